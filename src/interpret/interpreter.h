@@ -1,0 +1,32 @@
+// Runs any graph, float or integer, by the operators' references: slow, simple, the judge of the
+// fast sessions.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ops/op.h"
+
+namespace requant {
+
+using TensorMap = std::map<std::string, Tensor>;
+
+struct InterpretOptions {
+  RequantizeMode requantize = RequantizeMode::kFixed;
+  /// Called with every computed value, in order; may be empty.
+  std::function<void(const Value&, const Tensor&)> observe;
+};
+
+/// Outputs in graph order. Throws kInvalidArgument (missing or unknown feed), kShapeMismatch,
+/// kTypeMismatch, or what an operator throws.
+std::vector<Tensor> Interpret(const Graph& graph, const TensorMap& feeds,
+                              const InterpretOptions& options = {});
+
+/// Checks one feed against the declared type of a graph input: dtype, rank, known dims, and equal
+/// symbols equal sizes (recorded in `symbols`).
+void CheckFeed(const Value& input, const Tensor& feed, std::map<std::string, int64_t>& symbols);
+
+}  // namespace requant

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace requant {
+
+/// The value of a node's attribute, with the kinds of AttributeProto (onnx/onnx.proto) that this
+/// engine uses. Floats are float32 there; kept as float.
+using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>,
+                               std::vector<float>, std::vector<std::string>, Tensor>;
+
+/// A node's attributes in file order. Lookups throw kInvalidModel when an attribute is present with
+/// another kind than asked for (the caller's node is added by whoever catches it).
+class AttributeMap {
+ public:
+  using Entry = std::pair<std::string, Attribute>;
+
+  const Attribute* Find(std::string_view name) const;
+  bool Has(std::string_view name) const { return Find(name) != nullptr; }
+  void Set(std::string name, Attribute value);
+  void Remove(std::string_view name);
+
+  int64_t Int(std::string_view name, int64_t fallback) const;
+  float Float(std::string_view name, float fallback) const;
+  std::string String(std::string_view name, std::string fallback) const;
+  std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> fallback = {}) const;
+  std::vector<float> Floats(std::string_view name, std::vector<float> fallback = {}) const;
+  /// nullptr when absent.
+  const Tensor* TensorValue(std::string_view name) const;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// Equality of kind and value (tensors bit for bit).
+bool SameAttributes(const AttributeMap& a, const AttributeMap& b);
+
+}  // namespace requant

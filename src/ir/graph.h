@@ -1,0 +1,142 @@
+// The one intermediate representation: float networks, networks with Q/DQ nodes and integer
+// networks are all a Graph of ONNX-like nodes; kernels, layouts and memory are decided later.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/attribute.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+
+/// Domain of the operators that only this engine has ("Lut", ...). The ONNX domain is "".
+inline constexpr const char* kRequantDomain = "ai.requant";
+inline constexpr const char* kMicrosoftDomain = "com.microsoft";
+
+struct Node;
+
+/// An edge of the graph: a graph input, a constant (initializer), or one output of a node.
+struct Value {
+  std::string name;  // unique in its graph, never empty
+  ValueType type;
+  Tensor constant;           // empty() unless this is a constant
+  Node* producer = nullptr;  // nullptr for graph inputs and constants
+  /// One entry for every input slot that reads this value (a node that reads it twice is there
+  /// twice). Kept up to date by Graph; graph outputs are not in it.
+  std::vector<Node*> consumers;
+
+  bool is_constant() const { return !constant.empty(); }
+};
+
+struct Node {
+  std::string op_type;
+  std::string domain;  // "" for ONNX
+  std::string name;    // may be empty in a file; Graph::AddNode makes it unique and not empty
+  AttributeMap attributes;
+  std::vector<Value*> inputs;   // nullptr = optional input left out
+  std::vector<Value*> outputs;  // nullptr = optional output left out
+
+  bool Is(std::string_view op) const { return op_type == op && domain.empty(); }
+  bool Is(std::string_view op, std::string_view in_domain) const {
+    return op_type == op && domain == in_domain;
+  }
+  /// nullptr when the slot is beyond the list or left out.
+  Value* input(size_t slot) const { return slot < inputs.size() ? inputs[slot] : nullptr; }
+  Value* output(size_t slot = 0) const { return slot < outputs.size() ? outputs[slot] : nullptr; }
+  /// The constant in that slot, or nullptr.
+  const Tensor* constant(size_t slot) const {
+    const Value* value = input(slot);
+    return value && value->is_constant() ? &value->constant : nullptr;
+  }
+};
+
+/// Owns nodes and values; pointers to them stay valid until they are erased. Every editing function
+/// keeps producer and consumer links right. The node order is a topological order after
+/// SortTopologically(), which every pass calls when it has inserted nodes.
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  Graph(Graph&&) = default;
+  Graph& operator=(Graph&&) = default;
+
+  std::string name;
+  /// Opset version by domain; "" is ONNX.
+  std::map<std::string, int> opsets;
+  /// Free text of the file (ModelProto.metadata_props); our exports keep the quantization here.
+  std::map<std::string, std::string> metadata;
+
+  int opset(const std::string& domain = "") const;
+
+  // --- reading
+  const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
+  const std::vector<std::unique_ptr<Value>>& values() const { return values_; }
+  const std::vector<Value*>& inputs() const { return inputs_; }
+  const std::vector<Value*>& outputs() const { return outputs_; }
+  /// nullptr when there is none of that name.
+  Value* FindValue(std::string_view name) const;
+  Node* FindNode(std::string_view name) const;
+  bool IsOutput(const Value* value) const;
+  bool IsInput(const Value* value) const;
+  /// The only consumer of a value that is no graph output; nullptr otherwise.
+  Node* SoleConsumer(const Value* value) const;
+
+  // --- building
+  /// A new value. The name is made unique by a suffix when it is taken (or "v" when empty).
+  Value* AddValue(std::string name, ValueType type = {});
+  Value* AddConstant(std::string name, Tensor tensor);
+  void AddInput(Value* value);
+  void AddOutput(Value* value);
+  /// Appends a node. The outputs must have no producer yet. The name is made unique.
+  Node* AddNode(std::string op_type, std::string domain, std::vector<Value*> inputs,
+                std::vector<Value*> outputs, AttributeMap attributes = {}, std::string name = "");
+  /// The same with one fresh output value of that name and type, which is returned.
+  Value* AddOp(std::string op_type, std::string domain, std::vector<Value*> inputs,
+               std::string output_name, ValueType type, AttributeMap attributes = {},
+               std::string name = "");
+
+  // --- editing
+  void SetInput(Node* node, size_t slot, Value* value);
+  void SetOutput(Node* node, size_t slot, Value* value);
+  /// Every consumer of `from`, and the graph output list, uses `to` instead.
+  void ReplaceAllUses(Value* from, Value* to);
+  /// ReplaceAllUses, and if `from` was a graph output, `to` takes over its name, so that the names
+  /// users see never change. `to` must not be a graph input or output then.
+  void ReplaceAndKeepName(Value* from, Value* to);
+  void RenameValue(Value* value, std::string name);
+  /// Removes a node whose outputs are not used any more; its output values are removed too.
+  void EraseNode(Node* node);
+  /// Makes `value` a constant; its producer loses it as an output (and is erased when that was its
+  /// last used output).
+  void MakeConstant(Value* value, Tensor tensor);
+  /// Removes constants (and other values) without producer, consumer or place among the graph's
+  /// inputs and outputs.
+  void RemoveUnusedValues();
+  /// Stable topological sort. Throws kInvalidModel for a cycle, naming a node on it.
+  void SortTopologically();
+
+  /// Deep copy of the structure; constants share their bytes.
+  Graph Clone() const;
+
+ private:
+  std::string UniqueValueName(std::string name);
+  std::string UniqueNodeName(std::string name, const std::string& op_type);
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Value>> values_;
+  std::vector<Value*> inputs_;
+  std::vector<Value*> outputs_;
+  std::map<std::string, Value*, std::less<>> values_by_name_;
+  std::unordered_set<std::string> node_names_;
+  size_t next_suffix_ = 0;
+};
+
+}  // namespace requant

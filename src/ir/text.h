@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace requant {
+
+struct PrintOptions {
+  /// Constants with more elements print as `<shape, N elements>` and do not parse back; 0 prints
+  /// every element, so that the text round-trips.
+  size_t max_constant_elements = 0;
+};
+
+/// The graph as text, one node a line, in the grammar that ParseGraph reads:
+///
+///   graph "name" opset 13, com.microsoft 1
+///   input %image: float32[N, 1, 28, 28]
+///   const %w: float32[2, 2] = {1, 2, 3, 4}
+///   %y: float32[N, 2] = Gemm(%x, %w, _) {transB = 1, alpha = 1.0} "node name"
+///   %z: uint8[N, 2] = com.microsoft::QLinearAdd(%a, ...)
+///   output %y
+///
+/// `_` is an optional input or output left out. Floats print with 9 digits and a dot, so they are
+/// told from integers and survive the round trip; names that are no identifiers are quoted:
+/// %"a name".
+std::string PrintGraph(const Graph& graph, const PrintOptions& options = {});
+
+/// The inverse. Throws kInvalidModel with line and column.
+Graph ParseGraph(std::string_view text);
+
+/// Graphviz DOT: operators as boxes, values on the edges.
+std::string GraphToDot(const Graph& graph);
+
+}  // namespace requant

@@ -1,0 +1,90 @@
+#include "ops/op.h"
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/table.h"
+
+namespace requant {
+
+const Tensor& EvalContext::input(size_t slot) const {
+  if (!has(slot)) {
+    Fail(ErrorCode::kInvalidModel, StrCat("input ", slot, " of ", node.op_type, " is missing"),
+         {.node = node.name});
+  }
+  return *inputs[slot];
+}
+
+const OpDef* FindOp(std::string_view name, std::string_view domain) {
+  if (domain == "ai.onnx") domain = "";
+  for (const OpDef* row : OpTable()) {
+    if (name == row->name && domain == row->domain) return row;
+  }
+  return nullptr;
+}
+
+const OpDef& OpOf(const Graph& graph, const Node& node) {
+  const OpDef* op = FindOp(node.op_type, node.domain);
+  const std::string full =
+      node.domain.empty() ? node.op_type : StrCat(node.domain, "::", node.op_type);
+  if (op == nullptr) {
+    Fail(ErrorCode::kUnsupported, StrCat("operator ", full, " is not supported"),
+         {.node = node.name, .hint = "replace the operator or split the model before it"});
+  }
+  if (!graph.opsets.contains(node.domain)) {
+    Fail(ErrorCode::kInvalidModel, StrCat("the model does not import the domain of ", full),
+         {.node = node.name, .hint = "add the domain to opset_import"});
+  }
+  if (graph.opset(node.domain) < op->since_version) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat(full, " of opset ", graph.opset(node.domain), " is too old"),
+         {.node = node.name, .hint = StrCat("convert the model to opset ", op->since_version)});
+  }
+  const auto inputs = static_cast<int>(node.inputs.size());
+  const auto outputs = static_cast<int>(node.outputs.size());
+  if (inputs < op->min_inputs || inputs > op->max_inputs || outputs > op->max_outputs) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(full, " has ", inputs, " inputs and ", outputs, " outputs, which it cannot have"),
+         {.node = node.name});
+  }
+  for (int slot = 0; slot < op->min_inputs; ++slot) {
+    if (node.inputs[static_cast<size_t>(slot)] == nullptr) {
+      Fail(ErrorCode::kInvalidModel, StrCat("input ", slot, " of ", full, " is missing"),
+           {.node = node.name});
+    }
+  }
+  return *op;
+}
+
+std::vector<ValueType> InferNode(const Graph& graph, const Node& node) {
+  try {
+    const OpDef& op = OpOf(graph, node);
+    InferContext context{graph, node, graph.opset(node.domain), {}, {}, {}};
+    for (const Value* input : node.inputs) {
+      context.inputs.push_back(input ? input->type : ValueType{});
+      context.constants.push_back(input && input->is_constant() ? &input->constant : nullptr);
+    }
+    context.outputs.resize(node.outputs.size());
+    op.infer(context);
+    return std::move(context.outputs);
+  } catch (Error& error) {
+    error.AddNode(node.name);
+    throw;
+  }
+}
+
+std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
+                                 std::span<const Tensor* const> inputs,
+                                 RequantizeMode requantize) {
+  try {
+    const OpDef& op = OpOf(graph, node);
+    EvalContext context{node, graph.opset(node.domain), requantize, inputs, {}};
+    context.outputs.resize(node.outputs.size());
+    op.evaluate(context);
+    return std::move(context.outputs);
+  } catch (Error& error) {
+    error.AddNode(node.name);
+    throw;
+  }
+}
+
+}  // namespace requant

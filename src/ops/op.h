@@ -1,0 +1,108 @@
+// Every operator is one OpDef: its arity, how types follow from the inputs, a plain reference that
+// is the judge of every fast kernel, and how the quantizer treats it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+
+/// How accumulators become 8-bit results in integer operators (design: arithmetic, "Requantize").
+enum class RequantizeMode : uint8_t {
+  kFixed,  // integer multiply, add and shift only; ties towards plus infinity
+  kFloat,  // half_even(float(acc) * scale): ONNX Runtime's arithmetic
+};
+
+/// What the quantizer does with an operator. "Weighted": constant second input quantized per output
+/// channel, bias int32.
+enum class QuantRule : uint8_t {
+  kFloat,        // stays in float
+  kConv,         // weighted: Conv, (ConvTranspose)
+  kMatMul,       // Gemm, MatMul
+  kAdd,          // Add, Sub: operands rescaled to the output
+  kMul,          // Mul
+  kConcat,       // all inputs share the output's scale where possible
+  kAveragePool,  // AveragePool, GlobalAveragePool, ReduceMean over space
+  kUnary,        // an elementwise function of one 8-bit value: a 256-entry table
+  kPassive,      // moves or selects values of input 0: shares its scale
+  kShape,        // produces shapes or indices (SOI)
+};
+
+struct InferContext {
+  const Graph& graph;
+  const Node& node;
+  int opset;                                // of the node's domain
+  std::vector<ValueType> inputs;            // dtype kUndefined for one left out
+  std::vector<const Tensor*> constants;     // known value of the input, or nullptr
+  std::vector<ValueType> outputs;           // to be filled: one per output slot
+
+  bool has(size_t slot) const {
+    return slot < inputs.size() && node.input(slot) != nullptr;
+  }
+  const Tensor* constant(size_t slot) const {
+    return slot < constants.size() ? constants[slot] : nullptr;
+  }
+  /// The input's shape or nullptr when its rank is unknown.
+  const SymbolicShape* shape(size_t slot) const {
+    return slot < inputs.size() && inputs[slot].shape ? &*inputs[slot].shape : nullptr;
+  }
+  const AttributeMap& attributes() const { return node.attributes; }
+};
+
+struct EvalContext {
+  const Node& node;
+  int opset;
+  RequantizeMode requantize;
+  std::span<const Tensor* const> inputs;  // nullptr for one left out
+  std::vector<Tensor> outputs;            // one per output slot, to be filled
+
+  bool has(size_t slot) const { return slot < inputs.size() && inputs[slot] != nullptr; }
+  /// Throws kInvalidModel when the input is missing.
+  const Tensor& input(size_t slot) const;
+  const AttributeMap& attributes() const { return node.attributes; }
+};
+
+inline constexpr int kVariadic = std::numeric_limits<int>::max();
+
+/// One row of the operator table.
+struct OpDef {
+  const char* name;
+  const char* domain;
+  int since_version;  // oldest opset whose form this row understands
+  int min_inputs;
+  int max_inputs;
+  int max_outputs;
+  /// Fills outputs as far as the inputs allow (unknown rank or dims stay unknown). Throws Error
+  /// (kInvalidModel, kShapeMismatch, kTypeMismatch, kUnsupported) for what can never run.
+  void (*infer)(InferContext&);
+  /// Slow, simple and right: computes the outputs for concrete inputs of any supported dtype.
+  void (*evaluate)(EvalContext&);
+  QuantRule quant;
+};
+
+/// All rows, sorted by family.
+std::span<const OpDef* const> OpTable();
+
+/// The row of an operator, or nullptr when this engine does not know it.
+const OpDef* FindOp(std::string_view name, std::string_view domain);
+/// The same for a node. Throws kUnsupported (with the operator's name) for an unknown operator, and
+/// kInvalidModel when the model does not import the node's domain or for a wrong number of inputs.
+const OpDef& OpOf(const Graph& graph, const Node& node);
+
+/// Runs one node's inference on the graph's current types (constants included); returns the output
+/// types. Errors carry the node's name.
+std::vector<ValueType> InferNode(const Graph& graph, const Node& node);
+
+/// Evaluates one node on concrete tensors. Errors carry the node's name.
+std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
+                                 std::span<const Tensor* const> inputs,
+                                 RequantizeMode requantize);
+
+}  // namespace requant

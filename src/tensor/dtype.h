@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace requant {
+
+/// Element types. The numbers are those of TensorProto.DataType (onnx/onnx.proto), so reading and
+/// writing a file needs no mapping.
+enum class DType : uint8_t {
+  kUndefined = 0,
+  kFloat32 = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kString = 8,  // known by name only: never loaded
+  kBool = 9,    // one byte, 0 or 1
+  kFloat16 = 10,
+  kFloat64 = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kBfloat16 = 16,
+  kUint4 = 21,  // two per byte, the first in the low nibble
+  kInt4 = 22,
+};
+
+/// Bits of one element; 0 for kUndefined and kString.
+int DTypeBits(DType dtype);
+/// Bytes of `count` elements (4-bit types: two per byte, rounded up). Throws on overflow.
+size_t DTypeBytes(DType dtype, size_t count);
+/// "float32", "uint8", ...: the names of onnxruntime-web's Tensor types.
+const char* DTypeName(DType dtype);
+/// The inverse; kUndefined for an unknown name.
+DType DTypeFromName(std::string_view name);
+bool IsFloat(DType dtype);
+/// Signed or unsigned integer of any width; not bool.
+bool IsInteger(DType dtype);
+/// int8 or uint8.
+bool IsByte(DType dtype);
+
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kFloat64;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kInt8;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kUint8;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::kInt16;
+};
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::kUint16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::kUint32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::kUint64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
+
+/// Calls `function(T{})` with the C++ type of a whole-byte numeric dtype (bool as uint8_t); returns
+/// false for the others (float16, 4-bit, string).
+template <typename Function>
+bool VisitDType(DType dtype, Function&& function) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return function(float{}), true;
+    case DType::kFloat64:
+      return function(double{}), true;
+    case DType::kInt8:
+      return function(int8_t{}), true;
+    case DType::kUint8:
+    case DType::kBool:
+      return function(uint8_t{}), true;
+    case DType::kInt16:
+      return function(int16_t{}), true;
+    case DType::kUint16:
+      return function(uint16_t{}), true;
+    case DType::kInt32:
+      return function(int32_t{}), true;
+    case DType::kUint32:
+      return function(uint32_t{}), true;
+    case DType::kInt64:
+      return function(int64_t{}), true;
+    case DType::kUint64:
+      return function(uint64_t{}), true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace requant {
+
+/// A concrete shape: every dimension >= 0.
+using Shape = std::vector<int64_t>;
+
+/// Number of elements. Throws kInvalidModel for a negative dimension or a product beyond 2^62.
+int64_t NumElements(const Shape& shape);
+/// "[1, 3, 32, 32]".
+std::string ShapeToString(const Shape& shape);
+/// Numpy / ONNX multidirectional broadcasting. Throws kShapeMismatch.
+Shape BroadcastShapes(const Shape& a, const Shape& b);
+
+/// One dimension of a graph value: known (value >= 0), symbolic (value < 0, name set) or unknown
+/// (value < 0, no name). Equal names mean equal sizes.
+struct Dim {
+  int64_t value = -1;
+  std::string symbol;
+
+  Dim() = default;
+  Dim(int64_t known) : value(known) {}  // NOLINT(google-explicit-constructor): reads as a number
+  explicit Dim(std::string name) : symbol(std::move(name)) {}
+  bool known() const { return value >= 0; }
+  bool operator==(const Dim& other) const {
+    return known() ? value == other.value
+                   : !other.known() && !symbol.empty() && symbol == other.symbol;
+  }
+};
+
+using SymbolicShape = std::vector<Dim>;
+
+/// What is known of a value before running: dtype (maybe kUndefined) and shape (maybe unknown rank).
+struct ValueType {
+  DType dtype = DType::kUndefined;
+  std::optional<SymbolicShape> shape;
+
+  /// True when the rank and every dimension are known.
+  bool IsStatic() const;
+  /// The concrete shape; only when IsStatic().
+  Shape StaticShape() const;
+};
+
+SymbolicShape ToSymbolic(const Shape& shape);
+/// "float32[N, 3, ?]" or "float32[...]" for an unknown rank.
+std::string TypeToString(const ValueType& type);
+
+}  // namespace requant

@@ -1,0 +1,161 @@
+#include "tensor/tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace requant {
+namespace {
+
+int Nibble(const uint8_t* bytes, int64_t index) {
+  const int byte = bytes[index / 2];
+  return index % 2 ? byte >> 4 : byte & 15;
+}
+
+template <typename T>
+T Element(const Tensor& tensor, int64_t index) {
+  T out{};
+  const void* raw = tensor.raw();
+  const bool known = VisitDType(tensor.dtype(), [&](auto tag) {
+    out = static_cast<T>(static_cast<const decltype(tag)*>(raw)[index]);
+  });
+  if (known) return out;
+  const auto* bytes = static_cast<const uint8_t*>(raw);
+  switch (tensor.dtype()) {
+    case DType::kFloat16:
+      return static_cast<T>(HalfToFloat(static_cast<const uint16_t*>(raw)[index]));
+    case DType::kBfloat16: {
+      const uint32_t bits = uint32_t{static_cast<const uint16_t*>(raw)[index]} << 16;
+      float value;
+      std::memcpy(&value, &bits, sizeof value);
+      return static_cast<T>(value);
+    }
+    case DType::kUint4:
+      return static_cast<T>(Nibble(bytes, index));
+    case DType::kInt4:
+      return static_cast<T>((Nibble(bytes, index) ^ 8) - 8);
+    default:
+      Fail(ErrorCode::kTypeMismatch, StrCat("cannot read a ", DTypeName(tensor.dtype()), " tensor"));
+  }
+}
+
+template <typename T>
+std::vector<T> Convert(const Tensor& tensor) {
+  std::vector<T> out(static_cast<size_t>(tensor.count()));
+  for (int64_t i = 0; i < tensor.count(); ++i) out[static_cast<size_t>(i)] = Element<T>(tensor, i);
+  return out;
+}
+
+}  // namespace
+
+Tensor::Tensor(DType dtype, Shape shape)
+    : dtype_(dtype), shape_(std::move(shape)), count_(NumElements(shape_)) {
+  auto buffer = std::make_shared<AlignedBuffer>(DTypeBytes(dtype, static_cast<size_t>(count_)));
+  data_ = buffer->data();
+  owner_ = std::move(buffer);
+}
+
+Tensor Tensor::View(DType dtype, Shape shape, std::span<const uint8_t> bytes,
+                    std::shared_ptr<const void> owner) {
+  const size_t needed = DTypeBytes(dtype, static_cast<size_t>(NumElements(shape)));
+  if (needed != bytes.size()) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("a ", DTypeName(dtype), ShapeToString(shape), " tensor needs ", needed,
+                " bytes, but its data has ", bytes.size()));
+  }
+  const auto alignment = static_cast<size_t>(std::max(1, DTypeBits(dtype) / 8));
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % alignment != 0) {
+    Tensor copy(dtype, std::move(shape));
+    if (!bytes.empty()) std::memcpy(copy.data_, bytes.data(), bytes.size());
+    return copy;
+  }
+  Tensor out;
+  out.dtype_ = dtype;
+  out.count_ = NumElements(shape);
+  out.shape_ = std::move(shape);
+  out.data_ = const_cast<uint8_t*>(bytes.data());
+  out.owner_ = std::move(owner);
+  return out;
+}
+
+Tensor Tensor::Unowned(DType dtype, Shape shape, void* data) {
+  Tensor out;
+  out.dtype_ = dtype;
+  out.count_ = NumElements(shape);
+  out.shape_ = std::move(shape);
+  out.data_ = data;
+  return out;
+}
+
+double Tensor::AsDouble(int64_t index) const { return Element<double>(*this, index); }
+int64_t Tensor::AsInt64(int64_t index) const { return Element<int64_t>(*this, index); }
+std::vector<double> Tensor::ToDoubles() const { return Convert<double>(*this); }
+std::vector<int64_t> Tensor::ToInts() const { return Convert<int64_t>(*this); }
+std::vector<float> Tensor::ToFloats() const { return Convert<float>(*this); }
+
+Tensor Tensor::Reshaped(Shape shape) const {
+  if (NumElements(shape) != count_) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("cannot reshape ", ShapeToString(shape_), " to ", ShapeToString(shape)));
+  }
+  Tensor out = *this;
+  out.shape_ = std::move(shape);
+  return out;
+}
+
+Tensor Tensor::Clone() const {
+  Tensor out(dtype_, shape_);
+  if (bytes() > 0) std::memcpy(out.data_, data_, bytes());
+  return out;
+}
+
+bool Tensor::SameBits(const Tensor& other) const {
+  return dtype_ == other.dtype_ && shape_ == other.shape_ &&
+         (bytes() == 0 || std::memcmp(data_, other.data_, bytes()) == 0);
+}
+
+void Tensor::CheckType(DType wanted) const {
+  const bool bool_as_byte = dtype_ == DType::kBool && wanted == DType::kUint8;
+  if (dtype_ != wanted && !bool_as_byte) {
+    Fail(ErrorCode::kTypeMismatch,
+         StrCat("a ", DTypeName(dtype_), " tensor where ", DTypeName(wanted), " is needed"));
+  }
+}
+
+void Tensor::CheckCount(size_t count) const {
+  if (static_cast<int64_t>(count) != count_) {
+    Fail(ErrorCode::kShapeMismatch, StrCat(count, " values for shape ", ShapeToString(shape_)));
+  }
+}
+
+float HalfToFloat(uint16_t half) {
+  const int exponent = (half >> 10) & 31;
+  const int mantissa = half & 1023;
+  float magnitude;
+  if (exponent == 31) {
+    magnitude = mantissa ? NAN : INFINITY;
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  }
+  return half & 0x8000 ? -magnitude : magnitude;
+}
+
+uint16_t FloatToHalf(float value) {
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
+  const float magnitude = std::fabs(value);
+  if (magnitude >= 65520.0F) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 6.103515625e-05F) {  // 2^-14: subnormal half
+    return static_cast<uint16_t>(sign | static_cast<int>(std::nearbyint(std::ldexp(magnitude, 24))));
+  }
+  int exponent;
+  const float significand = std::frexp(magnitude, &exponent);  // [0.5, 1)
+  const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(significand, 11)));  // 1024..2048
+  return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + mantissa - 1024));
+}
+
+}  // namespace requant

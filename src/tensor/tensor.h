@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace requant {
+
+/// A dense row-major tensor. Copies share the bytes (like a shared_ptr); the bytes are either owned
+/// or a view that keeps its owner (a file's buffer) alive. Whoever writes into a tensor must have
+/// made it: treat tensors that came from elsewhere as constant.
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Owning, zero-filled. Throws kOutOfMemory / kInvalidModel (size overflow).
+  Tensor(DType dtype, Shape shape);
+  /// View of `bytes`, which `owner` keeps alive. Unaligned bytes are copied. Throws kInvalidModel
+  /// when the byte count does not fit dtype and shape.
+  static Tensor View(DType dtype, Shape shape, std::span<const uint8_t> bytes,
+                     std::shared_ptr<const void> owner);
+  /// View over memory that outlives the tensor (an arena). No size check beyond the caller's.
+  static Tensor Unowned(DType dtype, Shape shape, void* data);
+
+  template <typename T>
+  static Tensor FromVector(const std::vector<T>& values, Shape shape) {
+    Tensor out(DTypeOf<T>::value, std::move(shape));
+    out.CheckCount(values.size());
+    for (size_t i = 0; i < values.size(); ++i) out.data<T>()[i] = values[i];
+    return out;
+  }
+  /// A 1-D tensor of all values.
+  template <typename T>
+  static Tensor Vector(const std::vector<T>& values) {
+    return FromVector<T>(values, {static_cast<int64_t>(values.size())});
+  }
+  template <typename T>
+  static Tensor Scalar(T value) {
+    return FromVector<T>(std::vector<T>{value}, {});
+  }
+
+  bool empty() const { return dtype_ == DType::kUndefined; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
+  int64_t dim(int64_t axis) const { return shape_[static_cast<size_t>(axis)]; }
+  int64_t count() const { return count_; }
+  size_t bytes() const { return DTypeBytes(dtype_, static_cast<size_t>(count_)); }
+
+  void* raw() { return data_; }
+  const void* raw() const { return data_; }
+  /// Typed access; kBool is read as bool or uint8_t. Throws kTypeMismatch.
+  template <typename T>
+  T* data() {
+    CheckType(DTypeOf<T>::value);
+    return static_cast<T*>(data_);
+  }
+  template <typename T>
+  const T* data() const {
+    CheckType(DTypeOf<T>::value);
+    return static_cast<const T*>(data_);
+  }
+  template <typename T>
+  std::span<const T> values() const {
+    return {data<T>(), static_cast<size_t>(count_)};
+  }
+
+  /// Element as double / int64 whatever the dtype (float16 and 4-bit types included).
+  double AsDouble(int64_t index) const;
+  int64_t AsInt64(int64_t index) const;
+  /// All elements converted; 64-bit integers are exact in the second form.
+  std::vector<double> ToDoubles() const;
+  std::vector<int64_t> ToInts() const;
+  std::vector<float> ToFloats() const;
+
+  /// Same bytes, another shape with the same count. Throws kShapeMismatch.
+  Tensor Reshaped(Shape shape) const;
+  /// A deep copy.
+  Tensor Clone() const;
+  /// Bit-for-bit equality of dtype, shape and bytes.
+  bool SameBits(const Tensor& other) const;
+
+ private:
+  void CheckType(DType wanted) const;
+  void CheckCount(size_t count) const;
+
+  DType dtype_ = DType::kUndefined;
+  Shape shape_;
+  int64_t count_ = 0;
+  void* data_ = nullptr;
+  std::shared_ptr<const void> owner_;
+};
+
+/// IEEE 754 half precision <-> float (round to nearest even).
+float HalfToFloat(uint16_t half);
+uint16_t FloatToHalf(float value);
+
+}  // namespace requant
