@@ -1,0 +1,143 @@
+# The wasm modules. For each variant {simd128, relaxed}:
+#
+#   src/**, bindings/**      --em++-->           core.wasm + core.js     (Embind, one core for both)
+#   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked)
+#   core + kernels           --wasm-merge, wasm-opt--> dist/requant-<variant>.wasm
+#
+# Why not em++ alone: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the core need
+# not be compiled twice. The merged module has one memory and direct calls into the kernels.
+
+set(suffix "")
+set(thread_options)
+set(kernel_options)
+set(kernel_link_options)
+set(wasm_features --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals
+    --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types
+    --enable-exception-handling)
+if(REQUANT_THREADS)
+  set(suffix "-threads")
+  set(thread_options -pthread)
+  set(kernel_options -matomics)
+  # The kernels' own limits do not matter (the core defines the memory), but both must agree.
+  set(kernel_link_options --shared-memory --max-memory=4294967296 --initial-memory=1048576)
+  list(APPEND wasm_features --enable-threads)
+endif()
+
+set(scripts ${PROJECT_SOURCE_DIR}/web/scripts)
+set(binaryen ${PROJECT_SOURCE_DIR}/node_modules/binaryen/bin)
+set(dist ${PROJECT_SOURCE_DIR}/dist)
+file(MAKE_DIRECTORY ${dist})
+# wasm-merge and wasm-opt of npm's binaryen are scripts for Node.
+set(wasm_merge ${REQUANT_NODE} ${binaryen}/wasm-merge)
+set(wasm_opt ${REQUANT_NODE} ${binaryen}/wasm-opt)
+
+# protozero is header-only; the rest of /usr/include must stay off a cross-compiler's path.
+set(private_include ${PROJECT_BINARY_DIR}/include)
+find_path(PROTOZERO_INCLUDE protozero/pbf_reader.hpp PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH)
+file(MAKE_DIRECTORY ${private_include})
+if(PROTOZERO_INCLUDE)
+  file(CREATE_LINK ${PROTOZERO_INCLUDE}/protozero ${private_include}/protozero SYMBOLIC)
+endif()
+
+# --- The core ------------------------------------------------------------------------------------
+file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS src/*.cpp bindings/*.cpp)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS src/kernels/vector*.cpp)
+if(kernel_sources)
+  list(REMOVE_ITEM core_sources ${kernel_sources})
+endif()
+
+add_executable(core ${core_sources})
+set_target_properties(core PROPERTIES SUFFIX .js)
+# Embind without RTTI works when it need not print the names of unregistered types.
+target_compile_definitions(core PRIVATE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0)
+target_include_directories(core PRIVATE src)
+target_include_directories(core SYSTEM PRIVATE ${private_include})
+target_compile_options(core PRIVATE -O2 -msimd128 -mbulk-memory -fwasm-exceptions -fno-rtti
+                       ${thread_options})
+# -O1: at higher levels the link would minify the names of the kernel imports.
+# ENVIRONMENT: the loader of the package hands the bytes over, so the same glue runs in Node as well,
+# without Emscripten's Node branch, which wants require() and installs process-wide error handlers.
+target_link_options(core PRIVATE
+  -O1 -fwasm-exceptions -fno-rtti -lembind ${thread_options}
+  -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
+  -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0 -sTOTAL_STACK=1048576
+  -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0
+  -sWARN_ON_UNDEFINED_SYMBOLS=0
+  -Wl,--export-memory -Wno-version-check)
+add_custom_command(
+  OUTPUT ${dist}/core${suffix}.js
+  COMMAND ${REQUANT_NODE} ${scripts}/glue.mjs ${PROJECT_BINARY_DIR}/core.js
+          ${dist}/core${suffix}.js
+  DEPENDS core ${scripts}/glue.mjs
+  VERBATIM)
+set(outputs ${dist}/core${suffix}.js)
+
+# --- The micro-kernels ---------------------------------------------------------------------------
+set(kernel_launcher)
+if(REQUANT_CCACHE)
+  set(kernel_launcher ${REQUANT_CCACHE})
+endif()
+
+foreach(variant simd128 relaxed)
+  set(isa -msimd128)
+  set(variant_features ${wasm_features})
+  if(variant STREQUAL relaxed)
+    set(isa -msimd128 -mrelaxed-simd -DREQUANT_RELAXED=1)
+    list(APPEND variant_features --enable-relaxed-simd)
+  endif()
+  set(objects)
+  foreach(source IN LISTS kernel_sources)
+    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR}/src/kernels ${source})
+    string(REPLACE "/" "_" object ${relative})
+    set(object ${PROJECT_BINARY_DIR}/kernels-${variant}/${object}.o)
+    list(APPEND objects ${object})
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${kernel_launcher} ${REQUANT_CLANGXX} --target=wasm32 -std=c++20 -O3 -Wall -Wextra
+              -ffreestanding -fvisibility=default -nostdlib -nostdinc++ -fno-exceptions -fno-rtti -ffp-contract=off
+              -mbulk-memory -mnontrapping-fptoint -msign-ext ${isa} ${kernel_options}
+              -DREQUANT_KERNEL_MODULE=1 -I${PROJECT_SOURCE_DIR}/src
+              -MD -MF ${object}.d -c ${source} -o ${object}
+      DEPENDS ${source}
+      DEPFILE ${object}.d
+      COMMENT "Kernel ${relative} (${variant}${suffix})"
+      VERBATIM)
+  endforeach()
+
+  set(kernels ${PROJECT_BINARY_DIR}/kernels-${variant}.wasm)
+  set(result ${dist}/requant-${variant}${suffix}.wasm)
+  if(objects)
+    add_custom_command(
+      OUTPUT ${kernels}
+      COMMAND ${REQUANT_WASM_LD} --no-entry --import-memory=core,memory --export-dynamic
+              --gc-sections --strip-debug ${kernel_link_options} ${objects} -o ${kernels}.linked
+      COMMAND ${wasm_opt} ${variant_features} --remove-unused-module-elements
+              ${kernels}.linked -o ${kernels}.slim
+      COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
+              ${kernels}.slim ${kernels} ${objects}
+      DEPENDS ${objects} ${scripts}/check_kernels.mjs ${scripts}/wasm_sections.mjs
+      COMMENT "Kernel module (${variant}${suffix})"
+      VERBATIM)
+    set(merge COMMAND ${wasm_merge} ${variant_features} --enable-multimemory
+              ${PROJECT_BINARY_DIR}/core.wasm core ${kernels} kernels
+              --skip-export-conflicts -o ${result}.merged)
+  else()
+    set(kernels)
+    set(merge COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_BINARY_DIR}/core.wasm ${result}.merged)
+  endif()
+  # The merged file's temporaries stay out of dist: the package ships that folder.
+  string(REPLACE "${dist}/" "${PROJECT_BINARY_DIR}/" merge "${merge}")
+  set(merged ${PROJECT_BINARY_DIR}/requant-${variant}${suffix}.wasm.merged)
+  add_custom_command(
+    OUTPUT ${result}
+    ${merge}
+    COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
+    COMMAND ${wasm_opt} ${variant_features} -O3 --strip-producers --strip-target-features
+            ${merged} -o ${result}
+    DEPENDS core ${kernels} ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    COMMENT "requant-${variant}${suffix}.wasm"
+    VERBATIM)
+  list(APPEND outputs ${result})
+endforeach()
+
+add_custom_target(modules ALL DEPENDS ${outputs})

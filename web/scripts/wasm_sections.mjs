@@ -1,0 +1,141 @@
+// Just enough of the WebAssembly binary format to look at a module's imports, exports, globals and
+// data, and to drop exports. Source: WebAssembly core specification, "Binary Format / Modules".
+
+export const SECTION = { import: 2, global: 6, export: 7, data: 11 };
+const KINDS = ['function', 'table', 'memory', 'global', 'tag'];
+
+class Reader {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
+  byte() {
+    if (this.at >= this.bytes.length) throw new Error('unexpected end of the wasm module');
+    return this.bytes[this.at++];
+  }
+  // LEB128; wide values (64-bit limits) do not matter to the callers.
+  unsigned() {
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      const byte = this.byte();
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return value;
+      scale *= 128;
+    }
+  }
+  name() {
+    const length = this.unsigned();
+    const text = new TextDecoder().decode(this.bytes.subarray(this.at, this.at + length));
+    this.at += length;
+    return text;
+  }
+  limits() {
+    const flags = this.byte();
+    this.unsigned();
+    if (flags & 1) this.unsigned();
+  }
+}
+
+function writeUnsigned(value) {
+  const out = [];
+  do {
+    const low = value % 128;
+    value = Math.floor(value / 128);
+    out.push(value > 0 ? low | 0x80 : low);
+  } while (value > 0);
+  return out;
+}
+
+/** All sections of a module in order: {id, body}. */
+export function sections(bytes) {
+  const reader = new Reader(bytes);
+  const magic = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
+  for (const expected of magic) {
+    if (reader.byte() !== expected) throw new Error('not a wasm module of version 1');
+  }
+  const result = [];
+  while (reader.at < bytes.length) {
+    const id = reader.byte();
+    const size = reader.unsigned();
+    result.push({ id, body: bytes.subarray(reader.at, reader.at + size) });
+    reader.at += size;
+  }
+  return result;
+}
+
+/** Puts sections together to a module again. */
+export function assemble(list) {
+  const parts = [Uint8Array.of(0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00)];
+  for (const { id, body } of list) {
+    parts.push(Uint8Array.from([id, ...writeUnsigned(body.length)]), body);
+  }
+  return Buffer.concat(parts);
+}
+
+/** The number of entries in the section with this id (0 if there is none). */
+export function entryCount(bytes, id) {
+  const section = sections(bytes).find((entry) => entry.id === id);
+  return section ? new Reader(section.body).unsigned() : 0;
+}
+
+/** [{module, name, kind}] */
+export function imports(bytes) {
+  const section = sections(bytes).find((entry) => entry.id === SECTION.import);
+  if (!section) return [];
+  const reader = new Reader(section.body);
+  const count = reader.unsigned();
+  const result = [];
+  for (let i = 0; i < count; i++) {
+    const module = reader.name();
+    const name = reader.name();
+    const kind = KINDS[reader.byte()];
+    if (kind === 'function') reader.unsigned();
+    if (kind === 'table') {
+      reader.byte();
+      reader.limits();
+    }
+    if (kind === 'memory') reader.limits();
+    if (kind === 'global') reader.at += 2;
+    if (kind === 'tag') {
+      reader.byte();
+      reader.unsigned();
+    }
+    result.push({ module, name, kind });
+  }
+  return result;
+}
+
+function exportEntries(body) {
+  const reader = new Reader(body);
+  const count = reader.unsigned();
+  const result = [];
+  for (let i = 0; i < count; i++) {
+    const start = reader.at;
+    const name = reader.name();
+    const kind = KINDS[reader.byte()];
+    reader.unsigned();
+    result.push({ name, kind, raw: body.subarray(start, reader.at) });
+  }
+  return result;
+}
+
+/** [{name, kind}] */
+export function exports(bytes) {
+  const section = sections(bytes).find((entry) => entry.id === SECTION.export);
+  return section ? exportEntries(section.body).map(({ name, kind }) => ({ name, kind })) : [];
+}
+
+/** The module with only those exports for which keep({name, kind}) is true. */
+export function filterExports(bytes, keep) {
+  const list = sections(bytes).map((section) => {
+    if (section.id !== SECTION.export) return section;
+    const kept = exportEntries(section.body).filter(keep);
+    const body = Buffer.concat([
+      Uint8Array.from(writeUnsigned(kept.length)),
+      ...kept.map((entry) => entry.raw),
+    ]);
+    return { id: section.id, body };
+  });
+  return assemble(list);
+}
