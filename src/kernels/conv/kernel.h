@@ -1,0 +1,55 @@
+#pragma once
+// Convolution (and matrix product) on NHWC as one implicit matrix product: whole operator, bias,
+// residual, requantization and activation included. Freestanding: parameters and entry points only;
+// the rows that join them to their packing functions are in kernels/conv/table.h.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+#include "kernels/import.h"
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// float32 convolution: output = clamp(bias + sum(input * weights) + residual, lo, hi). A NaN
+/// propagates. The order of the sum does not depend on the row range.
+struct ConvF32Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;  ///< output pixels to compute, within [0, ConvRows)
+  const float* input = nullptr;
+  const void* weights = nullptr;    ///< packed by the same row's pack_weights (bias included)
+  const float* residual = nullptr;  ///< optional, one row of out_c floats per output pixel
+  int32_t residual_stride = 0;      ///< elements between the residual's pixels
+  float* output = nullptr;
+  void* workspace = nullptr;  ///< workspace_size bytes, 16-byte aligned, one per concurrent call
+  float lo = -__builtin_inff(), hi = __builtin_inff();
+};
+
+/// What conv_q8 stores. The values are part of the kernels' ABI.
+enum class ConvQ8Output : int32_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kInt32 = 2,  ///< the accumulator itself (ConvInteger, MatMulInteger); `requantize` is not read
+};
+
+/// 8-bit convolution with int32 accumulators (which wrap; the planner keeps them in range):
+/// acc = bias + sum((input - input_zero_point) * (weight - its zero point)); padding counts as the
+/// zero point. Output: see RequantizeParams.
+struct ConvQ8Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;
+  const void* input = nullptr;
+  int32_t input_signed = 0;      ///< 0: uint8, 1: int8
+  int32_t input_zero_point = 0;  ///< in the range of the input's type
+  const void* weights = nullptr;
+  void* output = nullptr;
+  ConvQ8Output output_type = ConvQ8Output::kUint8;
+  RequantizeParams requantize;
+  void* workspace = nullptr;
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const requant::ConvF32Params* params);
+RQ_KERNEL(rq_conv_q8) void rq_conv_q8(const requant::ConvQ8Params* params);
+RQ_KERNEL(rq_conv_q8_dot7) void rq_conv_q8_dot7(const requant::ConvQ8Params* params);

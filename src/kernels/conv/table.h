@@ -1,0 +1,64 @@
+#pragma once
+// The convolution kernels there are: explicit rows, the reference first.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/conv/kernel.h"
+
+namespace requant {
+
+/// Weights as the model holds them, read through strides (in elements), so that OIHW, OHWI and the
+/// [K, N] or [N, K] matrix of a Gemm need no transposition first. Sizes: out_c = groups * (out
+/// channels per group); in_c_per_group inputs per output.
+struct ConvWeightsLayout {
+  int32_t out_c = 1, in_c_per_group = 1, kernel_h = 1, kernel_w = 1, groups = 1;
+  int64_t stride_o = 0, stride_i = 0, stride_h = 0, stride_w = 0;
+};
+
+/// Layout of a dense ONNX weight tensor [out_c, in_c / groups, kernel_h, kernel_w].
+ConvWeightsLayout OihwLayout(int32_t out_c, int32_t in_c_per_group, int32_t kernel_h,
+                             int32_t kernel_w, int32_t groups);
+
+struct ConvF32Weights {
+  ConvWeightsLayout layout;
+  const float* data = nullptr;
+  const float* bias = nullptr;  ///< out_c values or null
+};
+
+struct ConvQ8Weights {
+  ConvWeightsLayout layout;
+  const void* data = nullptr;
+  bool is_signed = true;                 ///< int8, else uint8
+  const int32_t* zero_points = nullptr;  ///< out_c values, or null for 0
+  const int32_t* bias = nullptr;         ///< out_c values or null
+};
+
+struct ConvF32Kernel {
+  const char* name;
+  const char* isa;  ///< "scalar" or "simd128"
+  size_t (*packed_size)(const ConvF32Weights& weights);
+  void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
+  size_t (*workspace_size)(const ConvGeometry& geometry);
+  void (*run)(const ConvF32Params* params);
+};
+
+struct ConvQ8Kernel {
+  const char* name;
+  const char* isa;  ///< "scalar", "simd128", or "relaxed": right everywhere, fast only there
+  bool (*supports)(const ConvQ8Weights& weights);
+  size_t (*packed_size)(const ConvQ8Weights& weights);
+  void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
+  size_t (*workspace_size)(const ConvGeometry& geometry);
+  void (*run)(const ConvQ8Params* params);
+};
+
+/// Sizes are in bytes; packed_size and workspace_size throw Error when they overflow.
+std::span<const ConvF32Kernel> ConvF32Kernels();
+std::span<const ConvQ8Kernel> ConvQ8Kernels();
+
+/// Largest |accumulator| of each output channel for an input of the given range (after subtracting
+/// its zero point), bias included: the `bounds` of PrepareRequantize.
+void ConvQ8AccumulatorBounds(const ConvQ8Weights& weights, int32_t max_abs_input, int64_t* bounds);
+
+}  // namespace requant

@@ -1,0 +1,42 @@
+#pragma once
+// Depthwise convolution on NHWC (one input channel per output channel, multiplier 1; other channel
+// multipliers are a grouped convolution). Freestanding; rows in kernels/dwconv/table.h.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+#include "kernels/import.h"
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// float32: output = clamp(bias + sum(input * weights), lo, hi); a NaN propagates. geometry has
+/// in_c == out_c == groups.
+struct DwConvF32Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;  ///< output pixels to compute, within [0, ConvRows)
+  const float* input = nullptr;
+  const void* weights = nullptr;  ///< packed by the same row's pack_weights (bias included)
+  float* output = nullptr;
+  void* workspace = nullptr;  ///< workspace_size bytes, 16-byte aligned, one per concurrent call
+  float lo = -__builtin_inff(), hi = __builtin_inff();
+};
+
+/// 8 bits, arithmetic as in ConvQ8Params.
+struct DwConvQ8Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;
+  const void* input = nullptr;
+  int32_t input_signed = 0;  ///< 0: uint8, 1: int8
+  int32_t input_zero_point = 0;
+  const void* weights = nullptr;
+  void* output = nullptr;
+  int32_t output_signed = 0;  ///< 0: uint8, 1: int8
+  RequantizeParams requantize;
+  void* workspace = nullptr;
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_dwconv_f32) void rq_dwconv_f32(const requant::DwConvF32Params* params);
+RQ_KERNEL(rq_dwconv_q8) void rq_dwconv_q8(const requant::DwConvQ8Params* params);

@@ -1,0 +1,58 @@
+#pragma once
+// The depthwise convolution kernels there are: explicit rows, the reference first.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/dwconv/kernel.h"
+
+namespace requant {
+
+/// Weights of a depthwise convolution through strides in elements (ONNX [C, 1, kh, kw] is
+/// stride_c = kh * kw, stride_h = kw, stride_w = 1).
+struct DwConvWeightsLayout {
+  int32_t channels = 1, kernel_h = 1, kernel_w = 1;
+  int64_t stride_c = 0, stride_h = 0, stride_w = 0;
+};
+
+struct DwConvF32Weights {
+  DwConvWeightsLayout layout;
+  const float* data = nullptr;
+  const float* bias = nullptr;  ///< `channels` values or null
+};
+
+struct DwConvQ8Weights {
+  DwConvWeightsLayout layout;
+  const void* data = nullptr;
+  bool is_signed = true;                 ///< int8, else uint8
+  const int32_t* zero_points = nullptr;  ///< `channels` values, or null for 0
+  const int32_t* bias = nullptr;         ///< `channels` values or null
+};
+
+struct DwConvF32Kernel {
+  const char* name;
+  const char* isa;  ///< "scalar" or "simd128"
+  size_t (*packed_size)(const DwConvF32Weights& weights);
+  void (*pack_weights)(const DwConvF32Weights& weights, void* packed);  ///< 16-byte aligned
+  size_t (*workspace_size)(const ConvGeometry& geometry);
+  void (*run)(const DwConvF32Params* params);
+};
+
+struct DwConvQ8Kernel {
+  const char* name;
+  const char* isa;
+  size_t (*packed_size)(const DwConvQ8Weights& weights);
+  void (*pack_weights)(const DwConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
+  size_t (*workspace_size)(const ConvGeometry& geometry);
+  void (*run)(const DwConvQ8Params* params);
+};
+
+/// Sizes are in bytes; packed_size and workspace_size throw Error when they overflow.
+std::span<const DwConvF32Kernel> DwConvF32Kernels();
+std::span<const DwConvQ8Kernel> DwConvQ8Kernels();
+
+/// As ConvQ8AccumulatorBounds.
+void DwConvQ8AccumulatorBounds(const DwConvQ8Weights& weights, int32_t max_abs_input,
+                               int64_t* bounds);
+
+}  // namespace requant

@@ -1,0 +1,15 @@
+#pragma once
+// Linkage of the vector micro-kernels.
+//
+// The vector kernels are compiled on their own, freestanding, by a newer compiler than the rest of
+// the core, and merged into the core's wasm afterwards. For the core they are therefore imports of
+// a module called "kernels"; inside that module they are exports; in a native build they are plain
+// C functions. Usage, in a kernel.h: RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const ConvF32Params*);
+
+#if defined(__EMSCRIPTEN__)
+#define RQ_KERNEL(name) extern "C" __attribute__((import_module("kernels"), import_name(#name)))
+#elif defined(__wasm__)
+#define RQ_KERNEL(name) extern "C" __attribute__((export_name(#name), visibility("default")))
+#else
+#define RQ_KERNEL(name) extern "C"
+#endif

@@ -1,0 +1,133 @@
+#pragma once
+// The only file that names an instruction set.
+//
+// Kernels use the wasm_* intrinsics of <wasm_simd128.h>; a native build gets the same names from
+// SIMDe. What wasm has only as "relaxed SIMD" has a wrapper here, with an exact emulation where the
+// instruction is missing, so integer results never depend on the variant. Only MulAddF32 may differ
+// (one rounding or two).
+//
+// Rules for a vector.cpp (the build checks the linked module): no libc, no static or global data,
+// no local array unless every index is a constant after unrolling (it must live in registers: a
+// shadow stack would overwrite the core's memory), no exceptions. Tables come in by pointer.
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__wasm__)
+#include <wasm_simd128.h>
+#else
+#ifndef SIMDE_ENABLE_NATIVE_ALIASES
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#endif
+#include <simde/wasm/simd128.h>
+#endif
+
+#define RQ_INLINE static inline __attribute__((always_inline))
+
+// Put before a loop with a constant trip count whose body indexes a local array of vectors.
+#if defined(__clang__)
+#define RQ_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define RQ_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+namespace requant::simd {
+
+/// acc + a * b, four floats; fused (one rounding) in the relaxed variant where the CPU has it.
+RQ_INLINE v128_t MulAddF32(v128_t a, v128_t b, v128_t acc) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_f32x4_relaxed_madd(a, b, acc);
+#else
+  return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
+#endif
+}
+
+/// Clamp to [lo, hi] that lets a NaN in x through: pmax(x, lo) = x < lo ? lo : x.
+RQ_INLINE v128_t ClampF32(v128_t x, v128_t lo, v128_t hi) {
+  return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi);
+}
+
+/// Eight i16: a[2i]*b[2i] + a[2i+1]*b[2i+1], a signed bytes, b in [0, 127] (else engines disagree:
+/// see the relaxed SIMD proposal, i16x8.relaxed_dot_i8x16_i7x16_s). No pair sum can saturate.
+RQ_INLINE v128_t DotI8I7(v128_t a, v128_t b) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_i16x8_relaxed_dot_i8x16_i7x16(a, b);
+#else
+  const v128_t low = wasm_i16x8_extmul_low_i8x16(a, b);
+  const v128_t high = wasm_i16x8_extmul_high_i8x16(a, b);
+  return wasm_i16x8_add(wasm_i16x8_shuffle(low, high, 0, 2, 4, 6, 8, 10, 12, 14),
+                        wasm_i16x8_shuffle(low, high, 1, 3, 5, 7, 9, 11, 13, 15));
+#endif
+}
+
+/// Four i32: acc + the sums of four neighbouring products, operands as in DotI8I7.
+RQ_INLINE v128_t DotI8I7Add(v128_t a, v128_t b, v128_t acc) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(a, b, acc);
+#else
+  return wasm_i32x4_add(acc, wasm_i32x4_extadd_pairwise_i16x8(DotI8I7(a, b)));
+#endif
+}
+
+/// table[index[i]] for sixteen bytes; every index must be below 16.
+RQ_INLINE v128_t Lookup16(v128_t table, v128_t index) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_i8x16_relaxed_swizzle(table, index);
+#else
+  return wasm_i8x16_swizzle(table, index);
+#endif
+}
+
+/// Float to int32, truncating; every lane must be a number inside int32 (then the relaxed form,
+/// one instruction instead of about seven on x86, gives the same result).
+RQ_INLINE v128_t TruncInRange(v128_t x) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_i32x4_relaxed_trunc_f32x4(x);
+#else
+  return wasm_i32x4_trunc_sat_f32x4(x);
+#endif
+}
+
+/// Loads n (1..4) floats; the other lanes are 0. Never reads past p[n - 1].
+RQ_INLINE v128_t LoadPartialF32(const float* p, int32_t n) {
+  v128_t v = wasm_f32x4_splat(0.0f);
+  if (n >= 4) return wasm_v128_load(p);
+  v = wasm_f32x4_replace_lane(v, 0, p[0]);
+  if (n > 1) v = wasm_f32x4_replace_lane(v, 1, p[1]);
+  if (n > 2) v = wasm_f32x4_replace_lane(v, 2, p[2]);
+  return v;
+}
+
+/// Stores the first n (1..4) floats of v.
+RQ_INLINE void StorePartialF32(float* p, v128_t v, int32_t n) {
+  if (n >= 4) {
+    wasm_v128_store(p, v);
+    return;
+  }
+  p[0] = wasm_f32x4_extract_lane(v, 0);
+  if (n > 1) p[1] = wasm_f32x4_extract_lane(v, 1);
+  if (n > 2) p[2] = wasm_f32x4_extract_lane(v, 2);
+}
+
+/// Stores the first n (1..4) int32 of v.
+RQ_INLINE void StorePartialI32(int32_t* p, v128_t v, int32_t n) {
+  if (n >= 4) {
+    wasm_v128_store(p, v);
+    return;
+  }
+  p[0] = wasm_i32x4_extract_lane(v, 0);
+  if (n > 1) p[1] = wasm_i32x4_extract_lane(v, 1);
+  if (n > 2) p[2] = wasm_i32x4_extract_lane(v, 2);
+}
+
+/// Stores the first n (1..8) bytes of the low half of v.
+RQ_INLINE void StorePartialBytes(void* out, v128_t v, int32_t n) {
+  uint8_t* p = static_cast<uint8_t*>(out);
+  uint64_t bits = static_cast<uint64_t>(wasm_i64x2_extract_lane(v, 0));
+  if (n >= 8) {
+    __builtin_memcpy(p, &bits, 8);
+    return;
+  }
+  for (int32_t i = 0; i < n; ++i, bits >>= 8) p[i] = static_cast<uint8_t>(bits);
+}
+
+}  // namespace requant::simd

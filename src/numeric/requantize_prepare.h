@@ -1,0 +1,47 @@
+#pragma once
+// Preparation (ahead of time, hosted C++) of what numeric/requantize.h applies.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// Decomposes m >= 0: significand, exponent = frexp(m); M = round(significand * 2^31); M == 2^31 is
+/// halved and the exponent raised; shift = 31 - exponent. (TVM src/relay/qnn/utils.cc.) m == 0 and
+/// m < about 2^-32 (shift > 62, where every int32 requantizes to 0) give multiplier 0. Throws Error
+/// when m is negative, not finite, or >= 2^30 (shift < 1).
+FixedMultiplier MakeFixedMultiplier(double m);
+
+/// Owns the arrays behind a RequantizeParams. Movable; Params() stays valid while the object lives.
+class PreparedRequantize {
+ public:
+  PreparedRequantize() = default;
+
+  /// Pointers into this object, ready for a kernel.
+  RequantizeParams Params() const;
+  int32_t channels() const { return channels_; }
+
+ private:
+  friend PreparedRequantize PrepareRequantize(RequantizeMode mode,
+                                              const std::vector<double>& multipliers,
+                                              const std::vector<int64_t>& bounds,
+                                              int32_t zero_point, int32_t lo, int32_t hi);
+  int32_t channels_ = 0;
+  RequantizeParams params_;  // its pointers are filled by Params()
+  std::vector<int32_t> multiplier_, shift_, pre_multiplier_;
+  std::vector<float> scale_;
+  std::vector<double> exact_scale_, exact_tie_;
+};
+
+/// Computes every array for `multipliers` (one per output channel, m_c = s_in * s_w[c] / s_out) and
+/// picks the fastest exact vector path. `bounds` holds per channel the largest |accumulator| that
+/// can occur, bias included (one entry stands for all channels; int32 range when unknown: pass
+/// 2^31). The output is clamp(zero_point + ..., lo, hi) with lo <= hi. Throws Error on sizes that
+/// disagree or a multiplier MakeFixedMultiplier refuses.
+PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<double>& multipliers,
+                                     const std::vector<int64_t>& bounds, int32_t zero_point,
+                                     int32_t lo, int32_t hi);
+
+}  // namespace requant
