@@ -1,0 +1,90 @@
+// The layers of src/ (src/README.md): every #include names a folder that the including one may see.
+// CMakeLists.txt links by the same table.
+
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const SOURCES = path.join(ROOT, 'src');
+
+// layer: the layers directly below it; what those see, it sees as well.
+const BELOW = {};
+const cmake = readFileSync(path.join(ROOT, 'CMakeLists.txt'), 'utf8');
+for (const [, layer, list] of cmake.matchAll(/^set\(REQUANT_BELOW_(\w+)([^)]*)\)/gm)) {
+  BELOW[layer] = list.trim().split(/\s+/).filter(Boolean);
+}
+
+function visible(layer) {
+  const seen = new Set([layer]);
+  for (const name of seen) for (const below of BELOW[name]) seen.add(below);
+  return seen;
+}
+
+function sourceFiles(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(h|cpp|inc)$/.test(entry.name))
+    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name));
+}
+
+function projectIncludes(file) {
+  const text = readFileSync(file, 'utf8');
+  return [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map((match) => match[1]);
+}
+
+test('the table of layers has no cycle and the expected order', () => {
+  assert.deepEqual([...visible('tensor')].sort(), ['base', 'tensor']);
+  for (const layer of ['ir', 'ops', 'interpret', 'onnx', 'passes', 'quant']) {
+    assert.ok(!visible(layer).has('kernels'), `${layer} must not know kernels`);
+  }
+  for (const one of ['onnx', 'passes', 'quant']) {
+    const siblings = ['onnx', 'passes', 'quant'].filter((name) => name !== one);
+    for (const sibling of siblings) assert.ok(!visible(one).has(sibling), `${one}, ${sibling}`);
+  }
+  for (const layer of Object.keys(BELOW)) {
+    for (const below of BELOW[layer]) {
+      assert.ok(!visible(below).has(layer), `${layer} and ${below} see each other`);
+    }
+  }
+});
+
+test('every folder of src is a layer', () => {
+  const folders = readdirSync(SOURCES, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name);
+  assert.deepEqual(
+    folders.filter((name) => !(name in BELOW)),
+    [],
+  );
+});
+
+test('every #include in src names a file of a visible layer', () => {
+  const problems = [];
+  let checked = 0;
+  for (const file of sourceFiles(SOURCES)) {
+    const relative = path.relative(SOURCES, file);
+    const layer = relative.split(path.sep)[0];
+    if (!(layer in BELOW)) continue;
+    for (const include of projectIncludes(file)) {
+      checked += 1;
+      const target = include.split('/')[0];
+      if (!(target in BELOW)) problems.push(`${relative}: "${include}" is not a path from src/`);
+      else if (!visible(layer).has(target)) problems.push(`${relative}: "${include}"`);
+    }
+  }
+  assert.deepEqual(problems, []);
+  assert.ok(checked > 0);
+});
+
+test('bindings include api only', () => {
+  const problems = [];
+  for (const file of sourceFiles(path.join(ROOT, 'bindings'))) {
+    for (const include of projectIncludes(file)) {
+      const target = include.split('/')[0];
+      if (target in BELOW && target !== 'api') problems.push(`${path.basename(file)}: ${include}`);
+    }
+  }
+  assert.deepEqual(problems, []);
+});

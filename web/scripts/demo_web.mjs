@@ -1,0 +1,25 @@
+// Serves the web demo with Vite; the demo imports `requant` as an installed package would be.
+//
+//   node web/scripts/demo_web.mjs           a development server
+//   node web/scripts/demo_web.mjs --build   static files in build/demo_web
+
+import path from 'node:path';
+import { build, createServer } from 'vite';
+import { ROOT } from './run.mjs';
+
+const config = {
+  root: path.join(ROOT, 'demos/web'),
+  base: './',
+  resolve: { alias: { requant: path.join(ROOT, 'dist/index.js') } },
+  build: { outDir: path.join(ROOT, 'build/demo_web'), emptyOutDir: true, target: 'es2022' },
+  worker: { format: 'es' },
+  server: { fs: { allow: [ROOT] } },
+};
+
+if (process.argv.includes('--build')) {
+  await build(config);
+} else {
+  const server = await createServer(config);
+  await server.listen();
+  server.printUrls();
+}

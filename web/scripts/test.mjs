@@ -1,0 +1,74 @@
+// The tests, one stage after another, with one table at the end.
+//
+//   node web/scripts/test.mjs [native] [node] [node26] [browser]
+//
+// Without names all stages run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
+// the Node that runs this script, `node26` with a newer one that has relaxed SIMD switched on by
+// default (fetched once into build/node); `browser` runs tests/browser in Chromium.
+
+import { existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { buildWasm, buildWeb } from './build.mjs';
+import { ROOT, filesBelow, run, runStages } from './run.mjs';
+
+const NEW_NODE = path.join(ROOT, 'build/node/node_modules/node/bin/node');
+
+function runTests(node, folder, flags = []) {
+  const files = filesBelow(folder, (name) => name.endsWith('.test.mjs'));
+  if (files.length === 0) throw new Error(`no ${folder}/*.test.mjs`);
+  run(node, [...flags, '--test', ...files]);
+}
+
+function testNative() {
+  if (!existsSync(path.join(ROOT, 'build/native/build.ninja'))) {
+    run('cmake', ['--preset', 'native']);
+  }
+  run('cmake', ['--build', '--preset', 'native', '-j2']);
+  run('ctest', ['--preset', 'native', '-j2']);
+}
+
+function testNode() {
+  // V8 has relaxed SIMD on by default since the version in Node 22.
+  const major = Number(process.versions.node.split('.')[0]);
+  const flags = major < 22 ? ['--experimental-wasm-relaxed-simd'] : [];
+  runTests(process.execPath, 'tests/node', flags);
+}
+
+function testNewNode() {
+  if (!existsSync(NEW_NODE)) {
+    const prefix = path.join(ROOT, 'build/node');
+    mkdirSync(prefix, { recursive: true });
+    run('npm', ['install', '--prefix', prefix, '--no-save', '--no-audit', '--no-fund', 'node@26']);
+  }
+  runTests(NEW_NODE, 'tests/node');
+}
+
+const all = [
+  { name: 'native', action: testNative },
+  { name: 'node', needs: ['build'], action: testNode },
+  { name: 'node26', needs: ['build'], action: testNewNode },
+  { name: 'browser', needs: ['build'], action: () => runTests(process.execPath, 'tests/browser') },
+];
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !all.some((stage) => stage.name === name));
+if (unknown.length > 0) {
+  console.error(`test: unknown stage ${unknown[0]} (${all.map((stage) => stage.name).join(', ')})`);
+  process.exit(2);
+}
+const chosen = all.filter((stage) => wanted.length === 0 || wanted.includes(stage.name));
+const stages = [{ name: 'setup', action: () => run('bash', ['web/scripts/setup.sh']) }];
+for (const stage of chosen) {
+  if (stage.needs && !stages.some(({ name }) => name === 'build')) {
+    stages.push({
+      name: 'build',
+      needs: ['setup'],
+      action: () => {
+        buildWasm();
+        buildWeb();
+      },
+    });
+  }
+  stages.push({ ...stage, needs: ['setup', ...(stage.needs ?? [])] });
+}
+await runStages(stages);
