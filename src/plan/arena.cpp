@@ -1,0 +1,108 @@
+#include "plan/arena.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked_math.h"
+
+namespace requant {
+namespace {
+
+Slot& Root(Plan& plan, int slot) {
+  return plan.slots[static_cast<size_t>(plan.slots[static_cast<size_t>(slot)].root)];
+}
+
+void Touch(Plan& plan, int slot, int step) {
+  Slot& root = Root(plan, slot);
+  if (root.first_step < 0) root.first_step = step;
+  root.last_step = std::max(root.last_step, step);
+}
+
+void ComputeLifetimes(Plan& plan) {
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = *plan.steps[i];
+    const int index = static_cast<int>(i);
+    for (const int slot : step.inputs) Touch(plan, slot, index);
+    for (const int slot : step.outputs) Touch(plan, slot, index);
+    if (step.workspace >= 0) Touch(plan, step.workspace, index);
+  }
+  for (const int slot : plan.outputs) Touch(plan, slot, static_cast<int>(plan.steps.size()));
+}
+
+// An elementwise step may write over an input that dies there.
+void MergeInPlace(Plan& plan) {
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = *plan.steps[i];
+    if (!step.may_overwrite || step.inputs.empty() || step.outputs.size() != 1) continue;
+    const int index = static_cast<int>(i);
+    const int from = plan.slots[static_cast<size_t>(step.inputs[0])].root;
+    const int to = plan.slots[static_cast<size_t>(step.outputs[0])].root;
+    Slot& source = plan.slots[static_cast<size_t>(from)];
+    Slot& target = plan.slots[static_cast<size_t>(to)];
+    if (from == to || source.home != Slot::Home::kArena || target.home != Slot::Home::kArena ||
+        source.bytes < target.bytes || source.last_step != index || target.first_step != index) {
+      continue;
+    }
+    // Another input of the step that shares the memory would be overwritten too early.
+    const auto shares = [&](int slot) { return plan.slots[static_cast<size_t>(slot)].root == from; };
+    if (std::count_if(step.inputs.begin(), step.inputs.end(), shares) > 1) continue;
+    source.last_step = target.last_step;
+    for (Slot& slot : plan.slots) {
+      if (slot.root == to) slot.root = from;
+    }
+  }
+}
+
+bool IsRoot(const Plan& plan, size_t index) {
+  const Slot& slot = plan.slots[index];
+  return slot.root == static_cast<int>(index) && slot.home == Slot::Home::kArena &&
+         slot.first_step >= 0;
+}
+
+}  // namespace
+
+void LayOutArena(Plan& plan) {
+  ComputeLifetimes(plan);
+  MergeInPlace(plan);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < plan.slots.size(); ++i) {
+    if (IsRoot(plan, i)) order.push_back(i);
+  }
+  // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
+  // 2020): the largest first, each into the lowest gap among the slots it overlaps in time.
+  std::stable_sort(order.begin(), order.end(), [&plan](size_t a, size_t b) {
+    return plan.slots[a].bytes > plan.slots[b].bytes;
+  });
+  std::vector<size_t> placed;  // sorted by offset
+  for (const size_t index : order) {
+    Slot& slot = plan.slots[index];
+    const size_t bytes = CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
+    size_t offset = 0;
+    for (const size_t other_index : placed) {
+      const Slot& other = plan.slots[other_index];
+      if (other.last_step < slot.first_step || slot.last_step < other.first_step) continue;
+      if (offset + bytes <= other.offset) break;
+      offset = std::max(offset,
+                        CheckedAlign(other.offset + other.bytes, AlignedBuffer::kAlignment));
+    }
+    slot.offset = offset;
+    plan.arena_bytes = std::max(plan.arena_bytes, CheckedAdd(offset, bytes));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), index,
+                                   [&plan](size_t a, size_t b) {
+                                     return plan.slots[a].offset < plan.slots[b].offset;
+                                   }),
+                  index);
+  }
+  for (int step = 0; step <= static_cast<int>(plan.steps.size()); ++step) {
+    size_t live = 0;
+    for (const size_t index : order) {
+      const Slot& slot = plan.slots[index];
+      if (slot.first_step <= step && step <= slot.last_step) {
+        live += CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
+      }
+    }
+    plan.arena_lower_bound = std::max(plan.arena_lower_bound, live);
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,126 @@
+#include "plan/builder.h"
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "plan/lower/layout.h"
+
+namespace requant {
+
+ImageDims ImageOf(const Shape& shape) {
+  ImageDims dims;
+  if (shape.size() < 3) return dims;
+  dims.batch = shape[0];
+  dims.channels = shape[1];
+  if (shape.size() == 4) dims.height = shape[2];
+  dims.width = shape.back();
+  return dims;
+}
+
+bool LayoutsCoincide(const Shape& shape) {
+  if (shape.size() != 3 && shape.size() != 4) return true;
+  const ImageDims dims = ImageOf(shape);
+  return dims.channels <= 1 || dims.height * dims.width <= 1;
+}
+
+PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options) {
+  int index = 0;
+  for (const Value* input : graph().inputs()) {
+    if (input->is_constant()) continue;
+    const int slot = NewSlot(*input, Layout::kPlain);
+    plan_.slots.back().home = Slot::Home::kInput;
+    plan_.slots.back().input = index++;
+    places_[input].slots[0] = slot;
+  }
+}
+
+int PlanBuilder::NewSlot(const Value& value, Layout layout) {
+  Slot slot;
+  slot.name = value.name;
+  slot.dtype = value.type.dtype;
+  slot.shape = value.type.StaticShape();
+  slot.layout = layout;
+  slot.bytes = DTypeBytes(slot.dtype, static_cast<size_t>(NumElements(slot.shape)));
+  slot.root = static_cast<int>(plan_.slots.size());
+  plan_.slots.push_back(std::move(slot));
+  return plan_.slots.back().root;
+}
+
+int PlanBuilder::In(const Value* value, Layout layout) {
+  Places& places = places_[value];
+  const auto wanted = static_cast<size_t>(layout);
+  if (places.slots[wanted] >= 0) return places.slots[wanted];
+  if (places.slots[1 - wanted] < 0) {
+    if (!value->is_constant()) {
+      Fail(ErrorCode::kInternal, StrCat("value '", value->name, "' is planned before its producer"));
+    }
+    const int slot = NewSlot(*value, Layout::kPlain);
+    plan_.constants.push_back(value->constant);
+    plan_.slots.back().home = Slot::Home::kConstant;
+    plan_.slots.back().constant = plan_.constants.back().raw();
+    places.slots[0] = slot;
+    if (wanted == 0) return slot;
+  }
+  const int from = places.slots[1 - wanted];
+  const int made = Convert(value, from, layout);
+  places_[value].slots[wanted] = made;
+  return made;
+}
+
+int PlanBuilder::Convert(const Value* value, int from, Layout to) {
+  const int made = NewSlot(*value, to);
+  if (LayoutsCoincide(slot(from).shape)) {
+    plan_.slots[static_cast<size_t>(made)].root = slot(from).root;
+  } else {
+    AddLayoutStep(*this, *value, from, made, to);
+  }
+  return made;
+}
+
+Layout PlanBuilder::LayoutOf(const Value* value) const {
+  const auto found = places_.find(value);
+  const bool channels_last = found != places_.end() && found->second.slots[1] >= 0;
+  return channels_last ? Layout::kChannelsLast : Layout::kPlain;
+}
+
+int PlanBuilder::Out(const Value* value, Layout layout) {
+  const int made = NewSlot(*value, layout);
+  places_[value].slots[static_cast<size_t>(layout)] = made;
+  return made;
+}
+
+void PlanBuilder::Alias(const Value* value, int source, Layout layout) {
+  const int made = Out(value, layout);
+  plan_.slots[static_cast<size_t>(made)].root = slot(source).root;
+}
+
+int PlanBuilder::Workspace(size_t bytes) {
+  Slot scratch;
+  scratch.name = "workspace";
+  scratch.dtype = DType::kUint8;
+  scratch.shape = {static_cast<int64_t>(bytes)};
+  scratch.bytes = bytes;
+  scratch.root = static_cast<int>(plan_.slots.size());
+  plan_.slots.push_back(std::move(scratch));
+  return plan_.slots.back().root;
+}
+
+uint8_t* PlanBuilder::Packed(size_t bytes) {
+  plan_.packed.emplace_back(bytes);
+  plan_.packed_bytes = CheckedAdd(plan_.packed_bytes, bytes);
+  return plan_.packed.back().data();
+}
+
+const std::string* PlanBuilder::Forced(std::string_view family) const {
+  for (const ForcedKernel& forced : options_.force_kernels) {
+    if (forced.family == family) return &forced.kernel;
+  }
+  return nullptr;
+}
+
+void PlanBuilder::RefuseForced(const char* family, const std::string& name) {
+  Fail(ErrorCode::kInvalidArgument, StrCat("kernel family ", family, " has no kernel '", name, "'"),
+       {.hint = "see env.kernels() for the names"});
+}
+
+}  // namespace requant

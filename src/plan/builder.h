@@ -1,0 +1,106 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace requant {
+
+/// What the lowering of one operator works with: the slots of values, in the layout it asks for,
+/// and the list of steps it appends to. Layout conversions are inserted here, once per value.
+class PlanBuilder {
+ public:
+  PlanBuilder(Plan& plan, const PlanOptions& options);
+
+  const Graph& graph() const { return *plan_.graph; }
+  const PlanOptions& options() const { return options_; }
+
+  /// The slot of a computed value or constant in that layout; converts (once) when needed.
+  int In(const Value* value, Layout layout = Layout::kPlain);
+  /// The layout in which the value exists already, channels-last preferred.
+  Layout LayoutOf(const Value* value) const;
+  /// A new arena slot for a value that the step to come computes.
+  int Out(const Value* value, Layout layout = Layout::kPlain);
+  /// The value is the same bytes as `slot` (Reshape, Identity, ...).
+  void Alias(const Value* value, int slot, Layout layout = Layout::kPlain);
+  /// Scratch memory for one step.
+  int Workspace(size_t bytes);
+  const Slot& slot(int index) const { return plan_.slots[static_cast<size_t>(index)]; }
+
+  /// Appends a step. `node` gives name and operator.
+  template <typename S>
+  S& Add(const Node& node, const char* kernel, std::vector<int> inputs, std::vector<int> outputs) {
+    auto step = std::make_unique<S>();
+    S& made = *step;
+    made.name = node.name;
+    made.op = node.op_type;
+    made.kernel = kernel;
+    made.inputs = std::move(inputs);
+    made.outputs = std::move(outputs);
+    plan_.steps.push_back(std::move(step));
+    return made;
+  }
+  /// Memory for packed weights, owned by the plan.
+  uint8_t* Packed(size_t bytes);
+
+  /// A node that an earlier lowering has already computed as part of its own step.
+  bool IsAbsorbed(const Node* node) const { return absorbed_.contains(node); }
+  void Absorb(const Node* node) { absorbed_.insert(node); }
+
+  /// The kernel row to use: the forced one of this family if any, else the last row that fits
+  /// (rows are listed from plain to best). `fits` may be nullptr. Throws kInvalidArgument when a
+  /// forced name is not in the family.
+  template <typename Row, typename Fits>
+  const Row& Choose(const char* family, std::span<const Row> rows, Fits fits) const {
+    const std::string* forced = Forced(family);
+    const Row* chosen = nullptr;
+    bool known = forced == nullptr;
+    for (const Row& row : rows) {
+      const bool wanted = forced == nullptr || *forced == row.name;
+      known = known || wanted;
+      if (wanted && fits(row)) chosen = &row;
+    }
+    if (!known) RefuseForced(family, *forced);
+    if (chosen == nullptr) {  // the forced row cannot serve this step: the best that can
+      for (const Row& row : rows) {
+        if (fits(row)) chosen = &row;
+      }
+    }
+    return *chosen;
+  }
+  template <typename Row>
+  const Row& Choose(const char* family, std::span<const Row> rows) const {
+    return Choose(family, rows, [](const Row&) { return true; });
+  }
+
+ private:
+  struct Places {
+    int slots[2] = {-1, -1};  // by Layout
+  };
+
+  const std::string* Forced(std::string_view family) const;
+  [[noreturn]] static void RefuseForced(const char* family, const std::string& name);
+  int NewSlot(const Value& value, Layout layout);
+  int Convert(const Value* value, int from, Layout to);
+
+  Plan& plan_;
+  const PlanOptions& options_;
+  std::unordered_map<const Value*, Places> places_;
+  std::set<const Node*> absorbed_;
+};
+
+/// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 or 4 only.
+struct ImageDims {
+  int64_t batch = 1, channels = 1, height = 1, width = 1;
+};
+ImageDims ImageOf(const Shape& shape);
+/// True when both layouts are the same bytes (one channel or one pixel), or the rank has only one.
+bool LayoutsCoincide(const Shape& shape);
+
+}  // namespace requant

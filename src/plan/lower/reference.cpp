@@ -1,0 +1,68 @@
+#include <cstring>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "plan/lower/table.h"
+
+namespace requant {
+namespace {
+
+class ReferenceStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    std::vector<Tensor> tensors;
+    tensors.reserve(slots.size());
+    std::vector<const Tensor*> pointers;
+    for (const int slot : slots) {
+      if (slot < 0) {
+        pointers.push_back(nullptr);
+        continue;
+      }
+      const Slot& place = context.slot(slot);
+      tensors.push_back(Tensor::Unowned(place.dtype, place.shape, context.Write(slot)));
+      pointers.push_back(&tensors.back());
+    }
+    std::vector<Tensor> results = EvaluateNode(*graph, *node, pointers, requantize);
+    size_t next = 0;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (node->outputs[i] == nullptr) continue;
+      const int slot = outputs[next++];
+      const Slot& place = context.slot(slot);
+      if (results[i].shape() != place.shape || results[i].dtype() != place.dtype) {
+        Fail(ErrorCode::kInternal,
+             StrCat(op, " computed ", DTypeName(results[i].dtype()),
+                    ShapeToString(results[i].shape()), " where the plan has ",
+                    DTypeName(place.dtype), ShapeToString(place.shape)),
+             {.node = name});
+      }
+      if (place.bytes > 0) std::memcpy(context.Write(slot), results[i].raw(), place.bytes);
+    }
+  }
+
+  const Graph* graph = nullptr;
+  const Node* node = nullptr;
+  RequantizeMode requantize = RequantizeMode::kFixed;
+  std::vector<int> slots;  // by input slot of the node, -1 where left out
+};
+
+}  // namespace
+
+void LowerByReference(PlanBuilder& builder, const Node& node) {
+  std::vector<int> slots;
+  std::vector<int> inputs;
+  for (const Value* input : node.inputs) {
+    slots.push_back(input ? builder.In(input) : -1);
+    if (input) inputs.push_back(slots.back());
+  }
+  std::vector<int> outputs;
+  for (const Value* output : node.outputs) {
+    if (output) outputs.push_back(builder.Out(output));
+  }
+  auto& step = builder.Add<ReferenceStep>(node, "reference", std::move(inputs), std::move(outputs));
+  step.graph = &builder.graph();
+  step.node = &node;
+  step.requantize = builder.options().requantize;
+  step.slots = std::move(slots);
+}
+
+}  // namespace requant

@@ -1,0 +1,24 @@
+// Which operators have fast paths. Adding one: plan/lower/<op>.cpp and a row in table.cpp. An
+// operator without a row, or whose row declines, runs by its reference, which shows in the plan as
+// kernel "reference".
+#pragma once
+
+#include <span>
+
+#include "plan/builder.h"
+
+namespace requant {
+
+struct LowerRow {
+  const char* op;
+  const char* domain;
+  /// Adds the steps that compute the node's outputs, or returns false without adding any.
+  bool (*lower)(PlanBuilder& builder, const Node& node);
+};
+
+std::span<const LowerRow> LowerTable();
+
+/// The plain path: evaluates the node by its reference.
+void LowerByReference(PlanBuilder& builder, const Node& node);
+
+}  // namespace requant

@@ -1,0 +1,121 @@
+// A Plan is what a graph becomes for one set of input shapes: a list of steps with their kernels
+// chosen and weights packed, and a place in one arena for every intermediate. It is immutable and
+// can be shared by sessions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "ir/graph.h"
+#include "ops/op.h"
+
+namespace requant {
+
+/// How a rank-3 or rank-4 activation lies in memory; `shape` is always the ONNX (channels-first)
+/// one. Other ranks are always plain.
+enum class Layout : uint8_t { kPlain, kChannelsLast };
+
+/// One tensor of the plan. Slots that share memory (a Reshape's output, an in-place operator) have
+/// the same root.
+struct Slot {
+  enum class Home : uint8_t { kArena, kConstant, kInput };
+
+  std::string name;
+  DType dtype = DType::kUndefined;
+  Shape shape;
+  Layout layout = Layout::kPlain;
+  Home home = Home::kArena;
+  size_t bytes = 0;
+  int root = -1;                   // index of the slot that owns the memory (itself for a root)
+  size_t offset = 0;               // kArena roots
+  const void* constant = nullptr;  // kConstant roots
+  int input = -1;                  // kInput roots: index among the graph inputs
+  int first_step = -1;             // roots: lifetime in steps, inclusive
+  int last_step = -1;
+};
+
+/// Where the tensors of one run are.
+class RunContext {
+ public:
+  RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::vector<const void*> inputs)
+      : slots_(slots), arena_(arena), inputs_(std::move(inputs)) {}
+
+  const void* Read(int slot) const {
+    const Slot& root = slots_[static_cast<size_t>(slots_[static_cast<size_t>(slot)].root)];
+    if (root.home == Slot::Home::kArena) return arena_ + root.offset;
+    if (root.home == Slot::Home::kConstant) return root.constant;
+    return inputs_[static_cast<size_t>(root.input)];
+  }
+  void* Write(int slot) const { return const_cast<void*>(Read(slot)); }
+  template <typename T>
+  const T* Read(int slot) const {
+    return static_cast<const T*>(Read(slot));
+  }
+  template <typename T>
+  T* Write(int slot) const {
+    return static_cast<T*>(Write(slot));
+  }
+  const Slot& slot(int index) const { return slots_[static_cast<size_t>(index)]; }
+
+ private:
+  const std::vector<Slot>& slots_;
+  uint8_t* arena_;
+  std::vector<const void*> inputs_;
+};
+
+/// One kernel call.
+class Step {
+ public:
+  Step() = default;
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  virtual ~Step() = default;
+  virtual void Run(const RunContext& context) const = 0;
+
+  std::string name;    // of the graph node it comes from
+  std::string op;      // its operators, "Conv+Relu"
+  std::string kernel;  // row of the kernel table, or "reference"
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+  int workspace = -1;         // slot alive during this step only
+  bool may_overwrite = false;  // input 0's memory may become output 0's
+  int64_t macs = 0;           // multiply-accumulates
+};
+
+struct ForcedKernel {
+  std::string family;  // "conv_q8"
+  std::string kernel;  // "conv_q8_scalar"
+};
+
+struct PlanOptions {
+  RequantizeMode requantize = RequantizeMode::kFixed;
+  /// Use this row of a kernel family for every step of that family which it can serve.
+  std::vector<ForcedKernel> force_kernels;
+  /// Merge activations and residual additions into the producing kernel.
+  bool fuse = true;
+};
+
+struct Plan {
+  std::vector<Slot> slots;
+  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<int> outputs;  // slots of the graph outputs, plain layout
+  std::vector<AlignedBuffer> packed;  // weights in the kernels' layouts
+  std::vector<Tensor> constants;      // keeps the constants alive that slots point to
+  size_t arena_bytes = 0;             // peak memory of all intermediates and workspaces
+  size_t arena_lower_bound = 0;       // largest sum of simultaneously live tensors
+  size_t packed_bytes = 0;
+  std::unique_ptr<Graph> graph;  // reference steps evaluate its nodes
+};
+
+/// Plans a graph whose types are all static (see SpecializeGraph). Throws kUnsupported or
+/// kInvalidArgument (unknown forced kernel).
+std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options);
+
+/// A copy of the graph for these input shapes with all types inferred and shape arithmetic folded;
+/// nullptr when some value still has no static shape (data-dependent shapes).
+std::unique_ptr<Graph> SpecializeGraph(const Graph& graph, const std::vector<Shape>& input_shapes);
+
+}  // namespace requant
