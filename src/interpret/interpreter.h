@@ -15,7 +15,7 @@ namespace requant {
 using TensorMap = std::map<std::string, Tensor>;
 
 struct InterpretOptions {
-  RequantizeMode requantize = RequantizeMode::kFixed;
+  RequantizeMode requantize = RequantizeMode::kUpward;
   /// Called with every computed value, in order; may be empty.
   std::function<void(const Value&, const Tensor&)> observe;
 };

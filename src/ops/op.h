@@ -10,15 +10,10 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "numeric/requantize.h"
 #include "tensor/tensor.h"
 
 namespace requant {
-
-/// How accumulators become 8-bit results in integer operators (design: arithmetic, "Requantize").
-enum class RequantizeMode : uint8_t {
-  kFixed,  // integer multiply, add and shift only; ties towards plus infinity
-  kFloat,  // half_even(float(acc) * scale): ONNX Runtime's arithmetic
-};
 
 /// What the quantizer does with an operator. "Weighted": constant second input quantized per output
 /// channel, bias int32.

@@ -91,7 +91,7 @@ struct ForcedKernel {
 };
 
 struct PlanOptions {
-  RequantizeMode requantize = RequantizeMode::kFixed;
+  RequantizeMode requantize = RequantizeMode::kUpward;
   /// Use this row of a kernel family for every step of that family which it can serve.
   std::vector<ForcedKernel> force_kernels;
   /// Merge activations and residual additions into the producing kernel.

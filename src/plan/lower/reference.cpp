@@ -41,7 +41,7 @@ class ReferenceStep : public Step {
 
   const Graph* graph = nullptr;
   const Node* node = nullptr;
-  RequantizeMode requantize = RequantizeMode::kFixed;
+  RequantizeMode requantize = RequantizeMode::kUpward;
   std::vector<int> slots;  // by input slot of the node, -1 where left out
 };
 
