@@ -1,14 +1,23 @@
-// The Emscripten glue as it goes into dist: the file that `em++ -sEXPORT_ES6` wrote, made to load
-// everywhere as an ES module. The package's loader always hands the wasm bytes over, so the branches
-// that look for the wasm file themselves are never taken.
+// The Emscripten glue as it goes into dist: the ES module that `em++ -sEXPORT_ES6` wrote, checked for
+// C++ functions that nobody defines (the link cannot tell them from the kernels, which come later).
 //
 //   node glue.mjs core.js dist/core.js
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 
 const [input, output] = process.argv.slice(2);
-let text = readFileSync(input, 'utf8');
+const text = readFileSync(input, 'utf8');
 if (!/export default createCore/.test(text)) {
   throw new Error(`${input} does not export createCore as an ES module`);
 }
+const missing = [...text.matchAll(/missing function: ([\w$]+)/g)].map((match) => match[1]);
+const undefinedNames = missing.filter((name) => !name.startsWith('rq_'));
+if (undefinedNames.length > 0) {
+  console.error(`undefined in the core: ${undefinedNames.join(', ')}`);
+  process.exit(1);
+}
 writeFileSync(output, `/* eslint-disable */\n${text}`);
+
+// Emscripten before 3.1.58 keeps what a thread runs first in a file of its own.
+const worker = input.replace(/\.js$/, '.worker.js');
+if (existsSync(worker)) copyFileSync(worker, output.replace(/\.js$/, '.worker.js'));
