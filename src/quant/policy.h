@@ -1,0 +1,45 @@
+// How a tensor is quantized, as a bitmap (PPQ's QuantizationPolicy, ppq/core/quant.py, is the model
+// of the vocabulary). Not every combination has a meaning: CheckPolicy names what contradicts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace requant {
+
+using QuantizationPolicy = uint32_t;
+
+inline constexpr QuantizationPolicy kPerTensor = 1;
+inline constexpr QuantizationPolicy kPerChannel = 2;
+inline constexpr QuantizationPolicy kLinear = 4;
+inline constexpr QuantizationPolicy kExponential = 8;
+inline constexpr QuantizationPolicy kSymmetrical = 16;
+inline constexpr QuantizationPolicy kAsymmetrical = 32;
+inline constexpr QuantizationPolicy kPowerOf2 = 64;
+
+/// Half-way cases and direction of rounding. kHalfTowardsZero(2.5) == 2,
+/// kHalfFarFromZero(-2.5) == -3, kHalfUp is floor(x + 0.5), kHalfDown is ceil(x - 0.5), kUp is ceil.
+enum class RoundingPolicy : uint8_t {
+  kHalfEven,
+  kHalfUp,
+  kHalfDown,
+  kHalfTowardsZero,
+  kHalfFarFromZero,
+  kUp,
+};
+
+/// x rounded to an integral double.
+double RoundBy(RoundingPolicy policy, double x);
+/// "HALF_EVEN", ...
+const char* RoundingPolicyName(RoundingPolicy policy);
+
+/// "PER_CHANNEL|LINEAR|SYMMETRICAL".
+std::string PolicyToString(QuantizationPolicy policy);
+/// Throws kInvalidQuantization naming the bits that are missing, unknown or exclude each other:
+/// exactly one of PER_TENSOR / PER_CHANNEL, of LINEAR / EXPONENTIAL and of SYMMETRICAL /
+/// ASYMMETRICAL; EXPONENTIAL excludes ASYMMETRICAL and needs no POWER_OF_2; PER_CHANNEL |
+/// ASYMMETRICAL has no spelling in QLinearConv that runtimes agree on.
+void CheckPolicy(QuantizationPolicy policy, std::string_view where = {});
+
+}  // namespace requant

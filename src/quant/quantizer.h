@@ -1,0 +1,67 @@
+// The quantizer: decides how every operator slot is quantized, calibrates, recovers accuracy, and
+// spells the result in integer operators or as Q/DQ.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "quant/record.h"
+#include "quant/settings.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+
+/// Usage: for each pass p in [0, passes()), show every sample: run the float graph, Observe() each
+/// of observed_values(p), then EndSample(p). Then Finish().
+class Quantizer {
+ public:
+  /// `float_graph`: optimized, topologically sorted, static ranks, BatchNormalization folded; it is
+  /// cloned (constants share their bytes) and raised to opset 13 where it is older. Throws
+  /// kInvalidArgument (bad options), kInvalidQuantization (contradicting policies), kUnsupported
+  /// (an operator that cannot be raised to opset 13).
+  Quantizer(const Graph& float_graph, QuantizeOptions options);
+  ~Quantizer();
+  Quantizer(Quantizer&&) noexcept;
+  Quantizer& operator=(Quantizer&&) noexcept;
+
+  /// How often the calibration data must be shown: 1, or 2 when an observer needs a histogram.
+  int passes() const;
+  /// Float values to tap in that pass (graph inputs may be among them), each once.
+  std::vector<std::string> observed_values(int pass) const;
+  /// Throws kInvalidArgument naming value and index for NaN or infinity, and for a value that was
+  /// not asked for; kTypeMismatch for a tensor that is not float32.
+  void Observe(int pass, const std::string& value, const Tensor& float_tensor);
+  void EndSample(int pass);
+  /// Throws kInvalidArgument when no sample was shown. Call once.
+  QuantizedModel Finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct LowerOptions {
+  /// true: elementwise functions become ai.requant::Lut. false: only operators that ONNX Runtime
+  /// has; functions run in float between DequantizeLinear and QuantizeLinear.
+  bool use_lut = true;
+};
+
+/// The integer graph. Inputs and outputs stay float; nodes keep the names of the float nodes they
+/// compute, the integer form of value v is named v_q. Throws kInvalidQuantization.
+Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = {});
+
+/// The float graph with QuantizeLinear / DequantizeLinear around quantized operators; weights are
+/// int8 and biases int32 constants behind DequantizeLinear.
+Graph ToQdq(const QuantizedModel& model);
+
+/// LowerToInteger without Lut: the QOperator form that ONNX Runtime runs.
+Graph ToQOperator(const QuantizedModel& model);
+
+/// A graph with Q/DQ nodes -> float graph and record that lower to the same integers; operators
+/// that are not surrounded by Q/DQ stay float. nullopt when there is no Q/DQ pair to read.
+std::optional<QuantizedModel> FromQdq(const Graph& graph);
+
+}  // namespace requant

@@ -1,0 +1,60 @@
+// What the quantizer decided, for every operator slot: the only thing (with the float graph) that
+// lowering and the exporters read.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ops/op.h"
+#include "quant/tensor_quantization_config.h"
+
+namespace requant {
+
+struct OperatorQuantization {
+  std::string op_type;
+  QuantRule rule = QuantRule::kFloat;
+  bool quantized = false;
+  /// Why it stays float; empty for quantized operators.
+  std::string reason;
+  /// Config index by slot; -1 where a slot has none.
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+  /// The Relu or Clip that this operator computes as well (its own output slot is OVERLAPPED).
+  std::string activation;
+  /// The operator that computes this one; empty = it computes itself.
+  std::string absorbed_by;
+  /// For the last operator of a table region (elementwise functions of one 8-bit value): all
+  /// operators of the region in order, this one last, and the value they are a function of.
+  std::vector<std::string> table;
+  std::string table_input;
+};
+
+struct QuantizationRecord {
+  std::vector<TensorQuantizationConfig> configs;
+  std::map<std::string, OperatorQuantization> operators;  // by node name
+  std::vector<std::string> warnings;
+
+  /// The config that decides for config `index` (its dominators followed to the end).
+  int RootIndex(int index) const;
+  const TensorQuantizationConfig& Root(int index) const {
+    return configs[static_cast<size_t>(RootIndex(index))];
+  }
+  const OperatorQuantization* Find(const std::string& node) const {
+    const auto found = operators.find(node);
+    return found == operators.end() ? nullptr : &found->second;
+  }
+};
+
+struct QuantizedModel {
+  /// Opset >= 13, original float weights.
+  Graph float_graph;
+  QuantizationRecord record;
+};
+
+/// The record as JSON: {"operators": [{name, type, quantized, reason?, inputs: [...], outputs:
+/// [...]}], "warnings": [...]}; one object per slot with policy, bits, range, scale, offset, state.
+std::string RecordToJson(const QuantizationRecord& record);
+
+}  // namespace requant
