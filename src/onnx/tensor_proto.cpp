@@ -1,0 +1,238 @@
+#include "onnx/tensor_proto.h"
+
+#include <cstring>
+#include <optional>
+
+#include "base/checked_math.h"
+#include "onnx/tags.h"
+
+namespace requant {
+namespace {
+
+using Tag = onnx_tags::TensorProto;
+
+struct ExternalRange {
+  std::string location;
+  std::optional<uint64_t> offset;
+  std::optional<uint64_t> length;
+};
+
+struct Parts {
+  std::string name;
+  Shape dims;
+  int64_t data_type = 0;
+  bool external = false;
+  ExternalRange range;
+  std::optional<std::span<const uint8_t>> raw;
+  std::vector<float> floats;
+  std::vector<int32_t> int32s;
+  std::vector<int64_t> int64s;
+  std::vector<double> doubles;
+  std::vector<uint64_t> uint64s;
+};
+
+[[noreturn]] void Invalid(const Parts& parts, std::string message) {
+  Fail(ErrorCode::kInvalidModel, StrCat("tensor '", parts.name, "': ", message),
+       {.value = parts.name, .hint = "the file is damaged or was written wrongly"});
+}
+
+uint64_t ParseDecimal(const Parts& parts, const std::string& text) {
+  uint64_t number = 0;
+  bool valid = !text.empty();
+  for (const char c : text) {
+    valid = valid && c >= '0' && c <= '9' && !__builtin_mul_overflow(number, 10, &number) &&
+            !__builtin_add_overflow(number, static_cast<uint64_t>(c - '0'), &number);
+  }
+  if (!valid) Invalid(parts, StrCat("'", text, "' is no offset or length of external data"));
+  return number;
+}
+
+void ReadExternalEntry(Message message, Parts& parts) {
+  using Entry = onnx_tags::StringStringEntryProto;
+  std::string key;
+  std::string value;
+  while (message.Next()) {
+    switch (message.tag<Entry>()) {
+      case Entry::kKey:
+        key = message.String();
+        break;
+      case Entry::kValue:
+        value = message.String();
+        break;
+      default:
+        message.Skip();
+    }
+  }
+  if (key == "location") parts.range.location = value;
+  if (key == "offset") parts.range.offset = ParseDecimal(parts, value);
+  if (key == "length") parts.range.length = ParseDecimal(parts, value);
+}
+
+Parts ReadParts(Message message, const std::string& what) {
+  Parts parts;
+  parts.name = what;
+  while (message.Next()) {
+    switch (message.tag<Tag>()) {
+      case Tag::kDims:
+        message.AppendInt64(parts.dims);
+        break;
+      case Tag::kDataType:
+        parts.data_type = message.Int32();
+        break;
+      case Tag::kSegment:
+        Fail(ErrorCode::kUnsupported, StrCat("tensor '", parts.name, "' is stored in segments"),
+             {.value = parts.name, .hint = "save the model with whole tensors"});
+      case Tag::kFloatData:
+        message.AppendFloat(parts.floats);
+        break;
+      case Tag::kInt32Data:
+        message.AppendInt32(parts.int32s);
+        break;
+      case Tag::kInt64Data:
+        message.AppendInt64(parts.int64s);
+        break;
+      case Tag::kName:
+        parts.name = message.String();
+        break;
+      case Tag::kRawData:
+        parts.raw = message.Bytes();
+        break;
+      case Tag::kDoubleData:
+        message.AppendDouble(parts.doubles);
+        break;
+      case Tag::kUint64Data:
+        message.AppendUint64(parts.uint64s);
+        break;
+      case Tag::kExternalData:
+        ReadExternalEntry(message.Child(), parts);
+        break;
+      case Tag::kDataLocation:
+        parts.external = message.Int32() == 1;  // DataLocation.EXTERNAL
+        break;
+      default:
+        message.Skip();
+    }
+  }
+  return parts;
+}
+
+Tensor FromExternal(const Parts& parts, DType dtype, size_t bytes, const ExternalFiles& files) {
+  const ExternalRange& range = parts.range;
+  const auto found = files.find(range.location);
+  if (found == files.end()) {
+    Fail(ErrorCode::kInvalidArgument,
+         StrCat("tensor '", parts.name, "' is stored in the external file '", range.location,
+                "', which was not given"),
+         {.value = parts.name, .hint = "pass the bytes of that file under this name"});
+  }
+  const std::span<const uint8_t> file = found->second.bytes;
+  const uint64_t offset = range.offset.value_or(0);
+  if (range.length && *range.length != bytes) {
+    Invalid(parts, StrCat("needs ", bytes, " bytes, but its external data has ", *range.length));
+  }
+  if (offset > file.size() || bytes > file.size() - offset) {
+    Invalid(parts, StrCat("external file '", range.location, "' of ", file.size(),
+                          " bytes ends before offset ", offset, " + ", bytes));
+  }
+  return Tensor::View(dtype, parts.dims, file.subspan(static_cast<size_t>(offset), bytes),
+                      found->second.owner);
+}
+
+/// Copies a typed field, narrowing every element to T (as onnx.numpy_helper.to_array does).
+template <typename T, typename Source>
+Tensor FromField(const Parts& parts, DType dtype, const std::vector<Source>& field) {
+  const size_t needed = DTypeBytes(dtype, static_cast<size_t>(NumElements(parts.dims)));
+  if (field.size() != needed / sizeof(T)) {
+    Invalid(parts, StrCat(DTypeName(dtype), ShapeToString(parts.dims), " has ", field.size(),
+                          " elements of data"));
+  }
+  Tensor tensor(dtype, parts.dims);
+  T* out = static_cast<T*>(tensor.raw());
+  for (size_t i = 0; i < field.size(); ++i) out[i] = static_cast<T>(field[i]);
+  return tensor;
+}
+
+/// Which field carries which dtype: the comments of TensorProto in onnx.proto.
+Tensor FromTyped(const Parts& parts, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return FromField<float>(parts, dtype, parts.floats);
+    case DType::kFloat64:
+      return FromField<double>(parts, dtype, parts.doubles);
+    case DType::kInt64:
+      return FromField<int64_t>(parts, dtype, parts.int64s);
+    case DType::kUint64:
+      return FromField<uint64_t>(parts, dtype, parts.uint64s);
+    case DType::kUint32:
+      return FromField<uint32_t>(parts, dtype, parts.uint64s);
+    case DType::kInt32:
+      return FromField<int32_t>(parts, dtype, parts.int32s);
+    case DType::kInt16:
+      return FromField<int16_t>(parts, dtype, parts.int32s);
+    case DType::kUint16:
+    case DType::kFloat16:  // the bit pattern
+    case DType::kBfloat16:
+      return FromField<uint16_t>(parts, dtype, parts.int32s);
+    case DType::kInt8:
+      return FromField<int8_t>(parts, dtype, parts.int32s);
+    default:  // uint8, bool, and two 4-bit values in each element
+      return FromField<uint8_t>(parts, dtype, parts.int32s);
+  }
+}
+
+/// Booleans are one byte, 0 or 1, everywhere in the engine; a file may hold any byte.
+Tensor NormalizeBool(Tensor tensor) {
+  const auto* in = static_cast<const uint8_t*>(tensor.raw());
+  bool clean = true;
+  for (int64_t i = 0; i < tensor.count(); ++i) clean = clean && in[i] <= 1;
+  if (clean) return tensor;
+  Tensor out(DType::kBool, tensor.shape());
+  auto* bytes = static_cast<uint8_t*>(out.raw());
+  for (int64_t i = 0; i < tensor.count(); ++i) bytes[i] = in[i] != 0;
+  return out;
+}
+
+}  // namespace
+
+DType DTypeFromNumber(int64_t number, const std::string& value_name) {
+  const auto dtype = static_cast<DType>(number >= 0 && number < 256 ? number : 0);
+  if (number == 0) {
+    Fail(ErrorCode::kInvalidModel, StrCat("value '", value_name, "' has no element type"),
+         {.value = value_name, .hint = "the file is damaged or was written wrongly"});
+  }
+  if (DTypeBits(dtype) == 0) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("value '", value_name, "' has element type ", number,
+                dtype == DType::kString ? " (string)" : "", ", which is not supported"),
+         {.value = value_name, .hint = "cut that part of the model off before loading it"});
+  }
+  return dtype;
+}
+
+NamedTensor ReadTensorMessage(Message message, const SharedBytes& file,
+                              const ExternalFiles& external, const std::string& what) {
+  Parts parts = ReadParts(message, what);
+  const DType dtype = DTypeFromNumber(parts.data_type, parts.name);
+  try {
+    const size_t bytes = DTypeBytes(dtype, static_cast<size_t>(NumElements(parts.dims)));
+    const bool typed = !parts.floats.empty() || !parts.int32s.empty() || !parts.int64s.empty() ||
+                       !parts.doubles.empty() || !parts.uint64s.empty();
+    if (typed && (parts.raw || parts.external)) Invalid(parts, "has its data twice");
+    Tensor tensor;
+    if (parts.external) {
+      tensor = FromExternal(parts, dtype, bytes, external);
+    } else if (parts.raw) {
+      tensor = Tensor::View(dtype, parts.dims, *parts.raw, file.owner);
+    } else {
+      tensor = FromTyped(parts, dtype);
+    }
+    if (dtype == DType::kBool) tensor = NormalizeBool(std::move(tensor));
+    return {std::move(parts.name), std::move(tensor)};
+  } catch (const Error& error) {
+    if (!error.context().value.empty()) throw;
+    throw Error(error.code(), StrCat("tensor '", parts.name, "': ", error.message()),
+                {.value = parts.name, .hint = error.context().hint});
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "onnx/message.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+
+/// Bytes and whatever keeps them alive. Tensors read from them are views that share the owner.
+struct SharedBytes {
+  std::shared_ptr<const void> owner;
+  std::span<const uint8_t> bytes;
+};
+
+/// Contents of external data files by the `location` that the model names. Nothing is ever opened
+/// here, so a location cannot escape any folder.
+using ExternalFiles = std::map<std::string, SharedBytes>;
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// Reads one TensorProto out of `file`. Throws kInvalidModel for dims that do not fit the data, and
+/// kUnsupported for strings, complex numbers and unknown types, naming `what` or the tensor.
+NamedTensor ReadTensorMessage(Message message, const SharedBytes& file,
+                              const ExternalFiles& external, const std::string& what);
+
+/// The dtype of a TensorProto.DataType number. Throws kUnsupported naming the value.
+DType DTypeFromNumber(int64_t number, const std::string& value_name);
+
+}  // namespace requant
