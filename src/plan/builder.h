@@ -23,6 +23,10 @@ class PlanBuilder {
 
   /// The slot of a computed value or constant in that layout; converts (once) when needed.
   int In(const Value* value, Layout layout = Layout::kPlain);
+  /// Whether a step planned so far computes the value (or it is an input or a constant).
+  bool Has(const Value* value) const {
+    return value->is_constant() || places_.find(value) != places_.end();
+  }
   /// The layout in which the value exists already, channels-last preferred.
   Layout LayoutOf(const Value* value) const;
   /// A new arena slot for a value that the step to come computes.

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// The real multiplier s_a * s_b / s_out of a product. In the float mode it is computed in float32
+/// and in this order, like ONNX Runtime's QLinearConv and QLinearMatMul
+/// (core/providers/cpu/quantization/qlinearconv.cc: `X_scale * W_scale / Y_scale`); the fixed modes
+/// keep double precision.
+inline double ProductMultiplier(RequantizeMode mode, float scale_a, float scale_b,
+                                float scale_out) {
+  if (mode == RequantizeMode::kFloat) return scale_a * scale_b / scale_out;
+  return static_cast<double>(scale_a) * scale_b / scale_out;
+}
+
+}  // namespace requant

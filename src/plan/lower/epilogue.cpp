@@ -1,0 +1,61 @@
+#include "plan/lower/epilogue.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace requant {
+
+std::optional<ClampBounds> ReadClamp(const Node& node) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (node.Is("Relu")) return ClampBounds{0.0, kInfinity};
+  if (!node.Is("Clip")) return std::nullopt;
+  ClampBounds bounds{-kInfinity, kInfinity};
+  if (const Attribute* min = node.attributes.Find("min")) {
+    if (const float* value = std::get_if<float>(min)) bounds.lo = *value;
+  }
+  if (const Attribute* max = node.attributes.Find("max")) {
+    if (const float* value = std::get_if<float>(max)) bounds.hi = *value;
+  }
+  for (size_t slot = 1; slot <= 2; ++slot) {
+    if (node.input(slot) == nullptr) continue;
+    const Tensor* constant = node.constant(slot);
+    if (constant == nullptr || constant->count() != 1) return std::nullopt;
+    (slot == 1 ? bounds.lo : bounds.hi) = constant->AsDouble(0);
+  }
+  if (std::isnan(bounds.lo) || std::isnan(bounds.hi) || bounds.lo > bounds.hi) return std::nullopt;
+  return bounds;
+}
+
+Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual) {
+  Epilogue epilogue;
+  epilogue.output = node.outputs[0];
+  epilogue.op = node.op_type;
+  if (!builder.options().fuse) return epilogue;
+  const Graph& graph = builder.graph();
+  bool clamped = false;
+  for (;;) {
+    const Node* next = graph.SoleConsumer(epilogue.output);
+    if (next == nullptr) return epilogue;
+    if (allow_residual && !clamped && epilogue.residual == nullptr && next->Is("Add")) {
+      const Value* other = next->inputs[next->inputs[0] == epilogue.output ? 1 : 0];
+      if (other == epilogue.output || !builder.Has(other) ||
+          other->type.StaticShape() != epilogue.output->type.StaticShape()) {
+        return epilogue;
+      }
+      epilogue.residual = other;
+    } else if (const auto bounds = ReadClamp(*next);
+               bounds && next->inputs[0] == epilogue.output) {
+      // Clamps one after the other: the later one decides where they disagree.
+      epilogue.lo = std::clamp(epilogue.lo, bounds->lo, bounds->hi);
+      epilogue.hi = std::clamp(epilogue.hi, bounds->lo, bounds->hi);
+      clamped = true;
+    } else {
+      return epilogue;
+    }
+    builder.Absorb(next);
+    epilogue.op += "+" + next->op_type;
+    epilogue.output = next->outputs[0];
+  }
+}
+
+}  // namespace requant

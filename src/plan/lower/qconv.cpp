@@ -1,0 +1,203 @@
+// QLinearConv: 8-bit convolution with requantization and clamp fused.
+#include "plan/lower/qconv.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/dwconv/table.h"
+#include "numeric/multiplier.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class ConvQ8Step : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    ConvQ8Params call = params;
+    call.requantize = requantize.Params();
+    call.input = context.Read(inputs[0]);
+    call.output = context.Write(outputs[0]);
+    call.workspace = context.Write(workspace);
+    run(&call);
+  }
+  ConvQ8Params params;
+  PreparedRequantize requantize;
+  void (*run)(const ConvQ8Params*) = nullptr;
+};
+
+class DepthwiseQ8Step : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    DwConvQ8Params call = params;
+    call.requantize = requantize.Params();
+    call.input = context.Read(inputs[0]);
+    call.output = context.Write(outputs[0]);
+    call.workspace = context.Write(workspace);
+    run(&call);
+  }
+  DwConvQ8Params params;
+  PreparedRequantize requantize;
+  void (*run)(const DwConvQ8Params*) = nullptr;
+};
+
+int32_t LargestInput(DType dtype, int32_t zero_point) {
+  const int32_t lo = dtype == DType::kInt8 ? -128 : 0;
+  return std::max(std::abs(lo - zero_point), std::abs(lo + 255 - zero_point));
+}
+
+PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
+                           const std::vector<int64_t>& bounds, IntegerClamp clamp) {
+  const RequantizeMode mode = builder.options().requantize;
+  std::vector<double> multipliers;
+  for (const float scale : product.weight_scales) {
+    multipliers.push_back(ProductMultiplier(mode, product.input_scale, scale, product.output_scale));
+  }
+  return PrepareRequantize(mode, multipliers, bounds, product.output_zero_point, clamp.lo,
+                           clamp.hi);
+}
+
+void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                    const QProduct& product) {
+  const DwConvQ8Kernel& kernel = builder.Choose("dwconv_q8", DwConvQ8Kernels());
+  const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
+  const DwConvQ8Weights weights{
+      {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
+      product.weights.data,
+      product.weights.is_signed,
+      product.weights.zero_points,
+      product.weights.bias};
+  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
+  kernel.pack_weights(weights, packed);
+  const DType input_type = node.inputs[0]->type.dtype;
+  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
+  DwConvQ8AccumulatorBounds(weights, LargestInput(input_type, product.input_zero_point),
+                            bounds.data());
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
+  const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
+  auto& step = builder.Add<DepthwiseQ8Step>(node, kernel.name, {input}, {output});
+  step.op = epilogue.op;
+  step.run = kernel.run;
+  step.params.geometry = geometry;
+  step.params.row_end = ConvRows(geometry);
+  step.params.input_signed = input_type == DType::kInt8;
+  step.params.input_zero_point = product.input_zero_point;
+  step.params.weights = packed;
+  const DType output_type = node.outputs[0]->type.dtype;
+  step.params.output_signed = output_type == DType::kInt8;
+  step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
+  step.workspace = builder.Workspace(kernel.workspace_size(geometry));
+  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
+}
+
+}  // namespace
+
+std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
+                                        size_t zero_point_slot) {
+  const Tensor* scale = node.constant(scale_slot);
+  const Tensor* zero_point = node.constant(zero_point_slot);
+  if (scale == nullptr || (node.input(zero_point_slot) && zero_point == nullptr)) {
+    return std::nullopt;
+  }
+  QuantConstants out{scale->ToFloats(), {}};
+  for (const float value : out.scales) {
+    if (!(value > 0) || !std::isfinite(value)) return std::nullopt;  // the reference names it
+  }
+  if (zero_point) {
+    for (const int64_t value : zero_point->ToInts()) {
+      out.zero_points.push_back(static_cast<int32_t>(value));
+    }
+  } else {
+    out.zero_points.assign(out.scales.size(), 0);
+  }
+  return out;
+}
+
+std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels) {
+  const auto wanted = static_cast<size_t>(channels);
+  if (constants.scales.size() == 1) constants.scales.resize(wanted, constants.scales[0]);
+  if (constants.zero_points.size() == 1) {
+    constants.zero_points.resize(wanted, constants.zero_points[0]);
+  }
+  if (constants.scales.size() != wanted || constants.zero_points.size() != wanted) {
+    return std::nullopt;
+  }
+  return constants;
+}
+
+IntegerClamp ClampOf(DType dtype, const Epilogue& epilogue) {
+  const double lo = dtype == DType::kInt8 ? -128 : 0;
+  return {static_cast<int32_t>(std::clamp(epilogue.lo, lo, lo + 255)),
+          static_cast<int32_t>(std::clamp(epilogue.hi, lo, lo + 255))};
+}
+
+void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                   QProduct product, Layout layout, int input) {
+  const ConvQ8Kernel& kernel =
+      builder.Choose("conv_q8", ConvQ8Kernels(),
+                     [&](const ConvQ8Kernel& row) { return row.supports(product.weights); });
+  uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
+  kernel.pack_weights(product.weights, packed);
+  const DType input_type = node.inputs[0]->type.dtype;
+  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
+  ConvQ8AccumulatorBounds(product.weights, LargestInput(input_type, product.input_zero_point),
+                          bounds.data());
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  const int output = builder.Out(epilogue.output, layout);
+  auto& step = builder.Add<ConvQ8Step>(node, kernel.name, {input}, {output});
+  step.op = epilogue.op;
+  step.run = kernel.run;
+  step.params.geometry = geometry;
+  step.params.row_end = ConvRows(geometry);
+  step.params.input_signed = input_type == DType::kInt8;
+  step.params.input_zero_point = product.input_zero_point;
+  step.params.weights = packed;
+  const DType output_type = epilogue.output->type.dtype;
+  step.params.output_type =
+      output_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
+  step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
+  step.workspace = builder.Workspace(kernel.workspace_size(geometry));
+  const ConvWeightsLayout& w = product.weights.layout;
+  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * w.in_c_per_group * w.kernel_h *
+              w.kernel_w;
+}
+
+bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
+  const Tensor* weights = node.constant(3);
+  const Tensor* bias = node.constant(8);
+  const auto x = ReadQuant(node, 1, 2);
+  const auto w = ReadQuant(node, 4, 5);
+  const auto y = ReadQuant(node, 6, 7);
+  if (weights == nullptr || !IsByte(weights->dtype()) || !x || !w || !y ||
+      (node.input(8) && bias == nullptr) || x->scales.size() != 1 || y->scales.size() != 1) {
+    return false;
+  }
+  const Shape& shape = weights->shape();
+  const auto geometry =
+      GeometryOf(node, node.inputs[0]->type.StaticShape(), node.outputs[0]->type.StaticShape(),
+                 Shape(shape.begin() + 2, shape.end()));
+  if (!geometry) return false;
+  const auto per_channel = Expand(*w, geometry->out_c);
+  if (!per_channel) return false;
+  QProduct product;
+  product.weight_zero_points = per_channel->zero_points;
+  product.weights = {OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,
+                                geometry->kernel_h, geometry->kernel_w, geometry->groups),
+                     weights->raw(), weights->dtype() == DType::kInt8,
+                     product.weight_zero_points.data(), bias ? bias->data<int32_t>() : nullptr};
+  product.input_scale = x->scales[0];
+  product.input_zero_point = x->zero_points[0];
+  product.weight_scales = per_channel->scales;
+  product.output_scale = y->scales[0];
+  product.output_zero_point = y->zero_points[0];
+  if (IsDepthwise(*geometry)) {
+    LowerDepthwise(builder, node, *geometry, product);
+  } else {
+    AddConvQ8Step(builder, node, *geometry, std::move(product), Layout::kChannelsLast,
+                  builder.In(node.inputs[0], Layout::kChannelsLast));
+  }
+  return true;
+}
+
+}  // namespace requant

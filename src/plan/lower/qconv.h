@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/conv/table.h"
+#include "numeric/requantize_prepare.h"
+#include "plan/builder.h"
+#include "plan/lower/epilogue.h"
+
+namespace requant {
+
+/// scale and zero point of one operand, constants of the graph: one entry, or one per channel.
+struct QuantConstants {
+  std::vector<float> scales;
+  std::vector<int32_t> zero_points;
+};
+/// nullopt when they are no constants. A missing zero point is 0.
+std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
+                                        size_t zero_point_slot);
+/// Repeats a single entry; nullopt when the length is neither 1 nor `channels`.
+std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels);
+
+/// The clamp of an 8-bit output: its type's range cut by the epilogue's bounds.
+struct IntegerClamp {
+  int32_t lo, hi;
+};
+IntegerClamp ClampOf(DType dtype, const Epilogue& epilogue);
+
+/// Everything that a convolution or matrix product of 8-bit values needs besides its geometry.
+struct QProduct {
+  ConvQ8Weights weights;
+  std::vector<int32_t> weight_zero_points;  // backs weights.zero_points
+  float input_scale = 1;
+  int32_t input_zero_point = 0;
+  std::vector<float> weight_scales;  // per output channel
+  float output_scale = 1;
+  int32_t output_zero_point = 0;
+};
+/// Adds the step for `node`, with the clamps that follow merged.
+void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                   QProduct product, Layout layout, int input);
+
+}  // namespace requant

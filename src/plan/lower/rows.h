@@ -1,0 +1,42 @@
+// The lowering functions that table.cpp lists, and what several of them share.
+#pragma once
+
+#include "kernels/conv/table.h"
+#include "plan/builder.h"
+#include "plan/lower/window.h"
+
+namespace requant {
+
+bool LowerConv(PlanBuilder& builder, const Node& node);            // conv.cpp
+bool LowerGemm(PlanBuilder& builder, const Node& node);            // matmul.cpp
+bool LowerMatMul(PlanBuilder& builder, const Node& node);          // matmul.cpp
+bool LowerQLinearConv(PlanBuilder& builder, const Node& node);     // qconv.cpp
+bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);   // qmatmul.cpp
+bool LowerQGemm(PlanBuilder& builder, const Node& node);           // qmatmul.cpp
+bool LowerBinary(PlanBuilder& builder, const Node& node);          // elementwise.cpp
+bool LowerUnary(PlanBuilder& builder, const Node& node);           // elementwise.cpp
+bool LowerQLinearBinary(PlanBuilder& builder, const Node& node);   // qelementwise.cpp
+bool LowerLut(PlanBuilder& builder, const Node& node);             // lut.cpp
+bool LowerByteUnary(PlanBuilder& builder, const Node& node);       // lut.cpp
+bool LowerPool(PlanBuilder& builder, const Node& node);            // pool.cpp
+bool LowerGlobalPool(PlanBuilder& builder, const Node& node);      // pool.cpp
+bool LowerQLinearPool(PlanBuilder& builder, const Node& node);     // pool.cpp
+bool LowerQuantize(PlanBuilder& builder, const Node& node);        // quantize.cpp
+bool LowerDequantize(PlanBuilder& builder, const Node& node);      // quantize.cpp
+bool LowerAlias(PlanBuilder& builder, const Node& node);           // layout.cpp: Reshape, ...
+bool LowerTranspose(PlanBuilder& builder, const Node& node);       // layout.cpp
+bool LowerConcat(PlanBuilder& builder, const Node& node);          // layout.cpp
+bool LowerSlice(PlanBuilder& builder, const Node& node);           // slice.cpp
+bool LowerPad(PlanBuilder& builder, const Node& node);             // slice.cpp
+bool LowerSoftmax(PlanBuilder& builder, const Node& node);         // softmax.cpp
+
+/// One input and one output channel per group.
+inline bool IsDepthwise(const ConvGeometry& geometry) {
+  return geometry.groups == geometry.in_c && geometry.in_c == geometry.out_c && geometry.in_c > 1;
+}
+
+/// A float convolution or matrix product with its epilogue, output in `layout`.
+void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                    const ConvF32Weights& weights, Layout layout, int input);
+
+}  // namespace requant

@@ -1,0 +1,62 @@
+#include "plan/lower/window.h"
+
+#include <limits>
+
+namespace requant {
+
+bool FitsInt32(const ConvGeometry& g) {
+  constexpr double kLimit = std::numeric_limits<int32_t>::max();
+  const double in = static_cast<double>(g.batch) * g.in_h * g.in_w * g.input_stride;
+  const double out = static_cast<double>(g.batch) * g.out_h * g.out_w * g.output_stride;
+  const double weights =
+      static_cast<double>(g.kernel_h) * g.kernel_w * g.in_c / g.groups * g.out_c;
+  return in * 4 < kLimit && out * 4 < kLimit && weights * 4 < kLimit;
+}
+
+std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
+                                       std::vector<int64_t> kernel) {
+  if ((input.size() != 3 && input.size() != 4) || NumElements(output) == 0) return std::nullopt;
+  const Window window = ReadWindow(node.attributes, std::move(kernel));
+  const size_t last = window.rank() - 1;
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 8;
+  ConvGeometry g;
+  for (const int64_t dim : input) {
+    if (dim > kMax) return std::nullopt;
+  }
+  for (const int64_t dim : output) {
+    if (dim > kMax) return std::nullopt;
+  }
+  const ImageDims from = ImageOf(input);
+  const ImageDims to = ImageOf(output);
+  const auto narrow = [](int64_t value) { return static_cast<int32_t>(std::min(value, kMax)); };
+  g.batch = narrow(from.batch);
+  g.in_h = narrow(from.height);
+  g.in_w = narrow(from.width);
+  g.in_c = g.input_stride = narrow(from.channels);
+  g.out_h = narrow(to.height);
+  g.out_w = narrow(to.width);
+  g.out_c = g.output_stride = narrow(to.channels);
+  g.kernel_w = narrow(window.kernel[last]);
+  g.stride_w = narrow(window.strides[last]);
+  g.dilation_w = narrow(window.dilations[last]);
+  g.pad_left = narrow(PlaceWindow(window, last, from.width).pad_begin);
+  if (input.size() == 4) {
+    g.kernel_h = narrow(window.kernel[0]);
+    g.stride_h = narrow(window.strides[0]);
+    g.dilation_h = narrow(window.dilations[0]);
+    g.pad_top = narrow(PlaceWindow(window, 0, from.height).pad_begin);
+  }
+  g.groups = narrow(node.attributes.Int("group", 1));
+  if (!FitsInt32(g)) return std::nullopt;
+  return g;
+}
+
+ConvGeometry MatMulGeometry(int64_t rows, int64_t k, int64_t n) {
+  ConvGeometry g;
+  g.in_w = g.out_w = static_cast<int32_t>(rows);
+  g.in_c = g.input_stride = static_cast<int32_t>(k);
+  g.out_c = g.output_stride = static_cast<int32_t>(n);
+  return g;
+}
+
+}  // namespace requant

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "ir/graph.h"
+#include "kernels/geometry.h"
+#include "ops/infer_util.h"
+#include "plan/builder.h"
+
+namespace requant {
+
+/// The kernel geometry of a window operator (Conv, pools) over 1-D or 2-D images; nullopt for other
+/// ranks and for sizes beyond int32, which the reference handles. `kernel` has one entry per
+/// spatial dimension.
+std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
+                                       std::vector<int64_t> kernel);
+
+/// All products of sizes that the kernels form fit int32.
+bool FitsInt32(const ConvGeometry& geometry);
+
+/// The matrix product [rows, k] x [k, n] as a convolution of one-pixel kernels.
+ConvGeometry MatMulGeometry(int64_t rows, int64_t k, int64_t n);
+
+}  // namespace requant
