@@ -23,11 +23,6 @@ DType InputDType(const InferContext& context, size_t slot) {
         .hint = half ? "convert the model to float32" : "insert a Cast"});
 }
 
-std::string DimText(const Dim& dim) {
-  if (dim.known()) return std::to_string(dim.value);
-  return dim.symbol.empty() ? "?" : dim.symbol;
-}
-
 std::vector<int64_t> WindowList(const AttributeMap& attributes, const char* name, size_t count,
                                 int64_t fallback, int64_t minimum) {
   std::vector<int64_t> list = attributes.Ints(name);

@@ -1,0 +1,351 @@
+// MaxPool, AveragePool, LpPool and their global forms.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/shape_rules.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+/// The taps [first, last) of a window that lie in [low, high), for a window starting at `start`.
+Range InsideTaps(int64_t start, int64_t kernel, int64_t dilation, int64_t low, int64_t high) {
+  const int64_t first = start >= low ? 0 : (low - start + dilation - 1) / dilation;
+  const int64_t last =
+      start >= high ? 0 : std::min(kernel, (high - start + dilation - 1) / dilation);
+  return {std::min(first, kernel), std::max(std::min(first, kernel), last)};
+}
+
+/// Calls `body(taps, starts, index)` for every output of a plane: the taps inside the input, the
+/// window's first element along each dimension (maybe negative), and the output's index.
+template <typename Body>
+void ForEachWindow(const Geometry& g, Body&& body) {
+  std::array<Range, 3> taps;
+  std::array<int64_t, 3> start;
+  const auto place = [&](size_t axis, int64_t output) {
+    start[axis] = output * g.stride[axis] - g.pad_begin[axis];
+    taps[axis] = InsideTaps(start[axis], g.kernel[axis], g.dilation[axis], 0, g.input[axis]);
+  };
+  int64_t index = 0;
+  for (int64_t d = 0; d < g.output[0]; ++d) {
+    place(0, d);
+    for (int64_t h = 0; h < g.output[1]; ++h) {
+      place(1, h);
+      for (int64_t w = 0; w < g.output[2]; ++w) {
+        place(2, w);
+        body(taps, start, index++);
+      }
+    }
+  }
+}
+
+/// Calls `body(offset)` for every input element of a window.
+template <typename Body>
+void ForEachTap(const Geometry& g, const std::array<Range, 3>& taps,
+                const std::array<int64_t, 3>& start, Body&& body) {
+  for (int64_t kd = taps[0].first; kd < taps[0].last; ++kd) {
+    const int64_t d = start[0] + kd * g.dilation[0];
+    for (int64_t kh = taps[1].first; kh < taps[1].last; ++kh) {
+      const int64_t line = d * g.input[1] + start[1] + kh * g.dilation[1];
+      for (int64_t kw = taps[2].first; kw < taps[2].last; ++kw) {
+        body(line * g.input[2] + start[2] + kw * g.dilation[2]);
+      }
+    }
+  }
+}
+
+std::optional<SymbolicShape> InferredPool(const InferContext& context) {
+  if (context.shape(0) == nullptr) {
+    PoolWindow(context.attributes());  // the attributes can be wrong without any shape
+    return std::nullopt;
+  }
+  return PoolOutputShape(context.attributes(), *context.shape(0));
+}
+
+/// Everything an evaluation needs: the output tensor, the geometry and the number of planes.
+struct PoolJob {
+  Tensor out;
+  Geometry geometry;
+  int64_t planes;
+};
+
+PoolJob StartPool(const EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const ValueType type{x.dtype(), PoolOutputShape(context.attributes(), ToSymbolic(x.shape()))};
+  return {Tensor(x.dtype(), type.StaticShape()),
+          PlaceGeometry(PoolWindow(context.attributes()), x.shape()), x.dim(0) * x.dim(1)};
+}
+
+// --- MaxPool
+
+void InferMaxPool(InferContext& context) {
+  RequireDType(context, 0,
+               {DType::kFloat32, DType::kFloat64, DType::kInt8, DType::kUint8});
+  std::optional<SymbolicShape> shape = InferredPool(context);
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+  SetOutput(context, 1, DType::kInt64, std::move(shape));
+}
+
+/// MaxPool's Indices: the element's place in the whole tensor [N, C, ...], the spatial part counted
+/// in row-major (storage_order 0) or column-major order; `offset` is row-major in the plane.
+int64_t StoredIndex(const Geometry& g, int64_t plane, int64_t offset, bool column_major) {
+  const int64_t base = plane * g.input_size();
+  if (!column_major) return base + offset;
+  const int64_t w = offset % g.input[2];
+  const int64_t h = offset / g.input[2] % g.input[1];
+  const int64_t d = offset / g.input[2] / g.input[1];
+  return base + d + g.input[0] * (h + g.input[1] * w);
+}
+
+template <typename T>
+void PoolMaximum(const PoolJob& job, const T* x, T* to, int64_t* indices, bool column_major) {
+  const Geometry& g = job.geometry;
+  for (int64_t plane = 0; plane < job.planes; ++plane) {
+    const T* from = x + plane * g.input_size();
+    ForEachWindow(g, [&](const auto& taps, const auto& start, int64_t index) {
+      T best = std::numeric_limits<T>::lowest();  // of a dilated window without any element
+      int64_t where = -1;
+      ForEachTap(g, taps, start, [&](int64_t offset) {
+        const T value = from[offset];
+        // The first maximum wins; NaN wins over everything, as in numpy.
+        if (where < 0 || value > best || (value != value && best == best)) {
+          best = value;
+          where = offset;
+        }
+      });
+      to[plane * g.output_size() + index] = best;
+      if (indices) {
+        indices[plane * g.output_size() + index] =
+            where < 0 ? -1 : StoredIndex(g, plane, where, column_major);
+      }
+    });
+  }
+}
+
+void EvaluateMaxPool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  PoolJob job = StartPool(context);
+  Tensor indices;
+  if (context.outputs.size() > 1) indices = Tensor(DType::kInt64, job.out.shape());
+  const bool column_major = context.attributes().Int("storage_order", 0) != 0;
+  if (job.out.count() > 0) {
+    int64_t* where = indices.empty() ? nullptr : indices.data<int64_t>();
+    const auto run = [&](auto tag) {
+      using T = decltype(tag);
+      PoolMaximum<T>(job, x.data<T>(), job.out.data<T>(), where, column_major);
+    };
+    switch (x.dtype()) {
+      case DType::kFloat64:
+        run(double{});
+        break;
+      case DType::kInt8:
+        run(int8_t{});
+        break;
+      case DType::kUint8:
+        run(uint8_t{});
+        break;
+      default:
+        run(float{});
+    }
+  }
+  context.outputs[0] = std::move(job.out);
+  if (context.outputs.size() > 1) context.outputs[1] = std::move(indices);
+}
+
+// --- AveragePool and LpPool
+
+void InferFloatPool(InferContext& context) {
+  RequireFloat(context, 0);
+  SetOutput(context, 0, context.inputs[0].dtype, InferredPool(context));
+}
+
+/// How many taps AveragePool divides by: those inside the input, or with count_include_pad those
+/// inside the padded input (an overhang of ceil_mode never counts; AveragePool-19, as PyTorch).
+double AverageDivisor(const Geometry& g, const std::array<Range, 3>& taps,
+                      const std::array<int64_t, 3>& start, bool include_pad) {
+  double divisor = 1;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    Range range = taps[axis];
+    if (include_pad) {
+      range = InsideTaps(start[axis], g.kernel[axis], g.dilation[axis], -g.pad_begin[axis],
+                         g.input[axis] + g.pad_end[axis]);
+    }
+    divisor *= static_cast<double>(range.last - range.first);
+  }
+  return divisor;
+}
+
+template <typename T>
+void PoolAverage(const PoolJob& job, const T* x, T* to, bool include_pad) {
+  const Geometry& g = job.geometry;
+  for (int64_t plane = 0; plane < job.planes; ++plane) {
+    const T* from = x + plane * g.input_size();
+    ForEachWindow(g, [&](const auto& taps, const auto& start, int64_t index) {
+      double sum = 0;
+      ForEachTap(g, taps, start, [&](int64_t offset) { sum += from[offset]; });
+      const double divisor = AverageDivisor(g, taps, start, include_pad);
+      to[plane * g.output_size() + index] = static_cast<T>(divisor > 0 ? sum / divisor : 0.0);
+    });
+  }
+}
+
+void EvaluateAveragePool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  PoolJob job = StartPool(context);
+  const bool include_pad = context.attributes().Int("count_include_pad", 0) != 0;
+  if (job.out.count() > 0) {
+    if (x.dtype() == DType::kFloat64) {
+      PoolAverage(job, x.data<double>(), job.out.data<double>(), include_pad);
+    } else {
+      PoolAverage(job, x.data<float>(), job.out.data<float>(), include_pad);
+    }
+  }
+  context.outputs[0] = std::move(job.out);
+}
+
+/// The p of an Lp norm. Throws kInvalidModel below 1.
+double NormOrder(const AttributeMap& attributes) {
+  const int64_t p = attributes.Int("p", 2);
+  if (p < 1) Fail(ErrorCode::kInvalidModel, StrCat("attribute p is ", p));
+  return static_cast<double>(p);
+}
+
+template <typename T>
+void PoolNorm(const PoolJob& job, const T* x, T* to, double p) {
+  const Geometry& g = job.geometry;
+  for (int64_t plane = 0; plane < job.planes; ++plane) {
+    const T* from = x + plane * g.input_size();
+    ForEachWindow(g, [&](const auto& taps, const auto& start, int64_t index) {
+      double sum = 0;
+      ForEachTap(g, taps, start, [&](int64_t offset) {
+        sum += std::pow(std::fabs(static_cast<double>(from[offset])), p);
+      });
+      to[plane * g.output_size() + index] = static_cast<T>(std::pow(sum, 1.0 / p));
+    });
+  }
+}
+
+void EvaluateLpPool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  PoolJob job = StartPool(context);
+  const double p = NormOrder(context.attributes());
+  if (job.out.count() > 0) {
+    if (x.dtype() == DType::kFloat64) {
+      PoolNorm(job, x.data<double>(), job.out.data<double>(), p);
+    } else {
+      PoolNorm(job, x.data<float>(), job.out.data<float>(), p);
+    }
+  }
+  context.outputs[0] = std::move(job.out);
+}
+
+// --- global forms
+
+void InferGlobal(InferContext& context) {
+  std::optional<SymbolicShape> shape;
+  if (context.shape(0)) shape = GlobalPoolOutputShape(*context.shape(0));
+  SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
+}
+
+void InferGlobalFloat(InferContext& context) {
+  RequireFloat(context, 0);
+  InferGlobal(context);
+}
+
+void InferGlobalMax(InferContext& context) {
+  RequireDType(context, 0, {DType::kFloat32, DType::kFloat64, DType::kInt8, DType::kUint8});
+  InferGlobal(context);
+}
+
+/// Calls `reduce(first element, count)` for every plane and stores what it returns.
+template <typename T, typename Reduce>
+Tensor ReducePlanes(const Tensor& x, Reduce&& reduce) {
+  const ValueType type{x.dtype(), GlobalPoolOutputShape(ToSymbolic(x.shape()))};
+  Tensor out(x.dtype(), type.StaticShape());
+  const int64_t area = out.count() > 0 ? x.count() / out.count() : 0;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    out.data<T>()[i] = reduce(x.data<T>() + i * area, area);
+  }
+  return out;
+}
+
+template <typename T>
+Tensor GlobalMaximum(const Tensor& x) {
+  return ReducePlanes<T>(x, [](const T* from, int64_t count) {
+    T best = std::numeric_limits<T>::lowest();
+    for (int64_t i = 0; i < count; ++i) {
+      if (from[i] > best || from[i] != from[i]) best = from[i];
+    }
+    return best;
+  });
+}
+
+void EvaluateGlobalMaxPool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  switch (x.dtype()) {
+    case DType::kFloat64:
+      context.outputs[0] = GlobalMaximum<double>(x);
+      break;
+    case DType::kInt8:
+      context.outputs[0] = GlobalMaximum<int8_t>(x);
+      break;
+    case DType::kUint8:
+      context.outputs[0] = GlobalMaximum<uint8_t>(x);
+      break;
+    default:
+      context.outputs[0] = GlobalMaximum<float>(x);
+  }
+}
+
+template <typename T>
+Tensor GlobalAverage(const Tensor& x) {
+  return ReducePlanes<T>(x, [](const T* from, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += from[i];
+    return static_cast<T>(sum / static_cast<double>(count));
+  });
+}
+
+void EvaluateGlobalAveragePool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  context.outputs[0] =
+      x.dtype() == DType::kFloat64 ? GlobalAverage<double>(x) : GlobalAverage<float>(x);
+}
+
+template <typename T>
+Tensor GlobalNorm(const Tensor& x, double p) {
+  return ReducePlanes<T>(x, [p](const T* from, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      sum += std::pow(std::fabs(static_cast<double>(from[i])), p);
+    }
+    return static_cast<T>(std::pow(sum, 1.0 / p));
+  });
+}
+
+void EvaluateGlobalLpPool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const double p = NormOrder(context.attributes());
+  context.outputs[0] =
+      x.dtype() == DType::kFloat64 ? GlobalNorm<double>(x, p) : GlobalNorm<float>(x, p);
+}
+
+constexpr OpDef kOps[] = {
+    {"MaxPool", "", 1, 1, 1, 2, InferMaxPool, EvaluateMaxPool, QuantRule::kPassive},
+    {"AveragePool", "", 1, 1, 1, 1, InferFloatPool, EvaluateAveragePool, QuantRule::kAveragePool},
+    {"LpPool", "", 2, 1, 1, 1, InferFloatPool, EvaluateLpPool, QuantRule::kFloat},
+    {"GlobalMaxPool", "", 1, 1, 1, 1, InferGlobalMax, EvaluateGlobalMaxPool, QuantRule::kPassive},
+    {"GlobalAveragePool", "", 1, 1, 1, 1, InferGlobalFloat, EvaluateGlobalAveragePool,
+     QuantRule::kAveragePool},
+    {"GlobalLpPool", "", 2, 1, 1, 1, InferGlobalFloat, EvaluateGlobalLpPool, QuantRule::kFloat},
+};
+
+}  // namespace
+
+std::span<const OpDef> PoolOps() { return kOps; }
+
+}  // namespace requant

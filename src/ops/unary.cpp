@@ -1,0 +1,383 @@
+// Operators of one tensor, element by element. The functions compute in double; the result is
+// rounded to the tensor's float type once.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+// --- functions of a float
+
+/// A function of x and up to two attributes. Formulas: ONNX, Operators.md.
+struct Function {
+  const char* name;
+  double (*apply)(double x, double a, double b);
+  const char* attribute_a = nullptr;
+  float default_a = 0;
+  const char* attribute_b = nullptr;
+  float default_b = 0;
+};
+
+constexpr double kSqrtHalf = 0.70710678118654752440;
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+
+double Softplus(double x) {
+  // log(1 + e^x) without overflow for large x.
+  return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))) + (x - x);  // x - x: NaN stays
+}
+
+double Clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+
+double GeluExact(double x, double, double) { return 0.5 * x * (1 + std::erf(x * kSqrtHalf)); }
+double GeluTanh(double x, double, double) {
+  return 0.5 * x * (1 + std::tanh(kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
+}
+
+constexpr Function kFunctions[] = {
+    {"Acos", [](double x, double, double) { return std::acos(x); }},
+    {"Acosh", [](double x, double, double) { return std::acosh(x); }},
+    {"Asin", [](double x, double, double) { return std::asin(x); }},
+    {"Asinh", [](double x, double, double) { return std::asinh(x); }},
+    {"Atan", [](double x, double, double) { return std::atan(x); }},
+    {"Atanh", [](double x, double, double) { return std::atanh(x); }},
+    {"Ceil", [](double x, double, double) { return std::ceil(x); }},
+    {"Celu",
+     [](double x, double a, double) { return x > 0 ? x : a * std::expm1(x / a); },
+     "alpha", 1.0F},
+    {"Cos", [](double x, double, double) { return std::cos(x); }},
+    {"Cosh", [](double x, double, double) { return std::cosh(x); }},
+    {"Elu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }, "alpha",
+     1.0F},
+    {"Erf", [](double x, double, double) { return std::erf(x); }},
+    {"Exp", [](double x, double, double) { return std::exp(x); }},
+    {"Floor", [](double x, double, double) { return std::floor(x); }},
+    {"Gelu", GeluExact},
+    {"HardSigmoid", [](double x, double a, double b) { return Clamp01(a * x + b); }, "alpha", 0.2F,
+     "beta", 0.5F},
+    {"HardSwish", [](double x, double, double) { return x * Clamp01(x / 6 + 0.5); }},
+    {"LeakyRelu", [](double x, double a, double) { return x < 0 ? a * x : x; }, "alpha", 0.01F},
+    {"Log", [](double x, double, double) { return std::log(x); }},
+    {"Mish", [](double x, double, double) { return x * std::tanh(Softplus(x)); }},
+    {"Reciprocal", [](double x, double, double) { return 1 / x; }},
+    // Half to even whatever the rounding mode: the tie is decided by hand.
+    {"Round",
+     [](double x, double, double) {
+       const double low = std::floor(x);
+       const double part = x - low;
+       if (part != 0.5) return std::copysign(std::floor(x + 0.5), x);
+       return std::copysign(2 * std::floor(low / 2 + 0.5), x);
+     }},
+    {"Selu",
+     [](double x, double a, double g) { return x > 0 ? g * x : g * a * std::expm1(x); }, "alpha",
+     1.67326319217681884765625F, "gamma", 1.05070102214813232421875F},
+    {"Shrink",
+     [](double x, double bias, double lambd) {
+       return x < -lambd ? x + bias : x > lambd ? x - bias : x != x ? x : 0.0;
+     },
+     "bias", 0.0F, "lambd", 0.5F},
+    {"Sigmoid", [](double x, double, double) { return 1 / (1 + std::exp(-x)); }},
+    {"Sin", [](double x, double, double) { return std::sin(x); }},
+    {"Sinh", [](double x, double, double) { return std::sinh(x); }},
+    {"Softplus", [](double x, double, double) { return Softplus(x); }},
+    {"Softsign", [](double x, double, double) { return x / (1 + std::fabs(x)); }},
+    {"Sqrt", [](double x, double, double) { return std::sqrt(x); }},
+    {"Tan", [](double x, double, double) { return std::tan(x); }},
+    {"Tanh", [](double x, double, double) { return std::tanh(x); }},
+    {"ThresholdedRelu", [](double x, double a, double) { return x > a || x != x ? x : 0.0; },
+     "alpha", 1.0F},
+};
+
+Function FunctionOf(const Node& node) {
+  const AttributeMap& attributes = node.attributes;
+  if (node.op_type == "Gelu" && attributes.Has("approximate")) {
+    const std::string how = attributes.String("approximate", "none");
+    if (how == "tanh") return {"Gelu", GeluTanh};
+    if (how != "none") Fail(ErrorCode::kInvalidModel, StrCat("Gelu of approximation '", how, "'"));
+  }
+  for (const Function& function : kFunctions) {
+    if (node.op_type == function.name) return function;
+  }
+  Fail(ErrorCode::kInternal, StrCat("no function for ", node.op_type));
+}
+
+void InferFunction(InferContext& context) {
+  RequireFloat(context, 0);
+  SameAsInput(context);
+}
+
+void EvaluateFunction(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Function function = FunctionOf(context.node);
+  double a = 0;
+  double b = 0;
+  if (function.attribute_a) a = context.attributes().Float(function.attribute_a, function.default_a);
+  if (function.attribute_b) b = context.attributes().Float(function.attribute_b, function.default_b);
+  Tensor out(x.dtype(), x.shape());
+  const auto run = [&](auto tag) {
+    using T = decltype(tag);
+    const T* from = x.data<T>();
+    T* to = out.data<T>();
+    for (int64_t i = 0; i < x.count(); ++i) to[i] = static_cast<T>(function.apply(from[i], a, b));
+  };
+  if (x.dtype() == DType::kFloat64) {
+    run(double{});
+  } else {
+    run(float{});
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- functions of every numeric dtype
+
+void InferNumeric(InferContext& context) {
+  RequireNumeric(context, 0);
+  SameAsInput(context);
+}
+
+/// Applies `function` (a template call operator) to elements of any numeric dtype.
+template <typename Apply>
+void MapNumeric(EvalContext& context, Apply&& apply) {
+  const Tensor& x = context.input(0);
+  Tensor out(x.dtype(), x.shape());
+  VisitDType(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T* from = x.data<T>();
+    T* to = out.data<T>();
+    for (int64_t i = 0; i < x.count(); ++i) to[i] = apply(from[i]);
+  });
+  context.outputs[0] = std::move(out);
+}
+
+/// -x; the least integer stays itself (two's complement).
+template <typename T>
+T Negated(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return -x;
+  } else {
+    return static_cast<T>(0 - static_cast<uint64_t>(x));
+  }
+}
+
+void EvaluateAbs(EvalContext& context) {
+  MapNumeric(context, [](auto x) -> decltype(x) {
+    if constexpr (std::is_floating_point_v<decltype(x)>) {
+      return std::fabs(x);
+    } else {
+      return x < decltype(x){0} ? Negated(x) : x;
+    }
+  });
+}
+
+void EvaluateNeg(EvalContext& context) {
+  MapNumeric(context, [](auto x) { return Negated(x); });
+}
+
+void EvaluateSign(EvalContext& context) {
+  MapNumeric(context, [](auto x) -> decltype(x) {
+    using T = decltype(x);
+    if (x != x) return x;
+    return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
+  });
+}
+
+void EvaluateRelu(EvalContext& context) {
+  // max(0, x); NaN stays.
+  MapNumeric(context, [](auto x) -> decltype(x) { return x < decltype(x){0} ? 0 : x; });
+}
+
+// --- Clip
+
+void InferClip(InferContext& context) {
+  RequireNumeric(context, 0);
+  for (size_t slot = 1; slot < 3; ++slot) {
+    RequireSameDType(context, 0, slot);
+    const SymbolicShape* shape = context.shape(slot);
+    if (shape == nullptr || !context.has(slot)) continue;
+    const Dim count = ProductOfDims(*shape, 0, shape->size());
+    if (count.known() && count.value != 1) {
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("input ", slot, " of Clip must be a scalar but has ", count.value, " elements"));
+    }
+  }
+  SameAsInput(context);
+}
+
+/// The bound in input `slot` (opset 11 on) or in the attribute (before).
+template <typename T>
+T ClipBound(const EvalContext& context, size_t slot, const char* attribute, T fallback) {
+  if (context.has(slot)) {
+    const Tensor& bound = context.input(slot);
+    if (bound.count() != 1) {
+      Fail(ErrorCode::kShapeMismatch, StrCat("input ", slot, " of Clip must be a scalar"));
+    }
+    return bound.data<T>()[0];
+  }
+  if (!context.attributes().Has(attribute)) return fallback;
+  return static_cast<T>(context.attributes().Float(attribute, 0.0F));
+}
+
+void EvaluateClip(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  Tensor out(x.dtype(), x.shape());
+  VisitDType(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    using Limits = std::numeric_limits<T>;
+    // Infinities pass an absent bound unchanged.
+    constexpr bool kFloating = std::is_floating_point_v<T>;
+    const T low =
+        ClipBound<T>(context, 1, "min", kFloating ? -Limits::infinity() : Limits::lowest());
+    const T high = ClipBound<T>(context, 2, "max", kFloating ? Limits::infinity() : Limits::max());
+    const T* from = x.data<T>();
+    T* to = out.data<T>();
+    for (int64_t i = 0; i < x.count(); ++i) {
+      const T raised = from[i] < low ? low : from[i];  // NaN stays; max wins over min
+      to[i] = raised > high ? high : raised;
+    }
+  });
+  context.outputs[0] = std::move(out);
+}
+
+// --- logic, tests of floats
+
+void InferNot(InferContext& context) {
+  RequireDType(context, 0, {DType::kBool});
+  SameAsInput(context);
+}
+
+void EvaluateNot(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  Tensor out(DType::kBool, x.shape());
+  const auto* from = x.data<uint8_t>();
+  for (int64_t i = 0; i < x.count(); ++i) out.data<uint8_t>()[i] = from[i] == 0;
+  context.outputs[0] = std::move(out);
+}
+
+void InferFloatTest(InferContext& context) {
+  RequireFloat(context, 0);
+  SetOutput(context, 0, DType::kBool, context.inputs[0].shape);
+}
+
+template <typename Test>
+void MapTest(EvalContext& context, Test&& test) {
+  const Tensor& x = context.input(0);
+  Tensor out(DType::kBool, x.shape());
+  auto* to = out.data<uint8_t>();
+  if (x.dtype() == DType::kFloat64) {
+    for (int64_t i = 0; i < x.count(); ++i) to[i] = test(x.data<double>()[i]);
+  } else {
+    for (int64_t i = 0; i < x.count(); ++i) to[i] = test(double{x.data<float>()[i]});
+  }
+  context.outputs[0] = std::move(out);
+}
+
+void EvaluateIsNaN(EvalContext& context) {
+  MapTest(context, [](double x) { return std::isnan(x); });
+}
+
+void EvaluateIsInf(EvalContext& context) {
+  const bool negative = context.attributes().Int("detect_negative", 1) != 0;
+  const bool positive = context.attributes().Int("detect_positive", 1) != 0;
+  MapTest(context, [=](double x) { return std::isinf(x) && (x < 0 ? negative : positive); });
+}
+
+// --- Identity, Dropout
+
+void EvaluateIdentity(EvalContext& context) { context.outputs[0] = context.input(0); }
+
+void InferDropout(InferContext& context) {
+  SameAsInput(context);
+  const Tensor* training = context.constant(2);
+  const Tensor* ratio = context.constant(1);
+  // Dropping nothing is fine even in training (the default ratio is 0.5).
+  if (training && training->count() == 1 && training->AsInt64(0) != 0 &&
+      (!context.has(1) || (ratio && ratio->count() == 1 && ratio->AsDouble(0) != 0))) {
+    Fail(ErrorCode::kUnsupported, "Dropout in training mode",
+         {.hint = "export the model for inference"});
+  }
+  // Until opset 9 the mask had the data's type.
+  SetOutput(context, 1, context.opset < 10 ? context.inputs[0].dtype : DType::kBool,
+            context.inputs[0].shape);
+}
+
+void EvaluateDropout(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  if (context.has(2) && context.input(2).count() == 1 && context.input(2).AsInt64(0) != 0 &&
+      !(context.has(1) && context.input(1).count() == 1 && context.input(1).AsDouble(0) == 0)) {
+    Fail(ErrorCode::kUnsupported, "Dropout in training mode",
+         {.hint = "export the model for inference"});
+  }
+  context.outputs[0] = x;
+  if (context.outputs.size() < 2) return;
+  Tensor mask(context.opset < 10 ? x.dtype() : DType::kBool, x.shape());
+  VisitDType(mask.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    std::fill_n(mask.data<T>(), mask.count(), T{1});
+  });
+  context.outputs[1] = std::move(mask);
+}
+
+constexpr OpDef FunctionRow(const char* name, int since_version, const char* domain = "") {
+  return {name, domain, since_version, 1, 1, 1, InferFunction, EvaluateFunction, QuantRule::kUnary};
+}
+
+constexpr OpDef kOps[] = {
+    {"Abs", "", 1, 1, 1, 1, InferNumeric, EvaluateAbs, QuantRule::kUnary},
+    FunctionRow("Acos", 7),
+    FunctionRow("Acosh", 9),
+    FunctionRow("Asin", 7),
+    FunctionRow("Asinh", 9),
+    FunctionRow("Atan", 7),
+    FunctionRow("Atanh", 9),
+    FunctionRow("Ceil", 1),
+    FunctionRow("Celu", 12),
+    {"Clip", "", 1, 1, 3, 1, InferClip, EvaluateClip, QuantRule::kPassive},
+    FunctionRow("Cos", 7),
+    FunctionRow("Cosh", 9),
+    {"Dropout", "", 1, 1, 3, 2, InferDropout, EvaluateDropout, QuantRule::kPassive},
+    FunctionRow("Elu", 1),
+    FunctionRow("Erf", 9),
+    FunctionRow("Exp", 1),
+    FunctionRow("Floor", 1),
+    FunctionRow("Gelu", 20),
+    FunctionRow("Gelu", 1, kMicrosoftDomain),
+    FunctionRow("HardSigmoid", 1),
+    FunctionRow("HardSwish", 14),
+    {"Identity", "", 1, 1, 1, 1, SameAsInput, EvaluateIdentity, QuantRule::kPassive},
+    {"IsInf", "", 10, 1, 1, 1, InferFloatTest, EvaluateIsInf, QuantRule::kFloat},
+    {"IsNaN", "", 9, 1, 1, 1, InferFloatTest, EvaluateIsNaN, QuantRule::kFloat},
+    FunctionRow("LeakyRelu", 1),
+    FunctionRow("Log", 1),
+    FunctionRow("Mish", 18),
+    {"Neg", "", 1, 1, 1, 1, InferNumeric, EvaluateNeg, QuantRule::kUnary},
+    {"Not", "", 1, 1, 1, 1, InferNot, EvaluateNot, QuantRule::kFloat},
+    FunctionRow("Reciprocal", 1),
+    {"Relu", "", 1, 1, 1, 1, InferNumeric, EvaluateRelu, QuantRule::kPassive},
+    FunctionRow("Round", 11),
+    FunctionRow("Selu", 1),
+    FunctionRow("Shrink", 9),
+    FunctionRow("Sigmoid", 1),
+    {"Sign", "", 9, 1, 1, 1, InferNumeric, EvaluateSign, QuantRule::kUnary},
+    FunctionRow("Sin", 7),
+    FunctionRow("Sinh", 9),
+    FunctionRow("Softplus", 1),
+    FunctionRow("Softsign", 1),
+    FunctionRow("Sqrt", 1),
+    FunctionRow("Tan", 7),
+    FunctionRow("Tanh", 1),
+    FunctionRow("ThresholdedRelu", 1),
+};
+
+}  // namespace
+
+std::span<const OpDef> UnaryOps() { return kOps; }
+
+}  // namespace requant
