@@ -1,0 +1,114 @@
+#include "numeric/requantize_prepare.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace requant {
+namespace {
+
+/// |acc * M| must stay below this for kDouble: x = acc * M * 2^-t and x + 2^-(t+1) are then both
+/// exact in the 53 bits of a float64.
+constexpr double kExactProduct = 4503599627370495.0;  // 2^52 - 1
+
+/// acc is at most `bound`: does every acc requantize to 0?
+bool AlwaysZero(FixedMultiplier m, int64_t bound) {
+  return static_cast<double>(bound) * m.multiplier < std::ldexp(1.0, m.shift - 1);
+}
+
+}  // namespace
+
+FixedMultiplier MakeFixedMultiplier(double m) {
+  if (!std::isfinite(m) || m < 0) {
+    Fail(ErrorCode::kInvalidQuantization,
+         "a requantization multiplier is negative or not a finite number",
+         {.hint = "check the scales of the operator's inputs, weights and output"});
+  }
+  if (m == 0) return {};
+  int exponent = 0;
+  const double significand = std::frexp(m, &exponent);
+  int64_t multiplier = static_cast<int64_t>(std::round(significand * 2147483648.0));
+  if (multiplier == (int64_t{1} << 31)) {
+    multiplier /= 2;
+    ++exponent;
+  }
+  const int shift = 31 - exponent;
+  if (shift > 62) return {};
+  if (shift < 1) {
+    Fail(ErrorCode::kInvalidQuantization,
+         StrCat("a requantization multiplier of ", m, " is too large (limit 2^30)"),
+         {.hint = "the output's scale is far smaller than the product of input and weight scale"});
+  }
+  return {static_cast<int32_t>(multiplier), shift};
+}
+
+RequantizeParams PreparedRequantize::Params() const {
+  RequantizeParams params = params_;
+  params.multiplier = multiplier_.data();
+  params.shift = shift_.data();
+  params.scale = scale_.data();
+  params.pre_multiplier = pre_multiplier_.data();
+  params.exact_scale = exact_scale_.data();
+  params.exact_tie = exact_tie_.data();
+  return params;
+}
+
+PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<double>& multipliers,
+                                     const std::vector<int64_t>& bounds, int32_t zero_point,
+                                     int32_t lo, int32_t hi) {
+  const size_t channels = multipliers.size();
+  if (bounds.size() != channels && bounds.size() != 1) {
+    Fail(ErrorCode::kInternal, "requantize: one accumulator bound, or one for each channel");
+  }
+  if (lo > hi) Fail(ErrorCode::kInvalidArgument, "requantize: the clamp's bounds are exchanged");
+  const auto bound_of = [&](size_t c) { return bounds[bounds.size() == 1 ? 0 : c]; };
+
+  PreparedRequantize out;
+  out.channels_ = static_cast<int32_t>(channels);
+  const size_t padded = channels + kRequantizePadding;
+  out.multiplier_.assign(padded, 0);
+  out.shift_.assign(padded, 31);
+  out.scale_.assign(padded, 0.0f);
+  out.pre_multiplier_.assign(padded, 0);
+  out.exact_scale_.assign(padded, 0.0);
+  out.exact_tie_.assign(padded, 0.0);
+
+  bool exact_in_double = true;
+  int common_shift = 31;
+  for (size_t c = 0; c < channels; ++c) {
+    FixedMultiplier m = MakeFixedMultiplier(multipliers[c]);
+    // A channel that only ever gives 0 (dead filters have tiny scales) must not spoil the common
+    // shift of the others. Not for gemmlowp, whose first rounding can lift a value over one half.
+    if (mode == RequantizeMode::kUpward && AlwaysZero(m, bound_of(c))) m = {};
+    out.multiplier_[c] = m.multiplier;
+    out.shift_[c] = m.shift;
+    out.scale_[c] = static_cast<float>(multipliers[c]);
+    out.exact_scale_[c] = std::ldexp(static_cast<double>(m.multiplier), -m.shift);
+    out.exact_tie_[c] = std::ldexp(1.0, -(m.shift + 1));
+    const double bound = static_cast<double>(bound_of(c));
+    exact_in_double = exact_in_double && bound * m.multiplier < kExactProduct &&
+                      bound * out.exact_scale_[c] < 2147483000.0;
+    if (m.multiplier != 0) common_shift = std::max(common_shift, static_cast<int>(m.shift));
+  }
+  bool shift_works = true;
+  for (size_t c = 0; c < channels; ++c) {
+    if (out.multiplier_[c] == 0) continue;
+    const double pre = std::ldexp(1.0, common_shift - out.shift_[c]);
+    shift_works = shift_works && pre * static_cast<double>(bound_of(c)) < 2147483648.0;
+    if (pre < 2147483648.0) out.pre_multiplier_[c] = static_cast<int32_t>(pre);
+  }
+
+  out.params_.mode = mode;
+  out.params_.common_shift = shift_works ? common_shift : -1;
+  out.params_.path = exact_in_double ? RequantizePath::kDouble
+                     : shift_works   ? RequantizePath::kShift
+                                     : RequantizePath::kScalar;
+  out.params_.zero_point = zero_point;
+  out.params_.lo = lo;
+  out.params_.hi = hi;
+  return out;
+}
+
+}  // namespace requant
