@@ -48,15 +48,19 @@ class ReferenceStep : public Step {
 }  // namespace
 
 void LowerByReference(PlanBuilder& builder, const Node& node) {
+  // A function of single elements does not care in which order they lie.
+  const bool elementwise = OpOf(builder.graph(), node).quant == QuantRule::kUnary &&
+                           node.inputs.size() == 1 && node.outputs.size() == 1;
+  const Layout layout = elementwise ? builder.LayoutOf(node.inputs[0]) : Layout::kPlain;
   std::vector<int> slots;
   std::vector<int> inputs;
   for (const Value* input : node.inputs) {
-    slots.push_back(input ? builder.In(input) : -1);
+    slots.push_back(input ? builder.In(input, layout) : -1);
     if (input) inputs.push_back(slots.back());
   }
   std::vector<int> outputs;
   for (const Value* output : node.outputs) {
-    if (output) outputs.push_back(builder.Out(output));
+    if (output) outputs.push_back(builder.Out(output, layout));
   }
   auto& step = builder.Add<ReferenceStep>(node, "reference", std::move(inputs), std::move(outputs));
   step.graph = &builder.graph();

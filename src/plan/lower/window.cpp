@@ -28,7 +28,7 @@ std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, con
   }
   const ImageDims from = ImageOf(input);
   const ImageDims to = ImageOf(output);
-  const auto narrow = [](int64_t value) { return static_cast<int32_t>(std::min(value, kMax)); };
+  const auto narrow = [kMax](int64_t value) { return static_cast<int32_t>(std::min(value, kMax)); };
   g.batch = narrow(from.batch);
   g.in_h = narrow(from.height);
   g.in_w = narrow(from.width);

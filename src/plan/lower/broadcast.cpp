@@ -1,0 +1,77 @@
+#include "plan/lower/broadcast.h"
+
+#include <algorithm>
+
+namespace requant {
+namespace {
+
+/// The axis along which `small` varies when its shape, aligned right with `full`, is 1 elsewhere.
+std::optional<size_t> VectorAxis(const Shape& small, const Shape& full) {
+  if (small.size() > full.size()) return std::nullopt;
+  const size_t shift = full.size() - small.size();
+  std::optional<size_t> axis;
+  for (size_t i = 0; i < small.size(); ++i) {
+    if (small[i] == 1) continue;
+    if (axis || small[i] != full[i + shift]) return std::nullopt;
+    axis = i + shift;
+  }
+  return axis;
+}
+
+}  // namespace
+
+std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a, const Value* b,
+                                     const Value* out) {
+  const Shape full = out->type.StaticShape();
+  const Shape shape_a = a->type.StaticShape();
+  const Shape shape_b = b->type.StaticShape();
+  const auto count = static_cast<size_t>(NumElements(full));
+  BinaryWalk walk;
+  walk.cols = count;
+  const bool a_full = shape_a == full;
+  if (!a_full && shape_b != full) return std::nullopt;
+  const bool image = full.size() == 3 || full.size() == 4;
+  const auto prefers_last = [&](const Value* value) {
+    return !value->is_constant() && builder.LayoutOf(value) == Layout::kChannelsLast;
+  };
+  if (a_full && shape_b == full) {
+    if (prefers_last(a) || prefers_last(b)) walk.layout = Layout::kChannelsLast;
+    return walk;
+  }
+  const Value* big = a_full ? a : b;
+  const Shape& small = a_full ? shape_b : shape_a;
+  int& step = a_full ? walk.b_step : walk.a_step;
+  size_t& stride = a_full ? walk.b_row_stride : walk.a_row_stride;
+  size_t& big_stride = a_full ? walk.a_row_stride : walk.b_row_stride;
+  if (prefers_last(big)) walk.layout = Layout::kChannelsLast;
+  if (NumElements(small) == 1) {
+    step = 0;
+    return walk;
+  }
+  const auto axis = VectorAxis(small, full);
+  if (!axis || count == 0) return std::nullopt;
+  if (image && *axis == 1 && walk.layout == Layout::kChannelsLast) {
+    walk.cols = static_cast<size_t>(full[1]);
+    walk.rows = count / walk.cols;
+  } else if (*axis + 1 == full.size()) {
+    walk.layout = Layout::kPlain;
+    walk.cols = static_cast<size_t>(full.back());
+    walk.rows = count / walk.cols;
+  } else if (image && *axis == 1 && full[0] == 1) {
+    walk.rows = static_cast<size_t>(full[1]);
+    walk.cols = count / walk.rows;
+    step = 0;
+    stride = 1;
+  } else {
+    return std::nullopt;
+  }
+  big_stride = walk.cols;
+  return walk;
+}
+
+int WalkedOperand(PlanBuilder& builder, const Value* operand, const Value* out, Layout layout) {
+  const bool full = operand->type.StaticShape() == out->type.StaticShape();
+  return builder.In(operand, full ? layout : Layout::kPlain);
+}
+
+}  // namespace requant

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "plan/builder.h"
+
+namespace requant {
+
+/// How the operands of an elementwise binary operator are walked (see BinaryF32Params).
+struct BinaryWalk {
+  Layout layout = Layout::kPlain;  // of the operands that have the output's shape, and the output
+  size_t rows = 1, cols = 0;
+  size_t a_row_stride = 0, b_row_stride = 0;
+  int a_step = 1, b_step = 1;
+};
+
+/// The walk when one operand has the output's shape and the other has it too, is one element, or is
+/// one vector along the channels or the last axis; nullopt otherwise.
+std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a, const Value* b,
+                                     const Value* out);
+/// The slot of an operand in the walk's layout (plain for the smaller one).
+int WalkedOperand(PlanBuilder& builder, const Value* operand, const Value* out, Layout layout);
+
+}  // namespace requant

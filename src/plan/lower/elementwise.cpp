@@ -1,0 +1,130 @@
+// Float elementwise operators of one and two operands.
+#include "kernels/elementwise/table.h"
+
+#include "plan/lower/broadcast.h"
+#include "plan/lower/epilogue.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class BinaryStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    BinaryF32Params call = params;
+    call.a = context.Read<float>(inputs[0]);
+    call.b = context.Read<float>(inputs[1]);
+    call.out = context.Write<float>(outputs[0]);
+    run(&call);
+  }
+  BinaryF32Params params{};
+  void (*run)(const BinaryF32Params*) = nullptr;
+};
+
+class UnaryStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    UnaryF32Params call = params;
+    call.in = context.Read<float>(inputs[0]);
+    call.out = context.Write<float>(outputs[0]);
+    run(&call);
+  }
+  UnaryF32Params params{};
+  void (*run)(const UnaryF32Params*) = nullptr;
+};
+
+struct BinaryName {
+  const char* op;
+  BinaryF32Op kernel;
+};
+constexpr BinaryName kBinaryNames[] = {{"Add", BinaryF32Op::kAdd},
+                                       {"Sub", BinaryF32Op::kSub},
+                                       {"Mul", BinaryF32Op::kMul},
+                                       {"Div", BinaryF32Op::kDiv}};
+
+struct UnaryName {
+  const char* op;
+  UnaryF32Op kernel;
+  float alpha, beta;  // the operator's defaults
+};
+// HardSwish is x * max(0, min(1, x/6 + 0.5)) (onnx docs/Operators.md).
+constexpr UnaryName kUnaryNames[] = {{"LeakyRelu", UnaryF32Op::kLeakyRelu, 0.01F, 0},
+                                     {"HardSigmoid", UnaryF32Op::kHardSigmoid, 0.2F, 0.5F},
+                                     {"HardSwish", UnaryF32Op::kHardSwish, 1.0F / 6.0F, 0.5F},
+                                     {"Abs", UnaryF32Op::kAbs, 0, 0},
+                                     {"Neg", UnaryF32Op::kNeg, 0, 0},
+                                     {"Sqrt", UnaryF32Op::kSqrt, 0, 0}};
+
+}  // namespace
+
+bool LowerBinary(PlanBuilder& builder, const Node& node) {
+  const Value* a = node.inputs[0];
+  const Value* b = node.inputs[1];
+  if (a->type.dtype != DType::kFloat32) return false;
+  const auto walk = PlanBinary(builder, a, b, node.outputs[0]);
+  if (!walk) return false;
+  const BinaryName* name = nullptr;
+  for (const BinaryName& row : kBinaryNames) {
+    if (node.op_type == row.op) name = &row;
+  }
+  if (name == nullptr) return false;
+  const BinaryF32Kernel& kernel =
+      builder.Choose("binary_f32", BinaryF32Kernels(),
+                     [name](const BinaryF32Kernel& row) { return row.op == name->kernel; });
+  const int slot_a = WalkedOperand(builder, a, node.outputs[0], walk->layout);
+  const int slot_b = WalkedOperand(builder, b, node.outputs[0], walk->layout);
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  const int output = builder.Out(epilogue.output, walk->layout);
+  auto& step = builder.Add<BinaryStep>(node, kernel.name, {slot_a, slot_b}, {output});
+  step.op = epilogue.op;
+  step.run = kernel.run;
+  step.may_overwrite = a->type.StaticShape() == node.outputs[0]->type.StaticShape();
+  step.params.rows = walk->rows;
+  step.params.cols = walk->cols;
+  step.params.a_row_stride = walk->a_row_stride;
+  step.params.b_row_stride = walk->b_row_stride;
+  step.params.out_row_stride = walk->cols;
+  step.params.a_step = walk->a_step;
+  step.params.b_step = walk->b_step;
+  step.params.lo = static_cast<float>(epilogue.lo);
+  step.params.hi = static_cast<float>(epilogue.hi);
+  return true;
+}
+
+bool LowerUnary(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  if (x->type.dtype != DType::kFloat32) return LowerByteUnary(builder, node);
+  UnaryF32Op op = UnaryF32Op::kClamp;
+  float alpha = 0;
+  float beta = 0;
+  if (node.Is("Relu") || node.Is("Clip")) {
+    const auto bounds = ReadClamp(node);
+    if (!bounds) return false;
+    alpha = static_cast<float>(bounds->lo);
+    beta = static_cast<float>(bounds->hi);
+  } else {
+    const UnaryName* name = nullptr;
+    for (const UnaryName& row : kUnaryNames) {
+      if (node.op_type == row.op) name = &row;
+    }
+    if (name == nullptr) return false;
+    op = name->kernel;
+    alpha = node.attributes.Float("alpha", name->alpha);
+    beta = node.attributes.Float("beta", name->beta);
+  }
+  const UnaryF32Kernel& kernel =
+      builder.Choose("unary_f32", UnaryF32Kernels(),
+                     [op](const UnaryF32Kernel& row) { return row.op == op; });
+  const Layout layout = builder.LayoutOf(x);
+  const int input = builder.In(x, layout);
+  const int output = builder.Out(node.outputs[0], layout);
+  auto& step = builder.Add<UnaryStep>(node, kernel.name, {input}, {output});
+  step.run = kernel.run;
+  step.may_overwrite = true;
+  step.params.n = static_cast<size_t>(NumElements(x->type.StaticShape()));
+  step.params.alpha = alpha;
+  step.params.beta = beta;
+  return true;
+}
+
+}  // namespace requant

@@ -1,0 +1,173 @@
+// Moving data without looking at it: layout conversions, Reshape and its kin (no copy at all),
+// Transpose, Concat.
+#include "plan/lower/layout.h"
+
+#include <numeric>
+
+#include "kernels/layout/table.h"
+#include "plan/lower/physical.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class TransposeStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    TransposeParams call = params;
+    call.in = context.Read(inputs[0]);
+    call.out = context.Write(outputs[0]);
+    run(&call);
+  }
+  TransposeParams params{};
+  void (*run)(const TransposeParams*) = nullptr;
+};
+
+class CopyStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    StridedCopyParams call = params;
+    call.in = context.Read(inputs[0]);
+    call.out = context.Write(outputs[0]);
+    StridedCopy(&call);
+  }
+  StridedCopyParams params{};
+};
+
+class ConcatStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    size_t offset = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const CopyRowsParams call{context.Read(inputs[i]),
+                                context.Write<uint8_t>(outputs[0]) + offset,
+                                rows,
+                                bytes[i],
+                                bytes[i],
+                                total};
+      run(&call);
+      offset += bytes[i];
+    }
+  }
+  size_t rows = 0;
+  std::vector<size_t> bytes;  // of one row of each input
+  size_t total = 0;
+  void (*run)(const CopyRowsParams*) = nullptr;
+};
+
+}  // namespace
+
+void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, Layout layout) {
+  const Slot source = builder.slot(from);
+  const ImageDims dims = ImageOf(source.shape);
+  const auto channels = static_cast<size_t>(dims.channels);
+  const auto pixels = static_cast<size_t>(dims.height * dims.width);
+  const int element = DTypeBits(source.dtype) / 8;
+  Node named;  // a conversion has no node of its own
+  named.name = value.name;
+  named.op_type = layout == Layout::kChannelsLast ? "ToChannelsLast" : "ToChannelsFirst";
+  if (element != 1 && element != 4) {
+    auto& step = builder.Add<CopyStep>(named, "strided_copy", {from}, {to});
+    step.params = CopyBetween(source.dtype, source.shape, source.layout, layout);
+    return;
+  }
+  const TransposeKernel& kernel =
+      builder.Choose("transpose", TransposeKernels(),
+                     [element](const TransposeKernel& row) { return row.element_size == element; });
+  auto& step = builder.Add<TransposeStep>(named, kernel.name, {from}, {to});
+  step.run = kernel.run;
+  const bool to_last = layout == Layout::kChannelsLast;
+  step.params.batch = static_cast<size_t>(dims.batch);
+  step.params.rows = to_last ? channels : pixels;
+  step.params.cols = to_last ? pixels : channels;
+  step.params.in_batch_stride = step.params.out_batch_stride = channels * pixels;
+  step.params.in_row_stride = step.params.cols;
+  step.params.out_row_stride = step.params.rows;
+}
+
+bool LowerAlias(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  if (node.output(1)) return false;  // Dropout's mask
+  const bool same_shape = x->type.StaticShape() == node.outputs[0]->type.StaticShape();
+  const Layout layout = same_shape ? builder.LayoutOf(x) : Layout::kPlain;
+  builder.Alias(node.outputs[0], builder.In(x, layout), layout);
+  return true;
+}
+
+bool LowerTranspose(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const Value* y = node.outputs[0];
+  const Shape shape = x->type.StaticShape();
+  const size_t rank = shape.size();
+  std::vector<int64_t> perm = node.attributes.Ints("perm");
+  if (perm.empty()) {
+    for (size_t i = rank; i-- > 0;) perm.push_back(static_cast<int64_t>(i));
+  }
+  if (rank == 4 && perm == std::vector<int64_t>{0, 3, 1, 2}) {
+    builder.Alias(y, builder.In(x), Layout::kChannelsLast);
+    return true;
+  }
+  if (rank == 4 && perm == std::vector<int64_t>{0, 2, 3, 1}) {
+    builder.Alias(y, builder.In(x, Layout::kChannelsLast), Layout::kPlain);
+    return true;
+  }
+  if (rank > kMaxCopyRank || DTypeBits(x->type.dtype) < 8) return false;
+  const int input = builder.In(x);
+  const int output = builder.Out(y);
+  auto& step = builder.Add<CopyStep>(node, "strided_copy", {input}, {output});
+  const std::vector<ptrdiff_t> from = PhysicalStrides(shape, Layout::kPlain);
+  const std::vector<ptrdiff_t> to = PhysicalStrides(y->type.StaticShape(), Layout::kPlain);
+  step.params.element_size = static_cast<size_t>(DTypeBits(x->type.dtype) / 8);
+  step.params.rank = static_cast<int32_t>(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const auto axis = static_cast<size_t>(perm[i]);
+    step.params.dims[i] = static_cast<size_t>(shape[axis]);
+    step.params.in_strides[i] = from[axis];
+    step.params.out_strides[i] = to[i];
+  }
+  return true;
+}
+
+bool LowerConcat(PlanBuilder& builder, const Node& node) {
+  const Value* y = node.outputs[0];
+  const Shape out = y->type.StaticShape();
+  const auto rank = static_cast<int64_t>(out.size());
+  int64_t axis = node.attributes.Int("axis", 0);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank || DTypeBits(y->type.dtype) < 8) return false;
+  Layout layout = Layout::kPlain;
+  for (const Value* input : node.inputs) {
+    if (!input->is_constant() && builder.LayoutOf(input) == Layout::kChannelsLast) {
+      layout = Layout::kChannelsLast;
+    }
+  }
+  // The physical axes before the concatenated one are the rows.
+  const std::vector<size_t> order = PhysicalOrder(out.size(), layout);
+  size_t rows = 1;
+  size_t inner = static_cast<size_t>(DTypeBits(y->type.dtype) / 8);
+  bool before = true;
+  for (const size_t physical : order) {
+    if (static_cast<int64_t>(physical) == axis) {
+      before = false;
+    } else {
+      (before ? rows : inner) *= static_cast<size_t>(out[physical]);
+    }
+  }
+  const CopyRowsKernel& kernel = builder.Choose("copy_rows", CopyRowsKernels());
+  std::vector<int> inputs;
+  std::vector<size_t> bytes;
+  for (const Value* input : node.inputs) {
+    inputs.push_back(builder.In(input, layout));
+    bytes.push_back(inner * static_cast<size_t>(
+                                input->type.StaticShape()[static_cast<size_t>(axis)]));
+  }
+  const int output = builder.Out(y, layout);
+  auto& step = builder.Add<ConcatStep>(node, kernel.name, inputs, {output});
+  step.run = kernel.run;
+  step.rows = rows;
+  step.total = std::accumulate(bytes.begin(), bytes.end(), size_t{0});
+  step.bytes = std::move(bytes);
+  return true;
+}
+
+}  // namespace requant

@@ -1,0 +1,73 @@
+// Functions of one 8-bit value: a 256-entry table, whatever the operator computes.
+#include "plan/lower/lut.h"
+
+#include <cstring>
+
+#include "kernels/lut/table.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class LutStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    const LutParams call{context.Read<uint8_t>(inputs[0]),
+                         context.Write<uint8_t>(outputs[0]),
+                         table.data(),
+                         1,
+                         count,
+                         count,
+                         count};
+    run(&call);
+  }
+  ByteTable table{};
+  size_t count = 0;
+  void (*run)(const LutParams*) = nullptr;
+};
+
+}  // namespace
+
+void AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, const Value* output,
+                const ByteTable& table) {
+  const LutKernel& kernel = builder.Choose("lut", LutKernels());
+  const Layout layout = builder.LayoutOf(input);
+  const int from = builder.In(input, layout);
+  const int to = builder.Out(output, layout);
+  auto& step = builder.Add<LutStep>(node, kernel.name, {from}, {to});
+  step.run = kernel.run;
+  step.table = table;
+  step.count = builder.slot(from).bytes;
+  step.may_overwrite = true;
+}
+
+bool LowerLut(PlanBuilder& builder, const Node& node) {
+  const Tensor* table = node.constant(1);
+  if (table == nullptr || table->bytes() != 256) return false;
+  ByteTable bytes;
+  std::memcpy(bytes.data(), table->raw(), bytes.size());
+  AddLutStep(builder, node, node.inputs[0], node.outputs[0], bytes);
+  return true;
+}
+
+bool LowerByteUnary(PlanBuilder& builder, const Node& node) {
+  const DType type = node.inputs[0]->type.dtype;
+  if (!IsByte(type) || !IsByte(node.outputs[0]->type.dtype) || node.output(1)) return false;
+  // The reference evaluated on all 256 values is the table.
+  Tensor all(type, {256});
+  auto* bytes = static_cast<uint8_t*>(all.raw());
+  for (int i = 0; i < 256; ++i) bytes[i] = static_cast<uint8_t>(i);
+  std::vector<const Tensor*> inputs{&all};
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    if (node.input(slot) && node.constant(slot) == nullptr) return false;
+    inputs.push_back(node.constant(slot));
+  }
+  const std::vector<Tensor> results =
+      EvaluateNode(builder.graph(), node, inputs, builder.options().requantize);
+  ByteTable table;
+  std::memcpy(table.data(), results[0].raw(), table.size());
+  AddLutStep(builder, node, node.inputs[0], node.outputs[0], table);
+  return true;
+}
+
+}  // namespace requant

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <array>
+
+#include "plan/builder.h"
+
+namespace requant {
+
+using ByteTable = std::array<uint8_t, 256>;
+
+/// Appends out = table[in], elementwise, in the layout that the input has.
+void AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, const Value* output,
+                const ByteTable& table);
+
+}  // namespace requant

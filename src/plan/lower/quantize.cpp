@@ -1,0 +1,119 @@
+// QuantizeLinear and DequantizeLinear per tensor. A network's input goes from planar float to
+// channels-last bytes in one pass.
+#include "kernels/quantize/table.h"
+
+#include "plan/lower/qconv.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class QuantizeStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    QuantizeParams call = params;
+    call.in = context.Read<float>(inputs[0]);
+    call.out = context.Write(outputs[0]);
+    run(&call);
+  }
+  QuantizeParams params{};
+  void (*run)(const QuantizeParams*) = nullptr;
+};
+
+class QuantizePlanesStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    QuantizePlanesParams call = params;
+    for (size_t n = 0; n < batch; ++n) {
+      call.in = context.Read<float>(inputs[0]) + n * params.channels * params.pixels;
+      call.out = context.Write<uint8_t>(outputs[0]) + n * params.channels * params.pixels;
+      run(&call);
+    }
+  }
+  QuantizePlanesParams params{};
+  size_t batch = 1;
+  void (*run)(const QuantizePlanesParams*) = nullptr;
+};
+
+class DequantizeStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    DequantizeParams call = params;
+    call.in = context.Read(inputs[0]);
+    call.out = context.Write<float>(outputs[0]);
+    run(&call);
+  }
+  DequantizeParams params{};
+  void (*run)(const DequantizeParams*) = nullptr;
+};
+
+}  // namespace
+
+bool LowerQuantize(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const Value* y = node.outputs[0];
+  const auto quant = ReadQuant(node, 1, 2);
+  if (!quant || quant->scales.size() != 1 || x->type.dtype != DType::kFloat32 ||
+      !IsByte(y->type.dtype)) {
+    return false;
+  }
+  const int32_t lo = y->type.dtype == DType::kInt8 ? -128 : 0;
+  const Shape shape = x->type.StaticShape();
+  const ImageDims dims = ImageOf(shape);
+  const auto count = static_cast<size_t>(NumElements(shape));
+  const Layout layout = builder.LayoutOf(x);
+  if (shape.size() == 4 && layout == Layout::kPlain && !LayoutsCoincide(shape) &&
+      dims.channels <= 4) {
+    const QuantizePlanesKernel& kernel = builder.Choose("quantize_planes", QuantizePlanesKernels());
+    const int input = builder.In(x);
+    const int output = builder.Out(y, Layout::kChannelsLast);
+    auto& step = builder.Add<QuantizePlanesStep>(node, kernel.name, {input}, {output});
+    step.run = kernel.run;
+    step.batch = static_cast<size_t>(dims.batch);
+    step.params.channels = static_cast<size_t>(dims.channels);
+    step.params.pixels = static_cast<size_t>(dims.height * dims.width);
+    step.params.in_plane_stride = step.params.pixels;
+    step.params.out_pixel_stride = step.params.channels;
+    step.params.scale = quant->scales[0];
+    step.params.zero = quant->zero_points[0];
+    step.params.lo = lo;
+    step.params.hi = lo + 255;
+    return true;
+  }
+  const QuantizeKernel& kernel = builder.Choose("quantize", QuantizeKernels());
+  const int input = builder.In(x, layout);
+  const int output = builder.Out(y, layout);
+  auto& step = builder.Add<QuantizeStep>(node, kernel.name, {input}, {output});
+  step.run = kernel.run;
+  step.params.rows = 1;
+  step.params.cols = step.params.in_row_stride = step.params.out_row_stride = count;
+  step.params.scale = quant->scales[0];
+  step.params.zero = quant->zero_points[0];
+  step.params.lo = lo;
+  step.params.hi = lo + 255;
+  return true;
+}
+
+bool LowerDequantize(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const auto quant = ReadQuant(node, 1, 2);
+  if (!quant || quant->scales.size() != 1 || !IsByte(x->type.dtype) ||
+      node.outputs[0]->type.dtype != DType::kFloat32) {
+    return false;
+  }
+  const DequantizeKernel& kernel = builder.Choose("dequantize", DequantizeKernels());
+  const Layout layout = builder.LayoutOf(x);
+  const int input = builder.In(x, layout);
+  const int output = builder.Out(node.outputs[0], layout);
+  auto& step = builder.Add<DequantizeStep>(node, kernel.name, {input}, {output});
+  step.run = kernel.run;
+  step.params.rows = 1;
+  step.params.cols = static_cast<size_t>(NumElements(x->type.StaticShape()));
+  step.params.in_row_stride = step.params.out_row_stride = step.params.cols;
+  step.params.scale = quant->scales[0];
+  step.params.zero = quant->zero_points[0];
+  step.params.in_signed = x->type.dtype == DType::kInt8;
+  return true;
+}
+
+}  // namespace requant
