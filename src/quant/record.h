@@ -29,6 +29,7 @@ struct OperatorQuantization {
   /// operators of the region in order, this one last, and the value they are a function of.
   std::vector<std::string> table;
   std::string table_input;
+  int table_config = -1;  // of that value
 };
 
 struct QuantizationRecord {

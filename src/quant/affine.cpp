@@ -1,0 +1,167 @@
+#include "quant/affine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace requant {
+namespace {
+
+double RoundUpToPowerOf2(double scale) { return std::exp2(std::ceil(std::log2(scale))); }
+
+/// Scales must be normal float32 numbers, and their products too.
+double Sane(double scale) { return std::clamp(scale, 1e-18, 1e18); }
+
+}  // namespace
+
+double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) {
+  if (!(magnitude > 0)) return 1;
+  double scale = Sane(magnitude / static_cast<double>(config.quant_max));
+  if (config.policy & kPowerOf2) scale = RoundUpToPowerOf2(scale);
+  return scale;
+}
+
+Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config) {
+  min = std::min(min, 0.0);
+  max = std::max(max, 0.0);
+  if (config.symmetric()) {
+    return {static_cast<float>(SymmetricScale(std::max(-min, max), config)), 0};
+  }
+  if (!(max > min)) return {1, static_cast<int32_t>(config.quant_min)};
+  const double levels = static_cast<double>(config.quant_max - config.quant_min);
+  double scale = Sane((max - min) / levels);
+  if (config.policy & kPowerOf2) scale = RoundUpToPowerOf2(scale);
+  Affine affine;
+  affine.scale = static_cast<float>(scale);
+  const double offset = static_cast<double>(config.quant_min) -
+                        std::nearbyint(min / static_cast<double>(affine.scale));
+  affine.offset = static_cast<int32_t>(std::clamp(offset, static_cast<double>(config.quant_min),
+                                                  static_cast<double>(config.quant_max)));
+  return affine;
+}
+
+void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config) {
+  config.bits = settings.bits;
+  config.policy = kLinear | (settings.per_channel ? kPerChannel : kPerTensor) |
+                  (settings.symmetric ? kSymmetrical : kAsymmetrical) |
+                  (settings.power_of_2 ? kPowerOf2 : 0u);
+  config.observer = settings.observer;
+  config.percentile = settings.percentile;
+  config.momentum = settings.momentum;
+  if (settings.symmetric) {
+    config.dtype = DType::kInt8;
+    config.quant_max = (int64_t{1} << (settings.bits - 1)) - 1;
+    config.quant_min = -config.quant_max;
+  } else if (weights) {
+    config.dtype = DType::kInt8;
+    config.quant_max = (int64_t{1} << (settings.bits - 1)) - 1;
+    config.quant_min = -config.quant_max - 1;
+  } else {
+    config.dtype = DType::kUint8;
+    config.quant_min = 0;
+    config.quant_max = (int64_t{1} << settings.bits) - 1;
+  }
+}
+
+void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where) {
+  const auto refuse = [&](const std::string& what, const char* hint) {
+    Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where), {.hint = hint});
+  };
+  if (settings.bits < 2 || settings.bits > 8) {
+    refuse(StrCat(settings.bits, " bits are not possible"), "use 2 to 8 bits");
+  }
+  if (!(settings.percentile > 0 && settings.percentile <= 100)) {
+    refuse("the percentile is out of range", "use a percentage in (0, 100], such as 99.99");
+  }
+  if (!(settings.momentum >= 0 && settings.momentum < 1)) {
+    refuse("the momentum is out of range", "use a number in [0, 1), such as 0.95");
+  }
+  if (!weights && settings.per_channel) {
+    refuse("activations cannot be quantized per channel", "set perChannel for weights only");
+  }
+  if (weights && !settings.symmetric) {
+    refuse("weights must be symmetric", "set symmetric: true for weights");
+  }
+  TensorQuantizationConfig probe;
+  ApplySettings(settings, weights, probe);
+  CheckPolicy(probe.policy, where);
+}
+
+int64_t StorageMin(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return -128;
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::min();
+    default:
+      return 0;
+  }
+}
+
+int64_t StorageMax(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return 127;
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::max();
+    default:
+      return 255;
+  }
+}
+
+int32_t QuantizeOne(float x, float scale, int32_t offset, int64_t lo, int64_t hi) {
+  const float rounded = std::nearbyintf(x / scale);
+  if (std::isnan(rounded)) return static_cast<int32_t>(std::clamp<int64_t>(offset, lo, hi));
+  const double shifted = static_cast<double>(rounded) + offset;
+  return static_cast<int32_t>(
+      std::clamp(shifted, static_cast<double>(lo), static_cast<double>(hi)));
+}
+
+ChannelView ViewChannels(const Shape& shape, int axis) {
+  ChannelView view;
+  if (axis < 0 || axis >= static_cast<int>(shape.size())) return view;
+  view.channels = shape[static_cast<size_t>(axis)];
+  for (size_t i = static_cast<size_t>(axis) + 1; i < shape.size(); ++i) view.inner *= shape[i];
+  return view;
+}
+
+Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config) {
+  const bool spread = config.scale.size() > 1;
+  const ChannelView view = ViewChannels(values.shape(), spread ? config.axis : -1);
+  Tensor out(config.dtype, values.shape());
+  const float* from = values.data<float>();
+  for (int64_t i = 0; i < values.count(); ++i) {
+    const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
+    const double scaled =
+        static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
+    const double shifted = RoundBy(config.rounding, scaled) + config.offset[channel];
+    const auto integer = static_cast<int32_t>(
+        std::clamp(shifted, static_cast<double>(config.quant_min),
+                   static_cast<double>(config.quant_max)));
+    if (config.dtype == DType::kUint8) {
+      out.data<uint8_t>()[i] = static_cast<uint8_t>(integer);
+    } else if (config.dtype == DType::kInt8) {
+      out.data<int8_t>()[i] = static_cast<int8_t>(integer);
+    } else {
+      out.data<int32_t>()[i] = integer;
+    }
+  }
+  return out;
+}
+
+Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config) {
+  const bool spread = config.scale.size() > 1;
+  const ChannelView view = ViewChannels(integers.shape(), spread ? config.axis : -1);
+  Tensor out(DType::kFloat32, integers.shape());
+  for (int64_t i = 0; i < integers.count(); ++i) {
+    const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
+    out.data<float>()[i] = static_cast<float>(integers.AsInt64(i) - config.offset[channel]) *
+                           config.scale[channel];
+  }
+  return out;
+}
+
+}  // namespace requant

@@ -1,0 +1,54 @@
+// Ranges to scales, floats to integers.
+#pragma once
+
+#include <cstdint>
+
+#include "quant/settings.h"
+#include "quant/tensor_quantization_config.h"
+
+namespace requant {
+
+struct Affine {
+  float scale = 1;
+  int32_t offset = 0;
+};
+
+/// Scale and offset of a per-tensor range for the config's integers. The range is widened to hold
+/// 0; an empty range gives scale 1.
+///   asymmetric: s = (max - min) / (qmax - qmin), z = qmin - round(min / s)
+///   symmetric:  s = max|x| / qmax, z = 0
+/// (Jacob et al. 2018, arXiv 1712.05877; forcing 0 into the range as MegEngine and PPQ do.)
+/// POWER_OF_2: s = 2^ceil(log2 s).
+Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
+
+/// Symmetric scale for a largest magnitude; 1 for 0.
+double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
+
+/// Fills bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
+/// Weights are signed; symmetric integers leave the lowest code out: [-127, 127].
+void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
+
+/// Throws kInvalidArgument for settings out of their ranges, naming `where`.
+void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where);
+
+/// Smallest and largest integer of a storage type (int8, uint8, int32).
+int64_t StorageMin(DType dtype);
+int64_t StorageMax(DType dtype);
+
+/// ONNX QuantizeLinear in float32: saturate(half_even(x / scale) + offset) in [lo, hi].
+int32_t QuantizeOne(float x, float scale, int32_t offset, int64_t lo, int64_t hi);
+
+/// A float parameter by its config (per tensor, or per channel along config.axis), with the config's
+/// rounding, clamped to [quant_min, quant_max], stored as config.dtype.
+Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config);
+/// The inverse, as float32.
+Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config);
+
+/// For tensors with a channel axis: element i belongs to channel (i / inner) % channels.
+struct ChannelView {
+  int64_t channels = 1;
+  int64_t inner = 1;
+};
+ChannelView ViewChannels(const Shape& shape, int axis);
+
+}  // namespace requant

@@ -1,0 +1,109 @@
+#include <cmath>
+#include <cstdio>
+
+#include "base/str_cat.h"
+#include "quant/record.h"
+
+namespace requant {
+namespace {
+
+std::string Quote(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(c));
+      out += buffer;
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string Number(double number) { return std::isfinite(number) ? StrCat(number) : "null"; }
+
+template <typename T>
+std::string List(const std::vector<T>& values) {
+  std::string out = "[";
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i) out += ',';
+    if constexpr (std::is_floating_point_v<T>) {
+      out += Number(static_cast<double>(values[i]));
+    } else {
+      out += StrCat(values[i]);
+    }
+  }
+  return out + ']';
+}
+
+std::string Slot(const QuantizationRecord& record, int index) {
+  if (index < 0) return "null";
+  const TensorQuantizationConfig& own = record.configs[static_cast<size_t>(index)];
+  const TensorQuantizationConfig& root = record.Root(index);
+  std::string out = StrCat("{\"value\":", Quote(own.value), ",\"state\":",
+                           Quote(StateName(own.state)));
+  if (!IsQuantizing(own.state)) return out + '}';
+  out += StrCat(",\"policy\":", Quote(PolicyToString(root.policy)),
+                ",\"rounding\":", Quote(RoundingPolicyName(root.rounding)),
+                ",\"bits\":", root.bits, ",\"quantMin\":", root.quant_min,
+                ",\"quantMax\":", root.quant_max, ",\"dtype\":", Quote(DTypeName(root.dtype)));
+  if (root.per_channel()) out += StrCat(",\"axis\":", root.axis);
+  out += StrCat(",\"scale\":", List(root.scale));
+  // A parameter per channel is symmetric: a list of zeros would only be noise.
+  out += StrCat(",\"offset\":", root.per_channel() ? "0" : List(root.offset));
+  if (own.baked.empty()) {
+    out += StrCat(",\"observer\":", Quote(root.observer), ",\"range\":[", Number(root.range_min),
+                  ",", Number(root.range_max), "]");
+  }
+  if (&own != &root) {
+    out += StrCat(",\"dominator\":{\"node\":", Quote(root.node),
+                  ",\"slot\":", Quote(StrCat(root.is_output ? "output" : "input", root.slot)), "}");
+  }
+  return out + '}';
+}
+
+std::string Slots(const QuantizationRecord& record, const std::vector<int>& indices) {
+  std::string out = "[";
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (i) out += ',';
+    out += Slot(record, indices[i]);
+  }
+  return out + ']';
+}
+
+}  // namespace
+
+int QuantizationRecord::RootIndex(int index) const {
+  while (configs[static_cast<size_t>(index)].dominator >= 0) {
+    index = configs[static_cast<size_t>(index)].dominator;
+  }
+  return index;
+}
+
+std::string RecordToJson(const QuantizationRecord& record) {
+  std::string out = "{\"operators\":[";
+  bool first = true;
+  for (const auto& [name, op] : record.operators) {
+    if (!first) out += ',';
+    first = false;
+    out += StrCat("\n{\"name\":", Quote(name), ",\"type\":", Quote(op.op_type),
+                  ",\"quantized\":", op.quantized ? "true" : "false");
+    if (!op.reason.empty()) out += StrCat(",\"reason\":", Quote(op.reason));
+    if (!op.activation.empty()) out += StrCat(",\"activation\":", Quote(op.activation));
+    if (!op.absorbed_by.empty()) out += StrCat(",\"computedBy\":", Quote(op.absorbed_by));
+    out += StrCat(",\"inputs\":", Slots(record, op.inputs),
+                  ",\"outputs\":", Slots(record, op.outputs), "}");
+  }
+  out += "\n],\"warnings\":[";
+  for (size_t i = 0; i < record.warnings.size(); ++i) {
+    if (i) out += ',';
+    out += Quote(record.warnings[i]);
+  }
+  return out + "]}\n";
+}
+
+}  // namespace requant

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "quant/observers/observer.h"
+
+namespace requant {
+
+/// What the observers of two passes share: the range in pass 0, counts over it in pass 1. 4096 bins:
+/// ONNX Runtime's default of 128 bins is too coarse for 8-bit decisions.
+class HistogramObserver : public Observer {
+ public:
+  static constexpr int kBins = 4096;
+
+  int passes() const override { return 2; }
+  void Observe(int pass, std::span<const float> values) override;
+  void Merge(const Observer& later) override;
+
+ protected:
+  /// Kind of the observer, so that only equal kinds merge.
+  virtual const char* kind() const = 0;
+  double width() const { return (max_ - min_) / kBins; }
+  double Center(int bin) const { return min_ + (bin + 0.5) * width(); }
+
+  bool seen_ = false;
+  double min_ = 0, max_ = 0;
+  std::vector<uint64_t> counts_;
+  uint64_t total_ = 0;
+};
+
+}  // namespace requant

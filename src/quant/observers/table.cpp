@@ -1,0 +1,41 @@
+#include <string>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "quant/observers/observer.h"
+
+namespace requant {
+namespace {
+
+constexpr ObserverRow kObservers[] = {
+    {"minmax", true, &MakeMinMax},
+    {"moving_average", false, &MakeMovingAverage},
+    {"percentile", true, &MakePercentile},
+    {"mse", true, &MakeMse},
+};
+
+}  // namespace
+
+std::span<const ObserverRow> ObserverTable() { return kObservers; }
+
+const ObserverRow* FindObserver(std::string_view name) {
+  for (const ObserverRow& row : kObservers) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Observer> MakeObserver(const TensorQuantizationConfig& config) {
+  const ObserverRow* row = FindObserver(config.observer);
+  if (row == nullptr) {
+    std::string known;
+    for (const ObserverRow& entry : kObservers) {
+      known += StrCat(known.empty() ? "" : ", ", entry.name);
+    }
+    Fail(ErrorCode::kInvalidArgument, StrCat("there is no observer '", config.observer, "'"),
+         {.hint = StrCat("use one of ", known)});
+  }
+  return row->make(config);
+}
+
+}  // namespace requant
