@@ -1,0 +1,112 @@
+// Elementwise kernels: float32 and 8-bit arithmetic of two operands, float32 functions of one.
+// A run is `rows` x `cols` elements; strides and steps choose the broadcasting form.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// How operand X of a binary run is walked: element (r, c) is x[r * row_stride + c * step].
+///   equal shapes               rows 1, cols n: step 1
+///   one scalar                 step 0, row stride 0
+///   per channel, channels last step 1, row stride 0 (rows = pixels, cols = channels)
+///   per channel, channels first step 0, row stride 1 (rows = channels, cols = pixels)
+/// The output may be one of the operands if that one is walked exactly like the output.
+struct BinaryF32Params {
+  const float* a;
+  const float* b;
+  float* out;
+  size_t rows;
+  size_t cols;
+  size_t a_row_stride;  // in elements, like the two below
+  size_t b_row_stride;
+  size_t out_row_stride;
+  int32_t a_step;  // 0 or 1; the output's step is 1
+  int32_t b_step;
+  float lo;  // fused Relu/Clip: [lo, hi], infinities for none; NaN passes through
+  float hi;
+};
+
+/// out[i] = f(in[i]) for n contiguous elements; in == out is allowed.
+struct UnaryF32Params {
+  const float* in;
+  float* out;
+  size_t n;
+  float alpha;  // clamp: the lower bound; leaky relu: the slope; hard sigmoid/swish: the factor
+  float beta;   // clamp: the upper bound; hard sigmoid/swish: the offset
+};
+
+/// 8-bit addition and subtraction, walked like BinaryF32Params; strides in elements = bytes.
+/// Signedness belongs to each tensor: 1 for int8, 0 for uint8.
+struct QAddParams {
+  const void* a;
+  const void* b;
+  void* out;
+  size_t rows;
+  size_t cols;
+  size_t a_row_stride;
+  size_t b_row_stride;
+  size_t out_row_stride;
+  int32_t a_step;
+  int32_t b_step;
+  int32_t a_signed;
+  int32_t b_signed;
+  int32_t out_signed;
+  int32_t a_zero;
+  int32_t b_zero;
+  int32_t out_zero;
+  int32_t lo;  // saturation and fused clamp, inside the output's range
+  int32_t hi;
+  int32_t a_multiplier;  // qadd_fixed: MakeQAddMultipliers of numeric/qadd.h
+  int32_t b_multiplier;
+  int32_t shift;
+  float a_scale;  // qadd_float; negative to subtract
+  float b_scale;
+  float out_scale;
+};
+
+/// 8-bit multiplication: requantize((a - a_zero) * (b - b_zero)) by s_a * s_b / s_out.
+struct QMulParams {
+  const void* a;
+  const void* b;
+  void* out;
+  size_t rows;
+  size_t cols;
+  size_t a_row_stride;
+  size_t b_row_stride;
+  size_t out_row_stride;
+  int32_t a_step;
+  int32_t b_step;
+  int32_t a_signed;
+  int32_t b_signed;
+  int32_t out_signed;
+  int32_t a_zero;
+  int32_t b_zero;
+  int32_t out_zero;
+  int32_t lo;
+  int32_t hi;
+  FixedMultiplier multiplier;  // qmul_fixed
+  float scale;                 // qmul_float: float(s_a * s_b / s_out)
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_add_f32) void rq_add_f32(const requant::BinaryF32Params* params);
+RQ_KERNEL(rq_sub_f32) void rq_sub_f32(const requant::BinaryF32Params* params);
+RQ_KERNEL(rq_mul_f32) void rq_mul_f32(const requant::BinaryF32Params* params);
+RQ_KERNEL(rq_div_f32) void rq_div_f32(const requant::BinaryF32Params* params);
+RQ_KERNEL(rq_clamp_f32) void rq_clamp_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_leaky_relu_f32) void rq_leaky_relu_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_hard_sigmoid_f32) void rq_hard_sigmoid_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_hard_swish_f32) void rq_hard_swish_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_abs_f32) void rq_abs_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_neg_f32) void rq_neg_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_sqrt_f32) void rq_sqrt_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_qadd_fixed) void rq_qadd_fixed(const requant::QAddParams* params);
+RQ_KERNEL(rq_qadd_float) void rq_qadd_float(const requant::QAddParams* params);
+RQ_KERNEL(rq_qmul_fixed) void rq_qmul_fixed(const requant::QMulParams* params);
+RQ_KERNEL(rq_qmul_float) void rq_qmul_float(const requant::QMulParams* params);

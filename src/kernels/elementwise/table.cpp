@@ -1,0 +1,55 @@
+#include "kernels/elementwise/table.h"
+
+namespace requant {
+namespace {
+
+constexpr BinaryF32Kernel kBinaryF32[] = {
+    {"add_f32_scalar", BinaryF32Op::kAdd, "scalar", AddF32Reference},
+    {"add_f32_simd128", BinaryF32Op::kAdd, "simd128", rq_add_f32},
+    {"sub_f32_scalar", BinaryF32Op::kSub, "scalar", SubF32Reference},
+    {"sub_f32_simd128", BinaryF32Op::kSub, "simd128", rq_sub_f32},
+    {"mul_f32_scalar", BinaryF32Op::kMul, "scalar", MulF32Reference},
+    {"mul_f32_simd128", BinaryF32Op::kMul, "simd128", rq_mul_f32},
+    {"div_f32_scalar", BinaryF32Op::kDiv, "scalar", DivF32Reference},
+    {"div_f32_simd128", BinaryF32Op::kDiv, "simd128", rq_div_f32},
+};
+
+constexpr UnaryF32Kernel kUnaryF32[] = {
+    {"clamp_f32_scalar", UnaryF32Op::kClamp, "scalar", ClampF32Reference},
+    {"clamp_f32_simd128", UnaryF32Op::kClamp, "simd128", rq_clamp_f32},
+    {"leaky_relu_f32_scalar", UnaryF32Op::kLeakyRelu, "scalar", LeakyReluF32Reference},
+    {"leaky_relu_f32_simd128", UnaryF32Op::kLeakyRelu, "simd128", rq_leaky_relu_f32},
+    {"hard_sigmoid_f32_scalar", UnaryF32Op::kHardSigmoid, "scalar", HardSigmoidF32Reference},
+    {"hard_sigmoid_f32_simd128", UnaryF32Op::kHardSigmoid, "simd128", rq_hard_sigmoid_f32},
+    {"hard_swish_f32_scalar", UnaryF32Op::kHardSwish, "scalar", HardSwishF32Reference},
+    {"hard_swish_f32_simd128", UnaryF32Op::kHardSwish, "simd128", rq_hard_swish_f32},
+    {"abs_f32_scalar", UnaryF32Op::kAbs, "scalar", AbsF32Reference},
+    {"abs_f32_simd128", UnaryF32Op::kAbs, "simd128", rq_abs_f32},
+    {"neg_f32_scalar", UnaryF32Op::kNeg, "scalar", NegF32Reference},
+    {"neg_f32_simd128", UnaryF32Op::kNeg, "simd128", rq_neg_f32},
+    {"sqrt_f32_scalar", UnaryF32Op::kSqrt, "scalar", SqrtF32Reference},
+    {"sqrt_f32_simd128", UnaryF32Op::kSqrt, "simd128", rq_sqrt_f32},
+};
+
+constexpr QAddKernel kQAdd[] = {
+    {"qadd_fixed_scalar", QBinaryMode::kFixed, "scalar", QAddFixedReference},
+    {"qadd_fixed_simd128", QBinaryMode::kFixed, "simd128", rq_qadd_fixed},
+    {"qadd_float_scalar", QBinaryMode::kFloat, "scalar", QAddFloatReference},
+    {"qadd_float_simd128", QBinaryMode::kFloat, "simd128", rq_qadd_float},
+};
+
+constexpr QMulKernel kQMul[] = {
+    {"qmul_fixed_scalar", QBinaryMode::kFixed, "scalar", QMulFixedReference},
+    {"qmul_fixed_simd128", QBinaryMode::kFixed, "simd128", rq_qmul_fixed},
+    {"qmul_float_scalar", QBinaryMode::kFloat, "scalar", QMulFloatReference},
+    {"qmul_float_simd128", QBinaryMode::kFloat, "simd128", rq_qmul_float},
+};
+
+}  // namespace
+
+std::span<const BinaryF32Kernel> BinaryF32Kernels() { return kBinaryF32; }
+std::span<const UnaryF32Kernel> UnaryF32Kernels() { return kUnaryF32; }
+std::span<const QAddKernel> QAddKernels() { return kQAdd; }
+std::span<const QMulKernel> QMulKernels() { return kQMul; }
+
+}  // namespace requant

@@ -1,0 +1,64 @@
+#pragma once
+// The elementwise kernels there are. Every operation has a scalar row, which is the definition of
+// its result, and a vector row that agrees with it bit for bit.
+#include <cstdint>
+#include <span>
+
+#include "kernels/elementwise/kernel.h"
+
+namespace requant {
+
+enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv };
+enum class UnaryF32Op : uint8_t { kClamp, kLeakyRelu, kHardSigmoid, kHardSwish, kAbs, kNeg, kSqrt };
+/// Integer-only or ONNX Runtime's float arithmetic (numeric/qadd.h).
+enum class QBinaryMode : uint8_t { kFixed, kFloat };
+
+struct BinaryF32Kernel {
+  const char* name;  ///< unique among the rows
+  BinaryF32Op op;
+  const char* isa;  ///< "scalar" or "simd128"
+  void (*run)(const BinaryF32Params* params);
+};
+struct UnaryF32Kernel {
+  const char* name;
+  UnaryF32Op op;
+  const char* isa;
+  void (*run)(const UnaryF32Params* params);
+};
+struct QAddKernel {
+  const char* name;
+  QBinaryMode mode;
+  const char* isa;
+  void (*run)(const QAddParams* params);
+};
+struct QMulKernel {
+  const char* name;
+  QBinaryMode mode;
+  const char* isa;
+  void (*run)(const QMulParams* params);
+};
+
+/// Of the rows of one operation the last is the best.
+std::span<const BinaryF32Kernel> BinaryF32Kernels();
+std::span<const UnaryF32Kernel> UnaryF32Kernels();
+std::span<const QAddKernel> QAddKernels();
+std::span<const QMulKernel> QMulKernels();
+
+// The scalar rows (reference.cpp).
+void AddF32Reference(const BinaryF32Params* p);
+void SubF32Reference(const BinaryF32Params* p);
+void MulF32Reference(const BinaryF32Params* p);
+void DivF32Reference(const BinaryF32Params* p);
+void ClampF32Reference(const UnaryF32Params* p);
+void LeakyReluF32Reference(const UnaryF32Params* p);
+void HardSigmoidF32Reference(const UnaryF32Params* p);
+void HardSwishF32Reference(const UnaryF32Params* p);
+void AbsF32Reference(const UnaryF32Params* p);
+void NegF32Reference(const UnaryF32Params* p);
+void SqrtF32Reference(const UnaryF32Params* p);
+void QAddFixedReference(const QAddParams* p);
+void QAddFloatReference(const QAddParams* p);
+void QMulFixedReference(const QMulParams* p);
+void QMulFloatReference(const QMulParams* p);
+
+}  // namespace requant

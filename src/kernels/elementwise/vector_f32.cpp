@@ -1,0 +1,152 @@
+// float32 elementwise kernels, eight elements a step. Every operation is one IEEE rounding, so the
+// results are those of the scalar rows bit for bit.
+#include "kernels/elementwise/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant {
+namespace {
+
+struct Add {
+  RQ_INLINE v128_t Run(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
+};
+struct Sub {
+  RQ_INLINE v128_t Run(v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); }
+};
+struct Mul {
+  RQ_INLINE v128_t Run(v128_t a, v128_t b) { return wasm_f32x4_mul(a, b); }
+};
+struct Div {
+  RQ_INLINE v128_t Run(v128_t a, v128_t b) { return wasm_f32x4_div(a, b); }
+};
+
+template <bool kStep>
+RQ_INLINE v128_t Load(const float* p, size_t i) {
+  return kStep ? wasm_v128_load(p + i) : wasm_v128_load32_splat(p);
+}
+template <bool kStep>
+RQ_INLINE v128_t LoadTail(const float* p, size_t i, size_t n) {
+  return kStep ? simd::LoadPartialF32(p + i, static_cast<int32_t>(n)) : wasm_v128_load32_splat(p);
+}
+
+template <typename Op, bool kStepA, bool kStepB>
+RQ_INLINE void Rows(const BinaryF32Params* p) {
+  const v128_t lo = wasm_f32x4_splat(p->lo);
+  const v128_t hi = wasm_f32x4_splat(p->hi);
+  const size_t n = p->cols;
+  for (size_t r = 0; r < p->rows; ++r) {
+    const float* a = p->a + r * p->a_row_stride;
+    const float* b = p->b + r * p->b_row_stride;
+    float* out = p->out + r * p->out_row_stride;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      const v128_t low = Op::Run(Load<kStepA>(a, i), Load<kStepB>(b, i));
+      const v128_t high = Op::Run(Load<kStepA>(a, i + 4), Load<kStepB>(b, i + 4));
+      wasm_v128_store(out + i, simd::ClampF32(low, lo, hi));
+      wasm_v128_store(out + i + 4, simd::ClampF32(high, lo, hi));
+    }
+    for (; i < n; i += 4) {
+      const size_t left = n - i < 4 ? n - i : 4;
+      const v128_t v = Op::Run(LoadTail<kStepA>(a, i, left), LoadTail<kStepB>(b, i, left));
+      simd::StorePartialF32(out + i, simd::ClampF32(v, lo, hi), static_cast<int32_t>(left));
+    }
+  }
+}
+
+template <typename Op>
+RQ_INLINE void Binary(const BinaryF32Params* p) {
+  if (p->a_step != 0) {
+    if (p->b_step != 0) {
+      Rows<Op, true, true>(p);
+    } else {
+      Rows<Op, true, false>(p);
+    }
+  } else if (p->b_step != 0) {
+    Rows<Op, false, true>(p);
+  } else {
+    Rows<Op, false, false>(p);
+  }
+}
+
+struct Clamp {
+  v128_t lo, hi;
+  RQ_INLINE Clamp Make(const UnaryF32Params* p) {
+    return {wasm_f32x4_splat(p->alpha), wasm_f32x4_splat(p->beta)};
+  }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const {
+    return simd::ClampF32(x, lo, hi);
+  }
+};
+struct LeakyRelu {
+  v128_t alpha;
+  RQ_INLINE LeakyRelu Make(const UnaryF32Params* p) { return {wasm_f32x4_splat(p->alpha)}; }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const {
+    return wasm_v128_bitselect(wasm_f32x4_mul(alpha, x), x,
+                               wasm_f32x4_lt(x, wasm_f32x4_splat(0.0f)));
+  }
+};
+struct HardSigmoid {
+  v128_t alpha, beta;
+  RQ_INLINE HardSigmoid Make(const UnaryF32Params* p) {
+    return {wasm_f32x4_splat(p->alpha), wasm_f32x4_splat(p->beta)};
+  }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const {
+    return simd::ClampF32(wasm_f32x4_add(wasm_f32x4_mul(alpha, x), beta), wasm_f32x4_splat(0.0f),
+                          wasm_f32x4_splat(1.0f));
+  }
+};
+struct HardSwish {
+  HardSigmoid gate;
+  RQ_INLINE HardSwish Make(const UnaryF32Params* p) { return {HardSigmoid::Make(p)}; }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const {
+    return wasm_f32x4_mul(x, gate.Run(x));
+  }
+};
+struct Abs {
+  RQ_INLINE Abs Make(const UnaryF32Params*) { return {}; }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const { return wasm_f32x4_abs(x); }
+};
+struct Neg {
+  RQ_INLINE Neg Make(const UnaryF32Params*) { return {}; }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const { return wasm_f32x4_neg(x); }
+};
+struct Sqrt {
+  RQ_INLINE Sqrt Make(const UnaryF32Params*) { return {}; }
+  inline __attribute__((always_inline)) v128_t Run(v128_t x) const { return wasm_f32x4_sqrt(x); }
+};
+
+template <typename Op>
+RQ_INLINE void Unary(const UnaryF32Params* p) {
+  const Op op = Op::Make(p);
+  const float* in = p->in;
+  float* out = p->out;
+  const size_t n = p->n;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const v128_t low = op.Run(wasm_v128_load(in + i));
+    const v128_t high = op.Run(wasm_v128_load(in + i + 4));
+    wasm_v128_store(out + i, low);
+    wasm_v128_store(out + i + 4, high);
+  }
+  for (; i < n; i += 4) {
+    const int32_t left = n - i < 4 ? static_cast<int32_t>(n - i) : 4;
+    simd::StorePartialF32(out + i, op.Run(simd::LoadPartialF32(in + i, left)), left);
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+using requant::BinaryF32Params;
+using requant::UnaryF32Params;
+
+void rq_add_f32(const BinaryF32Params* p) { requant::Binary<requant::Add>(p); }
+void rq_sub_f32(const BinaryF32Params* p) { requant::Binary<requant::Sub>(p); }
+void rq_mul_f32(const BinaryF32Params* p) { requant::Binary<requant::Mul>(p); }
+void rq_div_f32(const BinaryF32Params* p) { requant::Binary<requant::Div>(p); }
+void rq_clamp_f32(const UnaryF32Params* p) { requant::Unary<requant::Clamp>(p); }
+void rq_leaky_relu_f32(const UnaryF32Params* p) { requant::Unary<requant::LeakyRelu>(p); }
+void rq_hard_sigmoid_f32(const UnaryF32Params* p) { requant::Unary<requant::HardSigmoid>(p); }
+void rq_hard_swish_f32(const UnaryF32Params* p) { requant::Unary<requant::HardSwish>(p); }
+void rq_abs_f32(const UnaryF32Params* p) { requant::Unary<requant::Abs>(p); }
+void rq_neg_f32(const UnaryF32Params* p) { requant::Unary<requant::Neg>(p); }
+void rq_sqrt_f32(const UnaryF32Params* p) { requant::Unary<requant::Sqrt>(p); }

@@ -1,0 +1,270 @@
+// 8-bit addition and multiplication, sixteen bytes a step. The normative scalars are in
+// numeric/qadd.h; the comments say why the forms here give the same integers.
+#include "kernels/bytes_simd.h"
+#include "kernels/elementwise/kernel.h"
+#include "numeric/qadd.h"
+
+namespace requant {
+namespace {
+
+#define RQ_METHOD inline __attribute__((always_inline))
+
+/// One operand as the loop below walks it.
+struct Operand {
+  const uint8_t* data;
+  size_t row_stride;
+  uint8_t flip;
+};
+
+/// The output's saturation in coded form.
+struct Output {
+  int32_t offset;  // CodeOffset of the output
+  v128_t lo, hi, flip;
+  template <typename Params>
+  RQ_INLINE Output Make(const Params* p) {
+    const int32_t offset = simd::CodeOffset(p->out_signed);
+    return {offset, wasm_i8x16_splat(static_cast<int8_t>(p->lo - offset)),
+            wasm_i8x16_splat(static_cast<int8_t>(p->hi - offset)),
+            simd::SplatByte(simd::FlipOf(p->out_signed))};
+  }
+  /// i16 lanes in coded form to bytes: the narrowing saturates, then the fused clamp.
+  RQ_METHOD v128_t Pack(v128_t low, v128_t high) const {
+    const v128_t bytes = wasm_i8x16_narrow_i16x8(low, high);
+    return wasm_v128_xor(wasm_i8x16_min(wasm_i8x16_max(bytes, lo), hi), flip);
+  }
+};
+
+/// Walks the rows; op.Half(a, b) maps eight coded i16 lanes each to eight coded i16 lanes.
+template <bool kStepB, typename Op>
+RQ_INLINE void Rows(const Operand& x, const Operand& y, uint8_t* out_data, size_t out_row_stride,
+                    size_t rows, size_t cols, const Output& output, const Op& op) {
+  const v128_t a_flip = simd::SplatByte(x.flip);
+  const v128_t b_flip = simd::SplatByte(y.flip);
+  for (size_t r = 0; r < rows; ++r) {
+    const uint8_t* a = x.data + r * x.row_stride;
+    const uint8_t* b = y.data + r * y.row_stride;
+    uint8_t* out = out_data + r * out_row_stride;
+    const v128_t b_splat = wasm_v128_xor(simd::SplatByte(b[0]), b_flip);
+    size_t i = 0;
+    for (; i + 16 <= cols; i += 16) {
+      const v128_t va = wasm_v128_xor(wasm_v128_load(a + i), a_flip);
+      const v128_t vb = kStepB ? wasm_v128_xor(wasm_v128_load(b + i), b_flip) : b_splat;
+      const v128_t low = op.Half(wasm_i16x8_extend_low_i8x16(va), wasm_i16x8_extend_low_i8x16(vb));
+      const v128_t high =
+          op.Half(wasm_i16x8_extend_high_i8x16(va), wasm_i16x8_extend_high_i8x16(vb));
+      wasm_v128_store(out + i, output.Pack(low, high));
+    }
+    for (; i < cols; i += 8) {
+      const size_t left = cols - i < 8 ? cols - i : 8;
+      const v128_t va = wasm_v128_xor(simd::LoadPartialBytes(a + i, left), a_flip);
+      const v128_t vb =
+          kStepB ? wasm_v128_xor(simd::LoadPartialBytes(b + i, left), b_flip) : b_splat;
+      const v128_t low = op.Half(wasm_i16x8_extend_low_i8x16(va), wasm_i16x8_extend_low_i8x16(vb));
+      simd::StorePartialBytes(out + i, output.Pack(low, low), static_cast<int32_t>(left));
+    }
+  }
+}
+
+/// (a * Ma + b * Mb + bias) >> shift with the zero points and the rounding constant in the bias.
+/// Sums wrap modulo 2^32, and the total fits int32 (the bound in qadd.h), so the order is free.
+struct AddFixed {
+  v128_t ma, mb, bias, out_zero;
+  uint32_t shift;
+  RQ_METHOD v128_t Quarter(v128_t a, v128_t b) const {
+    const v128_t sum = wasm_i32x4_add(wasm_i32x4_mul(a, ma), wasm_i32x4_mul(b, mb));
+    return wasm_i32x4_shr(wasm_i32x4_add(sum, bias), shift);
+  }
+  RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
+    const v128_t low = Quarter(wasm_i32x4_extend_low_i16x8(a), wasm_i32x4_extend_low_i16x8(b));
+    const v128_t high = Quarter(wasm_i32x4_extend_high_i16x8(a), wasm_i32x4_extend_high_i16x8(b));
+    // Both saturations are far outside the output's range.
+    return wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(low, high), out_zero);
+  }
+};
+
+/// The float form, step by step as in QAddFloat.
+struct AddFloat {
+  v128_t a_zero, b_zero;  // i16, coded
+  v128_t a_scale, b_scale, out_scale, least, most, zero, offset;
+  RQ_METHOD v128_t Quarter(v128_t a, v128_t b) const {
+    const v128_t real_a = wasm_f32x4_mul(a_scale, wasm_f32x4_convert_i32x4(a));
+    const v128_t real_b = wasm_f32x4_mul(b_scale, wasm_f32x4_convert_i32x4(b));
+    const v128_t steps = wasm_f32x4_div(wasm_f32x4_add(real_a, real_b), out_scale);
+    const v128_t value = wasm_f32x4_add(simd::ClampF32(steps, least, most), zero);
+    return wasm_i32x4_sub(simd::RoundToInt(value), offset);
+  }
+  RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
+    a = wasm_i16x8_sub(a, a_zero);
+    b = wasm_i16x8_sub(b, b_zero);
+    const v128_t low = Quarter(wasm_i32x4_extend_low_i16x8(a), wasm_i32x4_extend_low_i16x8(b));
+    const v128_t high = Quarter(wasm_i32x4_extend_high_i16x8(a), wasm_i32x4_extend_high_i16x8(b));
+    return wasm_i16x8_narrow_i32x4(low, high);
+  }
+};
+
+struct MulFixed {
+  v128_t a_zero, b_zero, out_zero;
+  FixedMultiplier multiplier;
+  RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
+    a = wasm_i16x8_sub(a, a_zero);
+    b = wasm_i16x8_sub(b, b_zero);
+    const v128_t low = simd::RequantizeUpward4(wasm_i32x4_extmul_low_i16x8(a, b),
+                                               multiplier.multiplier, multiplier.shift);
+    const v128_t high = simd::RequantizeUpward4(wasm_i32x4_extmul_high_i16x8(a, b),
+                                                multiplier.multiplier, multiplier.shift);
+    return wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(low, high), out_zero);
+  }
+};
+
+/// QMulFloat; the clamp comes before the rounding, which is the same because its bounds are whole
+/// numbers, and keeps the rounding trick in range.
+struct MulFloat {
+  v128_t a_zero, b_zero, scale, least, most, out_zero;
+  RQ_METHOD v128_t Quarter(v128_t product) const {
+    const v128_t value = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(product), scale);
+    return simd::RoundToInt(simd::ClampF32(value, least, most));
+  }
+  RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
+    a = wasm_i16x8_sub(a, a_zero);
+    b = wasm_i16x8_sub(b, b_zero);
+    const v128_t low = Quarter(wasm_i32x4_extmul_low_i16x8(a, b));
+    const v128_t high = Quarter(wasm_i32x4_extmul_high_i16x8(a, b));
+    return wasm_i16x8_add(wasm_i16x8_narrow_i32x4(low, high), out_zero);
+  }
+};
+
+/// Both operations are symmetric once scales and zero points travel with their operand, so a
+/// repeated scalar is always made the second one. Two repeated scalars never come here.
+template <typename Params, typename Op>
+RQ_INLINE void Walk(const Params* p, bool swap, const Op& op) {
+  // Chosen field by field: a choice between two structs would put them in memory.
+  const uint8_t a_flip = simd::FlipOf(p->a_signed);
+  const uint8_t b_flip = simd::FlipOf(p->b_signed);
+  const Operand x{static_cast<const uint8_t*>(swap ? p->b : p->a),
+                  swap ? p->b_row_stride : p->a_row_stride, swap ? b_flip : a_flip};
+  const Operand y{static_cast<const uint8_t*>(swap ? p->a : p->b),
+                  swap ? p->a_row_stride : p->b_row_stride, swap ? a_flip : b_flip};
+  const int32_t y_step = swap ? p->a_step : p->b_step;
+  if (p->cols == 0) return;
+  uint8_t* out = static_cast<uint8_t*>(p->out);
+  const Output output = Output::Make(p);
+  if (y_step != 0) {
+    Rows<true>(x, y, out, p->out_row_stride, p->rows, p->cols, output, op);
+  } else {
+    Rows<false>(x, y, out, p->out_row_stride, p->rows, p->cols, output, op);
+  }
+}
+
+RQ_INLINE v128_t SplatI16(int32_t value) { return wasm_i16x8_splat(static_cast<int16_t>(value)); }
+
+template <typename Params>
+RQ_INLINE bool MustSwap(const Params* p) {
+  return p->a_step == 0 && p->b_step != 0;
+}
+
+/// Two repeated scalars, or a multiplier outside the vector form: element by element.
+template <typename Params, typename Function>
+RQ_INLINE void Scalars(const Params* p, Function function) {
+  for (size_t r = 0; r < p->rows; ++r) {
+    for (size_t c = 0; c < p->cols; ++c) {
+      const size_t ia = r * p->a_row_stride + (p->a_step != 0 ? c : 0);
+      const size_t ib = r * p->b_row_stride + (p->b_step != 0 ? c : 0);
+      const int32_t a = p->a_signed ? static_cast<const int8_t*>(p->a)[ia]
+                                    : static_cast<const uint8_t*>(p->a)[ia];
+      const int32_t b = p->b_signed ? static_cast<const int8_t*>(p->b)[ib]
+                                    : static_cast<const uint8_t*>(p->b)[ib];
+      static_cast<uint8_t*>(p->out)[r * p->out_row_stride + c] =
+          static_cast<uint8_t>(function(a - p->a_zero, b - p->b_zero));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+using namespace requant;
+
+void rq_qadd_fixed(const QAddParams* p) {
+  const QAddMultipliers multipliers{p->a_multiplier, p->b_multiplier, p->shift};
+  if (p->a_step == 0 && p->b_step == 0) {
+    Scalars(p, [&](int32_t a, int32_t b) {
+      return QAddFixed(a, b, multipliers, p->out_zero, p->lo, p->hi);
+    });
+    return;
+  }
+  const bool swap = MustSwap(p);
+  const uint32_t a_zero = static_cast<uint32_t>(p->a_zero - simd::CodeOffset(p->a_signed));
+  const uint32_t b_zero = static_cast<uint32_t>(p->b_zero - simd::CodeOffset(p->b_signed));
+  const uint32_t bias = (1u << (p->shift - 1)) - a_zero * static_cast<uint32_t>(p->a_multiplier) -
+                        b_zero * static_cast<uint32_t>(p->b_multiplier);
+  AddFixed op;
+  op.ma = wasm_i32x4_splat(swap ? p->b_multiplier : p->a_multiplier);
+  op.mb = wasm_i32x4_splat(swap ? p->a_multiplier : p->b_multiplier);
+  op.bias = wasm_i32x4_splat(static_cast<int32_t>(bias));
+  op.out_zero = SplatI16(p->out_zero - simd::CodeOffset(p->out_signed));
+  op.shift = static_cast<uint32_t>(p->shift);
+  Walk(p, swap, op);
+}
+
+void rq_qadd_float(const QAddParams* p) {
+  if (p->a_step == 0 && p->b_step == 0) {
+    Scalars(p, [&](int32_t a, int32_t b) {
+      return QAddFloat(a, b, p->a_scale, p->b_scale, p->out_scale, p->out_zero, p->lo, p->hi);
+    });
+    return;
+  }
+  const bool swap = MustSwap(p);
+  const v128_t a_zero = SplatI16(p->a_zero - simd::CodeOffset(p->a_signed));
+  const v128_t b_zero = SplatI16(p->b_zero - simd::CodeOffset(p->b_signed));
+  AddFloat op;
+  op.a_zero = swap ? b_zero : a_zero;
+  op.b_zero = swap ? a_zero : b_zero;
+  op.a_scale = wasm_f32x4_splat(swap ? p->b_scale : p->a_scale);
+  op.b_scale = wasm_f32x4_splat(swap ? p->a_scale : p->b_scale);
+  op.out_scale = wasm_f32x4_splat(p->out_scale);
+  op.least = wasm_f32x4_splat(static_cast<float>(p->lo - p->out_zero));
+  op.most = wasm_f32x4_splat(static_cast<float>(p->hi - p->out_zero));
+  op.zero = wasm_f32x4_splat(static_cast<float>(p->out_zero));
+  op.offset = wasm_i32x4_splat(simd::CodeOffset(p->out_signed));
+  Walk(p, swap, op);
+}
+
+void rq_qmul_fixed(const QMulParams* p) {
+  // |product| <= 255 * 255 < 2^16 and the multiplier is below 2^31: from a shift of 16 on, the
+  // result fits int32. Smaller shifts mean a factor above 2^15, which only saturates.
+  if ((p->a_step == 0 && p->b_step == 0) || p->multiplier.shift < 16) {
+    Scalars(p, [&](int32_t a, int32_t b) {
+      return QMulFixed(a, b, p->multiplier, p->out_zero, p->lo, p->hi);
+    });
+    return;
+  }
+  const bool swap = MustSwap(p);
+  const v128_t a_zero = SplatI16(p->a_zero - simd::CodeOffset(p->a_signed));
+  const v128_t b_zero = SplatI16(p->b_zero - simd::CodeOffset(p->b_signed));
+  MulFixed op;
+  op.a_zero = swap ? b_zero : a_zero;
+  op.b_zero = swap ? a_zero : b_zero;
+  op.out_zero = SplatI16(p->out_zero - simd::CodeOffset(p->out_signed));
+  op.multiplier = p->multiplier;
+  Walk(p, swap, op);
+}
+
+void rq_qmul_float(const QMulParams* p) {
+  if (p->a_step == 0 && p->b_step == 0) {
+    Scalars(p, [&](int32_t a, int32_t b) {
+      return QMulFloat(a, b, p->scale, p->out_zero, p->lo, p->hi);
+    });
+    return;
+  }
+  const bool swap = MustSwap(p);
+  const v128_t a_zero = SplatI16(p->a_zero - simd::CodeOffset(p->a_signed));
+  const v128_t b_zero = SplatI16(p->b_zero - simd::CodeOffset(p->b_signed));
+  MulFloat op;
+  op.a_zero = swap ? b_zero : a_zero;
+  op.b_zero = swap ? a_zero : b_zero;
+  op.scale = wasm_f32x4_splat(p->scale);
+  op.least = wasm_f32x4_splat(static_cast<float>(p->lo - p->out_zero));
+  op.most = wasm_f32x4_splat(static_cast<float>(p->hi - p->out_zero));
+  op.out_zero = SplatI16(p->out_zero - simd::CodeOffset(p->out_signed));
+  Walk(p, swap, op);
+}

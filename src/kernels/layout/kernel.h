@@ -1,0 +1,55 @@
+// Moving elements without looking at them: matrix transposes (NCHW <-> NHWC), strided rows (Concat,
+// Slice, Split of channels) and the general strided copy of up to eight dimensions.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+/// out[b][c][r] = in[b][r][c]: [N][C][HW] to [N][HW][C] with rows = C, cols = HW, and back with the
+/// two exchanged. Strides in elements; in and out must not overlap.
+struct TransposeParams {
+  const void* in;
+  void* out;
+  size_t batch;
+  size_t rows;
+  size_t cols;
+  size_t in_batch_stride;
+  size_t in_row_stride;  // >= cols
+  size_t out_batch_stride;
+  size_t out_row_stride;  // >= rows
+};
+
+/// `rows` rows of `bytes` bytes from one stride to another (both in bytes); no overlap.
+struct CopyRowsParams {
+  const void* in;
+  void* out;
+  size_t rows;
+  size_t bytes;
+  size_t in_row_stride;
+  size_t out_row_stride;
+};
+
+inline constexpr int kMaxCopyRank = 8;
+
+/// Any strided copy: for every index in dims, out[sum(i * out_strides)] = in[sum(i * in_strides)].
+/// Strides are in elements and may be zero (broadcast) or negative (reversal) on the input's side;
+/// the pointers name element (0, ..., 0).
+struct StridedCopyParams {
+  const void* in;
+  void* out;
+  size_t element_size;  // bytes; 1, 2, 4, 8 are fast, others work
+  int32_t rank;         // 0..kMaxCopyRank
+  size_t dims[kMaxCopyRank];
+  ptrdiff_t in_strides[kMaxCopyRank];
+  ptrdiff_t out_strides[kMaxCopyRank];
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_transpose_x8) void rq_transpose_x8(const requant::TransposeParams* params);
+RQ_KERNEL(rq_transpose_x32) void rq_transpose_x32(const requant::TransposeParams* params);
+RQ_KERNEL(rq_copy_rows) void rq_copy_rows(const requant::CopyRowsParams* params);

@@ -1,0 +1,34 @@
+#pragma once
+// The kernels that move elements; of the rows of one size the last is the best.
+#include <cstdint>
+#include <span>
+
+#include "kernels/layout/kernel.h"
+
+namespace requant {
+
+struct TransposeKernel {
+  const char* name;      ///< unique among the rows
+  int32_t element_size;  ///< bytes: 1 or 4
+  const char* isa;       ///< "scalar" or "simd128"
+  void (*run)(const TransposeParams* params);
+};
+struct CopyRowsKernel {
+  const char* name;
+  const char* isa;
+  void (*run)(const CopyRowsParams* params);
+};
+
+std::span<const TransposeKernel> TransposeKernels();
+std::span<const CopyRowsKernel> CopyRowsKernels();
+
+// The scalar rows (reference.cpp).
+void TransposeX8Reference(const TransposeParams* p);
+void TransposeX32Reference(const TransposeParams* p);
+void CopyRowsReference(const CopyRowsParams* p);
+
+/// Any strided copy; dimensions that are contiguous on both sides are merged first, so that a plain
+/// copy stays one memcpy. Scalar: its speed is that of memory.
+void StridedCopy(const StridedCopyParams* p);
+
+}  // namespace requant

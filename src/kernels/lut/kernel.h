@@ -1,0 +1,38 @@
+// Table lookups of bytes (tables: numeric/lut.h). The index is the byte's bit pattern.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+/// out[r][c] = table[in[r][c]] over `rows` rows of `cols` bytes. One row when the data is
+/// contiguous; more when a slice of channels is read or written (Concat). in == out is allowed when
+/// the strides agree.
+struct LutParams {
+  const uint8_t* in;
+  uint8_t* out;
+  const uint8_t* table;  // 256 entries
+  size_t rows;
+  size_t cols;
+  size_t in_row_stride;  // bytes
+  size_t out_row_stride;
+};
+
+/// The same with float entries: the dequantizing step at the end of an 8-bit network.
+struct LutF32Params {
+  const uint8_t* in;
+  float* out;
+  const float* table;  // 256 entries
+  size_t rows;
+  size_t cols;
+  size_t in_row_stride;   // bytes
+  size_t out_row_stride;  // floats
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_lut) void rq_lut(const requant::LutParams* params);
+RQ_KERNEL(rq_lut_f32) void rq_lut_f32(const requant::LutF32Params* params);

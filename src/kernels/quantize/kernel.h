@@ -1,0 +1,65 @@
+// Float32 <-> 8 bits (QuantizeLinear, DequantizeLinear of onnx docs/Operators.md):
+//   q = sat(half_even(x / s) + z), a true division; NaN gives z, infinities saturate;
+//   x = (q - z) * s.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+/// rows x cols floats to bytes. Parameters per tensor (scale, zero) or, where `scales` is not null,
+/// per element of the row: scales[c], zeros[c] (the axis is the last one; zeros may be null for 0).
+struct QuantizeParams {
+  const float* in;
+  void* out;
+  size_t rows;
+  size_t cols;
+  size_t in_row_stride;   // floats
+  size_t out_row_stride;  // bytes
+  const float* scales;
+  const int32_t* zeros;
+  float scale;
+  int32_t zero;
+  int32_t lo;  // [0, 255] or [-128, 127], or a fused clamp inside of it
+  int32_t hi;
+};
+
+/// rows x cols bytes to floats, parameters as in QuantizeParams.
+struct DequantizeParams {
+  const void* in;
+  float* out;
+  size_t rows;
+  size_t cols;
+  size_t in_row_stride;   // bytes
+  size_t out_row_stride;  // floats
+  const float* scales;
+  const int32_t* zeros;
+  float scale;
+  int32_t zero;
+  int32_t in_signed;  // 1 for int8
+};
+
+/// A network's input in one pass: float planes [channels][pixels] to byte pixels
+/// [pixels][out_pixel_stride]. channels is 1..4; bytes of a pixel from `channels` on are not
+/// written. One scale and zero point.
+struct QuantizePlanesParams {
+  const float* in;
+  void* out;
+  size_t channels;
+  size_t pixels;
+  size_t in_plane_stride;   // floats
+  size_t out_pixel_stride;  // bytes, >= channels
+  float scale;
+  int32_t zero;
+  int32_t lo;
+  int32_t hi;
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_quantize) void rq_quantize(const requant::QuantizeParams* params);
+RQ_KERNEL(rq_dequantize) void rq_dequantize(const requant::DequantizeParams* params);
+RQ_KERNEL(rq_quantize_planes) void rq_quantize_planes(const requant::QuantizePlanesParams* params);

@@ -1,0 +1,78 @@
+// The normative scalars of 8-bit addition and multiplication. Vector kernels, the interpreter and
+// generated code must give these integers bit for bit. Plain <stdint.h> only: the freestanding
+// kernel modules include this file.
+#pragma once
+
+#include <stdint.h>
+
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// The operands' scales in units of 2^-shift of the output's scale.
+struct QAddMultipliers {
+  int32_t a;      // |a| < 2^21, negative values subtract
+  int32_t b;      // |b| < 2^21
+  int32_t shift;  // 1..30
+};
+
+/// Integers for s_a/s_c and s_b/s_c (give a negative ratio_b for a subtraction) with ONE common
+/// exponent, the largest `shift` <= 30 for which both stay below 2^21 in magnitude:
+///   a = round(ratio_a * 2^shift), b = round(ratio_b * 2^shift).
+/// The bound: |q - z| <= 255, so each product is below 255 * 2^21 < 2^29, their sum below 2^30, and
+/// with the rounding constant 2^(shift-1) <= 2^29 everything stays inside int32.
+/// Throws kInvalidQuantization for a ratio that is not finite or not below 2^20.
+QAddMultipliers MakeQAddMultipliers(double ratio_a, double ratio_b);
+
+namespace qadd_internal {
+
+/// value + zero, clamped; the sum in 64 bits because a saturated value may come in.
+inline int32_t ClampSum(int32_t value, int32_t zero, int32_t lo, int32_t hi) {
+  const int64_t sum = static_cast<int64_t>(value) + zero;
+  return sum < lo ? lo : (sum > hi ? hi : static_cast<int32_t>(sum));
+}
+
+}  // namespace qadd_internal
+
+/// Integer-only addition: ((a * Ma + b * Mb) + 2^(shift-1)) >> shift, so ties go towards +infinity;
+/// then the zero point, then the clamp. `a` and `b` come without their zero points.
+inline int32_t QAddFixed(int32_t a, int32_t b, const QAddMultipliers& multipliers, int32_t out_zero,
+                         int32_t lo, int32_t hi) {
+  const int32_t sum = a * multipliers.a + b * multipliers.b;
+  const int32_t rounded = (sum + (1 << (multipliers.shift - 1))) >> multipliers.shift;
+  return qadd_internal::ClampSum(rounded, out_zero, lo, hi);
+}
+
+/// ONNX Runtime's QLinearAdd (mlas/lib/qladd.cpp, the scalar form): in float, one rounding each,
+///   nearbyint((s_a * a + s_b * b) / s_c + z_c)
+/// with the zero point added BEFORE rounding and a true division. Some CPUs use fixed point there,
+/// so a step of one between CPUs is normal; this is the definition without shortcuts. A negative
+/// b_scale subtracts. The scales are positive numbers otherwise.
+inline int32_t QAddFloat(int32_t a, int32_t b, float a_scale, float b_scale, float out_scale,
+                         int32_t out_zero, int32_t lo, int32_t hi) {
+  const float real_a = a_scale * static_cast<float>(a);
+  const float real_b = b_scale * static_cast<float>(b);
+  const float real = real_a + real_b;
+  float value = real / out_scale;
+  const float least = static_cast<float>(lo - out_zero);
+  const float most = static_cast<float>(hi - out_zero);
+  value = value < least ? least : value;
+  value = value > most ? most : value;
+  value = value + static_cast<float>(out_zero);
+  return static_cast<int32_t>(__builtin_nearbyintf(value));
+}
+
+/// Integer-only multiplication: one requantize of the product by s_a * s_b / s_c, ties upward.
+inline int32_t QMulFixed(int32_t a, int32_t b, FixedMultiplier multiplier, int32_t out_zero,
+                         int32_t lo, int32_t hi) {
+  return qadd_internal::ClampSum(RequantizeUpward(a * b, multiplier), out_zero, lo, hi);
+}
+
+/// Float multiplication (ONNX Runtime's QLinearMul, mlas/lib/qlmul.cpp): one float factor
+/// scale = float(s_a * s_b / s_c), half-even, the zero point after rounding.
+inline int32_t QMulFloat(int32_t a, int32_t b, float scale, int32_t out_zero, int32_t lo,
+                         int32_t hi) {
+  return qadd_internal::ClampSum(RequantizeFloat(a * b, scale), out_zero, lo, hi);
+}
+
+}  // namespace requant
