@@ -14,4 +14,16 @@ inline double ProductMultiplier(RequantizeMode mode, float scale_a, float scale_
   return static_cast<double>(scale_a) * scale_b / scale_out;
 }
 
+/// The real multiplier s_in / (s_out * count) of a sum of `count` values that becomes their average.
+/// The float mode computes it in float32 like ONNX Runtime's QLinearGlobalAveragePool
+/// (onnxruntime/core/mlas/lib/qlgavgpool.cpp: `ScaleInput / (ScaleOutput * ImageSize)`).
+inline double AverageMultiplier(RequantizeMode mode, float scale_in, float scale_out,
+                                int64_t count) {
+  if (mode == RequantizeMode::kFloat) {
+    const float divisor = scale_out * static_cast<float>(count);
+    return scale_in / divisor;
+  }
+  return static_cast<double>(scale_in) / (static_cast<double>(scale_out) * count);
+}
+
 }  // namespace requant
