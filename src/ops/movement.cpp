@@ -1,0 +1,432 @@
+// Transpose, Concat, Slice, Split, Tile, DepthToSpace, SpaceToDepth: elements change places, never
+// values. Definitions: onnx docs/Operators.md.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/infer_util.h"
+#include "ops/select.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+std::vector<std::vector<int64_t>> WholeTensor(const Shape& shape) {
+  std::vector<std::vector<int64_t>> indices;
+  for (const int64_t dim : shape) indices.push_back(Sequence(dim));
+  return indices;
+}
+
+// --- Transpose
+
+std::vector<int64_t> Permutation(const AttributeMap& attributes, int64_t rank) {
+  std::vector<int64_t> perm = attributes.Ints("perm");
+  if (!attributes.Has("perm")) return Sequence(rank, rank - 1, -1);
+  std::vector<int64_t> sorted = perm;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != Sequence(rank)) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("perm ", ShapeToString(perm), " of Transpose is no order of ", rank, " axes"));
+  }
+  return perm;
+}
+
+void InferTranspose(InferContext& context) {
+  std::optional<SymbolicShape> shape;
+  if (const SymbolicShape* input = context.shape(0)) {
+    shape.emplace();
+    for (const int64_t axis :
+         Permutation(context.attributes(), static_cast<int64_t>(input->size()))) {
+      shape->push_back((*input)[static_cast<size_t>(axis)]);
+    }
+  } else if (context.attributes().Has("perm")) {
+    shape = SymbolicShape(context.attributes().Ints("perm").size());
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+void EvaluateTranspose(EvalContext& context) {
+  const Tensor& input = context.input(0);
+  context.outputs[0] = Permute(input, Permutation(context.attributes(), input.rank()));
+}
+
+// --- Concat
+
+void InferConcat(InferContext& context) {
+  std::optional<SymbolicShape> shape;
+  bool all_ranks_known = true;
+  Dim total = 0;
+  DType dtype = DType::kUndefined;
+  for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
+    RequireSameDType(context, 0, slot);
+    if (dtype == DType::kUndefined) dtype = context.inputs[slot].dtype;
+    const SymbolicShape* input = context.shape(slot);
+    if (input == nullptr) {
+      all_ranks_known = false;
+      continue;
+    }
+    if (!shape) shape = SymbolicShape(input->size());
+    if (shape->size() != input->size()) {
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("Concat of tensors with ", shape->size(), " and ", input->size(), " dimensions"));
+    }
+    const auto axis = static_cast<size_t>(
+        NormalizeAxis(context.attributes().Int("axis", 1), static_cast<int64_t>(input->size())));
+    for (size_t i = 0; i < input->size(); ++i) {
+      if (i != axis) {
+        (*shape)[i] =
+            MergeDims((*shape)[i], (*input)[i], StrCat("the inputs of Concat at dimension ", i));
+      }
+    }
+    const Dim& dim = (*input)[axis];
+    total = total.known() && dim.known() ? Dim(CheckedAdd64(total.value, dim.value)) : Dim();
+    (*shape)[axis] = context.inputs.size() == 1 ? dim : total;
+  }
+  if (shape && !all_ranks_known) {
+    (*shape)[static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", 1),
+                                               static_cast<int64_t>(shape->size())))] = Dim();
+  }
+  SetOutput(context, 0, dtype, shape);
+}
+
+void EvaluateConcat(EvalContext& context) {
+  const Tensor& first = context.input(0);
+  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 1), first.rank());
+  Shape shape = first.shape();
+  int64_t& total = shape[static_cast<size_t>(axis)];
+  for (size_t slot = 1; slot < context.inputs.size(); ++slot) {
+    const Tensor& input = context.input(slot);
+    bool fits = input.dtype() == first.dtype() && input.rank() == first.rank();
+    for (int64_t i = 0; fits && i < first.rank(); ++i) {
+      fits = i == axis || input.dim(i) == first.dim(i);
+    }
+    if (!fits) {
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("Concat along axis ", axis, " of ", TypeToString(TypeOf(first)), " and ",
+                  TypeToString(TypeOf(input))));
+    }
+    total = CheckedAdd64(total, input.dim(axis));
+  }
+  const size_t element = ElementBytes(first.dtype());
+  Tensor out(first.dtype(), shape);
+  auto* to = static_cast<uint8_t*>(out.raw());
+  const int64_t outer = NumElements(Shape(shape.begin(), shape.begin() + axis));
+  for (int64_t row = 0; row < outer; ++row) {
+    for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
+      const Tensor& input = context.input(slot);
+      const size_t bytes = static_cast<size_t>(input.count() / outer) * element;
+      if (bytes == 0) continue;
+      std::memcpy(to, static_cast<const uint8_t*>(input.raw()) + static_cast<size_t>(row) * bytes,
+                  bytes);
+      to += bytes;
+    }
+  }
+  context.outputs[0] = out;
+}
+
+// --- Slice
+
+struct SliceArguments {
+  ListArgument starts, ends, axes, steps;
+  bool known() const {
+    return starts.known() && ends.known() && (axes.known() || axes.absent()) &&
+           (steps.known() || steps.absent());
+  }
+};
+
+template <typename Context>
+SliceArguments ReadSlice(const Context& context) {
+  SliceArguments out{ReadList(context, "starts", 1), ReadList(context, "ends", 2),
+                     ReadList(context, "axes", 3), ReadList(context, nullptr, 4)};
+  if (out.starts.absent() || out.ends.absent()) {
+    Fail(ErrorCode::kInvalidModel, "Slice without starts and ends");
+  }
+  return out;
+}
+
+struct AxisSlice {
+  int64_t axis, start, end, step;
+};
+
+/// The slices, one for each axis that is named.
+std::vector<AxisSlice> ListSlices(const SliceArguments& arguments, int64_t rank) {
+  const size_t count = arguments.starts.values.size();
+  const std::vector<int64_t> axes =
+      arguments.axes.known() ? arguments.axes.values : Sequence(static_cast<int64_t>(count));
+  const std::vector<int64_t> steps =
+      arguments.steps.known() ? arguments.steps.values : std::vector<int64_t>(count, 1);
+  if (arguments.ends.values.size() != count || axes.size() != count || steps.size() != count) {
+    Fail(ErrorCode::kInvalidModel, "starts, ends, axes and steps of Slice differ in length");
+  }
+  NormalizeAxes(axes, rank);  // throws for a duplicate
+  std::vector<AxisSlice> out;
+  for (size_t i = 0; i < count; ++i) {
+    if (steps[i] == 0) Fail(ErrorCode::kInvalidModel, "Slice with a step of 0");
+    // -2^63 has no positive counterpart; it can only ever take one element, like -(2^63 - 1).
+    const int64_t step = std::max(steps[i], -std::numeric_limits<int64_t>::max());
+    out.push_back(
+        {NormalizeAxis(axes[i], rank), arguments.starts.values[i], arguments.ends.values[i], step});
+  }
+  return out;
+}
+
+struct Picked {
+  int64_t start, count;
+};
+
+/// Slice-10: negative bounds count from the end, then both are clamped; a negative step may go down
+/// to (and include) element 0, which an `end` of -1 - dim or less says.
+Picked PickSlice(const AxisSlice& slice, int64_t dim) {
+  const int64_t start = slice.start < 0 ? slice.start + dim : slice.start;
+  const int64_t end = slice.end < 0 ? slice.end + dim : slice.end;
+  if (dim == 0) return {0, 0};
+  if (slice.step > 0) {
+    const int64_t first = std::clamp<int64_t>(start, 0, dim);
+    const int64_t last = std::clamp<int64_t>(end, 0, dim);
+    return {first, last > first ? (last - first - 1) / slice.step + 1 : 0};
+  }
+  const int64_t first = std::clamp<int64_t>(start, 0, dim - 1);
+  const int64_t last = std::clamp<int64_t>(end, -1, dim - 1);
+  return {first, first > last ? (first - last - 1) / -slice.step + 1 : 0};
+}
+
+void InferSlice(InferContext& context) {
+  const SliceArguments arguments = ReadSlice(context);
+  std::optional<SymbolicShape> shape;
+  if (const SymbolicShape* input = context.shape(0)) {
+    shape = SymbolicShape(input->size());
+    if (arguments.known()) {
+      shape = *input;
+      for (const AxisSlice& slice : ListSlices(arguments, static_cast<int64_t>(input->size()))) {
+        Dim& dim = (*shape)[static_cast<size_t>(slice.axis)];
+        constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+        const bool whole = slice.step == 1 && slice.start == 0 && slice.end >= kFar;
+        if (dim.known()) {
+          dim = PickSlice(slice, dim.value).count;
+        } else if (!whole) {
+          dim = Dim();
+        }
+      }
+    } else if (arguments.axes.known()) {
+      shape = *input;
+      for (const int64_t axis :
+           NormalizeAxes(arguments.axes.values, static_cast<int64_t>(input->size()))) {
+        (*shape)[static_cast<size_t>(axis)] = Dim();
+      }
+    }
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+void EvaluateSlice(EvalContext& context) {
+  const Tensor& input = context.input(0);
+  std::vector<std::vector<int64_t>> indices = WholeTensor(input.shape());
+  for (const AxisSlice& slice : ListSlices(ReadSlice(context), input.rank())) {
+    const Picked picked = PickSlice(slice, input.dim(slice.axis));
+    // A single element needs no step, and a huge one would overflow the sequence.
+    indices[static_cast<size_t>(slice.axis)] =
+        Sequence(picked.count, picked.start, picked.count > 1 ? slice.step : 1);
+  }
+  context.outputs[0] = SelectByAxis(input, indices);
+}
+
+// --- Split
+
+/// Sizes along the axis. Without a list: equal parts, where only the last of Split-18's num_outputs
+/// may be smaller.
+std::vector<int64_t> SplitSizes(const ListArgument& split, const AttributeMap& attributes,
+                                size_t outputs, int64_t dim) {
+  const auto count = static_cast<int64_t>(outputs);
+  if (split.known()) {
+    int64_t total = 0;
+    for (const int64_t size : split.values) {
+      if (size < 0) Fail(ErrorCode::kInvalidModel, StrCat("Split into a part of ", size));
+      total = CheckedAdd64(total, size);
+    }
+    if (split.values.size() != outputs || total != dim) {
+      Fail(ErrorCode::kShapeMismatch, StrCat("Split of a dimension of ", dim, " into ", count,
+                                             " parts of ", ShapeToString(split.values)));
+    }
+    return split.values;
+  }
+  const int64_t parts = attributes.Int("num_outputs", count);
+  const int64_t size = count > 0 ? (dim + count - 1) / count : 0;
+  const int64_t last = dim - size * (count - 1);
+  if (parts != count || last < 0 || (last != size && !attributes.Has("num_outputs"))) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("Split of a dimension of ", dim, " into ", count, " parts is not possible"));
+  }
+  std::vector<int64_t> sizes(outputs, size);
+  sizes.back() = last;
+  return sizes;
+}
+
+void InferSplit(InferContext& context) {
+  const ListArgument split = ReadList(context, "split", 1);
+  const SymbolicShape* input = context.shape(0);
+  std::vector<int64_t> sizes;
+  size_t axis = 0;
+  if (input != nullptr) {
+    axis = static_cast<size_t>(
+        NormalizeAxis(context.attributes().Int("axis", 0), static_cast<int64_t>(input->size())));
+    const Dim& dim = (*input)[axis];
+    if (split.known()) {
+      const int64_t total = dim.known() ? dim.value
+                                        : std::accumulate(split.values.begin(), split.values.end(),
+                                                          int64_t{0}, CheckedAdd64);
+      sizes = SplitSizes(split, context.attributes(), context.outputs.size(), total);
+    } else if (split.absent() && dim.known()) {
+      sizes = SplitSizes(split, context.attributes(), context.outputs.size(), dim.value);
+    }
+  }
+  for (size_t i = 0; i < context.outputs.size(); ++i) {
+    std::optional<SymbolicShape> shape;
+    if (input != nullptr) {
+      shape = *input;
+      (*shape)[axis] = sizes.empty() ? Dim() : Dim(sizes[i]);
+    }
+    SetOutput(context, i, context.inputs[0].dtype, shape);
+  }
+}
+
+void EvaluateSplit(EvalContext& context) {
+  const Tensor& input = context.input(0);
+  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 0), input.rank());
+  const std::vector<int64_t> sizes = SplitSizes(ReadList(context, "split", 1), context.attributes(),
+                                                context.outputs.size(), input.dim(axis));
+  std::vector<std::vector<int64_t>> indices = WholeTensor(input.shape());
+  int64_t start = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    indices[static_cast<size_t>(axis)] = Sequence(sizes[i], start);
+    context.outputs[i] = SelectByAxis(input, indices);
+    start += sizes[i];
+  }
+}
+
+// --- Tile
+
+void CheckRepeats(const std::vector<int64_t>& repeats, size_t rank) {
+  NumElements(repeats);  // throws for a negative number
+  if (repeats.size() != rank) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("Tile of ", rank, " dimensions with ", repeats.size(), " repeats"));
+  }
+}
+
+void InferTile(InferContext& context) {
+  const ListArgument repeats = ReadList(context, nullptr, 1);
+  std::optional<SymbolicShape> shape;
+  if (const SymbolicShape* input = context.shape(0)) {
+    shape = SymbolicShape(input->size());
+    if (repeats.known()) {
+      CheckRepeats(repeats.values, input->size());
+      for (size_t i = 0; i < input->size(); ++i) {
+        (*shape)[i] = MultiplyDims((*input)[i], repeats.values[i]);
+      }
+    }
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+void EvaluateTile(EvalContext& context) {
+  const Tensor& input = context.input(0);
+  const std::vector<int64_t> repeats = context.input(1).ToInts();
+  CheckRepeats(repeats, input.shape().size());
+  std::vector<std::vector<int64_t>> indices;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    const int64_t dim = input.shape()[i];
+    indices.push_back(Sequence(CheckedMul64(dim, repeats[i])));
+    for (int64_t& index : indices.back()) index %= dim;
+  }
+  context.outputs[0] = SelectByAxis(input, indices);
+}
+
+// --- DepthToSpace, SpaceToDepth
+
+int64_t BlockSize(const AttributeMap& attributes) {
+  const int64_t block = attributes.Int("blocksize", 0);
+  if (block < 1 || block > 65536) {
+    Fail(ErrorCode::kInvalidModel, StrCat("a blocksize of ", block, " is not possible"));
+  }
+  return block;
+}
+
+Dim DivideDim(const Dim& dim, int64_t divisor) {
+  if (!dim.known()) return divisor == 1 ? dim : Dim();
+  if (dim.value % divisor != 0) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("a dimension of ", dim.value, " is not divisible by ", divisor));
+  }
+  return dim.value / divisor;
+}
+
+void InferDepthToSpace(InferContext& context) {
+  RequireRank(context, 0, 4);
+  SymbolicShape shape(4);
+  const int64_t block = BlockSize(context.attributes());
+  if (const SymbolicShape* input = context.shape(0)) {
+    shape = {(*input)[0], DivideDim((*input)[1], block * block), MultiplyDims((*input)[2], block),
+             MultiplyDims((*input)[3], block)};
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+void EvaluateDepthToSpace(EvalContext& context) {
+  const Tensor& input = context.input(0);
+  const int64_t b = BlockSize(context.attributes());
+  if (input.rank() != 4) Fail(ErrorCode::kShapeMismatch, "DepthToSpace needs 4 dimensions");
+  const int64_t n = input.dim(0), h = input.dim(2), w = input.dim(3);
+  const int64_t c = DivideDim(input.dim(1), b * b).value;
+  const std::string mode = context.attributes().String("mode", "DCR");
+  Tensor moved;
+  if (mode == "DCR") {
+    moved = Permute(input.Reshaped({n, b, b, c, h, w}), {0, 3, 4, 1, 5, 2});
+  } else if (mode == "CRD") {
+    moved = Permute(input.Reshaped({n, c, b, b, h, w}), {0, 1, 4, 2, 5, 3});
+  } else {
+    Fail(ErrorCode::kInvalidModel, StrCat("mode '", mode, "' of DepthToSpace does not exist"),
+         {.hint = "use DCR or CRD"});
+  }
+  context.outputs[0] = moved.Reshaped({n, c, h * b, w * b});
+}
+
+void InferSpaceToDepth(InferContext& context) {
+  RequireRank(context, 0, 4);
+  SymbolicShape shape(4);
+  const int64_t block = BlockSize(context.attributes());
+  if (const SymbolicShape* input = context.shape(0)) {
+    shape = {(*input)[0], MultiplyDims((*input)[1], block * block), DivideDim((*input)[2], block),
+             DivideDim((*input)[3], block)};
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+void EvaluateSpaceToDepth(EvalContext& context) {
+  const Tensor& input = context.input(0);
+  const int64_t b = BlockSize(context.attributes());
+  if (input.rank() != 4) Fail(ErrorCode::kShapeMismatch, "SpaceToDepth needs 4 dimensions");
+  const int64_t n = input.dim(0), c = input.dim(1);
+  const int64_t h = DivideDim(input.dim(2), b).value, w = DivideDim(input.dim(3), b).value;
+  context.outputs[0] = Permute(input.Reshaped({n, c, h, b, w, b}), {0, 3, 5, 1, 2, 4})
+                           .Reshaped({n, c * b * b, h, w});
+}
+
+constexpr OpDef kRows[] = {
+    {"Transpose", "", 1, 1, 1, 1, InferTranspose, EvaluateTranspose, QuantRule::kPassive},
+    {"Concat", "", 1, 1, kVariadic, 1, InferConcat, EvaluateConcat, QuantRule::kConcat},
+    {"Slice", "", 1, 1, 5, 1, InferSlice, EvaluateSlice, QuantRule::kPassive},
+    {"Split", "", 2, 1, 2, kVariadic, InferSplit, EvaluateSplit, QuantRule::kPassive},
+    {"Tile", "", 6, 2, 2, 1, InferTile, EvaluateTile, QuantRule::kPassive},
+    {"DepthToSpace", "", 1, 1, 1, 1, InferDepthToSpace, EvaluateDepthToSpace, QuantRule::kPassive},
+    {"SpaceToDepth", "", 1, 1, 1, 1, InferSpaceToDepth, EvaluateSpaceToDepth, QuantRule::kPassive},
+};
+
+}  // namespace
+
+std::span<const OpDef> MovementOps() { return kRows; }
+
+}  // namespace requant

@@ -1,0 +1,22 @@
+#include "ops/table.h"
+
+#include <vector>
+
+namespace requant {
+
+std::span<const OpDef* const> OpTable() {
+  static const std::vector<const OpDef*> table = [] {
+    std::vector<const OpDef*> rows;
+    for (const std::span<const OpDef> family :
+         {ConvOps(),     MatMulOps(),  PoolOps(),          NormalizeOps(),   UnaryOps(),
+          BinaryOps(),   ReduceOps(),  ShapeOps(),         CastOps(),        ConstantOps(),
+          MovementOps(), PadOps(),     GatherOps(),        ScatterOps(),     ResizeOps(),
+          QuantizeOps(), QLinearOps(), QLinearBinaryOps(), QLinearPoolOps(), QLinearUnaryOps()}) {
+      for (const OpDef& row : family) rows.push_back(&row);
+    }
+    return rows;
+  }();
+  return table;
+}
+
+}  // namespace requant
