@@ -84,9 +84,8 @@ void EvaluateConv(EvalContext& context) {
   const Tensor* bias = context.has(2) ? &context.input(2) : nullptr;
   const SymbolicShape weight_shape = ToSymbolic(weight.shape());
   const SymbolicShape bias_shape = bias ? ToSymbolic(bias->shape()) : SymbolicShape{};
-  const ValueType type{x.dtype(),
-                       ConvOutputShape(context.attributes(), ToSymbolic(x.shape()), &weight_shape,
-                                       bias ? &bias_shape : nullptr)};
+  const ValueType type{x.dtype(), ConvOutputShape(context.attributes(), ToSymbolic(x.shape()),
+                                                  &weight_shape, bias ? &bias_shape : nullptr)};
   Tensor out(x.dtype(), type.StaticShape());
   if (out.count() > 0) {
     const Geometry g = PlaceGeometry(ConvWindow(context.attributes(), weight.shape()), x.shape());
@@ -111,8 +110,7 @@ struct TransposeAxis {
 TransposeAxis PlaceTransposed(const Window& window, size_t axis, int64_t input,
                               int64_t output_padding, const int64_t* output_shape) {
   const int64_t steps = CheckedMul64(std::max<int64_t>(input - 1, 0), window.strides[axis]);
-  const int64_t full =
-      CheckedAdd64(CheckedAdd64(steps, output_padding), window.Extent(axis));
+  const int64_t full = CheckedAdd64(CheckedAdd64(steps, output_padding), window.Extent(axis));
   const bool same =
       window.auto_pad == AutoPad::kSameUpper || window.auto_pad == AutoPad::kSameLower;
   if (output_shape == nullptr && !same) {
@@ -187,8 +185,8 @@ SymbolicShape TransposeOutputShape(const AttributeMap& attributes, const Symboli
   }
   kernel.resize(x.size() - 2);
   for (size_t i = 0; i < kernel.size(); ++i) {
-    const Dim size = MergeDims(declared ? Dim(kernel[i]) : Dim(), weight[2 + i],
-                               "kernel_shape and weights");
+    const Dim size =
+        MergeDims(declared ? Dim(kernel[i]) : Dim(), weight[2 + i], "kernel_shape and weights");
     if (!size.known()) return out;
     kernel[i] = size.value;
   }
@@ -196,8 +194,7 @@ SymbolicShape TransposeOutputShape(const AttributeMap& attributes, const Symboli
   for (size_t i = 0; i < t.window.rank(); ++i) {
     const int64_t* wanted = t.output_shape.empty() ? nullptr : &t.output_shape[i];
     if (x[2 + i].known()) {
-      out[2 + i] =
-          PlaceTransposed(t.window, i, x[2 + i].value, t.output_padding[i], wanted).output;
+      out[2 + i] = PlaceTransposed(t.window, i, x[2 + i].value, t.output_padding[i], wanted).output;
     } else if (wanted != nullptr) {
       out[2 + i] = *wanted;
     }
@@ -278,8 +275,9 @@ void EvaluateConvTranspose(EvalContext& context) {
                                       ToSymbolic(weight.shape()), bias ? &bias_shape : nullptr)};
   Tensor out(x.dtype(), type.StaticShape());
   if (out.count() > 0) {
-    const TransposeAttributes t = ReadTranspose(
-        context.attributes(), std::vector<int64_t>(weight.shape().begin() + 2, weight.shape().end()));
+    const TransposeAttributes t =
+        ReadTranspose(context.attributes(),
+                      std::vector<int64_t>(weight.shape().begin() + 2, weight.shape().end()));
     Geometry g;
     g.input = g.output = g.kernel = g.stride = g.dilation = {1, 1, 1};
     g.pad_begin = g.pad_end = {0, 0, 0};
@@ -307,8 +305,7 @@ void EvaluateConvTranspose(EvalContext& context) {
 
 constexpr OpDef kOps[] = {
     {"Conv", "", 1, 2, 3, 1, InferConv, EvaluateConv, QuantRule::kConv},
-    {"ConvTranspose", "", 1, 2, 3, 1, InferConvTranspose, EvaluateConvTranspose,
-     QuantRule::kFloat},
+    {"ConvTranspose", "", 1, 2, 3, 1, InferConvTranspose, EvaluateConvTranspose, QuantRule::kFloat},
 };
 
 }  // namespace

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -57,6 +59,16 @@ void ForEachRow(const RowPlan& plan, Body&& body) {
       if (!wraps) break;
       index[axis] = 0;
     }
+  }
+}
+
+/// False for every integer.
+template <typename T>
+bool IsNaN(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(value);
+  } else {
+    return false;
   }
 }
 

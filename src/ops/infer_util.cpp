@@ -31,11 +31,15 @@ std::vector<int64_t> WindowList(const AttributeMap& attributes, const char* name
     Fail(ErrorCode::kInvalidModel,
          StrCat("attribute ", name, " has ", list.size(), " entries where ", count, " are needed"));
   }
+  // Beyond 31 bits nothing is meant seriously, and no product of two can overflow below.
+  constexpr int64_t kMaximum = (int64_t{1} << 31) - 1;
   for (const int64_t entry : list) {
+    if (entry > kMaximum) {
+      Fail(ErrorCode::kInvalidModel, StrCat("attribute ", name, " has the absurd entry ", entry));
+    }
     if (entry < minimum) {
-      Fail(ErrorCode::kInvalidModel,
-           StrCat("attribute ", name, " is ", ShapeToString(list), "; the least allowed is ",
-                  minimum));
+      Fail(ErrorCode::kInvalidModel, StrCat("attribute ", name, " is ", ShapeToString(list),
+                                            "; the least allowed is ", minimum));
     }
   }
   return list;
@@ -226,9 +230,9 @@ Window ReadWindow(const AttributeMap& attributes, std::vector<int64_t> kernel) {
   Window window;
   const size_t rank = kernel.size();
   for (const int64_t size : kernel) {
-    if (size < 1) {
+    if (size < 1 || size >= int64_t{1} << 31) {
       Fail(ErrorCode::kInvalidModel,
-           StrCat("kernel ", ShapeToString(kernel), " has a size below 1"));
+           StrCat("kernel ", ShapeToString(kernel), " has an impossible size"));
     }
   }
   NumElements(kernel);  // throws when the product overflows

@@ -32,8 +32,7 @@ void RequireMinRank(const InferContext& context, size_t slot, int64_t rank);
 
 ValueType TypeOf(const Tensor& tensor);
 /// Sets output `slot` if the node has it.
-void SetOutput(InferContext& context, size_t slot, DType dtype,
-               std::optional<SymbolicShape> shape);
+void SetOutput(InferContext& context, size_t slot, DType dtype, std::optional<SymbolicShape> shape);
 
 // --- axes and lists
 
@@ -102,8 +101,8 @@ AutoPad ReadAutoPad(const AttributeMap& attributes);
 
 /// Where the windows lie along one dimension of `input` elements.
 struct WindowAxis {
-  int64_t output;                // number of windows
-  int64_t pad_begin, pad_end;    // after auto_pad
+  int64_t output;              // number of windows
+  int64_t pad_begin, pad_end;  // after auto_pad
 };
 /// Throws kShapeMismatch when not even one window fits.
 WindowAxis PlaceWindow(const Window& window, size_t axis, int64_t input);

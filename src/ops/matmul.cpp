@@ -70,8 +70,7 @@ void InferMatMul(InferContext& context) {
 void EvaluateMatMul(EvalContext& context) {
   const Tensor& a = context.input(0);
   const Tensor& b = context.input(1);
-  const ValueType type{a.dtype(),
-                       MatMulOutputShape(ToSymbolic(a.shape()), ToSymbolic(b.shape()))};
+  const ValueType type{a.dtype(), MatMulOutputShape(ToSymbolic(a.shape()), ToSymbolic(b.shape()))};
   Tensor out(a.dtype(), type.StaticShape());
   const int64_t m = a.rank() > 1 ? a.dim(a.rank() - 2) : 1;
   const int64_t k = a.dim(a.rank() - 1);
@@ -116,9 +115,9 @@ void InferGemm(InferContext& context) {
   const SymbolicShape unknown(2);
   const SymbolicShape* a = context.shape(0);
   const SymbolicShape* b = context.shape(1);
-  SetOutput(context, 0, context.inputs[0].dtype,
-            GemmOutputShape(context.attributes(), a ? *a : unknown, b ? *b : unknown,
-                            context.shape(2)));
+  SetOutput(
+      context, 0, context.inputs[0].dtype,
+      GemmOutputShape(context.attributes(), a ? *a : unknown, b ? *b : unknown, context.shape(2)));
 }
 
 /// The transposed copy of a matrix.
@@ -138,9 +137,8 @@ void EvaluateGemm(EvalContext& context) {
   const Tensor& b = context.input(1);
   const Tensor* c = context.has(2) ? &context.input(2) : nullptr;
   const SymbolicShape c_shape = c ? ToSymbolic(c->shape()) : SymbolicShape{};
-  const ValueType type{a.dtype(),
-                       GemmOutputShape(context.attributes(), ToSymbolic(a.shape()),
-                                       ToSymbolic(b.shape()), c ? &c_shape : nullptr)};
+  const ValueType type{a.dtype(), GemmOutputShape(context.attributes(), ToSymbolic(a.shape()),
+                                                  ToSymbolic(b.shape()), c ? &c_shape : nullptr)};
   Tensor out(a.dtype(), type.StaticShape());
   const bool trans_a = context.attributes().Int("transA", 0) != 0;
   const bool trans_b = context.attributes().Int("transB", 0) != 0;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/elementwise.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
@@ -83,8 +84,7 @@ PoolJob StartPool(const EvalContext& context) {
 // --- MaxPool
 
 void InferMaxPool(InferContext& context) {
-  RequireDType(context, 0,
-               {DType::kFloat32, DType::kFloat64, DType::kInt8, DType::kUint8});
+  RequireDType(context, 0, {DType::kFloat32, DType::kFloat64, DType::kInt8, DType::kUint8});
   std::optional<SymbolicShape> shape = InferredPool(context);
   SetOutput(context, 0, context.inputs[0].dtype, shape);
   SetOutput(context, 1, DType::kInt64, std::move(shape));
@@ -112,7 +112,7 @@ void PoolMaximum(const PoolJob& job, const T* x, T* to, int64_t* indices, bool c
       ForEachTap(g, taps, start, [&](int64_t offset) {
         const T value = from[offset];
         // The first maximum wins; NaN wins over everything, as in numpy.
-        if (where < 0 || value > best || (value != value && best == best)) {
+        if (where < 0 || value > best || (IsNaN(value) && !IsNaN(best))) {
           best = value;
           where = offset;
         }
@@ -278,7 +278,7 @@ Tensor GlobalMaximum(const Tensor& x) {
   return ReducePlanes<T>(x, [](const T* from, int64_t count) {
     T best = std::numeric_limits<T>::lowest();
     for (int64_t i = 0; i < count; ++i) {
-      if (from[i] > best || from[i] != from[i]) best = from[i];
+      if (from[i] > best || IsNaN(from[i])) best = from[i];
     }
     return best;
   });

@@ -32,8 +32,8 @@ std::optional<std::vector<int64_t>> KernelSizes(const AttributeMap& attributes,
                                                 const SymbolicShape* weight, size_t spatial) {
   const std::vector<int64_t> declared = attributes.Ints("kernel_shape");
   if (!declared.empty() && declared.size() != spatial) {
-    Fail(ErrorCode::kInvalidModel, StrCat("kernel_shape has ", declared.size(),
-                                          " entries for ", spatial, " spatial dimensions"));
+    Fail(ErrorCode::kInvalidModel, StrCat("kernel_shape has ", declared.size(), " entries for ",
+                                          spatial, " spatial dimensions"));
   }
   std::vector<int64_t> kernel;
   for (size_t i = 0; i < spatial; ++i) {
@@ -56,8 +56,8 @@ SymbolicShape ConvOutputShape(const AttributeMap& attributes, const SymbolicShap
   Dim channels;
   if (weight != nullptr) {
     if (weight->size() != x.size()) {
-      Fail(ErrorCode::kShapeMismatch, StrCat("weights of ", weight->size(),
-                                             " dimensions for an input of ", x.size()));
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("weights of ", weight->size(), " dimensions for an input of ", x.size()));
     }
     channels = (*weight)[0];
     const Dim& depth = (*weight)[1];
@@ -126,9 +126,9 @@ SymbolicShape GemmOutputShape(const AttributeMap& attributes, const SymbolicShap
       fits = !have.known() || have.value == 1 || !want.known() || have.value == want.value;
     }
     if (!fits) {
-      Fail(ErrorCode::kShapeMismatch, StrCat("C of ", TypeToString({DType::kUndefined, *c}),
-                                             " cannot be broadcast to ",
-                                             TypeToString({DType::kUndefined, out})));
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("C of ", TypeToString({DType::kUndefined, *c}), " cannot be broadcast to ",
+                  TypeToString({DType::kUndefined, out})));
     }
   }
   return out;

@@ -1,5 +1,6 @@
-// The output shapes of convolutions, matrix products and pools, which the float operators share with
-// their integer forms (QLinearConv, QLinearMatMul, ...), and their geometry for concrete shapes.
+// The output shapes of convolutions, matrix products and pools, which the float operators share
+// with their integer forms (QLinearConv, QLinearMatMul, ...), and their geometry for concrete
+// shapes.
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ Window ConvWindow(const AttributeMap& attributes, const Shape& weight);
 /// extra dimension is removed again.
 SymbolicShape MatMulOutputShape(const SymbolicShape& a, const SymbolicShape& b);
 
-/// Gemm: a and b 2-D, transposed as the attributes say; c (may be nullptr) must broadcast to [M, N].
+/// Gemm: a and b 2-D, transposed as the attributes say; c (may be nullptr) must broadcast to [M,
+/// N].
 SymbolicShape GemmOutputShape(const AttributeMap& attributes, const SymbolicShape& a,
                               const SymbolicShape& b, const SymbolicShape* c);
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/elementwise.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 
@@ -31,11 +32,21 @@ constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 
 double Softplus(double x) {
-  // log(1 + e^x) without overflow for large x.
-  return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))) + (x - x);  // x - x: NaN stays
+  // log(1 + e^x) without overflow for large x; NaN stays.
+  return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::fabs(x)));
 }
 
 double Clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+
+/// Half to even whatever the rounding mode.
+double RoundHalfEven(double x) {
+  if (!std::isfinite(x)) return x;
+  const double low = std::floor(x);
+  const double part = x - low;
+  double rounded = part < 0.5 ? low : low + 1;
+  if (part == 0.5) rounded = 2 * std::floor(low / 2 + 0.5);
+  return std::copysign(rounded, x);
+}
 
 double GeluExact(double x, double, double) { return 0.5 * x * (1 + std::erf(x * kSqrtHalf)); }
 double GeluTanh(double x, double, double) {
@@ -50,9 +61,8 @@ constexpr Function kFunctions[] = {
     {"Atan", [](double x, double, double) { return std::atan(x); }},
     {"Atanh", [](double x, double, double) { return std::atanh(x); }},
     {"Ceil", [](double x, double, double) { return std::ceil(x); }},
-    {"Celu",
-     [](double x, double a, double) { return x > 0 ? x : a * std::expm1(x / a); },
-     "alpha", 1.0F},
+    {"Celu", [](double x, double a, double) { return x > 0 ? x : a * std::expm1(x / a); }, "alpha",
+     1.0F},
     {"Cos", [](double x, double, double) { return std::cos(x); }},
     {"Cosh", [](double x, double, double) { return std::cosh(x); }},
     {"Elu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }, "alpha",
@@ -68,17 +78,9 @@ constexpr Function kFunctions[] = {
     {"Log", [](double x, double, double) { return std::log(x); }},
     {"Mish", [](double x, double, double) { return x * std::tanh(Softplus(x)); }},
     {"Reciprocal", [](double x, double, double) { return 1 / x; }},
-    // Half to even whatever the rounding mode: the tie is decided by hand.
-    {"Round",
-     [](double x, double, double) {
-       const double low = std::floor(x);
-       const double part = x - low;
-       if (part != 0.5) return std::copysign(std::floor(x + 0.5), x);
-       return std::copysign(2 * std::floor(low / 2 + 0.5), x);
-     }},
-    {"Selu",
-     [](double x, double a, double g) { return x > 0 ? g * x : g * a * std::expm1(x); }, "alpha",
-     1.67326319217681884765625F, "gamma", 1.05070102214813232421875F},
+    {"Round", [](double x, double, double) { return RoundHalfEven(x); }},
+    {"Selu", [](double x, double a, double g) { return x > 0 ? g * x : g * a * std::expm1(x); },
+     "alpha", 1.67326319217681884765625F, "gamma", 1.05070102214813232421875F},
     {"Shrink",
      [](double x, double bias, double lambd) {
        return x < -lambd ? x + bias : x > lambd ? x - bias : x != x ? x : 0.0;
@@ -119,8 +121,10 @@ void EvaluateFunction(EvalContext& context) {
   const Function function = FunctionOf(context.node);
   double a = 0;
   double b = 0;
-  if (function.attribute_a) a = context.attributes().Float(function.attribute_a, function.default_a);
-  if (function.attribute_b) b = context.attributes().Float(function.attribute_b, function.default_b);
+  if (function.attribute_a)
+    a = context.attributes().Float(function.attribute_a, function.default_a);
+  if (function.attribute_b)
+    b = context.attributes().Float(function.attribute_b, function.default_b);
   Tensor out(x.dtype(), x.shape());
   const auto run = [&](auto tag) {
     using T = decltype(tag);
@@ -184,7 +188,7 @@ void EvaluateNeg(EvalContext& context) {
 void EvaluateSign(EvalContext& context) {
   MapNumeric(context, [](auto x) -> decltype(x) {
     using T = decltype(x);
-    if (x != x) return x;
+    if (IsNaN(x)) return x;
     return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
   });
 }
@@ -222,7 +226,16 @@ T ClipBound(const EvalContext& context, size_t slot, const char* attribute, T fa
     return bound.data<T>()[0];
   }
   if (!context.attributes().Has(attribute)) return fallback;
-  return static_cast<T>(context.attributes().Float(attribute, 0.0F));
+  const float bound = context.attributes().Float(attribute, 0.0F);
+  if constexpr (!std::is_floating_point_v<T>) {
+    if (!(bound > static_cast<float>(std::numeric_limits<T>::lowest()))) {
+      return std::numeric_limits<T>::lowest();
+    }
+    if (bound >= static_cast<float>(std::numeric_limits<T>::max())) {
+      return std::numeric_limits<T>::max();
+    }
+  }
+  return static_cast<T>(bound);
 }
 
 void EvaluateClip(EvalContext& context) {

@@ -1,0 +1,475 @@
+// Normalizations: BatchNormalization, Softmax and its kin, LRN, Instance-, Group-, Layer- and
+// LpNormalization. Means and variances are summed in double.
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/elementwise.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+/// Calls `function(T{})` for float32 and float64.
+template <typename Function>
+void VisitFloat(DType dtype, Function&& function) {
+  if (dtype == DType::kFloat64) {
+    function(double{});
+  } else {
+    function(float{});
+  }
+}
+
+/// The product of shape[begin, end).
+int64_t Product(const Shape& shape, size_t begin, size_t end) {
+  return NumElements(Shape(shape.begin() + static_cast<std::ptrdiff_t>(begin),
+                           shape.begin() + static_cast<std::ptrdiff_t>(end)));
+}
+
+/// Throws unless `slot` is a vector with an entry for every channel (dimension 1 of input 0).
+void RequirePerChannel(const InferContext& context, size_t slot) {
+  RequireRank(context, slot, 1);
+  const SymbolicShape* x = context.shape(0);
+  const SymbolicShape* vector = context.shape(slot);
+  if (x && vector && x->size() > 1) MergeDims((*x)[1], (*vector)[0], "channels and parameters");
+}
+
+std::vector<double> PerChannel(const EvalContext& context, size_t slot, int64_t channels) {
+  const Tensor& tensor = context.input(slot);
+  if (tensor.count() != channels) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("input ", slot, " has ", tensor.count(), " elements for ", channels, " channels"));
+  }
+  return Doubles(tensor);
+}
+
+// --- BatchNormalization
+
+void InferBatchNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 1);
+  for (size_t slot = 1; slot < 5; ++slot) {
+    RequireFloat(context, slot);
+    RequirePerChannel(context, slot);
+  }
+  bool training = context.attributes().Int("training_mode", 0) != 0;
+  for (size_t i = 1; i < context.node.outputs.size(); ++i) {
+    training = training || context.node.outputs[i] != nullptr;
+  }
+  if (training) {
+    Fail(ErrorCode::kUnsupported, "BatchNormalization in training mode",
+         {.hint = "export the model for inference"});
+  }
+  if (context.attributes().Int("spatial", 1) == 0) {
+    Fail(ErrorCode::kUnsupported, "BatchNormalization with spatial = 0");
+  }
+  SameAsInput(context);
+}
+
+void EvaluateBatchNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const int64_t channels = x.rank() > 1 ? x.dim(1) : 1;
+  const std::vector<double> scale = PerChannel(context, 1, channels);
+  const std::vector<double> bias = PerChannel(context, 2, channels);
+  const std::vector<double> mean = PerChannel(context, 3, channels);
+  const std::vector<double> variance = PerChannel(context, 4, channels);
+  const double epsilon = context.attributes().Float("epsilon", 1e-5F);
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    const int64_t batch = x.rank() > 0 ? x.dim(0) : 1;
+    const int64_t area = x.count() / batch / channels;
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const T* from = x.data<T>();
+      T* to = out.data<T>();
+      for (int64_t plane = 0; plane < batch * channels; ++plane) {
+        const auto c = static_cast<size_t>(plane % channels);
+        const double factor = scale[c] / std::sqrt(variance[c] + epsilon);
+        for (int64_t i = 0; i < area; ++i) {
+          *to++ = static_cast<T>((*from++ - mean[c]) * factor + bias[c]);
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- Softmax, LogSoftmax, Hardmax
+
+/// Elements seen as [outer, length, inner]; the operator works along the middle.
+struct Lines {
+  int64_t outer, length, inner;
+};
+
+/// From opset 13 on the axis alone is normalized (default -1); before, the tensor was a matrix
+/// split at the axis (default 1) and its rows were normalized.
+Lines SoftmaxLines(const Node& node, int opset, const Shape& shape) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const auto axis =
+      static_cast<size_t>(NormalizeAxis(node.attributes.Int("axis", opset < 13 ? 1 : -1), rank));
+  if (opset < 13) return {Product(shape, 0, axis), Product(shape, axis, shape.size()), 1};
+  return {Product(shape, 0, axis), shape[axis], Product(shape, axis + 1, shape.size())};
+}
+
+void InferSoftmax(InferContext& context) {
+  RequireFloat(context, 0);
+  if (const SymbolicShape* shape = context.shape(0)) {
+    NormalizeAxis(context.attributes().Int("axis", context.opset < 13 ? 1 : -1),
+                  static_cast<int64_t>(shape->size()));
+  }
+  SameAsInput(context);
+}
+
+/// Calls `line(from, to, step)` for each of the lines; elements of a line are `step` apart.
+template <typename T, typename Line>
+void ForEachLine(const Lines& lines, const Tensor& x, Tensor& out, Line&& line) {
+  for (int64_t o = 0; o < lines.outer; ++o) {
+    for (int64_t i = 0; i < lines.inner; ++i) {
+      const int64_t at = o * lines.length * lines.inner + i;
+      line(x.data<T>() + at, out.data<T>() + at, lines.inner);
+    }
+  }
+}
+
+template <typename T>
+void SoftmaxLine(const T* from, T* to, int64_t length, int64_t step, bool logarithm) {
+  double largest = from[0];
+  for (int64_t i = 1; i < length; ++i) largest = std::max<double>(largest, from[i * step]);
+  double sum = 0;
+  for (int64_t i = 0; i < length; ++i) sum += std::exp(from[i * step] - largest);
+  const double log_sum = std::log(sum);
+  for (int64_t i = 0; i < length; ++i) {
+    const double shifted = from[i * step] - largest;
+    to[i * step] = static_cast<T>(logarithm ? shifted - log_sum : std::exp(shifted) / sum);
+  }
+}
+
+template <typename T>
+void HardmaxLine(const T* from, T* to, int64_t length, int64_t step) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < length; ++i) {
+    if (from[i * step] > from[best * step]) best = i;
+  }
+  for (int64_t i = 0; i < length; ++i) to[i * step] = static_cast<T>(i == best ? 1 : 0);
+}
+
+void EvaluateSoftmax(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Lines lines = SoftmaxLines(context.node, context.opset, x.shape());
+  const std::string_view op = context.node.op_type;
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      ForEachLine<T>(lines, x, out, [&](const T* from, T* to, int64_t step) {
+        if (op == "Hardmax") {
+          HardmaxLine(from, to, lines.length, step);
+        } else {
+          SoftmaxLine(from, to, lines.length, step, op == "LogSoftmax");
+        }
+      });
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- LpNormalization
+
+void InferLpNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  const int64_t p = context.attributes().Int("p", 2);
+  if (p != 1 && p != 2) {
+    Fail(ErrorCode::kInvalidModel, StrCat("LpNormalization of order ", p, "; 1 or 2 are possible"));
+  }
+  if (const SymbolicShape* shape = context.shape(0)) {
+    NormalizeAxis(context.attributes().Int("axis", -1), static_cast<int64_t>(shape->size()));
+  }
+  SameAsInput(context);
+}
+
+void EvaluateLpNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const auto axis =
+      static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", -1), x.rank()));
+  const bool squares = context.attributes().Int("p", 2) == 2;
+  const Lines lines = {Product(x.shape(), 0, axis), x.shape()[axis],
+                       Product(x.shape(), axis + 1, x.shape().size())};
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      ForEachLine<T>(lines, x, out, [&](const T* from, T* to, int64_t step) {
+        double norm = 0;
+        for (int64_t i = 0; i < lines.length; ++i) {
+          const double value = from[i * step];
+          norm += squares ? value * value : std::fabs(value);
+        }
+        if (squares) norm = std::sqrt(norm);
+        // A line of zeros stays one, as in ONNX Runtime.
+        for (int64_t i = 0; i < lines.length; ++i) {
+          to[i * step] = static_cast<T>(norm == 0 ? 0.0 : from[i * step] / norm);
+        }
+      });
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- LRN
+
+int64_t LrnSize(const AttributeMap& attributes) {
+  const int64_t size = attributes.Int("size", 0);
+  if (size < 1) Fail(ErrorCode::kInvalidModel, StrCat("LRN over ", size, " channels"));
+  return size;
+}
+
+void InferLrn(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 2);
+  LrnSize(context.attributes());
+  SameAsInput(context);
+}
+
+void EvaluateLrn(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const int64_t size = LrnSize(context.attributes());
+  const double alpha = context.attributes().Float("alpha", 1e-4F);
+  const double beta = context.attributes().Float("beta", 0.75F);
+  const double bias = context.attributes().Float("bias", 1.0F);
+  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "LRN of a tensor without channels");
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    const int64_t channels = x.dim(1);
+    const int64_t area = x.count() / x.dim(0) / channels;
+    const int64_t before = (size - 1) / 2;    // floor((size - 1) / 2)
+    const int64_t after = size - 1 - before;  // ceil((size - 1) / 2)
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t n = 0; n < x.dim(0); ++n) {
+        const T* from = x.data<T>() + n * channels * area;
+        T* to = out.data<T>() + n * channels * area;
+        for (int64_t c = 0; c < channels; ++c) {
+          const int64_t first = std::max<int64_t>(0, c - before);
+          const int64_t last = c + std::min(after, channels - 1 - c);
+          for (int64_t i = 0; i < area; ++i) {
+            double sum = 0;
+            for (int64_t k = first; k <= last; ++k) {
+              const double value = from[k * area + i];
+              sum += value * value;
+            }
+            const double divisor = std::pow(bias + alpha / static_cast<double>(size) * sum, beta);
+            to[c * area + i] = static_cast<T>(from[c * area + i] / divisor);
+          }
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- Instance-, Group- and LayerNormalization
+
+struct Moments {
+  double mean, inverse_deviation;
+};
+
+/// The mean and 1 / sqrt(variance + epsilon) (population variance) of `count` elements, in two
+/// passes for accuracy.
+template <typename T>
+Moments MomentsOf(const T* from, int64_t count, double epsilon) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += from[i];
+  const double mean = sum / static_cast<double>(count);
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) squares += (from[i] - mean) * (from[i] - mean);
+  return {mean, 1 / std::sqrt(squares / static_cast<double>(count) + epsilon)};
+}
+
+void InferInstanceNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 2);
+  for (size_t slot = 1; slot < 3; ++slot) {
+    RequireSameDType(context, 0, slot);
+    RequirePerChannel(context, slot);
+  }
+  SameAsInput(context);
+}
+
+/// Normalizes each group of channels; scale and bias are per channel.
+void NormalizeGroups(EvalContext& context, int64_t groups, const std::vector<double>& scale,
+                     const std::vector<double>& bias) {
+  const Tensor& x = context.input(0);
+  const double epsilon = context.attributes().Float("epsilon", 1e-5F);
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    const int64_t channels = x.dim(1);
+    const int64_t area = x.count() / x.dim(0) / channels;
+    const int64_t length = channels / groups * area;
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t g = 0; g < x.dim(0) * groups; ++g) {
+        const T* from = x.data<T>() + g * length;
+        T* to = out.data<T>() + g * length;
+        const Moments moments = MomentsOf(from, length, epsilon);
+        for (int64_t i = 0; i < length; ++i) {
+          const auto c = static_cast<size_t>(g % groups * (channels / groups) + i / area);
+          const double normal = (from[i] - moments.mean) * moments.inverse_deviation;
+          to[i] = static_cast<T>(scale[c] * normal + bias[c]);
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+void EvaluateInstanceNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "InstanceNormalization without channels");
+  NormalizeGroups(context, x.dim(1), PerChannel(context, 1, x.dim(1)),
+                  PerChannel(context, 2, x.dim(1)));
+}
+
+int64_t GroupsOf(const AttributeMap& attributes, const Dim& channels) {
+  const int64_t groups = attributes.Int("num_groups", 0);
+  if (groups < 1 || (channels.known() && channels.value % groups != 0)) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("GroupNormalization of ", channels.value, " channels in ", groups, " groups"));
+  }
+  return groups;
+}
+
+void InferGroupNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 2);
+  GroupsOf(context.attributes(), context.shape(0) ? (*context.shape(0))[1] : Dim());
+  for (size_t slot = 1; slot < 3; ++slot) {
+    RequireSameDType(context, 0, slot);
+    RequireRank(context, slot, 1);
+  }
+  SameAsInput(context);
+}
+
+void EvaluateGroupNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "GroupNormalization without channels");
+  const int64_t channels = x.dim(1);
+  const int64_t groups = GroupsOf(context.attributes(), channels);
+  // Opset 18 has parameters per group, 21 per channel.
+  std::vector<double> parameters[2];
+  for (size_t slot = 1; slot < 3; ++slot) {
+    std::vector<double>& values = parameters[slot - 1];
+    values = PerChannel(context, slot, context.opset < 21 ? groups : channels);
+    if (context.opset < 21) {
+      std::vector<double> spread(static_cast<size_t>(channels));
+      for (size_t c = 0; c < spread.size(); ++c) {
+        spread[c] = values[c / static_cast<size_t>(channels / groups)];
+      }
+      values = std::move(spread);
+    }
+  }
+  NormalizeGroups(context, groups, parameters[0], parameters[1]);
+}
+
+void InferLayerNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  for (size_t slot = 1; slot < 3; ++slot) RequireSameDType(context, 0, slot);
+  SameAsInput(context);
+  std::optional<SymbolicShape> moments;
+  if (const SymbolicShape* x = context.shape(0)) {
+    const auto axis = static_cast<size_t>(
+        NormalizeAxis(context.attributes().Int("axis", -1), static_cast<int64_t>(x->size())));
+    const SymbolicShape normalized(x->begin() + static_cast<std::ptrdiff_t>(axis), x->end());
+    for (size_t slot = 1; slot < 3; ++slot) {
+      const SymbolicShape* parameter = context.shape(slot);
+      if (!context.has(slot) || parameter == nullptr) continue;
+      if (BroadcastSymbolic(*x, *parameter).size() != x->size()) {
+        Fail(ErrorCode::kShapeMismatch,
+             StrCat("input ", slot, " of LayerNormalization has more dimensions than the data"));
+      }
+    }
+    moments = *x;
+    for (size_t i = axis; i < x->size(); ++i) (*moments)[i] = 1;
+  }
+  SetOutput(context, 1, DType::kFloat32, moments);
+  SetOutput(context, 2, DType::kFloat32, std::move(moments));
+}
+
+/// The parameter stretched to the shape of the data.
+std::vector<double> Stretched(const Tensor& parameter, const Shape& shape) {
+  const std::vector<double> values = Doubles(parameter);
+  const RowPlan plan = PlanRows(shape, {&parameter.shape()});
+  std::vector<double> out(static_cast<size_t>(plan.count));
+  ForEachRow(plan, [&](const RowStep& row) {
+    for (int64_t i = 0; i < row.length; ++i) {
+      out[static_cast<size_t>(row.output + i)] =
+          values[static_cast<size_t>(row.input[0] + i * row.step[0])];
+    }
+  });
+  return out;
+}
+
+void EvaluateLayerNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const auto axis =
+      static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", -1), x.rank()));
+  const double epsilon = context.attributes().Float("epsilon", 1e-5F);
+  const std::vector<double> scale = Stretched(context.input(1), x.shape());
+  const std::vector<double> bias =
+      context.has(2) ? Stretched(context.input(2), x.shape()) : std::vector<double>{};
+  Shape moments_shape = x.shape();
+  std::fill(moments_shape.begin() + static_cast<std::ptrdiff_t>(axis), moments_shape.end(), 1);
+  Tensor out(x.dtype(), x.shape());
+  Tensor means(DType::kFloat32, moments_shape);
+  Tensor deviations(DType::kFloat32, moments_shape);
+  if (x.count() > 0) {
+    const int64_t length = Product(x.shape(), axis, x.shape().size());
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t row = 0; row < means.count(); ++row) {
+        const T* from = x.data<T>() + row * length;
+        const Moments moments = MomentsOf(from, length, epsilon);
+        means.data<float>()[row] = static_cast<float>(moments.mean);
+        deviations.data<float>()[row] = static_cast<float>(moments.inverse_deviation);
+        for (int64_t i = 0; i < length; ++i) {
+          const auto at = static_cast<size_t>(row * length + i);
+          const double normal = (from[i] - moments.mean) * moments.inverse_deviation;
+          out.data<T>()[at] = static_cast<T>(normal * scale[at] + (bias.empty() ? 0 : bias[at]));
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+  if (context.outputs.size() > 1) context.outputs[1] = std::move(means);
+  if (context.outputs.size() > 2) context.outputs[2] = std::move(deviations);
+}
+
+constexpr OpDef SoftmaxRow(const char* name) {
+  return {name, "", 1, 1, 1, 1, InferSoftmax, EvaluateSoftmax, QuantRule::kFloat};
+}
+
+constexpr OpDef kOps[] = {
+    {"BatchNormalization", "", 7, 5, 5, 5, InferBatchNormalization, EvaluateBatchNormalization,
+     QuantRule::kFloat},
+    {"GroupNormalization", "", 18, 3, 3, 1, InferGroupNormalization, EvaluateGroupNormalization,
+     QuantRule::kFloat},
+    SoftmaxRow("Hardmax"),
+    {"InstanceNormalization", "", 6, 3, 3, 1, InferInstanceNormalization,
+     EvaluateInstanceNormalization, QuantRule::kFloat},
+    {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat},
+    {"LayerNormalization", "", 17, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
+     QuantRule::kFloat},
+    SoftmaxRow("LogSoftmax"),
+    {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,
+     QuantRule::kFloat},
+    SoftmaxRow("Softmax"),
+};
+
+}  // namespace
+
+std::span<const OpDef> NormalizeOps() { return kOps; }
+
+}  // namespace requant

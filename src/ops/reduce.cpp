@@ -1,0 +1,381 @@
+// Reductions over axes, ArgMax / ArgMin and CumSum.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/elementwise.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+enum class Reduction : uint8_t {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kSumSquare,
+  kLogSum,
+  kLogSumExp,
+};
+
+struct ReductionName {
+  const char* name;
+  Reduction reduction;
+};
+
+constexpr ReductionName kNames[] = {
+    {"ReduceSum", Reduction::kSum},       {"ReduceMean", Reduction::kMean},
+    {"ReduceMax", Reduction::kMax},       {"ReduceMin", Reduction::kMin},
+    {"ReduceProd", Reduction::kProd},     {"ReduceL1", Reduction::kL1},
+    {"ReduceL2", Reduction::kL2},         {"ReduceSumSquare", Reduction::kSumSquare},
+    {"ReduceLogSum", Reduction::kLogSum}, {"ReduceLogSumExp", Reduction::kLogSumExp},
+};
+
+Reduction ReductionOf(const Node& node) {
+  for (const ReductionName& row : kNames) {
+    if (node.op_type == row.name) return row.reduction;
+  }
+  Fail(ErrorCode::kInternal, StrCat("no reduction for ", node.op_type));
+}
+
+// --- shapes
+
+/// Which dimensions are reduced; an absent or empty list means all, or none (an identity) with
+/// noop_with_empty_axes.
+std::vector<bool> ReducedDims(const AttributeMap& attributes, const ListArgument& axes,
+                              size_t rank) {
+  const bool listed = axes.known() && !axes.values.empty();
+  const bool none = !listed && attributes.Int("noop_with_empty_axes", 0) != 0;
+  std::vector<bool> reduced(rank, !listed && !none);
+  if (listed) {
+    for (const int64_t axis : NormalizeAxes(axes.values, static_cast<int64_t>(rank))) {
+      reduced[static_cast<size_t>(axis)] = true;
+    }
+  }
+  return reduced;
+}
+
+template <typename AnyShape>
+AnyShape ReducedShape(const AnyShape& shape, const std::vector<bool>& reduced, bool keep) {
+  AnyShape out;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!reduced[i]) {
+      out.push_back(shape[i]);
+    } else if (keep) {
+      out.push_back(1);
+    }
+  }
+  return out;
+}
+
+void InferReduce(InferContext& context) {
+  const Reduction reduction = ReductionOf(context.node);
+  const bool extreme = reduction == Reduction::kMax || reduction == Reduction::kMin;
+  if (!extreme || context.inputs[0].dtype != DType::kBool) RequireNumeric(context, 0);
+  const bool keep = context.attributes().Int("keepdims", 1) != 0;
+  const ListArgument axes = ReadList(context, "axes", 1);
+  std::optional<SymbolicShape> shape;
+  if (const SymbolicShape* x = context.shape(0)) {
+    if (axes.state != ListArgument::State::kUnknown) {
+      shape = ReducedShape(*x, ReducedDims(context.attributes(), axes, x->size()), keep);
+    } else if (keep) {
+      shape = SymbolicShape(x->size());  // the rank stays, whichever the axes
+    }
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
+}
+
+// --- values
+
+/// Row-major offsets of all index combinations of the dimensions where reduced[i] == which, for a
+/// shape without zeros.
+std::vector<int64_t> Offsets(const Shape& shape, const std::vector<bool>& reduced, bool which) {
+  std::vector<int64_t> offsets = {0};
+  int64_t step = 1;
+  // From the innermost dimension outwards, each one repeats the list so far at its step.
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (reduced[d] == which) {
+      const std::vector<int64_t> inner = std::move(offsets);
+      offsets.clear();
+      offsets.reserve(inner.size() * static_cast<size_t>(shape[d]));
+      for (int64_t i = 0; i < shape[d]; ++i) {
+        for (const int64_t offset : inner) offsets.push_back(offset + i * step);
+      }
+    }
+    step *= shape[d];
+  }
+  return offsets;
+}
+
+/// Sums and products of floats in double, of integers modulo 2^64 in A (int64 or uint64).
+template <typename A>
+using WrappingOf = std::conditional_t<std::is_floating_point_v<A>, double, uint64_t>;
+
+/// An integer result of a real function, such as a square root: truncated.
+template <typename A>
+A FromReal(double value) {
+  if constexpr (std::is_floating_point_v<A>) {
+    return value;
+  } else {
+    if (!(value > static_cast<double>(std::numeric_limits<A>::lowest()))) {
+      return std::numeric_limits<A>::lowest();
+    }
+    if (value >= static_cast<double>(std::numeric_limits<A>::max())) {
+      return std::numeric_limits<A>::max();
+    }
+    return static_cast<A>(value);
+  }
+}
+
+template <typename A, typename T>
+A Extreme(const T* from, const std::vector<int64_t>& offsets, bool largest) {
+  using Limits = std::numeric_limits<T>;
+  // Of nothing: the neutral element (ReduceMax-20, ReduceMin-20).
+  if (offsets.empty()) {
+    if constexpr (Limits::has_infinity) {
+      return largest ? -Limits::infinity() : Limits::infinity();
+    } else {
+      return static_cast<A>(largest ? Limits::lowest() : Limits::max());
+    }
+  }
+  T best = from[offsets[0]];
+  for (const int64_t offset : offsets) {
+    const T value = from[offset];
+    if (largest ? value > best : value < best) best = value;
+    if (IsNaN(value)) return static_cast<A>(value);
+  }
+  return static_cast<A>(best);
+}
+
+/// log(sum(e^x)) without overflow: the largest x is taken out first.
+template <typename T>
+double LogSumExp(const T* from, const std::vector<int64_t>& offsets) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const int64_t offset : offsets) {
+    largest = std::max(largest, static_cast<double>(from[offset]));
+  }
+  if (!std::isfinite(largest)) largest = 0;
+  double sum = 0;
+  for (const int64_t offset : offsets) {
+    sum += std::exp(static_cast<double>(from[offset]) - largest);
+  }
+  return std::log(sum) + largest;
+}
+
+/// One output element: the reduction of from[offsets...]; A is the class to compute in.
+template <typename A, typename T>
+A Reduce(Reduction reduction, const T* from, const std::vector<int64_t>& offsets) {
+  using W = WrappingOf<A>;
+  W sum{0};
+  switch (reduction) {
+    case Reduction::kMax:
+    case Reduction::kMin:
+      return Extreme<A>(from, offsets, reduction == Reduction::kMax);
+    case Reduction::kLogSumExp:
+      return FromReal<A>(LogSumExp(from, offsets));
+    case Reduction::kProd:
+      sum = W{1};
+      for (const int64_t offset : offsets) sum *= static_cast<W>(from[offset]);
+      return static_cast<A>(sum);
+    case Reduction::kL1:
+      for (const int64_t offset : offsets) {
+        const auto value = static_cast<W>(from[offset]);
+        sum += from[offset] < T{0} ? W{0} - value : value;
+      }
+      return static_cast<A>(sum);
+    case Reduction::kL2:
+    case Reduction::kSumSquare:
+      for (const int64_t offset : offsets) {
+        const auto value = static_cast<W>(from[offset]);
+        sum += value * value;
+      }
+      if (reduction == Reduction::kSumSquare) return static_cast<A>(sum);
+      return FromReal<A>(std::sqrt(static_cast<double>(sum)));
+    default:
+      for (const int64_t offset : offsets) sum += static_cast<W>(from[offset]);
+      break;
+  }
+  const A total = static_cast<A>(sum);
+  if (reduction == Reduction::kLogSum) return FromReal<A>(std::log(static_cast<double>(total)));
+  if (reduction == Reduction::kMean) {
+    if constexpr (std::is_floating_point_v<A>) {
+      return total / static_cast<double>(offsets.size());
+    } else {
+      if (offsets.empty()) Fail(ErrorCode::kInvalidArgument, "the integer mean of nothing");
+      return total / static_cast<A>(offsets.size());
+    }
+  }
+  return total;
+}
+
+void EvaluateReduce(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Reduction reduction = ReductionOf(context.node);
+  const bool keep = context.attributes().Int("keepdims", 1) != 0;
+  const ListArgument axes = ReadList(context, "axes", 1);
+  const std::vector<bool> reduced = ReducedDims(context.attributes(), axes, x.shape().size());
+  if ((axes.absent() || axes.values.empty()) &&
+      context.attributes().Int("noop_with_empty_axes", 0) != 0) {
+    context.outputs[0] = x;
+    return;
+  }
+  Tensor out(x.dtype(), ReducedShape(x.shape(), reduced, keep));
+  if (out.count() > 0) {
+    // Nothing at all reduces to the neutral element, in every output.
+    const bool nothing = x.count() == 0;
+    const std::vector<int64_t> kept =
+        nothing ? std::vector<int64_t>(static_cast<size_t>(out.count()), 0)
+                : Offsets(x.shape(), reduced, false);
+    const std::vector<int64_t> inner =
+        nothing ? std::vector<int64_t>{} : Offsets(x.shape(), reduced, true);
+    const bool visited = VisitDType(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      using A =
+          std::conditional_t<std::is_floating_point_v<T>, double,
+                             std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>>;
+      const T* from = x.data<T>();
+      T* to = out.data<T>();
+      for (size_t i = 0; i < kept.size(); ++i) {
+        to[i] = static_cast<T>(Reduce<A>(reduction, from + kept[i], inner));
+      }
+    });
+    if (!visited) {
+      Fail(ErrorCode::kTypeMismatch, StrCat(context.node.op_type, " of ", DTypeName(x.dtype())));
+    }
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- ArgMax, ArgMin
+
+void InferArg(InferContext& context) {
+  RequireNumeric(context, 0);
+  std::optional<SymbolicShape> shape;
+  if (const SymbolicShape* x = context.shape(0)) {
+    const auto rank = static_cast<int64_t>(x->size());
+    std::vector<bool> reduced(x->size(), false);
+    const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 0), rank);
+    reduced[static_cast<size_t>(axis)] = true;
+    shape = ReducedShape(*x, reduced, context.attributes().Int("keepdims", 1) != 0);
+  }
+  SetOutput(context, 0, DType::kInt64, std::move(shape));
+}
+
+void EvaluateArg(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const bool largest = context.node.op_type == "ArgMax";
+  const bool last = context.attributes().Int("select_last_index", 0) != 0;
+  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 0), x.rank());
+  std::vector<bool> reduced(x.shape().size(), false);
+  reduced[static_cast<size_t>(axis)] = true;
+  Tensor out(DType::kInt64,
+             ReducedShape(x.shape(), reduced, context.attributes().Int("keepdims", 1) != 0));
+  if (out.count() > 0) {
+    if (x.count() == 0) {
+      Fail(ErrorCode::kInvalidArgument, StrCat(context.node.op_type, " over no elements"));
+    }
+    const std::vector<int64_t> kept = Offsets(x.shape(), reduced, false);
+    const std::vector<int64_t> inner = Offsets(x.shape(), reduced, true);
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      for (size_t i = 0; i < kept.size(); ++i) {
+        const T* from = x.data<T>() + kept[i];
+        size_t best = 0;
+        for (size_t j = 1; j < inner.size(); ++j) {
+          const T a = from[inner[j]];
+          const T b = from[inner[best]];
+          const bool better = largest ? a > b : a < b;
+          if (better || (last && a == b)) best = j;
+        }
+        out.data<int64_t>()[i] = static_cast<int64_t>(best);
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- CumSum
+
+void InferCumSum(InferContext& context) {
+  RequireDType(context, 0,
+               {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64, DType::kUint32,
+                DType::kUint64});
+  const ListArgument axis = ReadList(context, nullptr, 1);
+  if (axis.known()) {
+    if (axis.values.size() != 1) {
+      Fail(ErrorCode::kShapeMismatch, "the axis of CumSum must be a scalar");
+    }
+    if (const SymbolicShape* x = context.shape(0)) {
+      NormalizeAxis(axis.values[0], static_cast<int64_t>(x->size()));
+    }
+  }
+  SameAsInput(context);
+}
+
+void EvaluateCumSum(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  if (context.input(1).count() != 1) {
+    Fail(ErrorCode::kShapeMismatch, "the axis of CumSum must be a scalar");
+  }
+  const int64_t axis = NormalizeAxis(context.input(1).AsInt64(0), x.rank());
+  const bool exclusive = context.attributes().Int("exclusive", 0) != 0;
+  const bool reverse = context.attributes().Int("reverse", 0) != 0;
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    std::vector<bool> summed(x.shape().size(), false);
+    summed[static_cast<size_t>(axis)] = true;
+    const std::vector<int64_t> kept = Offsets(x.shape(), summed, false);
+    std::vector<int64_t> along = Offsets(x.shape(), summed, true);
+    if (reverse) std::reverse(along.begin(), along.end());
+    VisitDType(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      using W = WrappingOf<T>;
+      for (const int64_t base : kept) {
+        W sum{0};
+        for (const int64_t offset : along) {
+          const auto value = static_cast<W>(x.data<T>()[base + offset]);
+          if (exclusive) out.data<T>()[base + offset] = static_cast<T>(sum);
+          sum += value;
+          if (!exclusive) out.data<T>()[base + offset] = static_cast<T>(sum);
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+constexpr OpDef ReduceRow(const char* name, QuantRule quant = QuantRule::kFloat) {
+  return {name, "", 1, 1, 2, 1, InferReduce, EvaluateReduce, quant};
+}
+
+constexpr OpDef kOps[] = {
+    ReduceRow("ReduceMean", QuantRule::kAveragePool),
+    ReduceRow("ReduceSum"),
+    ReduceRow("ReduceMax"),
+    ReduceRow("ReduceMin"),
+    ReduceRow("ReduceProd"),
+    ReduceRow("ReduceL1"),
+    ReduceRow("ReduceL2"),
+    ReduceRow("ReduceSumSquare"),
+    ReduceRow("ReduceLogSum"),
+    ReduceRow("ReduceLogSumExp"),
+    {"ArgMax", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat},
+    {"ArgMin", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat},
+    {"CumSum", "", 11, 2, 2, 1, InferCumSum, EvaluateCumSum, QuantRule::kFloat},
+};
+
+}  // namespace
+
+std::span<const OpDef> ReduceOps() { return kOps; }
+
+}  // namespace requant
