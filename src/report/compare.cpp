@@ -1,0 +1,267 @@
+#include "report/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace requant {
+namespace {
+
+constexpr const char* kQuantizedSuffix = "_q";
+
+std::string FloatNameOf(const std::string& candidate_value) {
+  const size_t length = candidate_value.size();
+  return length > 2 && candidate_value.ends_with(kQuantizedSuffix)
+             ? candidate_value.substr(0, length - 2)
+             : candidate_value;
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+int64_t ArgMax(std::span<const float> values) {
+  if (values.empty()) return -1;
+  return std::max_element(values.begin(), values.end()) - values.begin();
+}
+
+TensorMap Named(const Graph& graph, std::vector<Tensor> tensors) {
+  TensorMap out;
+  for (size_t i = 0; i < tensors.size(); ++i) out[graph.outputs()[i]->name] = std::move(tensors[i]);
+  return out;
+}
+
+void WriteMemory(JsonWriter& json, const char* key, const Session& session) {
+  const SessionMemory memory = session.memory();
+  json.Key(key).BeginObject();
+  json.Key("arena").Int(static_cast<int64_t>(memory.arena));
+  json.Key("lowerBound").Int(static_cast<int64_t>(memory.arena_lower_bound));
+  json.Key("packedWeights").Int(static_cast<int64_t>(memory.packed_weights));
+  json.EndObject();
+}
+
+}  // namespace
+
+std::shared_ptr<const Graph> WithTaps(const Graph& graph, const std::vector<std::string>& values) {
+  auto copy = std::make_shared<Graph>(graph.Clone());
+  for (const std::string& name : values) {
+    Value* value = copy->FindValue(name);
+    if (value && value->producer && !copy->IsOutput(value)) copy->AddOutput(value);
+  }
+  return copy;
+}
+
+Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
+                   CompareOptions options)
+    : options_(options), reference_(std::move(reference)), candidate_(std::move(candidate)) {
+  for (const Value* output : reference_->outputs()) {
+    const Value* other = candidate_->FindValue(output->name);
+    if (other == nullptr || !candidate_->IsOutput(other)) {
+      Fail(ErrorCode::kInvalidArgument,
+           StrCat("the quantized model has no output '", output->name, "'"),
+           {.value = output->name, .hint = "compare a model with its own quantized form"});
+    }
+    outputs_.push_back({output->name, {}});
+  }
+  SessionOptions plain;
+  plain.plan.requantize = options_.requantize;
+  float_session_ = std::make_unique<Session>(reference_, plain);
+  candidate_session_ = std::make_unique<Session>(candidate_, plain);
+  if (!options_.layerwise) return;
+  affine_ = FindAffineValues(*candidate_);
+  FindLayers();
+  std::vector<std::string> float_taps;
+  std::vector<std::string> candidate_taps;
+  for (const auto& [name, affine] : affine_) float_taps.push_back(FloatNameOf(name));
+  for (const Layer& layer : layers_) {
+    float_taps.push_back(layer.value);
+    candidate_taps.push_back(layer.candidate_value);
+  }
+  float_tapped_ = std::make_unique<Session>(WithTaps(*reference_, float_taps), plain);
+  candidate_tapped_ = std::make_unique<Session>(WithTaps(*candidate_, candidate_taps), plain);
+}
+
+Comparer::~Comparer() = default;
+
+void Comparer::FindLayers() {
+  for (const auto& node : candidate_->nodes()) {
+    if (node->Is("QuantizeLinear") || node->Is("DequantizeLinear")) continue;
+    for (const Value* output : node->outputs) {
+      if (output == nullptr) continue;
+      const std::string name = FloatNameOf(output->name);
+      const Value* reference = reference_->FindValue(name);
+      const bool comparable = output->type.dtype == DType::kFloat32 ||
+                              affine_.find(output->name) != affine_.end();
+      if (reference == nullptr || reference->is_constant() || !comparable ||
+          reference->type.dtype != DType::kFloat32) {
+        continue;
+      }
+      layers_.push_back({node->name, node->op_type, name, node.get(), output->name, {}, {}});
+      break;
+    }
+  }
+}
+
+SampleResult Comparer::Add(const TensorMap& feeds, int64_t label) {
+  const auto clock = [this] { return options_.now ? options_.now() : 0; };
+  SampleResult result;
+  const double start = clock();
+  const TensorMap reference = Named(*reference_, float_session_->Run(feeds));
+  const double middle = clock();
+  const TensorMap candidate = Named(*candidate_, candidate_session_->Run(feeds));
+  const double end = clock();
+  result.float_ms = middle - start;
+  result.candidate_ms = end - middle;
+  if (samples_ > 0 || float_ms_.empty()) {  // the first run of a session also plans
+    float_ms_.push_back(result.float_ms);
+    candidate_ms_.push_back(result.candidate_ms);
+  }
+  ++samples_;
+  if (samples_ == 2) {
+    float_ms_.erase(float_ms_.begin());
+    candidate_ms_.erase(candidate_ms_.begin());
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Tensor& expected = reference.at(outputs_[i].name);
+    const Tensor& actual = candidate.at(outputs_[i].name);
+    if (expected.shape() != actual.shape()) {
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("output '", outputs_[i].name, "' is ", ShapeToString(expected.shape()),
+                  " in the float model and ", ShapeToString(actual.shape()), " in the other"),
+           {.value = outputs_[i].name});
+    }
+    const std::vector<float> e = expected.ToFloats();
+    const std::vector<float> a = actual.ToFloats();
+    outputs_[i].error.Add(e, a);
+    if (i > 0 || expected.rank() < 1 || expected.count() == 0) continue;
+    const auto rows = static_cast<size_t>(expected.rank() > 1 ? expected.dim(0) : 1);
+    const size_t classes = e.size() / rows;
+    for (size_t row = 0; row < rows; ++row) {
+      const int64_t x = ArgMax(std::span(e).subspan(row * classes, classes));
+      const int64_t y = ArgMax(std::span(a).subspan(row * classes, classes));
+      ++rows_;
+      agree_ += x == y;
+      if (rows == 1) {
+        result.float_top1 = x;
+        result.candidate_top1 = y;
+        if (label >= 0) {
+          ++labelled_;
+          float_right_ += x == label;
+          candidate_right_ += y == label;
+        }
+      }
+    }
+  }
+  if (options_.layerwise) CompareLayers(feeds, samples_ <= options_.alone_samples);
+  return result;
+}
+
+void Comparer::CompareLayers(const TensorMap& feeds, bool alone) {
+  TensorMap reference = Named(float_tapped_->graph(), float_tapped_->Run(feeds));
+  const TensorMap candidate = Named(candidate_tapped_->graph(), candidate_tapped_->Run(feeds));
+  for (const auto& [name, tensor] : feeds) reference.emplace(name, tensor);
+  for (Layer& layer : layers_) {
+    const auto expected = reference.find(layer.value);
+    const auto actual = candidate.find(layer.candidate_value);
+    if (expected == reference.end() || actual == candidate.end() ||
+        expected->second.count() != actual->second.count()) {
+      continue;
+    }
+    const auto affine = affine_.find(layer.candidate_value);
+    const Tensor real = affine == affine_.end() ? actual->second
+                                                : DequantizeTensor(actual->second, affine->second);
+    layer.graphwise.Add(expected->second.values<float>(), real.values<float>());
+    if (alone && affine != affine_.end()) MeasureAlone(layer, reference);
+  }
+}
+
+// The layer by itself: exact float inputs, quantized, through the layer's own reference.
+void Comparer::MeasureAlone(Layer& layer, const TensorMap& taps) {
+  std::vector<Tensor> made;
+  made.reserve(layer.node->inputs.size());
+  std::vector<const Tensor*> inputs;
+  for (const Value* input : layer.node->inputs) {
+    if (input == nullptr || input->is_constant()) {
+      inputs.push_back(input ? &input->constant : nullptr);
+      continue;
+    }
+    const auto tap = taps.find(FloatNameOf(input->name));
+    if (tap == taps.end()) return;
+    const auto affine = affine_.find(input->name);
+    if (affine != affine_.end()) {
+      made.push_back(QuantizeTensor(tap->second, affine->second, input->type.dtype));
+    } else if (input->type.dtype == DType::kFloat32) {
+      made.push_back(tap->second);
+    } else {
+      return;
+    }
+    inputs.push_back(&made.back());
+  }
+  const std::vector<Tensor> results =
+      EvaluateNode(*candidate_, *layer.node, inputs, options_.requantize);
+  const Tensor& expected = taps.at(layer.value);
+  if (results[0].count() != expected.count()) return;
+  const Tensor real = DequantizeTensor(results[0], affine_.at(layer.candidate_value));
+  layer.alone.Add(expected.values<float>(), real.values<float>());
+}
+
+std::string Comparer::Report() const {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("samples").Int(samples_);
+  json.Key("labelled").Int(labelled_);
+  json.Key("outputs").BeginArray();
+  for (const Output& output : outputs_) {
+    json.BeginObject().Key("name").String(output.name);
+    output.error.Write(json);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("top1").BeginObject();
+  json.Key("float").Int(float_right_);
+  json.Key("candidate").Int(candidate_right_);
+  json.Key("agreement").Int(agree_);
+  json.Key("rows").Int(rows_);
+  json.EndObject();
+  json.Key("layers").BeginArray();
+  for (const Layer& layer : layers_) {
+    if (layer.graphwise.empty()) continue;
+    json.BeginObject();
+    json.Key("name").String(layer.name);
+    json.Key("op").String(layer.op);
+    json.Key("value").String(layer.value);
+    layer.graphwise.Write(json);
+    if (!layer.alone.empty()) {
+      json.Key("aloneSnr").Number(layer.alone.Snr());
+      json.Key("aloneCosine").Number(layer.alone.Cosine());
+      json.Key("aloneMaxAbs").Number(layer.alone.MaxAbs());
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("size").BeginObject();
+  json.Key("floatBytes").Int(static_cast<int64_t>(options_.float_bytes));
+  json.Key("candidateBytes").Int(static_cast<int64_t>(options_.candidate_bytes));
+  json.EndObject();
+  const double float_ms = Median(float_ms_);
+  const double candidate_ms = Median(candidate_ms_);
+  json.Key("latency").BeginObject();
+  json.Key("floatMs").Number(float_ms);
+  json.Key("candidateMs").Number(candidate_ms);
+  json.Key("ratio").Number(float_ms / candidate_ms);
+  json.EndObject();
+  json.Key("memory").BeginObject();
+  WriteMemory(json, "float", *float_session_);
+  WriteMemory(json, "candidate", *candidate_session_);
+  json.EndObject();
+  json.EndObject();
+  return json.text();
+}
+
+}  // namespace requant

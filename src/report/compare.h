@@ -1,0 +1,79 @@
+// Holds an integer network against its float reference: task metric, output error, and the error
+// of every layer, both with all layers quantized (graphwise) and with one at a time (layerwise).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "report/affine_values.h"
+#include "report/metrics.h"
+#include "session/session.h"
+
+namespace requant {
+
+struct CompareOptions {
+  RequantizeMode requantize = RequantizeMode::kUpward;
+  bool layerwise = true;
+  /// How many samples also get the one-layer-at-a-time errors (slow references).
+  int alone_samples = 2;
+  /// Bytes of the two models as files, for the report.
+  size_t float_bytes = 0;
+  size_t candidate_bytes = 0;
+  /// Wall clock in milliseconds.
+  double (*now)() = nullptr;
+};
+
+/// What one sample showed.
+struct SampleResult {
+  int64_t float_top1 = -1;
+  int64_t candidate_top1 = -1;
+  double float_ms = 0;
+  double candidate_ms = 0;
+};
+
+class Comparer {
+ public:
+  /// Both graphs ready to run (optimized, lowered); inputs and outputs of the same names. Throws
+  /// kInvalidArgument when the outputs differ.
+  Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
+           CompareOptions options);
+  ~Comparer();
+
+  /// Runs both. label < 0: unknown. Latency is that of untapped sessions.
+  SampleResult Add(const TensorMap& feeds, int64_t label);
+  /// The JSON described in bindings/README.md.
+  std::string Report() const;
+
+ private:
+  struct Layer {
+    std::string name, op, value;  // value: of the float graph
+    const Node* node = nullptr;   // of the candidate
+    std::string candidate_value;
+    ErrorMetrics graphwise, alone;
+  };
+  struct Output {
+    std::string name;
+    ErrorMetrics error;
+  };
+
+  void FindLayers();
+  void CompareLayers(const TensorMap& feeds, bool alone);
+  void MeasureAlone(Layer& layer, const TensorMap& taps);
+
+  CompareOptions options_;
+  std::shared_ptr<const Graph> reference_, candidate_;
+  std::map<std::string, ValueAffine> affine_;
+  std::unique_ptr<Session> float_session_, candidate_session_;  // untapped: timed
+  std::unique_ptr<Session> float_tapped_, candidate_tapped_;
+  std::vector<Layer> layers_;
+  std::vector<Output> outputs_;
+  int64_t samples_ = 0, rows_ = 0, labelled_ = 0;
+  int64_t float_right_ = 0, candidate_right_ = 0, agree_ = 0;
+  std::vector<double> float_ms_, candidate_ms_;
+};
+
+/// A copy of the graph that also returns these values (those that exist and are computed).
+std::shared_ptr<const Graph> WithTaps(const Graph& graph, const std::vector<std::string>& values);
+
+}  // namespace requant
