@@ -7,57 +7,12 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/elementwise.h"
+#include "ops/pool_windows.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
 namespace requant {
 namespace {
-
-/// The taps [first, last) of a window that lie in [low, high), for a window starting at `start`.
-Range InsideTaps(int64_t start, int64_t kernel, int64_t dilation, int64_t low, int64_t high) {
-  const int64_t first = start >= low ? 0 : (low - start + dilation - 1) / dilation;
-  const int64_t last =
-      start >= high ? 0 : std::min(kernel, (high - start + dilation - 1) / dilation);
-  return {std::min(first, kernel), std::max(std::min(first, kernel), last)};
-}
-
-/// Calls `body(taps, starts, index)` for every output of a plane: the taps inside the input, the
-/// window's first element along each dimension (maybe negative), and the output's index.
-template <typename Body>
-void ForEachWindow(const Geometry& g, Body&& body) {
-  std::array<Range, 3> taps;
-  std::array<int64_t, 3> start;
-  const auto place = [&](size_t axis, int64_t output) {
-    start[axis] = output * g.stride[axis] - g.pad_begin[axis];
-    taps[axis] = InsideTaps(start[axis], g.kernel[axis], g.dilation[axis], 0, g.input[axis]);
-  };
-  int64_t index = 0;
-  for (int64_t d = 0; d < g.output[0]; ++d) {
-    place(0, d);
-    for (int64_t h = 0; h < g.output[1]; ++h) {
-      place(1, h);
-      for (int64_t w = 0; w < g.output[2]; ++w) {
-        place(2, w);
-        body(taps, start, index++);
-      }
-    }
-  }
-}
-
-/// Calls `body(offset)` for every input element of a window.
-template <typename Body>
-void ForEachTap(const Geometry& g, const std::array<Range, 3>& taps,
-                const std::array<int64_t, 3>& start, Body&& body) {
-  for (int64_t kd = taps[0].first; kd < taps[0].last; ++kd) {
-    const int64_t d = start[0] + kd * g.dilation[0];
-    for (int64_t kh = taps[1].first; kh < taps[1].last; ++kh) {
-      const int64_t line = d * g.input[1] + start[1] + kh * g.dilation[1];
-      for (int64_t kw = taps[2].first; kw < taps[2].last; ++kw) {
-        body(line * g.input[2] + start[2] + kw * g.dilation[2]);
-      }
-    }
-  }
-}
 
 std::optional<SymbolicShape> InferredPool(const InferContext& context) {
   if (context.shape(0) == nullptr) {
@@ -161,22 +116,6 @@ void EvaluateMaxPool(EvalContext& context) {
 void InferFloatPool(InferContext& context) {
   RequireFloat(context, 0);
   SetOutput(context, 0, context.inputs[0].dtype, InferredPool(context));
-}
-
-/// How many taps AveragePool divides by: those inside the input, or with count_include_pad those
-/// inside the padded input (an overhang of ceil_mode never counts; AveragePool-19, as PyTorch).
-double AverageDivisor(const Geometry& g, const std::array<Range, 3>& taps,
-                      const std::array<int64_t, 3>& start, bool include_pad) {
-  double divisor = 1;
-  for (size_t axis = 0; axis < 3; ++axis) {
-    Range range = taps[axis];
-    if (include_pad) {
-      range = InsideTaps(start[axis], g.kernel[axis], g.dilation[axis], -g.pad_begin[axis],
-                         g.input[axis] + g.pad_end[axis]);
-    }
-    divisor *= static_cast<double>(range.last - range.first);
-  }
-  return divisor;
 }
 
 template <typename T>
