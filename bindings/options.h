@@ -1,0 +1,25 @@
+// Option objects of JavaScript -> option structs of the core.
+#pragma once
+
+#include <emscripten/val.h>
+
+#include <string>
+#include <vector>
+
+#include "api/requant.h"
+
+namespace requant::bindings {
+
+struct SessionRequest {
+  SessionOptions options;
+  bool optimize = true;
+  std::vector<std::string> taps;
+};
+
+SessionRequest ReadSessionOptions(const emscripten::val& options);
+QuantizeOptions ReadQuantizeOptions(const emscripten::val& options);
+CompareOptions ReadCompareOptions(const emscripten::val& options);
+/// Runs the pipeline that `options` describes; the JSON report of Model.optimize.
+std::string RunPassesFromJs(Graph& graph, const emscripten::val& options);
+
+}  // namespace requant::bindings

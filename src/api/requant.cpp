@@ -1,0 +1,80 @@
+#include "api/requant.h"
+
+#include <algorithm>
+
+namespace requant {
+namespace {
+
+constexpr const char* kIntegerOps[] = {"QLinearConv", "QLinearMatMul", "ConvInteger",
+                                       "MatMulInteger", "DynamicQuantizeLinear"};
+
+bool HasQdq(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return node->op_type == "DequantizeLinear"; });
+}
+
+bool HasIntegerOps(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    const auto is = [&node](const char* name) { return node->op_type == name; };
+    return node->domain == kRequantDomain || node->op_type.starts_with("QLinear") ||
+           node->op_type == "QGemm" ||
+           std::any_of(std::begin(kIntegerOps), std::end(kIntegerOps), is);
+  });
+}
+
+}  // namespace
+
+bool IsQuantized(const Graph& graph) { return HasQdq(graph) || HasIntegerOps(graph); }
+
+Graph OptimizedFloat(const Graph& graph) {
+  Graph copy = graph.Clone();
+  RunPasses(copy, {});
+  return copy;
+}
+
+std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
+  auto ready = std::make_shared<Graph>(OptimizedFloat(graph));
+  if (!HasQdq(*ready) || HasIntegerOps(*ready)) return ready;
+  std::optional<QuantizedModel> quantized = FromQdq(*ready);
+  if (!quantized) return ready;
+  auto integer = std::make_shared<Graph>(LowerToInteger(*quantized));
+  RunPasses(*integer, {});
+  return integer;
+}
+
+Calibrator::Calibrator(const Graph& float_graph, QuantizeOptions options)
+    : graph_([&float_graph] {
+        if (IsQuantized(float_graph)) {
+          Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
+               {.hint = "quantize the float model it was made from"});
+        }
+        return std::make_shared<Graph>(OptimizedFloat(float_graph));
+      }()),
+      quantizer_(*graph_, std::move(options)) {}
+
+void Calibrator::Add(int pass, const TensorMap& feeds) {
+  if (pass < 0 || pass >= quantizer_.passes()) {
+    Fail(ErrorCode::kInvalidArgument, "no such calibration pass");
+  }
+  if (pass != session_pass_) {
+    session_.reset();
+    observed_ = quantizer_.observed_values(pass);
+    session_ = std::make_unique<Session>(WithTaps(*graph_, observed_), SessionOptions{});
+    session_pass_ = pass;
+  }
+  const std::vector<Tensor> results = session_->Run(feeds);
+  const std::vector<Value*>& outputs = session_->graph().outputs();
+  for (const std::string& name : observed_) {
+    const auto feed = feeds.find(name);
+    if (feed != feeds.end()) {
+      quantizer_.Observe(pass, name, feed->second);
+      continue;
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i]->name == name) quantizer_.Observe(pass, name, results[i]);
+    }
+  }
+  quantizer_.EndSample(pass);
+}
+
+}  // namespace requant

@@ -1,0 +1,61 @@
+// What the bindings and the tests of the whole engine include.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "interpret/interpreter.h"
+#include "ir/graph.h"
+#include "ir/text.h"
+#include "kernels/list.h"
+#include "onnx/read.h"
+#include "onnx/write.h"
+#include "passes/runner.h"
+#include "quant/quantizer.h"
+#include "report/compare.h"
+#include "session/session.h"
+
+namespace requant {
+
+/// True when the graph holds Q/DQ nodes or integer operators.
+bool IsQuantized(const Graph& graph);
+
+/// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a
+/// QOperator graph is optimized as it is.
+std::shared_ptr<const Graph> PrepareForRun(const Graph& graph);
+
+/// Shows calibration samples to a Quantizer: owns the float sessions that tap the values.
+class Calibrator {
+ public:
+  /// Optimizes a copy of the graph first. Throws kInvalidArgument for a model that is already
+  /// quantized, or what Quantizer throws.
+  Calibrator(const Graph& float_graph, QuantizeOptions options);
+
+  /// The optimized float graph, whose node names the options refer to.
+  const Graph& graph() const { return *graph_; }
+  int passes() const { return quantizer_.passes(); }
+  void Add(int pass, const TensorMap& feeds);
+  QuantizedModel Finish() { return quantizer_.Finish(); }
+
+ private:
+  std::shared_ptr<const Graph> graph_;
+  Quantizer quantizer_;
+  int session_pass_ = -1;
+  std::vector<std::string> observed_;
+  std::unique_ptr<Session> session_;
+};
+
+/// The optimized float form of a graph, as the quantizer takes it.
+Graph OptimizedFloat(const Graph& graph);
+
+/// JSON of bindings/README.md.
+std::string ModelInfoJson(const Graph& graph);
+std::string PlanJson(const Plan* plan);
+std::string ProfileJson(const std::vector<StepProfile>& profile);
+std::string OperatorsJson();
+std::string PassesJson();
+std::string KernelsJson();
+
+}  // namespace requant

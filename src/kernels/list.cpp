@@ -1,0 +1,39 @@
+#include "kernels/list.h"
+
+#include "kernels/conv/table.h"
+#include "kernels/dwconv/table.h"
+#include "kernels/elementwise/table.h"
+#include "kernels/layout/table.h"
+#include "kernels/lut/table.h"
+#include "kernels/quantize/table.h"
+
+namespace requant {
+namespace {
+
+template <typename Rows>
+void Append(std::vector<KernelInfo>& out, const char* family, const Rows& rows) {
+  for (const auto& row : rows) out.push_back({family, row.name, row.isa});
+}
+
+}  // namespace
+
+std::vector<KernelInfo> ListKernels() {
+  std::vector<KernelInfo> out;
+  Append(out, "conv_f32", ConvF32Kernels());
+  Append(out, "conv_q8", ConvQ8Kernels());
+  Append(out, "dwconv_f32", DwConvF32Kernels());
+  Append(out, "dwconv_q8", DwConvQ8Kernels());
+  Append(out, "binary_f32", BinaryF32Kernels());
+  Append(out, "unary_f32", UnaryF32Kernels());
+  Append(out, "qadd", QAddKernels());
+  Append(out, "qmul", QMulKernels());
+  Append(out, "lut", LutKernels());
+  Append(out, "quantize", QuantizeKernels());
+  Append(out, "quantize_planes", QuantizePlanesKernels());
+  Append(out, "dequantize", DequantizeKernels());
+  Append(out, "transpose", TransposeKernels());
+  Append(out, "copy_rows", CopyRowsKernels());
+  return out;
+}
+
+}  // namespace requant

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+namespace requant {
+
+/// One row of one family's table: what PlanOptions::force_kernels can name.
+struct KernelInfo {
+  const char* family;
+  const char* name;
+  const char* isa;  // "scalar", "simd128" or "relaxed"
+};
+
+/// Every kernel of every family, in table order.
+std::vector<KernelInfo> ListKernels();
+
+}  // namespace requant
