@@ -304,7 +304,7 @@ ValueType ModelReader::ReadType(Message message, const std::string& value_name) 
       case Tag::kSparseTensorType:
       case Tag::kOptionalType:
         Fail(ErrorCode::kUnsupported,
-             StrCat("value '", value_name, "' is a ",
+             StrCat("value '", value_name, "' is ",
                     tag == Tag::kSequenceType   ? "a sequence"
                     : tag == Tag::kMapType      ? "a map"
                     : tag == Tag::kOptionalType ? "an optional value"

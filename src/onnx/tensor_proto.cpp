@@ -11,6 +11,8 @@ namespace {
 
 using Tag = onnx_tags::TensorProto;
 
+constexpr const char* kRemedy = "the file is damaged or was written wrongly";
+
 struct ExternalRange {
   std::string location;
   std::optional<uint64_t> offset;
@@ -33,7 +35,7 @@ struct Parts {
 
 [[noreturn]] void Invalid(const Parts& parts, std::string message) {
   Fail(ErrorCode::kInvalidModel, StrCat("tensor '", parts.name, "': ", message),
-       {.value = parts.name, .hint = "the file is damaged or was written wrongly"});
+       {.value = parts.name, .hint = kRemedy});
 }
 
 uint64_t ParseDecimal(const Parts& parts, const std::string& text) {
@@ -198,7 +200,7 @@ DType DTypeFromNumber(int64_t number, const std::string& value_name) {
   const auto dtype = static_cast<DType>(number >= 0 && number < 256 ? number : 0);
   if (number == 0) {
     Fail(ErrorCode::kInvalidModel, StrCat("value '", value_name, "' has no element type"),
-         {.value = value_name, .hint = "the file is damaged or was written wrongly"});
+         {.value = value_name, .hint = kRemedy});
   }
   if (DTypeBits(dtype) == 0) {
     Fail(ErrorCode::kUnsupported,
@@ -231,7 +233,7 @@ NamedTensor ReadTensorMessage(Message message, const SharedBytes& file,
   } catch (const Error& error) {
     if (!error.context().value.empty()) throw;
     throw Error(error.code(), StrCat("tensor '", parts.name, "': ", error.message()),
-                {.value = parts.name, .hint = error.context().hint});
+                {.value = parts.name, .hint = kRemedy});
   }
 }
 

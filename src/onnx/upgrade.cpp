@@ -37,7 +37,7 @@ void UpgradeBroadcast(Graph& graph, Node* node) {
   const int64_t missing = rank - axis - b->constant.rank();
   if (axis < 0 || missing < 0) {
     Fail(ErrorCode::kInvalidModel, StrCat("axis ", axis, " does not fit the operands"),
-         {.node = node->name});
+         {.node = node->name, .hint = "the model is not valid ONNX"});
   }
   if (missing == 0) return;
   Shape shape = b->constant.shape();

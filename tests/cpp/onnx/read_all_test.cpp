@@ -6,8 +6,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/text.h"
 #include "ir/verify.h"
 #include "onnx/read.h"
+#include "onnx/write.h"
 
 namespace requant {
 namespace {
@@ -32,6 +34,11 @@ TEST(ReadOnnx, EveryTestModelIsReadOrRefused) {
       const Graph graph = ReadOnnx(ReadFile(entry.path()));
       VerifyGraph(graph);
       ++accepted;
+      // Text and file form come back as the same graph.
+      const std::string text = PrintGraph(graph);
+      EXPECT_EQ(PrintGraph(ParseGraph(text)), text);
+      auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(graph));
+      EXPECT_EQ(PrintGraph(ReadOnnx({bytes, *bytes})), text);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.message();
       ++refused[error.message()];

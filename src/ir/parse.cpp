@@ -1,0 +1,504 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ir/text.h"
+
+namespace requant {
+namespace {
+
+/// A recursive-descent parser straight over the characters; the grammar is in text.h.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Graph Parse();
+
+ private:
+  [[noreturn]] void Wrong(const std::string& message) const {
+    size_t line = 1;
+    size_t column = 1;
+    for (size_t i = 0; i < at_ && i < text_.size(); ++i) {
+      ++column;
+      if (text_[i] == '\n') {
+        ++line;
+        column = 1;
+      }
+    }
+    Fail(ErrorCode::kInvalidModel, StrCat("line ", line, ", column ", column, ": ", message),
+         {.hint = "the grammar is described in src/ir/text.h"});
+  }
+
+  // --- characters and tokens
+  char Peek() {
+    SkipSpace();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  void SkipSpace() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {  // a comment, to the end of the line
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+        ++at_;
+      } else {
+        return;
+      }
+    }
+  }
+  bool Accept(std::string_view token) {
+    SkipSpace();
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+  void Expect(std::string_view token) {
+    if (!Accept(token)) Wrong(StrCat("expected '", token, "'"));
+  }
+  static bool IsWordChar(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '/' || c == '-';
+  }
+  /// A run of name characters, maybe empty.
+  std::string_view Word() {
+    SkipSpace();
+    const size_t start = at_;
+    while (at_ < text_.size() && IsWordChar(text_[at_])) ++at_;
+    return text_.substr(start, at_ - start);
+  }
+  /// The word ahead, not consumed.
+  std::string_view NextWord() {
+    SkipSpace();
+    const size_t start = at_;
+    const std::string_view word = Word();
+    at_ = start;
+    return word;
+  }
+  std::string Quoted();
+  std::string Identifier() {
+    if (Peek() == '"') return Quoted();
+    const std::string_view word = Word();
+    if (word.empty()) Wrong("expected a name");
+    return std::string(word);
+  }
+  int HexDigit() {
+    const char c = at_ < text_.size() ? text_[at_++] : '\0';
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    Wrong("expected a hexadecimal digit");
+  }
+
+  // --- numbers
+  struct Number {
+    bool is_float = false;
+    bool negative = false;
+    uint64_t magnitude = 0;  // of an integer
+    std::string text;        // of a float
+    std::optional<uint64_t> nan_bits;
+  };
+  Number ReadNumber();
+  int64_t Integer(const Number& number, int64_t low, uint64_t high);
+  float ToFloat(const Number& number);
+  double ToDouble(const Number& number);
+
+  // --- the grammar
+  ValueType ReadType();
+  Shape ReadStaticShape();
+  Tensor ReadData(DType dtype, const Shape& shape);
+  void AppendElement(DType dtype, const Number& number, std::vector<uint8_t>& bytes, size_t count);
+  Attribute ReadAttribute();
+  Attribute ReadList();
+  std::string RefName() {
+    Expect("%");
+    if (at_ < text_.size() && text_[at_] == '"') return Quoted();
+    const std::string_view word = Word();
+    if (word.empty()) Wrong("expected the name of a value");
+    return std::string(word);
+  }
+  Value* Use() {
+    const std::string name = RefName();
+    Value* value = graph_.FindValue(name);
+    if (value == nullptr) Wrong(StrCat("value '", name, "' is not defined above"));
+    return value;
+  }
+  Value* Define() {
+    const std::string name = RefName();
+    if (graph_.FindValue(name)) Wrong(StrCat("value '", name, "' is defined twice"));
+    ValueType type;
+    if (Accept(":")) type = ReadType();
+    return graph_.AddValue(name, std::move(type));
+  }
+  void ReadHeader();
+  void ReadConst();
+  void ReadNode();
+
+  std::string_view text_;
+  size_t at_ = 0;
+  Graph graph_;
+};
+
+std::string Parser::Quoted() {
+  Expect("\"");
+  std::string out;
+  while (true) {
+    if (at_ >= text_.size()) Wrong("the string does not end");
+    const char c = text_[at_++];
+    if (c == '"') return out;
+    if (c != '\\') {
+      out += c;
+      continue;
+    }
+    const char escape = at_ < text_.size() ? text_[at_++] : '\0';
+    if (escape == 'n') {
+      out += '\n';
+    } else if (escape == 't') {
+      out += '\t';
+    } else if (escape == '"' || escape == '\\') {
+      out += escape;
+    } else if (escape == 'x') {
+      const int high = HexDigit();
+      out += static_cast<char>(high * 16 + HexDigit());
+    } else {
+      Wrong("unknown escape in a string");
+    }
+  }
+}
+
+Parser::Number Parser::ReadNumber() {
+  Number number;
+  number.negative = Accept("-");
+  if (Accept("+")) Wrong("a number has no plus sign");
+  SkipSpace();
+  const size_t start = at_;
+  if (NextWord() == "nan" || NextWord() == "inf") {
+    number.is_float = true;
+    number.text = std::string(Word());
+    if (number.text == "nan" && at_ < text_.size() && text_[at_] == '(') {
+      Expect("(0x");
+      uint64_t bits = 0;
+      while (Peek() != ')') bits = bits * 16 + static_cast<uint64_t>(HexDigit());
+      Expect(")");
+      number.nan_bits = bits;
+    }
+    return number;
+  }
+  const auto digits = [this] {
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+  };
+  digits();
+  if (at_ == start) Wrong("expected a number");
+  const size_t whole = at_;
+  if (at_ < text_.size() && text_[at_] == '.') {
+    number.is_float = true;
+    ++at_;
+    digits();
+  }
+  if (at_ < text_.size() && (text_[at_] == 'e' || text_[at_] == 'E')) {
+    number.is_float = true;
+    ++at_;
+    if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+')) ++at_;
+    digits();
+  }
+  number.text = std::string(text_.substr(start, at_ - start));
+  if (number.is_float) return number;
+  for (size_t i = start; i < whole; ++i) {
+    const auto digit = static_cast<uint64_t>(text_[i] - '0');
+    if (__builtin_mul_overflow(number.magnitude, 10, &number.magnitude) ||
+        __builtin_add_overflow(number.magnitude, digit, &number.magnitude)) {
+      Wrong("the number is too large");
+    }
+  }
+  return number;
+}
+
+/// Within [low, high]; uint64 values above INT64_MAX come back with the same 64 bits.
+int64_t Parser::Integer(const Number& number, int64_t low, uint64_t high) {
+  if (number.is_float) Wrong("expected an integer");
+  const uint64_t below = low < 0 ? ~static_cast<uint64_t>(low) + 1 : 0;  // |low|
+  if (number.negative ? number.magnitude > below : number.magnitude > high) {
+    Wrong("the number is out of its type's range");
+  }
+  return static_cast<int64_t>(number.negative ? ~number.magnitude + 1 : number.magnitude);
+}
+
+double Parser::ToDouble(const Number& number) {
+  if (number.nan_bits) {
+    double out;
+    std::memcpy(&out, &*number.nan_bits, sizeof out);
+    return out;
+  }
+  const double magnitude = std::strtod(number.text.c_str(), nullptr);
+  return number.negative ? -magnitude : magnitude;
+}
+
+float Parser::ToFloat(const Number& number) {
+  if (number.nan_bits) {
+    const auto bits = static_cast<uint32_t>(*number.nan_bits);
+    float out;
+    std::memcpy(&out, &bits, sizeof out);
+    return out;
+  }
+  const float magnitude = std::strtof(number.text.c_str(), nullptr);
+  return number.negative ? -magnitude : magnitude;
+}
+
+ValueType Parser::ReadType() {
+  const std::string name(Word());
+  ValueType type;
+  type.dtype = DTypeFromName(name);
+  if (type.dtype == DType::kUndefined && name != "undefined") {
+    Wrong(StrCat("unknown type '", name, "'"));
+  }
+  Expect("[");
+  if (Accept("...")) {
+    Expect("]");
+    return type;
+  }
+  type.shape.emplace();
+  while (!Accept("]")) {
+    if (!type.shape->empty()) Expect(",");
+    const char c = Peek();
+    if (Accept("?")) {
+      type.shape->emplace_back();
+    } else if (c >= '0' && c <= '9') {
+      type.shape->emplace_back(Integer(ReadNumber(), 0, std::numeric_limits<int64_t>::max()));
+    } else {
+      type.shape->push_back(Dim(Identifier()));
+    }
+  }
+  return type;
+}
+
+Shape Parser::ReadStaticShape() {
+  Shape shape;
+  Expect("[");
+  while (!Accept("]")) {
+    if (!shape.empty()) Expect(",");
+    shape.push_back(Integer(ReadNumber(), 0, std::numeric_limits<int64_t>::max()));
+  }
+  return shape;
+}
+
+template <typename T>
+void AppendBytes(T value, std::vector<uint8_t>& bytes) {
+  const size_t at = bytes.size();
+  bytes.resize(at + sizeof value);
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+}
+
+void Parser::AppendElement(DType dtype, const Number& number, std::vector<uint8_t>& bytes,
+                           size_t count) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return AppendBytes(ToFloat(number), bytes);
+    case DType::kFloat64:
+      return AppendBytes(ToDouble(number), bytes);
+    case DType::kFloat16:
+    case DType::kBfloat16: {
+      if (number.nan_bits) return AppendBytes(static_cast<uint16_t>(*number.nan_bits), bytes);
+      const float value = ToFloat(number);
+      if (dtype == DType::kFloat16) return AppendBytes(FloatToHalf(value), bytes);
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof bits);
+      if (std::isnan(value)) bits = 0x7fc00000;
+      return AppendBytes(static_cast<uint16_t>(bits >> 16), bytes);
+    }
+    case DType::kUint4:
+    case DType::kInt4: {
+      const bool is_signed = dtype == DType::kInt4;
+      const int64_t value = Integer(number, is_signed ? -8 : 0, is_signed ? 7 : 15);
+      const auto nibble = static_cast<uint8_t>(value & 15);
+      if (count % 2 == 0) return bytes.push_back(nibble);
+      bytes.back() = static_cast<uint8_t>(bytes.back() | (nibble << 4));
+      return;
+    }
+    case DType::kBool:
+      return AppendBytes(static_cast<uint8_t>(Integer(number, 0, 1)), bytes);
+    default:
+      break;
+  }
+  const bool known = VisitDType(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_integral_v<T>) {
+      AppendBytes(
+          static_cast<T>(Integer(number, static_cast<int64_t>(std::numeric_limits<T>::min()),
+                                 static_cast<uint64_t>(std::numeric_limits<T>::max()))),
+          bytes);
+    }
+  });
+  if (!known) Wrong("a constant needs an element type");
+}
+
+Tensor Parser::ReadData(DType dtype, const Shape& shape) {
+  if (Accept("<")) Wrong("the constant was left out when this text was printed");
+  Expect("{");
+  std::vector<uint8_t> bytes;
+  size_t count = 0;
+  while (!Accept("}")) {
+    if (count > 0) Expect(",");
+    AppendElement(dtype, ReadNumber(), bytes, count++);
+  }
+  if (dtype == DType::kUndefined) Wrong("a constant needs an element type");
+  if (static_cast<int64_t>(count) != NumElements(shape)) {
+    Wrong(StrCat(count, " elements for shape ", ShapeToString(shape)));
+  }
+  Tensor tensor(dtype, shape);
+  if (!bytes.empty()) std::memcpy(tensor.raw(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+Attribute Parser::ReadList() {
+  Expect("[");
+  if (Peek() == '"') {
+    std::vector<std::string> out;
+    do out.push_back(Quoted());
+    while (Accept(","));
+    Expect("]");
+    return out;
+  }
+  std::vector<Number> numbers;
+  bool any_float = false;
+  do {
+    numbers.push_back(ReadNumber());
+    any_float = any_float || numbers.back().is_float;
+  } while (Accept(","));
+  Expect("]");
+  if (any_float) {
+    std::vector<float> out;
+    for (const Number& number : numbers) out.push_back(ToFloat(number));
+    return out;
+  }
+  std::vector<int64_t> out;
+  for (const Number& number : numbers) {
+    out.push_back(
+        Integer(number, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
+  }
+  return out;
+}
+
+Attribute Parser::ReadAttribute() {
+  const char c = Peek();
+  if (c == '"') return Quoted();
+  if (c == '[') return ReadList();
+  if (Accept("ints[]")) return std::vector<int64_t>();
+  if (Accept("floats[]")) return std::vector<float>();
+  if (Accept("strings[]")) return std::vector<std::string>();
+  const DType dtype = DTypeFromName(NextWord());
+  if (dtype != DType::kUndefined) {
+    Word();
+    const Shape shape = ReadStaticShape();
+    return ReadData(dtype, shape);
+  }
+  const Number number = ReadNumber();
+  if (number.is_float) return ToFloat(number);
+  return Integer(number, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+}
+
+void Parser::ReadHeader() {
+  Expect("graph");
+  graph_.name = Quoted();
+  if (NextWord() == "opset") {
+    Word();
+    do {
+      std::string domain;
+      const char c = Peek();
+      if (c < '0' || c > '9') domain = Identifier();
+      graph_.opsets[domain] =
+          static_cast<int>(Integer(ReadNumber(), 1, std::numeric_limits<int>::max()));
+    } while (Accept(","));
+  }
+}
+
+void Parser::ReadConst() {
+  Value* value;
+  SkipSpace();
+  const size_t start = at_;
+  const std::string name = RefName();
+  Value* known = graph_.FindValue(name);
+  if (known && graph_.IsInput(known) && !known->is_constant()) {
+    value = known;  // an input with a default
+    Expect(":");
+    value->type = ReadType();
+  } else {
+    at_ = start;
+    value = Define();
+  }
+  if (!value->type.IsStatic()) Wrong("a constant needs a type with a known shape");
+  Expect("=");
+  value->constant = ReadData(value->type.dtype, value->type.StaticShape());
+}
+
+void Parser::ReadNode() {
+  std::vector<Value*> outputs;
+  do outputs.push_back(Accept("_") ? nullptr : Define());
+  while (Accept(","));
+  if (outputs.size() == 1 && outputs[0] == nullptr) outputs.clear();
+  Expect("=");
+  std::string domain;
+  std::string op_type = Identifier();
+  if (Accept("::")) {
+    domain = std::move(op_type);
+    op_type = Identifier();
+  }
+  Expect("(");
+  std::vector<Value*> inputs;
+  while (!Accept(")")) {
+    if (!inputs.empty()) Expect(",");
+    inputs.push_back(Accept("_") ? nullptr : Use());
+  }
+  AttributeMap attributes;
+  if (Accept("{")) {
+    do {
+      std::string name = Identifier();
+      if (attributes.Has(name)) Wrong(StrCat("attribute '", name, "' is there twice"));
+      Expect("=");
+      attributes.Set(std::move(name), ReadAttribute());
+    } while (Accept(","));
+    Expect("}");
+  }
+  std::string node_name;
+  if (Peek() == '"') node_name = Quoted();
+  for (const Value* input : inputs) {
+    if (input && std::find(outputs.begin(), outputs.end(), input) != outputs.end()) {
+      Wrong(StrCat("node reads its own output '", input->name, "'"));
+    }
+  }
+  graph_.AddNode(std::move(op_type), std::move(domain), std::move(inputs), std::move(outputs),
+                 std::move(attributes), std::move(node_name));
+}
+
+Graph Parser::Parse() {
+  ReadHeader();
+  while (Peek() != '\0') {
+    const std::string_view word = NextWord();
+    if (word == "input") {
+      Word();
+      graph_.AddInput(Define());
+    } else if (word == "const") {
+      Word();
+      ReadConst();
+    } else if (word == "output") {
+      Word();
+      graph_.AddOutput(Use());
+    } else if (word == "metadata") {
+      Word();
+      const std::string key = Quoted();
+      Expect("=");
+      graph_.metadata[key] = Quoted();
+    } else {
+      ReadNode();
+    }
+  }
+  return std::move(graph_);
+}
+
+}  // namespace
+
+Graph ParseGraph(std::string_view text) { return Parser(text).Parse(); }
+
+}  // namespace requant

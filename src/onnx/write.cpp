@@ -1,0 +1,215 @@
+#include "onnx/write.h"
+
+#include <protozero/pbf_writer.hpp>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ir/verify.h"
+#include "onnx/tags.h"
+
+namespace requant {
+namespace {
+
+using onnx_tags::AttributeType;
+
+/// protozero's writer with our tags.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : writer_(out) {}
+
+  template <typename Tag>
+  void Bytes(Tag tag, std::string_view bytes) {
+    writer_.add_bytes(static_cast<uint32_t>(tag), bytes.data(), bytes.size());
+  }
+  template <typename Tag>
+  void Int(Tag tag, int64_t value) {
+    writer_.add_int64(static_cast<uint32_t>(tag), value);
+  }
+  template <typename Tag>
+  void Float(Tag tag, float value) {
+    writer_.add_float(static_cast<uint32_t>(tag), value);
+  }
+
+ private:
+  protozero::pbf_writer writer_;
+};
+
+std::string TensorBytes(const std::string& name, const Tensor& tensor) {
+  using Tag = onnx_tags::TensorProto;
+  std::string out;
+  out.reserve(tensor.bytes() + 64 + name.size());
+  Writer writer(out);
+  for (const int64_t dim : tensor.shape()) writer.Int(Tag::kDims, dim);
+  writer.Int(Tag::kDataType, static_cast<int64_t>(tensor.dtype()));
+  if (!name.empty()) writer.Bytes(Tag::kName, name);
+  writer.Bytes(Tag::kRawData, {static_cast<const char*>(tensor.raw()), tensor.bytes()});
+  return out;
+}
+
+std::string EntryBytes(const std::string& key, const std::string& value) {
+  using Tag = onnx_tags::StringStringEntryProto;
+  std::string out;
+  Writer writer(out);
+  writer.Bytes(Tag::kKey, key);
+  writer.Bytes(Tag::kValue, value);
+  return out;
+}
+
+std::string ShapeBytes(const SymbolicShape& shape) {
+  using Tag = onnx_tags::DimensionProto;
+  std::string out;
+  Writer writer(out);
+  for (const Dim& dim : shape) {
+    std::string bytes;
+    Writer dim_writer(bytes);
+    if (dim.known()) {
+      dim_writer.Int(Tag::kDimValue, dim.value);
+    } else if (!dim.symbol.empty()) {
+      dim_writer.Bytes(Tag::kDimParam, dim.symbol);
+    }
+    writer.Bytes(onnx_tags::TensorShapeProto::kDim, bytes);
+  }
+  return out;
+}
+
+std::string ValueInfoBytes(const Value& value) {
+  std::string tensor_type;
+  Writer tensor_writer(tensor_type);
+  tensor_writer.Int(onnx_tags::TensorTypeProto::kElemType, static_cast<int64_t>(value.type.dtype));
+  if (value.type.shape) {
+    tensor_writer.Bytes(onnx_tags::TensorTypeProto::kShape, ShapeBytes(*value.type.shape));
+  }
+  std::string type;
+  Writer(type).Bytes(onnx_tags::TypeProto::kTensorType, tensor_type);
+  std::string out;
+  Writer writer(out);
+  writer.Bytes(onnx_tags::ValueInfoProto::kName, value.name);
+  if (value.type.dtype != DType::kUndefined) writer.Bytes(onnx_tags::ValueInfoProto::kType, type);
+  return out;
+}
+
+struct AttributeWriter {
+  using Tag = onnx_tags::AttributeProto;
+  Writer& writer;
+
+  void Type(AttributeType type) const { writer.Int(Tag::kType, static_cast<int64_t>(type)); }
+  void operator()(int64_t value) const {
+    writer.Int(Tag::kInt, value);
+    Type(AttributeType::kInt);
+  }
+  void operator()(float value) const {
+    writer.Float(Tag::kFloat, value);
+    Type(AttributeType::kFloat);
+  }
+  void operator()(const std::string& value) const {
+    writer.Bytes(Tag::kString, value);
+    Type(AttributeType::kString);
+  }
+  void operator()(const std::vector<int64_t>& values) const {
+    for (const int64_t value : values) writer.Int(Tag::kInts, value);
+    Type(AttributeType::kInts);
+  }
+  void operator()(const std::vector<float>& values) const {
+    for (const float value : values) writer.Float(Tag::kFloats, value);
+    Type(AttributeType::kFloats);
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    for (const std::string& value : values) writer.Bytes(Tag::kStrings, value);
+    Type(AttributeType::kStrings);
+  }
+  void operator()(const Tensor& value) const {
+    writer.Bytes(Tag::kTensor, TensorBytes("", value));
+    Type(AttributeType::kTensor);
+  }
+};
+
+std::string NodeBytes(const Node& node) {
+  using Tag = onnx_tags::NodeProto;
+  std::string out;
+  Writer writer(out);
+  for (const Value* input : node.inputs) writer.Bytes(Tag::kInput, input ? input->name : "");
+  for (const Value* output : node.outputs) writer.Bytes(Tag::kOutput, output ? output->name : "");
+  writer.Bytes(Tag::kName, node.name);
+  writer.Bytes(Tag::kOpType, node.op_type);
+  if (!node.domain.empty()) writer.Bytes(Tag::kDomain, node.domain);
+  for (const auto& [name, value] : node.attributes.entries()) {
+    std::string bytes;
+    Writer attribute(bytes);
+    attribute.Bytes(onnx_tags::AttributeProto::kName, name);
+    std::visit(AttributeWriter{attribute}, value);
+    writer.Bytes(Tag::kAttribute, bytes);
+  }
+  return out;
+}
+
+std::string GraphBytes(const Graph& graph) {
+  using Tag = onnx_tags::GraphProto;
+  std::string out;
+  Writer writer(out);
+  for (const auto& node : graph.nodes()) writer.Bytes(Tag::kNode, NodeBytes(*node));
+  writer.Bytes(Tag::kName, graph.name.empty() ? "graph" : graph.name);
+  for (const auto& value : graph.values()) {
+    if (value->is_constant()) {
+      writer.Bytes(Tag::kInitializer, TensorBytes(value->name, value->constant));
+    }
+  }
+  for (const Value* input : graph.inputs()) writer.Bytes(Tag::kInput, ValueInfoBytes(*input));
+  for (const Value* output : graph.outputs()) writer.Bytes(Tag::kOutput, ValueInfoBytes(*output));
+  for (const auto& value : graph.values()) {
+    const bool declared = value->type.dtype != DType::kUndefined && value->producer;
+    if (declared && !graph.IsOutput(value.get())) {
+      writer.Bytes(Tag::kValueInfo, ValueInfoBytes(*value));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+int IrVersionOfOpset(int opset) {
+  // onnx/docs/Versioning.md: ONNX 1.0-1.2 IR 3, 1.4 (opset 9) IR 4, 1.5 (10) IR 5, 1.6 (11) IR 6,
+  // 1.7-1.9 (12-14) IR 7, 1.10-1.12 (15-17) IR 8, 1.14 (19) IR 9, 1.16 (21) IR 10, 1.18 (23) IR 11,
+  // 1.19 (24) IR 12, 1.20 (25) IR 13. Initializers that are no inputs need IR 4.
+  struct Row {
+    int opset;
+    int ir_version;
+  };
+  constexpr Row kRows[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9},
+                           {15, 8},  {12, 7},  {11, 6},  {10, 5}};
+  for (const Row& row : kRows) {
+    if (opset >= row.opset) return row.ir_version;
+  }
+  return 4;
+}
+
+std::vector<uint8_t> WriteOnnx(const Graph& graph, const WriteOptions& options) {
+  using Tag = onnx_tags::ModelProto;
+  VerifyGraph(graph);
+  std::string out;
+  Writer writer(out);
+  const auto onnx = graph.opsets.find("");
+  writer.Int(Tag::kIrVersion, IrVersionOfOpset(onnx == graph.opsets.end() ? 1 : onnx->second));
+  if (!options.producer_name.empty()) writer.Bytes(Tag::kProducerName, options.producer_name);
+  if (!options.producer_version.empty()) {
+    writer.Bytes(Tag::kProducerVersion, options.producer_version);
+  }
+  writer.Bytes(Tag::kGraph, GraphBytes(graph));
+  for (const auto& [domain, version] : graph.opsets) {
+    std::string bytes;
+    Writer opset(bytes);
+    opset.Bytes(onnx_tags::OperatorSetIdProto::kDomain, domain);
+    opset.Int(onnx_tags::OperatorSetIdProto::kVersion, version);
+    writer.Bytes(Tag::kOpsetImport, bytes);
+  }
+  for (const auto& [key, value] : graph.metadata) {
+    writer.Bytes(Tag::kMetadataProps, EntryBytes(key, value));
+  }
+  return {out.begin(), out.end()};
+}
+
+std::vector<uint8_t> WriteTensorFile(const std::string& name, const Tensor& tensor) {
+  const std::string bytes = TensorBytes(name, tensor);
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace requant
