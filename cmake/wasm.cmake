@@ -48,17 +48,15 @@ endif()
 
 add_executable(core ${core_sources})
 set_target_properties(core PROPERTIES SUFFIX .js)
-# Embind without RTTI works when it need not print the names of unregistered types.
-target_compile_definitions(core PRIVATE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
-target_compile_options(core PRIVATE -O2 -msimd128 -mbulk-memory -fwasm-exceptions -fno-rtti
+target_compile_options(core PRIVATE -O2 -msimd128 -mbulk-memory -fwasm-exceptions
                        ${thread_options})
 # -O1: at higher levels the link would minify the names of the kernel imports.
 # ENVIRONMENT: the loader of the package hands the bytes over, so the same glue runs in Node as well,
 # without Emscripten's Node branch, which wants require() and installs process-wide error handlers.
 target_link_options(core PRIVATE
-  -O1 -fwasm-exceptions -fno-rtti -lembind ${thread_options}
+  -O1 -fwasm-exceptions -lembind ${thread_options}
   -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
   -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0 -sTOTAL_STACK=1048576
   -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0
@@ -78,6 +76,7 @@ if(REQUANT_CCACHE)
   set(kernel_launcher ${REQUANT_CCACHE})
 endif()
 
+set(kernel_modules)
 foreach(variant simd128 relaxed)
   set(isa -msimd128)
   set(variant_features ${wasm_features})
@@ -118,6 +117,7 @@ foreach(variant simd128 relaxed)
       DEPENDS ${objects} ${scripts}/check_kernels.mjs ${scripts}/wasm_sections.mjs
       COMMENT "Kernel module (${variant}${suffix})"
       VERBATIM)
+    list(APPEND kernel_modules ${kernels})
     set(merge COMMAND ${wasm_merge} ${variant_features} --enable-multimemory
               ${PROJECT_BINARY_DIR}/core.wasm core ${kernels} kernels
               --skip-export-conflicts -o ${result}.merged)
@@ -140,4 +140,7 @@ foreach(variant simd128 relaxed)
   list(APPEND outputs ${result})
 endforeach()
 
+# A target of their own: `cmake --build --preset wasm --target kernels` checks the kernels alone.
+add_custom_target(kernels DEPENDS ${kernel_modules})
 add_custom_target(modules ALL DEPENDS ${outputs})
+add_dependencies(modules kernels)
