@@ -1,0 +1,48 @@
+#pragma once
+// Sizes that the packing functions, the workspace and the vector kernels must agree on.
+// Freestanding.
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+
+namespace requant::conv {
+
+/// Output channels in one block of packed weights.
+inline constexpr int32_t kChannelBlock = 8;
+/// Rows whose accumulators are requantized in one go: 64 x 8 int32 is 2 KB.
+inline constexpr int32_t kEpilogueRows = 64;
+inline constexpr int32_t kEpilogueBytes = kEpilogueRows * kChannelBlock * 4;
+
+/// Weights behind one output value.
+inline int32_t Depth(const ConvGeometry& g) {
+  return g.kernel_h * g.kernel_w * (g.in_c / g.groups);
+}
+
+/// Output rows whose inputs are gathered at once: about half of a first-level cache, so that the
+/// block is still there when the next block of output channels comes; more for deep convolutions,
+/// where every panel reads all weights anew.
+inline int32_t PanelRows(const ConvGeometry& g, int32_t bytes_per_row) {
+  int32_t rows = 32768 / bytes_per_row;
+  if (rows < 48) rows = 48;
+  if (rows > 384) rows = 384;
+  rows -= rows % 24;  // whole register tiles
+  const int32_t all = ConvRows(g);
+  return rows < all ? rows : all;
+}
+
+/// A 1x1 window with stride 1 and no padding: output row m reads input row m, nothing to gather.
+inline bool IsPointwise(const ConvGeometry& g) {
+  return g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
+         g.pad_top == 0 && g.pad_left == 0 && g.out_h == g.in_h && g.out_w == g.in_w;
+}
+
+/// k that one lane of the 7-bit kernel takes at a time.
+inline constexpr int32_t kDot7Group = 4;
+
+/// First bytes of packed q8 weights.
+struct PackedQ8Header {
+  int32_t wide;  ///< 0: weights minus zero point as int8, 1: as int16
+  int32_t reserved[3];
+};
+
+}  // namespace requant::conv

@@ -1,0 +1,28 @@
+#pragma once
+// From a strip of accumulators to the output: the end of both 8-bit vector kernels. Freestanding.
+#include "kernels/conv/blocking.h"
+#include "kernels/conv/kernel.h"
+#include "kernels/requantize/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant::conv {
+
+/// Requantizes, or copies, the accumulators of `count` rows and n channels to the output.
+RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, int32_t count,
+                      int32_t channel, int32_t n) {
+  const int32_t stride = p->geometry.output_stride;
+  const ptrdiff_t offset = static_cast<ptrdiff_t>(row) * stride + channel;
+  if (p->output_type == ConvQ8Output::kInt32) {
+    int32_t* out = static_cast<int32_t*>(p->output) + offset;
+    for (int32_t r = 0; r < count; ++r, acc += kChannelBlock, out += stride) {
+      simd::StorePartialI32(out, wasm_v128_load(acc), n);
+      if (n > 4) simd::StorePartialI32(out + 4, wasm_v128_load(acc + 4), n - 4);
+    }
+    return;
+  }
+  rq_requantize_rows(acc, kChannelBlock, count, channel, n, &p->requantize,
+                     static_cast<uint8_t*>(p->output) + offset, stride,
+                     p->output_type == ConvQ8Output::kInt8);
+}
+
+}  // namespace requant::conv

@@ -1,0 +1,167 @@
+#pragma once
+// Gathers the inputs under each window into rows of a panel (the part of im2col that fits a cache).
+// Vector code, freestanding; included by the vector kernels only.
+#include "kernels/conv/blocking.h"
+#include "kernels/simd.h"
+
+namespace requant::conv {
+
+// Copies of n values end with a whole vector that overlaps the one before, where n allows: nothing
+// is read or written outside of the n values, and short runs (9 bytes of an RGB image) need no loop
+// over single values.
+
+/// float -> float. Padding is 0.
+struct CopyF32 {
+  using In = float;
+  using Out = float;
+  RQ_INLINE void Copy(const float* in, int32_t n, int32_t, float* out) {
+    if (n < 4) {
+      simd::StorePartialF32(out, simd::LoadPartialF32(in, n), n);
+      return;
+    }
+    for (int32_t i = 0; i + 4 <= n; i += 4) wasm_v128_store(out + i, wasm_v128_load(in + i));
+    if (n & 3) wasm_v128_store(out + n - 4, wasm_v128_load(in + n - 4));
+  }
+  RQ_INLINE void Fill(int32_t n, int32_t, float* out) {
+    const v128_t zero = wasm_f32x4_splat(0.0f);
+    if (n < 4) {
+      simd::StorePartialF32(out, zero, n);
+      return;
+    }
+    for (int32_t i = 0; i + 4 <= n; i += 4) wasm_v128_store(out + i, zero);
+    if (n & 3) wasm_v128_store(out + n - 4, zero);
+  }
+};
+
+RQ_INLINE v128_t Widen(const uint8_t* in) { return wasm_u16x8_load8x8(in); }
+RQ_INLINE v128_t Widen(const int8_t* in) { return wasm_i16x8_load8x8(in); }
+
+/// 8 bits -> int16, minus the zero point. Padding is 0, that is, the zero point.
+template <typename T>
+struct WidenQ8 {
+  using In = T;
+  using Out = int16_t;
+  RQ_INLINE void Copy(const T* in, int32_t n, int32_t zero_point, int16_t* out) {
+    if (n < 8) {
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int16_t>(in[i] - zero_point);
+      return;
+    }
+    const v128_t zero = wasm_i16x8_splat(static_cast<int16_t>(zero_point));
+    for (int32_t i = 0; i + 8 <= n; i += 8) {
+      wasm_v128_store(out + i, wasm_i16x8_sub(Widen(in + i), zero));
+    }
+    if (n & 7) wasm_v128_store(out + n - 8, wasm_i16x8_sub(Widen(in + n - 8), zero));
+  }
+  RQ_INLINE void Fill(int32_t n, int32_t, int16_t* out) {
+    if (n < 8) {
+      for (int32_t i = 0; i < n; ++i) out[i] = 0;
+      return;
+    }
+    const v128_t zero = wasm_i16x8_splat(0);
+    for (int32_t i = 0; i + 8 <= n; i += 8) wasm_v128_store(out + i, zero);
+    if (n & 7) wasm_v128_store(out + n - 8, zero);
+  }
+};
+
+/// 8 bits -> signed bytes: T must be int8_t, or uint8_t, of which 128 is subtracted. zero_point is
+/// that of the result; padding is the zero point.
+template <typename T>
+struct SignedBytes {
+  using In = T;
+  using Out = int8_t;
+  static constexpr int8_t kFlip = static_cast<T>(-1) < 0 ? 0 : -128;
+  RQ_INLINE void Copy(const T* in, int32_t n, int32_t, int8_t* out) {
+    if (n < 16) {
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int8_t>(in[i] ^ kFlip);
+      return;
+    }
+    const v128_t flip = wasm_i8x16_splat(kFlip);
+    for (int32_t i = 0; i + 16 <= n; i += 16) {
+      wasm_v128_store(out + i, wasm_v128_xor(wasm_v128_load(in + i), flip));
+    }
+    if (n & 15) {
+      wasm_v128_store(out + n - 16, wasm_v128_xor(wasm_v128_load(in + n - 16), flip));
+    }
+  }
+  RQ_INLINE void Fill(int32_t n, int32_t zero_point, int8_t* out) {
+    if (n < 16) {
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int8_t>(zero_point);
+      return;
+    }
+    const v128_t zero = wasm_i8x16_splat(static_cast<int8_t>(zero_point));
+    for (int32_t i = 0; i + 16 <= n; i += 16) wasm_v128_store(out + i, zero);
+    if (n & 15) wasm_v128_store(out + n - 16, zero);
+  }
+};
+
+/// Rows [row, row + count) of the output, channels from first_channel of one group: fills
+/// panel[r * panel_stride + (ky * kernel_w + kx) * group channels + c].
+template <typename Op>
+RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
+                          int32_t first_channel, int32_t row, int32_t count, int32_t zero_point,
+                          typename Op::Out* panel, ptrdiff_t panel_stride) {
+  const int32_t channels = g.in_c / g.groups;
+  if (IsPointwise(g) && channels == g.input_stride && panel_stride == channels) {
+    Op::Copy(input + static_cast<ptrdiff_t>(row) * channels, count * channels, zero_point, panel);
+    return;
+  }
+  // Taps that are neighbours in memory are copied as one run.
+  const bool dense = channels == g.input_stride && g.dilation_w == 1;
+  int32_t ox = row % g.out_w;
+  int32_t oy = (row / g.out_w) % g.out_h;
+  int32_t image = row / (g.out_w * g.out_h);
+  for (int32_t r = 0; r < count; ++r, panel += panel_stride) {
+    const int32_t x0 = ox * g.stride_w - g.pad_left;
+    // Taps kx in [first, last) lie inside the image.
+    int32_t first = 0, last = g.kernel_w;
+    if (x0 < 0) first = (-x0 + g.dilation_w - 1) / g.dilation_w;
+    if (x0 + (g.kernel_w - 1) * g.dilation_w >= g.in_w) {
+      last = g.in_w > x0 ? (g.in_w - x0 + g.dilation_w - 1) / g.dilation_w : 0;
+    }
+    if (first > g.kernel_w) first = g.kernel_w;
+    if (last < first) last = first;
+    typename Op::Out* out = panel;
+    for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
+      const int32_t y = oy * g.stride_h - g.pad_top + ky * g.dilation_h;
+      if (y < 0 || y >= g.in_h) {
+        Op::Fill(g.kernel_w * channels, zero_point, out);
+        out += g.kernel_w * channels;
+        continue;
+      }
+      if (first > 0) {
+        Op::Fill(first * channels, zero_point, out);
+        out += first * channels;
+      }
+      const typename Op::In* in =
+          input +
+          static_cast<ptrdiff_t>((image * g.in_h + y) * g.in_w + x0 + first * g.dilation_w) *
+              g.input_stride +
+          first_channel;
+      if (dense && last > first) {
+        Op::Copy(in, (last - first) * channels, zero_point, out);
+        out += (last - first) * channels;
+      } else {
+        const ptrdiff_t step = static_cast<ptrdiff_t>(g.dilation_w) * g.input_stride;
+        for (int32_t kx = first; kx < last; ++kx, in += step, out += channels) {
+          Op::Copy(in, channels, zero_point, out);
+        }
+      }
+      if (last < g.kernel_w) {
+        Op::Fill((g.kernel_w - last) * channels, zero_point, out);
+        out += (g.kernel_w - last) * channels;
+      }
+    }
+    // A depth that is no multiple of the step leaves the rest of the last step to fill.
+    const ptrdiff_t rest = panel_stride - (out - panel);
+    if (rest > 0) Op::Fill(static_cast<int32_t>(rest), zero_point, out);
+    if (++ox == g.out_w) {
+      ox = 0;
+      if (++oy == g.out_h) {
+        oy = 0;
+        ++image;
+      }
+    }
+  }
+}
+
+}  // namespace requant::conv

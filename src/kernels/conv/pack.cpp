@@ -1,0 +1,238 @@
+#include "kernels/conv/pack.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "kernels/conv/blocking.h"
+
+namespace requant {
+
+ConvWeightsLayout OihwLayout(int32_t out_c, int32_t in_c_per_group, int32_t kernel_h,
+                             int32_t kernel_w, int32_t groups) {
+  ConvWeightsLayout layout;
+  layout.out_c = out_c;
+  layout.in_c_per_group = in_c_per_group;
+  layout.kernel_h = kernel_h;
+  layout.kernel_w = kernel_w;
+  layout.groups = groups;
+  layout.stride_w = 1;
+  layout.stride_h = kernel_w;
+  layout.stride_i = CheckedMul64(kernel_h, kernel_w);
+  layout.stride_o = CheckedMul64(layout.stride_i, in_c_per_group);
+  return layout;
+}
+
+namespace conv {
+namespace {
+
+/// Weights behind one output channel.
+size_t Depth(const ConvWeightsLayout& l) {
+  return CheckedMul(CheckedMul(static_cast<size_t>(l.kernel_h), static_cast<size_t>(l.kernel_w)),
+                    static_cast<size_t>(l.in_c_per_group));
+}
+
+/// Calls f(k, offset) for the weights of output channel o, k in the order (ky, kx, input channel).
+template <typename F>
+void ForEachWeight(const ConvWeightsLayout& l, int32_t o, F f) {
+  size_t k = 0;
+  for (int32_t y = 0; y < l.kernel_h; ++y) {
+    for (int32_t x = 0; x < l.kernel_w; ++x) {
+      const int64_t base = o * l.stride_o + y * l.stride_h + x * l.stride_w;
+      for (int32_t i = 0; i < l.in_c_per_group; ++i) f(k++, base + i * l.stride_i);
+    }
+  }
+}
+
+int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
+  const int32_t value = w.is_signed ? static_cast<const int8_t*>(w.data)[offset]
+                                    : static_cast<const uint8_t*>(w.data)[offset];
+  return w.zero_points == nullptr ? value : value - w.zero_points[o];
+}
+
+/// Do all (weight - zero point) lie in [lo, hi]?
+bool AllWithin(const ConvQ8Weights& w, int32_t lo, int32_t hi) {
+  bool within = true;
+  for (int32_t o = 0; o < w.layout.out_c; ++o) {
+    ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+      const int32_t value = WeightAt(w, o, offset);
+      within = within && value >= lo && value <= hi;
+    });
+    if (!within) return false;
+  }
+  return true;
+}
+
+bool NeedsWide(const ConvQ8Weights& w) {
+  if (w.is_signed && w.zero_points == nullptr) return false;
+  return !AllWithin(w, -128, 127);
+}
+
+/// Blocks of 8 output channels, each group padded on its own.
+size_t Blocks(const ConvWeightsLayout& l) {
+  const size_t group_out = static_cast<size_t>(l.out_c / l.groups);
+  return CheckedMul(static_cast<size_t>(l.groups), (group_out + kChannelBlock - 1) / kChannelBlock);
+}
+
+/// Calls f(block, lane, o) for every output channel.
+template <typename F>
+void ForEachChannel(const ConvWeightsLayout& l, F f) {
+  const int32_t group_out = l.out_c / l.groups;
+  const size_t blocks = static_cast<size_t>((group_out + kChannelBlock - 1) / kChannelBlock);
+  for (int32_t g = 0; g < l.groups; ++g) {
+    for (int32_t i = 0; i < group_out; ++i) {
+      f(g * blocks + static_cast<size_t>(i / kChannelBlock), i % kChannelBlock, g * group_out + i);
+    }
+  }
+}
+
+size_t Q8BlockBytes(const ConvQ8Weights& w, bool wide) {
+  const size_t even = CheckedAlign(Depth(w.layout), 2);
+  return CheckedAdd(kChannelBlock * 4, CheckedMul(even, kChannelBlock * (wide ? 2 : 1)));
+}
+
+/// Added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
+constexpr int32_t kDot7Offset = 64;
+
+}  // namespace
+
+size_t NoWorkspace(const ConvGeometry&) { return 0; }
+
+size_t ScalarF32PackedSize(const ConvF32Weights& w) {
+  return CheckedMul(CheckedMul(static_cast<size_t>(w.layout.out_c), Depth(w.layout) + 1), 4);
+}
+
+void ScalarF32Pack(const ConvF32Weights& w, void* packed) {
+  float* bias = static_cast<float*>(packed);
+  float* out = bias + w.layout.out_c;
+  const size_t depth = Depth(w.layout);
+  for (int32_t o = 0; o < w.layout.out_c; ++o, out += depth) {
+    bias[o] = w.bias == nullptr ? 0.0f : w.bias[o];
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) { out[k] = w.data[offset]; });
+  }
+}
+
+size_t ScalarQ8PackedSize(const ConvQ8Weights& w) {
+  const size_t per_channel = CheckedAdd(CheckedMul(Depth(w.layout), 2), 4);
+  return CheckedMul(static_cast<size_t>(w.layout.out_c), per_channel);
+}
+
+void ScalarQ8Pack(const ConvQ8Weights& w, void* packed) {
+  int32_t* bias = static_cast<int32_t*>(packed);
+  int16_t* out = reinterpret_cast<int16_t*>(bias + w.layout.out_c);
+  const size_t depth = Depth(w.layout);
+  for (int32_t o = 0; o < w.layout.out_c; ++o, out += depth) {
+    bias[o] = w.bias == nullptr ? 0 : w.bias[o];
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      out[k] = static_cast<int16_t>(WeightAt(w, o, offset));
+    });
+  }
+}
+
+size_t VectorF32PackedSize(const ConvF32Weights& w) {
+  return CheckedMul(Blocks(w.layout), CheckedMul(Depth(w.layout) + 1, kChannelBlock * 4));
+}
+
+void VectorF32Pack(const ConvF32Weights& w, void* packed) {
+  std::memset(packed, 0, VectorF32PackedSize(w));
+  const size_t block_floats = (Depth(w.layout) + 1) * kChannelBlock;
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    float* out = static_cast<float*>(packed) + block * block_floats + lane;
+    if (w.bias != nullptr) *out = w.bias[o];
+    ForEachWeight(w.layout, o,
+                  [&](size_t k, int64_t offset) { out[(k + 1) * kChannelBlock] = w.data[offset]; });
+  });
+}
+
+size_t VectorF32Workspace(const ConvGeometry& g) {
+  if (IsPointwise(g)) return 16;
+  const size_t row_bytes = CheckedMul(static_cast<size_t>(conv::Depth(g)), 4);
+  return CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes);
+}
+
+size_t VectorQ8PackedSize(const ConvQ8Weights& w) {
+  return CheckedAdd(sizeof(PackedQ8Header),
+                    CheckedMul(Blocks(w.layout), Q8BlockBytes(w, NeedsWide(w))));
+}
+
+void VectorQ8Pack(const ConvQ8Weights& w, void* packed) {
+  const bool wide = NeedsWide(w);
+  const size_t block_bytes = Q8BlockBytes(w, wide);
+  std::memset(packed, 0, CheckedAdd(sizeof(PackedQ8Header), Blocks(w.layout) * block_bytes));
+  static_cast<PackedQ8Header*>(packed)->wide = wide ? 1 : 0;
+  uint8_t* first = static_cast<uint8_t*>(packed) + sizeof(PackedQ8Header);
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = first + block * block_bytes;
+    if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
+    out += kChannelBlock * 4;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      const size_t at = (k / 2) * (kChannelBlock * 2) + static_cast<size_t>(lane) * 2 + k % 2;
+      const int32_t value = WeightAt(w, o, offset);
+      if (wide) {
+        reinterpret_cast<int16_t*>(out)[at] = static_cast<int16_t>(value);
+      } else {
+        reinterpret_cast<int8_t*>(out)[at] = static_cast<int8_t>(value);
+      }
+    });
+  });
+}
+
+size_t VectorQ8Workspace(const ConvGeometry& g) {
+  const size_t row_bytes = CheckedMul(CheckedAlign(static_cast<size_t>(conv::Depth(g)), 2), 2);
+  return CheckedAdd(
+      kEpilogueBytes,
+      CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
+}
+
+bool Dot7Supports(const ConvQ8Weights& w) { return AllWithin(w, -kDot7Offset, 127 - kDot7Offset); }
+
+size_t Dot7PackedSize(const ConvQ8Weights& w) {
+  const size_t deep = CheckedAlign(Depth(w.layout), kDot7Group);
+  return CheckedMul(Blocks(w.layout),
+                    CheckedAdd(kChannelBlock * 8, CheckedMul(deep, kChannelBlock)));
+}
+
+void Dot7Pack(const ConvQ8Weights& w, void* packed) {
+  // k past the depth get the code of weight 0; lanes past the last channel are never stored.
+  std::memset(packed, kDot7Offset, Dot7PackedSize(w));
+  const size_t block_bytes =
+      kChannelBlock * 8 + CheckedAlign(Depth(w.layout), kDot7Group) * kChannelBlock;
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = static_cast<uint8_t*>(packed) + block * block_bytes;
+    int32_t sum = 0;
+    uint8_t* values = out + kChannelBlock * 8;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      const int32_t value = WeightAt(w, o, offset);
+      sum += value;
+      values[(k / kDot7Group) * (kDot7Group * kChannelBlock) +
+             static_cast<size_t>(lane) * kDot7Group + k % kDot7Group] =
+          static_cast<uint8_t>(value + kDot7Offset);
+    });
+    const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
+    std::memcpy(out + lane * 4, &bias, 4);
+    std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
+  });
+}
+
+size_t Dot7Workspace(const ConvGeometry& g) {
+  const size_t row_bytes =
+      CheckedAdd(CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group), sizeof(int32_t));
+  return CheckedAdd(
+      kEpilogueBytes,
+      CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
+}
+
+}  // namespace conv
+
+void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {
+  for (int32_t o = 0; o < w.layout.out_c; ++o) {
+    int64_t sum = 0;
+    conv::ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+      sum += std::abs(conv::WeightAt(w, o, offset));
+    });
+    bounds[o] = sum * max_abs_input;
+    if (w.bias != nullptr) bounds[o] += std::abs(static_cast<int64_t>(w.bias[o]));
+  }
+}
+
+}  // namespace requant

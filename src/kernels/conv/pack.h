@@ -1,0 +1,31 @@
+#pragma once
+// Packing functions and workspace sizes of the convolution rows (see table.cpp). Hosted C++.
+#include <cstddef>
+
+#include "kernels/conv/table.h"
+
+namespace requant::conv {
+
+// Reference rows: biases, then weights as [out_c][kernel_h][kernel_w][in_c / groups]; the 8-bit
+// weights as int16 with their zero point already subtracted.
+size_t ScalarF32PackedSize(const ConvF32Weights& weights);
+void ScalarF32Pack(const ConvF32Weights& weights, void* packed);
+size_t ScalarQ8PackedSize(const ConvQ8Weights& weights);
+void ScalarQ8Pack(const ConvQ8Weights& weights, void* packed);
+size_t NoWorkspace(const ConvGeometry& geometry);
+
+// Vector rows (vector_f32.cpp, vector_q8.cpp describe the layouts).
+size_t VectorF32PackedSize(const ConvF32Weights& weights);
+void VectorF32Pack(const ConvF32Weights& weights, void* packed);
+size_t VectorF32Workspace(const ConvGeometry& geometry);
+size_t VectorQ8PackedSize(const ConvQ8Weights& weights);
+void VectorQ8Pack(const ConvQ8Weights& weights, void* packed);
+size_t VectorQ8Workspace(const ConvGeometry& geometry);
+
+// The 7-bit row (vector_dot7.cpp).
+bool Dot7Supports(const ConvQ8Weights& weights);
+size_t Dot7PackedSize(const ConvQ8Weights& weights);
+void Dot7Pack(const ConvQ8Weights& weights, void* packed);
+size_t Dot7Workspace(const ConvGeometry& geometry);
+
+}  // namespace requant::conv

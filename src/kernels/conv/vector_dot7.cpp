@@ -1,0 +1,158 @@
+// 8-bit convolution whose weights (minus zero point) lie in [-64, 63], for relaxed SIMD.
+//
+// i16x8.relaxed_dot_i8x16_i7x16 multiplies sixteen bytes and adds pairs; all engines agree on it
+// only while its second operand is in [0, 127]. So the weights are coded w' = w + 64, and the
+// inputs x' are signed bytes (unsigned ones minus 128, with zero point z' = z - 128). Then, with
+// padding holding z',
+//
+//   sum((x' - z') * w) = sum(x' * w') - 64 * sum(x') - z' * sum(w)
+//
+// where sum(x') of a row is taken while its panel is packed and sum(w) is packed with the weights.
+// A pair sum is at most 2 * 128 * 127 < 2^15: exact; each is widened to int32 at once. Weights are
+// [K / 4][8 channels][4] behind 8 biases and 8 sums.
+#include "kernels/conv/blocking.h"
+#include "kernels/conv/finish.h"
+#include "kernels/conv/gather.h"
+#include "kernels/conv/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant {
+namespace {
+
+using conv::kChannelBlock;
+using conv::kDot7Group;
+using conv::kEpilogueRows;
+
+constexpr int32_t kTile = 6;
+
+RQ_INLINE v128_t Step(v128_t x, v128_t w, v128_t acc) {
+  return wasm_i32x4_add(acc, wasm_i32x4_extadd_pairwise_i16x8(simd::DotI8I7(x, w)));
+}
+
+/// out[kRows][8]; row_terms holds -64 * sum(x') of each row.
+template <int kRows>
+__attribute__((noinline)) void Tile(const int8_t* a, ptrdiff_t lda, const int32_t* row_terms,
+                                    const uint8_t* block, int32_t steps, int32_t zero_point,
+                                    int32_t* out) {
+  v128_t acc0[kRows], acc1[kRows];
+  const int8_t* rows[kRows];
+  const v128_t zero = wasm_i32x4_splat(zero_point);
+  const v128_t base0 =
+      wasm_i32x4_sub(wasm_v128_load(block), wasm_i32x4_mul(zero, wasm_v128_load(block + 32)));
+  const v128_t base1 =
+      wasm_i32x4_sub(wasm_v128_load(block + 16), wasm_i32x4_mul(zero, wasm_v128_load(block + 48)));
+  const uint8_t* w = block + 64;
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    const v128_t term = wasm_v128_load32_splat(row_terms + i);
+    acc0[i] = wasm_i32x4_add(base0, term);
+    acc1[i] = wasm_i32x4_add(base1, term);
+    rows[i] = a + i * lda;
+  }
+  int32_t k = 0;
+  for (; k + 4 <= steps; k += 4, w += 128) {
+    RQ_UNROLL for (int u = 0; u < 4; ++u) {
+      const v128_t b0 = wasm_v128_load(w + u * 32), b1 = wasm_v128_load(w + u * 32 + 16);
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        const v128_t x = wasm_v128_load32_splat(rows[i] + u * kDot7Group);
+        acc0[i] = Step(x, b0, acc0[i]);
+        acc1[i] = Step(x, b1, acc1[i]);
+      }
+    }
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] += 4 * kDot7Group;
+  }
+  for (; k < steps; ++k, w += 32) {
+    const v128_t b0 = wasm_v128_load(w), b1 = wasm_v128_load(w + 16);
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+      const v128_t x = wasm_v128_load32_splat(rows[i]);
+      acc0[i] = Step(x, b0, acc0[i]);
+      acc1[i] = Step(x, b1, acc1[i]);
+      rows[i] += kDot7Group;
+    }
+  }
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    wasm_v128_store(out + i * kChannelBlock, acc0[i]);
+    wasm_v128_store(out + i * kChannelBlock + 4, acc1[i]);
+  }
+}
+
+RQ_INLINE void Rows(const int8_t* a, ptrdiff_t lda, const int32_t* terms, const uint8_t* block,
+                    int32_t steps, int32_t zero_point, int32_t count, int32_t* out) {
+  for (; count >= kTile; count -= kTile) {
+    Tile<kTile>(a, lda, terms, block, steps, zero_point, out);
+    a += kTile * lda, terms += kTile, out += kTile * kChannelBlock;
+  }
+  if (count >= 4) {
+    Tile<4>(a, lda, terms, block, steps, zero_point, out);
+    count -= 4, a += 4 * lda, terms += 4, out += 4 * kChannelBlock;
+  }
+  if (count >= 2) {
+    Tile<2>(a, lda, terms, block, steps, zero_point, out);
+    count -= 2, a += 2 * lda, terms += 2, out += 2 * kChannelBlock;
+  }
+  if (count >= 1) Tile<1>(a, lda, terms, block, steps, zero_point, out);
+}
+
+/// Fills the panel and, for each row, -64 * sum(x').
+__attribute__((noinline)) void GatherPanel(const ConvQ8Params* p, int32_t first_channel,
+                                           int32_t zero_point, int32_t row, int32_t count,
+                                           int8_t* panel, ptrdiff_t stride, int32_t* terms) {
+  if (p->input_signed) {
+    conv::GatherRows<conv::SignedBytes<int8_t>>(p->geometry, static_cast<const int8_t*>(p->input),
+                                                first_channel, row, count, zero_point, panel,
+                                                stride);
+  } else {
+    conv::GatherRows<conv::SignedBytes<uint8_t>>(p->geometry, static_cast<const uint8_t*>(p->input),
+                                                 first_channel, row, count, zero_point, panel,
+                                                 stride);
+  }
+  for (int32_t r = 0; r < count; ++r, panel += stride) {
+    v128_t sum = wasm_i32x4_splat(0);
+    ptrdiff_t k = 0;
+    for (; k + 16 <= stride; k += 16) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
+                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(panel + k))));
+    }
+    for (; k < stride; k += 4) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
+                                    wasm_v128_load32_zero(panel + k))));
+    }
+    terms[r] = -64 * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+                      wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+void rq_conv_q8_dot7(const requant::ConvQ8Params* p) {
+  using namespace requant;
+  const ConvGeometry& g = p->geometry;
+  const int32_t steps = (conv::Depth(g) + kDot7Group - 1) / kDot7Group;
+  const ptrdiff_t lda = static_cast<ptrdiff_t>(steps) * kDot7Group;
+  const int32_t group_in = g.in_c / g.groups, group_out = g.out_c / g.groups;
+  const int32_t blocks = (group_out + kChannelBlock - 1) / kChannelBlock;
+  const ptrdiff_t block_bytes = kChannelBlock * 8 + kChannelBlock * lda;
+  const int32_t panel_rows =
+      conv::PanelRows(g, steps * kDot7Group + static_cast<int32_t>(sizeof(int32_t)));
+  const int32_t zero_point = p->input_signed ? p->input_zero_point : p->input_zero_point - 128;
+  int32_t* acc = static_cast<int32_t*>(p->workspace);
+  int32_t* terms = acc + kEpilogueRows * kChannelBlock;
+  int8_t* panel = reinterpret_cast<int8_t*>(terms + panel_rows);
+
+  for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {
+    const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
+    const uint8_t* w = static_cast<const uint8_t*>(p->weights);
+    for (int32_t group = 0; group < g.groups; ++group) {
+      GatherPanel(p, group * group_in, zero_point, row, count, panel, lda, terms);
+      for (int32_t b = 0; b < blocks; ++b, w += block_bytes) {
+        const int32_t channel = b * kChannelBlock;
+        const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
+        for (int32_t r = 0; r < count; r += kEpilogueRows) {
+          const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
+          Rows(panel + r * lda, lda, terms + r, w, steps, zero_point, strip, acc);
+          conv::Finish(p, acc, row + r, strip, group * group_out + channel, n);
+        }
+      }
+    }
+  }
+}
