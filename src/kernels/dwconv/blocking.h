@@ -1,0 +1,44 @@
+#pragma once
+// Sizes that the packing functions, the workspace and the vector kernels agree on. Freestanding.
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+
+namespace requant::dwconv {
+
+/// Channels in one block of packed weights: one vector of 32-bit lanes.
+inline constexpr int32_t kQuad = 4;
+/// int32 elements of the accumulator strip; a strip is this many / channel group pixels.
+inline constexpr int32_t kStripElements = 1024;
+inline constexpr int32_t kMaxGroup = 64;
+
+/// The 8-bit kernel multiplies rows of the kernel in pairs. A kernel that starts on the second row
+/// of a pair of input rows (odd) may need one pair more than one that starts on the first (even).
+inline int32_t EvenPairs(int32_t kernel_h) { return (kernel_h + 1) / 2; }
+inline int32_t OddPairs(int32_t kernel_h) { return (kernel_h + 2) / 2; }
+
+/// int16 elements of one quad's weights for one parity; 32-bit biases come before both.
+inline int32_t PairElements(int32_t pairs, int32_t kernel_w) {
+  return pairs * kernel_w * kQuad * 2;
+}
+inline int32_t Q8QuadBytes(int32_t kernel_h, int32_t kernel_w) {
+  return kQuad * 4 + 2 * PairElements(EvenPairs(kernel_h) + OddPairs(kernel_h), kernel_w);
+}
+
+/// Columns, padding included, that the windows of one output row touch.
+inline int32_t PaddedWidth(const ConvGeometry& g) {
+  return (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
+}
+
+/// Channels treated together by the 8-bit kernel, a multiple of 8: as many as keep the converted
+/// row pairs of one output row in a first-level cache.
+inline int32_t ChannelGroup(const ConvGeometry& g) {
+  const int32_t all = (g.out_c + 7) / 8 * 8;
+  const int32_t bytes_per_channel = PaddedWidth(g) * 4 * OddPairs(g.kernel_h);
+  int32_t group = 24576 / bytes_per_channel / 16 * 16;
+  if (group < 16) group = 16;
+  if (group > kMaxGroup) group = kMaxGroup;
+  return group < all ? group : all;
+}
+
+}  // namespace requant::dwconv

@@ -1,0 +1,138 @@
+#include "kernels/dwconv/pack.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "kernels/dwconv/blocking.h"
+
+namespace requant {
+namespace dwconv {
+namespace {
+
+size_t Taps(const DwConvWeightsLayout& l) {
+  return CheckedMul(static_cast<size_t>(l.kernel_h), static_cast<size_t>(l.kernel_w));
+}
+
+/// Blocks of four channels; an even number, because the 8-bit kernel requantizes eight at a time.
+size_t Quads(const DwConvWeightsLayout& l) {
+  return CheckedAlign(static_cast<size_t>(l.channels), 8) / kQuad;
+}
+
+/// Calls f(ky, kx, offset) for the weights of channel c.
+template <typename F>
+void ForEachTap(const DwConvWeightsLayout& l, int32_t c, F f) {
+  for (int32_t y = 0; y < l.kernel_h; ++y) {
+    for (int32_t x = 0; x < l.kernel_w; ++x) {
+      f(y, x, c * l.stride_c + y * l.stride_h + x * l.stride_w);
+    }
+  }
+}
+
+int32_t WeightAt(const DwConvQ8Weights& w, int32_t c, int64_t offset) {
+  const int32_t value = w.is_signed ? static_cast<const int8_t*>(w.data)[offset]
+                                    : static_cast<const uint8_t*>(w.data)[offset];
+  return w.zero_points == nullptr ? value : value - w.zero_points[c];
+}
+
+}  // namespace
+
+size_t NoWorkspace(const ConvGeometry&) { return 0; }
+
+size_t ScalarF32PackedSize(const DwConvF32Weights& w) {
+  return CheckedMul(CheckedMul(static_cast<size_t>(w.layout.channels), Taps(w.layout) + 1), 4);
+}
+
+void ScalarF32Pack(const DwConvF32Weights& w, void* packed) {
+  float* bias = static_cast<float*>(packed);
+  float* out = bias + w.layout.channels;
+  for (int32_t c = 0; c < w.layout.channels; ++c) {
+    bias[c] = w.bias == nullptr ? 0.0f : w.bias[c];
+    ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) { *out++ = w.data[offset]; });
+  }
+}
+
+size_t ScalarQ8PackedSize(const DwConvQ8Weights& w) {
+  return CheckedMul(static_cast<size_t>(w.layout.channels),
+                    CheckedAdd(CheckedMul(Taps(w.layout), 2), 4));
+}
+
+void ScalarQ8Pack(const DwConvQ8Weights& w, void* packed) {
+  int32_t* bias = static_cast<int32_t*>(packed);
+  int16_t* out = reinterpret_cast<int16_t*>(bias + w.layout.channels);
+  for (int32_t c = 0; c < w.layout.channels; ++c) {
+    bias[c] = w.bias == nullptr ? 0 : w.bias[c];
+    ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
+      *out++ = static_cast<int16_t>(WeightAt(w, c, offset));
+    });
+  }
+}
+
+size_t VectorF32PackedSize(const DwConvF32Weights& w) {
+  return CheckedMul(Quads(w.layout), CheckedMul(Taps(w.layout) + 1, kQuad * 4));
+}
+
+void VectorF32Pack(const DwConvF32Weights& w, void* packed) {
+  std::memset(packed, 0, VectorF32PackedSize(w));
+  const size_t quad_floats = (Taps(w.layout) + 1) * kQuad;
+  for (int32_t c = 0; c < w.layout.channels; ++c) {
+    float* out =
+        static_cast<float*>(packed) + static_cast<size_t>(c / kQuad) * quad_floats + c % kQuad;
+    if (w.bias != nullptr) *out = w.bias[c];
+    ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
+      out += kQuad;
+      *out = w.data[offset];
+    });
+  }
+}
+
+size_t VectorF32Workspace(const ConvGeometry&) { return 16; }
+
+size_t VectorQ8PackedSize(const DwConvQ8Weights& w) {
+  CheckedMul(Taps(w.layout), 64);  // a quad's size fits
+  return CheckedMul(Quads(w.layout),
+                    static_cast<size_t>(Q8QuadBytes(w.layout.kernel_h, w.layout.kernel_w)));
+}
+
+void VectorQ8Pack(const DwConvQ8Weights& w, void* packed) {
+  const DwConvWeightsLayout& l = w.layout;
+  std::memset(packed, 0, VectorQ8PackedSize(w));
+  const size_t quad_bytes = static_cast<size_t>(Q8QuadBytes(l.kernel_h, l.kernel_w));
+  for (int32_t c = 0; c < l.channels; ++c) {
+    uint8_t* quad = static_cast<uint8_t*>(packed) + static_cast<size_t>(c / kQuad) * quad_bytes;
+    const int32_t lane = c % kQuad;
+    if (w.bias != nullptr) std::memcpy(quad + lane * 4, &w.bias[c], 4);
+    int16_t* even = reinterpret_cast<int16_t*>(quad + kQuad * 4);
+    int16_t* odd = even + PairElements(EvenPairs(l.kernel_h), l.kernel_w);
+    ForEachTap(l, c, [&](int32_t y, int32_t x, int64_t offset) {
+      const int16_t value = static_cast<int16_t>(WeightAt(w, c, offset));
+      const auto at = [&](int32_t row) {
+        return ((row / 2 * l.kernel_w + x) * kQuad + lane) * 2 + row % 2;
+      };
+      even[at(y)] = value;
+      odd[at(y + 1)] = value;
+    });
+  }
+}
+
+size_t VectorQ8Workspace(const ConvGeometry& g) {
+  const size_t column = static_cast<size_t>(ChannelGroup(g)) * 4;
+  const size_t slot = CheckedMul(static_cast<size_t>(PaddedWidth(g)), column);
+  return CheckedAdd(kStripElements * 4,
+                    CheckedMul(slot, static_cast<size_t>(OddPairs(g.kernel_h))));
+}
+
+}  // namespace dwconv
+
+void DwConvQ8AccumulatorBounds(const DwConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {
+  for (int32_t c = 0; c < w.layout.channels; ++c) {
+    int64_t sum = 0;
+    dwconv::ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
+      sum += std::abs(dwconv::WeightAt(w, c, offset));
+    });
+    bounds[c] = sum * max_abs_input;
+    if (w.bias != nullptr) bounds[c] += std::abs(static_cast<int64_t>(w.bias[c]));
+  }
+}
+
+}  // namespace requant

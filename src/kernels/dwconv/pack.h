@@ -1,0 +1,25 @@
+#pragma once
+// Packing functions and workspace sizes of the depthwise rows (see table.cpp). Hosted C++.
+#include <cstddef>
+
+#include "kernels/dwconv/table.h"
+
+namespace requant::dwconv {
+
+// Reference rows: biases, then weights as [channel][kernel_h][kernel_w]; the 8-bit weights as int16
+// with their zero point already subtracted.
+size_t ScalarF32PackedSize(const DwConvF32Weights& weights);
+void ScalarF32Pack(const DwConvF32Weights& weights, void* packed);
+size_t ScalarQ8PackedSize(const DwConvQ8Weights& weights);
+void ScalarQ8Pack(const DwConvQ8Weights& weights, void* packed);
+size_t NoWorkspace(const ConvGeometry& geometry);
+
+// Vector rows (vector_f32.cpp, vector_q8.cpp describe the layouts).
+size_t VectorF32PackedSize(const DwConvF32Weights& weights);
+void VectorF32Pack(const DwConvF32Weights& weights, void* packed);
+size_t VectorF32Workspace(const ConvGeometry& geometry);
+size_t VectorQ8PackedSize(const DwConvQ8Weights& weights);
+void VectorQ8Pack(const DwConvQ8Weights& weights, void* packed);
+size_t VectorQ8Workspace(const ConvGeometry& geometry);
+
+}  // namespace requant::dwconv

@@ -1,0 +1,269 @@
+// 8-bit depthwise convolution, vector form.
+//
+// i32x4.dot_i16x8 adds two products per lane, so the taps of the kernel are taken in vertical
+// pairs. Input rows are converted two by two, once, to [padded column][channel][2 rows] of int16
+// with the zero point subtracted and every kind of padding written out as 0; all loops behind that
+// are free of border cases. With input rows 2q and 2q + 1 (counted from the top padding) in pair q,
+// a kernel of height 3 whose first row is even meets its weights as (w0, w1), (w2, 0), an odd one
+// as (0, w0), (w1, w2): both forms are packed, and neighbouring output rows share the converted
+// pairs, which live in a ring in the workspace. With vertical dilation every output row converts
+// its own pairs.
+//
+// A group of channels goes through the whole image before the next, so that the ring stays small.
+#include "kernels/dwconv/blocking.h"
+#include "kernels/dwconv/kernel.h"
+#include "kernels/requantize/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant {
+namespace {
+
+using dwconv::kQuad;
+
+RQ_INLINE v128_t Widen(const uint8_t* in) { return wasm_u16x8_load8x8(in); }
+RQ_INLINE v128_t Widen(const int8_t* in) { return wasm_i16x8_load8x8(in); }
+
+RQ_INLINE void StorePairs(int16_t* out, v128_t a, v128_t b) {
+  wasm_v128_store(out, wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+  wasm_v128_store(out + 8, wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+}
+
+/// One pair of input rows, channels [channel, channel + n), to `out`, `group` channels per column.
+/// A row outside the image (index < 0 or >= in_h) counts as padding.
+template <typename T>
+RQ_INLINE void ConvertPair(const DwConvQ8Params* p, const T* image, int32_t row_a, int32_t row_b,
+                           int32_t channel, int32_t n, int32_t group, int16_t* out) {
+  const ConvGeometry& g = p->geometry;
+  const int32_t width = dwconv::PaddedWidth(g);
+  const ptrdiff_t column = 2 * static_cast<ptrdiff_t>(group);
+  const ptrdiff_t line = static_cast<ptrdiff_t>(g.in_w) * g.input_stride;
+  const bool has_a = row_a >= 0 && row_a < g.in_h, has_b = row_b >= 0 && row_b < g.in_h;
+  int32_t first = g.pad_left < width ? g.pad_left : width;
+  int32_t last = g.pad_left + g.in_w < width ? g.pad_left + g.in_w : width;
+  if (!has_a && !has_b) first = last = width;
+  const v128_t zero = wasm_i16x8_splat(0);
+  for (ptrdiff_t i = 0; i < first * column; i += 8) wasm_v128_store(out + i, zero);
+  for (ptrdiff_t i = last * column; i < width * column; i += 8) wasm_v128_store(out + i, zero);
+  if (first >= last) return;
+
+  // A missing row is masked out; it reads the other one instead.
+  const v128_t zero_point = wasm_i16x8_splat(static_cast<int16_t>(p->input_zero_point));
+  const v128_t mask_a = wasm_i16x8_splat(has_a ? -1 : 0);
+  const v128_t mask_b = wasm_i16x8_splat(has_b ? -1 : 0);
+  const T* in_a = image + (has_a ? row_a : row_b) * line + channel;
+  const T* in_b = image + (has_b ? row_b : row_a) * line + channel;
+  out += first * column;
+  for (int32_t x = first; x < last; ++x) {
+    int32_t c = 0;
+    for (; c + 8 <= n; c += 8) {
+      const v128_t a = wasm_v128_and(wasm_i16x8_sub(Widen(in_a + c), zero_point), mask_a);
+      const v128_t b = wasm_v128_and(wasm_i16x8_sub(Widen(in_b + c), zero_point), mask_b);
+      StorePairs(out + 2 * c, a, b);
+    }
+    for (; c < n; ++c) {
+      out[2 * c] = static_cast<int16_t>(has_a ? in_a[c] - p->input_zero_point : 0);
+      out[2 * c + 1] = static_cast<int16_t>(has_b ? in_b[c] - p->input_zero_point : 0);
+    }
+    in_a += g.input_stride;
+    in_b += g.input_stride;
+    out += column;
+  }
+}
+
+__attribute__((noinline)) void Convert(const DwConvQ8Params* p, int32_t image, int32_t row_a,
+                                       int32_t row_b, int32_t channel, int32_t n, int32_t group,
+                                       int16_t* out) {
+  const ConvGeometry& g = p->geometry;
+  const ptrdiff_t offset = static_cast<ptrdiff_t>(image) * g.in_h * g.in_w * g.input_stride;
+  if (p->input_signed) {
+    ConvertPair(p, static_cast<const int8_t*>(p->input) + offset, row_a, row_b, channel, n, group,
+                out);
+  } else {
+    ConvertPair(p, static_cast<const uint8_t*>(p->input) + offset, row_a, row_b, channel, n, group,
+                out);
+  }
+}
+
+RQ_INLINE v128_t Dot(v128_t acc, const int16_t* x, v128_t w) {
+  return wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(wasm_v128_load(x), w));
+}
+
+/// A 3x3 window without horizontal dilation, two pairs of rows: `count` pixels of four channels.
+/// The six weight vectors and four accumulators stay in registers; neighbouring pixels share
+/// columns.
+template <int kStride>
+__attribute__((noinline)) void Quad3x3(const int16_t* row0, const int16_t* row1, ptrdiff_t column,
+                                       const int32_t* bias_at, const int16_t* weights,
+                                       int32_t count, int32_t* acc, int32_t acc_stride) {
+  v128_t w0[3], w1[3];
+  RQ_UNROLL for (int i = 0; i < 3; ++i) {
+    w0[i] = wasm_v128_load(weights + i * 8);
+    w1[i] = wasm_v128_load(weights + (3 + i) * 8);
+  }
+  const v128_t bias = wasm_v128_load(bias_at);
+  int32_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    v128_t sum[4];
+    RQ_UNROLL for (int j = 0; j < 4; ++j) sum[j] = bias;
+    RQ_UNROLL for (int c = 0; c < 3 * kStride + 3; ++c) {
+      const v128_t x0 = wasm_v128_load(row0), x1 = wasm_v128_load(row1);
+      row0 += column;
+      row1 += column;
+      RQ_UNROLL for (int j = 0; j < 4; ++j) {
+        const int kx = c - j * kStride;
+        if (kx >= 0 && kx < 3) {
+          sum[j] = wasm_i32x4_add(sum[j], wasm_i32x4_dot_i16x8(x0, w0[kx]));
+          sum[j] = wasm_i32x4_add(sum[j], wasm_i32x4_dot_i16x8(x1, w1[kx]));
+        }
+      }
+    }
+    row0 -= (3 - kStride) * column;
+    row1 -= (3 - kStride) * column;
+    RQ_UNROLL for (int j = 0; j < 4; ++j) wasm_v128_store(acc + j * acc_stride, sum[j]);
+    acc += 4 * acc_stride;
+  }
+  for (; i < count; ++i) {
+    v128_t sum = bias;
+    RQ_UNROLL for (int kx = 0; kx < 3; ++kx) {
+      sum = Dot(sum, row0 + kx * column, w0[kx]);
+      sum = Dot(sum, row1 + kx * column, w1[kx]);
+    }
+    wasm_v128_store(acc, sum);
+    row0 += kStride * column;
+    row1 += kStride * column;
+    acc += acc_stride;
+  }
+}
+
+/// Any window: `count` pixels of four channels, the pairs q.. in a ring of `slots`.
+__attribute__((noinline)) void QuadAny(const int16_t* ring, ptrdiff_t slot_elements, int32_t slots,
+                                       int32_t first_slot, int32_t pairs, int32_t kernel_w,
+                                       ptrdiff_t tap, ptrdiff_t next, const int32_t* bias_at,
+                                       const int16_t* weights, int32_t count, int32_t* acc,
+                                       int32_t acc_stride) {
+  const v128_t bias = wasm_v128_load(bias_at);
+  int32_t i = 0;
+  for (; i + 4 <= count; i += 4, ring += 4 * next) {
+    v128_t sum0 = bias, sum1 = bias, sum2 = bias, sum3 = bias;
+    const int16_t* w = weights;
+    int32_t slot = first_slot;
+    for (int32_t q = 0; q < pairs; ++q) {
+      const int16_t* x = ring + slot * slot_elements;
+      for (int32_t kx = 0; kx < kernel_w; ++kx, w += 8, x += tap) {
+        const v128_t weight = wasm_v128_load(w);
+        sum0 = Dot(sum0, x, weight);
+        sum1 = Dot(sum1, x + next, weight);
+        sum2 = Dot(sum2, x + 2 * next, weight);
+        sum3 = Dot(sum3, x + 3 * next, weight);
+      }
+      if (++slot == slots) slot = 0;
+    }
+    wasm_v128_store(acc, sum0);
+    wasm_v128_store(acc + acc_stride, sum1);
+    wasm_v128_store(acc + 2 * acc_stride, sum2);
+    wasm_v128_store(acc + 3 * acc_stride, sum3);
+    acc += 4 * acc_stride;
+  }
+  for (; i < count; ++i, ring += next, acc += acc_stride) {
+    v128_t sum = bias;
+    const int16_t* w = weights;
+    int32_t slot = first_slot;
+    for (int32_t q = 0; q < pairs; ++q) {
+      const int16_t* x = ring + slot * slot_elements;
+      for (int32_t kx = 0; kx < kernel_w; ++kx, w += 8, x += tap) {
+        sum = Dot(sum, x, wasm_v128_load(w));
+      }
+      if (++slot == slots) slot = 0;
+    }
+    wasm_v128_store(acc, sum);
+  }
+}
+
+/// All quads of a channel group for `count` pixels from ox on; accumulators [pixel][group].
+RQ_INLINE void Strip(const ConvGeometry& g, const int16_t* ring, ptrdiff_t slot_elements,
+                     int32_t slots, int32_t first_slot, int32_t odd, int32_t group, int32_t n,
+                     const uint8_t* weights, int32_t ox, int32_t count, int32_t* acc) {
+  const int32_t quad_bytes = dwconv::Q8QuadBytes(g.kernel_h, g.kernel_w);
+  const int32_t even_pairs = dwconv::EvenPairs(g.kernel_h);
+  const int32_t pairs = odd ? dwconv::OddPairs(g.kernel_h) : even_pairs;
+  const ptrdiff_t parity_offset = odd ? dwconv::PairElements(even_pairs, g.kernel_w) : 0;
+  const ptrdiff_t column = 2 * static_cast<ptrdiff_t>(group);
+  const bool small = pairs == 2 && g.kernel_w == 3 && g.dilation_w == 1;
+  const int16_t* in = ring + ox * g.stride_w * column;
+  const int32_t second_slot = first_slot + 1 == slots ? 0 : first_slot + 1;
+  for (int32_t c = 0; c < n; c += kQuad, weights += quad_bytes, in += 2 * kQuad, acc += kQuad) {
+    const int32_t* bias = reinterpret_cast<const int32_t*>(weights);
+    const int16_t* w = reinterpret_cast<const int16_t*>(weights + kQuad * 4) + parity_offset;
+    if (small && g.stride_w == 1) {
+      Quad3x3<1>(in + first_slot * slot_elements, in + second_slot * slot_elements, column, bias, w,
+                 count, acc, group);
+    } else if (small && g.stride_w == 2) {
+      Quad3x3<2>(in + first_slot * slot_elements, in + second_slot * slot_elements, column, bias, w,
+                 count, acc, group);
+    } else {
+      QuadAny(in, slot_elements, slots, first_slot, pairs, g.kernel_w, g.dilation_w * column,
+              g.stride_w * column, bias, w, count, acc, group);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+void rq_dwconv_q8(const requant::DwConvQ8Params* p) {
+  using namespace requant;
+  const ConvGeometry& g = p->geometry;
+  const int32_t group = dwconv::ChannelGroup(g);
+  const int32_t slots = dwconv::OddPairs(g.kernel_h);
+  const ptrdiff_t slot_elements = static_cast<ptrdiff_t>(dwconv::PaddedWidth(g)) * group * 2;
+  const int32_t strip = dwconv::kStripElements / group;
+  int32_t* acc = static_cast<int32_t*>(p->workspace);
+  int16_t* ring = reinterpret_cast<int16_t*>(acc + dwconv::kStripElements);
+  const ptrdiff_t group_bytes =
+      static_cast<ptrdiff_t>(dwconv::Q8QuadBytes(g.kernel_h, g.kernel_w)) * (group / kQuad);
+  const uint8_t* weights = static_cast<const uint8_t*>(p->weights);
+
+  for (int32_t c = 0; c < g.out_c; c += group, weights += group_bytes) {
+    const int32_t n = g.out_c - c < group ? g.out_c - c : group;
+    int32_t converted = -1;        // pairs below this one are in the ring
+    int32_t converted_image = -1;  // of this image
+    int32_t row = p->row_begin;
+    while (row < p->row_end) {
+      const int32_t begin = row % g.out_w, line = row / g.out_w;
+      const int32_t oy = line % g.out_h, image = line / g.out_h;
+      int32_t end = g.out_w;
+      if (p->row_end - row < end - begin) end = begin + (p->row_end - row);
+
+      const int32_t top = oy * g.stride_h;  // counted from the top padding
+      int32_t odd = 0, first_slot = 0;
+      if (g.dilation_h == 1) {
+        odd = top & 1;
+        const int32_t first = top >> 1;
+        const int32_t last =
+            first + (odd ? dwconv::OddPairs(g.kernel_h) : dwconv::EvenPairs(g.kernel_h));
+        if (image != converted_image || converted < first) converted = first;
+        converted_image = image;
+        for (; converted < last; ++converted) {
+          const int32_t y = 2 * converted - g.pad_top;
+          Convert(p, image, y, y + 1, c, n, group, ring + (converted % slots) * slot_elements);
+        }
+        first_slot = first % slots;
+      } else {
+        for (int32_t q = 0; q < dwconv::EvenPairs(g.kernel_h); ++q) {
+          const int32_t y = top - g.pad_top + 2 * q * g.dilation_h;
+          const int32_t below = 2 * q + 1 < g.kernel_h ? y + g.dilation_h : -1;
+          Convert(p, image, y, below, c, n, group, ring + q * slot_elements);
+        }
+      }
+      for (int32_t ox = begin; ox < end; ox += strip) {
+        const int32_t count = end - ox < strip ? end - ox : strip;
+        Strip(g, ring, slot_elements, slots, first_slot, odd, group, n, weights, ox, count, acc);
+        const ptrdiff_t at = (static_cast<ptrdiff_t>(line) * g.out_w + ox) * g.output_stride + c;
+        rq_requantize_rows(acc, group, count, c, n, &p->requantize,
+                           static_cast<uint8_t*>(p->output) + at, g.output_stride,
+                           p->output_signed);
+      }
+      row += end - begin;
+    }
+  }
+}
