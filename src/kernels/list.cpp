@@ -5,7 +5,9 @@
 #include "kernels/elementwise/table.h"
 #include "kernels/layout/table.h"
 #include "kernels/lut/table.h"
+#include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
+#include "kernels/softmax/table.h"
 
 namespace requant {
 namespace {
@@ -31,6 +33,11 @@ std::vector<KernelInfo> ListKernels() {
   Append(out, "quantize", QuantizeKernels());
   Append(out, "quantize_planes", QuantizePlanesKernels());
   Append(out, "dequantize", DequantizeKernels());
+  Append(out, "maxpool_f32", MaxPoolF32Kernels());
+  Append(out, "maxpool_q8", MaxPoolQ8Kernels());
+  Append(out, "avgpool_f32", AvgPoolF32Kernels());
+  Append(out, "avgpool_q8", AvgPoolQ8Kernels());
+  Append(out, "softmax_f32", SoftmaxF32Kernels());
   Append(out, "transpose", TransposeKernels());
   Append(out, "copy_rows", CopyRowsKernels());
   return out;

@@ -1,0 +1,174 @@
+// MaxPool, AveragePool, their global forms and the quantized averages.
+#include "kernels/pool/table.h"
+
+#include "numeric/multiplier.h"
+#include "plan/lower/epilogue.h"
+#include "plan/lower/qconv.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+template <typename Params>
+class PoolStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    Params call = params;
+    call.input = static_cast<decltype(call.input)>(context.Read(inputs[0]));
+    call.output = static_cast<decltype(call.output)>(context.Write(outputs[0]));
+    run(&call);
+  }
+  Params params;
+  std::vector<FixedMultiplier> multipliers;  // backs params.multipliers
+  void (*run)(const Params*) = nullptr;
+};
+
+template <typename Params>
+PoolStep<Params>& AddPoolStep(PlanBuilder& builder, const Node& node, const char* kernel,
+                              void (*run)(const Params*), const ConvGeometry& geometry,
+                              const Epilogue& epilogue) {
+  const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
+  const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
+  auto& step = builder.Add<PoolStep<Params>>(node, kernel, {input}, {output});
+  step.op = epilogue.op;
+  step.run = run;
+  step.params.geometry = geometry;
+  step.params.row_end = ConvRows(geometry);
+  return step;
+}
+
+/// The window covers the whole image.
+std::optional<ConvGeometry> GlobalGeometry(const Shape& input) {
+  if ((input.size() != 3 && input.size() != 4) || NumElements(input) == 0 ||
+      NumElements(input) > (int64_t{1} << 28)) {
+    return std::nullopt;
+  }
+  const ImageDims dims = ImageOf(input);
+  ConvGeometry g;
+  g.batch = static_cast<int32_t>(dims.batch);
+  g.in_h = g.kernel_h = static_cast<int32_t>(dims.height);
+  g.in_w = g.kernel_w = static_cast<int32_t>(dims.width);
+  g.in_c = g.out_c = g.input_stride = g.output_stride = static_cast<int32_t>(dims.channels);
+  return g;
+}
+
+PoolCount CountOf(const Node& node, const Shape& input, const std::vector<int64_t>& kernel) {
+  const Window window = ReadWindow(node.attributes, kernel);
+  const ImageDims dims = ImageOf(input);
+  PoolCount count;
+  count.include_pad = node.attributes.Int("count_include_pad", 0) != 0;
+  const size_t last = window.rank() - 1;
+  count.pad_right = static_cast<int32_t>(PlaceWindow(window, last, dims.width).pad_end);
+  if (last > 0) {
+    count.pad_bottom = static_cast<int32_t>(PlaceWindow(window, 0, dims.height).pad_end);
+  }
+  return count;
+}
+
+void AddAverageF32(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                   PoolCount count) {
+  const AvgPoolF32Kernel& kernel = builder.Choose("avgpool_f32", AvgPoolF32Kernels());
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, geometry, epilogue);
+  step.params.count = count;
+  step.params.lo = static_cast<float>(epilogue.lo);
+  step.params.hi = static_cast<float>(epilogue.hi);
+}
+
+bool AddAverageQ8(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                  PoolCount count) {
+  const RequantizeMode mode = builder.options().requantize;
+  if (mode != RequantizeMode::kUpward && mode != RequantizeMode::kFloat) return false;
+  const auto x = ReadQuant(node, 1, 2);
+  const auto y = ReadQuant(node, 3, 4);
+  if (!x || !y || x->scales.size() != 1 || y->scales.size() != 1) return false;
+  const int32_t taps = geometry.kernel_h * geometry.kernel_w;
+  if (taps >= 1 << 16) return false;
+  const AvgPoolQ8Kernel& kernel =
+      builder.Choose("avgpool_q8", AvgPoolQ8Kernels(),
+                     [mode](const AvgPoolQ8Kernel& row) { return row.mode == mode; });
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, geometry, epilogue);
+  const DType out_type = epilogue.output->type.dtype;
+  const IntegerClamp clamp = ClampOf(out_type, epilogue);
+  step.params.count = count;
+  step.params.in_signed = node.inputs[0]->type.dtype == DType::kInt8;
+  step.params.out_signed = out_type == DType::kInt8;
+  step.params.input_zero_point = x->zero_points[0];
+  step.params.output_zero_point = y->zero_points[0];
+  step.params.lo = clamp.lo;
+  step.params.hi = clamp.hi;
+  step.params.input_scale = x->scales[0];
+  step.params.output_scale = y->scales[0];
+  if (mode == RequantizeMode::kUpward) {
+    const bool global = geometry.kernel_h == geometry.in_h && geometry.kernel_w == geometry.in_w &&
+                        geometry.pad_top == 0 && geometry.pad_left == 0;
+    step.params.first_count = global ? taps : 1;
+    for (int32_t n = step.params.first_count; n <= taps; ++n) {
+      step.multipliers.push_back(
+          MakeFixedMultiplier(AverageMultiplier(mode, x->scales[0], y->scales[0], n)));
+    }
+    step.params.multipliers = step.multipliers.data();
+  }
+  return true;
+}
+
+}  // namespace
+
+bool LowerPool(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const Shape input = x->type.StaticShape();
+  const std::vector<int64_t> kernel_shape = node.attributes.Ints("kernel_shape");
+  if (node.output(1) || kernel_shape.size() + 2 != input.size()) return false;
+  const auto geometry =
+      GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
+  if (!geometry) return false;
+  if (node.Is("AveragePool")) {
+    if (x->type.dtype != DType::kFloat32) return false;
+    AddAverageF32(builder, node, *geometry, CountOf(node, input, kernel_shape));
+    return true;
+  }
+  if (IsByte(x->type.dtype)) {
+    const MaxPoolQ8Kernel& kernel = builder.Choose("maxpool_q8", MaxPoolQ8Kernels());
+    const Epilogue epilogue = TakeEpilogue(builder, node, false);
+    auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, *geometry, epilogue);
+    const IntegerClamp clamp = ClampOf(x->type.dtype, epilogue);
+    step.params.is_signed = x->type.dtype == DType::kInt8;
+    step.params.lo = clamp.lo;
+    step.params.hi = clamp.hi;
+    return true;
+  }
+  if (x->type.dtype != DType::kFloat32) return false;
+  const MaxPoolF32Kernel& kernel = builder.Choose("maxpool_f32", MaxPoolF32Kernels());
+  Epilogue epilogue;
+  epilogue.output = node.outputs[0];
+  epilogue.op = node.op_type;
+  AddPoolStep(builder, node, kernel.name, kernel.run, *geometry, epilogue);
+  return true;
+}
+
+bool LowerGlobalPool(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const auto geometry = GlobalGeometry(x->type.StaticShape());
+  if (!geometry || x->type.dtype != DType::kFloat32) return false;
+  AddAverageF32(builder, node, *geometry, {});
+  return true;
+}
+
+bool LowerQLinearPool(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  if (!IsByte(x->type.dtype) || node.attributes.Int("channels_last", 0) != 0) return false;
+  const Shape input = x->type.StaticShape();
+  if (node.op_type == "QLinearGlobalAveragePool") {
+    const auto geometry = GlobalGeometry(input);
+    return geometry && AddAverageQ8(builder, node, *geometry, {});
+  }
+  const std::vector<int64_t> kernel_shape = node.attributes.Ints("kernel_shape");
+  if (kernel_shape.size() + 2 != input.size()) return false;
+  const auto geometry =
+      GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
+  return geometry &&
+         AddAverageQ8(builder, node, *geometry, CountOf(node, input, kernel_shape));
+}
+
+}  // namespace requant

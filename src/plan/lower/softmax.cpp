@@ -1,0 +1,50 @@
+// Softmax and LogSoftmax along the last axis.
+#include "kernels/softmax/table.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class SoftmaxStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    SoftmaxF32Params call = params;
+    call.in = context.Read<float>(inputs[0]);
+    call.out = context.Write<float>(outputs[0]);
+    run(&call);
+  }
+  SoftmaxF32Params params;
+  void (*run)(const SoftmaxF32Params*) = nullptr;
+};
+
+}  // namespace
+
+bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const Shape shape = x->type.StaticShape();
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (x->type.dtype != DType::kFloat32 || rank == 0 || NumElements(shape) == 0) return false;
+  // Before opset 13 everything from `axis` on is one row (onnx docs/Changelog.md, Softmax-11).
+  const bool flattened = builder.graph().opset() < 13;
+  int64_t axis = node.attributes.Int("axis", flattened ? 1 : -1);
+  if (axis < 0) axis += rank;
+  int64_t cols = 1;
+  for (int64_t i = axis; i < rank; ++i) cols *= shape[static_cast<size_t>(i)];
+  const bool last = axis == rank - 1 || cols == shape[static_cast<size_t>(axis)];
+  if (!flattened && !last) return false;
+  const SoftmaxOp op = node.Is("Softmax") ? SoftmaxOp::kSoftmax : SoftmaxOp::kLogSoftmax;
+  const SoftmaxF32Kernel& kernel =
+      builder.Choose("softmax_f32", SoftmaxF32Kernels(),
+                     [op](const SoftmaxF32Kernel& row) { return row.op == op; });
+  const int input = builder.In(x);
+  const int output = builder.Out(node.outputs[0]);
+  auto& step = builder.Add<SoftmaxStep>(node, kernel.name, {input}, {output});
+  step.run = kernel.run;
+  step.may_overwrite = true;
+  step.params.cols = static_cast<size_t>(cols);
+  step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
+  step.params.in_row_stride = step.params.out_row_stride = step.params.cols;
+  return true;
+}
+
+}  // namespace requant
