@@ -88,6 +88,7 @@ void TransposeX8Reference(const TransposeParams* p) { Transpose<uint8_t>(p); }
 void TransposeX32Reference(const TransposeParams* p) { Transpose<uint32_t>(p); }
 
 void CopyRowsReference(const CopyRowsParams* p) {
+  if (p->bytes == 0) return;  // memcpy must not see a null pointer
   const char* in = static_cast<const char*>(p->in);
   char* out = static_cast<char*>(p->out);
   for (size_t r = 0; r < p->rows; ++r) {

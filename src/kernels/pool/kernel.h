@@ -1,0 +1,84 @@
+#pragma once
+// Pooling over NHWC images: one channel in, one channel out (geometry.in_c == out_c, groups
+// unused). A window position outside the image is padding: maxima ignore it, averages count it on
+// request.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+#include "kernels/import.h"
+#include "numeric/requantize.h"
+
+namespace requant {
+
+/// float32 maximum; a NaN in the window gives NaN. A window of padding only gives -infinity.
+struct MaxPoolF32Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;  ///< output pixels to compute, within [0, ConvRows)
+  const float* input = nullptr;
+  float* output = nullptr;
+};
+
+/// 8-bit maximum: input and output share scale and zero point. A window of padding only gives the
+/// type's least value.
+struct MaxPoolQ8Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;
+  const void* input = nullptr;
+  void* output = nullptr;
+  int32_t is_signed = 0;  ///< 1: int8, 0: uint8
+  int32_t lo = -128;      ///< fused clamp, the type's range for none
+  int32_t hi = 255;
+};
+
+/// How many positions an average divides by (AveragePool, onnx docs/Operators.md): those inside the
+/// image, or with count_include_pad those inside the padded image of pad_top + in_h + pad_bottom
+/// rows and pad_left + in_w + pad_right columns (ceil_mode can reach beyond it). An empty window
+/// gives 0.
+struct PoolCount {
+  int32_t include_pad = 0;
+  int32_t pad_bottom = 0, pad_right = 0;
+};
+
+/// float32 average. Sums run over a row of the window, then over the rows: the order is fixed, so
+/// results do not depend on the variant, and the error of a global average stays small. A global
+/// average pool is a kernel of in_h x in_w.
+struct AvgPoolF32Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;
+  PoolCount count;
+  const float* input = nullptr;
+  float* output = nullptr;
+  float lo = -__builtin_inff(), hi = __builtin_inff();
+};
+
+/// 8-bit average: sum of (q - input_zero_point) in int32, times s_in / (s_out * count). The window
+/// has fewer than 2^23 positions.
+struct AvgPoolQ8Params {
+  ConvGeometry geometry;
+  int32_t row_begin = 0, row_end = 0;
+  PoolCount count;
+  const void* input = nullptr;
+  void* output = nullptr;
+  int32_t in_signed = 0;
+  int32_t out_signed = 0;
+  int32_t input_zero_point = 0;
+  int32_t output_zero_point = 0;
+  int32_t lo = 0;  ///< output clamp, activation merged
+  int32_t hi = 255;
+  /// avgpool_q8_fixed: multipliers[count - first_count] stands for s_in / (s_out * count), for
+  /// every count that occurs (AvgPoolMultipliers of kernels/pool/table.h makes them).
+  const FixedMultiplier* multipliers = nullptr;
+  int32_t first_count = 1;
+  /// avgpool_q8_float: the factor is input_scale / (output_scale * count), all in float (ONNX
+  /// Runtime's QLinearGlobalAveragePool).
+  float input_scale = 1, output_scale = 1;
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_maxpool_f32) void rq_maxpool_f32(const requant::MaxPoolF32Params* params);
+RQ_KERNEL(rq_maxpool_q8) void rq_maxpool_q8(const requant::MaxPoolQ8Params* params);
+RQ_KERNEL(rq_avgpool_f32) void rq_avgpool_f32(const requant::AvgPoolF32Params* params);
+RQ_KERNEL(rq_avgpool_q8_fixed) void rq_avgpool_q8_fixed(const requant::AvgPoolQ8Params* params);
+RQ_KERNEL(rq_avgpool_q8_float) void rq_avgpool_q8_float(const requant::AvgPoolQ8Params* params);

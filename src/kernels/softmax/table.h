@@ -1,0 +1,25 @@
+#pragma once
+// The softmax kernels there are; the rows of one function agree bit for bit, the last is the best.
+#include <cstdint>
+#include <span>
+
+#include "kernels/softmax/kernel.h"
+
+namespace requant {
+
+enum class SoftmaxOp : uint8_t { kSoftmax, kLogSoftmax };
+
+struct SoftmaxF32Kernel {
+  const char* name;  ///< unique among the rows
+  SoftmaxOp op;
+  const char* isa;  ///< "scalar" or "simd128"
+  void (*run)(const SoftmaxF32Params* params);
+};
+
+std::span<const SoftmaxF32Kernel> SoftmaxF32Kernels();
+
+// The scalar rows (reference.cpp).
+void SoftmaxF32Reference(const SoftmaxF32Params* p);
+void LogSoftmaxF32Reference(const SoftmaxF32Params* p);
+
+}  // namespace requant

@@ -1,0 +1,125 @@
+// Four lanes of the scalar rows' arithmetic, operation by operation (kernels/softmax/exp.h explains
+// the formulas). Plain multiplies and adds, never fused ones: the result is the same everywhere.
+#include "kernels/simd.h"
+#include "kernels/softmax/exp.h"
+#include "kernels/softmax/kernel.h"
+
+namespace requant {
+namespace {
+
+RQ_INLINE v128_t Splat(float value) { return wasm_f32x4_splat(value); }
+
+RQ_INLINE v128_t Exp4(v128_t x) {
+  const v128_t least = Splat(softmax::kExpMin);
+  const v128_t clamped = wasm_f32x4_pmax(x, least);
+  const v128_t scaled = wasm_f32x4_mul(clamped, Splat(softmax::kLog2e));
+  const v128_t shifted = wasm_f32x4_add(scaled, Splat(softmax::kMagic));
+  const v128_t n = wasm_f32x4_sub(shifted, Splat(softmax::kMagic));
+  const v128_t high = wasm_f32x4_sub(clamped, wasm_f32x4_mul(n, Splat(softmax::kLn2High)));
+  const v128_t r = wasm_f32x4_sub(high, wasm_f32x4_mul(n, Splat(softmax::kLn2Low)));
+  v128_t q = wasm_f32x4_add(wasm_f32x4_mul(r, Splat(softmax::kC7)), Splat(softmax::kC6));
+  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC5));
+  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC4));
+  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC3));
+  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC2));
+  const v128_t tail = wasm_f32x4_add(r, wasm_f32x4_mul(wasm_f32x4_mul(r, r), q));
+  const v128_t e = wasm_f32x4_add(Splat(1.0f), tail);
+  const v128_t power = wasm_i32x4_add(wasm_i32x4_shl(shifted, 23), Splat(1.0f));
+  return wasm_v128_andnot(wasm_f32x4_mul(e, power), wasm_f32x4_lt(x, least));
+}
+
+RQ_INLINE float Reduce(v128_t lanes) {
+  return (wasm_f32x4_extract_lane(lanes, 0) + wasm_f32x4_extract_lane(lanes, 2)) +
+         (wasm_f32x4_extract_lane(lanes, 1) + wasm_f32x4_extract_lane(lanes, 3));
+}
+
+/// The maximum, or NaN if there is one.
+RQ_INLINE float RowMax(const float* in, size_t n) {
+  v128_t most = Splat(-__builtin_inff());
+  v128_t nan = wasm_i32x4_splat(0);
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const v128_t x = wasm_v128_load(in + i);
+    most = wasm_f32x4_pmax(most, x);
+    nan = wasm_v128_or(nan, wasm_f32x4_ne(x, x));
+  }
+  most = wasm_f32x4_pmax(most, wasm_i32x4_shuffle(most, most, 2, 3, 0, 1));
+  most = wasm_f32x4_pmax(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
+  float result = wasm_f32x4_extract_lane(most, 0);
+  if (wasm_v128_any_true(nan)) result = __builtin_nanf("");
+  for (; i < n; ++i) {
+    if (result < in[i] || in[i] != in[i]) result = in[i];
+  }
+  return result;
+}
+
+/// The lanes past n of a partial vector count nothing in a sum.
+RQ_INLINE v128_t FirstLanes(v128_t x, size_t n) {
+  const v128_t lane = wasm_i32x4_make(0, 1, 2, 3);
+  return wasm_v128_and(x, wasm_i32x4_lt(lane, wasm_i32x4_splat(static_cast<int32_t>(n))));
+}
+
+}  // namespace
+}  // namespace requant
+
+using namespace requant;
+
+void rq_softmax_f32(const SoftmaxF32Params* p) {
+  const size_t n = p->cols;
+  if (n == 0) return;
+  for (size_t r = 0; r < p->rows; ++r) {
+    const float* in = p->in + r * p->in_row_stride;
+    float* out = p->out + r * p->out_row_stride;
+    const v128_t most = Splat(RowMax(in, n));
+    v128_t lanes = Splat(0.0f);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      const v128_t e = Exp4(wasm_f32x4_sub(wasm_v128_load(in + i), most));
+      wasm_v128_store(out + i, e);
+      lanes = wasm_f32x4_add(lanes, e);
+    }
+    const int32_t left = static_cast<int32_t>(n - i);
+    if (left > 0) {
+      const v128_t e = Exp4(wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most));
+      simd::StorePartialF32(out + i, e, left);
+      lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
+    }
+    const v128_t sum = Splat(Reduce(lanes));
+    for (i = 0; i + 4 <= n; i += 4) {
+      wasm_v128_store(out + i, wasm_f32x4_div(wasm_v128_load(out + i), sum));
+    }
+    if (left > 0) {
+      const v128_t e = simd::LoadPartialF32(out + i, left);
+      simd::StorePartialF32(out + i, wasm_f32x4_div(e, sum), left);
+    }
+  }
+}
+
+void rq_log_softmax_f32(const SoftmaxF32Params* p) {
+  const size_t n = p->cols;
+  if (n == 0) return;
+  for (size_t r = 0; r < p->rows; ++r) {
+    const float* in = p->in + r * p->in_row_stride;
+    float* out = p->out + r * p->out_row_stride;
+    const v128_t most = Splat(RowMax(in, n));
+    v128_t lanes = Splat(0.0f);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      lanes = wasm_f32x4_add(lanes, Exp4(wasm_f32x4_sub(wasm_v128_load(in + i), most)));
+    }
+    const int32_t left = static_cast<int32_t>(n - i);
+    if (left > 0) {
+      const v128_t e = Exp4(wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most));
+      lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
+    }
+    const v128_t log_sum = Splat(softmax::LogOfSum(Reduce(lanes)));
+    for (i = 0; i + 4 <= n; i += 4) {
+      const v128_t x = wasm_f32x4_sub(wasm_v128_load(in + i), most);
+      wasm_v128_store(out + i, wasm_f32x4_sub(x, log_sum));
+    }
+    if (left > 0) {
+      const v128_t x = wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most);
+      simd::StorePartialF32(out + i, wasm_f32x4_sub(x, log_sum), left);
+    }
+  }
+}
