@@ -1,0 +1,152 @@
+// The typed form of bindings/README.md: what the Emscripten glue (dist/core.js) exports and what its
+// module offers. Written by hand, held against the built core by the tests.
+
+/** What a function of the core returns instead of its result when it failed. */
+export interface Failure {
+  requantError: { code: string; message: string; node: string; value: string; hint: string };
+}
+
+/** An Embind object: lives in the wasm memory until it is deleted. */
+export interface CoreObject {
+  delete(): void;
+}
+
+export interface CoreBlob extends CoreObject {
+  readonly pointer: number;
+  readonly size: number;
+  free(): void;
+}
+
+export interface CoreModel extends CoreObject {
+  info(): string | Failure;
+  text(maxConstantElements: number): string | Failure;
+  dot(): string | Failure;
+  onnx(): CoreBlob | Failure;
+  clone(): CoreModel | Failure;
+  optimize(options: {
+    only?: readonly string[];
+    disable?: readonly string[];
+    dump?: boolean;
+  }): string | Failure;
+}
+
+export interface CoreSessionOptions {
+  requantize?: string;
+  profile?: boolean;
+  fuse?: boolean;
+  optimize?: boolean;
+  kernels?: Record<string, string>;
+  taps?: readonly string[];
+}
+
+export interface CoreResult {
+  name: string;
+  type: string;
+  dims: number[];
+  pointer: number;
+  size: number;
+}
+
+/** Feeds as parallel arrays. */
+export type CoreFeeds = [names: string[], types: string[], dims: number[][], pointers: number[]];
+
+export interface CoreSession extends CoreObject {
+  info(): string | Failure;
+  run(...feeds: CoreFeeds): CoreResult[] | Failure;
+  plan(): string | Failure;
+  profile(): string | Failure;
+}
+
+export interface CoreTensorOptions {
+  bits?: number;
+  symmetric?: boolean;
+  perChannel?: boolean;
+  observer?: string;
+  percentile?: number;
+  momentum?: number;
+}
+
+export interface CoreOperatorOptions {
+  quantize?: boolean;
+  activations?: CoreTensorOptions;
+  weights?: CoreTensorOptions;
+}
+
+export interface CoreQuantizeOptions {
+  global?: CoreOperatorOptions;
+  types?: Record<string, CoreOperatorOptions>;
+  operators?: Record<string, CoreOperatorOptions>;
+  recover?: readonly string[];
+}
+
+export interface CoreCalibrator extends CoreObject {
+  nodes(): string[] | Failure;
+  passes(): number | Failure;
+  add(pass: number, ...feeds: CoreFeeds): Failure | undefined;
+  finish(): CoreQuantized | Failure;
+}
+
+export interface CoreQuantized extends CoreObject {
+  record(): string | Failure;
+  integer(): CoreModel | Failure;
+  qdq(): CoreModel | Failure;
+  qoperator(): CoreModel | Failure;
+  floatModel(): CoreModel | Failure;
+}
+
+export interface CoreCompareOptions {
+  requantize?: string;
+  layerwise?: boolean;
+  aloneSamples?: number;
+}
+
+export interface CoreComparer extends CoreObject {
+  add(
+    names: string[],
+    types: string[],
+    dims: number[][],
+    pointers: number[],
+    label: number,
+  ): string | Failure;
+  report(): string | Failure;
+}
+
+export interface Core {
+  /** Replaced when the memory grows: always read it afresh. */
+  readonly HEAPU8: Uint8Array<ArrayBuffer>;
+  allocate(bytes: number): number | Failure;
+  free(pointer: number): void;
+  readOnnx(
+    pointer: number,
+    size: number,
+    externalNames: string[],
+    externalPointers: number[],
+    externalSizes: number[],
+  ): CoreModel | Failure;
+  externalFiles(pointer: number, size: number): string[] | Failure;
+  parseText(text: string): CoreModel | Failure;
+  createSession(model: CoreModel, options: CoreSessionOptions): CoreSession | Failure;
+  createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
+  createComparer(
+    float: CoreModel,
+    candidate: CoreModel,
+    options: CoreCompareOptions,
+  ): CoreComparer | Failure;
+  operators(): string | Failure;
+  passes(): string | Failure;
+  kernels(): string | Failure;
+  liveBytes(): number;
+}
+
+/** The overrides of the Emscripten module that the loader uses. */
+export interface CoreModuleOptions {
+  instantiateWasm(
+    imports: WebAssembly.Imports,
+    receive: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void,
+  ): object;
+  print?: (text: string) => void;
+  printErr?: (text: string) => void;
+}
+
+declare function createCore(options: CoreModuleOptions): Promise<Core>;
+export default createCore;

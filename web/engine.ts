@@ -1,0 +1,26 @@
+import { call } from './heap.js';
+import { type Variant, loadCore, variantOf } from './load_core.js';
+
+/** What the engine consists of and how it stands. */
+export interface EngineInfo {
+  /** The wasm module that was chosen. */
+  variant: Variant;
+  operators: { name: string; domain: string; since: number; quantize: string }[];
+  /** The optimization passes in their order. */
+  passes: { name: string; summary: string }[];
+  kernels: { family: string; name: string; isa: string }[];
+  /** Bytes that models, sessions and so on hold in the engine. */
+  liveBytes: number;
+}
+
+/** Operators, passes and kernels by the names that options take, and the memory in use. */
+export async function engineInfo(): Promise<EngineInfo> {
+  const core = await loadCore();
+  return {
+    variant: variantOf(core),
+    operators: JSON.parse(call(core, () => core.operators())),
+    passes: JSON.parse(call(core, () => core.passes())),
+    kernels: JSON.parse(call(core, () => core.kernels())),
+    liveBytes: core.liveBytes(),
+  };
+}

@@ -1,0 +1,27 @@
+/** Names of the package's wasm modules. */
+export type WasmFile = 'requant-simd128.wasm' | 'requant-relaxed.wasm';
+
+/** Settings of the WebAssembly engine. */
+export interface WasmEnv {
+  /**
+   * Which module to load. `'auto'` (default) takes the one with relaxed SIMD where the JavaScript
+   * engine has it and computes exactly; `'simd128'` and `'relaxed'` force one. Read whenever
+   * something is loaded, so one page can hold both; objects of different modules do not mix.
+   */
+  simd: 'auto' | 'simd128' | 'relaxed';
+  /**
+   * Where the wasm modules are: a prefix (URL, or folder in Node), or a URL or path for each file.
+   * Default: beside the package's JavaScript.
+   */
+  wasmPaths?: string | URL | Partial<Record<WasmFile, string | URL>>;
+  /** The bytes of the wasm module; nothing is fetched then. */
+  wasmBinary?: ArrayBuffer | Uint8Array;
+}
+
+/** Settings of the whole package; change them before the first call that loads something. */
+export interface Env {
+  readonly wasm: WasmEnv;
+}
+
+/** Settings of the whole package, in the manner of onnxruntime-web. */
+export const env: Env = { wasm: { simd: 'auto' } };

@@ -1,0 +1,85 @@
+/**
+ * What kind of failure a {@link RequantError} is.
+ *
+ * - `INVALID_MODEL`: the file or graph breaks the rules of ONNX.
+ * - `UNSUPPORTED`: valid, but outside of what this engine (or this JavaScript engine) does.
+ * - `INVALID_ARGUMENT`: a call with a bad option or a bad value.
+ * - `SHAPE_MISMATCH`, `TYPE_MISMATCH`: a tensor of the wrong shape or element type.
+ * - `INVALID_QUANTIZATION`: scales, zero points or policies that cannot be.
+ * - `OUT_OF_MEMORY`: the wasm memory cannot grow any further.
+ * - `ABORTED`: an `AbortSignal` fired; `cause` is the signal's reason.
+ * - `LOAD_FAILED`: a file or URL could not be read.
+ * - `DISPOSED`: the object was used after `dispose()` or `release()`.
+ * - `INTERNAL`: a fault of the engine itself.
+ */
+export type RequantErrorCode =
+  | 'INVALID_MODEL'
+  | 'UNSUPPORTED'
+  | 'INVALID_ARGUMENT'
+  | 'SHAPE_MISMATCH'
+  | 'TYPE_MISMATCH'
+  | 'INVALID_QUANTIZATION'
+  | 'OUT_OF_MEMORY'
+  | 'ABORTED'
+  | 'LOAD_FAILED'
+  | 'DISPOSED'
+  | 'INTERNAL';
+
+/** Where an error happened and what to do about it. */
+export interface RequantErrorDetails {
+  node?: string;
+  value?: string;
+  hint?: string;
+  cause?: unknown;
+}
+
+/** Every error that this package throws on purpose. */
+export class RequantError extends Error {
+  /** What kind of failure. */
+  readonly code: RequantErrorCode;
+  /** Name of the operator it happened at, if one is to blame. */
+  readonly node: string | undefined;
+  /** Name of the tensor or option it happened at, if one is to blame. */
+  readonly value: string | undefined;
+  /** The remedy, in one sentence. */
+  readonly hint: string | undefined;
+
+  constructor(code: RequantErrorCode, message: string, details: RequantErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.node = details.node || undefined;
+    this.value = details.value || undefined;
+    this.hint = details.hint || undefined;
+  }
+
+  override get name(): string {
+    return 'RequantError';
+  }
+
+  /** Code, message, place and remedy in one line. */
+  override toString(): string {
+    const place = [
+      this.node && !this.message.includes(this.node) ? `node "${this.node}"` : '',
+      this.value && !this.message.includes(this.value) ? `value "${this.value}"` : '',
+    ].filter(Boolean);
+    const where = place.length > 0 ? ` (${place.join(', ')})` : '';
+    return `RequantError [${this.code}]: ${this.message}${where}${this.hint ? `. ${this.hint}` : ''}`;
+  }
+}
+
+/** An INVALID_ARGUMENT that names the option or value to blame. */
+export function invalidArgument(message: string, value?: string, hint?: string): RequantError {
+  return new RequantError('INVALID_ARGUMENT', message, { value, hint });
+}
+
+/** For a message about a value of any kind: short, and never throwing. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (value === null || ['undefined', 'number', 'boolean'].includes(typeof value)) {
+    return String(value);
+  }
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'object') return `a ${value.constructor?.name ?? 'plain object'}`;
+  return `a ${typeof value}`;
+}

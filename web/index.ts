@@ -1,0 +1,66 @@
+/**
+ * Requant: quantization of neural networks and inference in integers, in browsers and in Node.
+ *
+ * @packageDocumentation
+ */
+
+export { compare } from './compare.js';
+export type {
+  CompareOptions,
+  CompareProgress,
+  CompareReport,
+  CompareSample,
+  LayerDifference,
+  OutputDifference,
+  SampleResult,
+} from './compare.js';
+export type { Observer, OperatorConfig, QuantizeConfig, Recovery, TensorConfig } from './config.js';
+export { engineInfo } from './engine.js';
+export type { EngineInfo } from './engine.js';
+export { env } from './env.js';
+export type { Env, WasmEnv, WasmFile } from './env.js';
+export { RequantError } from './errors.js';
+export type { RequantErrorCode, RequantErrorDetails } from './errors.js';
+export type { Feeds } from './heap.js';
+export type { Variant } from './load_core.js';
+export { Model, loadModel, parseModel } from './model.js';
+export type {
+  LoadOptions,
+  ModelInfo,
+  NodeInfo,
+  OptimizeOptions,
+  OptimizeReport,
+  RequantizeMode,
+  ValueInfo,
+} from './model.js';
+export { QuantizedModel, quantize } from './quantize.js';
+export type {
+  OnnxFormat,
+  OperatorRecord,
+  QuantizationRecord,
+  QuantizeOptions,
+  QuantizeProgress,
+  Samples,
+  TensorRecord,
+} from './quantize.js';
+export { InferenceSession } from './session.js';
+export type {
+  Plan,
+  PlanMemory,
+  PlanStep,
+  RunOptions,
+  SessionOptions,
+  StepProfile,
+  ValueMetadata,
+} from './session.js';
+export type { LoadProgress, Source } from './source.js';
+export { Tensor } from './tensor.js';
+export type { TensorDataMap, TensorInput, TensorType } from './tensor.js';
+export { version } from './version.js';
+export {
+  WorkerModel,
+  WorkerQuantizedModel,
+  WorkerSession,
+  RequantWorker,
+  createWorker,
+} from './worker.js';

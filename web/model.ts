@@ -1,0 +1,303 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+import { Breather, throwIfAborted } from './abort.js';
+import type { Core, CoreModel } from './core.js';
+import { RequantError, invalidArgument } from './errors.js';
+import { Handle, call, copyIn, makeDisposable, takeBlob } from './heap.js';
+import { loadCore } from './load_core.js';
+import { checkKind, checkOptions } from './options.js';
+import { saveBytes } from './save.js';
+import { type LoadProgress, type Loaded, type Source, besides, readSource } from './source.js';
+import type { TensorType } from './tensor.js';
+
+/** Name, element type and shape of a graph's input or output. */
+export interface ValueInfo {
+  name: string;
+  type: TensorType;
+  /** A number, the name of a symbolic dimension, or null for an unknown one. */
+  dims: (number | string | null)[];
+}
+
+/** One operator of a graph. */
+export interface NodeInfo {
+  name: string;
+  /** Operator type, such as "Conv". */
+  op: string;
+  /** Empty for ONNX's own operators. */
+  domain: string;
+  /** Names of values; empty where an optional input is left out. */
+  inputs: string[];
+  outputs: string[];
+}
+
+/** What a model consists of. */
+export interface ModelInfo {
+  name: string;
+  /** Version by operator domain. */
+  opsets: Record<string, number>;
+  inputs: ValueInfo[];
+  outputs: ValueInfo[];
+  nodes: NodeInfo[];
+  /** Number of elements of all constants. */
+  parameters: number;
+  /** Bytes of all constants. */
+  constantBytes: number;
+  /** Whether it has quantized operators. */
+  quantized: boolean;
+}
+
+/** Options of {@link Model.optimize}. */
+export interface OptimizeOptions {
+  /** Run only these passes, by name; {@link engineInfo} lists all. */
+  passes?: readonly string[];
+  /** Leave these out. */
+  disable?: readonly string[];
+  /** Keep the graph as text and DOT after each pass that changed it. */
+  dump?: boolean;
+}
+
+/** What the passes did. */
+export interface OptimizeReport {
+  /** How often all passes ran until nothing changed any more. */
+  rounds: number;
+  passes: {
+    name: string;
+    changed: number | boolean;
+    milliseconds: number;
+    nodesBefore: number;
+    nodesAfter: number;
+  }[];
+  dumps?: { pass: string; text: string; dot: string }[];
+}
+
+/** Options of {@link loadModel}. */
+export interface LoadOptions {
+  /** Called while the file is read. */
+  onProgress?: (progress: LoadProgress) => void;
+  signal?: AbortSignal;
+  /**
+   * The model's external data files by the names it uses. Files that are not given are looked for
+   * beside the model when it comes from a path or URL.
+   */
+  externalData?: Readonly<Record<string, Source>>;
+}
+
+/** How the accumulators of integer operators become 8-bit values. */
+export type RequantizeMode = 'fixed' | 'float' | 'nearest' | 'gemmlowp';
+
+/**
+ * A parsed and verified graph in the engine's memory. Made by {@link loadModel}; `dispose()` gives
+ * the memory back.
+ */
+export class Model {
+  /** @internal */
+  readonly handle: Handle<CoreModel>;
+  /** @internal What sessions use when nothing else is asked for. */
+  readonly requantize: RequantizeMode;
+  #info: ModelInfo | undefined;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(core: Core, object: CoreModel, requantize: RequantizeMode = 'float') {
+    this.handle = new Handle(core, object, 'model');
+    this.requantize = requantize;
+  }
+
+  /** Inputs, outputs, operators and sizes. */
+  get info(): ModelInfo {
+    this.#info ??= this.handle.json<ModelInfo>((model) => model.info());
+    return this.#info;
+  }
+
+  /** The graph in a few lines for people. */
+  summary(): string {
+    const { name, opsets, inputs, outputs, nodes, parameters, constantBytes, quantized } =
+      this.info;
+    const value = (meta: ValueInfo) =>
+      `${meta.name}: ${meta.type}[${meta.dims.map((dim) => dim ?? '?').join(', ')}]`;
+    const counts = new Map<string, number>();
+    for (const node of nodes) counts.set(node.op, (counts.get(node.op) ?? 0) + 1);
+    const operators = [...counts]
+      .sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]))
+      .map(([op, count]) => `${count} ${op}`);
+    const versions = Object.entries(opsets).map(([domain, at]) => `${domain || 'ai.onnx'} ${at}`);
+    return [
+      `graph "${name}" (${quantized ? 'quantized' : 'float'}; opset ${versions.join(', ')})`,
+      ...inputs.map((meta) => `input  ${value(meta)}`),
+      ...outputs.map((meta) => `output ${value(meta)}`),
+      `${nodes.length} operators: ${operators.join(', ')}`,
+      `${parameters.toLocaleString('en')} constant elements, ${(constantBytes / 1000).toFixed(1)} kB`,
+    ].join('\n');
+  }
+
+  /**
+   * The graph as text, one operator a line. Constants with more elements than
+   * `maxConstantElements` (default 16) are only described; 0 writes all of them, and that text can
+   * be read again by {@link parseModel}.
+   */
+  toText(options: { maxConstantElements?: number } = {}): string {
+    checkOptions(options, { maxConstantElements: 'integer' }, 'options');
+    const { maxConstantElements = 16 } = options;
+    if (maxConstantElements < 0) {
+      throw invalidArgument('maxConstantElements must not be negative', 'maxConstantElements');
+    }
+    return this.handle.call((model) => model.text(maxConstantElements));
+  }
+
+  /** The graph in Graphviz's language. */
+  toDot(): string {
+    return this.handle.call((model) => model.dot());
+  }
+
+  /** The bytes of an ONNX file. */
+  toOnnx(): Uint8Array<ArrayBuffer> {
+    return takeBlob(
+      this.handle.core,
+      this.handle.call((model) => model.onnx()),
+    );
+  }
+
+  /** Writes the ONNX file: to a path in Node, as a download of that name in a page. */
+  save(name: string): Promise<void> {
+    return saveBytes(name, this.toOnnx());
+  }
+
+  /** Simplifies the graph in place: the same outputs by fewer operators. */
+  optimize(options: OptimizeOptions = {}): OptimizeReport {
+    checkOptions(options, { passes: 'strings', disable: 'strings', dump: 'boolean' }, 'options');
+    const { passes, disable, dump } = options;
+    this.#info = undefined;
+    return this.handle.json<OptimizeReport>((model) =>
+      model.optimize({
+        ...(passes ? { only: passes } : {}),
+        ...(disable ? { disable } : {}),
+        ...(dump === undefined ? {} : { dump }),
+      }),
+    );
+  }
+
+  /** A model of its own; constants share their memory. */
+  clone(): Model {
+    return new Model(
+      this.handle.core,
+      this.handle.call((model) => model.clone()),
+      this.requantize,
+    );
+  }
+
+  /** Gives the memory back; the model cannot be used any more. */
+  dispose(): void {
+    this.handle.dispose();
+  }
+}
+
+makeDisposable(Model, function (this: Model) {
+  this.dispose();
+});
+
+function checkExternalName(name: string): void {
+  // ONNX demands a path relative to the model's folder; anything else could reach other files.
+  if (/^([/\\]|[a-z]:)/i.test(name) || name.split(/[/\\]/).includes('..') || name === '') {
+    throw new RequantError(
+      'INVALID_MODEL',
+      `the external data file "${name}" is not beside the model`,
+      {
+        value: name,
+      },
+    );
+  }
+}
+
+async function readExternal(
+  core: Core,
+  pointer: number,
+  loaded: Loaded,
+  { externalData = {}, signal }: LoadOptions,
+): Promise<Map<string, Uint8Array>> {
+  const files = new Map<string, Uint8Array>();
+  const names = call(core, () => core.externalFiles(pointer, loaded.bytes.length));
+  for (const name of names) {
+    let source: Parameters<typeof readSource>[0];
+    if (Object.hasOwn(externalData, name)) {
+      source = externalData[name]!;
+    } else if (loaded.location) {
+      checkExternalName(name);
+      source = besides(loaded.location, name);
+    } else {
+      throw invalidArgument(
+        `the model keeps its weights in another file, "${name}"`,
+        name,
+        `Give it: loadModel(bytes, { externalData: { ${JSON.stringify(name)}: ... } }).`,
+      );
+    }
+    const { bytes } = await readSource(source, signal ? { signal } : {});
+    files.set(name, bytes);
+  }
+  return files;
+}
+
+async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
+  // Pointers that are ours to free; readOnnx takes all of them over.
+  let owned: number[] = [];
+  try {
+    const pointer = copyIn(core, loaded.bytes);
+    owned.push(pointer);
+    const external = await readExternal(core, pointer, loaded, options);
+    throwIfAborted(options.signal);
+    const names = [...external.keys()];
+    const sizes = [...external.values()].map((bytes) => bytes.length);
+    for (const bytes of external.values()) owned.push(copyIn(core, bytes));
+    const pointers = owned.slice(1);
+    owned = [];
+    const object = call(core, () =>
+      core.readOnnx(pointer, loaded.bytes.length, names, pointers, sizes),
+    );
+    return new Model(core, object);
+  } finally {
+    for (const pointer of owned) core.free(pointer);
+  }
+}
+
+/** @internal */
+export const loadOptionKinds = {
+  onProgress: 'function',
+  signal: 'object',
+  externalData: 'object',
+} as const;
+
+/**
+ * Reads an ONNX model, float or quantized, and verifies it.
+ *
+ * @param source Bytes, a `Blob`, a URL, or in Node a path.
+ * @throws RequantError `LOAD_FAILED` when it cannot be read, `INVALID_MODEL` or `UNSUPPORTED` when
+ * it cannot be used, `ABORTED`.
+ * @example
+ * const model = await loadModel('model.onnx');
+ * console.log(model.summary());
+ */
+export async function loadModel(source: Source, options: LoadOptions = {}): Promise<Model> {
+  checkOptions(options, loadOptionKinds, 'options');
+  const [core, loaded] = await Promise.all([loadCore(), readSource(source, options)]);
+  throwIfAborted(options.signal);
+  if (options.onProgress) {
+    const size = loaded.bytes.length;
+    options.onProgress({ phase: 'parse', done: size, total: size });
+    await new Breather(options.signal).breathe(true);
+  }
+  return parse(core, loaded, options);
+}
+
+/**
+ * Makes a model from the text form of graphs, as {@link Model.toText} writes it: for tests and
+ * experiments.
+ */
+export async function parseModel(text: string): Promise<Model> {
+  checkKind(text, 'string', 'text');
+  const core = await loadCore();
+  return new Model(
+    core,
+    call(core, () => core.parseText(text)),
+  );
+}

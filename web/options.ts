@@ -1,0 +1,100 @@
+// Checking of option objects: whatever is misspelt or of the wrong kind is named.
+
+import { invalidArgument, show } from './errors.js';
+
+type Kind = 'boolean' | 'number' | 'integer' | 'string' | 'strings' | 'function' | 'object' | 'any';
+
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replace = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replace, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/** "Did you mean ...?" or the list of what is possible. */
+export function suggest(given: string, known: readonly string[]): string {
+  const ranked = known
+    .map((name) => ({ name, distance: editDistance(given.toLowerCase(), name.toLowerCase()) }))
+    .sort((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  if (best && best.distance <= Math.max(2, given.length / 3)) return `Did you mean "${best.name}"?`;
+  return `Known are: ${known.join(', ')}.`;
+}
+
+function matches(value: unknown, kind: Kind): boolean {
+  switch (kind) {
+    case 'any':
+      return true;
+    case 'integer':
+      return Number.isSafeInteger(value);
+    case 'number':
+      return typeof value === 'number' && Number.isFinite(value);
+    case 'strings':
+      return Array.isArray(value) && value.every((item) => typeof item === 'string');
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value);
+    default:
+      return typeof value === kind;
+  }
+}
+
+const kindNames: Record<Kind, string> = {
+  boolean: 'true or false',
+  number: 'a finite number',
+  integer: 'an integer',
+  string: 'a string',
+  strings: 'an array of strings',
+  function: 'a function',
+  object: 'an object',
+  any: 'anything',
+};
+
+/** Throws INVALID_ARGUMENT for a value that is not of this kind. */
+export function checkKind(value: unknown, kind: Kind, name: string): void {
+  if (!matches(value, kind)) {
+    throw invalidArgument(`${name} must be ${kindNames[kind]}, not ${show(value)}`, name);
+  }
+}
+
+/** Throws INVALID_ARGUMENT for unknown keys and for values of the wrong kind; undefined is absent. */
+export function checkOptions(
+  options: unknown,
+  known: Readonly<Record<string, Kind>>,
+  name: string,
+): void {
+  checkKind(options, 'object', name);
+  for (const [key, value] of Object.entries(options as object)) {
+    const kind = Object.hasOwn(known, key) ? known[key] : undefined;
+    if (!kind) {
+      throw invalidArgument(
+        `${name} has no option "${key}"`,
+        `${name}.${key}`,
+        suggest(key, Object.keys(known)),
+      );
+    }
+    if (value !== undefined) checkKind(value, kind, `${name}.${key}`);
+  }
+}
+
+/** Throws INVALID_ARGUMENT for a value that is none of the names. */
+export function checkOneOf(value: unknown, names: readonly string[], name: string): void {
+  if (typeof value === 'string' && names.includes(value)) return;
+  throw invalidArgument(
+    `${name} is ${show(value)}`,
+    name,
+    typeof value === 'string' ? suggest(value, names) : `Known are: ${names.join(', ')}.`,
+  );
+}
+
+/** The object without keys whose value is undefined. */
+export function withoutUndefined<T extends object>(options: T): T {
+  return Object.fromEntries(
+    Object.entries(options).filter(([, value]) => value !== undefined),
+  ) as T;
+}

@@ -1,0 +1,279 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+import { Breather, checkIterable, items, lengthOf, throwIfAborted } from './abort.js';
+import { type QuantizeConfig, checkMaxSamples, parseConfig, resolveOperators } from './config.js';
+import type { Core, CoreCalibrator, CoreModel, CoreQuantized, Failure } from './core.js';
+import { RequantError, invalidArgument, show } from './errors.js';
+import { type Feeds, Handle, call, makeDisposable, takeBlob, withFeeds } from './heap.js';
+import { Model, type RequantizeMode } from './model.js';
+import { checkOneOf, checkOptions } from './options.js';
+import { saveBytes } from './save.js';
+
+/** Calibration samples: feeds for one run of the float model each. */
+export type Samples = Iterable<Feeds> | AsyncIterable<Feeds>;
+
+/** How far the quantization is. */
+export interface QuantizeProgress {
+  /** Samples are shown to the float model, then the result is made (accuracy recovery included). */
+  phase: 'calibrate' | 'finish';
+  done: number;
+  /** Missing while the number of samples is not known. */
+  total?: number;
+}
+
+/** Options of {@link quantize}. */
+export interface QuantizeOptions {
+  /**
+   * Typical inputs. The iterable is consumed once; when a second pass over the samples is needed
+   * (for histograms), they are kept in memory until then. With a `length` (as arrays have), progress
+   * has a total.
+   */
+  calibration: Samples;
+  /** Use at most so many samples. Default all. */
+  maxSamples?: number;
+  onProgress?: (progress: QuantizeProgress) => void;
+  signal?: AbortSignal;
+  config?: QuantizeConfig;
+}
+
+/** How one input or output slot of an operator was quantized. */
+export interface TensorRecord {
+  /** Name of the float value. */
+  value: string;
+  /** Such as "PER_CHANNEL|LINEAR|SYMMETRICAL". */
+  policy: string;
+  bits: number;
+  /** Such as "ACTIVATED", "OVERLAPPED", "FP32". */
+  state: string;
+  scale?: number[];
+  offset?: number[];
+  [detail: string]: unknown;
+}
+
+/** How one operator was quantized. */
+export interface OperatorRecord {
+  name: string;
+  type: string;
+  quantized: boolean;
+  /** Why it stays float. */
+  reason?: string;
+  inputs: (TensorRecord | null)[];
+  outputs: (TensorRecord | null)[];
+  [detail: string]: unknown;
+}
+
+/** Everything the quantizer decided. */
+export interface QuantizationRecord {
+  operators: OperatorRecord[];
+  warnings: string[];
+}
+
+/** `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators. */
+export type OnnxFormat = 'qdq' | 'qoperator';
+
+/** A model quantized by {@link quantize}; `dispose()` gives its memory back. */
+export class QuantizedModel {
+  /** @internal */
+  readonly handle: Handle<CoreQuantized>;
+  #integer: Model | undefined;
+  #config: QuantizationRecord | undefined;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(core: Core, object: CoreQuantized) {
+    this.handle = new Handle(core, object, 'quantized model');
+  }
+
+  /** How every operator slot was quantized. */
+  get config(): QuantizationRecord {
+    this.#config ??= this.handle.json<QuantizationRecord>((quantized) => quantized.record());
+    return this.#config;
+  }
+
+  /** The integer graph that sessions run; disposed of together with this object. */
+  get integerModel(): Model {
+    // After dispose() this throws DISPOSED.
+    const { object } = this.handle;
+    this.#integer ??= this.#model(() => object.integer(), 'fixed');
+    return this.#integer;
+  }
+
+  /** The optimized float graph it was made from; the caller disposes of it. */
+  floatModel(): Model {
+    return this.#model((quantized) => quantized.floatModel(), 'float');
+  }
+
+  #model(
+    method: (quantized: CoreQuantized) => CoreModel | Failure,
+    requantize: RequantizeMode,
+  ): Model {
+    return new Model(this.handle.core, this.handle.call(method), requantize);
+  }
+
+  /** The bytes of an ONNX file for other engines. Default format: 'qdq'. */
+  toOnnx(options: { format?: OnnxFormat } = {}): Uint8Array<ArrayBuffer> {
+    checkOptions(options, { format: 'string' }, 'options');
+    const { format = 'qdq' } = options;
+    checkOneOf(format, ['qdq', 'qoperator'], 'options.format');
+    const { core } = this.handle;
+    const model = this.handle.call((quantized) =>
+      format === 'qdq' ? quantized.qdq() : quantized.qoperator(),
+    );
+    try {
+      return takeBlob(
+        core,
+        call(core, () => model.onnx()),
+      );
+    } finally {
+      model.delete();
+    }
+  }
+
+  /** Writes the ONNX file: to a path in Node, as a download of that name in a page. */
+  save(name: string, options: { format?: OnnxFormat } = {}): Promise<void> {
+    return saveBytes(name, this.toOnnx(options));
+  }
+
+  /** Gives the memory back; sessions made from it go on working. */
+  dispose(): void {
+    this.#integer?.dispose();
+    this.handle.dispose();
+  }
+}
+
+makeDisposable(QuantizedModel, function (this: QuantizedModel) {
+  this.dispose();
+});
+
+function createCalibrator(model: Model, options: QuantizeOptions): Handle<CoreCalibrator> {
+  const { core, object } = model.handle;
+  const operators = JSON.parse(call(core, () => core.operators())) as { name: string }[];
+  const parsed = parseConfig(
+    options.config,
+    operators.map(({ name }) => name),
+  );
+  const create = (coreOptions: Parameters<Core['createCalibrator']>[1]) =>
+    new Handle(
+      core,
+      call(core, () => core.createCalibrator(object, coreOptions)),
+      'calibrator',
+    );
+  if (parsed.patterns.length === 0) return create(parsed.options);
+  // Names are known only after optimization, which a first calibrator does.
+  const first = create(parsed.options);
+  try {
+    return create(
+      resolveOperators(
+        parsed,
+        first.call((calibrator) => calibrator.nodes()),
+      ),
+    );
+  } finally {
+    first.dispose();
+  }
+}
+
+function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, index: number): void {
+  try {
+    withFeeds(calibrator.core, feeds, (coreFeeds) =>
+      calibrator.call((object) => object.add(pass, ...coreFeeds)),
+    );
+  } catch (error) {
+    if (!(error instanceof RequantError)) throw error;
+    const { code, node, value, hint, message } = error;
+    throw new RequantError(code, `calibration sample ${index}: ${message}`, {
+      cause: error,
+      ...(node ? { node } : {}),
+      ...(value ? { value } : {}),
+      ...(hint ? { hint } : {}),
+    });
+  }
+}
+
+/**
+ * Quantizes a float model after training: shows it the calibration samples, chooses scales, and
+ * recovers accuracy. The model itself stays as it is. Works on the calling thread in slices of about
+ * 30 ms, so that events, progress and `signal` get their turn; {@link createWorker} moves it to
+ * another thread.
+ *
+ * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, for empty
+ * calibration data and for NaN or infinity in it; ABORTED.
+ * @example
+ * const quantized = await quantize(model, { calibration: samples });
+ * await quantized.save('model.int8.onnx', { format: 'qdq' });
+ */
+export async function quantize(model: Model, options: QuantizeOptions): Promise<QuantizedModel> {
+  if (!(model instanceof Model)) {
+    throw invalidArgument(
+      `quantize needs a Model, not ${show(model)}`,
+      'model',
+      'Use loadModel().',
+    );
+  }
+  checkOptions(
+    options,
+    {
+      calibration: 'any',
+      maxSamples: 'number',
+      onProgress: 'function',
+      signal: 'object',
+      config: 'object',
+    },
+    'options',
+  );
+  const { calibration, maxSamples, onProgress, signal } = options;
+  checkIterable(calibration, 'options.calibration');
+  checkMaxSamples(maxSamples);
+  throwIfAborted(signal);
+
+  const calibrator = createCalibrator(model, options);
+  try {
+    const passes = calibrator.call((object) => object.passes());
+    const breather = new Breather(signal);
+    const kept: Feeds[] = [];
+    const limit = maxSamples ?? Infinity;
+    let count = 0;
+    const known = lengthOf(calibration);
+    const length = known === undefined ? undefined : Math.min(known, limit);
+    const report = (done: number, samples: number | undefined) =>
+      onProgress?.({
+        phase: 'calibrate',
+        done,
+        ...(samples === undefined ? {} : { total: samples * passes }),
+      });
+
+    report(0, length);
+    for await (const feeds of items(calibration, signal)) {
+      add(calibrator, 0, feeds, count);
+      count += 1;
+      if (passes > 1) kept.push(feeds);
+      report(count, length);
+      await breather.breathe();
+      if (count >= limit) break;
+    }
+    if (count === 0) {
+      throw invalidArgument(
+        'there are no calibration samples',
+        'options.calibration',
+        'Give at least one; 64 to 256 typical inputs are a good number.',
+      );
+    }
+    for (let pass = 1; pass < passes; pass++) {
+      for (const [index, feeds] of kept.entries()) {
+        add(calibrator, pass, feeds, index);
+        report(pass * count + index + 1, count);
+        await breather.breathe();
+      }
+    }
+
+    onProgress?.({ phase: 'finish', done: 0, total: 1 });
+    await breather.breathe(true);
+    const quantized = calibrator.call((object) => object.finish());
+    onProgress?.({ phase: 'finish', done: 1, total: 1 });
+    return new QuantizedModel(calibrator.core, quantized);
+  } finally {
+    calibrator.dispose();
+  }
+}

@@ -1,0 +1,178 @@
+// Bytes from wherever they are: memory, a URL, a path (Node), a Blob.
+
+import { abortError, abortable, throwIfAborted } from './abort.js';
+import { RequantError, invalidArgument, show } from './errors.js';
+
+/** Bytes in memory, a URL, a path (Node; in a page a string is a URL), or a `Blob` / `File`. */
+export type Source = Uint8Array | ArrayBufferLike | ArrayBufferView | string | URL | Blob;
+
+/** How far a download is; `total` is missing when the server does not tell. */
+export interface LoadProgress {
+  phase: 'download' | 'parse';
+  /** Bytes. */
+  done: number;
+  total?: number;
+}
+
+/** True in Node (and what is compatible with it), false in pages and their Workers. */
+export const isNode =
+  typeof process === 'object' &&
+  typeof process.versions?.node === 'string' &&
+  (process as { type?: string }).type !== 'renderer';
+
+/** Imports a module of Node in a way that bundlers for the browser leave alone. */
+export function importNode<T>(name: string): Promise<T> {
+  const specifier = `node:${name}`;
+  return import(/* @vite-ignore */ /* webpackIgnore: true */ specifier) as Promise<T>;
+}
+
+// At least two letters: "C:\model.onnx" is a path.
+const urlScheme = /^[a-z][a-z0-9+.-]+:/i;
+
+/** A path in Node's file system, or a URL to fetch. */
+export type Location = { path: string } | { url: string };
+
+/** Decides what a string or URL means here. */
+export async function locate(source: string | URL): Promise<Location> {
+  const text = String(source);
+  if (isNode) {
+    if (/^file:/i.test(text)) {
+      const { fileURLToPath } = await importNode<typeof import('node:url')>('url');
+      return { path: fileURLToPath(text) };
+    }
+    if (!urlScheme.test(text)) return { path: text };
+  }
+  return { url: text };
+}
+
+/** A file beside another one. */
+export function besides(location: Location, name: string): Location {
+  if ('url' in location) {
+    const base = typeof document === 'object' ? document.baseURI : globalThis.location?.href;
+    const encoded = name.split('/').map(encodeURIComponent).join('/');
+    return { url: new URL(encoded, new URL(location.url, base)).href };
+  }
+  return { path: location.path.replace(/[^/\\]*$/, '') + name };
+}
+
+/** A view of bytes in memory, without copying; undefined for anything else. */
+export function asBytes(source: unknown): Uint8Array | undefined {
+  if (ArrayBuffer.isView(source)) {
+    return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  }
+  const tag = Object.prototype.toString.call(source);
+  if (tag === '[object ArrayBuffer]' || tag === '[object SharedArrayBuffer]') {
+    return new Uint8Array(source as ArrayBuffer);
+  }
+  return undefined;
+}
+
+function loadFailed(what: string, cause: unknown, signal?: AbortSignal): RequantError {
+  if (signal?.aborted) return abortError(signal);
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new RequantError('LOAD_FAILED', `cannot read ${what}: ${why}`, { value: what, cause });
+}
+
+async function readBody(
+  response: Response,
+  onProgress: ((progress: LoadProgress) => void) | undefined,
+): Promise<Uint8Array> {
+  // Content-Length counts compressed bytes when the body is encoded.
+  const encoded = response.headers.get('content-encoding');
+  const length = Number(response.headers.get('content-length') ?? 0);
+  const total = !encoded && length > 0 ? { total: length } : {};
+  if (!response.body || !onProgress) {
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
+    return bytes;
+  }
+  const chunks: Uint8Array[] = [];
+  let done = 0;
+  const reader = response.body.getReader();
+  for (;;) {
+    const step = await reader.read();
+    if (step.done) break;
+    chunks.push(step.value);
+    done += step.value.length;
+    onProgress({ phase: 'download', done, ...total });
+  }
+  const bytes = new Uint8Array(done);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}
+
+async function readLocation(
+  location: Location,
+  onProgress: ((progress: LoadProgress) => void) | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
+  if ('path' in location) {
+    const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+    try {
+      const bytes = await readFile(location.path, { signal });
+      onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
+      return bytes;
+    } catch (error) {
+      throw loadFailed(location.path, error, signal);
+    }
+  }
+  let response: Response;
+  try {
+    response = await fetch(location.url, signal ? { signal } : {});
+  } catch (error) {
+    throw loadFailed(location.url, error, signal);
+  }
+  if (!response.ok) {
+    throw new RequantError(
+      'LOAD_FAILED',
+      `cannot read ${location.url}: the server answered ${response.status} ${response.statusText}`,
+      { value: location.url, hint: 'Check the address and that the file is deployed.' },
+    );
+  }
+  try {
+    return await readBody(response, onProgress);
+  } catch (error) {
+    throw signal?.aborted ? abortError(signal) : loadFailed(location.url, error);
+  }
+}
+
+/** What was read, and from where, so that files beside it can be found. */
+export interface Loaded {
+  bytes: Uint8Array;
+  location?: Location;
+}
+
+/** Reads a source. Errors: INVALID_ARGUMENT (not a source), LOAD_FAILED, ABORTED. */
+export async function readSource(
+  source: Source | Location,
+  options: { onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal } = {},
+): Promise<Loaded> {
+  const { onProgress, signal } = options;
+  throwIfAborted(signal);
+  const bytes = asBytes(source);
+  if (bytes) return { bytes };
+  if (typeof Blob === 'function' && source instanceof Blob) {
+    const buffer = await abortable(source.arrayBuffer(), signal);
+    return { bytes: new Uint8Array(buffer) };
+  }
+  if (typeof source === 'string' || source instanceof URL) {
+    if (source === '') throw invalidArgument('the path or URL is empty', 'source');
+    const location = await locate(source);
+    return { bytes: await readLocation(location, onProgress, signal), location };
+  }
+  if (typeof source === 'object' && source !== null && ('path' in source || 'url' in source)) {
+    return {
+      bytes: await readLocation(source as Location, onProgress, signal),
+      location: source as Location,
+    };
+  }
+  throw invalidArgument(
+    `cannot read ${show(source)}`,
+    'source',
+    'Give bytes (Uint8Array, ArrayBuffer), a Blob, a URL, or in Node a path.',
+  );
+}

@@ -1,0 +1,266 @@
+import { RequantError, invalidArgument, show } from './errors.js';
+
+/** The typed array that holds a tensor's elements. float16 holds the bits, bool one byte each. */
+export interface TensorDataMap {
+  float32: Float32Array;
+  uint8: Uint8Array;
+  int8: Int8Array;
+  uint16: Uint16Array;
+  int16: Int16Array;
+  int32: Int32Array;
+  int64: BigInt64Array;
+  bool: Uint8Array;
+  float16: Uint16Array;
+  float64: Float64Array;
+  uint32: Uint32Array;
+  uint64: BigUint64Array;
+}
+
+/** Names of the element types, as in onnxruntime-web. */
+export type TensorType = keyof TensorDataMap;
+
+/** What a tensor can be made from. */
+export type TensorInput = TensorDataMap[TensorType] | readonly (number | bigint | boolean)[];
+
+type ArrayType = {
+  new (buffer: ArrayBufferLike): TensorDataMap[TensorType];
+  readonly name: string;
+  readonly BYTES_PER_ELEMENT: number;
+};
+
+const arrayTypes: Record<TensorType, ArrayType> = {
+  float32: Float32Array,
+  uint8: Uint8Array,
+  int8: Int8Array,
+  uint16: Uint16Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  bool: Uint8Array,
+  float16: Uint16Array,
+  float64: Float64Array,
+  uint32: Uint32Array,
+  uint64: BigUint64Array,
+};
+
+/** Names of all element types. */
+export const tensorTypes = Object.keys(arrayTypes) as readonly TensorType[];
+
+/** The bytes of a typed array, without copying. */
+export function bytesOf(data: ArrayBufferView): Uint8Array {
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** Number of elements of a tensor with these dimensions. Throws INVALID_ARGUMENT. */
+export function elementCount(dims: readonly number[]): number {
+  if (!Array.isArray(dims)) {
+    throw invalidArgument(`dims must be an array of integers, not ${show(dims)}`, 'dims');
+  }
+  let size = 1;
+  dims.forEach((dim, axis) => {
+    if (!Number.isSafeInteger(dim) || dim < 0) {
+      throw invalidArgument(`dims[${axis}] must be an integer >= 0, not ${show(dim)}`, 'dims');
+    }
+    size *= dim;
+  });
+  if (!Number.isSafeInteger(size)) {
+    throw invalidArgument(`a tensor of [${dims.join(', ')}] has too many elements`, 'dims');
+  }
+  return size;
+}
+
+/** Largest and smallest value of each integer type, for numbers given in plain arrays. */
+const integerRanges: Partial<Record<TensorType, readonly [bigint, bigint]>> = {
+  uint8: [0n, 255n],
+  int8: [-128n, 127n],
+  uint16: [0n, 65535n],
+  float16: [0n, 65535n],
+  int16: [-32768n, 32767n],
+  int32: [-(2n ** 31n), 2n ** 31n - 1n],
+  uint32: [0n, 2n ** 32n - 1n],
+  int64: [-(2n ** 63n), 2n ** 63n - 1n],
+  uint64: [0n, 2n ** 64n - 1n],
+};
+
+function fromPlainArray(type: TensorType, values: readonly unknown[]): TensorDataMap[TensorType] {
+  const bad = (index: number) =>
+    invalidArgument(`element ${index} is ${show(values[index])}, which is no ${type}`, 'data');
+  const range = integerRanges[type];
+  if (type === 'int64' || type === 'uint64') {
+    const data =
+      type === 'int64' ? new BigInt64Array(values.length) : new BigUint64Array(values.length);
+    values.forEach((value, index) => {
+      const whole =
+        typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : value;
+      if (typeof whole !== 'bigint' || whole < range![0] || whole > range![1]) throw bad(index);
+      data[index] = whole;
+    });
+    return data;
+  }
+  const data = new arrayTypes[type](
+    new ArrayBuffer(values.length * arrayTypes[type].BYTES_PER_ELEMENT),
+  ) as Float32Array | Uint8Array;
+  values.forEach((value, index) => {
+    if (type === 'bool') {
+      if (value !== true && value !== false && value !== 0 && value !== 1) throw bad(index);
+    } else if (typeof value !== 'number') {
+      throw bad(index);
+    } else if (range && !(Number.isInteger(value) && value >= range[0] && value <= range[1])) {
+      throw bad(index);
+    }
+    data[index] = Number(value);
+  });
+  return data;
+}
+
+function checkData(type: TensorType, data: unknown): TensorDataMap[TensorType] {
+  const wanted = arrayTypes[type];
+  if (Array.isArray(data)) return fromPlainArray(type, data);
+  if (data instanceof (wanted as unknown as new () => object)) {
+    return data as TensorDataMap[TensorType];
+  }
+  if (
+    ArrayBuffer.isView(data) &&
+    Object.prototype.toString.call(data) === `[object ${wanted.name}]`
+  ) {
+    return data as unknown as TensorDataMap[TensorType]; // from another realm, such as an iframe
+  }
+  const name = Object.prototype.toString.call(data);
+  if (type === 'float16' && name === '[object Float16Array]') {
+    const view = data as ArrayBufferView;
+    return new Uint16Array(view.buffer, view.byteOffset, view.byteLength / 2);
+  }
+  if (type === 'uint8' && name === '[object Uint8ClampedArray]') {
+    const view = data as ArrayBufferView;
+    return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  }
+  throw new RequantError(
+    'TYPE_MISMATCH',
+    `a tensor of type ${type} needs a ${wanted.name} or an array, not ${show(data)}`,
+    { value: 'data' },
+  );
+}
+
+function typeOf(data: unknown): TensorType {
+  const name = Object.prototype.toString.call(data).slice('[object '.length, -1);
+  if (name === 'Uint8ClampedArray') return 'uint8';
+  if (name === 'Float16Array') return 'float16';
+  const found = tensorTypes.find((type) => arrayTypes[type].name === name);
+  if (found) return found;
+  if (Array.isArray(data) && data.length > 0) {
+    if (data.every((value) => typeof value === 'number')) return 'float32';
+    if (data.every((value) => typeof value === 'boolean')) return 'bool';
+    if (data.every((value) => typeof value === 'bigint')) return 'int64';
+  }
+  throw new RequantError('TYPE_MISMATCH', `cannot tell the element type of ${show(data)}`, {
+    value: 'data',
+    hint: "Name it: new Tensor('float32', data, dims).",
+  });
+}
+
+/**
+ * Elements of one type in row-major order, with dimensions. The data is not copied when it is a
+ * typed array of the right kind.
+ *
+ * @example
+ * new Tensor('float32', new Float32Array(6), [2, 3]);
+ * new Tensor('int64', [1, 2, 3]); // dims [3]
+ * new Tensor(new Uint8Array(4), [2, 2]);
+ */
+export class Tensor<T extends TensorType = TensorType> {
+  /** Type of the elements. */
+  readonly type: T;
+  /** The elements in row-major order. */
+  readonly data: TensorDataMap[T];
+  /** Length of each axis; empty for a scalar. */
+  readonly dims: readonly number[];
+  /** Number of elements. */
+  readonly size: number;
+
+  /**
+   * Errors: TYPE_MISMATCH when the data does not fit the type, SHAPE_MISMATCH when its length is
+   * not the product of the dimensions, INVALID_ARGUMENT for an unknown type or bad dimensions.
+   */
+  constructor(
+    type: T,
+    data: TensorDataMap[T] | readonly (number | bigint | boolean)[],
+    dims?: readonly number[],
+  );
+  /** The type follows from the array: numbers of a plain array are float32. */
+  constructor(data: TensorInput, dims?: readonly number[]);
+  constructor(
+    first: T | TensorInput,
+    second?: TensorInput | readonly number[],
+    third?: readonly number[],
+  ) {
+    const named = typeof first === 'string';
+    const type = named ? first : (typeOf(first) as T);
+    if (!Object.hasOwn(arrayTypes, type)) {
+      throw invalidArgument(
+        `unknown tensor type ${show(type)}`,
+        'type',
+        `Use one of ${tensorTypes.join(', ')}.`,
+      );
+    }
+    const data = checkData(type, named ? second : first);
+    const dims = (named ? third : (second as readonly number[] | undefined)) ?? [data.length];
+    const size = elementCount(dims);
+    if (size !== data.length) {
+      throw new RequantError(
+        'SHAPE_MISMATCH',
+        `dims [${dims.join(', ')}] need ${size} elements, but the data has ${data.length}`,
+        { value: 'dims' },
+      );
+    }
+    this.type = type;
+    this.data = data as TensorDataMap[T];
+    this.dims = Object.freeze([...dims]);
+    this.size = size;
+  }
+
+  /** The same data with other dimensions; one of them may be -1 and follows from the others. */
+  reshape(dims: readonly number[]): Tensor<T> {
+    const open = dims.indexOf(-1);
+    if (open < 0) return new Tensor<T>(this.type, this.data, dims);
+    const rest = elementCount(dims.filter((_, axis) => axis !== open));
+    if (rest === 0 || this.size % rest !== 0) {
+      throw new RequantError(
+        'SHAPE_MISMATCH',
+        `${this.size} elements cannot take the shape [${dims.join(', ')}]`,
+        { value: 'dims' },
+      );
+    }
+    return new Tensor<T>(
+      this.type,
+      this.data,
+      dims.map((dim, axis) => (axis === open ? this.size / rest : dim)),
+    );
+  }
+
+  /** The data, for code written for onnxruntime-web. */
+  getData(): Promise<TensorDataMap[T]> {
+    return Promise.resolve(this.data);
+  }
+
+  /** Nothing to do here: the data is ordinary memory. For code written for onnxruntime-web. */
+  dispose(): void {}
+}
+
+/** A tensor over bytes that nobody else uses. */
+export function tensorFromBytes(
+  type: TensorType,
+  bytes: Uint8Array<ArrayBuffer>,
+  dims: readonly number[],
+): Tensor {
+  const array = arrayTypes[type];
+  if (!array) {
+    throw new RequantError('UNSUPPORTED', `the engine returned a tensor of type ${show(type)}`);
+  }
+  // A scalar or empty tensor of the core may come with padding; the dimensions decide.
+  const size = elementCount(dims) * array.BYTES_PER_ELEMENT;
+  return new Tensor(
+    type,
+    new array(bytes.length === size ? bytes.buffer : bytes.buffer.slice(0, size)),
+    dims,
+  );
+}

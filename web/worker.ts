@@ -1,0 +1,463 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+import { abortError, checkIterable, lengthOf, throwIfAborted } from './abort.js';
+import type { CompareOptions, CompareReport, CompareSample } from './compare.js';
+import type { EngineInfo } from './engine.js';
+import { env } from './env.js';
+import { RequantError, invalidArgument, show } from './errors.js';
+import { type Feeds, makeDisposable } from './heap.js';
+import type { LoadOptions, ModelInfo, OptimizeOptions, OptimizeReport } from './model.js';
+import { withoutUndefined } from './options.js';
+import type { OnnxFormat, QuantizationRecord, QuantizeOptions } from './quantize.js';
+import type { Plan, RunOptions, SessionOptions, StepProfile, ValueMetadata } from './session.js';
+import { type Source, importNode, isNode } from './source.js';
+import type { Tensor } from './tensor.js';
+import {
+  type PackedFeeds,
+  type Request,
+  type Response,
+  packError,
+  packFeeds,
+  unpackError,
+  unpackFeeds,
+} from './worker_protocol.js';
+
+/** A worker of either kind: a browser's Worker or Node's worker_threads. */
+interface Port {
+  post(message: Request): void;
+  /** Whether the process should stay alive for it (Node). */
+  hold(busy: boolean): void;
+  terminate(): Promise<void>;
+}
+
+interface Handlers {
+  message(response: Response): void;
+  failed(why: string, cause?: unknown): void;
+}
+
+async function openPort(handlers: Handlers): Promise<Port> {
+  if (isNode) {
+    const { Worker: NodeWorker } =
+      await importNode<typeof import('node:worker_threads')>('worker_threads');
+    const worker = new NodeWorker(new URL('./worker_main.js', import.meta.url));
+    worker.on('message', (response: Response) => handlers.message(response));
+    worker.on('error', (error) => handlers.failed((error as Error).message, error));
+    worker.on('exit', (code) => handlers.failed(`it ended with ${code}`));
+    return {
+      post: (message) => worker.postMessage(message),
+      hold: (busy) => (busy ? worker.ref() : worker.unref()),
+      terminate: async () => {
+        await worker.terminate();
+      },
+    };
+  }
+  // Bundlers find the worker's file by exactly this form.
+  const worker = new Worker(new URL('./worker_main.js', import.meta.url), { type: 'module' });
+  worker.onmessage = (event: MessageEvent<Response>) => handlers.message(event.data);
+  worker.onerror = (event) => handlers.failed(event.message || 'its script could not be loaded');
+  worker.onmessageerror = () => handlers.failed('a message could not be read');
+  return {
+    post: (message) => worker.postMessage(message),
+    hold: () => {},
+    terminate: () => {
+      worker.terminate();
+      return Promise.resolve();
+    },
+  };
+}
+
+interface PendingCall {
+  resolve(value: unknown): void;
+  reject(error: RequantError): void;
+  signal: AbortSignal | undefined;
+  onAbort: () => void;
+  onProgress: ((value: never) => void) | undefined;
+  next: (() => Promise<{ done: boolean; value?: unknown }>) | undefined;
+  close: (() => void) | undefined;
+}
+
+interface CallExtras {
+  signal?: AbortSignal | undefined;
+  onProgress?: ((value: never) => void) | undefined;
+  /** An iterable that the worker reads, and how an item is sent. */
+  source?: Iterable<unknown> | AsyncIterable<unknown>;
+  pack?: (item: never) => unknown;
+}
+
+class Connection {
+  #port: Port | undefined;
+  #closed: RequantError | undefined;
+  #lastId = 0;
+  readonly #calls = new Map<number, PendingCall>();
+  #ready: () => void = () => {};
+  #notReady: (error: RequantError) => void = () => {};
+
+  async open(): Promise<void> {
+    const ready = new Promise<void>((resolve, reject) => {
+      this.#ready = resolve;
+      this.#notReady = reject;
+    });
+    this.#port = await openPort({
+      message: (response) => this.#receive(response),
+      failed: (why, cause) =>
+        this.#close(new RequantError('INTERNAL', `the worker failed: ${why}`, { cause })),
+    });
+    await ready;
+    this.#port.hold(false);
+  }
+
+  call<T>(method: string, args: unknown[], extras: CallExtras = {}): Promise<T> {
+    const { signal, onProgress, source, pack } = extras;
+    if (this.#closed) return Promise.reject(this.#closed);
+    if (signal?.aborted) return Promise.reject(abortError(signal));
+    this.#lastId += 1;
+    const id = this.#lastId;
+    return new Promise<T>((resolve, reject) => {
+      const onAbort = () => this.#port?.post({ kind: 'abort', id });
+      const iterator = source && iterate(source);
+      this.#calls.set(id, {
+        resolve: resolve as (value: unknown) => void,
+        reject,
+        signal,
+        onAbort,
+        onProgress,
+        next:
+          iterator &&
+          (async () => {
+            const step = await iterator.next();
+            if (step.done) return { done: true };
+            return { done: false, value: pack ? pack(step.value as never) : step.value };
+          }),
+        close: iterator && (() => void Promise.resolve(iterator.return?.()).catch(() => {})),
+      });
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#port?.hold(true);
+      try {
+        this.#port?.post({ kind: 'call', id, method, args });
+      } catch (error) {
+        // An argument that cannot be copied, such as a function.
+        this.#settle(id)?.reject(
+          new RequantError('INVALID_ARGUMENT', (error as Error).message, { cause: error }),
+        );
+      }
+    });
+  }
+
+  async terminate(): Promise<void> {
+    this.#close(new RequantError('DISPOSED', 'the worker was terminated'));
+    await this.#port?.terminate();
+  }
+
+  #settle(id: number): PendingCall | undefined {
+    const call = this.#calls.get(id);
+    this.#calls.delete(id);
+    call?.signal?.removeEventListener('abort', call.onAbort);
+    if (this.#calls.size === 0) this.#port?.hold(false);
+    return call;
+  }
+
+  #receive(response: Response): void {
+    if (response.kind === 'ready') {
+      this.#ready();
+      return;
+    }
+    const { id, kind } = response;
+    const call = this.#calls.get(id);
+    if (!call) return;
+    if (kind === 'progress') call.onProgress?.(response.value as never);
+    else if (kind === 'pull') void this.#send(id, call);
+    else if (kind === 'close') call.close?.();
+    else if (kind === 'result') this.#settle(id)?.resolve(response.value);
+    else {
+      const error = unpackError(response.error);
+      const aborted = error.code === 'ABORTED' && call.signal?.aborted;
+      this.#settle(id)?.reject(aborted ? abortError(call.signal!) : error);
+    }
+  }
+
+  async #send(id: number, call: PendingCall): Promise<void> {
+    try {
+      const item = await call.next!();
+      if (this.#calls.has(id)) this.#port?.post({ kind: 'item', id, ...item });
+    } catch (error) {
+      // The caller gets the very error of its iterable; the worker stops reading.
+      this.#port?.post({ kind: 'failed', id, error: packError(error) });
+      this.#settle(id)?.reject(error as RequantError);
+    }
+  }
+
+  #close(error: RequantError): void {
+    this.#closed ??= error;
+    this.#notReady(this.#closed);
+    for (const id of [...this.#calls.keys()]) {
+      const call = this.#settle(id);
+      call?.close?.();
+      call?.reject(this.#closed);
+    }
+  }
+}
+
+function iterate(
+  source: Iterable<unknown> | AsyncIterable<unknown>,
+): Iterator<unknown> | AsyncIterator<unknown> {
+  return Symbol.asyncIterator in source
+    ? source[Symbol.asyncIterator]()
+    : source[Symbol.iterator]();
+}
+
+// A worker resolves relative URLs against its own script, so a page's are made absolute here.
+function sendable(source: Source): Source {
+  if (source instanceof URL) return source.href;
+  if (typeof source === 'string' && !isNode && typeof document === 'object') {
+    return new URL(source, document.baseURI).href;
+  }
+  return source;
+}
+
+function splitLoadOptions<T extends LoadOptions>(options: T) {
+  const { onProgress, signal, externalData, ...rest } = options;
+  const files =
+    externalData &&
+    Object.fromEntries(Object.entries(externalData).map(([name, file]) => [name, sendable(file)]));
+  return {
+    plain: withoutUndefined({ ...rest, externalData: files }),
+    extras: { onProgress, signal } as CallExtras,
+  };
+}
+
+/** An object that lives in the worker. */
+abstract class Remote {
+  /** @internal */
+  readonly connection: Connection;
+  /** @internal */
+  readonly ref: number;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(connection: Connection, ref: number) {
+    this.connection = connection;
+    this.ref = ref;
+  }
+
+  /** Gives the memory in the worker back. */
+  async dispose(): Promise<void> {
+    await this.connection.call('dispose', [this.ref]);
+  }
+}
+
+makeDisposable(Remote as unknown as { prototype: object }, function (this: Remote) {
+  this.dispose().catch(() => {});
+});
+
+/** A {@link Model} in a worker: the same methods, but all are asynchronous. */
+export class WorkerModel extends Remote {
+  info(): Promise<ModelInfo> {
+    return this.connection.call('info', [this.ref]);
+  }
+
+  summary(): Promise<string> {
+    return this.connection.call('summary', [this.ref]);
+  }
+
+  toText(options: { maxConstantElements?: number } = {}): Promise<string> {
+    return this.connection.call('toText', [this.ref, options]);
+  }
+
+  toDot(): Promise<string> {
+    return this.connection.call('toDot', [this.ref]);
+  }
+
+  toOnnx(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.connection.call('toOnnx', [this.ref]);
+  }
+
+  optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
+    return this.connection.call('optimize', [this.ref, options]);
+  }
+}
+
+/** A {@link QuantizedModel} in a worker. */
+export class WorkerQuantizedModel extends Remote {
+  /** How every operator slot was quantized. */
+  readonly config: QuantizationRecord;
+
+  /** @internal */
+  constructor(connection: Connection, ref: number, config: QuantizationRecord) {
+    super(connection, ref);
+    this.config = config;
+  }
+
+  toOnnx(options: { format?: OnnxFormat } = {}): Promise<Uint8Array<ArrayBuffer>> {
+    return this.connection.call('toOnnx', [this.ref, options]);
+  }
+}
+
+/** An {@link InferenceSession} in a worker. */
+export class WorkerSession extends Remote {
+  readonly inputMetadata: readonly ValueMetadata[];
+  readonly outputMetadata: readonly ValueMetadata[];
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+
+  /** @internal */
+  constructor(
+    connection: Connection,
+    ref: number,
+    inputs: readonly ValueMetadata[],
+    outputs: readonly ValueMetadata[],
+  ) {
+    super(connection, ref);
+    this.inputMetadata = inputs;
+    this.outputMetadata = outputs;
+    this.inputNames = inputs.map(({ name }) => name);
+    this.outputNames = outputs.map(({ name }) => name);
+  }
+
+  /** As {@link InferenceSession.run}; the calling thread stays free. */
+  async run(
+    feeds: Feeds,
+    fetches?: readonly string[],
+    options: RunOptions = {},
+  ): Promise<Record<string, Tensor>> {
+    const args = [this.ref, packFeeds(feeds), fetches && [...fetches]];
+    return unpackFeeds(await this.connection.call<PackedFeeds>('run', args, options));
+  }
+
+  plan(): Promise<Plan | undefined> {
+    return this.connection.call('plan', [this.ref]);
+  }
+
+  profile(): Promise<StepProfile[]> {
+    return this.connection.call('profile', [this.ref]);
+  }
+
+  release(): Promise<void> {
+    return this.dispose();
+  }
+}
+
+/** A worker with an engine of its own. Made by {@link createWorker}. */
+export class RequantWorker {
+  readonly #connection: Connection;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** As the function {@link engineInfo}, of the worker's engine. */
+  engineInfo(): Promise<EngineInfo> {
+    return this.#connection.call('engineInfo', []);
+  }
+
+  /** As the function {@link loadModel}. */
+  async loadModel(source: Source, options: LoadOptions = {}): Promise<WorkerModel> {
+    const { plain, extras } = splitLoadOptions(options);
+    const args = [sendable(source), plain, options.onProgress !== undefined];
+    const { ref } = await this.#connection.call<{ ref: number }>('loadModel', args, extras);
+    return new WorkerModel(this.#connection, ref);
+  }
+
+  /** As the function {@link parseModel}. */
+  async parseModel(text: string): Promise<WorkerModel> {
+    const { ref } = await this.#connection.call<{ ref: number }>('parseModel', [text]);
+    return new WorkerModel(this.#connection, ref);
+  }
+
+  /** As {@link InferenceSession.create}. */
+  async createSession(
+    source: Source | WorkerModel | WorkerQuantizedModel,
+    options: SessionOptions = {},
+  ): Promise<WorkerSession> {
+    const { plain, extras } = splitLoadOptions(options);
+    const from = source instanceof Remote ? { ref: this.#own(source) } : sendable(source);
+    const { ref, inputMetadata, outputMetadata } = await this.#connection.call<{
+      ref: number;
+      inputMetadata: readonly ValueMetadata[];
+      outputMetadata: readonly ValueMetadata[];
+    }>('createSession', [from, plain, options.onProgress !== undefined], extras);
+    return new WorkerSession(this.#connection, ref, inputMetadata, outputMetadata);
+  }
+
+  /** As the function {@link quantize}; the calibration samples are sent one at a time. */
+  async quantize(model: WorkerModel, options: QuantizeOptions): Promise<WorkerQuantizedModel> {
+    const { calibration, onProgress, signal, ...plain } = options;
+    checkIterable(calibration, 'options.calibration');
+    throwIfAborted(signal);
+    const { ref, config } = await this.#connection.call<{
+      ref: number;
+      config: QuantizationRecord;
+    }>('quantize', [this.#own(model), plain, lengthOf(calibration)], {
+      signal,
+      onProgress,
+      source: calibration,
+      pack: packFeeds,
+    });
+    return new WorkerQuantizedModel(this.#connection, ref, config);
+  }
+
+  /** As the function {@link compare}; the samples are sent one at a time. */
+  async compare(
+    model: WorkerModel,
+    candidate: WorkerModel | WorkerQuantizedModel,
+    options: CompareOptions,
+  ): Promise<CompareReport> {
+    const { dataset, onProgress, signal, ...plain } = options;
+    checkIterable(dataset, 'options.dataset');
+    throwIfAborted(signal);
+    return this.#connection.call(
+      'compare',
+      [this.#own(model), this.#own(candidate), plain, lengthOf(dataset)],
+      {
+        signal,
+        onProgress,
+        source: dataset,
+        pack: ({ feeds, label }: CompareSample) => ({ feeds: packFeeds(feeds), label }),
+      },
+    );
+  }
+
+  /** Ends the worker with everything in it; running calls fail with DISPOSED. */
+  terminate(): Promise<void> {
+    return this.#connection.terminate();
+  }
+
+  #own(object: unknown): number {
+    if (object instanceof Remote && object.connection === this.#connection) return object.ref;
+    throw invalidArgument(`${show(object)} does not belong to this worker`, 'model');
+  }
+}
+
+makeDisposable(RequantWorker, function (this: RequantWorker) {
+  this.terminate().catch(() => {});
+});
+
+/**
+ * Starts a worker (a module Worker in browsers, worker_threads in Node) with an engine of its own,
+ * so that loading, quantizing and running leave the calling thread free. It has the present settings
+ * of `env.wasm`. In Node it keeps the process alive only while a call is running.
+ *
+ * @example
+ * const worker = await createWorker();
+ * const session = await worker.createSession('model.onnx');
+ * const outputs = await session.run(feeds);
+ * await worker.terminate();
+ */
+export async function createWorker(): Promise<RequantWorker> {
+  const connection = new Connection();
+  await connection.open();
+  const { simd, wasmPaths, wasmBinary } = env.wasm;
+  const absolute = (path: string | URL) => sendable(path) as string;
+  const paths =
+    typeof wasmPaths === 'string' || wasmPaths instanceof URL
+      ? absolute(wasmPaths)
+      : wasmPaths &&
+        Object.fromEntries(Object.entries(wasmPaths).map(([file, path]) => [file, absolute(path)]));
+  await connection.call('setEnv', [withoutUndefined({ simd, wasmPaths: paths, wasmBinary })]);
+  return new RequantWorker(connection);
+}

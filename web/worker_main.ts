@@ -1,0 +1,230 @@
+// What runs inside the worker: the ordinary API, called by messages.
+
+import { compare, type CompareOptions, type CompareSample } from './compare.js';
+import { engineInfo } from './engine.js';
+import { type WasmEnv, env } from './env.js';
+import { RequantError } from './errors.js';
+import { type LoadOptions, Model, type OptimizeOptions, loadModel, parseModel } from './model.js';
+import { type OnnxFormat, QuantizedModel, type QuantizeOptions, quantize } from './quantize.js';
+import { InferenceSession, type SessionOptions } from './session.js';
+import { type Source, importNode, isNode } from './source.js';
+import {
+  type PackedFeeds,
+  type Request,
+  type Response,
+  packError,
+  packFeeds,
+  unpackError,
+  unpackFeeds,
+} from './worker_protocol.js';
+
+type Remote = Model | QuantizedModel | InferenceSession;
+
+/** A running call: its signal, and the reader of the caller's iterable. */
+class Call {
+  readonly id: number;
+  readonly controller = new AbortController();
+  #answer: ((message: Request) => void) | undefined;
+
+  constructor(id: number) {
+    this.id = id;
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  readonly onProgress = (value: unknown) => post({ kind: 'progress', id: this.id, value });
+
+  receive(message: Request): void {
+    this.#answer?.(message);
+  }
+
+  /** The caller's items, fetched one at a time. */
+  items<T, R>(unpack: (item: T) => R, length?: number): AsyncIterable<R> {
+    const stream = this.#stream(unpack);
+    return length === undefined ? stream : Object.assign(stream, { length });
+  }
+
+  async *#stream<T, R>(unpack: (item: T) => R): AsyncGenerator<R, void, undefined> {
+    try {
+      for (;;) {
+        const message = await new Promise<Request>((resolve) => {
+          this.#answer = resolve;
+          post({ kind: 'pull', id: this.id });
+        });
+        if (message.kind === 'failed') throw unpackError(message.error);
+        if (message.kind !== 'item' || message.done) return;
+        yield unpack(message.value as T);
+      }
+    } finally {
+      post({ kind: 'close', id: this.id });
+    }
+  }
+}
+
+let post: (message: Response, transfer?: ArrayBuffer[]) => void;
+const objects = new Map<number, Remote>();
+const calls = new Map<number, Call>();
+let lastObject = 0;
+
+function keep(object: Remote): number {
+  lastObject += 1;
+  objects.set(lastObject, object);
+  return lastObject;
+}
+
+function get<T extends Remote>(key: number, type: abstract new (...args: never[]) => T): T {
+  const object = objects.get(key);
+  if (object instanceof type) return object;
+  throw new RequantError('DISPOSED', 'the object is used after it was disposed of');
+}
+
+// The constructors of Model and InferenceSession are not for callers; instanceof needs only these.
+const modelType = Model as unknown as abstract new () => Model;
+const sessionType = InferenceSession as unknown as abstract new () => InferenceSession;
+
+type Ref = { ref: number };
+const isRef = (value: unknown): value is Ref =>
+  typeof value === 'object' && value !== null && 'ref' in value;
+
+function either(key: number): Model | QuantizedModel {
+  const object = objects.get(key);
+  if (object instanceof Model || object instanceof QuantizedModel) return object;
+  throw new RequantError('DISPOSED', 'the model is used after it was disposed of');
+}
+
+const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
+  setEnv(_call, wasm: Partial<WasmEnv>) {
+    Object.assign(env.wasm, wasm);
+  },
+  engineInfo: () => engineInfo(),
+  async loadModel(call, source: Source, options: LoadOptions, progress: boolean) {
+    const { signal, onProgress } = call;
+    const model = await loadModel(source, {
+      ...options,
+      signal,
+      ...(progress ? { onProgress } : {}),
+    });
+    return { ref: keep(model) };
+  },
+  async parseModel(_call, text: string) {
+    return { ref: keep(await parseModel(text)) };
+  },
+  async createSession(call, source: Source | Ref, options: SessionOptions, progress: boolean) {
+    const { signal, onProgress } = call;
+    const session = await InferenceSession.create(isRef(source) ? either(source.ref) : source, {
+      ...options,
+      signal,
+      ...(progress ? { onProgress } : {}),
+    });
+    const { inputMetadata, outputMetadata } = session;
+    return { ref: keep(session), inputMetadata, outputMetadata };
+  },
+  async quantize(
+    call,
+    model: number,
+    options: Omit<QuantizeOptions, 'calibration'>,
+    length?: number,
+  ) {
+    const { signal, onProgress } = call;
+    const calibration = call.items((feeds: PackedFeeds) => unpackFeeds(feeds), length);
+    const all = { ...options, calibration, signal, onProgress };
+    const quantized = await quantize(get(model, modelType), all);
+    return { ref: keep(quantized), config: quantized.config };
+  },
+  compare(
+    call,
+    model: number,
+    candidate: number,
+    options: Omit<CompareOptions, 'dataset'>,
+    length?: number,
+  ) {
+    const { signal, onProgress } = call;
+    const dataset = call.items(
+      ({ feeds, label }: { feeds: PackedFeeds; label?: number }): CompareSample => ({
+        feeds: unpackFeeds(feeds),
+        ...(label === undefined ? {} : { label }),
+      }),
+      length,
+    );
+    const all = { ...options, dataset, signal, onProgress };
+    return compare(get(model, modelType), either(candidate), all);
+  },
+  async run(_call, session: number, feeds: PackedFeeds, fetches: string[] | undefined) {
+    return packFeeds(await get(session, sessionType).run(unpackFeeds(feeds), fetches));
+  },
+  plan: (_call, session: number) => get(session, sessionType).plan(),
+  profile: (_call, session: number) => get(session, sessionType).profile(),
+  info: (_call, model: number) => get(model, modelType).info,
+  summary: (_call, model: number) => get(model, modelType).summary(),
+  toText: (_call, model: number, options: { maxConstantElements?: number }) =>
+    get(model, modelType).toText(options),
+  toDot: (_call, model: number) => get(model, modelType).toDot(),
+  optimize: (_call, model: number, options: OptimizeOptions) =>
+    get(model, modelType).optimize(options),
+  toOnnx: (_call, model: number, options: { format?: OnnxFormat }) => {
+    const object = either(model);
+    return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
+  },
+  dispose(_call, key: number) {
+    objects.get(key)?.dispose();
+    objects.delete(key);
+  },
+};
+
+/** Buffers that nobody here uses any more: moved instead of copied. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (value instanceof Uint8Array) return [value.buffer as ArrayBuffer];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value)
+    .map((part) => (part as { data?: unknown } | null)?.data)
+    .filter((data): data is Uint8Array => ArrayBuffer.isView(data))
+    .map((data) => data.buffer as ArrayBuffer);
+}
+
+async function answer(call: Call, method: string, args: unknown[]): Promise<void> {
+  try {
+    const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
+    if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
+    const value = await action(call, ...(args as never[]));
+    const moved = method === 'run' || method === 'toOnnx' ? buffersOf(value) : [];
+    post({ kind: 'result', id: call.id, value }, moved);
+  } catch (error) {
+    post({ kind: 'error', id: call.id, error: packError(error) });
+  } finally {
+    calls.delete(call.id);
+  }
+}
+
+function receive(message: Request): void {
+  if (message.kind === 'call') {
+    const call = new Call(message.id);
+    calls.set(message.id, call);
+    void answer(call, message.method, message.args);
+    return;
+  }
+  const call = calls.get(message.id);
+  if (message.kind === 'abort') call?.controller.abort();
+  else call?.receive(message);
+}
+
+async function start(): Promise<void> {
+  if (isNode) {
+    const { parentPort } = await importNode<typeof import('node:worker_threads')>('worker_threads');
+    if (!parentPort) throw new Error('worker_main runs in a worker only');
+    post = (message, transfer = []) => parentPort.postMessage(message, transfer);
+    parentPort.on('message', receive);
+  } else {
+    // The type of a page's `self`; in a worker there is no target origin.
+    const scope = globalThis as unknown as {
+      postMessage(message: unknown, transfer: Transferable[]): void;
+      onmessage: (event: MessageEvent<Request>) => void;
+    };
+    post = (message, transfer = []) => scope.postMessage(message, transfer);
+    scope.onmessage = (event) => receive(event.data);
+  }
+  post({ kind: 'ready' });
+}
+
+void start();

@@ -1,0 +1,73 @@
+// The messages between a page (or Node's main thread) and the worker that computes.
+
+import { RequantError, type RequantErrorCode } from './errors.js';
+import { type Feeds, checkFeeds } from './heap.js';
+import { Tensor, type TensorDataMap, type TensorType } from './tensor.js';
+
+export interface PackedTensor {
+  type: TensorType;
+  data: TensorDataMap[TensorType];
+  dims: readonly number[];
+}
+
+export type PackedFeeds = Record<string, PackedTensor>;
+
+export interface PackedError {
+  code: RequantErrorCode;
+  message: string;
+  node?: string;
+  value?: string;
+  hint?: string;
+}
+
+/** To the worker. */
+export type Request =
+  | { kind: 'call'; id: number; method: string; args: unknown[] }
+  | { kind: 'abort'; id: number }
+  // The answer to a pull: an item of the iterable that belongs to the call.
+  | { kind: 'item'; id: number; done: boolean; value?: unknown }
+  | { kind: 'failed'; id: number; error: PackedError };
+
+/** From the worker. */
+export type Response =
+  | { kind: 'ready' }
+  | { kind: 'result'; id: number; value: unknown }
+  | { kind: 'error'; id: number; error: PackedError }
+  | { kind: 'progress'; id: number; value: unknown }
+  | { kind: 'pull'; id: number }
+  // The worker needs no more items.
+  | { kind: 'close'; id: number };
+
+export function packFeeds(feeds: Feeds): PackedFeeds {
+  checkFeeds(feeds);
+  return Object.fromEntries(
+    Object.entries(feeds).map(([name, { type, data, dims }]) => [name, { type, data, dims }]),
+  );
+}
+
+export function unpackFeeds(feeds: PackedFeeds): Record<string, Tensor> {
+  return Object.fromEntries(
+    Object.entries(feeds).map(([name, { type, data, dims }]) => [
+      name,
+      new Tensor(type, data as never, dims),
+    ]),
+  );
+}
+
+export function packError(error: unknown): PackedError {
+  if (error instanceof RequantError) {
+    const { code, message, node, value, hint } = error;
+    return {
+      code,
+      message,
+      ...(node ? { node } : {}),
+      ...(value ? { value } : {}),
+      ...(hint ? { hint } : {}),
+    };
+  }
+  return { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error) };
+}
+
+export function unpackError({ code, message, ...details }: PackedError): RequantError {
+  return new RequantError(code, message, details);
+}
