@@ -1,0 +1,357 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "kernels/conv/table.h"
+#include "kernels/window_testing.h"
+#include "numeric/requantize_prepare.h"
+
+namespace requant {
+namespace {
+
+using namespace window_testing;
+
+std::vector<ConvGeometry> Geometries() {
+  std::vector<ConvGeometry> all;
+  for (int32_t c = 1; c <= 67; c += c < 20 ? 1 : 9) {
+    all.push_back(Geometry(3, 5, c, 68 - c, 1, 1, 1, 0));  // pointwise
+    all.push_back(Geometry(5, 4, c, c % 11 + 1, 3, 3, 1, 1));
+  }
+  all.push_back(Geometry(1, 1, 67, 35, 1, 1, 1, 0));            // one row
+  all.push_back(Geometry(1, 71, 16, 24, 1, 1, 1, 0));           // a matrix product
+  all.push_back(Geometry(9, 7, 3, 8, 3, 3, 2, 1));              // first layer
+  all.push_back(Geometry(11, 13, 5, 9, 5, 3, 3, 2));            // odd everything
+  all.push_back(Geometry(9, 9, 4, 5, 3, 3, 1, 2, 2));           // dilated
+  all.push_back(Geometry(10, 9, 6, 7, 2, 4, 2, 3, 3));          // dilated, strided, wide padding
+  all.push_back(Geometry(7, 7, 12, 18, 3, 3, 1, 1, 1, 3));      // groups
+  all.push_back(Geometry(6, 7, 10, 30, 3, 3, 2, 1, 1, 10));     // channel multiplier 3
+  all.push_back(Geometry(7, 6, 8, 8, 1, 1, 2, 0));              // strided pointwise
+  all.push_back(Geometry(5, 5, 7, 9, 1, 1, 1, 1));              // padded pointwise
+  all.push_back(Geometry(2, 2, 3, 4, 5, 5, 1, 2));              // window larger than the image
+  all.push_back(Geometry(1, 3, 2, 3, 1, 3, 1, 5));              // windows wholly in the padding
+  all.push_back(Geometry(4, 5, 9, 10, 3, 3, 1, 1, 1, 1, 3));    // batch
+  all.push_back(Geometry(21, 23, 8, 11, 1, 1, 1, 0, 1, 1, 2));  // several panels
+  all.push_back(Geometry(24, 21, 9, 8, 3, 3, 1, 1));
+  all.push_back(Geometry(4, 4, 260, 9, 3, 3, 1, 1));  // deep
+  return all;
+}
+
+std::string Describe(const ConvGeometry& g) {
+  return std::to_string(g.in_h) + "x" + std::to_string(g.in_w) + "x" + std::to_string(g.in_c) +
+         " -> " + std::to_string(g.out_c) + " kernel " + std::to_string(g.kernel_h) + "x" +
+         std::to_string(g.kernel_w) + " stride " + std::to_string(g.stride_h) + " pad " +
+         std::to_string(g.pad_top) + " dilation " + std::to_string(g.dilation_h) + " groups " +
+         std::to_string(g.groups);
+}
+
+/// Sums f(input index, weight index in OIHW) over the taps inside the image.
+template <typename F>
+void ForEachTap(const ConvGeometry& g, int32_t row, int32_t o, F f) {
+  const int32_t in_c = g.in_c / g.groups, group = o / (g.out_c / g.groups);
+  const int32_t ox = row % g.out_w, oy = row / g.out_w % g.out_h, n = row / g.out_w / g.out_h;
+  for (int32_t i = 0; i < in_c; ++i) {
+    for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
+      for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
+        const int32_t y = oy * g.stride_h + ky * g.dilation_h - g.pad_top;
+        const int32_t x = ox * g.stride_w + kx * g.dilation_w - g.pad_left;
+        if (y < 0 || y >= g.in_h || x < 0 || x >= g.in_w) continue;
+        f(((n * g.in_h + y) * g.in_w + x) * g.input_stride + group * in_c + i,
+          ((o * in_c + i) * g.kernel_h + ky) * g.kernel_w + kx);
+      }
+    }
+  }
+}
+
+size_t WeightCount(const ConvGeometry& g) {
+  return static_cast<size_t>(g.out_c) * (g.in_c / g.groups) * g.kernel_h * g.kernel_w;
+}
+
+struct Q8Case {
+  ConvGeometry g;
+  bool input_signed = false, weight_signed = true;
+  int32_t input_zero_point = 0;
+  std::vector<int32_t> weight_zero_points, bias;
+  std::vector<uint8_t> input, weights;
+  ConvQ8Weights view;
+
+  Q8Case(std::mt19937& random, const ConvGeometry& geometry, int variant, bool seven_bits) {
+    g = geometry;
+    const int32_t slack_in = variant % 3, slack_out = variant % 2 * 5;
+    g.input_stride += slack_in;
+    g.output_stride += slack_out;
+    input_signed = variant & 1;
+    weight_signed = seven_bits || (variant & 2) != 0;
+    const int32_t ends[] = {0, 255, 128, 77, -128, 127, 0, -5};
+    input_zero_point = ends[(variant / 2) % 4 + (input_signed ? 4 : 0)];
+    const Fill fills[] = {Fill::kRandom, Fill::kLowest, Fill::kHighest, Fill::kRandom};
+    input = Bytes(random, Elements(g.batch * g.in_h * g.in_w, g.input_stride, g.in_c),
+                  fills[variant / 3 % 4], input_signed);
+    weights = Bytes(random, WeightCount(g), fills[variant / 5 % 4], weight_signed);
+    if (seven_bits) {
+      for (uint8_t& w : weights) w = static_cast<uint8_t>(static_cast<int8_t>(w) >> 1);
+    }
+    if (!seven_bits && variant % 4 != 0) {
+      for (int32_t o = 0; o < g.out_c; ++o) {
+        const int32_t z = variant % 8 == 7 ? 128 : static_cast<int32_t>(random() % 256);
+        weight_zero_points.push_back(weight_signed ? z - 128 : z);
+      }
+    }
+    if (variant % 5 != 0) {
+      for (int32_t o = 0; o < g.out_c; ++o) {
+        bias.push_back(static_cast<int32_t>(random() % 20001) - 10000);
+      }
+    }
+    view.layout = OihwLayout(g.out_c, g.in_c / g.groups, g.kernel_h, g.kernel_w, g.groups);
+    view.data = weights.data();
+    view.is_signed = weight_signed;
+    view.zero_points = weight_zero_points.empty() ? nullptr : weight_zero_points.data();
+    view.bias = bias.empty() ? nullptr : bias.data();
+  }
+
+  int32_t Input(int i) const {
+    return (input_signed ? static_cast<int8_t>(input[i]) : input[i]) - input_zero_point;
+  }
+  int32_t Weight(int32_t o, int i) const {
+    return (weight_signed ? static_cast<int8_t>(weights[i]) : weights[i]) -
+           (weight_zero_points.empty() ? 0 : weight_zero_points[o]);
+  }
+
+  /// Runs a row over [0, rows) in the given pieces.
+  void Run(const ConvQ8Kernel& kernel, ConvQ8Output type, const RequantizeParams& requantize,
+           const std::vector<int32_t>& cuts, void* output) const {
+    std::vector<uint8_t> packed(kernel.packed_size(view));
+    kernel.pack_weights(view, packed.data());
+    ConvQ8Params p;
+    p.geometry = g;
+    p.input = input.data();
+    p.input_signed = input_signed;
+    p.input_zero_point = input_zero_point;
+    p.weights = packed.data();
+    p.output = output;
+    p.output_type = type;
+    p.requantize = requantize;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      std::vector<uint8_t> workspace(kernel.workspace_size(g), 0xCC);
+      p.workspace = workspace.data();
+      p.row_begin = cuts[i];
+      p.row_end = cuts[i + 1];
+      kernel.run(&p);
+    }
+  }
+};
+
+TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
+  std::mt19937 random(11);
+  int variant = 0, dot7 = 0;
+  for (const ConvGeometry& geometry : Geometries()) {
+    for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
+      const Q8Case test(random, geometry, variant, repeat == 2);
+      const ConvGeometry& g = test.g;
+      const int32_t rows = ConvRows(g);
+      const size_t size = Elements(rows, g.output_stride, g.out_c);
+      std::vector<int32_t> expected(size, 0x5A5A5A5A);
+      std::vector<int64_t> bounds(g.out_c);
+      const int32_t low = test.input_signed ? -128 : 0;
+      ConvQ8AccumulatorBounds(
+          test.view, std::max(test.input_zero_point - low, low + 255 - test.input_zero_point),
+          bounds.data());
+      for (int32_t r = 0; r < rows; ++r) {
+        for (int32_t o = 0; o < g.out_c; ++o) {
+          int64_t sum = test.bias.empty() ? 0 : test.bias[o];
+          ForEachTap(g, r, o, [&](int i, int w) { sum += test.Input(i) * test.Weight(o, w); });
+          expected[static_cast<size_t>(r) * g.output_stride + o] = static_cast<int32_t>(sum);
+          ASSERT_LE(std::abs(sum), bounds[o]);
+        }
+      }
+      for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
+        if (!kernel.supports(test.view)) continue;
+        dot7 += std::strcmp(kernel.name, "conv_q8_dot7") == 0;
+        std::vector<int32_t> got(size, 0x5A5A5A5A);
+        test.Run(kernel, ConvQ8Output::kInt32, {}, Cuts(random, rows), got.data());
+        ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
+      }
+    }
+  }
+  EXPECT_GT(dot7, 0);
+}
+
+TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
+  std::mt19937 random(12);
+  const std::vector<ConvGeometry> geometries = Geometries();
+  const RequantizeMode modes[] = {RequantizeMode::kUpward, RequantizeMode::kFloat,
+                                  RequantizeMode::kToNearest, RequantizeMode::kGemmlowp};
+  int variant = 0, paths[3] = {0, 0, 0};
+  for (const ConvGeometry& geometry : geometries) {
+    for (int repeat = 0; repeat < 4; ++repeat, variant += 5) {
+      const Q8Case test(random, geometry, variant, repeat == 3);
+      const ConvGeometry& g = test.g;
+      std::vector<int64_t> bounds(g.out_c);
+      ConvQ8AccumulatorBounds(test.view, 255, bounds.data());
+      std::vector<double> multipliers;
+      for (int32_t o = 0; o < g.out_c; ++o) {
+        const double spread = std::ldexp(1.0 + random() / 4294967296.0,
+                                         -static_cast<int>(random() % (variant % 3 * 4 + 1)));
+        multipliers.push_back(40.0 * spread /
+                              (1.0 + std::sqrt(static_cast<double>(bounds[o])) * 40));
+      }
+      const bool is_signed = variant % 2;
+      const int32_t lo = is_signed ? -128 : 0, hi = is_signed ? 127 : 255;
+      const bool clamp = variant % 3 == 0;
+      const PreparedRequantize prepared = PrepareRequantize(
+          modes[repeat == 0 ? 0 : variant % 4], multipliers, bounds,
+          static_cast<int32_t>(random() % 256) + lo, clamp ? lo + 9 : lo, clamp ? hi - 50 : hi);
+      ++paths[static_cast<int>(prepared.Params().path)];
+      const int32_t rows = ConvRows(g);
+      const ConvQ8Output type = is_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
+      const size_t size = Elements(rows, g.output_stride, g.out_c);
+      std::vector<uint8_t> expected(size, 0xA5);
+      test.Run(ConvQ8Kernels()[0], type, prepared.Params(), {0, rows}, expected.data());
+      for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
+        if (!kernel.supports(test.view)) continue;
+        std::vector<uint8_t> got(size, 0xA5);
+        test.Run(kernel, type, prepared.Params(), Cuts(random, rows), got.data());
+        ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
+      }
+    }
+  }
+  EXPECT_GT(paths[static_cast<int>(RequantizePath::kDouble)], 0);
+  EXPECT_GT(paths[static_cast<int>(RequantizePath::kShift)], 0);
+}
+
+TEST(ConvQ8, Dot7RefusesEightBitWeights) {
+  std::mt19937 random(13);
+  Q8Case test(random, Geometry(1, 4, 4, 4, 1, 1, 1, 0), 2, true);
+  const ConvQ8Kernel& dot7 = ConvQ8Kernels()[2];
+  ASSERT_STREQ(dot7.name, "conv_q8_dot7");
+  test.weights[5] = static_cast<uint8_t>(-64);
+  EXPECT_TRUE(dot7.supports(test.view));
+  test.weights[5] = 64;
+  EXPECT_FALSE(dot7.supports(test.view));
+}
+
+void RunF32(const ConvF32Kernel& kernel, ConvF32Params p, const ConvF32Weights& weights,
+            const std::vector<int32_t>& cuts) {
+  std::vector<uint8_t> packed(kernel.packed_size(weights));
+  kernel.pack_weights(weights, packed.data());
+  p.weights = packed.data();
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    std::vector<uint8_t> workspace(kernel.workspace_size(p.geometry), 0xCC);
+    p.workspace = workspace.data();
+    p.row_begin = cuts[i];
+    p.row_end = cuts[i + 1];
+    kernel.run(&p);
+  }
+}
+
+TEST(ConvF32, CloseToDoublesOnEveryGeometry) {
+  std::mt19937 random(21);
+  int variant = 0;
+  for (ConvGeometry g : Geometries()) {
+    ++variant;
+    g.input_stride += variant % 3;
+    g.output_stride += variant % 2 * 3;
+    const int32_t rows = ConvRows(g);
+    const auto input = Floats(random, Elements(g.batch * g.in_h * g.in_w, g.input_stride, g.in_c));
+    const auto data = Floats(random, WeightCount(g));
+    const auto bias = Floats(random, g.out_c);
+    const int32_t residual_stride = g.out_c + variant % 4;
+    const auto residual = Floats(random, Elements(rows, residual_stride, g.out_c));
+    ConvF32Weights weights;
+    weights.layout = OihwLayout(g.out_c, g.in_c / g.groups, g.kernel_h, g.kernel_w, g.groups);
+    weights.data = data.data();
+    if (variant % 4 != 0) weights.bias = bias.data();
+    ConvF32Params p;
+    p.geometry = g;
+    p.input = input.data();
+    if (variant % 3 == 0) {
+      p.residual = residual.data();
+      p.residual_stride = residual_stride;
+    }
+    if (variant % 5 < 2) {
+      p.lo = 0.0f;
+      p.hi = 0.75f;
+    }
+    for (const ConvF32Kernel& kernel : ConvF32Kernels()) {
+      const size_t size = Elements(rows, g.output_stride, g.out_c);
+      std::vector<float> whole(size, 12345.0f), pieces(size, 12345.0f);
+      p.output = whole.data();
+      RunF32(kernel, p, weights, {0, rows});
+      p.output = pieces.data();
+      RunF32(kernel, p, weights, Cuts(random, rows));
+      ASSERT_EQ(std::memcmp(whole.data(), pieces.data(), size * 4), 0)
+          << kernel.name << " depends on the row range: " << Describe(g);
+      for (int32_t r = 0; r < rows; ++r) {
+        for (int32_t o = 0; o < g.out_c; ++o) {
+          double sum = weights.bias == nullptr ? 0.0 : bias[o];
+          double magnitude = std::abs(sum);
+          ForEachTap(g, r, o, [&](int i, int w) {
+            const double product = static_cast<double>(input[i]) * data[w];
+            sum += product;
+            magnitude += std::abs(product);
+          });
+          if (p.residual != nullptr) sum += residual[r * residual_stride + o];
+          sum = std::min<double>(std::max<double>(sum, p.lo), p.hi);
+          ASSERT_NEAR(whole[static_cast<size_t>(r) * g.output_stride + o], sum,
+                      1e-5 * magnitude + 1e-6)
+              << kernel.name << " " << Describe(g);
+        }
+        for (int32_t o = g.out_c; o < g.output_stride && r + 1 < rows; ++o) {
+          ASSERT_EQ(whole[static_cast<size_t>(r) * g.output_stride + o], 12345.0f);
+        }
+      }
+    }
+  }
+}
+
+TEST(ConvF32, NanPassesTheClamp) {
+  std::mt19937 random(22);
+  const ConvGeometry g = Geometry(1, 9, 5, 11, 1, 1, 1, 0);
+  auto input = Floats(random, 45);
+  input[7 * 5 + 2] = std::numeric_limits<float>::quiet_NaN();
+  const auto data = Floats(random, 55);
+  ConvF32Weights weights;
+  weights.layout = OihwLayout(11, 5, 1, 1, 1);
+  weights.data = data.data();
+  for (const ConvF32Kernel& kernel : ConvF32Kernels()) {
+    std::vector<float> output(99);
+    ConvF32Params p;
+    p.geometry = g;
+    p.input = input.data();
+    p.output = output.data();
+    p.lo = 0.0f;
+    p.hi = 6.0f;
+    RunF32(kernel, p, weights, {0, 9});
+    for (int32_t r = 0; r < 9; ++r) {
+      for (int32_t o = 0; o < 11; ++o) {
+        ASSERT_EQ(std::isnan(output[r * 11 + o]), r == 7) << kernel.name << " " << r << " " << o;
+      }
+    }
+  }
+}
+
+TEST(ConvWeights, StridesReadATransposedMatrix) {
+  // A Gemm's [K, N] matrix: stride_o 1, stride_i N.
+  const std::vector<float> matrix = {1, 2, 3, 10, 20, 30};  // K = 2, N = 3
+  ConvF32Weights weights;
+  weights.layout.out_c = 3;
+  weights.layout.in_c_per_group = 2;
+  weights.layout.stride_o = 1;
+  weights.layout.stride_i = 3;
+  weights.data = matrix.data();
+  const float input[] = {1, 1, 2, -1};
+  for (const ConvF32Kernel& kernel : ConvF32Kernels()) {
+    std::vector<float> output(6);
+    ConvF32Params p;
+    p.geometry = Geometry(1, 2, 2, 3, 1, 1, 1, 0);
+    p.input = input;
+    p.output = output.data();
+    RunF32(kernel, p, weights, {0, 2});
+    EXPECT_EQ(output, (std::vector<float>{11, 22, 33, -8, -16, -24})) << kernel.name;
+  }
+}
+
+}  // namespace
+}  // namespace requant

@@ -1,0 +1,142 @@
+#include "numeric/requantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "base/error.h"
+#include "numeric/requantize_prepare.h"
+
+namespace requant {
+namespace {
+
+constexpr int32_t kMin = INT32_MIN, kMax = INT32_MAX;
+
+TEST(MakeFixedMultiplier, DecomposesByHand) {
+  // 0.5 = 0.5 * 2^0: M = 2^30, shift 31.
+  EXPECT_EQ(MakeFixedMultiplier(0.5).multiplier, 1 << 30);
+  EXPECT_EQ(MakeFixedMultiplier(0.5).shift, 31);
+  // 1 = 0.5 * 2^1; 0.375 = 0.75 * 2^-1.
+  EXPECT_EQ(MakeFixedMultiplier(1.0).multiplier, 1 << 30);
+  EXPECT_EQ(MakeFixedMultiplier(1.0).shift, 30);
+  EXPECT_EQ(MakeFixedMultiplier(0.375).multiplier, 3 << 29);
+  EXPECT_EQ(MakeFixedMultiplier(0.375).shift, 32);
+  // Just below 1: the significand rounds to 2^31, which is halved.
+  const FixedMultiplier near_one = MakeFixedMultiplier(1.0 - std::ldexp(1.0, -40));
+  EXPECT_EQ(near_one.multiplier, 1 << 30);
+  EXPECT_EQ(near_one.shift, 30);
+  EXPECT_EQ(MakeFixedMultiplier(0.0).multiplier, 0);
+}
+
+TEST(MakeFixedMultiplier, EndsOfTheRange) {
+  EXPECT_EQ(MakeFixedMultiplier(std::ldexp(1.0, -32)).shift, 62);
+  EXPECT_EQ(MakeFixedMultiplier(std::ldexp(1.0, -33)).multiplier, 0);
+  EXPECT_EQ(MakeFixedMultiplier(1e-300).multiplier, 0);
+  EXPECT_EQ(MakeFixedMultiplier(std::ldexp(1.0, 29)).shift, 1);
+  EXPECT_THROW(MakeFixedMultiplier(std::ldexp(1.0, 30)), Error);
+  EXPECT_THROW(MakeFixedMultiplier(-0.1), Error);
+  EXPECT_THROW(MakeFixedMultiplier(std::nan("")), Error);
+  EXPECT_THROW(MakeFixedMultiplier(std::numeric_limits<double>::infinity()), Error);
+}
+
+TEST(Requantize, TiesByHand) {
+  const FixedMultiplier half = MakeFixedMultiplier(0.5);
+  // acc * 0.5 for acc = -5, -3, -1, 1, 3, 5: -2.5, -1.5, -0.5, 0.5, 1.5, 2.5.
+  const int32_t acc[] = {-5, -3, -1, 1, 3, 5};
+  const int32_t upward[] = {-2, -1, 0, 1, 2, 3};
+  const int32_t away[] = {-3, -2, -1, 1, 2, 3};
+  const int32_t even[] = {-2, -2, 0, 0, 2, 2};
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(RequantizeUpward(acc[i], half), upward[i]) << acc[i];
+    EXPECT_EQ(RequantizeToNearest(acc[i], half), away[i]) << acc[i];
+    EXPECT_EQ(RequantizeFloat(acc[i], 0.5f), even[i]) << acc[i];
+  }
+}
+
+TEST(Requantize, GemmlowpPartsByHand) {
+  EXPECT_EQ(SaturatingRoundingDoublingHighMul(kMin, kMin), kMax);
+  EXPECT_EQ(SaturatingRoundingDoublingHighMul(1 << 30, 1 << 30), 1 << 29);
+  EXPECT_EQ(SaturatingRoundingDoublingHighMul(1, 1 << 30), 1);    // 0.5 rounds up
+  EXPECT_EQ(SaturatingRoundingDoublingHighMul(-1, 1 << 30), 0);   // -0.5: nudge, then truncation
+  EXPECT_EQ(SaturatingRoundingDoublingHighMul(-3, 1 << 30), -1);  // -1.5
+  EXPECT_EQ(RoundingDivideByPot(5, 1), 3);
+  EXPECT_EQ(RoundingDivideByPot(-5, 1), -3);
+  EXPECT_EQ(RoundingDivideByPot(-4, 3), -1);
+  EXPECT_EQ(RoundingDivideByPot(-3, 3), 0);
+  EXPECT_EQ(RoundingDivideByPot(7, 0), 7);
+  EXPECT_EQ(RoundingDivideByPot(kMin, 31), -1);
+  // Two roundings differ from one: the first lifts a product just below one half.
+  const FixedMultiplier m = MakeFixedMultiplier(0.25 - 1e-9);
+  EXPECT_EQ(RequantizeUpward(2, m), 0);
+  EXPECT_EQ(RequantizeGemmlowp(2, m), 1);
+}
+
+TEST(Requantize, Saturates) {
+  const FixedMultiplier large = MakeFixedMultiplier(1000.0);
+  EXPECT_EQ(RequantizeUpward(kMax, large), kMax);
+  EXPECT_EQ(RequantizeUpward(kMin, large), kMin);
+  EXPECT_EQ(RequantizeToNearest(kMin, large), kMin);
+  // 1000 = 1000/1024 * 2^10: the left shift saturates, then comes the multiply.
+  EXPECT_EQ(RequantizeGemmlowp(kMax, large), 2097151999);
+  EXPECT_EQ(RequantizeGemmlowp(kMin, large), -2097152000);
+  EXPECT_EQ(RequantizeFloat(kMax, 1000.0f), kMax);
+  EXPECT_EQ(RequantizeFloat(kMin, 1000.0f), kMin);
+  EXPECT_EQ(RequantizeFloat(kMax, 1.0f), kMax);
+  EXPECT_EQ(RequantizeFloat(3, std::numeric_limits<float>::quiet_NaN()), 0);
+  EXPECT_EQ(RequantizeUpward(kMax, MakeFixedMultiplier(1.0)), kMax);
+  EXPECT_EQ(RequantizeUpward(kMin, MakeFixedMultiplier(1.0)), kMin);
+}
+
+TEST(Requantize, UpwardIsFloorOfTheExactProductPlusOneHalf) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    const int32_t acc = static_cast<int32_t>(random()) >> (random() % 31);
+    const double m = std::ldexp(0.5 + random() / 8589934592.0, -static_cast<int>(random() % 24));
+    const FixedMultiplier fixed = MakeFixedMultiplier(m);
+    const __int128 product = static_cast<__int128>(acc) * fixed.multiplier;
+    const __int128 doubled = 2 * product + (static_cast<__int128>(1) << fixed.shift);
+    const __int128 divisor = static_cast<__int128>(1) << (fixed.shift + 1);
+    __int128 expected = doubled / divisor;
+    if (doubled % divisor < 0) --expected;
+    ASSERT_EQ(RequantizeUpward(acc, fixed), static_cast<int32_t>(expected)) << acc << " * " << m;
+  }
+}
+
+TEST(Requantize, ApplyAddsTheZeroPointThenClamps) {
+  const PreparedRequantize prepared =
+      PrepareRequantize(RequantizeMode::kUpward, {0.5, 0.25}, {1 << 20}, 10, 5, 20);
+  const RequantizeParams p = prepared.Params();
+  EXPECT_EQ(ApplyRequantize(3, p, 0), 12);   // 1.5 -> 2
+  EXPECT_EQ(ApplyRequantize(3, p, 1), 11);   // 0.75 -> 1
+  EXPECT_EQ(ApplyRequantize(-20, p, 0), 5);  // 0 clamped
+  EXPECT_EQ(ApplyRequantize(1000, p, 1), 20);
+  EXPECT_EQ(ApplyRequantize(kMax, p, 0), 20);
+  EXPECT_EQ(ApplyRequantize(kMin, p, 0), 5);
+}
+
+TEST(PrepareRequantize, PicksTheFastestExactPath) {
+  const auto path = [](std::vector<double> m, std::vector<int64_t> bounds) {
+    return PrepareRequantize(RequantizeMode::kUpward, m, bounds, 0, -128, 127).Params();
+  };
+  EXPECT_EQ(path({0.001}, {1 << 20}).path, RequantizePath::kDouble);
+  EXPECT_EQ(path({0.001}, {1 << 22}).path, RequantizePath::kShift);
+  EXPECT_EQ(path({0.001, 0.004}, {1 << 27}).path, RequantizePath::kShift);
+  EXPECT_EQ(path({0.001, 0.004}, {1 << 27}).common_shift, 40);
+  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 31}).path, RequantizePath::kScalar);
+  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 31}).common_shift, -1);
+  // A dead channel gives 0 whatever comes, and does not hold up the others.
+  const RequantizeParams dead = path({0.001, 1e-9, 0.0}, {1 << 24});
+  EXPECT_EQ(dead.path, RequantizePath::kShift);
+}
+
+TEST(PrepareRequantize, RefusesWhatDoesNotFit) {
+  const RequantizeMode mode = RequantizeMode::kUpward;
+  EXPECT_THROW(PrepareRequantize(mode, {0.5, 0.5, 0.5}, {1, 2}, 0, -128, 127), Error);
+  EXPECT_THROW(PrepareRequantize(mode, {0.5}, {1}, 0, 127, -128), Error);
+  EXPECT_THROW(PrepareRequantize(mode, {-0.5}, {1}, 0, -128, 127), Error);
+}
+
+}  // namespace
+}  // namespace requant
