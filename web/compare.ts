@@ -43,7 +43,7 @@ export interface CompareOptions {
   layerwise?: boolean;
   /**
    * On so many samples, also quantize one layer at a time, which tells what each alone does to the
-   * output. Slow. Default 0.
+   * output. Slow. Default 2 with `layerwise`.
    */
   aloneSamples?: number;
   /** As in {@link SessionOptions.requantize}. */
@@ -95,6 +95,22 @@ export interface CompareReport {
   memory: { float: PlanMemory; candidate: PlanMemory };
 }
 
+function onnxSize(model: Model): number {
+  const blob = model.handle.call((object) => object.onnx());
+  try {
+    return blob.size;
+  } finally {
+    blob.free();
+    blob.delete();
+  }
+}
+
+/** Bytes of the candidate as a file that other engines read. */
+function candidateSize(candidate: Model | QuantizedModel): number {
+  if (candidate instanceof Model) return onnxSize(candidate);
+  return candidate.toOnnx({ format: 'qoperator' }).length;
+}
+
 function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: number): SampleResult {
   try {
     checkKind(sample, 'object', 'the sample');
@@ -105,7 +121,7 @@ function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: numbe
         throw invalidArgument(`label is ${label}`, 'label', 'Leave out unknown labels.');
     }
     return withFeeds(comparer.core, feeds, (coreFeeds) =>
-      comparer.json<SampleResult>((object) => object.add(...coreFeeds, label ?? -1)),
+      comparer.call((object) => object.add(...coreFeeds, label ?? -1)),
     );
   } catch (error) {
     if (!(error instanceof RequantError)) throw error;
@@ -152,11 +168,11 @@ export async function compare(
     },
     'options',
   );
-  const { dataset, maxSamples, layerwise = false, aloneSamples = 0, onProgress, signal } = options;
+  const { dataset, maxSamples, layerwise = false, aloneSamples, onProgress, signal } = options;
   checkIterable(dataset, 'options.dataset');
   checkMaxSamples(maxSamples);
   checkRequantize(options.requantize, 'options.requantize');
-  if (aloneSamples < 0) {
+  if (aloneSamples !== undefined && aloneSamples < 0) {
     throw invalidArgument(`options.aloneSamples is ${aloneSamples}`, 'options.aloneSamples');
   }
   throwIfAborted(signal);
@@ -170,7 +186,9 @@ export async function compare(
       core.createComparer(object, other.handle.object, {
         requantize: options.requantize ?? other.requantize,
         layerwise,
-        aloneSamples,
+        floatBytes: onnxSize(model),
+        candidateBytes: candidateSize(candidate),
+        ...(layerwise && aloneSamples !== undefined ? { aloneSamples } : {}),
       }),
     ),
     'comparer',

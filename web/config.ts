@@ -24,6 +24,8 @@ export interface TensorConfig {
   percentile?: number;
   /** Of the observer 'moving_average': weight of the past, in [0, 1). */
   momentum?: number;
+  /** Round scales up to powers of two. Default false. */
+  powerOf2?: boolean;
 }
 
 /** How an operator is quantized. */
@@ -38,7 +40,8 @@ export interface QuantizeConfig extends OperatorConfig {
   operatorTypes?: Readonly<Record<string, OperatorConfig | null>>;
   /**
    * By operator name, as a regular expression that must match the whole name; null keeps the
-   * operator in float. Wins over operatorTypes; of several that match, later ones win.
+   * operator in float. Wins over operatorTypes as a whole (what it leaves out is as for all
+   * operators); of several that match, later ones win.
    */
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /** Default both; [] for none. */
@@ -61,6 +64,7 @@ const tensorKinds = {
   observer: 'string',
   percentile: 'number',
   momentum: 'number',
+  powerOf2: 'boolean',
 } as const;
 
 function inRange(

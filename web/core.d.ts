@@ -22,7 +22,7 @@ export interface CoreModel extends CoreObject {
   text(maxConstantElements: number): string | Failure;
   dot(): string | Failure;
   onnx(): CoreBlob | Failure;
-  clone(): CoreModel | Failure;
+  copy(): CoreModel | Failure;
   optimize(options: {
     only?: readonly string[];
     disable?: readonly string[];
@@ -64,6 +64,7 @@ export interface CoreTensorOptions {
   observer?: string;
   percentile?: number;
   momentum?: number;
+  powerOf2?: boolean;
 }
 
 export interface CoreOperatorOptions {
@@ -98,6 +99,15 @@ export interface CoreCompareOptions {
   requantize?: string;
   layerwise?: boolean;
   aloneSamples?: number;
+  floatBytes?: number;
+  candidateBytes?: number;
+}
+
+export interface CoreSampleResult {
+  floatTop1: number;
+  candidateTop1: number;
+  floatMs: number;
+  candidateMs: number;
 }
 
 export interface CoreComparer extends CoreObject {
@@ -107,7 +117,7 @@ export interface CoreComparer extends CoreObject {
     dims: number[][],
     pointers: number[],
     label: number,
-  ): string | Failure;
+  ): CoreSampleResult | Failure;
   report(): string | Failure;
 }
 

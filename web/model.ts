@@ -182,7 +182,7 @@ export class Model {
   clone(): Model {
     return new Model(
       this.handle.core,
-      this.handle.call((model) => model.clone()),
+      this.handle.call((model) => model.copy()),
       this.requantize,
     );
   }

@@ -149,13 +149,25 @@ export class InferenceSession {
   declare readonly [Symbol.dispose]: () => void;
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
-  private constructor(handle: Handle<CoreSession>, taps: readonly string[]) {
+  private constructor(
+    handle: Handle<CoreSession>,
+    taps: readonly string[],
+    modelOutputs: readonly string[],
+  ) {
     const info = handle.json<{ inputs: ValueInfo[]; outputs: ValueInfo[] }>((session) =>
       session.info(),
     );
     this.#handle = handle;
     this.#taps = taps;
-    const isTap = new Set(taps);
+    const missing = taps.find((tap) => !info.outputs.some(({ name }) => name === tap));
+    if (missing !== undefined) {
+      throw invalidArgument(
+        `there is no value "${missing}" to tap`,
+        missing,
+        'Optimization may have removed it: then use optimize: false.',
+      );
+    }
+    const isTap = new Set(taps.filter((tap) => !modelOutputs.includes(tap)));
     this.inputMetadata = metadata(info.inputs);
     this.outputMetadata = metadata(info.outputs.filter(({ name }) => !isTap.has(name)));
     this.inputNames = Object.freeze(this.inputMetadata.map(({ name }) => name));
@@ -201,7 +213,8 @@ export class InferenceSession {
       const session = call(core, () => core.createSession(object, coreOptions));
       const handle = new Handle(core, session, 'session');
       try {
-        return new InferenceSession(handle, taps);
+        const outputs = taps.length > 0 ? model.info.outputs.map(({ name }) => name) : [];
+        return new InferenceSession(handle, taps, outputs);
       } catch (error) {
         handle.dispose();
         throw error;
