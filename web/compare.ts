@@ -42,8 +42,8 @@ export interface CompareOptions {
   /** Compare inner values operator by operator as well. Default false. */
   layerwise?: boolean;
   /**
-   * On so many samples, also quantize one layer at a time, which tells what each alone does to the
-   * output. Slow. Default 2 with `layerwise`.
+   * On so many samples, also compute every operator alone from exact inputs, which tells its own
+   * error from what it inherits. Slow. Default 2 with `layerwise`.
    */
   aloneSamples?: number;
   /** As in {@link SessionOptions.requantize}. */
@@ -60,8 +60,8 @@ export interface OutputDifference {
   cosine: number;
   maxAbs: number;
   meanAbs: number;
-  /** Smallest and largest value of the float model. */
-  floatRange: [number, number];
+  /** Largest minus smallest value of the float model. */
+  range: number;
 }
 
 /** The difference of one inner value. */
@@ -71,13 +71,17 @@ export interface LayerDifference {
   op: string;
   /** Name of the value. */
   value: string;
+  /** Signal to noise ratio in dB with everything before it quantized as well; null: no difference. */
   snr: number | null;
   cosine: number;
   maxAbs: number;
-  /** SNR of the model's output when only this layer is quantized; null when not measured. */
-  aloneSnr: number | null;
-  aloneCosine: number | null;
-  histogram: unknown;
+  meanAbs: number;
+  /** Largest minus smallest value of the float model. */
+  range: number;
+  /** The same when the operator gets the exact inputs; missing where it was not measured. */
+  aloneSnr?: number | null;
+  aloneCosine?: number;
+  aloneMaxAbs?: number;
 }
 
 /** How a quantized model differs from the float model. */
@@ -85,14 +89,32 @@ export interface CompareReport {
   samples: number;
   labelled: number;
   outputs: OutputDifference[];
-  /** Shares in [0, 1]; accuracies are null without labels. */
+  /** Shares in [0, 1] by the first output; accuracies are null without labels. */
   top1: { float: number | null; candidate: number | null; agreement: number | null };
   /** In the order of the graph; empty unless `layerwise`. */
   layers: LayerDifference[];
   size: { floatBytes: number; candidateBytes: number };
-  /** Means of one run. */
+  /** Medians of one run; ratio > 1: the candidate is faster. */
   latency: { floatMs: number; candidateMs: number; ratio: number };
   memory: { float: PlanMemory; candidate: PlanMemory };
+}
+
+/** The core counts. */
+type CoreReport = Omit<CompareReport, 'top1'> & {
+  top1: { float: number; candidate: number; agreement: number; rows: number };
+};
+
+function withShares(report: CoreReport): CompareReport {
+  const { float, candidate, agreement, rows } = report.top1;
+  const share = (count: number, of: number) => (of > 0 ? count / of : null);
+  return {
+    ...report,
+    top1: {
+      float: share(float, report.labelled),
+      candidate: share(candidate, report.labelled),
+      agreement: share(agreement, rows),
+    },
+  };
 }
 
 function onnxSize(model: Model): number {
@@ -207,7 +229,7 @@ export async function compare(
       if (done >= limit) break;
     }
     if (done === 0) throw invalidArgument('there are no samples to compare on', 'options.dataset');
-    return comparer.json<CompareReport>((handle) => handle.report());
+    return withShares(comparer.json<CoreReport>((handle) => handle.report()));
   } finally {
     comparer.dispose();
   }

@@ -62,7 +62,7 @@ export interface OptimizeReport {
   rounds: number;
   passes: {
     name: string;
-    changed: number | boolean;
+    changed: boolean;
     milliseconds: number;
     nodesBefore: number;
     nodesAfter: number;

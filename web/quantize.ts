@@ -8,6 +8,7 @@ import { type Feeds, Handle, call, makeDisposable, takeBlob, withFeeds } from '.
 import { Model, type RequantizeMode } from './model.js';
 import { checkOneOf, checkOptions } from './options.js';
 import { saveBytes } from './save.js';
+import type { TensorType } from './tensor.js';
 
 /** Calibration samples: feeds for one run of the float model each. */
 export type Samples = Iterable<Feeds> | AsyncIterable<Feeds>;
@@ -40,14 +41,27 @@ export interface QuantizeOptions {
 export interface TensorRecord {
   /** Name of the float value. */
   value: string;
-  /** Such as "PER_CHANNEL|LINEAR|SYMMETRICAL". */
-  policy: string;
-  bits: number;
-  /** Such as "ACTIVATED", "OVERLAPPED", "FP32". */
+  /** Such as "ACTIVATED", "BAKED", "OVERLAPPED", "FP32"; what follows is missing for float ones. */
   state: string;
+  /** Such as "PER_CHANNEL|LINEAR|SYMMETRICAL". */
+  policy?: string;
+  /** Such as "HALF_EVEN". */
+  rounding?: string;
+  bits?: number;
+  quantMin?: number;
+  quantMax?: number;
+  /** Of the stored integers. */
+  dtype?: TensorType;
+  /** Of the channels, with a scale for each. */
+  axis?: number;
   scale?: number[];
-  offset?: number[];
-  [detail: string]: unknown;
+  /** 0 where there is a scale for each channel. */
+  offset?: number[] | number;
+  /** How the range was found; missing for constants. */
+  observer?: string;
+  range?: [number | null, number | null];
+  /** The slot that decided for this one. */
+  dominator?: { node: string; slot: string };
 }
 
 /** How one operator was quantized. */
@@ -57,9 +71,12 @@ export interface OperatorRecord {
   quantized: boolean;
   /** Why it stays float. */
   reason?: string;
+  /** The activation that it computes as well. */
+  activation?: string;
+  /** The operator that computes it. */
+  computedBy?: string;
   inputs: (TensorRecord | null)[];
   outputs: (TensorRecord | null)[];
-  [detail: string]: unknown;
 }
 
 /** Everything the quantizer decided. */

@@ -61,7 +61,7 @@ export interface PlanStep {
   kernel: string;
   /** Multiply-accumulate operations of one run. */
   macs: number;
-  output: { type: TensorType; dims: number[] };
+  output?: { name: string; type: TensorType; layout: 'plain' | 'channels-last'; dims: number[] };
 }
 
 /** Bytes that a plan needs beside the model. */
