@@ -95,11 +95,14 @@ struct RequantizeParams {
   const int32_t* multiplier = nullptr;  ///< M_c
   const int32_t* shift = nullptr;       ///< t_c
   const float* scale = nullptr;         ///< m_c as float, for kFloat
-  /// 2^(T - t_c) with T = common_shift >= 31: (acc * pre * M + 2^(T-1)) >> T is the normative value
+  /// 2^(T - t_c) with T = common_shift >= 32: (acc * pre * M + 2^(T-1)) >> T is the normative value
   /// while |acc| * pre < 2^31. common_shift is -1 when some channel breaks that bound.
   const int32_t* pre_multiplier = nullptr;
   int32_t common_shift = -1;
-  /// M_c * 2^-t_c and 2^-(t_c + 1), for path kDouble.
+  /// |float(acc) * scale| < 2^21 for every accumulator within the bounds.
+  int32_t small_products = 0;
+  /// M_c * 2^-t_c for path kDouble, and 2^-(t_c + 1), or null when no accumulator within the bounds
+  /// can make a tie.
   const double* exact_scale = nullptr;
   const double* exact_tie = nullptr;
   int32_t zero_point = 0;

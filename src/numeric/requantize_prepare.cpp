@@ -9,9 +9,18 @@
 namespace requant {
 namespace {
 
-/// |acc * M| must stay below this for kDouble: x = acc * M * 2^-t and x + 2^-(t+1) are then both
-/// exact in the 53 bits of a float64.
-constexpr double kExactProduct = 4503599627370495.0;  // 2^52 - 1
+/// |acc * M| must stay below this for kDouble: x = acc * M * 2^-t, and x + 2^-(t+1) where ties
+/// occur, are then exact in the 53 bits of a float64.
+constexpr double kExactProduct = 9007199254740991.0;         // 2^53 - 1
+constexpr double kExactProductWithTie = 4503599627370495.0;  // 2^52 - 1
+
+/// Is acc * M an odd multiple of 2^(t-1), that is, a tie, for some acc up to `bound`? With M = odd
+/// * 2^j, acc would have to be a multiple of 2^(t-1-j).
+bool CanTie(FixedMultiplier m, int64_t bound) {
+  if (m.multiplier == 0) return false;
+  const int zeros = m.shift - 1 - __builtin_ctz(static_cast<unsigned>(m.multiplier));
+  return zeros <= 0 || (zeros < 62 && bound >= (int64_t{1} << zeros));
+}
 
 /// acc is at most `bound`: does every acc requantize to 0?
 bool AlwaysZero(FixedMultiplier m, int64_t bound) {
@@ -51,7 +60,7 @@ RequantizeParams PreparedRequantize::Params() const {
   params.scale = scale_.data();
   params.pre_multiplier = pre_multiplier_.data();
   params.exact_scale = exact_scale_.data();
-  params.exact_tie = exact_tie_.data();
+  params.exact_tie = has_ties_ ? exact_tie_.data() : nullptr;
   return params;
 }
 
@@ -75,8 +84,8 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
   out.exact_scale_.assign(padded, 0.0);
   out.exact_tie_.assign(padded, 0.0);
 
-  bool exact_in_double = true;
-  int common_shift = 31;
+  double largest_product = 0, largest_result = 0, largest_float = 0;
+  int common_shift = 32;
   for (size_t c = 0; c < channels; ++c) {
     FixedMultiplier m = MakeFixedMultiplier(multipliers[c]);
     // A channel that only ever gives 0 (dead filters have tiny scales) must not spoil the common
@@ -88,10 +97,15 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
     out.exact_scale_[c] = std::ldexp(static_cast<double>(m.multiplier), -m.shift);
     out.exact_tie_[c] = std::ldexp(1.0, -(m.shift + 1));
     const double bound = static_cast<double>(bound_of(c));
-    exact_in_double = exact_in_double && bound * m.multiplier < kExactProduct &&
-                      bound * out.exact_scale_[c] < 2147483000.0;
+    out.has_ties_ = out.has_ties_ || CanTie(m, bound_of(c));
+    largest_product = std::max(largest_product, bound * m.multiplier);
+    largest_result = std::max(largest_result, bound * out.exact_scale_[c]);
+    largest_float = std::max(largest_float, bound * multipliers[c]);
     if (m.multiplier != 0) common_shift = std::max(common_shift, static_cast<int>(m.shift));
   }
+  const bool exact_in_double =
+      largest_product < (out.has_ties_ ? kExactProductWithTie : kExactProduct) &&
+      largest_result < 2147483000.0;
   bool shift_works = true;
   for (size_t c = 0; c < channels; ++c) {
     if (out.multiplier_[c] == 0) continue;
@@ -101,6 +115,7 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
   }
 
   out.params_.mode = mode;
+  out.params_.small_products = largest_float < 2097152.0 ? 1 : 0;
   out.params_.common_shift = shift_works ? common_shift : -1;
   out.params_.path = exact_in_double ? RequantizePath::kDouble
                      : shift_works   ? RequantizePath::kShift

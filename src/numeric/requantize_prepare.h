@@ -29,6 +29,7 @@ class PreparedRequantize {
                                               const std::vector<int64_t>& bounds,
                                               int32_t zero_point, int32_t lo, int32_t hi);
   int32_t channels_ = 0;
+  bool has_ties_ = false;
   RequantizeParams params_;  // its pointers are filled by Params()
   std::vector<int32_t> multiplier_, shift_, pre_multiplier_;
   std::vector<float> scale_;

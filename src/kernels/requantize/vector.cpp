@@ -1,42 +1,35 @@
-// Eight channels at a time, all rows of the block: the constants of the channels stay in registers.
+// Eight channels at a time, two rows at once; the constants of the channels stay in registers.
 //
 // Fixed point, ties up, two exact vector forms (numeric/requantize_prepare.cpp decides):
 //
-// kDouble: x = acc * (M * 2^-t) is exact in float64 while |acc * M| < 2^52. Adding 2^-(t+1), half a
-//   unit of x's last place, turns every tie into "just above" and moves nothing across another
-//   rounding boundary; adding 1.5 * 2^52 then rounds to an integer and leaves it, in two's
-//   complement, in the low word.
-// kShift: P = (acc * 2^(T - t)) * M in 64 bits; P + 2^62 + 2^(T-1) is positive, so a logical shift
-// by
-//   T (the arithmetic one is slow on x86) gives round(P / 2^T) + 2^(62-T), of which the low word
-//   is kept and the bias's low word taken off again.
+// kDouble: x = acc * (M * 2^-t) is exact in float64 while |acc * M| < 2^53; adding 1.5 * 2^52
+// rounds it
+//   half to even and leaves the integer, in two's complement, in the low word. Where the bound on
+//   acc allows x to be a tie at all, 2^-(t+1), half a unit of x's last place, is added first: it
+//   turns a tie into "just above" and moves nothing else across a rounding boundary (and needs
+//   2^52).
+// kShift: P = (acc * 2^(T - t)) * M in 64 bits; the high word of P + 2^(T-1), shifted right by T -
+// 32
+//   (arithmetically, and on 32-bit lanes: the 64-bit form is slow on x86), is floor(P / 2^T + 1/2).
 //
-// Float: half_even(float(acc) * scale); after the clamp the value is small, so adding 1.5 * 2^23
-// rounds it and leaves the integer in the low bits (the trick of XNNPACK's "fmagic" kernels).
+// Float: half_even(float(acc) * scale); the value is small, or clamped first, so that adding
+// 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
 #include "kernels/requantize/kernel.h"
+
 #include "kernels/simd.h"
 
 namespace requant {
 namespace {
 
+/// Where results go. A signed result is computed as an unsigned one 128 higher; flip takes that
+/// off.
 struct Store {
-  v128_t zero_point, lo, hi;
+  v128_t zero_point, lo, hi, flip;
   uint8_t* output;
-  int32_t stride, channels, is_signed;
+  int32_t stride, channels;
 };
 
-/// Two vectors of int32 -> + zero point -> 8 clamped bytes.
-RQ_INLINE void StoreRow(const Store& s, int32_t row, v128_t low, v128_t high) {
-  const v128_t wide = wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(low, high), s.zero_point);
-  v128_t bytes;
-  if (s.is_signed) {
-    bytes = wasm_i8x16_narrow_i16x8(wide, wide);
-    bytes = wasm_i8x16_min(wasm_i8x16_max(bytes, s.lo), s.hi);
-  } else {
-    bytes = wasm_u8x16_narrow_i16x8(wide, wide);
-    bytes = wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi);
-  }
-  uint8_t* out = s.output + static_cast<ptrdiff_t>(row) * s.stride;
+RQ_INLINE void StoreRow(const Store& s, uint8_t* out, v128_t bytes) {
   if (s.channels >= 8) {
     wasm_v128_store64_lane(out, bytes, 0);
   } else {
@@ -44,80 +37,122 @@ RQ_INLINE void StoreRow(const Store& s, int32_t row, v128_t low, v128_t high) {
   }
 }
 
+/// Runs step(row of acc) -> eight int16 over all rows and stores the bytes.
+template <typename Step>
+RQ_INLINE void ForRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
+                       Step step) {
+  uint8_t* out = s.output;
+  for (int32_t r = 0; r < rows; r += 2) {
+    const v128_t first = wasm_i16x8_add_sat(step(acc), s.zero_point);
+    const bool pair = r + 1 < rows;
+    const v128_t second = wasm_i16x8_add_sat(step(pair ? acc + acc_stride : acc), s.zero_point);
+    v128_t bytes = wasm_u8x16_narrow_i16x8(first, second);
+    bytes = wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi);
+    bytes = wasm_v128_xor(bytes, s.flip);
+    StoreRow(s, out, bytes);
+    if (pair) StoreRow(s, out + s.stride, wasm_i64x2_shuffle(bytes, bytes, 1, 1));
+    acc += 2 * acc_stride;
+    out += 2 * static_cast<ptrdiff_t>(s.stride);
+  }
+}
+
 /// The low words of two pairs of 64-bit lanes.
 RQ_INLINE v128_t LowWords(v128_t a, v128_t b) { return wasm_i32x4_shuffle(a, b, 0, 2, 4, 6); }
 
-RQ_INLINE v128_t DoubleStep(v128_t acc, v128_t scale, v128_t tie) {
-  const v128_t magic = wasm_f64x2_splat(6755399441055744.0);  // 1.5 * 2^52
-  const v128_t x = wasm_f64x2_mul(wasm_f64x2_convert_low_i32x4(acc), scale);
-  return wasm_f64x2_add(wasm_f64x2_add(x, tie), magic);
+/// acc[0..1] * scale, exactly.
+RQ_INLINE v128_t DoubleProduct(const int32_t* acc, v128_t scale) {
+  return wasm_f64x2_mul(wasm_f64x2_convert_low_i32x4(wasm_v128_load64_zero(acc)), scale);
 }
 
-RQ_INLINE v128_t DoubleQuad(v128_t acc, v128_t scale0, v128_t scale1, v128_t tie0, v128_t tie1) {
-  const v128_t upper = wasm_i32x4_shuffle(acc, acc, 2, 3, 2, 3);
-  return LowWords(DoubleStep(acc, scale0, tie0), DoubleStep(upper, scale1, tie1));
+RQ_INLINE v128_t DoubleRound(v128_t x) {
+  return wasm_f64x2_add(x, wasm_f64x2_splat(6755399441055744.0));  // 1.5 * 2^52
 }
 
-RQ_INLINE v128_t ShiftQuad(v128_t acc, v128_t pre, v128_t multiplier, v128_t rounding,
-                           int32_t shift, v128_t bias) {
-  const v128_t x = wasm_i32x4_mul(acc, pre);
+RQ_INLINE v128_t ShiftQuad(const int32_t* acc, v128_t pre, v128_t multiplier, v128_t rounding,
+                           uint32_t shift) {
+  const v128_t x = wasm_i32x4_mul(wasm_v128_load(acc), pre);
   const v128_t p0 = wasm_i64x2_add(wasm_i64x2_extmul_low_i32x4(x, multiplier), rounding);
   const v128_t p1 = wasm_i64x2_add(wasm_i64x2_extmul_high_i32x4(x, multiplier), rounding);
-  const v128_t words = LowWords(wasm_u64x2_shr(p0, static_cast<uint32_t>(shift)),
-                                wasm_u64x2_shr(p1, static_cast<uint32_t>(shift)));
-  return wasm_i32x4_sub(words, bias);
+  return wasm_i32x4_shr(wasm_i32x4_shuffle(p0, p1, 1, 3, 5, 7), shift);
 }
 
-RQ_INLINE v128_t FloatQuad(v128_t acc, v128_t scale, v128_t lo, v128_t hi) {
-  const v128_t magic = wasm_f32x4_splat(12582912.0f);  // 1.5 * 2^23
-  const v128_t x = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(acc), scale);
-  const v128_t rounded = wasm_f32x4_add(simd::ClampF32(x, lo, hi), magic);
+RQ_INLINE v128_t FloatProduct(const int32_t* acc, v128_t scale) {
+  return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_v128_load(acc)), scale);
+}
+
+RQ_INLINE v128_t FloatRound(v128_t x) {
+  const v128_t rounded = wasm_f32x4_add(x, wasm_f32x4_splat(12582912.0f));  // 1.5 * 2^23
   return wasm_i32x4_sub(rounded, wasm_i32x4_splat(0x4B400000));
 }
 
-/// Channels [c, c + 8).
-RQ_INLINE void Block(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
-                     const RequantizeParams& p, const Store& s) {
-  if (p.mode == RequantizeMode::kFloat) {
-    const v128_t lo = wasm_f32x4_splat(static_cast<float>(p.lo - p.zero_point));
-    const v128_t hi = wasm_f32x4_splat(static_cast<float>(p.hi - p.zero_point));
-    const v128_t scale0 = wasm_v128_load(p.scale + c);
-    const v128_t scale1 = wasm_v128_load(p.scale + c + 4);
-    for (int32_t r = 0; r < rows; ++r, acc += acc_stride) {
-      StoreRow(s, r, FloatQuad(wasm_v128_load(acc), scale0, lo, hi),
-               FloatQuad(wasm_v128_load(acc + 4), scale1, lo, hi));
-    }
+RQ_INLINE void FloatBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
+                          const RequantizeParams& p, const Store& s) {
+  const v128_t scale0 = wasm_v128_load(p.scale + c);
+  const v128_t scale1 = wasm_v128_load(p.scale + c + 4);
+  if (p.small_products) {
+    ForRows(
+        acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
+          return wasm_i16x8_narrow_i32x4(FloatRound(FloatProduct(a, scale0)),
+                                         FloatRound(FloatProduct(a + 4, scale1)));
+        });
     return;
   }
-  if (p.mode == RequantizeMode::kUpward && p.path == RequantizePath::kDouble) {
-    const double* scale = p.exact_scale + c;
-    const double* tie = p.exact_tie + c;
-    const v128_t scale0 = wasm_v128_load(scale), scale1 = wasm_v128_load(scale + 2);
-    const v128_t scale2 = wasm_v128_load(scale + 4), scale3 = wasm_v128_load(scale + 6);
-    const v128_t tie0 = wasm_v128_load(tie), tie1 = wasm_v128_load(tie + 2);
-    const v128_t tie2 = wasm_v128_load(tie + 4), tie3 = wasm_v128_load(tie + 6);
-    for (int32_t r = 0; r < rows; ++r, acc += acc_stride) {
-      StoreRow(s, r, DoubleQuad(wasm_v128_load(acc), scale0, scale1, tie0, tie1),
-               DoubleQuad(wasm_v128_load(acc + 4), scale2, scale3, tie2, tie3));
-    }
+  const v128_t lo = wasm_f32x4_splat(-1024.0f), hi = wasm_f32x4_splat(1024.0f);
+  ForRows(
+      acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
+        return wasm_i16x8_narrow_i32x4(
+            FloatRound(simd::ClampF32(FloatProduct(a, scale0), lo, hi)),
+            FloatRound(simd::ClampF32(FloatProduct(a + 4, scale1), lo, hi)));
+      });
+}
+
+RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
+                           const RequantizeParams& p, const Store& s) {
+  const double* scale = p.exact_scale + c;
+  const v128_t scale0 = wasm_v128_load(scale), scale1 = wasm_v128_load(scale + 2);
+  const v128_t scale2 = wasm_v128_load(scale + 4), scale3 = wasm_v128_load(scale + 6);
+  if (p.exact_tie == nullptr) {
+    ForRows(
+        acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
+          return wasm_i16x8_narrow_i32x4(LowWords(DoubleRound(DoubleProduct(a, scale0)),
+                                                  DoubleRound(DoubleProduct(a + 2, scale1))),
+                                         LowWords(DoubleRound(DoubleProduct(a + 4, scale2)),
+                                                  DoubleRound(DoubleProduct(a + 6, scale3))));
+        });
     return;
   }
-  if (p.mode == RequantizeMode::kUpward && p.path == RequantizePath::kShift) {
-    const int32_t shift = p.common_shift;
-    const v128_t rounding = wasm_i64x2_splat((int64_t{1} << 62) + (int64_t{1} << (shift - 1)));
-    const v128_t bias = wasm_i32x4_splat(static_cast<int32_t>(uint64_t{1} << (62 - shift)));
-    const v128_t pre0 = wasm_v128_load(p.pre_multiplier + c);
-    const v128_t pre1 = wasm_v128_load(p.pre_multiplier + c + 4);
-    const v128_t m0 = wasm_v128_load(p.multiplier + c);
-    const v128_t m1 = wasm_v128_load(p.multiplier + c + 4);
-    for (int32_t r = 0; r < rows; ++r, acc += acc_stride) {
-      StoreRow(s, r, ShiftQuad(wasm_v128_load(acc), pre0, m0, rounding, shift, bias),
-               ShiftQuad(wasm_v128_load(acc + 4), pre1, m1, rounding, shift, bias));
-    }
-    return;
-  }
-  for (int32_t r = 0; r < rows; ++r, acc += acc_stride) {
-    uint8_t* out = s.output + static_cast<ptrdiff_t>(r) * s.stride;
+  const double* tie = p.exact_tie + c;
+  const v128_t tie0 = wasm_v128_load(tie), tie1 = wasm_v128_load(tie + 2);
+  const v128_t tie2 = wasm_v128_load(tie + 4), tie3 = wasm_v128_load(tie + 6);
+  ForRows(
+      acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
+        return wasm_i16x8_narrow_i32x4(
+            LowWords(DoubleRound(wasm_f64x2_add(DoubleProduct(a, scale0), tie0)),
+                     DoubleRound(wasm_f64x2_add(DoubleProduct(a + 2, scale1), tie1))),
+            LowWords(DoubleRound(wasm_f64x2_add(DoubleProduct(a + 4, scale2), tie2)),
+                     DoubleRound(wasm_f64x2_add(DoubleProduct(a + 6, scale3), tie3))));
+      });
+}
+
+RQ_INLINE void ShiftBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
+                          const RequantizeParams& p, const Store& s) {
+  const uint32_t shift = static_cast<uint32_t>(p.common_shift - 32);
+  const v128_t rounding = wasm_i64x2_splat(int64_t{1} << (p.common_shift - 1));
+  const v128_t pre0 = wasm_v128_load(p.pre_multiplier + c);
+  const v128_t pre1 = wasm_v128_load(p.pre_multiplier + c + 4);
+  const v128_t m0 = wasm_v128_load(p.multiplier + c);
+  const v128_t m1 = wasm_v128_load(p.multiplier + c + 4);
+  ForRows(
+      acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
+        return wasm_i16x8_narrow_i32x4(ShiftQuad(a, pre0, m0, rounding, shift),
+                                       ShiftQuad(a + 4, pre1, m1, rounding, shift));
+      });
+}
+
+RQ_INLINE void ScalarBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
+                           const RequantizeParams& p, const Store& s) {
+  uint8_t* out = s.output;
+  for (int32_t r = 0; r < rows; ++r, acc += acc_stride, out += s.stride) {
     for (int32_t i = 0; i < s.channels && i < 8; ++i) {
       out[i] = static_cast<uint8_t>(ApplyRequantize(acc[i], p, c + i));
     }
@@ -132,15 +167,25 @@ void rq_requantize_rows(const int32_t* acc, int32_t acc_stride, int32_t rows, in
                         int32_t output_stride, int32_t output_signed) {
   using namespace requant;
   const RequantizeParams& p = *requantize;
+  const int32_t bias = output_signed ? 128 : 0;
   Store s;
-  s.zero_point = wasm_i16x8_splat(static_cast<int16_t>(p.zero_point));
-  s.lo = wasm_i8x16_splat(static_cast<int8_t>(p.lo));
-  s.hi = wasm_i8x16_splat(static_cast<int8_t>(p.hi));
+  s.zero_point = wasm_i16x8_splat(static_cast<int16_t>(p.zero_point + bias));
+  s.lo = wasm_i8x16_splat(static_cast<int8_t>(p.lo + bias));
+  s.hi = wasm_i8x16_splat(static_cast<int8_t>(p.hi + bias));
+  s.flip = wasm_i8x16_splat(static_cast<int8_t>(bias));
   s.stride = output_stride;
-  s.is_signed = output_signed;
+  const bool fixed = p.mode == RequantizeMode::kUpward;
   for (int32_t c = 0; c < channels; c += 8) {
     s.output = static_cast<uint8_t*>(output) + c;
     s.channels = channels - c;
-    Block(acc + c, acc_stride, rows, channel_begin + c, p, s);
+    if (p.mode == RequantizeMode::kFloat) {
+      FloatBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
+    } else if (fixed && p.path == RequantizePath::kDouble) {
+      DoubleBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
+    } else if (fixed && p.path == RequantizePath::kShift) {
+      ShiftBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
+    } else {
+      ScalarBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
+    }
   }
 }

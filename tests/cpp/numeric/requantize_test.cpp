@@ -121,11 +121,14 @@ TEST(PrepareRequantize, PicksTheFastestExactPath) {
     return PrepareRequantize(RequantizeMode::kUpward, m, bounds, 0, -128, 127).Params();
   };
   EXPECT_EQ(path({0.001}, {1 << 20}).path, RequantizePath::kDouble);
-  EXPECT_EQ(path({0.001}, {1 << 22}).path, RequantizePath::kShift);
+  EXPECT_EQ(path({0.001}, {1 << 23}).path, RequantizePath::kShift);
+  // Only round multipliers meet ties: acc * 2^-10, but not acc * 0.001 with acc below 2^20.
+  EXPECT_EQ(path({0.001}, {1 << 20}).exact_tie, nullptr);
+  EXPECT_NE(path({0.001, 1.0 / 1024}, {1 << 20}).exact_tie, nullptr);
   EXPECT_EQ(path({0.001, 0.004}, {1 << 27}).path, RequantizePath::kShift);
   EXPECT_EQ(path({0.001, 0.004}, {1 << 27}).common_shift, 40);
-  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 31}).path, RequantizePath::kScalar);
-  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 31}).common_shift, -1);
+  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 30}).path, RequantizePath::kScalar);
+  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 30}).common_shift, -1);
   // A dead channel gives 0 whatever comes, and does not hold up the others.
   const RequantizeParams dead = path({0.001, 1e-9, 0.0}, {1 << 24});
   EXPECT_EQ(dead.path, RequantizePath::kShift);
