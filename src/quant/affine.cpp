@@ -6,22 +6,22 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "numeric/affine.h"
 
 namespace requant {
 namespace {
 
-double RoundUpToPowerOf2(double scale) { return std::exp2(std::ceil(std::log2(scale))); }
-
-/// Scales must be normal float32 numbers, and their products too.
-double Sane(double scale) { return std::clamp(scale, 1e-18, 1e18); }
+/// Powers of two if wanted; kept far from the ends of float32, because scales are multiplied.
+double Finish(double scale, const TensorQuantizationConfig& config) {
+  const auto usable = static_cast<float>(std::clamp(scale, 1e-18, 1e18));
+  return static_cast<double>(config.policy & kPowerOf2 ? PowerOfTwoScale(usable) : usable);
+}
 
 }  // namespace
 
 double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) {
   if (!(magnitude > 0)) return 1;
-  double scale = Sane(magnitude / static_cast<double>(config.quant_max));
-  if (config.policy & kPowerOf2) scale = RoundUpToPowerOf2(scale);
-  return scale;
+  return Finish(magnitude / static_cast<double>(config.quant_max), config);
 }
 
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config) {
@@ -32,10 +32,8 @@ Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& c
   }
   if (!(max > min)) return {1, static_cast<int32_t>(config.quant_min)};
   const double levels = static_cast<double>(config.quant_max - config.quant_min);
-  double scale = Sane((max - min) / levels);
-  if (config.policy & kPowerOf2) scale = RoundUpToPowerOf2(scale);
   Affine affine;
-  affine.scale = static_cast<float>(scale);
+  affine.scale = static_cast<float>(Finish((max - min) / levels, config));
   const double offset = static_cast<double>(config.quant_min) -
                         std::nearbyint(min / static_cast<double>(affine.scale));
   affine.offset = static_cast<int32_t>(std::clamp(offset, static_cast<double>(config.quant_min),
@@ -112,14 +110,6 @@ int64_t StorageMax(DType dtype) {
   }
 }
 
-int32_t QuantizeOne(float x, float scale, int32_t offset, int64_t lo, int64_t hi) {
-  const float rounded = std::nearbyintf(x / scale);
-  if (std::isnan(rounded)) return static_cast<int32_t>(std::clamp<int64_t>(offset, lo, hi));
-  const double shifted = static_cast<double>(rounded) + offset;
-  return static_cast<int32_t>(
-      std::clamp(shifted, static_cast<double>(lo), static_cast<double>(hi)));
-}
-
 ChannelView ViewChannels(const Shape& shape, int axis) {
   ChannelView view;
   if (axis < 0 || axis >= static_cast<int>(shape.size())) return view;
@@ -137,7 +127,7 @@ Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& c
     const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
     const double scaled =
         static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
-    const double shifted = RoundBy(config.rounding, scaled) + config.offset[channel];
+    const double shifted = RoundTo(scaled, config.rounding) + config.offset[channel];
     const auto integer = static_cast<int32_t>(
         std::clamp(shifted, static_cast<double>(config.quant_min),
                    static_cast<double>(config.quant_max)));

@@ -35,9 +35,6 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
 int64_t StorageMin(DType dtype);
 int64_t StorageMax(DType dtype);
 
-/// ONNX QuantizeLinear in float32: saturate(half_even(x / scale) + offset) in [lo, hi].
-int32_t QuantizeOne(float x, float scale, int32_t offset, int64_t lo, int64_t hi);
-
 /// A float parameter by its config (per tensor, or per channel along config.axis), with the config's
 /// rounding, clamped to [quant_min, quant_max], stored as config.dtype.
 Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config);

@@ -1,7 +1,6 @@
 #include "quant/policy.h"
 
 #include <bit>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -32,42 +31,6 @@ constexpr Exclusion kExclusions[] = {
 };
 
 }  // namespace
-
-double RoundBy(RoundingPolicy policy, double x) {
-  switch (policy) {
-    case RoundingPolicy::kHalfEven:
-      return std::nearbyint(x);
-    case RoundingPolicy::kHalfUp:
-      return std::floor(x + 0.5);
-    case RoundingPolicy::kHalfDown:
-      return std::ceil(x - 0.5);
-    case RoundingPolicy::kHalfTowardsZero:
-      return std::copysign(std::ceil(std::fabs(x) - 0.5), x);
-    case RoundingPolicy::kHalfFarFromZero:
-      return std::copysign(std::floor(std::fabs(x) + 0.5), x);
-    case RoundingPolicy::kUp:
-      return std::ceil(x);
-  }
-  return x;
-}
-
-const char* RoundingPolicyName(RoundingPolicy policy) {
-  switch (policy) {
-    case RoundingPolicy::kHalfEven:
-      return "HALF_EVEN";
-    case RoundingPolicy::kHalfUp:
-      return "HALF_UP";
-    case RoundingPolicy::kHalfDown:
-      return "HALF_DOWN";
-    case RoundingPolicy::kHalfTowardsZero:
-      return "HALF_TOWARDS_ZERO";
-    case RoundingPolicy::kHalfFarFromZero:
-      return "HALF_FAR_FROM_ZERO";
-    case RoundingPolicy::kUp:
-      return "UP";
-  }
-  return "?";
-}
 
 std::string PolicyToString(QuantizationPolicy policy) {
   std::string out;

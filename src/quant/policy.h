@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "numeric/rounding.h"
+
 namespace requant {
 
 using QuantizationPolicy = uint32_t;
@@ -17,22 +19,6 @@ inline constexpr QuantizationPolicy kExponential = 8;
 inline constexpr QuantizationPolicy kSymmetrical = 16;
 inline constexpr QuantizationPolicy kAsymmetrical = 32;
 inline constexpr QuantizationPolicy kPowerOf2 = 64;
-
-/// Half-way cases and direction of rounding. kHalfTowardsZero(2.5) == 2,
-/// kHalfFarFromZero(-2.5) == -3, kHalfUp is floor(x + 0.5), kHalfDown is ceil(x - 0.5), kUp is ceil.
-enum class RoundingPolicy : uint8_t {
-  kHalfEven,
-  kHalfUp,
-  kHalfDown,
-  kHalfTowardsZero,
-  kHalfFarFromZero,
-  kUp,
-};
-
-/// x rounded to an integral double.
-double RoundBy(RoundingPolicy policy, double x);
-/// "HALF_EVEN", ...
-const char* RoundingPolicyName(RoundingPolicy policy);
 
 /// "PER_CHANNEL|LINEAR|SYMMETRICAL".
 std::string PolicyToString(QuantizationPolicy policy);

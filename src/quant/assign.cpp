@@ -1,0 +1,227 @@
+#include "quant/assign.h"
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "quant/affine.h"
+#include "quant/observers/observer.h"
+#include "quant/soi.h"
+
+namespace requant {
+namespace {
+
+class Assigner {
+ public:
+  Assigner(const Graph& graph, const QuantizeOptions& options)
+      : graph_(graph), options_(options), soi_(ShapeOrIndexValues(graph)) {}
+
+  QuantizationRecord Run() {
+    CheckOptions();
+    for (const auto& node : graph_.nodes()) Classify(*node);
+    ChooseOperators();
+    for (const auto& node : graph_.nodes()) MakeConfigs(*node);
+    FindFusions(graph_, record_);
+    return std::move(record_);
+  }
+
+ private:
+  OperatorQuantization& Op(const Node& node) { return record_.operators.at(node.name); }
+
+  const OperatorSettings& SettingsOf(const Node& node) const {
+    const auto by_name = options_.by_name.find(node.name);
+    if (by_name != options_.by_name.end()) return by_name->second;
+    const auto by_type = options_.by_type.find(node.op_type);
+    return by_type != options_.by_type.end() ? by_type->second : options_.global;
+  }
+
+  static void CheckOperator(const OperatorSettings& settings, const std::string& where) {
+    if (!settings.quantize) return;
+    CheckSettings(settings.activations, false, StrCat("activations of ", where));
+    CheckSettings(settings.weights, true, StrCat("weights of ", where));
+    TensorQuantizationConfig probe;
+    probe.observer = settings.activations.observer;
+    MakeObserver(probe);
+    probe.observer = settings.weights.observer;
+    MakeObserver(probe);
+    if (!FindObserver(probe.observer)->for_weights) {
+      Fail(ErrorCode::kInvalidArgument,
+           StrCat("observer '", probe.observer, "' cannot observe weights of ", where),
+           {.hint = "weights are seen once: use minmax, percentile or mse"});
+    }
+  }
+
+  void CheckOptions() const {
+    CheckOperator(options_.global, "all operators");
+    for (const auto& [type, settings] : options_.by_type) CheckOperator(settings, type);
+    for (const auto& [name, settings] : options_.by_name) {
+      if (graph_.FindNode(name) == nullptr) {
+        Fail(ErrorCode::kInvalidArgument, StrCat("there is no operator named '", name, "'"),
+             {.node = name, .hint = "list the operators of the optimized model"});
+      }
+      CheckOperator(settings, name);
+    }
+  }
+
+  void Classify(const Node& node) {
+    OperatorQuantization op;
+    op.op_type = node.op_type;
+    op.rule = RuleOf(node);
+    if (!SettingsOf(node).quantize) {
+      op.reason = "the options keep it in float";
+    } else if (const char* why = WhyFloat(graph_, node, op.rule, soi_)) {
+      op.reason = why;
+    }
+    record_.operators.emplace(node.name, std::move(op));
+  }
+
+  bool IsData(const Value* value) const {
+    return value && !value->is_constant() && !soi_.contains(value);
+  }
+
+  void Choose(const Node& node) {
+    Op(node).quantized = true;
+    for (const Value* output : node.outputs) {
+      if (output) bytes_.insert(output);
+    }
+  }
+
+  /// Operators with weights are why one quantizes. The others follow where their operands are in 8
+  /// bits anyway: between float operators they would only cost accuracy (the inside of a decomposed
+  /// LayerNormalization, for one).
+  void ChooseOperators() {
+    for (const auto& node : graph_.nodes()) {
+      if (Op(*node).reason.empty() && WeightSlot(*node, Op(*node).rule) >= 0) {
+        Choose(*node);
+        bytes_.insert(node->inputs[0]);
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& node : graph_.nodes()) {
+        OperatorQuantization& op = Op(*node);
+        if (op.quantized || !op.reason.empty()) continue;
+        int data = 0;
+        int in_bytes = 0;
+        for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
+          if (!IsData(node->input(slot))) continue;
+          if (op.rule == QuantRule::kPassive && slot > 0) continue;
+          ++data;
+          in_bytes += bytes_.contains(node->input(slot));
+        }
+        // A product of two activations is worth a QuantizeLinear for one of them.
+        const bool enough = op.rule == QuantRule::kMatMul ? in_bytes > 0 : in_bytes == data;
+        if (data == 0 || !enough) continue;
+        Choose(*node);
+        changed = true;
+      }
+    }
+    // Moving float values is as good in 8 bits when every reader wants 8 bits.
+    for (auto i = graph_.nodes().rbegin(); i != graph_.nodes().rend(); ++i) {
+      const Node& node = **i;
+      OperatorQuantization& op = Op(node);
+      if (op.quantized || !op.reason.empty() || op.rule != QuantRule::kPassive) continue;
+      bool wanted = node.outputs.size() == 1 && !graph_.IsOutput(node.outputs[0]) &&
+                    !node.outputs[0]->consumers.empty() && IsData(node.inputs[0]);
+      for (const Node* consumer : node.outputs[0]->consumers) {
+        wanted = wanted && Op(*consumer).quantized;
+      }
+      if (wanted) Choose(node);
+    }
+    for (auto& [name, op] : record_.operators) {
+      if (!op.quantized && op.reason.empty()) op.reason = "its operands are computed in float";
+    }
+  }
+
+  int AddConfig(const Node& node, bool is_output, size_t slot, const Value* value,
+                const TensorSettings* settings, bool weights, QuantizationState state) {
+    TensorQuantizationConfig config;
+    config.node = node.name;
+    config.is_output = is_output;
+    config.slot = static_cast<int>(slot);
+    if (value) config.value = value->name;
+    if (settings) ApplySettings(*settings, weights, config);
+    Transit(config.state, state, node.name);
+    record_.configs.push_back(std::move(config));
+    return static_cast<int>(record_.configs.size()) - 1;
+  }
+
+  void MakeConfigs(const Node& node) {
+    OperatorQuantization& op = Op(node);
+    const OperatorSettings& settings = SettingsOf(node);
+    const int weight = op.quantized ? WeightSlot(node, op.rule) : -1;
+    const int bias = op.quantized && weight >= 0 ? BiasSlot(node, op.rule) : -1;
+    const size_t slots = std::max(node.inputs.size(), static_cast<size_t>(bias + 1));
+    for (size_t slot = 0; slot < slots; ++slot) {
+      const Value* value = node.input(slot);
+      const auto index = static_cast<int>(slot);
+      int config = -1;
+      if (index == bias) {
+        config = AddConfig(node, false, slot, value, nullptr, true,
+                           QuantizationState::kPassiveInit);
+        TensorQuantizationConfig& made = record_.configs.back();
+        made.policy = kPerChannel | kLinear | kSymmetrical;
+        made.bits = 32;
+        made.dtype = DType::kInt32;
+        made.quant_min = StorageMin(DType::kInt32);
+        made.quant_max = StorageMax(DType::kInt32);
+        made.axis = 0;
+      } else if (value == nullptr) {
+        config = -1;
+      } else if (soi_.contains(value) || IsParameter(node, op, slot)) {
+        config = AddConfig(node, false, slot, value, nullptr, false, QuantizationState::kSoi);
+      } else if (!op.quantized) {
+        config = AddConfig(node, false, slot, value, nullptr, false, QuantizationState::kFp32);
+      } else if (index == weight) {
+        TensorSettings own = settings.weights;
+        own.per_channel = own.per_channel && WeightAxis(node, op.rule) >= 0;
+        config = AddConfig(node, false, slot, value, &own, true, QuantizationState::kInitial);
+        record_.configs.back().axis = WeightAxis(node, op.rule);
+      } else if (value->is_constant()) {
+        config = AddConfig(node, false, slot, value, &settings.activations, false,
+                           ConstantState(op.rule));
+      } else {
+        config = AddConfig(node, false, slot, value, &settings.activations, false,
+                           QuantizationState::kInitial);
+      }
+      op.inputs.push_back(config);
+    }
+    for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+      const Value* value = node.output(slot);
+      if (value == nullptr) {
+        op.outputs.push_back(-1);
+        continue;
+      }
+      const QuantizationState state = op.quantized          ? QuantizationState::kInitial
+                                      : soi_.contains(value) ? QuantizationState::kSoi
+                                                             : QuantizationState::kFp32;
+      op.outputs.push_back(
+          AddConfig(node, true, slot, value, op.quantized ? &settings.activations : nullptr, false,
+                    state));
+    }
+  }
+
+  /// Floats that steer a passive operator instead of going through it (Resize's scales).
+  static bool IsParameter(const Node& node, const OperatorQuantization& op, size_t slot) {
+    return op.rule == QuantRule::kPassive && slot > 0 && !(node.Is("Pad") && slot == 2);
+  }
+
+  /// Constant operands: of Add and Mul they have a scale of their own; bounds, pad values and
+  /// Concat's constants follow the data's.
+  static QuantizationState ConstantState(QuantRule rule) {
+    return rule == QuantRule::kAdd || rule == QuantRule::kMul ? QuantizationState::kInitial
+                                                              : QuantizationState::kPassiveInit;
+  }
+
+  const Graph& graph_;
+  const QuantizeOptions& options_;
+  std::unordered_set<const Value*> soi_;
+  std::unordered_set<const Value*> bytes_;  // values that are in 8 bits anyway
+  QuantizationRecord record_;
+};
+
+}  // namespace
+
+QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options) {
+  return Assigner(graph, options).Run();
+}
+
+}  // namespace requant

@@ -1,0 +1,41 @@
+// Decides which operators are quantized and gives every slot of the graph its config.
+#pragma once
+
+#include <unordered_set>
+
+#include "ir/graph.h"
+#include "quant/record.h"
+#include "quant/settings.h"
+
+namespace requant {
+
+/// Operators, their configs (not joined yet), absorbed activations and table regions.
+QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options);
+
+// --- pieces that reading a Q/DQ file needs, too
+
+/// The quantizer's view of a node: the operator table's rule, with Relu and Clip as functions.
+QuantRule RuleOf(const Node& node);
+/// The constant slots that an operator of that rule wants: the weight's and the bias' slot have
+/// their own treatment. -1 when the rule has none.
+int WeightSlot(const Node& node, QuantRule rule);
+int BiasSlot(const Node& node, QuantRule rule);
+/// Axis of the weight that is the output channel; -1 when scales per channel have no spelling.
+int WeightAxis(const Node& node, QuantRule rule);
+/// Nullptr when integer operators can express the node, else the reason why not: what depends on
+/// the node alone, not on its neighbours.
+const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
+                     const std::unordered_set<const Value*>& soi);
+/// A function of one 8-bit value when all of `node`'s other inputs are scalar constants.
+bool IsTableCandidate(const Node& node, QuantRule rule);
+
+/// Finds Relu/Clip computed by their producers and regions that fold into one table, among the
+/// operators with quantized == true, and fills in activation, absorbed_by and table. A value among
+/// `barriers` must exist as integers, so that nothing is fused across it.
+void FindFusions(const Graph& graph, QuantizationRecord& record,
+                 const std::unordered_set<const Value*>& barriers = {});
+
+/// True when the value exists in 8 bits: its producer is quantized and not computed by another one.
+bool IsMaterialized(const QuantizationRecord& record, const Value* value);
+
+}  // namespace requant

@@ -1,0 +1,207 @@
+// Operators that another one computes as well: activations by the saturation or clamp of their
+// producer, chains of elementwise functions by one table.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "quant/assign.h"
+
+namespace requant {
+namespace {
+
+bool Quantized(const QuantizationRecord& record, const Node* node) {
+  if (node == nullptr) return false;
+  const OperatorQuantization* op = record.Find(node->name);
+  return op && op->quantized;
+}
+
+/// Relu, or Clip between constants.
+bool IsActivation(const Node& node) {
+  if (node.Is("Relu")) return true;
+  if (!node.Is("Clip")) return false;
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    if (node.input(slot) && node.constant(slot) == nullptr) return false;
+  }
+  return true;
+}
+
+/// Operators with a requantization that can clamp.
+bool CanClamp(const Node& node, QuantRule rule) {
+  switch (rule) {
+    case QuantRule::kConv:
+    case QuantRule::kMatMul:
+      return true;
+    case QuantRule::kAdd:
+    case QuantRule::kMul:
+      return node.Is("Add") || node.Is("Mul") || node.Is("Sub");
+    default:
+      return false;
+  }
+}
+
+class Fusions {
+ public:
+  Fusions(const Graph& graph, QuantizationRecord& record,
+          const std::unordered_set<const Value*>& barriers)
+      : graph_(graph), record_(record), barriers_(barriers) {}
+
+  void Run() {
+    FindRoots();
+    for (const auto& node : graph_.nodes()) FindRegion(*node);
+    for (const auto& node : graph_.nodes()) FuseActivation(*node);
+    for (const auto& node : graph_.nodes()) CloseSingle(*node);
+  }
+
+ private:
+  OperatorQuantization& Op(const Node& node) { return record_.operators.at(node.name); }
+
+  const Value* Root(const Value* value) const {
+    const auto found = roots_.find(value);
+    return found == roots_.end() ? value : found->second;
+  }
+
+  /// A Relu or Clip that its producer will compute is where a region's input begins.
+  bool BelongsToProducer(const Node& node) {
+    if (!IsActivation(node) || barriers_.contains(node.inputs[0])) return false;
+    const Node* producer = node.inputs[0]->producer;
+    return Quantized(record_, producer) && CanClamp(*producer, Op(*producer).rule) &&
+           !roots_.contains(producer->outputs[0]) &&
+           graph_.SoleConsumer(node.inputs[0]) == &node;
+  }
+
+  /// roots_[v] = the value that v is a function of, through elementwise operators only.
+  void FindRoots() {
+    for (const auto& node : graph_.nodes()) {
+      if (!Quantized(record_, node.get()) || BelongsToProducer(*node)) continue;
+      if (!IsTableCandidate(*node, Op(*node).rule)) continue;
+      const Value* root = nullptr;
+      bool one = true;
+      for (const Value* input : node->inputs) {
+        if (input == nullptr || input->is_constant()) continue;
+        one = one && (root == nullptr || root == Root(input));
+        root = Root(input);
+      }
+      if (one && root) roots_[node->outputs[0]] = root;
+    }
+  }
+
+  /// True when every reader of the value is an operator of the same region.
+  bool IsInterior(const Value* value) const {
+    const auto root = roots_.find(value);
+    if (root == roots_.end() || graph_.IsOutput(value) || value->consumers.empty() ||
+        barriers_.contains(value)) {
+      return false;
+    }
+    for (const Node* consumer : value->consumers) {
+      const auto other = roots_.find(consumer->output(0));
+      if (other == roots_.end() || other->second != root->second) return false;
+    }
+    return true;
+  }
+
+  /// The operators between the root and this one, this one last.
+  void Collect(const Node& node, std::vector<std::string>& members) {
+    for (const Value* input : node.inputs) {
+      if (input && roots_.contains(input) && IsInterior(input)) Collect(*input->producer, members);
+    }
+    for (const std::string& name : members) {
+      if (name == node.name) return;
+    }
+    members.push_back(node.name);
+  }
+
+  /// The value a closed region is a function of: the nearest materialized one.
+  void FindRegion(const Node& node) {
+    const Value* output = node.output(0);
+    if (!output || !roots_.contains(output) || IsInterior(output)) return;
+    std::vector<std::string> members;
+    Collect(node, members);
+    if (members.size() < 2) return;
+    // A materialized value between root and end (it has readers outside) may be the true input.
+    const Value* input = nullptr;
+    bool one = true;
+    for (const std::string& name : members) {
+      for (const Value* read : graph_.FindNode(name)->inputs) {
+        if (read == nullptr || read->is_constant()) continue;
+        if (roots_.contains(read) && IsInterior(read)) continue;
+        one = one && (input == nullptr || input == read);
+        input = read;
+      }
+    }
+    if (!one || input == nullptr) return Split(node, members);
+    Close(node, members, input);
+  }
+
+  /// Two materialized inputs: the region cannot be one table, so its operators stand alone.
+  void Split(const Node&, const std::vector<std::string>& members) {
+    for (const std::string& name : members) {
+      roots_.erase(graph_.FindNode(name)->outputs[0]);
+      record_.operators.at(name).absorbed_by.clear();
+    }
+  }
+
+  void Close(const Node& end, const std::vector<std::string>& members, const Value* input) {
+    OperatorQuantization& op = Op(end);
+    op.table = members;
+    op.table_input = input->name;
+    for (const std::string& name : members) {
+      if (name != end.name) record_.operators.at(name).absorbed_by = end.name;
+    }
+    for (const std::string& name : members) {
+      const OperatorQuantization& member = record_.operators.at(name);
+      const Node* node = graph_.FindNode(name);
+      for (size_t slot = 0; slot < member.inputs.size() && op.table_config < 0; ++slot) {
+        if (node->input(slot) == input) op.table_config = member.inputs[slot];
+      }
+    }
+  }
+
+  void FuseActivation(const Node& node) {
+    if (!Quantized(record_, &node) || !CanClamp(node, Op(node).rule)) return;
+    OperatorQuantization& op = Op(node);
+    if (!op.table.empty() || !op.absorbed_by.empty()) return;
+    const Node* next = graph_.SoleConsumer(node.outputs[0]);
+    if (!Quantized(record_, next) || !IsActivation(*next) ||
+        next->inputs[0] != node.outputs[0] || barriers_.contains(node.outputs[0])) {
+      return;
+    }
+    OperatorQuantization& activation = Op(*next);
+    if (!activation.table.empty() || !activation.absorbed_by.empty()) return;
+    op.activation = next->name;
+    activation.absorbed_by = node.name;
+  }
+
+  /// Functions that stand alone are tables of one; Add, Sub and Mul have operators of their own.
+  void CloseSingle(const Node& node) {
+    if (!Quantized(record_, &node)) return;
+    const OperatorQuantization& op = Op(node);
+    if (!op.table.empty() || !op.absorbed_by.empty()) return;
+    if (node.Is("Add") || node.Is("Sub") || node.Is("Mul")) return;
+    if (!IsTableCandidate(node, op.rule)) return;
+    for (const Value* input : node.inputs) {
+      if (input && !input->is_constant()) return Close(node, {node.name}, input);
+    }
+  }
+
+  const Graph& graph_;
+  QuantizationRecord& record_;
+  const std::unordered_set<const Value*>& barriers_;
+  std::unordered_map<const Value*, const Value*> roots_;
+};
+
+}  // namespace
+
+void FindFusions(const Graph& graph, QuantizationRecord& record,
+                 const std::unordered_set<const Value*>& barriers) {
+  Fusions(graph, record, barriers).Run();
+}
+
+bool IsMaterialized(const QuantizationRecord& record, const Value* value) {
+  if (value->producer == nullptr) return false;
+  const OperatorQuantization* op = record.Find(value->producer->name);
+  if (op == nullptr || !op->quantized || !op->activation.empty()) return false;
+  if (op->absorbed_by.empty()) return true;
+  const OperatorQuantization* by = record.Find(op->absorbed_by);
+  return by && by->activation == value->producer->name;
+}
+
+}  // namespace requant

@@ -1,0 +1,23 @@
+// Which slots share one quantization: a union-find whose parent links are the configs' dominators.
+#pragma once
+
+#include "ir/graph.h"
+#include "quant/record.h"
+
+namespace requant {
+
+/// True when the two configs' dominators could be one: same integers, same policy bits.
+bool CanJoin(const QuantizationRecord& record, int a, int b);
+/// Makes `parent`'s dominator decide for `child`'s whole set; the child's becomes OVERLAPPED.
+/// False (and nothing happens) when they cannot join. Index -1 joins nothing.
+bool Join(QuantizationRecord& record, int child, int parent);
+
+/// All joins of a freshly assigned record, in this order: operators and the activations they
+/// compute, regions of a table, a value between its producer and consumers, passive operators, and
+/// Concat where its inputs serve nobody else.
+void JoinConfigs(const Graph& graph, QuantizationRecord& record);
+
+/// Config of the slot through which the value's producer writes it; -1 when there is none.
+int OutputConfig(const QuantizationRecord& record, const Value* value);
+
+}  // namespace requant

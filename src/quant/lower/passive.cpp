@@ -1,0 +1,41 @@
+// Operators that move or select values work on the integers themselves.
+#include "quant/lower/lowering.h"
+
+namespace requant {
+
+void LowerPassive(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
+  const Format format = lowering.FormatOfSlot(op.inputs[0]);
+  std::vector<Value*> inputs = {lowering.IntegerInput(node, op, 0)};
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    const Value* value = node.inputs[slot];
+    if (value == nullptr) {
+      inputs.push_back(nullptr);
+    } else if (op.inputs[slot] >= 0 && !lowering.Own(op.inputs[slot]).baked.empty()) {
+      inputs.push_back(lowering.Constant(value->name + "_q", lowering.Own(op.inputs[slot]).baked));
+    } else {
+      inputs.push_back(lowering.Float(value));
+    }
+  }
+  // What pads with zeros must pad with the zero point.
+  if (node.Is("Pad") && node.attributes.String("mode", "constant") == "constant" &&
+      node.input(2) == nullptr) {
+    if (inputs.size() < 3) inputs.resize(3);
+    inputs[2] = lowering.ZeroPointOf(format);
+  }
+  std::vector<Value*> outputs;
+  for (const Value* value : node.outputs) {
+    outputs.push_back(value ? lowering.NewInteger(value, format) : nullptr);
+  }
+  lowering.CopyNode(node, std::move(inputs), outputs);
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const Value* value = node.outputs[slot];
+    if (value == nullptr) continue;
+    const Format wanted = lowering.FormatOfSlot(op.outputs[slot]);
+    Value* integers = outputs[slot];
+    // Only a file's own choice can make input and output differ.
+    if (!(wanted == format)) integers = lowering.Requantize(value, integers, format, wanted);
+    lowering.SetInteger(value, integers, wanted);
+  }
+}
+
+}  // namespace requant

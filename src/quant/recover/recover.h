@@ -1,0 +1,32 @@
+// Accuracy recovery without training.
+#pragma once
+
+#include <vector>
+
+#include "quant/recover/moments.h"
+#include "quant/tensor_quantization_config.h"
+
+namespace requant {
+
+/// Integer weights for the scales of `config` that keep the layer's OUTPUT close to the float one,
+/// rather than each weight: minimizes, row by row, the expected squared output error
+///   d^T C d   with d = w_q * s - w and C the (co)variance of the layer's inputs.
+/// `centered`: the mean of the error is corrected elsewhere (bias correction), so C is the
+/// covariance. Deterministic.
+Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
+                    const TensorQuantizationConfig& config, bool centered);
+
+/// Expected output error of integer weights, per row: E[(d^T x)^2], or its variance when centered.
+/// By the full matrix when there is one, else by its diagonal (and the mean).
+std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
+                                const InputMoments& moments,
+                                const TensorQuantizationConfig& config, bool centered);
+
+/// Mean shift of every output channel that the rounding of its weights causes: sum_k d_k E[x_k].
+/// Subtracting it from the bias removes it (Nagel et al. 2019, "Data-Free Quantization Through
+/// Weight Equalization and Bias Correction", section 4.2, with measured instead of derived means).
+std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
+                              const InputMoments& moments,
+                              const TensorQuantizationConfig& config);
+
+}  // namespace requant

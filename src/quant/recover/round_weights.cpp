@@ -1,0 +1,224 @@
+// Rounding as a lattice problem. With C = R R^T, R upper triangular, the error of a row is
+//   d^T C d = |R^T d|^2 = sum_k ( R_kk d_k + sum_{j<k} R_jk d_j )^2.
+// Deciding the weights one after the other, each term can be made small by choosing
+//   q_k = round( (w_k - t_k) / s ),  t_k = sum_{j<k} R_jk d_j / R_kk :
+// every weight makes up for the errors of those before it. This is GPTQ (Frantar et al. 2022, arXiv
+// 2210.17323) without its matrix inverse: GPTQ's Cholesky factor of the inverse is R^-1, and its
+// error feedback is Babai's nearest plane (Chen et al. 2025, arXiv 2507.18553). That rounding to
+// nearest is not optimal for the output is Nagel et al. 2020 (AdaRound, arXiv 2004.10568).
+//
+// Weights are decided in order of falling variance: the last ones have the fewest left to make up
+// for them. A row keeps nearest rounding where the feedback does not help it.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "quant/affine.h"
+#include "quant/recover/recover.h"
+
+namespace requant {
+namespace {
+
+/// Overwrites a symmetric positive definite matrix with R, upper triangular, A = R R^T. False when
+/// it is not positive definite.
+bool UpperFactor(std::vector<double>& a, size_t k) {
+  for (size_t row = k; row-- > 0;) {
+    double* tail = a.data() + row * k;
+    double pivot = tail[row];
+    for (size_t m = row + 1; m < k; ++m) pivot -= tail[m] * tail[m];
+    if (!(pivot > 0)) return false;
+    tail[row] = std::sqrt(pivot);
+    const double inverse = 1 / tail[row];
+    for (size_t j = 0; j < row; ++j) {
+      double* other = a.data() + j * k;
+      double sum = other[row];
+      for (size_t m = row + 1; m < k; ++m) sum -= other[m] * tail[m];
+      other[row] = sum * inverse;
+    }
+  }
+  return true;
+}
+
+/// C of one group, permuted to `order` and made positive definite: few patches leave directions
+/// unseen, so the matrix shrinks towards its diagonal the more, the fewer there were (in the spirit
+/// of Ledoit and Wolf 2004), and a little of the mean variance is added everywhere.
+std::vector<double> Regularized(const InputMoments& moments, int64_t group, bool centered,
+                                const std::vector<size_t>& order) {
+  const size_t k = order.size();
+  const std::vector<double> raw = moments.Matrix(group, centered);
+  double trace = 0;
+  for (size_t i = 0; i < k; ++i) trace += raw[i * k + i];
+  const double seen = static_cast<double>(moments.full_count());
+  const double keep = seen / (seen + 0.2 * static_cast<double>(k) + 1);
+  const double ridge = 0.01 * trace / static_cast<double>(k);
+  std::vector<double> out(k * k);
+  for (size_t i = 0; i < k; ++i) {
+    for (size_t j = 0; j < k; ++j) {
+      out[i * k + j] = keep * raw[order[i] * k + order[j]];
+    }
+    out[i * k + i] = raw[order[i] * k + order[i]] + ridge;
+  }
+  return out;
+}
+
+/// The row being rounded, in the order of decision.
+struct Row {
+  std::vector<double> wanted;   // w / s
+  std::vector<double> nearest;  // errors of rounding to nearest, in steps
+  std::vector<double> chosen;   // errors of error feedback, in steps
+  double nearest_cost = 0;
+  double chosen_cost = 0;
+};
+
+void StoreInteger(Tensor& integers, int64_t at, double value) {
+  integers.data<int8_t>()[at] = static_cast<int8_t>(value);
+}
+
+void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t group,
+                const TensorQuantizationConfig& config, bool centered, Tensor& integers) {
+  const WeightMatrix& view = moments.view();
+  const auto k = static_cast<size_t>(view.k);
+  const std::vector<double> diagonal = moments.Diagonal(group, centered);
+  std::vector<size_t> order(k);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return diagonal[a] > diagonal[b]; });
+  std::vector<double> factor = Regularized(moments, group, centered, order);
+  if (!UpperFactor(factor, k)) return;  // constant inputs: nothing to gain
+
+  const auto lo = static_cast<double>(config.quant_min);
+  const auto hi = static_cast<double>(config.quant_max);
+  const float* data = weights.data<float>();
+  const int64_t first = group * view.rows_per_group();
+  std::vector<Row> rows(static_cast<size_t>(view.rows_per_group()));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int64_t row = first + static_cast<int64_t>(i);
+    const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
+    const double inverse = 1 / static_cast<double>(config.scale[channel]);
+    rows[i].chosen.resize(k);
+    for (const size_t column : order) {
+      const int64_t at = row * view.row_stride + static_cast<int64_t>(column) * view.k_stride;
+      const double wanted = static_cast<double>(data[at]) * inverse;
+      rows[i].wanted.push_back(wanted);
+      rows[i].nearest.push_back(std::clamp(std::nearbyint(wanted), lo, hi) - wanted);
+    }
+  }
+  std::vector<double> column(k);
+  for (size_t step = 0; step < k; ++step) {
+    const double pivot = factor[step * k + step];
+    for (size_t j = 0; j < step; ++j) column[j] = factor[j * k + step] / pivot;
+    for (Row& row : rows) {
+      double pull = 0;
+      double nearest_pull = 0;
+      for (size_t j = 0; j < step; ++j) {
+        pull += column[j] * row.chosen[j];
+        nearest_pull += column[j] * row.nearest[j];
+      }
+      const double wanted = row.wanted[step];
+      row.chosen[step] = std::clamp(std::nearbyint(wanted - pull), lo, hi) - wanted;
+      const double term = pivot * (row.chosen[step] + pull);
+      const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
+      row.chosen_cost += term * term;
+      row.nearest_cost += nearest_term * nearest_term;
+    }
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    if (!(row.chosen_cost < row.nearest_cost)) continue;
+    const int64_t base = (first + static_cast<int64_t>(i)) * view.row_stride;
+    for (size_t step = 0; step < k; ++step) {
+      StoreInteger(integers, base + static_cast<int64_t>(order[step]) * view.k_stride,
+                   std::nearbyint(row.wanted[step] + row.chosen[step]));
+    }
+  }
+}
+
+/// Too many inputs for a matrix: only the mean error is worth steering, C = diag(v) + m m^T. Each
+/// weight takes the neighbour that keeps v_k d_k^2 + (running mean error)^2 smaller.
+void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t group,
+                 const TensorQuantizationConfig& config, Tensor& integers) {
+  const WeightMatrix& view = moments.view();
+  const std::vector<double> mean = moments.Mean(group);
+  const std::vector<double> variance = moments.Diagonal(group, true);
+  const float* data = weights.data<float>();
+  for (int64_t i = 0; i < view.rows_per_group(); ++i) {
+    const int64_t row = group * view.rows_per_group() + i;
+    const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
+    const double inverse = 1 / static_cast<double>(config.scale[channel]);
+    double running = 0;
+    for (int64_t column = 0; column < view.k; ++column) {
+      const auto at = static_cast<size_t>(column);
+      const int64_t offset = row * view.row_stride + column * view.k_stride;
+      const double wanted = static_cast<double>(data[offset]) * inverse;
+      double best = 0;
+      double best_cost = HUGE_VAL;
+      for (const double choice : {std::floor(wanted), std::ceil(wanted)}) {
+        const double q = std::clamp(choice, static_cast<double>(config.quant_min),
+                                    static_cast<double>(config.quant_max));
+        const double error = q - wanted;
+        const double shifted = running + mean[at] * error;
+        const double cost = variance[at] * error * error + shifted * shifted;
+        if (cost < best_cost) {
+          best_cost = cost;
+          best = q;
+        }
+      }
+      running += mean[at] * (best - wanted);
+      StoreInteger(integers, offset, best);
+    }
+  }
+}
+
+}  // namespace
+
+Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
+                    const TensorQuantizationConfig& config, bool centered) {
+  Tensor integers = QuantizeParameter(weights, config);
+  if (moments.count() == 0) return integers;
+  for (int64_t group = 0; group < moments.view().groups; ++group) {
+    if (moments.full()) {
+      RoundGroup(weights, moments, group, config, centered, integers);
+    } else if (!centered) {
+      RoundByMean(weights, moments, group, config, integers);
+    }
+  }
+  return integers;
+}
+
+std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
+                                const InputMoments& moments,
+                                const TensorQuantizationConfig& config, bool centered) {
+  const WeightMatrix& view = moments.view();
+  const auto k = static_cast<size_t>(view.k);
+  const float* data = weights.data<float>();
+  std::vector<double> out;
+  std::vector<double> error(k);
+  for (int64_t group = 0; group < view.groups; ++group) {
+    const std::vector<double> matrix =
+        moments.full() ? moments.Matrix(group, centered) : std::vector<double>();
+    const std::vector<double> variance = moments.Diagonal(group, true);
+    const std::vector<double> mean = moments.Mean(group);
+    for (int64_t i = 0; i < view.rows_per_group(); ++i) {
+      const int64_t row = group * view.rows_per_group() + i;
+      const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
+      double shift = 0;
+      double sum = 0;
+      for (size_t column = 0; column < k; ++column) {
+        const int64_t at = row * view.row_stride + static_cast<int64_t>(column) * view.k_stride;
+        error[column] = static_cast<double>(integers.AsInt64(at)) *
+                            static_cast<double>(config.scale[channel]) -
+                        static_cast<double>(data[at]);
+        shift += error[column] * mean[column];
+        if (matrix.empty()) sum += variance[column] * error[column] * error[column];
+      }
+      for (size_t a = 0; a < k && !matrix.empty(); ++a) {
+        for (size_t b = 0; b < k; ++b) sum += error[a] * error[b] * matrix[a * k + b];
+      }
+      if (matrix.empty() && !centered) sum += shift * shift;
+      out.push_back(sum);
+    }
+  }
+  return out;
+}
+
+}  // namespace requant

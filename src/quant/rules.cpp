@@ -1,0 +1,178 @@
+// What integer operators can express, node by node.
+#include <string_view>
+
+#include "quant/assign.h"
+
+namespace requant {
+namespace {
+
+bool IsFloatConstant(const Value* value) {
+  return value && value->is_constant() && value->type.dtype == DType::kFloat32;
+}
+
+/// A bias of integer form is one number per output channel.
+bool IsBiasShape(const Tensor& bias, int64_t channels) {
+  if (bias.count() == 1) return bias.rank() <= 2;
+  return bias.count() == channels && bias.dim(bias.rank() - 1) == channels;
+}
+
+const char* WhyFloatWeighted(const Node& node, QuantRule rule) {
+  const Value* weight = node.input(1);
+  if (!IsFloatConstant(weight)) return "its weights are not constant float32";
+  const Tensor& tensor = weight->constant;
+  if (tensor.count() == 0) return "its weights are empty";
+  if (rule == QuantRule::kConv) {
+    if (!node.Is("Conv")) return "transposed convolutions have no integer operator";
+    if (tensor.rank() < 3) return "its weights have no spatial dimension";
+  } else {
+    if (tensor.rank() != 2) return "its weights are no matrix";
+    if (node.attributes.Int("transA", 0) != 0) return "its input is transposed";
+    if (node.attributes.Float("alpha", 1) != 1 || node.attributes.Float("beta", 1) != 1) {
+      return "alpha or beta is not 1";
+    }
+  }
+  if (const Value* bias = node.input(2)) {
+    const int64_t channels = tensor.dim(WeightAxis(node, rule));
+    if (!IsFloatConstant(bias)) return "its bias is not constant float32";
+    if (!IsBiasShape(bias->constant, channels)) return "its bias is not one number per channel";
+  }
+  return nullptr;
+}
+
+/// A mean over exactly the spatial dimensions.
+bool IsGlobalMean(const Node& node) {
+  const auto& shape = node.inputs[0]->type.shape;
+  if (!shape || shape->size() < 3) return false;
+  std::vector<int64_t> axes = node.attributes.Ints("axes");
+  if (const Tensor* input = node.constant(1)) axes = input->ToInts();
+  if (axes.size() + 2 != shape->size()) return false;
+  const auto rank = static_cast<int64_t>(shape->size());
+  uint64_t mask = 0;
+  for (const int64_t axis : axes) {
+    const int64_t positive = axis < 0 ? axis + rank : axis;
+    if (positive < 2 || positive >= rank || rank > 60) return false;
+    mask |= uint64_t{1} << positive;
+  }
+  return mask == (uint64_t{1} << rank) - 4;
+}
+
+bool IsUnit(const std::vector<int64_t>& values) {
+  for (const int64_t value : values) {
+    if (value != 1) return false;
+  }
+  return true;
+}
+
+const char* WhyFloatPassive(const Node& node) {
+  const Value* data = node.input(0);
+  if (data->is_constant()) return "its data is constant";
+  if (node.op_type == "MaxPool" && node.output(1)) return "its indices are used";
+  if (node.op_type == "GlobalMaxPool") return "its spatial size is unknown";
+  if (node.op_type == "Resize" || node.op_type == "Upsample") {
+    if (node.attributes.String("mode", "nearest") != "nearest") return "it interpolates";
+    if (node.attributes.String("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
+      return "it extrapolates";
+    }
+  }
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    const Value* value = node.input(slot);
+    // Pad's value is quantized into the data's scale; Resize's scales are not data.
+    if (value && value->type.dtype == DType::kFloat32 && !value->is_constant()) {
+      return "one of its parameters is computed";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+QuantRule RuleOf(const Node& node) {
+  const OpDef* op = FindOp(node.op_type, node.domain);
+  if (op == nullptr) return QuantRule::kFloat;
+  if (node.Is("Relu") || node.Is("Clip")) return QuantRule::kUnary;
+  return op->quant;
+}
+
+int WeightSlot(const Node& node, QuantRule rule) {
+  if (rule == QuantRule::kConv) return 1;
+  const Value* b = node.input(1);
+  return rule == QuantRule::kMatMul && b && b->is_constant() ? 1 : -1;
+}
+
+int BiasSlot(const Node& node, QuantRule rule) {
+  if (rule == QuantRule::kConv) return 2;
+  return rule == QuantRule::kMatMul && node.op_type == "Gemm" ? 2 : -1;
+}
+
+int WeightAxis(const Node& node, QuantRule rule) {
+  if (rule == QuantRule::kConv) return 0;
+  if (rule == QuantRule::kMatMul) return node.attributes.Int("transB", 0) != 0 ? 0 : 1;
+  return -1;
+}
+
+bool IsTableCandidate(const Node& node, QuantRule rule) {
+  if (node.outputs.size() != 1 || node.inputs.empty()) return false;
+  constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "PRelu"};
+  bool elementwise = rule == QuantRule::kUnary;
+  for (const std::string_view name : kBinary) elementwise = elementwise || node.Is(name);
+  if (!elementwise) return false;
+  const Value* data = nullptr;
+  for (const Value* input : node.inputs) {
+    if (input && !input->is_constant()) data = input;
+  }
+  if (data == nullptr || !data->type.shape) return false;
+  for (const Value* input : node.inputs) {
+    if (input == nullptr) continue;
+    if (!input->is_constant()) {
+      // Two operands of one region must not broadcast against each other.
+      if (!input->type.shape || input->type.shape->size() != data->type.shape->size()) return false;
+      continue;
+    }
+    if (input->constant.count() != 1 || input->type.dtype != DType::kFloat32 ||
+        input->constant.rank() > static_cast<int64_t>(data->type.shape->size())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const char* WhyFloat(const Graph&, const Node& node, QuantRule rule,
+                     const std::unordered_set<const Value*>& soi) {
+  const Value* data = node.input(0);
+  if (data == nullptr || node.output(0) == nullptr) return "it has no data";
+  if (rule == QuantRule::kShape) return "it computes shapes or indices";
+  for (const Value* output : node.outputs) {
+    if (output && soi.contains(output)) return "it computes shapes or indices";
+  }
+  const bool table = IsTableCandidate(node, rule);
+  switch (rule) {
+    case QuantRule::kConv:
+      return WhyFloatWeighted(node, rule);
+    case QuantRule::kMatMul:
+      if (node.Is("MatMul") && node.input(1) && !node.input(1)->is_constant()) return nullptr;
+      return WhyFloatWeighted(node, rule);
+    case QuantRule::kAdd:
+    case QuantRule::kMul:
+      if (node.Is("Add") || node.Is("Sub") || node.Is("Mul")) {
+        for (const Value* input : node.inputs) {
+          if (input && soi.contains(input)) return "an operand is a shape or an index";
+        }
+        return nullptr;
+      }
+      return table ? nullptr : "it has no integer operator";
+    case QuantRule::kConcat:
+      return node.Is("Concat") ? nullptr : "it has no integer operator";
+    case QuantRule::kAveragePool:
+      if (node.op_type == "ReduceMean") {
+        return IsGlobalMean(node) ? nullptr : "it is no mean over all spatial dimensions";
+      }
+      return IsUnit(node.attributes.Ints("dilations")) ? nullptr : "it is dilated";
+    case QuantRule::kPassive:
+      if (soi.contains(data)) return "it moves shapes or indices";
+      return WhyFloatPassive(node);
+    default:
+      return table ? nullptr : "it has no integer operator";
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,123 @@
+#include "quant/weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "numeric/affine.h"
+#include "quant/affine.h"
+
+namespace requant {
+namespace {
+
+constexpr double kDeadRow = 1e-8;
+// 2^-13.5 and 2^-20.5.
+constexpr double kLeastDeadMultiplier = 8.6316745750310938e-05;
+constexpr double kLeastMultiplier = 6.7434957617430420e-07;
+constexpr double kLargestBias = 1073741824.0;  // 2^30
+
+/// The magnitude that `percent` of the values do not exceed.
+double Percentile(std::vector<float>& magnitudes, double percent) {
+  const double last = static_cast<double>(magnitudes.size() - 1);
+  const auto index = static_cast<size_t>(std::ceil(last * percent / 100));
+  std::nth_element(magnitudes.begin(), magnitudes.begin() + static_cast<std::ptrdiff_t>(index),
+                   magnitudes.end());
+  return static_cast<double>(magnitudes[index]);
+}
+
+/// The clipping magnitude with the least squared error of quantize-dequantize.
+double LeastError(const std::vector<float>& magnitudes, double largest,
+                  const TensorQuantizationConfig& config) {
+  double best = largest;
+  double best_error = HUGE_VAL;
+  for (int step = 0; step <= 30; ++step) {
+    const double candidate = largest * (1 - 0.02 * step);
+    const double scale = SymmetricScale(candidate, config);
+    double error = 0;
+    for (const float magnitude : magnitudes) {
+      const double x = static_cast<double>(magnitude);
+      const double q =
+          std::min(std::nearbyint(x / scale), static_cast<double>(config.quant_max));
+      error += (x - q * scale) * (x - q * scale);
+    }
+    if (error < best_error) {
+      best_error = error;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+double Magnitude(std::vector<float>& magnitudes, const TensorQuantizationConfig& config) {
+  if (magnitudes.empty()) return 0;
+  const double largest =
+      static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
+  if (config.observer == "percentile") return Percentile(magnitudes, config.percentile);
+  if (config.observer == "mse" && largest > 0) return LeastError(magnitudes, largest, config);
+  return largest;
+}
+
+}  // namespace
+
+WeightMatrix ViewWeights(const Node& node, QuantRule rule) {
+  const Tensor& weights = node.inputs[1]->constant;
+  WeightMatrix view;
+  if (rule == QuantRule::kConv) {
+    view.groups = std::max<int64_t>(1, node.attributes.Int("group", 1));
+    view.rows = weights.dim(0);
+    view.k = view.rows == 0 ? 0 : weights.count() / view.rows;
+    view.row_stride = view.k;
+    view.k_stride = 1;
+    return view;
+  }
+  const bool transposed = node.attributes.Int("transB", 0) != 0;
+  view.rows = weights.dim(transposed ? 0 : 1);
+  view.k = weights.dim(transposed ? 1 : 0);
+  view.row_stride = transposed ? view.k : 1;
+  view.k_stride = transposed ? 1 : view.rows;
+  return view;
+}
+
+std::vector<double> ReadBias(const Tensor* bias, int64_t rows) {
+  if (bias == nullptr) return {};
+  std::vector<double> out = bias->ToDoubles();
+  if (out.size() == 1) out.resize(static_cast<size_t>(rows), out[0]);
+  return out;
+}
+
+void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_scale,
+                  double output_scale, const std::vector<double>& bias,
+                  TensorQuantizationConfig& config) {
+  const float* data = weights.data<float>();
+  float layer_largest = 0;
+  for (int64_t i = 0; i < weights.count(); ++i) {
+    layer_largest = std::max(layer_largest, std::fabs(data[i]));
+  }
+  const int64_t channels = config.per_channel() ? view.rows : 1;
+  const int64_t rows_each = view.rows / channels;
+  config.scale.clear();
+  std::vector<float> magnitudes;
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    magnitudes.clear();
+    double largest_bias = 0;
+    for (int64_t row = channel * rows_each; row < (channel + 1) * rows_each; ++row) {
+      for (int64_t column = 0; column < view.k; ++column) {
+        magnitudes.push_back(std::fabs(data[row * view.row_stride + column * view.k_stride]));
+      }
+      if (!bias.empty()) {
+        largest_bias = std::max(largest_bias, std::fabs(bias[static_cast<size_t>(row)]));
+      }
+    }
+    const double magnitude = Magnitude(magnitudes, config);
+    const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
+    const double least =
+        (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
+    double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);
+    scale = std::max(scale, largest_bias / (kLargestBias * input_scale));
+    auto rounded = static_cast<float>(scale);
+    if (config.policy & kPowerOf2) rounded = PowerOfTwoScale(rounded);
+    config.scale.push_back(rounded);
+  }
+  config.offset.assign(config.scale.size(), 0);
+}
+
+}  // namespace requant

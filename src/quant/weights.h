@@ -1,0 +1,46 @@
+// Parameters: weights, biases, constant operands.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/graph.h"
+#include "quant/record.h"
+
+namespace requant {
+
+/// A weight tensor as matrices [rows per group, k]: element (row, column) is at
+/// row * row_stride + column * k_stride. A row is what one output channel is multiplied with; the
+/// rows of group g are [g * rows / groups, (g + 1) * rows / groups).
+struct WeightMatrix {
+  int64_t groups = 1;
+  int64_t rows = 0;  // of all groups
+  int64_t k = 0;
+  int64_t row_stride = 0;
+  int64_t k_stride = 0;
+  int64_t rows_per_group() const { return rows / groups; }
+};
+WeightMatrix ViewWeights(const Node& node, QuantRule rule);
+
+/// Symmetric scales for the weights, per row or one for all, by the config's observer (minmax,
+/// percentile, mse over the weights). Then scales are raised where the integer arithmetic needs it:
+///   - the multiplier s_in * s_w / s_out of a row must not be below 2^-20.5, or 2^-13.5 for a row
+///     without weights (below 1e-8 of the layer's largest), so that one common shift serves all
+///     channels of the vector kernels; both bounds are no powers of two, so that they make no ties;
+///   - |bias| / (s_in * s_w) must not exceed 2^30.
+/// `bias` is one number per row or empty. Fills config.scale and config.offset.
+void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_scale,
+                  double output_scale, const std::vector<double>& bias,
+                  TensorQuantizationConfig& config);
+
+/// One number per row; empty for a node without bias.
+std::vector<double> ReadBias(const Tensor* bias, int64_t rows);
+
+/// passive.cpp: bias integers at scale s_in * s_w, zero point 0. Fills scale, offset and baked.
+void BakeBias(const std::vector<double>& bias, double input_scale,
+              const TensorQuantizationConfig& weights, TensorQuantizationConfig& config);
+/// passive.cpp: everything else whose scale follows from others: Concat's constants, pad values.
+/// Clip bounds become PASSIVE (they are spelled where they are used).
+void BakePassive(const Graph& graph, QuantizationRecord& record);
+
+}  // namespace requant
