@@ -86,6 +86,8 @@ class PairRemover {
     for (Node* node : nodes) {
       if (node->Is("DequantizeLinear")) RemoveConstant(*node);
     }
+    // Names only now: replacing a graph output renames the value that takes its place.
+    for (const auto& [value, config] : writes_) found_.writes.emplace(value->name, config);
     graph_.RemoveUnusedValues();
     return std::move(found_);
   }
@@ -141,8 +143,7 @@ class PairRemover {
       graph_.EraseNode(pair);
     }
     graph_.EraseNode(&quantize);
-    found_.writes.emplace(real->name, config);  // the first pair is the producer's
-    renamed_.push_back(real);
+    writes_.emplace(real, config);  // the first pair is the producer's
   }
 
   void RemoveConstant(Node& node) {
@@ -163,7 +164,7 @@ class PairRemover {
 
   Graph& graph_;
   FileQuantization found_;
-  std::vector<const Value*> renamed_;
+  std::map<const Value*, TensorQuantizationConfig> writes_;
 };
 
 /// Step 2.
@@ -351,7 +352,8 @@ class RecordBuilder {
         op.inputs.push_back(-1);
       } else if (soi_.contains(value)) {
         op.inputs.push_back(plain(QuantizationState::kSoi));
-      } else if (!op.quantized || (value->is_constant() && (file == nullptr || InTable(node, op)))) {
+      } else if (!op.quantized || (value->is_constant() && (file == nullptr || InTable(node, op) ||
+                                                          op.rule == QuantRule::kPassive))) {
         op.inputs.push_back(PadValue(node, op, slot) ? MakePadValue(node, slot)
                                                      : plain(QuantizationState::kFp32));
       } else if (!value->is_constant() && IsInside(value)) {
