@@ -82,7 +82,8 @@ inline int32_t RequantizeFloat(int32_t acc, float scale) {
 /// Which vector form computes mode kUpward exactly for these multipliers (see PrepareRequantize).
 enum class RequantizePath : int32_t {
   kScalar = 0,  ///< per element, as above
-  kShift = 1,   ///< 64-bit products and one common shift
+  kShift =
+      1,  ///< 64-bit products and one shift for eight channels; kScalar where they differ too much
   kDouble = 2,  ///< products exact in float64
 };
 
@@ -95,10 +96,8 @@ struct RequantizeParams {
   const int32_t* multiplier = nullptr;  ///< M_c
   const int32_t* shift = nullptr;       ///< t_c
   const float* scale = nullptr;         ///< m_c as float, for kFloat
-  /// 2^(T - t_c) with T = common_shift >= 32: (acc * pre * M + 2^(T-1)) >> T is the normative value
-  /// while |acc| * pre < 2^31. common_shift is -1 when some channel breaks that bound.
-  const int32_t* pre_multiplier = nullptr;
-  int32_t common_shift = -1;
+  /// Largest h with bound_c * 2^h < 2^31: how far path kShift may scale an accumulator up.
+  const int32_t* headroom = nullptr;
   /// |float(acc) * scale| < 2^21 for every accumulator within the bounds.
   int32_t small_products = 0;
   /// M_c * 2^-t_c for path kDouble, and 2^-(t_c + 1), or null when no accumulator within the bounds

@@ -58,7 +58,7 @@ RequantizeParams PreparedRequantize::Params() const {
   params.multiplier = multiplier_.data();
   params.shift = shift_.data();
   params.scale = scale_.data();
-  params.pre_multiplier = pre_multiplier_.data();
+  params.headroom = headroom_.data();
   params.exact_scale = exact_scale_.data();
   params.exact_tie = has_ties_ ? exact_tie_.data() : nullptr;
   return params;
@@ -80,16 +80,17 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
   out.multiplier_.assign(padded, 0);
   out.shift_.assign(padded, 31);
   out.scale_.assign(padded, 0.0f);
-  out.pre_multiplier_.assign(padded, 0);
+  out.headroom_.assign(padded, 0);
   out.exact_scale_.assign(padded, 0.0);
   out.exact_tie_.assign(padded, 0.0);
 
   double largest_product = 0, largest_result = 0, largest_float = 0;
-  int common_shift = 32;
+  bool within_int32 = true;
   for (size_t c = 0; c < channels; ++c) {
     FixedMultiplier m = MakeFixedMultiplier(multipliers[c]);
-    // A channel that only ever gives 0 (dead filters have tiny scales) must not spoil the common
-    // shift of the others. Not for gemmlowp, whose first rounding can lift a value over one half.
+    // A channel that only ever gives 0 (dead filters have tiny scales) must not spoil the shift it
+    // shares with its neighbours. Not for gemmlowp, whose first rounding can lift a value over one
+    // half.
     if (mode == RequantizeMode::kUpward && AlwaysZero(m, bound_of(c))) m = {};
     out.multiplier_[c] = m.multiplier;
     out.shift_[c] = m.shift;
@@ -101,24 +102,18 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
     largest_product = std::max(largest_product, bound * m.multiplier);
     largest_result = std::max(largest_result, bound * out.exact_scale_[c]);
     largest_float = std::max(largest_float, bound * multipliers[c]);
-    if (m.multiplier != 0) common_shift = std::max(common_shift, static_cast<int>(m.shift));
+    within_int32 = within_int32 && bound_of(c) <= INT32_MAX;
+    while (out.headroom_[c] < 30 && std::ldexp(bound, out.headroom_[c] + 1) < 2147483648.0) {
+      ++out.headroom_[c];
+    }
   }
   const bool exact_in_double =
       largest_product < (out.has_ties_ ? kExactProductWithTie : kExactProduct) &&
       largest_result < 2147483000.0;
-  bool shift_works = true;
-  for (size_t c = 0; c < channels; ++c) {
-    if (out.multiplier_[c] == 0) continue;
-    const double pre = std::ldexp(1.0, common_shift - out.shift_[c]);
-    shift_works = shift_works && pre * static_cast<double>(bound_of(c)) < 2147483648.0;
-    if (pre < 2147483648.0) out.pre_multiplier_[c] = static_cast<int32_t>(pre);
-  }
-
   out.params_.mode = mode;
   out.params_.small_products = largest_float < 2097152.0 ? 1 : 0;
-  out.params_.common_shift = shift_works ? common_shift : -1;
   out.params_.path = exact_in_double ? RequantizePath::kDouble
-                     : shift_works   ? RequantizePath::kShift
+                     : within_int32  ? RequantizePath::kShift
                                      : RequantizePath::kScalar;
   out.params_.zero_point = zero_point;
   out.params_.lo = lo;

@@ -31,7 +31,7 @@ class PreparedRequantize {
   int32_t channels_ = 0;
   bool has_ties_ = false;
   RequantizeParams params_;  // its pointers are filled by Params()
-  std::vector<int32_t> multiplier_, shift_, pre_multiplier_;
+  std::vector<int32_t> multiplier_, shift_, headroom_;
   std::vector<float> scale_;
   std::vector<double> exact_scale_, exact_tie_;
 };

@@ -8,7 +8,10 @@
 //   acc allows x to be a tie at all, 2^-(t+1), half a unit of x's last place, is added first: it
 //   turns a tie into "just above" and moves nothing else across a rounding boundary (and needs
 //   2^52).
-// kShift: P = (acc * 2^(T - t)) * M in 64 bits; the high word of P + 2^(T-1), shifted right by T -
+// kShift: T is the largest t of the eight channels, at least 32, and P = (acc * 2^(T - t)) * M in
+// 64
+//   bits, which takes a bound on acc (else the eight channels go the scalar way); the high word of
+//   P + 2^(T-1), shifted right by T -
 // 32
 //   (arithmetically, and on 32-bit lanes: the 64-bit form is slow on x86), is floor(P / 2^T + 1/2).
 //
@@ -134,21 +137,6 @@ RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
       });
 }
 
-RQ_INLINE void ShiftBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
-                          const RequantizeParams& p, const Store& s) {
-  const uint32_t shift = static_cast<uint32_t>(p.common_shift - 32);
-  const v128_t rounding = wasm_i64x2_splat(int64_t{1} << (p.common_shift - 1));
-  const v128_t pre0 = wasm_v128_load(p.pre_multiplier + c);
-  const v128_t pre1 = wasm_v128_load(p.pre_multiplier + c + 4);
-  const v128_t m0 = wasm_v128_load(p.multiplier + c);
-  const v128_t m1 = wasm_v128_load(p.multiplier + c + 4);
-  ForRows(
-      acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
-        return wasm_i16x8_narrow_i32x4(ShiftQuad(a, pre0, m0, rounding, shift),
-                                       ShiftQuad(a + 4, pre1, m1, rounding, shift));
-      });
-}
-
 RQ_INLINE void ScalarBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
                            const RequantizeParams& p, const Store& s) {
   uint8_t* out = s.output;
@@ -157,6 +145,36 @@ RQ_INLINE void ScalarBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
       out[i] = static_cast<uint8_t>(ApplyRequantize(acc[i], p, c + i));
     }
   }
+}
+
+RQ_INLINE int32_t ScaleUp(const RequantizeParams& p, int32_t c, int32_t common) {
+  return p.multiplier[c] == 0 ? 0 : 1 << (common - p.shift[c]);
+}
+
+/// False when the eight channels have no common shift.
+RQ_INLINE bool ShiftBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
+                          const RequantizeParams& p, const Store& s) {
+  int32_t common = 32;
+  for (int32_t i = c; i < c + 8; ++i) {
+    if (p.multiplier[i] != 0 && p.shift[i] > common) common = p.shift[i];
+  }
+  for (int32_t i = c; i < c + 8; ++i) {
+    if (p.multiplier[i] != 0 && common - p.shift[i] > p.headroom[i]) return false;
+  }
+  const uint32_t shift = static_cast<uint32_t>(common - 32);
+  const v128_t rounding = wasm_i64x2_splat(int64_t{1} << (common - 1));
+  const v128_t pre0 = wasm_i32x4_make(ScaleUp(p, c, common), ScaleUp(p, c + 1, common),
+                                      ScaleUp(p, c + 2, common), ScaleUp(p, c + 3, common));
+  const v128_t pre1 = wasm_i32x4_make(ScaleUp(p, c + 4, common), ScaleUp(p, c + 5, common),
+                                      ScaleUp(p, c + 6, common), ScaleUp(p, c + 7, common));
+  const v128_t m0 = wasm_v128_load(p.multiplier + c);
+  const v128_t m1 = wasm_v128_load(p.multiplier + c + 4);
+  ForRows(
+      acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
+        return wasm_i16x8_narrow_i32x4(ShiftQuad(a, pre0, m0, rounding, shift),
+                                       ShiftQuad(a + 4, pre1, m1, rounding, shift));
+      });
+  return true;
 }
 
 }  // namespace
@@ -182,9 +200,8 @@ void rq_requantize_rows(const int32_t* acc, int32_t acc_stride, int32_t rows, in
       FloatBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
     } else if (fixed && p.path == RequantizePath::kDouble) {
       DoubleBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
-    } else if (fixed && p.path == RequantizePath::kShift) {
-      ShiftBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
-    } else {
+    } else if (!fixed || p.path != RequantizePath::kShift ||
+               !ShiftBlock(acc + c, acc_stride, rows, channel_begin + c, p, s)) {
       ScalarBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
     }
   }

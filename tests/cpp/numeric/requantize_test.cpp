@@ -125,13 +125,17 @@ TEST(PrepareRequantize, PicksTheFastestExactPath) {
   // Only round multipliers meet ties: acc * 2^-10, but not acc * 0.001 with acc below 2^20.
   EXPECT_EQ(path({0.001}, {1 << 20}).exact_tie, nullptr);
   EXPECT_NE(path({0.001, 1.0 / 1024}, {1 << 20}).exact_tie, nullptr);
-  EXPECT_EQ(path({0.001, 0.004}, {1 << 27}).path, RequantizePath::kShift);
-  EXPECT_EQ(path({0.001, 0.004}, {1 << 27}).common_shift, 40);
-  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 30}).path, RequantizePath::kScalar);
-  EXPECT_EQ(path({0.001, 0.1}, {int64_t{1} << 30}).common_shift, -1);
-  // A dead channel gives 0 whatever comes, and does not hold up the others.
-  const RequantizeParams dead = path({0.001, 1e-9, 0.0}, {1 << 24});
-  EXPECT_EQ(dead.path, RequantizePath::kShift);
+  EXPECT_EQ(path({0.001}, {int64_t{1} << 31}).path, RequantizePath::kScalar);
+  // A dead channel gives 0 whatever comes; near zero is another matter.
+  const std::vector<double> multipliers = {0.001, 1e-9, 0.0, 1e-7};
+  const PreparedRequantize prepared =
+      PrepareRequantize(RequantizeMode::kUpward, multipliers, {1 << 24}, 0, -128, 127);
+  const RequantizeParams p = prepared.Params();
+  EXPECT_NE(p.multiplier[0], 0);
+  EXPECT_EQ(p.multiplier[1], 0);
+  EXPECT_EQ(p.multiplier[2], 0);
+  EXPECT_NE(p.multiplier[3], 0);
+  EXPECT_EQ(p.headroom[0], 6);  // 2^24 * 2^6 < 2^31
 }
 
 TEST(PrepareRequantize, RefusesWhatDoesNotFit) {
