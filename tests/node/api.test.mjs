@@ -1,0 +1,746 @@
+// The public API on the shipped model, with ONNX Runtime as the judge.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import {
+  InferenceSession,
+  Model,
+  QuantizedModel,
+  Tensor,
+  compare,
+  createWorker,
+  engineInfo,
+  env,
+  loadModel,
+  parseModel,
+  quantize,
+} from '../../dist/index.js';
+import { parseConfig, resolveOperators } from '../../dist/config.js';
+import { hasRelaxedSimd } from '../../dist/load_core.js';
+import {
+  MODEL,
+  agreement,
+  calibration,
+  isError,
+  maxDifference,
+  ortOutputs,
+  outputsOf,
+  testImages,
+  testLabels,
+} from './support.mjs';
+
+const modelBytes = readFileSync(MODEL);
+
+describe('Tensor', () => {
+  test('takes typed arrays as they are and plain arrays by value', () => {
+    const data = Float32Array.of(1, 2, 3, 4, 5, 6);
+    const tensor = new Tensor('float32', data, [2, 3]);
+    assert.equal(tensor.data, data);
+    assert.deepEqual([tensor.type, tensor.size, [...tensor.dims]], ['float32', 6, [2, 3]]);
+    assert.deepEqual(new Tensor('int64', [1, -2n], [2]).data, BigInt64Array.of(1n, -2n));
+    assert.deepEqual(new Tensor('bool', [true, false]).data, Uint8Array.of(1, 0));
+    assert.deepEqual([...new Tensor('float32', [7], []).dims], []);
+    assert.deepEqual([...new Tensor('int8', []).dims], [0]);
+    assert.equal(new Tensor('uint8', new Uint8ClampedArray(2)).data.constructor, Uint8Array);
+  });
+
+  test('infers the type from the data', () => {
+    assert.equal(new Tensor(new Int16Array(4), [2, 2]).type, 'int16');
+    assert.equal(new Tensor([1.5, 2]).type, 'float32');
+    assert.equal(new Tensor([true]).type, 'bool');
+    assert.equal(new Tensor([1n]).type, 'int64');
+  });
+
+  test('holds every type', () => {
+    const arrays = {
+      float32: Float32Array,
+      uint8: Uint8Array,
+      int8: Int8Array,
+      uint16: Uint16Array,
+      int16: Int16Array,
+      int32: Int32Array,
+      int64: BigInt64Array,
+      bool: Uint8Array,
+      float64: Float64Array,
+      uint32: Uint32Array,
+      uint64: BigUint64Array,
+      float16: Uint16Array,
+    };
+    for (const [type, array] of Object.entries(arrays)) {
+      assert.ok(new Tensor(type, new array(3)).data instanceof array, type);
+      assert.ok(new Tensor(type, [1, 0, 1]).data instanceof array, type);
+    }
+  });
+
+  test('refuses what does not fit', () => {
+    const shape = isError('SHAPE_MISMATCH');
+    const type = isError('TYPE_MISMATCH');
+    const argument = isError('INVALID_ARGUMENT');
+    assert.throws(() => new Tensor('float32', new Float32Array(5), [2, 3]), shape);
+    assert.throws(() => new Tensor('float32', new Float64Array(6), [2, 3]), type);
+    assert.throws(() => new Tensor('float32', '123456', [2, 3]), type);
+    assert.throws(() => new Tensor({}), type);
+    assert.throws(() => new Tensor('float31', [1]), argument);
+    assert.throws(() => new Tensor('float32', [1], [-1]), argument);
+    assert.throws(() => new Tensor('float32', [1], [1.5]), argument);
+    assert.throws(() => new Tensor('float32', [1], 1), argument);
+    assert.throws(() => new Tensor('float32', [], [2 ** 30, 2 ** 30]), argument);
+    assert.throws(() => new Tensor('uint8', [256]), argument);
+    assert.throws(() => new Tensor('int8', [0.5]), argument);
+    assert.throws(() => new Tensor('int64', [2 ** 60]), argument);
+    assert.throws(() => new Tensor('float32', ['1']), argument);
+  });
+
+  test('reshapes without copying', () => {
+    const tensor = new Tensor('int32', [1, 2, 3, 4, 5, 6], [6]);
+    assert.deepEqual([...tensor.reshape([2, -1]).dims], [2, 3]);
+    assert.equal(tensor.reshape([3, 2]).data, tensor.data);
+    assert.throws(() => tensor.reshape([4, -1]), isError('SHAPE_MISMATCH'));
+    assert.throws(() => tensor.reshape([4]), isError('SHAPE_MISMATCH'));
+  });
+});
+
+describe('config', () => {
+  test('becomes the options of the core', () => {
+    const parsed = parseConfig({
+      activations: { observer: 'percentile', percentile: 99.9 },
+      weights: { bits: 7 },
+      operatorTypes: { Softmax: null },
+      operators: { 'conv1|fc': { weights: { bits: 4 } }, '.*': null },
+      recover: [],
+    });
+    assert.deepEqual(parsed.options, {
+      global: {
+        quantize: true,
+        activations: { observer: 'percentile', percentile: 99.9 },
+        weights: { bits: 7 },
+      },
+      types: { Softmax: { quantize: false } },
+      operators: {},
+      recover: [],
+    });
+    const { operators } = resolveOperators(parsed, ['conv1', 'conv10', 'fc']);
+    assert.deepEqual(operators, {
+      conv1: { quantize: false, weights: { bits: 4 } },
+      conv10: { quantize: false },
+      fc: { quantize: false, weights: { bits: 4 } },
+    });
+  });
+
+  test('a name with special letters matches itself', () => {
+    const parsed = parseConfig({ operators: { 'a.b(1)[2]': null } });
+    assert.deepEqual(Object.keys(resolveOperators(parsed, ['a.b(1)[2]', 'x']).operators), [
+      'a.b(1)[2]',
+    ]);
+  });
+
+  const bad = [
+    [{ activation: {} }, 'config.activation', /activations/],
+    [{ activations: { bit: 8 } }, 'config.activations.bit', /"bits"/],
+    [{ activations: { bits: 9 } }, 'config.activations.bits'],
+    [{ activations: { bits: '8' } }, 'config.activations.bits'],
+    [{ activations: { perChannel: true } }, 'config.activations.perChannel'],
+    [{ activations: { observer: 'mean' } }, 'config.activations.observer'],
+    [{ weights: { observer: 'moving_average' } }, 'config.weights.observer'],
+    [{ weights: { symmetric: 1 } }, 'config.weights.symmetric'],
+    [{ weights: null }, 'config.weights'],
+    [{ activations: { percentile: 0 } }, 'config.activations.percentile'],
+    [{ activations: { momentum: 1 } }, 'config.activations.momentum'],
+    [{ operatorTypes: { Conf: null } }, 'config.operatorTypes.Conf', /"Conv"/],
+    [{ operators: { '(': null } }, 'config.operators["("]'],
+    [{ operators: { a: { bits: 4 } } }, 'config.operators["a"].bits'],
+    [{ operators: { a: 4 } }, 'config.operators["a"]'],
+    [{ recover: ['bias'] }, 'config.recover[0]'],
+    [{ recover: 'bias_correction' }, 'config.recover'],
+    [8, 'config'],
+  ];
+  for (const [config, value, hint] of bad) {
+    test(`names ${value}`, () => {
+      assert.throws(
+        () => parseConfig(config, ['Conv', 'Softmax']),
+        isError('INVALID_ARGUMENT', { value, hint }),
+      );
+    });
+  }
+});
+
+const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
+
+for (const simd of variants) {
+  describe(`engine ${simd}`, () => {
+    const images = testImages(200);
+    let expected;
+    let model;
+    let quantized;
+
+    before(async () => {
+      env.wasm.simd = simd;
+      expected = await ortOutputs(modelBytes, images);
+      model = await loadModel(modelBytes);
+      quantized = await quantize(model, { calibration: calibration(64) });
+    });
+    after(() => {
+      quantized?.dispose();
+      model?.dispose();
+      env.wasm.simd = 'auto';
+    });
+
+    test('the forced module is the one in use', async () => {
+      const info = await engineInfo();
+      assert.equal(info.variant, simd);
+      assert.ok(info.operators.some(({ name }) => name === 'QLinearConv'));
+      assert.ok(info.passes.length > 3);
+      assert.ok(info.kernels.length > 3);
+    });
+
+    test('float outputs equal those of ONNX Runtime', async () => {
+      const session = await InferenceSession.create(model);
+      assert.deepEqual(session.inputNames, ['image']);
+      assert.deepEqual(session.outputNames, ['logits']);
+      assert.deepEqual(session.inputMetadata, [
+        { name: 'image', isTensor: true, type: 'float32', shape: ['N', 1, 28, 28] },
+      ]);
+      const outputs = await outputsOf(session, images.slice(0, 32));
+      outputs.forEach((output, index) =>
+        assert.ok(maxDifference(output, expected[index]) < 1e-4, `image ${index}`),
+      );
+      // A batch gives what its images give alone.
+      const all = images.slice(0, 5).flatMap(({ image }) => [...image.data]);
+      const batch = await session.run({ image: new Tensor('float32', all, [5, 1, 28, 28]) });
+      assert.deepEqual([...batch.logits.dims], [5, 10]);
+      assert.ok(
+        maxDifference(
+          batch.logits.data,
+          outputs.slice(0, 5).flatMap((o) => [...o]),
+        ) < 1e-4,
+      );
+      await session.release();
+    });
+
+    test('the quantized model agrees with the float model', async () => {
+      const session = await InferenceSession.create(quantized);
+      const outputs = await outputsOf(session, images);
+      assert.ok(agreement(outputs, expected) >= 0.97, `${agreement(outputs, expected)}`);
+      const integer = session.plan().steps.filter(({ op }) => /^QLinear|^QGemm/.test(op));
+      assert.ok(integer.length >= 12, JSON.stringify(session.plan().steps.map(({ op }) => op)));
+      session.dispose();
+    });
+
+    for (const format of ['qdq', 'qoperator']) {
+      test(`the ${format} file runs in ONNX Runtime with the same classes`, async () => {
+        const bytes = quantized.toOnnx({ format });
+        assert.ok(bytes.length < modelBytes.length / 2, `${bytes.length} bytes`);
+        const ours = await InferenceSession.create(quantized);
+        const outputs = await outputsOf(ours, images);
+        const theirs = await ortOutputs(bytes, images);
+        assert.ok(agreement(outputs, theirs) >= 0.99, `${agreement(outputs, theirs)}`);
+        // And read back here, where it computes in ONNX Runtime's arithmetic.
+        const back = await InferenceSession.create(bytes);
+        const again = await outputsOf(back, images.slice(0, 50));
+        assert.ok(agreement(again, theirs.slice(0, 50)) >= 0.98);
+        ours.dispose();
+        back.dispose();
+      });
+    }
+
+    test('compare reports accuracy, size and layers', async () => {
+      const labels = testLabels(100);
+      const seen = [];
+      const report = await compare(model, quantized, {
+        dataset: images.slice(0, 100).map((feeds, index) => ({ feeds, label: labels[index] })),
+        maxSamples: 40,
+        layerwise: true,
+        aloneSamples: 1,
+        onProgress: (progress) => seen.push(progress),
+      });
+      assert.equal(report.samples, 40);
+      assert.equal(report.labelled, 40);
+      const right = expected
+        .slice(0, 40)
+        .filter((output, index) => output.indexOf(Math.max(...output)) === labels[index]).length;
+      assert.equal(report.top1.float, right / 40);
+      assert.ok(report.top1.agreement >= 0.95);
+      assert.ok(report.outputs[0].snr > 10 && report.outputs[0].cosine > 0.95);
+      assert.ok(report.layers.length > 10);
+      assert.ok(report.layers.some(({ aloneSnr }) => aloneSnr > 10));
+      assert.ok(report.size.candidateBytes < report.size.floatBytes / 2);
+      assert.ok(report.memory.candidate.arena > 0);
+      assert.deepEqual(
+        seen.map(({ done, total }) => [done, total]),
+        Array.from({ length: 40 }, (_, index) => [index + 1, 40]),
+      );
+      assert.equal(seen[0].sample.floatTop1, expected[0].indexOf(Math.max(...expected[0])));
+    });
+  });
+}
+
+describe('models', () => {
+  let model;
+  before(async () => (model = await loadModel(MODEL)));
+  after(() => model.dispose());
+
+  test('load from every kind of source', async () => {
+    const sources = [
+      MODEL,
+      pathToFileURL(MODEL),
+      pathToFileURL(MODEL).href,
+      modelBytes,
+      new Uint8Array(modelBytes).buffer,
+      new DataView(modelBytes.buffer, modelBytes.byteOffset, modelBytes.byteLength),
+      new Blob([modelBytes]),
+    ];
+    for (const source of sources) {
+      const progress = [];
+      const one = await loadModel(source, { onProgress: (step) => progress.push(step) });
+      assert.equal(one.info.nodes.length, model.info.nodes.length);
+      assert.equal(progress.at(-1).phase, 'parse');
+      one.dispose();
+    }
+  });
+
+  test('describe themselves', () => {
+    const { info } = model;
+    assert.equal(info.quantized, false);
+    assert.equal(info.nodes.filter(({ op }) => op === 'Conv').length, 11);
+    assert.deepEqual(info.inputs, [{ name: 'image', type: 'float32', dims: ['N', 1, 28, 28] }]);
+    assert.match(model.summary(), /image: float32\[N, 1, 28, 28\]/);
+    assert.match(model.summary(), /11 Conv/);
+    assert.match(model.toDot(), /^digraph/);
+    assert.match(model.toText(), /^graph /);
+  });
+
+  test('come back from text and from ONNX bytes', async () => {
+    const images = testImages(4);
+    const expected = await ortOutputs(modelBytes, images);
+    const text = await parseModel(model.toText({ maxConstantElements: 0 }));
+    const again = await loadModel(model.toOnnx());
+    for (const copy of [text, again]) {
+      const session = await InferenceSession.create(copy);
+      const outputs = await outputsOf(session, images);
+      outputs.forEach((output, i) => assert.ok(maxDifference(output, expected[i]) < 1e-4));
+      session.dispose();
+      copy.dispose();
+    }
+    const theirs = await ortOutputs(model.toOnnx(), images);
+    theirs.forEach((output, i) => assert.ok(maxDifference(output, expected[i]) < 1e-5));
+  });
+
+  test('optimize in place; a clone is on its own', async () => {
+    const clone = model.clone();
+    const before = model.info.nodes.length;
+    const report = clone.optimize({ dump: true });
+    assert.ok(clone.info.nodes.length < before);
+    assert.equal(model.info.nodes.length, before);
+    assert.ok(report.rounds >= 1 && report.passes.some(({ changed }) => changed));
+    assert.match(report.dumps[0].text, /^graph /);
+    assert.ok(!clone.info.nodes.some(({ op }) => op === 'BatchNormalization'));
+    const images = testImages(4);
+    const theirs = await ortOutputs(clone.toOnnx(), images);
+    const expected = await ortOutputs(modelBytes, images);
+    theirs.forEach((output, i) => assert.ok(maxDifference(output, expected[i]) < 1e-4));
+    clone.dispose();
+
+    const untouched = model.clone();
+    const { passes } = await engineInfo();
+    untouched.optimize({ disable: passes.map(({ name }) => name) });
+    assert.equal(untouched.info.nodes.length, before);
+    untouched.dispose();
+  });
+
+  test('save files', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+    try {
+      await model.save(path.join(folder, 'a.onnx'));
+      assert.deepEqual(new Uint8Array(readFileSync(path.join(folder, 'a.onnx'))), model.toOnnx());
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+// Just enough protobuf to write a model whose weights are in another file.
+// Field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+function varint(value) {
+  const bytes = [];
+  for (; value > 127; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+  return [...bytes, value];
+}
+const text = (value) => [...new TextEncoder().encode(value)];
+const number = (field, value) => [...varint(field * 8), ...varint(value)];
+const bytes = (field, value) => [...varint(field * 8 + 2), ...varint(value.length), ...value];
+const string = (field, value) => bytes(field, text(value));
+
+function externalModel(location) {
+  const floats = 1;
+  const type = bytes(2, bytes(1, [...number(1, floats), ...bytes(2, bytes(1, number(1, 3)))]));
+  const entry = (key, value) => bytes(13, [...string(1, key), ...string(2, value)]);
+  const weights = [
+    ...number(1, 3),
+    ...number(2, floats),
+    ...string(8, 'w'),
+    ...entry('location', location),
+    ...entry('offset', '4'),
+    ...entry('length', '12'),
+    ...number(14, 1),
+  ];
+  const node = [...string(1, 'x'), ...string(1, 'w'), ...string(2, 'y'), ...string(4, 'Add')];
+  const graph = [
+    ...bytes(1, node),
+    ...string(2, 'g'),
+    ...bytes(5, weights),
+    ...bytes(11, [...string(1, 'x'), ...type]),
+    ...bytes(12, [...string(1, 'y'), ...type]),
+  ];
+  return Uint8Array.from([...number(1, 7), ...bytes(7, graph), ...bytes(8, number(2, 13))]);
+}
+
+describe('external data', () => {
+  const weights = new Uint8Array(Float32Array.of(9, 10, 20, 30).buffer);
+  const feeds = { x: new Tensor('float32', [1, 2, 3]) };
+
+  test('is found beside the model, or given', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+    try {
+      writeFileSync(path.join(folder, 'm.onnx'), externalModel('w.bin'));
+      writeFileSync(path.join(folder, 'w.bin'), weights);
+      const inMemory = { externalData: { 'w.bin': weights } };
+      for (const [source, options] of [
+        [path.join(folder, 'm.onnx'), {}],
+        [pathToFileURL(path.join(folder, 'm.onnx')), {}],
+        [externalModel('w.bin'), inMemory],
+      ]) {
+        const session = await InferenceSession.create(source, options);
+        assert.deepEqual((await session.run(feeds)).y.data, Float32Array.of(11, 22, 33));
+        session.dispose();
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test('that is missing or elsewhere is named', async () => {
+    await assert.rejects(
+      loadModel(externalModel('w.bin')),
+      isError('INVALID_ARGUMENT', { value: 'w.bin' }),
+    );
+    await assert.rejects(
+      loadModel(externalModel('w.bin'), { externalData: { 'w.bin': weights.subarray(0, 8) } }),
+      isError('INVALID_MODEL'),
+    );
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+    try {
+      writeFileSync(path.join(folder, 'm.onnx'), externalModel('../w.bin'));
+      await assert.rejects(
+        loadModel(path.join(folder, 'm.onnx')),
+        isError('INVALID_MODEL', { value: '../w.bin' }),
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe('sessions', () => {
+  test('return only what is fetched, and taps', async () => {
+    const model = await parseModel(`graph "g" opset 13
+input %x: float32[N, 2]
+%a: float32[N, 2] = Abs(%x) "abs"
+%b: float32[N, 2] = Neg(%a) "neg"
+output %a
+output %b
+`);
+    const feeds = { x: new Tensor('float32', [-1, 2, 3, -4], [2, 2]) };
+    const session = await InferenceSession.create(model);
+    assert.deepEqual(Object.keys(await session.run(feeds)), ['a', 'b']);
+    assert.deepEqual(Object.keys(await session.run(feeds, ['b'])), ['b']);
+    assert.deepEqual(Object.keys(await session.run(feeds, { a: null })), ['a']);
+    assert.deepEqual(
+      (await session.run(feeds, undefined, {})).b.data,
+      Float32Array.of(-1, -2, -3, -4),
+    );
+    await assert.rejects(session.run(feeds, ['c']), isError('INVALID_ARGUMENT', { value: 'c' }));
+    session.dispose();
+    model.dispose();
+
+    const conv = await loadModel(MODEL);
+    const name = conv.info.nodes.find(({ op }) => op === 'GlobalAveragePool').outputs[0];
+    const tapped = await InferenceSession.create(conv, { taps: [name] });
+    assert.deepEqual(tapped.outputNames, ['logits']);
+    const [image] = testImages(1);
+    const outputs = await tapped.run(image);
+    assert.deepEqual(Object.keys(outputs).sort(), [name, 'logits'].sort());
+    assert.equal(outputs[name].size, 64);
+    assert.deepEqual(Object.keys(await tapped.run(image, [name])), [name]);
+    tapped.dispose();
+    await assert.rejects(
+      InferenceSession.create(conv, { taps: ['nothing'] }),
+      isError('INVALID_ARGUMENT', { value: 'nothing' }),
+    );
+    conv.dispose();
+  });
+
+  test('tell their plan and profile', async () => {
+    const session = await InferenceSession.create(MODEL, { profile: true });
+    const [image] = testImages(1);
+    await session.run(image);
+    await session.run(image);
+    const plan = session.plan();
+    assert.ok(plan.steps.length > 10 && plan.steps.every(({ kernel }) => kernel));
+    assert.ok(plan.memory.arena >= plan.memory.lowerBound && plan.memory.packedWeights > 0);
+    const profile = session.profile();
+    assert.ok(profile.length > 10);
+    assert.ok(profile.every(({ runs }) => runs === 2));
+    assert.ok(profile.reduce((sum, { milliseconds }) => sum + milliseconds, 0) > 0);
+    session.dispose();
+  });
+
+  test('refuse a kernel that does not exist', async () => {
+    await assert.rejects(
+      InferenceSession.create(MODEL, { kernels: { conv: 'no such kernel' } }),
+      isError('INVALID_ARGUMENT'),
+    );
+  });
+
+  test('work with `using` where the engine knows Symbol.dispose', async () => {
+    if (!Symbol.dispose) return;
+    const session = await InferenceSession.create(MODEL);
+    session[Symbol.dispose]();
+    await assert.rejects(session.run(testImages(1)[0]), isError('DISPOSED'));
+    const other = await InferenceSession.create(MODEL);
+    await other[Symbol.asyncDispose]();
+    assert.throws(() => other.plan(), isError('DISPOSED'));
+  });
+});
+
+describe('quantize', () => {
+  let model;
+  before(async () => (model = await loadModel(MODEL)));
+  after(() => model.dispose());
+
+  test('reports progress, keeps samples for a second pass and leaves the model alone', async () => {
+    const text = model.toText();
+    const steps = [];
+    let pulled = 0;
+    async function* stream() {
+      for (const feeds of calibration(12)) {
+        pulled += 1;
+        yield feeds;
+      }
+    }
+    const quantized = await quantize(model, {
+      calibration: stream(),
+      maxSamples: 8,
+      config: { activations: { observer: 'mse' }, recover: [] },
+      onProgress: (step) => steps.push(step),
+    });
+    assert.equal(pulled, 8);
+    assert.equal(model.toText(), text);
+    const calibrated = steps.filter(({ phase }) => phase === 'calibrate');
+    assert.equal(calibrated.at(-1).done, 16);
+    assert.equal(calibrated.at(-1).total, 16);
+    assert.ok(calibrated.every((step, index) => step.done === index));
+    assert.deepEqual(steps.at(-1), { phase: 'finish', done: 1, total: 1 });
+    quantized.dispose();
+    assert.throws(() => quantized.config, isError('DISPOSED'));
+  });
+
+  test('obeys the config', async () => {
+    const types = ['Add', 'GlobalAveragePool', 'Gemm'];
+    const clone = model.clone();
+    clone.optimize();
+    const conv = clone.info.nodes.find(({ op }) => op === 'Conv').name;
+    clone.dispose();
+    const quantized = await quantize(model, {
+      calibration: calibration(4),
+      config: {
+        operatorTypes: Object.fromEntries(types.map((type) => [type, null])),
+        operators: { [conv]: { weights: { bits: 4 } } },
+        recover: [],
+      },
+    });
+    const { operators } = quantized.config;
+    assert.ok(operators.filter(({ type }) => types.includes(type)).every((op) => !op.quantized));
+    const bits = (op) => op.inputs[1].bits;
+    const convs = operators.filter(({ type }) => type === 'Conv');
+    assert.equal(convs.length, 11);
+    assert.ok(convs.every((op) => op.quantized && bits(op) === (op.name === conv ? 4 : 8)));
+    quantized.dispose();
+
+    await assert.rejects(
+      quantize(model, { calibration: calibration(1), config: { operators: { zzz: null } } }),
+      isError('INVALID_ARGUMENT', { value: 'config.operators["zzz"]' }),
+    );
+  });
+
+  test('makes what its parts say it is', async () => {
+    const quantized = await quantize(model, {
+      calibration: calibration(4),
+      config: { recover: [] },
+    });
+    assert.ok(quantized instanceof QuantizedModel);
+    assert.ok(quantized.integerModel instanceof Model);
+    assert.equal(quantized.integerModel, quantized.integerModel);
+    assert.ok(quantized.integerModel.info.quantized);
+    const float = quantized.floatModel();
+    assert.ok(!float.info.quantized);
+    float.dispose();
+    // A session outlives what it was made from.
+    const session = await InferenceSession.create(quantized);
+    quantized.dispose();
+    assert.equal((await session.run(testImages(1)[0])).logits.size, 10);
+    session.dispose();
+  });
+
+  test('stops in the middle when the signal fires, and the engine stays usable', async () => {
+    const reason = new Error('enough');
+    const controller = new AbortController();
+    const samples = calibration(64);
+    let returned = false;
+    function* endless() {
+      try {
+        for (;;) yield* samples;
+      } finally {
+        returned = true;
+      }
+    }
+    let done = 0;
+    const run = quantize(model, {
+      calibration: endless(),
+      signal: controller.signal,
+      onProgress: (step) => {
+        done = step.done;
+        if (done === 5) setTimeout(() => controller.abort(reason), 0);
+      },
+    });
+    await assert.rejects(run, (error) => {
+      assert.ok(isError('ABORTED')(error));
+      return error.cause === reason;
+    });
+    assert.ok(done >= 5 && returned);
+    // While waiting for a sample that never comes.
+    const waiting = new AbortController();
+    const stuck = quantize(model, {
+      calibration: { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) },
+      signal: waiting.signal,
+    });
+    setTimeout(() => waiting.abort(), 20);
+    await assert.rejects(stuck, isError('ABORTED'));
+    for (const start of [
+      () => quantize(model, { calibration: samples, signal: AbortSignal.abort() }),
+      () => loadModel(MODEL, { signal: AbortSignal.abort() }),
+      () => compare(model, model, { dataset: [], signal: AbortSignal.abort() }),
+      () => InferenceSession.create(MODEL, { signal: AbortSignal.abort() }),
+    ]) {
+      await assert.rejects(start(), isError('ABORTED'));
+    }
+    const session = await InferenceSession.create(model);
+    await assert.rejects(
+      session.run(samples[0], { signal: AbortSignal.abort() }),
+      isError('ABORTED'),
+    );
+    assert.equal((await session.run(samples[0])).logits.size, 10);
+    session.dispose();
+  });
+
+  test('lets the event loop turn', async () => {
+    let ticks = 0;
+    const timer = setInterval(() => (ticks += 1), 5);
+    const start = performance.now();
+    const quantized = await quantize(model, {
+      calibration: Array.from({ length: 8 }, () => calibration(32)).flat(),
+      config: { recover: [] },
+    });
+    clearInterval(timer);
+    const spent = performance.now() - start;
+    assert.ok(spent < 100 || ticks >= 2, `${ticks} turns in ${spent} ms`);
+    quantized.dispose();
+  });
+});
+
+describe('worker', () => {
+  test('does everything in another thread', async () => {
+    const worker = await createWorker();
+    const images = testImages(20);
+    const expected = await ortOutputs(modelBytes, images);
+    const progress = [];
+    const model = await worker.loadModel(MODEL, { onProgress: (step) => progress.push(step) });
+    assert.equal(progress.at(-1).phase, 'parse');
+    assert.match(await model.summary(), /11 Conv/);
+    assert.equal((await model.info()).inputs[0].name, 'image');
+
+    const session = await worker.createSession(model);
+    assert.deepEqual(session.inputNames, ['image']);
+    const { logits } = await session.run(images[0]);
+    assert.ok(logits instanceof Tensor);
+    assert.ok(maxDifference(logits.data, expected[0]) < 1e-4);
+    assert.equal(images[0].image.data.length, 784);
+    assert.ok((await session.plan()).steps.length > 10);
+
+    const steps = [];
+    const quantized = await worker.quantize(model, {
+      calibration: calibration(16),
+      onProgress: (step) => steps.push(step),
+    });
+    assert.deepEqual(steps[1], { phase: 'calibrate', done: 1, total: 16 });
+    assert.ok(quantized.config.operators.length > 10);
+    const report = await worker.compare(model, quantized, {
+      dataset: images.map((feeds) => ({ feeds })),
+    });
+    assert.equal(report.samples, 20);
+    assert.ok(report.top1.agreement >= 0.9);
+    assert.equal(report.top1.float, null);
+    const theirs = await ortOutputs(await quantized.toOnnx(), images);
+    assert.ok(agreement(theirs, expected) >= 0.9);
+
+    await session.release();
+    await assert.rejects(session.run(images[0]), isError('DISPOSED'));
+    await assert.rejects(worker.loadModel(Uint8Array.of(1, 2, 3)), isError('INVALID_MODEL'));
+    await quantized.dispose();
+    await model.dispose();
+    await worker.terminate();
+    await assert.rejects(worker.engineInfo(), isError('DISPOSED'));
+  });
+
+  test('is interrupted by a signal, and passes on errors of the samples', async () => {
+    const worker = await createWorker();
+    const model = await worker.loadModel(MODEL);
+    const controller = new AbortController();
+    const samples = calibration(8);
+    let closed = false;
+    async function* endless() {
+      try {
+        for (;;) yield* samples;
+      } finally {
+        closed = true;
+      }
+    }
+    const run = worker.quantize(model, {
+      calibration: endless(),
+      signal: controller.signal,
+      onProgress: ({ done }) => done === 3 && controller.abort('why not'),
+    });
+    await assert.rejects(run, (error) => {
+      assert.ok(isError('ABORTED')(error));
+      return error.cause === 'why not';
+    });
+    const trouble = new Error('no more disk');
+    async function* failing() {
+      yield samples[0];
+      throw trouble;
+    }
+    await assert.rejects(
+      worker.quantize(model, { calibration: failing() }),
+      (error) => error === trouble,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.ok(closed);
+    assert.match(await model.toText(), /^graph /);
+    const pending = model.toOnnx();
+    await worker.terminate();
+    await assert.rejects(pending, isError('DISPOSED'));
+  });
+});

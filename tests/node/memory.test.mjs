@@ -1,0 +1,113 @@
+// The engine's memory returns to where it was.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import {
+  InferenceSession,
+  Tensor,
+  compare,
+  engineInfo,
+  loadModel,
+  quantize,
+} from '../../dist/index.js';
+import { MODEL, calibration, testImages } from './support.mjs';
+
+const modelBytes = readFileSync(MODEL);
+const [image] = testImages(1);
+
+async function liveBytes() {
+  return (await engineInfo()).liveBytes;
+}
+
+/** Repeats an action; after the first rounds, which fill caches, nothing may be left behind. */
+async function returnsItsMemory(action, rounds) {
+  await action();
+  await action();
+  const before = await liveBytes();
+  for (let i = 0; i < rounds; i++) await action();
+  const after = await liveBytes();
+  assert.ok(after <= before, `${after - before} bytes more after ${rounds} rounds`);
+}
+
+test('create, run, release', async () => {
+  await returnsItsMemory(async () => {
+    const session = await InferenceSession.create(modelBytes, { profile: true });
+    await session.run(image);
+    await session.release();
+  }, 50);
+});
+
+test('load, describe, optimize, write, dispose', async () => {
+  await returnsItsMemory(async () => {
+    const model = await loadModel(modelBytes);
+    const clone = model.clone();
+    clone.optimize({ dump: true });
+    void clone.info;
+    clone.toText();
+    clone.toDot();
+    clone.toOnnx();
+    clone.dispose();
+    model.dispose();
+  }, 5);
+});
+
+test('quantize, run, export, compare, dispose', async () => {
+  await returnsItsMemory(async () => {
+    const model = await loadModel(modelBytes);
+    const quantized = await quantize(model, { calibration: calibration(2) });
+    const session = await InferenceSession.create(quantized);
+    await session.run(image);
+    quantized.toOnnx();
+    quantized.toOnnx({ format: 'qoperator' });
+    await compare(model, quantized, { dataset: [{ feeds: image }], layerwise: true });
+    session.dispose();
+    quantized.dispose();
+    model.dispose();
+  }, 3);
+});
+
+test('errors and aborts', async () => {
+  const model = await loadModel(modelBytes);
+  const session = await InferenceSession.create(model);
+  const wrong = { image: new Tensor('float32', new Float32Array(4), [1, 1, 2, 2]) };
+  const samples = calibration(2);
+  await returnsItsMemory(async () => {
+    await assert.rejects(session.run(wrong));
+    await assert.rejects(session.run({ image: image.image, other: image.image }));
+    await assert.rejects(loadModel(modelBytes.subarray(0, 300_000)));
+    await assert.rejects(quantize(model, { calibration: [] }));
+    const controller = new AbortController();
+    const run = quantize(model, {
+      calibration: samples,
+      signal: controller.signal,
+      onProgress: ({ done }) => done === 1 && controller.abort(),
+    });
+    await assert.rejects(run);
+    await assert.rejects(InferenceSession.create(model, { taps: ['nothing'] }));
+  }, 10);
+  await session.release();
+  model.dispose();
+});
+
+test('results are copies that later runs do not touch', async () => {
+  const session = await InferenceSession.create(modelBytes);
+  const [a, b] = testImages(2);
+  const first = (await session.run(a)).logits.data;
+  const kept = first.slice();
+  await session.run(b);
+  assert.deepEqual(first, kept);
+  // A batch that makes the memory grow between copying in and copying out.
+  const count = 512;
+  const large = new Float32Array(count * 784);
+  for (let i = 0; i < count; i++) large.set(i % 2 ? b.image.data : a.image.data, i * 784);
+  const { logits } = await session.run({
+    image: new Tensor('float32', large, [count, 1, 28, 28]),
+  });
+  for (const row of [0, 2, count - 2]) {
+    const values = logits.data.subarray(row * 10, row * 10 + 10);
+    values.forEach((value, i) => assert.ok(Math.abs(value - kept[i]) < 1e-4));
+  }
+  await session.release();
+  assert.deepEqual(first, kept);
+});

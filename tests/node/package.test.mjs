@@ -1,0 +1,122 @@
+// The tarball as npm users get it: what is in it, that it installs alone, and that the examples of
+// docs/api.md run with it.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { version } from '../../dist/index.js';
+import { MODEL, ROOT } from './support.mjs';
+
+const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
+let folder;
+let files;
+
+// npm's own settings of the process that runs the tests must not leak in.
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^npm_(config|package|lifecycle)/i.test(name)),
+);
+const npm = (args, cwd) =>
+  execFileSync('npm', args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+const node = (args) =>
+  execFileSync(process.execPath, [...process.execArgv.filter(isEngineFlag), ...args], {
+    cwd: folder,
+    env,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+function isEngineFlag(flag) {
+  return flag.startsWith('--experimental-wasm');
+}
+
+before(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+  const packed = npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);
+  const [tarball] = JSON.parse(packed);
+  files = tarball.files.map((file) => file.path).sort();
+  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module", "private": true }');
+  npm(
+    ['install', '--offline', '--no-audit', '--no-fund', path.join(folder, tarball.filename)],
+    folder,
+  );
+  cpSync(MODEL, path.join(folder, 'model.onnx'));
+  cpSync(path.join(ROOT, 'demos/data'), path.join(folder, 'data'), { recursive: true });
+});
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+test('holds what it needs and nothing else', () => {
+  const allowed = /^(dist\/.*\.(js|d\.ts|wasm)|README\.md|LICENSE|package\.json)$/;
+  assert.deepEqual(
+    files.filter((file) => !allowed.test(file)),
+    [],
+  );
+  for (const needed of [
+    'LICENSE',
+    'dist/core.js',
+    'dist/index.d.ts',
+    'dist/index.js',
+    'dist/requant-relaxed.wasm',
+    'dist/requant-simd128.wasm',
+    'dist/worker_main.js',
+    'package.json',
+  ]) {
+    assert.ok(files.includes(needed), needed);
+  }
+});
+
+test('needs no other package and knows its version', () => {
+  assert.equal(manifest.dependencies, undefined);
+  assert.equal(manifest.peerDependencies, undefined);
+  assert.equal(version, manifest.version);
+  const list = JSON.parse(npm(['ls', '--all', '--json'], folder));
+  assert.deepEqual(Object.keys(list.dependencies), ['requant']);
+  assert.equal(list.dependencies.requant.dependencies, undefined);
+});
+
+test('no file names a place on the machine that built it', () => {
+  for (const file of files.filter((name) => name.startsWith('dist/'))) {
+    const bytes = readFileSync(path.join(folder, 'node_modules/requant', file));
+    assert.ok(!bytes.includes(ROOT), file);
+    assert.ok(!bytes.includes(os.homedir() + path.sep), file);
+  }
+});
+
+test('the type declarations compile in strict mode', () => {
+  writeFileSync(
+    path.join(folder, 'use.ts'),
+    `import { InferenceSession, Tensor, loadModel, quantize, compare, type CompareReport } from 'requant';
+export async function use(bytes: Uint8Array): Promise<CompareReport> {
+  const model = await loadModel(bytes);
+  const image = new Tensor('float32', new Float32Array(784), [1, 1, 28, 28]);
+  const data: Float32Array = image.data;
+  const quantized = await quantize(model, { calibration: [{ image }], config: { weights: { bits: 7 } } });
+  const session = await InferenceSession.create(quantized, { requantize: 'float' });
+  const { logits } = await session.run({ image }, ['logits']);
+  console.log(data.length, logits?.dims);
+  return compare(model, quantized, { dataset: [{ feeds: { image }, label: 1 }] });
+}
+// @ts-expect-error the type does not exist
+new Tensor('float31', [1]);
+`,
+  );
+  const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
+  const flags = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext'];
+  node([tsc, ...flags, '--types', '', '--lib', 'es2022,dom,dom.iterable', 'use.ts']);
+});
+
+test('the examples of docs/api.md run', () => {
+  const text = readFileSync(path.join(ROOT, 'docs/api.md'), 'utf8');
+  const blocks = [...text.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, code]) => code);
+  assert.ok(blocks.length >= 5);
+  blocks.forEach((code, index) => {
+    const name = /^\/\/ (\S+\.mjs)/.exec(code)?.[1] ?? `example_${index}.mjs`;
+    writeFileSync(path.join(folder, name), code);
+    try {
+      node([name]);
+    } catch (error) {
+      assert.fail(`example ${index} of docs/api.md:\n${code}\n${error.stderr}`);
+    }
+  });
+});
