@@ -39,7 +39,9 @@ async function openPort(handlers: Handlers): Promise<Port> {
   if (isNode) {
     const { Worker: NodeWorker } =
       await importNode<typeof import('node:worker_threads')>('worker_threads');
-    const worker = new NodeWorker(new URL('./worker_main.js', import.meta.url));
+    // Not in the form below: bundlers for the browser would pack the file twice.
+    const url = new URL(import.meta.url.replace(/[^/]*$/, 'worker_main.js'));
+    const worker = new NodeWorker(url);
     worker.on('message', (response: Response) => handlers.message(response));
     worker.on('error', (error) => handlers.failed((error as Error).message, error));
     worker.on('exit', (code) => handlers.failed(`it ended with ${code}`));
