@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/conv/blocking.h"
+#include "kernels/geometry_check.h"
 
 namespace requant {
 
@@ -96,7 +97,10 @@ constexpr int32_t kDot7Offset = 64;
 
 }  // namespace
 
-size_t NoWorkspace(const ConvGeometry&) { return 0; }
+size_t NoWorkspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  return 0;
+}
 
 size_t ScalarF32PackedSize(const ConvF32Weights& w) {
   return CheckedMul(CheckedMul(static_cast<size_t>(w.layout.out_c), Depth(w.layout) + 1), 4);
@@ -145,6 +149,7 @@ void VectorF32Pack(const ConvF32Weights& w, void* packed) {
 }
 
 size_t VectorF32Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
   if (IsPointwise(g)) return 16;
   const size_t row_bytes = CheckedMul(static_cast<size_t>(conv::Depth(g)), 4);
   return CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes);
@@ -178,6 +183,7 @@ void VectorQ8Pack(const ConvQ8Weights& w, void* packed) {
 }
 
 size_t VectorQ8Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
   const size_t row_bytes = CheckedMul(CheckedAlign(static_cast<size_t>(conv::Depth(g)), 2), 2);
   return CheckedAdd(
       kEpilogueBytes,
@@ -215,6 +221,7 @@ void Dot7Pack(const ConvQ8Weights& w, void* packed) {
 }
 
 size_t Dot7Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
   const size_t row_bytes =
       CheckedAdd(CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group), sizeof(int32_t));
   return CheckedAdd(

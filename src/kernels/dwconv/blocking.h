@@ -34,8 +34,8 @@ inline int32_t PaddedWidth(const ConvGeometry& g) {
 /// row pairs of one output row in a first-level cache.
 inline int32_t ChannelGroup(const ConvGeometry& g) {
   const int32_t all = (g.out_c + 7) / 8 * 8;
-  const int32_t bytes_per_channel = PaddedWidth(g) * 4 * OddPairs(g.kernel_h);
-  int32_t group = 24576 / bytes_per_channel / 16 * 16;
+  const int64_t bytes_per_channel = int64_t{PaddedWidth(g)} * 4 * OddPairs(g.kernel_h);
+  int32_t group = static_cast<int32_t>(24576 / bytes_per_channel / 16 * 16);
   if (group < 16) group = 16;
   if (group > kMaxGroup) group = kMaxGroup;
   return group < all ? group : all;

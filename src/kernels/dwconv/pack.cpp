@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/dwconv/blocking.h"
+#include "kernels/geometry_check.h"
 
 namespace requant {
 namespace dwconv {
@@ -37,7 +38,10 @@ int32_t WeightAt(const DwConvQ8Weights& w, int32_t c, int64_t offset) {
 
 }  // namespace
 
-size_t NoWorkspace(const ConvGeometry&) { return 0; }
+size_t NoWorkspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  return 0;
+}
 
 size_t ScalarF32PackedSize(const DwConvF32Weights& w) {
   return CheckedMul(CheckedMul(static_cast<size_t>(w.layout.channels), Taps(w.layout) + 1), 4);
@@ -86,7 +90,10 @@ void VectorF32Pack(const DwConvF32Weights& w, void* packed) {
   }
 }
 
-size_t VectorF32Workspace(const ConvGeometry&) { return 16; }
+size_t VectorF32Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  return 16;
+}
 
 size_t VectorQ8PackedSize(const DwConvQ8Weights& w) {
   CheckedMul(Taps(w.layout), 64);  // a quad's size fits
@@ -116,6 +123,7 @@ void VectorQ8Pack(const DwConvQ8Weights& w, void* packed) {
 }
 
 size_t VectorQ8Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
   const size_t column = static_cast<size_t>(ChannelGroup(g)) * 4;
   const size_t slot = CheckedMul(static_cast<size_t>(PaddedWidth(g)), column);
   return CheckedAdd(kStripElements * 4,

@@ -23,9 +23,43 @@ using dwconv::kQuad;
 RQ_INLINE v128_t Widen(const uint8_t* in) { return wasm_u16x8_load8x8(in); }
 RQ_INLINE v128_t Widen(const int8_t* in) { return wasm_i16x8_load8x8(in); }
 
-RQ_INLINE void StorePairs(int16_t* out, v128_t a, v128_t b) {
+/// Eight channels of both rows; a row that is missing is masked out.
+template <bool kMasked, typename T>
+RQ_INLINE void ConvertEight(const T* in_a, const T* in_b, v128_t zero_point, v128_t mask_a,
+                            v128_t mask_b, int16_t* out) {
+  v128_t a = wasm_i16x8_sub(Widen(in_a), zero_point);
+  v128_t b = wasm_i16x8_sub(Widen(in_b), zero_point);
+  if (kMasked) {
+    a = wasm_v128_and(a, mask_a);
+    b = wasm_v128_and(b, mask_b);
+  }
   wasm_v128_store(out, wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
   wasm_v128_store(out + 8, wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+}
+
+/// Columns of n channels. Eight channels at a time, the last eight overlapping those before.
+template <bool kMasked, typename T>
+RQ_INLINE void ConvertColumns(const T* in_a, const T* in_b, int32_t columns, ptrdiff_t in_step,
+                              int32_t n, int32_t zero, v128_t mask_a, v128_t mask_b, int16_t* out,
+                              ptrdiff_t out_step) {
+  const v128_t zero_point = wasm_i16x8_splat(static_cast<int16_t>(zero));
+  for (int32_t x = 0; x < columns; ++x, in_a += in_step, in_b += in_step, out += out_step) {
+    if (n >= 8) {
+      for (int32_t c = 0; c + 8 <= n; c += 8) {
+        ConvertEight<kMasked>(in_a + c, in_b + c, zero_point, mask_a, mask_b, out + 2 * c);
+      }
+      if (n & 7) {
+        const int32_t c = n - 8;
+        ConvertEight<kMasked>(in_a + c, in_b + c, zero_point, mask_a, mask_b, out + 2 * c);
+      }
+      continue;
+    }
+    const bool has_a = wasm_v128_any_true(mask_a), has_b = wasm_v128_any_true(mask_b);
+    for (int32_t c = 0; c < n; ++c) {
+      out[2 * c] = static_cast<int16_t>(has_a ? in_a[c] - zero : 0);
+      out[2 * c + 1] = static_cast<int16_t>(has_b ? in_b[c] - zero : 0);
+    }
+  }
 }
 
 /// One pair of input rows, channels [channel, channel + n), to `out`, `group` channels per column.
@@ -46,27 +80,18 @@ RQ_INLINE void ConvertPair(const DwConvQ8Params* p, const T* image, int32_t row_
   for (ptrdiff_t i = last * column; i < width * column; i += 8) wasm_v128_store(out + i, zero);
   if (first >= last) return;
 
-  // A missing row is masked out; it reads the other one instead.
-  const v128_t zero_point = wasm_i16x8_splat(static_cast<int16_t>(p->input_zero_point));
+  // A missing row reads the other one instead, and is masked out.
   const v128_t mask_a = wasm_i16x8_splat(has_a ? -1 : 0);
   const v128_t mask_b = wasm_i16x8_splat(has_b ? -1 : 0);
   const T* in_a = image + (has_a ? row_a : row_b) * line + channel;
   const T* in_b = image + (has_b ? row_b : row_a) * line + channel;
   out += first * column;
-  for (int32_t x = first; x < last; ++x) {
-    int32_t c = 0;
-    for (; c + 8 <= n; c += 8) {
-      const v128_t a = wasm_v128_and(wasm_i16x8_sub(Widen(in_a + c), zero_point), mask_a);
-      const v128_t b = wasm_v128_and(wasm_i16x8_sub(Widen(in_b + c), zero_point), mask_b);
-      StorePairs(out + 2 * c, a, b);
-    }
-    for (; c < n; ++c) {
-      out[2 * c] = static_cast<int16_t>(has_a ? in_a[c] - p->input_zero_point : 0);
-      out[2 * c + 1] = static_cast<int16_t>(has_b ? in_b[c] - p->input_zero_point : 0);
-    }
-    in_a += g.input_stride;
-    in_b += g.input_stride;
-    out += column;
+  if (has_a && has_b) {
+    ConvertColumns<false>(in_a, in_b, last - first, g.input_stride, n, p->input_zero_point, mask_a,
+                          mask_b, out, column);
+  } else {
+    ConvertColumns<true>(in_a, in_b, last - first, g.input_stride, n, p->input_zero_point, mask_a,
+                         mask_b, out, column);
   }
 }
 

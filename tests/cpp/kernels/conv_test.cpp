@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/error.h"
 #include "kernels/conv/table.h"
 #include "kernels/window_testing.h"
 #include "numeric/requantize_prepare.h"
@@ -328,6 +329,25 @@ TEST(ConvF32, NanPassesTheClamp) {
       for (int32_t o = 0; o < 11; ++o) {
         ASSERT_EQ(std::isnan(output[r * 11 + o]), r == 7) << kernel.name << " " << r << " " << o;
       }
+    }
+  }
+}
+
+TEST(ConvWorkspace, RefusesGeometriesThatLeaveInt32) {
+  ConvGeometry huge = Geometry(4, 4, 8, 8, 3, 3, 1, 1);
+  huge.batch = 1 << 30;
+  ConvGeometry wide = Geometry(4, 4, 8, 8, 3, 3, 1, 1);
+  wide.stride_w = INT32_MAX;
+  ConvGeometry groups = Geometry(4, 4, 8, 8, 3, 3, 1, 1);
+  groups.groups = 3;
+  ConvGeometry overlap = Geometry(4, 4, 8, 8, 3, 3, 1, 1);
+  overlap.output_stride = 7;
+  for (const ConvGeometry& g : {huge, wide, groups, overlap}) {
+    for (const ConvF32Kernel& kernel : ConvF32Kernels()) {
+      EXPECT_THROW(kernel.workspace_size(g), Error) << kernel.name;
+    }
+    for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
+      EXPECT_THROW(kernel.workspace_size(g), Error) << kernel.name;
     }
   }
 }
