@@ -50,8 +50,9 @@ ResizeSlots SlotsOf(const Node& node, int opset) {
 std::string CoordinateMode(const Node& node, int opset) {
   if (node.op_type == "Upsample" || opset == 10) return "asymmetric";
   std::string mode = node.attributes.String("coordinate_transformation_mode", "half_pixel");
-  for (const char* known : {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
-                            "align_corners", "asymmetric", "tf_crop_and_resize"}) {
+  for (const char* known :
+       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+        "tf_half_pixel_for_nn", "tf_crop_and_resize"}) {
     if (mode == known) return mode;
   }
   Fail(ErrorCode::kUnsupported,
@@ -186,6 +187,7 @@ float Coordinate(int64_t i, int64_t in, int64_t out, const ResizeAxis& axis,
   if (mode == "asymmetric") return axis.scale == 1 ? x : x / axis.scale;
   if (mode == "align_corners") return out == 1 ? 0.0F : x * in_last / out_last;
   if (mode == "pytorch_half_pixel") return out > 1 ? (x + 0.5F) / axis.scale - 0.5F : 0.0F;
+  if (mode == "tf_half_pixel_for_nn") return (x + 0.5F) / axis.scale;  // until opset 12
   if (mode == "half_pixel_symmetric") {
     const float width = axis.scale * static_cast<float>(in);
     const float adjustment = static_cast<float>(out) / width;
