@@ -41,7 +41,7 @@ else()
     get_filename_component(emscripten_root ${emscripten_root} DIRECTORY)
   endif()
   # CMake reads a toolchain file more than once and try_compile does so from other folders.
-  set(em_config ${CMAKE_CURRENT_LIST_DIR}/../build/em_config.py)
+  set(em_config ${CMAKE_CURRENT_LIST_DIR}/../../build/em_config.py)
   get_filename_component(em_config ${em_config} ABSOLUTE)
   set(em_config_text "EMSCRIPTEN_ROOT = '${emscripten_root}'
 LLVM_ROOT = '${llvm_root}'
