@@ -78,7 +78,7 @@ Value* Lowering::Constant(const std::string& name, Tensor tensor) {
 }
 
 Value* Lowering::ScaleOf(const Format& format) {
-  Value*& made = shared_[{std::bit_cast<uint32_t>(format.scale), -1}];
+  Value*& made = shared_[{__builtin_bit_cast(uint32_t, format.scale), -1}];
   if (made == nullptr) made = Constant("scale", Tensor::Scalar(format.scale));
   return made;
 }
