@@ -1,0 +1,23 @@
+// Relu, Clip, and Min and Max with a constant are one thing: clamping to a range.
+#pragma once
+
+#include <optional>
+
+#include "ir/graph.h"
+
+namespace requant {
+
+struct ClipRange {
+  Value* x = nullptr;
+  double low = 0;   // -infinity: no bound
+  double high = 0;  // +infinity: no bound
+};
+
+/// `node` as a clamp of a float32 value by constants, if it is one.
+std::optional<ClipRange> MatchClip(const Graph& graph, const Node& node);
+
+/// Makes `node` the simplest operator that clamps: Relu for [0, inf), else Clip in the form of the
+/// graph's opset.
+void MakeClip(Graph& graph, Node* node, const ClipRange& range);
+
+}  // namespace requant

@@ -1,0 +1,163 @@
+// FoldConstant
+// Before: a node whose inputs are all constant; shape arithmetic (Shape -> Gather -> Concat ...)
+//   whose elements are known although the whole shape is not; Reshape by such a shape.
+// After:  a constant; Reshape by a constant with 0 for dimensions that are copied and -1 for one
+//   that is not known.
+// Conditions: results of at most PassContext::max_constant_bytes that do not grow their operands
+//   beyond max_constant_growth times; no graph output (an output stays computed); and nothing that
+//   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators.
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+#include "passes/shape_values.h"
+
+namespace requant {
+namespace {
+
+/// Folding these would lose the quantization that the file asks for.
+bool CarriesQuantization(const Node& node) {
+  if (!node.domain.empty()) return true;
+  if (node.op_type == "QuantizeLinear") {
+    const auto& readers = node.outputs[0]->consumers;
+    return std::any_of(readers.begin(), readers.end(),
+                       [](const Node* reader) { return reader->Is("DequantizeLinear"); });
+  }
+  return node.op_type == "DequantizeLinear" || node.op_type == "DynamicQuantizeLinear" ||
+         node.op_type.starts_with("QLinear") || node.op_type.ends_with("Integer");
+}
+
+bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
+  if (node.inputs.empty() || node.outputs.empty() || node.outputs[0] == nullptr) return false;
+  if (CarriesQuantization(node)) return false;
+  size_t input_bytes = 0;
+  for (const Value* input : node.inputs) {
+    if (input == nullptr) continue;
+    if (!input->is_constant()) return false;
+    input_bytes += input->constant.bytes();
+  }
+  constexpr size_t kAlwaysFine = 64 << 10;
+  const size_t limit = std::min(context.max_constant_bytes,
+                                std::max(kAlwaysFine, input_bytes * context.max_constant_growth));
+  for (const Value* output : node.outputs) {
+    if (output == nullptr) continue;
+    if (graph.IsOutput(output)) return false;
+    // A result of unknown size (NonZero, ...) is a selection of its operand.
+    const size_t bytes =
+        output->type.IsStatic()
+            ? DTypeBytes(output->type.dtype,
+                         static_cast<size_t>(NumElements(output->type.StaticShape())))
+            : input_bytes * 8;
+    if (bytes > limit) return false;
+  }
+  return true;
+}
+
+bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
+  if (!MayFold(graph, *node, context)) return false;
+  std::vector<const Tensor*> inputs;
+  for (const Value* input : node->inputs) inputs.push_back(input ? &input->constant : nullptr);
+  std::vector<Tensor> results;
+  try {
+    results = EvaluateNode(graph, *node, inputs, RequantizeMode::kUpward);
+  } catch (const Error& error) {
+    // What the references cannot do is reported when it has to run.
+    if (error.code() == ErrorCode::kUnsupported) return false;
+    throw;
+  }
+  // MakeConstant erases the node, and its unused outputs, with its last used output.
+  std::vector<std::pair<Value*, size_t>> used;
+  for (size_t i = 0; i < node->outputs.size(); ++i) {
+    Value* output = node->outputs[i];
+    if (output && !output->consumers.empty()) used.emplace_back(output, i);
+  }
+  for (const auto& [output, slot] : used) graph.MakeConstant(output, results[slot]);
+  return !used.empty();
+}
+
+/// Values of shape arithmetic that turned out to be fully known.
+bool FoldShapeValues(Graph& graph) {
+  bool changed = false;
+  for (auto& [value, entries] : FindShapeValues(graph)) {
+    const bool known = std::all_of(entries.begin(), entries.end(),
+                                   [](const ShapeEntry& entry) { return entry.known; });
+    if (!known || graph.IsOutput(value) || !value->type.IsStatic()) continue;
+    if (value->consumers.empty()) continue;
+    Tensor tensor(value->type.dtype, value->type.StaticShape());
+    if (tensor.count() != static_cast<int64_t>(entries.size())) continue;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (tensor.dtype() == DType::kInt64) {
+        tensor.data<int64_t>()[i] = entries[i].value;
+      } else {
+        tensor.data<int32_t>()[i] = static_cast<int32_t>(entries[i].value);
+      }
+    }
+    graph.MakeConstant(value, std::move(tensor));
+    changed = true;
+  }
+  return changed;
+}
+
+/// The constant that Reshape of `data` may take instead of `entries`.
+std::optional<std::vector<int64_t>> ReshapeTarget(const Value& data,
+                                                  const std::vector<ShapeEntry>& entries) {
+  std::vector<int64_t> target;
+  bool has_wildcard = false;
+  for (const ShapeEntry& entry : entries) {
+    has_wildcard = has_wildcard || (entry.known && entry.value == -1);
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const ShapeEntry& entry = entries[i];
+    const bool copies = data.type.shape && i < data.type.shape->size() && !entry.symbol.empty() &&
+                        !(*data.type.shape)[i].known() &&
+                        (*data.type.shape)[i].symbol == entry.symbol;
+    if (entry.known) {
+      target.push_back(entry.value);
+    } else if (copies) {
+      target.push_back(0);
+    } else if (!has_wildcard) {
+      target.push_back(-1);
+      has_wildcard = true;
+    } else {
+      return {};
+    }
+  }
+  return target;
+}
+
+bool FoldReshapeTargets(Graph& graph) {
+  const auto known = FindShapeValues(graph);
+  bool changed = false;
+  for (const auto& node : graph.nodes()) {
+    Value* operand = node->input(1);
+    if (!node->Is("Reshape") || operand == nullptr || operand->is_constant()) continue;
+    const auto found = known.find(operand);
+    if (found == known.end() || node->attributes.Int("allowzero", 0) != 0) continue;
+    const auto target = ReshapeTarget(*node->input(0), found->second);
+    if (!target) continue;
+    graph.SetInput(node.get(), 1, graph.AddConstant(operand->name, Tensor::Vector(*target)));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool FoldConstant(Graph& graph, PassContext& context) {
+  bool changed = FoldShapeValues(graph);
+  // In topological order one walk folds whole chains; folding erases the node at `i`.
+  for (size_t i = 0; i < graph.nodes().size();) {
+    const size_t before = graph.nodes().size();
+    const bool folded = FoldNode(graph, graph.nodes()[i].get(), context);
+    changed = changed || folded;
+    if (!folded || graph.nodes().size() == before) ++i;
+  }
+  changed = FoldReshapeTargets(graph) || changed;
+  if (changed) RemoveDeadNodes(graph);
+  return changed;
+}
+
+}  // namespace requant

@@ -1,0 +1,111 @@
+#include "passes/fuse_ops.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace requant {
+namespace {
+
+constexpr std::string_view kLayers[] = {"Conv",   "ConvTranspose", "Gemm",
+                                        "MatMul", "QLinearConv",   "QLinearMatMul",
+                                        "QGemm",  "ConvInteger",   "MatMulInteger"};
+constexpr std::string_view kActivations[] = {"Relu",
+                                             "Clip",
+                                             "Sigmoid",
+                                             "Tanh",
+                                             "LeakyRelu",
+                                             "Elu",
+                                             "Selu",
+                                             "Celu",
+                                             "Gelu",
+                                             "Mish",
+                                             "Softplus",
+                                             "HardSwish",
+                                             "HardSigmoid",
+                                             "PRelu",
+                                             "Softsign",
+                                             "Lut",
+                                             "ThresholdedRelu",
+                                             "QLinearSigmoid",
+                                             "QLinearLeakyRelu"};
+
+bool IsIn(std::span<const std::string_view> names, const Node& node) {
+  return std::find(names.begin(), names.end(), node.op_type) != names.end();
+}
+
+bool IsAddition(const Node& node) { return node.Is("Add") || node.op_type == "QLinearAdd"; }
+
+/// The operand slots of the two summands.
+size_t OtherSummand(const Node& addition, const Value* one) {
+  if (addition.Is("Add")) return addition.input(0) == one ? 1 : 0;
+  return addition.input(0) == one ? 3 : 0;  // QLinearAdd(a, s, z, b, s, z, s, z)
+}
+
+class Grouper {
+ public:
+  explicit Grouper(const Graph& graph) : graph_(graph) {
+    for (size_t i = 0; i < graph.nodes().size(); ++i) position_[graph.nodes()[i].get()] = i;
+  }
+
+  std::vector<FusionGroup> Run() {
+    std::vector<FusionGroup> groups;
+    // The last layers choose first, so that a sum of two layers goes to the one that runs last.
+    for (size_t i = graph_.nodes().size(); i > 0; --i) {
+      const Node* node = graph_.nodes()[i - 1].get();
+      if (IsIn(kLayers, *node) && node->output()) groups.push_back(Grow(node));
+    }
+    std::sort(groups.begin(), groups.end(), [this](const FusionGroup& a, const FusionGroup& b) {
+      return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
+    });
+    return groups;
+  }
+
+ private:
+  FusionGroup Grow(const Node* layer) {
+    FusionGroup group;
+    group.nodes = {layer};
+    group.output = layer->output();
+    taken_.insert(layer);
+    const Node* next = Next(group);
+    if (next && IsAddition(*next)) {
+      const Value* other = next->input(OtherSummand(*next, group.output));
+      if (other == nullptr || other == group.output) return group;
+      group.residual = other;
+      Take(group, next);
+      next = Next(group);
+    }
+    if (next && IsIn(kActivations, *next) && next->input(0) == group.output) Take(group, next);
+    return group;
+  }
+
+  /// The only reader of the group's output, if it is free.
+  const Node* Next(const FusionGroup& group) const {
+    const Node* next = graph_.SoleConsumer(group.output);
+    return next && !taken_.contains(next) && next->outputs.size() == 1 && next->output() ? next
+                                                                                         : nullptr;
+  }
+
+  void Take(FusionGroup& group, const Node* node) {
+    taken_.insert(node);
+    group.nodes.push_back(node);
+    group.output = node->output();
+  }
+
+  const Graph& graph_;
+  std::unordered_map<const Node*, size_t> position_;
+  std::unordered_set<const Node*> taken_;
+};
+
+}  // namespace
+
+std::string FusionGroup::Pattern() const {
+  std::string out;
+  for (const Node* node : nodes) out += (out.empty() ? "" : "+") + node->op_type;
+  return out;
+}
+
+std::vector<FusionGroup> FindFusionGroups(const Graph& graph) { return Grouper(graph).Run(); }
+
+}  // namespace requant

@@ -1,0 +1,73 @@
+// InferType
+// Before: values with the types that the file declares, maybe none.
+// After:  every output has what its operator's inference gives, joined with the declared type.
+// Conditions: dtypes must agree; ranks must agree; two known sizes must agree. A known size wins
+//   over a symbol, an inferred symbol over a declared one (it is the one the inputs use).
+#include "passes/infer_type.h"
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/op.h"
+#include "passes/pass.h"
+
+namespace requant {
+namespace {
+
+[[noreturn]] void Contradiction(ErrorCode code, const Node& node, const Value& value,
+                                const ValueType& inferred) {
+  Fail(code,
+       StrCat("value '", value.name, "' is declared as ", TypeToString(value.type), ", but ",
+              node.op_type, " computes ", TypeToString(inferred)),
+       {.node = node.name,
+        .value = value.name,
+        .hint = "the file's type information is wrong: remove or correct it"});
+}
+
+ValueType Join(const Node& node, const Value& value, ValueType inferred) {
+  const ValueType& declared = value.type;
+  ValueType out = inferred;
+  if (inferred.dtype == DType::kUndefined) {
+    out.dtype = declared.dtype;
+  } else if (declared.dtype != DType::kUndefined && declared.dtype != inferred.dtype) {
+    Contradiction(ErrorCode::kTypeMismatch, node, value, inferred);
+  }
+  if (!inferred.shape) {
+    out.shape = declared.shape;
+    return out;
+  }
+  if (!declared.shape) return out;
+  if (declared.shape->size() != inferred.shape->size()) {
+    Contradiction(ErrorCode::kShapeMismatch, node, value, inferred);
+  }
+  for (size_t i = 0; i < out.shape->size(); ++i) {
+    const Dim& a = (*inferred.shape)[i];
+    const Dim& b = (*declared.shape)[i];
+    if (a.known() && b.known() && a.value != b.value) {
+      Contradiction(ErrorCode::kShapeMismatch, node, value, inferred);
+    }
+    if (!a.known() && (b.known() || a.symbol.empty())) (*out.shape)[i] = b;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool InferTypes(Graph& graph) {
+  bool changed = false;
+  for (const auto& node : graph.nodes()) {
+    std::vector<ValueType> types = InferNode(graph, *node);
+    for (size_t slot = 0; slot < node->outputs.size(); ++slot) {
+      Value* output = node->outputs[slot];
+      if (output == nullptr) continue;
+      ValueType joined = Join(*node, *output, slot < types.size() ? types[slot] : ValueType{});
+      if (TypeToString(joined) == TypeToString(output->type)) continue;
+      output->type = std::move(joined);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+bool InferType(Graph& graph, PassContext&) { return InferTypes(graph); }
+
+}  // namespace requant

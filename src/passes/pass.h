@@ -1,0 +1,40 @@
+// Graph passes: each is one file with one row in table.cpp and can be run alone, turned off, timed
+// and dumped.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace requant {
+
+/// Limits that passes keep; the same object is handed to every pass of a run.
+struct PassContext {
+  /// Constants larger than this are not made.
+  size_t max_constant_bytes = size_t{64} << 20;
+  /// Nor those that grow their operands more than this many times (small ones always may).
+  size_t max_constant_growth = 4;
+};
+
+struct Pass {
+  const char* name;
+  const char* summary;
+  /// Rewrites the graph and leaves it sorted and without dead nodes of its own making. Returns
+  /// whether anything changed. Throws Error for graphs that can never run.
+  bool (*run)(Graph& graph, PassContext& context);
+};
+
+/// All passes in the order of the default pipeline.
+std::span<const Pass> PassTable();
+
+bool InferType(Graph& graph, PassContext& context);
+bool FoldConstant(Graph& graph, PassContext& context);
+bool DeadCodeElimination(Graph& graph, PassContext& context);
+bool CanonicalizeOps(Graph& graph, PassContext& context);
+bool SimplifyInference(Graph& graph, PassContext& context);
+bool SimplifyExpr(Graph& graph, PassContext& context);
+bool EliminateCommonSubexpr(Graph& graph, PassContext& context);
+bool FoldScaleAxis(Graph& graph, PassContext& context);
+
+}  // namespace requant

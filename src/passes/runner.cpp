@@ -1,0 +1,72 @@
+#include "passes/runner.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+namespace requant {
+namespace {
+
+void CheckNames(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::string valid;
+    bool found = false;
+    for (const Pass& pass : PassTable()) {
+      found = found || name == pass.name;
+      valid += StrCat(valid.empty() ? "" : ", ", pass.name);
+    }
+    if (!found) {
+      Fail(ErrorCode::kInvalidArgument, StrCat("there is no pass '", name, "'"),
+           {.hint = StrCat("valid names: ", valid)});
+    }
+  }
+}
+
+bool Contains(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void Verify(const Graph& graph, const Pass& pass) {
+  try {
+    VerifyGraph(graph);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInternal,
+                StrCat("pass ", pass.name, " broke the graph: ", error.message()), error.context());
+  }
+}
+
+}  // namespace
+
+PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
+  CheckNames(options.only);
+  CheckNames(options.disable);
+  PipelineReport report;
+  PassContext context;
+  if (options.dump) options.dump("", graph);
+  bool changed = true;
+  while (changed && report.rounds < options.max_rounds) {
+    changed = false;
+    ++report.rounds;
+    for (const Pass& pass : PassTable()) {
+      if (!options.only.empty() && !Contains(options.only, pass.name)) continue;
+      if (Contains(options.disable, pass.name)) continue;
+      PassReport& entry = report.passes.emplace_back();
+      entry.name = pass.name;
+      entry.round = report.rounds;
+      entry.nodes_before = graph.nodes().size();
+      const double start = options.now ? options.now() : 0;
+      entry.changed = pass.run(graph, context);
+      entry.milliseconds = options.now ? options.now() - start : 0;
+      entry.nodes_after = graph.nodes().size();
+      changed = changed || entry.changed;
+      if (options.verify) Verify(graph, pass);
+      if (options.dump && entry.changed) options.dump(pass.name, graph);
+    }
+  }
+  return report;
+}
+
+}  // namespace requant

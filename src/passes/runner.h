@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace requant {
+
+struct PipelineOptions {
+  std::vector<std::string> only;     // names of passes to run (in table order); empty: all
+  std::vector<std::string> disable;  // names of passes to leave out
+  /// Called with "" before the first pass, then with the name of every pass that changed the graph.
+  std::function<void(const char* pass, const Graph& graph)> dump;
+  /// Milliseconds from any start; without it no time is taken.
+  double (*now)() = nullptr;
+  /// Bound on how often the pipeline is repeated until nothing changes.
+  int max_rounds = 10;
+#ifdef NDEBUG
+  bool verify = false;
+#else
+  bool verify = true;  // VerifyGraph after every pass, naming the pass in the error
+#endif
+};
+
+/// One execution of one pass.
+struct PassReport {
+  std::string name;
+  int round = 0;
+  bool changed = false;
+  double milliseconds = 0;
+  size_t nodes_before = 0;
+  size_t nodes_after = 0;
+};
+
+struct PipelineReport {
+  int rounds = 0;
+  std::vector<PassReport> passes;
+};
+
+/// Runs the passes again and again until none changes anything. Throws kInvalidArgument for an
+/// unknown pass name (listing the valid ones), or what a pass throws.
+PipelineReport RunPasses(Graph& graph, const PipelineOptions& options = {});
+
+}  // namespace requant

@@ -1,0 +1,145 @@
+#include "passes/shape_values.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/checked_math.h"
+
+namespace requant {
+namespace {
+
+using Entries = std::vector<ShapeEntry>;
+using Known = std::unordered_map<Value*, Entries>;
+
+constexpr int64_t kMaxEntries = 64;  // more is no shape
+
+ShapeEntry Number(int64_t value) { return {true, value, ""}; }
+
+std::optional<Entries> EntriesOf(const Known& known, Value* value) {
+  if (value == nullptr) return {};
+  const auto found = known.find(value);
+  if (found != known.end()) return found->second;
+  if (!value->is_constant()) return {};
+  const Tensor& tensor = value->constant;
+  const bool integer = tensor.dtype() == DType::kInt64 || tensor.dtype() == DType::kInt32;
+  if (!integer || tensor.rank() > 1 || tensor.count() > kMaxEntries) return {};
+  Entries out;
+  for (const int64_t item : tensor.ToInts()) out.push_back(Number(item));
+  return out;
+}
+
+/// numpy's slicing bounds for step 1.
+int64_t ClampIndex(int64_t index, int64_t size) {
+  if (index < 0) index = index < -size ? 0 : index + size;
+  return std::min(index, size);
+}
+
+std::optional<Entries> OfShape(const Node& node) {
+  const Value* x = node.input(0);
+  if (x == nullptr || !x->type.shape) return {};
+  const auto rank = static_cast<int64_t>(x->type.shape->size());
+  const int64_t begin = ClampIndex(node.attributes.Int("start", 0), rank);
+  const int64_t end =
+      ClampIndex(node.attributes.Int("end", std::numeric_limits<int64_t>::max()), rank);
+  Entries out;
+  for (int64_t i = begin; i < end; ++i) {
+    const Dim& dim = (*x->type.shape)[static_cast<size_t>(i)];
+    out.push_back(dim.known() ? Number(dim.value) : ShapeEntry{false, 0, dim.symbol});
+  }
+  return out;
+}
+
+std::optional<Entries> OfSize(const Node& node) {
+  const Value* x = node.input(0);
+  if (x == nullptr || !x->type.IsStatic()) return {};
+  return Entries{Number(NumElements(x->type.StaticShape()))};
+}
+
+std::optional<Entries> OfGather(const Known& known, const Node& node) {
+  const auto data = EntriesOf(known, node.input(0));
+  const Tensor* indices = node.constant(1);
+  const Value* source = node.input(0);
+  const bool vector = source->type.shape && source->type.shape->size() == 1;
+  if (!data || !vector || indices == nullptr || indices->rank() > 1) return {};
+  if (node.attributes.Int("axis", 0) != 0) return {};
+  const auto size = static_cast<int64_t>(data->size());
+  Entries out;
+  for (int64_t index : indices->ToInts()) {
+    if (index < 0) index += size;
+    if (index < 0 || index >= size) return {};
+    out.push_back((*data)[static_cast<size_t>(index)]);
+  }
+  return out;
+}
+
+std::optional<Entries> OfSlice(const Known& known, const Node& node) {
+  const auto data = EntriesOf(known, node.input(0));
+  if (!data) return {};
+  // From opset 10 on starts, ends, axes and steps are inputs; before, attributes.
+  const bool inputs = node.inputs.size() > 1;
+  const auto list = [&](const char* name, size_t slot,
+                        std::vector<int64_t> fallback) -> std::optional<std::vector<int64_t>> {
+    if (!inputs) return node.attributes.Ints(name, std::move(fallback));
+    if (node.input(slot) == nullptr) return fallback;
+    if (node.constant(slot) == nullptr) return {};
+    return node.constant(slot)->ToInts();
+  };
+  const auto starts = list("starts", 1, {});
+  const auto ends = list("ends", 2, {});
+  const auto axes = list("axes", 3, {0});
+  const auto steps = list("steps", 4, {1});
+  if (!starts || !ends || !axes || !steps || starts->size() != 1 || ends->size() != 1) return {};
+  if (*axes != std::vector<int64_t>{0} && *axes != std::vector<int64_t>{-1}) return {};
+  if (*steps != std::vector<int64_t>{1}) return {};
+  const auto size = static_cast<int64_t>(data->size());
+  const int64_t begin = ClampIndex((*starts)[0], size);
+  const int64_t end = std::max(begin, ClampIndex((*ends)[0], size));
+  return Entries(data->begin() + begin, data->begin() + end);
+}
+
+std::optional<Entries> OfConcat(const Known& known, const Node& node) {
+  Entries out;
+  for (Value* input : node.inputs) {
+    const auto part = EntriesOf(known, input);
+    if (!part || static_cast<int64_t>(out.size() + part->size()) > kMaxEntries) return {};
+    out.insert(out.end(), part->begin(), part->end());
+  }
+  return out;
+}
+
+/// Squeeze and Unsqueeze between a scalar and a 1-D value: the entries stay.
+std::optional<Entries> OfSameCount(const Known& known, const Node& node) {
+  const Value* output = node.outputs[0];
+  if (!output->type.shape || output->type.shape->size() > 1) return {};
+  return EntriesOf(known, node.input(0));
+}
+
+std::optional<Entries> OfNode(const Known& known, const Node& node) {
+  if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0]) return {};
+  const DType dtype = node.outputs[0]->type.dtype;
+  if (dtype != DType::kInt64 && dtype != DType::kInt32) return {};
+  if (node.op_type == "Shape") return OfShape(node);
+  if (node.op_type == "Size") return OfSize(node);
+  if (node.op_type == "Gather") return OfGather(known, node);
+  if (node.op_type == "Slice") return OfSlice(known, node);
+  if (node.op_type == "Concat") return OfConcat(known, node);
+  if (node.op_type == "Squeeze" || node.op_type == "Unsqueeze" || node.op_type == "Identity" ||
+      node.op_type == "Cast") {
+    return OfSameCount(known, node);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unordered_map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph) {
+  Known known;
+  for (const auto& node : graph.nodes()) {
+    std::optional<Entries> entries = OfNode(known, *node);
+    if (entries) known[node->outputs[0]] = std::move(*entries);
+  }
+  return known;
+}
+
+}  // namespace requant
