@@ -40,7 +40,7 @@ void SpellGlobalMaxPool(Node& node) {
 
 }  // namespace
 
-void InferTypes(Graph& graph) {
+void RefreshTypes(Graph& graph) {
   for (const auto& node : graph.nodes()) {
     // Unknown operators make islands whose types stay as the file gave them.
     if (FindOp(node->op_type, node->domain) == nullptr) continue;
@@ -66,10 +66,10 @@ void InferTypes(Graph& graph) {
 Graph PrepareFloatGraph(const Graph& source, bool normalize) {
   Graph graph = source.Clone();
   if (graph.opset() < 13) {
-    InferTypes(graph);
+    RefreshTypes(graph);
     RaiseOpset(graph);
   }
-  InferTypes(graph);
+  RefreshTypes(graph);
   if (!normalize) return graph;
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());

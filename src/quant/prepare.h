@@ -19,6 +19,6 @@ void RaiseOpset(Graph& graph);
 Graph PrepareFloatGraph(const Graph& graph, bool normalize = true);
 
 /// Infers every node in order and fills in what the values do not know yet.
-void InferTypes(Graph& graph);
+void RefreshTypes(Graph& graph);
 
 }  // namespace requant
