@@ -1,7 +1,6 @@
 #include "plan/arena.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/checked_math.h"
 
@@ -59,6 +58,58 @@ bool IsRoot(const Plan& plan, size_t index) {
          slot.first_step >= 0;
 }
 
+/// Gives the slots offsets in this order, each the lowest gap among those it overlaps in time.
+/// Returns the peak and the slot that reaches it.
+struct Placement {
+  size_t bytes = 0;
+  size_t highest = 0;  // position in the order
+  std::vector<size_t> offsets;
+};
+
+Placement Place(const Plan& plan, const std::vector<size_t>& order) {
+  Placement out;
+  out.offsets.resize(order.size());
+  std::vector<size_t> placed;  // positions in `order`, sorted by offset
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Slot& slot = plan.slots[order[i]];
+    const size_t bytes = CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
+    size_t offset = 0;
+    for (const size_t j : placed) {
+      const Slot& other = plan.slots[order[j]];
+      if (other.last_step < slot.first_step || slot.last_step < other.first_step) continue;
+      if (CheckedAdd(offset, bytes) <= out.offsets[j]) break;
+      offset = std::max(offset, CheckedAlign(CheckedAdd(out.offsets[j], other.bytes),
+                                             AlignedBuffer::kAlignment));
+    }
+    out.offsets[i] = offset;
+    if (CheckedAdd(offset, bytes) > out.bytes) {
+      out.bytes = offset + bytes;
+      out.highest = i;
+    }
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
+                                   [&out](size_t a, size_t b) {
+                                     return out.offsets[a] < out.offsets[b];
+                                   }),
+                  i);
+  }
+  return out;
+}
+
+size_t LowerBound(const Plan& plan, const std::vector<size_t>& order) {
+  size_t bound = 0;
+  for (int step = 0; step <= static_cast<int>(plan.steps.size()); ++step) {
+    size_t live = 0;
+    for (const size_t index : order) {
+      const Slot& slot = plan.slots[index];
+      if (slot.first_step <= step && step <= slot.last_step) {
+        live += CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
+      }
+    }
+    bound = std::max(bound, live);
+  }
+  return bound;
+}
+
 }  // namespace
 
 void LayOutArena(Plan& plan) {
@@ -68,41 +119,28 @@ void LayOutArena(Plan& plan) {
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     if (IsRoot(plan, i)) order.push_back(i);
   }
+  plan.arena_lower_bound = LowerBound(plan, order);
   // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
-  // 2020): the largest first, each into the lowest gap among the slots it overlaps in time.
+  // 2020) to begin with. Then whatever sticks out at the top is placed earlier, a bounded number of
+  // times; the best order wins.
   std::stable_sort(order.begin(), order.end(), [&plan](size_t a, size_t b) {
     return plan.slots[a].bytes > plan.slots[b].bytes;
   });
-  std::vector<size_t> placed;  // sorted by offset
-  for (const size_t index : order) {
-    Slot& slot = plan.slots[index];
-    const size_t bytes = CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
-    size_t offset = 0;
-    for (const size_t other_index : placed) {
-      const Slot& other = plan.slots[other_index];
-      if (other.last_step < slot.first_step || slot.last_step < other.first_step) continue;
-      if (offset + bytes <= other.offset) break;
-      offset = std::max(offset,
-                        CheckedAlign(other.offset + other.bytes, AlignedBuffer::kAlignment));
+  constexpr int kRounds = 100;
+  std::vector<size_t> best_order = order;
+  Placement best = Place(plan, order);
+  for (int round = 0; round < kRounds && best.bytes > plan.arena_lower_bound; ++round) {
+    const Placement current = Place(plan, order);
+    if (current.bytes < best.bytes) {
+      best = current;
+      best_order = order;
     }
-    slot.offset = offset;
-    plan.arena_bytes = std::max(plan.arena_bytes, CheckedAdd(offset, bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), index,
-                                   [&plan](size_t a, size_t b) {
-                                     return plan.slots[a].offset < plan.slots[b].offset;
-                                   }),
-                  index);
+    if (current.highest == 0) break;
+    const auto top = order.begin() + static_cast<ptrdiff_t>(current.highest);
+    std::rotate(order.begin(), top, top + 1);
   }
-  for (int step = 0; step <= static_cast<int>(plan.steps.size()); ++step) {
-    size_t live = 0;
-    for (const size_t index : order) {
-      const Slot& slot = plan.slots[index];
-      if (slot.first_step <= step && step <= slot.last_step) {
-        live += CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
-      }
-    }
-    plan.arena_lower_bound = std::max(plan.arena_lower_bound, live);
-  }
+  for (size_t i = 0; i < best_order.size(); ++i) plan.slots[best_order[i]].offset = best.offsets[i];
+  plan.arena_bytes = best.bytes;
 }
 
 }  // namespace requant
