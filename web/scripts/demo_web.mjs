@@ -10,7 +10,12 @@ import { ROOT } from './run.mjs';
 const config = {
   root: path.join(ROOT, 'demos/web'),
   base: './',
-  resolve: { alias: { requant: path.join(ROOT, 'dist/index.js') } },
+  resolve: {
+    alias: [
+      { find: /^requant$/, replacement: path.join(ROOT, 'dist/index.js') },
+      { find: /^requant\/(\w+)$/, replacement: path.join(ROOT, 'dist/$1/index.js') },
+    ],
+  },
   build: { outDir: path.join(ROOT, 'build/demo_web'), emptyOutDir: true, target: 'es2022' },
   worker: { format: 'es' },
   server: { fs: { allow: [ROOT] } },

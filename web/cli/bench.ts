@@ -1,0 +1,192 @@
+// The command `bench`: float and 8-bit sessions of one model, turn by turn in one process, so that
+// whatever else the machine does hits both alike.
+
+import { openDataset } from '../dataset/node.js';
+import { type Dataset, makeDataset, take } from '../dataset/sample.js';
+import { engineInfo } from '../engine.js';
+import type { Model, ValueInfo } from '../model.js';
+import { formatBytes, formatMs, table } from '../report/index.js';
+import { InferenceSession, type PlanMemory } from '../session.js';
+import { Tensor } from '../tensor.js';
+import {
+  type CommandSpec,
+  UsageError,
+  type Values,
+  commonOptions,
+  dataOptions,
+  integer,
+  openOptions,
+  text,
+} from './args.js';
+import { load, requantizeOption, sessionOptions } from './models.js';
+import { Progress, type Streams } from './output.js';
+import { quantizeWithProgress } from './quantizing.js';
+
+export const benchSpec: CommandSpec = {
+  name: 'bench',
+  summary: 'Time a model in float and quantized to 8 bits, interleaved in one process.',
+  positionals: ['MODEL'],
+  options: {
+    runs: { type: 'string', short: 'n', value: 'N', help: 'timed runs of each; default 30' },
+    dim: {
+      type: 'string',
+      multiple: true,
+      value: 'NAME=N',
+      help: 'an open dimension by name; default 1',
+    },
+    requantize: requantizeOption,
+    ...dataOptions,
+    ...commonOptions,
+  },
+  notes:
+    'Without --data, calibration and runs use random numbers. A quantized MODEL is timed alone.',
+};
+
+/** A fixed sequence of numbers in [0, 1): Park and Miller's generator, CACM 31 (1988), p. 1192. */
+function randomNumbers(): () => number {
+  let state = 20201;
+  return () => {
+    state = (state * 48271) % 2147483647;
+    return state / 2147483647;
+  };
+}
+
+/** Samples of random numbers for these inputs. */
+export function randomSamples(
+  inputs: readonly ValueInfo[],
+  count: number,
+  open: Readonly<Record<string, number>> = {},
+): Dataset {
+  const random = randomNumbers();
+  const samples = Array.from({ length: count }, () => {
+    const feeds: Record<string, Tensor> = {};
+    for (const { name, type, dims } of inputs) {
+      const shape = dims.map((dim) => {
+        if (typeof dim === 'number') return dim > 0 ? dim : 1;
+        return (dim === null ? undefined : open[dim]) ?? 1;
+      });
+      const size = shape.reduce((a, b) => a * b, 1);
+      if (type === 'float32' || type === 'float64') {
+        const values = Array.from({ length: size }, () => random() * 2 - 1);
+        feeds[name] = new Tensor(type, values, shape);
+      } else if (type === 'uint8') {
+        const values = Array.from({ length: size }, () => Math.floor(random() * 256));
+        feeds[name] = new Tensor(type, values, shape);
+      } else {
+        feeds[name] = new Tensor(type, new Array<number>(size).fill(0), shape);
+      }
+    }
+    return { feeds };
+  });
+  return makeDataset(count, (index) => samples[index]!);
+}
+
+/** Times in milliseconds. */
+export interface Timing {
+  median: number;
+  min: number;
+  max: number;
+}
+
+/** Median, smallest and largest of some times. */
+export function timing(times: readonly number[]): Timing {
+  const sorted = [...times].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const median =
+    sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+  return { median, min: sorted[0]!, max: sorted[sorted.length - 1]! };
+}
+
+async function measure(
+  sessions: readonly { session: InferenceSession; times: number[] }[],
+  data: Dataset,
+  runs: number,
+  progress: Progress,
+): Promise<void> {
+  const samples: Record<string, Tensor>[] = [];
+  for await (const { feeds } of take(data, 8)) samples.push(feeds);
+  // The first runs make plans, and the JavaScript engine compiles the module anew, better.
+  const warmUp = 3;
+  for (let run = -warmUp; run < runs; run++) {
+    const feeds = samples[(run + warmUp) % samples.length]!;
+    for (const { session, times } of sessions) {
+      const start = performance.now();
+      await session.run(feeds);
+      if (run >= 0) times.push(performance.now() - start);
+    }
+    progress.show('running', Math.max(run, 0) + 1, runs);
+  }
+}
+
+function openDims(values: Values): Record<string, number> {
+  const dims: Record<string, number> = {};
+  for (const pair of (values['dim'] ?? []) as string[]) {
+    const match = /^(.+)=([1-9]\d*)$/.exec(pair);
+    if (!match) throw new UsageError(`--dim ${pair} is not NAME=N`);
+    dims[match[1]!] = Number(match[2]);
+  }
+  return dims;
+}
+
+async function samplesFor(values: Values, model: Model): Promise<Dataset> {
+  const place = text(values, 'data');
+  const most = integer(values, 'max-samples') ?? 16;
+  const { inputs } = model.info;
+  return place === undefined
+    ? randomSamples(inputs, most, openDims(values))
+    : take(await openDataset(place, inputs, openOptions(values)), most);
+}
+
+export async function runBench(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  const runs = integer(values, 'runs') ?? 30;
+  using model = await load(file!, streams);
+  const data = await samplesFor(values, model);
+  const rows: { name: string; session: InferenceSession; times: number[] }[] = [];
+  const progress = new Progress(streams);
+  try {
+    const options = sessionOptions(values);
+    const ownName = model.info.quantized ? 'int8' : 'float';
+    const own = await InferenceSession.create(model, options);
+    rows.push({ name: ownName, session: own, times: [] });
+    if (!model.info.quantized) {
+      using quantized = await quantizeWithProgress(model, data, {}, streams);
+      const session = await InferenceSession.create(quantized, options);
+      rows.push({ name: 'int8', session, times: [] });
+    }
+    await measure(rows, data, runs, progress);
+    progress.clear();
+    const results = rows.map(({ name, session, times }) => ({
+      name,
+      ...timing(times),
+      memory: session.plan()?.memory as PlanMemory,
+    }));
+    const [first, second] = results;
+    // Time of int8 over time of float: below 1, int8 is faster.
+    const ratio = second ? second.median / first!.median : undefined;
+    const { variant } = await engineInfo();
+    if (values['json']) {
+      const json = { model: file, engine: variant, runs, results, ...(ratio ? { ratio } : {}) };
+      streams.out(`${JSON.stringify(json, null, 2)}\n`);
+      return;
+    }
+    const cells = results.map(({ name, median, min, max, memory }) => [
+      name,
+      formatMs(median),
+      formatMs(min),
+      formatMs(max),
+      formatBytes(memory.arena),
+      formatBytes(memory.lowerBound),
+      formatBytes(memory.packedWeights),
+    ]);
+    const header = ['', 'median', 'min', 'max', 'arena peak', 'lower bound', 'packed weights'];
+    streams.out(`${runs} runs each, engine ${variant}\n\n${table(header, cells)}\n`);
+    if (ratio !== undefined) {
+      streams.out(
+        `\nint8 : float = ${ratio.toFixed(3)} (int8 is ${(1 / ratio).toFixed(2)} x as fast)\n`,
+      );
+    }
+  } finally {
+    progress.clear();
+    for (const { session } of rows) session.dispose();
+  }
+}

@@ -1,0 +1,259 @@
+// Commands about models: inspect, optimize, run.
+
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { writeNpy } from '../dataset/npy.js';
+import { readTensor } from '../dataset/node.js';
+import { RequantError } from '../errors.js';
+import { type Model, loadModel } from '../model.js';
+import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
+import { InferenceSession, type SessionOptions } from '../session.js';
+import { type Tensor, type TensorDataMap } from '../tensor.js';
+import {
+  type CommandSpec,
+  UsageError,
+  type Values,
+  commonOptions,
+  integer,
+  oneOf,
+  required,
+  text,
+  words,
+} from './args.js';
+import { Progress, type Streams } from './output.js';
+
+export const requantizeOption = {
+  type: 'string',
+  value: 'MODE',
+  help: 'arithmetic of integer operators: fixed, float, nearest, gemmlowp',
+} as const;
+
+/** Session options out of the command line. */
+export function sessionOptions(values: Values): Pick<SessionOptions, 'requantize'> {
+  const requantize = oneOf(values, 'requantize', ['fixed', 'float', 'nearest', 'gemmlowp']);
+  return requantize ? { requantize } : {};
+}
+
+/** Loads a model with progress. */
+export async function load(file: string, streams: Streams): Promise<Model> {
+  const progress = new Progress(streams);
+  try {
+    return await loadModel(file, {
+      onProgress: ({ phase, done, total }) => {
+        if (phase === 'download') progress.show('reading', done, total);
+      },
+    });
+  } finally {
+    progress.clear();
+  }
+}
+
+/** Writes a file; errors name it. */
+export async function write(file: string, content: string | Uint8Array): Promise<void> {
+  try {
+    await mkdir(path.dirname(path.resolve(file)), { recursive: true });
+    await writeFile(file, content);
+  } catch (error) {
+    throw new RequantError('LOAD_FAILED', `cannot write ${file}: ${(error as Error).message}`, {
+      value: file,
+      cause: error,
+    });
+  }
+}
+
+export const inspectSpec: CommandSpec = {
+  name: 'inspect',
+  summary: 'Show what a model consists of.',
+  positionals: ['MODEL'],
+  options: {
+    nodes: { type: 'boolean', help: 'list every operator' },
+    text: { type: 'boolean', help: "write the graph in the engine's text form" },
+    dot: { type: 'boolean', help: "write the graph in Graphviz's language" },
+    ...commonOptions,
+  },
+};
+
+export async function inspect(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  using model = await load(file!, streams);
+  if (values['text']) streams.out(`${model.toText()}\n`);
+  else if (values['dot']) streams.out(`${model.toDot()}\n`);
+  else if (values['json']) streams.out(`${JSON.stringify(model.info, null, 2)}\n`);
+  else {
+    streams.out(`${model.summary()}\n`);
+    if (values['nodes']) {
+      const rows = model.info.nodes.map(({ name, op, domain, inputs, outputs }) => [
+        name,
+        domain ? `${domain}::${op}` : op,
+        inputs.join(', '),
+        outputs.join(', '),
+      ]);
+      streams.out(`\n${table(['node', 'operator', 'inputs', 'outputs'], rows, [0, 1, 2, 3])}\n`);
+    }
+  }
+}
+
+export const optimizeSpec: CommandSpec = {
+  name: 'optimize',
+  summary: 'Simplify a graph: the same outputs by fewer operators.',
+  positionals: ['MODEL'],
+  options: {
+    output: { type: 'string', short: 'o', value: 'FILE', help: 'the optimized ONNX file' },
+    passes: { type: 'string', value: 'A,B,..', help: 'run only these passes' },
+    disable: { type: 'string', value: 'A,B,..', help: 'leave these passes out' },
+    dump: { type: 'string', value: 'DIR', help: 'write the graph after each pass that changed it' },
+    ...commonOptions,
+  },
+};
+
+export async function optimize(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  const output = required(values, 'output');
+  const passes = words(values, 'passes');
+  const disable = words(values, 'disable');
+  const dump = text(values, 'dump');
+  using model = await load(file!, streams);
+  const before = model.info.nodes.length;
+  const report = model.optimize({
+    ...(passes ? { passes } : {}),
+    ...(disable ? { disable } : {}),
+    ...(dump === undefined ? {} : { dump: true }),
+  });
+  if (dump !== undefined) {
+    for (const [index, step] of (report.dumps ?? []).entries()) {
+      const name = path.join(dump, `${String(index).padStart(2, '0')}_${step.pass}`);
+      await write(`${name}.txt`, step.text);
+      await write(`${name}.dot`, step.dot);
+    }
+  }
+  const bytes = model.toOnnx();
+  await write(output, bytes);
+  if (values['json']) {
+    const { rounds, passes: ran } = report;
+    const after = model.info.nodes.length;
+    const json = { output, bytes: bytes.length, nodesBefore: before, nodesAfter: after, rounds };
+    streams.out(`${JSON.stringify({ ...json, passes: ran }, null, 2)}\n`);
+    return;
+  }
+  const changed = report.passes.filter((pass) => pass.changed);
+  if (changed.length > 0) {
+    const rows = changed.map(({ name, nodesBefore, nodesAfter, milliseconds }) => [
+      name,
+      String(nodesBefore),
+      String(nodesAfter),
+      formatMs(milliseconds),
+    ]);
+    streams.out(`${table(['pass', 'before', 'after', 'time'], rows)}\n\n`);
+  }
+  streams.out(
+    `${before} operators became ${model.info.nodes.length}; wrote ${output} (${formatBytes(bytes.length)})\n`,
+  );
+}
+
+export const runSpec: CommandSpec = {
+  name: 'run',
+  summary: 'Run a model once and show its outputs.',
+  positionals: ['MODEL'],
+  options: {
+    input: {
+      type: 'string',
+      short: 'i',
+      multiple: true,
+      value: 'N=FILE',
+      help: 'an input by name (the name may be left out if it is the only one)',
+    },
+    output: { type: 'string', short: 'o', value: 'DIR', help: 'write every output as .npy' },
+    top: {
+      type: 'string',
+      value: 'K',
+      help: 'show the K largest elements of an output; default 5',
+    },
+    profile: { type: 'boolean', help: 'show what every operator cost' },
+    requantize: requantizeOption,
+    ...commonOptions,
+  },
+  notes: 'Files of inputs: .npy, .npz, .pb (ONNX TensorProto), or raw little-endian numbers.',
+};
+
+function stats(tensor: Tensor, top: number) {
+  const data = Array.from(tensor.data as TensorDataMap['float32'] | TensorDataMap['int64'], Number);
+  let [min, max, sum] = [Infinity, -Infinity, 0];
+  for (const value of data) {
+    min = Math.min(min, value);
+    max = Math.max(max, value);
+    sum += value;
+  }
+  const order = data.map((_, index) => index).sort((a, b) => data[b]! - data[a]!);
+  return {
+    type: tensor.type,
+    dims: tensor.dims,
+    min,
+    max,
+    mean: sum / data.length,
+    top: order.slice(0, top).map((index) => ({ index, value: data[index]! })),
+  };
+}
+
+export async function runOnce(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  const top = integer(values, 'top', 0) ?? 5;
+  const given = (values['input'] ?? []) as string[];
+  using model = await load(file!, streams);
+  const { inputs } = model.info;
+  const feeds: Record<string, Tensor> = {};
+  for (const pair of given) {
+    const named = inputs.find(({ name }) => pair.startsWith(`${name}=`));
+    const input = named ?? (inputs.length === 1 ? inputs[0] : undefined);
+    if (!input || (!named && pair.includes('='))) {
+      throw new UsageError(
+        `--input ${pair} names no input; there are: ${inputs.map(({ name }) => name).join(', ')}`,
+      );
+    }
+    feeds[input.name] = await readTensor(named ? pair.slice(input.name.length + 1) : pair, input);
+  }
+  const missing = inputs.filter(({ name }) => !(name in feeds)).map(({ name }) => name);
+  if (missing.length > 0) {
+    throw new UsageError(`no --input for ${missing.join(', ')}`);
+  }
+  const profile = values['profile'] === true;
+  const session = await InferenceSession.create(model, { ...sessionOptions(values), profile });
+  try {
+    const start = performance.now();
+    const outputs = await session.run(feeds);
+    const milliseconds = performance.now() - start;
+    const directory = text(values, 'output');
+    if (directory !== undefined) {
+      for (const [name, tensor] of Object.entries(outputs)) {
+        const safe = name.replace(/[^\w.-]+/g, '_');
+        await write(path.join(directory, `${safe}.npy`), writeNpy(tensor));
+      }
+    }
+    const shown = Object.fromEntries(
+      Object.entries(outputs).map(([name, tensor]) => [name, stats(tensor, top)]),
+    );
+    const steps = profile ? session.profile() : [];
+    if (values['json']) {
+      const json = { milliseconds, outputs: shown, ...(profile ? { profile: steps } : {}) };
+      streams.out(`${JSON.stringify(json, null, 2)}\n`);
+      return;
+    }
+    for (const [name, { type, dims, min, max, mean, top: best }] of Object.entries(shown)) {
+      streams.out(
+        `${name}: ${type}[${dims.join(', ')}]  min ${formatNumber(min)}  max ${formatNumber(max)}  mean ${formatNumber(mean)}\n`,
+      );
+      for (const { index, value } of best) {
+        streams.out(`  ${String(index).padStart(6)}  ${formatNumber(value)}\n`);
+      }
+    }
+    if (profile) {
+      const rows = steps.map(({ name, op, kernel, milliseconds: ms, macs }) => [
+        name,
+        op,
+        kernel,
+        formatMs(ms),
+        macs > 0 ? `${(macs / ms / 1e6).toFixed(2)} GMAC/s` : '',
+      ]);
+      streams.out(`\n${table(['node', 'operator', 'kernel', 'time', 'rate'], rows, [0, 1, 2])}\n`);
+    }
+    streams.out(`${formatMs(milliseconds)}\n`);
+  } finally {
+    session.dispose();
+  }
+}

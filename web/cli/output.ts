@@ -1,0 +1,43 @@
+// Where a command writes: results to standard output, progress and remarks to standard error.
+
+/** The two streams of a process, or what a test puts in their place. */
+export interface Streams {
+  out: (text: string) => void;
+  err: (text: string) => void;
+  /** Whether standard error is a terminal, on which a line can be written over. */
+  tty: boolean;
+}
+
+/** The streams of this process. */
+export const processStreams: Streams = {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  tty: process.stderr.isTTY === true,
+};
+
+/** One line that is written over while work goes on; silent unless on a terminal. */
+export class Progress {
+  #last = 0;
+  #shown = false;
+
+  constructor(private readonly streams: Streams) {}
+
+  show(label: string, done: number, total?: number): void {
+    if (!this.streams.tty) return;
+    const now = performance.now();
+    if (now - this.#last < 80 && done !== total) return;
+    this.#last = now;
+    this.#shown = true;
+    const bar =
+      total === undefined || total === 0
+        ? String(done)
+        : `${'#'.repeat(Math.round((done / total) * 24)).padEnd(24, '.')} ${done}/${total}`;
+    this.streams.err(`\r\x1b[K${label} ${bar}`);
+  }
+
+  /** Takes the line away. */
+  clear(): void {
+    if (this.#shown) this.streams.err('\r\x1b[K');
+    this.#shown = false;
+  }
+}

@@ -1,0 +1,231 @@
+// Commands about quantization: quantize, compare.
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type CompareReport, compare } from '../compare.js';
+import type { QuantizeConfig } from '../config.js';
+import { openDataset } from '../dataset/node.js';
+import { type Dataset, feedsOf, take } from '../dataset/sample.js';
+import { RequantError } from '../errors.js';
+import type { Model } from '../model.js';
+import { type QuantizedModel, quantize } from '../quantize.js';
+import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
+import {
+  type CommandSpec,
+  type Values,
+  commonOptions,
+  dataOptions,
+  integer,
+  oneOf,
+  openOptions,
+  required,
+  text,
+} from './args.js';
+import { load, requantizeOption, sessionOptions, write } from './models.js';
+import { Progress, type Streams } from './output.js';
+
+export const quantizeSpec: CommandSpec = {
+  name: 'quantize',
+  summary: 'Quantize a float model, calibrated on sample inputs.',
+  positionals: ['MODEL'],
+  options: {
+    output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
+    format: { type: 'string', value: 'F', help: 'qdq (default) or qoperator' },
+    config: { type: 'string', short: 'c', value: 'FILE', help: 'JSON with a QuantizeConfig' },
+    bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 8' },
+    'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 8' },
+    record: { type: 'string', value: 'FILE', help: 'write every decision as JSON' },
+    ...dataOptions,
+    ...commonOptions,
+  },
+  notes:
+    'With --labels the accuracy of both models on the calibration samples is shown as a first check;\n' +
+    'measure with `requant compare` on other samples.',
+};
+
+async function readConfig(values: Values): Promise<QuantizeConfig> {
+  const file = text(values, 'config');
+  let config: QuantizeConfig = {};
+  if (file !== undefined) {
+    let content: string;
+    try {
+      content = await readFile(file, 'utf8');
+    } catch (error) {
+      throw new RequantError('LOAD_FAILED', `cannot read ${file}: ${(error as Error).message}`, {
+        value: file,
+        cause: error,
+      });
+    }
+    try {
+      config = JSON.parse(content) as QuantizeConfig;
+    } catch (error) {
+      throw new RequantError(
+        'INVALID_ARGUMENT',
+        `${file} is no JSON: ${(error as Error).message}`,
+        { value: file, cause: error },
+      );
+    }
+  }
+  const bits = integer(values, 'bits', 2, 8);
+  const activationBits = integer(values, 'activation-bits', 2, 8);
+  return {
+    ...config,
+    ...(bits === undefined ? {} : { weights: { ...config.weights, bits } }),
+    ...(activationBits === undefined
+      ? {}
+      : { activations: { ...config.activations, bits: activationBits } }),
+  };
+}
+
+async function openData(values: Values, model: Model): Promise<Dataset> {
+  const data = await openDataset(required(values, 'data'), model.info.inputs, openOptions(values));
+  const most = integer(values, 'max-samples');
+  return most === undefined ? data : take(data, most);
+}
+
+/** Quantizes with progress. */
+export async function quantizeWithProgress(
+  model: Model,
+  data: Dataset,
+  config: QuantizeConfig,
+  streams: Streams,
+): Promise<QuantizedModel> {
+  const progress = new Progress(streams);
+  try {
+    return await quantize(model, {
+      calibration: feedsOf(data),
+      config,
+      onProgress: ({ phase, done, total }) => {
+        if (phase === 'calibrate') progress.show('calibrating', done, total);
+        else progress.show('finishing', done, total);
+      },
+    });
+  } finally {
+    progress.clear();
+  }
+}
+
+async function compareWithProgress(
+  model: Model,
+  candidate: Model | QuantizedModel,
+  options: Parameters<typeof compare>[2],
+  streams: Streams,
+): Promise<CompareReport> {
+  const progress = new Progress(streams);
+  try {
+    return await compare(model, candidate, {
+      ...options,
+      onProgress: ({ done, total }) => progress.show('comparing', done, total),
+    });
+  } finally {
+    progress.clear();
+  }
+}
+
+export async function runQuantize(
+  values: Values,
+  [file]: string[],
+  streams: Streams,
+): Promise<void> {
+  const output = required(values, 'output');
+  const format = oneOf(values, 'format', ['qdq', 'qoperator']) ?? 'qdq';
+  required(values, 'data');
+  const config = await readConfig(values);
+  using model = await load(file!, streams);
+  const data = await openData(values, model);
+  const start = performance.now();
+  using quantized = await quantizeWithProgress(model, data, config, streams);
+  const seconds = (performance.now() - start) / 1000;
+  const bytes = quantized.toOnnx({ format });
+  await write(output, bytes);
+  const recordFile = text(values, 'record');
+  const record = quantized.config;
+  if (recordFile !== undefined) await write(recordFile, `${JSON.stringify(record, null, 2)}\n`);
+  const floatBytes = model.toOnnx().length;
+  const count = record.operators.filter((operator) => operator.quantized).length;
+  const check =
+    text(values, 'labels') === undefined
+      ? undefined
+      : await compareWithProgress(model, quantized, { dataset: data }, streams);
+  if (values['json']) {
+    const json = {
+      output,
+      format,
+      samples: data.length,
+      seconds,
+      bytes: bytes.length,
+      floatBytes,
+      operators: record.operators.length,
+      quantizedOperators: count,
+      warnings: record.warnings,
+      ...(check ? { calibrationTop1: check.top1 } : {}),
+    };
+    streams.out(`${JSON.stringify(json, null, 2)}\n`);
+    return;
+  }
+  for (const warning of record.warnings) streams.err(`warning: ${warning}\n`);
+  const float = record.operators.filter((operator) => !operator.quantized && operator.reason);
+  streams.out(
+    `${count} of ${record.operators.length} operators quantized on ${data.length} samples in ${seconds.toFixed(1)} s\n`,
+  );
+  for (const { name, type, reason } of float)
+    streams.out(`  float: ${name} (${type}): ${reason}\n`);
+  if (check) {
+    const { float: before, candidate, agreement } = check.top1;
+    streams.out(
+      `top-1 on the calibration samples: float ${formatShare(before)}, quantized ${formatShare(candidate)}, the same ${formatShare(agreement)}\n`,
+    );
+  }
+  streams.out(
+    `wrote ${output}: ${formatBytes(bytes.length)} instead of ${formatBytes(floatBytes)} (${format})\n`,
+  );
+}
+
+export const compareSpec: CommandSpec = {
+  name: 'compare',
+  summary: 'Hold a quantized model against the float model it came from.',
+  positionals: ['FLOAT', 'QUANTIZED'],
+  options: {
+    html: { type: 'string', value: 'FILE', help: 'write the report as an HTML page' },
+    layers: { type: 'string', value: 'N', help: 'layers to list, worst first; default 8, 0: none' },
+    alone: { type: 'string', value: 'N', help: 'samples for layers alone; default 2, 0: none' },
+    requantize: requantizeOption,
+    ...dataOptions,
+    ...commonOptions,
+  },
+};
+
+export async function runCompare(
+  values: Values,
+  [floatFile, quantizedFile]: string[],
+  streams: Streams,
+): Promise<void> {
+  required(values, 'data');
+  const layers = integer(values, 'layers', 0) ?? 8;
+  const html = text(values, 'html');
+  const aloneSamples = integer(values, 'alone', 0);
+  const layerwise = layers > 0 || html !== undefined;
+  using model = await load(floatFile!, streams);
+  using candidate = await load(quantizedFile!, streams);
+  const dataset = await openData(values, model);
+  const report = await compareWithProgress(
+    model,
+    candidate,
+    {
+      dataset,
+      layerwise,
+      ...sessionOptions(values),
+      ...(aloneSamples === undefined || !layerwise ? {} : { aloneSamples }),
+    },
+    streams,
+  );
+  if (html !== undefined) {
+    const subtitle = `${path.basename(quantizedFile!)} against ${path.basename(floatFile!)}`;
+    await write(html, htmlReport(report, { subtitle }));
+  }
+  if (values['json']) streams.out(`${JSON.stringify(report, null, 2)}\n`);
+  else {
+    streams.out(`${formatReport(report, { layers })}\n`);
+    if (html !== undefined) streams.out(`\nwrote ${html}\n`);
+  }
+}

@@ -1,0 +1,89 @@
+// Which command, and what its end means: exit code 0 for success, 1 for failure, 2 for a command line
+// that makes no sense.
+
+import { env } from '../env.js';
+import { suggest } from '../options.js';
+import { version } from '../version.js';
+import {
+  type CommandSpec,
+  UsageError,
+  type Values,
+  commandHelp,
+  describeError,
+  oneOf,
+  readArgs,
+} from './args.js';
+import { benchSpec, runBench } from './bench.js';
+import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
+import { type Streams, processStreams } from './output.js';
+import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
+
+interface Command {
+  spec: CommandSpec;
+  action: (values: Values, positionals: string[], streams: Streams) => Promise<void>;
+}
+
+const commands: readonly Command[] = [
+  { spec: inspectSpec, action: inspect },
+  { spec: optimizeSpec, action: optimize },
+  { spec: quantizeSpec, action: runQuantize },
+  { spec: runSpec, action: runOnce },
+  { spec: compareSpec, action: runCompare },
+  { spec: benchSpec, action: runBench },
+];
+
+function help(): string {
+  return [
+    'Usage: requant COMMAND ...',
+    '',
+    'Quantizes ONNX models and runs them in WebAssembly.',
+    '',
+    'Commands:',
+    ...commands.map(
+      ({ spec }) => `  ${`${spec.name} ${spec.positionals.join(' ')}`.padEnd(28)}${spec.summary}`,
+    ),
+    '',
+    'requant COMMAND --help shows the options of a command.',
+  ].join('\n');
+}
+
+/** Runs the command line and returns the exit code. */
+export async function runCli(
+  args: readonly string[],
+  streams: Streams = processStreams,
+): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === '--help' || name === '-h' || name === 'help') {
+    streams.out(`${help()}\n`);
+    return 0;
+  }
+  if (name === '--version') {
+    streams.out(`${version}\n`);
+    return 0;
+  }
+  const command = commands.find(({ spec }) => spec.name === name);
+  try {
+    if (!command) {
+      const names = commands.map(({ spec }) => spec.name);
+      throw new UsageError(
+        name === undefined
+          ? 'a command is missing'
+          : `there is no command "${name}". ${suggest(name, names)}`,
+      );
+    }
+    const { values, positionals } = readArgs(command.spec, rest);
+    if (values['help']) {
+      streams.out(`${commandHelp(command.spec)}\n`);
+      return 0;
+    }
+    const simd = oneOf(values, 'simd', ['auto', 'relaxed', 'simd128']);
+    if (simd) env.wasm.simd = simd;
+    await command.action(values, positionals, streams);
+    return 0;
+  } catch (error) {
+    streams.err(`requant: ${describeError(error)}\n`);
+    if (!(error instanceof UsageError)) return 1;
+    streams.err(`Try: requant ${command ? `${command.spec.name} ` : ''}--help\n`);
+    return 2;
+  }
+}

@@ -1,0 +1,30 @@
+// Decoding of pictures by the browser. For pages and Workers; Node has node.ts.
+
+import { RequantError } from '../errors.js';
+import { type Image, fromRgba } from './image.js';
+
+/** Decodes PNG, JPEG and whatever else the browser knows. */
+export async function decodeImage(blob: Blob, channels: 1 | 3 = 3): Promise<Image> {
+  if (typeof createImageBitmap !== 'function') {
+    throw new RequantError('UNSUPPORTED', 'there is no createImageBitmap here');
+  }
+  let bitmap: ImageBitmap;
+  try {
+    // Colours and alpha as they are in the file: the network was trained on decoded files.
+    bitmap = await createImageBitmap(blob, {
+      colorSpaceConversion: 'none',
+      premultiplyAlpha: 'none',
+    });
+  } catch (error) {
+    throw new RequantError('INVALID_ARGUMENT', 'the picture cannot be decoded', { cause: error });
+  }
+  try {
+    const { width, height } = bitmap;
+    const context = new OffscreenCanvas(width, height).getContext('2d');
+    if (!context) throw new RequantError('UNSUPPORTED', 'there is no 2D canvas here');
+    context.drawImage(bitmap, 0, 0);
+    return fromRgba(context.getImageData(0, 0, width, height).data, width, height, channels);
+  } finally {
+    bitmap.close();
+  }
+}

@@ -1,0 +1,463 @@
+// Data on disk: finds out what a file or folder holds and reads it. Node only.
+
+import { readFile, readdir, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { RequantError, invalidArgument } from '../errors.js';
+import type { Tensor, TensorType } from '../tensor.js';
+import { type InputShape, arraySamples, castTensor, parseRaw } from './arrays.js';
+import {
+  type Image,
+  type Layout,
+  type Preprocess,
+  fitImage,
+  fromRgba,
+  toByteTensor,
+  toTensor,
+} from './image.js';
+import {
+  type ImageSet,
+  imageSamples,
+  isIdx,
+  parseCifar10,
+  parseIdx,
+  parseJsonLabels,
+  parsePixels,
+  readIdxImages,
+} from './image_sets.js';
+import { decompress, isGzip } from './inflate.js';
+import { parseNpy, parseNpz } from './npy.js';
+import { type Dataset, makeDataset, withLabels } from './sample.js';
+import { parseTensorProto } from './tensor_proto.js';
+
+/** Names of the kinds of data. */
+export const dataFormats = [
+  'auto',
+  'onnx',
+  'npy',
+  'npz',
+  'idx',
+  'cifar10',
+  'nhwc',
+  'nchw',
+  'raw',
+  'images',
+] as const;
+
+/** What a file or folder holds; `nhwc` and `nchw` are plain 8-bit pixels back to back. */
+export type DataFormat = (typeof dataFormats)[number];
+
+/** Options of {@link openDataset}. */
+export interface OpenOptions extends Preprocess {
+  /** Default `auto`: by name and content. */
+  format?: DataFormat;
+  /** A file with labels: IDX, .npy, JSON, or text with one integer a line. */
+  labels?: string;
+  /** Of one sample, for `raw`. Default: the network's input with open dimensions as 1. */
+  shape?: readonly number[];
+  /** Of the numbers, for `raw`. Default: the type of the network's input. */
+  type?: TensorType;
+  /** For `images`: the shorter side before the middle is cut out. Default: the longer input side. */
+  resize?: number;
+}
+
+function unreadable(file: string, error: unknown): RequantError {
+  const { code } = error as { code?: string };
+  const why = code === 'ENOENT' ? 'there is no such file or folder' : (error as Error).message;
+  return new RequantError('LOAD_FAILED', `cannot read ${file}: ${why}`, {
+    value: file,
+    cause: error,
+  });
+}
+
+async function read(file: string): Promise<Uint8Array> {
+  try {
+    return new Uint8Array(await readFile(file));
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+async function readMaybePacked(file: string): Promise<Uint8Array> {
+  const bytes = await read(file);
+  return isGzip(bytes) ? decompress(bytes, 'gzip', file) : bytes;
+}
+
+const byNumber = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });
+
+async function list(folder: string): Promise<{ name: string; folder: boolean }[]> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries
+      .map((entry) => ({ name: entry.name, folder: entry.isDirectory() }))
+      .sort((a, b) => byNumber(a.name, b.name));
+  } catch (error) {
+    throw unreadable(folder, error);
+  }
+}
+
+/** The labels in a file. */
+export async function readLabels(file: string): Promise<ArrayLike<number>> {
+  const bytes = await readMaybePacked(file);
+  if (isIdx(bytes)) return parseIdx(bytes).data;
+  if (file.endsWith('.npy')) return Array.from(parseNpy(bytes, file).data, Number);
+  const text = new TextDecoder().decode(bytes);
+  if (/^\s*[[{]/.test(text)) return parseJsonLabels(text);
+  const lines = text.split(/\s+/).filter(Boolean);
+  const wrong = lines.find((line) => !/^\d+$/.test(line));
+  if (wrong !== undefined || lines.length === 0) {
+    throw invalidArgument(
+      `${file} holds no labels${wrong === undefined ? '' : `: ${JSON.stringify(wrong.slice(0, 20))}`}`,
+      file,
+      'Labels are IDX, .npy, JSON, or text with one integer a line.',
+    );
+  }
+  return lines.map(Number);
+}
+
+/** The tensors of a test_data_set folder by input name: by their own name, else by the file number. */
+async function readOnnxSet(
+  folder: string,
+  inputs: readonly InputShape[],
+): Promise<Record<string, Tensor>> {
+  const files = (await list(folder)).map(({ name }) => name);
+  const feeds: Record<string, Tensor> = {};
+  for (const file of files) {
+    const match = /^input_(\d+)\.pb$/.exec(file);
+    if (!match) continue;
+    const { name, tensor } = parseTensorProto(await read(path.join(folder, file)));
+    const input = inputs.find((one) => one.name === name) ?? inputs[Number(match[1])];
+    if (!input) throw invalidArgument(`${path.join(folder, file)} is for no input`, name);
+    feeds[input.name] = tensor;
+  }
+  return feeds;
+}
+
+function onlyInput(inputs: readonly InputShape[], what: string): InputShape {
+  if (inputs.length !== 1) {
+    throw invalidArgument(
+      `${what} can feed one input, but the model has ${inputs.length}`,
+      'data',
+      'Use .npz files or ONNX test_data_set folders.',
+    );
+  }
+  return inputs[0]!;
+}
+
+/** Size and layout of the pictures that an input wants. */
+export function pictureShape(input: InputShape, layout?: Layout) {
+  const { dims } = input;
+  if (dims.length !== 4) {
+    throw invalidArgument(`input "${input.name}" does not take pictures`, input.name);
+  }
+  const isChannels = (dim: unknown) => dim === 1 || dim === 3 || dim === 4;
+  const order: Layout = layout ?? (isChannels(dims[3]) && !isChannels(dims[1]) ? 'nhwc' : 'nchw');
+  const [channels, height, width] =
+    order === 'nchw' ? [dims[1], dims[2], dims[3]] : [dims[3], dims[1], dims[2]];
+  const fixed = (dim: unknown) => (typeof dim === 'number' && dim > 0 ? dim : undefined);
+  return { layout: order, channels: fixed(channels), height: fixed(height), width: fixed(width) };
+}
+
+interface Decoders {
+  'image/png': (bytes: Uint8Array) => { width: number; height: number; data: Uint8Array };
+  'image/jpeg': Decoders['image/png'];
+}
+
+/** Decoders are packages of the user: looked for beside the user's own, then beside this one. */
+async function importOptional(name: string): Promise<Record<string, unknown>> {
+  const places = [path.join(process.cwd(), 'index.js'), import.meta.url];
+  for (const place of places) {
+    let file: string;
+    try {
+      file = createRequire(place).resolve(name);
+    } catch {
+      continue;
+    }
+    const module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+    return { ...(module['default'] as object | undefined), ...module };
+  }
+  throw new RequantError('UNSUPPORTED', `these pictures need the package "${name}"`, {
+    value: name,
+    hint: `Install it: npm install ${name}.`,
+  });
+}
+
+async function decoderFor(type: keyof Decoders): Promise<Decoders['image/png']> {
+  if (type === 'image/png') {
+    const { PNG } = (await importOptional('pngjs')) as {
+      PNG: { sync: { read(bytes: Buffer): ReturnType<Decoders['image/png']> } };
+    };
+    return (bytes) => PNG.sync.read(Buffer.from(bytes));
+  }
+  const { decode } = (await importOptional('jpeg-js')) as {
+    decode(bytes: Uint8Array, options: object): ReturnType<Decoders['image/png']>;
+  };
+  return (bytes) => decode(bytes, { useTArray: true });
+}
+
+/** Decodes a PNG or JPEG file with the optional packages pngjs and jpeg-js. */
+export async function readImage(file: string, channels: 1 | 3 = 3): Promise<Image> {
+  const bytes = await read(file);
+  const type = bytes[0] === 0x89 && bytes[1] === 0x50 ? 'image/png' : 'image/jpeg';
+  const decode = await decoderFor(type);
+  try {
+    const { width, height, data } = decode(bytes);
+    return fromRgba(data, width, height, channels);
+  } catch (error) {
+    throw new RequantError(
+      'INVALID_ARGUMENT',
+      `cannot decode ${file}: ${(error as Error).message}`,
+      {
+        value: file,
+        cause: error,
+      },
+    );
+  }
+}
+
+const isPicture = (name: string) => /\.(png|jpe?g)$/i.test(name);
+
+async function openImages(
+  folder: string,
+  inputs: readonly InputShape[],
+  options: OpenOptions,
+): Promise<Dataset> {
+  const input = onlyInput(inputs, 'a folder of pictures');
+  const shape = pictureShape(input, options.layout);
+  const channels = shape.channels ?? 3;
+  if (channels !== 1 && channels !== 3) {
+    throw invalidArgument(`input "${input.name}" wants ${channels} channels`, input.name);
+  }
+  const entries = await list(folder);
+  const files: { file: string; label?: number }[] = entries
+    .filter(({ name }) => isPicture(name))
+    .map(({ name }) => ({ file: path.join(folder, name) }));
+  // Pictures in sub-folders: one folder a class, in alphabetical order.
+  const folders = files.length > 0 ? [] : entries.filter((entry) => entry.folder);
+  for (const [label, { name }] of folders.entries()) {
+    for (const entry of await list(path.join(folder, name))) {
+      if (isPicture(entry.name)) files.push({ file: path.join(folder, name, entry.name), label });
+    }
+  }
+  return makeDataset(files.length, async (index) => {
+    const { file, label } = files[index]!;
+    let image = await readImage(file, channels);
+    if (shape.width && shape.height) {
+      image = fitImage(image, shape.width, shape.height, options.resize);
+    }
+    const preprocess = { ...options, layout: shape.layout };
+    const tensor =
+      input.type === 'uint8' ? toByteTensor(image, shape.layout) : toTensor(image, preprocess);
+    return { feeds: { [input.name]: tensor }, ...(label === undefined ? {} : { label }) };
+  });
+}
+
+function fromImageSet(set: ImageSet, input: InputShape, options: OpenOptions): Dataset {
+  const { scale, mean, std } = options;
+  const { layout } = pictureShape(input, options.layout);
+  return imageSamples(set, {
+    input: input.name,
+    type: input.type === 'uint8' ? 'uint8' : 'float32',
+    layout,
+    ...(scale === undefined ? {} : { scale }),
+    ...(mean === undefined ? {} : { mean }),
+    ...(std === undefined ? {} : { std }),
+  });
+}
+
+/** Finds out what a path holds. */
+async function detect(
+  place: string,
+  inputs: readonly InputShape[],
+  options: OpenOptions,
+): Promise<DataFormat> {
+  let folder: boolean;
+  try {
+    folder = (await stat(place)).isDirectory();
+  } catch (error) {
+    throw unreadable(place, error);
+  }
+  if (folder) {
+    const entries = await list(place);
+    const has = (test: (name: string) => boolean) => entries.some(({ name }) => test(name));
+    if (has((name) => /^test_data_set_\d+$/.test(name) || /^input_\d+\.pb$/.test(name))) {
+      return 'onnx';
+    }
+    if (has((name) => name.endsWith('.npz'))) return 'npz';
+    if (has((name) => name.endsWith('.npy'))) return 'npy';
+    if (has(isPicture) || entries.some((entry) => entry.folder)) return 'images';
+    throw invalidArgument(
+      `${place} holds no data that is known`,
+      place,
+      'Known are test_data_set_*, .npz, .npy, .png and .jpg.',
+    );
+  }
+  if (place.endsWith('.pb')) return 'onnx';
+  if (place.endsWith('.npz')) return 'npz';
+  if (place.endsWith('.npy')) return 'npy';
+  const bytes = await readMaybePacked(place);
+  if (isIdx(bytes)) return 'idx';
+  if (options.shape || options.type) return 'raw';
+  if (inputs.length === 1 && inputs[0]!.dims.length === 4 && bytes.length % 3073 === 0) {
+    const { channels, height, width } = pictureShape(inputs[0]!, options.layout);
+    if (channels === 3 && height === 32 && width === 32) return 'cifar10';
+  }
+  throw invalidArgument(
+    `it is not clear what ${place} holds`,
+    place,
+    `Say it: one of ${dataFormats.slice(1).join(', ')} (or a shape, for raw numbers).`,
+  );
+}
+
+async function arraysOf(
+  files: readonly string[],
+  inputs: readonly InputShape[],
+): Promise<Dataset[]> {
+  const sets: Dataset[] = [];
+  for (const file of files) {
+    const bytes = await read(file);
+    const arrays = file.endsWith('.npz')
+      ? await parseNpz(bytes, file)
+      : new Map([[onlyInput(inputs, 'a .npy file').name, parseNpy(bytes, file)]]);
+    sets.push(arraySamples(arrays, inputs));
+  }
+  return sets;
+}
+
+function join(sets: readonly Dataset[]): Dataset {
+  return {
+    length: sets.reduce((sum, set) => sum + set.length, 0),
+    async *[Symbol.asyncIterator]() {
+      for (const set of sets) yield* set;
+    },
+  };
+}
+
+async function open(
+  place: string,
+  inputs: readonly InputShape[],
+  options: OpenOptions,
+): Promise<Dataset> {
+  const wanted = options.format ?? 'auto';
+  const format = wanted === 'auto' ? await detect(place, inputs, options) : wanted;
+  switch (format) {
+    case 'onnx': {
+      if (place.endsWith('.pb')) {
+        const input = onlyInput(inputs, 'a .pb file');
+        const { tensor } = parseTensorProto(await read(place));
+        return makeDataset(1, () => ({ feeds: { [input.name]: tensor } }));
+      }
+      const names = (await list(place)).map(({ name }) => name);
+      const sets = names.filter((name) => /^test_data_set_\d+$/.test(name));
+      const folders = sets.length > 0 ? sets.map((name) => path.join(place, name)) : [place];
+      return makeDataset(folders.length, async (index) => ({
+        feeds: await readOnnxSet(folders[index]!, inputs),
+      }));
+    }
+    case 'npy':
+    case 'npz': {
+      if (place.endsWith(`.${format}`)) return join(await arraysOf([place], inputs));
+      const files = (await list(place)).map(({ name }) => name);
+      const matching = files.filter((name) => name.endsWith(`.${format}`));
+      return join(
+        await arraysOf(
+          matching.map((name) => path.join(place, name)),
+          inputs,
+        ),
+      );
+    }
+    case 'idx':
+      return fromImageSet(
+        await readIdxImages(await read(place)),
+        onlyInput(inputs, 'an IDX file'),
+        options,
+      );
+    case 'cifar10':
+      return fromImageSet(
+        parseCifar10(await readMaybePacked(place)),
+        onlyInput(inputs, 'a CIFAR-10 file'),
+        options,
+      );
+    case 'nhwc':
+    case 'nchw': {
+      const input = onlyInput(inputs, 'a file of pixels');
+      const { channels, height, width } = pictureShape(input, options.layout);
+      const [a, b, c] = options.shape ?? [];
+      const size =
+        a !== undefined && b !== undefined && c !== undefined
+          ? format === 'nhwc'
+            ? { height: a, width: b, channels: c }
+            : { channels: a, height: b, width: c }
+          : { height, width, channels };
+      if (!size.height || !size.width || !size.channels) {
+        throw invalidArgument(
+          `input "${input.name}" leaves the size of the pictures open`,
+          'shape',
+          `Give the shape of one picture: ${format === 'nhwc' ? 'H,W,C' : 'C,H,W'}.`,
+        );
+      }
+      const set = parsePixels(await readMaybePacked(place), {
+        height: size.height,
+        width: size.width,
+        channels: size.channels,
+        layout: format,
+      });
+      return fromImageSet(set, input, options);
+    }
+    case 'raw': {
+      const input = onlyInput(inputs, 'a file of raw numbers');
+      const { type = input.type } = options;
+      const shape =
+        options.shape ?? input.dims.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
+      const all = parseRaw(await readMaybePacked(place), type, shape);
+      return arraySamples(new Map([[input.name, all]]), [{ ...input, dims: shape }]);
+    }
+    default:
+      return openImages(place, inputs, options);
+  }
+}
+
+/**
+ * Opens a file or folder of samples for a model with these inputs (`model.info.inputs`).
+ *
+ * @throws RequantError LOAD_FAILED when it cannot be read, INVALID_ARGUMENT when it does not hold what
+ * the inputs need, UNSUPPORTED when a package for decoding is missing.
+ * @example
+ * const data = await openDataset('t10k-images-idx3-ubyte.gz', model.info.inputs);
+ * const quantized = await quantize(model, { calibration: feedsOf(data) });
+ */
+export async function openDataset(
+  place: string,
+  inputs: readonly InputShape[],
+  options: OpenOptions = {},
+): Promise<Dataset> {
+  const data = await open(place, inputs, options);
+  if (data.length === 0) throw invalidArgument(`${place} holds no samples`, place);
+  return options.labels === undefined ? data : withLabels(data, await readLabels(options.labels));
+}
+
+/** One tensor out of a .npy, .pb or raw file, for one input. */
+export async function readTensor(file: string, input: InputShape): Promise<Tensor> {
+  if (file.endsWith('.pb')) return parseTensorProto(await read(file)).tensor;
+  if (file.endsWith('.npy')) return castTensor(parseNpy(await read(file), file), input.type);
+  if (file.endsWith('.npz')) {
+    const arrays = await parseNpz(await read(file), file);
+    const tensor =
+      arrays.get(input.name) ?? (arrays.size === 1 ? [...arrays.values()][0] : undefined);
+    if (!tensor) throw invalidArgument(`${file} has no array "${input.name}"`, input.name);
+    return castTensor(tensor, input.type);
+  }
+  const bytes = await readMaybePacked(file);
+  const open = input.dims.filter((dim) => typeof dim !== 'number').length;
+  if (open > 1) {
+    throw invalidArgument(
+      `the shape of input "${input.name}" is open`,
+      input.name,
+      'Give a .npy file: it has its shape with it.',
+    );
+  }
+  const fixed = input.dims.map((dim) => (typeof dim === 'number' ? dim : 1));
+  const all = parseRaw(bytes, input.type, fixed);
+  return all.reshape(input.dims.map((dim) => (typeof dim === 'number' ? dim : -1)));
+}

@@ -1,0 +1,75 @@
+// What all readers return: samples with a known length that can be walked more than once.
+
+import { invalidArgument } from '../errors.js';
+import type { Tensor } from '../tensor.js';
+
+/** The inputs of one run, with the index of the right class where known. */
+export interface Sample {
+  feeds: Record<string, Tensor>;
+  label?: number;
+}
+
+/** Samples that are made while one walks over them. */
+export interface Dataset extends AsyncIterable<Sample> {
+  readonly length: number;
+}
+
+/** A dataset of `length` samples; `get` makes one when it is its turn. */
+export function makeDataset(
+  length: number,
+  get: (index: number) => Sample | Promise<Sample>,
+): Dataset {
+  return {
+    length,
+    async *[Symbol.asyncIterator]() {
+      for (let index = 0; index < length; index++) yield await get(index);
+    },
+  };
+}
+
+/** Only the inputs, as calibration wants them. */
+export function feedsOf(
+  dataset: Dataset,
+): AsyncIterable<Record<string, Tensor>> & { readonly length: number } {
+  return {
+    length: dataset.length,
+    async *[Symbol.asyncIterator]() {
+      for await (const { feeds } of dataset) yield feeds;
+    },
+  };
+}
+
+/** The same samples with labels; there must be one for each. Throws INVALID_ARGUMENT. */
+export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset {
+  if (labels.length !== dataset.length) {
+    throw invalidArgument(
+      `there are ${labels.length} labels for ${dataset.length} samples`,
+      'labels',
+      'Every sample needs exactly one.',
+    );
+  }
+  return {
+    length: dataset.length,
+    async *[Symbol.asyncIterator]() {
+      let index = 0;
+      for await (const { feeds } of dataset) yield { feeds, label: labels[index++]! };
+    },
+  };
+}
+
+/** The first `count` samples. */
+export function take(dataset: Dataset, count: number): Dataset {
+  const length = Math.min(dataset.length, count);
+  return {
+    length,
+    async *[Symbol.asyncIterator]() {
+      let left = length;
+      if (left === 0) return;
+      for await (const sample of dataset) {
+        yield sample;
+        left -= 1;
+        if (left === 0) return;
+      }
+    },
+  };
+}
