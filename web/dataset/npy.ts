@@ -83,7 +83,7 @@ export function parseNpy(bytes: Uint8Array, name = 'the file'): Tensor {
   if (bytes.length - end < wanted) {
     throw damaged(name, `${bytes.length - end} bytes of data instead of ${wanted}`);
   }
-  let data: Uint8Array<ArrayBuffer> = bytes.slice(end, end + wanted);
+  let data: Uint8Array<ArrayBuffer> = new Uint8Array(bytes.subarray(end, end + wanted));
   if (descr[1] === '>' && size > 1) {
     for (let at = 0; at < data.length; at += size) data.subarray(at, at + size).reverse();
   }

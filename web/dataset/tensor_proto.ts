@@ -89,7 +89,7 @@ function fromRaw(type: TensorType, raw: Uint8Array, dims: number[]): Tensor {
   const wanted =
     elementCount(dims) * tensorFromBytes(type, new Uint8Array(8), [1]).data.BYTES_PER_ELEMENT;
   if (raw.length !== wanted) throw damaged(`${raw.length} bytes of data instead of ${wanted}`);
-  return tensorFromBytes(type, raw.slice(), dims);
+  return tensorFromBytes(type, new Uint8Array(raw), dims);
 }
 
 /**
