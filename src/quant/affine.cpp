@@ -125,12 +125,10 @@ Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& c
   const float* from = values.data<float>();
   for (int64_t i = 0; i < values.count(); ++i) {
     const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
-    const double scaled =
-        static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
+    const double scaled = static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
     const double shifted = RoundTo(scaled, config.rounding) + config.offset[channel];
-    const auto integer = static_cast<int32_t>(
-        std::clamp(shifted, static_cast<double>(config.quant_min),
-                   static_cast<double>(config.quant_max)));
+    const auto integer = static_cast<int32_t>(std::clamp(
+        shifted, static_cast<double>(config.quant_min), static_cast<double>(config.quant_max)));
     if (config.dtype == DType::kUint8) {
       out.data<uint8_t>()[i] = static_cast<uint8_t>(integer);
     } else if (config.dtype == DType::kInt8) {
@@ -148,8 +146,8 @@ Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfi
   Tensor out(DType::kFloat32, integers.shape());
   for (int64_t i = 0; i < integers.count(); ++i) {
     const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
-    out.data<float>()[i] = static_cast<float>(integers.AsInt64(i) - config.offset[channel]) *
-                           config.scale[channel];
+    out.data<float>()[i] =
+        static_cast<float>(integers.AsInt64(i) - config.offset[channel]) * config.scale[channel];
   }
   return out;
 }

@@ -35,8 +35,8 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
 int64_t StorageMin(DType dtype);
 int64_t StorageMax(DType dtype);
 
-/// A float parameter by its config (per tensor, or per channel along config.axis), with the config's
-/// rounding, clamped to [quant_min, quant_max], stored as config.dtype.
+/// A float parameter by its config (per tensor, or per channel along config.axis), with the
+/// config's rounding, clamped to [quant_min, quant_max], stored as config.dtype.
 Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config);
 /// The inverse, as float32.
 Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config);

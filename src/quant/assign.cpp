@@ -155,8 +155,8 @@ class Assigner {
       const auto index = static_cast<int>(slot);
       int config = -1;
       if (index == bias) {
-        config = AddConfig(node, false, slot, value, nullptr, true,
-                           QuantizationState::kPassiveInit);
+        config =
+            AddConfig(node, false, slot, value, nullptr, true, QuantizationState::kPassiveInit);
         TensorQuantizationConfig& made = record_.configs.back();
         made.policy = kPerChannel | kLinear | kSymmetrical;
         made.bits = 32;
@@ -190,12 +190,11 @@ class Assigner {
         op.outputs.push_back(-1);
         continue;
       }
-      const QuantizationState state = op.quantized          ? QuantizationState::kInitial
+      const QuantizationState state = op.quantized           ? QuantizationState::kInitial
                                       : soi_.contains(value) ? QuantizationState::kSoi
                                                              : QuantizationState::kFp32;
-      op.outputs.push_back(
-          AddConfig(node, true, slot, value, op.quantized ? &settings.activations : nullptr, false,
-                    state));
+      op.outputs.push_back(AddConfig(node, true, slot, value,
+                                     op.quantized ? &settings.activations : nullptr, false, state));
     }
   }
 

@@ -1,5 +1,6 @@
-// Reads the quantization that a file's Q/DQ nodes spell. Step 1 removes the pairs and remembers what
-// each slot was read or written with; step 2 finds the operators that are integer on all sides.
+// Reads the quantization that a file's Q/DQ nodes spell. Step 1 removes the pairs and remembers
+// what each slot was read or written with; step 2 finds the operators that are integer on all
+// sides.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -50,9 +51,9 @@ bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationC
   config.bits = DTypeBits(dtype);
   config.quant_min = StorageMin(dtype);
   config.quant_max = StorageMax(dtype);
-  const bool symmetric = dtype != DType::kUint8 &&
-                         std::all_of(config.offset.begin(), config.offset.end(),
-                                     [](int32_t offset) { return offset == 0; });
+  const bool symmetric =
+      dtype != DType::kUint8 && std::all_of(config.offset.begin(), config.offset.end(),
+                                            [](int32_t offset) { return offset == 0; });
   config.policy = kLinear | (config.scale.size() > 1 ? kPerChannel : kPerTensor) |
                   (symmetric ? kSymmetrical : kAsymmetrical);
   config.observer = "file";
@@ -112,9 +113,9 @@ class PairRemover {
     Value* real = quantize.inputs[0];
     Value* integers = quantize.outputs[0];
     TensorQuantizationConfig config;
-    const auto rank = static_cast<int64_t>(
-        real->is_constant() ? static_cast<size_t>(real->constant.rank())
-                            : (real->type.shape ? real->type.shape->size() : 0));
+    const auto rank = static_cast<int64_t>(real->is_constant()
+                                               ? static_cast<size_t>(real->constant.rank())
+                                               : (real->type.shape ? real->type.shape->size() : 0));
     if (!ReadConfig(quantize, QuantizedType(quantize), rank, config)) return;
     if (real->is_constant()) {
       // Weights that are quantized inside the graph: their integers are constants, too.
@@ -215,7 +216,8 @@ class RecordBuilder {
       file_.writes[output->name] = config;
       for (const Node* consumer : output->consumers) {
         for (size_t slot = 0; slot < consumer->inputs.size(); ++slot) {
-          if (consumer->inputs[slot] == output) file_.reads.emplace(SlotKey(consumer->name, slot), config);
+          if (consumer->inputs[slot] == output)
+            file_.reads.emplace(SlotKey(consumer->name, slot), config);
         }
       }
     }
@@ -228,8 +230,7 @@ class RecordBuilder {
   }
 
   bool IsInside(const Value* value) {
-    return value->producer && Op(*value->producer).quantized &&
-           !IsMaterialized(record_, value);
+    return value->producer && Op(*value->producer).quantized && !IsMaterialized(record_, value);
   }
 
   bool InTable(const Node& node, const OperatorQuantization& op) const {
@@ -251,8 +252,8 @@ class RecordBuilder {
       if (op.rule == QuantRule::kPassive && slot > 0) continue;
       const TensorQuantizationConfig* config = Read(node, slot);
       if (value->is_constant()) {
-        const bool fits = config && !config->baked.empty() && IsByte(config->dtype) &&
-                          config->scale.size() == 1;
+        const bool fits =
+            config && !config->baked.empty() && IsByte(config->dtype) && config->scale.size() == 1;
         if (!fits && !InTable(node, op) && op.op_type != "Clip") return false;
         continue;
       }
@@ -353,15 +354,15 @@ class RecordBuilder {
       } else if (soi_.contains(value)) {
         op.inputs.push_back(plain(QuantizationState::kSoi));
       } else if (!op.quantized || (value->is_constant() && (file == nullptr || InTable(node, op) ||
-                                                          op.rule == QuantRule::kPassive))) {
+                                                            op.rule == QuantRule::kPassive))) {
         op.inputs.push_back(PadValue(node, op, slot) ? MakePadValue(node, slot)
                                                      : plain(QuantizationState::kFp32));
       } else if (!value->is_constant() && IsInside(value)) {
         op.inputs.push_back(plain(QuantizationState::kOverlapped));
       } else {
-        op.inputs.push_back(AddConfig(*file, node, false, slot, value,
-                                      value->is_constant() ? QuantizationState::kBaked
-                                                           : QuantizationState::kActivated));
+        op.inputs.push_back(AddConfig(
+            *file, node, false, slot, value,
+            value->is_constant() ? QuantizationState::kBaked : QuantizationState::kActivated));
       }
     }
     for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
@@ -369,9 +370,9 @@ class RecordBuilder {
       if (value == nullptr) {
         op.outputs.push_back(-1);
       } else if (!op.quantized) {
-        op.outputs.push_back(AddConfig({}, node, true, slot, value,
-                                       soi_.contains(value) ? QuantizationState::kSoi
-                                                            : QuantizationState::kFp32));
+        op.outputs.push_back(
+            AddConfig({}, node, true, slot, value,
+                      soi_.contains(value) ? QuantizationState::kSoi : QuantizationState::kFp32));
       } else if (!IsMaterialized(record_, value)) {
         op.outputs.push_back(
             AddConfig({}, node, true, slot, value, QuantizationState::kOverlapped));
@@ -435,9 +436,8 @@ class RecordBuilder {
 }  // namespace
 
 std::optional<QuantizedModel> FromQdq(const Graph& source) {
-  const bool any = std::any_of(source.nodes().begin(), source.nodes().end(), [](const auto& node) {
-    return node->Is("DequantizeLinear");
-  });
+  const bool any = std::any_of(source.nodes().begin(), source.nodes().end(),
+                               [](const auto& node) { return node->Is("DequantizeLinear"); });
   if (!any) return std::nullopt;
   Graph graph = source.Clone();
   FileQuantization file = PairRemover(graph).Run();

@@ -64,8 +64,7 @@ class Fusions {
     if (!IsActivation(node) || barriers_.contains(node.inputs[0])) return false;
     const Node* producer = node.inputs[0]->producer;
     return Quantized(record_, producer) && CanClamp(*producer, Op(*producer).rule) &&
-           !roots_.contains(producer->outputs[0]) &&
-           graph_.SoleConsumer(node.inputs[0]) == &node;
+           !roots_.contains(producer->outputs[0]) && graph_.SoleConsumer(node.inputs[0]) == &node;
   }
 
   /// roots_[v] = the value that v is a function of, through elementwise operators only.
@@ -160,8 +159,8 @@ class Fusions {
     OperatorQuantization& op = Op(node);
     if (!op.table.empty() || !op.absorbed_by.empty()) return;
     const Node* next = graph_.SoleConsumer(node.outputs[0]);
-    if (!Quantized(record_, next) || !IsActivation(*next) ||
-        next->inputs[0] != node.outputs[0] || barriers_.contains(node.outputs[0])) {
+    if (!Quantized(record_, next) || !IsActivation(*next) || next->inputs[0] != node.outputs[0] ||
+        barriers_.contains(node.outputs[0])) {
       return;
     }
     OperatorQuantization& activation = Op(*next);

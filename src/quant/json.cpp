@@ -44,13 +44,13 @@ std::string Slot(const QuantizationRecord& record, int index) {
   if (index < 0) return "null";
   const TensorQuantizationConfig& own = record.configs[static_cast<size_t>(index)];
   const TensorQuantizationConfig& root = record.Root(index);
-  std::string out = StrCat("{\"value\":", Quote(own.value), ",\"state\":",
-                           Quote(StateName(own.state)));
+  std::string out =
+      StrCat("{\"value\":", Quote(own.value), ",\"state\":", Quote(StateName(own.state)));
   if (!IsQuantizing(own.state)) return out + '}';
   out += StrCat(",\"policy\":", Quote(PolicyToString(root.policy)),
-                ",\"rounding\":", Quote(RoundingPolicyName(root.rounding)),
-                ",\"bits\":", root.bits, ",\"quantMin\":", root.quant_min,
-                ",\"quantMax\":", root.quant_max, ",\"dtype\":", Quote(DTypeName(root.dtype)));
+                ",\"rounding\":", Quote(RoundingPolicyName(root.rounding)), ",\"bits\":", root.bits,
+                ",\"quantMin\":", root.quant_min, ",\"quantMax\":", root.quant_max,
+                ",\"dtype\":", Quote(DTypeName(root.dtype)));
   if (root.per_channel()) out += StrCat(",\"axis\":", root.axis);
   out += StrCat(",\"scale\":", List(root.scale));
   // A parameter per channel is symmetric: a list of zeros would only be noise.

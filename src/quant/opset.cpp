@@ -12,8 +12,7 @@ namespace {
 constexpr int kWantedOpset = 13;
 
 void AppendConstant(Graph& graph, Node& node, size_t slot, const char* what, Tensor tensor) {
-  graph.SetInput(&node, slot,
-                 graph.AddConstant(StrCat(node.name, "_", what), std::move(tensor)));
+  graph.SetInput(&node, slot, graph.AddConstant(StrCat(node.name, "_", what), std::move(tensor)));
 }
 
 /// An attribute with a list of integers becomes the input `slot`.
@@ -116,11 +115,10 @@ void RaiseSoftmax(Graph& graph, Node& node, int) {
          {.node = node.name, .hint = "export the model with opset 13 or newer"});
   }
   Value* output = node.outputs[0];
-  Value* matrix = graph.AddOp("Reshape", "",
-                              {node.inputs[0], graph.AddConstant(node.name + "_flat_shape",
-                                                                 Tensor::Vector(flat))},
-                              node.name + "_flat", {DType::kFloat32, std::nullopt}, {},
-                              node.name + "_flatten");
+  Value* matrix = graph.AddOp(
+      "Reshape", "",
+      {node.inputs[0], graph.AddConstant(node.name + "_flat_shape", Tensor::Vector(flat))},
+      node.name + "_flat", {DType::kFloat32, std::nullopt}, {}, node.name + "_flatten");
   graph.SetInput(&node, 0, matrix);
   Value* result = graph.AddValue(node.name + "_matrix", {DType::kFloat32, std::nullopt});
   graph.SetOutput(&node, 0, result);
@@ -135,10 +133,10 @@ struct RaiseRow {
 };
 
 constexpr RaiseRow kRaises[] = {
-    {"Clip", RaiseClip},       {"Pad", RaisePad},         {"Slice", RaiseSlice},
-    {"Squeeze", RaiseAxes},    {"Unsqueeze", RaiseAxes},  {"ReduceSum", RaiseAxes},
-    {"Split", RaiseSplit},     {"TopK", RaiseTopK},       {"Upsample", RaiseResize},
-    {"Resize", RaiseResize},   {"Dropout", RaiseDropout}, {"Softmax", RaiseSoftmax},
+    {"Clip", RaiseClip},          {"Pad", RaisePad},         {"Slice", RaiseSlice},
+    {"Squeeze", RaiseAxes},       {"Unsqueeze", RaiseAxes},  {"ReduceSum", RaiseAxes},
+    {"Split", RaiseSplit},        {"TopK", RaiseTopK},       {"Upsample", RaiseResize},
+    {"Resize", RaiseResize},      {"Dropout", RaiseDropout}, {"Softmax", RaiseSoftmax},
     {"LogSoftmax", RaiseSoftmax}, {"Hardmax", RaiseSoftmax},
 };
 

@@ -47,8 +47,8 @@ void BakePassive(const Graph& graph, QuantizationRecord& record) {
       if (!waiting && !(concat && config.state == QuantizationState::kOverlapped)) continue;
       if (!concat && !moved) {
         // Clip bounds and the scalars of a table are used in float.
-        Transit(config.state, op->op_type == "Clip" ? QuantizationState::kPassive
-                                                    : QuantizationState::kFp32);
+        Transit(config.state,
+                op->op_type == "Clip" ? QuantizationState::kPassive : QuantizationState::kFp32);
         if (op->op_type != "Clip") continue;
       }
       const TensorQuantizationConfig& leader =

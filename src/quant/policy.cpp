@@ -14,8 +14,8 @@ struct PolicyName {
 };
 
 constexpr PolicyName kPolicyNames[] = {
-    {kPerTensor, "PER_TENSOR"},     {kPerChannel, "PER_CHANNEL"},   {kLinear, "LINEAR"},
-    {kExponential, "EXPONENTIAL"},  {kSymmetrical, "SYMMETRICAL"},  {kAsymmetrical, "ASYMMETRICAL"},
+    {kPerTensor, "PER_TENSOR"},    {kPerChannel, "PER_CHANNEL"},  {kLinear, "LINEAR"},
+    {kExponential, "EXPONENTIAL"}, {kSymmetrical, "SYMMETRICAL"}, {kAsymmetrical, "ASYMMETRICAL"},
     {kPowerOf2, "POWER_OF_2"},
 };
 

@@ -6,16 +6,16 @@
 
 namespace requant {
 
-/// Quantization per channel needs opset 13 (QuantizeLinear-13, DequantizeLinear-13), and 8-bit Clip,
-/// MaxPool and Pad need 11 to 13: rewrites every operator whose form changed on the way into its
-/// opset 13 form. Does nothing for a newer graph. Throws kUnsupported naming the node when a form
-/// cannot be translated (a Softmax over several axes of unknown sizes).
+/// Quantization per channel needs opset 13 (QuantizeLinear-13, DequantizeLinear-13), and 8-bit
+/// Clip, MaxPool and Pad need 11 to 13: rewrites every operator whose form changed on the way into
+/// its opset 13 form. Does nothing for a newer graph. Throws kUnsupported naming the node when a
+/// form cannot be translated (a Softmax over several axes of unknown sizes).
 void RaiseOpset(Graph& graph);
 
 /// Clone, RaiseOpset, types inferred, and forms that have no integer spelling normalized: Gemm's
 /// alpha and beta go into its constants, GlobalMaxPool becomes MaxPool where the sizes are known,
-/// Dropout and Identity disappear where nothing else depends on them. `normalize` = false leaves the
-/// operators as they are (their integers are known already).
+/// Dropout and Identity disappear where nothing else depends on them. `normalize` = false leaves
+/// the operators as they are (their integers are known already).
 Graph PrepareFloatGraph(const Graph& graph, bool normalize = true);
 
 /// Infers every node in order and fills in what the values do not know yet.

@@ -31,11 +31,11 @@ struct Quantizer::Impl {
   QuantizationRecord record;
   bool round_weights = false;
   bool bias_correction = false;
-  std::map<int, std::unique_ptr<Observer>> observers;  // by config
-  std::map<std::string, std::vector<int>> watched;     // value -> configs
-  std::map<std::string, std::unique_ptr<InputMoments>> moments;       // by node
-  std::map<std::string, std::vector<InputMoments*>> moments_of;       // by value
-  std::vector<int64_t> samples;                                       // by pass
+  std::map<int, std::unique_ptr<Observer>> observers;            // by config
+  std::map<std::string, std::vector<int>> watched;               // value -> configs
+  std::map<std::string, std::unique_ptr<InputMoments>> moments;  // by node
+  std::map<std::string, std::vector<InputMoments*>> moments_of;  // by value
+  std::vector<int64_t> samples;                                  // by pass
 
   TensorQuantizationConfig& Config(int index) { return record.configs[static_cast<size_t>(index)]; }
 
@@ -99,10 +99,9 @@ int Quantizer::passes() const { return static_cast<int>(impl_->samples.size()); 
 std::vector<std::string> Quantizer::observed_values(int pass) const {
   std::vector<std::string> names;
   for (const auto& [name, configs] : impl_->watched) {
-    const bool needed =
-        std::any_of(configs.begin(), configs.end(), [&](int config) {
-          return impl_->observers.at(config)->passes() > pass;
-        });
+    const bool needed = std::any_of(configs.begin(), configs.end(), [&](int config) {
+      return impl_->observers.at(config)->passes() > pass;
+    });
     if (needed) names.push_back(name);
   }
   if (pass == 0) {
@@ -127,9 +126,8 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) continue;
     Fail(ErrorCode::kInvalidArgument,
-         StrCat("value '", value, "' is ", std::isnan(values[i]) ? "NaN" : "infinite",
-                " at index ", i, " of calibration sample ",
-                impl_->samples[static_cast<size_t>(pass)]),
+         StrCat("value '", value, "' is ", std::isnan(values[i]) ? "NaN" : "infinite", " at index ",
+                i, " of calibration sample ", impl_->samples[static_cast<size_t>(pass)]),
          {.value = value, .hint = "remove the sample or repair the model"});
   }
   if (watched != impl_->watched.end()) {
@@ -226,8 +224,7 @@ void Quantizer::Impl::QuantizeOperands(const Node& node, const OperatorQuantizat
 QuantizedModel Quantizer::Finish() {
   for (size_t pass = 0; pass < impl_->samples.size(); ++pass) {
     if (impl_->samples[pass] > 0) continue;
-    Fail(ErrorCode::kInvalidArgument,
-         StrCat("calibration pass ", pass, " has seen no sample"),
+    Fail(ErrorCode::kInvalidArgument, StrCat("calibration pass ", pass, " has seen no sample"),
          {.hint = "give at least one calibration sample; some hundred are better"});
   }
   impl_->Activate();

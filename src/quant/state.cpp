@@ -33,8 +33,7 @@ constexpr StateRow kStates[] = {
      Bit(S::kActivated) | Bit(S::kBaked) | Bit(S::kOverlapped) | Bit(S::kPassive) |
          Bit(S::kPassiveBaked)},
     {S::kSoi, "SOI", 0},
-    {S::kPassive, "PASSIVE",
-     Bit(S::kPassiveBaked) | Bit(S::kDeactivated) | Bit(S::kDequantized)},
+    {S::kPassive, "PASSIVE", Bit(S::kPassiveBaked) | Bit(S::kDeactivated) | Bit(S::kDequantized)},
     {S::kPassiveInit, "PASSIVE_INIT", Bit(S::kPassive) | Bit(S::kOverlapped) | Bit(S::kFp32)},
     {S::kPassiveBaked, "PASSIVE_BAKED",
      Bit(S::kPassive) | Bit(S::kDeactivated) | Bit(S::kDequantized)},

@@ -76,9 +76,9 @@ class QdqWriter {
     Value* integers = out_.AddOp("QuantizeLinear", "", {real, scale, zero_point}, name + "_q",
                                  {format.dtype, value->type.shape}, {}, name + "_quantize");
     const bool is_result = own && graph_.IsOutput(value);
-    Value* made = out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point},
-                             is_result ? name : name + "_dq", value->type, {},
-                             name + "_dequantize");
+    Value* made =
+        out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point},
+                   is_result ? name : name + "_dq", value->type, {}, name + "_dequantize");
     dq_[value].emplace_back(format, made);
     return made;
   }

@@ -35,8 +35,7 @@ double LeastError(const std::vector<float>& magnitudes, double largest,
     double error = 0;
     for (const float magnitude : magnitudes) {
       const double x = static_cast<double>(magnitude);
-      const double q =
-          std::min(std::nearbyint(x / scale), static_cast<double>(config.quant_max));
+      const double q = std::min(std::nearbyint(x / scale), static_cast<double>(config.quant_max));
       error += (x - q * scale) * (x - q * scale);
     }
     if (error < best_error) {

@@ -20,15 +20,16 @@ Operand ReadOperand(Lowering& lowering, const Node& node, const OperatorQuantiza
 
 /// -x without loss: with q' = lo + hi - q and z' = lo + hi - z, q' - z' = -(q - z) for every code.
 Operand Negated(Lowering& lowering, const Node& node, const Operand& operand) {
-  const auto mirror = static_cast<int32_t>(StorageMin(operand.format.dtype) +
-                                           StorageMax(operand.format.dtype));
+  const auto mirror =
+      static_cast<int32_t>(StorageMin(operand.format.dtype) + StorageMax(operand.format.dtype));
   Format format = operand.format;
   format.offset = mirror - format.offset;
   const std::string name = node.name + "_negated";
   if (operand.integers->is_constant()) {
     Tensor flipped = operand.integers->constant.Clone();
     auto* bytes = static_cast<uint8_t*>(flipped.raw());
-    for (int64_t i = 0; i < flipped.count(); ++i) bytes[i] = static_cast<uint8_t>(mirror - bytes[i]);
+    for (int64_t i = 0; i < flipped.count(); ++i)
+      bytes[i] = static_cast<uint8_t>(mirror - bytes[i]);
     return {lowering.Constant(name, std::move(flipped)), format};
   }
   Graph& graph = lowering.graph();
@@ -50,11 +51,10 @@ Operand Negated(Lowering& lowering, const Node& node, const Operand& operand) {
 void EmitBinary(Lowering& lowering, const Node& node, const OperatorQuantization& op,
                 const char* name, const Operand& a, const Operand& b) {
   const Format output = lowering.FormatOfSlot(op.outputs[0]);
-  lowering.EmitCompute(
-      node, op, name, kMicrosoftDomain,
-      {a.integers, lowering.ScaleOf(a.format), lowering.ZeroPointOf(a.format), b.integers,
-       lowering.ScaleOf(b.format), lowering.ZeroPointOf(b.format), lowering.ScaleOf(output),
-       lowering.ZeroPointOf(output)});
+  lowering.EmitCompute(node, op, name, kMicrosoftDomain,
+                       {a.integers, lowering.ScaleOf(a.format), lowering.ZeroPointOf(a.format),
+                        b.integers, lowering.ScaleOf(b.format), lowering.ZeroPointOf(b.format),
+                        lowering.ScaleOf(output), lowering.ZeroPointOf(output)});
 }
 
 }  // namespace

@@ -84,8 +84,7 @@ Value* Lowering::ScaleOf(const Format& format) {
 }
 
 Value* Lowering::ZeroPointOf(const Format& format) {
-  Value*& made =
-      shared_[{static_cast<uint32_t>(format.offset), static_cast<int>(format.dtype)}];
+  Value*& made = shared_[{static_cast<uint32_t>(format.offset), static_cast<int>(format.dtype)}];
   if (made == nullptr) {
     made = Constant("zero_point", IntegerScalar(format.dtype, format.offset));
   }
@@ -113,8 +112,8 @@ Value* Lowering::Dequantized(const Value* value, Value* integers, const Format& 
   const Forms& forms = forms_[value];
   const bool primary =
       forms.real == nullptr && !forms.integers.empty() && forms.integers[0].second == integers;
-  made = out_.AddValue(primary ? value->name : value->name + "_dq",
-                       TypeLike(value, DType::kFloat32));
+  made =
+      out_.AddValue(primary ? value->name : value->name + "_dq", TypeLike(value, DType::kFloat32));
   out_.AddNode("DequantizeLinear", "", {integers, ScaleOf(format), ZeroPointOf(format)}, {made}, {},
                value->name + "_dequantize");
   return made;
@@ -203,8 +202,7 @@ void Lowering::EmitCompute(const Node& node, const OperatorQuantization& op, std
   SetInteger(final_value, result, format);
 }
 
-void Lowering::CopyNode(const Node& node, std::vector<Value*> inputs,
-                        std::vector<Value*> outputs) {
+void Lowering::CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs) {
   out_.AddNode(node.op_type, node.domain, std::move(inputs), std::move(outputs), node.attributes,
                node.name);
 }
@@ -215,7 +213,7 @@ void Lowering::LowerFloat(const Node& node) {
   const bool shape_only = op != nullptr && op->quant == QuantRule::kShape;
   for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
     const Value* value = node.inputs[slot];
-    inputs.push_back(value == nullptr              ? nullptr
+    inputs.push_back(value == nullptr                                     ? nullptr
                      : shape_only && slot == 0 && node.op_type == "Shape" ? AnyForm(value)
                                                                           : Float(value));
   }
@@ -234,9 +232,9 @@ struct LowerRow {
 };
 
 constexpr LowerRow kRows[] = {
-    {QuantRule::kConv, LowerConvolution},   {QuantRule::kMatMul, LowerMatrixProduct},
-    {QuantRule::kAdd, LowerSum},            {QuantRule::kMul, LowerProduct},
-    {QuantRule::kConcat, LowerConcat},      {QuantRule::kAveragePool, LowerAverage},
+    {QuantRule::kConv, LowerConvolution}, {QuantRule::kMatMul, LowerMatrixProduct},
+    {QuantRule::kAdd, LowerSum},          {QuantRule::kMul, LowerProduct},
+    {QuantRule::kConcat, LowerConcat},    {QuantRule::kAveragePool, LowerAverage},
     {QuantRule::kPassive, LowerPassive},
 };
 
@@ -283,8 +281,6 @@ Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options) {
   return Lowering(model, options).Run();
 }
 
-Graph ToQOperator(const QuantizedModel& model) {
-  return LowerToInteger(model, {.use_lut = false});
-}
+Graph ToQOperator(const QuantizedModel& model) { return LowerToInteger(model, {.use_lut = false}); }
 
 }  // namespace requant

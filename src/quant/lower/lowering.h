@@ -1,6 +1,7 @@
 // Writes the integer graph, node by node, from the float graph and the record. Every float value
-// has any number of forms in the new graph, made when first asked for and shared from then on: float
-// as it was computed, 8-bit integers in one or more formats, and floats dequantized from those.
+// has any number of forms in the new graph, made when first asked for and shared from then on:
+// float as it was computed, 8-bit integers in one or more formats, and floats dequantized from
+// those.
 #pragma once
 
 #include <map>

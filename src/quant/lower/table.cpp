@@ -1,5 +1,6 @@
-// Functions of one 8-bit value: ai.requant::Lut, or the float operators between DequantizeLinear and
-// QuantizeLinear. Both give the same integers, because the table is filled by exactly those steps.
+// Functions of one 8-bit value: ai.requant::Lut, or the float operators between DequantizeLinear
+// and QuantizeLinear. Both give the same integers, because the table is filled by exactly those
+// steps.
 #include <unordered_map>
 
 #include "base/error.h"
@@ -57,13 +58,13 @@ void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization
     const Node* member = lowering.source().FindNode(name);
     std::vector<Value*> inputs;
     for (const Value* value : member->inputs) {
-      inputs.push_back(value == nullptr         ? nullptr
-                       : value->is_constant()   ? lowering.Float(value)
-                                                : made.at(value));
+      inputs.push_back(value == nullptr       ? nullptr
+                       : value->is_constant() ? lowering.Float(value)
+                                              : made.at(value));
     }
     const Value* result = member->outputs[0];
-    Value* real = graph.AddValue(result == output ? result->name + "_raw" : result->name,
-                                 result->type);
+    Value* real =
+        graph.AddValue(result == output ? result->name + "_raw" : result->name, result->type);
     made[result] = real;
     lowering.CopyNode(*member, std::move(inputs), {real});
   }

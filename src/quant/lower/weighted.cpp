@@ -67,15 +67,16 @@ void LowerMatrixProduct(Lowering& lowering, const Node& node, const OperatorQuan
   if (WeightSlot(node, op.rule) < 0) {
     const Format b = lowering.FormatOfSlot(op.inputs[1]);
     Value* other = lowering.IntegerInput(node, op, 1);
-    lowering.EmitCompute(node, op, "QLinearMatMul", "",
-                         {data, lowering.ScaleOf(a), lowering.ZeroPointOf(a), other,
-                          lowering.ScaleOf(b), lowering.ZeroPointOf(b), lowering.ScaleOf(output),
-                          lowering.ZeroPointOf(output)});
+    lowering.EmitCompute(
+        node, op, "QLinearMatMul", "",
+        {data, lowering.ScaleOf(a), lowering.ZeroPointOf(a), other, lowering.ScaleOf(b),
+         lowering.ZeroPointOf(b), lowering.ScaleOf(output), lowering.ZeroPointOf(output)});
     return;
   }
   const WeightConstants weights = EmitWeights(lowering, node, op);
-  std::vector<Value*> inputs = {data,           lowering.ScaleOf(a), lowering.ZeroPointOf(a),
-                                weights.integers, weights.scale,     weights.zero_point};
+  std::vector<Value*> inputs = {
+      data,          lowering.ScaleOf(a), lowering.ZeroPointOf(a), weights.integers,
+      weights.scale, weights.zero_point};
   const bool gemm = node.op_type == "Gemm";
   AttributeMap attributes;
   if (gemm) {

@@ -8,8 +8,8 @@
 
 namespace requant {
 
-/// What the observers of two passes share: the range in pass 0, counts over it in pass 1. 4096 bins:
-/// ONNX Runtime's default of 128 bins is too coarse for 8-bit decisions.
+/// What the observers of two passes share: the range in pass 0, counts over it in pass 1. 4096
+/// bins: ONNX Runtime's default of 128 bins is too coarse for 8-bit decisions.
 class HistogramObserver : public Observer {
  public:
   static constexpr int kBins = 4096;

@@ -61,9 +61,9 @@ class MseObserver : public HistogramObserver {
       const uint64_t count = counts_[static_cast<size_t>(bin)];
       if (count == 0) continue;
       const double x = Center(bin);
-      const double q =
-          std::clamp(std::nearbyint(x / scale) + affine.offset,
-                     static_cast<double>(config_.quant_min), static_cast<double>(config_.quant_max));
+      const double q = std::clamp(std::nearbyint(x / scale) + affine.offset,
+                                  static_cast<double>(config_.quant_min),
+                                  static_cast<double>(config_.quant_max));
       const double error = (q - affine.offset) * scale - x;
       sum += static_cast<double>(count) * error * error;
     }

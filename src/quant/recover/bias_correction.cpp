@@ -3,8 +3,7 @@
 namespace requant {
 
 std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
-                              const InputMoments& moments,
-                              const TensorQuantizationConfig& config) {
+                              const InputMoments& moments, const TensorQuantizationConfig& config) {
   const WeightMatrix& view = moments.view();
   std::vector<double> shift(static_cast<size_t>(view.rows));
   const float* data = weights.data<float>();
@@ -17,8 +16,8 @@ std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
       double sum = 0;
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = row * view.row_stride + column * view.k_stride;
-        const double error = static_cast<double>(integers.AsInt64(at)) * scale -
-                             static_cast<double>(data[at]);
+        const double error =
+            static_cast<double>(integers.AsInt64(at)) * scale - static_cast<double>(data[at]);
         sum += error * mean[static_cast<size_t>(column)];
       }
       shift[static_cast<size_t>(row)] = sum;

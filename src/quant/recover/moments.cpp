@@ -45,8 +45,8 @@ std::vector<int64_t> PickPositions(int64_t total, int64_t wanted, uint32_t seed)
 
 InputMoments::InputMoments(const Node& node, QuantRule rule)
     : node_(node), rule_(rule), view_(ViewWeights(node, rule)) {
-  const size_t elements = CheckedMul(static_cast<size_t>(view_.groups),
-                                     static_cast<size_t>(view_.k));
+  const size_t elements =
+      CheckedMul(static_cast<size_t>(view_.groups), static_cast<size_t>(view_.k));
   full_ = view_.k <= kLargestFullK && view_.groups * view_.k * view_.k <= kLargestFullElements;
   // The work per sample is patches * k^2: fewer patches of long ones.
   per_sample_ = view_.k <= 256 ? 64 : (view_.k <= 600 ? 32 : 16);
@@ -91,8 +91,8 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t seed) {
          StrCat("the layer takes ", channels, " channels, not ", ShapeToString(input.shape())),
          {.node = node_.name});
   }
-  const Window window = ReadWindow(
-      node_.attributes, {weights.shape().begin() + 2, weights.shape().end()});
+  const Window window =
+      ReadWindow(node_.attributes, {weights.shape().begin() + 2, weights.shape().end()});
   std::vector<int64_t> outputs, begins, strides(spatial, 1);
   int64_t positions = input.dim(0);
   int64_t plane = 1;
@@ -113,16 +113,14 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t seed) {
   for (int64_t position : PickPositions(positions, per_sample_, seed)) {
     std::vector<int64_t> corner(spatial);
     for (size_t axis = spatial; axis-- > 0;) {
-      corner[axis] =
-          (position % outputs[axis]) * window.strides[axis] - begins[axis];
+      corner[axis] = (position % outputs[axis]) * window.strides[axis] - begins[axis];
       position /= outputs[axis];
     }
     for (int64_t tap = 0; tap < taps; ++tap) {
       int64_t rest = tap;
       int64_t offset = 0;
       for (size_t axis = spatial; axis-- > 0;) {
-        const int64_t at =
-            corner[axis] + (rest % window.kernel[axis]) * window.dilations[axis];
+        const int64_t at = corner[axis] + (rest % window.kernel[axis]) * window.dilations[axis];
         rest /= window.kernel[axis];
         const bool inside = at >= 0 && at < input.dim(static_cast<int64_t>(axis) + 2);
         if (!inside) offset = -1;

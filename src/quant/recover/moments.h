@@ -45,10 +45,10 @@ class InputMoments {
   int64_t full_limit_ = 0;
   int64_t count_ = 0;
   int64_t full_count_ = 0;
-  std::vector<double> sum_, squares_;    // [groups][k] over all patches
-  std::vector<double> full_sum_;         // [groups][k] over those in full_matrix_
-  std::vector<float> full_matrix_;       // [groups][k][k], upper triangle
-  std::vector<float> patches_;           // [patches][groups][k] of the current sample
+  std::vector<double> sum_, squares_;  // [groups][k] over all patches
+  std::vector<double> full_sum_;       // [groups][k] over those in full_matrix_
+  std::vector<float> full_matrix_;     // [groups][k][k], upper triangle
+  std::vector<float> patches_;         // [patches][groups][k] of the current sample
 };
 
 }  // namespace requant

@@ -19,14 +19,13 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
 /// Expected output error of integer weights, per row: E[(d^T x)^2], or its variance when centered.
 /// By the full matrix when there is one, else by its diagonal (and the mean).
 std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
-                                const InputMoments& moments,
-                                const TensorQuantizationConfig& config, bool centered);
+                                const InputMoments& moments, const TensorQuantizationConfig& config,
+                                bool centered);
 
 /// Mean shift of every output channel that the rounding of its weights causes: sum_k d_k E[x_k].
 /// Subtracting it from the bias removes it (Nagel et al. 2019, "Data-Free Quantization Through
 /// Weight Equalization and Bias Correction", section 4.2, with measured instead of derived means).
 std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
-                              const InputMoments& moments,
-                              const TensorQuantizationConfig& config);
+                              const InputMoments& moments, const TensorQuantizationConfig& config);
 
 }  // namespace requant

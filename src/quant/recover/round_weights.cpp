@@ -186,8 +186,8 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
 }
 
 std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
-                                const InputMoments& moments,
-                                const TensorQuantizationConfig& config, bool centered) {
+                                const InputMoments& moments, const TensorQuantizationConfig& config,
+                                bool centered) {
   const WeightMatrix& view = moments.view();
   const auto k = static_cast<size_t>(view.k);
   const float* data = weights.data<float>();
@@ -205,9 +205,9 @@ std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
       double sum = 0;
       for (size_t column = 0; column < k; ++column) {
         const int64_t at = row * view.row_stride + static_cast<int64_t>(column) * view.k_stride;
-        error[column] = static_cast<double>(integers.AsInt64(at)) *
-                            static_cast<double>(config.scale[channel]) -
-                        static_cast<double>(data[at]);
+        error[column] =
+            static_cast<double>(integers.AsInt64(at)) * static_cast<double>(config.scale[channel]) -
+            static_cast<double>(data[at]);
         shift += error[column] * mean[column];
         if (matrix.empty()) sum += variance[column] * error[column] * error[column];
       }

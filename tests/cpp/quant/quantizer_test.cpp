@@ -1,0 +1,353 @@
+#include "quant/quantizer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "model.h"
+#include "quant/assign.h"
+#include "quant/joint.h"
+#include "quant/prepare.h"
+
+namespace requant {
+namespace {
+
+TEST(Joint, SharesWhatBelongsTogether) {
+  const Graph graph = PrepareFloatGraph(SmallNetwork());
+  QuantizationRecord record = AssignConfigs(graph, {});
+  JoinConfigs(graph, record);
+  const auto root = [&](const char* node, bool output, size_t slot = 0) {
+    const OperatorQuantization& op = record.operators.at(node);
+    return record.RootIndex(output ? op.outputs[slot] : op.inputs[slot]);
+  };
+  // Conv's output is decided by the Relu behind it, and so are the readers of that.
+  EXPECT_EQ(root("conv1_node", true), root("relu1_node", true));
+  EXPECT_EQ(root("conv2_node", false), root("relu1_node", true));
+  EXPECT_EQ(root("add_node", false), root("relu1_node", true));
+  EXPECT_EQ(root("conv2_node", true), root("clip2_node", true));
+  EXPECT_EQ(root("add_node", true), root("relu3_node", true));
+  // Passive operators keep their input's; an average has its own.
+  EXPECT_EQ(root("pool_node", true), root("relu3_node", true));
+  EXPECT_NE(root("mean_node", true), root("pool_node", true));
+  EXPECT_EQ(root("flat_node", true), root("mean_node", true));
+  // Separate values stay separate.
+  EXPECT_NE(root("add_node", false, 0), root("add_node", false, 1));
+  const OperatorQuantization& conv = record.operators.at("conv1_node");
+  EXPECT_EQ(conv.activation, "relu1_node");
+  EXPECT_EQ(record.configs[static_cast<size_t>(conv.outputs[0])].state,
+            QuantizationState::kOverlapped);
+  EXPECT_EQ(record.operators.at("relu1_node").absorbed_by, "conv1_node");
+}
+
+TEST(Joint, ConcatInputsJoinUnlessTheyServeOthers) {
+  Builder b;
+  Noise noise(4);
+  Value* x = b.Input("x", {1, 3, 6, 6});
+  Value* p = b.Conv(x, "p", {4, 3, 1, 1}, 0, noise);
+  Value* q = b.Conv(x, "q", {4, 3, 1, 1}, 0, noise);
+  AttributeMap axis;
+  axis.Set("axis", int64_t{1});
+  Value* c = b.Op("Concat", {p, q}, "c", axis);
+  b.graph.AddOutput(b.Conv(c, "r", {2, 8, 1, 1}, 0, noise));
+  b.graph.AddOutput(b.Conv(p, "s", {2, 4, 1, 1}, 0, noise));
+  const QuantizedModel model = QuantizeGraph(b.graph);
+  EXPECT_NE(OutputScale(model, "p_node"), OutputScale(model, "c_node"));
+  EXPECT_EQ(OutputScale(model, "q_node"), OutputScale(model, "c_node"));
+  const Graph integer = LowerToInteger(model);
+  VerifyGraph(integer);
+  EXPECT_EQ(CountOps(integer, "QLinearConcat"), 1);
+  EXPECT_GT(Snr(b.graph, integer), 30);
+}
+
+TEST(Quantizer, SmallNetworkStaysCloseToFloat) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeGraph(graph);
+  for (const bool use_lut : {true, false}) {
+    const Graph integer = LowerToInteger(model, {.use_lut = use_lut});
+    VerifyGraph(integer);
+    EXPECT_GT(Snr(graph, integer), 30);
+    EXPECT_EQ(CountOps(integer, "QLinearConv"), 3);
+    EXPECT_EQ(CountOps(integer, "QLinearAdd"), 1);
+    EXPECT_EQ(CountOps(integer, "QGemm"), 1);
+    EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1);
+    EXPECT_EQ(CountOps(integer, "DequantizeLinear"), 1);
+    EXPECT_EQ(CountOps(integer, "Relu") + CountOps(integer, "Clip"), 0);
+    EXPECT_NE(integer.FindNode("conv1_node"), nullptr);
+    EXPECT_NE(integer.FindValue("relu1_q"), nullptr);
+    EXPECT_EQ(integer.outputs()[0]->name, "y");
+  }
+  // Every state is one in which a finished record may be.
+  for (const TensorQuantizationConfig& config : model.record.configs) {
+    EXPECT_NE(config.state, QuantizationState::kInitial) << config.node;
+    EXPECT_NE(config.state, QuantizationState::kPassiveInit) << config.node;
+  }
+}
+
+TEST(Quantizer, QdqAndQOperatorAgreeWithinOneStep) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeGraph(graph);
+  const Graph qdq = ToQdq(model);
+  const Graph qoperator = ToQOperator(model);
+  VerifyGraph(qdq);
+  VerifyGraph(qoperator);
+  const double step = static_cast<double>(OutputScale(model, "y_node"));
+  EXPECT_LE(LargestDifference(qdq, qoperator), 1.01 * step);
+  EXPECT_LE(LargestDifference(LowerToInteger(model), qoperator), 0);
+  EXPECT_EQ(qdq.outputs()[0]->name, "y");
+}
+
+void ExpectSameAfterRoundTrip(const Graph& graph, const QuantizedModel& model) {
+  const std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
+  ASSERT_TRUE(read.has_value());
+  const Graph wanted = LowerToInteger(model);
+  const Graph got = LowerToInteger(*read);
+  VerifyGraph(got);
+  EXPECT_EQ(LargestDifference(wanted, got), 0);
+  EXPECT_EQ(wanted.nodes().size(), got.nodes().size());
+  EXPECT_EQ(PrintGraph(wanted), PrintGraph(got));
+  EXPECT_EQ(graph.inputs().size(), read->float_graph.inputs().size());
+}
+
+TEST(Quantizer, QdqComesBackAsTheSameIntegers) {
+  const Graph graph = SmallNetwork();
+  ExpectSameAfterRoundTrip(graph, QuantizeGraph(graph));
+}
+
+TEST(Quantizer, FloatGraphHasNoRecordToRead) { EXPECT_FALSE(FromQdq(SmallNetwork()).has_value()); }
+
+/// Functions, scalars, Sub, Pad, Resize, Concat and a float island in one graph.
+Graph MixedNetwork() {
+  Builder b(14);
+  Noise noise(9);
+  Value* x = b.Input("x", {1, 3, 6, 6});
+  Value* conv = b.Conv(x, "conv", {4, 3, 3, 3}, 1, noise);
+  Value* sigmoid = b.Op("Sigmoid", {conv}, "sigmoid");
+  Value* silu = b.Op("Mul", {conv, sigmoid}, "silu");
+  Value* padded = b.Op(
+      "Pad", {silu, b.Const("pads", Tensor::Vector<int64_t>({0, 0, 1, 1, 0, 0, 1, 1}))}, "padded");
+  Value* second = b.Conv(padded, "second", {4, 4, 3, 3}, 0, noise);
+  Value* hard = b.Op("HardSwish", {second}, "hard");
+  Value* difference = b.Op("Sub", {hard, silu}, "difference");
+  AttributeMap nearest;
+  nearest.Set("mode", std::string("nearest"));
+  nearest.Set("nearest_mode", std::string("floor"));
+  nearest.Set("coordinate_transformation_mode", std::string("asymmetric"));
+  Value* resized =
+      b.Op("Resize", {difference, nullptr, b.Const("scales", Tensor::Vector<float>({1, 1, 2, 2}))},
+           "resized", nearest);
+  AttributeMap axis;
+  axis.Set("axis", int64_t{1});
+  Value* joined = b.Op("Concat", {resized, resized}, "joined", axis);
+  Value* third = b.Conv(joined, "third", {6, 8, 3, 3}, 1, noise);
+  Value* softmax = b.Op("Softmax", {third}, "softmax", axis);
+  Value* weighted = b.Op("Mul", {softmax, third}, "weighted");
+  AttributeMap mean;
+  mean.Set("axes", std::vector<int64_t>{2, 3});
+  mean.Set("keepdims", int64_t{0});
+  Value* fourth = b.Conv(weighted, "fourth", {5, 6, 1, 1}, 0, noise);
+  Value* scaled =
+      b.Op("Mul", {fourth, b.Const("gains", noise.Make({1, 5, 1, 1}, 0.5f, 1))}, "scaled");
+  Value* average = b.Op("ReduceMean", {scaled}, "average", mean);
+  b.graph.AddOutput(b.Op("MatMul", {average, b.Const("m", noise.Make({5, 3}))}, "y"));
+  return std::move(b.graph);
+}
+
+TEST(Quantizer, MixedNetwork) {
+  const Graph graph = MixedNetwork();
+  const QuantizedModel model = QuantizeGraph(graph);
+  const Graph lut = LowerToInteger(model);
+  const Graph plain = ToQOperator(model);
+  const Graph qdq = ToQdq(model);
+  VerifyGraph(lut);
+  VerifyGraph(plain);
+  VerifyGraph(qdq);
+  EXPECT_GT(Snr(graph, lut), 25);
+  EXPECT_EQ(LargestDifference(lut, plain), 0);
+  const double step = static_cast<double>(OutputScale(model, "y_node"));
+  EXPECT_LE(LargestDifference(plain, qdq), 4.01 * step);
+  // x * sigmoid(x) is one table; the softmax and its product are a float island.
+  EXPECT_EQ(model.record.operators.at("silu_node").table.size(), 2u);
+  EXPECT_FALSE(model.record.operators.at("softmax_node").quantized);
+  EXPECT_FALSE(model.record.operators.at("weighted_node").quantized);
+  EXPECT_TRUE(model.record.operators.at("resized_node").quantized);
+  EXPECT_EQ(CountOps(lut, "Sub"), 0);
+  EXPECT_EQ(CountOps(plain, "Lut"), 0);
+  ExpectSameAfterRoundTrip(graph, model);
+}
+
+TEST(Quantizer, PreActivationAndConflictsOfBits) {
+  Builder b;
+  Noise noise(6);
+  Value* x = b.Input("x", {1, 4, 5, 5});
+  Value* a = b.Conv(x, "a", {4, 4, 1, 1}, 0, noise);
+  Value* relu = b.Op("Relu", {a}, "relu");  // not the only reader: stands alone
+  Value* c = b.Conv(relu, "c", {4, 4, 1, 1}, 0, noise);
+  b.graph.AddOutput(b.Op("Add", {a, c}, "y"));
+  QuantizeOptions options;
+  options.by_name["c_node"].activations.bits = 6;
+  const QuantizedModel model = QuantizeGraph(b.graph, options);
+  const Graph integer = LowerToInteger(model);
+  VerifyGraph(integer);
+  EXPECT_GT(Snr(b.graph, integer), 25);
+  // One table for the Relu, one that brings its 8 bits to 6; one back to 8 for the sum.
+  EXPECT_EQ(CountOps(integer, "Lut"), 3);
+  EXPECT_EQ(LargestDifference(integer, ToQOperator(model)), 0);
+}
+
+TEST(Quantizer, ClampsThatSaturationCannotDo) {
+  Graph graph = SmallNetwork();
+  QuantizeOptions options;
+  options.global.activations.symmetric = true;
+  const QuantizedModel model = QuantizeGraph(graph, options);
+  const Graph integer = LowerToInteger(model);
+  EXPECT_EQ(CountOps(integer, "Clip"), 3);
+  EXPECT_EQ(integer.FindNode("conv1_node")->outputs[0]->type.dtype, DType::kInt8);
+  EXPECT_GT(Snr(graph, integer), 28);
+  ExpectSameAfterRoundTrip(graph, model);
+}
+
+TEST(Quantizer, ObserversAndBitsWork) {
+  const Graph graph = SmallNetwork();
+  for (const char* observer : {"moving_average", "percentile", "mse"}) {
+    QuantizeOptions options;
+    options.global.activations.observer = observer;
+    options.global.activations.percentile = 99.9;
+    EXPECT_GT(Snr(graph, LowerToInteger(QuantizeGraph(graph, options))), 20) << observer;
+  }
+  QuantizeOptions options;
+  options.global.activations.power_of_2 = true;
+  options.global.weights.bits = 6;
+  options.global.weights.per_channel = false;
+  options.global.weights.observer = "mse";
+  const QuantizedModel model = QuantizeGraph(graph, options);
+  EXPECT_GT(Snr(graph, LowerToInteger(model)), 15);
+  const float scale = OutputScale(model, "conv1_node");
+  EXPECT_EQ(std::exp2(std::round(std::log2(scale))), scale);
+}
+
+TEST(Quantizer, OverridesKeepFloat) {
+  const Graph graph = SmallNetwork();
+  QuantizeOptions options;
+  options.by_name["conv3_node"].quantize = false;
+  QuantizedModel model = QuantizeGraph(graph, options);
+  Graph integer = LowerToInteger(model);
+  EXPECT_EQ(CountOps(integer, "Conv"), 1);
+  EXPECT_EQ(CountOps(integer, "QLinearConv"), 2);
+  EXPECT_EQ(model.record.operators.at("conv3_node").reason, "the options keep it in float");
+  EXPECT_GT(Snr(graph, integer), 30);
+  ExpectSameAfterRoundTrip(graph, model);
+
+  options = {};
+  options.by_type["Conv"].quantize = false;
+  options.by_type["Gemm"].quantize = false;
+  model = QuantizeGraph(graph, options);
+  integer = LowerToInteger(model);
+  EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 0);
+  EXPECT_EQ(LargestDifference(graph, integer), 0);
+  options = {};
+  options.by_name["nobody"].quantize = false;
+  EXPECT_THROW(Quantizer(graph, options), Error);
+}
+
+TEST(Quantizer, BadCalibrationIsNamed) {
+  const Graph graph = SmallNetwork();
+  Quantizer empty(graph, {});
+  EXPECT_THROW(empty.Finish(), Error);
+  Quantizer quantizer(graph, {});
+  Tensor bad = RandomFeeds(graph, 1).at("x");
+  bad.data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+  try {
+    quantizer.Observe(0, "x", bad);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(error.context().value, "x");
+    EXPECT_NE(error.message().find("NaN at index 5"), std::string::npos) << error.message();
+  }
+  EXPECT_THROW(quantizer.Observe(0, "nobody", bad), Error);
+  EXPECT_THROW(quantizer.Observe(3, "x", bad), Error);
+  EXPECT_THROW(quantizer.EndSample(1), Error);
+  QuantizeOptions options;
+  options.recover = {"magic"};
+  EXPECT_THROW(Quantizer(graph, options), Error);
+  options = {};
+  options.global.weights.observer = "moving_average";
+  EXPECT_THROW(Quantizer(graph, options), Error);
+}
+
+TEST(Quantizer, RecoveryLowersTheErrorOfFewBits) {
+  const Graph graph = SmallNetwork(3);
+  const auto snr = [&](std::vector<std::string> recover) {
+    QuantizeOptions options;
+    options.global.weights.bits = 4;
+    options.recover = std::move(recover);
+    return Snr(graph, LowerToInteger(QuantizeGraph(graph, options, 32)), 32);
+  };
+  const double none = snr({});
+  EXPECT_GT(snr({"bias_correction"}), none);
+  EXPECT_GT(snr({"round_weights", "bias_correction"}), none + 1);
+}
+
+TEST(Quantizer, OldOpsetsAreRaised) {
+  Builder b(9);
+  Noise noise(8);
+  Value* x = b.Input("x", {2, 3, 6, 6});
+  Value* conv = b.Conv(x, "conv", {4, 3, 3, 3}, 1, noise);
+  AttributeMap bounds;
+  bounds.Set("min", 0.0f);
+  bounds.Set("max", 6.0f);
+  Value* clip = b.Op("Clip", {conv}, "clip", bounds);
+  AttributeMap pads;
+  pads.Set("pads", std::vector<int64_t>{0, 0, 1, 1, 0, 0, 1, 1});
+  Value* padded = b.Op("Pad", {clip}, "padded", pads);
+  AttributeMap slice;
+  slice.Set("axes", std::vector<int64_t>{2, 3});
+  slice.Set("starts", std::vector<int64_t>{1, 1});
+  slice.Set("ends", std::vector<int64_t>{7, 7});
+  Value* sliced = b.Op("Slice", {padded}, "sliced", slice);
+  AttributeMap mode;
+  mode.Set("mode", std::string("nearest"));
+  Value* up = b.Op("Upsample", {sliced, b.Const("scales", Tensor::Vector<float>({1, 1, 2, 2}))},
+                   "up", mode);
+  Value* second = b.Conv(up, "second", {3, 4, 3, 3}, 1, noise);
+  b.graph.AddOutput(b.Op("Softmax", {second}, "y"));  // over all of [3, 12, 12]
+  const QuantizedModel model = QuantizeGraph(b.graph);
+  EXPECT_EQ(model.float_graph.opset(), 13);
+  EXPECT_LT(LargestDifference(b.graph, model.float_graph), 1e-6);
+  const Graph integer = LowerToInteger(model);
+  VerifyGraph(integer);
+  EXPECT_GT(Snr(b.graph, integer), 25);
+  EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1);
+}
+
+TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
+  Builder b;
+  Noise noise(12);
+  Value* x = b.Input("x", {1, 3, 6, 6});
+  AttributeMap none;
+  b.graph.AddOutput(b.Op("Conv", {x, b.Const("w", noise.Make({4, 3, 1, 1}))}, "y", none));
+  const QuantizedModel model = QuantizeGraph(b.graph);
+  EXPECT_EQ(LowerToInteger(model).FindNode("y_node")->inputs.size(), 9u);
+  ExpectSameAfterRoundTrip(b.graph, model);
+  QuantizeOptions options;
+  options.recover.clear();
+  const QuantizedModel plain = QuantizeGraph(b.graph, options);
+  EXPECT_EQ(LowerToInteger(plain).FindNode("y_node")->inputs.size(), 8u);
+}
+
+TEST(Record, Json) {
+  const std::string json = RecordToJson(QuantizeGraph(SmallNetwork()).record);
+  EXPECT_NE(json.find("\"name\":\"conv1_node\",\"type\":\"Conv\",\"quantized\":true"),
+            std::string::npos);
+  EXPECT_NE(json.find("PER_CHANNEL|LINEAR|SYMMETRICAL"), std::string::npos);
+  EXPECT_NE(json.find("\"state\":\"OVERLAPPED\""), std::string::npos);
+  int depth = 0;
+  for (const char c : json) depth += c == '{' || c == '[' ? 1 : (c == '}' || c == ']' ? -1 : 0);
+  EXPECT_EQ(depth, 0);
+}
+
+}  // namespace
+}  // namespace requant
