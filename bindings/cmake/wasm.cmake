@@ -47,11 +47,16 @@ if(kernel_sources)
 endif()
 
 add_executable(core ${core_sources})
+# The one part of the core that computes for seconds: matrices of second moments.
+file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp)
+set_source_files_properties(${recover_sources} PROPERTIES COMPILE_OPTIONS -O3)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
-target_compile_options(core PRIVATE -O2 -msimd128 -mbulk-memory -fwasm-exceptions
+target_compile_options(core PRIVATE -Os -msimd128 -mbulk-memory -fwasm-exceptions
                        ${thread_options})
+# Every byte of the core is downloaded and none of it is hot: the kernels are, and they are compiled
+# and optimized for speed on their own before the merge.
 # -O1: at higher levels the link would minify the names of the kernel imports.
 # ENVIRONMENT: the loader of the package hands the bytes over, so the same glue runs in Node as well,
 # without Emscripten's Node branch, which wants require() and installs process-wide error handlers.
@@ -110,7 +115,7 @@ foreach(variant simd128 relaxed)
       OUTPUT ${kernels}
       COMMAND ${REQUANT_WASM_LD} --no-entry --import-memory=core,memory --export-dynamic
               --gc-sections --strip-debug ${kernel_link_options} ${objects} -o ${kernels}.linked
-      COMMAND ${wasm_opt} ${variant_features} --remove-unused-module-elements
+      COMMAND ${wasm_opt} ${variant_features} -O3 --remove-unused-module-elements
               ${kernels}.linked -o ${kernels}.slim
       COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
               ${kernels}.slim ${kernels} ${objects}
@@ -132,7 +137,7 @@ foreach(variant simd128 relaxed)
     OUTPUT ${result}
     ${merge}
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
-    COMMAND ${wasm_opt} ${variant_features} -O3 --strip-producers --strip-target-features
+    COMMAND ${wasm_opt} ${variant_features} -Os --strip-producers --strip-target-features
             ${merged} -o ${result}
     DEPENDS core ${kernels} ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}${suffix}.wasm"
