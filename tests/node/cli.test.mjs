@@ -1,0 +1,181 @@
+// The command line as a user has it: `dist/cli/main.js` in a process of its own.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test, { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Tensor, loadModel } from 'requant';
+import { parseNpy, writeNpy } from 'requant/dataset';
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const MAIN = path.join(ROOT, 'dist/cli/main.js');
+const MODEL = path.join(ROOT, 'demos/models/fashion_mnist.onnx');
+const DATA = path.join(ROOT, 'demos/data');
+const CALIBRATION = path.join(DATA, 'calibration-images-idx3-ubyte');
+const IMAGES = path.join(DATA, 'test-images-idx3-ubyte');
+const LABELS = path.join(DATA, 'test-labels-idx1-ubyte');
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-cli-'));
+after(() => rmSync(folder, { recursive: true }));
+const at = (name) => path.join(folder, name);
+
+function requant(...args) {
+  const flags = process.execArgv.filter((flag) => flag.startsWith('--experimental-wasm'));
+  const result = spawnSync(process.execPath, [...flags, MAIN, ...args], { encoding: 'utf8' });
+  return { code: result.status, out: result.stdout, err: result.stderr };
+}
+
+function succeed(...args) {
+  const { code, out, err } = requant(...args);
+  assert.equal(code, 0, `requant ${args.join(' ')}: ${err}`);
+  assert.equal(err, '', 'no progress on what is no terminal');
+  return out;
+}
+
+const json = (...args) => JSON.parse(succeed(...args, '--json'));
+
+test('help of every command; version', () => {
+  const help = succeed('--help');
+  for (const name of ['inspect', 'optimize', 'quantize', 'run', 'compare', 'bench']) {
+    assert.match(help, new RegExp(`^  ${name} `, 'm'));
+    const own = succeed(name, '--help');
+    assert.match(own, new RegExp(`^Usage: requant ${name} `));
+    assert.match(own, /--json/);
+  }
+  const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
+  assert.equal(succeed('--version').trim(), version);
+});
+
+test('command lines that make no sense: exit code 2 and what to do', () => {
+  const cases = [
+    [[], /a command is missing/],
+    [['quantise'], /Did you mean "quantize"/],
+    [['inspect'], /MODEL is missing/],
+    [['inspect', MODEL, 'more'], /unexpected argument "more"/],
+    [['inspect', MODEL, '--jsn'], /Did you mean "--json"/],
+    [['quantize', MODEL, '--data', CALIBRATION], /--output is missing/],
+    [['quantize', MODEL, '-o', at('x')], /--data is missing/],
+    [['quantize', MODEL, '-o', at('x'), '-d', 'y', '--bits', '9'], /2 to 8/],
+    [['quantize', MODEL, '-o', at('x'), '-d', 'y', '--format', 'qd'], /"qdq"/],
+    [['quantize', MODEL, '-o', at('x'), '-d', IMAGES, '--scale', 'a'], /--scale: "a" is no number/],
+    [['run', MODEL], /no --input for image/],
+    [['bench', MODEL, '--runs', '0'], /at least 1/],
+    [['bench', MODEL, '--dim', 'N'], /NAME=N/],
+  ];
+  for (const [args, expected] of cases) {
+    const { code, out, err } = requant(...args);
+    assert.equal(code, 2, `${args.join(' ')}: ${err}`);
+    assert.match(err, expected);
+    assert.match(err, /Try: requant/);
+    assert.equal(out, '');
+  }
+});
+
+test('failures: exit code 1, one message, no stack', () => {
+  writeFileSync(at('garbage.onnx'), 'this is no model');
+  writeFileSync(at('bad.json'), '{"weights": {"bitz": 4}}');
+  const cases = [
+    [['inspect', at('none.onnx')], /none\.onnx/],
+    [['inspect', at('garbage.onnx')], /requant: /],
+    [['quantize', MODEL, '-d', at('none'), '-o', at('x')], /no such file or folder/],
+    [['quantize', MODEL, '-d', CALIBRATION, '-o', at('x'), '-c', at('bad.json')], /hint: .*"bits"/],
+    [['compare', MODEL, MODEL, '-d', IMAGES, '--labels', CALIBRATION], /labels for 1000 samples/],
+    [['optimize', MODEL, '-o', at('x'), '--passes', 'none-such'], /none-such/],
+  ];
+  for (const [args, expected] of cases) {
+    const { code, err } = requant(...args);
+    assert.equal(code, 1, `${args.join(' ')}: ${err}`);
+    assert.match(err, expected);
+    assert.ok(!/\n {4}at /.test(err), err);
+  }
+});
+
+test('inspect and optimize', async () => {
+  assert.match(succeed('inspect', MODEL), /11 BatchNormalization, 11 Conv/);
+  const info = json('inspect', MODEL);
+  assert.deepEqual(
+    info.inputs.map(({ name, dims }) => [name, dims]),
+    [['image', ['N', 1, 28, 28]]],
+  );
+  assert.equal(info.nodes.length, 38);
+  assert.match(succeed('inspect', MODEL, '--dot'), /^digraph/);
+  const report = json('optimize', MODEL, '-o', at('optimized.onnx'));
+  assert.equal(report.nodesBefore, 38);
+  assert.ok(report.nodesAfter <= 27, `${report.nodesAfter}`);
+  const optimized = await loadModel(at('optimized.onnx'));
+  assert.ok(!optimized.info.nodes.some(({ op }) => op === 'BatchNormalization'));
+  const dumps = ['--dump', at('dumps'), '--disable', report.passes[0].name];
+  json('optimize', MODEL, '-o', at('kept.onnx'), ...dumps);
+  assert.ok(readdirSync(at('dumps')).some((name) => name.endsWith('.dot')));
+});
+
+test('quantize, run, compare', () => {
+  const int8 = at('int8.onnx');
+  const args = ['--max-samples', '64', '-o', int8, '--record', at('record.json')];
+  const made = json('quantize', MODEL, '-d', CALIBRATION, ...args);
+  assert.equal(made.samples, 64);
+  assert.ok(made.bytes < made.floatBytes / 2.5);
+  assert.ok(made.quantizedOperators > 20);
+  assert.ok(JSON.parse(readFileSync(at('record.json'), 'utf8')).operators.length > 20);
+
+  const data = ['-d', IMAGES, '--labels', LABELS, '--max-samples', '200'];
+  const page = at('report.html');
+  const report = json('compare', MODEL, int8, ...data, '--html', page);
+  assert.equal(report.samples, 200);
+  assert.ok(report.top1.float > 0.9);
+  assert.ok(report.top1.agreement > 0.97);
+  assert.ok(report.layers.length > 10);
+  assert.match(readFileSync(page, 'utf8'), /int8\.onnx against fashion_mnist\.onnx/);
+  assert.match(succeed('compare', MODEL, int8, ...data), /same top-1 +\d/);
+
+  const idx = readFileSync(IMAGES);
+  const pixels = Float32Array.from(idx.subarray(16, 16 + 784), (pixel) => pixel / 255);
+  writeFileSync(at('image.npy'), writeNpy(new Tensor('float32', pixels, [1, 1, 28, 28])));
+  const label = readFileSync(LABELS)[8];
+  for (const [model, more] of [
+    [MODEL, []],
+    [int8, ['--requantize', 'fixed']],
+  ]) {
+    const ran = json('run', model, '-i', `image=${at('image.npy')}`, '-o', at('outputs'), ...more);
+    assert.equal(ran.outputs.logits.top[0].index, label);
+    const logits = parseNpy(new Uint8Array(readFileSync(at('outputs/logits.npy'))));
+    assert.deepEqual(logits.dims, [1, 10]);
+    assert.equal(logits.data[label], ran.outputs.logits.max);
+  }
+  assert.match(succeed('run', MODEL, '-i', at('image.npy'), '--profile'), /GMAC\/s/);
+});
+
+test('quantize: config file, bits, QOperator, check on the calibration samples', async () => {
+  writeFileSync(at('config.json'), JSON.stringify({ operatorTypes: { Gemm: null }, recover: [] }));
+  const small = ['-d', IMAGES, '--labels', LABELS, '--max-samples', '16'];
+  const out = ['-o', at('qop.onnx'), '--format', 'qoperator', '-c', at('config.json')];
+  const made = json('quantize', MODEL, ...small, ...out, '--bits', '6', '--record', at('r.json'));
+  assert.ok(made.calibrationTop1.agreement > 0.8);
+  const record = JSON.parse(readFileSync(at('r.json'), 'utf8'));
+  const gemm = record.operators.find(({ type }) => type === 'Gemm');
+  assert.equal(gemm.quantized, false);
+  const conv = record.operators.find(({ type }) => type === 'Conv');
+  assert.equal(conv.inputs[1].bits, 6);
+  const model = await loadModel(at('qop.onnx'));
+  assert.ok(model.info.nodes.some(({ op }) => op === 'QLinearConv'));
+  assert.ok(model.info.nodes.some(({ op }) => op === 'Gemm'));
+});
+
+test('bench: both sessions, memory against its lower bound', () => {
+  const bench = json('bench', MODEL, '--runs', '5');
+  assert.deepEqual(
+    bench.results.map(({ name }) => name),
+    ['float', 'int8'],
+  );
+  for (const { median, min, max, memory } of bench.results) {
+    assert.ok(min > 0 && min <= median && median <= max);
+    assert.ok(memory.arena >= memory.lowerBound && memory.lowerBound > 0);
+  }
+  assert.ok(bench.ratio > 0);
+  const text = succeed('bench', MODEL, '--runs', '3', '-d', CALIBRATION, '--simd', 'simd128');
+  assert.match(text, /engine simd128/);
+  assert.match(text, /int8 : float = /);
+});

@@ -1,0 +1,83 @@
+// Pretrained networks, float and quantized, on real images against the logits of other engines.
+//
+// Quick: two networks. REQUANT_LONG=1: all of them.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { InferenceSession, loadModel, quantize } from 'requant';
+import { feedsOf, take } from 'requant/dataset';
+import { argmax, dataOf, modelPath, networks, skipShared } from './shared_models.mjs';
+
+const LONG = Boolean(process.env.REQUANT_LONG);
+const CALIBRATION_IMAGES = { cifar: 128, imagenet: 32 };
+/** How many right answers quantization may cost. */
+const MAY_LOSE = { cifar: 3, imagenet: 2 };
+/** Of the smallest possible arena. */
+const ARENA_FACTOR = 1.15;
+
+function checkArena(session, name) {
+  const { arena, lowerBound } = session.plan().memory;
+  assert.ok(
+    arena <= lowerBound * ARENA_FACTOR,
+    `${name}: an arena of ${arena} bytes, where ${lowerBound} would be enough`,
+  );
+}
+
+for (const network of networks) {
+  const { name, kind, right } = network;
+  const skip = skipShared || (!LONG && !network.quick && 'only with REQUANT_LONG=1');
+  test(name, { skip }, async (t) => {
+    const { calibration, test: images, logits, classes } = dataOf(network);
+    const model = await loadModel(modelPath(name));
+    const quantized = await quantize(model, {
+      calibration: feedsOf(take(calibration, CALIBRATION_IMAGES[kind])),
+    });
+    t.after(() => (quantized.dispose(), model.dispose()));
+    const float = await InferenceSession.create(model);
+    const int8 = await InferenceSession.create(quantized);
+    const count = { float: 0, int8: 0, agree: 0, reference: 0 };
+    const ms = { float: 0, int8: 0 };
+    let largest = 0;
+    let [lowest, highest] = [Infinity, -Infinity];
+    let index = 0;
+    for await (const { feeds, label } of images) {
+      const expected = logits.subarray(index * classes, (index + 1) * classes);
+      index += 1;
+      const start = performance.now();
+      const [a] = Object.values(await float.run(feeds));
+      const middle = performance.now();
+      const [b] = Object.values(await int8.run(feeds));
+      ms.float += middle - start;
+      ms.int8 += performance.now() - middle;
+      assert.equal(a.size, classes);
+      for (let at = 0; at < classes; at++) {
+        largest = Math.max(largest, Math.abs(a.data[at] - expected[at]));
+        lowest = Math.min(lowest, expected[at]);
+        highest = Math.max(highest, expected[at]);
+      }
+      const [x, y] = [argmax(a.data), argmax(b.data)];
+      count.reference += Number(x === argmax(expected));
+      count.agree += Number(x === y);
+      count.float += Number(x === label);
+      count.int8 += Number(y === label);
+    }
+    const total = images.length;
+    t.diagnostic(
+      `${name}: float ${right === null ? '-' : count.float} int8 ${right === null ? '-' : count.int8} of ${total}, ` +
+        `the same ${count.agree}, largest float error ${((largest / (highest - lowest)) * 1e6).toFixed(2)}e-6 of the range, ` +
+        `mean ms ${(ms.float / total).toFixed(2)} and ${(ms.int8 / total).toFixed(2)}`,
+    );
+    assert.ok(largest <= 1e-4 * (highest - lowest), `float logits differ by ${largest}`);
+    assert.equal(count.reference, total, 'float answers are those of the reference');
+    if (right !== null) {
+      assert.equal(count.float, right, 'right answers of the float network');
+      const lost = count.float - count.int8;
+      assert.ok(lost <= MAY_LOSE[kind], `quantization costs ${lost} right answers`);
+    }
+    assert.ok(count.agree >= 0.9 * total, `the same answer to ${count.agree} of ${total}`);
+    checkArena(float, 'float');
+    checkArena(int8, 'int8');
+    await float.release();
+    await int8.release();
+  });
+}
