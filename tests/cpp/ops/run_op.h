@@ -21,6 +21,7 @@ struct OpCase {
   int opset = 13;
   std::string domain = "";
   size_t outputs = 1;
+  RequantizeMode requantize = RequantizeMode::kUpward;
 };
 
 inline AttributeMap Attributes(std::vector<AttributeMap::Entry> entries) {
@@ -54,7 +55,7 @@ inline std::vector<Tensor> RunOutputs(const OpCase& op, const std::vector<Tensor
   for (size_t i = 0; i < op.outputs; ++i) results.push_back(graph.AddValue("out"));
   Node* node = graph.AddNode(op.op, op.domain, values, results, Attributes(std::move(attributes)));
   const std::vector<ValueType> types = InferNode(graph, *node);
-  std::vector<Tensor> outputs = EvaluateNode(graph, *node, tensors, {});
+  std::vector<Tensor> outputs = EvaluateNode(graph, *node, tensors, op.requantize);
   EXPECT_EQ(outputs.size(), types.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     EXPECT_EQ(DTypeName(outputs[i].dtype()), std::string(DTypeName(types[i].dtype)));
