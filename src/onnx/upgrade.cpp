@@ -45,6 +45,21 @@ void UpgradeBroadcast(Graph& graph, Node* node) {
   graph.SetInput(node, 1, graph.AddConstant(b->name + "_aligned", b->constant.Reshaped(shape)));
 }
 
+/// Before: one slope per channel, of shape [C]. After: [C, 1, ...] as broadcasting wants it.
+void UpgradePRelu(Graph& graph, Node* node) {
+  const Value* x = node->input(0);
+  const Value* slope = node->input(1);
+  if (slope == nullptr || !slope->type.shape || slope->type.shape->size() != 1) return;
+  if (slope->type.IsStatic() && slope->type.StaticShape()[0] == 1) return;
+  if (x == nullptr || !x->type.shape || !slope->is_constant()) {
+    TooOld(*node, "has slopes for the channels of a value of unknown rank");
+  }
+  Shape shape = slope->constant.shape();
+  shape.resize(std::max<size_t>(1, x->type.shape->size() - 1), 1);
+  graph.SetInput(node, 1,
+                 graph.AddConstant(slope->name + "_aligned", slope->constant.Reshaped(shape)));
+}
+
 }  // namespace
 
 void UpgradeOpset(Graph& graph) {
@@ -57,6 +72,7 @@ void UpgradeOpset(Graph& graph) {
     };
     if (is_one_of(kChanged)) TooOld(*node, "means something else than in opset 7");
     if (is_one_of(kBinary)) UpgradeBroadcast(graph, node.get());
+    if (node->Is("PRelu")) UpgradePRelu(graph, node.get());
     if (node->Is("Gemm")) node->attributes.Remove("broadcast");
     if (node->Is("BatchNormalization") || node->Is("Dropout")) {
       if (node->attributes.Int("is_test", 0) == 0 && node->outputs.size() > 1) {

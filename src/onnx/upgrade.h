@@ -8,9 +8,9 @@ namespace requant {
 inline constexpr int kOldestOpset = 6;
 
 /// Opset 6 -> 7, in place; newer graphs are left alone. What changed (onnx/defs, Changelog.md):
-/// binary operators lost `broadcast` and `axis` for numpy's rules, Gemm lost `broadcast`,
-/// BatchNormalization and Dropout lost `is_test`. Throws kUnsupported where the old form has no
-/// equivalent, naming the node.
+/// binary operators lost `broadcast` and `axis` for numpy's rules, Gemm lost `broadcast`, PRelu's
+/// slopes are no longer aligned with the channels, BatchNormalization and Dropout lost `is_test`.
+/// Throws kUnsupported where the old form has no equivalent, naming the node.
 void UpgradeOpset(Graph& graph);
 
 }  // namespace requant
