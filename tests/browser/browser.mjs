@@ -1,0 +1,45 @@
+// Debian's Chromium, driven without a network beyond this machine.
+
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+export const BUILD = path.join(ROOT, 'build');
+
+const CHROMIUM = process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium';
+
+/** Starts the browser; the caller closes it. */
+export function launch() {
+  if (!existsSync(CHROMIUM)) {
+    throw new Error(`${CHROMIUM} is missing: install chromium, or set REQUANT_CHROMIUM`);
+  }
+  return chromium.launch({
+    executablePath: CHROMIUM,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-dev-shm-usage',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-domain-reliability',
+      '--no-first-run',
+      '--no-pings',
+    ],
+  });
+}
+
+/** A page whose errors are collected: exceptions, console errors, failed requests. */
+export async function openPage(browser, options = {}) {
+  const page = await browser.newPage(options);
+  const problems = [];
+  page.on('pageerror', (error) => problems.push(`exception: ${error.message}`));
+  page.on('console', (message) => {
+    if (message.type() === 'error') problems.push(`console: ${message.text()}`);
+  });
+  page.on('requestfailed', (request) => {
+    problems.push(`request: ${request.url()} ${request.failure()?.errorText}`);
+  });
+  return { page, problems };
+}
