@@ -47,8 +47,8 @@ if(kernel_sources)
 endif()
 
 add_executable(core ${core_sources})
-# The one part of the core that computes for seconds: matrices of second moments.
-file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp)
+# The parts of the core that compute for seconds: observers, and matrices of second moments.
+file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp src/quant/observers/*.cpp)
 set_source_files_properties(${recover_sources} PROPERTIES COMPILE_OPTIONS -O3)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
