@@ -1,0 +1,172 @@
+// The pipeline as a whole: options, reports, errors; InferTypes' contradictions; fusion groups.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ir/text.h"
+#include "passes/fuse_ops.h"
+#include "passes/infer_type.h"
+#include "passes/pass.h"
+#include "passes/runner.h"
+
+namespace requant {
+namespace {
+
+/// A classifier as PyTorch exports it: Conv, BatchNormalization, Relu, mean, flatten by shape,
+/// Gemm.
+constexpr const char* kNetwork = R"(graph "net" opset 13
+input %x: float32[N, 1, 4, 4]
+const %w: float32[2, 1, 3, 3] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0}
+const %g: float32[2] = {1.0, 0.5}
+const %b: float32[2] = {0.1, 0.2}
+const %m: float32[2] = {0.3, 0.4}
+const %v: float32[2] = {1.0, 2.0}
+const %fc: float32[2, 3] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
+const %fb: float32[3] = {0.5, 0.25, 0.0}
+const %zero: int64[] = {0}
+const %axes: int64[1] = {0}
+const %rest: int64[1] = {-1}
+%c = Conv(%x, %w) {pads = [1, 1, 1, 1]}
+%n = BatchNormalization(%c, %g, %b, %m, %v)
+%r = Relu(%n)
+%p = ReduceMean(%r) {axes = [2, 3]}
+%s = Shape(%p)
+%d = Gather(%s, %zero)
+%u = Unsqueeze(%d, %axes)
+%t = Concat(%u, %rest) {axis = 0}
+%f = Reshape(%p, %t)
+%h = MatMul(%f, %fc)
+%y: float32[N, 3] = Add(%h, %fb)
+%dead = Neg(%y)
+output %y
+)";
+
+std::vector<std::string> Operators(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const auto& node : graph.nodes()) out.push_back(node->op_type);
+  return out;
+}
+
+TEST(RunPasses, ReducesAnExportedClassifierToItsLayers) {
+  Graph graph = ParseGraph(kNetwork);
+  PipelineOptions options;
+  options.verify = true;
+  const PipelineReport report = RunPasses(graph, options);
+  EXPECT_EQ(Operators(graph),
+            (std::vector<std::string>{"Conv", "Relu", "GlobalAveragePool", "Reshape", "Gemm"}));
+  EXPECT_EQ(TypeToString(graph.outputs()[0]->type), "float32[N, 3]");
+  EXPECT_LE(report.rounds, 4);
+  EXPECT_EQ(report.passes.size(), static_cast<size_t>(report.rounds) * PassTable().size());
+  EXPECT_EQ(report.passes.front().nodes_before, 12U);
+  EXPECT_EQ(report.passes.back().nodes_after, 5U);
+  EXPECT_FALSE(report.passes.back().changed);
+}
+
+TEST(RunPasses, TakesOptions) {
+  Graph graph = ParseGraph(kNetwork);
+  PipelineOptions options;
+  options.only = {"DeadCodeElimination"};
+  static double clock = 0;
+  options.now = [] { return clock += 2; };
+  std::vector<std::string> dumped;
+  options.dump = [&dumped](const char* pass, const Graph&) { dumped.emplace_back(pass); };
+  const PipelineReport report = RunPasses(graph, options);
+  EXPECT_EQ(graph.nodes().size(), 11U);
+  EXPECT_EQ(dumped, (std::vector<std::string>{"", "DeadCodeElimination"}));
+  ASSERT_EQ(report.passes.size(), 2U);  // once to work, once to find nothing
+  EXPECT_EQ(report.passes[0].milliseconds, 2);
+  EXPECT_TRUE(report.passes[0].changed);
+
+  graph = ParseGraph(kNetwork);
+  options = {};
+  options.disable = {"SimplifyInference"};
+  RunPasses(graph, options);
+  EXPECT_NE(graph.FindNode("BatchNormalization#1"), nullptr);
+
+  for (const bool only : {true, false}) {
+    options = {};
+    (only ? options.only : options.disable) = {"NoSuchPass"};
+    try {
+      RunPasses(graph, options);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_NE(error.message().find("NoSuchPass"), std::string::npos);
+      EXPECT_NE(error.context().hint.find("SimplifyExpr"), std::string::npos);
+    }
+  }
+}
+
+void ExpectContradiction(const char* text, ErrorCode code, const std::string& what) {
+  Graph graph = ParseGraph(text);
+  try {
+    InferTypes(graph);
+    FAIL() << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.message();
+    EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
+    EXPECT_FALSE(error.context().node.empty());
+  }
+}
+
+TEST(InferTypes, RefusesContradictions) {
+  ExpectContradiction(
+      "graph \"\" opset 13 input %x: float32[2] %y: float32[3] = Relu(%x) output %y",
+      ErrorCode::kShapeMismatch, "declared as float32[3]");
+  ExpectContradiction(
+      "graph \"\" opset 13 input %x: float32[2] %y: float32[2, 1] = Relu(%x) output %y",
+      ErrorCode::kShapeMismatch, "float32[2, 1]");
+  ExpectContradiction("graph \"\" opset 13 input %x: float32[2] %y: int8[2] = Relu(%x) output %y",
+                      ErrorCode::kTypeMismatch, "int8");
+  ExpectContradiction("graph \"\" opset 13 input %x: float32[2] %y = Nope(%x) output %y",
+                      ErrorCode::kUnsupported, "Nope");
+}
+
+TEST(FindFusionGroups, TakesResidualAndActivation) {
+  const Graph graph = ParseGraph(R"(graph "" opset 13
+    input %x: float32[1, 1, 4, 4]
+    const %w: float32[1, 1, 1, 1] = {2.0}
+    %a = Conv(%x, %w) "first"
+    %b = Relu(%a) "act"
+    %c = Conv(%b, %w) "second"
+    %d = Conv(%x, %w) "shortcut"
+    %e = Add(%c, %d) "add"
+    %f = Relu(%e) "last"
+    %g = Conv(%f, %w) "shared"
+    %h = Relu(%g) "h"
+    %i = Add(%g, %h) "i"
+    %j = Conv(%i, %w) "twice"
+    %k = Add(%j, %j) "double"
+    %l = Conv(%k, %w) "seen"
+    %m = Relu(%l) "m"
+    output %m
+    output %l)");
+  std::vector<std::string> patterns;
+  for (const FusionGroup& group : FindFusionGroups(graph)) {
+    patterns.push_back(group.anchor().name + ": " + group.Pattern());
+  }
+  EXPECT_EQ(patterns,
+            (std::vector<std::string>{"first: Conv+Relu", "second: Conv", "shortcut: Conv+Add+Relu",
+                                      "shared: Conv", "twice: Conv", "seen: Conv"}));
+  const FusionGroup group = FindFusionGroups(graph)[2];
+  EXPECT_EQ(group.residual->name, "c");
+  EXPECT_EQ(group.output->name, "f");
+}
+
+TEST(FindFusionGroups, KnowsIntegerOperators) {
+  const Graph graph = ParseGraph(R"(graph "" opset 13, com.microsoft 1
+    input %x: uint8[1, 1, 4, 4]
+    const %s: float32[] = {0.5}
+    const %z: uint8[] = {3}
+    const %w: uint8[1, 1, 1, 1] = {2}
+    %a = QLinearConv(%x, %s, %z, %w, %s, %z, %s, %z)
+    %b = com.microsoft::QLinearAdd(%x, %s, %z, %a, %s, %z, %s, %z)
+    %y = Relu(%b)
+    output %y)");
+  const std::vector<FusionGroup> groups = FindFusionGroups(graph);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].Pattern(), "QLinearConv+QLinearAdd+Relu");
+  EXPECT_EQ(groups[0].residual->name, "x");
+}
+
+}  // namespace
+}  // namespace requant
