@@ -72,7 +72,7 @@ void EvaluateConstantOfShape(EvalContext& context) {
 
 // --- Range
 
-Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+int64_t RangeCount(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   if (start.count() != 1 || limit.count() != 1 || delta.count() != 1) {
     Fail(ErrorCode::kShapeMismatch, "start, limit and delta of Range must be scalars");
   }
@@ -85,7 +85,11 @@ Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) 
          StrCat("Range from ", start.AsDouble(0), " to ", limit.AsDouble(0), " by ",
                 delta.AsDouble(0), " never ends"));
   }
-  Tensor out(start.dtype(), {steps > 0 ? static_cast<int64_t>(steps) : 0});
+  return steps > 0 ? static_cast<int64_t>(steps) : 0;
+}
+
+Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  Tensor out(start.dtype(), {RangeCount(start, limit, delta)});
   const bool known = VisitDType(start.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const T first = *static_cast<const T*>(start.raw());
@@ -103,7 +107,7 @@ Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) 
 void InferRange(InferContext& context) {
   SymbolicShape shape(1);
   if (context.constant(0) && context.constant(1) && context.constant(2)) {
-    shape[0] = MakeRange(*context.constant(0), *context.constant(1), *context.constant(2)).dim(0);
+    shape[0] = RangeCount(*context.constant(0), *context.constant(1), *context.constant(2));
   }
   SetOutput(context, 0, context.inputs[0].dtype, shape);
 }

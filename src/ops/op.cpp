@@ -1,10 +1,23 @@
 #include "ops/op.h"
 
+#include <new>
+#include <stdexcept>
+
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/table.h"
 
 namespace requant {
+
+namespace {
+
+/// What the standard containers throw for sizes that the model asks for becomes our Error.
+[[noreturn]] void NoMemory(const Node& node) {
+  Fail(ErrorCode::kOutOfMemory, StrCat(node.op_type, " needs more memory than there is"),
+       {.node = node.name});
+}
+
+}  // namespace
 
 const Tensor& EvalContext::input(size_t slot) const {
   if (!has(slot)) {
@@ -41,7 +54,8 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
   }
   const auto inputs = static_cast<int>(node.inputs.size());
   const auto outputs = static_cast<int>(node.outputs.size());
-  if (inputs < op->min_inputs || inputs > op->max_inputs || outputs > op->max_outputs) {
+  if (inputs < op->min_inputs || inputs > op->max_inputs || outputs < 1 ||
+      outputs > op->max_outputs) {
     Fail(ErrorCode::kInvalidModel,
          StrCat(full, " has ", inputs, " inputs and ", outputs, " outputs, which it cannot have"),
          {.node = node.name});
@@ -73,8 +87,7 @@ std::vector<ValueType> InferNode(const Graph& graph, const Node& node) {
 }
 
 std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
-                                 std::span<const Tensor* const> inputs,
-                                 RequantizeMode requantize) {
+                                 std::span<const Tensor* const> inputs, RequantizeMode requantize) {
   try {
     const OpDef& op = OpOf(graph, node);
     EvalContext context{node, graph.opset(node.domain), requantize, inputs, {}};
@@ -84,6 +97,10 @@ std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
   } catch (Error& error) {
     error.AddNode(node.name);
     throw;
+  } catch (const std::bad_alloc&) {
+    NoMemory(node);
+  } catch (const std::length_error&) {
+    NoMemory(node);
   }
 }
 

@@ -21,6 +21,7 @@ TEST(Shape, TakesARange) {
   ExpectTensor(RunOp({"Shape", 15}, {x}, {{"start", Int(1)}, {"end", Int(-1)}}), {1}, {3});
   ExpectTensor(RunOp({"Shape", 15}, {x}, {{"start", Int(2)}, {"end", Int(1)}}), {0}, {});
   ExpectTensor(RunOp({"Size"}, {x}), {}, {24});
+  EXPECT_EQ(CodeOf([&] { RunOutputs({"Shape", 15, "", 0}, {x}); }), ErrorCode::kInvalidModel);
 }
 
 TEST(Reshape, CopiesAndInfers) {
