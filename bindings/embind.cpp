@@ -128,9 +128,8 @@ class ModelHandle {
     return Guard([this] { return val(ModelInfoJson(*graph_)); });
   }
   val Text(double max_constant_elements) const {
-    return Guard([&] {
-      return val(PrintGraph(*graph_, {static_cast<size_t>(max_constant_elements)}));
-    });
+    return Guard(
+        [&] { return val(PrintGraph(*graph_, {static_cast<size_t>(max_constant_elements)})); });
   }
   val Dot() const {
     return Guard([this] { return val(GraphToDot(*graph_)); });
@@ -240,8 +239,8 @@ class ComparerHandle {
 
   val Add(const val& names, const val& types, const val& dims, const val& pointers, double label) {
     return Guard([&] {
-      const SampleResult result = comparer_.Add(ReadFeeds(names, types, dims, pointers),
-                                                static_cast<int64_t>(label));
+      const SampleResult result =
+          comparer_.Add(ReadFeeds(names, types, dims, pointers), static_cast<int64_t>(label));
       val out = val::object();
       out.set("floatTop1", static_cast<double>(result.float_top1));
       out.set("candidateTop1", static_cast<double>(result.candidate_top1));
@@ -301,13 +300,12 @@ val CreateSession(const ModelHandle& model, const val& options) {
 
 val CreateCalibrator(const ModelHandle& model, const val& options) {
   return Guard([&] {
-    return val(std::make_shared<CalibratorHandle>(*model.graph(),
-                                                  bindings::ReadQuantizeOptions(options)));
+    return val(
+        std::make_shared<CalibratorHandle>(*model.graph(), bindings::ReadQuantizeOptions(options)));
   });
 }
 
-val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate,
-                   const val& options) {
+val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, const val& options) {
   return Guard([&] {
     return val(std::make_shared<ComparerHandle>(*reference.graph(), *candidate.graph(),
                                                 bindings::ReadCompareOptions(options)));

@@ -1,6 +1,6 @@
 // Descriptions of models, plans and tables as JSON (bindings/README.md).
-#include "api/requant.h"
 #include "base/json.h"
+#include "api/requant.h"
 #include "passes/pass.h"
 
 namespace requant {

@@ -16,10 +16,8 @@ inline void AppendPiece(std::string& out, const char* text) { out += text; }
 inline void AppendPiece(std::string& out, const std::string& text) { out += text; }
 inline void AppendPiece(std::string& out, char c) { out += c; }
 template <typename T>
-  requires std::is_integral_v<T>
-void AppendPiece(std::string& out, T number) {
-  out += std::to_string(number);
-}
+requires std::is_integral_v<T>
+void AppendPiece(std::string& out, T number) { out += std::to_string(number); }
 inline void AppendPiece(std::string& out, double number) {
   char buffer[40];
   std::snprintf(buffer, sizeof buffer, "%.9g", number);

@@ -89,10 +89,11 @@ const Tensor* AttributeMap::TensorValue(std::string_view name) const {
 
 bool SameAttributes(const AttributeMap& a, const AttributeMap& b) {
   if (a.entries().size() != b.entries().size()) return false;
-  return std::all_of(a.entries().begin(), a.entries().end(), [&b](const AttributeMap::Entry& entry) {
-    const Attribute* other = b.Find(entry.first);
-    return other != nullptr && SameValue(entry.second, *other);
-  });
+  return std::all_of(a.entries().begin(), a.entries().end(),
+                     [&b](const AttributeMap::Entry& entry) {
+                       const Attribute* other = b.Find(entry.first);
+                       return other != nullptr && SameValue(entry.second, *other);
+                     });
 }
 
 }  // namespace requant

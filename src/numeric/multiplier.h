@@ -14,8 +14,8 @@ inline double ProductMultiplier(RequantizeMode mode, float scale_a, float scale_
   return static_cast<double>(scale_a) * scale_b / scale_out;
 }
 
-/// The real multiplier s_in / (s_out * count) of a sum of `count` values that becomes their average.
-/// The float mode computes it in float32 like ONNX Runtime's QLinearGlobalAveragePool
+/// The real multiplier s_in / (s_out * count) of a sum of `count` values that becomes their
+/// average. The float mode computes it in float32 like ONNX Runtime's QLinearGlobalAveragePool
 /// (onnxruntime/core/mlas/lib/qlgavgpool.cpp: `ScaleInput / (ScaleOutput * ImageSize)`).
 inline double AverageMultiplier(RequantizeMode mode, float scale_in, float scale_out,
                                 int64_t count) {

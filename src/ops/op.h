@@ -33,14 +33,12 @@ enum class QuantRule : uint8_t {
 struct InferContext {
   const Graph& graph;
   const Node& node;
-  int opset;                                // of the node's domain
-  std::vector<ValueType> inputs;            // dtype kUndefined for one left out
-  std::vector<const Tensor*> constants;     // known value of the input, or nullptr
-  std::vector<ValueType> outputs;           // to be filled: one per output slot
+  int opset;                             // of the node's domain
+  std::vector<ValueType> inputs;         // dtype kUndefined for one left out
+  std::vector<const Tensor*> constants;  // known value of the input, or nullptr
+  std::vector<ValueType> outputs;        // to be filled: one per output slot
 
-  bool has(size_t slot) const {
-    return slot < inputs.size() && node.input(slot) != nullptr;
-  }
+  bool has(size_t slot) const { return slot < inputs.size() && node.input(slot) != nullptr; }
   const Tensor* constant(size_t slot) const {
     return slot < constants.size() ? constants[slot] : nullptr;
   }
@@ -97,7 +95,6 @@ std::vector<ValueType> InferNode(const Graph& graph, const Node& node);
 
 /// Evaluates one node on concrete tensors. Errors carry the node's name.
 std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
-                                 std::span<const Tensor* const> inputs,
-                                 RequantizeMode requantize);
+                                 std::span<const Tensor* const> inputs, RequantizeMode requantize);
 
 }  // namespace requant

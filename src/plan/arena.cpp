@@ -43,7 +43,9 @@ void MergeInPlace(Plan& plan) {
       continue;
     }
     // Another input of the step that shares the memory would be overwritten too early.
-    const auto shares = [&](int slot) { return plan.slots[static_cast<size_t>(slot)].root == from; };
+    const auto shares = [&](int slot) {
+      return plan.slots[static_cast<size_t>(slot)].root == from;
+    };
     if (std::count_if(step.inputs.begin(), step.inputs.end(), shares) > 1) continue;
     source.last_step = target.last_step;
     for (Slot& slot : plan.slots) {
@@ -78,19 +80,18 @@ Placement Place(const Plan& plan, const std::vector<size_t>& order) {
       const Slot& other = plan.slots[order[j]];
       if (other.last_step < slot.first_step || slot.last_step < other.first_step) continue;
       if (CheckedAdd(offset, bytes) <= out.offsets[j]) break;
-      offset = std::max(offset, CheckedAlign(CheckedAdd(out.offsets[j], other.bytes),
-                                             AlignedBuffer::kAlignment));
+      offset = std::max(
+          offset, CheckedAlign(CheckedAdd(out.offsets[j], other.bytes), AlignedBuffer::kAlignment));
     }
     out.offsets[i] = offset;
     if (CheckedAdd(offset, bytes) > out.bytes) {
       out.bytes = offset + bytes;
       out.highest = i;
     }
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&out](size_t a, size_t b) {
-                                     return out.offsets[a] < out.offsets[b];
-                                   }),
-                  i);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i,
+                         [&out](size_t a, size_t b) { return out.offsets[a] < out.offsets[b]; }),
+        i);
   }
   return out;
 }

@@ -24,6 +24,10 @@ bool LayoutsCoincide(const Shape& shape) {
 }
 
 PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options) {
+  for (FusionGroup& group : FindFusionGroups(graph())) {
+    const Node* anchor = &group.anchor();
+    groups_.emplace(anchor, std::move(group));
+  }
   int index = 0;
   for (const Value* input : graph().inputs()) {
     if (input->is_constant()) continue;
@@ -32,6 +36,24 @@ PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), 
     plan_.slots.back().input = index++;
     places_[input].slots[0] = slot;
   }
+}
+
+std::vector<const Node*> PlanBuilder::Followers(const Node& node) const {
+  std::vector<const Node*> out;
+  if (!options_.fuse) return out;
+  const auto group = groups_.find(&node);
+  if (group != groups_.end()) {
+    out.assign(group->second.nodes.begin() + 1, group->second.nodes.end());
+    return out;
+  }
+  const Value* value = node.outputs[0];
+  for (const Node* next = graph().SoleConsumer(value);
+       next && (next->Is("Relu") || next->Is("Clip")) && next->inputs[0] == value;
+       next = graph().SoleConsumer(value)) {
+    out.push_back(next);
+    value = next->outputs[0];
+  }
+  return out;
 }
 
 int PlanBuilder::NewSlot(const Value& value, Layout layout) {
@@ -52,7 +74,8 @@ int PlanBuilder::In(const Value* value, Layout layout) {
   if (places.slots[wanted] >= 0) return places.slots[wanted];
   if (places.slots[1 - wanted] < 0) {
     if (!value->is_constant()) {
-      Fail(ErrorCode::kInternal, StrCat("value '", value->name, "' is planned before its producer"));
+      Fail(ErrorCode::kInternal,
+           StrCat("value '", value->name, "' is planned before its producer"));
     }
     const int slot = NewSlot(*value, Layout::kPlain);
     plan_.constants.push_back(value->constant);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/fuse_ops.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -56,7 +57,11 @@ class PlanBuilder {
   /// A node that an earlier lowering has already computed as part of its own step.
   bool IsAbsorbed(const Node* node) const { return absorbed_.contains(node); }
   void Absorb(const Node* node) { absorbed_.insert(node); }
+  /// The operators that may run as part of this one, in order: those of its fusion group, or, for
+  /// an operator that is no layer, the clamps that follow it alone. Empty when fusing is off.
+  std::vector<const Node*> Followers(const Node& node) const;
 
+  bool IsForced(std::string_view family) const { return Forced(family) != nullptr; }
   /// The kernel row to use: the forced one of this family if any, else the last row that fits
   /// (rows are listed from plain to best). `fits` may be nullptr. Throws kInvalidArgument when a
   /// forced name is not in the family.
@@ -97,6 +102,7 @@ class PlanBuilder {
   const PlanOptions& options_;
   std::unordered_map<const Value*, Places> places_;
   std::set<const Node*> absorbed_;
+  std::unordered_map<const Node*, FusionGroup> groups_;  // by anchor
 };
 
 /// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 or 4 only.

@@ -80,9 +80,9 @@ class Step {
   std::string kernel;  // row of the kernel table, or "reference"
   std::vector<int> inputs;
   std::vector<int> outputs;
-  int workspace = -1;         // slot alive during this step only
+  int workspace = -1;          // slot alive during this step only
   bool may_overwrite = false;  // input 0's memory may become output 0's
-  int64_t macs = 0;           // multiply-accumulates
+  int64_t macs = 0;            // multiply-accumulates
 };
 
 struct ForcedKernel {
@@ -101,7 +101,7 @@ struct PlanOptions {
 struct Plan {
   std::vector<Slot> slots;
   std::vector<std::unique_ptr<Step>> steps;
-  std::vector<int> outputs;  // slots of the graph outputs, plain layout
+  std::vector<int> outputs;           // slots of the graph outputs, plain layout
   std::vector<AlignedBuffer> packed;  // weights in the kernels' layouts
   std::vector<Tensor> constants;      // keeps the constants alive that slots point to
   size_t arena_bytes = 0;             // peak memory of all intermediates and workspaces

@@ -49,8 +49,7 @@ std::optional<ValueAffine> AffineOf(const Node& node,
                        static_cast<int32_t>(node.attributes.Int("zero_point", 0))};
   }
   const OpDef* op = FindOp(node.op_type, node.domain);
-  const bool passive =
-      op && (op->quant == QuantRule::kPassive || op->quant == QuantRule::kConcat);
+  const bool passive = op && (op->quant == QuantRule::kPassive || op->quant == QuantRule::kConcat);
   if (!passive || node.inputs.empty()) return std::nullopt;
   const auto found = known.find(node.inputs[0]->name);
   if (found == known.end()) return std::nullopt;
@@ -75,8 +74,7 @@ Tensor DequantizeTensor(const Tensor& quantized, const ValueAffine& affine) {
   Tensor out(DType::kFloat32, quantized.shape());
   auto* values = out.data<float>();
   for (int64_t i = 0; i < quantized.count(); ++i) {
-    values[i] =
-        static_cast<float>(quantized.AsInt64(i) - affine.zero_point) * affine.scale;
+    values[i] = static_cast<float>(quantized.AsInt64(i) - affine.zero_point) * affine.scale;
   }
   return out;
 }
@@ -89,8 +87,8 @@ Tensor QuantizeTensor(const Tensor& values, const ValueAffine& affine, DType dty
   for (int64_t i = 0; i < values.count(); ++i) {
     const float q =
         std::nearbyint(source[i] / affine.scale) + static_cast<float>(affine.zero_point);
-    const float clamped = std::isnan(q) ? static_cast<float>(affine.zero_point)
-                                        : std::clamp(q, lo, lo + 255.0F);
+    const float clamped =
+        std::isnan(q) ? static_cast<float>(affine.zero_point) : std::clamp(q, lo, lo + 255.0F);
     bytes[i] = static_cast<uint8_t>(static_cast<int>(clamped));
   }
   return out;

@@ -96,8 +96,8 @@ void Comparer::FindLayers() {
       if (output == nullptr) continue;
       const std::string name = FloatNameOf(output->name);
       const Value* reference = reference_->FindValue(name);
-      const bool comparable = output->type.dtype == DType::kFloat32 ||
-                              affine_.find(output->name) != affine_.end();
+      const bool comparable =
+          output->type.dtype == DType::kFloat32 || affine_.find(output->name) != affine_.end();
       if (reference == nullptr || reference->is_constant() || !comparable ||
           reference->type.dtype != DType::kFloat32) {
         continue;
@@ -174,8 +174,8 @@ void Comparer::CompareLayers(const TensorMap& feeds, bool alone) {
       continue;
     }
     const auto affine = affine_.find(layer.candidate_value);
-    const Tensor real = affine == affine_.end() ? actual->second
-                                                : DequantizeTensor(actual->second, affine->second);
+    const Tensor real =
+        affine == affine_.end() ? actual->second : DequantizeTensor(actual->second, affine->second);
     layer.graphwise.Add(expected->second.values<float>(), real.values<float>());
     if (alone && affine != affine_.end()) MeasureAlone(layer, reference);
   }

@@ -12,12 +12,14 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {DType::kFloat32, "float32", 32}, {DType::kUint8, "uint8", 8},    {DType::kInt8, "int8", 8},
-    {DType::kUint16, "uint16", 16},   {DType::kInt16, "int16", 16},   {DType::kInt32, "int32", 32},
-    {DType::kInt64, "int64", 64},     {DType::kString, "string", 0},  {DType::kBool, "bool", 8},
-    {DType::kFloat16, "float16", 16}, {DType::kFloat64, "float64", 64}, {DType::kUint32, "uint32", 32},
-    {DType::kUint64, "uint64", 64},   {DType::kBfloat16, "bfloat16", 16}, {DType::kUint4, "uint4", 4},
-    {DType::kInt4, "int4", 4},
+    {DType::kFloat32, "float32", 32}, {DType::kUint8, "uint8", 8},
+    {DType::kInt8, "int8", 8},        {DType::kUint16, "uint16", 16},
+    {DType::kInt16, "int16", 16},     {DType::kInt32, "int32", 32},
+    {DType::kInt64, "int64", 64},     {DType::kString, "string", 0},
+    {DType::kBool, "bool", 8},        {DType::kFloat16, "float16", 16},
+    {DType::kFloat64, "float64", 64}, {DType::kUint32, "uint32", 32},
+    {DType::kUint64, "uint64", 64},   {DType::kBfloat16, "bfloat16", 16},
+    {DType::kUint4, "uint4", 4},      {DType::kInt4, "int4", 4},
 };
 
 const Row* Find(DType dtype) {

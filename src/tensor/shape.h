@@ -37,7 +37,8 @@ struct Dim {
 
 using SymbolicShape = std::vector<Dim>;
 
-/// What is known of a value before running: dtype (maybe kUndefined) and shape (maybe unknown rank).
+/// What is known of a value before running: dtype (maybe kUndefined) and shape (maybe unknown
+/// rank).
 struct ValueType {
   DType dtype = DType::kUndefined;
   std::optional<SymbolicShape> shape;

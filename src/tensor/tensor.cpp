@@ -37,7 +37,8 @@ T Element(const Tensor& tensor, int64_t index) {
     case DType::kInt4:
       return static_cast<T>((Nibble(bytes, index) ^ 8) - 8);
     default:
-      Fail(ErrorCode::kTypeMismatch, StrCat("cannot read a ", DTypeName(tensor.dtype()), " tensor"));
+      Fail(ErrorCode::kTypeMismatch,
+           StrCat("cannot read a ", DTypeName(tensor.dtype()), " tensor"));
   }
 }
 
@@ -150,10 +151,11 @@ uint16_t FloatToHalf(float value) {
   const float magnitude = std::fabs(value);
   if (magnitude >= 65520.0F) return static_cast<uint16_t>(sign | 0x7c00);
   if (magnitude < 6.103515625e-05F) {  // 2^-14: subnormal half
-    return static_cast<uint16_t>(sign | static_cast<int>(std::nearbyint(std::ldexp(magnitude, 24))));
+    return static_cast<uint16_t>(sign |
+                                 static_cast<int>(std::nearbyint(std::ldexp(magnitude, 24))));
   }
   int exponent;
-  const float significand = std::frexp(magnitude, &exponent);  // [0.5, 1)
+  const float significand = std::frexp(magnitude, &exponent);                          // [0.5, 1)
   const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(significand, 11)));  // 1024..2048
   return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + mantissa - 1024));
 }

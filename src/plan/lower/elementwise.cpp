@@ -112,9 +112,8 @@ bool LowerUnary(PlanBuilder& builder, const Node& node) {
     alpha = node.attributes.Float("alpha", name->alpha);
     beta = node.attributes.Float("beta", name->beta);
   }
-  const UnaryF32Kernel& kernel =
-      builder.Choose("unary_f32", UnaryF32Kernels(),
-                     [op](const UnaryF32Kernel& row) { return row.op == op; });
+  const UnaryF32Kernel& kernel = builder.Choose(
+      "unary_f32", UnaryF32Kernels(), [op](const UnaryF32Kernel& row) { return row.op == op; });
   const Layout layout = builder.LayoutOf(x);
   const int input = builder.In(x, layout);
   const int output = builder.Out(node.outputs[0], layout);

@@ -30,12 +30,8 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
   Epilogue epilogue;
   epilogue.output = node.outputs[0];
   epilogue.op = node.op_type;
-  if (!builder.options().fuse) return epilogue;
-  const Graph& graph = builder.graph();
   bool clamped = false;
-  for (;;) {
-    const Node* next = graph.SoleConsumer(epilogue.output);
-    if (next == nullptr) return epilogue;
+  for (const Node* next : builder.Followers(node)) {
     if (allow_residual && !clamped && epilogue.residual == nullptr && next->Is("Add")) {
       const Value* other = next->inputs[next->inputs[0] == epilogue.output ? 1 : 0];
       if (other == epilogue.output || !builder.Has(other) ||
@@ -43,8 +39,7 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
         return epilogue;
       }
       epilogue.residual = other;
-    } else if (const auto bounds = ReadClamp(*next);
-               bounds && next->inputs[0] == epilogue.output) {
+    } else if (const auto bounds = ReadClamp(*next); bounds && next->inputs[0] == epilogue.output) {
       // Clamps one after the other: the later one decides where they disagree.
       epilogue.lo = std::clamp(epilogue.lo, bounds->lo, bounds->hi);
       epilogue.hi = std::clamp(epilogue.hi, bounds->lo, bounds->hi);
@@ -56,6 +51,7 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
     epilogue.op += "+" + next->op_type;
     epilogue.output = next->outputs[0];
   }
+  return epilogue;
 }
 
 }  // namespace requant

@@ -23,8 +23,9 @@ struct ClampBounds {
 };
 std::optional<ClampBounds> ReadClamp(const Node& node);
 
-/// Follows the sole consumers of `node`: one Add with an equally shaped tensor that is already
-/// planned (only if `allow_residual`), then Relu and Clip. The nodes found are absorbed.
+/// Takes what the builder's Followers() offer and the kernel can do: one Add with an equally shaped
+/// tensor that is already planned (only if `allow_residual`), then Relu and Clip. The nodes taken
+/// are absorbed.
 Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual);
 
 }  // namespace requant

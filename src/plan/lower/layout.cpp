@@ -158,8 +158,8 @@ bool LowerConcat(PlanBuilder& builder, const Node& node) {
   std::vector<size_t> bytes;
   for (const Value* input : node.inputs) {
     inputs.push_back(builder.In(input, layout));
-    bytes.push_back(inner * static_cast<size_t>(
-                                input->type.StaticShape()[static_cast<size_t>(axis)]));
+    bytes.push_back(inner *
+                    static_cast<size_t>(input->type.StaticShape()[static_cast<size_t>(axis)]));
   }
   const int output = builder.Out(y, layout);
   auto& step = builder.Add<ConcatStep>(node, kernel.name, inputs, {output});

@@ -120,8 +120,7 @@ bool LowerPool(PlanBuilder& builder, const Node& node) {
   const Shape input = x->type.StaticShape();
   const std::vector<int64_t> kernel_shape = node.attributes.Ints("kernel_shape");
   if (node.output(1) || kernel_shape.size() + 2 != input.size()) return false;
-  const auto geometry =
-      GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
+  const auto geometry = GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
   if (!geometry) return false;
   if (node.Is("AveragePool")) {
     if (x->type.dtype != DType::kFloat32) return false;
@@ -165,10 +164,8 @@ bool LowerQLinearPool(PlanBuilder& builder, const Node& node) {
   }
   const std::vector<int64_t> kernel_shape = node.attributes.Ints("kernel_shape");
   if (kernel_shape.size() + 2 != input.size()) return false;
-  const auto geometry =
-      GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
-  return geometry &&
-         AddAverageQ8(builder, node, *geometry, CountOf(node, input, kernel_shape));
+  const auto geometry = GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
+  return geometry && AddAverageQ8(builder, node, *geometry, CountOf(node, input, kernel_shape));
 }
 
 }  // namespace requant

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "kernels/dwconv/table.h"
+#include "kernels/variant/kernel.h"
 #include "numeric/multiplier.h"
 #include "plan/lower/rows.h"
 
@@ -51,7 +53,8 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
   const RequantizeMode mode = builder.options().requantize;
   std::vector<double> multipliers;
   for (const float scale : product.weight_scales) {
-    multipliers.push_back(ProductMultiplier(mode, product.input_scale, scale, product.output_scale));
+    multipliers.push_back(
+        ProductMultiplier(mode, product.input_scale, scale, product.output_scale));
   }
   return PrepareRequantize(mode, multipliers, bounds, product.output_zero_point, clamp.lo,
                            clamp.hi);
@@ -134,9 +137,12 @@ IntegerClamp ClampOf(DType dtype, const Epilogue& epilogue) {
 
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input) {
+  // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
+  const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const ConvQ8Kernel& kernel =
-      builder.Choose("conv_q8", ConvQ8Kernels(),
-                     [&](const ConvQ8Kernel& row) { return row.supports(product.weights); });
+      builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {
+        return row.supports(product.weights) && (relaxed || std::string_view(row.isa) != "relaxed");
+      });
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
   kernel.pack_weights(product.weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
@@ -159,8 +165,8 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
   step.workspace = builder.Workspace(kernel.workspace_size(geometry));
   const ConvWeightsLayout& w = product.weights.layout;
-  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * w.in_c_per_group * w.kernel_h *
-              w.kernel_w;
+  step.macs =
+      int64_t{ConvRows(geometry)} * geometry.out_c * w.in_c_per_group * w.kernel_h * w.kernel_w;
 }
 
 bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {

@@ -7,28 +7,28 @@
 
 namespace requant {
 
-bool LowerConv(PlanBuilder& builder, const Node& node);            // conv.cpp
-bool LowerGemm(PlanBuilder& builder, const Node& node);            // matmul.cpp
-bool LowerMatMul(PlanBuilder& builder, const Node& node);          // matmul.cpp
-bool LowerQLinearConv(PlanBuilder& builder, const Node& node);     // qconv.cpp
-bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);   // qmatmul.cpp
-bool LowerQGemm(PlanBuilder& builder, const Node& node);           // qmatmul.cpp
-bool LowerBinary(PlanBuilder& builder, const Node& node);          // elementwise.cpp
-bool LowerUnary(PlanBuilder& builder, const Node& node);           // elementwise.cpp
-bool LowerQLinearBinary(PlanBuilder& builder, const Node& node);   // qelementwise.cpp
-bool LowerLut(PlanBuilder& builder, const Node& node);             // lut.cpp
-bool LowerByteUnary(PlanBuilder& builder, const Node& node);       // lut.cpp
-bool LowerPool(PlanBuilder& builder, const Node& node);            // pool.cpp
-bool LowerGlobalPool(PlanBuilder& builder, const Node& node);      // pool.cpp
-bool LowerQLinearPool(PlanBuilder& builder, const Node& node);     // pool.cpp
-bool LowerQuantize(PlanBuilder& builder, const Node& node);        // quantize.cpp
-bool LowerDequantize(PlanBuilder& builder, const Node& node);      // quantize.cpp
-bool LowerAlias(PlanBuilder& builder, const Node& node);           // layout.cpp: Reshape, ...
-bool LowerTranspose(PlanBuilder& builder, const Node& node);       // layout.cpp
-bool LowerConcat(PlanBuilder& builder, const Node& node);          // layout.cpp
-bool LowerSlice(PlanBuilder& builder, const Node& node);           // slice.cpp
-bool LowerPad(PlanBuilder& builder, const Node& node);             // slice.cpp
-bool LowerSoftmax(PlanBuilder& builder, const Node& node);         // softmax.cpp
+bool LowerConv(PlanBuilder& builder, const Node& node);           // conv.cpp
+bool LowerGemm(PlanBuilder& builder, const Node& node);           // matmul.cpp
+bool LowerMatMul(PlanBuilder& builder, const Node& node);         // matmul.cpp
+bool LowerQLinearConv(PlanBuilder& builder, const Node& node);    // qconv.cpp
+bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);  // qmatmul.cpp
+bool LowerQGemm(PlanBuilder& builder, const Node& node);          // qmatmul.cpp
+bool LowerBinary(PlanBuilder& builder, const Node& node);         // elementwise.cpp
+bool LowerUnary(PlanBuilder& builder, const Node& node);          // elementwise.cpp
+bool LowerQLinearBinary(PlanBuilder& builder, const Node& node);  // qelementwise.cpp
+bool LowerLut(PlanBuilder& builder, const Node& node);            // lut.cpp
+bool LowerByteUnary(PlanBuilder& builder, const Node& node);      // lut.cpp
+bool LowerPool(PlanBuilder& builder, const Node& node);           // pool.cpp
+bool LowerGlobalPool(PlanBuilder& builder, const Node& node);     // pool.cpp
+bool LowerQLinearPool(PlanBuilder& builder, const Node& node);    // pool.cpp
+bool LowerQuantize(PlanBuilder& builder, const Node& node);       // quantize.cpp
+bool LowerDequantize(PlanBuilder& builder, const Node& node);     // quantize.cpp
+bool LowerAlias(PlanBuilder& builder, const Node& node);          // layout.cpp: Reshape, ...
+bool LowerTranspose(PlanBuilder& builder, const Node& node);      // layout.cpp
+bool LowerConcat(PlanBuilder& builder, const Node& node);         // layout.cpp
+bool LowerSlice(PlanBuilder& builder, const Node& node);          // slice.cpp
+bool LowerPad(PlanBuilder& builder, const Node& node);            // slice.cpp
+bool LowerSoftmax(PlanBuilder& builder, const Node& node);        // softmax.cpp
 
 /// One input and one output channel per group.
 inline bool IsDepthwise(const ConvGeometry& geometry) {

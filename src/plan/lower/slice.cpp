@@ -121,8 +121,8 @@ bool LowerPad(PlanBuilder& builder, const Node& node) {
   for (const int64_t pad : pads) {
     if (pad < 0) return false;
   }
-  Box box{in, Shape(in.size(), 0), Shape(in.size(), 1), Shape(pads.begin(), pads.begin() +
-                                                              static_cast<ptrdiff_t>(in.size()))};
+  Box box{in, Shape(in.size(), 0), Shape(in.size(), 1),
+          Shape(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(in.size()))};
   BoxCopyStep& step = AddBoxCopy(builder, node, box);
   step.filled = true;
   if (const Tensor* value = node.constant(2)) {

@@ -8,8 +8,7 @@ bool FitsInt32(const ConvGeometry& g) {
   constexpr double kLimit = std::numeric_limits<int32_t>::max();
   const double in = static_cast<double>(g.batch) * g.in_h * g.in_w * g.input_stride;
   const double out = static_cast<double>(g.batch) * g.out_h * g.out_w * g.output_stride;
-  const double weights =
-      static_cast<double>(g.kernel_h) * g.kernel_w * g.in_c / g.groups * g.out_c;
+  const double weights = static_cast<double>(g.kernel_h) * g.kernel_w * g.in_c / g.groups * g.out_c;
   return in * 4 < kLimit && out * 4 < kLimit && weights * 4 < kLimit;
 }
 

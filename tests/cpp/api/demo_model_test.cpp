@@ -18,15 +18,14 @@ class DemoModel : public ::testing::Test {
   static void SetUpTestSuite() {
     float_graph_ = new Graph(testing::ReadModelFile(kDemos + "models/fashion_mnist.onnx"));
     Calibrator calibrator(*float_graph_, {});
-    const auto images =
-        testing::ReadIdxImages(kDemos + "data/calibration-images-idx3-ubyte", 24);
+    const auto images = testing::ReadIdxImages(kDemos + "data/calibration-images-idx3-ubyte", 24);
     for (int pass = 0; pass < calibrator.passes(); ++pass) {
       for (const Tensor& image : images) calibrator.Add(pass, {{"image", image}});
     }
     model_ = new QuantizedModel(calibrator.Finish());
     integer_ = new std::shared_ptr<const Graph>(PrepareForRun(LowerToInteger(*model_)));
-    images_ = new std::vector<Tensor>(
-        testing::ReadIdxImages(kDemos + "data/test-images-idx3-ubyte", 3));
+    images_ =
+        new std::vector<Tensor>(testing::ReadIdxImages(kDemos + "data/test-images-idx3-ubyte", 3));
   }
   static void TearDownTestSuite() {
     delete float_graph_;
@@ -140,7 +139,8 @@ TEST_F(DemoModel, ArenaIsNearItsLowerBound) {
     session.Run({{"image", images_->front()}});
     const SessionMemory memory = session.memory();
     EXPECT_GT(memory.arena, 0U);
-    EXPECT_LE(static_cast<double>(memory.arena), 1.15 * static_cast<double>(memory.arena_lower_bound));
+    EXPECT_LE(static_cast<double>(memory.arena),
+              1.15 * static_cast<double>(memory.arena_lower_bound));
   }
 }
 

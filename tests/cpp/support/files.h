@@ -25,7 +25,8 @@ inline SharedBytes Share(std::vector<uint8_t> bytes) {
 
 inline Graph ReadModelFile(const std::string& path) { return ReadOnnx(Share(ReadBytes(path))); }
 
-/// Images of an IDX3 file (16 header bytes, big-endian sizes) as float tensors [1, 1, h, w] in [0, 1].
+/// Images of an IDX3 file (16 header bytes, big-endian sizes) as float tensors [1, 1, h, w] in [0,
+/// 1].
 inline std::vector<Tensor> ReadIdxImages(const std::string& path, size_t count) {
   const std::vector<uint8_t> bytes = ReadBytes(path);
   const auto size = [&bytes](size_t at) {
