@@ -222,9 +222,7 @@ struct Tap {
 };
 
 /// One output index: up to four taps, none when it lies outside.
-struct Taps {
-  std::vector<Tap> taps;
-};
+using Taps = std::vector<Tap>;
 
 /// Keys' cubic kernel with coefficient a, at distance |d| < 2.
 double CubicWeight(double d, double a) {
@@ -245,10 +243,10 @@ Taps MakeTaps(float at, int64_t in, bool cubic, double a, bool exclude_outside) 
     const auto index = static_cast<int64_t>(below) + offset;
     if (exclude_outside && (index < 0 || index >= in)) weight = 0;
     total += weight;
-    out.taps.push_back({std::clamp<int64_t>(index, 0, in - 1), weight});
+    out.push_back({std::clamp<int64_t>(index, 0, in - 1), weight});
   }
   if (exclude_outside && total != 0) {
-    for (Tap& tap : out.taps) tap.weight /= total;
+    for (Tap& tap : out) tap.weight /= total;
   }
   return out;
 }
@@ -262,8 +260,8 @@ std::vector<double> ApplyTaps(const std::vector<double>& values, const std::vect
   for (int64_t o = 0; o < outer; ++o) {
     const double* plane = values.data() + o * in * inner;
     for (const Taps& row : rows) {
-      if (row.taps.empty()) std::fill(to, to + inner, extrapolation);
-      for (const Tap& tap : row.taps) {
+      if (row.empty()) std::fill(to, to + inner, extrapolation);
+      for (const Tap& tap : row) {
         const double* from = plane + tap.index * inner;
         for (int64_t i = 0; i < inner; ++i) to[i] += tap.weight * from[i];
       }

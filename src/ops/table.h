@@ -19,6 +19,7 @@ std::span<const OpDef> ShapeOps();        // shape.cpp: Shape, Reshape, Flatten,
 std::span<const OpDef> CastOps();         // cast.cpp: Cast, CastLike
 std::span<const OpDef> ConstantOps();     // constant.cpp: Constant, ConstantOfShape, Range, OneHot
 std::span<const OpDef> MovementOps();     // movement.cpp: Transpose, Concat, Slice, Split, Tile
+std::span<const OpDef> SpaceDepthOps();   // space_depth.cpp: DepthToSpace, SpaceToDepth
 std::span<const OpDef> PadOps();          // pad.cpp: Pad
 std::span<const OpDef> GatherOps();       // gather.cpp: Gather, GatherElements, GatherND, TopK
 std::span<const OpDef> ScatterOps();      // scatter.cpp: ScatterElements, ScatterND
