@@ -33,6 +33,8 @@ export function launch() {
 /** A page whose errors are collected: exceptions, console errors, failed requests. */
 export async function openPage(browser, options = {}) {
   const page = await browser.newPage(options);
+  // A machine that builds something else at the same time can be very slow.
+  page.setDefaultTimeout(200_000);
   const problems = [];
   page.on('pageerror', (error) => problems.push(`exception: ${error.message}`));
   page.on('console', (message) => {

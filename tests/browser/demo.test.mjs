@@ -21,7 +21,14 @@ before(async () => {
     base: './',
     logLevel: 'error',
     build: { outDir: path.join(BUILD, 'demo_web') },
-    preview: { host: '127.0.0.1', port: 0 },
+    preview: {
+      host: '127.0.0.1',
+      port: 0,
+      headers: {
+        'Cross-Origin-Opener-Policy': 'same-origin',
+        'Cross-Origin-Embedder-Policy': 'require-corp',
+      },
+    },
   });
   const { port } = server.httpServer.address();
   url = `http://127.0.0.1:${port}/`;
@@ -36,18 +43,18 @@ after(async () => {
 async function open(options) {
   const { page, problems } = await openPage(browser, options);
   await page.goto(url);
-  await page.waitForSelector('#start:enabled', { timeout: 60_000 }).catch(() => {});
+  await page.waitForSelector('#start:enabled', { timeout: 200_000 }).catch(() => {});
   assert.match(await page.textContent('#status'), /^Ready/, problems.join('\n'));
   return { page, problems };
 }
 
-test('quantizes, compares, shows the results', { timeout: 240_000 }, async (t) => {
+test('quantizes, compares, shows the results', { timeout: 900_000 }, async (t) => {
   const { page, problems } = await open({ viewport: { width: 1100, height: 900 } });
   await page.click('#start');
   await page.waitForFunction(
     () => document.body.dataset.report || document.querySelector('#status.error'),
     undefined,
-    { timeout: 180_000 },
+    { timeout: 800_000 },
   );
   const status = await page.textContent('#status');
   assert.match(status, /^Done: \d+ operators/, problems.join('\n'));
@@ -80,7 +87,7 @@ test('quantizes, compares, shows the results', { timeout: 240_000 }, async (t) =
   await page.close();
 });
 
-test('cancels, and starts again', { timeout: 120_000 }, async () => {
+test('cancels, and starts again', { timeout: 600_000 }, async () => {
   const { page, problems } = await open();
   for (let round = 0; round < 2; round++) {
     await page.click('#start');

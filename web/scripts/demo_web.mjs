@@ -7,6 +7,11 @@ import path from 'node:path';
 import { build, createServer } from 'vite';
 import { ROOT } from './run.mjs';
 
+const isolation = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
 const config = {
   root: path.join(ROOT, 'demos/web'),
   base: './',
@@ -18,7 +23,8 @@ const config = {
   },
   build: { outDir: path.join(ROOT, 'build/demo_web'), emptyOutDir: true, target: 'es2022' },
   worker: { format: 'es' },
-  server: { fs: { allow: [ROOT] } },
+  // With these headers the browser's clock is precise enough to time one run.
+  server: { fs: { allow: [ROOT] }, headers: isolation },
 };
 
 if (process.argv.includes('--build')) {

@@ -1,0 +1,161 @@
+// The package as a web project has it: installed from its tarball, bundled by Vite, run in Chromium
+// under a Content-Security-Policy, with both wasm modules, on the page and in a Worker.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test, { after, before } from 'node:test';
+import { build, preview } from 'vite';
+import { ROOT, launch, openPage } from './browser.mjs';
+
+const PAGE = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta
+      http-equiv="Content-Security-Policy"
+      content="default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src data:"
+    />
+    <link rel="icon" href="data:," />
+    <script type="module" src="./main.js"></script>
+  </head>
+  <body></body>
+</html>
+`;
+
+// Answers of one image set, by every way of running: these must be what Node says.
+const MAIN = `
+import { InferenceSession, createWorker, engineInfo, env, loadModel, quantize } from 'requant';
+import { feedsOf, imageSamples, readIdxImages, take } from 'requant/dataset';
+import { formatDb } from 'requant/report';
+
+const bytes = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
+const argmax = (values) => values.indexOf(Math.max(...values));
+
+async function answers(session, images) {
+  const top1 = [];
+  let last;
+  for await (const { feeds } of images) {
+    const { logits } = await session.run(feeds);
+    last = [...logits.data];
+    top1.push(argmax(logits.data));
+  }
+  return { top1, last };
+}
+
+async function main() {
+  const file = await bytes('model.onnx');
+  const read = async (name) => imageSamples(await readIdxImages(await bytes(name)), { input: 'image' });
+  const calibration = take(await read('calibration.idx'), 32);
+  const images = take(await read('test.idx'), 50);
+  const result = { db: formatDb(null) };
+  for (const simd of ['simd128', 'relaxed']) {
+    env.wasm.simd = simd;
+    const model = await loadModel(file);
+    const quantized = await quantize(model, { calibration: feedsOf(calibration) });
+    const float = await InferenceSession.create(model);
+    const int8 = await InferenceSession.create(quantized);
+    result[simd] = {
+      variant: (await engineInfo()).variant,
+      float: await answers(float, images),
+      int8: await answers(int8, images),
+    };
+    await float.release();
+    await int8.release();
+    const worker = await createWorker();
+    const remote = await worker.loadModel('model.onnx');
+    const remoteQuantized = await worker.quantize(remote, { calibration: feedsOf(calibration) });
+    result[simd + ' worker'] = {
+      variant: (await worker.engineInfo()).variant,
+      float: await answers(await worker.createSession(remote), images),
+      int8: await answers(await worker.createSession(remoteQuantized), images),
+    };
+    await worker.terminate();
+    quantized.dispose();
+    model.dispose();
+  }
+  return result;
+}
+
+main().then(
+  (result) => (document.body.dataset.result = JSON.stringify(result)),
+  (error) => (document.body.dataset.error = String(error?.stack ?? error)),
+);
+`;
+
+let folder;
+let server;
+let browser;
+
+before(async () => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'requant-vite-'));
+  // npm's own settings of the process that runs the tests must not leak in.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^npm_(config|package|lifecycle)/i.test(name)),
+  );
+  const npm = (args, cwd) =>
+    execFileSync('npm', args, { cwd, env, encoding: 'utf8', stdio: 'pipe' });
+  const packed = npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);
+  const [{ filename }] = JSON.parse(packed);
+  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module", "private": true }');
+  const tarball = path.join(folder, filename);
+  npm(['install', '--offline', '--no-audit', '--no-fund', tarball], folder);
+  writeFileSync(path.join(folder, 'index.html'), PAGE);
+  writeFileSync(path.join(folder, 'main.js'), MAIN);
+  const assets = path.join(folder, 'public');
+  mkdirSync(assets);
+  cpSync(path.join(ROOT, 'demos/models/fashion_mnist.onnx'), path.join(assets, 'model.onnx'));
+  for (const name of ['calibration', 'test']) {
+    const images = path.join(ROOT, 'demos/data', `${name}-images-idx3-ubyte`);
+    cpSync(images, path.join(assets, `${name}.idx`));
+  }
+  const config = {
+    root: folder,
+    base: './',
+    configFile: false,
+    logLevel: 'error',
+    build: { outDir: path.join(folder, 'out'), target: 'es2022' },
+    worker: { format: 'es' },
+  };
+  await build(config);
+  server = await preview({ ...config, preview: { host: '127.0.0.1', port: 0 } });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, async () => {
+  const { page, problems } = await openPage(browser);
+  await page.goto(`http://127.0.0.1:${server.httpServer.address().port}/`);
+  await page.waitForFunction(
+    () => document.body.dataset.result || document.body.dataset.error,
+    undefined,
+    { timeout: 800_000 },
+  );
+  const { result, error } = await page.evaluate(() => ({ ...document.body.dataset }));
+  assert.equal(error, undefined, `${error}\n${problems.join('\n')}`);
+  const { db, ...runs } = JSON.parse(result);
+  assert.equal(db, 'exact');
+  assert.deepEqual(Object.keys(runs), ['simd128', 'simd128 worker', 'relaxed', 'relaxed worker']);
+  const labels = readFileSync(path.join(ROOT, 'demos/data/test-labels-idx1-ubyte')).subarray(8, 58);
+  const reference = runs.simd128;
+  for (const [name, { variant, float, int8 }] of Object.entries(runs)) {
+    assert.equal(variant, name.split(' ')[0]);
+    assert.equal(float.top1.length, 50);
+    const right = float.top1.filter((answer, index) => answer === labels[index]).length;
+    assert.ok(right >= 45, `${name}: ${right} of 50`);
+    const same = float.top1.filter((answer, index) => answer === int8.top1[index]).length;
+    assert.ok(same >= 48, `${name}: float and 8 bits agree on ${same} of 50`);
+    assert.deepEqual(float.top1, reference.float.top1, name);
+  }
+  // The same module computes the same bits on the page and in a Worker.
+  for (const simd of ['simd128', 'relaxed']) assert.deepEqual(runs[simd], runs[`${simd} worker`]);
+  assert.deepEqual(problems, []);
+  await page.close();
+});
