@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { throwIfAborted } from './abort.js';
-import type { CoreSession, CoreSessionOptions } from './core.js';
+import type { Core, CoreSession, CoreSessionOptions } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, makeDisposable, toTensor, withFeeds } from './heap.js';
 import {
@@ -119,6 +119,24 @@ export function checkRequantize(mode: unknown, name: string): void {
   if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
 }
 
+// A name that the core does not know would force nothing.
+function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
+  const known = JSON.parse(call(core, () => core.kernels())) as { family: string; name: string }[];
+  for (const [family, name] of Object.entries(forced)) {
+    const option = `options.kernels.${family}`;
+    const names = known.filter((kernel) => kernel.family === family).map((kernel) => kernel.name);
+    if (names.length === 0) {
+      const families = [...new Set(known.map((kernel) => kernel.family))];
+      throw invalidArgument(
+        `there is no kernel family "${family}"`,
+        option,
+        suggest(family, families),
+      );
+    }
+    checkOneOf(name, names, option);
+  }
+}
+
 function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {
   return Object.freeze(
     info.map(({ name, type, dims }) =>
@@ -202,6 +220,7 @@ export class InferenceSession {
     try {
       const { core, object } = model.handle;
       const { requantize = model.requantize, profile, fuse, optimize, kernels } = options;
+      if (kernels) checkKernels(core, kernels);
       const coreOptions = withoutUndefined({
         requantize,
         profile,

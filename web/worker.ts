@@ -154,6 +154,8 @@ class Connection {
     const call = this.#calls.get(id);
     this.#calls.delete(id);
     call?.signal?.removeEventListener('abort', call.onAbort);
+    // Whether it was read to its end or not: a generator may have files to close.
+    call?.close?.();
     if (this.#calls.size === 0) this.#port?.hold(false);
     return call;
   }
@@ -168,7 +170,6 @@ class Connection {
     if (!call) return;
     if (kind === 'progress') call.onProgress?.(response.value as never);
     else if (kind === 'pull') void this.#send(id, call);
-    else if (kind === 'close') call.close?.();
     else if (kind === 'result') this.#settle(id)?.resolve(response.value);
     else {
       const error = unpackError(response.error);
@@ -192,9 +193,7 @@ class Connection {
     this.#closed ??= error;
     this.#notReady(this.#closed);
     for (const id of [...this.#calls.keys()]) {
-      const call = this.#settle(id);
-      call?.close?.();
-      call?.reject(this.#closed);
+      this.#settle(id)?.reject(this.#closed);
     }
   }
 }

@@ -47,18 +47,14 @@ class Call {
   }
 
   async *#stream<T, R>(unpack: (item: T) => R): AsyncGenerator<R, void, undefined> {
-    try {
-      for (;;) {
-        const message = await new Promise<Request>((resolve) => {
-          this.#answer = resolve;
-          post({ kind: 'pull', id: this.id });
-        });
-        if (message.kind === 'failed') throw unpackError(message.error);
-        if (message.kind !== 'item' || message.done) return;
-        yield unpack(message.value as T);
-      }
-    } finally {
-      post({ kind: 'close', id: this.id });
+    for (;;) {
+      const message = await new Promise<Request>((resolve) => {
+        this.#answer = resolve;
+        post({ kind: 'pull', id: this.id });
+      });
+      if (message.kind === 'failed') throw unpackError(message.error);
+      if (message.kind !== 'item' || message.done) return;
+      yield unpack(message.value as T);
     }
   }
 }

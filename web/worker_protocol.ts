@@ -34,9 +34,7 @@ export type Response =
   | { kind: 'result'; id: number; value: unknown }
   | { kind: 'error'; id: number; error: PackedError }
   | { kind: 'progress'; id: number; value: unknown }
-  | { kind: 'pull'; id: number }
-  // The worker needs no more items.
-  | { kind: 'close'; id: number };
+  | { kind: 'pull'; id: number };
 
 export function packFeeds(feeds: Feeds): PackedFeeds {
   checkFeeds(feeds);

@@ -498,11 +498,37 @@ output %b
     session.dispose();
   });
 
-  test('refuse a kernel that does not exist', async () => {
-    await assert.rejects(
-      InferenceSession.create(MODEL, { kernels: { conv: 'no such kernel' } }),
-      isError('INVALID_ARGUMENT'),
-    );
+  test('run the kernel that is forced, and refuse one that does not exist', async () => {
+    const { kernels } = await engineInfo();
+    const [image] = testImages(1);
+    const [expected] = await ortOutputs(modelBytes, [image]);
+    const usual = await InferenceSession.create(MODEL);
+    await usual.run(image);
+    const used = new Set(usual.plan().steps.map(({ kernel }) => kernel));
+    usual.dispose();
+    const families = new Set(kernels.filter(({ name }) => used.has(name)).map((k) => k.family));
+    const others = kernels.filter((k) => families.has(k.family) && k.isa === 'scalar');
+    assert.ok(others.length >= 1, JSON.stringify([...families]));
+    for (const { family, name } of others) {
+      const session = await InferenceSession.create(MODEL, { kernels: { [family]: name } });
+      const { logits } = await session.run(image);
+      assert.ok(
+        session.plan().steps.some(({ kernel }) => kernel === name),
+        name,
+      );
+      assert.ok(maxDifference(logits.data, expected) < 1e-4, name);
+      session.dispose();
+    }
+    const [{ family }] = others;
+    for (const [forced, value] of [
+      [{ [family]: 'nonsense' }, `options.kernels.${family}`],
+      [{ nonsense: others[0].name }, 'options.kernels.nonsense'],
+    ]) {
+      await assert.rejects(
+        InferenceSession.create(MODEL, { kernels: forced }),
+        isError('INVALID_ARGUMENT', { value }),
+      );
+    }
   });
 
   test('work with `using` where the engine knows Symbol.dispose', async () => {
@@ -739,8 +765,8 @@ describe('worker', () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     assert.ok(closed);
     assert.match(await model.toText(), /^graph /);
-    const pending = model.toOnnx();
+    const pending = assert.rejects(model.toOnnx(), isError('DISPOSED'));
     await worker.terminate();
-    await assert.rejects(pending, isError('DISPOSED'));
+    await pending;
   });
 });

@@ -103,7 +103,7 @@ new Tensor('float31', [1]);
   );
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   const flags = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext'];
-  node([tsc, ...flags, '--types', '', '--lib', 'es2022,dom,dom.iterable', 'use.ts']);
+  node([tsc, ...flags, '--lib', 'es2022,dom,dom.iterable', 'use.ts']);
 });
 
 test('the examples of docs/api.md run', () => {
