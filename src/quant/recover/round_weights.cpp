@@ -19,21 +19,31 @@
 namespace requant {
 namespace {
 
+/// Four sums at once: one would wait for every addition (floating-point sums have a fixed order, so
+/// no compiler may do this on its own).
+double Dot(const double* a, const double* b, size_t count) {
+  double sums[4] = {0, 0, 0, 0};
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (; i < count; ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 /// Overwrites a symmetric positive definite matrix with R, upper triangular, A = R R^T. False when
 /// it is not positive definite.
 bool UpperFactor(std::vector<double>& a, size_t k) {
   for (size_t row = k; row-- > 0;) {
     double* tail = a.data() + row * k;
-    double pivot = tail[row];
-    for (size_t m = row + 1; m < k; ++m) pivot -= tail[m] * tail[m];
+    const size_t behind = k - row - 1;
+    const double pivot = tail[row] - Dot(tail + row + 1, tail + row + 1, behind);
     if (!(pivot > 0)) return false;
     tail[row] = std::sqrt(pivot);
     const double inverse = 1 / tail[row];
     for (size_t j = 0; j < row; ++j) {
       double* other = a.data() + j * k;
-      double sum = other[row];
-      for (size_t m = row + 1; m < k; ++m) sum -= other[m] * tail[m];
-      other[row] = sum * inverse;
+      other[row] = (other[row] - Dot(other + row + 1, tail + row + 1, behind)) * inverse;
     }
   }
   return true;
@@ -108,12 +118,8 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
     const double pivot = factor[step * k + step];
     for (size_t j = 0; j < step; ++j) column[j] = factor[j * k + step] / pivot;
     for (Row& row : rows) {
-      double pull = 0;
-      double nearest_pull = 0;
-      for (size_t j = 0; j < step; ++j) {
-        pull += column[j] * row.chosen[j];
-        nearest_pull += column[j] * row.nearest[j];
-      }
+      const double pull = Dot(column.data(), row.chosen.data(), step);
+      const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
       const double wanted = row.wanted[step];
       row.chosen[step] = std::clamp(std::nearbyint(wanted - pull), lo, hi) - wanted;
       const double term = pivot * (row.chosen[step] + pull);
