@@ -3,6 +3,7 @@
 #include <emscripten/emscripten.h>
 #include <malloc.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "api/requant.h"
-#include "base/checked_math.h"
 #include "options.h"
 
 namespace requant {
@@ -58,8 +58,8 @@ val Allocate(double bytes) {
     if (!(bytes >= 0) || bytes > 4294967295.0) {
       Fail(ErrorCode::kOutOfMemory, "more bytes than wasm memory can hold");
     }
-    const size_t size = CheckedAlign(CheckedAdd(static_cast<size_t>(bytes), 1), 64);
-    void* pointer = std::aligned_alloc(64, size);
+    const auto size = static_cast<uint64_t>(bytes) / 64 * 64 + 64;  // never zero, a whole multiple
+    void* pointer = size > SIZE_MAX ? nullptr : std::aligned_alloc(64, static_cast<size_t>(size));
     if (pointer == nullptr) throw std::bad_alloc();
     return val(Address(pointer));
   });

@@ -2,9 +2,6 @@
 
 #include <emscripten/emscripten.h>
 
-#include "base/json.h"
-#include "base/str_cat.h"
-
 namespace requant::bindings {
 namespace {
 
@@ -47,7 +44,7 @@ RequantizeMode ReadMode(const val& options) {
   if (name == "float") return RequantizeMode::kFloat;
   if (name == "nearest") return RequantizeMode::kToNearest;
   if (name == "gemmlowp") return RequantizeMode::kGemmlowp;
-  Fail(ErrorCode::kInvalidArgument, StrCat("requantize '", name, "' is not known"),
+  Fail(ErrorCode::kInvalidArgument, "requantize '" + name + "' is not known",
        {.hint = "use 'fixed', 'float', 'nearest' or 'gemmlowp'"});
 }
 
@@ -127,36 +124,7 @@ std::string RunPassesFromJs(Graph& graph, const val& options) {
   pipeline.now = Now;
   bool dump = false;
   Read(options, "dump", dump);
-  JsonWriter dumps;
-  dumps.BeginArray();
-  if (dump) {
-    pipeline.dump = [&dumps](const char* pass, const Graph& after) {
-      dumps.BeginObject();
-      dumps.Key("pass").String(pass);
-      dumps.Key("text").String(PrintGraph(after));
-      dumps.Key("dot").String(GraphToDot(after));
-      dumps.EndObject();
-    };
-  }
-  const PipelineReport report = RunPasses(graph, pipeline);
-  dumps.EndArray();
-  JsonWriter json;
-  json.BeginObject();
-  json.Key("rounds").Int(report.rounds);
-  json.Key("passes").BeginArray();
-  for (const PassReport& pass : report.passes) {
-    json.BeginObject();
-    json.Key("name").String(pass.name);
-    json.Key("changed").Bool(pass.changed);
-    json.Key("milliseconds").Number(pass.milliseconds);
-    json.Key("nodesBefore").Int(static_cast<int64_t>(pass.nodes_before));
-    json.Key("nodesAfter").Int(static_cast<int64_t>(pass.nodes_after));
-    json.EndObject();
-  }
-  json.EndArray();
-  if (dump) json.Key("dumps").Raw(dumps.text());
-  json.EndObject();
-  return json.text();
+  return OptimizeToJson(graph, std::move(pipeline), dump);
 }
 
 }  // namespace requant::bindings

@@ -152,6 +152,39 @@ std::string ProfileJson(const std::vector<StepProfile>& profile) {
   return json.text();
 }
 
+std::string OptimizeToJson(Graph& graph, PipelineOptions options, bool dump) {
+  JsonWriter dumps;
+  dumps.BeginArray();
+  if (dump) {
+    options.dump = [&dumps](const char* pass, const Graph& after) {
+      dumps.BeginObject();
+      dumps.Key("pass").String(pass);
+      dumps.Key("text").String(PrintGraph(after));
+      dumps.Key("dot").String(GraphToDot(after));
+      dumps.EndObject();
+    };
+  }
+  const PipelineReport report = RunPasses(graph, options);
+  dumps.EndArray();
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("rounds").Int(report.rounds);
+  json.Key("passes").BeginArray();
+  for (const PassReport& pass : report.passes) {
+    json.BeginObject();
+    json.Key("name").String(pass.name);
+    json.Key("changed").Bool(pass.changed);
+    json.Key("milliseconds").Number(pass.milliseconds);
+    json.Key("nodesBefore").Int(static_cast<int64_t>(pass.nodes_before));
+    json.Key("nodesAfter").Int(static_cast<int64_t>(pass.nodes_after));
+    json.EndObject();
+  }
+  json.EndArray();
+  if (dump) json.Key("dumps").Raw(dumps.text());
+  json.EndObject();
+  return json.text();
+}
+
 std::string OperatorsJson() {
   JsonWriter json;
   json.BeginArray();

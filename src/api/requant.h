@@ -54,6 +54,9 @@ Graph OptimizedFloat(const Graph& graph);
 std::string ModelInfoJson(const Graph& graph);
 std::string PlanJson(const Plan* plan);
 std::string ProfileJson(const std::vector<StepProfile>& profile);
+/// Runs the passes on the graph; the JSON report of Model.optimize, with the graph after every pass
+/// that changed it if `dump`.
+std::string OptimizeToJson(Graph& graph, PipelineOptions options, bool dump);
 std::string OperatorsJson();
 std::string PassesJson();
 std::string KernelsJson();

@@ -1,11 +1,31 @@
 #include "plan/builder.h"
 
+#include <algorithm>
+
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "kernels/list.h"
 #include "plan/lower/layout.h"
 
 namespace requant {
+namespace {
+
+void CheckForcedKernels(const std::vector<ForcedKernel>& forced) {
+  const std::vector<KernelInfo> known = ListKernels();
+  for (const ForcedKernel& wanted : forced) {
+    const bool exists = std::any_of(known.begin(), known.end(), [&](const KernelInfo& row) {
+      return wanted.family == row.family && wanted.kernel == row.name;
+    });
+    if (!exists) {
+      Fail(ErrorCode::kInvalidArgument,
+           StrCat("kernel family '", wanted.family, "' has no kernel '", wanted.kernel, "'"),
+           {.hint = "engineInfo() lists the kernels"});
+    }
+  }
+}
+
+}  // namespace
 
 ImageDims ImageOf(const Shape& shape) {
   ImageDims dims;
@@ -24,6 +44,7 @@ bool LayoutsCoincide(const Shape& shape) {
 }
 
 PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options) {
+  CheckForcedKernels(options.force_kernels);
   for (FusionGroup& group : FindFusionGroups(graph())) {
     const Node* anchor = &group.anchor();
     groups_.emplace(anchor, std::move(group));
@@ -139,11 +160,6 @@ const std::string* PlanBuilder::Forced(std::string_view family) const {
     if (forced.family == family) return &forced.kernel;
   }
   return nullptr;
-}
-
-void PlanBuilder::RefuseForced(const char* family, const std::string& name) {
-  Fail(ErrorCode::kInvalidArgument, StrCat("kernel family ", family, " has no kernel '", name, "'"),
-       {.hint = "see env.kernels() for the names"});
 }
 
 }  // namespace requant

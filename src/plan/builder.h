@@ -17,6 +17,7 @@ namespace requant {
 /// and the list of steps it appends to. Layout conversions are inserted here, once per value.
 class PlanBuilder {
  public:
+  /// Throws kInvalidArgument for a forced kernel that does not exist.
   PlanBuilder(Plan& plan, const PlanOptions& options);
 
   const Graph& graph() const { return *plan_.graph; }
@@ -62,24 +63,16 @@ class PlanBuilder {
   std::vector<const Node*> Followers(const Node& node) const;
 
   bool IsForced(std::string_view family) const { return Forced(family) != nullptr; }
-  /// The kernel row to use: the forced one of this family if any, else the last row that fits
-  /// (rows are listed from plain to best). `fits` may be nullptr. Throws kInvalidArgument when a
-  /// forced name is not in the family.
+  /// The kernel row to use: the forced one of this family if it fits, else the last row that does
+  /// (rows are listed from plain to best).
   template <typename Row, typename Fits>
   const Row& Choose(const char* family, std::span<const Row> rows, Fits fits) const {
     const std::string* forced = Forced(family);
     const Row* chosen = nullptr;
-    bool known = forced == nullptr;
     for (const Row& row : rows) {
-      const bool wanted = forced == nullptr || *forced == row.name;
-      known = known || wanted;
-      if (wanted && fits(row)) chosen = &row;
-    }
-    if (!known) RefuseForced(family, *forced);
-    if (chosen == nullptr) {  // the forced row cannot serve this step: the best that can
-      for (const Row& row : rows) {
-        if (fits(row)) chosen = &row;
-      }
+      if (!fits(row)) continue;
+      chosen = &row;
+      if (forced && *forced == row.name) break;
     }
     return *chosen;
   }
@@ -94,7 +87,6 @@ class PlanBuilder {
   };
 
   const std::string* Forced(std::string_view family) const;
-  [[noreturn]] static void RefuseForced(const char* family, const std::string& name);
   int NewSlot(const Value& value, Layout layout);
   int Convert(const Value* value, int from, Layout to);
 
