@@ -40,7 +40,10 @@ function testNewNode() {
     mkdirSync(prefix, { recursive: true });
     run('npm', ['install', '--prefix', prefix, '--no-save', '--no-audit', '--no-fund', 'node@26']);
   }
+  // The long tests belong to CI, once is enough.
+  if (process.env.CI) process.env.REQUANT_LONG = '1';
   runTests(NEW_NODE, 'tests/node');
+  delete process.env.REQUANT_LONG;
 }
 
 const all = [
