@@ -14,7 +14,8 @@ import {
   parseModel,
   quantize,
 } from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/load_core.js';
+import { call } from '../../dist/heap.js';
+import { hasRelaxedSimd, loadCore } from '../../dist/load_core.js';
 import { MODEL, calibration, isError, testImages } from './support.mjs';
 
 const modelBytes = readFileSync(MODEL);
@@ -345,5 +346,22 @@ output %y
       isError('INVALID_ARGUMENT'),
     );
     other.dispose();
+  });
+});
+
+describe('a crash of the engine', () => {
+  test('is final for its objects, but the next load starts a new engine', async () => {
+    const model = await loadModel(MODEL);
+    const core = await loadCore();
+    const trap = () => {
+      throw new WebAssembly.RuntimeError('unreachable');
+    };
+    assert.throws(() => call(core, trap), isError('INTERNAL', { message: /unreachable/ }));
+    assert.throws(() => model.toText(), isError('INTERNAL', { message: /crashed/ }));
+    model.dispose();
+    const session = await InferenceSession.create(MODEL);
+    assert.equal((await session.run(testImages(1)[0])).logits.size, 10);
+    assert.notEqual(await loadCore(), core);
+    session.dispose();
   });
 });

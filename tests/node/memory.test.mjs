@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import {
   InferenceSession,
   Tensor,
@@ -110,4 +112,17 @@ test('results are copies that later runs do not touch', async () => {
   }
   await session.release();
   assert.deepEqual(first, kept);
+});
+
+test('what was forgotten is freed after garbage collection', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc');
+  const before = await liveBytes();
+  for (let i = 0; i < 5; i++) await InferenceSession.create(modelBytes);
+  assert.ok((await liveBytes()) > before);
+  for (let i = 0; i < 50 && (await liveBytes()) > before; i++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.ok((await liveBytes()) <= before);
 });
