@@ -39,7 +39,7 @@ bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
     if (!input->is_constant()) return false;
     input_bytes += input->constant.bytes();
   }
-  constexpr size_t kAlwaysFine = 64 << 10;
+  constexpr size_t kAlwaysFine = 1 << 20;
   const size_t limit = std::min(context.max_constant_bytes,
                                 std::max(kAlwaysFine, input_bytes * context.max_constant_growth));
   for (const Value* output : node.outputs) {
