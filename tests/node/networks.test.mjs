@@ -12,6 +12,8 @@ const LONG = Boolean(process.env.REQUANT_LONG);
 const CALIBRATION_IMAGES = { cifar: 128, imagenet: 32 };
 /** How many right answers quantization may cost. */
 const MAY_LOSE = { cifar: 3, imagenet: 2 };
+/** Share of equal answers: a guard against regressions; narrow MobileNets have close calls. */
+const MUST_AGREE = { cifar: 0.97, imagenet: 0.8 };
 /** Of the smallest possible arena. */
 const ARENA_FACTOR = 1.15;
 
@@ -74,7 +76,7 @@ for (const network of networks) {
       const lost = count.float - count.int8;
       assert.ok(lost <= MAY_LOSE[kind], `quantization costs ${lost} right answers`);
     }
-    assert.ok(count.agree >= 0.9 * total, `the same answer to ${count.agree} of ${total}`);
+    assert.ok(count.agree >= MUST_AGREE[kind] * total, `the same answer to ${count.agree} of ${total}`);
     checkArena(float, 'float');
     checkArena(int8, 'int8');
     await float.release();
