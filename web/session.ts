@@ -119,7 +119,7 @@ export function checkRequantize(mode: unknown, name: string): void {
   if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
 }
 
-// A name that the core does not know would force nothing.
+// The core looks at the names when it plans, which for a model of open shape is its first run.
 function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
   const known = JSON.parse(call(core, () => core.kernels())) as { family: string; name: string }[];
   for (const [family, name] of Object.entries(forced)) {
