@@ -76,7 +76,10 @@ for (const network of networks) {
       const lost = count.float - count.int8;
       assert.ok(lost <= MAY_LOSE[kind], `quantization costs ${lost} right answers`);
     }
-    assert.ok(count.agree >= MUST_AGREE[kind] * total, `the same answer to ${count.agree} of ${total}`);
+    assert.ok(
+      count.agree >= MUST_AGREE[kind] * total,
+      `the same answer to ${count.agree} of ${total}`,
+    );
     checkArena(float, 'float');
     checkArena(int8, 'int8');
     await float.release();
