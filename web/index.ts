@@ -56,6 +56,8 @@ export type {
 export type { LoadProgress, Source } from './source.js';
 export { Tensor } from './tensor.js';
 export type { TensorDataMap, TensorInput, TensorType } from './tensor.js';
+export { toChromeTrace } from './trace.js';
+export type { ChromeTrace, ChromeTraceEvent } from './trace.js';
 export { version } from './version.js';
 export {
   WorkerModel,

@@ -313,7 +313,10 @@ export class InferenceSession {
     return plan.steps ? (plan as Plan) : undefined;
   }
 
-  /** What every operator cost so far; needs the option `profile`. */
+  /**
+   * What every operator cost so far; needs the option `profile`. {@link toChromeTrace} makes a file
+   * for trace viewers of it.
+   */
   profile(): StepProfile[] {
     return this.#handle.json<StepProfile[]>((session) => session.profile());
   }

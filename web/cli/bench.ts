@@ -5,9 +5,11 @@ import { openDataset } from '../dataset/node.js';
 import { type Dataset, makeDataset, take } from '../dataset/sample.js';
 import { engineInfo } from '../engine.js';
 import type { Model, ValueInfo } from '../model.js';
+import type { QuantizedModel } from '../quantize.js';
 import { formatBytes, formatMs, table } from '../report/index.js';
 import { InferenceSession, type PlanMemory } from '../session.js';
 import { Tensor } from '../tensor.js';
+import { toChromeTrace } from '../trace.js';
 import {
   type CommandSpec,
   UsageError,
@@ -18,7 +20,7 @@ import {
   openOptions,
   text,
 } from './args.js';
-import { load, requantizeOption, sessionOptions } from './models.js';
+import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 import { quantizeWithProgress } from './quantizing.js';
 
@@ -33,6 +35,11 @@ export const benchSpec: CommandSpec = {
       multiple: true,
       value: 'NAME=N',
       help: 'an open dimension by name; default 1',
+    },
+    trace: {
+      type: 'string',
+      value: 'FILE',
+      help: 'what every operator costs, as a file for trace viewers such as ui.perfetto.dev',
     },
     requantize: requantizeOption,
     ...dataOptions,
@@ -97,8 +104,14 @@ export function timing(times: readonly number[]): Timing {
   return { median, min: sorted[0]!, max: sorted[sorted.length - 1]! };
 }
 
+interface Row {
+  name: string;
+  session: InferenceSession;
+  times: number[];
+}
+
 async function measure(
-  sessions: readonly { session: InferenceSession; times: number[] }[],
+  sessions: readonly Row[],
   data: Dataset,
   runs: number,
   progress: Progress,
@@ -141,20 +154,32 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
   const runs = integer(values, 'runs') ?? 30;
   using model = await load(file!, streams);
   const data = await samplesFor(values, model);
-  const rows: { name: string; session: InferenceSession; times: number[] }[] = [];
+  const rows: Row[] = [];
+  // Measuring operators costs time itself, so that is done in sessions of its own.
+  const profiled: Row[] = [];
+  const trace = text(values, 'trace');
   const progress = new Progress(streams);
   try {
     const options = sessionOptions(values);
-    const ownName = model.info.quantized ? 'int8' : 'float';
-    const own = await InferenceSession.create(model, options);
-    rows.push({ name: ownName, session: own, times: [] });
+    const open = async (name: string, source: Model | QuantizedModel) => {
+      rows.push({ name, session: await InferenceSession.create(source, options), times: [] });
+      if (trace === undefined) return;
+      const session = await InferenceSession.create(source, { ...options, profile: true });
+      profiled.push({ name, session, times: [] });
+    };
+    await open(model.info.quantized ? 'int8' : 'float', model);
     if (!model.info.quantized) {
       using quantized = await quantizeWithProgress(model, data, {}, streams);
-      const session = await InferenceSession.create(quantized, options);
-      rows.push({ name: 'int8', session, times: [] });
+      await open('int8', quantized);
     }
     await measure(rows, data, runs, progress);
     progress.clear();
+    if (trace !== undefined) {
+      await measure(profiled, data, runs, progress);
+      progress.clear();
+      const profiles = profiled.map(({ name, session }) => [name, session.profile()] as const);
+      await write(trace, JSON.stringify(toChromeTrace(Object.fromEntries(profiles))));
+    }
     const results = rows.map(({ name, session, times }) => ({
       name,
       ...timing(times),
@@ -187,6 +212,6 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
     }
   } finally {
     progress.clear();
-    for (const { session } of rows) session.dispose();
+    for (const { session } of [...rows, ...profiled]) session.dispose();
   }
 }

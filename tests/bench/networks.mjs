@@ -1,0 +1,186 @@
+// The networks of the benchmarks: made once into build/bench, quantized once by the package, and the
+// few numbers and statistics that every benchmark shares.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+export const FOLDER = path.join(ROOT, 'build/bench');
+const NEW_NODE = path.join(ROOT, 'build/node/node_modules/node/bin/node');
+
+/** Networks by name; `macs` in millions of multiply-accumulate operations. */
+export const NETWORKS = {
+  resnet18: { title: 'ResNet-18', size: 224, macs: 1814 },
+  resnet50: { title: 'ResNet-50', size: 224, macs: 4089 },
+  mobilenet_v2: { title: 'MobileNetV2', size: 224, macs: 301 },
+  resnet20: { title: 'ResNet-20', size: 32, macs: 41 },
+};
+
+/** Files of a network, by what they are. */
+export const FILES = {
+  float: '.onnx',
+  qdq: '.qdq.onnx',
+  qoperator: '.qoperator.onnx',
+  qdq7: '.w7.qdq.onnx',
+  qoperator7: '.w7.qoperator.onnx',
+};
+
+export const fileOf = (name, kind) => path.join(FOLDER, name + FILES[kind]);
+
+/** Reproducible normal-like numbers: sums of three of Park and Miller's (CACM 31, 1988, p. 1192). */
+export function inputOf(name, seed = 1) {
+  const { size } = NETWORKS[name];
+  const values = new Float32Array(3 * size * size);
+  let state = seed * 7919;
+  const next = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  for (let at = 0; at < values.length; at++) values[at] = 2 * (next() + next() + next() - 1.5);
+  return { data: values, dims: [1, 3, size, size] };
+}
+
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** Median, least and most. */
+export function spread(values) {
+  return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
+}
+
+/** `slower / faster` round by round: above 1, the second is that many times as fast. */
+export function ratios(slower, faster) {
+  return spread(slower.map((time, round) => time / faster[round]));
+}
+
+/** Signal to noise in dB of `got` against `expected`. */
+export function snr(expected, got) {
+  if (expected.length !== got.length) return -Infinity;
+  let [signal, noise] = [0, 0];
+  for (let at = 0; at < expected.length; at++) {
+    signal += expected[at] ** 2;
+    noise += (expected[at] - got[at]) ** 2;
+  }
+  return noise === 0 ? Infinity : 10 * Math.log10(signal / noise);
+}
+
+// Two engines on one float file differ by the order of additions only; on one quantized file by
+// single steps of roundings, which random weights carry through all layers.
+const LEAST_SNR = { float: 80, int8: 25 };
+
+/** Throws when two engines that ran one file do not agree: a broken run must not be timed. */
+export function checkAgreement(label, kind, expected, got) {
+  const decibel = snr(expected, got);
+  if (!(decibel >= LEAST_SNR[kind])) {
+    throw new Error(`${label}: outputs differ, SNR ${decibel.toFixed(1)} dB`);
+  }
+  return decibel;
+}
+
+/** `1.52x [1.40-1.61]` */
+export const formatRatio = ({ median: middle, min, max }) =>
+  `${middle.toFixed(2)}x [${min.toFixed(2)}-${max.toFixed(2)}]`;
+
+/** `12.3 [11.9-14.0]` */
+export const formatTimes = ({ median: middle, min, max }) => {
+  const digits = middle < 10 ? 2 : 1;
+  return `${middle.toFixed(digits)} [${min.toFixed(digits)}-${max.toFixed(digits)}]`;
+};
+
+/** Checks names of networks; without any, all. */
+export function chosenNetworks(names) {
+  const unknown = names.find((name) => !(name in NETWORKS));
+  if (unknown) throw new Error(`no network ${unknown} (${Object.keys(NETWORKS).join(', ')})`);
+  return names.length > 0 ? names : Object.keys(NETWORKS);
+}
+
+/** A whole number of the command line. */
+export function count(values, name) {
+  if (!/^[1-9]\d*$/.test(values[name])) throw new Error(`--${name} ${values[name]}`);
+  return Number(values[name]);
+}
+
+/**
+ * Browsers have relaxed SIMD switched on, Node 20 has not. Starts this script again where that helps:
+ * with the newer Node that `npm test` fetches, or else with flags. Returns where nothing is to do.
+ */
+export function ensureNode() {
+  if (Number(process.versions.node.split('.')[0]) >= 22) return;
+  const flags = ['--experimental-wasm-relaxed-simd', '--no-liftoff'];
+  if (process.execArgv.includes(flags[0])) return;
+  const newer = existsSync(NEW_NODE);
+  const args = [...(newer ? [] : flags), ...process.execArgv, ...process.argv.slice(1)];
+  const { status } = spawnSync(newer ? NEW_NODE : process.execPath, args, { stdio: 'inherit' });
+  process.exit(status ?? 1);
+}
+
+/** Makes the float networks that are missing. */
+function makeFloat(names) {
+  const missing = names.filter((name) => !existsSync(fileOf(name, 'float')));
+  if (missing.length === 0) return;
+  const python = process.env.REQUANT_PYTHON ?? '/usr/bin/python3';
+  const script = path.join(ROOT, 'tests/bench/make_networks.py');
+  console.error(`making ${missing.join(', ')} ...`);
+  const { status } = spawnSync(python, [script, FOLDER, ...missing], { stdio: 'inherit' });
+  if (status !== 0) {
+    throw new Error(`${python} could not make the networks: needs python3-torch, python3-onnx`);
+  }
+}
+
+// A quantized file is made again when its float network was.
+function isFresh(name, kind) {
+  const file = fileOf(name, kind);
+  if (!existsSync(file)) return false;
+  const { mtimeMs } = statSync(file);
+  return mtimeMs >= statSync(fileOf(name, 'float')).mtimeMs;
+}
+
+async function quantizeOne(name, bits) {
+  const { InferenceSession, Tensor, loadModel, quantize } = await import('requant');
+  const feeds = (seed) => {
+    const { data, dims } = inputOf(name, seed);
+    return { input: new Tensor('float32', data, dims) };
+  };
+  console.error(`quantizing ${name}, ${bits} bits of weights ...`);
+  const model = await loadModel(fileOf(name, 'float'));
+  // The recovery of accuracy changes values, not time.
+  const quantized = await quantize(model, {
+    calibration: [1, 2, 3, 4].map(feeds),
+    config: { recover: [], weights: { bits } },
+  });
+  const suffix = bits === 8 ? '' : String(bits);
+  for (const format of ['qdq', 'qoperator']) {
+    writeFileSync(fileOf(name, format + suffix), quantized.toOnnx({ format }));
+  }
+  // The file stands for the model that was quantized here: the same bits come out.
+  const direct = await InferenceSession.create(quantized);
+  const read = await InferenceSession.create(fileOf(name, `qoperator${suffix}`), {
+    requantize: 'fixed',
+  });
+  const float = await InferenceSession.create(model);
+  const [a, b, c] = await Promise.all([direct, read, float].map((one) => one.run(feeds(9))));
+  if (snr(a.output.data, b.output.data) !== Infinity) {
+    throw new Error(`${name}: the exported file computes something else`);
+  }
+  const quality = snr(c.output.data, a.output.data);
+  if (!(quality > 10)) throw new Error(`${name}: SNR against float ${quality.toFixed(1)} dB`);
+  for (const one of [direct, read, float, quantized, model]) one.dispose();
+}
+
+/** Makes whatever files of these networks are missing. */
+export async function makeNetworks(names) {
+  mkdirSync(FOLDER, { recursive: true });
+  makeFloat(names);
+  for (const name of names) {
+    for (const bits of [8, 7]) {
+      const suffix = bits === 8 ? '' : '7';
+      if (!isFresh(name, `qdq${suffix}`) || !isFresh(name, `qoperator${suffix}`)) {
+        await quantizeOne(name, bits);
+      }
+    }
+  }
+}
+
+export const bytesOf = (name, kind) => new Uint8Array(readFileSync(fileOf(name, kind)));
