@@ -67,20 +67,21 @@ float AttributeMap::Float(std::string_view name, float fallback) const {
   return value ? *value : fallback;
 }
 
-std::string AttributeMap::String(std::string_view name, std::string fallback) const {
+std::string AttributeMap::String(std::string_view name, const std::string& fallback) const {
   const auto* value = Get<std::string>(*this, name, "a string");
-  return value ? *value : std::move(fallback);
+  return value ? *value : fallback;
 }
 
 std::vector<int64_t> AttributeMap::Ints(std::string_view name,
-                                        std::vector<int64_t> fallback) const {
+                                        const std::vector<int64_t>& fallback) const {
   const auto* value = Get<std::vector<int64_t>>(*this, name, "a list of integers");
-  return value ? *value : std::move(fallback);
+  return value ? *value : fallback;
 }
 
-std::vector<float> AttributeMap::Floats(std::string_view name, std::vector<float> fallback) const {
+std::vector<float> AttributeMap::Floats(std::string_view name,
+                                        const std::vector<float>& fallback) const {
   const auto* value = Get<std::vector<float>>(*this, name, "a list of floats");
-  return value ? *value : std::move(fallback);
+  return value ? *value : fallback;
 }
 
 const Tensor* AttributeMap::TensorValue(std::string_view name) const {

@@ -29,9 +29,9 @@ class AttributeMap {
 
   int64_t Int(std::string_view name, int64_t fallback) const;
   float Float(std::string_view name, float fallback) const;
-  std::string String(std::string_view name, std::string fallback) const;
-  std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> fallback = {}) const;
-  std::vector<float> Floats(std::string_view name, std::vector<float> fallback = {}) const;
+  std::string String(std::string_view name, const std::string& fallback) const;
+  std::vector<int64_t> Ints(std::string_view name, const std::vector<int64_t>& fallback = {}) const;
+  std::vector<float> Floats(std::string_view name, const std::vector<float>& fallback = {}) const;
   /// nullptr when absent.
   const Tensor* TensorValue(std::string_view name) const;
 

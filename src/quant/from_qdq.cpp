@@ -435,6 +435,40 @@ class RecordBuilder {
 
 }  // namespace
 
+namespace {
+
+/// Pairs between two float operators (a Softmax and the graph's output) are no operator's integers,
+/// but they round all the same: they go back into the graph.
+void RestoreFloatPairs(QuantizedModel& model,
+                       const std::map<std::string, TensorQuantizationConfig>& writes) {
+  Graph& graph = model.float_graph;
+  const auto is_quantized = [&model](const Node* node) {
+    const OperatorQuantization* found = model.record.Find(node->name);
+    return found && (found->quantized || !found->absorbed_by.empty());
+  };
+  for (const auto& [name, config] : writes) {
+    Value* value = graph.FindValue(name);
+    if (value == nullptr || value->producer == nullptr || is_quantized(value->producer)) continue;
+    const bool read_as_float = std::any_of(value->consumers.begin(), value->consumers.end(),
+                                           [&](const Node* node) { return !is_quantized(node); });
+    if (!read_as_float && !graph.IsOutput(value)) continue;
+    Tensor offset(config.dtype, {});
+    *static_cast<uint8_t*>(offset.raw()) = static_cast<uint8_t>(config.offset[0]);
+    Value* scale = graph.AddConstant(name + "_scale", Tensor::Scalar(config.scale[0]));
+    Value* zero_point = graph.AddConstant(name + "_zero_point", std::move(offset));
+    ValueType integer_type = value->type;
+    integer_type.dtype = config.dtype;
+    Value* rounded = graph.AddValue(name + "_rounded", value->type);
+    graph.ReplaceAndKeepName(value, rounded);
+    Value* integers = graph.AddOp("QuantizeLinear", "", {value, scale, zero_point},
+                                  name + "_integers", integer_type);
+    graph.AddNode("DequantizeLinear", "", {integers, scale, zero_point}, {rounded});
+  }
+  graph.SortTopologically();
+}
+
+}  // namespace
+
 std::optional<QuantizedModel> FromQdq(const Graph& source) {
   const bool any = std::any_of(source.nodes().begin(), source.nodes().end(),
                                [](const auto& node) { return node->Is("DequantizeLinear"); });
@@ -444,7 +478,9 @@ std::optional<QuantizedModel> FromQdq(const Graph& source) {
   if (file.reads.empty() && file.writes.empty()) return std::nullopt;
   graph.SortTopologically();
   QuantizedModel model{PrepareFloatGraph(graph, false), {}};
+  const auto writes = file.writes;
   model.record = RecordBuilder(model.float_graph, std::move(file)).Run();
+  RestoreFloatPairs(model, writes);
   return model;
 }
 

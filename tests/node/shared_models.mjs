@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { imageSamples, parseCifar10, parseJsonLabels, parsePixels } from 'requant/dataset';
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const SHARED = path.resolve(ROOT, '../shared');
+export const SHARED = path.resolve(ROOT, '../shared');
 
 /** Whether the networks are there. */
 export const haveShared = existsSync(path.join(SHARED, 'models/README.md'));
