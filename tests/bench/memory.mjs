@@ -65,10 +65,14 @@ async function child(kind, name, simd) {
 
 function inProcess(...args) {
   const flags = process.execArgv.filter((flag) => flag !== '--expose-gc');
-  const output = execFileSync(process.execPath, [...flags, '--expose-gc', self, '--child', ...args], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
+  const output = execFileSync(
+    process.execPath,
+    [...flags, '--expose-gc', self, '--child', ...args],
+    {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    },
+  );
   return JSON.parse(output);
 }
 
@@ -114,7 +118,9 @@ async function main() {
     NETWORKS[network].title,
     what,
     base.toFixed(1),
-    ...[ours, ort].map((of) => `${of.median.toFixed(1)} [${of.min.toFixed(1)}-${of.max.toFixed(1)}]`),
+    ...[ours, ort].map(
+      (of) => `${of.median.toFixed(1)} [${of.min.toFixed(1)}-${of.max.toFixed(1)}]`,
+    ),
     `${(100 * ratio).toFixed(0)} %`,
   ]);
   console.log(table(['', '', 'bare', 'ours', 'onnxruntime-web', 'ours : theirs'], cells));

@@ -1,0 +1,373 @@
+// Latency and cold start in Chromium: our package, onnxruntime-web and, where it is installed, LiteRT.js,
+// each on a page of its own, bundled by Vite as a web project would have them.
+//
+//   node tests/bench/browser.mjs [NETWORK ...] [--rounds N] [--cold N] [--simd auto|relaxed|simd128]
+//       [--threads N] [--json]
+//
+// LiteRT.js is used when it is there: npm install --prefix build/peers @litertjs/core
+//
+// Latency: as in run.mjs; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
+// new browser with an empty profile each time, from the start of the navigation until the first
+// result, from a server on this machine, which also says what was fetched. --cold 0 leaves it out.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { brotliCompressSync, constants } from 'node:zlib';
+import { build } from 'vite';
+import { launch, openPage } from '../browser/browser.mjs';
+import {
+  FOLDER,
+  NETWORKS,
+  ROOT,
+  checkAgreement,
+  chosenNetworks,
+  count,
+  ensureNode,
+  fileOf,
+  formatRatio,
+  formatTimes,
+  makeNetworks,
+  ratios,
+  snr,
+  spread,
+} from './networks.mjs';
+
+const ROUND_MS = 40;
+const WARM_UP_MS = 1500;
+const PEERS = path.join(ROOT, 'build/peers/node_modules');
+const LITERT = path.join(PEERS, '@litertjs/core');
+const SITE = path.join(FOLDER, 'site');
+const PAGES = path.join(path.dirname(fileURLToPath(import.meta.url)), 'page');
+
+const CONTENDERS = {
+  float: { engine: 'ours', file: '.onnx' },
+  int8: { engine: 'ours', file: '.qoperator.onnx', options: { requantize: 'fixed' } },
+  'int8, 7-bit weights': {
+    engine: 'ours',
+    file: '.w7.qoperator.onnx',
+    options: { requantize: 'fixed' },
+  },
+  'int8, same file': { engine: 'ours', file: '.qdq.onnx' },
+  'ort float': { engine: 'ort', file: '.onnx' },
+  'ort QDQ': { engine: 'ort', file: '.qdq.onnx' },
+  'ort QOperator': { engine: 'ort', file: '.qoperator.onnx' },
+  'LiteRT float': { engine: 'litert', file: '.tflite' },
+  'LiteRT int8': { engine: 'litert', file: '.int8.tflite' },
+};
+
+const TYPES = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.mjs': 'text/javascript',
+  '.wasm': 'application/wasm',
+};
+
+/** A page of every engine, bundled. */
+async function buildSite(engines) {
+  for (const engine of engines) {
+    const root = path.join(FOLDER, 'pages', engine);
+    mkdirSync(root, { recursive: true });
+    const script = path.relative(root, path.join(PAGES, `${engine}.js`)).replaceAll('\\', '/');
+    writeFileSync(
+      path.join(root, 'index.html'),
+      '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">' +
+        '<script type="module" src="./main.js"></script>',
+    );
+    writeFileSync(path.join(root, 'main.js'), `import ${JSON.stringify(script)};\n`);
+    await build({
+      root,
+      base: './',
+      configFile: false,
+      logLevel: 'error',
+      worker: { format: 'es' },
+      resolve: {
+        alias: {
+          '@litertjs/core': path.join(LITERT, 'dist/index.js'),
+          '@litertjs/wasm-utils': path.join(PEERS, '@litertjs/wasm-utils'),
+        },
+      },
+      build: {
+        outDir: path.join(SITE, engine),
+        emptyOutDir: true,
+        target: 'es2022',
+        assetsInlineLimit: 0,
+      },
+    });
+  }
+}
+
+/** Serves the site, the models and LiteRT's modules; `fetched` collects files beside the models. */
+async function startServer() {
+  const fetched = new Set();
+  const roots = { models: FOLDER, litert: path.join(LITERT, 'wasm'), site: SITE };
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url, 'http://localhost');
+    const [, root, ...rest] = pathname.split('/');
+    let file = path.join(roots[root] ?? SITE, ...rest);
+    if (pathname.endsWith('/')) file = path.join(file, 'index.html');
+    if (!roots[root] || rest.includes('..') || !existsSync(file)) {
+      response.writeHead(404).end();
+      return;
+    }
+    if (root !== 'models') fetched.add(file);
+    const bytes = readFileSync(file);
+    response.writeHead(200, {
+      'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream',
+      'content-length': bytes.length,
+      'cache-control': 'no-store',
+      // Shared memory, which threads need, wants an isolated page.
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-embedder-policy': 'require-corp',
+    });
+    response.end(bytes);
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { server, fetched, url: `http://127.0.0.1:${server.address().port}` };
+}
+
+function makeTflite(names) {
+  const python = process.env.REQUANT_PYTHON ?? '/usr/bin/python3';
+  const script = path.join(ROOT, 'tests/bench/make_tflite.py');
+  for (const name of names) {
+    for (const [from, to] of [
+      [fileOf(name, 'float'), `${name}.tflite`],
+      [fileOf(name, 'qoperator'), `${name}.int8.tflite`],
+    ]) {
+      const target = path.join(FOLDER, to);
+      if (!existsSync(target)) execFileSync(python, [script, from, target], { stdio: 'inherit' });
+    }
+  }
+}
+
+async function openPages(browser, url, engines, { simd, threads }) {
+  const pages = {};
+  for (const engine of engines) {
+    const context = await browser.newContext();
+    const { page, problems } = await openPage(context);
+    const query = new URLSearchParams({ threads, ...(engine === 'ours' ? { simd } : {}) });
+    await page.goto(`${url}/site/${engine}/?${query}`);
+    await page.waitForFunction(() => globalThis.bench);
+    pages[engine] = { page, problems };
+  }
+  return pages;
+}
+
+async function measure(pages, name, rounds) {
+  const rows = [];
+  for (const [label, { engine, file, options = {} }] of Object.entries(CONTENDERS)) {
+    const page = pages[engine]?.page;
+    if (!page) continue;
+    const { size } = NETWORKS[name];
+    const call = (method, ...args) =>
+      page.evaluate(([what, rest]) => globalThis.bench[what](...rest), [method, [label, ...args]]);
+    await call('open', `/models/${name}${file}`, size, options);
+    rows.push({ label, call, times: [] });
+  }
+  const outputs = {};
+  for (const { label, call } of rows) outputs[label] = await call('output');
+  checkAgreement(`${name} float`, 'float', outputs['ort float'], outputs.float);
+  checkAgreement(`${name} int8`, 'int8', outputs['ort QDQ'], outputs['int8, same file']);
+  if (outputs['LiteRT int8']) {
+    // Its padding differs (make_tflite.py), so it is held against itself.
+    const quality = snr(outputs['LiteRT float'], outputs['LiteRT int8']);
+    if (!(quality > 10)) throw new Error(`${name}: LiteRT int8 to float ${quality.toFixed(1)} dB`);
+  }
+  for (const row of rows) {
+    let least = Infinity;
+    const start = performance.now();
+    for (let at = 0; at < 5 || performance.now() - start < WARM_UP_MS; at++) {
+      least = Math.min(least, await row.call('time', 1));
+    }
+    row.runs = Math.max(1, Math.round(ROUND_MS / least));
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < rows.length; at++) {
+      const { call, runs, times } = rows[(at + round) % rows.length];
+      times.push(await call('time', runs));
+    }
+  }
+  for (const { call } of rows) await call('close');
+  const timesOf = Object.fromEntries(rows.map(({ label, times }) => [label, times]));
+  const better = (...labels) =>
+    labels
+      .filter((label) => timesOf[label])
+      .sort((a, b) => spread(timesOf[a]).median - spread(timesOf[b]).median)[0];
+  const ortInt8 = better('ort QDQ', 'ort QOperator');
+  const compared = {
+    'float : ort float': ratios(timesOf['ort float'], timesOf.float),
+    'same file : ort int8': ratios(timesOf[ortInt8], timesOf['int8, same file']),
+    'int8 : ort int8': ratios(timesOf[ortInt8], timesOf.int8),
+    'int8 : float': ratios(timesOf.float, timesOf.int8),
+  };
+  if (timesOf['LiteRT int8']) {
+    const ours = better('int8', 'int8, 7-bit weights');
+    compared['float : LiteRT float'] = ratios(timesOf['LiteRT float'], timesOf.float);
+    compared['int8 : LiteRT int8'] = ratios(timesOf['LiteRT int8'], timesOf.int8);
+    compared[`${ours} : better int8 of peers`] = ratios(
+      timesOf[better(ortInt8, 'LiteRT int8')],
+      timesOf[ours],
+    );
+  }
+  return {
+    network: name,
+    ortInt8,
+    times: Object.fromEntries(rows.map(({ label, times }) => [label, spread(times)])),
+    ratios: compared,
+  };
+}
+
+const brotliSizes = new Map();
+
+function brotliSize(file) {
+  if (!brotliSizes.has(file)) {
+    const bytes = readFileSync(file);
+    const params = {
+      [constants.BROTLI_PARAM_QUALITY]: 11,
+      [constants.BROTLI_PARAM_LGWIN]: 22,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    };
+    brotliSizes.set(file, brotliCompressSync(bytes, { params }).length);
+  }
+  return brotliSizes.get(file);
+}
+
+async function coldStart({ url, fetched }, engines, repeats, simd) {
+  const name = 'mobilenet_v2';
+  const files = { ours: '.qdq.onnx', ort: '.qdq.onnx', litert: '.int8.tflite' };
+  const samples = Object.fromEntries(engines.map((engine) => [engine, []]));
+  const shipped = {};
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    for (const engine of engines) {
+      const browser = await launch();
+      try {
+        const { page } = await openPage(browser);
+        await page.goto('about:blank');
+        fetched.clear();
+        const query = new URLSearchParams({
+          cold: `/models/${name}${files[engine]}`,
+          size: NETWORKS[name].size,
+          ...(engine === 'ours' ? { simd } : {}),
+        });
+        await page.goto(`${url}/site/${engine}/?${query}`);
+        await page.waitForFunction(() => globalThis.coldStart);
+        const times = await page.evaluate(() => globalThis.coldStart);
+        if (times.error) throw new Error(`${engine}: ${times.error}`);
+        samples[engine].push(times);
+        shipped[engine] ??= [...fetched].filter((file) => !file.endsWith('.html'));
+      } finally {
+        await browser.close();
+      }
+    }
+  }
+  const first = (engine) => samples[engine].map((times) => times.first);
+  return Object.fromEntries(
+    engines.map((engine) => [
+      engine,
+      {
+        first: spread(first(engine)),
+        session: spread(samples[engine].map((times) => times.session - times.model)),
+        ...(engine === 'ours' ? {} : { ratio: ratios(first(engine), first('ours')) }),
+        wasm: sizes(shipped[engine].filter((file) => file.endsWith('.wasm'))),
+        js: sizes(shipped[engine].filter((file) => !file.endsWith('.wasm'))),
+      },
+    ]),
+  );
+}
+
+function sizes(files) {
+  const sum = (size) => files.reduce((total, file) => total + size(file), 0);
+  return { raw: sum((file) => readFileSync(file).length), brotli: sum(brotliSize) };
+}
+
+function printCold(cold, table) {
+  const kilobytes = (bytes) => (bytes / 1e3).toFixed(0);
+  console.log('\nCold start of MobileNetV2 int8: ms from navigation to the first result\n');
+  const cells = Object.entries(cold).map(([engine, { first, session, ratio, wasm, js }]) => [
+    engine,
+    formatTimes(first),
+    formatTimes(session),
+    ratio ? formatRatio(ratio) : '',
+    `${kilobytes(wasm.brotli)} + ${kilobytes(js.brotli)}`,
+    `${kilobytes(wasm.raw)} + ${kilobytes(js.raw)}`,
+  ]);
+  const header = [
+    '',
+    'first result',
+    'engine and session',
+    'ours is faster',
+    'brotli kB',
+    'raw kB',
+  ];
+  console.log(table(header, cells));
+  console.log('\nkB: wasm + JavaScript that the page fetched');
+}
+
+async function main() {
+  ensureNode();
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      rounds: { type: 'string', default: '15' },
+      cold: { type: 'string', default: '7' },
+      simd: { type: 'string', default: 'auto' },
+      threads: { type: 'string', default: '1' },
+      json: { type: 'boolean', default: false },
+    },
+  });
+  const names = chosenNetworks(positionals);
+  const rounds = count(values, 'rounds');
+  const repeats = values.cold === '0' ? 0 : count(values, 'cold');
+  await makeNetworks([...new Set([...names, ...(repeats > 0 ? ['mobilenet_v2'] : [])])]);
+  const engines = ['ours', 'ort'];
+  if (existsSync(LITERT)) {
+    engines.push('litert');
+    makeTflite([...new Set([...names, 'mobilenet_v2'])]);
+  } else if (!values.json) {
+    console.log('LiteRT.js is not in build/peers and left out');
+  }
+  const { table } = await import('requant/report');
+  await buildSite(engines);
+  const site = await startServer();
+  const result = { threads: Number(values.threads), rounds, networks: [] };
+  const browser = await launch();
+  try {
+    result.browser = browser.version();
+    if (!values.json) console.log(`Chromium ${result.browser}, ${rounds} rounds`);
+    for (const name of names) {
+      // New pages for every network: what one left behind must not matter to the next.
+      const pages = await openPages(browser, site.url, engines, values);
+      const measured = await measure(pages, name, rounds);
+      for (const { page, problems } of Object.values(pages)) {
+        // LiteRT.js tells everything that it does as errors.
+        const real = problems.filter((line) => !/^console: (INFO|WARNING):/.test(line));
+        if (real.length > 0) console.error(real.join('\n'));
+        await page.context().close();
+      }
+      result.networks.push(measured);
+      if (values.json) continue;
+      console.log(`\n${NETWORKS[name].title}\n`);
+      const cells = Object.entries(measured.times).map(([label, of]) => [label, formatTimes(of)]);
+      console.log(table(['', 'ms: median [min-max]'], cells));
+      const lines = Object.entries(measured.ratios).map(([label, of]) => [label, formatRatio(of)]);
+      console.log(`\n${table(['as fast as', 'median [min-max]'], lines)}`);
+    }
+  } finally {
+    await browser.close();
+  }
+  if (repeats > 0) {
+    result.cold = await coldStart(site, engines, repeats, values.simd);
+    if (!values.json) printCold(result.cold, table);
+  }
+  site.server.close();
+  if (values.json) console.log(JSON.stringify(result, null, 2));
+}
+
+await main().catch((error) => {
+  console.error(`bench: ${error.message}`);
+  process.exitCode = 1;
+});
+process.exit();

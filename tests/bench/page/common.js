@@ -1,0 +1,54 @@
+// What every engine's page does: timing on demand, and a cold start when the address asks for one.
+
+/** The same numbers as inputOf() of networks.mjs. */
+function input(size) {
+  const values = new Float32Array(3 * size * size);
+  let state = 7919;
+  const next = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  for (let at = 0; at < values.length; at++) values[at] = 2 * (next() + next() + next() - 1.5);
+  return values;
+}
+
+async function read(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status}`);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+/**
+ * @param open Makes a session of a model: `(bytes, options, input, size) => { run, release }`; `run`
+ * gives the first output's numbers.
+ */
+export function serve(open) {
+  const sessions = new Map();
+  globalThis.bench = {
+    async open(key, url, size, options) {
+      sessions.set(key, await open(await read(url), options, input(size), size));
+    },
+    output: async (key) => [...(await sessions.get(key).run())],
+    async time(key, runs) {
+      const { run } = sessions.get(key);
+      const start = performance.now();
+      for (let at = 0; at < runs; at++) await run();
+      return (performance.now() - start) / runs;
+    },
+    async close(key) {
+      await sessions.get(key).release();
+      sessions.delete(key);
+    },
+  };
+  const query = new URLSearchParams(location.search);
+  const cold = query.get('cold');
+  if (!cold) return;
+  // Times count from the start of the navigation: the page, its scripts, the engine, the model.
+  (async () => {
+    const script = performance.now();
+    const size = Number(query.get('size'));
+    const bytes = await read(cold);
+    const model = performance.now();
+    const { run } = await open(bytes, {}, input(size), size);
+    const session = performance.now();
+    await run();
+    globalThis.coldStart = { script, model, session, first: performance.now() };
+  })().catch((error) => (globalThis.coldStart = { error: String(error?.stack ?? error) }));
+}
