@@ -1,0 +1,131 @@
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "onnx/read_parts.h"
+#include "onnx/tags.h"
+
+namespace requant {
+
+using onnx_tags::AttributeType;
+
+void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
+                   const SharedBytes& file, const ExternalFiles& external,
+                   AttributeMap& attributes) {
+  using Tag = onnx_tags::AttributeProto;
+  std::string name;
+  int32_t declared = 0;
+  std::set<AttributeType> present;
+  int64_t number = 0;
+  float real = 0;
+  std::string text;
+  std::optional<protozero::data_view> tensor;
+  std::vector<int64_t> numbers;
+  std::vector<float> reals;
+  std::vector<std::string> texts;
+  bool reference = false;
+  while (message.Next()) {
+    switch (message.tag<Tag>()) {
+      case Tag::kName:
+        name = message.String();
+        break;
+      case Tag::kType:
+        declared = message.Int32();
+        break;
+      case Tag::kInt:
+        number = message.Int64();
+        present.insert(AttributeType::kInt);
+        break;
+      case Tag::kFloat:
+        real = message.Float();
+        present.insert(AttributeType::kFloat);
+        break;
+      case Tag::kString:
+        text = message.String();
+        present.insert(AttributeType::kString);
+        break;
+      case Tag::kTensor:
+        if (tensor) InvalidFile(StrCat("attribute '", name, "' has two tensors"));
+        tensor = message.View();
+        present.insert(AttributeType::kTensor);
+        break;
+      case Tag::kInts:
+        message.AppendInt64(numbers);
+        present.insert(AttributeType::kInts);
+        break;
+      case Tag::kFloats:
+        message.AppendFloat(reals);
+        present.insert(AttributeType::kFloats);
+        break;
+      case Tag::kStrings:
+        texts.push_back(message.String());
+        present.insert(AttributeType::kStrings);
+        break;
+      case Tag::kGraph:
+      case Tag::kGraphs:
+        present.insert(AttributeType::kGraph);
+        message.Skip();
+        break;
+      case Tag::kTensors:
+      case Tag::kTypeProto:
+      case Tag::kTypeProtos:
+      case Tag::kSparseTensor:
+      case Tag::kSparseTensors:
+        present.insert(AttributeType::kSparseTensor);
+        message.Skip();
+        break;
+      case Tag::kRefAttrName:
+        reference = true;
+        message.Skip();
+        break;
+      default:
+        message.Skip();
+    }
+  }
+  if (name.empty()) InvalidFile("an attribute has no name", {.node = label});
+  if (attributes.Has(name))
+    InvalidFile(StrCat("attribute '", name, "' is there twice"), {.node = label});
+  auto type = static_cast<AttributeType>(declared);
+  if (type == AttributeType::kUndefined && present.size() == 1) type = *present.begin();
+  if (type == AttributeType::kGraph || type == AttributeType::kGraphs ||
+      present.contains(AttributeType::kGraph)) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("operator ", op_type, " has a subgraph in attribute '", name, "'"),
+         {.node = label, .hint = "control flow is not supported: unroll it before exporting"});
+  }
+  // A list or scalar may be absent when it is empty or zero; anything else must not be present.
+  if (reference || present.size() > 1 || (present.size() == 1 && *present.begin() != type)) {
+    InvalidFile(StrCat("attribute '", name, "' does not hold what its type says"), {.node = label});
+  }
+  switch (type) {
+    case AttributeType::kInt:
+      return attributes.Set(name, number);
+    case AttributeType::kFloat:
+      return attributes.Set(name, real);
+    case AttributeType::kString:
+      return attributes.Set(name, std::move(text));
+    case AttributeType::kInts:
+      return attributes.Set(name, std::move(numbers));
+    case AttributeType::kFloats:
+      return attributes.Set(name, std::move(reals));
+    case AttributeType::kStrings:
+      return attributes.Set(name, std::move(texts));
+    case AttributeType::kTensor:
+      if (!tensor) InvalidFile(StrCat("attribute '", name, "' has no tensor"), {.node = label});
+      try {
+        NamedTensor read = ReadTensorMessage(Message(*tensor), file, external, name);
+        return attributes.Set(name, std::move(read.tensor));
+      } catch (Error& error) {
+        error.AddNode(label);
+        throw;
+      }
+    default:
+      break;
+  }
+  Fail(ErrorCode::kUnsupported,
+       StrCat("attribute '", name, "' of ", op_type, " has kind ", declared,
+              ", which is not supported"),
+       {.node = label, .hint = "replace the operator or split the model before it"});
+}
+
+}  // namespace requant
