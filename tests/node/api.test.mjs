@@ -1,7 +1,7 @@
 // The public API on the shipped model, with ONNX Runtime as the judge.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -12,14 +12,12 @@ import {
   QuantizedModel,
   Tensor,
   compare,
-  createWorker,
   engineInfo,
   env,
   loadModel,
   parseModel,
   quantize,
 } from '../../dist/index.js';
-import { parseConfig, resolveOperators } from '../../dist/config.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
 import {
   MODEL,
@@ -34,139 +32,6 @@ import {
 } from './support.mjs';
 
 const modelBytes = readFileSync(MODEL);
-
-describe('Tensor', () => {
-  test('takes typed arrays as they are and plain arrays by value', () => {
-    const data = Float32Array.of(1, 2, 3, 4, 5, 6);
-    const tensor = new Tensor('float32', data, [2, 3]);
-    assert.equal(tensor.data, data);
-    assert.deepEqual([tensor.type, tensor.size, [...tensor.dims]], ['float32', 6, [2, 3]]);
-    assert.deepEqual(new Tensor('int64', [1, -2n], [2]).data, BigInt64Array.of(1n, -2n));
-    assert.deepEqual(new Tensor('bool', [true, false]).data, Uint8Array.of(1, 0));
-    assert.deepEqual([...new Tensor('float32', [7], []).dims], []);
-    assert.deepEqual([...new Tensor('int8', []).dims], [0]);
-    assert.equal(new Tensor('uint8', new Uint8ClampedArray(2)).data.constructor, Uint8Array);
-  });
-
-  test('infers the type from the data', () => {
-    assert.equal(new Tensor(new Int16Array(4), [2, 2]).type, 'int16');
-    assert.equal(new Tensor([1.5, 2]).type, 'float32');
-    assert.equal(new Tensor([true]).type, 'bool');
-    assert.equal(new Tensor([1n]).type, 'int64');
-  });
-
-  test('holds every type', () => {
-    const arrays = {
-      float32: Float32Array,
-      uint8: Uint8Array,
-      int8: Int8Array,
-      uint16: Uint16Array,
-      int16: Int16Array,
-      int32: Int32Array,
-      int64: BigInt64Array,
-      bool: Uint8Array,
-      float64: Float64Array,
-      uint32: Uint32Array,
-      uint64: BigUint64Array,
-      float16: Uint16Array,
-    };
-    for (const [type, array] of Object.entries(arrays)) {
-      assert.ok(new Tensor(type, new array(3)).data instanceof array, type);
-      assert.ok(new Tensor(type, [1, 0, 1]).data instanceof array, type);
-    }
-  });
-
-  test('refuses what does not fit', () => {
-    const shape = isError('SHAPE_MISMATCH');
-    const type = isError('TYPE_MISMATCH');
-    const argument = isError('INVALID_ARGUMENT');
-    assert.throws(() => new Tensor('float32', new Float32Array(5), [2, 3]), shape);
-    assert.throws(() => new Tensor('float32', new Float64Array(6), [2, 3]), type);
-    assert.throws(() => new Tensor('float32', '123456', [2, 3]), type);
-    assert.throws(() => new Tensor({}), type);
-    assert.throws(() => new Tensor('float31', [1]), argument);
-    assert.throws(() => new Tensor('float32', [1], [-1]), argument);
-    assert.throws(() => new Tensor('float32', [1], [1.5]), argument);
-    assert.throws(() => new Tensor('float32', [1], 1), argument);
-    assert.throws(() => new Tensor('float32', [], [2 ** 30, 2 ** 30]), argument);
-    assert.throws(() => new Tensor('uint8', [256]), argument);
-    assert.throws(() => new Tensor('int8', [0.5]), argument);
-    assert.throws(() => new Tensor('int64', [2 ** 60]), argument);
-    assert.throws(() => new Tensor('float32', ['1']), argument);
-  });
-
-  test('reshapes without copying', () => {
-    const tensor = new Tensor('int32', [1, 2, 3, 4, 5, 6], [6]);
-    assert.deepEqual([...tensor.reshape([2, -1]).dims], [2, 3]);
-    assert.equal(tensor.reshape([3, 2]).data, tensor.data);
-    assert.throws(() => tensor.reshape([4, -1]), isError('SHAPE_MISMATCH'));
-    assert.throws(() => tensor.reshape([4]), isError('SHAPE_MISMATCH'));
-  });
-});
-
-describe('config', () => {
-  test('becomes the options of the core', () => {
-    const parsed = parseConfig({
-      activations: { observer: 'percentile', percentile: 99.9 },
-      weights: { bits: 7 },
-      operatorTypes: { Softmax: null },
-      operators: { 'conv1|fc': { weights: { bits: 4 } }, '.*': null },
-      recover: [],
-    });
-    assert.deepEqual(parsed.options, {
-      global: {
-        quantize: true,
-        activations: { observer: 'percentile', percentile: 99.9 },
-        weights: { bits: 7 },
-      },
-      types: { Softmax: { quantize: false } },
-      operators: {},
-      recover: [],
-    });
-    const { operators } = resolveOperators(parsed, ['conv1', 'conv10', 'fc']);
-    assert.deepEqual(operators, {
-      conv1: { quantize: false, weights: { bits: 4 } },
-      conv10: { quantize: false },
-      fc: { quantize: false, weights: { bits: 4 } },
-    });
-  });
-
-  test('a name with special letters matches itself', () => {
-    const parsed = parseConfig({ operators: { 'a.b(1)[2]': null } });
-    assert.deepEqual(Object.keys(resolveOperators(parsed, ['a.b(1)[2]', 'x']).operators), [
-      'a.b(1)[2]',
-    ]);
-  });
-
-  const bad = [
-    [{ activation: {} }, 'config.activation', /activations/],
-    [{ activations: { bit: 8 } }, 'config.activations.bit', /"bits"/],
-    [{ activations: { bits: 9 } }, 'config.activations.bits'],
-    [{ activations: { bits: '8' } }, 'config.activations.bits'],
-    [{ activations: { perChannel: true } }, 'config.activations.perChannel'],
-    [{ activations: { observer: 'mean' } }, 'config.activations.observer'],
-    [{ weights: { observer: 'moving_average' } }, 'config.weights.observer'],
-    [{ weights: { symmetric: 1 } }, 'config.weights.symmetric'],
-    [{ weights: null }, 'config.weights'],
-    [{ activations: { percentile: 0 } }, 'config.activations.percentile'],
-    [{ activations: { momentum: 1 } }, 'config.activations.momentum'],
-    [{ operatorTypes: { Conf: null } }, 'config.operatorTypes.Conf', /"Conv"/],
-    [{ operators: { '(': null } }, 'config.operators["("]'],
-    [{ operators: { a: { bits: 4 } } }, 'config.operators["a"].bits'],
-    [{ operators: { a: 4 } }, 'config.operators["a"]'],
-    [{ recover: ['bias'] }, 'config.recover[0]'],
-    [{ recover: 'bias_correction' }, 'config.recover'],
-    [8, 'config'],
-  ];
-  for (const [config, value, hint] of bad) {
-    test(`names ${value}`, () => {
-      assert.throws(
-        () => parseConfig(config, ['Conv', 'Softmax']),
-        isError('INVALID_ARGUMENT', { value, hint }),
-      );
-    });
-  }
-});
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 
@@ -356,88 +221,6 @@ describe('models', () => {
     try {
       await model.save(path.join(folder, 'a.onnx'));
       assert.deepEqual(new Uint8Array(readFileSync(path.join(folder, 'a.onnx'))), model.toOnnx());
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
-});
-
-// Just enough protobuf to write a model whose weights are in another file.
-// Field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
-function varint(value) {
-  const bytes = [];
-  for (; value > 127; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
-  return [...bytes, value];
-}
-const text = (value) => [...new TextEncoder().encode(value)];
-const number = (field, value) => [...varint(field * 8), ...varint(value)];
-const bytes = (field, value) => [...varint(field * 8 + 2), ...varint(value.length), ...value];
-const string = (field, value) => bytes(field, text(value));
-
-function externalModel(location) {
-  const floats = 1;
-  const type = bytes(2, bytes(1, [...number(1, floats), ...bytes(2, bytes(1, number(1, 3)))]));
-  const entry = (key, value) => bytes(13, [...string(1, key), ...string(2, value)]);
-  const weights = [
-    ...number(1, 3),
-    ...number(2, floats),
-    ...string(8, 'w'),
-    ...entry('location', location),
-    ...entry('offset', '4'),
-    ...entry('length', '12'),
-    ...number(14, 1),
-  ];
-  const node = [...string(1, 'x'), ...string(1, 'w'), ...string(2, 'y'), ...string(4, 'Add')];
-  const graph = [
-    ...bytes(1, node),
-    ...string(2, 'g'),
-    ...bytes(5, weights),
-    ...bytes(11, [...string(1, 'x'), ...type]),
-    ...bytes(12, [...string(1, 'y'), ...type]),
-  ];
-  return Uint8Array.from([...number(1, 7), ...bytes(7, graph), ...bytes(8, number(2, 13))]);
-}
-
-describe('external data', () => {
-  const weights = new Uint8Array(Float32Array.of(9, 10, 20, 30).buffer);
-  const feeds = { x: new Tensor('float32', [1, 2, 3]) };
-
-  test('is found beside the model, or given', async () => {
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
-    try {
-      writeFileSync(path.join(folder, 'm.onnx'), externalModel('w.bin'));
-      writeFileSync(path.join(folder, 'w.bin'), weights);
-      const inMemory = { externalData: { 'w.bin': weights } };
-      for (const [source, options] of [
-        [path.join(folder, 'm.onnx'), {}],
-        [pathToFileURL(path.join(folder, 'm.onnx')), {}],
-        [externalModel('w.bin'), inMemory],
-      ]) {
-        const session = await InferenceSession.create(source, options);
-        assert.deepEqual((await session.run(feeds)).y.data, Float32Array.of(11, 22, 33));
-        session.dispose();
-      }
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
-
-  test('that is missing or elsewhere is named', async () => {
-    await assert.rejects(
-      loadModel(externalModel('w.bin')),
-      isError('INVALID_ARGUMENT', { value: 'w.bin' }),
-    );
-    await assert.rejects(
-      loadModel(externalModel('w.bin'), { externalData: { 'w.bin': weights.subarray(0, 8) } }),
-      isError('INVALID_MODEL'),
-    );
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
-    try {
-      writeFileSync(path.join(folder, 'm.onnx'), externalModel('../w.bin'));
-      await assert.rejects(
-        loadModel(path.join(folder, 'm.onnx')),
-        isError('INVALID_MODEL', { value: '../w.bin' }),
-      );
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -684,89 +467,5 @@ describe('quantize', () => {
     const spent = performance.now() - start;
     assert.ok(spent < 100 || ticks >= 2, `${ticks} turns in ${spent} ms`);
     quantized.dispose();
-  });
-});
-
-describe('worker', () => {
-  test('does everything in another thread', async () => {
-    const worker = await createWorker();
-    const images = testImages(20);
-    const expected = await ortOutputs(modelBytes, images);
-    const progress = [];
-    const model = await worker.loadModel(MODEL, { onProgress: (step) => progress.push(step) });
-    assert.equal(progress.at(-1).phase, 'parse');
-    assert.match(await model.summary(), /11 Conv/);
-    assert.equal((await model.info()).inputs[0].name, 'image');
-
-    const session = await worker.createSession(model);
-    assert.deepEqual(session.inputNames, ['image']);
-    const { logits } = await session.run(images[0]);
-    assert.ok(logits instanceof Tensor);
-    assert.ok(maxDifference(logits.data, expected[0]) < 1e-4);
-    assert.equal(images[0].image.data.length, 784);
-    assert.ok((await session.plan()).steps.length > 10);
-
-    const steps = [];
-    const quantized = await worker.quantize(model, {
-      calibration: calibration(16),
-      onProgress: (step) => steps.push(step),
-    });
-    assert.deepEqual(steps[1], { phase: 'calibrate', done: 1, total: 16 });
-    assert.ok(quantized.config.operators.length > 10);
-    const report = await worker.compare(model, quantized, {
-      dataset: images.map((feeds) => ({ feeds })),
-    });
-    assert.equal(report.samples, 20);
-    assert.ok(report.top1.agreement >= 0.9);
-    assert.equal(report.top1.float, null);
-    const theirs = await ortOutputs(await quantized.toOnnx(), images);
-    assert.ok(agreement(theirs, expected) >= 0.9);
-
-    await session.release();
-    await assert.rejects(session.run(images[0]), isError('DISPOSED'));
-    await assert.rejects(worker.loadModel(Uint8Array.of(1, 2, 3)), isError('INVALID_MODEL'));
-    await quantized.dispose();
-    await model.dispose();
-    await worker.terminate();
-    await assert.rejects(worker.engineInfo(), isError('DISPOSED'));
-  });
-
-  test('is interrupted by a signal, and passes on errors of the samples', async () => {
-    const worker = await createWorker();
-    const model = await worker.loadModel(MODEL);
-    const controller = new AbortController();
-    const samples = calibration(8);
-    let closed = false;
-    async function* endless() {
-      try {
-        for (;;) yield* samples;
-      } finally {
-        closed = true;
-      }
-    }
-    const run = worker.quantize(model, {
-      calibration: endless(),
-      signal: controller.signal,
-      onProgress: ({ done }) => done === 3 && controller.abort('why not'),
-    });
-    await assert.rejects(run, (error) => {
-      assert.ok(isError('ABORTED')(error));
-      return error.cause === 'why not';
-    });
-    const trouble = new Error('no more disk');
-    async function* failing() {
-      yield samples[0];
-      throw trouble;
-    }
-    await assert.rejects(
-      worker.quantize(model, { calibration: failing() }),
-      (error) => error === trouble,
-    );
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    assert.ok(closed);
-    assert.match(await model.toText(), /^graph /);
-    const pending = assert.rejects(model.toOnnx(), isError('DISPOSED'));
-    await worker.terminate();
-    await pending;
   });
 });

@@ -1,0 +1,92 @@
+// Models whose weights lie in other files.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { InferenceSession, Tensor, loadModel } from '../../dist/index.js';
+import { isError } from './support.mjs';
+
+// Just enough protobuf to write a model whose weights are in another file.
+// Field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+function varint(value) {
+  const bytes = [];
+  for (; value > 127; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+  return [...bytes, value];
+}
+const text = (value) => [...new TextEncoder().encode(value)];
+const number = (field, value) => [...varint(field * 8), ...varint(value)];
+const bytes = (field, value) => [...varint(field * 8 + 2), ...varint(value.length), ...value];
+const string = (field, value) => bytes(field, text(value));
+
+function externalModel(location) {
+  const floats = 1;
+  const type = bytes(2, bytes(1, [...number(1, floats), ...bytes(2, bytes(1, number(1, 3)))]));
+  const entry = (key, value) => bytes(13, [...string(1, key), ...string(2, value)]);
+  const weights = [
+    ...number(1, 3),
+    ...number(2, floats),
+    ...string(8, 'w'),
+    ...entry('location', location),
+    ...entry('offset', '4'),
+    ...entry('length', '12'),
+    ...number(14, 1),
+  ];
+  const node = [...string(1, 'x'), ...string(1, 'w'), ...string(2, 'y'), ...string(4, 'Add')];
+  const graph = [
+    ...bytes(1, node),
+    ...string(2, 'g'),
+    ...bytes(5, weights),
+    ...bytes(11, [...string(1, 'x'), ...type]),
+    ...bytes(12, [...string(1, 'y'), ...type]),
+  ];
+  return Uint8Array.from([...number(1, 7), ...bytes(7, graph), ...bytes(8, number(2, 13))]);
+}
+
+describe('external data', () => {
+  const weights = new Uint8Array(Float32Array.of(9, 10, 20, 30).buffer);
+  const feeds = { x: new Tensor('float32', [1, 2, 3]) };
+
+  test('is found beside the model, or given', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+    try {
+      writeFileSync(path.join(folder, 'm.onnx'), externalModel('w.bin'));
+      writeFileSync(path.join(folder, 'w.bin'), weights);
+      const inMemory = { externalData: { 'w.bin': weights } };
+      for (const [source, options] of [
+        [path.join(folder, 'm.onnx'), {}],
+        [pathToFileURL(path.join(folder, 'm.onnx')), {}],
+        [externalModel('w.bin'), inMemory],
+      ]) {
+        const session = await InferenceSession.create(source, options);
+        assert.deepEqual((await session.run(feeds)).y.data, Float32Array.of(11, 22, 33));
+        session.dispose();
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test('that is missing or elsewhere is named', async () => {
+    await assert.rejects(
+      loadModel(externalModel('w.bin')),
+      isError('INVALID_ARGUMENT', { value: 'w.bin' }),
+    );
+    await assert.rejects(
+      loadModel(externalModel('w.bin'), { externalData: { 'w.bin': weights.subarray(0, 8) } }),
+      isError('INVALID_MODEL'),
+    );
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+    try {
+      writeFileSync(path.join(folder, 'm.onnx'), externalModel('../w.bin'));
+      await assert.rejects(
+        loadModel(path.join(folder, 'm.onnx')),
+        isError('INVALID_MODEL', { value: '../w.bin' }),
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,101 @@
+// The engine in a Worker.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { Tensor, createWorker } from '../../dist/index.js';
+import {
+  MODEL,
+  agreement,
+  calibration,
+  isError,
+  maxDifference,
+  ortOutputs,
+  testImages,
+} from './support.mjs';
+
+const modelBytes = readFileSync(MODEL);
+
+describe('worker', () => {
+  test('does everything in another thread', async () => {
+    const worker = await createWorker();
+    const images = testImages(20);
+    const expected = await ortOutputs(modelBytes, images);
+    const progress = [];
+    const model = await worker.loadModel(MODEL, { onProgress: (step) => progress.push(step) });
+    assert.equal(progress.at(-1).phase, 'parse');
+    assert.match(await model.summary(), /11 Conv/);
+    assert.equal((await model.info()).inputs[0].name, 'image');
+
+    const session = await worker.createSession(model);
+    assert.deepEqual(session.inputNames, ['image']);
+    const { logits } = await session.run(images[0]);
+    assert.ok(logits instanceof Tensor);
+    assert.ok(maxDifference(logits.data, expected[0]) < 1e-4);
+    assert.equal(images[0].image.data.length, 784);
+    assert.ok((await session.plan()).steps.length > 10);
+
+    const steps = [];
+    const quantized = await worker.quantize(model, {
+      calibration: calibration(16),
+      onProgress: (step) => steps.push(step),
+    });
+    assert.deepEqual(steps[1], { phase: 'calibrate', done: 1, total: 16 });
+    assert.ok(quantized.config.operators.length > 10);
+    const report = await worker.compare(model, quantized, {
+      dataset: images.map((feeds) => ({ feeds })),
+    });
+    assert.equal(report.samples, 20);
+    assert.ok(report.top1.agreement >= 0.9);
+    assert.equal(report.top1.float, null);
+    const theirs = await ortOutputs(await quantized.toOnnx(), images);
+    assert.ok(agreement(theirs, expected) >= 0.9);
+
+    await session.release();
+    await assert.rejects(session.run(images[0]), isError('DISPOSED'));
+    await assert.rejects(worker.loadModel(Uint8Array.of(1, 2, 3)), isError('INVALID_MODEL'));
+    await quantized.dispose();
+    await model.dispose();
+    await worker.terminate();
+    await assert.rejects(worker.engineInfo(), isError('DISPOSED'));
+  });
+
+  test('is interrupted by a signal, and passes on errors of the samples', async () => {
+    const worker = await createWorker();
+    const model = await worker.loadModel(MODEL);
+    const controller = new AbortController();
+    const samples = calibration(8);
+    let closed = false;
+    async function* endless() {
+      try {
+        for (;;) yield* samples;
+      } finally {
+        closed = true;
+      }
+    }
+    const run = worker.quantize(model, {
+      calibration: endless(),
+      signal: controller.signal,
+      onProgress: ({ done }) => done === 3 && controller.abort('why not'),
+    });
+    await assert.rejects(run, (error) => {
+      assert.ok(isError('ABORTED')(error));
+      return error.cause === 'why not';
+    });
+    const trouble = new Error('no more disk');
+    async function* failing() {
+      yield samples[0];
+      throw trouble;
+    }
+    await assert.rejects(
+      worker.quantize(model, { calibration: failing() }),
+      (error) => error === trouble,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.ok(closed);
+    assert.match(await model.toText(), /^graph /);
+    const pending = assert.rejects(model.toOnnx(), isError('DISPOSED'));
+    await worker.terminate();
+    await pending;
+  });
+});
