@@ -14,7 +14,7 @@
 namespace requant {
 namespace {
 
-std::string NormalizeDomain(std::string domain) { return domain == "ai.onnx" ? "" : domain; }
+std::string NormalizeDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
 struct NodeParts {
   std::string op_type;

@@ -33,7 +33,7 @@ struct Parts {
   std::vector<uint64_t> uint64s;
 };
 
-[[noreturn]] void Invalid(const Parts& parts, std::string message) {
+[[noreturn]] void Invalid(const Parts& parts, const std::string& message) {
   Fail(ErrorCode::kInvalidModel, StrCat("tensor '", parts.name, "': ", message),
        {.value = parts.name, .hint = kRemedy});
 }

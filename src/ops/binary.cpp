@@ -276,8 +276,7 @@ int64_t PowerOfIntegers(int64_t base, int64_t exponent) {
 template <typename T>
 T Saturated(double value) {
   if (value != value) return T{0};
-  // max() + 1 is a power of two: exact in double.
-  const double above = 2.0 * (static_cast<double>(std::numeric_limits<T>::max() / 2) + 1.0);
+  const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);  // max() + 1, exactly
   if (value >= above) return std::numeric_limits<T>::max();
   if (value <= static_cast<double>(std::numeric_limits<T>::lowest())) {
     return std::numeric_limits<T>::lowest();

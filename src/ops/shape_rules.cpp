@@ -117,7 +117,7 @@ SymbolicShape GemmOutputShape(const AttributeMap& attributes, const SymbolicShap
   const bool trans_a = attributes.Int("transA", 0) != 0;
   const bool trans_b = attributes.Int("transB", 0) != 0;
   MergeDims(a[trans_a ? 0 : 1], b[trans_b ? 1 : 0], "inner dimensions of Gemm");
-  const SymbolicShape out = {a[trans_a ? 1 : 0], b[trans_b ? 0 : 1]};
+  SymbolicShape out = {a[trans_a ? 1 : 0], b[trans_b ? 0 : 1]};
   if (c != nullptr) {
     bool fits = c->size() <= 2;
     for (size_t i = 0; fits && i < c->size(); ++i) {
