@@ -178,6 +178,64 @@ TEST(Quantizer, MixedNetwork) {
   ExpectSameAfterRoundTrip(graph, model);
 }
 
+/// One head of attention, LayerNormalization spelled out, Gelu by Erf.
+Graph Transformer() {
+  Builder b;
+  Noise noise(21);
+  Value* x = b.Input("x", {2, 6, 16});
+  const auto dense = [&](Value* in, const std::string& name, int64_t from, int64_t to) {
+    Value* product = b.Op("MatMul", {in, b.Const(name + "_w", noise.Make({from, to}, 0.25f))},
+                          name + "_product");
+    return b.Op("Add", {product, b.Const(name + "_b", noise.Make({to}, 0.1f))}, name);
+  };
+  const auto scalar = [&](const std::string& name, float value) {
+    return b.Const(name, Tensor::Scalar(value));
+  };
+  AttributeMap last;
+  last.Set("axes", std::vector<int64_t>{-1});
+  Value* centered = b.Op("Sub", {x, b.Op("ReduceMean", {x}, "mean", last)}, "centered");
+  Value* square = b.Op("Mul", {centered, centered}, "square");
+  Value* variance = b.Op("ReduceMean", {square}, "variance", last);
+  Value* deviation =
+      b.Op("Sqrt", {b.Op("Add", {variance, scalar("epsilon", 1e-5f)}, "stable")}, "deviation");
+  Value* normal = b.Op("Div", {centered, deviation}, "normal");
+  Value* query = dense(normal, "query", 16, 8);
+  Value* key = dense(normal, "key", 16, 8);
+  AttributeMap swap;
+  swap.Set("perm", std::vector<int64_t>{0, 2, 1});
+  Value* scores = b.Op("MatMul", {query, b.Op("Transpose", {key}, "turned", swap)}, "scores");
+  Value* weights =
+      b.Op("Softmax", {b.Op("Div", {scores, scalar("root", 2.83f)}, "scaled")}, "weights");
+  Value* mixed = b.Op("MatMul", {weights, dense(normal, "value", 16, 16)}, "mixed");
+  Value* residual = b.Op("Add", {x, dense(mixed, "project", 16, 16)}, "residual");
+  Value* hidden = dense(residual, "hidden", 16, 32);
+  Value* erf = b.Op("Erf", {b.Op("Div", {hidden, scalar("sqrt2", 1.41421356f)}, "ratio")}, "erf");
+  Value* gelu = b.Op("Mul",
+                     {b.Op("Mul", {hidden, b.Op("Add", {erf, scalar("one", 1)}, "more")}, "twice"),
+                      scalar("half", 0.5f)},
+                     "gelu");
+  b.graph.AddOutput(dense(gelu, "y", 32, 16));
+  return std::move(b.graph);
+}
+
+TEST(Quantizer, Transformer) {
+  const Graph graph = Transformer();
+  const QuantizedModel model = QuantizeGraph(graph);
+  // The normalization is an island; Gelu's five operators are one table.
+  for (const char* name : {"centered_node", "square_node", "normal_node", "weights_node"}) {
+    EXPECT_FALSE(model.record.operators.at(name).quantized) << name;
+  }
+  EXPECT_EQ(model.record.operators.at("gelu_node").table.size(), 5u);
+  const Graph integer = LowerToInteger(model);
+  VerifyGraph(integer);
+  EXPECT_EQ(CountOps(integer, "MatMul"), 0);
+  EXPECT_EQ(CountOps(integer, "QLinearMatMul"), 8);
+  EXPECT_EQ(CountOps(integer, "Lut"), 2);
+  EXPECT_GT(Snr(graph, integer), 22);
+  EXPECT_EQ(LargestDifference(integer, ToQOperator(model)), 0);
+  ExpectSameAfterRoundTrip(graph, model);
+}
+
 TEST(Quantizer, PreActivationAndConflictsOfBits) {
   Builder b;
   Noise noise(6);
