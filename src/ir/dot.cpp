@@ -36,6 +36,9 @@ std::string GraphToDot(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     // Constants are lines of the box: as nodes of their own they would drown the picture.
     std::string label = Escape(node->op_type) + "\\n" + Escape(node->name);
+    if (!node->group.empty() && node->group != node->name) {
+      label += "\\nof " + Escape(node->group);
+    }
     for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
       const Value* input = node->inputs[slot];
       if (input == nullptr || !input->is_constant()) continue;

@@ -268,6 +268,7 @@ Graph Graph::Clone() const {
     std::vector<Value*> outputs = translate(node->outputs);
     Node* made = copy.AddNode(node->op_type, node->domain, translate(node->inputs), {},
                               node->attributes, node->name);
+    made->group = node->group;
     made->outputs = std::move(outputs);
     for (Value* output : made->outputs) {
       if (output) output->producer = made;

@@ -39,6 +39,7 @@ struct Node {
   std::string op_type;
   std::string domain;  // "" for ONNX
   std::string name;    // may be empty in a file; Graph::AddNode makes it unique and not empty
+  std::string group;   // FuseOps: name of the layer that this node runs as part of; empty: alone
   AttributeMap attributes;
   std::vector<Value*> inputs;   // nullptr = optional input left out
   std::vector<Value*> outputs;  // nullptr = optional output left out

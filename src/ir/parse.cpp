@@ -463,13 +463,16 @@ void Parser::ReadNode() {
   }
   std::string node_name;
   if (Peek() == '"') node_name = Quoted();
+  std::string group;
+  if (Accept("of ")) group = Quoted();
   for (const Value* input : inputs) {
     if (input && std::find(outputs.begin(), outputs.end(), input) != outputs.end()) {
       Wrong(StrCat("node reads its own output '", input->name, "'"));
     }
   }
-  graph_.AddNode(std::move(op_type), std::move(domain), std::move(inputs), std::move(outputs),
-                 std::move(attributes), std::move(node_name));
+  Node* node = graph_.AddNode(std::move(op_type), std::move(domain), std::move(inputs),
+                              std::move(outputs), std::move(attributes), std::move(node_name));
+  node->group = std::move(group);
 }
 
 Graph Parser::Parse() {

@@ -195,7 +195,8 @@ std::string NodeText(const Node& node, const PrintOptions& options) {
     }
     out += "}";
   }
-  return out + " " + Quote(node.name);
+  out += " " + Quote(node.name);
+  return node.group.empty() ? out : out + " of " + Quote(node.group);
 }
 
 }  // namespace

@@ -20,8 +20,10 @@ struct PrintOptions {
 ///   const %w: float32[2, 2] = {1, 2, 3, 4}
 ///   %y: float32[N, 2] = Gemm(%x, %w, _) {transB = 1, alpha = 1.0} "node name"
 ///   %z: uint8[N, 2] = com.microsoft::QLinearAdd(%a, ...)
-///   output %y
+///   %r: float32[N, 2] = Relu(%y) "relu" of "node name"
+///   output %r
 ///
+/// `of` names the layer that a node runs as part of (Node::group).
 /// `_` is an optional input or output left out. Floats print with 9 digits and a dot, so they are
 /// told from integers and survive the round trip; names that are no identifiers are quoted:
 /// %"a name".

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "passes/pass.h"
+
 namespace requant {
 namespace {
 
@@ -107,5 +109,24 @@ std::string FusionGroup::Pattern() const {
 }
 
 std::vector<FusionGroup> FindFusionGroups(const Graph& graph) { return Grouper(graph).Run(); }
+
+// Before: Conv -> Add(residual) -> Relu, each read by the next only
+// After:  the same nodes, each naming the Conv as its group
+// Conditions: as FusionGroup says
+bool FuseOps(Graph& graph, PassContext&) {
+  std::unordered_map<const Node*, std::string> groups;
+  for (const FusionGroup& group : FindFusionGroups(graph)) {
+    if (group.nodes.size() < 2) continue;
+    for (const Node* node : group.nodes) groups[node] = group.anchor().name;
+  }
+  bool changed = false;
+  for (const auto& node : graph.nodes()) {
+    const auto found = groups.find(node.get());
+    std::string group = found == groups.end() ? std::string() : found->second;
+    changed = changed || group != node->group;
+    node->group = std::move(group);
+  }
+  return changed;
+}
 
 }  // namespace requant

@@ -36,5 +36,6 @@ bool SimplifyInference(Graph& graph, PassContext& context);
 bool SimplifyExpr(Graph& graph, PassContext& context);
 bool EliminateCommonSubexpr(Graph& graph, PassContext& context);
 bool FoldScaleAxis(Graph& graph, PassContext& context);
+bool FuseOps(Graph& graph, PassContext& context);
 
 }  // namespace requant

@@ -19,6 +19,8 @@ constexpr Pass kPasses[] = {
     {"EliminateCommonSubexpr", "equal operators with equal inputs become one",
      EliminateCommonSubexpr},
     {"DeadCodeElimination", "drops what no output needs", DeadCodeElimination},
+    {"FuseOps", "layers grouped with the residual addition and the activation that follow",
+     FuseOps},
 };
 
 }  // namespace

@@ -45,9 +45,10 @@ bool LayoutsCoincide(const Shape& shape) {
 
 PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options) {
   CheckForcedKernels(options.force_kernels);
-  for (FusionGroup& group : FindFusionGroups(graph())) {
-    const Node* anchor = &group.anchor();
-    groups_.emplace(anchor, std::move(group));
+  for (const auto& node : graph().nodes()) {
+    if (!node->group.empty() && node->group != node->name) {
+      groups_[node->group].push_back(node.get());
+    }
   }
   int index = 0;
   for (const Value* input : graph().inputs()) {
@@ -62,11 +63,7 @@ PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), 
 std::vector<const Node*> PlanBuilder::Followers(const Node& node) const {
   std::vector<const Node*> out;
   if (!options_.fuse) return out;
-  const auto group = groups_.find(&node);
-  if (group != groups_.end()) {
-    out.assign(group->second.nodes.begin() + 1, group->second.nodes.end());
-    return out;
-  }
+  if (const auto group = groups_.find(node.name); group != groups_.end()) return group->second;
   const Value* value = node.outputs[0];
   for (const Node* next = graph().SoleConsumer(value);
        next && (next->Is("Relu") || next->Is("Clip")) && next->inputs[0] == value;

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "passes/fuse_ops.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -94,7 +93,8 @@ class PlanBuilder {
   const PlanOptions& options_;
   std::unordered_map<const Value*, Places> places_;
   std::set<const Node*> absorbed_;
-  std::unordered_map<const Node*, FusionGroup> groups_;  // by anchor
+  /// Of every group that FuseOps found: the nodes after the layer, by the layer's name.
+  std::unordered_map<std::string, std::vector<const Node*>> groups_;
 };
 
 /// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 or 4 only.

@@ -114,7 +114,8 @@ struct Plan {
 /// kInvalidArgument (unknown forced kernel).
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options);
 
-/// A copy of the graph for these input shapes with all types inferred and shape arithmetic folded;
+/// A copy of the graph for these input shapes with all types inferred, shape arithmetic folded and
+/// fusions found;
 /// nullptr when some value still has no static shape (data-dependent shapes).
 std::unique_ptr<Graph> SpecializeGraph(const Graph& graph, const std::vector<Shape>& input_shapes);
 
