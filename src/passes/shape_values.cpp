@@ -78,9 +78,10 @@ std::optional<Entries> OfSlice(const Known& known, const Node& node) {
   if (!data) return {};
   // From opset 10 on starts, ends, axes and steps are inputs; before, attributes.
   const bool inputs = node.inputs.size() > 1;
-  const auto list = [&](const char* name, size_t slot,
-                        std::vector<int64_t> fallback) -> std::optional<std::vector<int64_t>> {
-    if (!inputs) return node.attributes.Ints(name, std::move(fallback));
+  const auto list =
+      [&](const char* name, size_t slot,
+          const std::vector<int64_t>& fallback) -> std::optional<std::vector<int64_t>> {
+    if (!inputs) return node.attributes.Ints(name, fallback);
     if (node.input(slot) == nullptr) return fallback;
     if (node.constant(slot) == nullptr) return {};
     return node.constant(slot)->ToInts();

@@ -26,7 +26,7 @@ class MseObserver : public HistogramObserver {
     const Range full = best;
     double error = Error(best);
     const bool together = config_.symmetric();
-    for (double step = 0.05; step > 0.004; step /= 5) {
+    for (const double step : {0.05, 0.01}) {
       for (int round = 0; round < 2; ++round) {
         const Range around = best;
         for (int i = -10; i <= 10; ++i) {
