@@ -41,6 +41,15 @@ RQ_INLINE v128_t MulAddF32(v128_t a, v128_t b, v128_t acc) {
 #endif
 }
 
+/// acc + a * b, two doubles whose product is exact: then fused or not is the same.
+RQ_INLINE v128_t MulAddExactF64(v128_t a, v128_t b, v128_t acc) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_f64x2_relaxed_madd(a, b, acc);
+#else
+  return wasm_f64x2_add(acc, wasm_f64x2_mul(a, b));
+#endif
+}
+
 /// Clamp to [lo, hi] that lets a NaN in x through: pmax(x, lo) = x < lo ? lo : x.
 RQ_INLINE v128_t ClampF32(v128_t x, v128_t lo, v128_t hi) {
   return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi);

@@ -25,50 +25,63 @@ namespace requant {
 namespace {
 
 /// Where results go. A signed result is computed as an unsigned one 128 higher; flip takes that
-/// off.
+/// off. `whole`: uint8 without a clamp, for which the narrowing itself is the saturation.
 struct Store {
-  v128_t zero_point, lo, hi, flip;
+  v128_t lo, hi, flip;
+  bool whole;
   uint8_t* output;
   int32_t stride, channels;
 };
 
-RQ_INLINE void StoreRow(const Store& s, uint8_t* out, v128_t bytes) {
-  if (s.channels >= 8) {
+template <bool kWhole>
+RQ_INLINE v128_t ToBytes(const Store& s, v128_t first, v128_t second) {
+  const v128_t bytes = wasm_u8x16_narrow_i16x8(first, second);
+  if (kWhole) return bytes;
+  return wasm_v128_xor(wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi), s.flip);
+}
+
+/// All rows of eight channels.
+template <bool kWhole, typename Step>
+RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
+                            Step step) {
+  uint8_t* out = s.output;
+  for (; rows >= 2; rows -= 2) {
+    const v128_t bytes = ToBytes<kWhole>(s, step(acc), step(acc + acc_stride));
     wasm_v128_store64_lane(out, bytes, 0);
-  } else {
-    simd::StorePartialBytes(out, bytes, s.channels);
+    wasm_v128_store64_lane(out + s.stride, bytes, 1);
+    acc += 2 * acc_stride;
+    out += 2 * static_cast<ptrdiff_t>(s.stride);
+  }
+  if (rows > 0) {
+    const v128_t last = step(acc);
+    wasm_v128_store64_lane(out, ToBytes<kWhole>(s, last, last), 0);
   }
 }
 
-/// Runs step(row of acc) -> eight int16 over all rows and stores the bytes.
+/// Runs step(row of acc) -> eight int16, zero point included, over all rows and stores the bytes.
 template <typename Step>
 RQ_INLINE void ForRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
                        Step step) {
-  uint8_t* out = s.output;
-  for (int32_t r = 0; r < rows; r += 2) {
-    const v128_t first = wasm_i16x8_add_sat(step(acc), s.zero_point);
-    const bool pair = r + 1 < rows;
-    const v128_t second = wasm_i16x8_add_sat(step(pair ? acc + acc_stride : acc), s.zero_point);
-    v128_t bytes = wasm_u8x16_narrow_i16x8(first, second);
-    bytes = wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi);
-    bytes = wasm_v128_xor(bytes, s.flip);
-    StoreRow(s, out, bytes);
-    if (pair) StoreRow(s, out + s.stride, wasm_i64x2_shuffle(bytes, bytes, 1, 1));
-    acc += 2 * acc_stride;
-    out += 2 * static_cast<ptrdiff_t>(s.stride);
+  if (s.channels >= 8 && s.whole) {
+    ForWholeRows<true>(acc, acc_stride, rows, s, step);
+  } else if (s.channels >= 8) {
+    ForWholeRows<false>(acc, acc_stride, rows, s, step);
+  } else {
+    uint8_t* out = s.output;
+    for (; rows > 0; --rows, acc += acc_stride, out += s.stride) {
+      const v128_t row = step(acc);
+      simd::StorePartialBytes(out, ToBytes<false>(s, row, row), s.channels);
+    }
   }
 }
 
 /// The low words of two pairs of 64-bit lanes.
 RQ_INLINE v128_t LowWords(v128_t a, v128_t b) { return wasm_i32x4_shuffle(a, b, 0, 2, 4, 6); }
 
-/// acc[0..1] * scale, exactly.
-RQ_INLINE v128_t DoubleProduct(const int32_t* acc, v128_t scale) {
-  return wasm_f64x2_mul(wasm_f64x2_convert_low_i32x4(wasm_v128_load64_zero(acc)), scale);
-}
-
-RQ_INLINE v128_t DoubleRound(v128_t x) {
-  return wasm_f64x2_add(x, wasm_f64x2_splat(6755399441055744.0));  // 1.5 * 2^52
+/// acc[0..1] * scale + addend; the product is exact.
+RQ_INLINE v128_t DoubleMulAdd(const int32_t* acc, v128_t scale, v128_t addend) {
+  return simd::MulAddExactF64(wasm_f64x2_convert_low_i32x4(wasm_v128_load64_zero(acc)), scale,
+                              addend);
 }
 
 RQ_INLINE v128_t ShiftQuad(const int32_t* acc, v128_t pre, v128_t multiplier, v128_t rounding,
@@ -83,20 +96,21 @@ RQ_INLINE v128_t FloatProduct(const int32_t* acc, v128_t scale) {
   return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_v128_load(acc)), scale);
 }
 
-RQ_INLINE v128_t FloatRound(v128_t x) {
+RQ_INLINE v128_t FloatRound(v128_t x, v128_t base) {
   const v128_t rounded = wasm_f32x4_add(x, wasm_f32x4_splat(12582912.0f));  // 1.5 * 2^23
-  return wasm_i32x4_sub(rounded, wasm_i32x4_splat(0x4B400000));
+  return wasm_i32x4_sub(rounded, base);
 }
 
 RQ_INLINE void FloatBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
-                          const RequantizeParams& p, const Store& s) {
+                          const RequantizeParams& p, int32_t zero_point, const Store& s) {
   const v128_t scale0 = wasm_v128_load(p.scale + c);
   const v128_t scale1 = wasm_v128_load(p.scale + c + 4);
+  const v128_t base = wasm_i32x4_splat(0x4B400000 - zero_point);
   if (p.small_products) {
     ForRows(
         acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
-          return wasm_i16x8_narrow_i32x4(FloatRound(FloatProduct(a, scale0)),
-                                         FloatRound(FloatProduct(a + 4, scale1)));
+          return wasm_i16x8_narrow_i32x4(FloatRound(FloatProduct(a, scale0), base),
+                                         FloatRound(FloatProduct(a + 4, scale1), base));
         });
     return;
   }
@@ -104,23 +118,24 @@ RQ_INLINE void FloatBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, 
   ForRows(
       acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
         return wasm_i16x8_narrow_i32x4(
-            FloatRound(simd::ClampF32(FloatProduct(a, scale0), lo, hi)),
-            FloatRound(simd::ClampF32(FloatProduct(a + 4, scale1), lo, hi)));
+            FloatRound(simd::ClampF32(FloatProduct(a, scale0), lo, hi), base),
+            FloatRound(simd::ClampF32(FloatProduct(a + 4, scale1), lo, hi), base));
       });
 }
 
+/// The zero point is part of the constant that rounds: where no tie is left, it may be odd.
 RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
-                           const RequantizeParams& p, const Store& s) {
+                           const RequantizeParams& p, int32_t zero_point, const Store& s) {
   const double* scale = p.exact_scale + c;
   const v128_t scale0 = wasm_v128_load(scale), scale1 = wasm_v128_load(scale + 2);
   const v128_t scale2 = wasm_v128_load(scale + 4), scale3 = wasm_v128_load(scale + 6);
+  const v128_t round = wasm_f64x2_splat(6755399441055744.0 + zero_point);  // 1.5 * 2^52 + zero
   if (p.exact_tie == nullptr) {
     ForRows(
         acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
-          return wasm_i16x8_narrow_i32x4(LowWords(DoubleRound(DoubleProduct(a, scale0)),
-                                                  DoubleRound(DoubleProduct(a + 2, scale1))),
-                                         LowWords(DoubleRound(DoubleProduct(a + 4, scale2)),
-                                                  DoubleRound(DoubleProduct(a + 6, scale3))));
+          return wasm_i16x8_narrow_i32x4(
+              LowWords(DoubleMulAdd(a, scale0, round), DoubleMulAdd(a + 2, scale1, round)),
+              LowWords(DoubleMulAdd(a + 4, scale2, round), DoubleMulAdd(a + 6, scale3, round)));
         });
     return;
   }
@@ -130,10 +145,10 @@ RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
   ForRows(
       acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
         return wasm_i16x8_narrow_i32x4(
-            LowWords(DoubleRound(wasm_f64x2_add(DoubleProduct(a, scale0), tie0)),
-                     DoubleRound(wasm_f64x2_add(DoubleProduct(a + 2, scale1), tie1))),
-            LowWords(DoubleRound(wasm_f64x2_add(DoubleProduct(a + 4, scale2), tie2)),
-                     DoubleRound(wasm_f64x2_add(DoubleProduct(a + 6, scale3), tie3))));
+            LowWords(wasm_f64x2_add(DoubleMulAdd(a, scale0, tie0), round),
+                     wasm_f64x2_add(DoubleMulAdd(a + 2, scale1, tie1), round)),
+            LowWords(wasm_f64x2_add(DoubleMulAdd(a + 4, scale2, tie2), round),
+                     wasm_f64x2_add(DoubleMulAdd(a + 6, scale3, tie3), round)));
       });
 }
 
@@ -153,7 +168,7 @@ RQ_INLINE int32_t ScaleUp(const RequantizeParams& p, int32_t c, int32_t common) 
 
 /// False when the eight channels have no common shift.
 RQ_INLINE bool ShiftBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
-                          const RequantizeParams& p, const Store& s) {
+                          const RequantizeParams& p, int32_t zero_point, const Store& s) {
   int32_t common = 32;
   for (int32_t i = c; i < c + 8; ++i) {
     if (p.multiplier[i] != 0 && p.shift[i] > common) common = p.shift[i];
@@ -167,12 +182,15 @@ RQ_INLINE bool ShiftBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, 
                                       ScaleUp(p, c + 2, common), ScaleUp(p, c + 3, common));
   const v128_t pre1 = wasm_i32x4_make(ScaleUp(p, c + 4, common), ScaleUp(p, c + 5, common),
                                       ScaleUp(p, c + 6, common), ScaleUp(p, c + 7, common));
+  const v128_t zero = wasm_i16x8_splat(static_cast<int16_t>(zero_point));
   const v128_t m0 = wasm_v128_load(p.multiplier + c);
   const v128_t m1 = wasm_v128_load(p.multiplier + c + 4);
   ForRows(
       acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
-        return wasm_i16x8_narrow_i32x4(ShiftQuad(a, pre0, m0, rounding, shift),
-                                       ShiftQuad(a + 4, pre1, m1, rounding, shift));
+        return wasm_i16x8_add_sat(
+            wasm_i16x8_narrow_i32x4(ShiftQuad(a, pre0, m0, rounding, shift),
+                                    ShiftQuad(a + 4, pre1, m1, rounding, shift)),
+            zero);
       });
   return true;
 }
@@ -187,21 +205,22 @@ void rq_requantize_rows(const int32_t* acc, int32_t acc_stride, int32_t rows, in
   const RequantizeParams& p = *requantize;
   const int32_t bias = output_signed ? 128 : 0;
   Store s;
-  s.zero_point = wasm_i16x8_splat(static_cast<int16_t>(p.zero_point + bias));
   s.lo = wasm_i8x16_splat(static_cast<int8_t>(p.lo + bias));
   s.hi = wasm_i8x16_splat(static_cast<int8_t>(p.hi + bias));
   s.flip = wasm_i8x16_splat(static_cast<int8_t>(bias));
+  s.whole = !output_signed && p.lo <= 0 && p.hi >= 255;
   s.stride = output_stride;
+  const int32_t zero_point = p.zero_point + bias;
   const bool fixed = p.mode == RequantizeMode::kUpward;
   for (int32_t c = 0; c < channels; c += 8) {
     s.output = static_cast<uint8_t*>(output) + c;
     s.channels = channels - c;
     if (p.mode == RequantizeMode::kFloat) {
-      FloatBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
+      FloatBlock(acc + c, acc_stride, rows, channel_begin + c, p, zero_point, s);
     } else if (fixed && p.path == RequantizePath::kDouble) {
-      DoubleBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
+      DoubleBlock(acc + c, acc_stride, rows, channel_begin + c, p, zero_point, s);
     } else if (!fixed || p.path != RequantizePath::kShift ||
-               !ShiftBlock(acc + c, acc_stride, rows, channel_begin + c, p, s)) {
+               !ShiftBlock(acc + c, acc_stride, rows, channel_begin + c, p, zero_point, s)) {
       ScalarBlock(acc + c, acc_stride, rows, channel_begin + c, p, s);
     }
   }
