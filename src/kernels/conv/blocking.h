@@ -9,8 +9,8 @@ namespace requant::conv {
 
 /// Output channels in one block of packed weights.
 inline constexpr int32_t kChannelBlock = 8;
-/// Rows whose accumulators are requantized in one go: 64 x 8 int32 is 2 KB.
-inline constexpr int32_t kEpilogueRows = 64;
+/// Rows whose accumulators are requantized in one go, whole register tiles: 60 x 8 int32.
+inline constexpr int32_t kEpilogueRows = 60;
 inline constexpr int32_t kEpilogueBytes = kEpilogueRows * kChannelBlock * 4;
 
 /// Weights behind one output value.
@@ -35,6 +35,19 @@ inline bool IsPointwise(const ConvGeometry& g) {
   return g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
          g.pad_top == 0 && g.pad_left == 0 && g.out_h == g.in_h && g.out_w == g.in_w;
 }
+
+/// Columns, padding included, that the windows of one output row touch.
+inline int32_t PaddedWidth(const ConvGeometry& g) {
+  return (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
+}
+
+/// int16 elements of one converted line of the kernel that reads lines in place: the last pair of a
+/// window may reach one further.
+inline int32_t LineElements(const ConvGeometry& g) {
+  return (PaddedWidth(g) * g.in_c + 1 + 7) / 8 * 8;
+}
+/// Longest run of values on one line under a window that this kernel is for.
+inline constexpr int32_t kLongestLineRun = 32;
 
 /// k that one lane of the 7-bit kernel takes at a time.
 inline constexpr int32_t kDot7Group = 4;

@@ -87,9 +87,44 @@ void ForEachChannel(const ConvWeightsLayout& l, F f) {
   }
 }
 
-size_t Q8BlockBytes(const ConvQ8Weights& w, bool wide) {
-  const size_t even = CheckedAlign(Depth(w.layout), 2);
+/// Weights are packed in pairs, each run of `run` of them (a divisor of the depth) padded by
+/// itself.
+size_t Q8BlockBytes(const ConvQ8Weights& w, size_t run, bool wide) {
+  const size_t even = CheckedMul(Depth(w.layout) / run, CheckedAlign(run, 2));
   return CheckedAdd(kChannelBlock * 4, CheckedMul(even, kChannelBlock * (wide ? 2 : 1)));
+}
+
+size_t Q8PackedSize(const ConvQ8Weights& w, size_t run) {
+  return CheckedAdd(sizeof(PackedQ8Header),
+                    CheckedMul(Blocks(w.layout), Q8BlockBytes(w, run, NeedsWide(w))));
+}
+
+void Q8Pack(const ConvQ8Weights& w, size_t run, void* packed) {
+  const bool wide = NeedsWide(w);
+  const size_t block_bytes = Q8BlockBytes(w, run, wide), run_pairs = (run + 1) / 2;
+  std::memset(packed, 0, CheckedAdd(sizeof(PackedQ8Header), Blocks(w.layout) * block_bytes));
+  static_cast<PackedQ8Header*>(packed)->wide = wide ? 1 : 0;
+  uint8_t* first = static_cast<uint8_t*>(packed) + sizeof(PackedQ8Header);
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = first + block * block_bytes;
+    if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
+    out += kChannelBlock * 4;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      const size_t pair = k / run * run_pairs + k % run / 2;
+      const size_t at = pair * (kChannelBlock * 2) + static_cast<size_t>(lane) * 2 + k % run % 2;
+      const int32_t value = WeightAt(w, o, offset);
+      if (wide) {
+        reinterpret_cast<int16_t*>(out)[at] = static_cast<int16_t>(value);
+      } else {
+        reinterpret_cast<int8_t*>(out)[at] = static_cast<int8_t>(value);
+      }
+    });
+  });
+}
+
+/// Weights of one line of the window.
+size_t LineRun(const ConvWeightsLayout& l) {
+  return CheckedMul(static_cast<size_t>(l.kernel_w), static_cast<size_t>(l.in_c_per_group));
 }
 
 /// Added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
@@ -155,32 +190,8 @@ size_t VectorF32Workspace(const ConvGeometry& g) {
   return CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes);
 }
 
-size_t VectorQ8PackedSize(const ConvQ8Weights& w) {
-  return CheckedAdd(sizeof(PackedQ8Header),
-                    CheckedMul(Blocks(w.layout), Q8BlockBytes(w, NeedsWide(w))));
-}
-
-void VectorQ8Pack(const ConvQ8Weights& w, void* packed) {
-  const bool wide = NeedsWide(w);
-  const size_t block_bytes = Q8BlockBytes(w, wide);
-  std::memset(packed, 0, CheckedAdd(sizeof(PackedQ8Header), Blocks(w.layout) * block_bytes));
-  static_cast<PackedQ8Header*>(packed)->wide = wide ? 1 : 0;
-  uint8_t* first = static_cast<uint8_t*>(packed) + sizeof(PackedQ8Header);
-  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
-    uint8_t* out = first + block * block_bytes;
-    if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
-    out += kChannelBlock * 4;
-    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
-      const size_t at = (k / 2) * (kChannelBlock * 2) + static_cast<size_t>(lane) * 2 + k % 2;
-      const int32_t value = WeightAt(w, o, offset);
-      if (wide) {
-        reinterpret_cast<int16_t*>(out)[at] = static_cast<int16_t>(value);
-      } else {
-        reinterpret_cast<int8_t*>(out)[at] = static_cast<int8_t>(value);
-      }
-    });
-  });
-}
+size_t VectorQ8PackedSize(const ConvQ8Weights& w) { return Q8PackedSize(w, Depth(w.layout)); }
+void VectorQ8Pack(const ConvQ8Weights& w, void* packed) { Q8Pack(w, Depth(w.layout), packed); }
 
 size_t VectorQ8Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
@@ -190,7 +201,24 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 
-bool Dot7Supports(const ConvQ8Weights& w) { return AllWithin(w, -kDot7Offset, 127 - kDot7Offset); }
+bool LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && g.kernel_w > 1 &&
+         LineRun(w.layout) <= static_cast<size_t>(kLongestLineRun);
+}
+
+size_t LinesPackedSize(const ConvQ8Weights& w) { return Q8PackedSize(w, LineRun(w.layout)); }
+void LinesPack(const ConvQ8Weights& w, void* packed) { Q8Pack(w, LineRun(w.layout), packed); }
+
+size_t LinesWorkspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  CheckedMul(static_cast<size_t>(conv::PaddedWidth(g)), static_cast<size_t>(g.in_c) * 2);
+  return CheckedAdd(kEpilogueBytes, CheckedMul(static_cast<size_t>(g.kernel_h),
+                                               static_cast<size_t>(LineElements(g)) * 2));
+}
+
+bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
+  return AllWithin(w, -kDot7Offset, 127 - kDot7Offset);
+}
 
 size_t Dot7PackedSize(const ConvQ8Weights& w) {
   const size_t deep = CheckedAlign(Depth(w.layout), kDot7Group);

@@ -22,8 +22,14 @@ size_t VectorQ8PackedSize(const ConvQ8Weights& weights);
 void VectorQ8Pack(const ConvQ8Weights& weights, void* packed);
 size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
+// The row for few input channels (vector_q8_lines.cpp); one group, no dilation.
+bool LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t LinesPackedSize(const ConvQ8Weights& weights);
+void LinesPack(const ConvQ8Weights& weights, void* packed);
+size_t LinesWorkspace(const ConvGeometry& geometry);
+
 // The 7-bit row (vector_dot7.cpp).
-bool Dot7Supports(const ConvQ8Weights& weights);
+bool Dot7Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t Dot7PackedSize(const ConvQ8Weights& weights);
 void Dot7Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7Workspace(const ConvGeometry& geometry);

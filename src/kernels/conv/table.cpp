@@ -6,7 +6,7 @@
 namespace requant {
 namespace {
 
-bool SupportsAll(const ConvQ8Weights&) { return true; }
+bool SupportsAll(const ConvQ8Weights&, const ConvGeometry&) { return true; }
 
 constexpr ConvF32Kernel kF32Kernels[] = {
     {"conv_f32_scalar", "scalar", conv::ScalarF32PackedSize, conv::ScalarF32Pack, conv::NoWorkspace,
@@ -22,6 +22,8 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
      conv::VectorQ8Workspace, rq_conv_q8},
     {"conv_q8_dot7", "relaxed", conv::Dot7Supports, conv::Dot7PackedSize, conv::Dot7Pack,
      conv::Dot7Workspace, rq_conv_q8_dot7},
+    {"conv_q8_lines", "simd128", conv::LinesSupports, conv::LinesPackedSize, conv::LinesPack,
+     conv::LinesWorkspace, rq_conv_q8_lines},
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ struct ConvF32Kernel {
 struct ConvQ8Kernel {
   const char* name;
   const char* isa;  ///< "scalar", "simd128", or "relaxed": right everywhere, fast only there
-  bool (*supports)(const ConvQ8Weights& weights);
+  bool (*supports)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   size_t (*packed_size)(const ConvQ8Weights& weights);
   void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);

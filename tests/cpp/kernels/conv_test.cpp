@@ -168,7 +168,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
         }
       }
       for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
-        if (!kernel.supports(test.view)) continue;
+        if (!kernel.supports(test.view, test.g)) continue;
         dot7 += std::strcmp(kernel.name, "conv_q8_dot7") == 0;
         std::vector<int32_t> got(size, 0x5A5A5A5A);
         test.Run(kernel, ConvQ8Output::kInt32, {}, Cuts(random, rows), got.data());
@@ -211,7 +211,7 @@ TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
       std::vector<uint8_t> expected(size, 0xA5);
       test.Run(ConvQ8Kernels()[0], type, prepared.Params(), {0, rows}, expected.data());
       for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
-        if (!kernel.supports(test.view)) continue;
+        if (!kernel.supports(test.view, test.g)) continue;
         std::vector<uint8_t> got(size, 0xA5);
         test.Run(kernel, type, prepared.Params(), Cuts(random, rows), got.data());
         ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
@@ -228,9 +228,25 @@ TEST(ConvQ8, Dot7RefusesEightBitWeights) {
   const ConvQ8Kernel& dot7 = ConvQ8Kernels()[2];
   ASSERT_STREQ(dot7.name, "conv_q8_dot7");
   test.weights[5] = static_cast<uint8_t>(-64);
-  EXPECT_TRUE(dot7.supports(test.view));
+  EXPECT_TRUE(dot7.supports(test.view, test.g));
   test.weights[5] = 64;
-  EXPECT_FALSE(dot7.supports(test.view));
+  EXPECT_FALSE(dot7.supports(test.view, test.g));
+}
+
+TEST(ConvQ8, LinesAreForShortRunsOfOneGroupWithoutDilation) {
+  std::mt19937 random(14);
+  const ConvQ8Kernel& lines = ConvQ8Kernels()[3];
+  ASSERT_STREQ(lines.name, "conv_q8_lines");
+  const auto supports = [&](const ConvGeometry& g) {
+    const Q8Case test(random, g, 2, false);
+    return lines.supports(test.view, test.g);
+  };
+  EXPECT_TRUE(supports(Geometry(9, 9, 3, 8, 3, 3, 2, 1)));
+  EXPECT_TRUE(supports(Geometry(9, 9, 10, 8, 3, 3, 1, 1)));
+  EXPECT_FALSE(supports(Geometry(9, 9, 11, 8, 3, 3, 1, 1)));
+  EXPECT_FALSE(supports(Geometry(9, 9, 3, 8, 3, 3, 1, 1, 2)));
+  EXPECT_FALSE(supports(Geometry(9, 9, 6, 6, 3, 3, 1, 1, 1, 3)));
+  EXPECT_FALSE(supports(Geometry(9, 9, 3, 8, 1, 1, 1, 0)));
 }
 
 void RunF32(const ConvF32Kernel& kernel, ConvF32Params p, const ConvF32Weights& weights,
