@@ -209,8 +209,8 @@ class QuantizedHandle {
 
 class CalibratorHandle {
  public:
-  CalibratorHandle(const Graph& graph, QuantizeOptions options)
-      : calibrator_(graph, std::move(options)) {}
+  CalibratorHandle(const Graph& graph, const QuantizeOptions& options)
+      : calibrator_(graph, options) {}
 
   val Nodes() const {
     val names = val::array();

@@ -42,7 +42,7 @@ std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
   return integer;
 }
 
-Calibrator::Calibrator(const Graph& float_graph, QuantizeOptions options)
+Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options)
     : graph_([&float_graph] {
         if (IsQuantized(float_graph)) {
           Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
@@ -50,7 +50,7 @@ Calibrator::Calibrator(const Graph& float_graph, QuantizeOptions options)
         }
         return std::make_shared<Graph>(OptimizedFloat(float_graph));
       }()),
-      quantizer_(*graph_, std::move(options)) {}
+      quantizer_(*graph_, options) {}
 
 void Calibrator::Add(int pass, const TensorMap& feeds) {
   if (pass < 0 || pass >= quantizer_.passes()) {

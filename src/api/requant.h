@@ -31,7 +31,7 @@ class Calibrator {
  public:
   /// Optimizes a copy of the graph first. Throws kInvalidArgument for a model that is already
   /// quantized, or what Quantizer throws.
-  Calibrator(const Graph& float_graph, QuantizeOptions options);
+  Calibrator(const Graph& float_graph, const QuantizeOptions& options);
 
   /// The optimized float graph, whose node names the options refer to.
   const Graph& graph() const { return *graph_; }

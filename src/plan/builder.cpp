@@ -152,6 +152,16 @@ uint8_t* PlanBuilder::Packed(size_t bytes) {
   return plan_.packed.back().data();
 }
 
+void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
+                         std::vector<int> inputs, std::vector<int> outputs) {
+  step->name = node.name;
+  step->op = node.op_type;
+  step->kernel = kernel;
+  step->inputs = std::move(inputs);
+  step->outputs = std::move(outputs);
+  plan_.steps.push_back(std::move(step));
+}
+
 const std::string* PlanBuilder::Forced(std::string_view family) const {
   for (const ForcedKernel& forced : options_.force_kernels) {
     if (forced.family == family) return &forced.kernel;

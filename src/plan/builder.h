@@ -43,12 +43,7 @@ class PlanBuilder {
   S& Add(const Node& node, const char* kernel, std::vector<int> inputs, std::vector<int> outputs) {
     auto step = std::make_unique<S>();
     S& made = *step;
-    made.name = node.name;
-    made.op = node.op_type;
-    made.kernel = kernel;
-    made.inputs = std::move(inputs);
-    made.outputs = std::move(outputs);
-    plan_.steps.push_back(std::move(step));
+    Append(std::move(step), node, kernel, std::move(inputs), std::move(outputs));
     return made;
   }
   /// Memory for packed weights, owned by the plan.
@@ -85,6 +80,8 @@ class PlanBuilder {
     int slots[2] = {-1, -1};  // by Layout
   };
 
+  void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
+              std::vector<int> inputs, std::vector<int> outputs);
   const std::string* Forced(std::string_view family) const;
   int NewSlot(const Value& value, Layout layout);
   int Convert(const Value* value, int from, Layout to);

@@ -73,7 +73,7 @@ void Quantizer::Impl::PlanMoments() {
   }
 }
 
-Quantizer::Quantizer(const Graph& float_graph, QuantizeOptions options)
+Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
     : impl_(std::make_unique<Impl>()) {
   for (const std::string& method : options.recover) {
     if (method != kRoundWeights && method != kBiasCorrection) {

@@ -22,7 +22,7 @@ class Quantizer {
   /// cloned (constants share their bytes) and raised to opset 13 where it is older. Throws
   /// kInvalidArgument (bad options), kInvalidQuantization (contradicting policies), kUnsupported
   /// (an operator that cannot be raised to opset 13).
-  Quantizer(const Graph& float_graph, QuantizeOptions options);
+  Quantizer(const Graph& float_graph, const QuantizeOptions& options);
   ~Quantizer();
   Quantizer(Quantizer&&) noexcept;
   Quantizer& operator=(Quantizer&&) noexcept;
