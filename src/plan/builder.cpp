@@ -162,6 +162,10 @@ void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const cha
   plan_.steps.push_back(std::move(step));
 }
 
+void PlanBuilder::NoKernel(const char* family) {
+  Fail(ErrorCode::kInternal, StrCat("no kernel of family ", family, " fits"));
+}
+
 const std::string* PlanBuilder::Forced(std::string_view family) const {
   for (const ForcedKernel& forced : options_.force_kernels) {
     if (forced.family == family) return &forced.kernel;

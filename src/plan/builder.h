@@ -68,6 +68,7 @@ class PlanBuilder {
       chosen = &row;
       if (forced && *forced == row.name) break;
     }
+    if (chosen == nullptr) NoKernel(family);
     return *chosen;
   }
   template <typename Row>
@@ -82,6 +83,7 @@ class PlanBuilder {
 
   void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
               std::vector<int> inputs, std::vector<int> outputs);
+  [[noreturn]] static void NoKernel(const char* family);
   const std::string* Forced(std::string_view family) const;
   int NewSlot(const Value& value, Layout layout);
   int Convert(const Value* value, int from, Layout to);
