@@ -54,7 +54,7 @@ set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
 # No assertions: their texts are paths of the build machine, and errors are checked without them.
-target_compile_options(core PRIVATE -Os -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions
+target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions
                        ${thread_options})
 # Every byte of the core is downloaded and none of it is hot: the kernels are, and they are compiled
 # and optimized for speed on their own before the merge.

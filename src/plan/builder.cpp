@@ -153,12 +153,12 @@ uint8_t* PlanBuilder::Packed(size_t bytes) {
 }
 
 void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
-                         std::vector<int> inputs, std::vector<int> outputs) {
+                         const std::vector<int>& inputs, const std::vector<int>& outputs) {
   step->name = node.name;
   step->op = node.op_type;
   step->kernel = kernel;
-  step->inputs = std::move(inputs);
-  step->outputs = std::move(outputs);
+  step->inputs = inputs;
+  step->outputs = outputs;
   plan_.steps.push_back(std::move(step));
 }
 

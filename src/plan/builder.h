@@ -40,10 +40,11 @@ class PlanBuilder {
 
   /// Appends a step. `node` gives name and operator.
   template <typename S>
-  S& Add(const Node& node, const char* kernel, std::vector<int> inputs, std::vector<int> outputs) {
+  S& Add(const Node& node, const char* kernel, const std::vector<int>& inputs,
+         const std::vector<int>& outputs) {
     auto step = std::make_unique<S>();
     S& made = *step;
-    Append(std::move(step), node, kernel, std::move(inputs), std::move(outputs));
+    Append(std::move(step), node, kernel, inputs, outputs);
     return made;
   }
   /// Memory for packed weights, owned by the plan.
@@ -82,7 +83,7 @@ class PlanBuilder {
   };
 
   void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
-              std::vector<int> inputs, std::vector<int> outputs);
+              const std::vector<int>& inputs, const std::vector<int>& outputs);
   [[noreturn]] static void NoKernel(const char* family);
   const std::string* Forced(std::string_view family) const;
   int NewSlot(const Value& value, Layout layout);

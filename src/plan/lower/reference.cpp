@@ -62,7 +62,7 @@ void LowerByReference(PlanBuilder& builder, const Node& node) {
   for (const Value* output : node.outputs) {
     if (output) outputs.push_back(builder.Out(output, layout));
   }
-  auto& step = builder.Add<ReferenceStep>(node, "reference", std::move(inputs), std::move(outputs));
+  auto& step = builder.Add<ReferenceStep>(node, "reference", inputs, outputs);
   step.graph = &builder.graph();
   step.node = &node;
   step.requantize = builder.options().requantize;
