@@ -8,7 +8,8 @@ export interface EngineInfo {
   operators: { name: string; domain: string; since: number; quantize: string }[];
   /** The optimization passes in their order. */
   passes: { name: string; summary: string }[];
-  kernels: { family: string; name: string; isa: string }[];
+  /** `missing`: what this machine lacks for the kernel, which then cannot be forced. */
+  kernels: { family: string; name: string; isa: string; missing?: string }[];
   /** Bytes that models, sessions and so on hold in the engine. */
   liveBytes: number;
 }

@@ -2,6 +2,7 @@
 
 import { throwIfAborted } from './abort.js';
 import type { Core, CoreSession, CoreSessionOptions } from './core.js';
+import type { EngineInfo } from './engine.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, makeDisposable, toTensor, withFeeds } from './heap.js';
 import {
@@ -121,7 +122,7 @@ export function checkRequantize(mode: unknown, name: string): void {
 
 // The core looks at the names when it plans, which for a model of open shape is its first run.
 function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
-  const known = JSON.parse(call(core, () => core.kernels())) as { family: string; name: string }[];
+  const known = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
   for (const [family, name] of Object.entries(forced)) {
     const option = `options.kernels.${family}`;
     const names = known.filter((kernel) => kernel.family === family).map((kernel) => kernel.name);
@@ -134,6 +135,12 @@ function checkKernels(core: Core, forced: Readonly<Record<string, string>>): voi
       );
     }
     checkOneOf(name, names, option);
+    const missing = known.find((kernel) => kernel.name === name)?.missing;
+    if (missing !== undefined) {
+      throw new RequantError('UNSUPPORTED', `${name} needs ${missing}, which is not here`, {
+        value: option,
+      });
+    }
   }
 }
 

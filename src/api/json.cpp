@@ -221,6 +221,7 @@ std::string KernelsJson() {
     json.Key("family").String(kernel.family);
     json.Key("name").String(kernel.name);
     json.Key("isa").String(kernel.isa);
+    if (kernel.missing != nullptr) json.Key("missing").String(kernel.missing);
     json.EndObject();
   }
   json.EndArray();

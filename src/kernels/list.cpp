@@ -14,7 +14,12 @@ namespace {
 
 template <typename Rows>
 void Append(std::vector<KernelInfo>& out, const char* family, const Rows& rows) {
-  for (const auto& row : rows) out.push_back({family, row.name, row.isa});
+  for (const auto& row : rows) {
+    out.push_back({family, row.name, row.isa});
+    if constexpr (requires { row.missing; }) {
+      if (row.missing != nullptr) out.back().missing = row.missing();
+    }
+  }
 }
 
 }  // namespace

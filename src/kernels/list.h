@@ -8,7 +8,8 @@ namespace requant {
 struct KernelInfo {
   const char* family;
   const char* name;
-  const char* isa;  // "scalar", "simd128" or "relaxed"
+  const char* isa;                // "scalar", "simd128" or "relaxed"
+  const char* missing = nullptr;  // what this machine lacks for it: then it cannot be used
 };
 
 /// Every kernel of every family, in table order.

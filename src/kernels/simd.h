@@ -77,6 +77,33 @@ RQ_INLINE v128_t DotI8I7Add(v128_t a, v128_t b, v128_t acc) {
 #endif
 }
 
+/// Four i32: the sums of four neighbouring products of w, signed, and x, unsigned or signed: exact
+/// and on every machine, but slow.
+template <bool kUnsigned>
+RQ_INLINE v128_t ExactDot8(v128_t w, v128_t x) {
+  const v128_t xl = kUnsigned ? wasm_u16x8_extend_low_u8x16(x) : wasm_i16x8_extend_low_i8x16(x);
+  const v128_t xh = kUnsigned ? wasm_u16x8_extend_high_u8x16(x) : wasm_i16x8_extend_high_i8x16(x);
+  const v128_t low = wasm_i32x4_dot_i16x8(wasm_i16x8_extend_low_i8x16(w), xl);
+  const v128_t high = wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(w), xh);
+  return wasm_i32x4_add(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6),
+                        wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
+}
+
+/// Four i32: acc + the sums of four neighbouring products of the signed bytes w and the bytes x,
+/// all eight bits used: what i32x4.relaxed_dot_i8x16_i7x16_add_s is on machines where rq_dot8() is
+/// not 0 (VPDPBUSD with AVX-VNNI: x unsigned; SDOT on ARM, VPDPBSSD: x signed). Elsewhere wrong.
+struct Dot8 {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  RQ_INLINE v128_t Add(v128_t w, v128_t x, v128_t acc) {
+    return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, acc);
+  }
+#else
+  RQ_INLINE v128_t Add(v128_t w, v128_t x, v128_t acc) {
+    return wasm_i32x4_add(acc, ExactDot8<true>(w, x));
+  }
+#endif
+};
+
 /// table[index[i]] for sixteen bytes; every index must be below 16.
 RQ_INLINE v128_t Lookup16(v128_t table, v128_t index) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)

@@ -14,10 +14,14 @@ namespace {
 void CheckForcedKernels(const std::vector<ForcedKernel>& forced) {
   const std::vector<KernelInfo> known = ListKernels();
   for (const ForcedKernel& wanted : forced) {
-    const bool exists = std::any_of(known.begin(), known.end(), [&](const KernelInfo& row) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const KernelInfo& row) {
       return wanted.family == row.family && wanted.kernel == row.name;
     });
-    if (!exists) {
+    if (found != known.end() && found->missing != nullptr) {
+      Fail(ErrorCode::kUnsupported, StrCat("kernel '", wanted.kernel, "' needs ", found->missing,
+                                           "; this machine has none"));
+    }
+    if (found == known.end()) {
       Fail(ErrorCode::kInvalidArgument,
            StrCat("kernel family '", wanted.family, "' has no kernel '", wanted.kernel, "'"),
            {.hint = "engineInfo() lists the kernels"});

@@ -95,6 +95,40 @@ for (const simd of variants) {
       session.dispose();
     });
 
+    test('every kernel of 8-bit products computes the same bits, or says what it lacks', async () => {
+      const rows = (await engineInfo()).kernels.filter(({ family }) => family === 'conv_q8');
+      assert.ok(rows.length >= 5);
+      const some = images.slice(0, 60);
+      const run = async (name) => {
+        const session = await InferenceSession.create(quantized, { kernels: { conv_q8: name } });
+        const outputs = await outputsOf(session, some);
+        const used = session.plan().steps.some(({ kernel }) => kernel === name);
+        session.dispose();
+        return { outputs, used };
+      };
+      const reference = await run('conv_q8_scalar');
+      assert.ok(reference.used);
+      for (const { name, missing } of rows) {
+        if (missing !== undefined) {
+          await assert.rejects(
+            run(name),
+            isError('UNSUPPORTED', { value: 'options.kernels.conv_q8', message: /relaxed_dot/ }),
+          );
+          continue;
+        }
+        const { outputs, used } = await run(name);
+        assert.deepEqual(outputs, reference.outputs, name);
+        if (name === 'conv_q8_dot8') assert.ok(used);
+      }
+    });
+
+    test('the engine finds the same instructions before and after it has optimized itself', async () => {
+      const first = (await engineInfo()).kernels;
+      for (let i = 0; i < 40; ++i) assert.deepEqual((await engineInfo()).kernels, first);
+      const dot8 = first.find(({ name }) => name === 'conv_q8_dot8');
+      if (simd === 'simd128') assert.match(dot8.missing, /i32x4\.relaxed_dot_i8x16_i7x16_add_s/);
+    });
+
     for (const format of ['qdq', 'qoperator']) {
       test(`the ${format} file runs in ONNX Runtime with the same classes`, async () => {
         const bytes = quantized.toOnnx({ format });

@@ -195,7 +195,7 @@ void VectorQ8Pack(const ConvQ8Weights& w, void* packed) { Q8Pack(w, Depth(w.layo
 
 size_t VectorQ8Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
-  const size_t row_bytes = CheckedMul(CheckedAlign(static_cast<size_t>(conv::Depth(g)), 2), 2);
+  const size_t row_bytes = CheckedMul(static_cast<size_t>(PairsPitch(g)), 2);
   return CheckedAdd(
       kEpilogueBytes,
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
@@ -220,15 +220,19 @@ bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
   return AllWithin(w, -kDot7Offset, 127 - kDot7Offset);
 }
 
-size_t Dot7PackedSize(const ConvQ8Weights& w) {
+bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return !NeedsWide(w); }
+
+size_t BytesPackedSize(const ConvQ8Weights& w) {
   const size_t deep = CheckedAlign(Depth(w.layout), kDot7Group);
   return CheckedMul(Blocks(w.layout),
                     CheckedAdd(kChannelBlock * 8, CheckedMul(deep, kChannelBlock)));
 }
 
-void Dot7Pack(const ConvQ8Weights& w, void* packed) {
+namespace {
+/// Both layouts on bytes; `code` is added to the weights.
+void PackBytes(const ConvQ8Weights& w, int32_t code, void* packed) {
   // k past the depth get the code of weight 0; lanes past the last channel are never stored.
-  std::memset(packed, kDot7Offset, Dot7PackedSize(w));
+  std::memset(packed, code, BytesPackedSize(w));
   const size_t block_bytes =
       kChannelBlock * 8 + CheckedAlign(Depth(w.layout), kDot7Group) * kChannelBlock;
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
@@ -240,13 +244,17 @@ void Dot7Pack(const ConvQ8Weights& w, void* packed) {
       sum += value;
       values[(k / kDot7Group) * (kDot7Group * kChannelBlock) +
              static_cast<size_t>(lane) * kDot7Group + k % kDot7Group] =
-          static_cast<uint8_t>(value + kDot7Offset);
+          static_cast<uint8_t>(value + code);
     });
     const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
     std::memcpy(out + lane * 4, &bias, 4);
     std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
   });
 }
+}  // namespace
+
+void Dot7Pack(const ConvQ8Weights& w, void* packed) { PackBytes(w, kDot7Offset, packed); }
+void Dot8Pack(const ConvQ8Weights& w, void* packed) { PackBytes(w, 0, packed); }
 
 size_t Dot7Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
@@ -255,6 +263,13 @@ size_t Dot7Workspace(const ConvGeometry& g) {
   return CheckedAdd(
       kEpilogueBytes,
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
+}
+
+size_t Dot8Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  const size_t row_bytes = CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot8Group);
+  const size_t rows = static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes)));
+  return CheckedAdd(kEpilogueBytes + kChannelBlock * 4, CheckedMul(rows, row_bytes));
 }
 
 }  // namespace conv

@@ -30,8 +30,13 @@ size_t LinesWorkspace(const ConvGeometry& geometry);
 
 // The 7-bit row (vector_dot7.cpp).
 bool Dot7Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-size_t Dot7PackedSize(const ConvQ8Weights& weights);
+size_t BytesPackedSize(const ConvQ8Weights& weights);
 void Dot7Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7Workspace(const ConvGeometry& geometry);
+
+// The row that multiplies whole bytes (dot8.h), packed like the 7-bit one.
+bool Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+void Dot8Pack(const ConvQ8Weights& weights, void* packed);
+size_t Dot8Workspace(const ConvGeometry& geometry);
 
 }  // namespace requant::conv

@@ -46,6 +46,7 @@ struct ConvF32Kernel {
 struct ConvQ8Kernel {
   const char* name;
   const char* isa;  ///< "scalar", "simd128", or "relaxed": right everywhere, fast only there
+  const char* (*missing)();  ///< what this machine lacks for this row, or null; null: nothing
   bool (*supports)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   size_t (*packed_size)(const ConvQ8Weights& weights);
   void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned

@@ -1,5 +1,5 @@
 #pragma once
-// Which variant of the vector kernels this program was merged with.
+// What the vector kernels that this program was merged with can do on this machine.
 #include <stdint.h>
 
 #include "kernels/import.h"
@@ -7,3 +7,7 @@
 /// 1: relaxed SIMD instructions are used; 0: plain simd128. Rows with isa "relaxed" compute the
 /// same without them, but slowly.
 RQ_KERNEL(rq_variant) int32_t rq_variant();
+
+/// Whether i32x4.relaxed_dot_i8x16_i7x16_add_s multiplies whole bytes exactly here (one instruction
+/// then, the fastest there is for 8 bits): 0 no, 1 signed by unsigned, 2 signed by signed.
+RQ_KERNEL(rq_dot8) int32_t rq_dot8();

@@ -141,7 +141,8 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const ConvQ8Kernel& kernel =
       builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {
-        return row.supports(product.weights, geometry) &&
+        return (row.missing == nullptr || row.missing() == nullptr) &&
+               row.supports(product.weights, geometry) &&
                (relaxed || std::string_view(row.isa) != "relaxed");
       });
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));

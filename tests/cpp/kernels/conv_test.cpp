@@ -6,7 +6,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/conv/dot8.h"
 #include "kernels/conv/table.h"
+#include "kernels/dot8_forms.h"
 #include "kernels/window_testing.h"
 #include "numeric/requantize_prepare.h"
 
@@ -144,9 +146,24 @@ struct Q8Case {
   }
 };
 
+void SignedDot8(const ConvQ8Params* params) { conv::ConvDot8<dot8_forms::Signed>(params); }
+
+/// The rows of the table, and the 8-bit one as it runs where the instruction takes signed bytes.
+std::vector<ConvQ8Kernel> KernelsInEveryForm() {
+  std::vector<ConvQ8Kernel> all(ConvQ8Kernels().begin(), ConvQ8Kernels().end());
+  for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
+    if (std::strcmp(kernel.name, "conv_q8_dot8") != 0) continue;
+    all.push_back(kernel);
+    all.back().name = "conv_q8_dot8, signed";
+    all.back().run = SignedDot8;
+  }
+  return all;
+}
+
 TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   std::mt19937 random(11);
-  int variant = 0, dot7 = 0;
+  const std::vector<ConvQ8Kernel> kernels = KernelsInEveryForm();
+  int variant = 0, dot7 = 0, dot8 = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       const Q8Case test(random, geometry, variant, repeat == 2);
@@ -167,9 +184,10 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
           ASSERT_LE(std::abs(sum), bounds[o]);
         }
       }
-      for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
+      for (const ConvQ8Kernel& kernel : kernels) {
         if (!kernel.supports(test.view, test.g)) continue;
         dot7 += std::strcmp(kernel.name, "conv_q8_dot7") == 0;
+        dot8 += std::strcmp(kernel.name, "conv_q8_dot8, signed") == 0;
         std::vector<int32_t> got(size, 0x5A5A5A5A);
         test.Run(kernel, ConvQ8Output::kInt32, {}, Cuts(random, rows), got.data());
         ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
@@ -177,6 +195,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
     }
   }
   EXPECT_GT(dot7, 0);
+  EXPECT_GT(dot8, 0);
 }
 
 TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
@@ -184,6 +203,7 @@ TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
   const std::vector<ConvGeometry> geometries = Geometries();
   const RequantizeMode modes[] = {RequantizeMode::kUpward, RequantizeMode::kFloat,
                                   RequantizeMode::kToNearest, RequantizeMode::kGemmlowp};
+  const std::vector<ConvQ8Kernel> kernels = KernelsInEveryForm();
   int variant = 0, paths[3] = {0, 0, 0};
   for (const ConvGeometry& geometry : geometries) {
     for (int repeat = 0; repeat < 4; ++repeat, variant += 5) {
@@ -210,7 +230,7 @@ TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
       const size_t size = Elements(rows, g.output_stride, g.out_c);
       std::vector<uint8_t> expected(size, 0xA5);
       test.Run(ConvQ8Kernels()[0], type, prepared.Params(), {0, rows}, expected.data());
-      for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
+      for (const ConvQ8Kernel& kernel : kernels) {
         if (!kernel.supports(test.view, test.g)) continue;
         std::vector<uint8_t> got(size, 0xA5);
         test.Run(kernel, type, prepared.Params(), Cuts(random, rows), got.data());
@@ -235,7 +255,7 @@ TEST(ConvQ8, Dot7RefusesEightBitWeights) {
 
 TEST(ConvQ8, LinesAreForShortRunsOfOneGroupWithoutDilation) {
   std::mt19937 random(14);
-  const ConvQ8Kernel& lines = ConvQ8Kernels()[3];
+  const ConvQ8Kernel& lines = ConvQ8Kernels()[4];
   ASSERT_STREQ(lines.name, "conv_q8_lines");
   const auto supports = [&](const ConvGeometry& g) {
     const Q8Case test(random, g, 2, false);

@@ -1,0 +1,86 @@
+#pragma once
+// 8-bit convolution for machines where i32x4.relaxed_dot_i8x16_i7x16_add_s multiplies all eight
+// bits exactly: the template behind vector_dot8.cpp. Freestanding.
+//
+// The weights minus their zero points are the first operand, signed bytes; the inputs x' are the
+// second, in the form that the instruction has here (rq_dot8): unsigned, or signed. A byte of the
+// other type is brought into it by flipping its top bit, which moves the zero point z' by 128.
+// Then, with padding holding z',
+//
+//   sum((x' - z') * w) = sum(x' * w) - z' * sum(w)
+//
+// where sum(w) is packed with the weights: [K / 4][8 channels][4] behind 8 biases and 8 sums. A 1x1
+// window over bytes that are in the right form already is read in place.
+#include "kernels/conv/finish.h"
+#include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/product.h"
+
+namespace requant::conv {
+
+template <typename Dot8>
+struct Dot8Op {
+  using In = uint8_t;
+  using Weight = int8_t;
+  static constexpr int kGroup = kDot8Group;
+  RQ_INLINE v128_t Load(const int8_t* w) { return wasm_v128_load(w); }
+  RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) { return Dot8::Add(w, x, acc); }
+};
+
+/// Whether the instruction takes x as unsigned: 1 * x for a byte above 127. The other bits of the
+/// byte are of no matter; that they come from memory keeps optimizers from deciding.
+template <typename Dot8>
+RQ_INLINE bool TakesUnsigned(int32_t any) {
+  const v128_t x = wasm_i8x16_splat(static_cast<int8_t>(any | 0x80));
+  return wasm_i32x4_extract_lane(Dot8::Add(wasm_i8x16_splat(1), x, wasm_i32x4_splat(0)), 0) > 0;
+}
+
+template <typename Dot8>
+RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
+  const ConvGeometry& g = p->geometry;
+  const int32_t steps = (Depth(g) + kDot8Group - 1) / kDot8Group;
+  const int32_t group_in = g.in_c / g.groups, group_out = g.out_c / g.groups;
+  const int32_t blocks = (group_out + kChannelBlock - 1) / kChannelBlock;
+  const ptrdiff_t weight_bytes = static_cast<ptrdiff_t>(steps) * kDot8Group * kChannelBlock;
+  const bool is_unsigned = TakesUnsigned<Dot8>(g.batch);
+  const bool flip = is_unsigned == (p->input_signed != 0);
+  const int32_t zero_point = p->input_zero_point + (!flip ? 0 : is_unsigned ? 128 : -128);
+  const bool in_place = IsPointwise(g) && !flip && group_in % kDot8Group == 0;
+  const int32_t panel_rows = PanelRows(g, steps * kDot8Group);
+  int32_t* base = static_cast<int32_t*>(p->workspace);
+  int32_t* acc = base + kChannelBlock;
+  uint8_t* panel = reinterpret_cast<uint8_t*>(acc + kEpilogueRows * kChannelBlock);
+  const v128_t zero = wasm_i32x4_splat(zero_point);
+
+  for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {
+    const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
+    const int32_t* block = static_cast<const int32_t*>(p->weights);
+    for (int32_t group = 0; group < g.groups; ++group) {
+      const uint8_t* a = panel;
+      ptrdiff_t lda = steps * kDot8Group;
+      if (in_place) {
+        lda = g.input_stride;
+        a = static_cast<const uint8_t*>(p->input) + row * lda + group * group_in;
+      } else {
+        rq_conv_gather_bytes(p, group * group_in, row, count, flip, zero_point, panel, lda);
+      }
+      for (int32_t b = 0; b < blocks; ++b) {
+        const int32_t channel = b * kChannelBlock;
+        const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
+        const int8_t* w = reinterpret_cast<const int8_t*>(block + 2 * kChannelBlock);
+        RQ_UNROLL for (int i = 0; i < kChannelBlock; i += 4) {
+          const v128_t sum = wasm_v128_load(block + kChannelBlock + i);
+          wasm_v128_store(base + i,
+                          wasm_i32x4_sub(wasm_v128_load(block + i), wasm_i32x4_mul(zero, sum)));
+        }
+        for (int32_t r = 0; r < count; r += kEpilogueRows) {
+          const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
+          Product<Dot8Op<Dot8>>(a + r * lda, lda, w, steps, base, strip, acc);
+          Finish(p, acc, row + r, strip, group * group_out + channel, n);
+        }
+        block = reinterpret_cast<const int32_t*>(w + weight_bytes);
+      }
+    }
+  }
+}
+
+}  // namespace requant::conv

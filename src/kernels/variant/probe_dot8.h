@@ -1,0 +1,62 @@
+#pragma once
+// Which of its permitted meanings i32x4.relaxed_dot_i8x16_i7x16_add_s has on this machine.
+//
+// The relaxed SIMD proposal fixes it only while the second operand lies in [0, 127]; above that its
+// bytes may be signed or unsigned, and the sum of two products may saturate at 16 bits (x86 without
+// AVX-VNNI: PMADDUBSW). Within one process an engine must keep to one meaning. It is asked for by
+// computing: extreme operands first, in all lanes and in some of them, then random ones, each with
+// accumulators that overflow as well (VPDPBUSDS would saturate).
+#include "kernels/simd.h"
+
+namespace requant {
+
+/// Dot::Add(w, x, acc) is the instruction. Result as of rq_dot8.
+template <typename Dot>
+static __attribute__((noinline)) int32_t ProbeDot8() {
+  const uint64_t extremes = 0x4001FF00817F80FFu;  // eight bytes, the interesting ones of each type
+  uint32_t random = 12345;
+  int32_t forms = 3;
+  for (int32_t i = 0; i < 512; ++i) {
+    const int8_t low = static_cast<int8_t>(extremes >> (8 * (i & 7)));
+    const int8_t high = static_cast<int8_t>(extremes >> (8 * (i >> 3 & 7)));
+    v128_t w = wasm_i8x16_splat(low), x = wasm_i8x16_splat(high);
+    // Of the seventh and eighth part of the tests all operands are random, of the others only the
+    // bytes that the mask takes out of the extremes.
+    const int32_t part = i >> 6;
+    v128_t noise[3];
+    RQ_UNROLL for (int n = 0; n < 3; ++n) {
+      RQ_UNROLL for (int lane = 0; lane < 4; ++lane) {
+        random = random * 1664525u + 1013904223u;  // Numerical Recipes' generator
+        const int32_t bits = static_cast<int32_t>(random ^ random >> 16);
+        noise[n] = lane == 0   ? wasm_i32x4_splat(bits)
+                   : lane == 1 ? wasm_i32x4_replace_lane(noise[n], 1, bits)
+                   : lane == 2 ? wasm_i32x4_replace_lane(noise[n], 2, bits)
+                               : wasm_i32x4_replace_lane(noise[n], 3, bits);
+      }
+    }
+    const v128_t keep = part < 2    ? wasm_i8x16_splat(-1)
+                        : part == 2 ? wasm_i16x8_splat(0xFF)
+                        : part == 3 ? wasm_i32x4_splat(0xFFFF)
+                        : part == 4 ? wasm_i64x2_make(-1, 0)
+                        : part == 5 ? wasm_i64x2_make(0, -1)
+                                    : wasm_i8x16_splat(0);
+    w = wasm_v128_bitselect(w, noise[0], keep);
+    x = wasm_v128_bitselect(x, noise[1], keep);
+    const v128_t acc = part == 0   ? wasm_i32x4_splat(0)
+                       : (i & 1)   ? wasm_i32x4_splat(0x7FFFFFF0)
+                       : part == 1 ? wasm_i32x4_splat(-0x7FFFFFF0)
+                                   : noise[2];
+    const v128_t got = Dot::Add(w, x, acc);
+    if (!wasm_i32x4_all_true(
+            wasm_i32x4_eq(got, wasm_i32x4_add(acc, simd::ExactDot8<true>(w, x))))) {
+      forms &= ~1;
+    }
+    if (!wasm_i32x4_all_true(
+            wasm_i32x4_eq(got, wasm_i32x4_add(acc, simd::ExactDot8<false>(w, x))))) {
+      forms &= ~2;
+    }
+  }
+  return forms;
+}
+
+}  // namespace requant
