@@ -20,12 +20,17 @@ struct PassContext {
 struct Pass {
   const char* name;
   const char* summary;
+  /// The largest error of a graph output, relative to the largest magnitude among all values that
+  /// the graph computes (at least 1); 0: every bit stays (a zero may change its sign).
+  double bound;
+  /// Runs only when asked for by name: no part of the default pipeline.
+  bool optional;
   /// Rewrites the graph and leaves it sorted and without dead nodes of its own making. Returns
   /// whether anything changed. Throws Error for graphs that can never run.
   bool (*run)(Graph& graph, PassContext& context);
 };
 
-/// All passes in the order of the default pipeline.
+/// All passes in the order of the default pipeline, the optional ones at their places.
 std::span<const Pass> PassTable();
 
 bool InferType(Graph& graph, PassContext& context);

@@ -51,7 +51,7 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
     changed = false;
     ++report.rounds;
     for (const Pass& pass : PassTable()) {
-      if (!options.only.empty() && !Contains(options.only, pass.name)) continue;
+      if (options.only.empty() ? pass.optional : !Contains(options.only, pass.name)) continue;
       if (Contains(options.disable, pass.name)) continue;
       PassReport& entry = report.passes.emplace_back();
       entry.name = pass.name;

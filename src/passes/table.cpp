@@ -5,22 +5,29 @@ namespace {
 
 // Types first: most rewrites need ranks. Constants next, so that the rewrites see weights and
 // shapes. Spellings are unified before they are matched.
+//
+// Bounds: float32 has 2^-24 = 6e-8; a folded weight is rounded once more, and its layer sums up a
+// few dozen of them.
+constexpr double kExact = 0;
+constexpr double kRounds = 4e-6;
+
 constexpr Pass kPasses[] = {
-    {"InferType", "shape and dtype of every value, with symbolic dimensions", InferType},
-    {"FoldConstant", "evaluates everything known ahead of time, shape arithmetic included",
-     FoldConstant},
-    {"CanonicalizeOps", "several spellings of one thing made one", CanonicalizeOps},
+    {"InferType", "shape and dtype of every value, with symbolic dimensions", kExact, false,
+     InferType},
+    {"FoldConstant", "evaluates everything known ahead of time, shape arithmetic included", kExact,
+     false, FoldConstant},
+    {"CanonicalizeOps", "several spellings of one thing made one", kRounds, false, CanonicalizeOps},
     {"SimplifyInference", "Dropout and Identity removed, BatchNormalization folded into weights",
-     SimplifyInference},
+     kRounds, false, SimplifyInference},
     {"SimplifyExpr", "reshapes, transposes, casts, pads and neutral operands that do nothing",
-     SimplifyExpr},
+     kExact, false, SimplifyExpr},
     {"FoldScaleAxis", "per-channel constants moved into the weights of neighbouring layers",
-     FoldScaleAxis},
-    {"EliminateCommonSubexpr", "equal operators with equal inputs become one",
+     kRounds, false, FoldScaleAxis},
+    {"EliminateCommonSubexpr", "equal operators with equal inputs become one", kExact, false,
      EliminateCommonSubexpr},
-    {"DeadCodeElimination", "drops what no output needs", DeadCodeElimination},
-    {"FuseOps", "layers grouped with the residual addition and the activation that follow",
-     FuseOps},
+    {"DeadCodeElimination", "drops what no output needs", kExact, false, DeadCodeElimination},
+    {"FuseOps", "layers grouped with the residual addition and the activation that follow", kExact,
+     false, FuseOps},
 };
 
 }  // namespace
