@@ -50,13 +50,23 @@ inline int32_t PaddedWidth(const ConvGeometry& g) {
   return (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
 }
 
-/// int16 elements of one converted line of the kernel that reads lines in place: the last pair of a
-/// window may reach one further.
-inline int32_t LineElements(const ConvGeometry& g) {
-  return (PaddedWidth(g) * g.in_c + 1 + 7) / 8 * 8;
+/// What the kernels that read lines in place are for, as measured: first layers, whose runs are
+/// short, and convolutions of few output channels (at most `few`), for which a gathered window is
+/// used too little; but rows of pixels must be long enough to share a load of weights.
+inline bool LinesPay(const ConvGeometry& g, int32_t few) {
+  return g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && g.kernel_w > 1 &&
+         (g.kernel_w * g.in_c <= 32 || (g.out_w >= 16 && g.out_c <= few));
 }
-/// Longest run of values on one line under a window that this kernel is for.
-inline constexpr int32_t kLongestLineRun = 32;
+/// GOPS of 3x3 layers, gathered and by lines, x86-64: pairs 65 and 85 for 16 channels (7 bits: 77),
+/// 80 and 86 for 32 (7 bits: 103); bytes 130 and 224 for 16, 212 and 203 for 64 on 8 x 8, else 217
+/// and 223, 239 and 231 for 128.
+inline constexpr int32_t kFewForPairs = 16, kFewForBytes = 64;
+
+/// Elements of one converted line of the kernels that read lines in place: the last step of a
+/// window may reach three further.
+inline int32_t LineElements(const ConvGeometry& g) {
+  return (PaddedWidth(g) * g.in_c + 3 + 15) / 16 * 16;
+}
 
 /// k that one lane of the kernels on bytes takes at a time.
 inline constexpr int32_t kDot7Group = 4;

@@ -13,6 +13,7 @@
 // window over bytes that are in the right form already is read in place.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/lines.h"
 #include "kernels/conv/product.h"
 
 namespace requant::conv {
@@ -34,6 +35,27 @@ RQ_INLINE bool TakesUnsigned(int32_t any) {
   return wasm_i32x4_extract_lane(Dot8::Add(wasm_i8x16_splat(1), x, wasm_i32x4_splat(0)), 0) > 0;
 }
 
+/// How the inputs are brought into the instruction's form.
+struct Coding {
+  bool flip;
+  int32_t zero_point;  ///< of the result
+};
+template <typename Dot8>
+RQ_INLINE Coding CodingOf(const ConvQ8Params* p) {
+  const bool is_unsigned = TakesUnsigned<Dot8>(p->geometry.batch);
+  const bool flip = is_unsigned == (p->input_signed != 0);
+  return {flip, p->input_zero_point + (!flip ? 0 : is_unsigned ? 128 : -128)};
+}
+
+/// base[8] = biases - z' * sum(w) of a block.
+RQ_INLINE void PrepareBase(const int32_t* block, int32_t zero_point, int32_t* base) {
+  RQ_UNROLL for (int i = 0; i < kChannelBlock; i += 4) {
+    const v128_t sum = wasm_v128_load(block + kChannelBlock + i);
+    wasm_v128_store(base + i, wasm_i32x4_sub(wasm_v128_load(block + i),
+                                             wasm_i32x4_mul(wasm_i32x4_splat(zero_point), sum)));
+  }
+}
+
 template <typename Dot8>
 RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
@@ -41,15 +63,12 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
   const int32_t group_in = g.in_c / g.groups, group_out = g.out_c / g.groups;
   const int32_t blocks = (group_out + kChannelBlock - 1) / kChannelBlock;
   const ptrdiff_t weight_bytes = static_cast<ptrdiff_t>(steps) * kDot8Group * kChannelBlock;
-  const bool is_unsigned = TakesUnsigned<Dot8>(g.batch);
-  const bool flip = is_unsigned == (p->input_signed != 0);
-  const int32_t zero_point = p->input_zero_point + (!flip ? 0 : is_unsigned ? 128 : -128);
-  const bool in_place = IsPointwise(g) && !flip && group_in % kDot8Group == 0;
+  const Coding coding = CodingOf<Dot8>(p);
+  const bool in_place = IsPointwise(g) && !coding.flip && group_in % kDot8Group == 0;
   const int32_t panel_rows = PanelRows(g, steps * kDot8Group);
   int32_t* base = static_cast<int32_t*>(p->workspace);
   int32_t* acc = base + kChannelBlock;
   uint8_t* panel = reinterpret_cast<uint8_t*>(acc + kEpilogueRows * kChannelBlock);
-  const v128_t zero = wasm_i32x4_splat(zero_point);
 
   for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {
     const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
@@ -61,26 +80,40 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
         lda = g.input_stride;
         a = static_cast<const uint8_t*>(p->input) + row * lda + group * group_in;
       } else {
-        rq_conv_gather_bytes(p, group * group_in, row, count, flip, zero_point, panel, lda);
+        rq_conv_gather_bytes(p, group * group_in, row, count, coding.flip, coding.zero_point, panel,
+                             lda);
       }
       for (int32_t b = 0; b < blocks; ++b) {
         const int32_t channel = b * kChannelBlock;
         const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
         const int8_t* w = reinterpret_cast<const int8_t*>(block + 2 * kChannelBlock);
-        RQ_UNROLL for (int i = 0; i < kChannelBlock; i += 4) {
-          const v128_t sum = wasm_v128_load(block + kChannelBlock + i);
-          wasm_v128_store(base + i,
-                          wasm_i32x4_sub(wasm_v128_load(block + i), wasm_i32x4_mul(zero, sum)));
-        }
+        PrepareBase(block, coding.zero_point, base);
         for (int32_t r = 0; r < count; r += kEpilogueRows) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
-          Product<Dot8Op<Dot8>>(a + r * lda, lda, w, steps, base, strip, acc);
+          Product<Dot8Op<Dot8>>(a + r * lda, lda, w, steps, base, 0, strip, acc);
           Finish(p, acc, row + r, strip, group * group_out + channel, n);
         }
         block = reinterpret_cast<const int32_t*>(w + weight_bytes);
       }
     }
   }
+}
+
+template <typename Dot8>
+RQ_INLINE void ConvDot8Lines(const ConvQ8Params* p) {
+  const Coding coding = CodingOf<Dot8>(p);
+  int32_t* base = static_cast<int32_t*>(p->workspace);
+  int32_t* acc = base + kChannelBlock;
+  ConvLines<Dot8Op<Dot8>>(
+      p, static_cast<const uint8_t*>(p->weights), 2 * kChannelBlock * 4, acc,
+      reinterpret_cast<uint8_t*>(acc + kEpilogueRows * kChannelBlock),
+      [ p, coding ](int32_t image, int32_t y, uint8_t * out) __attribute__((always_inline)) {
+        rq_conv_pad_line_bytes(p, image, y, coding.flip, coding.zero_point, out);
+      },
+      [ coding, base ](const uint8_t* block) __attribute__((always_inline)) {
+        PrepareBase(reinterpret_cast<const int32_t*>(block), coding.zero_point, base);
+        return base;
+      });
 }
 
 }  // namespace requant::conv

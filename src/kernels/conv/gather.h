@@ -164,4 +164,30 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
   }
 }
 
+/// Line y of an image with its padding, PaddedWidth pixels, or a line of padding alone.
+template <typename Op>
+RQ_INLINE void PadLine(const ConvGeometry& g, const typename Op::In* input, int32_t image,
+                       int32_t y, int32_t zero_point, typename Op::Out* out) {
+  const int32_t width = PaddedWidth(g);
+  if (y < 0 || y >= g.in_h) {
+    Op::Fill(width * g.in_c, zero_point, out);
+    return;
+  }
+  const int32_t first = g.pad_left < width ? g.pad_left : width;
+  const int32_t last = g.pad_left + g.in_w < width ? g.pad_left + g.in_w : width;
+  if (first > 0) Op::Fill(first * g.in_c, zero_point, out);
+  const typename Op::In* in =
+      input + static_cast<ptrdiff_t>((image * g.in_h + y) * g.in_w) * g.input_stride;
+  out += first * g.in_c;
+  if (g.input_stride == g.in_c) {
+    if (last > first) Op::Copy(in, (last - first) * g.in_c, zero_point, out);
+    out += (last - first) * g.in_c;
+  } else {
+    for (int32_t x = first; x < last; ++x, in += g.input_stride, out += g.in_c) {
+      Op::Copy(in, g.in_c, zero_point, out);
+    }
+  }
+  if (last < width) Op::Fill((width - last) * g.in_c, zero_point, out);
+}
+
 }  // namespace requant::conv

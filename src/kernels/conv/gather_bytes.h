@@ -8,3 +8,8 @@ RQ_KERNEL(rq_conv_gather_bytes)
 void rq_conv_gather_bytes(const requant::ConvQ8Params* params, int32_t first_channel, int32_t row,
                           int32_t count, int32_t flip, int32_t zero_point, void* panel,
                           ptrdiff_t stride);
+
+/// PadLine (gather.h) of the input's bytes, likewise.
+RQ_KERNEL(rq_conv_pad_line_bytes)
+void rq_conv_pad_line_bytes(const requant::ConvQ8Params* params, int32_t image, int32_t y,
+                            int32_t flip, int32_t zero_point, void* line);

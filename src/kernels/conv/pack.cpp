@@ -201,9 +201,8 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 
-bool LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  return g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && g.kernel_w > 1 &&
-         LineRun(w.layout) <= static_cast<size_t>(kLongestLineRun);
+bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) {
+  return LinesPay(g, kFewForPairs);
 }
 
 size_t LinesPackedSize(const ConvQ8Weights& w) { return Q8PackedSize(w, LineRun(w.layout)); }
@@ -215,26 +214,33 @@ size_t LinesWorkspace(const ConvGeometry& g) {
   return CheckedAdd(kEpilogueBytes, CheckedMul(static_cast<size_t>(g.kernel_h),
                                                static_cast<size_t>(LineElements(g)) * 2));
 }
+size_t Dot8LinesWorkspace(const ConvGeometry& g) {
+  // Half as much for bytes, and the bases of a block.
+  return CheckedAdd(LinesWorkspace(g), kChannelBlock * 4);
+}
 
 bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
   return AllWithin(w, -kDot7Offset, 127 - kDot7Offset);
 }
 
-bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return !NeedsWide(w); }
-
-size_t BytesPackedSize(const ConvQ8Weights& w) {
-  const size_t deep = CheckedAlign(Depth(w.layout), kDot7Group);
-  return CheckedMul(Blocks(w.layout),
-                    CheckedAdd(kChannelBlock * 8, CheckedMul(deep, kChannelBlock)));
+namespace {
+/// Of both layouts on bytes, as of Q8: runs padded to whole groups, between the sums and the next
+/// block.
+size_t BytesBlock(const ConvWeightsLayout& l, size_t run) {
+  const size_t deep = CheckedMul(Depth(l) / run, CheckedAlign(run, kDot8Group));
+  return CheckedAdd(kChannelBlock * 8, CheckedMul(deep, kChannelBlock));
 }
 
-namespace {
-/// Both layouts on bytes; `code` is added to the weights.
-void PackBytes(const ConvQ8Weights& w, int32_t code, void* packed) {
-  // k past the depth get the code of weight 0; lanes past the last channel are never stored.
-  std::memset(packed, code, BytesPackedSize(w));
-  const size_t block_bytes =
-      kChannelBlock * 8 + CheckedAlign(Depth(w.layout), kDot7Group) * kChannelBlock;
+size_t BytesPackedSize(const ConvQ8Weights& w, size_t run) {
+  return CheckedMul(Blocks(w.layout), BytesBlock(w.layout, run));
+}
+
+/// `code` is added to the weights.
+void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
+  // k past a run get the code of weight 0; lanes past the last channel are never stored.
+  const size_t block_bytes = BytesBlock(w.layout, run),
+               groups = (run + kDot8Group - 1) / kDot8Group;
+  std::memset(packed, code, BytesPackedSize(w, run));
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
     uint8_t* out = static_cast<uint8_t*>(packed) + block * block_bytes;
     int32_t sum = 0;
@@ -242,9 +248,9 @@ void PackBytes(const ConvQ8Weights& w, int32_t code, void* packed) {
     ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
       const int32_t value = WeightAt(w, o, offset);
       sum += value;
-      values[(k / kDot7Group) * (kDot7Group * kChannelBlock) +
-             static_cast<size_t>(lane) * kDot7Group + k % kDot7Group] =
-          static_cast<uint8_t>(value + code);
+      const size_t group = k / run * groups + k % run / kDot8Group;
+      values[(group * kChannelBlock + static_cast<size_t>(lane)) * kDot8Group +
+             k % run % kDot8Group] = static_cast<uint8_t>(value + code);
     });
     const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
     std::memcpy(out + lane * 4, &bias, 4);
@@ -253,8 +259,21 @@ void PackBytes(const ConvQ8Weights& w, int32_t code, void* packed) {
 }
 }  // namespace
 
-void Dot7Pack(const ConvQ8Weights& w, void* packed) { PackBytes(w, kDot7Offset, packed); }
-void Dot8Pack(const ConvQ8Weights& w, void* packed) { PackBytes(w, 0, packed); }
+size_t BytesPackedSize(const ConvQ8Weights& w) { return BytesPackedSize(w, Depth(w.layout)); }
+void Dot7Pack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, Depth(w.layout), kDot7Offset, packed);
+}
+
+bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return !NeedsWide(w); }
+void Dot8Pack(const ConvQ8Weights& w, void* packed) { BytesPack(w, Depth(w.layout), 0, packed); }
+
+bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return Dot8Supports(w, g) && LinesPay(g, kFewForBytes);
+}
+size_t Dot8LinesPackedSize(const ConvQ8Weights& w) { return BytesPackedSize(w, LineRun(w.layout)); }
+void Dot8LinesPack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, LineRun(w.layout), 0, packed);
+}
 
 size_t Dot7Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);

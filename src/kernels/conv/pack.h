@@ -38,5 +38,9 @@ size_t Dot7Workspace(const ConvGeometry& geometry);
 bool Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 void Dot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
+bool Dot8LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t Dot8LinesPackedSize(const ConvQ8Weights& weights);
+void Dot8LinesPack(const ConvQ8Weights& weights, void* packed);
+size_t Dot8LinesWorkspace(const ConvGeometry& geometry);
 
 }  // namespace requant::conv

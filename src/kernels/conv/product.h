@@ -16,6 +16,19 @@
 
 namespace requant::conv {
 
+/// Pairs of int16 inputs by weights of either width: exact on every machine.
+template <typename Int>
+struct PairsOp {
+  using In = int16_t;
+  using Weight = Int;
+  static constexpr int kGroup = 2;
+  RQ_INLINE v128_t Load(const int8_t* w) { return wasm_i16x8_load8x8(w); }
+  RQ_INLINE v128_t Load(const int16_t* w) { return wasm_v128_load(w); }
+  RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) {
+    return wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(x, w));
+  }
+};
+
 /// Adds kSteps steps to the accumulators of `count` rows; `from`, which may be `out`, holds those
 /// that are there already, from_step int32 from row to row.
 template <typename Op, int kSteps>
@@ -44,12 +57,12 @@ static __attribute__((noinline)) void Pass(const typename Op::In* a, ptrdiff_t l
 template <typename Op, int kRows, int kSplit>
 static __attribute__((noinline)) void Tile(const typename Op::In* a, ptrdiff_t lda,
                                            const typename Op::Weight* w, int32_t steps,
-                                           const int32_t* base, int32_t* out) {
+                                           const int32_t* from, ptrdiff_t from_step, int32_t* out) {
   constexpr int kStep = kChannelBlock * Op::kGroup;
   v128_t acc0[kSplit * kRows], acc1[kSplit * kRows];
   RQ_UNROLL for (int i = 0; i < kSplit * kRows; ++i) {
-    acc0[i] = i < kRows ? wasm_v128_load(base) : wasm_i32x4_splat(0);
-    acc1[i] = i < kRows ? wasm_v128_load(base + 4) : wasm_i32x4_splat(0);
+    acc0[i] = i < kRows ? wasm_v128_load(from + i * from_step) : wasm_i32x4_splat(0);
+    acc1[i] = i < kRows ? wasm_v128_load(from + i * from_step + 4) : wasm_i32x4_splat(0);
   }
   for (; steps >= kSplit; steps -= kSplit, a += kSplit * Op::kGroup, w += kSplit * kStep) {
     RQ_UNROLL for (int u = 0; u < kSplit; ++u) {
@@ -79,22 +92,23 @@ static __attribute__((noinline)) void Tile(const typename Op::In* a, ptrdiff_t l
   }
 }
 
-/// out[count][8] = base[8] + the products of `count` rows, lda elements apart, with one block.
+/// out[count][8] = from + the products of `count` rows, lda elements apart, with one block. `from`
+/// as in Pass.
 template <typename Op>
 RQ_INLINE void Product(const typename Op::In* a, ptrdiff_t lda, const typename Op::Weight* w,
-                       int32_t steps, const int32_t* base, int32_t count, int32_t* out) {
+                       int32_t steps, const int32_t* from, ptrdiff_t from_step, int32_t count,
+                       int32_t* out) {
   constexpr int kStep = kChannelBlock * Op::kGroup;
   if (count < kFewRows) {
     for (; count >= 4; count -= 4, a += 4 * lda, out += 4 * kChannelBlock) {
-      Tile<Op, 4, 1>(a, lda, w, steps, base, out);
+      Tile<Op, 4, 1>(a, lda, w, steps, from, from_step, out);
+      from += 4 * from_step;
     }
-    for (; count >= 1; --count, a += lda, out += kChannelBlock) {
-      Tile<Op, 1, 4>(a, lda, w, steps, base, out);
+    for (; count >= 1; --count, a += lda, from += from_step, out += kChannelBlock) {
+      Tile<Op, 1, 4>(a, lda, w, steps, from, from_step, out);
     }
     return;
   }
-  const int32_t* from = base;
-  ptrdiff_t from_step = 0;
   for (; steps >= 4; steps -= 4, a += 4 * Op::kGroup, w += 4 * kStep) {
     Pass<Op, 4>(a, lda, w, from, from_step, count, out);
     from = out;

@@ -31,10 +31,13 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
      conv::VectorQ8Pack, conv::VectorQ8Workspace, rq_conv_q8},
     {"conv_q8_dot7", "relaxed", nullptr, conv::Dot7Supports, conv::BytesPackedSize, conv::Dot7Pack,
      conv::Dot7Workspace, rq_conv_q8_dot7},
-    {"conv_q8_dot8", "relaxed", MissingDot8, conv::Dot8Supports, conv::BytesPackedSize,
-     conv::Dot8Pack, conv::Dot8Workspace, rq_conv_q8_dot8},
     {"conv_q8_lines", "simd128", nullptr, conv::LinesSupports, conv::LinesPackedSize,
      conv::LinesPack, conv::LinesWorkspace, rq_conv_q8_lines},
+    {"conv_q8_dot8", "relaxed", MissingDot8, conv::Dot8Supports, conv::BytesPackedSize,
+     conv::Dot8Pack, conv::Dot8Workspace, rq_conv_q8_dot8},
+    {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports,
+     conv::Dot8LinesPackedSize, conv::Dot8LinesPack, conv::Dot8LinesWorkspace,
+     rq_conv_q8_dot8_lines},
 };
 
 }  // namespace

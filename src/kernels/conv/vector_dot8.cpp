@@ -1,11 +1,15 @@
 // 8-bit convolution by one instruction for 16 products, where this machine has it: see dot8.h.
 #include "kernels/conv/dot8.h"
 
-void rq_conv_q8_dot8(const requant::ConvQ8Params* p) {
 #if defined(__wasm__) && !defined(REQUANT_RELAXED)
-  (void)p;
-  __builtin_trap();  // rq_dot8() is 0: no plan has this kernel
+// rq_dot8() is 0: no plan has these kernels.
+void rq_conv_q8_dot8(const requant::ConvQ8Params*) { __builtin_trap(); }
+void rq_conv_q8_dot8_lines(const requant::ConvQ8Params*) { __builtin_trap(); }
 #else
+void rq_conv_q8_dot8(const requant::ConvQ8Params* p) {
   requant::conv::ConvDot8<requant::simd::Dot8>(p);
-#endif
 }
+void rq_conv_q8_dot8_lines(const requant::ConvQ8Params* p) {
+  requant::conv::ConvDot8Lines<requant::simd::Dot8>(p);
+}
+#endif

@@ -15,3 +15,16 @@ void rq_conv_gather_bytes(const requant::ConvQ8Params* p, int32_t first_channel,
                                                 first_channel, row, count, zero_point, out, stride);
   }
 }
+
+void rq_conv_pad_line_bytes(const requant::ConvQ8Params* p, int32_t image, int32_t y, int32_t flip,
+                            int32_t zero_point, void* line) {
+  using namespace requant;
+  int8_t* out = static_cast<int8_t*>(line);
+  if (flip) {
+    conv::PadLine<conv::SignedBytes<uint8_t>>(p->geometry, static_cast<const uint8_t*>(p->input),
+                                              image, y, zero_point, out);
+  } else {
+    conv::PadLine<conv::SignedBytes<int8_t>>(p->geometry, static_cast<const int8_t*>(p->input),
+                                             image, y, zero_point, out);
+  }
+}

@@ -15,24 +15,11 @@ namespace {
 using conv::kChannelBlock;
 using conv::kEpilogueRows;
 
-/// Steps of a pair of k; eight weights are the pairs of four channels.
-template <typename Int>
-struct PairsOp {
-  using In = int16_t;
-  using Weight = Int;
-  static constexpr int kGroup = 2;
-  RQ_INLINE v128_t Load(const int8_t* w) { return wasm_i16x8_load8x8(w); }
-  RQ_INLINE v128_t Load(const int16_t* w) { return wasm_v128_load(w); }
-  RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) {
-    return wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(x, w));
-  }
-};
-
 template <typename Int>
 RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const uint8_t* block, int32_t pairs,
                     int32_t count, int32_t* out) {
-  conv::Product<PairsOp<Int>>(a, lda, reinterpret_cast<const Int*>(block + kChannelBlock * 4),
-                              pairs, reinterpret_cast<const int32_t*>(block), count, out);
+  conv::Product<conv::PairsOp<Int>>(a, lda, reinterpret_cast<const Int*>(block + kChannelBlock * 4),
+                                    pairs, reinterpret_cast<const int32_t*>(block), 0, count, out);
 }
 
 __attribute__((noinline)) void GatherPanel(const ConvQ8Params* p, int32_t first_channel,

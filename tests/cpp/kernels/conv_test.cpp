@@ -147,15 +147,18 @@ struct Q8Case {
 };
 
 void SignedDot8(const ConvQ8Params* params) { conv::ConvDot8<dot8_forms::Signed>(params); }
+void SignedLines(const ConvQ8Params* params) { conv::ConvDot8Lines<dot8_forms::Signed>(params); }
 
-/// The rows of the table, and the 8-bit one as it runs where the instruction takes signed bytes.
+/// The rows of the table, and those on whole bytes as they run where the instruction takes signed
+/// ones.
 std::vector<ConvQ8Kernel> KernelsInEveryForm() {
   std::vector<ConvQ8Kernel> all(ConvQ8Kernels().begin(), ConvQ8Kernels().end());
   for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
-    if (std::strcmp(kernel.name, "conv_q8_dot8") != 0) continue;
+    if (kernel.missing == nullptr) continue;
+    const bool lines = std::strcmp(kernel.name, "conv_q8_dot8_lines") == 0;
     all.push_back(kernel);
-    all.back().name = "conv_q8_dot8, signed";
-    all.back().run = SignedDot8;
+    all.back().name = lines ? "lines, signed" : "conv_q8_dot8, signed";
+    all.back().run = lines ? SignedLines : SignedDot8;
   }
   return all;
 }
@@ -163,7 +166,7 @@ std::vector<ConvQ8Kernel> KernelsInEveryForm() {
 TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   std::mt19937 random(11);
   const std::vector<ConvQ8Kernel> kernels = KernelsInEveryForm();
-  int variant = 0, dot7 = 0, dot8 = 0;
+  int variant = 0, dot7 = 0, dot8 = 0, lines = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       const Q8Case test(random, geometry, variant, repeat == 2);
@@ -188,6 +191,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
         if (!kernel.supports(test.view, test.g)) continue;
         dot7 += std::strcmp(kernel.name, "conv_q8_dot7") == 0;
         dot8 += std::strcmp(kernel.name, "conv_q8_dot8, signed") == 0;
+        lines += std::strcmp(kernel.name, "lines, signed") == 0;
         std::vector<int32_t> got(size, 0x5A5A5A5A);
         test.Run(kernel, ConvQ8Output::kInt32, {}, Cuts(random, rows), got.data());
         ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
@@ -196,6 +200,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   }
   EXPECT_GT(dot7, 0);
   EXPECT_GT(dot8, 0);
+  EXPECT_GT(lines, 0);
 }
 
 TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
@@ -255,7 +260,7 @@ TEST(ConvQ8, Dot7RefusesEightBitWeights) {
 
 TEST(ConvQ8, LinesAreForShortRunsOfOneGroupWithoutDilation) {
   std::mt19937 random(14);
-  const ConvQ8Kernel& lines = ConvQ8Kernels()[4];
+  const ConvQ8Kernel& lines = ConvQ8Kernels()[3];
   ASSERT_STREQ(lines.name, "conv_q8_lines");
   const auto supports = [&](const ConvGeometry& g) {
     const Q8Case test(random, g, 2, false);

@@ -1,0 +1,65 @@
+#pragma once
+// Convolution that reads its windows in place, for both element types: the part of a panel that few
+// channels or wide images make expensive. Freestanding.
+//
+// With 27 values under a window, gathering them costs more than multiplying them. So input lines
+// are brought into the kernel's form once, with all padding written out, and live in a ring in the
+// workspace that neighbouring output rows share. A window's values on one line are a run of
+// kernel_w * in_c there, and the runs of the next pixel start stride_w * in_c further on: rows of a
+// product, one line of the window after the other. Each run is padded to whole steps by weights of
+// 0, so the values behind it do not matter.
+#include "kernels/conv/finish.h"
+#include "kernels/conv/product.h"
+
+namespace requant::conv {
+
+/// convert(image, y, out) writes line y, padding included; prepare(block) returns the first
+/// accumulators of a block of weights. weight_bytes: from the start of a block to its weights.
+template <typename Op, typename Convert, typename Prepare>
+RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_t weight_bytes,
+                         int32_t* acc, typename Op::In* ring, Convert convert, Prepare prepare) {
+  const ConvGeometry& g = p->geometry;
+  const int32_t run = g.kernel_w * g.in_c;
+  const int32_t steps = (run + Op::kGroup - 1) / Op::kGroup;
+  const ptrdiff_t line_elements = LineElements(g),
+                  step = static_cast<ptrdiff_t>(g.stride_w) * g.in_c;
+  const int32_t line_weights = steps * Op::kGroup * kChannelBlock;
+  const ptrdiff_t block_bytes =
+      weight_bytes + static_cast<ptrdiff_t>(g.kernel_h) * line_weights *
+                         static_cast<ptrdiff_t>(sizeof(typename Op::Weight));
+  int32_t converted = 0;  // lines, counted from the top padding, below this one are in the ring
+  int32_t converted_image = -1;
+  int32_t row = p->row_begin;
+  while (row < p->row_end) {
+    const int32_t begin = row % g.out_w, line = row / g.out_w;
+    const int32_t oy = line % g.out_h, image = line / g.out_h;
+    int32_t end = g.out_w;
+    if (p->row_end - row < end - begin) end = begin + (p->row_end - row);
+    const int32_t top = oy * g.stride_h;
+    if (image != converted_image || converted < top) converted = top;
+    converted_image = image;
+    for (; converted < top + g.kernel_h; ++converted) {
+      convert(image, converted - g.pad_top, ring + converted % g.kernel_h * line_elements);
+    }
+    for (int32_t ox = begin; ox < end; ox += kEpilogueRows) {
+      const int32_t count = end - ox < kEpilogueRows ? end - ox : kEpilogueRows;
+      const uint8_t* block = weights;
+      for (int32_t channel = 0; channel < g.out_c; channel += kChannelBlock, block += block_bytes) {
+        const int32_t n = g.out_c - channel < kChannelBlock ? g.out_c - channel : kChannelBlock;
+        const auto* w = reinterpret_cast<const typename Op::Weight*>(block + weight_bytes);
+        const int32_t* from = prepare(block);
+        ptrdiff_t from_step = 0;
+        for (int32_t y = 0; y < g.kernel_h; ++y, w += line_weights) {
+          Product<Op>(ring + (top + y) % g.kernel_h * line_elements + ox * step, step, w, steps,
+                      from, from_step, count, acc);
+          from = acc;
+          from_step = kChannelBlock;
+        }
+        Finish(p, acc, row + ox - begin, count, channel, n);
+      }
+    }
+    row += end - begin;
+  }
+}
+
+}  // namespace requant::conv
