@@ -30,11 +30,10 @@ val ErrorObject(const char* code, const std::string& message, const ErrorContext
   return out;
 }
 
-/// Runs `body` and turns whatever it throws into the error object.
-template <typename Body>
-val Guard(Body&& body) {
+/// Runs `body(self)` and turns whatever it throws into the error object.
+val GuardCall(val (*body)(const void* self), const void* self) {
   try {
-    return body();
+    return body(self);
   } catch (const Error& error) {
     return ErrorObject(ErrorCodeName(error.code()), error.message(), error.context());
   } catch (const std::bad_alloc&) {
@@ -43,6 +42,11 @@ val Guard(Body&& body) {
   } catch (const std::exception& error) {
     return ErrorObject("INTERNAL", error.what(), {});
   }
+}
+
+template <typename Body>
+val Guard(const Body& body) {
+  return GuardCall([](const void* self) { return (*static_cast<const Body*>(self))(); }, &body);
 }
 
 uint8_t* Pointer(double address) {

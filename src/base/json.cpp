@@ -1,7 +1,8 @@
 #include "base/json.h"
 
 #include <cmath>
-#include <cstdio>
+
+#include "base/number_text.h"
 
 namespace requant {
 
@@ -25,7 +26,7 @@ JsonWriter& JsonWriter::Close(char bracket) {
 
 JsonWriter& JsonWriter::Key(std::string_view key) {
   Separate();
-  AppendQuoted(key);
+  AppendJsonString(text_, key);
   text_ += ':';
   needs_comma_ = false;
   return *this;
@@ -33,16 +34,14 @@ JsonWriter& JsonWriter::Key(std::string_view key) {
 
 JsonWriter& JsonWriter::String(std::string_view text) {
   Separate();
-  AppendQuoted(text);
+  AppendJsonString(text_, text);
   return *this;
 }
 
 JsonWriter& JsonWriter::Number(double number) {
   if (!std::isfinite(number)) return Null();
   Separate();
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.9g", number);
-  text_ += buffer;
+  text_ += NumberText(number);
   return *this;
 }
 
@@ -61,21 +60,19 @@ JsonWriter& JsonWriter::Raw(std::string_view json) {
   return *this;
 }
 
-void JsonWriter::AppendQuoted(std::string_view text) {
-  text_ += '"';
+void AppendJsonString(std::string& out, std::string_view text) {
+  out += '"';
   for (const char c : text) {
     if (c == '"' || c == '\\') {
-      text_ += '\\';
-      text_ += c;
+      out += '\\';
+      out += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(c));
-      text_ += buffer;
+      out += "\\u" + HexText(static_cast<unsigned char>(c), 4);
     } else {
-      text_ += c;
+      out += c;
     }
   }
-  text_ += '"';
+  out += '"';
 }
 
 }  // namespace requant

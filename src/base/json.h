@@ -6,6 +6,9 @@
 
 namespace requant {
 
+/// Appends `text` in quotes, escaped.
+void AppendJsonString(std::string& out, std::string_view text);
+
 /// Writes JSON text piece by piece; commas and quotes come by themselves. Numbers that JSON has no
 /// word for (NaN, infinities) become null.
 class JsonWriter {
@@ -29,7 +32,6 @@ class JsonWriter {
   JsonWriter& Open(char bracket);
   JsonWriter& Close(char bracket);
   void Separate();
-  void AppendQuoted(std::string_view text);
 
   std::string text_;
   bool needs_comma_ = false;

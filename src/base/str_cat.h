@@ -2,37 +2,45 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace requant {
 
-namespace internal {
+/// What StrCat joins: text as it is, numbers as text (float ones with 9 digits).
+class StrPiece {
+ public:
+  StrPiece(std::string_view text) : kind_(Kind::kText), text_(text) {}
+  StrPiece(const char* text) : StrPiece(std::string_view(text)) {}
+  StrPiece(const std::string& text) : StrPiece(std::string_view(text)) {}
+  StrPiece(char c) : kind_(Kind::kChar), integer_(c) {}
+  template <typename T>
+  requires std::is_integral_v<T> StrPiece(T number)
+      : kind_(std::is_signed_v<T> ? Kind::kSigned : Kind::kUnsigned),
+        integer_(static_cast<int64_t>(number)) {}
+  StrPiece(double number) : kind_(Kind::kReal), real_(number) {}
 
-inline void AppendPiece(std::string& out, std::string_view text) { out += text; }
-inline void AppendPiece(std::string& out, const char* text) { out += text; }
-inline void AppendPiece(std::string& out, const std::string& text) { out += text; }
-inline void AppendPiece(std::string& out, char c) { out += c; }
-template <typename T>
-requires std::is_integral_v<T>
-void AppendPiece(std::string& out, T number) { out += std::to_string(number); }
-inline void AppendPiece(std::string& out, double number) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.9g", number);
-  out += buffer;
-}
+  void AppendTo(std::string& out) const;
 
-}  // namespace internal
+ private:
+  enum class Kind : uint8_t { kText, kChar, kSigned, kUnsigned, kReal };
+  Kind kind_;
+  union {
+    std::string_view text_;
+    int64_t integer_;
+    double real_;
+  };
+};
+
+std::string JoinPieces(std::initializer_list<StrPiece> pieces);
 
 /// StrCat("dim ", 3, " is ", 0.5) == "dim 3 is 0.5". Floats print with 9 digits: a float32
 /// survives the round trip.
 template <typename... Pieces>
 std::string StrCat(const Pieces&... pieces) {
-  std::string out;
-  (internal::AppendPiece(out, pieces), ...);
-  return out;
+  return JoinPieces({StrPiece(pieces)...});
 }
 
 }  // namespace requant

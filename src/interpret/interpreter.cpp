@@ -1,6 +1,6 @@
 #include "interpret/interpreter.h"
 
-#include <unordered_map>
+#include <map>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -36,7 +36,7 @@ void CheckFeed(const Value& input, const Tensor& feed, std::map<std::string, int
 
 std::vector<Tensor> Interpret(const Graph& graph, const TensorMap& feeds,
                               const InterpretOptions& options) {
-  std::unordered_map<const Value*, Tensor> known;
+  std::map<const Value*, Tensor> known;
   std::map<std::string, int64_t> symbols;
   for (const Value* input : graph.inputs()) {
     const auto feed = feeds.find(input->name);
@@ -62,7 +62,7 @@ std::vector<Tensor> Interpret(const Graph& graph, const TensorMap& feeds,
     return value->is_constant() ? &value->constant : nullptr;
   };
   // How many reads are still to come, so that intermediates are freed early.
-  std::unordered_map<const Value*, size_t> reads;
+  std::map<const Value*, size_t> reads;
   for (const auto& value : graph.values()) reads[value.get()] = value->consumers.size();
   for (const Value* output : graph.outputs()) ++reads[output];
 

@@ -1,4 +1,4 @@
-#include <unordered_map>
+#include <map>
 
 #include "base/str_cat.h"
 #include "ir/text.h"
@@ -23,7 +23,7 @@ std::string ValueLabel(const Value& value) {
 }  // namespace
 
 std::string GraphToDot(const Graph& graph) {
-  std::unordered_map<const Node*, std::string> ids;
+  std::map<const Node*, std::string> ids;
   for (const auto& node : graph.nodes()) ids[node.get()] = StrCat("n", ids.size());
   std::string out = StrCat("digraph \"", Escape(graph.name), "\" {\n  node [shape=box];\n");
   for (size_t i = 0; i < graph.inputs().size(); ++i) {

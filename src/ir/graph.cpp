@@ -1,7 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -192,7 +192,7 @@ void Graph::MakeConstant(Value* value, Tensor tensor) {
 }
 
 void Graph::RemoveUnusedValues() {
-  std::unordered_set<const Value*> kept(inputs_.begin(), inputs_.end());
+  std::set<const Value*> kept(inputs_.begin(), inputs_.end());
   kept.insert(outputs_.begin(), outputs_.end());
   std::erase_if(values_, [&](const auto& value) {
     if (value->producer || !value->consumers.empty() || kept.contains(value.get())) return false;
@@ -202,14 +202,14 @@ void Graph::RemoveUnusedValues() {
 }
 
 void Graph::SortTopologically() {
-  std::unordered_map<const Node*, size_t> missing;  // inputs not yet produced
+  std::map<const Node*, size_t> missing;  // inputs not yet produced
   for (const auto& node : nodes_) {
     size_t count = 0;
     for (const Value* input : node->inputs) count += input && input->producer;
     missing[node.get()] = count;
   }
   // Kahn's algorithm, always taking the earliest ready node of the old order: stable.
-  std::unordered_map<const Node*, size_t> position;
+  std::map<const Node*, size_t> position;
   for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i].get()] = i;
   std::vector<size_t> ready;  // min-heap of old positions
   const auto later = std::greater<>();
@@ -253,7 +253,7 @@ Graph Graph::Clone() const {
   copy.name = name;
   copy.opsets = opsets;
   copy.metadata = metadata;
-  std::unordered_map<const Value*, Value*> twin;
+  std::map<const Value*, Value*> twin;
   for (const auto& value : values_) {
     Value* made = copy.AddValue(value->name, value->type);
     made->constant = value->constant;

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "ir/attribute.h"
@@ -136,7 +136,7 @@ class Graph {
   std::vector<Value*> inputs_;
   std::vector<Value*> outputs_;
   std::map<std::string, Value*, std::less<>> values_by_name_;
-  std::unordered_set<std::string> node_names_;
+  std::set<std::string> node_names_;
   size_t next_suffix_ = 0;
 };
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "base/str_cat.h"
 #include "ir/text.h"
 
@@ -232,7 +232,7 @@ double Parser::ToDouble(const Number& number) {
     std::memcpy(&out, &*number.nan_bits, sizeof out);
     return out;
   }
-  const double magnitude = std::strtod(number.text.c_str(), nullptr);
+  const double magnitude = NumberFromText(number.text);
   return number.negative ? -magnitude : magnitude;
 }
 
@@ -243,7 +243,7 @@ float Parser::ToFloat(const Number& number) {
     std::memcpy(&out, &bits, sizeof out);
     return out;
   }
-  const float magnitude = std::strtof(number.text.c_str(), nullptr);
+  const float magnitude = static_cast<float>(NumberFromText(number.text));
   return number.negative ? -magnitude : magnitude;
 }
 

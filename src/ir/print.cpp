@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
+#include "base/number_text.h"
 #include "base/str_cat.h"
 #include "ir/text.h"
 
@@ -36,9 +36,7 @@ std::string Quote(std::string_view text) {
     } else if (c == '\t') {
       out += "\\t";
     } else if (byte < 0x20 || byte == 0x7f) {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\x%02x", byte);
-      out += buffer;
+      out += "\\x" + HexText(byte, 2);
     } else {
       out += c;
     }
@@ -58,11 +56,8 @@ std::string Ref(const Value* value) {
 /// `digits` significant digits (9 for float32, 17 for float64: enough to come back exactly), with a
 /// dot, "inf" or "nan", so that no float looks like an integer.
 std::string Real(double value, int digits) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, "%.*g", digits, value);
-  std::string text = buffer;
+  if (!std::isfinite(value)) return NumberText(value);
+  std::string text = NumberText(value, digits);
   if (text.find('.') == std::string::npos) {
     const size_t exponent = text.find('e');
     text.insert(exponent == std::string::npos ? text.size() : exponent, ".0");
@@ -71,11 +66,7 @@ std::string Real(double value, int digits) {
 }
 
 /// A NaN with other bits than the usual ones is spelled with them.
-std::string NanBits(uint64_t bits) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "nan(0x%llx)", static_cast<unsigned long long>(bits));
-  return buffer;
-}
+std::string NanBits(uint64_t bits) { return "nan(0x" + HexText(bits) + ")"; }
 
 std::string FloatText(float value) {
   uint32_t bits;

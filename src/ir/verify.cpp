@@ -1,9 +1,9 @@
 #include "ir/verify.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -63,7 +63,7 @@ class Verifier {
 
   void CheckInterface() {
     for (const auto* list : {&graph_.inputs(), &graph_.outputs()}) {
-      std::unordered_set<const Value*> seen;
+      std::set<const Value*> seen;
       const char* kind = list == &graph_.inputs() ? "input" : "output";
       for (const Value* value : *list) {
         if (value == nullptr || !known_.contains(value)) {
@@ -87,7 +87,7 @@ class Verifier {
   }
 
   void CheckNodes() {
-    std::unordered_set<std::string_view> names;
+    std::set<std::string_view> names;
     for (const auto& node : graph_.nodes()) {
       if (node->op_type.empty()) Broken("a node has no operator", node->name, "");
       if (node->name.empty() || !names.insert(node->name).second) {
@@ -131,7 +131,7 @@ class Verifier {
         Broken(StrCat("value '", value->name, "' names a producer that does not write it"), "",
                value->name);
       }
-      std::unordered_map<const Node*, size_t> listed;
+      std::map<const Node*, size_t> listed;
       for (const Node* consumer : value->consumers) ++listed[consumer];
       const auto found = reads_.find(value.get());
       const bool same = found == reads_.end() ? listed.empty() : listed == found->second;
@@ -142,10 +142,10 @@ class Verifier {
   }
 
   const Graph& graph_;
-  std::unordered_set<std::string_view> names_;
-  std::unordered_set<const Value*> known_;
-  std::unordered_set<const Value*> defined_;
-  std::unordered_map<const Value*, std::unordered_map<const Node*, size_t>> reads_;
+  std::set<std::string_view> names_;
+  std::set<const Value*> known_;
+  std::set<const Value*> defined_;
+  std::map<const Value*, std::map<const Node*, size_t>> reads_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_set>
+#include <set>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -184,7 +184,7 @@ void ModelReader::ReadGraph(Message message) {
         message.Skip();
     }
   }
-  std::unordered_set<std::string> input_names;
+  std::set<std::string> input_names;
   for (ValueInfo& info : inputs) {
     if (!input_names.insert(info.name).second) {
       InvalidFile(StrCat("input '", info.name, "' is listed twice"), {.value = info.name});
@@ -198,7 +198,7 @@ void ModelReader::ReadGraph(Message message) {
     graph_.AddInput(graph_.AddValue(info.name, std::move(info.type)));
   }
   for (const NodeParts& node : nodes) AddNode(node);
-  std::unordered_set<std::string> output_names;
+  std::set<std::string> output_names;
   for (ValueInfo& info : outputs) {
     if (!output_names.insert(info.name).second) {
       InvalidFile(StrCat("output '", info.name, "' is listed twice"), {.value = info.name});

@@ -41,6 +41,29 @@ RowPlan PlanRows(const Shape& out, std::initializer_list<const Shape*> inputs) {
   return plan;
 }
 
+void WalkRows(const RowPlan& plan, void (*body)(void* self, const RowStep& row), void* self) {
+  if (plan.count == 0) return;
+  const RowPlan::Axis& inner = plan.axes.back();
+  const size_t outer = plan.axes.size() - 1;
+  std::vector<int64_t> index(outer, 0);
+  RowStep row{0, inner.size, {}, inner.step};
+  while (true) {
+    body(self, row);
+    row.output += inner.size;
+    size_t axis = outer;
+    while (true) {
+      if (axis == 0) return;
+      const RowPlan::Axis& turning = plan.axes[--axis];
+      const bool wraps = ++index[axis] == turning.size;
+      for (size_t i = 0; i < kMaxRowInputs; ++i) {
+        row.input[i] += wraps ? -(turning.size - 1) * turning.step[i] : turning.step[i];
+      }
+      if (!wraps) break;
+      index[axis] = 0;
+    }
+  }
+}
+
 std::vector<double> Doubles(const Tensor& tensor) {
   std::vector<double> out;
   const bool visited = VisitDType(tensor.dtype(), [&](auto tag) {

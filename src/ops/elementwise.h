@@ -37,29 +37,18 @@ struct RowPlan {
 /// `inputs` (at most kMaxRowInputs) must broadcast to `out`.
 RowPlan PlanRows(const Shape& out, std::initializer_list<const Shape*> inputs);
 
-/// Calls `body(const RowStep&)` for every run, in the output's order.
+/// Calls `body(const RowStep&)` for every run, in the output's order. The walk itself is compiled
+/// once: there are dozens of bodies.
+void WalkRows(const RowPlan& plan, void (*body)(void* self, const RowStep& row), void* self);
+
 template <typename Body>
 void ForEachRow(const RowPlan& plan, Body&& body) {
-  if (plan.count == 0) return;
-  const RowPlan::Axis& inner = plan.axes.back();
-  const size_t outer = plan.axes.size() - 1;
-  std::vector<int64_t> index(outer, 0);
-  RowStep row{0, inner.size, {}, inner.step};
-  while (true) {
-    body(static_cast<const RowStep&>(row));
-    row.output += inner.size;
-    size_t axis = outer;
-    while (true) {
-      if (axis == 0) return;
-      const RowPlan::Axis& turning = plan.axes[--axis];
-      const bool wraps = ++index[axis] == turning.size;
-      for (size_t i = 0; i < kMaxRowInputs; ++i) {
-        row.input[i] += wraps ? -(turning.size - 1) * turning.step[i] : turning.step[i];
-      }
-      if (!wraps) break;
-      index[axis] = 0;
-    }
-  }
+  WalkRows(
+      plan,
+      [](void* self, const RowStep& row) {
+        (*static_cast<std::remove_reference_t<Body>*>(self))(row);
+      },
+      const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 /// False for every integer.

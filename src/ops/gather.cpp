@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "ops/select.h"
@@ -277,27 +279,31 @@ void EvaluateTopK(EvalContext& context) {
   Tensor picks(DType::kInt64, shape);
   const int64_t inner = RowMajorStrides(input.shape())[static_cast<size_t>(axis)];
   const int64_t rows = input.count() > 0 ? input.count() / dim : 0;
-  const bool known = VisitDType(input.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const auto* from = static_cast<const T*>(input.raw());
-    auto* to = static_cast<T*>(values.raw());
-    for (int64_t row = 0; row < rows; ++row) {
-      const int64_t start = row / inner * dim * inner + row % inner;
-      const auto at = [&](int64_t i) { return from[start + i * inner]; };
-      std::vector<int64_t> order = Sequence(dim);
+  const size_t element = ElementBytes(input.dtype());
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t start = row / inner * dim * inner + row % inner;
+    std::vector<size_t> order(static_cast<size_t>(dim));
+    std::iota(order.begin(), order.end(), size_t{0});
+    const bool known = VisitDType(input.dtype(), [&](auto tag) {
+      const auto* from = static_cast<const decltype(tag)*>(input.raw()) + start;
+      const auto at = [&](size_t i) { return from[static_cast<int64_t>(i) * inner]; };
       // Stable: of equal elements the one with the lower index comes first.
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      StableSort(order, [&](size_t a, size_t b) {
         return largest ? Less(at(b), at(a)) : Less(at(a), at(b));
       });
-      if (!sorted) std::sort(order.begin(), order.begin() + k);
-      for (int64_t i = 0; i < k; ++i) {
-        const int64_t place = row / inner * k * inner + i * inner + row % inner;
-        to[place] = at(order[static_cast<size_t>(i)]);
-        picks.data<int64_t>()[place] = order[static_cast<size_t>(i)];
-      }
+    });
+    if (!known) Fail(ErrorCode::kUnsupported, StrCat("TopK of ", DTypeName(input.dtype())));
+    if (!sorted) std::sort(order.begin(), order.begin() + k);
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t place = row / inner * k * inner + i * inner + row % inner;
+      const auto from = static_cast<int64_t>(order[static_cast<size_t>(i)]);
+      std::memcpy(static_cast<uint8_t*>(values.raw()) + static_cast<size_t>(place) * element,
+                  static_cast<const uint8_t*>(input.raw()) +
+                      static_cast<size_t>(start + from * inner) * element,
+                  element);
+      picks.data<int64_t>()[place] = from;
     }
-  });
-  if (!known) Fail(ErrorCode::kUnsupported, StrCat("TopK of ", DTypeName(input.dtype())));
+  }
   context.outputs[0] = values;
   if (context.outputs.size() > 1) context.outputs[1] = picks;
 }

@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/str_cat.h"
 #include "passes/pass.h"
@@ -40,7 +39,7 @@ class ValueNumbers {
                   std::string_view(bytes, std::min<size_t>(tensor.bytes(), 32)));
   }
 
-  std::unordered_map<const Value*, size_t> numbers_;
+  std::map<const Value*, size_t> numbers_;
   std::map<std::string, std::vector<const Value*>> constants_;
 };
 
@@ -63,7 +62,7 @@ bool CanMerge(const Graph& graph, const Node& from, const Node& to) {
 bool EliminateCommonSubexpr(Graph& graph, PassContext&) {
   bool changed = false;
   ValueNumbers numbers;
-  std::unordered_map<std::string, std::vector<Node*>> seen;
+  std::map<std::string, std::vector<Node*>> seen;
   for (size_t i = 0; i < graph.nodes().size();) {
     Node* node = graph.nodes()[i].get();
     std::vector<Node*>& candidates = seen[KeyOf(*node, numbers)];

@@ -1,9 +1,9 @@
 #include "passes/fuse_ops.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "passes/pass.h"
 
@@ -96,8 +96,8 @@ class Grouper {
   }
 
   const Graph& graph_;
-  std::unordered_map<const Node*, size_t> position_;
-  std::unordered_set<const Node*> taken_;
+  std::map<const Node*, size_t> position_;
+  std::set<const Node*> taken_;
 };
 
 }  // namespace
@@ -114,7 +114,7 @@ std::vector<FusionGroup> FindFusionGroups(const Graph& graph) { return Grouper(g
 // After:  the same nodes, each naming the Conv as its group
 // Conditions: as FusionGroup says
 bool FuseOps(Graph& graph, PassContext&) {
-  std::unordered_map<const Node*, std::string> groups;
+  std::map<const Node*, std::string> groups;
   for (const FusionGroup& group : FindFusionGroups(graph)) {
     if (group.nodes.size() < 2) continue;
     for (const Node* node : group.nodes) groups[node] = group.anchor().name;

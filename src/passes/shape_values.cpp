@@ -10,7 +10,7 @@ namespace requant {
 namespace {
 
 using Entries = std::vector<ShapeEntry>;
-using Known = std::unordered_map<Value*, Entries>;
+using Known = std::map<Value*, Entries>;
 
 constexpr int64_t kMaxEntries = 64;  // more is no shape
 
@@ -134,7 +134,7 @@ std::optional<Entries> OfNode(const Known& known, const Node& node) {
 
 }  // namespace
 
-std::unordered_map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph) {
+std::map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph) {
   Known known;
   for (const auto& node : graph.nodes()) {
     std::optional<Entries> entries = OfNode(known, *node);

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -20,6 +20,6 @@ struct ShapeEntry {
 /// Scalars and 1-D integer values whose elements are known or are dimensions of some value, found
 /// by following Shape, Size, Gather, Slice, Concat, Squeeze, Unsqueeze, Cast and Identity through
 /// the graph. Constants are not listed.
-std::unordered_map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph);
+std::map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph);
 
 }  // namespace requant

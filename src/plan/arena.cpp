@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/sort.h"
 
 namespace requant {
 namespace {
@@ -124,9 +125,8 @@ void LayOutArena(Plan& plan) {
   // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
   // 2020) to begin with. Then whatever sticks out at the top is placed earlier, a bounded number of
   // times; the best order wins.
-  std::stable_sort(order.begin(), order.end(), [&plan](size_t a, size_t b) {
-    return plan.slots[a].bytes > plan.slots[b].bytes;
-  });
+  StableSort(order,
+             [&plan](size_t a, size_t b) { return plan.slots[a].bytes > plan.slots[b].bytes; });
   constexpr int kRounds = 100;
   std::vector<size_t> best_order = order;
   Placement best = Place(plan, order);

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -91,10 +91,10 @@ class PlanBuilder {
 
   Plan& plan_;
   const PlanOptions& options_;
-  std::unordered_map<const Value*, Places> places_;
+  std::map<const Value*, Places> places_;
   std::set<const Node*> absorbed_;
   /// Of every group that FuseOps found: the nodes after the layer, by the layer's name.
-  std::unordered_map<std::string, std::vector<const Node*>> groups_;
+  std::map<std::string, std::vector<const Node*>> groups_;
 };
 
 /// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 or 4 only.

@@ -212,8 +212,8 @@ class Assigner {
 
   const Graph& graph_;
   const QuantizeOptions& options_;
-  std::unordered_set<const Value*> soi_;
-  std::unordered_set<const Value*> bytes_;  // values that are in 8 bits anyway
+  std::set<const Value*> soi_;
+  std::set<const Value*> bytes_;  // values that are in 8 bits anyway
   QuantizationRecord record_;
 };
 

@@ -1,7 +1,7 @@
 // Decides which operators are quantized and gives every slot of the graph its config.
 #pragma once
 
-#include <unordered_set>
+#include <set>
 
 #include "ir/graph.h"
 #include "quant/record.h"
@@ -25,7 +25,7 @@ int WeightAxis(const Node& node, QuantRule rule);
 /// Nullptr when integer operators can express the node, else the reason why not: what depends on
 /// the node alone, not on its neighbours.
 const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
-                     const std::unordered_set<const Value*>& soi);
+                     const std::set<const Value*>& soi);
 /// A function of one 8-bit value when all of `node`'s other inputs are scalar constants.
 bool IsTableCandidate(const Node& node, QuantRule rule);
 
@@ -33,7 +33,7 @@ bool IsTableCandidate(const Node& node, QuantRule rule);
 /// operators with quantized == true, and fills in activation, absorbed_by and table. A value among
 /// `barriers` must exist as integers, so that nothing is fused across it.
 void FindFusions(const Graph& graph, QuantizationRecord& record,
-                 const std::unordered_set<const Value*>& barriers = {});
+                 const std::set<const Value*>& barriers = {});
 
 /// True when the value exists in 8 bits: its producer is quantized and not computed by another one.
 bool IsMaterialized(const QuantizationRecord& record, const Value* value);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <unordered_set>
+#include <set>
 
 #include "quant/affine.h"
 #include "quant/assign.h"
@@ -428,8 +428,8 @@ class RecordBuilder {
 
   const Graph& graph_;
   FileQuantization file_;
-  std::unordered_set<const Value*> soi_;
-  std::unordered_set<const Value*> barriers_;
+  std::set<const Value*> soi_;
+  std::set<const Value*> barriers_;
   QuantizationRecord record_;
 };
 

@@ -1,7 +1,7 @@
 // Operators that another one computes as well: activations by the saturation or clamp of their
 // producer, chains of elementwise functions by one table.
-#include <unordered_map>
-#include <unordered_set>
+#include <map>
+#include <set>
 
 #include "quant/assign.h"
 
@@ -40,8 +40,7 @@ bool CanClamp(const Node& node, QuantRule rule) {
 
 class Fusions {
  public:
-  Fusions(const Graph& graph, QuantizationRecord& record,
-          const std::unordered_set<const Value*>& barriers)
+  Fusions(const Graph& graph, QuantizationRecord& record, const std::set<const Value*>& barriers)
       : graph_(graph), record_(record), barriers_(barriers) {}
 
   void Run() {
@@ -183,14 +182,14 @@ class Fusions {
 
   const Graph& graph_;
   QuantizationRecord& record_;
-  const std::unordered_set<const Value*>& barriers_;
-  std::unordered_map<const Value*, const Value*> roots_;
+  const std::set<const Value*>& barriers_;
+  std::map<const Value*, const Value*> roots_;
 };
 
 }  // namespace
 
 void FindFusions(const Graph& graph, QuantizationRecord& record,
-                 const std::unordered_set<const Value*>& barriers) {
+                 const std::set<const Value*>& barriers) {
   Fusions(graph, record, barriers).Run();
 }
 

@@ -1,6 +1,6 @@
 #include "quant/joint.h"
 
-#include <unordered_set>
+#include <set>
 
 namespace requant {
 namespace {
@@ -21,7 +21,7 @@ void JoinAbsorbed(const Graph& graph, QuantizationRecord& record) {
       Join(record, activation.inputs[0], activation.outputs[0]);
     }
     if (op->table.size() < 2) continue;
-    const std::unordered_set<std::string> members(op->table.begin(), op->table.end());
+    const std::set<std::string> members(op->table.begin(), op->table.end());
     for (const std::string& name : op->table) {
       const Node* member = graph.FindNode(name);
       const OperatorQuantization& inner = record.operators.at(name);

@@ -1,6 +1,6 @@
 #include <cmath>
-#include <cstdio>
 
+#include "base/json.h"
 #include "base/str_cat.h"
 #include "quant/record.h"
 
@@ -8,20 +8,9 @@ namespace requant {
 namespace {
 
 std::string Quote(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(c));
-      out += buffer;
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
+  std::string out;
+  AppendJsonString(out, text);
+  return out;
 }
 
 std::string Number(double number) { return std::isfinite(number) ? StrCat(number) : "null"; }

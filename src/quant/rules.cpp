@@ -137,7 +137,7 @@ bool IsTableCandidate(const Node& node, QuantRule rule) {
 }
 
 const char* WhyFloat(const Graph&, const Node& node, QuantRule rule,
-                     const std::unordered_set<const Value*>& soi) {
+                     const std::set<const Value*>& soi) {
   const Value* data = node.input(0);
   if (data == nullptr || node.output(0) == nullptr) return "it has no data";
   if (rule == QuantRule::kShape) return "it computes shapes or indices";

@@ -4,8 +4,8 @@
 
 namespace requant {
 
-std::unordered_set<const Value*> ShapeOrIndexValues(const Graph& graph) {
-  std::unordered_set<const Value*> soi;
+std::set<const Value*> ShapeOrIndexValues(const Graph& graph) {
+  std::set<const Value*> soi;
   for (const auto& value : graph.values()) {
     if (value->type.dtype != DType::kFloat32) soi.insert(value.get());
   }

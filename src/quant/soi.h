@@ -1,6 +1,6 @@
 #pragma once
 
-#include <unordered_set>
+#include <set>
 
 #include "ir/graph.h"
 
@@ -8,6 +8,6 @@ namespace requant {
 
 /// "Shape or index": every value that is not float32, and every float value that is computed from
 /// shapes alone (Shape -> Cast -> Mul -> Resize). They are never quantized.
-std::unordered_set<const Value*> ShapeOrIndexValues(const Graph& graph);
+std::set<const Value*> ShapeOrIndexValues(const Graph& graph);
 
 }  // namespace requant

@@ -1,6 +1,5 @@
 // The float graph with Q/DQ pairs: what other runtimes read.
 #include <map>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -171,8 +170,8 @@ class QdqWriter {
   const Graph& graph_;
   const QuantizationRecord& record_;
   Graph out_;
-  std::unordered_map<const Value*, Value*> raw_;
-  std::unordered_map<const Value*, std::vector<std::pair<Format, Value*>>> dq_;
+  std::map<const Value*, Value*> raw_;
+  std::map<const Value*, std::vector<std::pair<Format, Value*>>> dq_;
 };
 
 }  // namespace

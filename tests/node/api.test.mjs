@@ -359,6 +359,31 @@ output %b
   });
 });
 
+describe('text form', () => {
+  // The module converts numbers through JavaScript; the expected text is that of C's %.9g and %.17g,
+  // which the native build prints (tests/cpp/base/number_text_test.cpp).
+  test('spells numbers as the native build does', async () => {
+    const numbers =
+      '{0.0, -0.0, 0.100000001, 9.99999975e-06, 0.00048828125, 123456792.0, 1.0e+10, 3.40282347e+38, 1.40129846e-45}';
+    const exact =
+      '{0.10000000000000001, 1.0000000000000001e+300, 4.9406564584124654e-324, -inf, nan}';
+    const model = await parseModel(`graph "g" opset 13
+input %x: float32[9]
+input %y: float64[5]
+const %f: float32[9] = ${numbers}
+const %d: float64[5] = ${exact}
+%a = Add(%x, %f)
+%b = Add(%y, %d)
+output %a
+output %b
+`);
+    const text = model.toText();
+    model.dispose();
+    assert.ok(text.includes(numbers), text);
+    assert.ok(text.includes(exact), text);
+  });
+});
+
 describe('quantize', () => {
   let model;
   before(async () => (model = await loadModel(MODEL)));

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -86,9 +85,9 @@ class Lowering {
   const QuantizedModel& model_;
   LowerOptions options_;
   Graph out_;
-  std::unordered_map<const Value*, Forms> forms_;
-  std::unordered_map<const Value*, Value*> dequantized_;  // by integer value of out_
-  std::map<std::pair<uint32_t, int>, Value*> shared_;     // scales and zero points
+  std::map<const Value*, Forms> forms_;
+  std::map<const Value*, Value*> dequantized_;         // by integer value of out_
+  std::map<std::pair<uint32_t, int>, Value*> shared_;  // scales and zero points
 };
 
 // One function per family; they handle operators with quantized == true that are not absorbed.

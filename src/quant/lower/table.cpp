@@ -1,7 +1,7 @@
 // Functions of one 8-bit value: ai.requant::Lut, or the float operators between DequantizeLinear
 // and QuantizeLinear. Both give the same integers, because the table is filled by exactly those
 // steps.
-#include <unordered_map>
+#include <map>
 
 #include "base/error.h"
 #include "quant/lower/lowering.h"
@@ -11,7 +11,7 @@ namespace {
 
 /// The region's results for all 256 patterns, by the operators' references.
 Tensor EvaluateRegion(const Graph& graph, const OperatorQuantization& op, const Tensor& patterns) {
-  std::unordered_map<const Value*, Tensor> known;
+  std::map<const Value*, Tensor> known;
   known[graph.FindValue(op.table_input)] = patterns;
   Tensor last;
   for (const std::string& name : op.table) {
@@ -52,7 +52,7 @@ void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization
     return;
   }
   Graph& graph = lowering.graph();
-  std::unordered_map<const Value*, Value*> made;
+  std::map<const Value*, Value*> made;
   made[input] = lowering.Dequantized(input, integers, from);
   for (const std::string& name : op.table) {
     const Node* member = lowering.source().FindNode(name);

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/sort.h"
 #include "quant/affine.h"
 #include "quant/recover/recover.h"
 
@@ -91,8 +92,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   const std::vector<double> diagonal = moments.Diagonal(group, centered);
   std::vector<size_t> order(k);
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return diagonal[a] > diagonal[b]; });
+  StableSort(order, [&](size_t a, size_t b) { return diagonal[a] > diagonal[b]; });
   std::vector<double> factor = Regularized(moments, group, centered, order);
   if (!UpperFactor(factor, k)) return;  // constant inputs: nothing to gain
 
