@@ -22,6 +22,8 @@
 #endif
 
 #define RQ_INLINE static inline __attribute__((always_inline))
+/// The same for a member function that is not static.
+#define RQ_MEMBER inline __attribute__((always_inline))
 
 // Put before a loop with a constant trip count whose body indexes a local array of vectors.
 #if defined(__clang__)

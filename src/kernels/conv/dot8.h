@@ -15,6 +15,7 @@
 #include "kernels/conv/gather_bytes.h"
 #include "kernels/conv/lines.h"
 #include "kernels/conv/product.h"
+#include "kernels/dot8.h"
 
 namespace requant::conv {
 
@@ -27,33 +28,9 @@ struct Dot8Op {
   RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) { return Dot8::Add(w, x, acc); }
 };
 
-/// Whether the instruction takes x as unsigned: 1 * x for a byte above 127. The other bits of the
-/// byte are of no matter; that they come from memory keeps optimizers from deciding.
-template <typename Dot8>
-RQ_INLINE bool TakesUnsigned(int32_t any) {
-  const v128_t x = wasm_i8x16_splat(static_cast<int8_t>(any | 0x80));
-  return wasm_i32x4_extract_lane(Dot8::Add(wasm_i8x16_splat(1), x, wasm_i32x4_splat(0)), 0) > 0;
-}
-
-/// How the inputs are brought into the instruction's form.
-struct Coding {
-  bool flip;
-  int32_t zero_point;  ///< of the result
-};
-template <typename Dot8>
-RQ_INLINE Coding CodingOf(const ConvQ8Params* p) {
-  const bool is_unsigned = TakesUnsigned<Dot8>(p->geometry.batch);
-  const bool flip = is_unsigned == (p->input_signed != 0);
-  return {flip, p->input_zero_point + (!flip ? 0 : is_unsigned ? 128 : -128)};
-}
-
-/// base[8] = biases - z' * sum(w) of a block.
 RQ_INLINE void PrepareBase(const int32_t* block, int32_t zero_point, int32_t* base) {
-  RQ_UNROLL for (int i = 0; i < kChannelBlock; i += 4) {
-    const v128_t sum = wasm_v128_load(block + kChannelBlock + i);
-    wasm_v128_store(base + i, wasm_i32x4_sub(wasm_v128_load(block + i),
-                                             wasm_i32x4_mul(wasm_i32x4_splat(zero_point), sum)));
-  }
+  wasm_v128_store(base, simd::LoadBase(block, zero_point));
+  wasm_v128_store(base + 4, simd::LoadBase(block + 4, zero_point));
 }
 
 template <typename Dot8>
@@ -63,7 +40,7 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
   const int32_t group_in = g.in_c / g.groups, group_out = g.out_c / g.groups;
   const int32_t blocks = (group_out + kChannelBlock - 1) / kChannelBlock;
   const ptrdiff_t weight_bytes = static_cast<ptrdiff_t>(steps) * kDot8Group * kChannelBlock;
-  const Coding coding = CodingOf<Dot8>(p);
+  const auto coding = simd::CodingOf<Dot8>(p->input_signed, p->input_zero_point, p->row_end);
   const bool in_place = IsPointwise(g) && !coding.flip && group_in % kDot8Group == 0;
   const int32_t panel_rows = PanelRows(g, steps * kDot8Group);
   int32_t* base = static_cast<int32_t*>(p->workspace);
@@ -101,7 +78,7 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
 
 template <typename Dot8>
 RQ_INLINE void ConvDot8Lines(const ConvQ8Params* p) {
-  const Coding coding = CodingOf<Dot8>(p);
+  const auto coding = simd::CodingOf<Dot8>(p->input_signed, p->input_zero_point, p->row_end);
   int32_t* base = static_cast<int32_t*>(p->workspace);
   int32_t* acc = base + kChannelBlock;
   ConvLines<Dot8Op<Dot8>>(

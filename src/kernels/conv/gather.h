@@ -2,6 +2,7 @@
 // Gathers the inputs under each window into rows of a panel (the part of im2col that fits a cache).
 // Vector code, freestanding; included by the vector kernels only.
 #include "kernels/conv/blocking.h"
+#include "kernels/conv/kernel.h"
 #include "kernels/simd.h"
 
 namespace requant::conv {
@@ -14,7 +15,7 @@ namespace requant::conv {
 struct CopyF32 {
   using In = float;
   using Out = float;
-  RQ_INLINE void Copy(const float* in, int32_t n, int32_t, float* out) {
+  RQ_MEMBER void Copy(const float* in, int32_t n, float* out) const {
     if (n < 4) {
       simd::StorePartialF32(out, simd::LoadPartialF32(in, n), n);
       return;
@@ -22,7 +23,7 @@ struct CopyF32 {
     for (int32_t i = 0; i + 4 <= n; i += 4) wasm_v128_store(out + i, wasm_v128_load(in + i));
     if (n & 3) wasm_v128_store(out + n - 4, wasm_v128_load(in + n - 4));
   }
-  RQ_INLINE void Fill(int32_t n, int32_t, float* out) {
+  RQ_MEMBER void Fill(int32_t n, float* out) const {
     const v128_t zero = wasm_f32x4_splat(0.0f);
     if (n < 4) {
       simd::StorePartialF32(out, zero, n);
@@ -33,26 +34,28 @@ struct CopyF32 {
   }
 };
 
-RQ_INLINE v128_t Widen(const uint8_t* in) { return wasm_u16x8_load8x8(in); }
-RQ_INLINE v128_t Widen(const int8_t* in) { return wasm_i16x8_load8x8(in); }
-
-/// 8 bits -> int16, minus the zero point. Padding is 0, that is, the zero point.
-template <typename T>
+/// 8 bits -> int16, minus the zero point. Padding is 0, that is, the zero point. Both types through
+/// one code: a signed byte with its top bit flipped is an unsigned one 128 higher.
 struct WidenQ8 {
-  using In = T;
+  using In = uint8_t;
   using Out = int16_t;
-  RQ_INLINE void Copy(const T* in, int32_t n, int32_t zero_point, int16_t* out) {
+  int32_t zero_point;  ///< of the flipped bytes
+  int32_t flip;        ///< 0x80 for int8, 0 for uint8
+
+  RQ_MEMBER v128_t Eight(const uint8_t* in) const {
+    const v128_t bytes =
+        wasm_v128_xor(wasm_u16x8_load8x8(in), wasm_i16x8_splat(static_cast<int16_t>(flip)));
+    return wasm_i16x8_sub(bytes, wasm_i16x8_splat(static_cast<int16_t>(zero_point)));
+  }
+  RQ_MEMBER void Copy(const uint8_t* in, int32_t n, int16_t* out) const {
     if (n < 8) {
-      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int16_t>(in[i] - zero_point);
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int16_t>((in[i] ^ flip) - zero_point);
       return;
     }
-    const v128_t zero = wasm_i16x8_splat(static_cast<int16_t>(zero_point));
-    for (int32_t i = 0; i + 8 <= n; i += 8) {
-      wasm_v128_store(out + i, wasm_i16x8_sub(Widen(in + i), zero));
-    }
-    if (n & 7) wasm_v128_store(out + n - 8, wasm_i16x8_sub(Widen(in + n - 8), zero));
+    for (int32_t i = 0; i + 8 <= n; i += 8) wasm_v128_store(out + i, Eight(in + i));
+    if (n & 7) wasm_v128_store(out + n - 8, Eight(in + n - 8));
   }
-  RQ_INLINE void Fill(int32_t n, int32_t, int16_t* out) {
+  RQ_MEMBER void Fill(int32_t n, int16_t* out) const {
     if (n < 8) {
       for (int32_t i = 0; i < n; ++i) out[i] = 0;
       return;
@@ -63,29 +66,34 @@ struct WidenQ8 {
   }
 };
 
-/// 8 bits -> signed bytes: T must be int8_t, or uint8_t, of which 128 is subtracted. zero_point is
-/// that of the result; padding is the zero point.
-template <typename T>
-struct SignedBytes {
-  using In = T;
-  using Out = int8_t;
-  static constexpr int8_t kFlip = static_cast<T>(-1) < 0 ? 0 : -128;
-  RQ_INLINE void Copy(const T* in, int32_t n, int32_t, int8_t* out) {
+RQ_INLINE WidenQ8 WidenOf(const ConvQ8Params* p) {
+  const int32_t flip = p->input_signed ? 128 : 0;
+  return {p->input_zero_point + flip, flip};
+}
+
+/// The bytes themselves, with the bits of `flip` flipped; padding is zero_point, as flipped.
+struct FlipBytes {
+  using In = uint8_t;
+  using Out = uint8_t;
+  int32_t zero_point;
+  int32_t flip;
+
+  RQ_MEMBER void Copy(const uint8_t* in, int32_t n, uint8_t* out) const {
     if (n < 16) {
-      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int8_t>(in[i] ^ kFlip);
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(in[i] ^ flip);
       return;
     }
-    const v128_t flip = wasm_i8x16_splat(kFlip);
+    const v128_t flips = wasm_i8x16_splat(static_cast<int8_t>(flip));
     for (int32_t i = 0; i + 16 <= n; i += 16) {
-      wasm_v128_store(out + i, wasm_v128_xor(wasm_v128_load(in + i), flip));
+      wasm_v128_store(out + i, wasm_v128_xor(wasm_v128_load(in + i), flips));
     }
     if (n & 15) {
-      wasm_v128_store(out + n - 16, wasm_v128_xor(wasm_v128_load(in + n - 16), flip));
+      wasm_v128_store(out + n - 16, wasm_v128_xor(wasm_v128_load(in + n - 16), flips));
     }
   }
-  RQ_INLINE void Fill(int32_t n, int32_t zero_point, int8_t* out) {
+  RQ_MEMBER void Fill(int32_t n, uint8_t* out) const {
     if (n < 16) {
-      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<int8_t>(zero_point);
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(zero_point);
       return;
     }
     const v128_t zero = wasm_i8x16_splat(static_cast<int8_t>(zero_point));
@@ -98,11 +106,11 @@ struct SignedBytes {
 /// panel[r * panel_stride + (ky * kernel_w + kx) * group channels + c].
 template <typename Op>
 RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
-                          int32_t first_channel, int32_t row, int32_t count, int32_t zero_point,
+                          int32_t first_channel, int32_t row, int32_t count, const Op& op,
                           typename Op::Out* panel, ptrdiff_t panel_stride) {
   const int32_t channels = g.in_c / g.groups;
   if (IsPointwise(g) && channels == g.input_stride && panel_stride == channels) {
-    Op::Copy(input + static_cast<ptrdiff_t>(row) * channels, count * channels, zero_point, panel);
+    op.Copy(input + static_cast<ptrdiff_t>(row) * channels, count * channels, panel);
     return;
   }
   // Taps that are neighbours in memory are copied as one run.
@@ -124,12 +132,12 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
     for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
       const int32_t y = oy * g.stride_h - g.pad_top + ky * g.dilation_h;
       if (y < 0 || y >= g.in_h) {
-        Op::Fill(g.kernel_w * channels, zero_point, out);
+        op.Fill(g.kernel_w * channels, out);
         out += g.kernel_w * channels;
         continue;
       }
       if (first > 0) {
-        Op::Fill(first * channels, zero_point, out);
+        op.Fill(first * channels, out);
         out += first * channels;
       }
       const typename Op::In* in =
@@ -138,22 +146,22 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
               g.input_stride +
           first_channel;
       if (dense && last > first) {
-        Op::Copy(in, (last - first) * channels, zero_point, out);
+        op.Copy(in, (last - first) * channels, out);
         out += (last - first) * channels;
       } else {
         const ptrdiff_t step = static_cast<ptrdiff_t>(g.dilation_w) * g.input_stride;
         for (int32_t kx = first; kx < last; ++kx, in += step, out += channels) {
-          Op::Copy(in, channels, zero_point, out);
+          op.Copy(in, channels, out);
         }
       }
       if (last < g.kernel_w) {
-        Op::Fill((g.kernel_w - last) * channels, zero_point, out);
+        op.Fill((g.kernel_w - last) * channels, out);
         out += (g.kernel_w - last) * channels;
       }
     }
     // A depth that is no multiple of the step leaves the rest of the last step to fill.
     const ptrdiff_t rest = panel_stride - (out - panel);
-    if (rest > 0) Op::Fill(static_cast<int32_t>(rest), zero_point, out);
+    if (rest > 0) op.Fill(static_cast<int32_t>(rest), out);
     if (++ox == g.out_w) {
       ox = 0;
       if (++oy == g.out_h) {
@@ -167,27 +175,27 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
 /// Line y of an image with its padding, PaddedWidth pixels, or a line of padding alone.
 template <typename Op>
 RQ_INLINE void PadLine(const ConvGeometry& g, const typename Op::In* input, int32_t image,
-                       int32_t y, int32_t zero_point, typename Op::Out* out) {
+                       int32_t y, const Op& op, typename Op::Out* out) {
   const int32_t width = PaddedWidth(g);
   if (y < 0 || y >= g.in_h) {
-    Op::Fill(width * g.in_c, zero_point, out);
+    op.Fill(width * g.in_c, out);
     return;
   }
   const int32_t first = g.pad_left < width ? g.pad_left : width;
   const int32_t last = g.pad_left + g.in_w < width ? g.pad_left + g.in_w : width;
-  if (first > 0) Op::Fill(first * g.in_c, zero_point, out);
+  if (first > 0) op.Fill(first * g.in_c, out);
   const typename Op::In* in =
       input + static_cast<ptrdiff_t>((image * g.in_h + y) * g.in_w) * g.input_stride;
   out += first * g.in_c;
   if (g.input_stride == g.in_c) {
-    if (last > first) Op::Copy(in, (last - first) * g.in_c, zero_point, out);
+    if (last > first) op.Copy(in, (last - first) * g.in_c, out);
     out += (last - first) * g.in_c;
   } else {
     for (int32_t x = first; x < last; ++x, in += g.input_stride, out += g.in_c) {
-      Op::Copy(in, g.in_c, zero_point, out);
+      op.Copy(in, g.in_c, out);
     }
   }
-  if (last < width) Op::Fill((width - last) * g.in_c, zero_point, out);
+  if (last < width) op.Fill((width - last) * g.in_c, out);
 }
 
 }  // namespace requant::conv

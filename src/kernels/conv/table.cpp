@@ -2,15 +2,10 @@
 
 #include "kernels/conv/pack.h"
 #include "kernels/conv/reference.h"
-#include "kernels/variant/kernel.h"
+#include "kernels/variant/missing.h"
 
 namespace requant {
 namespace {
-
-const char* MissingDot8() {
-  return rq_dot8() != 0 ? nullptr
-                        : "an i32x4.relaxed_dot_i8x16_i7x16_add_s that is exact for 8-bit operands";
-}
 
 bool SupportsAll(const ConvQ8Weights&, const ConvGeometry&) { return true; }
 

@@ -123,7 +123,7 @@ void rq_conv_f32(const requant::ConvF32Params* p) {
         a = p->input + static_cast<ptrdiff_t>(row) * g.input_stride + group * group_in;
         lda = g.input_stride;
       } else {
-        conv::GatherRows<conv::CopyF32>(g, p->input, group * group_in, row, count, 0, panel, lda);
+        conv::GatherRows(g, p->input, group * group_in, row, count, conv::CopyF32(), panel, lda);
       }
       for (int32_t b = 0; b < blocks; ++b, w += block_floats) {
         const int32_t n = group_out - b * kChannelBlock;

@@ -25,15 +25,8 @@ RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const uint8_t* block, int32
 __attribute__((noinline)) void GatherPanel(const ConvQ8Params* p, int32_t first_channel,
                                            int32_t row, int32_t count, int16_t* panel,
                                            ptrdiff_t stride) {
-  if (p->input_signed) {
-    conv::GatherRows<conv::WidenQ8<int8_t>>(p->geometry, static_cast<const int8_t*>(p->input),
-                                            first_channel, row, count, p->input_zero_point, panel,
-                                            stride);
-  } else {
-    conv::GatherRows<conv::WidenQ8<uint8_t>>(p->geometry, static_cast<const uint8_t*>(p->input),
-                                             first_channel, row, count, p->input_zero_point, panel,
-                                             stride);
-  }
+  conv::GatherRows(p->geometry, static_cast<const uint8_t*>(p->input), first_channel, row, count,
+                   conv::WidenOf(p), panel, stride);
 }
 
 }  // namespace

@@ -10,14 +10,8 @@ using conv::kChannelBlock;
 
 __attribute__((noinline)) void Convert(const ConvQ8Params* p, int32_t image, int32_t y,
                                        int16_t* out) {
-  const int32_t zero = p->input_zero_point;
-  if (p->input_signed) {
-    conv::PadLine<conv::WidenQ8<int8_t>>(p->geometry, static_cast<const int8_t*>(p->input), image,
-                                         y, zero, out);
-  } else {
-    conv::PadLine<conv::WidenQ8<uint8_t>>(p->geometry, static_cast<const uint8_t*>(p->input), image,
-                                          y, zero, out);
-  }
+  conv::PadLine(p->geometry, static_cast<const uint8_t*>(p->input), image, y, conv::WidenOf(p),
+                out);
 }
 
 template <typename Int>

@@ -30,15 +30,30 @@ inline int32_t PaddedWidth(const ConvGeometry& g) {
   return (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
 }
 
-/// Channels treated together by the 8-bit kernel, a multiple of 8: as many as keep the converted
-/// row pairs of one output row in a first-level cache.
-inline int32_t ChannelGroup(const ConvGeometry& g) {
+/// Channels treated together by the 8-bit kernels, a multiple of 8: as many as keep the converted
+/// rows of one output row, `slots` times four bytes of each channel and column, in a first-level
+/// cache.
+inline int32_t ChannelGroup(const ConvGeometry& g, int32_t slots) {
   const int32_t all = (g.out_c + 7) / 8 * 8;
-  const int64_t bytes_per_channel = int64_t{PaddedWidth(g)} * 4 * OddPairs(g.kernel_h);
+  const int64_t bytes_per_channel = int64_t{PaddedWidth(g)} * 4 * slots;
   int32_t group = static_cast<int32_t>(24576 / bytes_per_channel / 16 * 16);
   if (group < 16) group = 16;
   if (group > kMaxGroup) group = kMaxGroup;
   return group < all ? group : all;
+}
+
+/// The kernel on whole bytes takes four rows at a time; one whose first row is the phase-th of such
+/// a quartet has this many.
+inline int32_t Quartets(int32_t kernel_h, int32_t phase) { return (phase + kernel_h + 3) / 4; }
+/// Bytes of eight channels' weights before those of a phase (4: of all).
+inline int32_t PhaseOffset(int32_t kernel_h, int32_t kernel_w, int32_t phase) {
+  int32_t quartets = 0;
+  for (int32_t i = 0; i < phase; ++i) quartets += Quartets(kernel_h, i);
+  return quartets * kernel_w * 32;
+}
+/// With eight biases and eight sums of weights before them.
+inline int32_t Dot8BlockBytes(int32_t kernel_h, int32_t kernel_w) {
+  return 64 + PhaseOffset(kernel_h, kernel_w, 4);
 }
 
 }  // namespace requant::dwconv

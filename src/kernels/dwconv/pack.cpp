@@ -36,6 +36,13 @@ int32_t WeightAt(const DwConvQ8Weights& w, int32_t c, int64_t offset) {
   return w.zero_points == nullptr ? value : value - w.zero_points[c];
 }
 
+/// Accumulators and `slots` rows of converted columns, four bytes a channel.
+size_t RingWorkspace(const ConvGeometry& g, int32_t slots) {
+  const size_t column = static_cast<size_t>(ChannelGroup(g, slots)) * 4;
+  const size_t slot = CheckedMul(static_cast<size_t>(PaddedWidth(g)), column);
+  return CheckedAdd(kStripElements * 4, CheckedMul(slot, static_cast<size_t>(slots)));
+}
+
 }  // namespace
 
 size_t NoWorkspace(const ConvGeometry& g) {
@@ -124,10 +131,51 @@ void VectorQ8Pack(const DwConvQ8Weights& w, void* packed) {
 
 size_t VectorQ8Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
-  const size_t column = static_cast<size_t>(ChannelGroup(g)) * 4;
-  const size_t slot = CheckedMul(static_cast<size_t>(PaddedWidth(g)), column);
-  return CheckedAdd(kStripElements * 4,
-                    CheckedMul(slot, static_cast<size_t>(OddPairs(g.kernel_h))));
+  return RingWorkspace(g, OddPairs(g.kernel_h));
+}
+
+bool Dot8Supports(const DwConvQ8Weights& w) {
+  bool narrow = true;
+  for (int32_t c = 0; c < w.layout.channels; ++c) {
+    ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
+      const int32_t value = WeightAt(w, c, offset);
+      narrow = narrow && value >= -128 && value <= 127;
+    });
+  }
+  return narrow;
+}
+
+size_t Dot8PackedSize(const DwConvQ8Weights& w) {
+  CheckedMul(Taps(w.layout), 1024);  // a block's size fits
+  return CheckedMul(Quads(w.layout) / 2,
+                    static_cast<size_t>(Dot8BlockBytes(w.layout.kernel_h, w.layout.kernel_w)));
+}
+
+void Dot8Pack(const DwConvQ8Weights& w, void* packed) {
+  const DwConvWeightsLayout& l = w.layout;
+  std::memset(packed, 0, Dot8PackedSize(w));
+  const size_t block_bytes = static_cast<size_t>(Dot8BlockBytes(l.kernel_h, l.kernel_w));
+  for (int32_t c = 0; c < l.channels; ++c) {
+    uint8_t* block = static_cast<uint8_t*>(packed) + static_cast<size_t>(c / 8) * block_bytes;
+    const int32_t lane = c % 8;
+    int32_t sum = 0;
+    ForEachTap(l, c, [&](int32_t y, int32_t x, int64_t offset) {
+      const int32_t value = WeightAt(w, c, offset);
+      sum += value;
+      for (int32_t phase = 0; phase < 4; ++phase) {
+        const int32_t row = y + phase;
+        block[64 + PhaseOffset(l.kernel_h, l.kernel_w, phase) +
+              ((row / 4 * l.kernel_w + x) * 8 + lane) * 4 + row % 4] = static_cast<uint8_t>(value);
+      }
+    });
+    if (w.bias != nullptr) std::memcpy(block + lane * 4, &w.bias[c], 4);
+    std::memcpy(block + 32 + lane * 4, &sum, 4);
+  }
+}
+
+size_t Dot8Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  return RingWorkspace(g, Quartets(g.kernel_h, 3));
 }
 
 }  // namespace dwconv

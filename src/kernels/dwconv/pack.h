@@ -22,4 +22,10 @@ size_t VectorQ8PackedSize(const DwConvQ8Weights& weights);
 void VectorQ8Pack(const DwConvQ8Weights& weights, void* packed);
 size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
+// The row that multiplies whole bytes (dot8.h): weights within int8 after their zero points.
+bool Dot8Supports(const DwConvQ8Weights& weights);
+size_t Dot8PackedSize(const DwConvQ8Weights& weights);
+void Dot8Pack(const DwConvQ8Weights& weights, void* packed);
+size_t Dot8Workspace(const ConvGeometry& geometry);
+
 }  // namespace requant::dwconv

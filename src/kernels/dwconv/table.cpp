@@ -2,6 +2,7 @@
 
 #include "kernels/dwconv/pack.h"
 #include "kernels/dwconv/reference.h"
+#include "kernels/variant/missing.h"
 
 namespace requant {
 namespace {
@@ -13,11 +14,15 @@ constexpr DwConvF32Kernel kF32Kernels[] = {
      dwconv::VectorF32Workspace, rq_dwconv_f32},
 };
 
+bool SupportsAll(const DwConvQ8Weights&) { return true; }
+
 constexpr DwConvQ8Kernel kQ8Kernels[] = {
-    {"dwconv_q8_scalar", "scalar", dwconv::ScalarQ8PackedSize, dwconv::ScalarQ8Pack,
-     dwconv::NoWorkspace, rq_dwconv_q8_scalar},
-    {"dwconv_q8_vector", "simd128", dwconv::VectorQ8PackedSize, dwconv::VectorQ8Pack,
-     dwconv::VectorQ8Workspace, rq_dwconv_q8},
+    {"dwconv_q8_scalar", "scalar", nullptr, SupportsAll, dwconv::ScalarQ8PackedSize,
+     dwconv::ScalarQ8Pack, dwconv::NoWorkspace, rq_dwconv_q8_scalar},
+    {"dwconv_q8_vector", "simd128", nullptr, SupportsAll, dwconv::VectorQ8PackedSize,
+     dwconv::VectorQ8Pack, dwconv::VectorQ8Workspace, rq_dwconv_q8},
+    {"dwconv_q8_dot8", "relaxed", MissingDot8, dwconv::Dot8Supports, dwconv::Dot8PackedSize,
+     dwconv::Dot8Pack, dwconv::Dot8Workspace, rq_dwconv_q8_dot8},
 };
 
 }  // namespace

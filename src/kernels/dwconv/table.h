@@ -41,6 +41,8 @@ struct DwConvF32Kernel {
 struct DwConvQ8Kernel {
   const char* name;
   const char* isa;
+  const char* (*missing)();  ///< as of ConvQ8Kernel
+  bool (*supports)(const DwConvQ8Weights& weights);
   size_t (*packed_size)(const DwConvQ8Weights& weights);
   void (*pack_weights)(const DwConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);

@@ -238,8 +238,8 @@ RQ_INLINE void Strip(const ConvGeometry& g, const int16_t* ring, ptrdiff_t slot_
 void rq_dwconv_q8(const requant::DwConvQ8Params* p) {
   using namespace requant;
   const ConvGeometry& g = p->geometry;
-  const int32_t group = dwconv::ChannelGroup(g);
   const int32_t slots = dwconv::OddPairs(g.kernel_h);
+  const int32_t group = dwconv::ChannelGroup(g, slots);
   const ptrdiff_t slot_elements = static_cast<ptrdiff_t>(dwconv::PaddedWidth(g)) * group * 2;
   const int32_t strip = dwconv::kStripElements / group;
   int32_t* acc = static_cast<int32_t*>(p->workspace);

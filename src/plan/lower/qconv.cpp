@@ -43,6 +43,13 @@ class DepthwiseQ8Step : public Step {
   void (*run)(const DwConvQ8Params*) = nullptr;
 };
 
+/// Whether this machine has a row's instructions, and uses them at least as fast as others.
+template <typename Row>
+bool IsUsable(const Row& row, bool relaxed) {
+  return (row.missing == nullptr || row.missing() == nullptr) &&
+         (relaxed || std::string_view(row.isa) != "relaxed");
+}
+
 int32_t LargestInput(DType dtype, int32_t zero_point) {
   const int32_t lo = dtype == DType::kInt8 ? -128 : 0;
   return std::max(std::abs(lo - zero_point), std::abs(lo + 255 - zero_point));
@@ -62,7 +69,6 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
 
 void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const QProduct& product) {
-  const DwConvQ8Kernel& kernel = builder.Choose("dwconv_q8", DwConvQ8Kernels());
   const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
   const DwConvQ8Weights weights{
       {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
@@ -70,6 +76,10 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
       product.weights.is_signed,
       product.weights.zero_points,
       product.weights.bias};
+  const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
+  const DwConvQ8Kernel& kernel = builder.Choose(
+      "dwconv_q8", DwConvQ8Kernels(),
+      [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); });
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
@@ -141,9 +151,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const ConvQ8Kernel& kernel =
       builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {
-        return (row.missing == nullptr || row.missing() == nullptr) &&
-               row.supports(product.weights, geometry) &&
-               (relaxed || std::string_view(row.isa) != "relaxed");
+        return IsUsable(row, relaxed) && row.supports(product.weights, geometry);
       });
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
   kernel.pack_weights(product.weights, packed);

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "kernels/conv/table.h"
+#include "kernels/dot8_forms.h"
+#include "kernels/dwconv/dot8.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/window_testing.h"
 #include "numeric/requantize_prepare.h"
@@ -70,13 +72,28 @@ DwConvWeightsLayout Layout(const ConvGeometry& g) {
   return layout;
 }
 
+void SignedDot8(const DwConvQ8Params* params) { dwconv::DwConvDot8<dot8_forms::Signed>(params); }
+
+/// The rows of the table, and the one on whole bytes where the instruction takes signed ones.
+std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
+  std::vector<DwConvQ8Kernel> all(DwConvQ8Kernels().begin(), DwConvQ8Kernels().end());
+  for (const DwConvQ8Kernel& kernel : DwConvQ8Kernels()) {
+    if (kernel.missing == nullptr) continue;
+    all.push_back(kernel);
+    all.back().name = "dot8, signed";
+    all.back().run = SignedDot8;
+  }
+  return all;
+}
+
 TEST(DwConvQ8, MatchesTheGeneralConvolution) {
   std::mt19937 random(31);
   const RequantizeMode modes[] = {RequantizeMode::kUpward, RequantizeMode::kFloat,
                                   RequantizeMode::kUpward, RequantizeMode::kToNearest,
                                   RequantizeMode::kGemmlowp};
   const Fill fills[] = {Fill::kRandom, Fill::kLowest, Fill::kRandom, Fill::kHighest};
-  int variant = 0;
+  const std::vector<DwConvQ8Kernel> kernels = KernelsInEveryForm();
+  int variant = 0, signed_form = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       ConvGeometry g = geometry;
@@ -138,7 +155,9 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
         p.requantize = prepared.Params();
         reference.run(&p);
       }
-      for (const DwConvQ8Kernel& kernel : DwConvQ8Kernels()) {
+      for (const DwConvQ8Kernel& kernel : kernels) {
+        if (!kernel.supports(weights)) continue;
+        signed_form += std::strcmp(kernel.name, "dot8, signed") == 0;
         std::vector<uint8_t> packed(kernel.packed_size(weights));
         kernel.pack_weights(weights, packed.data());
         std::vector<uint8_t> got(size, 0xA5);
@@ -163,6 +182,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
       }
     }
   }
+  EXPECT_GT(signed_form, 10);
 }
 
 TEST(DwConvF32, CloseToDoublesOnEveryGeometry) {

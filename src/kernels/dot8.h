@@ -1,0 +1,37 @@
+#pragma once
+// How 8-bit inputs are brought into the form that i32x4.relaxed_dot_i8x16_i7x16_add_s takes on this
+// machine (rq_dot8): unsigned or signed bytes. Freestanding.
+//
+// A byte of the other type gets its top bit flipped, which moves the zero point by 128.
+#include "kernels/simd.h"
+
+namespace requant::simd {
+
+/// Whether the instruction takes x as unsigned: 1 * x for a byte above 127. The other bits of the
+/// byte are of no matter; that they come from the caller keeps optimizers from deciding.
+template <typename Dot8>
+RQ_INLINE bool TakesUnsigned(int32_t any) {
+  const v128_t x = wasm_i8x16_splat(static_cast<int8_t>(any | 0x80));
+  return wasm_i32x4_extract_lane(Dot8::Add(wasm_i8x16_splat(1), x, wasm_i32x4_splat(0)), 0) > 0;
+}
+
+struct ByteCoding {
+  bool flip;
+  int32_t zero_point;  ///< of the result
+};
+/// `any`: any number that is not known before.
+template <typename Dot8>
+RQ_INLINE ByteCoding CodingOf(int32_t input_signed, int32_t zero_point, int32_t any) {
+  const bool is_unsigned = TakesUnsigned<Dot8>(any);
+  const bool flip = is_unsigned == (input_signed != 0);
+  return {flip, zero_point + (!flip ? 0 : is_unsigned ? 128 : -128)};
+}
+
+/// Four first accumulators, bias - zero_point * sum of weights, of a block that begins with eight
+/// biases and eight sums.
+RQ_INLINE v128_t LoadBase(const int32_t* block, int32_t zero_point) {
+  return wasm_i32x4_sub(wasm_v128_load(block),
+                        wasm_i32x4_mul(wasm_i32x4_splat(zero_point), wasm_v128_load(block + 8)));
+}
+
+}  // namespace requant::simd
