@@ -1,46 +1,124 @@
-// clang-tidy over the C++ sources, two files at a time.
+// clang-tidy over the C++ sources of src, as many files at a time as there are cores.
 //
-//   node web/scripts/lint_cpp.mjs [file or folder...]
+//   node web/scripts/lint_cpp.mjs [--all] [file or folder...]
+//
+// A file is not read again while it, the headers of ours that it includes, its command line, .clang-tidy
+// and clang-tidy itself are what they were when it was last clean (build/lint.json remembers);
+// --all, and CI in the environment, read every file.
 
-import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
-import { ROOT, run } from './run.mjs';
+import { ROOT } from './run.mjs';
 
-const build = path.join(ROOT, 'build/native-release');
-if (!existsSync(path.join(build, 'compile_commands.json'))) {
-  run('cmake', ['--preset', 'native-release']);
+const BUILD = path.join(ROOT, 'build/native-release');
+const SOURCES = path.join(ROOT, 'src');
+const MEMORY = path.join(ROOT, 'build/lint.json');
+
+const digest = (text) => createHash('sha256').update(text).digest('hex');
+
+const seen = new Map();
+
+/** A header's or source's own digest and the files of ours that it includes. */
+function look(file) {
+  if (!seen.has(file)) {
+    const text = readFileSync(file, 'utf8');
+    const includes = [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)]
+      .map(([, name]) =>
+        [path.join(SOURCES, name), path.join(path.dirname(file), name)].find(existsSync),
+      )
+      .filter(Boolean);
+    seen.set(file, { own: digest(text), includes });
+  }
+  return seen.get(file);
 }
-const wanted = process.argv.slice(2).map((name) => path.resolve(name));
-const files = JSON.parse(readFileSync(path.join(build, 'compile_commands.json'), 'utf8'))
-  .map((entry) => entry.file)
-  .filter((file) => file.startsWith(path.join(ROOT, 'src') + path.sep))
-  .filter((file) => wanted.length === 0 || wanted.some((prefix) => file.startsWith(prefix)));
+
+/** One digest over a source and everything of ours that it includes, directly or not. */
+function contents(source) {
+  const reached = new Set([source]);
+  for (const file of reached) for (const header of look(file).includes) reached.add(header);
+  return digest(
+    [...reached]
+      .sort()
+      .map((file) => `${file} ${look(file).own}`)
+      .join('\n'),
+  );
+}
 
 function tidy(file) {
   return new Promise((resolve) => {
     let output = '';
-    const child = spawn('clang-tidy', ['--quiet', '--warnings-as-errors=*', '-p', build, file], {
+    let errors = '';
+    const child = spawn('clang-tidy', ['--quiet', '--warnings-as-errors=*', '-p', BUILD, file], {
       cwd: ROOT,
-      stdio: ['ignore', 'pipe', 'ignore'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
     child.stdout.on('data', (chunk) => (output += chunk));
+    child.stderr.on('data', (chunk) => (errors += chunk));
     child.on('error', (error) => resolve(error.message));
-    child.on('close', (status) => resolve(status === 0 ? '' : output));
+    child.on('close', (status) => resolve(status === 0 ? '' : output || errors));
   });
 }
 
+const args = process.argv.slice(2);
+const everything = args.includes('--all') || Boolean(process.env.CI);
+const wanted = args.filter((arg) => arg !== '--all').map((name) => path.resolve(name));
+
+// Configured every time: a source added since then is in nobody's list.
+execFileSync('cmake', ['--preset', 'native-release'], {
+  cwd: ROOT,
+  stdio: ['ignore', 'ignore', 'inherit'],
+});
+const commands = JSON.parse(readFileSync(path.join(BUILD, 'compile_commands.json'), 'utf8'))
+  .filter(({ file }) => file.startsWith(SOURCES + path.sep))
+  .filter(
+    ({ file }) =>
+      wanted.length === 0 ||
+      wanted.some((prefix) => file === prefix || file.startsWith(prefix + path.sep)),
+  );
+if (commands.length === 0) {
+  console.error(`lint: no source of src below ${wanted.join(', ')}`);
+  process.exit(2);
+}
+
+const rules = digest(
+  execFileSync('clang-tidy', ['--version'], { encoding: 'utf8' }) +
+    readFileSync(path.join(ROOT, '.clang-tidy'), 'utf8'),
+);
+const memory = existsSync(MEMORY) && !everything ? JSON.parse(readFileSync(MEMORY, 'utf8')) : {};
+const queue = commands
+  .map(({ file, command }) => ({ file, key: digest(rules + command + contents(file)) }))
+  .filter(({ file, key }) => memory[path.relative(ROOT, file)] !== key);
+
+const start = performance.now();
+const timed = [];
 let bad = 0;
-const queue = [...files];
 async function worker() {
-  for (let file = queue.shift(); file; file = queue.shift()) {
-    const output = await tidy(file);
+  for (let next = queue.shift(); next; next = queue.shift()) {
+    const began = performance.now();
+    const output = await tidy(next.file);
+    const name = path.relative(ROOT, next.file);
+    timed.push({ name, seconds: (performance.now() - began) / 1000 });
     if (output) {
       bad += 1;
+      delete memory[name];
       console.log(output);
+    } else {
+      memory[name] = next.key;
     }
   }
 }
-await Promise.all([worker(), worker()]);
-console.log(`${files.length} files, ${bad} with findings`);
+await Promise.all(Array.from({ length: availableParallelism() }, worker));
+
+mkdirSync(path.dirname(MEMORY), { recursive: true });
+writeFileSync(MEMORY, JSON.stringify(memory, null, 1));
+timed.sort((a, b) => b.seconds - a.seconds);
+const slowest = timed.slice(0, 3).map(({ name, seconds }) => `${name} ${seconds.toFixed(0)} s`);
+console.log(
+  `lint: ${commands.length} files, ${timed.length} read in ` +
+    `${((performance.now() - start) / 1000).toFixed(0)} s, ${bad} with findings` +
+    (slowest.length > 0 ? ` (slowest: ${slowest.join(', ')})` : ''),
+);
 process.exitCode = bad > 0 ? 1 : 0;
