@@ -1,12 +1,15 @@
 #include "kernels/list.h"
 
+#include "kernels/col2im/table.h"
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/elementwise/table.h"
+#include "kernels/layer_norm/table.h"
 #include "kernels/layout/table.h"
 #include "kernels/lut/table.h"
 #include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
+#include "kernels/resize/table.h"
 #include "kernels/softmax/table.h"
 
 namespace requant {
@@ -43,6 +46,9 @@ std::vector<KernelInfo> ListKernels() {
   Append(out, "avgpool_f32", AvgPoolF32Kernels());
   Append(out, "avgpool_q8", AvgPoolQ8Kernels());
   Append(out, "softmax_f32", SoftmaxF32Kernels());
+  Append(out, "layer_norm_f32", LayerNormF32Kernels());
+  Append(out, "col2im_f32", Col2ImF32Kernels());
+  Append(out, "resize_linear_f32", ResizeLinearF32Kernels());
   Append(out, "transpose", TransposeKernels());
   Append(out, "copy_rows", CopyRowsKernels());
   return out;

@@ -244,24 +244,7 @@ void EvaluateConvTranspose(EvalContext& context) {
                                       ToSymbolic(weight.shape()), bias ? &bias_shape : nullptr)};
   Tensor out(x.dtype(), type.StaticShape());
   if (out.count() > 0) {
-    const TransposeAttributes t =
-        ReadTranspose(context.attributes(),
-                      std::vector<int64_t>(weight.shape().begin() + 2, weight.shape().end()));
-    Geometry g;
-    g.input = g.output = g.kernel = g.stride = g.dilation = {1, 1, 1};
-    g.pad_begin = g.pad_end = {0, 0, 0};
-    for (size_t i = 0; i < t.window.rank(); ++i) {
-      const size_t axis = 3 - t.window.rank() + i;
-      const TransposeAxis place =
-          PlaceTransposed(t.window, i, x.shape()[2 + i], t.output_padding[i],
-                          t.output_shape.empty() ? nullptr : &t.output_shape[i]);
-      g.input[axis] = x.shape()[2 + i];
-      g.output[axis] = place.output;
-      g.kernel[axis] = t.window.kernel[i];
-      g.stride[axis] = t.window.strides[i];
-      g.dilation[axis] = t.window.dilations[i];
-      g.pad_begin[axis] = place.pad_begin;
-    }
+    const Geometry g = TransposedGeometry(context.attributes(), x.shape(), weight.shape());
     const int64_t group = context.attributes().Int("group", 1);
     if (x.dtype() == DType::kFloat64) {
       ConvolveTransposed<double>(g, group, x, weight, bias, out);
@@ -278,6 +261,28 @@ constexpr OpDef kOps[] = {
 };
 
 }  // namespace
+
+Geometry TransposedGeometry(const AttributeMap& attributes, const Shape& input,
+                            const Shape& weights) {
+  const TransposeAttributes t =
+      ReadTranspose(attributes, std::vector<int64_t>(weights.begin() + 2, weights.end()));
+  Geometry g;
+  g.input = g.output = g.kernel = g.stride = g.dilation = {1, 1, 1};
+  g.pad_begin = g.pad_end = {0, 0, 0};
+  for (size_t i = 0; i < t.window.rank(); ++i) {
+    const size_t axis = 3 - t.window.rank() + i;
+    const TransposeAxis place =
+        PlaceTransposed(t.window, i, input[2 + i], t.output_padding[i],
+                        t.output_shape.empty() ? nullptr : &t.output_shape[i]);
+    g.input[axis] = input[2 + i];
+    g.output[axis] = place.output;
+    g.kernel[axis] = t.window.kernel[i];
+    g.stride[axis] = t.window.strides[i];
+    g.dilation[axis] = t.window.dilations[i];
+    g.pad_begin[axis] = place.pad_begin;
+  }
+  return g;
+}
 
 std::span<const OpDef> ConvOps() { return kOps; }
 

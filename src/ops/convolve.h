@@ -39,4 +39,9 @@ void AddConvolved(const Geometry& g, const T* plane, const T* kernel, Sum* sums)
   }
 }
 
+/// The geometry of a ConvTranspose. Input and output are those of the transposed operation: input i
+/// and tap k meet at output i * stride + k * dilation - pad_begin.
+Geometry TransposedGeometry(const AttributeMap& attributes, const Shape& input,
+                            const Shape& weights);
+
 }  // namespace requant

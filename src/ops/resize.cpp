@@ -15,6 +15,7 @@
 #include "base/str_cat.h"
 #include "ops/cast.h"
 #include "ops/infer_util.h"
+#include "ops/resize.h"
 #include "ops/select.h"
 #include "ops/table.h"
 
@@ -216,13 +217,8 @@ int64_t Nearest(float at, const std::string& mode, bool down) {
   return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
 
-struct Tap {
-  int64_t index;
-  double weight;
-};
-
 /// One output index: up to four taps, none when it lies outside.
-using Taps = std::vector<Tap>;
+using Taps = std::vector<ResizeTap>;
 
 /// Keys' cubic kernel with coefficient a, at distance |d| < 2.
 double CubicWeight(double d, double a) {
@@ -246,7 +242,7 @@ Taps MakeTaps(float at, int64_t in, bool cubic, double a, bool exclude_outside) 
     out.push_back({std::clamp<int64_t>(index, 0, in - 1), weight});
   }
   if (exclude_outside && total != 0) {
-    for (Tap& tap : out) tap.weight /= total;
+    for (ResizeTap& tap : out) tap.weight /= total;
   }
   return out;
 }
@@ -261,7 +257,7 @@ std::vector<double> ApplyTaps(const std::vector<double>& values, const std::vect
     const double* plane = values.data() + o * in * inner;
     for (const Taps& row : rows) {
       if (row.empty()) std::fill(to, to + inner, extrapolation);
-      for (const Tap& tap : row) {
+      for (const ResizeTap& tap : row) {
         const double* from = plane + tap.index * inner;
         for (int64_t i = 0; i < inner; ++i) to[i] += tap.weight * from[i];
       }
@@ -318,77 +314,30 @@ void InferResize(InferContext& context) {
 }
 
 void EvaluateResize(EvalContext& context) {
-  const Node& node = context.node;
   const Tensor& input = context.input(0);
-  const ResizeSlots slots = SlotsOf(node, context.opset);
-  const auto given = [&](size_t slot) -> const Tensor* {
-    if (slot == kNoSlot || !context.has(slot)) return nullptr;
-    return context.input(slot).count() > 0 ? &context.input(slot) : nullptr;
-  };
-  const bool by_attribute = context.attributes().Has("scales") && slots.sizes == kNoSlot;
-  ResizeInputs inputs{given(slots.roi), given(slots.scales), given(slots.sizes)};
-  inputs = CheckInputs(node, inputs, inputs.scales || by_attribute, inputs.sizes != nullptr);
-  const std::vector<ResizeAxis> axes =
-      PlanResize(node, context.opset, ToSymbolic(input.shape()), inputs);
-
-  const std::string mode = InterpolationMode(node);
-  const std::string coordinates = CoordinateMode(node, context.opset);
-  const std::string nearest = NearestMode(node, context.opset);
-  const double extrapolation = context.attributes().Float("extrapolation_value", 0);
-  const bool antialias = context.attributes().Int("antialias", 0) != 0 && mode != "nearest";
-  Shape shape;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    shape.push_back(axes[i].output.value);
-    if (input.shape()[i] == 0 && shape[i] != 0) {
-      Fail(ErrorCode::kShapeMismatch, StrCat("Resize of an empty dimension to ", shape[i]));
-    }
-    if (antialias && axes[i].scale < 1) {
-      Fail(ErrorCode::kUnsupported, "Resize with antialias is not supported when it shrinks",
-           {.hint = "export the model with antialias=False"});
-    }
-  }
-  if (NumElements(shape) == 0) {
-    context.outputs[0] = Tensor(input.dtype(), shape);
+  std::vector<const Tensor*> given{nullptr};
+  for (size_t slot = 1; slot < context.inputs.size(); ++slot) given.push_back(context.inputs[slot]);
+  const ResizeWalk walk = WalkResize(context.node, context.opset, input.shape(), given);
+  if (NumElements(walk.shape) == 0) {
+    context.outputs[0] = Tensor(input.dtype(), walk.shape);
     return;
   }
-  std::vector<std::vector<int64_t>> indices;
-  std::vector<double> values;
-  if (mode != "nearest") values = input.ToDoubles();
-  for (size_t a = 0; a < axes.size(); ++a) {
-    const ResizeAxis& axis = axes[a];
-    const int64_t in = input.shape()[a];
-    std::vector<int64_t> picked = Sequence(shape[a]);
-    std::vector<Taps> rows(picked.size());
-    for (size_t i = 0; i < picked.size() && axis.named; ++i) {
-      bool outside = false;
-      float at = Coordinate(static_cast<int64_t>(i), in, shape[a], axis, coordinates, &outside);
-      // Far outside everything is the border; keeps the conversions to integers defined.
-      at = std::max(-4.0F, std::min(at, static_cast<float>(in) + 4.0F));
-      picked[i] =
-          outside ? -1 : std::clamp<int64_t>(Nearest(at, nearest, axis.scale < 1), 0, in - 1);
-      if (mode != "nearest" && !outside) {
-        rows[i] =
-            MakeTaps(at, in, mode == "cubic", context.attributes().Float("cubic_coeff_a", -0.75F),
-                     context.attributes().Int("exclude_outside", 0) != 0);
-      }
-    }
-    // Along an axis that keeps its size and its coordinates there is nothing to do.
-    const bool same =
-        !axis.named || (axis.scale == 1 && shape[a] == in && coordinates != "tf_crop_and_resize");
-    if (mode != "nearest" && !same) {
-      const int64_t inner = NumElements(
-          Shape(input.shape().begin() + static_cast<std::ptrdiff_t>(a) + 1, input.shape().end()));
-      values = ApplyTaps(values, rows, in, inner, extrapolation);
-    }
-    indices.push_back(std::move(picked));
-  }
-  if (mode == "nearest") {
-    const Tensor fill = CastTensor(Tensor::Scalar(extrapolation), input.dtype());
+  if (walk.nearest) {
+    std::vector<std::vector<int64_t>> indices;
+    for (const ResizeAxisWalk& axis : walk.axes) indices.push_back(axis.picked);
+    const Tensor fill = CastTensor(Tensor::Scalar(walk.extrapolation), input.dtype());
     context.outputs[0] = SelectByAxis(input, indices, fill.raw());
-  } else {
-    // 8-bit results truncate and saturate, like ONNX Runtime's.
-    context.outputs[0] = CastTensor(Tensor::FromVector(values, shape), input.dtype());
+    return;
   }
+  std::vector<double> values = input.ToDoubles();
+  for (size_t a = 0; a < walk.axes.size(); ++a) {
+    if (walk.axes[a].same) continue;
+    const int64_t inner = NumElements(
+        Shape(input.shape().begin() + static_cast<std::ptrdiff_t>(a) + 1, input.shape().end()));
+    values = ApplyTaps(values, walk.axes[a].taps, input.shape()[a], inner, walk.extrapolation);
+  }
+  // 8-bit results truncate and saturate, like ONNX Runtime's.
+  context.outputs[0] = CastTensor(Tensor::FromVector(values, walk.shape), input.dtype());
 }
 
 constexpr OpDef kRows[] = {
@@ -398,6 +347,64 @@ constexpr OpDef kRows[] = {
 };
 
 }  // namespace
+
+ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
+                      const std::vector<const Tensor*>& given) {
+  const ResizeSlots slots = SlotsOf(node, opset);
+  const auto find = [&given](size_t slot) -> const Tensor* {
+    if (slot >= given.size() || given[slot] == nullptr) return nullptr;
+    return given[slot]->count() > 0 ? given[slot] : nullptr;
+  };
+  const bool by_attribute = node.attributes.Has("scales") && slots.sizes == kNoSlot;
+  ResizeInputs inputs{find(slots.roi), find(slots.scales), find(slots.sizes)};
+  inputs = CheckInputs(node, inputs, inputs.scales || by_attribute, inputs.sizes != nullptr);
+  const std::vector<ResizeAxis> axes = PlanResize(node, opset, ToSymbolic(input), inputs);
+
+  const std::string mode = InterpolationMode(node);
+  const std::string coordinates = CoordinateMode(node, opset);
+  const std::string nearest = NearestMode(node, opset);
+  const double cubic_coefficient = node.attributes.Float("cubic_coeff_a", -0.75F);
+  const bool exclude_outside = node.attributes.Int("exclude_outside", 0) != 0;
+  const bool antialias = node.attributes.Int("antialias", 0) != 0 && mode != "nearest";
+  ResizeWalk walk;
+  walk.nearest = mode == "nearest";
+  walk.extrapolation = node.attributes.Float("extrapolation_value", 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    walk.shape.push_back(axes[i].output.value);
+    if (input[i] == 0 && walk.shape[i] != 0) {
+      Fail(ErrorCode::kShapeMismatch, StrCat("Resize of an empty dimension to ", walk.shape[i]));
+    }
+    if (antialias && axes[i].scale < 1) {
+      Fail(ErrorCode::kUnsupported, "Resize with antialias is not supported when it shrinks",
+           {.hint = "export the model with antialias=False"});
+    }
+  }
+  if (NumElements(walk.shape) == 0) return walk;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const ResizeAxis& axis = axes[a];
+    const int64_t in = input[a];
+    const int64_t out = walk.shape[a];
+    ResizeAxisWalk& along = walk.axes.emplace_back();
+    along.picked = Sequence(out);
+    // Along an axis that keeps its size and its coordinates there is nothing to do.
+    along.same =
+        !axis.named || (axis.scale == 1 && out == in && coordinates != "tf_crop_and_resize");
+    if (!axis.named) continue;
+    if (!walk.nearest) along.taps.resize(along.picked.size());
+    for (size_t i = 0; i < along.picked.size(); ++i) {
+      bool outside = false;
+      float at = Coordinate(static_cast<int64_t>(i), in, out, axis, coordinates, &outside);
+      // Far outside everything is the border; keeps the conversions to integers defined.
+      at = std::max(-4.0F, std::min(at, static_cast<float>(in) + 4.0F));
+      along.picked[i] =
+          outside ? -1 : std::clamp<int64_t>(Nearest(at, nearest, axis.scale < 1), 0, in - 1);
+      if (!walk.nearest && !outside) {
+        along.taps[i] = MakeTaps(at, in, mode == "cubic", cubic_coefficient, exclude_outside);
+      }
+    }
+  }
+  return walk;
+}
 
 std::span<const OpDef> ResizeOps() { return kRows; }
 

@@ -139,6 +139,27 @@ void PlanBuilder::Alias(const Value* value, int source, Layout layout) {
   plan_.slots[static_cast<size_t>(made)].root = slot(source).root;
 }
 
+bool PlanBuilder::WriteInto(int slot, int whole, size_t offset, size_t stride) {
+  Slot& part = plan_.slots[static_cast<size_t>(slot)];
+  if (part.home != Slot::Home::kArena || part.root != slot) return false;
+  for (const Slot& other : plan_.slots) {
+    if (other.root == slot && &other != &part) return false;
+  }
+  Step* producer = nullptr;
+  for (const auto& step : plan_.steps) {
+    const auto names = [slot](const std::vector<int>& list) {
+      return std::find(list.begin(), list.end(), slot) != list.end();
+    };
+    if (names(step->inputs)) return false;
+    if (names(step->outputs)) producer = step.get();
+  }
+  if (producer == nullptr || (stride != 0 && !producer->WriteWithStride(stride))) return false;
+  producer->may_overwrite = false;
+  part.root = whole;
+  part.within = offset;
+  return true;
+}
+
 int PlanBuilder::Workspace(size_t bytes) {
   Slot scratch;
   scratch.name = "workspace";

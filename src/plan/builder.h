@@ -34,6 +34,10 @@ class PlanBuilder {
   int Out(const Value* value, Layout layout = Layout::kPlain);
   /// The value is the same bytes as `slot` (Reshape, Identity, ...).
   void Alias(const Value* value, int slot, Layout layout = Layout::kPlain);
+  /// Makes the step that computes `slot` write it to bytes [offset, ...) of `whole`'s memory, its
+  /// pixels `stride` elements apart (0: as dense as ever). False, and nothing done, when the step
+  /// cannot or the slot is used in another way too; the caller knows that no later step reads it.
+  bool WriteInto(int slot, int whole, size_t offset, size_t stride);
   /// Scratch memory for one step.
   int Workspace(size_t bytes);
   const Slot& slot(int index) const { return plan_.slots[static_cast<size_t>(index)]; }

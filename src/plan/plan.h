@@ -30,6 +30,7 @@ struct Slot {
   Home home = Home::kArena;
   size_t bytes = 0;
   int root = -1;                   // index of the slot that owns the memory (itself for a root)
+  size_t within = 0;               // bytes into the root's memory (a part of a Concat)
   size_t offset = 0;               // kArena roots
   const void* constant = nullptr;  // kConstant roots
   int input = -1;                  // kInput roots: index among the graph inputs
@@ -44,8 +45,9 @@ class RunContext {
       : slots_(slots), arena_(arena), inputs_(std::move(inputs)) {}
 
   const void* Read(int slot) const {
-    const Slot& root = slots_[static_cast<size_t>(slots_[static_cast<size_t>(slot)].root)];
-    if (root.home == Slot::Home::kArena) return arena_ + root.offset;
+    const Slot& own = slots_[static_cast<size_t>(slot)];
+    const Slot& root = slots_[static_cast<size_t>(own.root)];
+    if (root.home == Slot::Home::kArena) return arena_ + root.offset + own.within;
     if (root.home == Slot::Home::kConstant) return root.constant;
     return inputs_[static_cast<size_t>(root.input)];
   }
@@ -74,6 +76,9 @@ class Step {
   Step& operator=(const Step&) = delete;
   virtual ~Step() = default;
   virtual void Run(const RunContext& context) const = 0;
+  /// Lets so many elements lie between the pixels of the (channels-last) output from now on; false
+  /// when the step cannot.
+  virtual bool WriteWithStride(size_t /*elements*/) { return false; }
 
   std::string name;    // of the graph node it comes from
   std::string op;      // its operators, "Conv+Relu"

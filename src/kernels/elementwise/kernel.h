@@ -106,6 +106,11 @@ RQ_KERNEL(rq_hard_swish_f32) void rq_hard_swish_f32(const requant::UnaryF32Param
 RQ_KERNEL(rq_abs_f32) void rq_abs_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_neg_f32) void rq_neg_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_sqrt_f32) void rq_sqrt_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_sigmoid_f32) void rq_sigmoid_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_tanh_f32) void rq_tanh_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_erf_f32) void rq_erf_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_gelu_f32) void rq_gelu_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_gelu_tanh_f32) void rq_gelu_tanh_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_qadd_fixed) void rq_qadd_fixed(const requant::QAddParams* params);
 RQ_KERNEL(rq_qadd_float) void rq_qadd_float(const requant::QAddParams* params);
 RQ_KERNEL(rq_qmul_fixed) void rq_qmul_fixed(const requant::QMulParams* params);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/table.h"
+#include "kernels/transcendental.h"
 #include "numeric/qadd.h"
 
 namespace requant {
@@ -95,6 +96,21 @@ void NegF32Reference(const UnaryF32Params* p) {
 }
 void SqrtF32Reference(const UnaryF32Params* p) {
   UnaryF32(p, [](float x) { return std::sqrt(x); });
+}
+void SigmoidF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return transcendental::Sigmoid<ScalarLanes>(x); });
+}
+void TanhF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return transcendental::Tanh<ScalarLanes>(x); });
+}
+void ErfF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return transcendental::Erf<ScalarLanes>(x); });
+}
+void GeluF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return transcendental::Gelu<ScalarLanes>(x); });
+}
+void GeluTanhF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return transcendental::GeluTanh<ScalarLanes>(x); });
 }
 
 void QAddFixedReference(const QAddParams* p) {

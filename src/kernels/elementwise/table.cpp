@@ -29,6 +29,16 @@ constexpr UnaryF32Kernel kUnaryF32[] = {
     {"neg_f32_simd128", UnaryF32Op::kNeg, "simd128", rq_neg_f32},
     {"sqrt_f32_scalar", UnaryF32Op::kSqrt, "scalar", SqrtF32Reference},
     {"sqrt_f32_simd128", UnaryF32Op::kSqrt, "simd128", rq_sqrt_f32},
+    {"sigmoid_f32_scalar", UnaryF32Op::kSigmoid, "scalar", SigmoidF32Reference},
+    {"sigmoid_f32_simd128", UnaryF32Op::kSigmoid, "simd128", rq_sigmoid_f32},
+    {"tanh_f32_scalar", UnaryF32Op::kTanh, "scalar", TanhF32Reference},
+    {"tanh_f32_simd128", UnaryF32Op::kTanh, "simd128", rq_tanh_f32},
+    {"erf_f32_scalar", UnaryF32Op::kErf, "scalar", ErfF32Reference},
+    {"erf_f32_simd128", UnaryF32Op::kErf, "simd128", rq_erf_f32},
+    {"gelu_f32_scalar", UnaryF32Op::kGelu, "scalar", GeluF32Reference},
+    {"gelu_f32_simd128", UnaryF32Op::kGelu, "simd128", rq_gelu_f32},
+    {"gelu_tanh_f32_scalar", UnaryF32Op::kGeluTanh, "scalar", GeluTanhF32Reference},
+    {"gelu_tanh_f32_simd128", UnaryF32Op::kGeluTanh, "simd128", rq_gelu_tanh_f32},
 };
 
 constexpr QAddKernel kQAdd[] = {

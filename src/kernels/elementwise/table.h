@@ -9,7 +9,20 @@
 namespace requant {
 
 enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv };
-enum class UnaryF32Op : uint8_t { kClamp, kLeakyRelu, kHardSigmoid, kHardSwish, kAbs, kNeg, kSqrt };
+enum class UnaryF32Op : uint8_t {
+  kClamp,
+  kLeakyRelu,
+  kHardSigmoid,
+  kHardSwish,
+  kAbs,
+  kNeg,
+  kSqrt,
+  kSigmoid,
+  kTanh,
+  kErf,
+  kGelu,
+  kGeluTanh
+};
 /// Integer-only or ONNX Runtime's float arithmetic (numeric/qadd.h).
 enum class QBinaryMode : uint8_t { kFixed, kFloat };
 
@@ -56,6 +69,11 @@ void HardSwishF32Reference(const UnaryF32Params* p);
 void AbsF32Reference(const UnaryF32Params* p);
 void NegF32Reference(const UnaryF32Params* p);
 void SqrtF32Reference(const UnaryF32Params* p);
+void SigmoidF32Reference(const UnaryF32Params* p);
+void TanhF32Reference(const UnaryF32Params* p);
+void ErfF32Reference(const UnaryF32Params* p);
+void GeluF32Reference(const UnaryF32Params* p);
+void GeluTanhF32Reference(const UnaryF32Params* p);
 void QAddFixedReference(const QAddParams* p);
 void QAddFloatReference(const QAddParams* p);
 void QMulFixedReference(const QMulParams* p);

@@ -10,7 +10,7 @@ namespace requant {
 /// For each of `rows` rows of `cols` contiguous floats, with m the row's maximum:
 ///   softmax      exp(x - m) / sum(exp(x - m))
 ///   log_softmax  (x - m) - log(sum(exp(x - m)))
-/// exp is Exp of kernels/softmax/exp.h. A NaN or +infinity in a row, or a row of -infinity only,
+/// exp is Exp of kernels/transcendental.h. A NaN or +infinity in a row, or a row of -infinity only,
 /// makes the row NaN, like the formula. in == out is allowed when the strides agree.
 struct SoftmaxF32Params {
   const float* in = nullptr;

@@ -2,8 +2,9 @@
 // of the vector row, so the two agree bit for bit, and a smaller error than one long sum.
 #include <cstddef>
 
-#include "kernels/softmax/exp.h"
+#include "kernels/softmax/log.h"
 #include "kernels/softmax/table.h"
+#include "kernels/transcendental.h"
 
 namespace requant {
 namespace {
@@ -28,7 +29,7 @@ void SoftmaxF32Reference(const SoftmaxF32Params* p) {
     const float most = RowMax(in, p->cols);
     float lanes[4] = {0, 0, 0, 0};
     for (size_t i = 0; i < p->cols; ++i) {
-      const float e = softmax::Exp(in[i] - most);
+      const float e = transcendental::Exp<ScalarLanes>(in[i] - most);
       out[i] = e;
       lanes[i % 4] += e;
     }
@@ -44,7 +45,8 @@ void LogSoftmaxF32Reference(const SoftmaxF32Params* p) {
     float* out = p->out + r * p->out_row_stride;
     const float most = RowMax(in, p->cols);
     float lanes[4] = {0, 0, 0, 0};
-    for (size_t i = 0; i < p->cols; ++i) lanes[i % 4] += softmax::Exp(in[i] - most);
+    for (size_t i = 0; i < p->cols; ++i)
+      lanes[i % 4] += transcendental::Exp<ScalarLanes>(in[i] - most);
     const float log_sum = softmax::LogOfSum(ReduceLanes(lanes));
     for (size_t i = 0; i < p->cols; ++i) {
       const float x = in[i] - most;

@@ -1,32 +1,15 @@
-// Four lanes of the scalar rows' arithmetic, operation by operation (kernels/softmax/exp.h explains
-// the formulas). Plain multiplies and adds, never fused ones: the result is the same everywhere.
-#include "kernels/simd.h"
-#include "kernels/softmax/exp.h"
+// Four lanes of the scalar rows' arithmetic, operation by operation.
+#include "kernels/lanes_simd.h"
 #include "kernels/softmax/kernel.h"
+#include "kernels/softmax/log.h"
+#include "kernels/transcendental.h"
 
 namespace requant {
 namespace {
 
 RQ_INLINE v128_t Splat(float value) { return wasm_f32x4_splat(value); }
 
-RQ_INLINE v128_t Exp4(v128_t x) {
-  const v128_t least = Splat(softmax::kExpMin);
-  const v128_t clamped = wasm_f32x4_pmax(x, least);
-  const v128_t scaled = wasm_f32x4_mul(clamped, Splat(softmax::kLog2e));
-  const v128_t shifted = wasm_f32x4_add(scaled, Splat(softmax::kMagic));
-  const v128_t n = wasm_f32x4_sub(shifted, Splat(softmax::kMagic));
-  const v128_t high = wasm_f32x4_sub(clamped, wasm_f32x4_mul(n, Splat(softmax::kLn2High)));
-  const v128_t r = wasm_f32x4_sub(high, wasm_f32x4_mul(n, Splat(softmax::kLn2Low)));
-  v128_t q = wasm_f32x4_add(wasm_f32x4_mul(r, Splat(softmax::kC7)), Splat(softmax::kC6));
-  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC5));
-  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC4));
-  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC3));
-  q = wasm_f32x4_add(wasm_f32x4_mul(q, r), Splat(softmax::kC2));
-  const v128_t tail = wasm_f32x4_add(r, wasm_f32x4_mul(wasm_f32x4_mul(r, r), q));
-  const v128_t e = wasm_f32x4_add(Splat(1.0f), tail);
-  const v128_t power = wasm_i32x4_add(wasm_i32x4_shl(shifted, 23), Splat(1.0f));
-  return wasm_v128_andnot(wasm_f32x4_mul(e, power), wasm_f32x4_lt(x, least));
-}
+RQ_INLINE v128_t Exp4(v128_t x) { return transcendental::Exp<VectorLanes>(x); }
 
 RQ_INLINE float Reduce(v128_t lanes) {
   return (wasm_f32x4_extract_lane(lanes, 0) + wasm_f32x4_extract_lane(lanes, 2)) +

@@ -18,6 +18,9 @@ class ConvStep : public Step {
     call.workspace = context.Write(workspace);
     run(&call);
   }
+  bool WriteWithStride(size_t elements) override {
+    return SetOutputStride(params.geometry, elements);
+  }
   ConvF32Params params;
   void (*run)(const ConvF32Params*) = nullptr;
 };
@@ -30,6 +33,9 @@ class DepthwiseStep : public Step {
     call.output = context.Write<float>(outputs[0]);
     call.workspace = context.Write(workspace);
     run(&call);
+  }
+  bool WriteWithStride(size_t elements) override {
+    return SetOutputStride(params.geometry, elements);
   }
   DwConvF32Params params;
   void (*run)(const DwConvF32Params*) = nullptr;
@@ -64,13 +70,19 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input) {
-  const ConvF32Kernel& kernel = builder.Choose("conv_f32", ConvF32Kernels());
-  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
-  kernel.pack_weights(weights, packed);
   const Epilogue epilogue = TakeEpilogue(builder, node, true);
   std::vector<int> inputs{input};
   if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
   const int output = builder.Out(epilogue.output, layout);
+  AddConvF32Step(builder, node, geometry, weights, inputs, output, epilogue);
+}
+
+void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                    const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
+                    const Epilogue& epilogue) {
+  const ConvF32Kernel& kernel = builder.Choose("conv_f32", ConvF32Kernels());
+  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
+  kernel.pack_weights(weights, packed);
   auto& step = builder.Add<ConvStep>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.run = kernel.run;

@@ -53,7 +53,11 @@ constexpr UnaryName kUnaryNames[] = {{"LeakyRelu", UnaryF32Op::kLeakyRelu, 0.01F
                                      {"HardSwish", UnaryF32Op::kHardSwish, 1.0F / 6.0F, 0.5F},
                                      {"Abs", UnaryF32Op::kAbs, 0, 0},
                                      {"Neg", UnaryF32Op::kNeg, 0, 0},
-                                     {"Sqrt", UnaryF32Op::kSqrt, 0, 0}};
+                                     {"Sqrt", UnaryF32Op::kSqrt, 0, 0},
+                                     {"Sigmoid", UnaryF32Op::kSigmoid, 0, 0},
+                                     {"Tanh", UnaryF32Op::kTanh, 0, 0},
+                                     {"Erf", UnaryF32Op::kErf, 0, 0},
+                                     {"Gelu", UnaryF32Op::kGelu, 0, 0}};
 
 }  // namespace
 
@@ -109,6 +113,9 @@ bool LowerUnary(PlanBuilder& builder, const Node& node) {
     }
     if (name == nullptr) return false;
     op = name->kernel;
+    if (op == UnaryF32Op::kGelu && node.attributes.String("approximate", "none") == "tanh") {
+      op = UnaryF32Op::kGeluTanh;
+    }
     alpha = node.attributes.Float("alpha", name->alpha);
     beta = node.attributes.Float("beta", name->beta);
   }

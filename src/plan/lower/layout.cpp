@@ -1,8 +1,6 @@
 // Moving data without looking at it: layout conversions, Reshape and its kin (no copy at all),
-// Transpose, Concat.
+// Transpose.
 #include "plan/lower/layout.h"
-
-#include <numeric>
 
 #include "kernels/layout/table.h"
 #include "plan/lower/physical.h"
@@ -32,27 +30,6 @@ class CopyStep : public Step {
     StridedCopy(&call);
   }
   StridedCopyParams params{};
-};
-
-class ConcatStep : public Step {
- public:
-  void Run(const RunContext& context) const override {
-    size_t offset = 0;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const CopyRowsParams call{context.Read(inputs[i]),
-                                context.Write<uint8_t>(outputs[0]) + offset,
-                                rows,
-                                bytes[i],
-                                bytes[i],
-                                total};
-      run(&call);
-      offset += bytes[i];
-    }
-  }
-  size_t rows = 0;
-  std::vector<size_t> bytes;  // of one row of each input
-  size_t total = 0;
-  void (*run)(const CopyRowsParams*) = nullptr;
 };
 
 }  // namespace
@@ -125,48 +102,6 @@ bool LowerTranspose(PlanBuilder& builder, const Node& node) {
     step.params.in_strides[i] = from[axis];
     step.params.out_strides[i] = to[i];
   }
-  return true;
-}
-
-bool LowerConcat(PlanBuilder& builder, const Node& node) {
-  const Value* y = node.outputs[0];
-  const Shape out = y->type.StaticShape();
-  const auto rank = static_cast<int64_t>(out.size());
-  int64_t axis = node.attributes.Int("axis", 0);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank || DTypeBits(y->type.dtype) < 8) return false;
-  Layout layout = Layout::kPlain;
-  for (const Value* input : node.inputs) {
-    if (!input->is_constant() && builder.LayoutOf(input) == Layout::kChannelsLast) {
-      layout = Layout::kChannelsLast;
-    }
-  }
-  // The physical axes before the concatenated one are the rows.
-  const std::vector<size_t> order = PhysicalOrder(out.size(), layout);
-  size_t rows = 1;
-  size_t inner = static_cast<size_t>(DTypeBits(y->type.dtype) / 8);
-  bool before = true;
-  for (const size_t physical : order) {
-    if (static_cast<int64_t>(physical) == axis) {
-      before = false;
-    } else {
-      (before ? rows : inner) *= static_cast<size_t>(out[physical]);
-    }
-  }
-  const CopyRowsKernel& kernel = builder.Choose("copy_rows", CopyRowsKernels());
-  std::vector<int> inputs;
-  std::vector<size_t> bytes;
-  for (const Value* input : node.inputs) {
-    inputs.push_back(builder.In(input, layout));
-    bytes.push_back(inner *
-                    static_cast<size_t>(input->type.StaticShape()[static_cast<size_t>(axis)]));
-  }
-  const int output = builder.Out(y, layout);
-  auto& step = builder.Add<ConcatStep>(node, kernel.name, inputs, {output});
-  step.run = kernel.run;
-  step.rows = rows;
-  step.total = std::accumulate(bytes.begin(), bytes.end(), size_t{0});
-  step.bytes = std::move(bytes);
   return true;
 }
 

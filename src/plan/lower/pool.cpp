@@ -18,6 +18,9 @@ class PoolStep : public Step {
     call.output = static_cast<decltype(call.output)>(context.Write(outputs[0]));
     run(&call);
   }
+  bool WriteWithStride(size_t elements) override {
+    return SetOutputStride(params.geometry, elements);
+  }
   Params params;
   std::vector<FixedMultiplier> multipliers;  // backs params.multipliers
   void (*run)(const Params*) = nullptr;

@@ -23,6 +23,9 @@ class ConvQ8Step : public Step {
     call.workspace = context.Write(workspace);
     run(&call);
   }
+  bool WriteWithStride(size_t elements) override {
+    return SetOutputStride(params.geometry, elements);
+  }
   ConvQ8Params params;
   PreparedRequantize requantize;
   void (*run)(const ConvQ8Params*) = nullptr;
@@ -37,6 +40,9 @@ class DepthwiseQ8Step : public Step {
     call.output = context.Write(outputs[0]);
     call.workspace = context.Write(workspace);
     run(&call);
+  }
+  bool WriteWithStride(size_t elements) override {
+    return SetOutputStride(params.geometry, elements);
   }
   DwConvQ8Params params;
   PreparedRequantize requantize;

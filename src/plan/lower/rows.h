@@ -3,32 +3,37 @@
 
 #include "kernels/conv/table.h"
 #include "plan/builder.h"
+#include "plan/lower/epilogue.h"
 #include "plan/lower/window.h"
 
 namespace requant {
 
-bool LowerConv(PlanBuilder& builder, const Node& node);           // conv.cpp
-bool LowerGemm(PlanBuilder& builder, const Node& node);           // matmul.cpp
-bool LowerMatMul(PlanBuilder& builder, const Node& node);         // matmul.cpp
-bool LowerQLinearConv(PlanBuilder& builder, const Node& node);    // qconv.cpp
-bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);  // qmatmul.cpp
-bool LowerQGemm(PlanBuilder& builder, const Node& node);          // qmatmul.cpp
-bool LowerBinary(PlanBuilder& builder, const Node& node);         // elementwise.cpp
-bool LowerUnary(PlanBuilder& builder, const Node& node);          // elementwise.cpp
-bool LowerQLinearBinary(PlanBuilder& builder, const Node& node);  // qelementwise.cpp
-bool LowerLut(PlanBuilder& builder, const Node& node);            // lut.cpp
-bool LowerByteUnary(PlanBuilder& builder, const Node& node);      // lut.cpp
-bool LowerPool(PlanBuilder& builder, const Node& node);           // pool.cpp
-bool LowerGlobalPool(PlanBuilder& builder, const Node& node);     // pool.cpp
-bool LowerQLinearPool(PlanBuilder& builder, const Node& node);    // pool.cpp
-bool LowerQuantize(PlanBuilder& builder, const Node& node);       // quantize.cpp
-bool LowerDequantize(PlanBuilder& builder, const Node& node);     // quantize.cpp
-bool LowerAlias(PlanBuilder& builder, const Node& node);          // layout.cpp: Reshape, ...
-bool LowerTranspose(PlanBuilder& builder, const Node& node);      // layout.cpp
-bool LowerConcat(PlanBuilder& builder, const Node& node);         // layout.cpp
-bool LowerSlice(PlanBuilder& builder, const Node& node);          // slice.cpp
-bool LowerPad(PlanBuilder& builder, const Node& node);            // slice.cpp
-bool LowerSoftmax(PlanBuilder& builder, const Node& node);        // softmax.cpp
+bool LowerConv(PlanBuilder& builder, const Node& node);                // conv.cpp
+bool LowerGemm(PlanBuilder& builder, const Node& node);                // matmul.cpp
+bool LowerMatMul(PlanBuilder& builder, const Node& node);              // matmul.cpp
+bool LowerQLinearConv(PlanBuilder& builder, const Node& node);         // qconv.cpp
+bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);       // qmatmul.cpp
+bool LowerQGemm(PlanBuilder& builder, const Node& node);               // qmatmul.cpp
+bool LowerBinary(PlanBuilder& builder, const Node& node);              // elementwise.cpp
+bool LowerUnary(PlanBuilder& builder, const Node& node);               // elementwise.cpp
+bool LowerQLinearBinary(PlanBuilder& builder, const Node& node);       // qelementwise.cpp
+bool LowerLut(PlanBuilder& builder, const Node& node);                 // lut.cpp
+bool LowerByteUnary(PlanBuilder& builder, const Node& node);           // lut.cpp
+bool LowerPool(PlanBuilder& builder, const Node& node);                // pool.cpp
+bool LowerGlobalPool(PlanBuilder& builder, const Node& node);          // pool.cpp
+bool LowerQLinearPool(PlanBuilder& builder, const Node& node);         // pool.cpp
+bool LowerQuantize(PlanBuilder& builder, const Node& node);            // quantize.cpp
+bool LowerDequantize(PlanBuilder& builder, const Node& node);          // quantize.cpp
+bool LowerAlias(PlanBuilder& builder, const Node& node);               // layout.cpp: Reshape, ...
+bool LowerTranspose(PlanBuilder& builder, const Node& node);           // layout.cpp
+bool LowerConcat(PlanBuilder& builder, const Node& node);              // concat.cpp
+bool LowerSlice(PlanBuilder& builder, const Node& node);               // slice.cpp
+bool LowerPad(PlanBuilder& builder, const Node& node);                 // slice.cpp
+bool LowerSoftmax(PlanBuilder& builder, const Node& node);             // softmax.cpp
+bool LowerLayerNormalization(PlanBuilder& builder, const Node& node);  // layer_norm.cpp
+bool LowerConvTranspose(PlanBuilder& builder, const Node& node);       // conv_transpose.cpp
+bool LowerResize(PlanBuilder& builder, const Node& node);              // resize.cpp
+bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);       // concat.cpp
 
 /// One input and one output channel per group.
 inline bool IsDepthwise(const ConvGeometry& geometry) {
@@ -38,5 +43,9 @@ inline bool IsDepthwise(const ConvGeometry& geometry) {
 /// A float convolution or matrix product with its epilogue, output in `layout`.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input);
+/// The same from slots to a slot; inputs[1], if any, is the residual.
+void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                    const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
+                    const Epilogue& epilogue);
 
 }  // namespace requant

@@ -12,6 +12,15 @@ bool FitsInt32(const ConvGeometry& g) {
   return in * 4 < kLimit && out * 4 < kLimit && weights * 4 < kLimit;
 }
 
+bool SetOutputStride(ConvGeometry& geometry, size_t elements) {
+  if (elements > static_cast<size_t>(std::numeric_limits<int32_t>::max())) return false;
+  ConvGeometry wide = geometry;
+  wide.output_stride = static_cast<int32_t>(elements);
+  if (!FitsInt32(wide)) return false;
+  geometry = wide;
+  return true;
+}
+
 std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
                                        std::vector<int64_t> kernel) {
   if ((input.size() != 3 && input.size() != 4) || NumElements(output) == 0) return std::nullopt;

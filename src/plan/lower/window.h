@@ -16,6 +16,9 @@ std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, con
 /// All products of sizes that the kernels form fit int32.
 bool FitsInt32(const ConvGeometry& geometry);
 
+/// Sets output_stride; false, and nothing done, when the sizes would no longer fit.
+bool SetOutputStride(ConvGeometry& geometry, size_t elements);
+
 /// The matrix product [rows, k] x [k, n] as a convolution of one-pixel kernels.
 ConvGeometry MatMulGeometry(int64_t rows, int64_t k, int64_t n);
 

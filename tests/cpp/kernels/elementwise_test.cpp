@@ -166,6 +166,34 @@ float One(UnaryF32Op op, float x, float alpha, float beta) {
   return results[1];
 }
 
+TEST(ElementwiseF32, TranscendentalsAreAccurate) {
+  const struct {
+    UnaryF32Op op;
+    double (*exact)(double);
+    double error;  // absolute
+  } functions[] = {
+      {UnaryF32Op::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 1.5e-7},
+      {UnaryF32Op::kTanh, [](double x) { return std::tanh(x); }, 1.5e-7},
+      {UnaryF32Op::kErf, [](double x) { return std::erf(x); }, 4e-7},
+      {UnaryF32Op::kGelu, [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); },
+       2e-6},
+  };
+  for (const auto& function : functions) {
+    for (float x = -30; x < 30; x += 0.00371f) {
+      EXPECT_NEAR(One(function.op, x, 0, 0), function.exact(x), function.error) << x;
+    }
+    // Near zero the relative error counts.
+    for (float x = 1e-6f; x < 0.5f; x *= 1.13f) {
+      const double exact = function.exact(x);
+      EXPECT_NEAR(One(function.op, x, 0, 0), exact, 3e-7 * exact) << x;
+    }
+  }
+  EXPECT_EQ(One(UnaryF32Op::kSigmoid, -kInfinity, 0, 0), 0);
+  EXPECT_EQ(One(UnaryF32Op::kTanh, -kInfinity, 0, 0), -1);
+  EXPECT_EQ(One(UnaryF32Op::kErf, kInfinity, 0, 0), 1);
+  EXPECT_TRUE(std::isnan(One(UnaryF32Op::kErf, NAN, 0, 0)));
+}
+
 TEST(ElementwiseF32, UnaryHandValues) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(One(UnaryF32Op::kClamp, -2, 0, kInfinity), 0);

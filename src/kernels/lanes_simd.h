@@ -1,0 +1,28 @@
+#pragma once
+// Four floats with the operations of lanes.h: lane by lane the same bits.
+#include "kernels/simd.h"
+
+namespace requant {
+
+struct VectorLanes {
+  using Value = v128_t;
+  using Mask = v128_t;
+  RQ_INLINE v128_t Splat(float x) { return wasm_f32x4_splat(x); }
+  RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
+  RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); }
+  RQ_INLINE v128_t Mul(v128_t a, v128_t b) { return wasm_f32x4_mul(a, b); }
+  RQ_INLINE v128_t Div(v128_t a, v128_t b) { return wasm_f32x4_div(a, b); }
+  RQ_INLINE v128_t Abs(v128_t a) { return wasm_f32x4_abs(a); }
+  RQ_INLINE v128_t Less(v128_t a, v128_t b) { return wasm_f32x4_lt(a, b); }
+  RQ_INLINE v128_t Select(v128_t mask, v128_t yes, v128_t no) {
+    return wasm_v128_bitselect(yes, no, mask);
+  }
+  RQ_INLINE v128_t CopySign(v128_t a, v128_t b) {
+    return wasm_v128_bitselect(b, a, wasm_i32x4_splat(INT32_MIN));
+  }
+  RQ_INLINE v128_t PowerOfTwo(v128_t x) {
+    return wasm_i32x4_add(wasm_i32x4_shl(x, 23), wasm_f32x4_splat(1.0f));
+  }
+};
+
+}  // namespace requant

@@ -1,0 +1,25 @@
+#pragma once
+// Layer normalization over rows of float32.
+#include <stddef.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+/// For each of `rows` rows of `cols` contiguous floats:
+///   out = (x - mean) / sqrt(variance + epsilon) * scale + bias
+/// with the population variance, from the differences to the mean (two passes); scale and bias have
+/// `cols` elements, bias may be null. in == out is allowed.
+struct LayerNormF32Params {
+  const float* in = nullptr;
+  float* out = nullptr;
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+  size_t rows = 0;
+  size_t cols = 0;
+  float epsilon = 0;
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_layer_norm_f32) void rq_layer_norm_f32(const requant::LayerNormF32Params* params);

@@ -1,0 +1,20 @@
+#pragma once
+// The layer normalization kernels there are; they agree bit for bit, the last is the best.
+#include <span>
+
+#include "kernels/layer_norm/kernel.h"
+
+namespace requant {
+
+struct LayerNormF32Kernel {
+  const char* name;  ///< unique among the rows
+  const char* isa;   ///< "scalar" or "simd128"
+  void (*run)(const LayerNormF32Params* params);
+};
+
+std::span<const LayerNormF32Kernel> LayerNormF32Kernels();
+
+// The scalar row (reference.cpp).
+void LayerNormF32Reference(const LayerNormF32Params* p);
+
+}  // namespace requant

@@ -1,0 +1,44 @@
+#pragma once
+// Resizing channels-last images.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+/// Where an output line or column comes from: two input ones and the weight of each.
+struct LinearTap {
+  int32_t first, second;
+  float first_weight, second_weight;
+};
+
+/// out[y][x][c] = (a * wx0 + b * wx1) * wy0 + (c * wx0 + d * wx1) * wy1 over the four input pixels
+/// that ys[y] and xs[x] name.
+struct ResizeLinearF32Params {
+  const float* in = nullptr;
+  float* out = nullptr;
+  const LinearTap* ys = nullptr;  // out_h
+  const LinearTap* xs = nullptr;  // out_w
+  size_t images = 0;
+  size_t in_h = 0, in_w = 0;
+  size_t out_h = 0, out_w = 0;
+  size_t channels = 0;
+};
+
+/// out[y][x] = in[ys[y]][xs[x]], pixels of any size.
+struct ResizeNearestParams {
+  const void* in = nullptr;
+  void* out = nullptr;
+  const int32_t* ys = nullptr;  // out_h
+  const int32_t* xs = nullptr;  // out_w
+  size_t images = 0;
+  size_t in_h = 0, in_w = 0;
+  size_t out_h = 0, out_w = 0;
+  size_t pixel_bytes = 0;
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_resize_linear_f32)
+void rq_resize_linear_f32(const requant::ResizeLinearF32Params* params);

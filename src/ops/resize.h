@@ -1,0 +1,38 @@
+// What a Resize or Upsample does to concrete shapes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace requant {
+
+/// One weighted input element of an output element.
+struct ResizeTap {
+  int64_t index;
+  double weight;
+};
+
+struct ResizeAxisWalk {
+  /// Nothing happens along this axis.
+  bool same = true;
+  /// nearest: the input index of every output index, -1 outside of the image.
+  std::vector<int64_t> picked;
+  /// linear, cubic: two or four taps of every output index, none outside of the image.
+  std::vector<std::vector<ResizeTap>> taps;
+};
+
+struct ResizeWalk {
+  bool nearest = true;
+  double extrapolation = 0;  // what lies outside
+  Shape shape;               // of the output
+  std::vector<ResizeAxisWalk> axes;
+};
+
+/// `given`: the tensor in every input slot but the first, nullptr where it is absent. Throws
+/// kUnsupported, kInvalidModel, kShapeMismatch.
+ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
+                      const std::vector<const Tensor*>& given);
+
+}  // namespace requant

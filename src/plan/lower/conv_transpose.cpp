@@ -1,0 +1,131 @@
+// Float ConvTranspose: a matrix product gives what every input pixel adds to the outputs, then each
+// output pixel gathers its sum.
+#include "kernels/col2im/table.h"
+#include "ops/convolve.h"
+#include "plan/lower/epilogue.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class Col2ImStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    Col2ImF32Params call = params;
+    call.products = context.Read<float>(inputs[0]);
+    call.bias = inputs.size() > 1 ? context.Read<float>(inputs[1]) : nullptr;
+    call.output = context.Write<float>(outputs[0]);
+    run(&call);
+  }
+  bool WriteWithStride(size_t elements) override {
+    return SetOutputStride(params.geometry, elements);
+  }
+  Col2ImF32Params params;
+  void (*run)(const Col2ImF32Params*) = nullptr;
+};
+
+/// The weights [in_c, out_c / groups, kernel_h, kernel_w] as those of the product: for each of
+/// groups x kernel_h x kernel_w x (out_c / groups) outputs the in_c / groups inputs.
+std::vector<float> ProductWeights(const ConvGeometry& g, const float* weights) {
+  const int64_t depth = g.in_c / g.groups;
+  const int64_t width = g.out_c / g.groups;
+  const int64_t taps = int64_t{g.kernel_h} * g.kernel_w;
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(depth * taps * g.out_c));
+  for (int64_t group = 0; group < g.groups; ++group) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t o = 0; o < width; ++o) {
+        for (int64_t i = 0; i < depth; ++i) {
+          out.push_back(weights[((group * depth + i) * width + o) * taps + tap]);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// nullopt for sizes beyond int32 and more than two spatial dimensions.
+std::optional<ConvGeometry> Transposed(const Node& node, const Shape& in, const Shape& out,
+                                       const Shape& weights) {
+  if ((in.size() != 3 && in.size() != 4) || NumElements(out) == 0) return std::nullopt;
+  const Geometry source = TransposedGeometry(node.attributes, in, weights);
+  constexpr int64_t kMax = 1 << 28;
+  for (const Shape& shape : {in, out, weights}) {
+    for (const int64_t dim : shape) {
+      if (dim > kMax) return std::nullopt;
+    }
+  }
+  for (size_t axis = 1; axis < 3; ++axis) {
+    if (source.stride[axis] > kMax || source.dilation[axis] > kMax ||
+        source.pad_begin[axis] > kMax || source.pad_begin[axis] < -kMax ||
+        source.kernel[axis] * source.dilation[axis] > kMax) {
+      return std::nullopt;
+    }
+  }
+  ConvGeometry g;
+  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+  g.batch = narrow(in[0]);
+  g.in_h = narrow(source.input[1]);
+  g.in_w = narrow(source.input[2]);
+  g.in_c = g.input_stride = narrow(in[1]);
+  g.out_h = narrow(source.output[1]);
+  g.out_w = narrow(source.output[2]);
+  g.out_c = g.output_stride = narrow(out[1]);
+  g.kernel_h = narrow(source.kernel[1]);
+  g.kernel_w = narrow(source.kernel[2]);
+  g.stride_h = narrow(source.stride[1]);
+  g.stride_w = narrow(source.stride[2]);
+  g.dilation_h = narrow(source.dilation[1]);
+  g.dilation_w = narrow(source.dilation[2]);
+  g.pad_top = narrow(source.pad_begin[1]);
+  g.pad_left = narrow(source.pad_begin[2]);
+  g.groups = narrow(node.attributes.Int("group", 1));
+  return g;
+}
+
+}  // namespace
+
+bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const Tensor* weights = node.constant(1);
+  if (weights == nullptr || weights->dtype() != DType::kFloat32) return false;
+  const Shape in = x->type.StaticShape();
+  const auto geometry = Transposed(node, in, node.outputs[0]->type.StaticShape(), weights->shape());
+  if (!geometry) return false;
+  const ConvGeometry& g = *geometry;
+  const double wide = static_cast<double>(g.kernel_h) * g.kernel_w * g.out_c;
+  if (wide > 1 << 28) return false;
+  ConvGeometry product;
+  product.batch = g.batch;
+  product.in_h = product.out_h = g.in_h;
+  product.in_w = product.out_w = g.in_w;
+  product.in_c = product.input_stride = g.in_c;
+  product.out_c = product.output_stride = static_cast<int32_t>(wide);
+  product.groups = g.groups;
+  if (!FitsInt32(product) || !FitsInt32(g)) return false;
+
+  const std::vector<float> rearranged = ProductWeights(g, weights->data<float>());
+  const ConvF32Weights source{OihwLayout(product.out_c, g.in_c / g.groups, 1, 1, g.groups),
+                              rearranged.data(), nullptr};
+  const int products = builder.Workspace(sizeof(float) * static_cast<size_t>(ConvRows(product)) *
+                                         static_cast<size_t>(product.out_c));
+  Epilogue none;
+  none.op = node.op_type;
+  AddConvF32Step(builder, node, product, source, {builder.In(x, Layout::kChannelsLast)}, products,
+                 none);
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  std::vector<int> inputs{products};
+  if (node.input(2)) inputs.push_back(builder.In(node.inputs[2]));
+  const Col2ImF32Kernel& kernel = builder.Choose("col2im_f32", Col2ImF32Kernels());
+  const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
+  auto& step = builder.Add<Col2ImStep>(node, kernel.name, inputs, {output});
+  step.op = epilogue.op;
+  step.run = kernel.run;
+  step.params.geometry = g;
+  step.params.row_end = ConvRows(g);
+  step.params.lo = static_cast<float>(epilogue.lo);
+  step.params.hi = static_cast<float>(epilogue.hi);
+  return true;
+}
+
+}  // namespace requant

@@ -1,0 +1,54 @@
+// LayerNormalization over the last axes.
+#include "kernels/layer_norm/table.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+namespace {
+
+class LayerNormStep : public Step {
+ public:
+  void Run(const RunContext& context) const override {
+    LayerNormF32Params call = params;
+    call.in = context.Read<float>(inputs[0]);
+    call.out = context.Write<float>(outputs[0]);
+    call.scale = context.Read<float>(inputs[1]);
+    call.bias = inputs.size() > 2 ? context.Read<float>(inputs[2]) : nullptr;
+    run(&call);
+  }
+  LayerNormF32Params params;
+  void (*run)(const LayerNormF32Params*) = nullptr;
+};
+
+}  // namespace
+
+bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const Shape shape = x->type.StaticShape();
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (x->type.dtype != DType::kFloat32 || node.output(1) || node.output(2) || rank == 0 ||
+      NumElements(shape) == 0) {
+    return false;
+  }
+  int64_t axis = node.attributes.Int("axis", -1);
+  if (axis < 0) axis += rank;
+  int64_t cols = 1;
+  for (int64_t i = axis; i < rank; ++i) cols *= shape[static_cast<size_t>(i)];
+  // Scale and bias of one row, not stretched ones.
+  for (size_t slot = 1; slot < 3; ++slot) {
+    const Value* parameter = node.input(slot);
+    if (parameter && NumElements(parameter->type.StaticShape()) != cols) return false;
+  }
+  const LayerNormF32Kernel& kernel = builder.Choose("layer_norm_f32", LayerNormF32Kernels());
+  std::vector<int> inputs{builder.In(x), builder.In(node.inputs[1])};
+  if (node.input(2)) inputs.push_back(builder.In(node.inputs[2]));
+  const int output = builder.Out(node.outputs[0]);
+  auto& step = builder.Add<LayerNormStep>(node, kernel.name, inputs, {output});
+  step.run = kernel.run;
+  step.may_overwrite = true;
+  step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
+  step.params.cols = static_cast<size_t>(cols);
+  step.params.epsilon = node.attributes.Float("epsilon", 1e-5F);
+  return true;
+}
+
+}  // namespace requant
