@@ -1,0 +1,69 @@
+// The inner loops of matrix products alone: R rows times N vectors of columns in registers,
+// operands in the first cache, no packing, no epilogue. What the best of them reaches is the
+// ceiling that layers.mjs holds the kernels against. Names: step_RxN.
+#include "kernels/simd.h"
+
+namespace {
+
+using namespace requant;
+
+struct F32 {  // one k a step
+  static constexpr int kDepth = 1;
+  RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) { return simd::MulAddF32(b, a, sum); }
+};
+struct I16 {  // int8 widened to int16: two k a step
+  static constexpr int kDepth = 2;
+  RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) {
+    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(b, a));
+  }
+};
+struct Dot7 {  // int8 times 7 bits: four k a step
+  static constexpr int kDepth = 4;
+  RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) {
+    return wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(simd::DotI8I7(a, b)));
+  }
+};
+struct Dot8 {  // int8 times 8 bits in one instruction, where the machine has it
+  static constexpr int kDepth = 4;
+  RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) { return simd::Dot8::Add(b, a, sum); }
+};
+
+template <typename Step, int kRows, int kVectors>
+RQ_INLINE void Tile(const char* a, const char* b, int k, char* out) {
+  v128_t sums[kRows][kVectors];
+  RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+    RQ_UNROLL for (int v = 0; v < kVectors; ++v) sums[r][v] = wasm_i32x4_splat(0);
+  }
+  for (int i = 0; i < k; i += Step::kDepth) {
+    RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+      const v128_t x = wasm_v128_load32_splat(a + 4 * r);
+      RQ_UNROLL for (int v = 0; v < kVectors; ++v) {
+        sums[r][v] = Step::Add(wasm_v128_load(b + 16 * v), x, sums[r][v]);
+      }
+    }
+    a += 4 * kRows;
+    b += 16 * kVectors;
+  }
+  RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+    RQ_UNROLL for (int v = 0; v < kVectors; ++v) {
+      wasm_v128_store(out + 16 * (r * kVectors + v), sums[r][v]);
+    }
+  }
+}
+
+}  // namespace
+
+#define TILE(name, Step, rows, vectors)                                                           \
+  extern "C" __attribute__((export_name(#name "_" #rows "x" #vectors))) void name##rows##vectors( \
+      const char* a, const char* b, int k, char* out) {                                           \
+    Tile<Step, rows, vectors>(a, b, k, out);                                                      \
+  }
+#define TILES(name, Step)                                                                     \
+  TILE(name, Step, 4, 2)                                                                      \
+  TILE(name, Step, 6, 2) TILE(name, Step, 3, 3) TILE(name, Step, 4, 3) TILE(name, Step, 2, 4) \
+      TILE(name, Step, 8, 1) TILE(name, Step, 4, 4)
+
+TILES(f32, F32)
+TILES(i16, I16)
+TILES(dot7, Dot7)
+TILES(dot8, Dot8)
