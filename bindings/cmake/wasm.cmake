@@ -61,12 +61,18 @@ target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-
 # -O1: at higher levels the link would minify the names of the kernel imports.
 # ENVIRONMENT: the loader of the package hands the bytes over, so the same glue runs in Node as well,
 # without Emscripten's Node branch, which wants require() and installs process-wide error handlers.
+# HEAPU8: newer versions keep the views of the memory to themselves unless asked. The stack's size went
+# by another name before 3.1.25, which newer ones may stop to know.
+set(stack_option -sSTACK_SIZE=1048576)
+if(REQUANT_EM_VERSION VERSION_LESS 3.1.25)
+  set(stack_option -sTOTAL_STACK=1048576)
+endif()
 target_link_options(core PRIVATE
   -O1 -fwasm-exceptions -lembind ${thread_options}
   -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
-  -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0 -sTOTAL_STACK=1048576
+  -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0
   -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0
-  -sWARN_ON_UNDEFINED_SYMBOLS=0
+  -sWARN_ON_UNDEFINED_SYMBOLS=0 -sEXPORTED_RUNTIME_METHODS=HEAPU8 ${stack_option}
   -Wl,--export-memory -Wno-version-check)
 add_custom_command(
   OUTPUT ${dist}/core${suffix}.js
@@ -79,7 +85,7 @@ set(outputs ${dist}/core${suffix}.js)
 # --- The micro-kernels ---------------------------------------------------------------------------
 set(kernel_launcher)
 if(REQUANT_CCACHE)
-  set(kernel_launcher ${REQUANT_CCACHE})
+  set(kernel_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${REQUANT_CCACHE})
 endif()
 
 set(kernel_modules)

@@ -1,7 +1,7 @@
 # Emscripten for the core, clang for the micro-kernels. Two installations work by the same path:
 #   Debian 12   Emscripten 3.1.6, whose own LLVM is 14: a config file selects clang-19 instead
 #               (relaxed SIMD and C++20 need LLVM >= 17),
-#   emsdk       em++ on the PATH with LLVM >= 17: taken as it is.
+#   newer       em++ on the PATH with LLVM >= 17 (emsdk, Debian 13): taken as it is.
 
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
@@ -16,19 +16,31 @@ if(DEFINED ENV{REQUANT_NODE})
 endif()
 
 set(REQUANT_EM_ENV)
-if(NOT DEFINED REQUANT_LLVM_MAJOR)
+if(NOT REQUANT_EM_VERSION)
   execute_process(COMMAND ${REQUANT_EMXX} -dM -E -x c++ /dev/null
                   OUTPUT_VARIABLE macros ERROR_QUIET)
   string(REGEX MATCH "__clang_major__ ([0-9]+)" _ "${macros}")
   set(REQUANT_LLVM_MAJOR "${CMAKE_MATCH_1}" CACHE STRING "LLVM that em++ uses by default")
+  execute_process(COMMAND ${REQUANT_EMXX} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  string(REGEX MATCH " ([0-9]+\\.[0-9]+\\.[0-9]+)" _ "${version}")
+  set(REQUANT_EM_VERSION "${CMAKE_MATCH_1}" CACHE STRING "Version of em++")
+  if(NOT REQUANT_LLVM_MAJOR OR NOT REQUANT_EM_VERSION)
+    message(FATAL_ERROR "${REQUANT_EMXX} does not say which version it is: does it run?")
+  endif()
 endif()
 
-if(REQUANT_LLVM_MAJOR AND REQUANT_LLVM_MAJOR GREATER_EQUAL 17)
-  execute_process(COMMAND em-config LLVM_ROOT OUTPUT_VARIABLE llvm_root
-                  OUTPUT_STRIP_TRAILING_WHITESPACE)
-  find_program(REQUANT_CLANGXX clang++ PATHS ${llvm_root} NO_DEFAULT_PATH REQUIRED)
-  find_program(REQUANT_WASM_LD wasm-ld PATHS ${llvm_root} NO_DEFAULT_PATH REQUIRED)
-  find_program(REQUANT_NM llvm-nm PATHS ${llvm_root} NO_DEFAULT_PATH REQUIRED)
+if(REQUANT_LLVM_MAJOR GREATER_EQUAL 17)
+  # The clang behind em++, under its plain name (emsdk) or with its version (Debian 13).
+  get_filename_component(emscripten_root ${REQUANT_EMXX} REALPATH)
+  get_filename_component(emscripten_root ${emscripten_root} DIRECTORY)
+  find_program(REQUANT_EM_CONFIG NAMES em-config em-config.py HINTS ${emscripten_root} REQUIRED)
+  execute_process(COMMAND ${REQUANT_EM_CONFIG} LLVM_ROOT OUTPUT_VARIABLE llvm_root
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  foreach(tool CLANGXX:clang++ WASM_LD:wasm-ld NM:llvm-nm)
+    string(REGEX MATCH "^(.*):(.*)$" _ ${tool})
+    find_program(REQUANT_${CMAKE_MATCH_1} REQUIRED NO_DEFAULT_PATH PATHS ${llvm_root}
+                 NAMES ${CMAKE_MATCH_2}-${REQUANT_LLVM_MAJOR} ${CMAKE_MATCH_2})
+  endforeach()
 else()
   find_program(REQUANT_CLANGXX clang++-19 REQUIRED)
   find_program(REQUANT_WASM_LD wasm-ld-19 REQUIRED)
@@ -76,5 +88,8 @@ set(launcher ${CMAKE_COMMAND} -E env ${REQUANT_EM_ENV})
 set(CMAKE_CXX_LINKER_LAUNCHER ${launcher})
 set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 if(REQUANT_CCACHE)
-  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_COMPILERTYPE=clang ${REQUANT_CCACHE})
+  # Relative to the sources, so that a second clone finds what the first one compiled.
+  get_filename_component(source_root ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
+  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_COMPILERTYPE=clang CCACHE_BASEDIR=${source_root}
+       ${REQUANT_CCACHE})
 endif()

@@ -4,22 +4,67 @@
 //
 // Without a part's name both are built. --threads adds the threaded variants of the modules.
 
-import { chmodSync, copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { ROOT, filesBelow, run } from './run.mjs';
 
+/** Which em++ the PATH gives. */
+function emscripten() {
+  for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
+    const file = path.join(folder, 'em++');
+    const stat = statSync(file, { throwIfNoEntry: false });
+    if (stat?.isFile()) return `${realpathSync(file)} ${Math.trunc(stat.mtimeMs)}\n`;
+  }
+  return 'none\n';
+}
+
 /** dist/core*.js and dist/requant-*.wasm. */
 export function buildWasm({ threads = false } = {}) {
+  const compiler = emscripten();
   for (const preset of threads ? ['wasm', 'wasm-threads'] : ['wasm']) {
-    if (!existsSync(path.join(ROOT, 'build', preset, 'build.ninja'))) {
+    const folder = path.join(ROOT, 'build', preset);
+    const stamp = path.join(folder, 'compiler.txt');
+    // A build folder belongs to one Emscripten: after a change of it nothing in there is of use.
+    if (existsSync(stamp) && readFileSync(stamp, 'utf8') !== compiler) {
+      console.log('build: another em++ than last time, starting anew');
+      rmSync(folder, { recursive: true });
+    }
+    if (!existsSync(path.join(folder, 'build.ninja'))) {
       run('cmake', ['--preset', preset]);
     }
+    writeFileSync(stamp, compiler);
     run('cmake', ['--build', '--preset', preset]);
   }
 }
 
+const modified = (file) =>
+  statSync(path.join(ROOT, file), { throwIfNoEntry: false })?.mtimeMs ?? -Infinity;
+
+/** Whether everything that tsc would write is there and newer than all that it reads. */
+function webIsBuilt() {
+  const sources = filesBelow('web', (name) => name.endsWith('.ts'));
+  const inputs = [...sources, 'tsconfig.json', 'node_modules/.package-lock.json'];
+  const outputs = sources
+    .map((file) => path.join('dist', path.relative('web', file)))
+    .flatMap((file) =>
+      file.endsWith('.d.ts') ? [file] : [file.replace(/ts$/, 'js'), file.replace(/ts$/, 'd.ts')],
+    );
+  return Math.min(...outputs.map(modified)) > Math.max(...inputs.map(modified));
+}
+
 /** dist/**.js and .d.ts from web/**.ts. */
 export function buildWeb() {
+  if (webIsBuilt()) return;
   run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
   // Declarations written by hand (of the Emscripten glue) are inputs to tsc, so it does not emit them.
   for (const file of filesBelow('web', (name) => name.endsWith('.d.ts'))) {

@@ -19,7 +19,7 @@ if (undefinedNames.length > 0) {
 // The loader hands the module over, so the glue's own address of it is never used; bundlers would
 // look for the file all the same.
 const glue = text.replace(
-  /new URL\("core\.wasm", import\.meta\.url\)\.toString\(\)/g,
+  /new URL\(["']core\.wasm["'], *import\.meta\.url\)\.(toString\(\)|href)/g,
   '"core.wasm"',
 );
 writeFileSync(output, `/* eslint-disable */\n${glue}`);

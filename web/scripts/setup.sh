@@ -1,11 +1,23 @@
 #!/bin/bash
-# Everything the build and the tests need on Debian 12: installs what is missing, or says how.
+# What the build and the tests need on Debian 12 or newer: installs what is missing, or says how.
+#
+#   setup.sh build    what the build and the demo need
+#   setup.sh          the tests, the formatter and the linter as well
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-packages=(cmake ninja-build g++ ccache clang-19 lld-19 llvm-19 emscripten clang-format clang-tidy
-  libprotozero-dev libsimde-dev libgtest-dev libonnx-dev libonnx-testdata libprotobuf-dev
-  protobuf-compiler chromium)
+packages=(cmake ninja-build ccache emscripten libprotozero-dev)
+compilers=(clang-19 lld-19 llvm-19)
+if [ "${1:-}" != build ]; then
+  packages+=(g++ clang-format clang-tidy libsimde-dev libgtest-dev libonnx-dev libonnx-testdata
+    libprotobuf-dev protobuf-compiler chromium)
+fi
+
+node=$(node -p 'process.versions.node' 2>/dev/null || echo none)
+if [ "$node" = none ] || [ "${node%%.*}" -lt 20 ]; then
+  echo "setup: Node 20 or newer is needed, this is: $node (https://nodejs.org/en/download)" >&2
+  exit 1
+fi
 
 # What people may have from elsewhere, such as a newer emsdk or another browser package.
 provided() {
@@ -17,30 +29,62 @@ provided() {
     lld-19) command -v wasm-ld-19 ;;
     llvm-19) command -v llvm-nm-19 ;;
     protobuf-compiler) command -v protoc ;;
+    libprotozero-dev) [ -e /usr/include/protozero/pbf_reader.hpp ] ;;
     *) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac >/dev/null 2>&1
 }
 
-missing=()
-for package in "${packages[@]}"; do
-  provided "$package" || missing+=("$package")
-done
+# An em++ whose own LLVM knows relaxed SIMD compiles the kernels too (bindings/cmake/wasm_toolchain.cmake
+# asks the same). Debian 12's does not; of one still to be installed the version tells.
+brings_compilers() {
+  local major candidate
+  if provided emscripten; then
+    major=$(em++ -dM -E -x c++ /dev/null 2>/dev/null | sed -n 's/^#define __clang_major__ //p')
+    [ "${major:-0}" -ge 17 ]
+  else
+    candidate=$(apt-cache policy emscripten 2>/dev/null | sed -n 's/^ *Candidate: *//p')
+    [[ "$candidate" == [0-9]* ]] && dpkg --compare-versions "$candidate" ge 3.1.40
+  fi
+}
 
+find_missing() {
+  local package lacking=()
+  missing=()
+  for package in "${packages[@]}"; do
+    provided "$package" || missing+=("$package")
+  done
+  for package in "${compilers[@]}"; do
+    provided "$package" || lacking+=("$package")
+  done
+  if [ ${#lacking[@]} -gt 0 ] && ! brings_compilers; then
+    missing+=("${lacking[@]}")
+  fi
+}
+
+by_hand() {
+  echo "setup: $1; please run this (as root, or with sudo) and start again:" >&2
+  echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+  exit 1
+}
+
+find_missing
 if [ ${#missing[@]} -gt 0 ]; then
   echo "setup: missing: ${missing[*]}"
-  as_root=()
-  if [ "$(id -u)" != 0 ]; then
-    as_root=(sudo -n)
-  fi
-  if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q </dev/null
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y \
-      --no-install-recommends "${missing[@]}" </dev/null
-  else
-    echo "setup: please run this and start again:" >&2
-    echo "  sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+  if ! command -v apt-get >/dev/null; then
+    echo 'setup: these are the names of Debian packages, and there is no apt-get: please install' >&2
+    echo '  what they hold (https://packages.debian.org), and start again' >&2
     exit 1
   fi
+  as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    sudo -n true 2>/dev/null || by_hand 'no permission to install them'
+    as_root=(sudo -n)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  "${as_root[@]}" apt-get update -q </dev/null || by_hand 'apt-get update failed'
+  find_missing
+  "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null ||
+    by_hand 'apt-get install failed'
 fi
 
 if [ ! -e node_modules/.package-lock.json ] ||
