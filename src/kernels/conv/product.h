@@ -114,13 +114,14 @@ RQ_INLINE void Product(const typename Op::In* a, ptrdiff_t lda, const typename O
     from = out;
     from_step = kChannelBlock;
   }
-  if (steps >= 2) {
+  // Not two and one: each pass costs a load and a store of all accumulators.
+  if (steps == 3) {
+    Pass<Op, 3>(a, lda, w, from, from_step, count, out);
+  } else if (steps == 2) {
     Pass<Op, 2>(a, lda, w, from, from_step, count, out);
-    from = out;
-    from_step = kChannelBlock;
-    steps -= 2, a += 2 * Op::kGroup, w += 2 * kStep;
+  } else if (steps == 1) {
+    Pass<Op, 1>(a, lda, w, from, from_step, count, out);
   }
-  if (steps >= 1) Pass<Op, 1>(a, lda, w, from, from_step, count, out);
 }
 
 }  // namespace requant::conv
