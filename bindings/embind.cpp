@@ -128,6 +128,8 @@ class ModelHandle {
   explicit ModelHandle(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
 
   std::shared_ptr<const Graph> graph() const { return graph_; }
+  /// The graph of a model that nobody uses any more.
+  std::shared_ptr<const Graph> Take() { return std::move(graph_); }
   val Info() const {
     return Guard([this] { return val(ModelInfoJson(*graph_)); });
   }
@@ -161,6 +163,12 @@ val WrapModel(Graph graph) {
   return val(std::make_shared<ModelHandle>(std::make_shared<Graph>(std::move(graph))));
 }
 
+/// A run that is repeated: what run_bound knows by its address.
+struct Bound {
+  Session* session;
+  BoundRun run;
+};
+
 class SessionHandle {
  public:
   explicit SessionHandle(std::unique_ptr<Session> session) : session_(std::move(session)) {}
@@ -175,16 +183,41 @@ class SessionHandle {
       return ResultsToJs(session_->graph(), results_);
     });
   }
+  /// { id, results }: where the outputs of every run of this id will be.
+  val Bind(const val& names, const val& types, const val& dims, const val& pointers) {
+    return Guard([&] {
+      BoundRun run = session_->Bind(ReadFeeds(names, types, dims, pointers));
+      bound_.push_back(std::make_unique<Bound>(Bound{session_.get(), std::move(run)}));
+      val out = val::object();
+      out.set("id", Address(bound_.back().get()));
+      out.set("results", ResultsToJs(session_->graph(), bound_.back()->run.outputs));
+      return out;
+    });
+  }
+  /// The same as run_bound, but tells what is wrong.
+  val RunBound(double id) {
+    return Guard([&] {
+      session_->Run(reinterpret_cast<Bound*>(Pointer(id))->run);
+      return val::undefined();
+    });
+  }
+  void Unbind(double id) {
+    std::erase_if(bound_, [id](const auto& bound) { return Address(bound.get()) == id; });
+  }
   val PlanInfo() const {
     return Guard([this] { return val(PlanJson(session_->plan())); });
   }
   val Profile() const {
     return Guard([this] { return val(ProfileJson(session_->Profile())); });
   }
+  val Save() const {
+    return Guard([this] { return val(std::make_shared<Blob>(session_->Save())); });
+  }
 
  private:
   std::unique_ptr<Session> session_;
   std::vector<Tensor> results_;
+  std::vector<std::unique_ptr<Bound>> bound_;
 };
 
 class QuantizedHandle {
@@ -238,8 +271,10 @@ class CalibratorHandle {
 
 class ComparerHandle {
  public:
-  ComparerHandle(const Graph& reference, const Graph& candidate, CompareOptions options)
-      : comparer_(PrepareForRun(reference), PrepareForRun(candidate), options) {}
+  ComparerHandle(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
+                 const CompareOptions& options)
+      : comparer_(PrepareForRun(std::move(reference)), PrepareForRun(std::move(candidate)),
+                  options) {}
 
   val Add(const val& names, const val& types, const val& dims, const val& pointers, double label) {
     return Guard([&] {
@@ -290,15 +325,23 @@ val ParseText(const std::string& text) {
   return Guard([&] { return WrapModel(ParseGraph(text)); });
 }
 
-val CreateSession(const ModelHandle& model, const val& options) {
+val CreateSession(ModelHandle& model, const val& options) {
   return Guard([&] {
     const bindings::SessionRequest request = bindings::ReadSessionOptions(options);
-    std::shared_ptr<const Graph> graph =
-        request.optimize ? PrepareForRun(*model.graph()) : model.graph();
+    std::shared_ptr<const Graph> graph = request.consume ? model.Take() : model.graph();
+    if (request.optimize) graph = PrepareForRun(std::move(graph));
     if (!request.taps.empty()) graph = WithTaps(*graph, request.taps);
     auto session = std::make_unique<Session>(std::move(graph), request.options);
     session->Prepare();
     return val(std::make_shared<SessionHandle>(std::move(session)));
+  });
+}
+
+val LoadSession(double pointer, double size, const val& options) {
+  return Guard([&] {
+    const SharedBytes file = TakeOver(pointer, size);
+    return val(std::make_shared<SessionHandle>(
+        std::make_unique<Session>(file, bindings::ReadSessionOptions(options).options)));
   });
 }
 
@@ -311,7 +354,7 @@ val CreateCalibrator(const ModelHandle& model, const val& options) {
 
 val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, const val& options) {
   return Guard([&] {
-    return val(std::make_shared<ComparerHandle>(*reference.graph(), *candidate.graph(),
+    return val(std::make_shared<ComparerHandle>(reference.graph(), candidate.graph(),
                                                 bindings::ReadCompareOptions(options)));
   });
 }
@@ -339,7 +382,11 @@ EMSCRIPTEN_BINDINGS(requant) {
       .function("info", &SessionHandle::Info)
       .function("run", &SessionHandle::Run)
       .function("plan", &SessionHandle::PlanInfo)
-      .function("profile", &SessionHandle::Profile);
+      .function("profile", &SessionHandle::Profile)
+      .function("save", &SessionHandle::Save)
+      .function("bind", &SessionHandle::Bind)
+      .function("runBound", &SessionHandle::RunBound)
+      .function("unbind", &SessionHandle::Unbind);
   class_<QuantizedHandle>("Quantized")
       .smart_ptr<std::shared_ptr<QuantizedHandle>>("QuantizedPtr")
       .function("record", &QuantizedHandle::Record)
@@ -363,6 +410,7 @@ EMSCRIPTEN_BINDINGS(requant) {
   function("externalFiles", &ExternalFilesOf);
   function("parseText", &ParseText);
   function("createSession", &CreateSession);
+  function("loadPlan", &LoadSession);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
   function("operators", &OperatorsJson);
@@ -373,3 +421,13 @@ EMSCRIPTEN_BINDINGS(requant) {
 
 }  // namespace
 }  // namespace requant
+
+/// A plain export: calls through Embind make garbage. 0, or 1 when the run failed.
+extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::Bound* bound) {
+  try {
+    bound->session->Run(bound->run);
+    return 0;
+  } catch (...) {
+    return 1;
+  }
+}

@@ -76,6 +76,7 @@ SessionRequest ReadSessionOptions(const val& options) {
   Read(options, "profile", request.options.profile);
   Read(options, "fuse", request.options.plan.fuse);
   Read(options, "optimize", request.optimize);
+  Read(options, "consume", request.consume);
   request.taps = ReadStrings(options, "taps");
   if (Has(options, "kernels")) {
     ForEachProperty(options["kernels"], [&](const std::string& family, const val& kernel) {

@@ -13,6 +13,7 @@ namespace requant::bindings {
 struct SessionRequest {
   SessionOptions options;
   bool optimize = true;
+  bool consume = false;  // the model is not used any more: its memory may go early
   std::vector<std::string> taps;
 };
 

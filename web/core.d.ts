@@ -37,6 +37,8 @@ export interface CoreSessionOptions {
   optimize?: boolean;
   kernels?: Record<string, string>;
   taps?: readonly string[];
+  /** The session takes the model over. */
+  consume?: boolean;
 }
 
 export interface CoreResult {
@@ -55,6 +57,10 @@ export interface CoreSession extends CoreObject {
   run(...feeds: CoreFeeds): CoreResult[] | Failure;
   plan(): string | Failure;
   profile(): string | Failure;
+  save(): CoreBlob | Failure;
+  bind(...feeds: CoreFeeds): { id: number; results: CoreResult[] } | Failure;
+  runBound(id: number): undefined | Failure;
+  unbind(id: number): void;
 }
 
 export interface CoreTensorOptions {
@@ -136,6 +142,7 @@ export interface Core {
   externalFiles(pointer: number, size: number): string[] | Failure;
   parseText(text: string): CoreModel | Failure;
   createSession(model: CoreModel, options: CoreSessionOptions): CoreSession | Failure;
+  loadPlan(pointer: number, size: number, options: CoreSessionOptions): CoreSession | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
   createComparer(
     float: CoreModel,
@@ -146,6 +153,7 @@ export interface Core {
   passes(): string | Failure;
   kernels(): string | Failure;
   liveBytes(): number;
+  _run_bound(id: number): number;
 }
 
 /** The overrides of the Emscripten module that the loader uses. */

@@ -6,6 +6,8 @@
  * - `INVALID_ARGUMENT`: a call with a bad option or a bad value.
  * - `SHAPE_MISMATCH`, `TYPE_MISMATCH`: a tensor of the wrong shape or element type.
  * - `INVALID_QUANTIZATION`: scales, zero points or policies that cannot be.
+ * - `INVALID_PLAN`: a saved plan that is damaged, or was saved by another build or for another kind of
+ *   machine: create the session from the model again.
  * - `OUT_OF_MEMORY`: the wasm memory cannot grow any further.
  * - `ABORTED`: an `AbortSignal` fired; `cause` is the signal's reason.
  * - `LOAD_FAILED`: a file or URL could not be read.
@@ -19,6 +21,7 @@ export type RequantErrorCode =
   | 'SHAPE_MISMATCH'
   | 'TYPE_MISMATCH'
   | 'INVALID_QUANTIZATION'
+  | 'INVALID_PLAN'
   | 'OUT_OF_MEMORY'
   | 'ABORTED'
   | 'LOAD_FAILED'

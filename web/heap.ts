@@ -62,6 +62,12 @@ export function copyOut(core: Core, pointer: number, size: number): Uint8Array<A
   return core.HEAPU8.slice(start, start + size);
 }
 
+/** The core's memory from `pointer` on, into bytes that are there already. */
+export function copyOutInto(core: Core, pointer: number, bytes: Uint8Array): void {
+  const start = pointer >>> 0;
+  bytes.set(core.HEAPU8.subarray(start, start + bytes.length));
+}
+
 /** The bytes of a blob, which is freed. */
 export function takeBlob(core: Core, blob: CoreBlob): Uint8Array<ArrayBuffer> {
   try {

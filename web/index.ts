@@ -43,7 +43,7 @@ export type {
   Samples,
   TensorRecord,
 } from './quantize.js';
-export { InferenceSession } from './session.js';
+export { BoundRun, InferenceSession } from './session.js';
 export type {
   Plan,
   PlanMemory,

@@ -238,6 +238,11 @@ async function readExternal(
   return files;
 }
 
+/** @internal Whether the bytes are what {@link InferenceSession.toPlan} gave (src/plan/save.cpp). */
+export function isPlan(bytes: Uint8Array): boolean {
+  return '\x93RQPLAN\n'.split('').every((letter, at) => bytes[at] === letter.charCodeAt(0));
+}
+
 async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
   // Pointers that are ours to free; readOnnx takes all of them over.
   let owned: number[] = [];
@@ -279,8 +284,27 @@ export const loadOptionKinds = {
  */
 export async function loadModel(source: Source, options: LoadOptions = {}): Promise<Model> {
   checkOptions(options, loadOptionKinds, 'options');
+  const { core, loaded } = await openSource(source, options);
+  return modelOf(core, loaded, options);
+}
+
+/** @internal The engine and the bytes, both fetched at the same time. */
+export async function openSource(
+  source: Source,
+  options: LoadOptions,
+): Promise<{ core: Core; loaded: Loaded }> {
   const [core, loaded] = await Promise.all([loadCore(), readSource(source, options)]);
   throwIfAborted(options.signal);
+  return { core, loaded };
+}
+
+/** @internal The bytes as a model. */
+export async function modelOf(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
+  if (isPlan(loaded.bytes)) {
+    throw new RequantError('INVALID_MODEL', 'this is the saved plan of a session, not a model', {
+      hint: 'Give it to InferenceSession.create.',
+    });
+  }
   if (options.onProgress) {
     const size = loaded.bytes.length;
     options.onProgress({ phase: 'parse', done: size, total: size });

@@ -1,22 +1,36 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { throwIfAborted } from './abort.js';
-import type { Core, CoreSession, CoreSessionOptions } from './core.js';
+import type { Core, CoreResult, CoreSession, CoreSessionOptions } from './core.js';
 import type { EngineInfo } from './engine.js';
 import { RequantError, invalidArgument, show } from './errors.js';
-import { type Feeds, Handle, call, makeDisposable, toTensor, withFeeds } from './heap.js';
+import {
+  type Feeds,
+  Handle,
+  allocate,
+  call,
+  checkFeeds,
+  copyIn,
+  copyOutInto,
+  makeDisposable,
+  takeBlob,
+  toTensor,
+  withFeeds,
+} from './heap.js';
 import {
   type LoadOptions,
   Model,
   type RequantizeMode,
   type ValueInfo,
-  loadModel,
+  isPlan,
   loadOptionKinds,
+  modelOf,
+  openSource,
 } from './model.js';
 import { checkOneOf, checkOptions, suggest, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import type { Source } from './source.js';
-import type { Tensor, TensorType } from './tensor.js';
+import { Tensor, type TensorType, bytesOf } from './tensor.js';
 
 /** Options of {@link InferenceSession.create}. */
 export interface SessionOptions extends LoadOptions {
@@ -144,6 +158,32 @@ function checkKernels(core: Core, forced: Readonly<Record<string, string>>): voi
   }
 }
 
+// What a plan was made with, and cannot be changed when it is loaded.
+const planned = ['requantize', 'fuse', 'optimize', 'kernels', 'taps', 'externalData'] as const;
+
+function loadPlan(core: Core, bytes: Uint8Array, options: SessionOptions): CoreSession {
+  const given = planned.find((key) => options[key] !== undefined);
+  if (given) {
+    throw invalidArgument(
+      `a saved plan was made with its own option "${given}"`,
+      `options.${given}`,
+      'Give it to the session whose plan is saved.',
+    );
+  }
+  const pointer = copyIn(core, bytes);
+  try {
+    const { profile = false } = options;
+    return call(core, () => core.loadPlan(pointer, bytes.length, { profile }));
+  } catch (error) {
+    const { code, message, hint } = error as RequantError;
+    if (code !== 'INVALID_MODEL' && code !== 'UNSUPPORTED') throw error;
+    throw new RequantError('INVALID_PLAN', message, {
+      hint: hint || 'create the session from the model again',
+      cause: error,
+    });
+  }
+}
+
 function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {
   return Object.freeze(
     info.map(({ name, type, dims }) =>
@@ -200,8 +240,10 @@ export class InferenceSession {
   }
 
   /**
-   * @param source A model in memory, which stays the caller's, or what {@link loadModel} takes.
-   * @throws RequantError as loadModel, and INVALID_ARGUMENT for an unknown option, tap or kernel.
+   * @param source A model in memory, which stays the caller's, what {@link loadModel} takes, or the
+   * same with the bytes of {@link InferenceSession.toPlan}.
+   * @throws RequantError as loadModel, INVALID_ARGUMENT for an unknown option, tap or kernel, and
+   * INVALID_PLAN for a plan that cannot be used here (any more).
    */
   static async create(
     source: Source | Model | QuantizedModel,
@@ -218,17 +260,22 @@ export class InferenceSession {
     } else if (source instanceof QuantizedModel) {
       model = source.integerModel;
     } else {
-      model = await loadModel(
-        source,
-        withoutUndefined({ onProgress, signal, externalData }) as LoadOptions,
-      );
+      const loadOptions = withoutUndefined({ onProgress, signal, externalData }) as LoadOptions;
+      const { core, loaded } = await openSource(source, loadOptions);
+      if (isPlan(loaded.bytes)) {
+        const session = loadPlan(core, loaded.bytes, options);
+        return new InferenceSession(new Handle(core, session, 'session'), [], []);
+      }
+      model = await modelOf(core, loaded, loadOptions);
       ours = true;
     }
     try {
       const { core, object } = model.handle;
       const { requantize = model.requantize, profile, fuse, optimize, kernels } = options;
       if (kernels) checkKernels(core, kernels);
+      const outputs = taps.length > 0 ? model.info.outputs.map(({ name }) => name) : [];
       const coreOptions = withoutUndefined({
+        consume: ours,
         requantize,
         profile,
         fuse,
@@ -239,7 +286,6 @@ export class InferenceSession {
       const session = call(core, () => core.createSession(object, coreOptions));
       const handle = new Handle(core, session, 'session');
       try {
-        const outputs = taps.length > 0 ? model.info.outputs.map(({ name }) => name) : [];
         return new InferenceSession(handle, taps, outputs);
       } catch (error) {
         handle.dispose();
@@ -255,7 +301,8 @@ export class InferenceSession {
    * function returns; {@link createWorker} moves it to another one.
    *
    * @param feeds A tensor for every input, by name.
-   * @param fetches The outputs (or taps) wanted; default all.
+   * @param fetches The outputs (or taps) wanted, default all: an array of names, or an object with
+   * tensors by name that are filled, or null for new ones.
    * @returns Tensors with memory of their own, by name.
    * @throws RequantError INVALID_ARGUMENT for a missing or unknown name, SHAPE_MISMATCH,
    * TYPE_MISMATCH, DISPOSED.
@@ -281,7 +328,13 @@ export class InferenceSession {
     );
     const outputs: Record<string, Tensor> = {};
     for (const result of results) {
-      if (!fetches || fetches.has(result.name)) outputs[result.name] = toTensor(core, result);
+      if (fetches && !fetches.has(result.name)) continue;
+      const target = fetches?.get(result.name);
+      if (target) {
+        checkTarget(result, target);
+        copyOutInto(core, result.pointer, bytesOf(target.data));
+      }
+      outputs[result.name] = target ?? toTensor(core, result);
     }
     return outputs;
   }
@@ -295,7 +348,7 @@ export class InferenceSession {
 
   #fetchNames(
     fetches: readonly string[] | Readonly<Record<string, unknown>> | undefined,
-  ): Set<string> | undefined {
+  ): Map<string, Tensor | null> | undefined {
     if (fetches === undefined || fetches === null) return undefined;
     if (typeof fetches !== 'object') {
       throw invalidArgument(`fetches must be an array of names, not ${show(fetches)}`, 'fetches');
@@ -311,7 +364,30 @@ export class InferenceSession {
         );
       }
     }
-    return new Set(names as string[]);
+    const values = fetches as Readonly<Record<string, unknown>>;
+    return new Map(
+      (names as string[]).map((name) => {
+        const value = Array.isArray(fetches) ? null : values[name];
+        return [name, value instanceof Tensor ? value : null];
+      }),
+    );
+  }
+
+  /**
+   * Prepares runs that are repeated with tensors that stay: every {@link BoundRun.run} reads what the
+   * feeds hold then and fills the same outputs, without allocating anything. A real-time loop has no
+   * pauses for garbage collection that way.
+   *
+   * @param feeds As in {@link run}; the tensors are read again by every run.
+   * @param fetches As in {@link run}; tensors among them are filled, others are made once.
+   * @throws RequantError as run, and UNSUPPORTED when shapes depend on data.
+   */
+  bind(
+    feeds: Feeds,
+    fetches?: readonly string[] | Readonly<Record<string, Tensor | null>>,
+  ): BoundRun {
+    const wanted = this.#fetchNames(fetches);
+    return new BoundRun(this.#handle, feeds, wanted);
   }
 
   /** How the model was computed last; undefined before the first run of a model of open shape. */
@@ -326,6 +402,22 @@ export class InferenceSession {
    */
   profile(): StepProfile[] {
     return this.#handle.json<StepProfile[]>((session) => session.profile());
+  }
+
+  /**
+   * The plan as bytes, for {@link InferenceSession.create}: kernels chosen, weights packed, memory
+   * laid out, so that the next session needs no model. A cache to keep beside the model, not a format
+   * to exchange: another build of the package, another variant of the engine or a machine without
+   * what its kernels need refuses it with INVALID_PLAN.
+   *
+   * @throws RequantError UNSUPPORTED before the first run of a model of open shape (the plan is for
+   * the shapes that ran last).
+   */
+  toPlan(): Uint8Array<ArrayBuffer> {
+    return takeBlob(
+      this.#handle.core,
+      this.#handle.call((session) => session.save()),
+    );
   }
 
   /** Gives the memory back; the session cannot be used any more. */
@@ -343,6 +435,130 @@ export class InferenceSession {
 makeDisposable(InferenceSession, function (this: InferenceSession) {
   this.dispose();
 });
+
+function checkTarget({ name, type, dims }: CoreResult, target: Tensor): void {
+  if (target.type !== type) {
+    throw new RequantError('TYPE_MISMATCH', `output "${name}" is ${type}, not ${target.type}`, {
+      value: name,
+    });
+  }
+  if (target.dims.length !== dims.length || target.dims.some((dim, axis) => dim !== dims[axis])) {
+    throw new RequantError(
+      'SHAPE_MISMATCH',
+      `output "${name}" has shape [${dims.join(', ')}], not [${target.dims.join(', ')}]`,
+      { value: name },
+    );
+  }
+}
+
+/** Repeated runs with tensors that stay; made by {@link InferenceSession.bind}. */
+export class BoundRun {
+  /** What every run fills, by name. */
+  readonly outputs: Readonly<Record<string, Tensor>>;
+  readonly #handle: Handle<CoreSession>;
+  readonly #core: Core;
+  #id = 0;
+  #inputs: { bytes: Uint8Array; pointer: number }[] = [];
+  #results: { bytes: Uint8Array; view: Uint8Array; pointer: number }[] = [];
+  #heap: Uint8Array | undefined;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(
+    handle: Handle<CoreSession>,
+    feeds: Feeds,
+    fetches: ReadonlyMap<string, Tensor | null> | undefined,
+  ) {
+    this.#handle = handle;
+    const { core } = handle;
+    this.#core = core;
+    const outputs: Record<string, Tensor> = {};
+    try {
+      checkFeeds(feeds);
+      for (const { data } of Object.values(feeds)) {
+        const bytes = bytesOf(data);
+        this.#inputs.push({ bytes, pointer: allocate(core, bytes.length) });
+      }
+      const tensors = Object.values(feeds);
+      const { id, results } = handle.call((session) =>
+        session.bind(
+          Object.keys(feeds),
+          tensors.map(({ type }) => type),
+          tensors.map(({ dims }) => [...dims]),
+          this.#inputs.map(({ pointer }) => pointer),
+        ),
+      );
+      this.#id = id;
+      for (const result of results) {
+        if (fetches && !fetches.has(result.name)) continue;
+        const target = fetches?.get(result.name) ?? toTensor(core, result);
+        checkTarget(result, target);
+        outputs[result.name] = target;
+        const bytes = bytesOf(target.data);
+        this.#results.push({ bytes, view: bytes, pointer: result.pointer >>> 0 });
+      }
+    } catch (error) {
+      this.dispose();
+      throw error;
+    }
+    this.outputs = Object.freeze(outputs);
+  }
+
+  /**
+   * Computes the outputs from what the feeds hold now.
+   *
+   * @throws RequantError DISPOSED after this or the session was disposed of.
+   */
+  run(): void {
+    if (this.#id === 0 || this.#handle.disposed) {
+      throw new RequantError('DISPOSED', 'the run is used after it was disposed of');
+    }
+    const core = this.#core;
+    for (let at = 0; at < this.#inputs.length; at++) {
+      const { bytes, pointer } = this.#inputs[at]!;
+      core.HEAPU8.set(bytes, pointer);
+    }
+    if (failed(core, this.#id)) this.#runSlowly();
+    if (this.#heap !== core.HEAPU8) {
+      this.#heap = core.HEAPU8;
+      for (const result of this.#results) {
+        const { pointer, bytes } = result;
+        result.view = this.#heap.subarray(pointer, pointer + bytes.length);
+      }
+    }
+    for (let at = 0; at < this.#results.length; at++) {
+      const { bytes, view } = this.#results[at]!;
+      bytes.set(view);
+    }
+  }
+
+  // Tells what went wrong. On its own, because a closure would cost every run its context.
+  #runSlowly(): void {
+    this.#handle.call((session) => session.runBound(this.#id));
+  }
+
+  /** Gives the memory back; the outputs stay the caller's. The session lives on. */
+  dispose(): void {
+    for (const { pointer } of this.#inputs) this.#core.free(pointer);
+    this.#inputs = [];
+    if (this.#id !== 0 && !this.#handle.disposed) this.#handle.object.unbind(this.#id);
+    this.#id = 0;
+  }
+}
+
+makeDisposable(BoundRun, function (this: BoundRun) {
+  this.dispose();
+});
+
+function failed(core: Core, id: number): boolean {
+  try {
+    return core._run_bound(id) !== 0;
+  } catch {
+    return true; // a trap: it happens again, and is reported, by the slow way
+  }
+}
 
 /** @internal */
 export function checkSameCore(a: Model, b: Model): void {

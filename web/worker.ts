@@ -334,6 +334,10 @@ export class WorkerSession extends Remote {
     return this.connection.call('profile', [this.ref]);
   }
 
+  toPlan(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.connection.call('toPlan', [this.ref]);
+  }
+
   release(): Promise<void> {
     return this.dispose();
   }

@@ -152,6 +152,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   },
   plan: (_call, session: number) => get(session, sessionType).plan(),
   profile: (_call, session: number) => get(session, sessionType).profile(),
+  toPlan: (_call, session: number) => get(session, sessionType).toPlan(),
   info: (_call, model: number) => get(model, modelType).info,
   summary: (_call, model: number) => get(model, modelType).summary(),
   toText: (_call, model: number, options: { maxConstantElements?: number }) =>
@@ -184,7 +185,7 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
     const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
     if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
     const value = await action(call, ...(args as never[]));
-    const moved = method === 'run' || method === 'toOnnx' ? buffersOf(value) : [];
+    const moved = ['run', 'toOnnx', 'toPlan'].includes(method) ? buffersOf(value) : [];
     post({ kind: 'result', id: call.id, value }, moved);
   } catch (error) {
     post({ kind: 'error', id: call.id, error: packError(error) });

@@ -50,6 +50,9 @@ add_executable(core ${core_sources})
 # The parts of the core that compute for seconds: observers, and matrices of second moments.
 file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp src/quant/observers/*.cpp)
 set_source_files_properties(${recover_sources} PROPERTIES COMPILE_OPTIONS -O3)
+# And what walks over every weight while a model is loaded.
+set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/dwconv/pack.cpp
+                            PROPERTIES COMPILE_OPTIONS -O2)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
@@ -146,7 +149,8 @@ foreach(variant simd128 relaxed)
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
     COMMAND ${wasm_opt} ${variant_features} -Os --strip-producers --strip-target-features
             ${merged} -o ${result}
-    DEPENDS core ${kernels} ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result}
+    DEPENDS core ${kernels} ${scripts}/stamp.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}${suffix}.wasm"
     VERBATIM)
   list(APPEND outputs ${result})

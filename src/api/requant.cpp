@@ -32,12 +32,16 @@ Graph OptimizedFloat(const Graph& graph) {
   return copy;
 }
 
-std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
-  auto ready = std::make_shared<Graph>(OptimizedFloat(graph));
+std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
+  auto ready = std::make_shared<Graph>(graph->Clone());
+  graph.reset();
+  RunPasses(*ready, {});
   if (!HasQdq(*ready) || HasIntegerOps(*ready)) return ready;
-  std::optional<QuantizedModel> quantized = FromQdq(*ready);
+  std::optional<QuantizedModel> quantized = FromQdq(*ready, false);
   if (!quantized) return ready;
+  ready.reset();
   auto integer = std::make_shared<Graph>(LowerToInteger(*quantized));
+  quantized.reset();
   RunPasses(*integer, {});
   return integer;
 }

@@ -23,8 +23,11 @@ namespace requant {
 bool IsQuantized(const Graph& graph);
 
 /// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a
-/// QOperator graph is optimized as it is.
-std::shared_ptr<const Graph> PrepareForRun(const Graph& graph);
+/// QOperator graph is optimized as it is. A graph that is handed over gives its memory back early.
+std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph);
+inline std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
+  return PrepareForRun(std::make_shared<Graph>(graph.Clone()));
+}
 
 /// Shows calibration samples to a Quantizer: owns the float sessions that tap the values.
 class Calibrator {

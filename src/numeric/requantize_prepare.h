@@ -22,6 +22,12 @@ class PreparedRequantize {
   /// Pointers into this object, ready for a kernel.
   RequantizeParams Params() const;
   int32_t channels() const { return channels_; }
+  /// All members, for whatever writes and reads them.
+  template <typename Archive>
+  void Fields(Archive& archive) {
+    archive.Fields(channels_, has_ties_, params_, multiplier_, shift_, headroom_, scale_,
+                   exact_scale_, exact_tie_);
+  }
 
  private:
   friend PreparedRequantize PrepareRequantize(RequantizeMode mode,

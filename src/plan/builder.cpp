@@ -187,6 +187,24 @@ void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const cha
   plan_.steps.push_back(std::move(step));
 }
 
+void PlanBuilder::ReleaseConstants(const Node& node) {
+  if (kept_.contains(&node)) return;
+  for (Value* input : node.inputs) {
+    if (input && input->is_constant() && input->consumers.size() == 1 && !graph().IsOutput(input)) {
+      input->constant = Tensor();
+    }
+  }
+}
+
+void PlanBuilder::ReleaseConstants() {
+  for (const auto& value : graph().values()) {
+    const auto is_kept = [this](const Node* node) { return kept_.contains(node); };
+    if (std::none_of(value->consumers.begin(), value->consumers.end(), is_kept)) {
+      value->constant = Tensor();
+    }
+  }
+}
+
 void PlanBuilder::NoKernel(const char* family) {
   Fail(ErrorCode::kInternal, StrCat("no kernel of family ", family, " fits"));
 }

@@ -54,6 +54,14 @@ class PlanBuilder {
   /// Memory for packed weights, owned by the plan.
   uint8_t* Packed(size_t bytes);
 
+  /// Gives the constants back that nothing reads any more now that `node` is planned: whatever runs
+  /// has them packed, or in plan.constants.
+  void ReleaseConstants(const Node& node);
+  /// The same for all that is left, once every node is planned.
+  void ReleaseConstants();
+  /// The graph keeps this node's constants: it is evaluated by its reference.
+  void Keep(const Node* node) { kept_.insert(node); }
+
   /// A node that an earlier lowering has already computed as part of its own step.
   bool IsAbsorbed(const Node* node) const { return absorbed_.contains(node); }
   void Absorb(const Node* node) { absorbed_.insert(node); }
@@ -97,6 +105,7 @@ class PlanBuilder {
   const PlanOptions& options_;
   std::map<const Value*, Places> places_;
   std::set<const Node*> absorbed_;
+  std::set<const Node*> kept_;
   /// Of every group that FuseOps found: the nodes after the layer, by the layer's name.
   std::map<std::string, std::vector<const Node*>> groups_;
 };

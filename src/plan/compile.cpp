@@ -53,12 +53,14 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
     try {
       const LowerRow* row = FindRow(*node);
       if (row == nullptr || !row->lower(builder, *node)) LowerByReference(builder, *node);
+      builder.ReleaseConstants(*node);
     } catch (Error& error) {
       error.AddNode(node->name);
       throw;
     }
   }
   for (const Value* output : plan->graph->outputs()) plan->outputs.push_back(builder.In(output));
+  builder.ReleaseConstants();
   LayOutArena(*plan);
   return plan;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "ops/op.h"
 
 namespace requant {
+
+class PlanArchive;
+enum class StepKind : uint8_t;
 
 /// How a rank-3 or rank-4 activation lies in memory; `shape` is always the ONNX (channels-first)
 /// one. Other ranks are always plain.
@@ -38,11 +42,11 @@ struct Slot {
   int last_step = -1;
 };
 
-/// Where the tensors of one run are.
+/// Where the tensors of one run are. The inputs must outlive it.
 class RunContext {
  public:
-  RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::vector<const void*> inputs)
-      : slots_(slots), arena_(arena), inputs_(std::move(inputs)) {}
+  RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::span<const void* const> inputs)
+      : slots_(slots), arena_(arena), inputs_(inputs) {}
 
   const void* Read(int slot) const {
     const Slot& own = slots_[static_cast<size_t>(slot)];
@@ -65,7 +69,7 @@ class RunContext {
  private:
   const std::vector<Slot>& slots_;
   uint8_t* arena_;
-  std::vector<const void*> inputs_;
+  std::span<const void* const> inputs_;
 };
 
 /// One kernel call.
@@ -79,6 +83,9 @@ class Step {
   /// Lets so many elements lie between the pixels of the (channels-last) output from now on; false
   /// when the step cannot.
   virtual bool WriteWithStride(size_t /*elements*/) { return false; }
+  /// For saved plans (plan/archive.h): what it is, and what it has beside the fields below.
+  virtual StepKind kind() const = 0;
+  virtual void Fields(PlanArchive& archive) = 0;
 
   std::string name;    // of the graph node it comes from
   std::string op;      // its operators, "Conv+Relu"
@@ -113,6 +120,10 @@ struct Plan {
   size_t arena_lower_bound = 0;       // largest sum of simultaneously live tensors
   size_t packed_bytes = 0;
   std::unique_ptr<Graph> graph;  // reference steps evaluate its nodes
+  int threads = 1;               // that it was made for
+  /// A plan that was loaded: the file, and the packed weights and constants in it.
+  std::shared_ptr<const void> file;
+  std::vector<std::span<const uint8_t>> file_weights;
 };
 
 /// Plans a graph whose types are all static (see SpecializeGraph). Throws kUnsupported or

@@ -118,36 +118,66 @@ ChannelView ViewChannels(const Shape& shape, int axis) {
   return view;
 }
 
+namespace {
+
+/// The channel of every element in turn, without divisions.
+class ChannelWalk {
+ public:
+  ChannelWalk(const Shape& shape, const TensorQuantizationConfig& config)
+      : view_(ViewChannels(shape, config.scale.size() > 1 ? config.axis : -1)),
+        spread_(config.scale.size() > 1),
+        left_(view_.inner) {}
+  size_t Next() {
+    const size_t now = channel_;
+    if (spread_ && --left_ == 0) {
+      left_ = view_.inner;
+      if (static_cast<int64_t>(++channel_) == view_.channels) channel_ = 0;
+    }
+    return now;
+  }
+
+ private:
+  ChannelView view_;
+  bool spread_;
+  int64_t left_;
+  size_t channel_ = 0;
+};
+
+}  // namespace
+
 Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config) {
-  const bool spread = config.scale.size() > 1;
-  const ChannelView view = ViewChannels(values.shape(), spread ? config.axis : -1);
+  ChannelWalk channels(values.shape(), config);
   Tensor out(config.dtype, values.shape());
+  void* to = out.raw();
   const float* from = values.data<float>();
   for (int64_t i = 0; i < values.count(); ++i) {
-    const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
+    const size_t channel = channels.Next();
     const double scaled = static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
     const double shifted = RoundTo(scaled, config.rounding) + config.offset[channel];
     const auto integer = static_cast<int32_t>(std::clamp(
         shifted, static_cast<double>(config.quant_min), static_cast<double>(config.quant_max)));
     if (config.dtype == DType::kUint8) {
-      out.data<uint8_t>()[i] = static_cast<uint8_t>(integer);
+      static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(integer);
     } else if (config.dtype == DType::kInt8) {
-      out.data<int8_t>()[i] = static_cast<int8_t>(integer);
+      static_cast<int8_t*>(to)[i] = static_cast<int8_t>(integer);
     } else {
-      out.data<int32_t>()[i] = integer;
+      static_cast<int32_t*>(to)[i] = integer;
     }
   }
   return out;
 }
 
 Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config) {
-  const bool spread = config.scale.size() > 1;
-  const ChannelView view = ViewChannels(integers.shape(), spread ? config.axis : -1);
+  ChannelWalk channels(integers.shape(), config);
   Tensor out(DType::kFloat32, integers.shape());
+  auto* to = out.data<float>();
+  const void* from = integers.raw();
   for (int64_t i = 0; i < integers.count(); ++i) {
-    const auto channel = static_cast<size_t>(spread ? (i / view.inner) % view.channels : 0);
-    out.data<float>()[i] =
-        static_cast<float>(integers.AsInt64(i) - config.offset[channel]) * config.scale[channel];
+    const size_t channel = channels.Next();
+    const int64_t value = integers.dtype() == DType::kInt8    ? static_cast<const int8_t*>(from)[i]
+                          : integers.dtype() == DType::kUint8 ? static_cast<const uint8_t*>(from)[i]
+                                                              : integers.AsInt64(i);
+    to[i] = static_cast<float>(value - config.offset[channel]) * config.scale[channel];
   }
   return out;
 }

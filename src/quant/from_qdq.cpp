@@ -72,7 +72,7 @@ bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizatio
 /// Step 1.
 class PairRemover {
  public:
-  explicit PairRemover(Graph& graph) : graph_(graph) {}
+  PairRemover(Graph& graph, bool keep_weights) : graph_(graph), keep_weights_(keep_weights) {}
 
   FileQuantization Run() {
     std::vector<Node*> nodes;
@@ -160,10 +160,22 @@ class PairRemover {
     config.baked = integers->constant;
     Value* result = node.outputs[0];
     Annotate(result, config);
-    graph_.MakeConstant(result, DequantizeParameter(config.baked, config));
+    // Operators that stay integer never look at the floats, which are four times as large.
+    const auto is_weight = [result](const Node* reader) {
+      return reader->input(1) == result && reader->input(0) != result &&
+             reader->input(2) != result &&
+             (reader->Is("Conv") || reader->Is("Gemm") || reader->Is("MatMul"));
+    };
+    const bool leave_out =
+        !keep_weights_ && IsByte(config.dtype) && !graph_.IsOutput(result) &&
+        std::all_of(result->consumers.begin(), result->consumers.end(), is_weight);
+    graph_.MakeConstant(result,
+                        leave_out ? Tensor::Unowned(DType::kFloat32, config.baked.shape(), nullptr)
+                                  : DequantizeParameter(config.baked, config));
   }
 
   Graph& graph_;
+  bool keep_weights_;
   FileQuantization found_;
   std::map<const Value*, TensorQuantizationConfig> writes_;
 };
@@ -171,8 +183,8 @@ class PairRemover {
 /// Step 2.
 class RecordBuilder {
  public:
-  RecordBuilder(const Graph& graph, FileQuantization file)
-      : graph_(graph), file_(std::move(file)), soi_(ShapeOrIndexValues(graph)) {}
+  RecordBuilder(const Graph& graph, FileQuantization& file)
+      : graph_(graph), file_(file), soi_(ShapeOrIndexValues(graph)) {}
 
   QuantizationRecord Run() {
     for (const auto& node : graph_.nodes()) Passthrough(*node);
@@ -427,7 +439,7 @@ class RecordBuilder {
   }
 
   const Graph& graph_;
-  FileQuantization file_;
+  FileQuantization& file_;
   std::set<const Value*> soi_;
   std::set<const Value*> barriers_;
   QuantizationRecord record_;
@@ -467,19 +479,36 @@ void RestoreFloatPairs(QuantizedModel& model,
   graph.SortTopologically();
 }
 
+/// Only dtype and shape: stands for values that nobody reads.
+bool IsPlaceholder(const Tensor& tensor) { return !tensor.empty() && tensor.raw() == nullptr; }
+
+/// Operators that turned out to stay float need their weights after all.
+void RestoreFloatWeights(QuantizedModel& model,
+                         const std::map<SlotKey, TensorQuantizationConfig>& reads) {
+  for (const auto& node : model.float_graph.nodes()) {
+    Value* value = node->input(1);
+    if (value == nullptr || !IsPlaceholder(value->constant)) continue;
+    const OperatorQuantization* found = model.record.Find(node->name);
+    if (found && found->quantized) continue;
+    const TensorQuantizationConfig& config = reads.at({node->name, 1});
+    value->constant = DequantizeParameter(config.baked, config);
+  }
+}
+
 }  // namespace
 
-std::optional<QuantizedModel> FromQdq(const Graph& source) {
+std::optional<QuantizedModel> FromQdq(const Graph& source, bool keep_weights) {
   const bool any = std::any_of(source.nodes().begin(), source.nodes().end(),
                                [](const auto& node) { return node->Is("DequantizeLinear"); });
   if (!any) return std::nullopt;
   Graph graph = source.Clone();
-  FileQuantization file = PairRemover(graph).Run();
+  FileQuantization file = PairRemover(graph, keep_weights).Run();
   if (file.reads.empty() && file.writes.empty()) return std::nullopt;
   graph.SortTopologically();
   QuantizedModel model{PrepareFloatGraph(graph, false), {}};
-  const auto writes = file.writes;
-  model.record = RecordBuilder(model.float_graph, std::move(file)).Run();
+  const auto writes = file.writes;  // of the file's own pairs only
+  model.record = RecordBuilder(model.float_graph, file).Run();
+  RestoreFloatWeights(model, file.reads);
   RestoreFloatPairs(model, writes);
   return model;
 }

@@ -62,6 +62,8 @@ Graph ToQOperator(const QuantizedModel& model);
 
 /// A graph with Q/DQ nodes -> float graph and record that lower to the same integers; operators
 /// that are not surrounded by Q/DQ stay float. nullopt when there is no Q/DQ pair to read.
-std::optional<QuantizedModel> FromQdq(const Graph& graph);
+/// With `keep_weights` false the float weights of integer operators are placeholders: enough to
+/// lower.
+std::optional<QuantizedModel> FromQdq(const Graph& graph, bool keep_weights = true);
 
 }  // namespace requant

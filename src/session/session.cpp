@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "plan/save.h"
 
 namespace requant {
 namespace {
@@ -16,7 +17,55 @@ constexpr size_t kKeptPlans = 4;
 Session::Session(std::shared_ptr<const Graph> graph, SessionOptions options)
     : graph_(std::move(graph)), options_(std::move(options)) {}
 
-Session::Entry& Session::EntryFor(std::vector<Shape> shapes) {
+Session::Session(const SharedBytes& saved_plan, SessionOptions options)
+    : Session(nullptr, std::move(options)) {
+  LoadedPlan loaded = LoadPlan(saved_plan, 1);
+  graph_ = std::move(loaded.graph);
+  Entry& entry = entries_.emplace_front();
+  entry.plan = std::move(loaded.plan);
+  for (const Value* input : graph_->inputs()) entry.shapes.push_back(input->type.StaticShape());
+  Enter(entry);
+}
+
+std::vector<uint8_t> Session::Save() const {
+  if (plan() == nullptr) {
+    Fail(ErrorCode::kUnsupported, "there is no plan to save",
+         {.hint = "run the session once, so that the shapes are known; shapes that depend on data "
+                  "cannot be planned"});
+  }
+  // What the graph leaves open is given by the shapes that the plan was made for.
+  Graph interface;
+  size_t next = 0;
+  for (const Value* input : graph_->inputs()) {
+    if (input->is_constant()) continue;
+    interface.AddInput(
+        interface.AddValue(input->name, {input->type.dtype, ToSymbolic(current_->shapes[next++])}));
+  }
+  for (size_t i = 0; i < plan()->outputs.size(); ++i) {
+    const Slot& slot = plan()->slots[static_cast<size_t>(plan()->outputs[i])];
+    const std::string& name = graph_->outputs()[i]->name;
+    Value* value = interface.FindValue(name);
+    if (value == nullptr) value = interface.AddValue(name, {slot.dtype, ToSymbolic(slot.shape)});
+    interface.AddOutput(value);
+  }
+  return SavePlan(*plan(), interface);
+}
+
+void Session::Enter(Entry& entry) {
+  current_ = &entry;
+  if (!entry.plan) return;
+  if (entry.profile.empty()) {
+    for (const auto& step : entry.plan->steps) {
+      entry.profile.push_back({step->name, step->op, step->kernel, 0, step->macs, 0});
+    }
+  }
+  if (arena_.size() < entry.plan->arena_bytes) {
+    arena_ = AlignedBuffer();  // frees first: the old and the new need not fit together
+    arena_ = AlignedBuffer(entry.plan->arena_bytes);
+  }
+}
+
+Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.shapes == shapes; });
   if (found != entries_.end()) {
@@ -25,20 +74,14 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes) {
     Entry entry;
     std::unique_ptr<Graph> specialized = SpecializeGraph(*graph_, shapes);
     if (specialized) {
+      if (only) graph_.reset();
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);
-      for (const auto& step : entry.plan->steps) {
-        entry.profile.push_back({step->name, step->op, step->kernel, 0, step->macs, 0});
-      }
     }
     entry.shapes = std::move(shapes);
     entries_.push_front(std::move(entry));
     if (entries_.size() > kKeptPlans) entries_.pop_back();
   }
-  current_ = &entries_.front();
-  if (current_->plan && arena_.size() < current_->plan->arena_bytes) {
-    arena_ = AlignedBuffer();  // frees first: the old and the new need not fit together
-    arena_ = AlignedBuffer(current_->plan->arena_bytes);
-  }
+  Enter(entries_.front());
   return *current_;
 }
 
@@ -49,13 +92,15 @@ bool Session::Prepare() {
     if (!input->type.IsStatic()) return false;
     shapes.push_back(input->type.StaticShape());
   }
-  return EntryFor(std::move(shapes)).plan != nullptr;
+  const std::shared_ptr<const Plan> plan = EntryFor(std::move(shapes), true).plan;
+  if (plan) graph_ = {plan, plan->graph.get()};
+  return plan != nullptr;
 }
 
-std::vector<Tensor> Session::Run(const TensorMap& feeds) {
+Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& inputs) {
   std::vector<Shape> shapes;
-  std::vector<const void*> inputs;
   std::map<std::string, int64_t> symbols;
+  if (!graph_) Fail(ErrorCode::kInternal, "the session could not be planned");
   for (const Value* input : graph_->inputs()) {
     if (input->is_constant()) continue;
     const auto feed = feeds.find(input->name);
@@ -76,31 +121,77 @@ std::vector<Tensor> Session::Run(const TensorMap& feeds) {
       }
     }
   }
-  Entry& entry = EntryFor(std::move(shapes));
-  if (entry.plan == nullptr) {
+  return EntryFor(std::move(shapes));
+}
+
+std::vector<Tensor> Session::Run(const TensorMap& feeds) {
+  std::vector<const void*> inputs;
+  if (Find(feeds, inputs).plan == nullptr) {
     InterpretOptions options;
     options.requantize = options_.plan.requantize;
     return Interpret(*graph_, feeds, options);
   }
-  const Plan& plan = *entry.plan;
-  const RunContext context(plan.slots, arena_.data(), std::move(inputs));
+  std::vector<Tensor> results;
+  Execute(inputs, results);
+  return results;
+}
+
+BoundRun Session::Bind(const TensorMap& feeds) {
+  BoundRun bound;
+  bound.plan = Find(feeds, bound.inputs).plan;
+  if (bound.plan == nullptr) {
+    Fail(ErrorCode::kUnsupported, "shapes that depend on data cannot be planned ahead",
+         {.hint = "use run()"});
+  }
+  for (const int slot : bound.plan->outputs) {
+    const Slot& place = bound.plan->slots[static_cast<size_t>(slot)];
+    bound.outputs.emplace_back(place.dtype, place.shape);
+  }
+  return bound;
+}
+
+void Session::Run(const BoundRun& bound) {
+  if (current_ == nullptr || current_->plan != bound.plan) {
+    const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const Entry& entry) { return entry.plan == bound.plan; });
+    if (found != entries_.end()) {
+      entries_.splice(entries_.begin(), entries_, found);
+    } else {
+      // Too many other shapes have been here since.
+      Entry& entry = entries_.emplace_front();
+      entry.plan = bound.plan;
+      const Plan& plan = *bound.plan;
+      entry.shapes.resize(bound.inputs.size());
+      for (const Slot& slot : plan.slots) {
+        if (slot.home == Slot::Home::kInput && slot.input >= 0) {
+          entry.shapes[static_cast<size_t>(slot.input)] = slot.shape;
+        }
+      }
+      if (entries_.size() > kKeptPlans) entries_.pop_back();
+    }
+    Enter(entries_.front());
+  }
+  Execute(bound.inputs, const_cast<std::vector<Tensor>&>(bound.outputs));
+}
+
+void Session::Execute(std::span<const void* const> inputs, std::vector<Tensor>& results) {
+  const Plan& plan = *current_->plan;
+  const RunContext context(plan.slots, arena_.data(), inputs);
   const bool timed = options_.profile && options_.now != nullptr;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const double start = timed ? options_.now() : 0;
     plan.steps[i]->Run(context);
     if (timed) {
-      entry.profile[i].milliseconds += options_.now() - start;
-      ++entry.profile[i].runs;
+      current_->profile[i].milliseconds += options_.now() - start;
+      ++current_->profile[i].runs;
     }
   }
-  std::vector<Tensor> results;
-  for (const int slot : plan.outputs) {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const int slot = plan.outputs[i];
     const Slot& place = context.slot(slot);
-    Tensor out(place.dtype, place.shape);
-    if (place.bytes > 0) std::memcpy(out.raw(), context.Read(slot), place.bytes);
-    results.push_back(std::move(out));
+    if (i == results.size()) results.emplace_back(place.dtype, place.shape);
+    if (place.bytes > 0) std::memcpy(results[i].raw(), context.Read(slot), place.bytes);
   }
-  return results;
 }
 
 SessionMemory Session::memory() const {

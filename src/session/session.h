@@ -4,11 +4,13 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
+#include "onnx/tensor_proto.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -36,17 +38,40 @@ struct SessionMemory {
   size_t packed_weights = 0;
 };
 
+/// Inputs and outputs that stay where they are from run to run; made by Session::Bind.
+struct BoundRun {
+  std::shared_ptr<const Plan> plan;
+  std::vector<const void*> inputs;  // the feeds' memory, which is the caller's
+  std::vector<Tensor> outputs;      // in graph order, filled by every run
+};
+
 /// Runs a graph: plans it for the shapes of the feeds (the last few plans are kept), executes the
 /// plan in an arena. A graph with data-dependent shapes runs by the interpreter instead.
 class Session {
  public:
   Session(std::shared_ptr<const Graph> graph, SessionOptions options);
 
+  /// Runs a plan that was saved; options.plan is not looked at. Throws like LoadPlan.
+  Session(const SharedBytes& saved_plan, SessionOptions options);
+
+  /// The plan that ran last (or was prepared) as bytes, for the constructor above. Throws
+  /// kUnsupported before the first run of a graph of open shape, and for one that is interpreted.
+  std::vector<uint8_t> Save() const;
+
   /// Outputs in graph order, in memory of their own. Throws like Interpret.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
+  /// Plans runs of these feeds. Throws as Run, and kUnsupported for a graph that is interpreted.
+  BoundRun Bind(const TensorMap& feeds);
+  /// Computes bound.outputs from what the feeds' memory holds now. Allocates nothing, unless an
+  /// operator runs by its reference or a run of other shapes came in between.
+  void Run(const BoundRun& bound);
+
+  /// Inputs and outputs are what matters: constants that are packed may be gone.
   const Graph& graph() const { return *graph_; }
-  /// Plans ahead of the first run when all input shapes are known; false when they are not.
+  /// Plans ahead of the first run when all input shapes are known; false when they are not. There
+  /// is only one plan then, so the session lets go of the graph it was given: packed weights are
+  /// held once. After an error the session cannot run.
   bool Prepare();
   /// The plan that ran last (or was prepared); nullptr before that or when interpreted.
   const Plan* plan() const { return current_ ? current_->plan.get() : nullptr; }
@@ -60,7 +85,13 @@ class Session {
     std::vector<StepProfile> profile;
   };
 
-  Entry& EntryFor(std::vector<Shape> shapes);
+  /// `only`: no other shapes can follow.
+  void Enter(Entry& entry);
+  /// Checks the feeds and finds the plan for them; fills `inputs` with their memory.
+  Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);
+  /// Runs the current entry's plan.
+  void Execute(std::span<const void* const> inputs, std::vector<Tensor>& results);
+  Entry& EntryFor(std::vector<Shape> shapes, bool only = false);
 
   std::shared_ptr<const Graph> graph_;
   SessionOptions options_;

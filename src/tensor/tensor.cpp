@@ -118,6 +118,9 @@ bool Tensor::SameBits(const Tensor& other) const {
 }
 
 void Tensor::CheckType(DType wanted) const {
+  if (data_ == nullptr && count_ > 0 && !empty()) {
+    Fail(ErrorCode::kInternal, "the values of a constant were left out");
+  }
   const bool bool_as_byte = dtype_ == DType::kBool && wanted == DType::kUint8;
   if (dtype_ != wanted && !bool_as_byte) {
     Fail(ErrorCode::kTypeMismatch,

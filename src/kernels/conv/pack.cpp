@@ -1,5 +1,6 @@
 #include "kernels/conv/pack.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -65,7 +66,11 @@ bool AllWithin(const ConvQ8Weights& w, int32_t lo, int32_t hi) {
 }
 
 bool NeedsWide(const ConvQ8Weights& w) {
-  if (w.is_signed && w.zero_points == nullptr) return false;
+  if (w.is_signed && (w.zero_points == nullptr ||
+                      std::all_of(w.zero_points, w.zero_points + w.layout.out_c,
+                                  [](int32_t zero_point) { return zero_point == 0; }))) {
+    return false;
+  }
   return !AllWithin(w, -128, 127);
 }
 
@@ -109,10 +114,14 @@ void Q8Pack(const ConvQ8Weights& w, size_t run, void* packed) {
     uint8_t* out = first + block * block_bytes;
     if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
     out += kChannelBlock * 4;
-    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
-      const size_t pair = k / run * run_pairs + k % run / 2;
-      const size_t at = pair * (kChannelBlock * 2) + static_cast<size_t>(lane) * 2 + k % run % 2;
+    size_t in_run = 0, start = static_cast<size_t>(lane) * 2;  // of the run, element
+    ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+      const size_t at = start + in_run / 2 * (kChannelBlock * 2) + in_run % 2;
       const int32_t value = WeightAt(w, o, offset);
+      if (++in_run == run) {
+        in_run = 0;
+        start += run_pairs * (kChannelBlock * 2);
+      }
       if (wide) {
         reinterpret_cast<int16_t*>(out)[at] = static_cast<int16_t>(value);
       } else {

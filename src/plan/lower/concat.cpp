@@ -9,6 +9,7 @@
 #include "plan/lower/lut.h"
 #include "plan/lower/physical.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
@@ -57,6 +58,12 @@ std::optional<ConcatRows> RowsOf(const PlanBuilder& builder, const Node& node,
 /// Copies rows to their place, through a table when there is one.
 class ConcatStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kConcat; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(rows, total, parts, look_up_kernel);
+    archive.Kernel(CopyRowsKernels(), kernel, copy);
+    archive.Kernel(LutKernels(), look_up_kernel, look_up);
+  }
   struct Part {
     size_t bytes = 0;   // of one row
     size_t offset = 0;  // in the output's rows
@@ -89,6 +96,7 @@ class ConcatStep : public Step {
   std::vector<Part> parts;  // by input
   void (*copy)(const CopyRowsParams*) = nullptr;
   void (*look_up)(const LutParams*) = nullptr;
+  std::string look_up_kernel;
 };
 
 bool IsIdentity(const ByteTable& table) {
@@ -128,7 +136,9 @@ void AddConcat(PlanBuilder& builder, const Node& node, const std::vector<const V
   step.total = concat.total;
   step.parts = std::move(parts);
   step.copy = copy.run;
-  step.look_up = builder.Choose("lut", LutKernels()).run;
+  const LutKernel& look_up = builder.Choose("lut", LutKernels());
+  step.look_up = look_up.run;
+  step.look_up_kernel = look_up.name;
 }
 
 }  // namespace
@@ -167,6 +177,11 @@ bool LowerQLinearConcat(PlanBuilder& builder, const Node& node) {
   }
   AddConcat(builder, node, inputs, *concat, tables);
   return true;
+}
+
+std::unique_ptr<Step> NewConcatStep(StepKind kind) {
+  if (kind == StepKind::kConcat) return std::make_unique<ConcatStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -3,6 +3,7 @@
 #include "kernels/dwconv/table.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 #include "plan/lower/window.h"
 
 namespace requant {
@@ -10,6 +11,12 @@ namespace {
 
 class ConvStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kConvF32; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Blob(params.weights);
+    archive.Kernel(ConvF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     ConvF32Params call = params;
     call.input = context.Read<float>(inputs[0]);
@@ -27,6 +34,12 @@ class ConvStep : public Step {
 
 class DepthwiseStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kDepthwiseF32; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Blob(params.weights);
+    archive.Kernel(DwConvF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     DwConvF32Params call = params;
     call.input = context.Read<float>(inputs[0]);
@@ -119,6 +132,12 @@ bool LowerConv(PlanBuilder& builder, const Node& node) {
   AddConvF32Step(builder, node, *geometry, source, Layout::kChannelsLast,
                  builder.In(node.inputs[0], Layout::kChannelsLast));
   return true;
+}
+
+std::unique_ptr<Step> NewConvStep(StepKind kind) {
+  if (kind == StepKind::kConvF32) return std::make_unique<ConvStep>();
+  if (kind == StepKind::kDepthwiseF32) return std::make_unique<DepthwiseStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -4,12 +4,18 @@
 #include "ops/convolve.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class Col2ImStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kCol2Im; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(Col2ImF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     Col2ImF32Params call = params;
     call.products = context.Read<float>(inputs[0]);
@@ -126,6 +132,11 @@ bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
   return true;
+}
+
+std::unique_ptr<Step> NewCol2ImStep(StepKind kind) {
+  if (kind == StepKind::kCol2Im) return std::make_unique<Col2ImStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -4,12 +4,18 @@
 #include "plan/lower/broadcast.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class BinaryStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kBinary; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(BinaryF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     BinaryF32Params call = params;
     call.a = context.Read<float>(inputs[0]);
@@ -23,6 +29,11 @@ class BinaryStep : public Step {
 
 class UnaryStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kUnary; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(UnaryF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     UnaryF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -131,6 +142,12 @@ bool LowerUnary(PlanBuilder& builder, const Node& node) {
   step.params.alpha = alpha;
   step.params.beta = beta;
   return true;
+}
+
+std::unique_ptr<Step> NewElementwiseStep(StepKind kind) {
+  if (kind == StepKind::kBinary) return std::make_unique<BinaryStep>();
+  if (kind == StepKind::kUnary) return std::make_unique<UnaryStep>();
+  return nullptr;
 }
 
 }  // namespace requant

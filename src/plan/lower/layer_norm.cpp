@@ -1,12 +1,18 @@
 // LayerNormalization over the last axes.
 #include "kernels/layer_norm/table.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class LayerNormStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kLayerNorm; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(LayerNormF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     LayerNormF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -49,6 +55,11 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   step.params.cols = static_cast<size_t>(cols);
   step.params.epsilon = node.attributes.Float("epsilon", 1e-5F);
   return true;
+}
+
+std::unique_ptr<Step> NewLayerNormStep(StepKind kind) {
+  if (kind == StepKind::kLayerNorm) return std::make_unique<LayerNormStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -5,12 +5,18 @@
 #include "kernels/layout/table.h"
 #include "plan/lower/physical.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class TransposeStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kTranspose; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(TransposeKernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     TransposeParams call = params;
     call.in = context.Read(inputs[0]);
@@ -23,6 +29,8 @@ class TransposeStep : public Step {
 
 class CopyStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kCopy; }
+  void Fields(PlanArchive& archive) override { archive.Fields(params); }
   void Run(const RunContext& context) const override {
     StridedCopyParams call = params;
     call.in = context.Read(inputs[0]);
@@ -103,6 +111,12 @@ bool LowerTranspose(PlanBuilder& builder, const Node& node) {
     step.params.out_strides[i] = to[i];
   }
   return true;
+}
+
+std::unique_ptr<Step> NewLayoutStep(StepKind kind) {
+  if (kind == StepKind::kTranspose) return std::make_unique<TransposeStep>();
+  if (kind == StepKind::kCopy) return std::make_unique<CopyStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -5,12 +5,18 @@
 
 #include "kernels/lut/table.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class LutStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kLut; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(table, count);
+    archive.Kernel(LutKernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     const LutParams call{context.Read<uint8_t>(inputs[0]),
                          context.Write<uint8_t>(outputs[0]),
@@ -68,6 +74,11 @@ bool LowerByteUnary(PlanBuilder& builder, const Node& node) {
   std::memcpy(table.data(), results[0].raw(), table.size());
   AddLutStep(builder, node, node.inputs[0], node.outputs[0], table);
   return true;
+}
+
+std::unique_ptr<Step> NewLutStep(StepKind kind) {
+  if (kind == StepKind::kLut) return std::make_unique<LutStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -5,13 +5,31 @@
 #include "plan/lower/epilogue.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
+StepKind KindOf(const MaxPoolF32Params&) { return StepKind::kMaxPoolF32; }
+StepKind KindOf(const MaxPoolQ8Params&) { return StepKind::kMaxPoolQ8; }
+StepKind KindOf(const AvgPoolF32Params&) { return StepKind::kAvgPoolF32; }
+StepKind KindOf(const AvgPoolQ8Params&) { return StepKind::kAvgPoolQ8; }
+auto KernelsOf(const MaxPoolF32Params&) { return MaxPoolF32Kernels(); }
+auto KernelsOf(const MaxPoolQ8Params&) { return MaxPoolQ8Kernels(); }
+auto KernelsOf(const AvgPoolF32Params&) { return AvgPoolF32Kernels(); }
+auto KernelsOf(const AvgPoolQ8Params&) { return AvgPoolQ8Kernels(); }
+
 template <typename Params>
 class PoolStep : public Step {
  public:
+  StepKind kind() const override { return KindOf(params); }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params, multipliers);
+    if constexpr (requires { params.multipliers; }) {
+      params.multipliers = multipliers.empty() ? nullptr : multipliers.data();
+    }
+    archive.Kernel(KernelsOf(params), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     Params call = params;
     call.input = static_cast<decltype(call.input)>(context.Read(inputs[0]));
@@ -169,6 +187,14 @@ bool LowerQLinearPool(PlanBuilder& builder, const Node& node) {
   if (kernel_shape.size() + 2 != input.size()) return false;
   const auto geometry = GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
   return geometry && AddAverageQ8(builder, node, *geometry, CountOf(node, input, kernel_shape));
+}
+
+std::unique_ptr<Step> NewPoolStep(StepKind kind) {
+  if (kind == StepKind::kMaxPoolF32) return std::make_unique<PoolStep<MaxPoolF32Params>>();
+  if (kind == StepKind::kMaxPoolQ8) return std::make_unique<PoolStep<MaxPoolQ8Params>>();
+  if (kind == StepKind::kAvgPoolF32) return std::make_unique<PoolStep<AvgPoolF32Params>>();
+  if (kind == StepKind::kAvgPoolQ8) return std::make_unique<PoolStep<AvgPoolQ8Params>>();
+  return nullptr;
 }
 
 }  // namespace requant

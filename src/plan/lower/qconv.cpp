@@ -9,12 +9,20 @@
 #include "kernels/variant/kernel.h"
 #include "numeric/multiplier.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class ConvQ8Step : public Step {
  public:
+  StepKind kind() const override { return StepKind::kConvQ8; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Blob(params.weights);
+    requantize.Fields(archive);
+    archive.Kernel(ConvQ8Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     ConvQ8Params call = params;
     call.requantize = requantize.Params();
@@ -33,6 +41,13 @@ class ConvQ8Step : public Step {
 
 class DepthwiseQ8Step : public Step {
  public:
+  StepKind kind() const override { return StepKind::kDepthwiseQ8; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Blob(params.weights);
+    requantize.Fields(archive);
+    archive.Kernel(DwConvQ8Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     DwConvQ8Params call = params;
     call.requantize = requantize.Params();
@@ -220,6 +235,12 @@ bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
                   builder.In(node.inputs[0], Layout::kChannelsLast));
   }
   return true;
+}
+
+std::unique_ptr<Step> NewQConvStep(StepKind kind) {
+  if (kind == StepKind::kConvQ8) return std::make_unique<ConvQ8Step>();
+  if (kind == StepKind::kDepthwiseQ8) return std::make_unique<DepthwiseQ8Step>();
+  return nullptr;
 }
 
 }  // namespace requant

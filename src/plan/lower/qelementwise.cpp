@@ -6,13 +6,24 @@
 #include "plan/lower/broadcast.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
+StepKind KindOf(const QAddParams&) { return StepKind::kQAdd; }
+StepKind KindOf(const QMulParams&) { return StepKind::kQMul; }
+auto KernelsOf(const QAddParams&) { return QAddKernels(); }
+auto KernelsOf(const QMulParams&) { return QMulKernels(); }
+
 template <typename Params>
 class QBinaryStep : public Step {
  public:
+  StepKind kind() const override { return KindOf(params); }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(KernelsOf(params), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     Params call = params;
     call.a = context.Read(inputs[0]);
@@ -107,6 +118,12 @@ bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {
     step.params.scale = static_cast<float>(multiplier);
   }
   return true;
+}
+
+std::unique_ptr<Step> NewQBinaryStep(StepKind kind) {
+  if (kind == StepKind::kQAdd) return std::make_unique<QBinaryStep<QAddParams>>();
+  if (kind == StepKind::kQMul) return std::make_unique<QBinaryStep<QMulParams>>();
+  return nullptr;
 }
 
 }  // namespace requant

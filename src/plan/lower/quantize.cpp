@@ -4,12 +4,18 @@
 
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class QuantizeStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kQuantize; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(QuantizeKernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     QuantizeParams call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -22,6 +28,11 @@ class QuantizeStep : public Step {
 
 class QuantizePlanesStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kQuantizePlanes; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params, batch);
+    archive.Kernel(QuantizePlanesKernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     QuantizePlanesParams call = params;
     for (size_t n = 0; n < batch; ++n) {
@@ -37,6 +48,11 @@ class QuantizePlanesStep : public Step {
 
 class DequantizeStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kDequantize; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(DequantizeKernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     DequantizeParams call = params;
     call.in = context.Read(inputs[0]);
@@ -114,6 +130,13 @@ bool LowerDequantize(PlanBuilder& builder, const Node& node) {
   step.params.zero = quant->zero_points[0];
   step.params.in_signed = x->type.dtype == DType::kInt8;
   return true;
+}
+
+std::unique_ptr<Step> NewQuantizeStep(StepKind kind) {
+  if (kind == StepKind::kQuantize) return std::make_unique<QuantizeStep>();
+  if (kind == StepKind::kQuantizePlanes) return std::make_unique<QuantizePlanesStep>();
+  if (kind == StepKind::kDequantize) return std::make_unique<DequantizeStep>();
+  return nullptr;
 }
 
 }  // namespace requant

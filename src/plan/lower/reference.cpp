@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "plan/lower/steps.h"
 #include "plan/lower/table.h"
 
 namespace requant {
@@ -9,6 +10,16 @@ namespace {
 
 class ReferenceStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kReference; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(requantize, slots);
+    if (!archive.reading()) return;
+    graph = archive.graph;
+    node = graph->FindNode(name);
+    if (node == nullptr || node->inputs.size() != slots.size()) {
+      DamagedPlan("it lacks an operator");
+    }
+  }
   void Run(const RunContext& context) const override {
     std::vector<Tensor> tensors;
     tensors.reserve(slots.size());
@@ -63,10 +74,16 @@ void LowerByReference(PlanBuilder& builder, const Node& node) {
     if (output) outputs.push_back(builder.Out(output, layout));
   }
   auto& step = builder.Add<ReferenceStep>(node, "reference", inputs, outputs);
+  builder.Keep(&node);
   step.graph = &builder.graph();
   step.node = &node;
   step.requantize = builder.options().requantize;
   step.slots = std::move(slots);
+}
+
+std::unique_ptr<Step> NewReferenceStep(StepKind kind) {
+  if (kind == StepKind::kReference) return std::make_unique<ReferenceStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -4,12 +4,15 @@
 #include "kernels/resize/table.h"
 #include "ops/resize.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class NearestStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kNearest; }
+  void Fields(PlanArchive& archive) override { archive.Fields(params, ys, xs); }
   void Run(const RunContext& context) const override {
     ResizeNearestParams call = params;
     call.in = context.Read(inputs[0]);
@@ -24,6 +27,11 @@ class NearestStep : public Step {
 
 class LinearStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kLinear; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params, ys, xs);
+    archive.Kernel(ResizeLinearF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     ResizeLinearF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -126,6 +134,12 @@ bool LowerResize(PlanBuilder& builder, const Node& node) {
   step.ys = std::move(ys);
   step.xs = std::move(xs);
   return true;
+}
+
+std::unique_ptr<Step> NewResizeStep(StepKind kind) {
+  if (kind == StepKind::kNearest) return std::make_unique<NearestStep>();
+  if (kind == StepKind::kLinear) return std::make_unique<LinearStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -7,6 +7,7 @@
 #include "ops/infer_util.h"
 #include "plan/lower/physical.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
@@ -14,6 +15,10 @@ namespace {
 /// Copies a box of the input to a box of the output; what the box does not cover holds `fill`.
 class BoxCopyStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kBoxCopy; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params, in_offset, out_offset, filled, fill);
+  }
   void Run(const RunContext& context) const override {
     auto* out = context.Write<uint8_t>(outputs[0]);
     if (filled) Fill(out, context.slot(outputs[0]).bytes);
@@ -129,6 +134,11 @@ bool LowerPad(PlanBuilder& builder, const Node& node) {
     std::memcpy(step.fill, value->raw(), std::min(sizeof step.fill, value->bytes()));
   }
   return true;
+}
+
+std::unique_ptr<Step> NewBoxCopyStep(StepKind kind) {
+  if (kind == StepKind::kBoxCopy) return std::make_unique<BoxCopyStep>();
+  return nullptr;
 }
 
 }  // namespace requant

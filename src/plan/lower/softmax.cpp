@@ -1,12 +1,18 @@
 // Softmax and LogSoftmax along the last axis.
 #include "kernels/softmax/table.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
 
 class SoftmaxStep : public Step {
  public:
+  StepKind kind() const override { return StepKind::kSoftmax; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Kernel(SoftmaxF32Kernels(), kernel, run);
+  }
   void Run(const RunContext& context) const override {
     SoftmaxF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -45,6 +51,11 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
   step.params.in_row_stride = step.params.out_row_stride = step.params.cols;
   return true;
+}
+
+std::unique_ptr<Step> NewSoftmaxStep(StepKind kind) {
+  if (kind == StepKind::kSoftmax) return std::make_unique<SoftmaxStep>();
+  return nullptr;
 }
 
 }  // namespace requant

@@ -1,6 +1,7 @@
 #include "plan/lower/table.h"
 
 #include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
@@ -63,5 +64,16 @@ constexpr LowerRow kRows[] = {
 }  // namespace
 
 std::span<const LowerRow> LowerTable() { return kRows; }
+
+std::unique_ptr<Step> NewStep(StepKind kind) {
+  constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
+      NewConvStep,      NewQConvStep,  NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
+      NewBoxCopyStep,   NewLutStep,    NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
+      NewReferenceStep, NewConcatStep, NewCol2ImStep,      NewLayerNormStep, NewResizeStep};
+  for (const auto& make : kFiles) {
+    if (auto step = make(kind)) return step;
+  }
+  return nullptr;
+}
 
 }  // namespace requant

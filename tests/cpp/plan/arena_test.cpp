@@ -10,6 +10,8 @@ namespace {
 class NoStep : public Step {
  public:
   void Run(const RunContext&) const override {}
+  StepKind kind() const override { return {}; }
+  void Fields(PlanArchive&) override {}
 };
 
 // A random straight-line program: every step reads some earlier slots and writes a new one.

@@ -1,0 +1,9 @@
+#pragma once
+
+namespace requant {
+
+/// Which build of the engine this is. In wasm modules the last step of the build replaces the text
+/// by a hash of the module (web/scripts/stamp.mjs).
+extern const char kBuildId[33];
+
+}  // namespace requant

@@ -1,0 +1,61 @@
+// The kinds of steps there are, for saved plans: a step class = its file + an entry here + a case
+// in its file's New...Step.
+#pragma once
+
+#include <memory>
+
+#include "plan/archive.h"
+#include "plan/plan.h"
+
+namespace requant {
+
+enum class StepKind : uint8_t {
+  kConvF32,
+  kDepthwiseF32,
+  kConvQ8,
+  kDepthwiseQ8,
+  kBinary,
+  kUnary,
+  kQAdd,
+  kQMul,
+  kTranspose,
+  kCopy,
+  kConcat,
+  kBoxCopy,
+  kLut,
+  kMaxPoolF32,
+  kMaxPoolQ8,
+  kAvgPoolF32,
+  kAvgPoolQ8,
+  kQuantize,
+  kQuantizePlanes,
+  kDequantize,
+  kSoftmax,
+  kCol2Im,
+  kLayerNorm,
+  kNearest,
+  kLinear,
+  kReference,
+};
+
+/// An empty step of that kind; nullptr for a kind that does not exist.
+std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
+
+/// The same for the kinds of one file, nullptr for the others'.
+std::unique_ptr<Step> NewConvStep(StepKind kind);         // conv.cpp
+std::unique_ptr<Step> NewQConvStep(StepKind kind);        // qconv.cpp
+std::unique_ptr<Step> NewElementwiseStep(StepKind kind);  // elementwise.cpp
+std::unique_ptr<Step> NewQBinaryStep(StepKind kind);      // qelementwise.cpp
+std::unique_ptr<Step> NewLayoutStep(StepKind kind);       // layout.cpp
+std::unique_ptr<Step> NewConcatStep(StepKind kind);       // concat.cpp
+std::unique_ptr<Step> NewCol2ImStep(StepKind kind);       // conv_transpose.cpp
+std::unique_ptr<Step> NewLayerNormStep(StepKind kind);    // layer_norm.cpp
+std::unique_ptr<Step> NewResizeStep(StepKind kind);       // resize.cpp
+std::unique_ptr<Step> NewBoxCopyStep(StepKind kind);      // slice.cpp
+std::unique_ptr<Step> NewLutStep(StepKind kind);          // lut.cpp
+std::unique_ptr<Step> NewPoolStep(StepKind kind);         // pool.cpp
+std::unique_ptr<Step> NewQuantizeStep(StepKind kind);     // quantize.cpp
+std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);      // softmax.cpp
+std::unique_ptr<Step> NewReferenceStep(StepKind kind);    // reference.cpp
+
+}  // namespace requant

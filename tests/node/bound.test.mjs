@@ -1,0 +1,115 @@
+// Runs with tensors that stay: the same results, no allocation, no garbage.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { InferenceSession, Tensor, engineInfo, loadModel, quantize } from '../../dist/index.js';
+import { MODEL, calibration, testImages } from './support.mjs';
+
+const samples = testImages(8);
+const copyOf = ({ image }) => ({
+  image: new Tensor('float32', image.data.slice(), [...image.dims]),
+});
+
+async function models() {
+  const model = await loadModel(MODEL);
+  return [model, await quantize(model, { calibration: calibration(4) })];
+}
+
+test('computes what run() does, again and again, other shapes in between', async () => {
+  for (const model of await models()) {
+    const session = await InferenceSession.create(model);
+    const feeds = copyOf(samples[0]);
+    const bound = session.bind(feeds);
+    for (const sample of samples) {
+      feeds.image.data.set(sample.image.data);
+      bound.run();
+      const kept = bound.outputs.logits.data.slice();
+      assert.deepEqual(kept, (await session.run(sample)).logits.data);
+    }
+    // So many shapes that the plan is not among those kept.
+    for (let batch = 2; batch < 9; batch++) {
+      const image = new Tensor('float32', new Float32Array(784 * batch), [batch, 1, 28, 28]);
+      await session.run({ image });
+    }
+    bound.run();
+    assert.deepEqual(bound.outputs.logits.data, (await session.run(feeds)).logits.data);
+    bound.dispose();
+    bound.dispose();
+    assert.throws(() => bound.run(), { code: 'DISPOSED' });
+    session.dispose();
+    model.dispose();
+  }
+});
+
+test('outputs of the caller, for bind and for run', async () => {
+  const session = await InferenceSession.create(MODEL);
+  const expected = (await session.run(samples[1])).logits.data;
+  const logits = new Tensor('float32', new Float32Array(10), [1, 10]);
+  const bound = session.bind(samples[1], { logits });
+  assert.equal(bound.outputs.logits, logits);
+  bound.run();
+  assert.deepEqual(logits.data, expected);
+  logits.data.fill(0);
+  const outputs = await session.run(samples[1], { logits });
+  assert.equal(outputs.logits, logits);
+  assert.deepEqual(logits.data, expected);
+
+  const wrongShape = { logits: new Tensor('float32', new Float32Array(10), [10]) };
+  const wrongType = { logits: new Tensor('int32', new Int32Array(10), [1, 10]) };
+  for (const [wrong, code] of [
+    [wrongShape, 'SHAPE_MISMATCH'],
+    [wrongType, 'TYPE_MISMATCH'],
+  ]) {
+    assert.throws(() => session.bind(samples[1], wrong), { code });
+    await assert.rejects(session.run(samples[1], wrong), { code });
+  }
+  assert.throws(() => session.bind({}), { code: 'INVALID_ARGUMENT' });
+  assert.throws(() => session.bind(samples[1], ['nothing']), { code: 'INVALID_ARGUMENT' });
+  session.dispose();
+  assert.throws(() => bound.run(), { code: 'DISPOSED' });
+  bound.dispose();
+});
+
+test('memory goes back', async () => {
+  const session = await InferenceSession.create(MODEL);
+  const round = () => {
+    const bound = session.bind(samples[0]);
+    bound.run();
+    assert.throws(() => session.bind({}));
+    bound.dispose();
+  };
+  round();
+  round();
+  const { liveBytes } = await engineInfo();
+  for (let at = 0; at < 10; at++) round();
+  assert.equal((await engineInfo()).liveBytes, liveBytes);
+  session.dispose();
+});
+
+test('a thousand runs leave nothing behind', async () => {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc');
+  for (const model of await models()) {
+    const session = await InferenceSession.create(model);
+    const bound = session.bind(samples[0]);
+    // Compilers and inline caches settle first.
+    for (let at = 0; at < 3000; at++) bound.run();
+    const { liveBytes } = await engineInfo();
+    // Whatever the JavaScript engine itself keeps for a while hits some attempts, not all.
+    let least = Infinity;
+    for (let attempt = 0; attempt < 20 && least > 2000; attempt++) {
+      gc();
+      const before = process.memoryUsage().heapUsed;
+      for (let at = 0; at < 1000; at++) bound.run();
+      least = Math.min(least, process.memoryUsage().heapUsed - before);
+    }
+    // The smallest object has 12 bytes: one for each run would be six times as much.
+    assert.ok(least <= 2000, `${least} bytes after 1000 runs`);
+    assert.equal((await engineInfo()).liveBytes, liveBytes);
+    bound.dispose();
+    session.dispose();
+    model.dispose();
+  }
+});

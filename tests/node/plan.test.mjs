@@ -1,0 +1,242 @@
+// Saved plans: the same results without the model, and a typed error for whatever is not right.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, test } from 'node:test';
+import {
+  InferenceSession,
+  RequantError,
+  Tensor,
+  createWorker,
+  engineInfo,
+  env,
+  loadModel,
+  parseModel,
+  quantize,
+} from '../../dist/index.js';
+import { MODEL, calibration, testImages } from './support.mjs';
+
+const samples = testImages(4);
+const model = await loadModel(MODEL);
+const quantized = await quantize(model, { calibration: calibration(4) });
+after(() => {
+  quantized.dispose();
+  model.dispose();
+});
+
+async function outputsOf(session, feeds = samples) {
+  const all = [];
+  for (const one of feeds) {
+    for (const { type, dims, data } of Object.values(await session.run(one))) {
+      all.push({ type, dims: [...dims], data });
+    }
+  }
+  return all;
+}
+
+/** A session of the plan of a session of `source`: both must compute the same. */
+async function checkRoundTrip(source, options, feeds = samples) {
+  const session = await InferenceSession.create(source, options);
+  const expected = await outputsOf(session, feeds);
+  const bytes = session.toPlan();
+  const loaded = await InferenceSession.create(bytes);
+  assert.deepEqual(loaded.inputNames, session.inputNames);
+  assert.deepEqual(loaded.plan(), session.plan());
+  assert.deepEqual(await outputsOf(loaded, feeds), expected);
+  // What was loaded can be saved again.
+  const again = await InferenceSession.create(loaded.toPlan());
+  session.dispose();
+  loaded.dispose();
+  assert.deepEqual(await outputsOf(again, feeds), expected);
+  again.dispose();
+  return bytes;
+}
+
+const isInvalid = (error) => {
+  assert.ok(error instanceof RequantError);
+  assert.equal(error.code, 'INVALID_PLAN', String(error));
+  assert.match(error.hint, /from the model again/);
+  return true;
+};
+
+test('float, quantized here, QDQ and QOperator models in every arithmetic', async () => {
+  await checkRoundTrip(model, {});
+  await checkRoundTrip(model, { fuse: false, optimize: false });
+  for (const requantize of ['fixed', 'float', 'nearest', 'gemmlowp']) {
+    await checkRoundTrip(quantized, { requantize });
+  }
+  for (const format of ['qdq', 'qoperator']) await checkRoundTrip(quantized.toOnnx({ format }), {});
+});
+
+test('every kernel that can be forced', async () => {
+  const { kernels } = await engineInfo();
+  for (const { family, name, missing } of kernels) {
+    if (missing !== undefined) continue;
+    for (const source of [model, quantized]) {
+      await checkRoundTrip(source, { kernels: { [family]: name } }, samples.slice(0, 1));
+    }
+  }
+});
+
+const constant = (name, dims, scale = 1) => {
+  const count = dims.reduce((product, dim) => product * dim, 1);
+  const values = Array.from({ length: count }, (_, at) => (scale * Math.sin(at * 1.3)).toFixed(4));
+  return `const %${name}: float32[${dims.join(', ')}] = {${values.join(', ')}}`;
+};
+
+const OPERATORS = `graph "all" opset 17
+input %x: float32[1, 3, 8, 9]
+${constant('w', [4, 3, 3, 3], 0.5)}
+${constant('d', [4, 1, 3, 3])}
+${constant('v', [4, 1, 1])}
+${constant('m', [16, 5])}
+const %pads: int64[8] = {0, 0, 1, 0, 0, 0, 0, 1}
+const %fill: float32[] = {0.25}
+const %starts: int64[1] = {4}
+const %ends: int64[1] = {0}
+const %axes: int64[1] = {3}
+const %steps: int64[1] = {-2}
+const %flat: int64[2] = {2, 16}
+%c1 = Conv(%x, %w) {pads = [1, 1, 1, 1]} "conv"
+%c2 = Conv(%c1, %d) {group = 4, pads = [1, 1, 1, 1]} "depthwise"
+%e = Sin(%c2) "by reference"
+%p1 = MaxPool(%e) {kernel_shape = [2, 2], strides = [2, 2]} "maxpool"
+%p2 = AveragePool(%p1) {kernel_shape = [2, 2]} "avgpool"
+%p3 = Pad(%p2, %pads, %fill) "pad"
+%s = Slice(%p3, %starts, %ends, %axes, %steps) "slice"
+%h = HardSigmoid(%p3) "hard"
+%t = Transpose(%h) {perm = [0, 2, 1, 3]} "transpose"
+%k = Concat(%h, %t) {axis = 1} "concat"
+%a = Add(%p3, %v) "add"
+%o = Cos(%a) "also by reference"
+%g = GlobalAveragePool(%o) "global"
+%f = Reshape(%s, %flat) "flat"
+%y = MatMul(%f, %m) "product"
+%z = Softmax(%y) {axis = -1} "softmax"
+output %z
+output %k
+output %g
+output %f
+`;
+
+test('float steps of every kind, references among them', async () => {
+  const graph = await parseModel(OPERATORS);
+  const data = Float32Array.from({ length: 216 }, (_, at) => Math.cos(at * 2.1));
+  const feeds = [{ x: new Tensor('float32', data, [1, 3, 8, 9]) }];
+  for (const optimize of [true, false]) await checkRoundTrip(graph, { optimize }, feeds);
+  const session = await InferenceSession.create(graph);
+  const kernels = session.plan().steps.map(({ kernel }) => kernel);
+  assert.ok(kernels.filter((kernel) => kernel === 'reference').length >= 2, String(kernels));
+  // The 8-bit forms of the same.
+  const eight = await quantize(graph, { calibration: feeds });
+  for (const requantize of ['fixed', 'float']) await checkRoundTrip(eight, { requantize }, feeds);
+  for (const one of [session, eight, graph]) one.dispose();
+});
+
+test('a model of open shape: the plan of the shapes that ran last', async () => {
+  const session = await InferenceSession.create(model);
+  assert.throws(() => session.toPlan(), { code: 'UNSUPPORTED' });
+  const pair = new Tensor(
+    'float32',
+    Float32Array.from({ length: 2 * 784 }, Math.sin),
+    [2, 1, 28, 28],
+  );
+  const expected = await session.run({ image: pair });
+  const loaded = await InferenceSession.create(session.toPlan());
+  assert.deepEqual(loaded.inputMetadata[0].shape, [2, 1, 28, 28]);
+  assert.deepEqual((await loaded.run({ image: pair })).logits.data, expected.logits.data);
+  await assert.rejects(loaded.run(samples[0]), { code: 'SHAPE_MISMATCH' });
+  session.dispose();
+  loaded.dispose();
+});
+
+test('damage is found wherever it is', async () => {
+  const session = await InferenceSession.create(quantized);
+  await session.run(samples[0]);
+  const bytes = session.toPlan();
+  session.dispose();
+  const positions = [...Array(64).keys()];
+  for (let at = 64; at < bytes.length; at += 1 + Math.floor(bytes.length / 97)) positions.push(at);
+  positions.push(bytes.length - 1);
+  for (const at of positions) {
+    const damaged = bytes.slice();
+    damaged[at] ^= 1 << (at % 8);
+    // Without its mark it is taken for a model.
+    const expected = at < 8 ? { code: 'INVALID_MODEL' } : isInvalid;
+    await assert.rejects(InferenceSession.create(damaged), expected, `byte ${at}`);
+  }
+  for (const size of [8, 40, 64, 65, 1000, bytes.length - 64, bytes.length - 1]) {
+    await assert.rejects(InferenceSession.create(bytes.subarray(0, size)), isInvalid);
+  }
+  const longer = new Uint8Array(bytes.length + 64);
+  longer.set(bytes);
+  await assert.rejects(InferenceSession.create(longer), isInvalid);
+});
+
+test('another variant of the engine refuses', async (t) => {
+  const { variant } = await engineInfo();
+  if (variant !== 'relaxed') return t.skip('there is only one variant here');
+  const session = await InferenceSession.create(quantized);
+  await session.run(samples[0]);
+  const bytes = session.toPlan();
+  session.dispose();
+  env.wasm.simd = 'simd128';
+  try {
+    await assert.rejects(InferenceSession.create(bytes), (error) => {
+      assert.match(error.message, /not for this engine/);
+      return isInvalid(error);
+    });
+  } finally {
+    env.wasm.simd = 'auto';
+  }
+});
+
+test('options that a plan has already are refused; profile is not', async () => {
+  const session = await InferenceSession.create(model);
+  await session.run(samples[0]);
+  const bytes = session.toPlan();
+  session.dispose();
+  const wrong = { requantize: 'fixed', fuse: true, optimize: false, kernels: {}, taps: [] };
+  for (const [key, value] of Object.entries(wrong)) {
+    await assert.rejects(InferenceSession.create(bytes, { [key]: value }), {
+      code: 'INVALID_ARGUMENT',
+      value: `options.${key}`,
+    });
+  }
+  const loaded = await InferenceSession.create(bytes, { profile: true });
+  await loaded.run(samples[0]);
+  assert.ok(loaded.profile().every(({ runs }) => runs === 1));
+  loaded.dispose();
+  await assert.rejects(loadModel(bytes), { code: 'INVALID_MODEL', hint: /InferenceSession/ });
+});
+
+test('in a worker', async () => {
+  const worker = await createWorker();
+  try {
+    const session = await worker.createSession(readFileSync(MODEL));
+    const expected = await session.run(samples[0]);
+    const loaded = await worker.createSession(await session.toPlan());
+    assert.deepEqual((await loaded.run(samples[0])).logits.data, expected.logits.data);
+  } finally {
+    await worker.terminate();
+  }
+});
+
+test('memory goes back', async () => {
+  const session = await InferenceSession.create(quantized);
+  await session.run(samples[0]);
+  const bytes = session.toPlan();
+  session.dispose();
+  const round = async () => {
+    const loaded = await InferenceSession.create(bytes);
+    loaded.toPlan();
+    await loaded.run(samples[0]);
+    await loaded.release();
+    await assert.rejects(InferenceSession.create(bytes.subarray(0, 100)), isInvalid);
+  };
+  await round();
+  await round();
+  const { liveBytes } = await engineInfo();
+  for (let at = 0; at < 10; at++) await round();
+  assert.ok((await engineInfo()).liveBytes <= liveBytes);
+});
