@@ -58,11 +58,12 @@ RQ_INLINE void Tile(const char* a, const char* b, int k, char* out) {
       const char* a, const char* b, int k, char* out) {                                           \
     Tile<Step, rows, vectors>(a, b, k, out);                                                      \
   }
-#define TILES(name, Step)                                                                     \
-  TILE(name, Step, 4, 2)                                                                      \
-  TILE(name, Step, 6, 2)                                                                      \
-  TILE(name, Step, 3, 3) TILE(name, Step, 4, 3) TILE(name, Step, 2, 4) TILE(name, Step, 8, 1) \
-      TILE(name, Step, 4, 4)
+// clang-format off: it wraps macros without semicolons in ever new ways
+#define TILES(name, Step)                                                         \
+  TILE(name, Step, 4, 2) TILE(name, Step, 6, 2) TILE(name, Step, 3, 3)            \
+  TILE(name, Step, 4, 3) TILE(name, Step, 2, 4) TILE(name, Step, 8, 1)            \
+  TILE(name, Step, 4, 4)
+// clang-format on
 
 TILES(f32, F32)
 TILES(i16, I16)
