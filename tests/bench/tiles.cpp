@@ -58,7 +58,8 @@ RQ_INLINE void Tile(const char* a, const char* b, int k, char* out) {
       const char* a, const char* b, int k, char* out) {                                           \
     Tile<Step, rows, vectors>(a, b, k, out);                                                      \
   }
-// clang-format off: it wraps macros without semicolons in ever new ways
+// It wraps macros without semicolons in ever new ways.
+// clang-format off
 #define TILES(name, Step)                                                         \
   TILE(name, Step, 4, 2) TILE(name, Step, 6, 2) TILE(name, Step, 3, 3)            \
   TILE(name, Step, 4, 3) TILE(name, Step, 2, 4) TILE(name, Step, 8, 1)            \
