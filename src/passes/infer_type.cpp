@@ -5,6 +5,8 @@
 //   over a symbol, an inferred symbol over a declared one (it is the one the inputs use).
 #include "passes/infer_type.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/op.h"
@@ -50,6 +52,16 @@ ValueType Join(const Node& node, const Value& value, ValueType inferred) {
   return out;
 }
 
+/// Spelled the same: two dimensions without number or symbol are equal here.
+bool SameType(const ValueType& a, const ValueType& b) {
+  if (a.dtype != b.dtype || a.shape.has_value() != b.shape.has_value()) return false;
+  if (!a.shape) return true;
+  return std::equal(a.shape->begin(), a.shape->end(), b.shape->begin(), b.shape->end(),
+                    [](const Dim& x, const Dim& y) {
+                      return x == y || (!x.known() && !y.known() && x.symbol == y.symbol);
+                    });
+}
+
 }  // namespace
 
 bool InferTypes(Graph& graph) {
@@ -60,7 +72,7 @@ bool InferTypes(Graph& graph) {
       Value* output = node->outputs[slot];
       if (output == nullptr) continue;
       ValueType joined = Join(*node, *output, slot < types.size() ? types[slot] : ValueType{});
-      if (TypeToString(joined) == TypeToString(output->type)) continue;
+      if (SameType(joined, output->type)) continue;
       output->type = std::move(joined);
       changed = true;
     }

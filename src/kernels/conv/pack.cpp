@@ -247,19 +247,19 @@ size_t BytesPackedSize(const ConvQ8Weights& w, size_t run) {
 /// `code` is added to the weights.
 void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
   // k past a run get the code of weight 0; lanes past the last channel are never stored.
-  const size_t block_bytes = BytesBlock(w.layout, run),
-               groups = (run + kDot8Group - 1) / kDot8Group;
+  const size_t block_bytes = BytesBlock(w.layout, run);
   std::memset(packed, code, BytesPackedSize(w, run));
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
     uint8_t* out = static_cast<uint8_t*>(packed) + block * block_bytes;
     int32_t sum = 0;
-    uint8_t* values = out + kChannelBlock * 8;
-    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+    uint8_t* group = out + (kChannelBlock * 2 + static_cast<size_t>(lane)) * kDot8Group;
+    size_t in_run = 0;
+    ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
       const int32_t value = WeightAt(w, o, offset);
       sum += value;
-      const size_t group = k / run * groups + k % run / kDot8Group;
-      values[(group * kChannelBlock + static_cast<size_t>(lane)) * kDot8Group +
-             k % run % kDot8Group] = static_cast<uint8_t>(value + code);
+      group[in_run % kDot8Group] = static_cast<uint8_t>(value + code);
+      if (++in_run == run) in_run = 0;
+      if (in_run % kDot8Group == 0) group += kChannelBlock * kDot8Group;
     });
     const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
     std::memcpy(out + lane * 4, &bias, 4);
