@@ -51,6 +51,7 @@ struct ConvQ8Params {
 }  // namespace requant
 
 RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const requant::ConvF32Params* params);
+RQ_KERNEL(rq_conv_f32_lines) void rq_conv_f32_lines(const requant::ConvF32Params* params);
 RQ_KERNEL(rq_conv_q8) void rq_conv_q8(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_lines) void rq_conv_q8_lines(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_dot7) void rq_conv_q8_dot7(const requant::ConvQ8Params* params);

@@ -210,6 +210,14 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 
+bool LinesF32Supports(const ConvGeometry& g) { return LinesPay(g, kFewForF32); }
+
+size_t LinesF32Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  CheckedMul(static_cast<size_t>(conv::PaddedWidth(g)), static_cast<size_t>(g.in_c) * 4);
+  return CheckedMul(static_cast<size_t>(g.kernel_h), static_cast<size_t>(LineElements(g)) * 4);
+}
+
 bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) {
   return LinesPay(g, kFewForPairs);
 }

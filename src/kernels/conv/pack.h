@@ -22,6 +22,10 @@ size_t VectorQ8PackedSize(const ConvQ8Weights& weights);
 void VectorQ8Pack(const ConvQ8Weights& weights, void* packed);
 size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
+// The row that reads lines in place (vector_f32_lines.cpp); packed like the other.
+bool LinesF32Supports(const ConvGeometry& geometry);
+size_t LinesF32Workspace(const ConvGeometry& geometry);
+
 // The row for few input channels (vector_q8_lines.cpp); one group, no dilation.
 bool LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LinesPackedSize(const ConvQ8Weights& weights);

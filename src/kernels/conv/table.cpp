@@ -8,12 +8,15 @@ namespace requant {
 namespace {
 
 bool SupportsAll(const ConvQ8Weights&, const ConvGeometry&) { return true; }
+bool SupportsAny(const ConvGeometry&) { return true; }
 
 constexpr ConvF32Kernel kF32Kernels[] = {
-    {"conv_f32_scalar", "scalar", conv::ScalarF32PackedSize, conv::ScalarF32Pack, conv::NoWorkspace,
-     rq_conv_f32_scalar},
-    {"conv_f32_vector", "simd128", conv::VectorF32PackedSize, conv::VectorF32Pack,
+    {"conv_f32_scalar", "scalar", SupportsAny, conv::ScalarF32PackedSize, conv::ScalarF32Pack,
+     conv::NoWorkspace, rq_conv_f32_scalar},
+    {"conv_f32_vector", "simd128", SupportsAny, conv::VectorF32PackedSize, conv::VectorF32Pack,
      conv::VectorF32Workspace, rq_conv_f32},
+    {"conv_f32_lines", "simd128", conv::LinesF32Supports, conv::VectorF32PackedSize,
+     conv::VectorF32Pack, conv::LinesF32Workspace, rq_conv_f32_lines},
 };
 
 // Of the rows that a machine has and that fit, the last is taken, so they go from slow to fast as

@@ -37,6 +37,7 @@ struct ConvQ8Weights {
 struct ConvF32Kernel {
   const char* name;
   const char* isa;  ///< "scalar" or "simd128"
+  bool (*supports)(const ConvGeometry& geometry);
   size_t (*packed_size)(const ConvF32Weights& weights);
   void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);

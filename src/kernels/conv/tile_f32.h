@@ -1,0 +1,103 @@
+#pragma once
+// The register tile of the float kernels: kTile rows by 8 channels. Weights are packed in blocks of
+// 8 channels: 8 biases, then K rows of 8. Each output is one running sum over k = 0..K-1 starting
+// at the bias, so it depends neither on how rows are split nor on where the inputs lie.
+// Freestanding.
+#include "kernels/conv/blocking.h"
+#include "kernels/conv/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant::conv {
+
+/// Twelve accumulators, two weight vectors and one input: 15 of x86-64's 16 registers.
+constexpr int32_t kTile = 6;
+
+/// Rows [row, row + kRows) x channels [channel, channel + n), n <= 8. `w` is the packed block. The
+/// inputs of a row are `count` runs of `length` values each, one for each line of the window or a
+/// single gathered one: those of the first row start at base + slot * pitch, the slots going from
+/// `first` upwards and round in a ring of `count`; the next row is `lda` further on. (No struct: it
+/// would live on a stack that kernels do not have.)
+template <int kRows>
+__attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_t lda,
+                                    int32_t first, int32_t count, int32_t length, const float* w,
+                                    const ConvF32Params* p, ptrdiff_t row, int32_t channel,
+                                    int32_t n) {
+  v128_t acc0[kRows], acc1[kRows];
+  const v128_t bias0 = wasm_v128_load(w), bias1 = wasm_v128_load(w + 4);
+  w += kChannelBlock;
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    acc0[i] = bias0;
+    acc1[i] = bias1;
+  }
+  int32_t slot = first;
+  for (int32_t run = 0; run < count; ++run) {
+    const float* rows[kRows];
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] = base + slot * pitch + i * lda;
+    if (++slot == count) slot = 0;
+    int32_t k = 0;
+    for (; k + 4 <= length; k += 4) {
+      RQ_UNROLL for (int u = 0; u < 4; ++u) {
+        const v128_t b0 = wasm_v128_load(w + u * kChannelBlock);
+        const v128_t b1 = wasm_v128_load(w + u * kChannelBlock + 4);
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+          const v128_t x = wasm_v128_load32_splat(rows[i] + u);
+          acc0[i] = simd::MulAddF32(x, b0, acc0[i]);
+          acc1[i] = simd::MulAddF32(x, b1, acc1[i]);
+        }
+      }
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] += 4;
+      w += 4 * kChannelBlock;
+    }
+    for (; k < length; ++k) {
+      const v128_t b0 = wasm_v128_load(w), b1 = wasm_v128_load(w + 4);
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        const v128_t x = wasm_v128_load32_splat(rows[i]++);
+        acc0[i] = simd::MulAddF32(x, b0, acc0[i]);
+        acc1[i] = simd::MulAddF32(x, b1, acc1[i]);
+      }
+      w += kChannelBlock;
+    }
+  }
+  const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
+  float* out = p->output + row * p->geometry.output_stride + channel;
+  const float* residual =
+      p->residual == nullptr ? nullptr : p->residual + row * p->residual_stride + channel;
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    v128_t y0 = acc0[i], y1 = acc1[i];
+    if (residual != nullptr) {
+      y0 = wasm_f32x4_add(y0, simd::LoadPartialF32(residual, n));
+      if (n > 4) y1 = wasm_f32x4_add(y1, simd::LoadPartialF32(residual + 4, n - 4));
+      residual += p->residual_stride;
+    }
+    y0 = simd::ClampF32(y0, lo, hi);
+    y1 = simd::ClampF32(y1, lo, hi);
+    if (n >= kChannelBlock) {
+      wasm_v128_store(out, y0);
+      wasm_v128_store(out + 4, y1);
+    } else {
+      simd::StorePartialF32(out, y0, n);
+      if (n > 4) simd::StorePartialF32(out + 4, y1, n - 4);
+    }
+    out += p->geometry.output_stride;
+  }
+}
+
+/// All rows of a block against one block of weights.
+RQ_INLINE void Rows(const float* base, ptrdiff_t pitch, ptrdiff_t lda, int32_t first, int32_t count,
+                    int32_t length, const float* w, const ConvF32Params* p, ptrdiff_t row,
+                    int32_t rows, int32_t channel, int32_t n) {
+  for (; rows >= kTile; rows -= kTile, row += kTile, base += kTile * lda) {
+    Tile<kTile>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+  }
+  if (rows >= 4) {
+    Tile<4>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+    rows -= 4, row += 4, base += 4 * lda;
+  }
+  if (rows >= 2) {
+    Tile<2>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+    rows -= 2, row += 2, base += 2 * lda;
+  }
+  if (rows >= 1) Tile<1>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+}
+
+}  // namespace requant::conv
