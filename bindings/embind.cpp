@@ -12,6 +12,7 @@
 
 #include "api/requant.h"
 #include "options.h"
+#include "threads.h"
 
 namespace requant {
 namespace {
@@ -247,7 +248,7 @@ class QuantizedHandle {
 class CalibratorHandle {
  public:
   CalibratorHandle(const Graph& graph, const QuantizeOptions& options)
-      : calibrator_(graph, options) {}
+      : calibrator_(graph, options, bindings::Threads()) {}
 
   val Nodes() const {
     val names = val::array();
@@ -417,6 +418,8 @@ EMSCRIPTEN_BINDINGS(requant) {
   function("passes", &PassesJson);
   function("kernels", &KernelsJson);
   function("liveBytes", &LiveBytes);
+  function("useThreads", &bindings::UseThreads);
+  function("threadKernels", &bindings::ThreadKernels);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <emscripten/emscripten.h>
 
+#include "threads.h"
+
 namespace requant::bindings {
 namespace {
 
@@ -73,6 +75,8 @@ SessionRequest ReadSessionOptions(const val& options) {
   SessionRequest request;
   request.options.plan.requantize = ReadMode(options);
   request.options.now = Now;
+  request.options.runner = Threads();
+  Read(options, "threads", request.options.plan.threads);
   Read(options, "profile", request.options.profile);
   Read(options, "fuse", request.options.plan.fuse);
   Read(options, "optimize", request.optimize);
@@ -107,6 +111,7 @@ CompareOptions ReadCompareOptions(const val& options) {
   CompareOptions out;
   out.requantize = ReadMode(options);
   out.now = Now;
+  out.runner = Threads();
   Read(options, "layerwise", out.layerwise);
   Read(options, "aloneSamples", out.alone_samples);
   double bytes = 0;

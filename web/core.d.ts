@@ -36,6 +36,8 @@ export interface CoreSessionOptions {
   fuse?: boolean;
   optimize?: boolean;
   kernels?: Record<string, string>;
+  /** At most so many threads; default all. */
+  threads?: number;
   taps?: readonly string[];
   /** The session takes the model over. */
   consume?: boolean;
@@ -154,6 +156,10 @@ export interface Core {
   kernels(): string | Failure;
   liveBytes(): number;
   _run_bound(id: number): number;
+  /** From now on steps are divided among so many threads, the caller included. */
+  useThreads(count: number): void;
+  /** Names of the kernels that threads run, separated by spaces, by their numbers. */
+  threadKernels(): string;
 }
 
 /** The overrides of the Emscripten module that the loader uses. */

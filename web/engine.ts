@@ -1,10 +1,12 @@
 import { call } from './heap.js';
-import { type Variant, loadCore, variantOf } from './load_core.js';
+import { type Variant, loadCore, threadsOf, variantOf } from './load_core.js';
 
 /** What the engine consists of and how it stands. */
 export interface EngineInfo {
   /** The wasm module that was chosen. */
   variant: Variant;
+  /** Threads that its sessions can use. */
+  threads: number;
   operators: { name: string; domain: string; since: number; quantize: string }[];
   /** The optimization passes in their order. */
   passes: { name: string; summary: string }[];
@@ -19,6 +21,7 @@ export async function engineInfo(): Promise<EngineInfo> {
   const core = await loadCore();
   return {
     variant: variantOf(core),
+    threads: threadsOf(core),
     operators: JSON.parse(call(core, () => core.operators())),
     passes: JSON.parse(call(core, () => core.passes())),
     kernels: JSON.parse(call(core, () => core.kernels())),

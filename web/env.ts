@@ -1,5 +1,7 @@
 /** Names of the package's wasm modules. */
-export type WasmFile = 'requant-simd128.wasm' | 'requant-relaxed.wasm';
+export type WasmFile =
+  | `requant-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
+  | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
 
 /** Settings of the WebAssembly engine. */
 export interface WasmEnv {
@@ -10,11 +12,19 @@ export interface WasmEnv {
    */
   simd: 'auto' | 'simd128' | 'relaxed';
   /**
+   * How many threads to compute with, the calling one included; `'auto'` (or 0): as many as the
+   * machine has processors, at most 4. Default 1. Read whenever a model is loaded. Threads need
+   * `SharedArrayBuffer`: in Node there always is one, in a browser when the page is cross-origin
+   * isolated. Without it there is one thread and a warning. The results are the same bits for any
+   * number.
+   */
+  numThreads?: number | 'auto';
+  /**
    * Where the wasm modules are: a prefix (URL, or folder in Node), or a URL or path for each file.
    * Default: beside the package's JavaScript.
    */
   wasmPaths?: string | URL | Partial<Record<WasmFile, string | URL>>;
-  /** The bytes of the wasm module; nothing is fetched then. */
+  /** The bytes of the wasm module (for one thread); nothing is fetched then. */
   wasmBinary?: ArrayBuffer | Uint8Array;
 }
 

@@ -1,9 +1,11 @@
-// Loads the wasm core, once per variant. The only file that knows the Emscripten glue.
+// Loads the wasm core, once per variant, for one thread or for more. The only file that knows the
+// Emscripten glue.
 
 import createCore, { type Core } from './core.js';
 import { type WasmFile, env } from './env.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Location, isNode, locate, readSource } from './source.js';
+import { KernelThreads, resolveThreads, warnThreads } from './threads.js';
 
 /** Which SIMD instructions a module uses. */
 export type Variant = 'simd128' | 'relaxed';
@@ -63,24 +65,29 @@ export function chooseVariant(): Variant {
   }
 }
 
-async function wasmLocation(variant: Variant): Promise<Location> {
-  const file: WasmFile = `requant-${variant}.wasm`;
+async function wasmLocation(file: WasmFile): Promise<Location> {
   const paths = env.wasm.wasmPaths;
   if (typeof paths === 'string' || paths instanceof URL) return locate(`${paths}${file}`);
   const given = paths?.[file];
   if (given !== undefined) return locate(given);
   // Bundlers find the files by exactly this form.
-  return locate(
-    variant === 'relaxed'
-      ? new URL('./requant-relaxed.wasm', import.meta.url)
-      : new URL('./requant-simd128.wasm', import.meta.url),
-  );
+  const beside: Record<WasmFile, () => URL> = {
+    'requant-simd128.wasm': () => new URL('./requant-simd128.wasm', import.meta.url),
+    'requant-relaxed.wasm': () => new URL('./requant-relaxed.wasm', import.meta.url),
+    'requant-simd128-threads.wasm': () =>
+      new URL('./requant-simd128-threads.wasm', import.meta.url),
+    'requant-relaxed-threads.wasm': () =>
+      new URL('./requant-relaxed-threads.wasm', import.meta.url),
+    'kernels-simd128-threads.wasm': () =>
+      new URL('./kernels-simd128-threads.wasm', import.meta.url),
+    'kernels-relaxed-threads.wasm': () =>
+      new URL('./kernels-relaxed-threads.wasm', import.meta.url),
+  };
+  return locate(beside[file]());
 }
 
-async function compile(variant: Variant): Promise<WebAssembly.Module> {
-  const { wasmBinary } = env.wasm;
-  if (wasmBinary) return WebAssembly.compile(wasmBinary as Uint8Array<ArrayBuffer>);
-  const location = await wasmLocation(variant);
+async function compile(file: WasmFile): Promise<WebAssembly.Module> {
+  const location = await wasmLocation(file);
   if ('url' in location && typeof WebAssembly.compileStreaming === 'function') {
     // Streaming wants the right media type, which not every server sends: then the bytes are read.
     const response = await fetch(location.url).catch(() => undefined);
@@ -93,13 +100,22 @@ async function compile(variant: Variant): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>);
 }
 
-async function load(variant: Variant): Promise<Core> {
+// A core for one thread never calls these.
+const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
+
+async function load(variant: Variant, threads: KernelThreads | undefined): Promise<Core> {
+  const file: WasmFile = threads ? `requant-${variant}-threads.wasm` : `requant-${variant}.wasm`;
   try {
-    const module = await compile(variant);
+    const { wasmBinary } = env.wasm;
+    const module = wasmBinary
+      ? await WebAssembly.compile(wasmBinary as Uint8Array<ArrayBuffer>)
+      : await compile(file);
     return await new Promise<Core>((resolve, reject) => {
       createCore({
         instantiateWasm(imports, receive) {
-          WebAssembly.instantiate(module, imports).then(
+          const all: WebAssembly.Imports = { ...imports, threads: threads?.imports ?? noThreads };
+          if (threads) all['env'] = { ...imports['env'], memory: threads.memory };
+          WebAssembly.instantiate(module, all).then(
             (instance) => receive(instance, module),
             reject,
           );
@@ -112,7 +128,7 @@ async function load(variant: Variant): Promise<Core> {
   } catch (error) {
     if (error instanceof RequantError) throw error;
     const why = error instanceof Error ? error.message : String(error);
-    throw new RequantError('LOAD_FAILED', `the wasm module requant-${variant}.wasm: ${why}`, {
+    throw new RequantError('LOAD_FAILED', `the wasm module ${file}: ${why}`, {
       cause: error,
       hint: isNode
         ? 'Node 20 or newer is needed.'
@@ -122,36 +138,87 @@ async function load(variant: Variant): Promise<Core> {
   }
 }
 
-const cores = new Map<Variant, Promise<Core>>();
-const variants = new WeakMap<Core, Variant>();
+interface Engine {
+  key: string;
+  variant: Variant;
+  threads: KernelThreads | undefined;
+}
 
-/** The core of the variant that env asks for: loaded once; a failed load is tried again. */
-export function loadCore(): Promise<Core> {
-  let variant: Variant;
-  try {
-    variant = chooseVariant();
-  } catch (error) {
-    return Promise.reject(error as Error);
-  }
-  const known = cores.get(variant);
+const cores = new Map<string, Promise<Core>>();
+const engines = new WeakMap<Core, Engine>();
+
+function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
+  const key = threaded ? `${variant}-threads` : variant;
+  const known = cores.get(key);
   if (known) return known;
-  const loading = load(variant).then((core) => {
-    variants.set(core, variant);
+  const start = async () => {
+    const threads = threaded
+      ? new KernelThreads(() => compile(`kernels-${variant}-threads.wasm`))
+      : undefined;
+    const core = await load(variant, threads);
+    engines.set(core, { key, variant, threads });
     return core;
-  });
-  cores.set(variant, loading);
+  };
+  const loading = start();
+  cores.set(key, loading);
   loading.catch(() => {
-    if (cores.get(variant) === loading) cores.delete(variant);
+    if (cores.get(key) === loading) cores.delete(key);
   });
   return loading;
 }
 
+/**
+ * The core of the variant that env asks for, for so many threads (as numThreads of options; default
+ * env's): loaded once; a failed load is tried again. Where the core for threads cannot be loaded,
+ * there is a warning and the one for a single thread.
+ */
+export async function loadCore(numThreads?: unknown): Promise<Core> {
+  const variant = chooseVariant();
+  const wanted = await resolveThreads(numThreads);
+  if (wanted > 1) {
+    try {
+      const core = await loadOnce(variant, true);
+      await engines.get(core)?.threads?.use(core, wanted);
+      return core;
+    } catch (error) {
+      warnThreads(error instanceof Error ? error.message : String(error));
+    }
+  }
+  return loadOnce(variant, false);
+}
+
+/** How many threads a core has by now. */
+export function threadsOf(core: Core): number {
+  return engines.get(core)?.threads?.count ?? 1;
+}
+
+/**
+ * How many threads of its core a session uses for this option: by default all, more are started.
+ * Warns when the core is one for a single thread.
+ */
+export async function sessionThreads(core: Core, numThreads: unknown): Promise<number> {
+  if (numThreads === undefined) return threadsOf(core);
+  const wanted = await resolveThreads(numThreads);
+  if (wanted === 1) return 1;
+  const threads = engines.get(core)?.threads;
+  if (threads) return threads.use(core, wanted);
+  if (typeof numThreads === 'number' && numThreads > 1) {
+    warnThreads(
+      'the model was loaded for one thread. Set numThreads when it is loaded, or env.wasm.numThreads',
+    );
+  }
+  return 1;
+}
+
 /** The variant of a loaded core. */
 export function variantOf(core: Core): Variant {
-  return variants.get(core) ?? 'simd128';
+  return engines.get(core)?.variant ?? 'simd128';
 }
 
 /** The next load makes a new core: for one that crashed. */
 export function forgetCore(core: Core): void {
-  cores.delete(variantOf(core));
+  const engine = engines.get(core);
+  if (!engine) return;
+  cores.delete(engine.key);
+  engine.threads?.terminate();
 }

@@ -80,6 +80,11 @@ export interface LoadOptions {
    * beside the model when it comes from a path or URL.
    */
   externalData?: Readonly<Record<string, Source>>;
+  /**
+   * Threads of the engine that holds the model, as {@link WasmEnv.numThreads}, which is the default.
+   * Models for one thread and for several live in different engines and do not mix.
+   */
+  numThreads?: number | 'auto';
 }
 
 /** How the accumulators of integer operators become 8-bit values. */
@@ -270,6 +275,7 @@ export const loadOptionKinds = {
   onProgress: 'function',
   signal: 'object',
   externalData: 'object',
+  numThreads: 'any',
 } as const;
 
 /**
@@ -293,7 +299,10 @@ export async function openSource(
   source: Source,
   options: LoadOptions,
 ): Promise<{ core: Core; loaded: Loaded }> {
-  const [core, loaded] = await Promise.all([loadCore(), readSource(source, options)]);
+  const [core, loaded] = await Promise.all([
+    loadCore(options.numThreads),
+    readSource(source, options),
+  ]);
   throwIfAborted(options.signal);
   return { core, loaded };
 }

@@ -17,6 +17,7 @@ import {
   toTensor,
   withFeeds,
 } from './heap.js';
+import { sessionThreads, threadsOf } from './load_core.js';
 import {
   type LoadOptions,
   Model,
@@ -32,7 +33,10 @@ import { QuantizedModel } from './quantize.js';
 import type { Source } from './source.js';
 import { Tensor, type TensorType, bytesOf } from './tensor.js';
 
-/** Options of {@link InferenceSession.create}. */
+/**
+ * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what
+ * its engine can start, and is by default what that has; 1 if it was loaded for one thread.
+ */
 export interface SessionOptions extends LoadOptions {
   /**
    * How integer operators requantize. `'float'` computes as ONNX Runtime does (default for models
@@ -76,6 +80,8 @@ export interface PlanStep {
   kernel: string;
   /** Multiply-accumulate operations of one run. */
   macs: number;
+  /** How many threads compute it. */
+  threads: number;
   output?: { name: string; type: TensorType; layout: 'plain' | 'channels-last'; dims: number[] };
 }
 
@@ -161,7 +167,18 @@ function checkKernels(core: Core, forced: Readonly<Record<string, string>>): voi
 // What a plan was made with, and cannot be changed when it is loaded.
 const planned = ['requantize', 'fuse', 'optimize', 'kernels', 'taps', 'externalData'] as const;
 
-function loadPlan(core: Core, bytes: Uint8Array, options: SessionOptions): CoreSession {
+// Why an engine that was loaded for this session has one thread only has been said by then.
+function createdThreads(core: Core, loaded: boolean, numThreads: unknown): Promise<number> {
+  if (loaded && threadsOf(core) === 1) return Promise.resolve(1);
+  return sessionThreads(core, numThreads);
+}
+
+function loadPlan(
+  core: Core,
+  bytes: Uint8Array,
+  options: SessionOptions,
+  threads: number,
+): CoreSession {
   const given = planned.find((key) => options[key] !== undefined);
   if (given) {
     throw invalidArgument(
@@ -173,7 +190,7 @@ function loadPlan(core: Core, bytes: Uint8Array, options: SessionOptions): CoreS
   const pointer = copyIn(core, bytes);
   try {
     const { profile = false } = options;
-    return call(core, () => core.loadPlan(pointer, bytes.length, { profile }));
+    return call(core, () => core.loadPlan(pointer, bytes.length, { profile, threads }));
   } catch (error) {
     const { code, message, hint } = error as RequantError;
     if (code !== 'INVALID_MODEL' && code !== 'UNSUPPORTED') throw error;
@@ -251,7 +268,7 @@ export class InferenceSession {
   ): Promise<InferenceSession> {
     checkOptions(options, sessionOptionKinds, 'options');
     checkRequantize(options.requantize, 'options.requantize');
-    const { onProgress, signal, externalData, taps = [] } = options;
+    const { onProgress, signal, externalData, numThreads, taps = [] } = options;
     throwIfAborted(signal);
     let model: Model;
     let ours = false;
@@ -260,16 +277,23 @@ export class InferenceSession {
     } else if (source instanceof QuantizedModel) {
       model = source.integerModel;
     } else {
-      const loadOptions = withoutUndefined({ onProgress, signal, externalData }) as LoadOptions;
+      const loadOptions = withoutUndefined({
+        onProgress,
+        signal,
+        externalData,
+        numThreads,
+      }) as LoadOptions;
       const { core, loaded } = await openSource(source, loadOptions);
       if (isPlan(loaded.bytes)) {
-        const session = loadPlan(core, loaded.bytes, options);
+        const threads = await createdThreads(core, true, numThreads);
+        const session = loadPlan(core, loaded.bytes, options, threads);
         return new InferenceSession(new Handle(core, session, 'session'), [], []);
       }
       model = await modelOf(core, loaded, loadOptions);
       ours = true;
     }
     try {
+      const threads = await createdThreads(model.handle.core, ours, numThreads);
       const { core, object } = model.handle;
       const { requantize = model.requantize, profile, fuse, optimize, kernels } = options;
       if (kernels) checkKernels(core, kernels);
@@ -281,6 +305,7 @@ export class InferenceSession {
         fuse,
         optimize,
         kernels: kernels && { ...kernels },
+        threads,
         taps: [...taps],
       }) as CoreSessionOptions;
       const session = call(core, () => core.createSession(object, coreOptions));
@@ -564,6 +589,6 @@ function failed(core: Core, id: number): boolean {
 export function checkSameCore(a: Model, b: Model): void {
   if (a.handle.core === b.handle.core) return;
   throw new RequantError('INVALID_ARGUMENT', 'the models live in different engines', {
-    hint: 'Load both with the same env.wasm.simd.',
+    hint: 'Load both with the same env.wasm.simd and both for one thread or both for several.',
   });
 }

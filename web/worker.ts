@@ -456,13 +456,15 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
 export async function createWorker(): Promise<RequantWorker> {
   const connection = new Connection();
   await connection.open();
-  const { simd, wasmPaths, wasmBinary } = env.wasm;
+  const { simd, numThreads, wasmPaths, wasmBinary } = env.wasm;
   const absolute = (path: string | URL) => sendable(path) as string;
   const paths =
     typeof wasmPaths === 'string' || wasmPaths instanceof URL
       ? absolute(wasmPaths)
       : wasmPaths &&
         Object.fromEntries(Object.entries(wasmPaths).map(([file, path]) => [file, absolute(path)]));
-  await connection.call('setEnv', [withoutUndefined({ simd, wasmPaths: paths, wasmBinary })]);
+  await connection.call('setEnv', [
+    withoutUndefined({ simd, numThreads, wasmPaths: paths, wasmBinary }),
+  ]);
   return new RequantWorker(connection);
 }

@@ -3,25 +3,15 @@
 #   src/**, bindings/**      --em++-->           core.wasm + core.js     (Embind, one core for both)
 #   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked)
 #   core + kernels           --wasm-merge, wasm-opt--> dist/requant-<variant>.wasm
+#   the same, memory shared  --share_memory.mjs--> dist/requant-<variant>-threads.wasm
+#   kernels, memory shared   --share_memory.mjs--> dist/kernels-<variant>-threads.wasm
 #
 # Why not em++ alone: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the core need
 # not be compiled twice. The merged module has one memory and direct calls into the kernels.
 
-set(suffix "")
-set(thread_options)
-set(kernel_options)
-set(kernel_link_options)
 set(wasm_features --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals
     --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types
     --enable-exception-handling)
-if(REQUANT_THREADS)
-  set(suffix "-threads")
-  set(thread_options -pthread)
-  set(kernel_options -matomics)
-  # The kernels' own limits do not matter (the core defines the memory), but both must agree.
-  set(kernel_link_options --shared-memory --max-memory=4294967296 --initial-memory=1048576)
-  list(APPEND wasm_features --enable-threads)
-endif()
 
 set(scripts ${PROJECT_SOURCE_DIR}/web/scripts)
 set(binaryen ${PROJECT_SOURCE_DIR}/node_modules/binaryen/bin)
@@ -57,8 +47,7 @@ set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
 # No assertions: their texts are paths of the build machine, and errors are checked without them.
-target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions
-                       ${thread_options})
+target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions)
 # Every byte of the core is downloaded and none of it is hot: the kernels are, and they are compiled
 # and optimized for speed on their own before the merge.
 # -O1: at higher levels the link would minify the names of the kernel imports.
@@ -71,19 +60,19 @@ if(REQUANT_EM_VERSION VERSION_LESS 3.1.25)
   set(stack_option -sTOTAL_STACK=1048576)
 endif()
 target_link_options(core PRIVATE
-  -O1 -fwasm-exceptions -lembind ${thread_options}
+  -O1 -fwasm-exceptions -lembind
   -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
   -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0
   -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0
   -sWARN_ON_UNDEFINED_SYMBOLS=0 -sEXPORTED_RUNTIME_METHODS=HEAPU8 ${stack_option}
   -Wl,--export-memory -Wno-version-check)
 add_custom_command(
-  OUTPUT ${dist}/core${suffix}.js
+  OUTPUT ${dist}/core.js
   COMMAND ${REQUANT_NODE} ${scripts}/glue.mjs ${PROJECT_BINARY_DIR}/core.js
-          ${dist}/core${suffix}.js
+          ${dist}/core.js
   DEPENDS core ${scripts}/glue.mjs
   VERBATIM)
-set(outputs ${dist}/core${suffix}.js)
+set(outputs ${dist}/core.js)
 
 # --- The micro-kernels ---------------------------------------------------------------------------
 set(kernel_launcher)
@@ -109,28 +98,28 @@ foreach(variant simd128 relaxed)
       OUTPUT ${object}
       COMMAND ${kernel_launcher} ${REQUANT_CLANGXX} --target=wasm32 -std=c++20 -O3 -Wall -Wextra
               -ffreestanding -fvisibility=default -nostdlib -nostdinc++ -fno-exceptions -fno-rtti -ffp-contract=off
-              -mbulk-memory -mnontrapping-fptoint -msign-ext ${isa} ${kernel_options}
+              -mbulk-memory -mnontrapping-fptoint -msign-ext ${isa}
               -DREQUANT_KERNEL_MODULE=1 -I${PROJECT_SOURCE_DIR}/src
               -MD -MF ${object}.d -c ${source} -o ${object}
       DEPENDS ${source}
       DEPFILE ${object}.d
-      COMMENT "Kernel ${relative} (${variant}${suffix})"
+      COMMENT "Kernel ${relative} (${variant})"
       VERBATIM)
   endforeach()
 
   set(kernels ${PROJECT_BINARY_DIR}/kernels-${variant}.wasm)
-  set(result ${dist}/requant-${variant}${suffix}.wasm)
+  set(result ${dist}/requant-${variant}.wasm)
   if(objects)
     add_custom_command(
       OUTPUT ${kernels}
       COMMAND ${REQUANT_WASM_LD} --no-entry --import-memory=core,memory --export-dynamic
-              --gc-sections --strip-debug ${kernel_link_options} ${objects} -o ${kernels}.linked
+              --gc-sections --strip-debug ${objects} -o ${kernels}.linked
       COMMAND ${wasm_opt} ${variant_features} -O3 --remove-unused-module-elements
               ${kernels}.linked -o ${kernels}.slim
       COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
               ${kernels}.slim ${kernels} ${objects}
       DEPENDS ${objects} ${scripts}/check_kernels.mjs ${scripts}/wasm_sections.mjs
-      COMMENT "Kernel module (${variant}${suffix})"
+      COMMENT "Kernel module (${variant})"
       VERBATIM)
     list(APPEND kernel_modules ${kernels})
     set(merge COMMAND ${wasm_merge} ${variant_features} --enable-multimemory
@@ -142,7 +131,7 @@ foreach(variant simd128 relaxed)
   endif()
   # The merged file's temporaries stay out of dist: the package ships that folder.
   string(REPLACE "${dist}/" "${PROJECT_BINARY_DIR}/" merge "${merge}")
-  set(merged ${PROJECT_BINARY_DIR}/requant-${variant}${suffix}.wasm.merged)
+  set(merged ${PROJECT_BINARY_DIR}/requant-${variant}.wasm.merged)
   add_custom_command(
     OUTPUT ${result}
     ${merge}
@@ -151,9 +140,18 @@ foreach(variant simd128 relaxed)
             ${merged} -o ${result}
     COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result}
     DEPENDS core ${kernels} ${scripts}/stamp.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
-    COMMENT "requant-${variant}${suffix}.wasm"
+    COMMENT "requant-${variant}.wasm"
     VERBATIM)
-  list(APPEND outputs ${result})
+  set(threads ${dist}/requant-${variant}-threads.wasm)
+  set(thread_kernels ${dist}/kernels-${variant}-threads.wasm)
+  add_custom_command(
+    OUTPUT ${threads} ${thread_kernels}
+    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${result} ${threads}
+    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${kernels} ${thread_kernels}
+    DEPENDS ${result} ${kernels} ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
+    COMMENT "requant-${variant}-threads.wasm"
+    VERBATIM)
+  list(APPEND outputs ${result} ${threads} ${thread_kernels})
 endforeach()
 
 # A target of their own: `cmake --build --preset wasm --target kernels` checks the kernels alone.

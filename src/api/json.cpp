@@ -112,6 +112,7 @@ std::string PlanJson(const Plan* plan) {
       json.Key("op").String(step->op);
       json.Key("kernel").String(step->kernel);
       json.Key("macs").Int(step->macs);
+      json.Key("threads").Int(step->parts.count);
       if (!step->outputs.empty()) {
         const Slot& slot = plan->slots[static_cast<size_t>(step->outputs[0])];
         json.Key("output").BeginObject();

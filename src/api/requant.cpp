@@ -46,7 +46,8 @@ std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
   return integer;
 }
 
-Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options)
+Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
+                       ParallelRunner* runner)
     : graph_([&float_graph] {
         if (IsQuantized(float_graph)) {
           Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
@@ -54,7 +55,8 @@ Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options)
         }
         return std::make_shared<Graph>(OptimizedFloat(float_graph));
       }()),
-      quantizer_(*graph_, options) {}
+      quantizer_(*graph_, options),
+      runner_(runner) {}
 
 void Calibrator::Add(int pass, const TensorMap& feeds) {
   if (pass < 0 || pass >= quantizer_.passes()) {
@@ -63,7 +65,9 @@ void Calibrator::Add(int pass, const TensorMap& feeds) {
   if (pass != session_pass_) {
     session_.reset();
     observed_ = quantizer_.observed_values(pass);
-    session_ = std::make_unique<Session>(WithTaps(*graph_, observed_), SessionOptions{});
+    SessionOptions options;
+    options.runner = runner_;
+    session_ = std::make_unique<Session>(WithTaps(*graph_, observed_), options);
     session_pass_ = pass;
   }
   const std::vector<Tensor> results = session_->Run(feeds);

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "ir/text.h"
+#include "kernels/entry.h"
 #include "kernels/list.h"
 #include "onnx/read.h"
 #include "onnx/write.h"
@@ -33,8 +35,9 @@ inline std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
 class Calibrator {
  public:
   /// Optimizes a copy of the graph first. Throws kInvalidArgument for a model that is already
-  /// quantized, or what Quantizer throws.
-  Calibrator(const Graph& float_graph, const QuantizeOptions& options);
+  /// quantized, or what Quantizer throws. `runner` as in SessionOptions.
+  Calibrator(const Graph& float_graph, const QuantizeOptions& options,
+             ParallelRunner* runner = nullptr);
 
   /// The optimized float graph, whose node names the options refer to.
   const Graph& graph() const { return *graph_; }
@@ -45,6 +48,7 @@ class Calibrator {
  private:
   std::shared_ptr<const Graph> graph_;
   Quantizer quantizer_;
+  ParallelRunner* runner_;
   int session_pass_ = -1;
   std::vector<std::string> observed_;
   std::unique_ptr<Session> session_;

@@ -47,6 +47,7 @@ std::unique_ptr<Graph> SpecializeGraph(const Graph& graph, const std::vector<Sha
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options) {
   auto plan = std::make_shared<Plan>();
   plan->graph = std::make_unique<Graph>(std::move(graph));
+  plan->threads = std::max(options.threads, 1);
   PlanBuilder builder(*plan, options);
   for (const auto& node : plan->graph->nodes()) {
     if (builder.IsAbsorbed(node.get())) continue;

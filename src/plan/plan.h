@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/parallel.h"
 #include "ir/graph.h"
 #include "ops/op.h"
+#include "plan/parts.h"
 
 namespace requant {
 
@@ -45,8 +47,10 @@ struct Slot {
 /// Where the tensors of one run are. The inputs must outlive it.
 class RunContext {
  public:
-  RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::span<const void* const> inputs)
-      : slots_(slots), arena_(arena), inputs_(inputs) {}
+  /// Without a runner everything is computed by the calling thread.
+  RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::span<const void* const> inputs,
+             ParallelRunner* runner = nullptr)
+      : slots_(slots), arena_(arena), inputs_(inputs), runner_(runner) {}
 
   const void* Read(int slot) const {
     const Slot& own = slots_[static_cast<size_t>(slot)];
@@ -65,11 +69,13 @@ class RunContext {
     return static_cast<T*>(Write(slot));
   }
   const Slot& slot(int index) const { return slots_[static_cast<size_t>(index)]; }
+  ParallelRunner* runner() const { return runner_; }
 
  private:
   const std::vector<Slot>& slots_;
   uint8_t* arena_;
   std::span<const void* const> inputs_;
+  ParallelRunner* runner_;
 };
 
 /// One kernel call.
@@ -95,6 +101,7 @@ class Step {
   int workspace = -1;          // slot alive during this step only
   bool may_overwrite = false;  // input 0's memory may become output 0's
   int64_t macs = 0;            // multiply-accumulates
+  Parts parts;
 };
 
 struct ForcedKernel {
@@ -108,6 +115,9 @@ struct PlanOptions {
   std::vector<ForcedKernel> force_kernels;
   /// Merge activations and residual additions into the producing kernel.
   bool fuse = true;
+  /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session
+  /// has. The results are the same.
+  int threads = 0;
 };
 
 struct Plan {

@@ -8,6 +8,7 @@
 #include "onnx/write.h"
 #include "plan/archive.h"
 #include "plan/build_id.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/steps.h"
 
 namespace requant {
@@ -122,7 +123,7 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
     if (step == nullptr) DamagedPlan("a step is of no known kind");
   }
   archive.Fields(step->name, step->op, step->kernel, step->inputs, step->outputs, step->workspace,
-                 step->may_overwrite, step->macs);
+                 step->may_overwrite, step->macs, step->parts);
   step->Fields(archive);
 }
 
@@ -178,6 +179,14 @@ void CheckPlan(const Plan& plan, const Graph& graph) {
     for (const int slot : step->inputs) check(in_range(slot, slots));
     for (const int slot : step->outputs) check(in_range(slot, slots));
     check(step->workspace == -1 || in_range(step->workspace, slots));
+    const Parts& parts = step->parts;
+    check(parts.count >= 1 && parts.count <= kMaxThreads);
+    if (parts.count == 1) continue;
+    check(in_range(parts.kernel, KernelEntries().size()) && parts.tile > 0 &&
+          parts.total >= parts.tile * parts.count);
+    for (const PartField& field : parts.fields) {
+      check(field.offset <= kMaxParamsBytes - sizeof(size_t));
+    }
   }
 }
 

@@ -71,6 +71,7 @@ Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const
   }
   SessionOptions plain;
   plain.plan.requantize = options_.requantize;
+  plain.runner = options_.runner;
   float_session_ = std::make_unique<Session>(reference_, plain);
   candidate_session_ = std::make_unique<Session>(candidate_, plain);
   if (!options_.layerwise) return;

@@ -22,6 +22,8 @@ struct CompareOptions {
   size_t candidate_bytes = 0;
   /// Wall clock in milliseconds.
   double (*now)() = nullptr;
+  /// As in SessionOptions.
+  ParallelRunner* runner = nullptr;
 };
 
 /// What one sample showed.

@@ -15,11 +15,15 @@ constexpr size_t kKeptPlans = 4;
 }  // namespace
 
 Session::Session(std::shared_ptr<const Graph> graph, SessionOptions options)
-    : graph_(std::move(graph)), options_(std::move(options)) {}
+    : graph_(std::move(graph)), options_(std::move(options)) {
+  const int most = options_.runner ? options_.runner->threads() : 1;
+  int& threads = options_.plan.threads;
+  threads = threads > 0 ? std::min(threads, most) : most;
+}
 
 Session::Session(const SharedBytes& saved_plan, SessionOptions options)
     : Session(nullptr, std::move(options)) {
-  LoadedPlan loaded = LoadPlan(saved_plan, 1);
+  LoadedPlan loaded = LoadPlan(saved_plan, options_.plan.threads);
   graph_ = std::move(loaded.graph);
   Entry& entry = entries_.emplace_front();
   entry.plan = std::move(loaded.plan);
@@ -176,7 +180,7 @@ void Session::Run(const BoundRun& bound) {
 
 void Session::Execute(std::span<const void* const> inputs, std::vector<Tensor>& results) {
   const Plan& plan = *current_->plan;
-  const RunContext context(plan.slots, arena_.data(), inputs);
+  const RunContext context(plan.slots, arena_.data(), inputs, options_.runner);
   const bool timed = options_.profile && options_.now != nullptr;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const double start = timed ? options_.now() : 0;

@@ -21,6 +21,9 @@ struct SessionOptions {
   bool profile = false;
   /// Wall clock in milliseconds.
   double (*now)() = nullptr;
+  /// Computes the parts of steps, by all its threads or plan.threads of them; must outlive the
+  /// session. Without one there is one thread.
+  ParallelRunner* runner = nullptr;
 };
 
 /// One line of the profile.

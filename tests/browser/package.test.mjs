@@ -1,5 +1,6 @@
 // The package as a web project has it: installed from its tarball, bundled by Vite, run in Chromium
-// under a Content-Security-Policy, with both wasm modules, on the page and in a Worker.
+// under a Content-Security-Policy, with both wasm modules, on the page and in a Worker; with threads on
+// an isolated page and without where they cannot be had.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -79,7 +80,39 @@ async function main() {
   return result;
 }
 
-main().then(
+// One thread and two, on the page and in a Worker.
+async function threads() {
+  const file = await bytes('model.onnx');
+  const images = take(imageSamples(await readIdxImages(await bytes('test.idx')), { input: 'image' }), 20);
+  const warnings = [];
+  console.warn = (text) => warnings.push(String(text));
+  const result = { isolated: crossOriginIsolated, warnings };
+  for (const simd of ['simd128', 'relaxed']) {
+    env.wasm.simd = simd;
+    for (const numThreads of [1, 2]) {
+      const model = await loadModel(file, { numThreads });
+      const quantized = await quantize(model, { calibration: feedsOf(images) });
+      for (const [name, source] of Object.entries({ float: model, int8: quantized })) {
+        const session = await InferenceSession.create(source);
+        const { top1, last } = await answers(session, images);
+        const used = Math.max(...session.plan().steps.map((step) => step.threads));
+        result[[simd, name, numThreads].join(' ')] = { top1, last, used };
+        session.dispose();
+      }
+      quantized.dispose();
+      model.dispose();
+    }
+    const worker = await createWorker();
+    const session = await worker.createSession('model.onnx', { numThreads: 2 });
+    const { top1, last } = await answers(session, images);
+    const used = Math.max(...(await session.plan()).steps.map((step) => step.threads));
+    result[simd + ' float worker'] = { top1, last, used };
+    await worker.terminate();
+  }
+  return result;
+}
+
+(location.search === '?threads' ? threads() : main()).then(
   (result) => (document.body.dataset.result = JSON.stringify(result)),
   (error) => (document.body.dataset.error = String(error?.stack ?? error)),
 );
@@ -87,6 +120,7 @@ main().then(
 
 let folder;
 let server;
+let isolatedServer;
 let browser;
 
 before(async () => {
@@ -121,18 +155,24 @@ before(async () => {
   };
   await build(config);
   server = await preview({ ...config, preview: { host: '127.0.0.1', port: 0 } });
+  const headers = {
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Embedder-Policy': 'require-corp',
+  };
+  isolatedServer = await preview({ ...config, preview: { host: '127.0.0.1', port: 0, headers } });
   browser = await launch();
 });
 
 after(async () => {
   await browser?.close();
   await server?.close();
+  await isolatedServer?.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, async () => {
+async function resultOf(from, query) {
   const { page, problems } = await openPage(browser);
-  await page.goto(`http://127.0.0.1:${server.httpServer.address().port}/`);
+  await page.goto(`http://127.0.0.1:${from.httpServer.address().port}/${query}`);
   await page.waitForFunction(
     () => document.body.dataset.result || document.body.dataset.error,
     undefined,
@@ -140,7 +180,13 @@ test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, as
   );
   const { result, error } = await page.evaluate(() => ({ ...document.body.dataset }));
   assert.equal(error, undefined, `${error}\n${problems.join('\n')}`);
-  const { db, ...runs } = JSON.parse(result);
+  await page.close();
+  assert.deepEqual(problems, []);
+  return JSON.parse(result);
+}
+
+test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, async () => {
+  const { db, ...runs } = await resultOf(server, '');
   assert.equal(db, 'exact');
   assert.deepEqual(Object.keys(runs), ['simd128', 'simd128 worker', 'relaxed', 'relaxed worker']);
   const labels = readFileSync(path.join(ROOT, 'demos/data/test-labels-idx1-ubyte')).subarray(8, 58);
@@ -156,6 +202,28 @@ test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, as
   }
   // The same module computes the same bits on the page and in a Worker.
   for (const simd of ['simd128', 'relaxed']) assert.deepEqual(runs[simd], runs[`${simd} worker`]);
-  assert.deepEqual(problems, []);
-  await page.close();
 });
+
+for (const isolated of [true, false]) {
+  const name = isolated
+    ? 'threads on an isolated page'
+    : 'one thread, with a warning, on any other';
+  test(name, { timeout: 900_000 }, async () => {
+    const result = await resultOf(isolated ? isolatedServer : server, '?threads');
+    const { isolated: really, warnings, ...runs } = result;
+    assert.equal(really, isolated);
+    assert.equal(Object.keys(runs).length, 10);
+    for (const [run, { top1, last, used }] of Object.entries(runs)) {
+      const [simd, kind, way] = run.split(' ');
+      assert.equal(used, isolated && way !== '1' ? 2 : 1, run);
+      const alone = runs[`${simd} ${kind} 1`];
+      assert.deepEqual({ top1, last }, { top1: alone.top1, last: alone.last }, run);
+    }
+    if (isolated) {
+      assert.deepEqual(warnings, []);
+    } else {
+      assert.equal(warnings.length, 1);
+      assert.match(warnings[0], /not cross-origin isolated/);
+    }
+  });
+}

@@ -38,6 +38,11 @@ export const commonOptions: Record<string, OptionSpec> = {
   help: { type: 'boolean', short: 'h', help: 'show this help' },
 };
 
+/** The option of the commands that compute; {@link env} takes its value. */
+export const threadsOption: Record<string, OptionSpec> = {
+  threads: { type: 'string', value: 'N', help: "threads, or 'auto'; default 1" },
+};
+
 /** Options of the commands that read samples. */
 export const dataOptions: Record<string, OptionSpec> = {
   data: { type: 'string', short: 'd', value: 'PATH', help: 'samples: a file or a folder' },

@@ -19,6 +19,7 @@ import {
   integer,
   openOptions,
   text,
+  threadsOption,
 } from './args.js';
 import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
@@ -43,6 +44,7 @@ export const benchSpec: CommandSpec = {
     },
     requantize: requantizeOption,
     ...dataOptions,
+    ...threadsOption,
     ...commonOptions,
   },
   notes:
@@ -188,9 +190,16 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
     const [first, second] = results;
     // Time of int8 over time of float: below 1, int8 is faster.
     const ratio = second ? second.median / first!.median : undefined;
-    const { variant } = await engineInfo();
+    const { variant, threads } = await engineInfo();
     if (values['json']) {
-      const json = { model: file, engine: variant, runs, results, ...(ratio ? { ratio } : {}) };
+      const json = {
+        model: file,
+        engine: variant,
+        threads,
+        runs,
+        results,
+        ...(ratio ? { ratio } : {}),
+      };
       streams.out(`${JSON.stringify(json, null, 2)}\n`);
       return;
     }
@@ -204,7 +213,8 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
       formatBytes(memory.packedWeights),
     ]);
     const header = ['', 'median', 'min', 'max', 'arena peak', 'lower bound', 'packed weights'];
-    streams.out(`${runs} runs each, engine ${variant}\n\n${table(header, cells)}\n`);
+    const engine = `${variant}${threads > 1 ? `, ${threads} threads` : ''}`;
+    streams.out(`${runs} runs each, engine ${engine}\n\n${table(header, cells)}\n`);
     if (ratio !== undefined) {
       streams.out(
         `\nint8 : float = ${ratio.toFixed(3)} (int8 is ${(1 / ratio).toFixed(2)} x as fast)\n`,

@@ -18,6 +18,7 @@ import {
   oneOf,
   required,
   text,
+  threadsOption,
   words,
 } from './args.js';
 import { Progress, type Streams } from './output.js';
@@ -168,6 +169,7 @@ export const runSpec: CommandSpec = {
     },
     profile: { type: 'boolean', help: 'show what every operator cost' },
     requantize: requantizeOption,
+    ...threadsOption,
     ...commonOptions,
   },
   notes: 'Files of inputs: .npy, .npz, .pb (ONNX TensorProto), or raw little-endian numbers.',

@@ -20,6 +20,7 @@ import {
   openOptions,
   required,
   text,
+  threadsOption,
 } from './args.js';
 import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
@@ -36,6 +37,7 @@ export const quantizeSpec: CommandSpec = {
     'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 8' },
     record: { type: 'string', value: 'FILE', help: 'write every decision as JSON' },
     ...dataOptions,
+    ...threadsOption,
     ...commonOptions,
   },
   notes:
@@ -191,6 +193,7 @@ export const compareSpec: CommandSpec = {
     alone: { type: 'string', value: 'N', help: 'samples for layers alone; default 2, 0: none' },
     requantize: requantizeOption,
     ...dataOptions,
+    ...threadsOption,
     ...commonOptions,
   },
 };

@@ -10,6 +10,7 @@ import {
   type Values,
   commandHelp,
   describeError,
+  integer,
   oneOf,
   readArgs,
 } from './args.js';
@@ -78,6 +79,8 @@ export async function runCli(
     }
     const simd = oneOf(values, 'simd', ['auto', 'relaxed', 'simd128']);
     if (simd) env.wasm.simd = simd;
+    const threads = values['threads'] === 'auto' ? 'auto' : integer(values, 'threads', 1, 16);
+    if (threads !== undefined) env.wasm.numThreads = threads;
     await command.action(values, positionals, streams);
     return 0;
   } catch (error) {

@@ -1,8 +1,8 @@
 // Builds the package into dist: the wasm modules (CMake) and the TypeScript.
 //
-//   node web/scripts/build.mjs [wasm] [web] [--threads]
+//   node web/scripts/build.mjs [wasm] [web]
 //
-// Without a part's name both are built. --threads adds the threaded variants of the modules.
+// Without a part's name both are built.
 
 import {
   chmodSync,
@@ -28,23 +28,19 @@ function emscripten() {
   return 'none\n';
 }
 
-/** dist/core*.js and dist/requant-*.wasm. */
-export function buildWasm({ threads = false } = {}) {
+/** dist/core.js and dist/*.wasm. */
+export function buildWasm() {
   const compiler = emscripten();
-  for (const preset of threads ? ['wasm', 'wasm-threads'] : ['wasm']) {
-    const folder = path.join(ROOT, 'build', preset);
-    const stamp = path.join(folder, 'compiler.txt');
-    // A build folder belongs to one Emscripten: after a change of it nothing in there is of use.
-    if (existsSync(stamp) && readFileSync(stamp, 'utf8') !== compiler) {
-      console.log('build: another em++ than last time, starting anew');
-      rmSync(folder, { recursive: true });
-    }
-    if (!existsSync(path.join(folder, 'build.ninja'))) {
-      run('cmake', ['--preset', preset]);
-    }
-    writeFileSync(stamp, compiler);
-    run('cmake', ['--build', '--preset', preset]);
+  const folder = path.join(ROOT, 'build/wasm');
+  const stamp = path.join(folder, 'compiler.txt');
+  // A build folder belongs to one Emscripten: after a change of it nothing in there is of use.
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') !== compiler) {
+    console.log('build: another em++ than last time, starting anew');
+    rmSync(folder, { recursive: true });
   }
+  if (!existsSync(path.join(folder, 'build.ninja'))) run('cmake', ['--preset', 'wasm']);
+  writeFileSync(stamp, compiler);
+  run('cmake', ['--build', '--preset', 'wasm']);
 }
 
 const modified = (file) =>
@@ -78,14 +74,14 @@ export function buildWeb() {
 
 if (import.meta.url === `file://${process.argv[1]}`) {
   const args = process.argv.slice(2);
-  const unknown = args.filter((arg) => !['wasm', 'web', '--threads'].includes(arg));
+  const unknown = args.filter((arg) => !['wasm', 'web'].includes(arg));
   if (unknown.length > 0) {
-    console.error(`build: unknown argument ${unknown[0]} (wasm, web, --threads)`);
+    console.error(`build: unknown argument ${unknown[0]} (wasm, web)`);
     process.exit(2);
   }
   const both = !args.includes('wasm') && !args.includes('web');
   try {
-    if (both || args.includes('wasm')) buildWasm({ threads: args.includes('--threads') });
+    if (both || args.includes('wasm')) buildWasm();
     if (both || args.includes('web')) buildWeb();
   } catch (error) {
     console.error(`build: ${error.message}`);

@@ -3,7 +3,7 @@
 //
 //   node glue.mjs core.js dist/core.js
 
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 const [input, output] = process.argv.slice(2);
 const text = readFileSync(input, 'utf8');
@@ -22,8 +22,11 @@ const glue = text.replace(
   /new URL\(["']core\.wasm["'], *import\.meta\.url\)\.(toString\(\)|href)/g,
   '"core.wasm"',
 );
-writeFileSync(output, `/* eslint-disable */\n${glue}`);
-
-// Emscripten before 3.1.58 keeps what a thread runs first in a file of its own.
-const worker = input.replace(/\.js$/, '.worker.js');
-if (existsSync(worker)) copyFileSync(worker, output.replace(/\.js$/, '.worker.js'));
+// Browsers decode no text from shared memory (https://encoding.spec.whatwg.org, TextDecoder), so it
+// is copied first.
+const copying = glue.replace(/(Decoder\.decode\(\w+)\.subarray\(/g, '$1.slice(');
+if (copying === glue && /\.decode\(/.test(glue)) {
+  console.error(`${input}: text is decoded in a way that glue.mjs does not know`);
+  process.exit(1);
+}
+writeFileSync(output, `/* eslint-disable */\n${copying}`);

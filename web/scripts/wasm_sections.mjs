@@ -1,7 +1,7 @@
 // Just enough of the WebAssembly binary format to look at a module's imports, exports, globals and
-// data, and to drop exports. Source: WebAssembly core specification, "Binary Format / Modules".
+// data, to drop exports and to share the memory. Source: WebAssembly core specification, "Binary Format / Modules".
 
-export const SECTION = { import: 2, global: 6, export: 7, data: 11 };
+export const SECTION = { import: 2, memory: 5, global: 6, export: 7, data: 11 };
 const KINDS = ['function', 'table', 'memory', 'global', 'tag'];
 
 class Reader {
@@ -30,10 +30,12 @@ class Reader {
     this.at += length;
     return text;
   }
+  /** The least size. */
   limits() {
     const flags = this.byte();
-    this.unsigned();
+    const least = this.unsigned();
     if (flags & 1) this.unsigned();
+    return least;
   }
 }
 
@@ -79,7 +81,7 @@ export function entryCount(bytes, id) {
   return section ? new Reader(section.body).unsigned() : 0;
 }
 
-/** [{module, name, kind}] */
+/** [{module, name, kind, raw, pages}]; pages of memories only. */
 export function imports(bytes) {
   const section = sections(bytes).find((entry) => entry.id === SECTION.import);
   if (!section) return [];
@@ -87,21 +89,23 @@ export function imports(bytes) {
   const count = reader.unsigned();
   const result = [];
   for (let i = 0; i < count; i++) {
+    const start = reader.at;
     const module = reader.name();
     const name = reader.name();
     const kind = KINDS[reader.byte()];
+    let pages;
     if (kind === 'function') reader.unsigned();
     if (kind === 'table') {
       reader.byte();
       reader.limits();
     }
-    if (kind === 'memory') reader.limits();
+    if (kind === 'memory') pages = reader.limits();
     if (kind === 'global') reader.at += 2;
     if (kind === 'tag') {
       reader.byte();
       reader.unsigned();
     }
-    result.push({ module, name, kind });
+    result.push({ module, name, kind, raw: section.body.subarray(start, reader.at), pages });
   }
   return result;
 }
@@ -137,5 +141,43 @@ export function filterExports(bytes, keep) {
     ]);
     return { id: section.id, body };
   });
+  return assemble(list);
+}
+
+/** Pages that the module's one memory, its own or imported, begins with. */
+export function memoryPages(bytes) {
+  const imported = imports(bytes).find((entry) => entry.kind === 'memory');
+  if (imported) return imported.pages;
+  const section = sections(bytes).find((entry) => entry.id === SECTION.memory);
+  if (!section) throw new Error('the module has no memory');
+  const reader = new Reader(section.body);
+  if (reader.unsigned() !== 1) throw new Error('the module has more than one memory');
+  return reader.limits();
+}
+
+function writeName(text) {
+  const bytes = new TextEncoder().encode(text);
+  return [...writeUnsigned(bytes.length), ...bytes];
+}
+
+/** The module with its memory imported (as env.memory if it was its own) and shared. */
+export function withSharedMemory(bytes, pages, mostPages) {
+  const entries = imports(bytes);
+  const memory = entries.find((entry) => entry.kind === 'memory');
+  const { module, name } = memory ?? { module: 'env', name: 'memory' };
+  const shared = Uint8Array.from([
+    ...writeName(module),
+    ...writeName(name),
+    KINDS.indexOf('memory'),
+    3, // flags: has a maximum, is shared
+    ...writeUnsigned(pages),
+    ...writeUnsigned(mostPages),
+  ]);
+  const kept = entries.filter((entry) => entry !== memory).map((entry) => entry.raw);
+  const body = Buffer.concat([Uint8Array.from(writeUnsigned(kept.length + 1)), ...kept, shared]);
+  const list = sections(bytes).filter(({ id }) => id !== SECTION.memory);
+  const index = list.findIndex(({ id }) => id === SECTION.import);
+  if (index < 0) throw new Error('the module has no imports');
+  list[index] = { id: SECTION.import, body };
   return assemble(list);
 }

@@ -2,6 +2,7 @@
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "plan/lower/epilogue.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 #include "plan/lower/window.h"
@@ -23,7 +24,7 @@ class ConvStep : public Step {
     call.residual = inputs.size() > 1 ? context.Read<float>(inputs[1]) : nullptr;
     call.output = context.Write<float>(outputs[0]);
     call.workspace = context.Write(workspace);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
@@ -45,7 +46,7 @@ class DepthwiseStep : public Step {
     call.input = context.Read<float>(inputs[0]);
     call.output = context.Write<float>(outputs[0]);
     call.workspace = context.Write(workspace);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
@@ -75,8 +76,10 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.params.weights = packed;
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
-  step.workspace = builder.Workspace(kernel.workspace_size(geometry));
   step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
+  // Whole lines, whose windows share what they read.
+  DivideRows(builder, step, kernel.run, ConvRows(geometry), geometry.out_w, step.macs,
+             kSlowMacsPerPart, kernel.workspace_size(geometry));
 }
 
 }  // namespace
@@ -107,9 +110,10 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.params.residual_stride = geometry.out_c;
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
-  step.workspace = builder.Workspace(kernel.workspace_size(geometry));
   step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * weights.layout.in_c_per_group *
               weights.layout.kernel_h * weights.layout.kernel_w;
+  DivideRows(builder, step, kernel.run, ConvRows(geometry), kConvTile, step.macs, kMacsPerPart,
+             kernel.workspace_size(geometry));
 }
 
 bool LowerConv(PlanBuilder& builder, const Node& node) {

@@ -3,6 +3,7 @@
 
 #include "plan/lower/broadcast.h"
 #include "plan/lower/epilogue.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -21,7 +22,7 @@ class BinaryStep : public Step {
     call.a = context.Read<float>(inputs[0]);
     call.b = context.Read<float>(inputs[1]);
     call.out = context.Write<float>(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   BinaryF32Params params{};
   void (*run)(const BinaryF32Params*) = nullptr;
@@ -38,7 +39,7 @@ class UnaryStep : public Step {
     UnaryF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
     call.out = context.Write<float>(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   UnaryF32Params params{};
   void (*run)(const UnaryF32Params*) = nullptr;
@@ -103,6 +104,7 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   step.params.b_step = walk->b_step;
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
+  DivideBinary(builder, step, kernel.run, step.params, sizeof(float));
   return true;
 }
 
@@ -141,6 +143,8 @@ bool LowerUnary(PlanBuilder& builder, const Node& node) {
   step.params.n = static_cast<size_t>(NumElements(x->type.StaticShape()));
   step.params.alpha = alpha;
   step.params.beta = beta;
+  DivideElements(builder, step, kernel.run, offsetof(UnaryF32Params, n), step.params.n,
+                 sizeof(float), sizeof(float));
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include "plan/lower/layout.h"
 
 #include "kernels/layout/table.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/physical.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -21,7 +22,7 @@ class TransposeStep : public Step {
     TransposeParams call = params;
     call.in = context.Read(inputs[0]);
     call.out = context.Write(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   TransposeParams params{};
   void (*run)(const TransposeParams*) = nullptr;
@@ -68,6 +69,20 @@ void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, L
   step.params.in_batch_stride = step.params.out_batch_stride = channels * pixels;
   step.params.in_row_stride = step.params.cols;
   step.params.out_row_stride = step.params.rows;
+  // Cut along the longer side.
+  using enum PartField::Kind;
+  const auto bytes = static_cast<size_t>(element);
+  const bool by_columns = step.params.cols > step.params.rows;
+  const size_t total = by_columns ? step.params.cols : step.params.rows;
+  const size_t in = by_columns ? 1 : step.params.in_row_stride;
+  const size_t out = by_columns ? step.params.out_row_stride : 1;
+  const size_t count =
+      by_columns ? offsetof(TransposeParams, cols) : offsetof(TransposeParams, rows);
+  Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(total), kElementTile,
+         NumElements(source.shape), kElementsPerPart,
+         {{kCount, count, 0},
+          {kPointer, offsetof(TransposeParams, in), in * bytes},
+          {kPointer, offsetof(TransposeParams, out), out * bytes}});
 }
 
 bool LowerAlias(PlanBuilder& builder, const Node& node) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/lut/table.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -25,7 +26,7 @@ class LutStep : public Step {
                          count,
                          count,
                          count};
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   ByteTable table{};
   size_t count = 0;
@@ -44,6 +45,7 @@ void AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, cons
   step.run = kernel.run;
   step.table = table;
   step.count = builder.slot(from).bytes;
+  DivideElements(builder, step, kernel.run, offsetof(LutParams, cols), step.count, 1, 1);
   step.may_overwrite = true;
 }
 

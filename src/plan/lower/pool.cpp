@@ -3,6 +3,7 @@
 
 #include "numeric/multiplier.h"
 #include "plan/lower/epilogue.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -34,7 +35,7 @@ class PoolStep : public Step {
     Params call = params;
     call.input = static_cast<decltype(call.input)>(context.Read(inputs[0]));
     call.output = static_cast<decltype(call.output)>(context.Write(outputs[0]));
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
@@ -55,6 +56,9 @@ PoolStep<Params>& AddPoolStep(PlanBuilder& builder, const Node& node, const char
   step.run = run;
   step.params.geometry = geometry;
   step.params.row_end = ConvRows(geometry);
+  const int64_t reads =
+      int64_t{ConvRows(geometry)} * geometry.out_c * geometry.kernel_h * geometry.kernel_w;
+  DivideRows(builder, step, run, ConvRows(geometry), 1, reads, kSlowMacsPerPart);
   return step;
 }
 

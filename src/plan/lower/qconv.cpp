@@ -8,6 +8,7 @@
 #include "kernels/dwconv/table.h"
 #include "kernels/variant/kernel.h"
 #include "numeric/multiplier.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -29,7 +30,7 @@ class ConvQ8Step : public Step {
     call.input = context.Read(inputs[0]);
     call.output = context.Write(outputs[0]);
     call.workspace = context.Write(workspace);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
@@ -54,7 +55,7 @@ class DepthwiseQ8Step : public Step {
     call.input = context.Read(inputs[0]);
     call.output = context.Write(outputs[0]);
     call.workspace = context.Write(workspace);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
@@ -121,8 +122,10 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   const DType output_type = node.outputs[0]->type.dtype;
   step.params.output_signed = output_type == DType::kInt8;
   step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
-  step.workspace = builder.Workspace(kernel.workspace_size(geometry));
   step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
+  // Whole lines, whose windows share what they read.
+  DivideRows(builder, step, kernel.run, ConvRows(geometry), geometry.out_w, step.macs,
+             kSlowMacsPerPart, kernel.workspace_size(geometry));
 }
 
 }  // namespace
@@ -194,10 +197,11 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   step.params.output_type =
       output_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
   step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
-  step.workspace = builder.Workspace(kernel.workspace_size(geometry));
   const ConvWeightsLayout& w = product.weights.layout;
   step.macs =
       int64_t{ConvRows(geometry)} * geometry.out_c * w.in_c_per_group * w.kernel_h * w.kernel_w;
+  DivideRows(builder, step, kernel.run, ConvRows(geometry), kConvTile, step.macs, kMacsPerPart,
+             kernel.workspace_size(geometry));
 }
 
 bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {

@@ -4,6 +4,7 @@
 #include "numeric/qadd.h"
 #include "numeric/requantize_prepare.h"
 #include "plan/lower/broadcast.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -29,7 +30,7 @@ class QBinaryStep : public Step {
     call.a = context.Read(inputs[0]);
     call.b = context.Read(inputs[1]);
     call.out = context.Write(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   Params params{};
   void (*run)(const Params*) = nullptr;
@@ -72,6 +73,7 @@ QBinaryStep<Params>& AddQBinaryStep(PlanBuilder& builder, const Node& node, cons
   params.out_zero = operands.c.zero_points[0];
   params.lo = clamp.lo;
   params.hi = clamp.hi;
+  DivideBinary(builder, step, run, params, 1);
   return step;
 }
 

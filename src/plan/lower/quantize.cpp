@@ -2,6 +2,7 @@
 // channels-last bytes in one pass.
 #include "kernels/quantize/table.h"
 
+#include "plan/lower/parts.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -20,7 +21,7 @@ class QuantizeStep : public Step {
     QuantizeParams call = params;
     call.in = context.Read<float>(inputs[0]);
     call.out = context.Write(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   QuantizeParams params{};
   void (*run)(const QuantizeParams*) = nullptr;
@@ -38,7 +39,7 @@ class QuantizePlanesStep : public Step {
     for (size_t n = 0; n < batch; ++n) {
       call.in = context.Read<float>(inputs[0]) + n * params.channels * params.pixels;
       call.out = context.Write<uint8_t>(outputs[0]) + n * params.channels * params.pixels;
-      run(&call);
+      RunParts(context, parts, run, call);
     }
   }
   QuantizePlanesParams params{};
@@ -57,7 +58,7 @@ class DequantizeStep : public Step {
     DequantizeParams call = params;
     call.in = context.Read(inputs[0]);
     call.out = context.Write<float>(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   DequantizeParams params{};
   void (*run)(const DequantizeParams*) = nullptr;
@@ -94,6 +95,8 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
     step.params.zero = quant->zero_points[0];
     step.params.lo = lo;
     step.params.hi = lo + 255;
+    DivideElements(builder, step, kernel.run, offsetof(QuantizePlanesParams, pixels),
+                   step.params.pixels, sizeof(float), step.params.channels);
     return true;
   }
   const QuantizeKernel& kernel = builder.Choose("quantize", QuantizeKernels());
@@ -107,6 +110,8 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
   step.params.zero = quant->zero_points[0];
   step.params.lo = lo;
   step.params.hi = lo + 255;
+  DivideElements(builder, step, kernel.run, offsetof(QuantizeParams, cols), count, sizeof(float),
+                 1);
   return true;
 }
 
@@ -129,6 +134,8 @@ bool LowerDequantize(PlanBuilder& builder, const Node& node) {
   step.params.scale = quant->scales[0];
   step.params.zero = quant->zero_points[0];
   step.params.in_signed = x->type.dtype == DType::kInt8;
+  DivideElements(builder, step, kernel.run, offsetof(DequantizeParams, cols), step.params.cols, 1,
+                 sizeof(float));
   return true;
 }
 

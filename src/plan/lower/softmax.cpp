@@ -1,5 +1,6 @@
 // Softmax and LogSoftmax along the last axis.
 #include "kernels/softmax/table.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -17,7 +18,7 @@ class SoftmaxStep : public Step {
     SoftmaxF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
     call.out = context.Write<float>(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   SoftmaxF32Params params;
   void (*run)(const SoftmaxF32Params*) = nullptr;
@@ -50,6 +51,12 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   step.params.cols = static_cast<size_t>(cols);
   step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
   step.params.in_row_stride = step.params.out_row_stride = step.params.cols;
+  const size_t row_bytes = step.params.cols * sizeof(float);
+  Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(step.params.rows), 1,
+         NumElements(shape) * 8, kElementsPerPart,  // an exponential is some eight times a copy
+         {{PartField::Kind::kCount, offsetof(SoftmaxF32Params, rows), 0},
+          {PartField::Kind::kPointer, offsetof(SoftmaxF32Params, in), row_bytes},
+          {PartField::Kind::kPointer, offsetof(SoftmaxF32Params, out), row_bytes}});
   return true;
 }
 

@@ -1,0 +1,161 @@
+// Any number of threads computes the bits of one: networks of random sizes, float and in integers,
+// and the shipped network.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "api/requant.h"
+#include "quant/model.h"
+#include "support/files.h"
+#include "support/thread_runner.h"
+
+namespace requant {
+namespace {
+
+const std::string kDemos = std::string(REQUANT_SOURCE_DIR) + "/demos/";
+
+AttributeMap Window(int64_t kernel, int64_t stride, int64_t pad) {
+  AttributeMap window;
+  window.Set("kernel_shape", std::vector<int64_t>{kernel, kernel});
+  window.Set("strides", std::vector<int64_t>{stride, stride});
+  window.Set("pads", std::vector<int64_t>{pad, pad, pad, pad});
+  return window;
+}
+
+/// Every kind of step that can be divided, large enough that it is.
+Graph Network(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&random](int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(random);
+  };
+  Builder b(14);
+  Noise noise(seed);
+  const int64_t c = pick(5, 19);
+  const int64_t d = pick(17, 33);
+  Value* x = b.Input("x", {pick(1, 2), pick(2, 4), pick(180, 230), pick(180, 230)});
+  const int64_t channels = x->type.StaticShape()[1];
+  Value* first = b.Op("Relu", {b.Conv(x, "conv1", {c, channels, 3, 3}, 1, noise, 1, 2)}, "relu1");
+  Value* deep = b.Op("Clip",
+                     {b.Conv(first, "conv2", {c, 1, 3, 3}, 1, noise, c),
+                      b.Const("zero", Tensor::Scalar(0.0F)), b.Const("six", Tensor::Scalar(6.0F))},
+                     "clip2");
+  Value* wide = b.Conv(deep, "conv3", {d, c, 1, 1}, 0, noise);
+  Value* small = b.Op("MaxPool", {wide}, "pool", Window(3, 2, 1));
+  Value* sum =
+      b.Op("Relu", {b.Op("Add", {small, b.Conv(small, "conv4", {d, d, 1, 1}, 0, noise)}, "add")},
+           "relu4");
+  Value* swish = b.Op("HardSwish", {sum}, "swish");
+  Value* product = b.Op("Mul", {sum, swish}, "product");
+  Value* scaled = b.Op("Mul", {product, b.Const("scales", noise.Make({d, 1, 1}))}, "scaled");
+  Value* mean = b.Op("AveragePool", {scaled}, "mean", Window(3, 2, 1));
+  Value* last = b.Conv(mean, "conv5", {d, d, 3, 3}, 1, noise);
+  b.graph.AddOutput(scaled);
+  b.graph.AddOutput(last);
+  b.graph.AddOutput(b.Op("Softmax", {last}, "softmax"));
+  return std::move(b.graph);
+}
+
+void ExpectSameBits(const std::shared_ptr<const Graph>& graph, const TensorMap& feeds,
+                    RequantizeMode mode, std::set<std::string>* divided) {
+  SessionOptions options;
+  options.plan.requantize = mode;
+  Session alone(graph, options);
+  const std::vector<Tensor> expected = alone.Run(feeds);
+  for (const auto& step : alone.plan()->steps) EXPECT_EQ(step->parts.count, 1);
+  for (const int threads : {2, 3, 7}) {
+    testing::ThreadRunner runner(threads);
+    options.runner = &runner;
+    Session session(graph, options);
+    for (int run = 0; run < 3; ++run) {
+      const std::vector<Tensor> outputs = session.Run(feeds);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(outputs[i].SameBits(expected[i])) << threads << " threads, output " << i;
+      }
+    }
+    int steps = 0;
+    for (const auto& step : session.plan()->steps) {
+      if (step->parts.count < 2) continue;
+      ++steps;
+      divided->insert(step->kernel);
+      EXPECT_LE(step->parts.count, threads);
+      for (int part = 0; part < step->parts.count; ++part) {
+        EXPECT_LT(step->parts.Begin(part), step->parts.Begin(part + 1));
+      }
+    }
+    EXPECT_GT(steps, 0);
+    EXPECT_GE(runner.runs, 3 * steps);  // an image of a batch can be a run of its own
+  }
+}
+
+TEST(Threads, SameBitsOfRandomNetworks) {
+  std::set<std::string> divided;
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = Network(seed);
+    const TensorMap feeds = RandomFeeds(graph, seed);
+    ExpectSameBits(PrepareForRun(graph), feeds, RequantizeMode::kUpward, &divided);
+    Calibrator calibrator(graph, {});
+    for (int pass = 0; pass < calibrator.passes(); ++pass) calibrator.Add(pass, feeds);
+    const auto integer = PrepareForRun(LowerToInteger(calibrator.Finish()));
+    for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
+      ExpectSameBits(integer, feeds, mode, &divided);
+    }
+  }
+  std::set<std::string> families;  // "dwconv_q8" of "dwconv_q8_vector"
+  for (const std::string& name : divided) families.insert(name.substr(0, name.rfind('_')));
+  for (const char* family : {"conv_f32", "dwconv_f32", "dwconv_q8", "maxpool_f32"}) {
+    EXPECT_TRUE(families.contains(family)) << family;
+  }
+  EXPECT_GE(divided.size(), 20U);
+}
+
+TEST(Threads, SameBitsOfTheShippedNetwork) {
+  const Graph graph = testing::ReadModelFile(kDemos + "models/fashion_mnist.onnx");
+  Calibrator calibrator(graph, {});
+  const auto images = testing::ReadIdxImages(kDemos + "data/calibration-images-idx3-ubyte", 4);
+  for (int pass = 0; pass < calibrator.passes(); ++pass) {
+    for (const Tensor& image : images) calibrator.Add(pass, {{"image", image}});
+  }
+  const auto integer = PrepareForRun(LowerToInteger(calibrator.Finish()));
+  std::set<std::string> divided;
+  for (const Tensor& image : images) {
+    ExpectSameBits(PrepareForRun(graph), {{"image", image}}, RequantizeMode::kUpward, &divided);
+    ExpectSameBits(integer, {{"image", image}}, RequantizeMode::kUpward, &divided);
+  }
+}
+
+TEST(Threads, SessionsThatWantFewerGetFewer) {
+  const auto graph = PrepareForRun(Network(9));
+  const TensorMap feeds = RandomFeeds(*graph, 9);
+  testing::ThreadRunner runner(3);
+  SessionOptions options;
+  options.runner = &runner;
+  for (const int wanted : {0, 1, 2, 3, 50}) {
+    options.plan.threads = wanted;
+    Session session(graph, options);
+    session.Run(feeds);
+    int most = 0;
+    for (const auto& step : session.plan()->steps) most = std::max(most, step->parts.count);
+    EXPECT_EQ(most, wanted == 0 ? 3 : std::min(wanted, 3));
+  }
+}
+
+TEST(Threads, CalibrationIsTheSame) {
+  const Graph graph = Network(10);
+  testing::ThreadRunner runner(2);
+  Calibrator alone(graph, {});
+  Calibrator divided(graph, {}, &runner);
+  for (int pass = 0; pass < alone.passes(); ++pass) {
+    for (uint32_t seed = 0; seed < 2; ++seed) {
+      const TensorMap feeds = RandomFeeds(graph, seed);
+      alone.Add(pass, feeds);
+      divided.Add(pass, feeds);
+    }
+  }
+  EXPECT_EQ(RecordToJson(alone.Finish().record), RecordToJson(divided.Finish().record));
+  EXPECT_GT(runner.runs, 0);
+}
+
+}  // namespace
+}  // namespace requant
