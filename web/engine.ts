@@ -8,8 +8,11 @@ export interface EngineInfo {
   /** Threads that its sessions can use. */
   threads: number;
   operators: { name: string; domain: string; since: number; quantize: string }[];
-  /** The optimization passes in their order. */
-  passes: { name: string; summary: string }[];
+  /**
+   * The optimization passes in their order. `bound`: largest error of an output relative to the
+   * largest value of the graph, 0 if every bit stays. `optional`: only runs when asked for by name.
+   */
+  passes: { name: string; summary: string; bound: number; optional: boolean }[];
   /** `missing`: what this machine lacks for the kernel, which then cannot be forced. */
   kernels: { family: string; name: string; isa: string; missing?: string }[];
   /** Bytes that models, sessions and so on hold in the engine. */

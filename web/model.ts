@@ -48,7 +48,7 @@ export interface ModelInfo {
 
 /** Options of {@link Model.optimize}. */
 export interface OptimizeOptions {
-  /** Run only these passes, by name; {@link engineInfo} lists all. */
+  /** Run only these passes, by name, in their order; {@link engineInfo} lists all. */
   passes?: readonly string[];
   /** Leave these out. */
   disable?: readonly string[];

@@ -208,6 +208,8 @@ std::string PassesJson() {
     json.BeginObject();
     json.Key("name").String(pass.name);
     json.Key("summary").String(pass.summary);
+    json.Key("bound").Number(pass.bound);
+    json.Key("optional").Bool(pass.optional);
     json.EndObject();
   }
   json.EndArray();

@@ -1,8 +1,7 @@
 // FoldConstant
 // Before: a node whose inputs are all constant; shape arithmetic (Shape -> Gather -> Concat ...)
-//   whose elements are known although the whole shape is not; Reshape by such a shape.
-// After:  a constant; Reshape by a constant with 0 for dimensions that are copied and -1 for one
-//   that is not known.
+//   whose elements are known although the whole shape is not.
+// After:  a constant.
 // Conditions: results of at most PassContext::max_constant_bytes that do not grow their operands
 //   beyond max_constant_growth times; no graph output (an output stays computed); and nothing that
 //   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators.
@@ -101,49 +100,6 @@ bool FoldShapeValues(Graph& graph) {
   return changed;
 }
 
-/// The constant that Reshape of `data` may take instead of `entries`.
-std::optional<std::vector<int64_t>> ReshapeTarget(const Value& data,
-                                                  const std::vector<ShapeEntry>& entries) {
-  std::vector<int64_t> target;
-  bool has_wildcard = false;
-  for (const ShapeEntry& entry : entries) {
-    has_wildcard = has_wildcard || (entry.known && entry.value == -1);
-  }
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const ShapeEntry& entry = entries[i];
-    const bool copies = data.type.shape && i < data.type.shape->size() && !entry.symbol.empty() &&
-                        !(*data.type.shape)[i].known() &&
-                        (*data.type.shape)[i].symbol == entry.symbol;
-    if (entry.known) {
-      target.push_back(entry.value);
-    } else if (copies) {
-      target.push_back(0);
-    } else if (!has_wildcard) {
-      target.push_back(-1);
-      has_wildcard = true;
-    } else {
-      return {};
-    }
-  }
-  return target;
-}
-
-bool FoldReshapeTargets(Graph& graph) {
-  const auto known = FindShapeValues(graph);
-  bool changed = false;
-  for (const auto& node : graph.nodes()) {
-    Value* operand = node->input(1);
-    if (!node->Is("Reshape") || operand == nullptr || operand->is_constant()) continue;
-    const auto found = known.find(operand);
-    if (found == known.end() || node->attributes.Int("allowzero", 0) != 0) continue;
-    const auto target = ReshapeTarget(*node->input(0), found->second);
-    if (!target) continue;
-    graph.SetInput(node.get(), 1, graph.AddConstant(operand->name, Tensor::Vector(*target)));
-    changed = true;
-  }
-  return changed;
-}
-
 }  // namespace
 
 bool FoldConstant(Graph& graph, PassContext& context) {
@@ -155,7 +111,6 @@ bool FoldConstant(Graph& graph, PassContext& context) {
     changed = changed || folded;
     if (!folded || graph.nodes().size() == before) ++i;
   }
-  changed = FoldReshapeTargets(graph) || changed;
   if (changed) RemoveDeadNodes(graph);
   return changed;
 }

@@ -35,12 +35,14 @@ std::span<const Pass> PassTable();
 
 bool InferType(Graph& graph, PassContext& context);
 bool FoldConstant(Graph& graph, PassContext& context);
-bool DeadCodeElimination(Graph& graph, PassContext& context);
+bool DynamicToStatic(Graph& graph, PassContext& context);
 bool CanonicalizeOps(Graph& graph, PassContext& context);
 bool SimplifyInference(Graph& graph, PassContext& context);
 bool SimplifyExpr(Graph& graph, PassContext& context);
-bool EliminateCommonSubexpr(Graph& graph, PassContext& context);
+bool ConvertLayout(Graph& graph, PassContext& context);
 bool FoldScaleAxis(Graph& graph, PassContext& context);
+bool EliminateCommonSubexpr(Graph& graph, PassContext& context);
+bool DeadCodeElimination(Graph& graph, PassContext& context);
 bool FuseOps(Graph& graph, PassContext& context);
 
 }  // namespace requant

@@ -32,7 +32,7 @@ std::unique_ptr<Graph> SpecializeGraph(const Graph& graph, const std::vector<Sha
     if (value->producer) value->type.shape.reset();
   }
   PipelineOptions options;
-  options.only = {"InferType", "FoldConstant", "DeadCodeElimination", "FuseOps"};
+  options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination", "FuseOps"};
   RunPasses(*copy, options);
   for (const auto& node : copy->nodes()) {
     for (const Value* output : node->outputs) {

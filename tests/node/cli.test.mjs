@@ -112,6 +112,24 @@ test('inspect and optimize', async () => {
   assert.ok(readdirSync(at('dumps')).some((name) => name.endsWith('.dot')));
 });
 
+test('passes: listed, run alone, dumped', () => {
+  const passes = json('optimize', '--list');
+  const names = passes.map(({ name }) => name);
+  for (const name of ['FoldConstant', 'DynamicToStatic', 'ConvertLayout', 'FuseOps']) {
+    assert.ok(names.includes(name), name);
+  }
+  assert.match(succeed('optimize', '--list'), /FoldConstant +default +exact/);
+  for (const { name, optional, bound } of passes) {
+    const folder = at(`only_${name}`);
+    const out = at(`${name}.onnx`);
+    const report = json('optimize', MODEL, '-o', out, '--passes', name, '--dump-passes', folder);
+    assert.deepEqual(new Set(report.passes.map((pass) => pass.name)), new Set([name]));
+    assert.ok(readdirSync(folder).includes('00_.txt'));
+    assert.equal(typeof optional, 'boolean');
+    assert.ok(bound >= 0 && bound < 0.1);
+  }
+});
+
 test('quantize, run, compare', () => {
   const int8 = at('int8.onnx');
   const args = ['--max-samples', '64', '-o', int8, '--record', at('record.json')];

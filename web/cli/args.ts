@@ -97,7 +97,7 @@ export function readArgs(
     const known = Object.keys(spec.options).map((name) => `--${name}`);
     throw new UsageError(`unknown option ${unknown[1]}. ${suggest(unknown[1]!, known)}`);
   }
-  if (parsed.values['help']) return parsed;
+  if (parsed.values['help'] || parsed.values['list']) return parsed;
   const missing = spec.positionals[parsed.positionals.length];
   if (missing !== undefined) throw new UsageError(`${missing} is missing`);
   const extra = parsed.positionals[spec.positionals.length];

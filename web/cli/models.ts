@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { writeNpy } from '../dataset/npy.js';
 import { readTensor } from '../dataset/node.js';
+import { engineInfo } from '../engine.js';
 import { RequantError } from '../errors.js';
 import { type Model, loadModel } from '../model.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
@@ -101,16 +102,42 @@ export const optimizeSpec: CommandSpec = {
     output: { type: 'string', short: 'o', value: 'FILE', help: 'the optimized ONNX file' },
     passes: { type: 'string', value: 'A,B,..', help: 'run only these passes' },
     disable: { type: 'string', value: 'A,B,..', help: 'leave these passes out' },
-    dump: { type: 'string', value: 'DIR', help: 'write the graph after each pass that changed it' },
+    list: { type: 'boolean', help: 'show all passes and what they may change' },
+    'dump-passes': {
+      type: 'string',
+      value: 'DIR',
+      help: 'write the graph after each pass that changed it, as text and DOT',
+    },
+    dump: { type: 'string', value: 'DIR', help: 'short for --dump-passes' },
     ...commonOptions,
   },
 };
 
+/** All passes: which run by default, and how far they may move an output. */
+async function listPasses(values: Values, streams: Streams): Promise<void> {
+  const { passes } = await engineInfo();
+  if (values['json']) {
+    streams.out(`${JSON.stringify(passes, null, 2)}\n`);
+    return;
+  }
+  const rows = passes.map(({ name, summary, bound, optional }) => [
+    name,
+    optional ? 'by name' : 'default',
+    bound === 0 ? 'exact' : String(Number(bound.toPrecision(2))),
+    summary,
+  ]);
+  streams.out(`${table(['pass', 'runs', 'bound', 'what it does'], rows, [0, 1, 3])}\n`);
+}
+
 export async function optimize(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  if (values['list']) {
+    await listPasses(values, streams);
+    return;
+  }
   const output = required(values, 'output');
   const passes = words(values, 'passes');
   const disable = words(values, 'disable');
-  const dump = text(values, 'dump');
+  const dump = text(values, 'dump-passes') ?? text(values, 'dump');
   using model = await load(file!, streams);
   const before = model.info.nodes.length;
   const report = model.optimize({

@@ -266,6 +266,10 @@ class GraphMaker {
     Value* b = Add("Transpose", {a}, With({{"perm", perm}}));
     if (b == nullptr) return nullptr;
     Value* scores = Add("MatMul", {a, b});
+    if (scores && dice_.Chance(30)) {
+      Value* other = Add("Relu", {b});
+      if (Value* sibling = other ? Add("MatMul", {a, other}) : nullptr) pool_.push_back(sibling);
+    }
     if (scores && dice_.Chance(60)) scores = Add("Mul", {scores, Scalar(0.5F)});
     if (scores && dice_.Chance(50))
       scores = Add("Softmax", {scores}, With({{"axis", int64_t{-1}}}));
@@ -382,6 +386,7 @@ class GraphMaker {
     }
     const OpDef* row =
         rows[static_cast<size_t>(dice_.In(0, static_cast<int64_t>(rows.size()) - 1))];
+    if (dice_.Chance(12)) return Add("Gelu", {Pick()}, {}, 1, kMicrosoftDomain);
     return Add(row->name, {Pick()});
   }
 

@@ -1,0 +1,66 @@
+// DynamicToStatic
+// Before: Reshape(x, s) or Expand(x, s) with a computed s (Shape -> Gather -> Concat ...)
+// After:  the same by a constant: for Reshape with 0 for dimensions that are copied and -1 for one
+//   that is not known, for Expand with 1 for dimensions that stay
+// Conditions: every element of s is a number or a dimension of some value; Reshape has at most one
+//   that is neither a number nor x's own dimension at that place, Expand none.
+// (What is known altogether, shapes of Tile, Slice, Pad, Resize, TopK ... included, FoldConstant
+// makes constant.)
+#include <algorithm>
+
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+#include "passes/shape_values.h"
+
+namespace requant {
+namespace {
+
+std::optional<std::vector<int64_t>> StaticTarget(const Value& data, bool reshape,
+                                                 const std::vector<ShapeEntry>& entries) {
+  if (!data.type.shape) return {};
+  const SymbolicShape& shape = *data.type.shape;
+  // Reshape counts dimensions from the first, Expand from the last.
+  const size_t offset = reshape ? 0 : entries.size() - shape.size();
+  std::vector<int64_t> target;
+  bool has_wildcard =
+      !reshape || std::any_of(entries.begin(), entries.end(),
+                              [](const auto& entry) { return entry.known && entry.value == -1; });
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const ShapeEntry& entry = entries[i];
+    const size_t place = i - offset;  // wraps around to something large
+    const bool copies = place < shape.size() && !entry.symbol.empty() && !shape[place].known() &&
+                        shape[place].symbol == entry.symbol;
+    if (entry.known) {
+      target.push_back(entry.value);
+    } else if (copies) {
+      target.push_back(reshape ? 0 : 1);
+    } else if (!has_wildcard) {
+      target.push_back(-1);
+      has_wildcard = true;
+    } else {
+      return {};
+    }
+  }
+  return target;
+}
+
+}  // namespace
+
+bool DynamicToStatic(Graph& graph, PassContext&) {
+  bool changed = false;
+  const auto known = FindShapeValues(graph);
+  for (const auto& node : graph.nodes()) {
+    const bool reshape = node->Is("Reshape");
+    if (!reshape && !node->Is("Expand")) continue;
+    const auto found = known.find(node->input(1));
+    if (found == known.end() || node->attributes.Int("allowzero", 0) != 0) continue;
+    const auto target = StaticTarget(*node->input(0), reshape, found->second);
+    if (!target) continue;
+    graph.SetInput(node.get(), 1, graph.AddConstant(found->first->name, Tensor::Vector(*target)));
+    changed = true;
+  }
+  if (changed) RemoveDeadNodes(graph);
+  return changed;
+}
+
+}  // namespace requant
