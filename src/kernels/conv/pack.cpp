@@ -52,6 +52,17 @@ int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
   return w.zero_points == nullptr ? value : value - w.zero_points[o];
 }
 
+/// The weights of output channel o when they are int8 without zero points and neighbours in memory,
+/// in whatever order; else nullptr.
+const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
+  const ConvWeightsLayout& l = w.layout;
+  const bool dense = (l.kernel_w == 1 || l.stride_w == 1) &&
+                     (l.kernel_h == 1 || l.stride_h == l.kernel_w) &&
+                     (l.in_c_per_group == 1 || l.stride_i == int64_t{l.kernel_h} * l.kernel_w);
+  if (!dense || !w.is_signed || w.zero_points != nullptr) return nullptr;
+  return static_cast<const int8_t*>(w.data) + o * l.stride_o;
+}
+
 /// Do all (weight - zero point) lie in [lo, hi]?
 bool AllWithin(const ConvQ8Weights& w, int32_t lo, int32_t hi) {
   bool within = true;
@@ -262,13 +273,23 @@ void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
     int32_t sum = 0;
     uint8_t* group = out + (kChannelBlock * 2 + static_cast<size_t>(lane)) * kDot8Group;
     size_t in_run = 0;
-    ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
-      const int32_t value = WeightAt(w, o, offset);
-      sum += value;
-      group[in_run % kDot8Group] = static_cast<uint8_t>(value + code);
-      if (++in_run == run) in_run = 0;
-      if (in_run % kDot8Group == 0) group += kChannelBlock * kDot8Group;
-    });
+    const int8_t* plain = PlainWeights(w, o);
+    if (plain != nullptr && w.layout.kernel_h == 1 && w.layout.kernel_w == 1 && code == 0) {
+      // A 1x1 convolution's come in the packed order: whole groups at once.
+      const size_t depth = Depth(w.layout);
+      for (size_t k = 0; k < depth; ++k) sum += plain[k];
+      for (size_t k = 0; k < depth; k += kDot8Group, group += kChannelBlock * kDot8Group) {
+        std::memcpy(group, plain + k, std::min<size_t>(kDot8Group, depth - k));
+      }
+    } else {
+      ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+        const int32_t value = WeightAt(w, o, offset);
+        sum += value;
+        group[in_run % kDot8Group] = static_cast<uint8_t>(value + code);
+        if (++in_run == run) in_run = 0;
+        if (in_run % kDot8Group == 0) group += kChannelBlock * kDot8Group;
+      });
+    }
     const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
     std::memcpy(out + lane * 4, &bias, 4);
     std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
@@ -313,9 +334,15 @@ size_t Dot8Workspace(const ConvGeometry& g) {
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {
   for (int32_t o = 0; o < w.layout.out_c; ++o) {
     int64_t sum = 0;
-    conv::ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
-      sum += std::abs(conv::WeightAt(w, o, offset));
-    });
+    if (const int8_t* plain = conv::PlainWeights(w, o)) {
+      const auto& l = w.layout;
+      const int64_t depth = int64_t{l.in_c_per_group} * l.kernel_h * l.kernel_w;
+      for (int64_t k = 0; k < depth; ++k) sum += std::abs(static_cast<int32_t>(plain[k]));
+    } else {
+      conv::ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+        sum += std::abs(conv::WeightAt(w, o, offset));
+      });
+    }
     bounds[o] = sum * max_abs_input;
     if (w.bias != nullptr) bounds[o] += std::abs(static_cast<int64_t>(w.bias[o]));
   }

@@ -204,6 +204,12 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
              kernel.workspace_size(geometry));
 }
 
+std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points) {
+  const auto zero = [](int32_t value) { return value == 0; };
+  return std::all_of(zero_points.begin(), zero_points.end(), zero) ? std::vector<int32_t>()
+                                                                   : zero_points;
+}
+
 bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
   const Tensor* weights = node.constant(3);
   const Tensor* bias = node.constant(8);
@@ -222,11 +228,11 @@ bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
   const auto per_channel = Expand(*w, geometry->out_c);
   if (!per_channel) return false;
   QProduct product;
-  product.weight_zero_points = per_channel->zero_points;
+  product.weight_zero_points = NonZero(per_channel->zero_points);
   product.weights = {OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,
                                 geometry->kernel_h, geometry->kernel_w, geometry->groups),
-                     weights->raw(), weights->dtype() == DType::kInt8,
-                     product.weight_zero_points.data(), bias ? bias->data<int32_t>() : nullptr};
+                     weights->raw(), weights->dtype() == DType::kInt8, product.zero_points(),
+                     bias ? bias->data<int32_t>() : nullptr};
   product.input_scale = x->scales[0];
   product.input_zero_point = x->zero_points[0];
   product.weight_scales = per_channel->scales;

@@ -30,13 +30,21 @@ IntegerClamp ClampOf(DType dtype, const Epilogue& epilogue);
 /// Everything that a convolution or matrix product of 8-bit values needs besides its geometry.
 struct QProduct {
   ConvQ8Weights weights;
-  std::vector<int32_t> weight_zero_points;  // backs weights.zero_points
+  std::vector<int32_t> weight_zero_points;  // backs weights.zero_points; empty when all are 0
   float input_scale = 1;
   int32_t input_zero_point = 0;
   std::vector<float> weight_scales;  // per output channel
   float output_scale = 1;
   int32_t output_zero_point = 0;
+
+  const int32_t* zero_points() const {
+    return weight_zero_points.empty() ? nullptr : weight_zero_points.data();
+  }
 };
+
+/// Nothing when all are 0, as int8 weights usually have it: they need no subtraction, and packing
+/// them is a copy.
+std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points);
 /// Adds the step for `node`, with the clamps that follow merged.
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input);

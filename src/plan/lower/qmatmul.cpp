@@ -17,14 +17,14 @@ bool AddQMatrixStep(PlanBuilder& builder, const Node& node, const Tensor& b, boo
   const auto per_column = Expand(w, geometry.out_c);
   if (!per_column || (bias && bias->count() != n)) return false;
   QProduct product;
-  product.weight_zero_points = per_column->zero_points;
+  product.weight_zero_points = NonZero(per_column->zero_points);
   product.weights.layout.out_c = static_cast<int32_t>(n);
   product.weights.layout.in_c_per_group = static_cast<int32_t>(k);
   product.weights.layout.stride_o = transposed ? k : 1;
   product.weights.layout.stride_i = transposed ? 1 : n;
   product.weights.data = b.raw();
   product.weights.is_signed = b.dtype() == DType::kInt8;
-  product.weights.zero_points = product.weight_zero_points.data();
+  product.weights.zero_points = product.zero_points();
   product.weights.bias = bias ? bias->data<int32_t>() : nullptr;
   product.input_scale = a.scales[0];
   product.input_zero_point = a.zero_points[0];
