@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 
 namespace requant {
 
@@ -11,8 +12,8 @@ QAddMultipliers MakeQAddMultipliers(double ratio_a, double ratio_b) {
   const double largest = std::fmax(std::fabs(ratio_a), std::fabs(ratio_b));
   if (!std::isfinite(ratio_a) || !std::isfinite(ratio_b) || largest >= 1048576.0) {
     Fail(ErrorCode::kInvalidQuantization,
-         "scale ratios " + std::to_string(ratio_a) + " and " + std::to_string(ratio_b) +
-             " of an 8-bit addition are out of range",
+         StrCat("scale ratios ", ratio_a, " and ", ratio_b,
+                " of an 8-bit addition are out of range"),
          {.hint = "an operand's scale must be finite and less than 2^20 output scales"});
   }
   constexpr int32_t kLimit = 1 << 21;

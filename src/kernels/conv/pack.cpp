@@ -52,15 +52,18 @@ int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
   return w.zero_points == nullptr ? value : value - w.zero_points[o];
 }
 
-/// The weights of output channel o when they are int8 without zero points and neighbours in memory,
-/// in whatever order; else nullptr.
-const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
+/// Are the weights of an output channel int8 without zero points and neighbours in memory, in
+/// whatever order?
+bool ArePlain(const ConvQ8Weights& w) {
   const ConvWeightsLayout& l = w.layout;
   const bool dense = (l.kernel_w == 1 || l.stride_w == 1) &&
                      (l.kernel_h == 1 || l.stride_h == l.kernel_w) &&
                      (l.in_c_per_group == 1 || l.stride_i == int64_t{l.kernel_h} * l.kernel_w);
-  if (!dense || !w.is_signed || w.zero_points != nullptr) return nullptr;
-  return static_cast<const int8_t*>(w.data) + o * l.stride_o;
+  return dense && w.is_signed && w.zero_points == nullptr;
+}
+/// Those of output channel o, if they are.
+const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
+  return static_cast<const int8_t*>(w.data) + o * w.layout.stride_o;
 }
 
 /// Do all (weight - zero point) lie in [lo, hi]?
@@ -273,8 +276,8 @@ void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
     int32_t sum = 0;
     uint8_t* group = out + (kChannelBlock * 2 + static_cast<size_t>(lane)) * kDot8Group;
     size_t in_run = 0;
-    const int8_t* plain = PlainWeights(w, o);
-    if (plain != nullptr && w.layout.kernel_h == 1 && w.layout.kernel_w == 1 && code == 0) {
+    if (ArePlain(w) && w.layout.kernel_h == 1 && w.layout.kernel_w == 1 && code == 0) {
+      const int8_t* plain = PlainWeights(w, o);
       // A 1x1 convolution's come in the packed order: whole groups at once.
       const size_t depth = Depth(w.layout);
       for (size_t k = 0; k < depth; ++k) sum += plain[k];
@@ -334,7 +337,8 @@ size_t Dot8Workspace(const ConvGeometry& g) {
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {
   for (int32_t o = 0; o < w.layout.out_c; ++o) {
     int64_t sum = 0;
-    if (const int8_t* plain = conv::PlainWeights(w, o)) {
+    if (conv::ArePlain(w)) {
+      const int8_t* plain = conv::PlainWeights(w, o);
       const auto& l = w.layout;
       const int64_t depth = int64_t{l.in_c_per_group} * l.kernel_h * l.kernel_w;
       for (int64_t k = 0; k < depth; ++k) sum += std::abs(static_cast<int32_t>(plain[k]));
