@@ -1,0 +1,115 @@
+// What a second thread gives: sessions with one thread and with more take turns in one process.
+//
+//   node tests/bench/threads.mjs [NETWORK ...] [--rounds N] [--threads N] [--json]
+//
+// Outputs must be the same bits. A ratio is that of one round, as in run.mjs.
+
+import { parseArgs } from 'node:util';
+import {
+  NETWORKS,
+  bytesOf,
+  chosenNetworks,
+  count,
+  ensureNode,
+  formatRatio,
+  formatTimes,
+  inputOf,
+  makeNetworks,
+  ratios,
+  spread,
+} from './networks.mjs';
+
+const ROUND_MS = 60;
+const WARM_UP_MS = 1500;
+const FORMS = {
+  float: { file: 'float', options: {} },
+  int8: { file: 'qoperator', options: { requantize: 'fixed' } },
+};
+
+ensureNode();
+let values;
+let names;
+let rounds;
+let threads;
+try {
+  const parsed = parseArgs({
+    allowPositionals: true,
+    options: {
+      rounds: { type: 'string', default: '15' },
+      threads: { type: 'string', default: '2' },
+      json: { type: 'boolean', default: false },
+    },
+  });
+  values = parsed.values;
+  names = chosenNetworks(parsed.positionals);
+  rounds = count(values, 'rounds');
+  threads = count(values, 'threads');
+} catch (error) {
+  console.error(`threads: ${error.message}`);
+  process.exit(2);
+}
+const { InferenceSession, Tensor } = await import('requant');
+const { table } = await import('requant/report');
+
+async function time(run, runs) {
+  const start = performance.now();
+  for (let at = 0; at < runs; at++) await run();
+  return (performance.now() - start) / runs;
+}
+
+async function measure(name, { file, options }) {
+  const { data, dims } = inputOf(name);
+  const feeds = { input: new Tensor('float32', data, dims) };
+  const rows = [];
+  for (const numThreads of [1, threads]) {
+    const session = await InferenceSession.create(bytesOf(name, file), { ...options, numThreads });
+    const run = () => session.run(feeds);
+    const first = (await run()).output.data;
+    const start = performance.now();
+    let least = Infinity;
+    while (performance.now() - start < WARM_UP_MS) least = Math.min(least, await time(run, 1));
+    rows.push({ session, run, first, runs: Math.max(1, Math.round(ROUND_MS / least)), times: [] });
+  }
+  if (rows[0].first.some((value, index) => !Object.is(value, rows[1].first[index]))) {
+    throw new Error(`${name}: the outputs depend on the number of threads`);
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < rows.length; at++) {
+      const { run, runs, times } = rows[(at + round) % rows.length];
+      times.push(await time(run, runs));
+    }
+  }
+  for (const { session } of rows) session.dispose();
+  return {
+    one: spread(rows[0].times),
+    more: spread(rows[1].times),
+    ratio: ratios(rows[0].times, rows[1].times),
+  };
+}
+
+try {
+  await makeNetworks(names);
+  const results = {};
+  for (const name of names) {
+    results[name] = {};
+    for (const [label, form] of Object.entries(FORMS)) {
+      results[name][label] = await measure(name, form);
+    }
+  }
+  if (values.json) {
+    console.log(JSON.stringify({ threads, rounds, networks: results }, null, 2));
+  } else {
+    const cells = names.flatMap((name) =>
+      Object.entries(results[name]).map(([label, { one, more, ratio }]) => [
+        `${NETWORKS[name].title} ${label}`,
+        formatTimes(one),
+        formatTimes(more),
+        formatRatio(ratio),
+      ]),
+    );
+    console.log(table(['', 'one thread, ms', `${threads} threads, ms`, 'faster'], cells));
+  }
+} catch (error) {
+  console.error(`threads: ${error.message}`);
+  process.exit(1);
+}
