@@ -80,6 +80,8 @@ export interface PlanStep {
   kernel: string;
   /** Multiply-accumulate operations of one run. */
   macs: number;
+  /** Bytes of intermediate values in memory while it runs. */
+  usedBytes: number;
   /** How many threads compute it. */
   threads: number;
   output?: { name: string; type: TensorType; layout: 'plain' | 'channels-last'; dims: number[] };

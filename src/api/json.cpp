@@ -106,8 +106,10 @@ std::string PlanJson(const Plan* plan) {
   json.BeginObject();
   if (plan) {
     json.Key("steps").BeginArray();
+    size_t index = 0;
     for (const auto& step : plan->steps) {
       json.BeginObject();
+      json.Key("usedBytes").Int(static_cast<int64_t>(plan->used_memory[index++]));
       json.Key("name").String(step->name);
       json.Key("op").String(step->op);
       json.Key("kernel").String(step->kernel);

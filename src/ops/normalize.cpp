@@ -460,7 +460,8 @@ constexpr OpDef kOps[] = {
     {"InstanceNormalization", "", 6, 3, 3, 1, InferInstanceNormalization,
      EvaluateInstanceNormalization, QuantRule::kFloat},
     {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat},
-    {"LayerNormalization", "", 17, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
+    // In ONNX from opset 17 on; onnxruntime has always had it here, and files use that.
+    {"LayerNormalization", "", 1, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
      QuantRule::kFloat},
     SoftmaxRow("LogSoftmax"),
     {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,

@@ -7,6 +7,7 @@
 #include "passes/clip.h"
 #include "passes/linear_fold.h"
 #include "passes/pass.h"
+#include "passes/patterns.h"
 #include "passes/rewrite.h"
 
 namespace requant {
@@ -218,91 +219,31 @@ bool NormalizeClip(Graph& graph, Node* node) {
   return true;
 }
 
-// --- HardSigmoid and HardSwish written out
+// --- activations and normalizations written out
+//
+// Conditions: float32; operators that came late only where the model's opset has them. Gelu of
+// com.microsoft is there for older ones; LayerNormalization is an operator of ONNX from opset 17
+// on, but onnxruntime has it in the same domain since opset 1, and writes it there. Formulas:
+// onnx/docs/Operators.md; Hendrycks & Gimpel, "Gaussian Error Linear Units", 2016.
 
-bool IsNear(double value, double wanted) { return std::fabs(value - wanted) < 1e-5 * wanted; }
+#define REQUANT_TANH_GELU "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,Add(x,Mul(0.044715,x,x,x))))))"
+#define REQUANT_TANH_GELU_2 "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,x,Add(1,Mul(0.044715,x,x))))))"
+#define REQUANT_ERF_GELU "Mul(0.5,x,Add(1,Erf(Mul(0.7071067812,x))))"
 
-/// x when `value` is x + 3.
-Value* MatchPlusThree(const Value* value) {
-  if (value == nullptr || value->producer == nullptr || !value->producer->Is("Add")) return nullptr;
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    Value* x = value->producer->input(slot);
-    const auto three = ScalarOperand(value->producer->input(1 - slot), x);
-    if (three && *three == 3) return x;
-  }
-  return nullptr;
-}
-
-/// x when `value` is Clip(x + 3, 0, 6).
-Value* MatchClipped(const Graph& graph, const Value* value) {
-  if (value == nullptr || value->producer == nullptr) return nullptr;
-  const std::optional<ClipRange> range = MatchClip(graph, *value->producer);
-  if (!range || range->low != 0 || range->high != 6) return nullptr;
-  return MatchPlusThree(range->x);
-}
-
-/// The operand that `node` divides by 6 or multiplies with 1/6.
-Value* MatchSixth(const Node& node) {
-  if (node.Is("Div")) {
-    const auto six = ScalarOperand(node.input(1), node.input(0));
-    return six && *six == 6 ? node.input(0) : nullptr;
-  }
-  if (!node.Is("Mul")) return nullptr;
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    const auto sixth = ScalarOperand(node.input(1 - slot), node.input(slot));
-    if (sixth && IsNear(*sixth, 1.0 / 6)) return node.input(slot);
-  }
-  return nullptr;
-}
-
-void MakeHard(Graph& graph, Node* node, const char* op, Value* x) {
-  graph.SetInput(node, 0, x);
-  TruncateInputs(graph, node, 1);
-  node->op_type = op;
-  node->attributes = {};
-  if (node->Is("HardSwish")) return;
-  node->attributes.Set("alpha", 1.0F / 6);
-  node->attributes.Set("beta", 0.5F);
-}
-
-/// Before: Clip(x + 3, 0, 6) / 6                  After: HardSigmoid(x, alpha = 1/6, beta = 0.5)
-/// Before: x * HardSigmoid(x, 1/6, 0.5)           After: HardSwish(x)
-///         x * Clip(x + 3, 0, 6) / 6
-/// Conditions: float32; HardSwish from opset 14 on (onnx/docs/Operators.md, HardSwish).
-bool RecognizeHard(Graph& graph, Node* node) {
-  if (node->outputs.empty() || !IsFloat32(node->outputs[0])) return false;
-  const bool has_swish = graph.opset() >= 14;
-  if (const Value* inner = MatchSixth(*node)) {
-    if (Value* x = MatchClipped(graph, inner)) {
-      MakeHard(graph, node, "HardSigmoid", x);
-      return true;
-    }
-    const Node* product = inner->producer;
-    if (!has_swish || product == nullptr || !product->Is("Mul")) return false;
-    for (const size_t slot : {size_t{0}, size_t{1}}) {
-      Value* x = MatchClipped(graph, product->input(slot));
-      if (x == nullptr || x != product->input(1 - slot)) continue;
-      MakeHard(graph, node, "HardSwish", x);
-      return true;
-    }
-    return false;
-  }
-  if (!has_swish || !node->Is("Mul")) return false;
-  for (const size_t slot : {size_t{0}, size_t{1}}) {
-    Value* x = node->input(slot);
-    const Value* gate = node->input(1 - slot);
-    if (x == nullptr || gate == nullptr || gate->producer == nullptr) continue;
-    const Node& hard = *gate->producer;
-    if (!hard.Is("HardSigmoid") || hard.input(0) != x) continue;
-    if (!IsNear(double{hard.attributes.Float("alpha", 0.2F)}, 1.0 / 6) ||
-        !IsNear(double{hard.attributes.Float("beta", 0.5F)}, 0.5)) {
-      continue;
-    }
-    MakeHard(graph, node, "HardSwish", x);
-    return true;
-  }
-  return false;
-}
+constexpr PatternRule kSpellings[] = {
+    {"Mul(0.1666666667,x,Clip(Add(3,x),0,6))", "HardSwish(x)", 14},
+    {"Mul(x,HardSigmoid(x))", "HardSwish(x)", 14},
+    {"Mul(0.1666666667,Clip(Add(3,x),0,6))", "HardSigmoid(x)", 1},
+    {REQUANT_ERF_GELU, "Gelu(x)", 20},
+    {REQUANT_ERF_GELU, "@Gelu(x)", 1},
+    {REQUANT_TANH_GELU, "Gelu~(x)", 20},
+    {REQUANT_TANH_GELU, "@FastGelu(x)", 1},
+    {REQUANT_TANH_GELU_2, "Gelu~(x)", 20},
+    {REQUANT_TANH_GELU_2, "@FastGelu(x)", 1},
+    {"Mul(x,Tanh(Softplus(x)))", "Mish(x)", 18},
+    {"Add(b,Mul(g,Div(Sub(x,Mean(x)),Sqrt(Add(e,Mean(Mul(Sub(x,Mean(x)),Sub(x,Mean(x)))))))))",
+     "LayerNormalization(x,g,b)", 1},
+};
 
 }  // namespace
 
@@ -311,7 +252,7 @@ bool CanonicalizeOps(Graph& graph, PassContext&) {
     if (!node->domain.empty() || node->outputs.empty() || !node->outputs[0]) return false;
     return ConstantToInitializer(g, node) || SplitVariadic(g, node) || MeanToGlobalPool(g, node) ||
            WholeImagePool(g, node) || NormalizeGemm(g, node) || MatMulAddToGemm(g, node) ||
-           NormalizeClip(g, node) || RecognizeHard(g, node);
+           NormalizeClip(g, node) || ApplyPatterns(g, node, kSpellings);
   });
 }
 

@@ -10,7 +10,8 @@
 //   After:  y = Conv(x, W', b) with W'[o, i] = W[o, i] * c[i]
 //   (padding is not disturbed: 0 * c = 0; an addition in front would be)
 //
-// Conditions: Conv, Gemm or MatMul with constant float32 weights; c constant, one number for each
+// Conditions: Conv, ConvTranspose, Gemm or MatMul with constant float32 weights; c constant, one
+// number for each
 //   channel or for all; nobody else reads the value between; no division by zero. A MatMul takes an
 //   addition only as a Gemm, so only for 2-D inputs.
 #include <algorithm>
@@ -48,41 +49,61 @@ struct Layout {
 };
 
 std::optional<Layout> LayoutOf(const Node& layer, const Value* value) {
-  if (layer.Is("Conv")) return Layout{layer.constant(1)->rank(), 1};
+  if (layer.op_type.starts_with("Conv")) return Layout{layer.constant(1)->rank(), 1};
   if (layer.Is("Gemm")) return Layout{2, 1};
   const int64_t rank = RankOf(value);
   if (rank < 1) return {};
   return Layout{rank, rank - 1};
 }
 
+struct ChannelMap {
+  std::vector<double> scale;
+  std::vector<double> shift;
+};
+
+/// What `node` does with `constant`, as x -> scale * x + shift; nothing for numbers that are none.
+std::optional<ChannelMap> MapOf(const Node& node, const Tensor& constant, const Layout& layout,
+                                int64_t channels) {
+  if (constant.dtype() != DType::kFloat32) return {};
+  const auto values = PerChannel(constant, layout.rank, layout.axis, channels);
+  if (!values) return {};
+  ChannelMap map{std::vector<double>(values->size(), 1.0), std::vector<double>(values->size(), 0)};
+  for (size_t c = 0; c < values->size(); ++c) {
+    const double value = (*values)[c];
+    if (node.Is("Mul")) map.scale[c] = value;
+    if (node.Is("Div")) map.scale[c] = 1 / value;
+    if (node.Is("Add")) map.shift[c] = value;
+    if (node.Is("Sub")) map.shift[c] = -value;
+    if (!std::isfinite(map.scale[c]) || !std::isfinite(map.shift[c])) return {};
+  }
+  return map;
+}
+
 bool FoldForward(Graph& graph, Node* node) {
   const auto [x, constant] = SplitOperands(*node);
-  if (x == nullptr || constant->dtype() != DType::kFloat32) return false;
+  if (x == nullptr) return false;
   Node* layer = x->producer;
   if (layer == nullptr || graph.SoleConsumer(x) != node) return false;
   const int64_t channels = FoldableChannels(*layer);
   if (channels == 0) return false;
   const std::optional<Layout> layout = LayoutOf(*layer, x);
   if (!layout) return false;
-  auto values = PerChannel(*constant, layout->rank, layout->axis, channels);
-  if (!values) return false;
-  std::vector<double> scale(values->size(), 1.0);
-  std::vector<double> shift(values->size(), 0.0);
-  for (size_t c = 0; c < values->size(); ++c) {
-    const double value = (*values)[c];
-    if (node->Is("Mul")) scale[c] = value;
-    if (node->Is("Div")) scale[c] = 1 / value;
-    if (node->Is("Add")) shift[c] = value;
-    if (node->Is("Sub")) shift[c] = -value;
-    if (!std::isfinite(scale[c]) || !std::isfinite(shift[c])) return false;
-  }
-  return FoldIntoLinear(graph, layer, scale, shift) && Bypass(graph, node, x);
+  const auto map = MapOf(*node, *constant, *layout, channels);
+  return map && FoldIntoLinear(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
+}
+
+/// Whether every output of the layer sees real inputs only.
+bool IsUnpadded(const Node& layer) {
+  if (layer.Is("ConvTranspose")) return false;
+  const std::string auto_pad = layer.attributes.String("auto_pad", "NOTSET");
+  const std::vector<int64_t> pads = layer.attributes.Ints("pads");
+  return (auto_pad == "NOTSET" || auto_pad == "VALID") &&
+         std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; });
 }
 
 bool FoldBackward(Graph& graph, Node* node) {
-  if (!node->Is("Mul") || node->outputs[0] == nullptr) return false;
   const auto [x, constant] = SplitOperands(*node);
-  if (x == nullptr || constant->dtype() != DType::kFloat32) return false;
+  if (x == nullptr || node->outputs[0] == nullptr) return false;
   Value* product = node->outputs[0];
   Node* layer = graph.SoleConsumer(product);
   if (layer == nullptr || layer->input(0) != product) return false;
@@ -90,14 +111,11 @@ bool FoldBackward(Graph& graph, Node* node) {
   if (channels == 0) return false;
   const std::optional<Layout> layout = LayoutOf(*layer, product);
   if (!layout) return false;
-  const auto values = PerChannel(*constant, layout->rank, layout->axis, channels);
-  if (!values || !std::all_of(values->begin(), values->end(),
-                              [](double value) { return std::isfinite(value); })) {
-    return false;
-  }
+  const auto map = MapOf(*node, *constant, *layout, channels);
+  if (!map || ((node->Is("Add") || node->Is("Sub")) && !IsUnpadded(*layer))) return false;
   // Broadcasting must not have given x its channels.
-  if (!SameShape(x, product)) return false;
-  return FoldIntoLinearInput(graph, layer, *values) && Bypass(graph, node, x);
+  if (!SameShape(x, product) || !CanReplace(graph, product, x)) return false;
+  return FoldIntoLinearInput(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
 }
 
 }  // namespace

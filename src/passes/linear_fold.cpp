@@ -14,6 +14,10 @@ const Tensor* FloatConstant(const Node& node, size_t slot) {
 
 bool IsGemm(const Node& node) { return node.Is("Gemm"); }
 
+bool IsConvolution(const Node& node) {
+  return node.Is("Conv") || (node.Is("ConvTranspose") && node.attributes.Int("group", 1) == 1);
+}
+
 /// Weights as [outer, axis, inner] around the axis that is scaled.
 struct Around {
   int64_t outer;
@@ -61,7 +65,7 @@ std::optional<std::vector<double>> BiasOf(const Node& node, int64_t channels) {
   return out;
 }
 
-bool IsLinear(const Node& node) { return node.Is("Conv") || IsGemm(node) || node.Is("MatMul"); }
+bool IsLinear(const Node& node) { return IsConvolution(node) || IsGemm(node) || node.Is("MatMul"); }
 
 }  // namespace
 
@@ -69,7 +73,7 @@ int64_t FoldableChannels(const Node& node) {
   if (!IsLinear(node)) return 0;
   const Tensor* weights = FloatConstant(node, 1);
   if (weights == nullptr || weights->rank() < 2) return 0;
-  if (node.Is("Conv") ? weights->rank() < 3 : weights->rank() != 2) return 0;
+  if (IsConvolution(node) ? weights->rank() < 3 : weights->rank() != 2) return 0;
   const int64_t channels = weights->dim(static_cast<int64_t>(OutputAxis(node)));
   return BiasOf(node, channels) ? channels : 0;
 }
@@ -110,33 +114,43 @@ int64_t FoldableInputChannels(const Node& node) {
     if (weights->rank() < 3 || group < 1 || weights->dim(0) % group != 0) return 0;
     return weights->dim(1) * group;
   }
+  if (node.Is("ConvTranspose")) return weights->rank() < 3 ? 0 : weights->dim(0);
   if (weights->rank() != 2 || (IsGemm(node) && node.attributes.Int("transA", 0) != 0)) return 0;
   return weights->dim(1 - static_cast<int64_t>(OutputAxis(node)));
 }
 
-bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& scale) {
+bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& scale,
+                         const std::vector<double>& shift) {
   const int64_t channels = FoldableInputChannels(*node);
   if (channels == 0 || static_cast<int64_t>(scale.size()) != channels) return false;
   const Tensor& weights = *node->constant(1);
-  Tensor out;
-  if (node->Is("Conv")) {
-    // W is [M, C / group, kernel...]; row m belongs to group m / (M / group).
-    const int64_t rows = weights.dim(0);
-    const int64_t per_group = weights.dim(1);
-    const int64_t group = node->attributes.Int("group", 1);
-    out = Tensor(DType::kFloat32, weights.shape());
-    const int64_t taps = SplitAt(weights.shape(), 1).inner;
-    const float* from = weights.data<float>();
-    float* to = out.data<float>();
-    for (int64_t m = 0; m < rows; ++m) {
-      const int64_t first = m / (rows / group) * per_group;
-      for (int64_t j = 0; j < per_group; ++j) {
-        const double factor = scale[static_cast<size_t>(first + j)];
-        for (int64_t i = 0; i < taps; ++i) *to++ = static_cast<float>(double{*from++} * factor);
+  // W is [M, C / group, kernel...], row m belonging to group m / (M / group); or a matrix, maybe
+  // with its rows and columns changed over.
+  const bool conv = node->Is("Conv");
+  const bool rows_last = OutputAxis(*node) == 1;
+  const int64_t rows = weights.dim(rows_last ? 1 : 0);
+  const int64_t rows_of_group = rows / (conv ? node->attributes.Int("group", 1) : 1);
+  const int64_t taps = SplitAt(weights.shape(), 1).inner;
+  const double alpha = IsGemm(*node) ? double{node->attributes.Float("alpha", 1)} : 1;
+  Tensor out(DType::kFloat32, weights.shape());
+  std::vector<double> sums(static_cast<size_t>(rows), 0.0);
+  const float* from = weights.data<float>();
+  float* to = out.data<float>();
+  for (int64_t i = 0; i < weights.dim(0); ++i) {
+    for (int64_t j = 0; j < weights.dim(1); ++j) {
+      const int64_t row = rows_last ? j : i;
+      const int64_t column = rows_last ? i : j;
+      const auto channel =
+          static_cast<size_t>(conv ? row / rows_of_group * weights.dim(1) + column : column);
+      for (int64_t tap = 0; tap < taps; ++tap, ++from) {
+        *to++ = static_cast<float>(double{*from} * scale[channel]);
+        sums[static_cast<size_t>(row)] += alpha * double{*from} * shift[channel];
       }
     }
-  } else {
-    out = ScaleAxis(weights, 1 - OutputAxis(*node), scale);
+  }
+  const bool shifts = std::any_of(shift.begin(), shift.end(), [](double t) { return t != 0; });
+  if (shifts && !FoldIntoLinear(graph, node, std::vector<double>(sums.size(), 1.0), sums)) {
+    return false;
   }
   ReplaceConstant(graph, node, 1, std::move(out), node->input(1)->name + "_scaled");
   return true;

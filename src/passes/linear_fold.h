@@ -8,8 +8,8 @@
 
 namespace requant {
 
-/// Output channels of a Conv, Gemm or MatMul with constant float32 weights (and constant bias, if
-/// any), or 0 when the node is something else.
+/// Output channels of a Conv, ConvTranspose (one group), Gemm or MatMul with constant float32
+/// weights (and constant bias, if any), or 0 when the node is something else.
 int64_t FoldableChannels(const Node& node);
 
 /// y -> y * scale[c] + shift[c] for the node's output channels c, by rewriting its constants:
@@ -19,8 +19,11 @@ int64_t FoldableChannels(const Node& node);
 bool FoldIntoLinear(Graph& graph, Node* node, const std::vector<double>& scale,
                     const std::vector<double>& shift);
 
-/// x -> x * scale[c] for the input channels c of a Conv, Gemm or MatMul, in the same way.
-bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& scale);
+/// x -> x * scale[c] + shift[c] for the input channels c, in the same way:
+///   W'[o, c] = W[o, c] * scale[c],  b'[o] = b[o] + sum over c and the window of W[o, c] * shift[c]
+/// The caller sees to it that no output reads padding when there is a shift.
+bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& scale,
+                         const std::vector<double>& shift);
 /// How many input channels that is; 0 when the node cannot take it.
 int64_t FoldableInputChannels(const Node& node);
 

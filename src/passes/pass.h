@@ -21,7 +21,8 @@ struct Pass {
   const char* name;
   const char* summary;
   /// The largest error of a graph output, relative to the largest magnitude among all values that
-  /// the graph computes (at least 1); 0: every bit stays (a zero may change its sign).
+  /// the graph computes (at least 1); 0: every bit stays (a zero may change its sign). For passes
+  /// that replace functions by others, the same of the function's own result.
   double bound;
   /// Runs only when asked for by name: no part of the default pipeline.
   bool optional;
@@ -44,5 +45,10 @@ bool FoldScaleAxis(Graph& graph, PassContext& context);
 bool EliminateCommonSubexpr(Graph& graph, PassContext& context);
 bool DeadCodeElimination(Graph& graph, PassContext& context);
 bool FuseOps(Graph& graph, PassContext& context);
+bool CombineParallelConv2D(Graph& graph, PassContext& context);
+bool CombineParallelDense(Graph& graph, PassContext& context);
+bool CombineParallelBatchMatmul(Graph& graph, PassContext& context);
+bool SubstituteSigmoid(Graph& graph, PassContext& context);
+bool SubstituteGelu(Graph& graph, PassContext& context);
 
 }  // namespace requant

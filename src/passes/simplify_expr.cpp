@@ -68,8 +68,23 @@ bool DropReshape(Graph& graph, Node* node) {
 }
 
 /// Before: Reshape(Reshape/Flatten/Squeeze/Unsqueeze(x), s)   After: Reshape(x, s)
-/// Conditions: s constant; where s copies a dimension (0), x has the same one there.
+/// Before: Flatten/Squeeze/Unsqueeze(the same(x))             After: Reshape(x, its own shape)
+/// Conditions: s constant; where s copies a dimension (0), x has the same one there. At most one
+///   dimension unknown.
 bool MergeReshapes(Graph& graph, Node* node) {
+  if (IsReshape(*node) && !node->Is("Reshape") && RankOf(node->output()) >= 0 &&
+      node->input(0)->producer && IsReshape(*node->input(0)->producer)) {
+    std::vector<int64_t> target;
+    for (const Dim& dim : *node->output()->type.shape)
+      target.push_back(dim.known() ? dim.value : -1);
+    if (std::count(target.begin(), target.end(), -1) > 1 ||
+        std::count(target.begin(), target.end(), 0) > 0) {
+      return false;
+    }
+    node->op_type = "Reshape";
+    node->attributes = {};
+    graph.SetInput(node, 1, graph.AddConstant(node->name + "_shape", Tensor::Vector(target)));
+  }
   if (!node->Is("Reshape") || node->constant(1) == nullptr) return false;
   Value* middle = node->input(0);
   const Node* inner = middle->producer;
@@ -101,6 +116,62 @@ bool IsWholeSlice(const Node& node) {
   if (!SameShape(node.input(0), node.outputs[0])) return false;
   if (node.input(4) == nullptr) return true;
   return node.constant(4) && AllAre(node.constant(4)->ToInts(), 1);
+}
+
+/// Before: Slice(Slice(x, starts, ends, axes), more)   After: Slice(x, all of them)
+/// Conditions: constants, step 1, other axes, opset 10 on; nobody else reads the inner one.
+bool MergeSlices(Graph& graph, Node* node) {
+  const Node* inner = node->input(0)->producer;
+  const int64_t rank = RankOf(node->input(0));
+  if (!node->Is("Slice") || inner == nullptr || !inner->Is("Slice") ||
+      graph.SoleConsumer(node->input(0)) != node || rank < 0) {
+    return false;
+  }
+  std::vector<int64_t> lists[3];  // starts, ends, axes
+  for (const Node* slice : {inner, static_cast<const Node*>(node)}) {
+    const Tensor* steps = slice->constant(4);
+    if (slice->input(4) && (steps == nullptr || !AllAre(steps->ToInts(), 1))) return false;
+    for (size_t i = 0; i < 3; ++i) {
+      if (slice->constant(i + 1) == nullptr) return false;
+      for (int64_t item : slice->constant(i + 1)->ToInts()) {
+        if (i == 2 && item < 0) item += rank;
+        lists[i].push_back(item);
+      }
+    }
+  }
+  std::vector<int64_t> axes = lists[2];
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return false;
+  graph.SetInput(node, 0, inner->input(0));
+  TruncateInputs(graph, node, 1);
+  for (size_t i = 0; i < 3; ++i) {
+    graph.SetInput(node, i + 1, graph.AddConstant(node->name + "_slice", Tensor::Vector(lists[i])));
+  }
+  return true;
+}
+
+/// Before: QuantizeLinear(DequantizeLinear(q, s, z), s, z)   After: q
+/// Conditions: 8-bit q, one constant s and z, the same in both; s no extreme number.
+///   (q - z) * s / s is off by 2^-23 of at most 255: rounding gives q again.
+bool DropRequantization(Graph& graph, Node* node) {
+  const Node* inner = node->input(0)->producer;
+  if (!node->Is("QuantizeLinear") || inner == nullptr || !inner->Is("DequantizeLinear"))
+    return false;
+  Value* q = inner->input(0);
+  const std::optional<double> scale = ScalarOf(node->input(1));
+  if (!scale || !(*scale > 1e-30) || *scale > 1e30 || !IsByte(q->type.dtype) ||
+      q->type.dtype != node->output()->type.dtype) {
+    return false;
+  }
+  for (size_t slot = 1; slot < 3; ++slot) {
+    const Tensor* a = inner->constant(slot);
+    const Tensor* b = node->constant(slot);
+    if (a == nullptr || b == nullptr || a->count() != 1 ||
+        !a->Reshaped({}).SameBits(b->Reshaped({}))) {
+      return false;
+    }
+  }
+  return Bypass(graph, node, q);
 }
 
 bool HasIntegerRange(DType dtype) { return IsInteger(dtype) && DTypeBits(dtype) >= 8; }
@@ -236,8 +307,9 @@ bool SimplifyExpr(Graph& graph, PassContext&) {
       return false;
     }
     return MergeTransposes(g, node) || DropReshape(g, node) || MergeReshapes(g, node) ||
-           MergeCasts(g, node) || DropNeutral(g, node) || DropNeutralOperand(g, node) ||
-           MergeClips(g, node) || FoldPadInto(g, node);
+           MergeCasts(g, node) || MergeSlices(g, node) || DropNeutral(g, node) ||
+           DropNeutralOperand(g, node) || DropRequantization(g, node) || MergeClips(g, node) ||
+           FoldPadInto(g, node);
   });
 }
 

@@ -97,7 +97,9 @@ Placement Place(const Plan& plan, const std::vector<size_t>& order) {
   return out;
 }
 
-size_t LowerBound(const Plan& plan, const std::vector<size_t>& order) {
+/// AnnotateUsedMemory: what is alive while each step runs, the last one being the graph outputs
+/// afterwards. Returns the peak.
+size_t AnnotateUsedMemory(Plan& plan, const std::vector<size_t>& order) {
   size_t bound = 0;
   for (int step = 0; step <= static_cast<int>(plan.steps.size()); ++step) {
     size_t live = 0;
@@ -107,6 +109,7 @@ size_t LowerBound(const Plan& plan, const std::vector<size_t>& order) {
         live += CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
       }
     }
+    plan.used_memory.push_back(live);
     bound = std::max(bound, live);
   }
   return bound;
@@ -121,7 +124,7 @@ void LayOutArena(Plan& plan) {
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     if (IsRoot(plan, i)) order.push_back(i);
   }
-  plan.arena_lower_bound = LowerBound(plan, order);
+  plan.arena_lower_bound = AnnotateUsedMemory(plan, order);
   // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
   // 2020) to begin with. Then whatever sticks out at the top is placed earlier, a bounded number of
   // times; the best order wins.

@@ -128,6 +128,8 @@ struct Plan {
   std::vector<Tensor> constants;      // keeps the constants alive that slots point to
   size_t arena_bytes = 0;             // peak memory of all intermediates and workspaces
   size_t arena_lower_bound = 0;       // largest sum of simultaneously live tensors
+  /// Bytes of the arena in use during each step, and after the last one: known before running.
+  std::vector<size_t> used_memory;
   size_t packed_bytes = 0;
   std::unique_ptr<Graph> graph;  // reference steps evaluate its nodes
   int threads = 1;               // that it was made for

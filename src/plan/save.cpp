@@ -129,7 +129,8 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
 
 void PlanFields(PlanArchive& archive, Plan& plan, Graph& graph) {
   InterfaceFields(archive, graph);
-  archive.Fields(plan.arena_bytes, plan.arena_lower_bound, plan.packed_bytes, plan.outputs);
+  archive.Fields(plan.arena_bytes, plan.arena_lower_bound, plan.packed_bytes, plan.used_memory,
+                 plan.outputs);
   const bool reading = archive.reading();
   const uint32_t slots = archive.Count(plan.slots.size(), 1);
   if (reading) plan.slots.resize(slots);
@@ -137,6 +138,7 @@ void PlanFields(PlanArchive& archive, Plan& plan, Graph& graph) {
   const uint32_t steps = archive.Count(plan.steps.size(), 1);
   if (reading) plan.steps.resize(steps);
   for (auto& step : plan.steps) StepFields(archive, step);
+  plan.used_memory.resize(plan.steps.size());  // of a plan that somebody altered
 }
 
 /// Whatever a run uses as an index or an address must be inside.

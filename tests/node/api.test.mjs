@@ -308,6 +308,8 @@ output %b
     const plan = session.plan();
     assert.ok(plan.steps.length > 10 && plan.steps.every(({ kernel }) => kernel));
     assert.ok(plan.memory.arena >= plan.memory.lowerBound && plan.memory.packedWeights > 0);
+    // What is announced step by step is what the arena takes.
+    assert.equal(Math.max(...plan.steps.map(({ usedBytes }) => usedBytes)), plan.memory.arena);
     const profile = session.profile();
     assert.ok(profile.length > 10);
     assert.ok(profile.every(({ runs }) => runs === 2));

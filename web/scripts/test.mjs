@@ -19,12 +19,19 @@ function runTests(node, folder, flags = []) {
   run(node, [...flags, '--test', ...files]);
 }
 
+/** The long tests belong to CI; once is enough, so not every stage asks for them. */
+function longInCi(action) {
+  if (process.env.CI) process.env.REQUANT_LONG = '1';
+  action();
+  delete process.env.REQUANT_LONG;
+}
+
 function testNative() {
   if (!existsSync(path.join(ROOT, 'build/native/build.ninja'))) {
     run('cmake', ['--preset', 'native']);
   }
   run('cmake', ['--build', '--preset', 'native', '-j2']);
-  run('ctest', ['--preset', 'native', '-j2']);
+  longInCi(() => run('ctest', ['--preset', 'native', '-j2']));
 }
 
 function testNode() {
@@ -40,10 +47,7 @@ function testNewNode() {
     mkdirSync(prefix, { recursive: true });
     run('npm', ['install', '--prefix', prefix, '--no-save', '--no-audit', '--no-fund', 'node@26']);
   }
-  // The long tests belong to CI, once is enough.
-  if (process.env.CI) process.env.REQUANT_LONG = '1';
-  runTests(NEW_NODE, 'tests/node');
-  delete process.env.REQUANT_LONG;
+  longInCi(() => runTests(NEW_NODE, 'tests/node'));
 }
 
 const all = [

@@ -69,7 +69,8 @@ constexpr UnaryName kUnaryNames[] = {{"LeakyRelu", UnaryF32Op::kLeakyRelu, 0.01F
                                      {"Sigmoid", UnaryF32Op::kSigmoid, 0, 0},
                                      {"Tanh", UnaryF32Op::kTanh, 0, 0},
                                      {"Erf", UnaryF32Op::kErf, 0, 0},
-                                     {"Gelu", UnaryF32Op::kGelu, 0, 0}};
+                                     {"Gelu", UnaryF32Op::kGelu, 0, 0},
+                                     {"FastGelu", UnaryF32Op::kGeluTanh, 0, 0}};
 
 }  // namespace
 
@@ -111,6 +112,7 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
 bool LowerUnary(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
   if (x->type.dtype != DType::kFloat32) return LowerByteUnary(builder, node);
+  if (node.Is("FastGelu", kMicrosoftDomain) && node.input(1)) return false;  // with a bias
   UnaryF32Op op = UnaryF32Op::kClamp;
   float alpha = 0;
   float beta = 0;

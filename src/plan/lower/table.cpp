@@ -32,6 +32,7 @@ constexpr LowerRow kRows[] = {
     {"Erf", "", LowerUnary},
     {"Gelu", "", LowerUnary},
     {"Gelu", kMicrosoftDomain, LowerUnary},
+    {"FastGelu", kMicrosoftDomain, LowerUnary},
     {"Lut", kRequantDomain, LowerLut},
     {"QLinearSigmoid", kMicrosoftDomain, LowerByteUnary},
     {"QLinearLeakyRelu", kMicrosoftDomain, LowerByteUnary},

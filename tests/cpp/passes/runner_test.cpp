@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
+#include "interpret/interpreter.h"
 #include "ir/text.h"
 #include "passes/fuse_ops.h"
 #include "passes/infer_type.h"
@@ -98,6 +100,45 @@ TEST(RunPasses, TakesOptions) {
       EXPECT_NE(error.message().find("NoSuchPass"), std::string::npos);
       EXPECT_NE(error.context().hint.find("SimplifyExpr"), std::string::npos);
     }
+  }
+}
+
+TEST(Functions, KeepTheirBound) {
+  constexpr const char* kText = R"(graph "" opset 20, com.microsoft 1
+    input %x: float32[4001]
+    %t = Tanh(%x)
+    %s = Sigmoid(%x)
+    %e = Erf(%x)
+    %g = Gelu(%x)
+    %m = com.microsoft::Gelu(%x)
+    output %t
+    output %s
+    output %e
+    output %g
+    output %m)";
+  Tensor x(DType::kFloat32, {4001});
+  for (int i = 0; i < 4001; ++i) x.data<float>()[i] = static_cast<float>(i - 2000) / 200;
+  const Graph before = ParseGraph(kText);
+  const std::vector<Tensor> wanted = Interpret(before, {{"x", x}});
+  for (const Pass& pass : PassTable()) {
+    if (pass.bound < 1e-4) continue;
+    Graph after = before.Clone();
+    InferTypes(after);
+    PipelineOptions options;
+    options.only = {pass.name};
+    RunPasses(after, options);
+    const std::vector<Tensor> got = Interpret(after, {{"x", x}});
+    double largest = 0;
+    for (size_t output = 0; output < wanted.size(); ++output) {
+      for (int64_t i = 0; i < x.count(); ++i) {
+        const double error = std::fabs(wanted[output].AsDouble(i) - got[output].AsDouble(i)) /
+                             std::max(1.0, std::fabs(wanted[output].AsDouble(i)));
+        ASSERT_LE(error, pass.bound)
+            << pass.name << " output " << output << " at " << x.AsDouble(i);
+        largest = std::max(largest, error);
+      }
+    }
+    EXPECT_GT(largest, pass.bound / 2) << pass.name << " could state a smaller bound";
   }
 }
 

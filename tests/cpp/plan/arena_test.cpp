@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace requant {
@@ -48,6 +49,9 @@ TEST(Arena, LiveSlotsNeverOverlap) {
   for (int round = 0; round < 200; ++round) {
     Plan plan = RandomPlan(random, 1 + static_cast<int>(random() % 40));
     LayOutArena(plan);
+    ASSERT_EQ(plan.used_memory.size(), plan.steps.size() + 1);
+    EXPECT_EQ(*std::max_element(plan.used_memory.begin(), plan.used_memory.end()),
+              plan.arena_lower_bound);
     for (size_t i = 0; i < plan.slots.size(); ++i) {
       const Slot& a = plan.slots[i];
       if (a.root != static_cast<int>(i) || a.home != Slot::Home::kArena || a.first_step < 0) {
