@@ -39,6 +39,13 @@ export function inputOf(name, seed = 1) {
   return { data: values, dims: [1, 3, size, size] };
 }
 
+/** Milliseconds of one of `runs` runs. */
+export async function time(run, runs) {
+  const start = performance.now();
+  for (let at = 0; at < runs; at++) await run();
+  return (performance.now() - start) / runs;
+}
+
 export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;

@@ -22,6 +22,7 @@ import {
   ratios,
   snr,
   spread,
+  time,
 } from './networks.mjs';
 
 const ROUND_MS = 40;
@@ -84,12 +85,6 @@ async function open(name, { engine, file, requantize }) {
   });
   const feeds = { input: new ort.Tensor('float32', data, dims) };
   return { run: () => session.run(feeds), release: () => session.release() };
-}
-
-async function time(run, runs) {
-  const start = performance.now();
-  for (let at = 0; at < runs; at++) await run();
-  return (performance.now() - start) / runs;
 }
 
 async function measure(name) {

@@ -17,6 +17,7 @@ import {
   makeNetworks,
   ratios,
   spread,
+  time,
 } from './networks.mjs';
 
 const ROUND_MS = 60;
@@ -50,12 +51,6 @@ try {
 }
 const { InferenceSession, Tensor } = await import('requant');
 const { table } = await import('requant/report');
-
-async function time(run, runs) {
-  const start = performance.now();
-  for (let at = 0; at < runs; at++) await run();
-  return (performance.now() - start) / runs;
-}
 
 async function measure(name, { file, options }) {
   const { data, dims } = inputOf(name);

@@ -112,7 +112,6 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
 bool LowerUnary(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
   if (x->type.dtype != DType::kFloat32) return LowerByteUnary(builder, node);
-  if (node.Is("FastGelu", kMicrosoftDomain) && node.input(1)) return false;  // with a bias
   UnaryF32Op op = UnaryF32Op::kClamp;
   float alpha = 0;
   float beta = 0;

@@ -94,6 +94,14 @@ TEST(SessionOperators, Activations) {
          "output %y\n",
          3e-7,
          {"gelu_tanh_f32"}});
+  for (const auto& [op, kernel] :
+       {std::pair<std::string, std::string>{"Gelu", "gelu_f32"}, {"FastGelu", "gelu_tanh_f32"}}) {
+    Check({"com.microsoft " + op,
+           "graph \"\" opset 20, com.microsoft 1\ninput %x: float32[7, 9]\n%y = com.microsoft::" +
+               op + "(%x)\noutput %y\n",
+           3e-7,
+           {kernel}});
+  }
 }
 
 TEST(SessionOperators, LayerNormalization) {
