@@ -7,17 +7,22 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "api/requant.h"
+#include "handles.h"
 #include "options.h"
 #include "threads.h"
 
 namespace requant {
-namespace {
+
+namespace bindings {
 
 using emscripten::val;
+
+namespace {
 
 val ErrorObject(const char* code, const std::string& message, const ErrorContext& context) {
   val error = val::object();
@@ -31,7 +36,8 @@ val ErrorObject(const char* code, const std::string& message, const ErrorContext
   return out;
 }
 
-/// Runs `body(self)` and turns whatever it throws into the error object.
+}  // namespace
+
 val GuardCall(val (*body)(const void* self), const void* self) {
   try {
     return body(self);
@@ -45,18 +51,42 @@ val GuardCall(val (*body)(const void* self), const void* self) {
   }
 }
 
-template <typename Body>
-val Guard(const Body& body) {
-  return GuardCall([](const void* self) { return (*static_cast<const Body*>(self))(); }, &body);
+TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const val& pointers) {
+  TensorMap feeds;
+  const auto count = names["length"].as<unsigned>();
+  for (unsigned i = 0; i < count; ++i) {
+    Shape shape;
+    for (const double dim : emscripten::vecFromJSArray<double>(dims[i])) {
+      shape.push_back(static_cast<int64_t>(dim));
+    }
+    const std::string name = names[i].as<std::string>();
+    const DType dtype = DTypeFromName(types[i].as<std::string>());
+    if (DTypeBits(dtype) == 0) {
+      Fail(ErrorCode::kTypeMismatch, "tensors of this type cannot be fed", {.value = name});
+    }
+    feeds[name] = Tensor::Unowned(dtype, std::move(shape), Pointer(pointers[i].as<double>()));
+  }
+  return feeds;
 }
 
-uint8_t* Pointer(double address) {
-  return reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(address));
+val OperatorFunctions(const Graph& graph) {
+  std::set<const OpDef*> operators;
+  for (const auto& node : graph.nodes()) operators.insert(FindOp(node->op_type, node->domain));
+  val functions = val::array();
+  for (const OpDef* op : operators) {
+    if (op == nullptr) continue;
+    functions.call<void>("push", Address(reinterpret_cast<const void*>(op->infer)));
+    functions.call<void>("push", Address(reinterpret_cast<const void*>(op->evaluate)));
+  }
+  return functions;
 }
 
-double Address(const void* pointer) {
-  return static_cast<double>(reinterpret_cast<uintptr_t>(pointer));
-}
+}  // namespace bindings
+
+namespace {
+
+using emscripten::val;
+using namespace bindings;
 
 val Allocate(double bytes) {
   return Guard([bytes] {
@@ -78,24 +108,6 @@ SharedBytes TakeOver(double pointer, double size) {
   return {std::move(owner), {data, static_cast<size_t>(size)}};
 }
 
-TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const val& pointers) {
-  TensorMap feeds;
-  const auto count = names["length"].as<unsigned>();
-  for (unsigned i = 0; i < count; ++i) {
-    Shape shape;
-    for (const double dim : emscripten::vecFromJSArray<double>(dims[i])) {
-      shape.push_back(static_cast<int64_t>(dim));
-    }
-    const std::string name = names[i].as<std::string>();
-    const DType dtype = DTypeFromName(types[i].as<std::string>());
-    if (DTypeBits(dtype) == 0) {
-      Fail(ErrorCode::kTypeMismatch, "tensors of this type cannot be fed", {.value = name});
-    }
-    feeds[name] = Tensor::Unowned(dtype, std::move(shape), Pointer(pointers[i].as<double>()));
-  }
-  return feeds;
-}
-
 val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
   val out = val::array();
   for (size_t i = 0; i < results.size(); ++i) {
@@ -110,58 +122,6 @@ val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
     out.call<void>("push", item);
   }
   return out;
-}
-
-/// Bytes for JavaScript to copy out.
-class Blob {
- public:
-  explicit Blob(std::vector<uint8_t> bytes) : bytes_(std::move(bytes)) {}
-  double pointer() const { return Address(bytes_.data()); }
-  double size() const { return static_cast<double>(bytes_.size()); }
-  void Release() { std::vector<uint8_t>().swap(bytes_); }
-
- private:
-  std::vector<uint8_t> bytes_;
-};
-
-class ModelHandle {
- public:
-  explicit ModelHandle(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
-
-  std::shared_ptr<const Graph> graph() const { return graph_; }
-  /// The graph of a model that nobody uses any more.
-  std::shared_ptr<const Graph> Take() { return std::move(graph_); }
-  val Info() const {
-    return Guard([this] { return val(ModelInfoJson(*graph_)); });
-  }
-  val Text(double max_constant_elements) const {
-    return Guard(
-        [&] { return val(PrintGraph(*graph_, {static_cast<size_t>(max_constant_elements)})); });
-  }
-  val Dot() const {
-    return Guard([this] { return val(GraphToDot(*graph_)); });
-  }
-  val Onnx() const {
-    return Guard([this] { return val(std::make_shared<Blob>(WriteOnnx(*graph_))); });
-  }
-  val Clone() const {
-    return Guard([this] { return val(std::make_shared<ModelHandle>(graph_)); });
-  }
-  val Optimize(const val& options) {
-    return Guard([&] {
-      auto copy = std::make_shared<Graph>(graph_->Clone());
-      const std::string report = bindings::RunPassesFromJs(*copy, options);
-      graph_ = std::move(copy);
-      return val(report);
-    });
-  }
-
- private:
-  std::shared_ptr<const Graph> graph_;
-};
-
-val WrapModel(Graph graph) {
-  return val(std::make_shared<ModelHandle>(std::make_shared<Graph>(std::move(graph))));
 }
 
 /// A run that is repeated: what run_bound knows by its address.
@@ -211,6 +171,10 @@ class SessionHandle {
   val Profile() const {
     return Guard([this] { return val(ProfileJson(session_->Profile())); });
   }
+  /// Of the operators that the plan runs by their references.
+  val Functions() const {
+    return Guard([this] { return OperatorFunctions(*session_->plan()->graph); });
+  }
   val Save() const {
     return Guard([this] { return val(std::make_shared<Blob>(session_->Save())); });
   }
@@ -219,82 +183,6 @@ class SessionHandle {
   std::unique_ptr<Session> session_;
   std::vector<Tensor> results_;
   std::vector<std::unique_ptr<Bound>> bound_;
-};
-
-class QuantizedHandle {
- public:
-  explicit QuantizedHandle(QuantizedModel model) : model_(std::move(model)) {}
-
-  val Record() const {
-    return Guard([this] { return val(RecordToJson(model_.record)); });
-  }
-  val Integer() const {
-    return Guard([this] { return WrapModel(LowerToInteger(model_)); });
-  }
-  val Qdq() const {
-    return Guard([this] { return WrapModel(ToQdq(model_)); });
-  }
-  val QOperator() const {
-    return Guard([this] { return WrapModel(ToQOperator(model_)); });
-  }
-  val FloatModel() const {
-    return Guard([this] { return WrapModel(model_.float_graph.Clone()); });
-  }
-
- private:
-  QuantizedModel model_;
-};
-
-class CalibratorHandle {
- public:
-  CalibratorHandle(const Graph& graph, const QuantizeOptions& options)
-      : calibrator_(graph, options, bindings::Threads()) {}
-
-  val Nodes() const {
-    val names = val::array();
-    for (const auto& node : calibrator_.graph().nodes()) names.call<void>("push", node->name);
-    return names;
-  }
-  int Passes() const { return calibrator_.passes(); }
-  val Add(int pass, const val& names, const val& types, const val& dims, const val& pointers) {
-    return Guard([&] {
-      calibrator_.Add(pass, ReadFeeds(names, types, dims, pointers));
-      return val::undefined();
-    });
-  }
-  val Finish() {
-    return Guard([this] { return val(std::make_shared<QuantizedHandle>(calibrator_.Finish())); });
-  }
-
- private:
-  Calibrator calibrator_;
-};
-
-class ComparerHandle {
- public:
-  ComparerHandle(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
-                 const CompareOptions& options)
-      : comparer_(PrepareForRun(std::move(reference)), PrepareForRun(std::move(candidate)),
-                  options) {}
-
-  val Add(const val& names, const val& types, const val& dims, const val& pointers, double label) {
-    return Guard([&] {
-      const SampleResult result =
-          comparer_.Add(ReadFeeds(names, types, dims, pointers), static_cast<int64_t>(label));
-      val out = val::object();
-      out.set("floatTop1", static_cast<double>(result.float_top1));
-      out.set("candidateTop1", static_cast<double>(result.candidate_top1));
-      out.set("floatMs", result.float_ms);
-      out.set("candidateMs", result.candidate_ms);
-      return out;
-    });
-  }
-  val Report() const {
-    return Guard([this] { return val(comparer_.Report()); });
-  }
-
- private:
-  Comparer comparer_;
 };
 
 val ReadModel(double pointer, double size, const val& names, const val& pointers,
@@ -322,10 +210,6 @@ val ExternalFilesOf(double pointer, double size) {
   });
 }
 
-val ParseText(const std::string& text) {
-  return Guard([&] { return WrapModel(ParseGraph(text)); });
-}
-
 val CreateSession(ModelHandle& model, const val& options) {
   return Guard([&] {
     const bindings::SessionRequest request = bindings::ReadSessionOptions(options);
@@ -346,20 +230,6 @@ val LoadSession(double pointer, double size, const val& options) {
   });
 }
 
-val CreateCalibrator(const ModelHandle& model, const val& options) {
-  return Guard([&] {
-    return val(
-        std::make_shared<CalibratorHandle>(*model.graph(), bindings::ReadQuantizeOptions(options)));
-  });
-}
-
-val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, const val& options) {
-  return Guard([&] {
-    return val(std::make_shared<ComparerHandle>(reference.graph(), candidate.graph(),
-                                                bindings::ReadCompareOptions(options)));
-  });
-}
-
 double LiveBytes() { return static_cast<double>(mallinfo().uordblks); }
 
 EMSCRIPTEN_BINDINGS(requant) {
@@ -373,6 +243,7 @@ EMSCRIPTEN_BINDINGS(requant) {
   class_<ModelHandle>("Model")
       .smart_ptr<std::shared_ptr<ModelHandle>>("ModelPtr")
       .function("info", &ModelHandle::Info)
+      .function("functions", &ModelHandle::Functions)
       .function("text", &ModelHandle::Text)
       .function("dot", &ModelHandle::Dot)
       .function("onnx", &ModelHandle::Onnx)
@@ -384,36 +255,17 @@ EMSCRIPTEN_BINDINGS(requant) {
       .function("run", &SessionHandle::Run)
       .function("plan", &SessionHandle::PlanInfo)
       .function("profile", &SessionHandle::Profile)
+      .function("functions", &SessionHandle::Functions)
       .function("save", &SessionHandle::Save)
       .function("bind", &SessionHandle::Bind)
       .function("runBound", &SessionHandle::RunBound)
       .function("unbind", &SessionHandle::Unbind);
-  class_<QuantizedHandle>("Quantized")
-      .smart_ptr<std::shared_ptr<QuantizedHandle>>("QuantizedPtr")
-      .function("record", &QuantizedHandle::Record)
-      .function("integer", &QuantizedHandle::Integer)
-      .function("qdq", &QuantizedHandle::Qdq)
-      .function("qoperator", &QuantizedHandle::QOperator)
-      .function("floatModel", &QuantizedHandle::FloatModel);
-  class_<CalibratorHandle>("Calibrator")
-      .smart_ptr<std::shared_ptr<CalibratorHandle>>("CalibratorPtr")
-      .function("nodes", &CalibratorHandle::Nodes)
-      .function("passes", &CalibratorHandle::Passes)
-      .function("add", &CalibratorHandle::Add)
-      .function("finish", &CalibratorHandle::Finish);
-  class_<ComparerHandle>("Comparer")
-      .smart_ptr<std::shared_ptr<ComparerHandle>>("ComparerPtr")
-      .function("add", &ComparerHandle::Add)
-      .function("report", &ComparerHandle::Report);
   function("allocate", &Allocate);
   function("free", &Free);
   function("readOnnx", &ReadModel);
   function("externalFiles", &ExternalFilesOf);
-  function("parseText", &ParseText);
   function("createSession", &CreateSession);
   function("loadPlan", &LoadSession);
-  function("createCalibrator", &CreateCalibrator);
-  function("createComparer", &CreateComparer);
   function("operators", &OperatorsJson);
   function("passes", &PassesJson);
   function("kernels", &KernelsJson);

@@ -3,6 +3,7 @@ import { checkMaxSamples } from './config.js';
 import type { CoreComparer } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, withFeeds } from './heap.js';
+import { loadTools } from './load_core.js';
 import { Model, type RequantizeMode } from './model.js';
 import { checkKind, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
@@ -202,6 +203,7 @@ export async function compare(
   const other = candidate instanceof QuantizedModel ? candidate.integerModel : candidate;
   checkSameCore(model, other);
   const { core, object } = model.handle;
+  await loadTools(core);
   const comparer = new Handle(
     core,
     call(core, () =>

@@ -19,6 +19,8 @@ export interface CoreBlob extends CoreObject {
 
 export interface CoreModel extends CoreObject {
   info(): string | Failure;
+  /** Entries of the function table that its operators may need. */
+  functions(): number[] | Failure;
   text(maxConstantElements: number): string | Failure;
   dot(): string | Failure;
   onnx(): CoreBlob | Failure;
@@ -60,6 +62,8 @@ export interface CoreSession extends CoreObject {
   plan(): string | Failure;
   profile(): string | Failure;
   save(): CoreBlob | Failure;
+  /** Entries of the function table that the plan's operators need. */
+  functions(): number[] | Failure;
   bind(...feeds: CoreFeeds): { id: number; results: CoreResult[] } | Failure;
   runBound(id: number): undefined | Failure;
   unbind(id: number): void;
@@ -142,15 +146,8 @@ export interface Core {
     externalSizes: number[],
   ): CoreModel | Failure;
   externalFiles(pointer: number, size: number): string[] | Failure;
-  parseText(text: string): CoreModel | Failure;
   createSession(model: CoreModel, options: CoreSessionOptions): CoreSession | Failure;
   loadPlan(pointer: number, size: number, options: CoreSessionOptions): CoreSession | Failure;
-  createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
-  createComparer(
-    float: CoreModel,
-    candidate: CoreModel,
-    options: CoreCompareOptions,
-  ): CoreComparer | Failure;
   operators(): string | Failure;
   passes(): string | Failure;
   kernels(): string | Failure;
@@ -160,6 +157,15 @@ export interface Core {
   useThreads(count: number): void;
   /** Names of the kernels that threads run, separated by spaces, by their numbers. */
   threadKernels(): string;
+
+  // Of the tools: there after loadTools().
+  parseText(text: string): CoreModel | Failure;
+  createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
+  createComparer(
+    float: CoreModel,
+    candidate: CoreModel,
+    options: CoreCompareOptions,
+  ): CoreComparer | Failure;
 }
 
 /** The overrides of the Emscripten module that the loader uses. */

@@ -1,6 +1,6 @@
 /** Names of the package's wasm modules. */
 export type WasmFile =
-  | `requant-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
+  | `requant-${'simd128' | 'relaxed' | 'tools'}${'' | '-threads'}.wasm`
   | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
 
 /** Settings of the WebAssembly engine. */
@@ -24,8 +24,13 @@ export interface WasmEnv {
    * Default: beside the package's JavaScript.
    */
   wasmPaths?: string | URL | Partial<Record<WasmFile, string | URL>>;
-  /** The bytes of the wasm module (for one thread); nothing is fetched then. */
+  /** The bytes of the wasm module (for one thread), which is not fetched then. */
   wasmBinary?: ArrayBuffer | Uint8Array;
+  /**
+   * The bytes of requant-tools.wasm (for one thread), which is loaded when a model is quantized or compared, or has
+   * one of the rarer operators.
+   */
+  toolsBinary?: ArrayBuffer | Uint8Array;
 }
 
 /** Settings of the whole package; change them before the first call that loads something. */

@@ -74,6 +74,8 @@ async function wasmLocation(file: WasmFile): Promise<Location> {
   const beside: Record<WasmFile, () => URL> = {
     'requant-simd128.wasm': () => new URL('./requant-simd128.wasm', import.meta.url),
     'requant-relaxed.wasm': () => new URL('./requant-relaxed.wasm', import.meta.url),
+    'requant-tools.wasm': () => new URL('./requant-tools.wasm', import.meta.url),
+    'requant-tools-threads.wasm': () => new URL('./requant-tools-threads.wasm', import.meta.url),
     'requant-simd128-threads.wasm': () =>
       new URL('./requant-simd128-threads.wasm', import.meta.url),
     'requant-relaxed-threads.wasm': () =>
@@ -100,41 +102,101 @@ async function compile(file: WasmFile): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>);
 }
 
+/**
+ * The part of a core that is loaded when it is needed (web/scripts/split_core.mjs): the quantizer, the
+ * comparison, and operators that few networks have. Until then the entries of the core's function
+ * table that belong to it are placeholders.
+ */
+class Tools {
+  /** Imports of the main module, by their entry in the function table. */
+  readonly placeholders: Record<string, () => never> = {};
+  /** Of the main module. */
+  exports: WebAssembly.Exports = {};
+  #loading: Promise<void> | undefined;
+
+  constructor(main: WebAssembly.Module) {
+    for (const { module, name } of WebAssembly.Module.imports(main)) {
+      if (module !== 'tools') continue;
+      this.placeholders[name] = () => {
+        throw new Error('requant-tools.wasm is not loaded');
+      };
+    }
+  }
+
+  /** Whether one of these entries of the function table is a placeholder. */
+  needed(functions: readonly number[]): boolean {
+    return functions.some((entry) => Object.hasOwn(this.placeholders, entry));
+  }
+
+  load(file: WasmFile): Promise<void> {
+    const start = async () => {
+      try {
+        const { toolsBinary } = env.wasm;
+        const module =
+          toolsBinary && file === 'requant-tools.wasm'
+            ? await WebAssembly.compile(toolsBinary as Uint8Array<ArrayBuffer>)
+            : await compile(file);
+        await WebAssembly.instantiate(module, { core: this.exports });
+        (this.exports['bind_tools'] as () => void)();
+      } catch (error) {
+        this.#loading = undefined;
+        throw loadFailed(file, error);
+      }
+    };
+    return (this.#loading ??= start());
+  }
+}
+
 // A core for one thread never calls these.
 const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
 
-async function load(variant: Variant, threads: KernelThreads | undefined): Promise<Core> {
+function loadFailed(file: WasmFile, error: unknown): RequantError {
+  if (error instanceof RequantError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  return new RequantError('LOAD_FAILED', `the wasm module ${file}: ${why}`, {
+    cause: error,
+    hint: isNode
+      ? 'Node 20 or newer is needed.'
+      : "A Content-Security-Policy must allow 'wasm-unsafe-eval'; the browser needs SIMD and " +
+        'exception handling of WebAssembly.',
+  });
+}
+
+async function load(
+  variant: Variant,
+  threads: KernelThreads | undefined,
+): Promise<{ core: Core; tools: Tools }> {
   const file: WasmFile = threads ? `requant-${variant}-threads.wasm` : `requant-${variant}.wasm`;
   try {
     const { wasmBinary } = env.wasm;
     const module = wasmBinary
       ? await WebAssembly.compile(wasmBinary as Uint8Array<ArrayBuffer>)
       : await compile(file);
-    return await new Promise<Core>((resolve, reject) => {
+    const tools = new Tools(module);
+    const core = await new Promise<Core>((resolve, reject) => {
       createCore({
         instantiateWasm(imports, receive) {
-          const all: WebAssembly.Imports = { ...imports, threads: threads?.imports ?? noThreads };
+          const all: WebAssembly.Imports = {
+            ...imports,
+            threads: threads?.imports ?? noThreads,
+            tools: tools.placeholders,
+          };
           if (threads) all['env'] = { ...imports['env'], memory: threads.memory };
-          WebAssembly.instantiate(module, all).then(
-            (instance) => receive(instance, module),
-            reject,
-          );
+          WebAssembly.instantiate(module, all).then((instance) => {
+            tools.exports = threads
+              ? { ...instance.exports, memory: threads.memory }
+              : instance.exports;
+            receive(instance, module);
+          }, reject);
           return {};
         },
         print: () => {},
         printErr: () => {},
       }).then(resolve, reject);
     });
+    return { core, tools };
   } catch (error) {
-    if (error instanceof RequantError) throw error;
-    const why = error instanceof Error ? error.message : String(error);
-    throw new RequantError('LOAD_FAILED', `the wasm module ${file}: ${why}`, {
-      cause: error,
-      hint: isNode
-        ? 'Node 20 or newer is needed.'
-        : "A Content-Security-Policy must allow 'wasm-unsafe-eval'; the browser needs SIMD and " +
-          'exception handling of WebAssembly.',
-    });
+    throw loadFailed(file, error);
   }
 }
 
@@ -142,6 +204,7 @@ interface Engine {
   key: string;
   variant: Variant;
   threads: KernelThreads | undefined;
+  tools: Tools;
 }
 
 const cores = new Map<string, Promise<Core>>();
@@ -155,8 +218,8 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
     const threads = threaded
       ? new KernelThreads(() => compile(`kernels-${variant}-threads.wasm`))
       : undefined;
-    const core = await load(variant, threads);
-    engines.set(core, { key, variant, threads });
+    const { core, tools } = await load(variant, threads);
+    engines.set(core, { key, variant, threads, tools });
     return core;
   };
   const loading = start();
@@ -208,6 +271,16 @@ export async function sessionThreads(core: Core, numThreads: unknown): Promise<n
     );
   }
   return 1;
+}
+
+/**
+ * Loads the tools of a core, once; with `functions` (of a model's operators, by their entries in the
+ * function table) only when they are needed for those.
+ */
+export async function loadTools(core: Core, functions?: readonly number[]): Promise<void> {
+  const engine = engines.get(core);
+  if (!engine || (functions && !engine.tools.needed(functions))) return;
+  await engine.tools.load(engine.threads ? 'requant-tools-threads.wasm' : 'requant-tools.wasm');
 }
 
 /** The variant of a loaded core. */

@@ -4,7 +4,7 @@ import { Breather, throwIfAborted } from './abort.js';
 import type { Core, CoreModel } from './core.js';
 import { RequantError, invalidArgument } from './errors.js';
 import { Handle, call, copyIn, makeDisposable, takeBlob } from './heap.js';
-import { loadCore } from './load_core.js';
+import { loadCore, loadTools } from './load_core.js';
 import { checkKind, checkOptions } from './options.js';
 import { saveBytes } from './save.js';
 import { type LoadProgress, type Loaded, type Source, besides, readSource } from './source.js';
@@ -264,7 +264,17 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     const object = call(core, () =>
       core.readOnnx(pointer, loaded.bytes.length, names, pointers, sizes),
     );
-    return new Model(core, object);
+    const model = new Model(core, object);
+    try {
+      await loadTools(
+        core,
+        model.handle.call((handle) => handle.functions()),
+      );
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
+    return model;
   } finally {
     for (const pointer of owned) core.free(pointer);
   }
@@ -329,6 +339,7 @@ export async function modelOf(core: Core, loaded: Loaded, options: LoadOptions):
 export async function parseModel(text: string): Promise<Model> {
   checkKind(text, 'string', 'text');
   const core = await loadCore();
+  await loadTools(core);
   return new Model(
     core,
     call(core, () => core.parseText(text)),

@@ -5,6 +5,7 @@ import { type QuantizeConfig, checkMaxSamples, parseConfig, resolveOperators } f
 import type { Core, CoreCalibrator, CoreModel, CoreQuantized, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, makeDisposable, takeBlob, withFeeds } from './heap.js';
+import { loadTools } from './load_core.js';
 import { Model, type RequantizeMode } from './model.js';
 import { checkOneOf, checkOptions } from './options.js';
 import { saveBytes } from './save.js';
@@ -245,6 +246,7 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
   checkMaxSamples(maxSamples);
   throwIfAborted(signal);
 
+  await loadTools(model.handle.core);
   const calibrator = createCalibrator(model, options);
   try {
     const passes = calibrator.call((object) => object.passes());

@@ -17,7 +17,7 @@ import {
   toTensor,
   withFeeds,
 } from './heap.js';
-import { sessionThreads, threadsOf } from './load_core.js';
+import { loadTools, sessionThreads, threadsOf } from './load_core.js';
 import {
   type LoadOptions,
   Model,
@@ -289,7 +289,12 @@ export class InferenceSession {
       if (isPlan(loaded.bytes)) {
         const threads = await createdThreads(core, true, numThreads);
         const session = loadPlan(core, loaded.bytes, options, threads);
-        return new InferenceSession(new Handle(core, session, 'session'), [], []);
+        const handle = new Handle(core, session, 'session');
+        await loadTools(
+          core,
+          handle.call((object) => object.functions()),
+        );
+        return new InferenceSession(handle, [], []);
       }
       model = await modelOf(core, loaded, loadOptions);
       ours = true;

@@ -2,9 +2,11 @@
 #
 #   src/**, bindings/**      --em++-->           core.wasm + core.js     (Embind, one core for both)
 #   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked)
-#   core + kernels           --wasm-merge, wasm-opt--> dist/requant-<variant>.wasm
+#   core.wasm                --wasm-split--> main.wasm + dist/requant-tools.wasm (tools_sources.txt)
+#   main + kernels           --wasm-merge, wasm-opt--> dist/requant-<variant>.wasm
 #   the same, memory shared  --share_memory.mjs--> dist/requant-<variant>-threads.wasm
 #   kernels, memory shared   --share_memory.mjs--> dist/kernels-<variant>-threads.wasm
+#   tools, memory shared     --share_memory.mjs--> dist/requant-tools-threads.wasm
 #
 # Why not em++ alone: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the core need
 # not be compiled twice. The merged module has one memory and direct calls into the kernels.
@@ -51,6 +53,7 @@ target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-
 # Every byte of the core is downloaded and none of it is hot: the kernels are, and they are compiled
 # and optimized for speed on their own before the merge.
 # -O1: at higher levels the link would minify the names of the kernel imports.
+# --profiling-funcs, --no-demangle: split_core.mjs knows functions by the names they have in objects.
 # ENVIRONMENT: the loader of the package hands the bytes over, so the same glue runs in Node as well,
 # without Emscripten's Node branch, which wants require() and installs process-wide error handlers.
 # HEAPU8: newer versions keep the views of the memory to themselves unless asked. The stack's size went
@@ -60,7 +63,7 @@ if(REQUANT_EM_VERSION VERSION_LESS 3.1.25)
   set(stack_option -sTOTAL_STACK=1048576)
 endif()
 target_link_options(core PRIVATE
-  -O1 -fwasm-exceptions -lembind
+  -O1 --profiling-funcs -Wl,--no-demangle -fwasm-exceptions -lembind
   -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
   -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0
   -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0
@@ -73,6 +76,27 @@ add_custom_command(
   DEPENDS core ${scripts}/glue.mjs
   VERBATIM)
 set(outputs ${dist}/core.js)
+
+# --- The tools -----------------------------------------------------------------------------------
+set(main ${PROJECT_BINARY_DIR}/main.wasm)
+set(tools ${dist}/requant-tools.wasm)
+set(tools_sources ${CMAKE_CURRENT_LIST_DIR}/tools_sources.txt)
+set(core_objects ${PROJECT_BINARY_DIR}/core_objects.txt)
+file(GENERATE OUTPUT ${core_objects} CONTENT "$<JOIN:$<TARGET_OBJECTS:core>,\n>\n")
+add_custom_command(
+  OUTPUT ${main} ${tools} ${dist}/requant-tools-threads.wasm
+  COMMAND ${REQUANT_NODE} ${scripts}/split_core.mjs --wasm-split ${REQUANT_WASM_SPLIT}
+          --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --sources ${tools_sources}
+          --objects ${core_objects} ${PROJECT_BINARY_DIR}/core.wasm ${main}
+          ${PROJECT_BINARY_DIR}/tools.wasm
+  COMMAND ${wasm_opt} ${wasm_features} -Os --strip-producers --strip-target-features
+          ${PROJECT_BINARY_DIR}/tools.wasm -o ${tools}
+  COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${tools} ${dist}/requant-tools-threads.wasm
+  DEPENDS core ${tools_sources} ${core_objects} ${scripts}/split_core.mjs ${scripts}/share_memory.mjs
+          ${scripts}/wasm_sections.mjs
+  COMMENT "requant-tools.wasm"
+  VERBATIM)
+list(APPEND outputs ${tools} ${dist}/requant-tools-threads.wasm)
 
 # --- The micro-kernels ---------------------------------------------------------------------------
 set(kernel_launcher)
@@ -123,11 +147,11 @@ foreach(variant simd128 relaxed)
       VERBATIM)
     list(APPEND kernel_modules ${kernels})
     set(merge COMMAND ${wasm_merge} ${variant_features} --enable-multimemory
-              ${PROJECT_BINARY_DIR}/core.wasm core ${kernels} kernels
+              ${main} core ${kernels} kernels
               --skip-export-conflicts -o ${result}.merged)
   else()
     set(kernels)
-    set(merge COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_BINARY_DIR}/core.wasm ${result}.merged)
+    set(merge COMMAND ${CMAKE_COMMAND} -E copy ${main} ${result}.merged)
   endif()
   # The merged file's temporaries stay out of dist: the package ships that folder.
   string(REPLACE "${dist}/" "${PROJECT_BINARY_DIR}/" merge "${merge}")
@@ -138,8 +162,8 @@ foreach(variant simd128 relaxed)
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
     COMMAND ${wasm_opt} ${variant_features} -Os --strip-producers --strip-target-features
             ${merged} -o ${result}
-    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result}
-    DEPENDS core ${kernels} ${scripts}/stamp.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${tools}
+    DEPENDS ${main} ${tools} ${kernels} ${scripts}/stamp.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}.wasm"
     VERBATIM)
   set(threads ${dist}/requant-${variant}-threads.wasm)

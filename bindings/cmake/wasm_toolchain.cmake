@@ -41,8 +41,12 @@ if(REQUANT_LLVM_MAJOR GREATER_EQUAL 17)
     find_program(REQUANT_${CMAKE_MATCH_1} REQUIRED NO_DEFAULT_PATH PATHS ${llvm_root}
                  NAMES ${CMAKE_MATCH_2}-${REQUANT_LLVM_MAJOR} ${CMAKE_MATCH_2})
   endforeach()
+  execute_process(COMMAND ${REQUANT_EM_CONFIG} BINARYEN_ROOT OUTPUT_VARIABLE binaryen_root
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  find_program(REQUANT_WASM_SPLIT wasm-split REQUIRED HINTS ${binaryen_root}/bin)
 else()
   find_program(REQUANT_CLANGXX clang++-19 REQUIRED)
+  find_program(REQUANT_WASM_SPLIT wasm-split REQUIRED)
   find_program(REQUANT_WASM_LD wasm-ld-19 REQUIRED)
   find_program(REQUANT_NM llvm-nm-19 REQUIRED)
   get_filename_component(llvm_root ${REQUANT_CLANGXX} DIRECTORY)

@@ -80,6 +80,13 @@ int OutputConfig(const QuantizationRecord& record, const Value* value) {
   return -1;
 }
 
+int QuantizationRecord::RootIndex(int index) const {
+  while (configs[static_cast<size_t>(index)].dominator >= 0) {
+    index = configs[static_cast<size_t>(index)].dominator;
+  }
+  return index;
+}
+
 bool CanJoin(const QuantizationRecord& record, int a, int b) {
   if (a < 0 || b < 0) return false;
   const TensorQuantizationConfig& x = record.Root(a);

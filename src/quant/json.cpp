@@ -66,13 +66,6 @@ std::string Slots(const QuantizationRecord& record, const std::vector<int>& indi
 
 }  // namespace
 
-int QuantizationRecord::RootIndex(int index) const {
-  while (configs[static_cast<size_t>(index)].dominator >= 0) {
-    index = configs[static_cast<size_t>(index)].dominator;
-  }
-  return index;
-}
-
 std::string RecordToJson(const QuantizationRecord& record) {
   std::string out = "{\"operators\":[";
   bool first = true;

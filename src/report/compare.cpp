@@ -48,15 +48,6 @@ void WriteMemory(JsonWriter& json, const char* key, const Session& session) {
 
 }  // namespace
 
-std::shared_ptr<const Graph> WithTaps(const Graph& graph, const std::vector<std::string>& values) {
-  auto copy = std::make_shared<Graph>(graph.Clone());
-  for (const std::string& name : values) {
-    Value* value = copy->FindValue(name);
-    if (value && value->producer && !copy->IsOutput(value)) copy->AddOutput(value);
-  }
-  return copy;
-}
-
 Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
                    CompareOptions options)
     : options_(options), reference_(std::move(reference)), candidate_(std::move(candidate)) {

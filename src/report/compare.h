@@ -9,6 +9,7 @@
 #include "report/affine_values.h"
 #include "report/metrics.h"
 #include "session/session.h"
+#include "session/taps.h"
 
 namespace requant {
 
@@ -74,8 +75,5 @@ class Comparer {
   int64_t float_right_ = 0, candidate_right_ = 0, agree_ = 0;
   std::vector<double> float_ms_, candidate_ms_;
 };
-
-/// A copy of the graph that also returns these values (those that exist and are computed).
-std::shared_ptr<const Graph> WithTaps(const Graph& graph, const std::vector<std::string>& values);
 
 }  // namespace requant

@@ -64,6 +64,8 @@ test('holds what it needs and nothing else', () => {
     'dist/requant-relaxed.wasm',
     'dist/requant-simd128-threads.wasm',
     'dist/requant-simd128.wasm',
+    'dist/requant-tools-threads.wasm',
+    'dist/requant-tools.wasm',
     'dist/worker_main.js',
     'package.json',
   ]) {

@@ -1,0 +1,95 @@
+// What the JavaScript objects of the core stand for, and how calls, feeds and results cross over.
+#pragma once
+
+#include <emscripten/bind.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "api/requant.h"
+#include "options.h"
+
+namespace requant::bindings {
+
+/// Runs `body(self)` and turns whatever it throws into the error object of bindings/README.md.
+emscripten::val GuardCall(emscripten::val (*body)(const void* self), const void* self);
+
+template <typename Body>
+emscripten::val Guard(const Body& body) {
+  return GuardCall([](const void* self) { return (*static_cast<const Body*>(self))(); }, &body);
+}
+
+inline uint8_t* Pointer(double address) {
+  return reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(address));
+}
+
+inline double Address(const void* pointer) {
+  return static_cast<double>(reinterpret_cast<uintptr_t>(pointer));
+}
+
+/// Tensors over memory that JavaScript has filled: parallel arrays.
+TensorMap ReadFeeds(const emscripten::val& names, const emscripten::val& types,
+                    const emscripten::val& dims, const emscripten::val& pointers);
+
+/// Entries of the function table that the graph's operators may need: JavaScript sees from them
+/// whether the tools must be loaded.
+emscripten::val OperatorFunctions(const Graph& graph);
+
+/// Bytes for JavaScript to copy out.
+class Blob {
+ public:
+  explicit Blob(std::vector<uint8_t> bytes) : bytes_(std::move(bytes)) {}
+  double pointer() const { return Address(bytes_.data()); }
+  double size() const { return static_cast<double>(bytes_.size()); }
+  void Release() { std::vector<uint8_t>().swap(bytes_); }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
+class ModelHandle {
+ public:
+  explicit ModelHandle(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
+
+  std::shared_ptr<const Graph> graph() const { return graph_; }
+  /// The graph of a model that nobody uses any more.
+  std::shared_ptr<const Graph> Take() { return std::move(graph_); }
+  emscripten::val Info() const {
+    return Guard([this] { return emscripten::val(ModelInfoJson(*graph_)); });
+  }
+  emscripten::val Functions() const {
+    return Guard([this] { return OperatorFunctions(*graph_); });
+  }
+  emscripten::val Text(double max_constant_elements) const {
+    return Guard([&] {
+      return emscripten::val(PrintGraph(*graph_, {static_cast<size_t>(max_constant_elements)}));
+    });
+  }
+  emscripten::val Dot() const {
+    return Guard([this] { return emscripten::val(GraphToDot(*graph_)); });
+  }
+  emscripten::val Onnx() const {
+    return Guard([this] { return emscripten::val(std::make_shared<Blob>(WriteOnnx(*graph_))); });
+  }
+  emscripten::val Clone() const {
+    return Guard([this] { return emscripten::val(std::make_shared<ModelHandle>(graph_)); });
+  }
+  emscripten::val Optimize(const emscripten::val& options) {
+    return Guard([&] {
+      auto copy = std::make_shared<Graph>(graph_->Clone());
+      const std::string report = bindings::RunPassesFromJs(*copy, options);
+      graph_ = std::move(copy);
+      return emscripten::val(report);
+    });
+  }
+
+ private:
+  std::shared_ptr<const Graph> graph_;
+};
+
+inline emscripten::val WrapModel(Graph graph) {
+  return emscripten::val(std::make_shared<ModelHandle>(std::make_shared<Graph>(std::move(graph))));
+}
+
+}  // namespace requant::bindings

@@ -1,0 +1,140 @@
+// The part of the bindings that only quantizes and compares: it goes into the module that is loaded
+// on demand (bindings/cmake/on_demand.txt).
+#include <emscripten/bind.h>
+#include <emscripten/emscripten.h>
+
+#include <memory>
+#include <string>
+
+#include "handles.h"
+#include "threads.h"
+
+namespace requant {
+namespace {
+
+using emscripten::val;
+using namespace bindings;
+
+class QuantizedHandle {
+ public:
+  explicit QuantizedHandle(QuantizedModel model) : model_(std::move(model)) {}
+
+  val Record() const {
+    return Guard([this] { return val(RecordToJson(model_.record)); });
+  }
+  val Integer() const {
+    return Guard([this] { return WrapModel(LowerToInteger(model_)); });
+  }
+  val Qdq() const {
+    return Guard([this] { return WrapModel(ToQdq(model_)); });
+  }
+  val QOperator() const {
+    return Guard([this] { return WrapModel(ToQOperator(model_)); });
+  }
+  val FloatModel() const {
+    return Guard([this] { return WrapModel(model_.float_graph.Clone()); });
+  }
+
+ private:
+  QuantizedModel model_;
+};
+
+class CalibratorHandle {
+ public:
+  CalibratorHandle(const Graph& graph, const QuantizeOptions& options)
+      : calibrator_(graph, options, bindings::Threads()) {}
+
+  val Nodes() const {
+    val names = val::array();
+    for (const auto& node : calibrator_.graph().nodes()) names.call<void>("push", node->name);
+    return names;
+  }
+  int Passes() const { return calibrator_.passes(); }
+  val Add(int pass, const val& names, const val& types, const val& dims, const val& pointers) {
+    return Guard([&] {
+      calibrator_.Add(pass, ReadFeeds(names, types, dims, pointers));
+      return val::undefined();
+    });
+  }
+  val Finish() {
+    return Guard([this] { return val(std::make_shared<QuantizedHandle>(calibrator_.Finish())); });
+  }
+
+ private:
+  Calibrator calibrator_;
+};
+
+class ComparerHandle {
+ public:
+  ComparerHandle(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
+                 const CompareOptions& options)
+      : comparer_(PrepareForRun(std::move(reference)), PrepareForRun(std::move(candidate)),
+                  options) {}
+
+  val Add(const val& names, const val& types, const val& dims, const val& pointers, double label) {
+    return Guard([&] {
+      const SampleResult result =
+          comparer_.Add(ReadFeeds(names, types, dims, pointers), static_cast<int64_t>(label));
+      val out = val::object();
+      out.set("floatTop1", static_cast<double>(result.float_top1));
+      out.set("candidateTop1", static_cast<double>(result.candidate_top1));
+      out.set("floatMs", result.float_ms);
+      out.set("candidateMs", result.candidate_ms);
+      return out;
+    });
+  }
+  val Report() const {
+    return Guard([this] { return val(comparer_.Report()); });
+  }
+
+ private:
+  Comparer comparer_;
+};
+
+val ParseText(const std::string& text) {
+  return Guard([&] { return WrapModel(ParseGraph(text)); });
+}
+
+val CreateCalibrator(const ModelHandle& model, const val& options) {
+  return Guard([&] {
+    return val(
+        std::make_shared<CalibratorHandle>(*model.graph(), bindings::ReadQuantizeOptions(options)));
+  });
+}
+
+val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, const val& options) {
+  return Guard([&] {
+    return val(std::make_shared<ComparerHandle>(reference.graph(), candidate.graph(),
+                                                bindings::ReadCompareOptions(options)));
+  });
+}
+
+}  // namespace
+}  // namespace requant
+
+/// Not EMSCRIPTEN_BINDINGS, which would run before the tools are there: the loader calls it.
+extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
+  using namespace requant;
+  using emscripten::class_;
+  using emscripten::function;
+  class_<QuantizedHandle>("Quantized")
+      .smart_ptr<std::shared_ptr<QuantizedHandle>>("QuantizedPtr")
+      .function("record", &QuantizedHandle::Record)
+      .function("integer", &QuantizedHandle::Integer)
+      .function("qdq", &QuantizedHandle::Qdq)
+      .function("qoperator", &QuantizedHandle::QOperator)
+      .function("floatModel", &QuantizedHandle::FloatModel);
+  class_<CalibratorHandle>("Calibrator")
+      .smart_ptr<std::shared_ptr<CalibratorHandle>>("CalibratorPtr")
+      .function("nodes", &CalibratorHandle::Nodes)
+      .function("passes", &CalibratorHandle::Passes)
+      .function("add", &CalibratorHandle::Add)
+      .function("finish", &CalibratorHandle::Finish);
+  class_<ComparerHandle>("Comparer")
+      .smart_ptr<std::shared_ptr<ComparerHandle>>("ComparerPtr")
+      .function("add", &ComparerHandle::Add)
+      .function("report", &ComparerHandle::Report);
+  function("parseText", &ParseText);
+  function("createCalibrator", &CreateCalibrator);
+  function("createComparer", &CreateComparer);
+}

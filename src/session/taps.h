@@ -1,0 +1,15 @@
+// Inner values as outputs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace requant {
+
+/// A copy of the graph that also returns these values (those that exist and are computed).
+std::shared_ptr<const Graph> WithTaps(const Graph& graph, const std::vector<std::string>& values);
+
+}  // namespace requant

@@ -1,0 +1,105 @@
+// requant-tools.wasm: fetched when it is needed, not before.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import {
+  InferenceSession,
+  Tensor,
+  compare,
+  env,
+  loadModel,
+  parseModel,
+  quantize,
+} from '../../dist/index.js';
+
+const demo = new URL('../../demos/models/fashion_mnist.onnx', import.meta.url);
+const tools = new URL('../../dist/requant-tools.wasm', import.meta.url);
+
+const text = `graph "rare" opset 13
+input %x: float32[1, 4, 2, 2]
+%y = DepthToSpace(%x) {blocksize = 2}
+output %y
+`;
+
+test('models run without the tools; what needs them says so and can be tried again', async () => {
+  env.wasm.wasmPaths = { 'requant-tools.wasm': new URL('missing.wasm', demo) };
+  const feeds = { image: new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]) };
+  const model = await loadModel(demo);
+  const session = await InferenceSession.create(model);
+  const { logits } = await session.run(feeds);
+  assert.equal(logits.data.length, 10);
+  const plan = await InferenceSession.create(session.toPlan());
+  assert.deepEqual((await plan.run(feeds)).logits.data, logits.data);
+
+  const needing = [
+    () => quantize(model, { calibration: [feeds] }),
+    () => compare(model, model, { dataset: [{ feeds }] }),
+    () => parseModel(text),
+  ];
+  for (const action of needing) {
+    await assert.rejects(action, (error) => {
+      assert.equal(error.code, 'LOAD_FAILED');
+      assert.match(error.message, /missing\.wasm/);
+      return true;
+    });
+  }
+
+  delete env.wasm.wasmPaths;
+  env.wasm.toolsBinary = readFileSync(tools);
+  const [quantized, report] = await Promise.all([
+    quantize(model, { calibration: [feeds] }),
+    compare(model, model, { dataset: [{ feeds }] }),
+  ]);
+  assert.equal(quantized.integerModel.info.quantized, true);
+  assert.equal(report.top1.agreement, 1);
+  await session.release();
+  await plan.release();
+  quantized.dispose();
+  model.dispose();
+});
+
+/** Another process, which has no tools yet, runs the model or plan. */
+function runElsewhere(file) {
+  const script = `
+    import { InferenceSession, Tensor, env } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url))};
+    env.wasm.wasmPaths = { 'requant-tools.wasm': '/missing.wasm' };
+    const create = () => InferenceSession.create(${JSON.stringify(file)});
+    const code = await create().then(() => 'none', (error) => error.code);
+    delete env.wasm.wasmPaths;
+    const session = await create();
+    const x = new Tensor('float32', Float32Array.from({ length: 16 }, (_, i) => i), [1, 4, 2, 2]);
+    const { y } = await session.run({ x });
+    console.log(JSON.stringify({ code, values: [...y.data] }));`;
+  const args = [...process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'))];
+  args.push('--input-type=module', '--eval', script);
+  return JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }));
+}
+
+test('a model or plan with one of the rarer operators brings the tools along', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'requant-tools-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const rare = await parseModel(text);
+  const session = await InferenceSession.create(rare);
+  writeFileSync(path.join(folder, 'rare.onnx'), rare.toOnnx());
+  writeFileSync(path.join(folder, 'rare.plan'), session.toPlan());
+  await session.release();
+  rare.dispose();
+  const values = [0, 4, 1, 5, 8, 12, 9, 13, 2, 6, 3, 7, 10, 14, 11, 15];
+  for (const file of ['rare.onnx', 'rare.plan']) {
+    assert.deepEqual(runElsewhere(path.join(folder, file)), { code: 'LOAD_FAILED', values }, file);
+  }
+});
+
+test('threads have tools of their own', async () => {
+  const model = await loadModel(demo, { numThreads: 2 });
+  const image = new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+  const quantized = await quantize(model, { calibration: [{ image }] });
+  const session = await InferenceSession.create(quantized);
+  assert.equal((await session.run({ image })).logits.data.length, 10);
+  await session.release();
+  quantized.dispose();
+  model.dispose();
+});
