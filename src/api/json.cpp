@@ -211,7 +211,7 @@ std::string PassesJson() {
     json.Key("name").String(pass.name);
     json.Key("summary").String(pass.summary);
     json.Key("bound").Number(pass.bound);
-    json.Key("optional").Bool(pass.optional);
+    json.Key("optional").Bool(pass.optional());
     json.EndObject();
   }
   json.EndArray();

@@ -33,7 +33,9 @@ Graph OptimizedFloat(const Graph& graph) {
 }
 
 std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
-  auto ready = std::make_shared<Graph>(graph->Clone());
+  // A graph that nobody else has need not be copied. (Graphs are never made const.)
+  auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
+                                      : std::make_shared<Graph>(graph->Clone());
   graph.reset();
   RunPasses(*ready, {});
   if (!HasQdq(*ready) || HasIntegerOps(*ready)) return ready;

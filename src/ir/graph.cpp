@@ -1,7 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
-#include <map>
+#include <functional>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -22,15 +22,11 @@ int Graph::opset(const std::string& domain) const {
 }
 
 Value* Graph::FindValue(std::string_view value_name) const {
-  const auto found = values_by_name_.find(value_name);
-  return found == values_by_name_.end() ? nullptr : found->second;
+  return static_cast<Value*>(values_by_name_.Find(value_name));
 }
 
 Node* Graph::FindNode(std::string_view node_name) const {
-  for (const auto& node : nodes_) {
-    if (node->name == node_name) return node.get();
-  }
-  return nullptr;
+  return static_cast<Node*>(nodes_by_name_.Find(node_name));
 }
 
 bool Graph::IsOutput(const Value* value) const {
@@ -47,19 +43,21 @@ Node* Graph::SoleConsumer(const Value* value) const {
 
 std::string Graph::UniqueValueName(std::string value_name) {
   if (value_name.empty()) value_name = "v";
-  if (!values_by_name_.contains(value_name)) return value_name;
+  if (values_by_name_.Find(value_name) == nullptr) return value_name;
   std::string candidate;
   do {
     candidate = StrCat(value_name, "_", next_suffix_++);
-  } while (values_by_name_.contains(candidate));
+  } while (values_by_name_.Find(candidate) != nullptr);
   return candidate;
 }
 
 std::string Graph::UniqueNodeName(std::string node_name, const std::string& op_type) {
   if (node_name.empty()) node_name = StrCat(op_type, "#", nodes_.size());
-  std::string candidate = node_name;
-  while (node_names_.contains(candidate)) candidate = StrCat(node_name, "_", next_suffix_++);
-  node_names_.insert(candidate);
+  if (nodes_by_name_.Find(node_name) == nullptr) return node_name;
+  std::string candidate;
+  do {
+    candidate = StrCat(node_name, "_", next_suffix_++);
+  } while (nodes_by_name_.Find(candidate) != nullptr);
   return candidate;
 }
 
@@ -67,7 +65,8 @@ Value* Graph::AddValue(std::string value_name, ValueType type) {
   auto value = std::make_unique<Value>();
   value->name = UniqueValueName(std::move(value_name));
   value->type = std::move(type);
-  values_by_name_[value->name] = value.get();
+  value->position = values_.size();
+  values_by_name_.Insert(value->name, value.get());
   values_.push_back(std::move(value));
   return values_.back().get();
 }
@@ -86,6 +85,7 @@ Node* Graph::AddNode(std::string op_type, std::string domain, std::vector<Value*
                      std::vector<Value*> outputs, AttributeMap attributes, std::string node_name) {
   auto node = std::make_unique<Node>();
   node->name = UniqueNodeName(std::move(node_name), op_type);
+  node->position = nodes_.size();
   node->op_type = std::move(op_type);
   node->domain = std::move(domain);
   node->attributes = std::move(attributes);
@@ -102,6 +102,7 @@ Node* Graph::AddNode(std::string op_type, std::string domain, std::vector<Value*
     }
     value->producer = node.get();
   }
+  nodes_by_name_.Insert(node->name, node.get());
   nodes_.push_back(std::move(node));
   return nodes_.back().get();
 }
@@ -119,6 +120,7 @@ void Graph::SetInput(Node* node, size_t slot, Value* value) {
   if (slot >= node->inputs.size()) node->inputs.resize(slot + 1);
   if (Value* old = node->inputs[slot]) RemoveOne(old->consumers, node);
   node->inputs[slot] = value;
+  node->typed = false;
   if (value) value->consumers.push_back(node);
   while (!node->inputs.empty() && node->inputs.back() == nullptr) node->inputs.pop_back();
 }
@@ -127,12 +129,14 @@ void Graph::SetOutput(Node* node, size_t slot, Value* value) {
   if (slot >= node->outputs.size()) node->outputs.resize(slot + 1);
   if (Value* old = node->outputs[slot]) old->producer = nullptr;
   node->outputs[slot] = value;
+  node->typed = false;
   if (value) value->producer = node;
 }
 
 void Graph::ReplaceAllUses(Value* from, Value* to) {
   if (from == to) return;
   for (Node* node : from->consumers) {
+    node->typed = false;
     for (Value*& input : node->inputs) {
       if (input == from) {
         input = to;
@@ -154,9 +158,26 @@ void Graph::ReplaceAndKeepName(Value* from, Value* to) {
 }
 
 void Graph::RenameValue(Value* value, std::string value_name) {
-  values_by_name_.erase(value->name);
+  values_by_name_.Erase(value->name);
   value->name = UniqueValueName(std::move(value_name));
-  values_by_name_[value->name] = value;
+  values_by_name_.Insert(value->name, value);
+}
+
+namespace {
+
+/// Where an item is: at its position or in front of it, because items move to the front only.
+template <typename Item>
+size_t PlaceOf(const std::vector<std::unique_ptr<Item>>& items, const Item* item) {
+  size_t at = std::min(item->position + 1, items.size());
+  while (at > 0 && items[at - 1].get() != item) --at;
+  return at - 1;
+}
+
+}  // namespace
+
+void Graph::RemoveValue(const Value* value) {
+  values_by_name_.Erase(value->name);
+  values_.erase(values_.begin() + static_cast<ptrdiff_t>(PlaceOf(values_, value)));
 }
 
 void Graph::EraseNode(Node* node) {
@@ -166,15 +187,13 @@ void Graph::EraseNode(Node* node) {
   for (Value* output : node->outputs) {
     if (output == nullptr || output->producer != node) continue;
     output->producer = nullptr;
-    if (!output->consumers.empty() || IsOutput(output) || IsInput(output) ||
-        output->is_constant()) {
-      continue;
+    if (output->consumers.empty() && !IsOutput(output) && !IsInput(output) &&
+        !output->is_constant()) {
+      RemoveValue(output);
     }
-    values_by_name_.erase(output->name);
-    std::erase_if(values_, [output](const auto& owned) { return owned.get() == output; });
   }
-  node_names_.erase(node->name);
-  std::erase_if(nodes_, [node](const auto& owned) { return owned.get() == node; });
+  nodes_by_name_.Erase(node->name);
+  nodes_.erase(nodes_.begin() + static_cast<ptrdiff_t>(PlaceOf(nodes_, node)));
 }
 
 void Graph::MakeConstant(Value* value, Tensor tensor) {
@@ -182,6 +201,7 @@ void Graph::MakeConstant(Value* value, Tensor tensor) {
   value->producer = nullptr;
   value->type = {tensor.dtype(), ToSymbolic(tensor.shape())};
   value->constant = std::move(tensor);
+  TypeChanged(value);
   if (producer == nullptr) return;
   bool used = false;
   for (Value*& output : producer->outputs) {
@@ -192,33 +212,38 @@ void Graph::MakeConstant(Value* value, Tensor tensor) {
 }
 
 void Graph::RemoveUnusedValues() {
-  std::set<const Value*> kept(inputs_.begin(), inputs_.end());
-  kept.insert(outputs_.begin(), outputs_.end());
   std::erase_if(values_, [&](const auto& value) {
-    if (value->producer || !value->consumers.empty() || kept.contains(value.get())) return false;
-    values_by_name_.erase(value->name);
+    if (value->producer || !value->consumers.empty() || IsInput(value.get()) ||
+        IsOutput(value.get())) {
+      return false;
+    }
+    values_by_name_.Erase(value->name);
     return true;
   });
 }
 
 void Graph::SortTopologically() {
-  std::map<const Node*, size_t> missing;  // inputs not yet produced
-  for (const auto& node : nodes_) {
-    size_t count = 0;
-    for (const Value* input : node->inputs) count += input && input->producer;
-    missing[node.get()] = count;
+  const size_t count = nodes_.size();
+  std::vector<size_t> missing(count, 0);  // inputs not yet produced
+  std::vector<size_t> ready;              // min-heap of old positions
+  bool sorted = true;
+  Renumber();
+  for (size_t i = 0; i < count; ++i) {
+    for (const Value* input : nodes_[i]->inputs) {
+      if (input == nullptr || input->producer == nullptr) continue;
+      ++missing[i];
+      sorted = sorted && input->producer->position < i;
+    }
   }
+  if (sorted) return;
   // Kahn's algorithm, always taking the earliest ready node of the old order: stable.
-  std::map<const Node*, size_t> position;
-  for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i].get()] = i;
-  std::vector<size_t> ready;  // min-heap of old positions
   const auto later = std::greater<>();
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (missing[nodes_[i].get()] == 0) ready.push_back(i);
+  for (size_t i = 0; i < count; ++i) {
+    if (missing[i] == 0) ready.push_back(i);
   }
   std::make_heap(ready.begin(), ready.end(), later);
   std::vector<size_t> order;
-  order.reserve(nodes_.size());
+  order.reserve(count);
   while (!ready.empty()) {
     std::pop_heap(ready.begin(), ready.end(), later);
     const size_t index = ready.back();
@@ -227,25 +252,28 @@ void Graph::SortTopologically() {
     for (const Value* output : nodes_[index]->outputs) {
       if (output == nullptr) continue;
       for (const Node* consumer : output->consumers) {
-        if (--missing[consumer] == 0) {
-          ready.push_back(position[consumer]);
+        if (--missing[consumer->position] == 0) {
+          ready.push_back(consumer->position);
           std::push_heap(ready.begin(), ready.end(), later);
         }
       }
     }
   }
-  if (order.size() != nodes_.size()) {
+  if (order.size() != count) {
     for (const auto& node : nodes_) {
-      if (missing[node.get()] != 0) {
+      if (missing[node->position] != 0) {
         Fail(ErrorCode::kInvalidModel, "the graph has a cycle",
              {.node = node->name, .hint = "an ONNX graph must be acyclic"});
       }
     }
   }
-  std::vector<std::unique_ptr<Node>> sorted;
-  sorted.reserve(nodes_.size());
-  for (const size_t index : order) sorted.push_back(std::move(nodes_[index]));
-  nodes_ = std::move(sorted);
+  std::vector<std::unique_ptr<Node>> in_order;
+  in_order.reserve(count);
+  for (const size_t index : order) {
+    in_order.push_back(std::move(nodes_[index]));
+    in_order.back()->position = in_order.size() - 1;
+  }
+  nodes_ = std::move(in_order);
 }
 
 Graph Graph::Clone() const {
@@ -253,26 +281,48 @@ Graph Graph::Clone() const {
   copy.name = name;
   copy.opsets = opsets;
   copy.metadata = metadata;
-  std::map<const Value*, Value*> twin;
+  Renumber();
+  copy.values_by_name_.Reserve(values_.size());
+  copy.nodes_by_name_.Reserve(nodes_.size());
+  copy.values_.reserve(values_.size());
+  copy.nodes_.reserve(nodes_.size());
   for (const auto& value : values_) {
-    Value* made = copy.AddValue(value->name, value->type);
+    auto made = std::make_unique<Value>();
+    made->name = value->name;
+    made->type = value->type;
     made->constant = value->constant;
-    twin[value.get()] = made;
+    made->position = value->position;
+    made->consumers.reserve(value->consumers.size());
+    copy.values_by_name_.Insert(made->name, made.get());
+    copy.values_.push_back(std::move(made));
   }
-  const auto translate = [&twin](const std::vector<Value*>& list) {
+  const auto translate = [&copy](const std::vector<Value*>& list) {
     std::vector<Value*> out;
-    for (const Value* value : list) out.push_back(value ? twin.at(value) : nullptr);
+    out.reserve(list.size());
+    for (const Value* value : list) {
+      out.push_back(value ? copy.values_[value->position].get() : nullptr);
+    }
     return out;
   };
   for (const auto& node : nodes_) {
-    std::vector<Value*> outputs = translate(node->outputs);
-    Node* made = copy.AddNode(node->op_type, node->domain, translate(node->inputs), {},
-                              node->attributes, node->name);
+    auto made = std::make_unique<Node>();
+    made->op_type = node->op_type;
+    made->domain = node->domain;
+    made->name = node->name;
     made->group = node->group;
-    made->outputs = std::move(outputs);
-    for (Value* output : made->outputs) {
-      if (output) output->producer = made;
+    made->attributes = node->attributes;
+    made->inputs = translate(node->inputs);
+    made->outputs = translate(node->outputs);
+    made->typed = node->typed;
+    made->position = node->position;
+    for (Value* input : made->inputs) {
+      if (input) input->consumers.push_back(made.get());
     }
+    for (Value* output : made->outputs) {
+      if (output) output->producer = made.get();
+    }
+    copy.nodes_by_name_.Insert(made->name, made.get());
+    copy.nodes_.push_back(std::move(made));
   }
   copy.inputs_ = translate(inputs_);
   copy.outputs_ = translate(outputs_);

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/attribute.h"
+#include "ir/name_index.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -31,6 +31,7 @@ struct Value {
   /// One entry for every input slot that reads this value (a node that reads it twice is there
   /// twice). Kept up to date by Graph; graph outputs are not in it.
   std::vector<Node*> consumers;
+  size_t position = 0;  // in Graph::values(), or behind its place there; see Graph::Renumber
 
   bool is_constant() const { return !constant.empty(); }
 };
@@ -43,6 +44,10 @@ struct Node {
   AttributeMap attributes;
   std::vector<Value*> inputs;   // nullptr = optional input left out
   std::vector<Value*> outputs;  // nullptr = optional output left out
+  /// The outputs have the types that follow from the inputs as they are. Set by type inference;
+  /// Graph takes it back when an input changes.
+  bool typed = false;
+  size_t position = 0;  // in Graph::nodes(), or behind its place there; see Graph::Renumber
 
   bool Is(std::string_view op) const { return op_type == op && domain.empty(); }
   bool Is(std::string_view op, std::string_view in_domain) const {
@@ -121,6 +126,15 @@ class Graph {
   /// Removes constants (and other values) without producer, consumer or place among the graph's
   /// inputs and outputs.
   void RemoveUnusedValues();
+  /// Makes every position the place in its list, for algorithms that number nodes or values.
+  void Renumber() const {
+    for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->position = i;
+    for (size_t i = 0; i < values_.size(); ++i) values_[i]->position = i;
+  }
+  /// Has the types that follow from a value's type inferred anew: for whoever changes it.
+  void TypeChanged(const Value* value) {
+    for (Node* node : value->consumers) node->typed = false;
+  }
   /// Stable topological sort. Throws kInvalidModel for a cycle, naming a node on it.
   void SortTopologically();
 
@@ -130,13 +144,14 @@ class Graph {
  private:
   std::string UniqueValueName(std::string name);
   std::string UniqueNodeName(std::string name, const std::string& op_type);
+  void RemoveValue(const Value* value);
 
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Value>> values_;
   std::vector<Value*> inputs_;
   std::vector<Value*> outputs_;
-  std::map<std::string, Value*, std::less<>> values_by_name_;
-  std::set<std::string> node_names_;
+  NameIndex values_by_name_;
+  NameIndex nodes_by_name_;
   size_t next_suffix_ = 0;
 };
 

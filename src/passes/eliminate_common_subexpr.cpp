@@ -2,54 +2,63 @@
 // Before: two nodes with the same operator, attributes and inputs (constants compared bit for bit).
 // After:  the first; everyone reads its outputs.
 // Conditions: at most one of each pair of outputs is a graph output, because each output has its
-// own
-//   name. No operator of the table is random.
+// own name. No operator of the table is random.
 #include <algorithm>
-#include <map>
-#include <string>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
-#include "base/str_cat.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
 namespace requant {
 namespace {
 
-/// Numbers values so that equal constants have equal numbers.
-class ValueNumbers {
- public:
-  size_t Of(const Value* value) {
-    if (value == nullptr) return 0;
-    const auto [entry, added] = numbers_.emplace(value, numbers_.size() + 1);
-    if (!added || !value->is_constant()) return entry->second;
-    auto& equals = constants_[Key(value->constant)];
-    for (const Value* other : equals) {
-      if (other->constant.SameBits(value->constant)) return entry->second = numbers_[other];
-    }
-    equals.push_back(value);
-    return entry->second;
+size_t Mix(size_t hash, size_t more) {
+  hash = (hash ^ more) * 0x9e3779b1U;
+  return hash ^ (hash >> 15);
+}
+
+size_t Mix(size_t hash, std::string_view text) {
+  for (const char c : text) hash = hash * 31 + static_cast<unsigned char>(c);
+  return Mix(hash, text.size());
+}
+
+/// Of the size and a few bytes: equal constants have equal numbers, and most others do not.
+size_t HashOf(const Tensor& tensor) {
+  uint32_t ends[2] = {};
+  const size_t bytes = tensor.bytes();
+  const size_t count = std::min(bytes, sizeof(uint32_t));
+  const auto* data = static_cast<const uint8_t*>(tensor.raw());
+  if (data != nullptr && count > 0) {
+    std::memcpy(&ends[0], data, count);
+    std::memcpy(&ends[1], data + (bytes - count), count);
   }
+  return Mix(Mix(Mix(static_cast<size_t>(tensor.dtype()), bytes), ends[0]), ends[1]);
+}
 
- private:
-  /// Type, shape and the first bytes; SameBits decides.
-  static std::string Key(const Tensor& tensor) {
-    const auto* bytes = static_cast<const char*>(tensor.raw());
-    return StrCat(DTypeName(tensor.dtype()), ShapeToString(tensor.shape()),
-                  std::string_view(bytes, std::min<size_t>(tensor.bytes(), 32)));
+size_t HashOf(const Node& node) {
+  size_t hash = Mix(Mix(node.outputs.size(), node.domain), node.op_type);
+  for (const Value* input : node.inputs) {
+    const bool constant = input && input->is_constant();
+    hash = Mix(hash, constant ? HashOf(input->constant) : reinterpret_cast<uintptr_t>(input));
   }
+  return hash;
+}
 
-  std::map<const Value*, size_t> numbers_;
-  std::map<std::string, std::vector<const Value*>> constants_;
-};
-
-std::string KeyOf(const Node& node, ValueNumbers& numbers) {
-  std::string key = StrCat(node.domain, "::", node.op_type, "/", node.outputs.size());
-  for (const Value* input : node.inputs) key += StrCat(",", numbers.Of(input));
-  return key;
+bool SameInput(const Value* a, const Value* b) {
+  return a == b ||
+         (a && b && a->is_constant() && b->is_constant() && a->constant.raw() != nullptr &&
+          b->constant.raw() != nullptr && a->constant.SameBits(b->constant));
 }
 
 bool CanMerge(const Graph& graph, const Node& from, const Node& to) {
+  if (from.op_type != to.op_type || from.domain != to.domain ||
+      from.outputs.size() != to.outputs.size() ||
+      !std::equal(from.inputs.begin(), from.inputs.end(), to.inputs.begin(), to.inputs.end(),
+                  SameInput)) {
+    return false;
+  }
   for (size_t i = 0; i < from.outputs.size(); ++i) {
     if ((from.outputs[i] == nullptr) != (to.outputs[i] == nullptr)) return false;
     if (from.outputs[i] && !CanReplace(graph, from.outputs[i], to.outputs[i])) return false;
@@ -57,26 +66,50 @@ bool CanMerge(const Graph& graph, const Node& from, const Node& to) {
   return SameAttributes(from.attributes, to.attributes);
 }
 
+/// The nodes that were seen, by the numbers of what they compute.
+class SeenNodes {
+ public:
+  explicit SeenNodes(size_t nodes) {
+    size_t slots = 16;
+    while (slots < 2 * nodes) slots *= 2;
+    slots_.resize(slots);
+  }
+
+  /// One that computes the same; else the node itself joins them.
+  Node* Twin(const Graph& graph, Node* node) {
+    const size_t hash = HashOf(*node);
+    size_t at = hash & (slots_.size() - 1);
+    for (; slots_[at].node != nullptr; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].hash == hash && CanMerge(graph, *node, *slots_[at].node)) {
+        return slots_[at].node;
+      }
+    }
+    slots_[at] = {hash, node};
+    return nullptr;
+  }
+
+ private:
+  struct Slot {
+    size_t hash = 0;
+    Node* node = nullptr;
+  };
+  std::vector<Slot> slots_;  // a power of two, at most half of them taken
+};
+
 }  // namespace
 
 bool EliminateCommonSubexpr(Graph& graph, PassContext&) {
   bool changed = false;
-  ValueNumbers numbers;
-  std::map<std::string, std::vector<Node*>> seen;
+  SeenNodes seen(graph.nodes().size());
   for (size_t i = 0; i < graph.nodes().size();) {
     Node* node = graph.nodes()[i].get();
-    std::vector<Node*>& candidates = seen[KeyOf(*node, numbers)];
-    const auto twin = std::find_if(candidates.begin(), candidates.end(), [&](const Node* other) {
-      return CanMerge(graph, *node, *other);
-    });
-    if (twin == candidates.end()) {
-      candidates.push_back(node);
+    Node* twin = seen.Twin(graph, node);
+    if (twin == nullptr) {
       ++i;
       continue;
     }
     for (size_t slot = 0; slot < node->outputs.size(); ++slot) {
-      if (node->outputs[slot])
-        graph.ReplaceAndKeepName(node->outputs[slot], (*twin)->outputs[slot]);
+      if (node->outputs[slot]) graph.ReplaceAndKeepName(node->outputs[slot], twin->outputs[slot]);
     }
     graph.EraseNode(node);
     changed = true;

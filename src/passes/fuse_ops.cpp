@@ -1,8 +1,6 @@
 #include "passes/fuse_ops.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string_view>
 
 #include "passes/pass.h"
@@ -47,8 +45,8 @@ size_t OtherSummand(const Node& addition, const Value* one) {
 
 class Grouper {
  public:
-  explicit Grouper(const Graph& graph) : graph_(graph) {
-    for (size_t i = 0; i < graph.nodes().size(); ++i) position_[graph.nodes()[i].get()] = i;
+  explicit Grouper(const Graph& graph) : graph_(graph), taken_(graph.nodes().size()) {
+    graph.Renumber();
   }
 
   std::vector<FusionGroup> Run() {
@@ -58,8 +56,8 @@ class Grouper {
       const Node* node = graph_.nodes()[i - 1].get();
       if (IsIn(kLayers, *node) && node->output()) groups.push_back(Grow(node));
     }
-    std::sort(groups.begin(), groups.end(), [this](const FusionGroup& a, const FusionGroup& b) {
-      return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
+    std::sort(groups.begin(), groups.end(), [](const FusionGroup& a, const FusionGroup& b) {
+      return a.nodes.back()->position < b.nodes.back()->position;
     });
     return groups;
   }
@@ -69,7 +67,7 @@ class Grouper {
     FusionGroup group;
     group.nodes = {layer};
     group.output = layer->output();
-    taken_.insert(layer);
+    taken_[layer->position] = true;
     const Node* next = Next(group);
     if (next && IsAddition(*next)) {
       const Value* other = next->input(OtherSummand(*next, group.output));
@@ -85,19 +83,18 @@ class Grouper {
   /// The only reader of the group's output, if it is free.
   const Node* Next(const FusionGroup& group) const {
     const Node* next = graph_.SoleConsumer(group.output);
-    return next && !taken_.contains(next) && next->outputs.size() == 1 && next->output() ? next
-                                                                                         : nullptr;
+    return next && !taken_[next->position] && next->outputs.size() == 1 && next->output() ? next
+                                                                                          : nullptr;
   }
 
   void Take(FusionGroup& group, const Node* node) {
-    taken_.insert(node);
+    taken_[node->position] = true;
     group.nodes.push_back(node);
     group.output = node->output();
   }
 
   const Graph& graph_;
-  std::map<const Node*, size_t> position_;
-  std::set<const Node*> taken_;
+  std::vector<bool> taken_;  // by position
 };
 
 }  // namespace
@@ -114,17 +111,17 @@ std::vector<FusionGroup> FindFusionGroups(const Graph& graph) { return Grouper(g
 // After:  the same nodes, each naming the Conv as its group
 // Conditions: as FusionGroup says
 bool FuseOps(Graph& graph, PassContext&) {
-  std::map<const Node*, std::string> groups;
+  std::vector<const Node*> anchors(graph.nodes().size());
   for (const FusionGroup& group : FindFusionGroups(graph)) {
     if (group.nodes.size() < 2) continue;
-    for (const Node* node : group.nodes) groups[node] = group.anchor().name;
+    for (const Node* node : group.nodes) anchors[node->position] = &group.anchor();
   }
   bool changed = false;
   for (const auto& node : graph.nodes()) {
-    const auto found = groups.find(node.get());
-    std::string group = found == groups.end() ? std::string() : found->second;
-    changed = changed || group != node->group;
-    node->group = std::move(group);
+    const Node* anchor = anchors[node->position];
+    if (anchor ? node->group == anchor->name : node->group.empty()) continue;
+    node->group = anchor ? anchor->name : std::string();
+    changed = true;
   }
   return changed;
 }

@@ -2,6 +2,7 @@
 // and dumped.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -17,6 +18,12 @@ struct PassContext {
   size_t max_constant_growth = 4;
 };
 
+enum class PassRole : uint8_t {
+  kDefault,
+  kByName,      // no part of the default pipeline
+  kAnnotation,  // of the default pipeline; notes something about nodes that no other pass reads
+};
+
 struct Pass {
   const char* name;
   const char* summary;
@@ -24,11 +31,12 @@ struct Pass {
   /// the graph computes (at least 1); 0: every bit stays (a zero may change its sign). For passes
   /// that replace functions by others, the same of the function's own result.
   double bound;
-  /// Runs only when asked for by name: no part of the default pipeline.
-  bool optional;
+  PassRole role;
   /// Rewrites the graph and leaves it sorted and without dead nodes of its own making. Returns
   /// whether anything changed. Throws Error for graphs that can never run.
   bool (*run)(Graph& graph, PassContext& context);
+
+  bool optional() const { return role == PassRole::kByName; }
 };
 
 /// All passes in the order of the default pipeline, the optional ones at their places.

@@ -287,6 +287,8 @@ class Builder {
 
 /// Whether the rule can start at an operator of that name: quick, most nodes are no root.
 bool MayStart(const PatternRule& rule, const Node& node) {
+  const char first = rule.before[rule.before[0] == '@' ? 1 : 0];
+  if (first != node.op_type[0] && !(first == 'M' && node.op_type[0] == 'D')) return false;
   const std::string_view name = NameAt(rule.before);
   return IsNamed(node, name) || (name == "Mul" && node.Is("Div"));
 }

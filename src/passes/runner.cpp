@@ -46,24 +46,28 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
   PipelineReport report;
   PassContext context;
   if (options.dump) options.dump("", graph);
-  bool changed = true;
-  while (changed && report.rounds < options.max_rounds) {
-    changed = false;
-    ++report.rounds;
-    for (const Pass& pass : PassTable()) {
-      if (options.only.empty() ? pass.optional : !Contains(options.only, pass.name)) continue;
-      if (Contains(options.disable, pass.name)) continue;
+  std::vector<const Pass*> passes;
+  for (const Pass& pass : PassTable()) {
+    if (options.only.empty() ? pass.optional() : !Contains(options.only, pass.name)) continue;
+    if (!Contains(options.disable, pass.name)) passes.push_back(&pass);
+  }
+  // Done when every pass has found nothing to do since the last change.
+  size_t idle = 0;
+  for (; idle < passes.size() && report.rounds < options.max_rounds; ++report.rounds) {
+    for (const Pass* pass : passes) {
       PassReport& entry = report.passes.emplace_back();
-      entry.name = pass.name;
-      entry.round = report.rounds;
+      entry.name = pass->name;
+      entry.round = report.rounds + 1;
       entry.nodes_before = graph.nodes().size();
       const double start = options.now ? options.now() : 0;
-      entry.changed = pass.run(graph, context);
+      entry.changed = pass->run(graph, context);
       entry.milliseconds = options.now ? options.now() - start : 0;
       entry.nodes_after = graph.nodes().size();
-      changed = changed || entry.changed;
-      if (options.verify) Verify(graph, pass);
-      if (options.dump && entry.changed) options.dump(pass.name, graph);
+      // Annotations give no other pass anything to do.
+      idle = entry.changed && pass->role != PassRole::kAnnotation ? 0 : idle + 1;
+      if (options.verify) Verify(graph, *pass);
+      if (options.dump && entry.changed) options.dump(pass->name, graph);
+      if (idle >= passes.size()) break;
     }
   }
   return report;

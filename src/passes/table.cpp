@@ -11,36 +11,40 @@ namespace {
 constexpr double kExact = 0;
 constexpr double kRounds = 4e-6;
 
+constexpr PassRole kDefault = PassRole::kDefault;
+constexpr PassRole kByName = PassRole::kByName;
+
 constexpr Pass kPasses[] = {
-    {"InferType", "shape and dtype of every value, with symbolic dimensions", kExact, false,
+    {"InferType", "shape and dtype of every value, with symbolic dimensions", kExact, kDefault,
      InferType},
     {"FoldConstant", "evaluates everything known ahead of time, shape arithmetic included", kExact,
-     false, FoldConstant},
-    {"DynamicToStatic", "Reshape and Expand by computed shapes get constants", kExact, false,
+     kDefault, FoldConstant},
+    {"DynamicToStatic", "Reshape and Expand by computed shapes get constants", kExact, kDefault,
      DynamicToStatic},
-    {"SubstituteSigmoid", "Sigmoid becomes HardSigmoid, SiLU HardSwish", 0.07, true,
+    {"SubstituteSigmoid", "Sigmoid becomes HardSigmoid, SiLU HardSwish", 0.07, kByName,
      SubstituteSigmoid},
-    {"SubstituteGelu", "Gelu becomes x * Sigmoid(1.702 x)", 0.021, true, SubstituteGelu},
-    {"CanonicalizeOps", "several spellings of one thing made one", kRounds, false, CanonicalizeOps},
+    {"SubstituteGelu", "Gelu becomes x * Sigmoid(1.702 x)", 0.021, kByName, SubstituteGelu},
+    {"CanonicalizeOps", "several spellings of one thing made one", kRounds, kDefault,
+     CanonicalizeOps},
     {"SimplifyInference", "Dropout and Identity removed, BatchNormalization folded into weights",
-     kRounds, false, SimplifyInference},
+     kRounds, kDefault, SimplifyInference},
     {"SimplifyExpr", "reshapes, transposes, casts, pads and neutral operands that do nothing",
-     kExact, false, SimplifyExpr},
+     kExact, kDefault, SimplifyExpr},
     {"ConvertLayout", "transposes moved behind what does not mind them, until they cancel", kExact,
-     true, ConvertLayout},
+     kByName, ConvertLayout},
     {"FoldScaleAxis", "per-channel constants moved into the weights of neighbouring layers",
-     kRounds, false, FoldScaleAxis},
-    {"CombineParallelConv2D", "convolutions of one value merged into a wide one", kExact, true,
+     kRounds, kDefault, FoldScaleAxis},
+    {"CombineParallelConv2D", "convolutions of one value merged into a wide one", kExact, kByName,
      CombineParallelConv2D},
-    {"CombineParallelDense", "dense layers of one value merged into a wide one", kExact, true,
+    {"CombineParallelDense", "dense layers of one value merged into a wide one", kExact, kByName,
      CombineParallelDense},
     {"CombineParallelBatchMatmul", "products with one left operand merged into a wide one", kExact,
-     true, CombineParallelBatchMatmul},
-    {"EliminateCommonSubexpr", "equal operators with equal inputs become one", kExact, false,
+     kByName, CombineParallelBatchMatmul},
+    {"EliminateCommonSubexpr", "equal operators with equal inputs become one", kExact, kDefault,
      EliminateCommonSubexpr},
-    {"DeadCodeElimination", "drops what no output needs", kExact, false, DeadCodeElimination},
+    {"DeadCodeElimination", "drops what no output needs", kExact, kDefault, DeadCodeElimination},
     {"FuseOps", "layers grouped with the residual addition and the activation that follow", kExact,
-     false, FuseOps},
+     PassRole::kAnnotation, FuseOps},
 };
 
 }  // namespace

@@ -20,28 +20,45 @@ const LowerRow* FindRow(const Node& node) {
 
 }  // namespace
 
-std::unique_ptr<Graph> SpecializeGraph(const Graph& graph, const std::vector<Shape>& input_shapes) {
-  auto copy = std::make_unique<Graph>(graph.Clone());
-  size_t next = 0;
-  for (Value* input : copy->inputs()) {
-    if (input->is_constant()) continue;
-    input->type.shape = ToSymbolic(input_shapes.at(next++));
+bool IsStatic(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    for (const Value* output : node->outputs) {
+      if (output && (!output->type.IsStatic() || output->type.dtype == DType::kUndefined)) {
+        return false;
+      }
+    }
   }
-  // Declared types of the other values may hold symbols that now have numbers.
-  for (const auto& value : copy->values()) {
-    if (value->producer) value->type.shape.reset();
+  return true;
+}
+
+std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
+                                       const std::vector<Shape>& input_shapes) {
+  size_t next = 0;
+  bool known = true;  // whether the graph is for these shapes already
+  for (const Value* input : graph->inputs()) {
+    if (!input->is_constant())
+      known = known && input->type.shape == ToSymbolic(input_shapes.at(next++));
+  }
+  known = known && IsStatic(*graph);
+  // Nobody else has it: it becomes the plan's as it is. (Graphs are never made const.)
+  auto copy = known && graph.use_count() == 1
+                  ? std::make_unique<Graph>(std::move(*std::const_pointer_cast<Graph>(graph)))
+                  : std::make_unique<Graph>(graph->Clone());
+  if (!known) {
+    next = 0;
+    for (Value* input : copy->inputs()) {
+      if (!input->is_constant()) input->type.shape = ToSymbolic(input_shapes[next++]);
+    }
+    // Declared types of the other values may hold symbols that now have numbers.
+    for (const auto& value : copy->values()) {
+      if (value->producer) value->type.shape.reset();
+    }
+    for (const auto& node : copy->nodes()) node->typed = false;
   }
   PipelineOptions options;
   options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination", "FuseOps"};
   RunPasses(*copy, options);
-  for (const auto& node : copy->nodes()) {
-    for (const Value* output : node->outputs) {
-      if (output && (!output->type.IsStatic() || output->type.dtype == DType::kUndefined)) {
-        return nullptr;
-      }
-    }
-  }
-  return copy;
+  return IsStatic(*copy) ? std::move(copy) : nullptr;
 }
 
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options) {

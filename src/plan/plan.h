@@ -142,9 +142,13 @@ struct Plan {
 /// kInvalidArgument (unknown forced kernel).
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options);
 
-/// A copy of the graph for these input shapes with all types inferred, shape arithmetic folded and
-/// fusions found;
-/// nullptr when some value still has no static shape (data-dependent shapes).
-std::unique_ptr<Graph> SpecializeGraph(const Graph& graph, const std::vector<Shape>& input_shapes);
+/// Whether every value that the graph computes has a dtype and a shape of numbers.
+bool IsStatic(const Graph& graph);
+
+/// The graph for these input shapes with all types inferred, shape arithmetic folded and fusions
+/// found; nullptr when some value still has no static shape (data-dependent shapes). A copy, unless
+/// the graph is made for these shapes already and handed over by its only owner.
+std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
+                                       const std::vector<Shape>& input_shapes);
 
 }  // namespace requant

@@ -43,7 +43,7 @@ void SpellGlobalMaxPool(Node& node) {
 void RefreshTypes(Graph& graph) {
   for (const auto& node : graph.nodes()) {
     // Unknown operators make islands whose types stay as the file gave them.
-    if (FindOp(node->op_type, node->domain) == nullptr) continue;
+    if (node->typed || FindOp(node->op_type, node->domain) == nullptr) continue;
     const std::vector<ValueType> types = InferNode(graph, *node);
     for (size_t i = 0; i < node->outputs.size(); ++i) {
       Value* value = node->outputs[i];

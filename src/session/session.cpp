@@ -76,7 +76,10 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     Entry entry;
-    std::unique_ptr<Graph> specialized = SpecializeGraph(*graph_, shapes);
+    // The only plan: the session keeps no graph beside it, unless it has to interpret that.
+    std::shared_ptr<const Graph> source = graph_;
+    if (only && IsStatic(*graph_)) graph_.reset();
+    std::unique_ptr<Graph> specialized = SpecializeGraph(std::move(source), shapes);
     if (specialized) {
       if (only) graph_.reset();
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);

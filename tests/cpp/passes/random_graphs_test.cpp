@@ -118,7 +118,7 @@ class Judge {
       const PipelineReport report = RunPasses(after, options);
       if (report.rounds >= options.max_rounds) return Report("pipeline", after, "no fixed point");
       double bound = 0;
-      for (const Pass& pass : PassTable()) bound += pass.optional ? 0 : pass.bound;
+      for (const Pass& pass : PassTable()) bound += pass.optional() ? 0 : pass.bound;
       Check("pipeline", after, bound);
       Graph again = random_.graph.Clone();
       RunPasses(again, options);

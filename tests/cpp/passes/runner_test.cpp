@@ -59,10 +59,14 @@ TEST(RunPasses, ReducesAnExportedClassifierToItsLayers) {
             (std::vector<std::string>{"Conv", "Relu", "GlobalAveragePool", "Reshape", "Gemm"}));
   EXPECT_EQ(TypeToString(graph.outputs()[0]->type), "float32[N, 3]");
   EXPECT_LE(report.rounds, 4);
-  EXPECT_EQ(report.passes.size(), static_cast<size_t>(report.rounds) *
-                                      static_cast<size_t>(std::count_if(
-                                          PassTable().begin(), PassTable().end(),
-                                          [](const Pass& pass) { return !pass.optional; })));
+  // It ends as soon as every pass has found nothing to do since the last change.
+  const auto in_pipeline = std::count_if(PassTable().begin(), PassTable().end(),
+                                         [](const Pass& pass) { return !pass.optional(); });
+  ASSERT_GE(report.passes.size(), static_cast<size_t>(in_pipeline));
+  const auto last =
+      std::find_if(report.passes.rbegin(), report.passes.rend(),
+                   [](const PassReport& pass) { return pass.changed && pass.name != "FuseOps"; });
+  EXPECT_EQ(last - report.passes.rbegin(), in_pipeline);
   EXPECT_EQ(report.passes.front().nodes_before, 12U);
   EXPECT_EQ(report.passes.back().nodes_after, 5U);
   EXPECT_FALSE(report.passes.back().changed);
