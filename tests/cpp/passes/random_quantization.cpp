@@ -1,0 +1,57 @@
+// Fragments of random graphs: what does nothing, and quantization.
+#include "passes/random_graph.h"
+
+namespace requant {
+
+Value* GraphMaker::Neutral() {
+  Value* x = Pick();
+  if (dice_.Chance(50)) return Add("Identity", {x});
+  if (opset_ >= 12 || dice_.Chance(50)) return Add("Dropout", {x});
+  return Add("Dropout", {x}, With({{"ratio", 0.5F}}), 2);
+}
+
+Value* GraphMaker::Cast() {
+  Value* x = Pick();
+  const DType middle = smooth_ || dice_.Chance(60) ? DType::kFloat64 : DType::kInt32;
+  Value* other = Add("Cast", {x}, With({{"to", static_cast<int64_t>(middle)}}));
+  if (other == nullptr) return nullptr;
+  return Add("Cast", {other}, With({{"to", static_cast<int64_t>(DType::kFloat32)}}));
+}
+
+Value* GraphMaker::QuantizePair() {
+  if (smooth_ || opset_ < 10) return nullptr;
+  Value* x = Pick();
+  const bool is_unsigned = dice_.Chance(50);
+  Tensor zero(is_unsigned ? DType::kUint8 : DType::kInt8, {});
+  *static_cast<uint8_t*>(zero.raw()) = is_unsigned ? dice_.Of<uint8_t>({0, 128, 3}) : 0;
+  Value* scale = Constant(Tensor::Scalar(dice_.Of({0.03125F, 0.1F, 0.007F})));
+  Value* zero_point = Constant(std::move(zero));
+  Value* y = x;
+  for (int64_t pairs = dice_.In(1, 2); pairs > 0 && y; --pairs) {
+    Value* integers = Add("QuantizeLinear", {y, scale, zero_point});
+    if (integers && dice_.Chance(30)) {
+      integers = Add("Reshape", {integers, Ints({0, -1})});
+    }
+    y = integers ? Add("DequantizeLinear", {integers, scale, zero_point}) : nullptr;
+    if (y && pairs > 1 && dice_.Chance(50)) y = Add("Transpose", {y});
+  }
+  return y;
+}
+
+/// The same computation a second time.
+Value* GraphMaker::Repeat() {
+  if (graph().nodes().empty()) return nullptr;
+  const Node& node = *graph().nodes()[static_cast<size_t>(
+      dice_.In(0, static_cast<int64_t>(graph().nodes().size()) - 1))];
+  const std::vector<Value*> inputs = node.inputs;
+  return Add(node.op_type, inputs, node.attributes, node.outputs.size());
+}
+
+Value* GraphMaker::ConstantNode() {
+  Tensor tensor(DType::kFloat32, {1});
+  tensor.data<float>()[0] = dice_.Unit();
+  Value* made = Add("Constant", {}, With({{"value", tensor}}));
+  return made ? Add("Mul", {Pick(), made}) : nullptr;
+}
+
+}  // namespace requant
