@@ -7,7 +7,8 @@ import { loadTools } from './load_core.js';
 import { Model, type RequantizeMode } from './model.js';
 import { checkKind, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
-import { type PlanMemory, checkRequantize, checkSameCore } from './session.js';
+import { type PlanMemory, checkSameCore } from './session.js';
+import { checkRequantize } from './session_options.js';
 
 /** One input to compare on. */
 export interface CompareSample {

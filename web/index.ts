@@ -30,6 +30,7 @@ export type {
   NodeInfo,
   OptimizeOptions,
   OptimizeReport,
+  PlanOptions,
   RequantizeMode,
   ValueInfo,
 } from './model.js';
@@ -43,16 +44,17 @@ export type {
   Samples,
   TensorRecord,
 } from './quantize.js';
-export { BoundRun, InferenceSession } from './session.js';
+export { BoundRun } from './bound_run.js';
+export { InferenceSession } from './session.js';
 export type {
   Plan,
   PlanMemory,
   PlanStep,
   RunOptions,
-  SessionOptions,
   StepProfile,
   ValueMetadata,
 } from './session.js';
+export type { PlanningOptions, SessionOptions } from './session_options.js';
 export type { LoadProgress, Source } from './source.js';
 export { Tensor } from './tensor.js';
 export type { TensorDataMap, TensorInput, TensorType } from './tensor.js';

@@ -1,12 +1,18 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Breather, throwIfAborted } from './abort.js';
-import type { Core, CoreModel } from './core.js';
-import { RequantError, invalidArgument } from './errors.js';
-import { Handle, call, copyIn, makeDisposable, takeBlob } from './heap.js';
-import { loadCore, loadTools } from './load_core.js';
-import { checkKind, checkOptions } from './options.js';
+import type { Core, CoreModel, CoreSession } from './core.js';
+import { RequantError, invalidArgument, show } from './errors.js';
+import { Handle, allocate, call, copyIn, makeDisposable, takeBlob } from './heap.js';
+import { loadCore, loadTools, sessionThreads } from './load_core.js';
+import { checkKind, checkOptions, loadOptionKinds, suggest } from './options.js';
 import { saveBytes } from './save.js';
+import {
+  type PlanningOptions,
+  checkRequantize,
+  createCoreSession,
+  planningOptionKinds,
+} from './session_options.js';
 import { type LoadProgress, type Loaded, type Source, besides, readSource } from './source.js';
 import type { TensorType } from './tensor.js';
 
@@ -86,6 +92,20 @@ export interface LoadOptions {
    */
   numThreads?: number | 'auto';
 }
+
+/** Options of {@link Model.toPlan}. */
+export interface PlanOptions extends PlanningOptions {
+  /** Shapes of the inputs, by name: needed for those whose dimensions are not all known. */
+  shapes?: Readonly<Record<string, readonly number[]>>;
+  /** As of {@link SessionOptions}; the plan is for so many. */
+  numThreads?: number | 'auto';
+}
+
+const planOptionKinds = {
+  ...planningOptionKinds,
+  shapes: 'object',
+  numThreads: 'any',
+} as const;
 
 /** How the accumulators of integer operators become 8-bit values. */
 export type RequantizeMode = 'fixed' | 'float' | 'nearest' | 'gemmlowp';
@@ -167,6 +187,68 @@ export class Model {
   /** Writes the ONNX file: to a path in Node, as a download of that name in a page. */
   save(name: string): Promise<void> {
     return saveBytes(name, this.toOnnx());
+  }
+
+  /**
+   * What {@link InferenceSession.toPlan} of a session of this model gives: kernels chosen, weights
+   * packed, memory laid out. {@link InferenceSession.create} takes the bytes.
+   *
+   * @throws RequantError UNSUPPORTED for a model of open shape without `shapes`, and for one whose
+   * shapes depend on data.
+   */
+  async toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    checkOptions(options, planOptionKinds, 'options');
+    checkRequantize(options.requantize, 'options.requantize');
+    const { numThreads, shapes = {}, requantize = this.requantize } = options;
+    const { core, object } = this.handle;
+    const threads = await sessionThreads(core, numThreads);
+    const planning = { ...options, requantize };
+    const session = new Handle(
+      core,
+      createCoreSession(core, object, planning, { threads }),
+      'plan',
+    );
+    try {
+      if (Object.keys(shapes).length > 0) this.#planFor(session, shapes);
+      return takeBlob(
+        core,
+        session.call((made) => made.save()),
+      );
+    } finally {
+      session.dispose();
+    }
+  }
+
+  #planFor(
+    session: Handle<CoreSession>,
+    shapes: Readonly<Record<string, readonly number[]>>,
+  ): void {
+    const { inputs } = this.info;
+    const names = inputs.map(({ name }) => name);
+    const wrong = Object.keys(shapes).find((name) => !names.includes(name));
+    if (wrong !== undefined) {
+      throw invalidArgument(`the model has no input "${wrong}"`, wrong, suggest(wrong, names));
+    }
+    const dims = inputs.map(({ name, dims: known }) => {
+      const shape = shapes[name] ?? known;
+      if (Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
+        return shape as number[];
+      }
+      throw invalidArgument(
+        `the shape of input "${name}" is ${show(shape)}`,
+        `options.shapes.${name}`,
+        'Give a number for every dimension.',
+      );
+    });
+    // Only shapes matter to a plan: nothing is read from the memory of the feeds.
+    const pointer = allocate(session.core, 1);
+    try {
+      const types = inputs.map(({ type }) => type);
+      const pointers = inputs.map(() => pointer);
+      session.call((made) => made.bind(names, types, dims, pointers));
+    } finally {
+      session.core.free(pointer);
+    }
   }
 
   /** Simplifies the graph in place: the same outputs by fewer operators. */
@@ -279,14 +361,6 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     for (const pointer of owned) core.free(pointer);
   }
 }
-
-/** @internal */
-export const loadOptionKinds = {
-  onProgress: 'function',
-  signal: 'object',
-  externalData: 'object',
-  numThreads: 'any',
-} as const;
 
 /**
  * Reads an ONNX model, float or quantized, and verifies it.

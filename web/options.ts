@@ -98,3 +98,11 @@ export function withoutUndefined<T extends object>(options: T): T {
     Object.entries(options).filter(([, value]) => value !== undefined),
   ) as T;
 }
+
+/** @internal */
+export const loadOptionKinds = {
+  onProgress: 'function',
+  signal: 'object',
+  externalData: 'object',
+  numThreads: 'any',
+} as const;

@@ -1,15 +1,13 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { throwIfAborted } from './abort.js';
-import type { Core, CoreResult, CoreSession, CoreSessionOptions } from './core.js';
-import type { EngineInfo } from './engine.js';
+import { BoundRun, checkTarget } from './bound_run.js';
+import type { Core, CoreSession } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import {
   type Feeds,
   Handle,
-  allocate,
   call,
-  checkFeeds,
   copyIn,
   copyOutInto,
   makeDisposable,
@@ -18,43 +16,17 @@ import {
   withFeeds,
 } from './heap.js';
 import { loadTools, sessionThreads, threadsOf } from './load_core.js';
-import {
-  type LoadOptions,
-  Model,
-  type RequantizeMode,
-  type ValueInfo,
-  isPlan,
-  loadOptionKinds,
-  modelOf,
-  openSource,
-} from './model.js';
-import { checkOneOf, checkOptions, suggest, withoutUndefined } from './options.js';
+import { type LoadOptions, Model, type ValueInfo, isPlan, modelOf, openSource } from './model.js';
+import { checkOptions, suggest, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
+import {
+  type SessionOptions,
+  checkRequantize,
+  createCoreSession,
+  sessionOptionKinds,
+} from './session_options.js';
 import type { Source } from './source.js';
 import { Tensor, type TensorType, bytesOf } from './tensor.js';
-
-/**
- * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what
- * its engine can start, and is by default what that has; 1 if it was loaded for one thread.
- */
-export interface SessionOptions extends LoadOptions {
-  /**
-   * How integer operators requantize. `'float'` computes as ONNX Runtime does (default for models
-   * that were loaded); `'fixed'` uses integers only (default for models quantized here); `'nearest'`
-   * and `'gemmlowp'` compute as those engines do.
-   */
-  requantize?: RequantizeMode;
-  /** Measure every operator; see {@link InferenceSession.profile}. */
-  profile?: boolean;
-  /** Fuse activations and additions into the operators before them. Default true. */
-  fuse?: boolean;
-  /** Optimize the graph before it is planned. Default true. */
-  optimize?: boolean;
-  /** Force a kernel of a family by its name; {@link engineInfo} lists them. */
-  kernels?: Readonly<Record<string, string>>;
-  /** Inner values that run() returns as well, by name. */
-  taps?: readonly string[];
-}
 
 /** Options of {@link InferenceSession.run}. */
 export interface RunOptions {
@@ -112,58 +84,6 @@ export interface StepProfile {
   runs: number;
   /** Multiply-accumulate operations of one run. */
   macs: number;
-}
-
-const requantizeModes: readonly RequantizeMode[] = ['fixed', 'float', 'nearest', 'gemmlowp'];
-
-const sessionOptionKinds = {
-  ...loadOptionKinds,
-  requantize: 'string',
-  profile: 'boolean',
-  fuse: 'boolean',
-  optimize: 'boolean',
-  kernels: 'object',
-  taps: 'strings',
-  // What programs written for onnxruntime-web may pass; it has no meaning here.
-  executionProviders: 'any',
-  graphOptimizationLevel: 'any',
-  executionMode: 'any',
-  enableCpuMemArena: 'any',
-  enableMemPattern: 'any',
-  interOpNumThreads: 'any',
-  intraOpNumThreads: 'any',
-  logId: 'any',
-  logSeverityLevel: 'any',
-  logVerbosityLevel: 'any',
-} as const;
-
-/** @internal Throws INVALID_ARGUMENT for a mode that does not exist. */
-export function checkRequantize(mode: unknown, name: string): void {
-  if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
-}
-
-// The core looks at the names when it plans, which for a model of open shape is its first run.
-function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
-  const known = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
-  for (const [family, name] of Object.entries(forced)) {
-    const option = `options.kernels.${family}`;
-    const names = known.filter((kernel) => kernel.family === family).map((kernel) => kernel.name);
-    if (names.length === 0) {
-      const families = [...new Set(known.map((kernel) => kernel.family))];
-      throw invalidArgument(
-        `there is no kernel family "${family}"`,
-        option,
-        suggest(family, families),
-      );
-    }
-    checkOneOf(name, names, option);
-    const missing = known.find((kernel) => kernel.name === name)?.missing;
-    if (missing !== undefined) {
-      throw new RequantError('UNSUPPORTED', `${name} needs ${missing}, which is not here`, {
-        value: option,
-      });
-    }
-  }
 }
 
 // What a plan was made with, and cannot be changed when it is loaded.
@@ -302,20 +222,15 @@ export class InferenceSession {
     try {
       const threads = await createdThreads(model.handle.core, ours, numThreads);
       const { core, object } = model.handle;
-      const { requantize = model.requantize, profile, fuse, optimize, kernels } = options;
-      if (kernels) checkKernels(core, kernels);
       const outputs = taps.length > 0 ? model.info.outputs.map(({ name }) => name) : [];
-      const coreOptions = withoutUndefined({
+      const planning = { ...options, requantize: options.requantize ?? model.requantize };
+      const { profile } = options;
+      const session = createCoreSession(core, object, planning, {
         consume: ours,
-        requantize,
-        profile,
-        fuse,
-        optimize,
-        kernels: kernels && { ...kernels },
         threads,
         taps: [...taps],
-      }) as CoreSessionOptions;
-      const session = call(core, () => core.createSession(object, coreOptions));
+        ...(profile === undefined ? {} : { profile }),
+      });
       const handle = new Handle(core, session, 'session');
       try {
         return new InferenceSession(handle, taps, outputs);
@@ -467,130 +382,6 @@ export class InferenceSession {
 makeDisposable(InferenceSession, function (this: InferenceSession) {
   this.dispose();
 });
-
-function checkTarget({ name, type, dims }: CoreResult, target: Tensor): void {
-  if (target.type !== type) {
-    throw new RequantError('TYPE_MISMATCH', `output "${name}" is ${type}, not ${target.type}`, {
-      value: name,
-    });
-  }
-  if (target.dims.length !== dims.length || target.dims.some((dim, axis) => dim !== dims[axis])) {
-    throw new RequantError(
-      'SHAPE_MISMATCH',
-      `output "${name}" has shape [${dims.join(', ')}], not [${target.dims.join(', ')}]`,
-      { value: name },
-    );
-  }
-}
-
-/** Repeated runs with tensors that stay; made by {@link InferenceSession.bind}. */
-export class BoundRun {
-  /** What every run fills, by name. */
-  readonly outputs: Readonly<Record<string, Tensor>>;
-  readonly #handle: Handle<CoreSession>;
-  readonly #core: Core;
-  #id = 0;
-  #inputs: { bytes: Uint8Array; pointer: number }[] = [];
-  #results: { bytes: Uint8Array; view: Uint8Array; pointer: number }[] = [];
-  #heap: Uint8Array | undefined;
-
-  declare readonly [Symbol.dispose]: () => void;
-  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
-
-  /** @internal */
-  constructor(
-    handle: Handle<CoreSession>,
-    feeds: Feeds,
-    fetches: ReadonlyMap<string, Tensor | null> | undefined,
-  ) {
-    this.#handle = handle;
-    const { core } = handle;
-    this.#core = core;
-    const outputs: Record<string, Tensor> = {};
-    try {
-      checkFeeds(feeds);
-      for (const { data } of Object.values(feeds)) {
-        const bytes = bytesOf(data);
-        this.#inputs.push({ bytes, pointer: allocate(core, bytes.length) });
-      }
-      const tensors = Object.values(feeds);
-      const { id, results } = handle.call((session) =>
-        session.bind(
-          Object.keys(feeds),
-          tensors.map(({ type }) => type),
-          tensors.map(({ dims }) => [...dims]),
-          this.#inputs.map(({ pointer }) => pointer),
-        ),
-      );
-      this.#id = id;
-      for (const result of results) {
-        if (fetches && !fetches.has(result.name)) continue;
-        const target = fetches?.get(result.name) ?? toTensor(core, result);
-        checkTarget(result, target);
-        outputs[result.name] = target;
-        const bytes = bytesOf(target.data);
-        this.#results.push({ bytes, view: bytes, pointer: result.pointer >>> 0 });
-      }
-    } catch (error) {
-      this.dispose();
-      throw error;
-    }
-    this.outputs = Object.freeze(outputs);
-  }
-
-  /**
-   * Computes the outputs from what the feeds hold now.
-   *
-   * @throws RequantError DISPOSED after this or the session was disposed of.
-   */
-  run(): void {
-    if (this.#id === 0 || this.#handle.disposed) {
-      throw new RequantError('DISPOSED', 'the run is used after it was disposed of');
-    }
-    const core = this.#core;
-    for (let at = 0; at < this.#inputs.length; at++) {
-      const { bytes, pointer } = this.#inputs[at]!;
-      core.HEAPU8.set(bytes, pointer);
-    }
-    if (failed(core, this.#id)) this.#runSlowly();
-    if (this.#heap !== core.HEAPU8) {
-      this.#heap = core.HEAPU8;
-      for (const result of this.#results) {
-        const { pointer, bytes } = result;
-        result.view = this.#heap.subarray(pointer, pointer + bytes.length);
-      }
-    }
-    for (let at = 0; at < this.#results.length; at++) {
-      const { bytes, view } = this.#results[at]!;
-      bytes.set(view);
-    }
-  }
-
-  // Tells what went wrong. On its own, because a closure would cost every run its context.
-  #runSlowly(): void {
-    this.#handle.call((session) => session.runBound(this.#id));
-  }
-
-  /** Gives the memory back; the outputs stay the caller's. The session lives on. */
-  dispose(): void {
-    for (const { pointer } of this.#inputs) this.#core.free(pointer);
-    this.#inputs = [];
-    if (this.#id !== 0 && !this.#handle.disposed) this.#handle.object.unbind(this.#id);
-    this.#id = 0;
-  }
-}
-
-makeDisposable(BoundRun, function (this: BoundRun) {
-  this.dispose();
-});
-
-function failed(core: Core, id: number): boolean {
-  try {
-    return core._run_bound(id) !== 0;
-  } catch {
-    return true; // a trap: it happens again, and is reported, by the slow way
-  }
-}
 
 /** @internal */
 export function checkSameCore(a: Model, b: Model): void {

@@ -6,10 +6,17 @@ import type { EngineInfo } from './engine.js';
 import { env } from './env.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, makeDisposable } from './heap.js';
-import type { LoadOptions, ModelInfo, OptimizeOptions, OptimizeReport } from './model.js';
+import type {
+  LoadOptions,
+  ModelInfo,
+  OptimizeOptions,
+  OptimizeReport,
+  PlanOptions,
+} from './model.js';
 import { withoutUndefined } from './options.js';
 import type { OnnxFormat, QuantizationRecord, QuantizeOptions } from './quantize.js';
-import type { Plan, RunOptions, SessionOptions, StepProfile, ValueMetadata } from './session.js';
+import type { Plan, RunOptions, StepProfile, ValueMetadata } from './session.js';
+import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
 import type { Tensor } from './tensor.js';
 import {
@@ -276,6 +283,10 @@ export class WorkerModel extends Remote {
 
   optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
     return this.connection.call('optimize', [this.ref, options]);
+  }
+
+  toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    return this.connection.call('modelToPlan', [this.ref, options]);
   }
 }
 

@@ -4,9 +4,17 @@ import { compare, type CompareOptions, type CompareSample } from './compare.js';
 import { engineInfo } from './engine.js';
 import { type WasmEnv, env } from './env.js';
 import { RequantError } from './errors.js';
-import { type LoadOptions, Model, type OptimizeOptions, loadModel, parseModel } from './model.js';
+import {
+  type LoadOptions,
+  Model,
+  type OptimizeOptions,
+  type PlanOptions,
+  loadModel,
+  parseModel,
+} from './model.js';
 import { type OnnxFormat, QuantizedModel, type QuantizeOptions, quantize } from './quantize.js';
-import { InferenceSession, type SessionOptions } from './session.js';
+import { InferenceSession } from './session.js';
+import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
 import {
   type PackedFeeds,
@@ -153,6 +161,8 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   plan: (_call, session: number) => get(session, sessionType).plan(),
   profile: (_call, session: number) => get(session, sessionType).profile(),
   toPlan: (_call, session: number) => get(session, sessionType).toPlan(),
+  modelToPlan: (_call, model: number, options: PlanOptions) =>
+    get(model, modelType).toPlan(options),
   info: (_call, model: number) => get(model, modelType).info,
   summary: (_call, model: number) => get(model, modelType).summary(),
   toText: (_call, model: number, options: { maxConstantElements?: number }) =>
@@ -185,7 +195,9 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
     const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
     if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
     const value = await action(call, ...(args as never[]));
-    const moved = ['run', 'toOnnx', 'toPlan'].includes(method) ? buffersOf(value) : [];
+    const moved = ['run', 'toOnnx', 'toPlan', 'modelToPlan'].includes(method)
+      ? buffersOf(value)
+      : [];
     post({ kind: 'result', id: call.id, value }, moved);
   } catch (error) {
     post({ kind: 'error', id: call.id, error: packError(error) });

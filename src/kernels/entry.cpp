@@ -1,12 +1,15 @@
 #include "kernels/entry.h"
 
+#include "kernels/col2im/kernel.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/elementwise/kernel.h"
+#include "kernels/layer_norm/kernel.h"
 #include "kernels/layout/kernel.h"
 #include "kernels/lut/kernel.h"
 #include "kernels/pool/kernel.h"
 #include "kernels/quantize/kernel.h"
+#include "kernels/resize/kernel.h"
 #include "kernels/softmax/kernel.h"
 
 namespace requant {
@@ -63,6 +66,9 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_dequantize, DequantizeParams),
       ENTRY(rq_softmax_f32, SoftmaxF32Params),
       ENTRY(rq_log_softmax_f32, SoftmaxF32Params),
+      ENTRY(rq_layer_norm_f32, LayerNormF32Params),
+      ENTRY(rq_col2im_f32, Col2ImF32Params),
+      ENTRY(rq_resize_linear_f32, ResizeLinearF32Params),
       ENTRY(rq_transpose_x8, TransposeParams),
       ENTRY(rq_transpose_x32, TransposeParams),
   };

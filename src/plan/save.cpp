@@ -138,7 +138,7 @@ void PlanFields(PlanArchive& archive, Plan& plan, Graph& graph) {
   const uint32_t steps = archive.Count(plan.steps.size(), 1);
   if (reading) plan.steps.resize(steps);
   for (auto& step : plan.steps) StepFields(archive, step);
-  plan.used_memory.resize(plan.steps.size());  // of a plan that somebody altered
+  if (reading) plan.used_memory.resize(plan.steps.size());  // of a plan that somebody altered
 }
 
 /// Whatever a run uses as an index or an address must be inside.

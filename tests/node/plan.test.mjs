@@ -52,6 +52,14 @@ async function checkRoundTrip(source, options, feeds = samples) {
   return bytes;
 }
 
+const shapes = { image: [1, 1, 28, 28] };
+
+async function checkSame(plan, expected) {
+  const loaded = await InferenceSession.create(plan);
+  assert.deepEqual(await outputsOf(loaded), expected);
+  loaded.dispose();
+}
+
 const isInvalid = (error) => {
   assert.ok(error instanceof RequantError);
   assert.equal(error.code, 'INVALID_PLAN', String(error));
@@ -66,6 +74,31 @@ test('float, quantized here, QDQ and QOperator models in every arithmetic', asyn
     await checkRoundTrip(quantized, { requantize });
   }
   for (const format of ['qdq', 'qoperator']) await checkRoundTrip(quantized.toOnnx({ format }), {});
+});
+
+test('straight from a model, without a session', async () => {
+  const session = await InferenceSession.create(quantized);
+  const expected = await outputsOf(session);
+  session.dispose();
+  await checkSame(await quantized.integerModel.toPlan({ shapes }), expected);
+  // Another batch size than the samples': planned anew when it runs.
+  await assert.rejects(quantized.integerModel.toPlan(), { code: 'UNSUPPORTED' });
+  const wrong = [
+    [{ shapes: { picture: [1] } }, /no input "picture"/],
+    [{ shapes: { image: ['N', 1, 28, 28] } }, /shape of input "image"/],
+    [{ kernels: { convolution: 'x' }, shapes }, /kernel family/],
+    [{ requantize: 'exact', shapes }, /requantize/],
+    [{ speed: 1 }, /speed/],
+  ];
+  for (const [options, message] of wrong) {
+    await assert.rejects(model.toPlan(options), { code: 'INVALID_ARGUMENT', message });
+  }
+  await assert.rejects(model.toPlan({ shapes: { image: [1, 2, 28, 28] } }), {
+    code: 'SHAPE_MISMATCH',
+  });
+  const float = await InferenceSession.create(model);
+  await checkSame(await model.toPlan({ shapes }), await outputsOf(float));
+  float.dispose();
 });
 
 test('every kernel that can be forced', async () => {
@@ -217,6 +250,9 @@ test('in a worker', async () => {
     const expected = await session.run(samples[0]);
     const loaded = await worker.createSession(await session.toPlan());
     assert.deepEqual((await loaded.run(samples[0])).logits.data, expected.logits.data);
+    const remote = await worker.loadModel(readFileSync(MODEL));
+    const planned = await worker.createSession(await remote.toPlan({ shapes }));
+    assert.deepEqual((await planned.run(samples[0])).logits.data, expected.logits.data);
   } finally {
     await worker.terminate();
   }

@@ -8,7 +8,8 @@ import { engineInfo } from '../engine.js';
 import { RequantError } from '../errors.js';
 import { type Model, loadModel } from '../model.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
-import { InferenceSession, type SessionOptions } from '../session.js';
+import { InferenceSession } from '../session.js';
+import type { SessionOptions } from '../session_options.js';
 import { type Tensor, type TensorDataMap } from '../tensor.js';
 import {
   type CommandSpec,

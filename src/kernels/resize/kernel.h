@@ -14,13 +14,13 @@ struct LinearTap {
 };
 
 /// out[y][x][c] = (a * wx0 + b * wx1) * wy0 + (c * wx0 + d * wx1) * wy1 over the four input pixels
-/// that ys[y] and xs[x] name.
+/// that ys[y] and xs[x] name. Rows are lines of output pixels, those of all images.
 struct ResizeLinearF32Params {
+  int32_t row_begin = 0, row_end = 0;
   const float* in = nullptr;
   float* out = nullptr;
   const LinearTap* ys = nullptr;  // out_h
   const LinearTap* xs = nullptr;  // out_w
-  size_t images = 0;
   size_t in_h = 0, in_w = 0;
   size_t out_h = 0, out_w = 0;
   size_t channels = 0;

@@ -3,6 +3,7 @@
 #include "kernels/col2im/table.h"
 #include "ops/convolve.h"
 #include "plan/lower/epilogue.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -21,7 +22,7 @@ class Col2ImStep : public Step {
     call.products = context.Read<float>(inputs[0]);
     call.bias = inputs.size() > 1 ? context.Read<float>(inputs[1]) : nullptr;
     call.output = context.Write<float>(outputs[0]);
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
@@ -131,6 +132,8 @@ bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
   step.params.row_end = ConvRows(g);
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
+  const int64_t sums = int64_t{ConvRows(g)} * g.out_c * g.kernel_h * g.kernel_w;
+  DivideRows(builder, step, kernel.run, ConvRows(g), 1, sums, kSlowMacsPerPart);
   return true;
 }
 

@@ -1,5 +1,6 @@
 // LayerNormalization over the last axes.
 #include "kernels/layer_norm/table.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -19,7 +20,7 @@ class LayerNormStep : public Step {
     call.out = context.Write<float>(outputs[0]);
     call.scale = context.Read<float>(inputs[1]);
     call.bias = inputs.size() > 2 ? context.Read<float>(inputs[2]) : nullptr;
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   LayerNormF32Params params;
   void (*run)(const LayerNormF32Params*) = nullptr;
@@ -54,6 +55,12 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
   step.params.cols = static_cast<size_t>(cols);
   step.params.epsilon = node.attributes.Float("epsilon", 1e-5F);
+  const size_t row_bytes = step.params.cols * sizeof(float);
+  Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(step.params.rows), 1,
+         NumElements(shape) * 2, kElementsPerPart,  // two passes over the input
+         {{PartField::Kind::kCount, offsetof(LayerNormF32Params, rows), 0},
+          {PartField::Kind::kPointer, offsetof(LayerNormF32Params, in), row_bytes},
+          {PartField::Kind::kPointer, offsetof(LayerNormF32Params, out), row_bytes}});
   return true;
 }
 

@@ -1,8 +1,10 @@
 // Resize and Upsample of images: nearest for every type, linear for float.
 #include <limits>
 
+#include "base/checked_math.h"
 #include "kernels/resize/table.h"
 #include "ops/resize.h"
+#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -38,7 +40,7 @@ class LinearStep : public Step {
     call.out = context.Write<float>(outputs[0]);
     call.ys = ys.data();
     call.xs = xs.data();
-    run(&call);
+    RunParts(context, parts, run, call);
   }
   ResizeLinearF32Params params;
   std::vector<LinearTap> ys, xs;
@@ -76,7 +78,6 @@ std::vector<LinearTap> LinearTaps(const ResizeAxisWalk& axis) {
 /// The sizes that both kinds of parameters have.
 template <typename Params>
 void SetSizes(Params& params, const ImageDims& from, const ImageDims& to) {
-  params.images = static_cast<size_t>(from.batch);
   params.in_h = static_cast<size_t>(from.height);
   params.in_w = static_cast<size_t>(from.width);
   params.out_h = static_cast<size_t>(to.height);
@@ -114,6 +115,7 @@ bool LowerResize(PlanBuilder& builder, const Node& node) {
     const int output = builder.Out(node.outputs[0], layout);
     auto& step = builder.Add<NearestStep>(node, "resize_nearest", {input}, {output});
     SetSizes(step.params, from, to);
+    step.params.images = static_cast<size_t>(from.batch);
     step.params.pixel_bytes = static_cast<size_t>(from.channels) * static_cast<size_t>(bits / 8);
     step.ys = std::move(ys);
     step.xs = std::move(xs);
@@ -125,12 +127,16 @@ bool LowerResize(PlanBuilder& builder, const Node& node) {
   if (ys.empty() || xs.empty()) return false;
   const ResizeLinearF32Kernel& kernel =
       builder.Choose("resize_linear_f32", ResizeLinearF32Kernels());
+  const int64_t lines = CheckedMul(from.batch, to.height);
+  if (lines > std::numeric_limits<int32_t>::max()) return false;
   const int input = builder.In(x, layout);
   const int output = builder.Out(node.outputs[0], layout);
   auto& step = builder.Add<LinearStep>(node, kernel.name, {input}, {output});
   step.run = kernel.run;
   SetSizes(step.params, from, to);
   step.params.channels = static_cast<size_t>(from.channels);
+  step.params.row_end = static_cast<int32_t>(lines);
+  DivideRows(builder, step, kernel.run, lines, 1, NumElements(walk.shape) * 2, kElementsPerPart);
   step.ys = std::move(ys);
   step.xs = std::move(xs);
   return true;

@@ -125,6 +125,36 @@ TEST(Threads, SameBitsOfTheShippedNetwork) {
   }
 }
 
+TEST(Threads, SameBitsOfDecodersAndNorms) {
+  std::set<std::string> divided;
+  Noise noise(11);
+  Builder norm(17);
+  norm.graph.AddOutput(norm.Op("LayerNormalization",
+                               {norm.Input("x", {301, 190}), norm.Const("scale", noise.Make({190})),
+                                norm.Const("bias", noise.Make({190}))},
+                               "norm"));
+  Builder decoder(13);
+  Value* up = decoder.Op(
+      "ConvTranspose",
+      {decoder.Input("x", {2, 5, 23, 31}), decoder.Const("weights", noise.Make({5, 9, 4, 4}))},
+      "up", Window(4, 2, 1));
+  AttributeMap linear;
+  linear.Set("mode", std::string("linear"));
+  Tensor scales(DType::kFloat32, {4});
+  const float factors[] = {1.0F, 1.0F, 1.7F, 2.1F};
+  std::copy(std::begin(factors), std::end(factors), scales.data<float>());
+  decoder.graph.AddOutput(decoder.Op(
+      "Resize", {up, nullptr, decoder.Const("scales", std::move(scales))}, "resized", linear));
+  for (const Graph* graph : {&norm.graph, &decoder.graph}) {
+    ExpectSameBits(PrepareForRun(*graph), RandomFeeds(*graph, 3), RequantizeMode::kUpward,
+                   &divided);
+  }
+  for (const char* kernel :
+       {"layer_norm_f32_simd128", "col2im_f32_simd128", "resize_linear_f32_simd128"}) {
+    EXPECT_TRUE(divided.contains(kernel)) << kernel;
+  }
+}
+
 TEST(Threads, SessionsThatWantFewerGetFewer) {
   const auto graph = PrepareForRun(Network(9));
   const TensorMap feeds = RandomFeeds(*graph, 9);

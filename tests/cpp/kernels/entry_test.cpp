@@ -7,13 +7,16 @@
 #include <set>
 #include <string>
 
+#include "kernels/col2im/table.h"
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/elementwise/table.h"
+#include "kernels/layer_norm/table.h"
 #include "kernels/layout/table.h"
 #include "kernels/lut/table.h"
 #include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
+#include "kernels/resize/table.h"
 #include "kernels/softmax/table.h"
 
 namespace requant {
@@ -45,6 +48,9 @@ TEST(KernelEntries, AreAllVectorKernelsOfTheTables) {
   ExpectEntries(AvgPoolF32Kernels());
   ExpectEntries(AvgPoolQ8Kernels());
   ExpectEntries(SoftmaxF32Kernels());
+  ExpectEntries(LayerNormF32Kernels());
+  ExpectEntries(Col2ImF32Kernels());
+  ExpectEntries(ResizeLinearF32Kernels());
   ExpectEntries(TransposeKernels());
 }
 

@@ -84,12 +84,14 @@ TEST(ResizeLinear, RowsAgreeBitForBit) {
   Random random(13);
   for (size_t channels = 1; channels < 20; ++channels) {
     ResizeLinearF32Params p;
-    p.images = 2;
+    const size_t images = 2;
     p.in_h = static_cast<size_t>(random.Int(1, 5));
     p.in_w = static_cast<size_t>(random.Int(1, 5));
     p.out_h = static_cast<size_t>(random.Int(1, 7));
     p.out_w = static_cast<size_t>(random.Int(1, 7));
     p.channels = channels;
+    p.row_begin = random.Int(0, 1);
+    p.row_end = static_cast<int32_t>(images * p.out_h);
     const auto taps = [&random](size_t in, size_t out) {
       std::vector<LinearTap> list;
       const int last = static_cast<int>(in) - 1;
@@ -101,12 +103,12 @@ TEST(ResizeLinear, RowsAgreeBitForBit) {
     };
     const std::vector<LinearTap> ys = taps(p.in_h, p.out_h);
     const std::vector<LinearTap> xs = taps(p.in_w, p.out_w);
-    const std::vector<float> in = random.WildFloats(p.images * p.in_h * p.in_w * channels);
+    const std::vector<float> in = random.WildFloats(images * p.in_h * p.in_w * channels);
     p.in = in.data();
     p.ys = ys.data();
     p.xs = xs.data();
     ExpectEqualRows(ResizeLinearF32Kernels(), p, &ResizeLinearF32Params::out,
-                    p.images * p.out_h * p.out_w * channels);
+                    images * p.out_h * p.out_w * channels);
   }
 }
 

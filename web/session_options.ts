@@ -1,0 +1,112 @@
+// What sessions and plans are made with, checked and handed to the core.
+
+import type { Core, CoreModel, CoreSession, CoreSessionOptions } from './core.js';
+import type { EngineInfo } from './engine.js';
+import { RequantError, invalidArgument } from './errors.js';
+import { call } from './heap.js';
+import type { LoadOptions, RequantizeMode } from './model.js';
+import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
+
+/**
+ * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what
+ * its engine can start, and is by default what that has; 1 if it was loaded for one thread.
+ */
+export interface SessionOptions extends LoadOptions, PlanningOptions {
+  /** Measure every operator; see {@link InferenceSession.profile}. */
+  profile?: boolean;
+  /** Inner values that run() returns as well, by name. */
+  taps?: readonly string[];
+}
+
+/** How a graph is computed: what the options of sessions and of {@link Model.toPlan} share. */
+export interface PlanningOptions {
+  /**
+   * How integer operators requantize. `'float'` computes as ONNX Runtime does (default for models
+   * that were loaded); `'fixed'` uses integers only (default for models quantized here); `'nearest'`
+   * and `'gemmlowp'` compute as those engines do.
+   */
+  requantize?: RequantizeMode;
+  /** Fuse activations and additions into the operators before them. Default true. */
+  fuse?: boolean;
+  /** Optimize the graph before it is planned. Default true. */
+  optimize?: boolean;
+  /** Force a kernel of a family by its name; {@link engineInfo} lists them. */
+  kernels?: Readonly<Record<string, string>>;
+}
+
+const requantizeModes: readonly RequantizeMode[] = ['fixed', 'float', 'nearest', 'gemmlowp'];
+
+/** @internal */
+export const planningOptionKinds = {
+  requantize: 'string',
+  fuse: 'boolean',
+  optimize: 'boolean',
+  kernels: 'object',
+} as const;
+
+/** @internal */
+export const sessionOptionKinds = {
+  ...loadOptionKinds,
+  ...planningOptionKinds,
+  profile: 'boolean',
+  taps: 'strings',
+  // What programs written for onnxruntime-web may pass; it has no meaning here.
+  executionProviders: 'any',
+  graphOptimizationLevel: 'any',
+  executionMode: 'any',
+  enableCpuMemArena: 'any',
+  enableMemPattern: 'any',
+  interOpNumThreads: 'any',
+  intraOpNumThreads: 'any',
+  logId: 'any',
+  logSeverityLevel: 'any',
+  logVerbosityLevel: 'any',
+} as const;
+
+/** @internal Throws INVALID_ARGUMENT for a mode that does not exist. */
+export function checkRequantize(mode: unknown, name: string): void {
+  if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
+}
+
+// The core looks at the names when it plans, which for a model of open shape is its first run.
+function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
+  const known = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
+  for (const [family, name] of Object.entries(forced)) {
+    const option = `options.kernels.${family}`;
+    const names = known.filter((kernel) => kernel.family === family).map((kernel) => kernel.name);
+    if (names.length === 0) {
+      const families = [...new Set(known.map((kernel) => kernel.family))];
+      throw invalidArgument(
+        `there is no kernel family "${family}"`,
+        option,
+        suggest(family, families),
+      );
+    }
+    checkOneOf(name, names, option);
+    const missing = known.find((kernel) => kernel.name === name)?.missing;
+    if (missing !== undefined) {
+      throw new RequantError('UNSUPPORTED', `${name} needs ${missing}, which is not here`, {
+        value: option,
+      });
+    }
+  }
+}
+
+/** @internal A session of the core; `more` is what only it has. */
+export function createCoreSession(
+  core: Core,
+  model: CoreModel,
+  options: PlanningOptions,
+  more: Omit<CoreSessionOptions, keyof PlanningOptions>,
+): CoreSession {
+  const { requantize, fuse, optimize, kernels } = options;
+  if (kernels) checkKernels(core, kernels);
+  const coreOptions = withoutUndefined({
+    ...more,
+    requantize,
+    fuse,
+    optimize,
+    kernels: kernels && { ...kernels },
+  }) as CoreSessionOptions;
+  return call(core, () => core.createSession(model, coreOptions));
+}
