@@ -88,6 +88,11 @@ const Tensor* AttributeMap::TensorValue(std::string_view name) const {
   return Get<Tensor>(*this, name, "a tensor");
 }
 
+const Graph* AttributeMap::GraphValue(std::string_view name) const {
+  const auto* value = Get<Subgraph>(*this, name, "a graph");
+  return value ? value->get() : nullptr;
+}
+
 bool SameAttributes(const AttributeMap& a, const AttributeMap& b) {
   if (a.entries().size() != b.entries().size()) return false;
   return std::all_of(a.entries().begin(), a.entries().end(),

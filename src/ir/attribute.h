@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,10 +12,14 @@
 
 namespace requant {
 
+class Graph;
+/// A body of If, Loop or Scan (see Graph::captured).
+using Subgraph = std::shared_ptr<const Graph>;
+
 /// The value of a node's attribute, with the kinds of AttributeProto (onnx/onnx.proto) that this
 /// engine uses. Floats are float32 there; kept as float.
 using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>,
-                               std::vector<float>, std::vector<std::string>, Tensor>;
+                               std::vector<float>, std::vector<std::string>, Tensor, Subgraph>;
 
 /// A node's attributes in file order. Lookups throw kInvalidModel when an attribute is present with
 /// another kind than asked for (the caller's node is added by whoever catches it).
@@ -34,6 +39,8 @@ class AttributeMap {
   std::vector<float> Floats(std::string_view name, const std::vector<float>& fallback = {}) const;
   /// nullptr when absent.
   const Tensor* TensorValue(std::string_view name) const;
+  /// nullptr when absent.
+  const Graph* GraphValue(std::string_view name) const;
 
   const std::vector<Entry>& entries() const { return entries_; }
 
@@ -41,7 +48,7 @@ class AttributeMap {
   std::vector<Entry> entries_;
 };
 
-/// Equality of kind and value (tensors bit for bit).
+/// Equality of kind and value (tensors bit for bit; a subgraph only equals itself).
 bool SameAttributes(const AttributeMap& a, const AttributeMap& b);
 
 }  // namespace requant

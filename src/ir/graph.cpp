@@ -16,6 +16,20 @@ void RemoveOne(std::vector<Node*>& list, const Node* node) {
 
 }  // namespace
 
+size_t Node::formal_inputs() const {
+  size_t captured = 0;
+  for (const auto& [key, value] : attributes.entries()) {
+    if (const auto* body = std::get_if<Subgraph>(&value)) captured += (*body)->captured;
+  }
+  return captured < inputs.size() ? inputs.size() - captured : 0;
+}
+
+bool Node::has_subgraph() const {
+  return std::any_of(
+      attributes.entries().begin(), attributes.entries().end(),
+      [](const auto& entry) { return std::holds_alternative<Subgraph>(entry.second); });
+}
+
 int Graph::opset(const std::string& domain) const {
   const auto found = opsets.find(domain);
   return found == opsets.end() ? 1 : found->second;
@@ -132,6 +146,14 @@ void Graph::SetOutput(Node* node, size_t slot, Value* value) {
   node->typed = false;
   if (value) value->producer = node;
 }
+
+void Graph::RemoveNodeInput(Node* node, size_t slot) {
+  if (Value* old = node->inputs[slot]) RemoveOne(old->consumers, node);
+  node->inputs.erase(node->inputs.begin() + static_cast<std::ptrdiff_t>(slot));
+  node->typed = false;
+}
+
+void Graph::RemoveInput(Value* value) { std::erase(inputs_, value); }
 
 void Graph::ReplaceAllUses(Value* from, Value* to) {
   if (from == to) return;
@@ -281,6 +303,7 @@ Graph Graph::Clone() const {
   copy.name = name;
   copy.opsets = opsets;
   copy.metadata = metadata;
+  copy.captured = captured;
   Renumber();
   copy.values_by_name_.Reserve(values_.size());
   copy.nodes_by_name_.Reserve(nodes_.size());

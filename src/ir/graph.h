@@ -56,6 +56,9 @@ struct Node {
   /// nullptr when the slot is beyond the list or left out.
   Value* input(size_t slot) const { return slot < inputs.size() ? inputs[slot] : nullptr; }
   Value* output(size_t slot = 0) const { return slot < outputs.size() ? outputs[slot] : nullptr; }
+  /// The inputs before those that subgraphs capture.
+  size_t formal_inputs() const;
+  bool has_subgraph() const;
   /// The constant in that slot, or nullptr.
   const Tensor* constant(size_t slot) const {
     const Value* value = input(slot);
@@ -79,6 +82,10 @@ class Graph {
   std::map<std::string, int> opsets;
   /// Free text of the file (ModelProto.metadata_props); our exports keep the quantization here.
   std::map<std::string, std::string> metadata;
+  /// Of a subgraph: how many of its inputs, the last ones, stand for values of the graph around it.
+  /// The node that owns the subgraph reads those values as its own last inputs (those of its first
+  /// subgraph first), so that nothing in a graph is used without an edge.
+  size_t captured = 0;
 
   int opset(const std::string& domain = "") const;
 
@@ -112,6 +119,10 @@ class Graph {
   // --- editing
   void SetInput(Node* node, size_t slot, Value* value);
   void SetOutput(Node* node, size_t slot, Value* value);
+  /// Drops the slot; later inputs move up.
+  void RemoveNodeInput(Node* node, size_t slot);
+  /// Takes a value off the list of inputs; it must get a constant or a producer.
+  void RemoveInput(Value* value);
   /// Every consumer of `from`, and the graph output list, uses `to` instead.
   void ReplaceAllUses(Value* from, Value* to);
   /// ReplaceAllUses, and if `from` was a graph output, `to` takes over its name, so that the names

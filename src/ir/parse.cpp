@@ -14,9 +14,12 @@ namespace {
 /// A recursive-descent parser straight over the characters; the grammar is in text.h.
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit Parser(std::string_view text, size_t at = 0, int depth = 0)
+      : text_(text), at_(at), depth_(depth) {}
 
+  /// A whole text, or a subgraph up to its closing brace.
   Graph Parse();
+  size_t at() const { return at_; }
 
  private:
   [[noreturn]] void Wrong(const std::string& message) const {
@@ -139,6 +142,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
   Graph graph_;
 };
 
@@ -388,6 +392,14 @@ Attribute Parser::ReadAttribute() {
   if (Accept("ints[]")) return std::vector<int64_t>();
   if (Accept("floats[]")) return std::vector<float>();
   if (Accept("strings[]")) return std::vector<std::string>();
+  if (Accept("{")) {
+    constexpr int kDeepest = 64;
+    if (depth_ >= kDeepest) Wrong("subgraphs are nested too deeply");
+    Parser inner(text_, at_, depth_ + 1);
+    auto body = std::make_shared<Graph>(inner.Parse());
+    at_ = inner.at();
+    return Subgraph(std::move(body));
+  }
   const DType dtype = DTypeFromName(NextWord());
   if (dtype != DType::kUndefined) {
     Word();
@@ -477,11 +489,16 @@ void Parser::ReadNode() {
 
 Graph Parser::Parse() {
   ReadHeader();
-  while (Peek() != '\0') {
+  while (depth_ > 0 ? !Accept("}") : Peek() != '\0') {
     const std::string_view word = NextWord();
     if (word == "input") {
       Word();
+      if (graph_.captured > 0) Wrong("inputs come before captures");
       graph_.AddInput(Define());
+    } else if (word == "capture") {
+      Word();
+      graph_.AddInput(Define());
+      ++graph_.captured;
     } else if (word == "const") {
       Word();
       ReadConst();

@@ -139,6 +139,10 @@ std::string List(const char* empty, const std::vector<T>& items, Format format) 
 struct AttributePrinter {
   const PrintOptions& options;
 
+  std::string operator()(const Subgraph& value) const {
+    return "{ " + PrintGraph(*value, options) + "}";
+  }
+
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(float value) const { return FloatText(value); }
   std::string operator()(const std::string& value) const { return Quote(value); }
@@ -205,7 +209,10 @@ std::string PrintGraph(const Graph& graph, const PrintOptions& options) {
   for (const auto& [key, value] : graph.metadata) {
     out += StrCat("metadata ", Quote(key), " = ", Quote(value), "\n");
   }
-  for (const Value* input : graph.inputs()) out += "input " + TypedRef(input) + "\n";
+  const size_t formal = graph.inputs().size() - graph.captured;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    out += (i < formal ? "input " : "capture ") + TypedRef(graph.inputs()[i]) + "\n";
+  }
   for (const auto& value : graph.values()) {
     if (!value->is_constant()) continue;
     out += StrCat("const ", TypedRef(value.get()), " = ", Data(value->constant, options), "\n");

@@ -28,10 +28,10 @@ struct NodeParts {
   std::string Label() const { return !name.empty() ? name : op_type; }
 };
 
-class ModelReader {
+class ModelReader : public SubgraphReader {
  public:
-  ModelReader(const SharedBytes& file, const ReadOptions& options)
-      : file_(file), options_(options) {}
+  ModelReader(const SharedBytes& file, const ReadOptions& options, int depth = 0)
+      : file_(file), options_(options), depth_(depth) {}
 
   Graph Read() {
     ReadModel(Message(file_.bytes));
@@ -39,6 +39,18 @@ class ModelReader {
     UpgradeOpset(graph_);
     VerifyGraph(graph_);
     return std::move(graph_);
+  }
+
+  Subgraph ReadSubgraph(Message message) override {
+    constexpr int kDeepest = 64;
+    if (depth_ >= kDeepest) InvalidFile("subgraphs are nested too deeply");
+    ModelReader inner(file_, options_, depth_ + 1);
+    inner.graph_.opsets = graph_.opsets;
+    inner.ReadGraph(message);
+    inner.graph_.SortTopologically();
+    UpgradeOpset(inner.graph_);
+    VerifyGraph(inner.graph_);
+    return std::make_shared<Graph>(std::move(inner.graph_));
   }
 
  private:
@@ -59,6 +71,7 @@ class ModelReader {
 
   const SharedBytes& file_;
   const ReadOptions& options_;
+  int depth_;  // 0: the model's own graph
   Graph graph_;
 };
 
@@ -192,7 +205,7 @@ void ModelReader::ReadGraph(Message message) {
     // Until IR version 3 every initializer was an input too; from 4 on such an input is a default
     // that callers could override. Both are constants here.
     if (graph_.FindValue(info.name)) continue;
-    if (info.type.dtype == DType::kUndefined) {
+    if (info.type.dtype == DType::kUndefined && depth_ == 0) {
       InvalidFile(StrCat("input '", info.name, "' has no type"), {.value = info.name});
     }
     graph_.AddInput(graph_.AddValue(info.name, std::move(info.type)));
@@ -225,6 +238,14 @@ void ModelReader::CheckDefined() {
   const auto defined = [this](const Value* value) {
     return value->producer || value->is_constant() || graph_.IsInput(value);
   };
+  if (depth_ > 0) {
+    // What nothing here defines is a value of the graph around.
+    for (const auto& value : graph_.values()) {
+      if (defined(value.get())) continue;
+      graph_.AddInput(value.get());
+      ++graph_.captured;
+    }
+  }
   for (const auto& node : graph_.nodes()) {
     for (const Value* input : node->inputs) {
       if (input == nullptr || defined(input)) continue;
@@ -282,12 +303,20 @@ NodeParts ModelReader::ReadNodeParts(Message message) {
 void ModelReader::AddNode(const NodeParts& parts) {
   AttributeMap attributes;
   for (const protozero::data_view& view : parts.attributes) {
-    ReadAttribute(Message(view), parts.op_type, parts.Label(), file_, options_.external,
+    ReadAttribute(Message(view), parts.op_type, parts.Label(), file_, options_.external, *this,
                   attributes);
   }
   std::vector<Value*> inputs;
   for (const std::string& name : parts.inputs) {
     inputs.push_back(name.empty() ? nullptr : Declare(name));
+  }
+  for (const auto& [name, attribute] : attributes.entries()) {
+    const auto* body = std::get_if<Subgraph>(&attribute);
+    if (body == nullptr) continue;
+    const std::vector<Value*>& all = (*body)->inputs();
+    for (size_t i = all.size() - (*body)->captured; i < all.size(); ++i) {
+      inputs.push_back(Declare(all[i]->name));
+    }
   }
   std::vector<Value*> outputs;
   for (const std::string& name : parts.outputs) {

@@ -11,7 +11,7 @@ using onnx_tags::AttributeType;
 
 void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
                    const SharedBytes& file, const ExternalFiles& external,
-                   AttributeMap& attributes) {
+                   SubgraphReader& subgraphs, AttributeMap& attributes) {
   using Tag = onnx_tags::AttributeProto;
   std::string name;
   int32_t declared = 0;
@@ -20,6 +20,7 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
   float real = 0;
   std::string text;
   std::optional<protozero::data_view> tensor;
+  std::optional<protozero::data_view> graph;
   std::vector<int64_t> numbers;
   std::vector<float> reals;
   std::vector<std::string> texts;
@@ -62,8 +63,12 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         present.insert(AttributeType::kStrings);
         break;
       case Tag::kGraph:
-      case Tag::kGraphs:
+        if (graph) InvalidFile(StrCat("attribute '", name, "' has two graphs"));
+        graph = message.View();
         present.insert(AttributeType::kGraph);
+        break;
+      case Tag::kGraphs:
+        present.insert(AttributeType::kGraphs);
         message.Skip();
         break;
       case Tag::kTensors:
@@ -87,12 +92,6 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
     InvalidFile(StrCat("attribute '", name, "' is there twice"), {.node = label});
   auto type = static_cast<AttributeType>(declared);
   if (type == AttributeType::kUndefined && present.size() == 1) type = *present.begin();
-  if (type == AttributeType::kGraph || type == AttributeType::kGraphs ||
-      present.contains(AttributeType::kGraph)) {
-    Fail(ErrorCode::kUnsupported,
-         StrCat("operator ", op_type, " has a subgraph in attribute '", name, "'"),
-         {.node = label, .hint = "control flow is not supported: unroll it before exporting"});
-  }
   // A list or scalar may be absent when it is empty or zero; anything else must not be present.
   if (reference || present.size() > 1 || (present.size() == 1 && *present.begin() != type)) {
     InvalidFile(StrCat("attribute '", name, "' does not hold what its type says"), {.node = label});
@@ -119,6 +118,9 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         error.AddNode(label);
         throw;
       }
+    case AttributeType::kGraph:
+      if (!graph) InvalidFile(StrCat("attribute '", name, "' has no graph"), {.node = label});
+      return attributes.Set(name, subgraphs.ReadSubgraph(Message(*graph)));
     default:
       break;
   }

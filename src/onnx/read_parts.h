@@ -37,10 +37,17 @@ struct ValueInfo {
 /// A ValueInfoProto. Throws kInvalidModel, or kUnsupported for sequences, maps and their like.
 ValueInfo ReadValueInfo(Message message);
 
+/// Reads the subgraphs of attributes.
+class SubgraphReader {
+ public:
+  virtual ~SubgraphReader() = default;
+  virtual Subgraph ReadSubgraph(Message message) = 0;
+};
+
 /// An AttributeProto, set in `attributes`. `op_type` and `label` name its node in errors. Throws
-/// kInvalidModel, or kUnsupported for subgraphs and kinds that no operator here has.
+/// kInvalidModel, or kUnsupported for kinds that no operator here has.
 void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
                    const SharedBytes& file, const ExternalFiles& external,
-                   AttributeMap& attributes);
+                   SubgraphReader& subgraphs, AttributeMap& attributes);
 
 }  // namespace requant

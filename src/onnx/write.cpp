@@ -1,5 +1,6 @@
 #include "onnx/write.h"
 
+#include <algorithm>
 #include <protozero/pbf_writer.hpp>
 
 #include "base/error.h"
@@ -88,6 +89,8 @@ std::string ValueInfoBytes(const Value& value) {
   return out;
 }
 
+std::string GraphBytes(const Graph& graph);
+
 struct AttributeWriter {
   using Tag = onnx_tags::AttributeProto;
   Writer& writer;
@@ -117,17 +120,44 @@ struct AttributeWriter {
     for (const std::string& value : values) writer.Bytes(Tag::kStrings, value);
     Type(AttributeType::kStrings);
   }
+  void operator()(const Subgraph& value) const {
+    writer.Bytes(Tag::kGraph, GraphBytes(*value));
+    Type(AttributeType::kGraph);
+  }
   void operator()(const Tensor& value) const {
     writer.Bytes(Tag::kTensor, TensorBytes("", value));
     Type(AttributeType::kTensor);
   }
 };
 
+/// A subgraph whose captured inputs have the names of the values that they stand for.
+Subgraph Reconnected(const Graph& body, std::span<Value* const> captured) {
+  auto copy = std::make_shared<Graph>(body.Clone());
+  const size_t first = copy->inputs().size() - copy->captured;
+  for (size_t i = 0; i < captured.size(); ++i) {
+    // Out of the way with whatever has the name here; what is captured later gets its own.
+    Value* own = copy->inputs()[first + i];
+    const auto twin = std::find(captured.begin(), captured.end(), captured[i]) - captured.begin();
+    if (static_cast<size_t>(twin) < i) {
+      copy->ReplaceAllUses(own, copy->inputs()[first + static_cast<size_t>(twin)]);
+      continue;
+    }
+    Value* taken = copy->FindValue(captured[i]->name);
+    if (taken == own) continue;
+    if (taken) copy->RenameValue(taken, taken->name + "_inner");
+    copy->RenameValue(own, captured[i]->name);
+  }
+  return copy;
+}
+
 std::string NodeBytes(const Node& node) {
   using Tag = onnx_tags::NodeProto;
   std::string out;
   Writer writer(out);
-  for (const Value* input : node.inputs) writer.Bytes(Tag::kInput, input ? input->name : "");
+  size_t next = node.formal_inputs();
+  for (size_t i = 0; i < next; ++i) {
+    writer.Bytes(Tag::kInput, node.inputs[i] ? node.inputs[i]->name : "");
+  }
   for (const Value* output : node.outputs) writer.Bytes(Tag::kOutput, output ? output->name : "");
   writer.Bytes(Tag::kName, node.name);
   writer.Bytes(Tag::kOpType, node.op_type);
@@ -136,7 +166,13 @@ std::string NodeBytes(const Node& node) {
     std::string bytes;
     Writer attribute(bytes);
     attribute.Bytes(onnx_tags::AttributeProto::kName, name);
-    std::visit(AttributeWriter{attribute}, value);
+    if (const auto* body = std::get_if<Subgraph>(&value)) {
+      const std::span<Value* const> captured(node.inputs.data() + next, (*body)->captured);
+      next += captured.size();
+      AttributeWriter{attribute}(Reconnected(**body, captured));
+    } else {
+      std::visit(AttributeWriter{attribute}, value);
+    }
     writer.Bytes(Tag::kAttribute, bytes);
   }
   return out;
@@ -153,7 +189,9 @@ std::string GraphBytes(const Graph& graph) {
       writer.Bytes(Tag::kInitializer, TensorBytes(value->name, value->constant));
     }
   }
-  for (const Value* input : graph.inputs()) writer.Bytes(Tag::kInput, ValueInfoBytes(*input));
+  for (size_t i = 0; i + graph.captured < graph.inputs().size(); ++i) {
+    writer.Bytes(Tag::kInput, ValueInfoBytes(*graph.inputs()[i]));
+  }
   for (const Value* output : graph.outputs()) writer.Bytes(Tag::kOutput, ValueInfoBytes(*output));
   for (const auto& value : graph.values()) {
     const bool declared = value->type.dtype != DType::kUndefined && value->producer;

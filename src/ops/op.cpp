@@ -91,10 +91,11 @@ std::vector<ValueType> InferNode(const Graph& graph, const Node& node) {
 }
 
 std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
-                                 std::span<const Tensor* const> inputs, RequantizeMode requantize) {
+                                 std::span<const Tensor* const> inputs, RequantizeMode requantize,
+                                 BodyRunner* bodies) {
   try {
     const OpDef& op = OpOf(graph, node);
-    EvalContext context{node, graph.opset(node.domain), requantize, inputs, {}};
+    EvalContext context{node, graph.opset(node.domain), requantize, inputs, {}, bodies};
     context.outputs.resize(node.outputs.size());
     op.evaluate(context);
     return std::move(context.outputs);

@@ -49,12 +49,21 @@ struct InferContext {
   const AttributeMap& attributes() const { return node.attributes; }
 };
 
+/// Runs the bodies of If, Loop and Scan.
+class BodyRunner {
+ public:
+  virtual ~BodyRunner() = default;
+  /// `inputs`: one for each input of the body that is no constant. Returns its outputs.
+  virtual std::vector<Tensor> Run(const Graph& body, std::span<const Tensor* const> inputs) = 0;
+};
+
 struct EvalContext {
   const Node& node;
   int opset;
   RequantizeMode requantize;
   std::span<const Tensor* const> inputs;  // nullptr for one left out
   std::vector<Tensor> outputs;            // one per output slot, to be filled
+  BodyRunner* bodies = nullptr;           // nullptr: by the references
 
   bool has(size_t slot) const { return slot < inputs.size() && inputs[slot] != nullptr; }
   /// Throws kInvalidModel when the input is missing.
@@ -93,8 +102,10 @@ const OpDef& OpOf(const Graph& graph, const Node& node);
 /// types. Errors carry the node's name.
 std::vector<ValueType> InferNode(const Graph& graph, const Node& node);
 
-/// Evaluates one node on concrete tensors. Errors carry the node's name.
+/// Evaluates one node on concrete tensors. Errors carry the node's name. Outputs may share the
+/// memory of inputs.
 std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
-                                 std::span<const Tensor* const> inputs, RequantizeMode requantize);
+                                 std::span<const Tensor* const> inputs, RequantizeMode requantize,
+                                 BodyRunner* bodies = nullptr);
 
 }  // namespace requant

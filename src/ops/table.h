@@ -24,6 +24,7 @@ std::span<const OpDef> PadOps();          // pad.cpp: Pad
 std::span<const OpDef> GatherOps();       // gather.cpp: Gather, GatherElements, GatherND, TopK
 std::span<const OpDef> ScatterOps();      // scatter.cpp: ScatterElements, ScatterND
 std::span<const OpDef> ResizeOps();       // resize.cpp: Resize, Upsample
+std::span<const OpDef> ControlOps();      // control.cpp: If, Loop, Scan
 std::span<const OpDef> QuantizeOps();     // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> QLinearConvOps();  // qlinear_conv.cpp: QLinearConv, ConvInteger
 std::span<const OpDef> QLinearMatMulOps();  // qlinear_matmul.cpp: QLinearMatMul, QGemm ...

@@ -44,6 +44,7 @@ std::span<const Pass> PassTable();
 
 bool InferType(Graph& graph, PassContext& context);
 bool FoldConstant(Graph& graph, PassContext& context);
+bool InlineControlFlow(Graph& graph, PassContext& context);
 bool DynamicToStatic(Graph& graph, PassContext& context);
 bool CanonicalizeOps(Graph& graph, PassContext& context);
 bool SimplifyInference(Graph& graph, PassContext& context);

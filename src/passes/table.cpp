@@ -19,6 +19,8 @@ constexpr Pass kPasses[] = {
      InferType},
     {"FoldConstant", "evaluates everything known ahead of time, shape arithmetic included", kExact,
      kDefault, FoldConstant},
+    {"InlineControlFlow", "the branch taken where a condition is known", kExact, kDefault,
+     InlineControlFlow},
     {"DynamicToStatic", "Reshape and Expand by computed shapes get constants", kExact, kDefault,
      DynamicToStatic},
     {"SubstituteSigmoid", "Sigmoid becomes HardSigmoid, SiLU HardSwish", 0.07, kByName,

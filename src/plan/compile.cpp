@@ -20,15 +20,17 @@ const LowerRow* FindRow(const Node& node) {
 
 }  // namespace
 
+bool IsPlannable(const Node& node) {
+  if (node.has_subgraph()) return false;
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
+    return output == nullptr ||
+           (output->type.IsStatic() && output->type.dtype != DType::kUndefined);
+  });
+}
+
 bool IsStatic(const Graph& graph) {
-  for (const auto& node : graph.nodes()) {
-    for (const Value* output : node->outputs) {
-      if (output && (!output->type.IsStatic() || output->type.dtype == DType::kUndefined)) {
-        return false;
-      }
-    }
-  }
-  return true;
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return IsPlannable(*node); });
 }
 
 std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
@@ -56,9 +58,13 @@ std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
     for (const auto& node : copy->nodes()) node->typed = false;
   }
   PipelineOptions options;
+  // Branches that turn out to be taken bring nodes that no pass has seen.
+  const bool branches = std::any_of(copy->nodes().begin(), copy->nodes().end(),
+                                    [](const auto& node) { return node->has_subgraph(); });
+  if (branches) RunPasses(*copy);
   options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination", "FuseOps"};
   RunPasses(*copy, options);
-  return IsStatic(*copy) ? std::move(copy) : nullptr;
+  return copy;
 }
 
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options) {

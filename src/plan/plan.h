@@ -142,12 +142,16 @@ struct Plan {
 /// kInvalidArgument (unknown forced kernel).
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options);
 
-/// Whether every value that the graph computes has a dtype and a shape of numbers.
+/// Whether a plan can have this node: no control flow, and every output has a dtype and a shape of
+/// numbers.
+bool IsPlannable(const Node& node);
+/// Whether that holds for every node: what CompilePlan takes.
 bool IsStatic(const Graph& graph);
 
-/// The graph for these input shapes with all types inferred, shape arithmetic folded and fusions
-/// found; nullptr when some value still has no static shape (data-dependent shapes). A copy, unless
-/// the graph is made for these shapes already and handed over by its only owner.
+/// The graph for these input shapes with all types inferred, shape arithmetic folded, branches
+/// taken that are known, and fusions found; maybe still not IsStatic (control flow, data-dependent
+/// shapes). A copy, unless the graph is made for these shapes already and handed over by its only
+/// owner.
 std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
                                        const std::vector<Shape>& input_shapes);
 

@@ -76,13 +76,15 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     Entry entry;
-    // The only plan: the session keeps no graph beside it, unless it has to interpret that.
+    // The only plan: the session keeps no graph beside it, unless it is a program.
     std::shared_ptr<const Graph> source = graph_;
     if (only && IsStatic(*graph_)) graph_.reset();
     std::unique_ptr<Graph> specialized = SpecializeGraph(std::move(source), shapes);
-    if (specialized) {
+    if (IsStatic(*specialized)) {
       if (only) graph_.reset();
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);
+    } else {
+      entry.program = std::make_unique<Program>(std::move(specialized), options_);
     }
     entry.shapes = std::move(shapes);
     entries_.push_front(std::move(entry));
@@ -133,11 +135,7 @@ Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& 
 
 std::vector<Tensor> Session::Run(const TensorMap& feeds) {
   std::vector<const void*> inputs;
-  if (Find(feeds, inputs).plan == nullptr) {
-    InterpretOptions options;
-    options.requantize = options_.plan.requantize;
-    return Interpret(*graph_, feeds, options);
-  }
+  if (Entry& entry = Find(feeds, inputs); entry.program) return entry.program->Run(feeds);
   std::vector<Tensor> results;
   Execute(inputs, results);
   return results;
@@ -147,7 +145,8 @@ BoundRun Session::Bind(const TensorMap& feeds) {
   BoundRun bound;
   bound.plan = Find(feeds, bound.inputs).plan;
   if (bound.plan == nullptr) {
-    Fail(ErrorCode::kUnsupported, "shapes that depend on data cannot be planned ahead",
+    Fail(ErrorCode::kUnsupported,
+         "control flow and shapes that depend on data cannot be planned ahead",
          {.hint = "use run()"});
   }
   for (const int slot : bound.plan->outputs) {
@@ -203,12 +202,14 @@ void Session::Execute(std::span<const void* const> inputs, std::vector<Tensor>& 
 
 SessionMemory Session::memory() const {
   const Plan* current = plan();
+  if (current_ && current_->program) return current_->program->memory();
   if (current == nullptr) return {};
   return {current->arena_bytes, current->arena_lower_bound, current->packed_bytes};
 }
 
 std::vector<StepProfile> Session::Profile() const {
-  return current_ ? current_->profile : std::vector<StepProfile>{};
+  if (current_ == nullptr) return {};
+  return current_->program ? current_->program->Profile() : current_->profile;
 }
 
 }  // namespace requant

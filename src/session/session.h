@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -12,34 +11,9 @@
 #include "ir/graph.h"
 #include "onnx/tensor_proto.h"
 #include "plan/plan.h"
+#include "session/program.h"
 
 namespace requant {
-
-struct SessionOptions {
-  PlanOptions plan;
-  /// Milliseconds of each step are kept for Profile(). Uses `now`.
-  bool profile = false;
-  /// Wall clock in milliseconds.
-  double (*now)() = nullptr;
-  /// Computes the parts of steps, by all its threads or plan.threads of them; must outlive the
-  /// session. Without one there is one thread.
-  ParallelRunner* runner = nullptr;
-};
-
-/// One line of the profile.
-struct StepProfile {
-  std::string name, op, kernel;
-  double milliseconds = 0;  // sum over runs
-  int64_t macs = 0;         // of one run
-  int runs = 0;
-};
-
-/// Memory of the plan that ran last, in bytes.
-struct SessionMemory {
-  size_t arena = 0;
-  size_t arena_lower_bound = 0;
-  size_t packed_weights = 0;
-};
 
 /// Inputs and outputs that stay where they are from run to run; made by Session::Bind.
 struct BoundRun {
@@ -49,7 +23,7 @@ struct BoundRun {
 };
 
 /// Runs a graph: plans it for the shapes of the feeds (the last few plans are kept), executes the
-/// plan in an arena. A graph with data-dependent shapes runs by the interpreter instead.
+/// plan in an arena. A graph with control flow or data-dependent shapes is a Program of several.
 class Session {
  public:
   Session(std::shared_ptr<const Graph> graph, SessionOptions options);
@@ -58,13 +32,13 @@ class Session {
   Session(const SharedBytes& saved_plan, SessionOptions options);
 
   /// The plan that ran last (or was prepared) as bytes, for the constructor above. Throws
-  /// kUnsupported before the first run of a graph of open shape, and for one that is interpreted.
+  /// kUnsupported before the first run of a graph of open shape, and for a Program.
   std::vector<uint8_t> Save() const;
 
   /// Outputs in graph order, in memory of their own. Throws like Interpret.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
-  /// Plans runs of these feeds. Throws as Run, and kUnsupported for a graph that is interpreted.
+  /// Plans runs of these feeds. Throws as Run, and kUnsupported for a Program.
   BoundRun Bind(const TensorMap& feeds);
   /// Computes bound.outputs from what the feeds' memory holds now. Allocates nothing, unless an
   /// operator runs by its reference or a run of other shapes came in between.
@@ -76,7 +50,7 @@ class Session {
   /// is only one plan then, so the session lets go of the graph it was given: packed weights are
   /// held once. After an error the session cannot run.
   bool Prepare();
-  /// The plan that ran last (or was prepared); nullptr before that or when interpreted.
+  /// The plan that ran last (or was prepared); nullptr before that or for a Program.
   const Plan* plan() const { return current_ ? current_->plan.get() : nullptr; }
   SessionMemory memory() const;
   std::vector<StepProfile> Profile() const;
@@ -84,7 +58,8 @@ class Session {
  private:
   struct Entry {
     std::vector<Shape> shapes;
-    std::shared_ptr<const Plan> plan;  // nullptr: interpreted
+    std::shared_ptr<const Plan> plan;  // one of these
+    std::unique_ptr<Program> program;
     std::vector<StepProfile> profile;
   };
 

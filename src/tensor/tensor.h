@@ -44,6 +44,8 @@ class Tensor {
   }
 
   bool empty() const { return dtype_ == DType::kUndefined; }
+  /// False for a view over memory of somebody who does not know of it (Unowned).
+  bool is_owner() const { return owner_ != nullptr; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }

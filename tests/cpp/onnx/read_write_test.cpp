@@ -239,10 +239,15 @@ TEST(ReadOnnx, RefusesOtherAttributes) {
   };
   ExpectError(with([](pbf_writer& w) {
                 w.add_string(1, "then_branch");
-                w.add_message(6, std::string());
+                w.add_message(11, std::string());
+                w.add_int32(20, 10);
+              }),
+              kUnsupported, "kind 10", "branch");
+  ExpectError(with([](pbf_writer& w) {
+                w.add_string(1, "then_branch");
                 w.add_int32(20, 5);
               }),
-              kUnsupported, "If has a subgraph", "branch");
+              kInvalid, "has no graph", "branch");
   ExpectError(with([](pbf_writer& w) {
                 w.add_string(1, "a");
                 w.add_message(22, std::string());
@@ -261,6 +266,62 @@ TEST(ReadOnnx, RefusesOtherAttributes) {
               }),
               kInvalid, "does not hold", "branch");
   ExpectError(with([](pbf_writer& w) { w.add_int64(3, 1); }), kInvalid, "no name", "branch");
+}
+
+/// If(c) over two branches; the first captures x and has a constant of its own.
+std::string ControlFlow() {
+  const auto branch = [](const std::string& node) {
+    return Make([&](pbf_writer& w) {
+      w.add_message(1, node);
+      w.add_string(2, "branch");
+      w.add_message(5, Make([](pbf_writer& t) {
+                      t.add_int32(2, 1);
+                      t.add_float(4, 2.5F);
+                      t.add_string(8, "inner");
+                    }));
+      w.add_message(12, Make([](pbf_writer& info) { info.add_string(1, "z"); }));
+    });
+  };
+  return Make([&](pbf_writer& w) {
+    w.add_string(3, "branch");
+    w.add_string(4, "If");
+    w.add_string(1, "c");
+    w.add_string(2, "y");
+    for (const char* name : {"then_branch", "else_branch"}) {
+      const bool first = name[0] == 't';
+      w.add_message(5, Make([&](pbf_writer& a) {
+                      a.add_string(1, name);
+                      a.add_message(6, branch(first ? NodeMessage("Mul", {"x", "inner"}, {"z"})
+                                                    : NodeMessage("Neg", {"inner"}, {"z"})));
+                      a.add_int32(20, 5);
+                    }));
+    }
+  });
+}
+
+TEST(ReadOnnx, SubgraphsCaptureWhatIsAroundThem) {
+  const std::string bytes = Model(
+      SmallGraph(ControlFlow(), [](pbf_writer& w) { w.add_message(11, TensorInfo("c", 9, {})); }));
+  const Graph graph = ReadOnnx(Share(bytes));
+  const Node& node = *graph.nodes()[0];
+  ASSERT_EQ(node.inputs.size(), 2U);
+  EXPECT_EQ(node.formal_inputs(), 1U);
+  EXPECT_EQ(node.inputs[1]->name, "x");
+  const Graph& taken = *node.attributes.GraphValue("then_branch");
+  EXPECT_EQ(taken.captured, 1U);
+  EXPECT_EQ(taken.inputs()[0]->name, "x");
+  EXPECT_EQ(node.attributes.GraphValue("else_branch")->captured, 0U);
+  // The text form and the file say the same again; a renamed outer value is renamed inside.
+  const std::string text = PrintGraph(graph);
+  EXPECT_EQ(PrintGraph(ParseGraph(text)), text);
+  const std::vector<uint8_t> again = WriteOnnx(graph);
+  EXPECT_EQ(PrintGraph(ReadOnnx(Share({again.begin(), again.end()}))), text);
+  Graph renamed = graph.Clone();
+  renamed.RenameValue(renamed.FindValue("x"), "inner");
+  const std::vector<uint8_t> file = WriteOnnx(renamed);
+  const Graph read = ReadOnnx(Share({file.begin(), file.end()}));
+  EXPECT_EQ(read.nodes()[0]->inputs[1]->name, "inner");
+  EXPECT_EQ(read.nodes()[0]->attributes.GraphValue("then_branch")->captured, 1U);
 }
 
 /// A model whose only node adds the initializer "w".

@@ -139,6 +139,7 @@ Value* GraphMaker::AddAny() {
       {2, &GraphMaker::Gather},        {3, &GraphMaker::Neutral},
       {2, &GraphMaker::Cast},          {6, &GraphMaker::QuantizePair},
       {6, &GraphMaker::Repeat},        {1, &GraphMaker::ConstantNode},
+      {3, &GraphMaker::Branch},
   };
   int64_t total = 0;
   for (const Row& row : kRows) total += row.weight;

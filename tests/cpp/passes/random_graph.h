@@ -103,6 +103,8 @@ class GraphMaker {
   /// The same computation a second time.
   Value* Repeat();
   Value* ConstantNode();
+  Subgraph BranchBody(const Value* captured);
+  Value* Branch();
 
   Dice dice_;
   bool smooth_;

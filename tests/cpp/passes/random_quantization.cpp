@@ -47,6 +47,36 @@ Value* GraphMaker::Repeat() {
   return Add(node.op_type, inputs, node.attributes, node.outputs.size());
 }
 
+/// A branch of an If: one operator on what it captures and a constant.
+Subgraph GraphMaker::BranchBody(const Value* captured) {
+  auto body = std::make_shared<Graph>();
+  body->opsets = graph().opsets;
+  body->captured = 1;
+  Value* x = body->AddValue("outer", captured->type);
+  body->AddInput(x);
+  Value* c = body->AddConstant("c", Tensor::Scalar(dice_.Unit()));
+  Value* y = dice_.Chance(80)
+                 ? body->AddOp(dice_.Of<std::string>({"Add", "Mul", "Sub"}), "", {x, c}, "y", {})
+                 : x;
+  body->AddOutput(y);
+  return body;
+}
+
+Value* GraphMaker::Branch() {
+  Value* a = Pick();
+  Value* b = dice_.Chance(20) ? Scalar(dice_.Unit()) : Pick();
+  Value* condition = Constant(Tensor::Scalar(dice_.Chance(50)));
+  if (dice_.Chance(40)) {
+    Value* x = Pick();
+    Value* first = x ? Add("ReduceMax", {x}, With({{"keepdims", int64_t{0}}})) : nullptr;
+    if (first == nullptr) return nullptr;
+    condition = Add("Greater", {first, Scalar(dice_.Unit())});
+  }
+  if (a == nullptr || b == nullptr || condition == nullptr) return nullptr;
+  AttributeMap bodies = With({{"then_branch", BranchBody(a)}, {"else_branch", BranchBody(b)}});
+  return Add("If", {condition, a, b}, std::move(bodies));
+}
+
 Value* GraphMaker::ConstantNode() {
   Tensor tensor(DType::kFloat32, {1});
   tensor.data<float>()[0] = dice_.Unit();

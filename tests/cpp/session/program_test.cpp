@@ -1,0 +1,215 @@
+// Control flow and data-dependent shapes: sessions against the interpreter, for shapes that change
+// from run to run.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "interpret/interpreter.h"
+#include "ir/text.h"
+#include "session/session.h"
+
+namespace requant {
+namespace {
+
+Tensor Ramp(Shape shape, float start = -1) {
+  Tensor out(DType::kFloat32, std::move(shape));
+  for (int64_t i = 0; i < out.count(); ++i) {
+    out.data<float>()[i] = start + 0.37F * static_cast<float>((i * 7) % 11);
+  }
+  return out;
+}
+
+void ExpectSame(Session& session, const Graph& graph, const TensorMap& feeds) {
+  const std::vector<Tensor> wanted = Interpret(graph, feeds);
+  const std::vector<Tensor> got = session.Run(feeds);
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].shape(), wanted[i].shape());
+    ASSERT_EQ(got[i].count(), wanted[i].count());
+    EXPECT_TRUE(got[i].is_owner());
+    for (int64_t k = 0; k < got[i].count(); ++k) {
+      ASSERT_NEAR(got[i].AsDouble(k), wanted[i].AsDouble(k), 1e-5) << "output " << i << " at " << k;
+    }
+  }
+}
+
+std::shared_ptr<const Graph> Parse(const char* text) {
+  return std::make_shared<Graph>(ParseGraph(text));
+}
+
+constexpr const char* kBranches = R"(graph "" opset 13
+input %c: bool[]
+input %x: float32[N, 2, H, 5]
+const %w: float32[1, 2, 1, 1] = {0.5, -2.0}
+const %v: float32[1, 1, 1, 1] = {3.0}
+%before: float32[N, 1, H, 5] = Conv(%x, %w) "before"
+%y = If(%c, %before, %w, %before) {then_branch = { graph "" opset 13
+capture %a: float32[N, 1, H, 5]
+capture %k: float32[1, 2, 1, 1]
+%two = Concat(%a, %a) {axis = 1}
+%z = Conv(%two, %k) "inner"
+output %z
+}, else_branch = { graph "" opset 13
+capture %a: float32[N, 1, H, 5]
+%z = Concat(%a, %a) {axis = 2}
+output %z
+}} "branch"
+%s = Conv(%y, %v) "after"
+%out = Relu(%s)
+output %out
+)";
+
+TEST(Program, BranchesOnData) {
+  const auto graph = Parse(kBranches);
+  Session session(graph, {});
+  for (const int64_t height : {3, 4, 3, 7}) {
+    for (const bool taken : {true, false}) {
+      ExpectSame(session, *graph, {{"c", Tensor::Scalar(taken)}, {"x", Ramp({2, 2, height, 5})}});
+      EXPECT_EQ(session.plan(), nullptr);
+    }
+  }
+  EXPECT_GT(session.memory().packed_weights, 0U);
+  EXPECT_THROW(session.Bind({{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 2, 3, 5})}}), Error);
+  EXPECT_THROW(session.Save(), Error);
+}
+
+TEST(Program, AKnownConditionIsPlanned) {
+  std::string text = kBranches;
+  text.replace(text.find("input %c: bool[]\n"), 17, "const %c: bool[] = {1}\n");
+  const auto graph = Parse(text.c_str());
+  Session session(graph, {});
+  ExpectSame(session, *graph, {{"x", Ramp({1, 2, 3, 5})}});
+  ASSERT_NE(session.plan(), nullptr);
+}
+
+TEST(Program, LoopsWithChangingShapes) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %n: int64[]
+input %x: float32[A, 3]
+const %go: bool[] = {1}
+const %m: float32[3, 3] = {0.5, 0.0, 0.25, -0.5, 1.0, 0.0, 0.0, 0.25, 1.0}
+%last, %grown, %each = Loop(%n, %go, %x, %x, %m, %x) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %state: float32[...]
+input %list: float32[...]
+capture %w: float32[3, 3]
+capture %first: float32[A, 3]
+%next = MatMul(%state, %w)
+%sum = Add(%next, %first)
+%more = Concat(%list, %first) {axis = 0}
+%c2 = Identity(%c)
+output %c2
+output %sum
+output %more
+output %next
+}} "loop"
+output %last
+output %grown
+output %each
+)");
+  Session session(graph, {});
+  for (const int64_t rows : {2, 4, 2}) {
+    for (const int64_t trips : {3, 0, 5, 3}) {
+      ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({rows, 3})}});
+    }
+  }
+}
+
+TEST(Program, LoopsUntilTheConditionFails) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %x: float32[]
+const %limit: float32[] = {100.0}
+const %go: bool[] = {1}
+%last = Loop(_, %go, %x, %limit) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %v: float32[]
+capture %limit: float32[]
+%w = Add(%v, %v)
+%c2 = Less(%w, %limit)
+output %c2
+output %w
+}} "loop"
+output %last
+)");
+  Session session(graph, {});
+  const std::vector<Tensor> results = session.Run({{"x", Tensor::Scalar(3.0F)}});
+  EXPECT_EQ(results[0].data<float>()[0], 192.0F);
+}
+
+TEST(Program, ShapesThatDependOnData) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %x: float32[N, 4]
+const %zero: float32[] = {0.0}
+const %axis: int64[1] = {1}
+const %w: float32[1, 5] = {1.0, 2.0, 3.0, 4.0, 5.0}
+const %perm: float32[5, 2] = {1.0, 2.0, 3.0, 4.0, 5.0, 1.0, 2.0, 3.0, 4.0, 5.0}
+%big = Greater(%x, %zero)
+%where = NonZero(%big)
+%list = Transpose(%where) {perm = [1, 0]}
+%values = GatherND(%x, %list)
+%column = Unsqueeze(%values, %axis)
+%p = MatMul(%column, %w)
+%q = MatMul(%p, %perm)
+%nonzero = NonZero(%q)
+output %q
+output %nonzero
+)");
+  Session session(graph, {});
+  for (const float start : {-1.0F, -3.0F, 0.5F}) {
+    ExpectSame(session, *graph, {{"x", Ramp({5, 4}, start)}});
+  }
+}
+
+TEST(Program, ResultsOutliveTheFeeds) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %x: float32[2, 3]
+input %s: int64[2]
+%y = Reshape(%x, %s)
+output %y
+)");
+  Session session(graph, {});
+  float memory[6] = {1, 2, 3, 4, 5, 6};
+  const std::vector<Tensor> results =
+      session.Run({{"x", Tensor::Unowned(DType::kFloat32, {2, 3}, memory)},
+                   {"s", Tensor::Vector<int64_t>({3, 2})}});
+  memory[0] = 99;
+  EXPECT_EQ(results[0].data<float>()[0], 1);
+  EXPECT_EQ(results[0].shape(), (Shape{3, 2}));
+}
+
+TEST(Program, ProfilesEveryPart) {
+  const auto graph = Parse(kBranches);
+  SessionOptions options;
+  options.profile = true;
+  options.now = [] { return 0.0; };
+  Session session(graph, options);
+  session.Run({{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 2, 3, 5})}});
+  std::vector<std::string> names;
+  for (const StepProfile& line : session.Profile()) {
+    if (line.runs > 0) names.push_back(line.name);
+  }
+  for (const char* name : {"before", "branch", "inner", "after"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+}
+
+TEST(Program, BadBodiesAreRefused) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %c: bool[]
+input %x: float32[2]
+%y = If(%c, %x) {then_branch = { graph "" opset 13
+capture %a: float32[2]
+output %a
+}, else_branch = { graph "" opset 13
+capture %a: float32[2]
+output %a
+}} "branch"
+output %y
+)");
+  Session session(graph, {});
+  EXPECT_THROW(session.Run({{"c", Tensor::Scalar(true)}, {"x", Ramp({2})}}), Error);
+}
+
+}  // namespace
+}  // namespace requant

@@ -1,0 +1,179 @@
+// ONNX's conformance data through our session and through onnxruntime-web.
+//
+//   node tests/node/conformance.mjs [--write] [--verbose] [name part]
+//
+// Prints the table by folder; --write puts it into docs/conformance.md.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import * as ort from 'onnxruntime-web';
+import { InferenceSession, Tensor } from '../../dist/index.js';
+import { FOLDERS, dataSets, outOfScope, testsOf, testsWithoutModel } from './onnx_test_data.mjs';
+import { ROOT } from './support.mjs';
+
+const DOC = path.join(ROOT, 'docs/conformance.md');
+
+/** numpy.testing.assert_allclose as onnx.backend.test.runner calls it; integers exactly. */
+export function difference(got, wanted) {
+  if (got.type !== wanted.type || String(got.dims) !== String(wanted.dims)) {
+    return `is ${got.type}[${got.dims}], not ${wanted.type}[${wanted.dims}]`;
+  }
+  const real = wanted.type.startsWith('float');
+  for (let i = 0; i < wanted.data.length; i++) {
+    const [a, b] = [got.data[i], wanted.data[i]];
+    if (a === b || (Number.isNaN(a) && Number.isNaN(b))) continue;
+    if (real && Math.abs(a - b) <= 1e-7 + 1e-3 * Math.abs(b)) continue;
+    return `element ${i} is ${a}, not ${b}`;
+  }
+  return '';
+}
+
+const engines = {
+  ours: {
+    create: (bytes) => InferenceSession.create(bytes),
+    tensor: ({ type, data, dims }) => new Tensor(type, data, dims),
+    refuses: (error) => error?.code === 'UNSUPPORTED',
+  },
+  theirs: {
+    create: (bytes) => ort.InferenceSession.create(bytes, { executionProviders: ['wasm'] }),
+    tensor: ({ type, data, dims }) => new ort.Tensor(type, data, dims),
+    // It has no typed errors: whatever it says before the first output is a refusal.
+    refuses: () => true,
+  },
+};
+
+/** 'passed', or 'refused: why', or 'failed: why'. */
+export async function runTest(engine, bytes, sets) {
+  let session;
+  try {
+    session = await engine.create(bytes);
+    for (const { inputs, outputs } of sets) {
+      const feeds = Object.fromEntries(
+        inputs.map((tensor, index) => [session.inputNames[index], engine.tensor(tensor)]),
+      );
+      const results = await session.run(feeds);
+      for (const [index, wanted] of outputs.entries()) {
+        const why = difference(results[session.outputNames[index]], wanted);
+        if (why) return `failed: output ${index} ${why}`;
+      }
+    }
+    return 'passed';
+  } catch (error) {
+    const message = String(error?.message ?? error).split('\n')[0];
+    return `${engine.refuses(error) ? 'refused' : 'failed'}: ${error?.code ?? ''} ${message}`;
+  } finally {
+    await session?.release();
+  }
+}
+
+/** { folder, name, scope, ours, theirs } of every test whose name has the part. */
+export async function runAll({ part = '', folders = FOLDERS, judges = ['ours', 'theirs'] } = {}) {
+  const results = [];
+  for (const folder of folders) {
+    for (const test of testsOf(folder)) {
+      if (!test.name.includes(part)) continue;
+      const result = { folder, name: test.name, scope: outOfScope(test) };
+      const bytes = new Uint8Array(readFileSync(path.join(test.folder, 'model.onnx')));
+      let sets;
+      try {
+        sets = dataSets(test);
+      } catch {
+        sets = []; // of types that no tensor here has: out of scope, the model is loaded all the same
+      }
+      for (const judge of result.scope && judges.includes('ours') ? ['ours'] : judges) {
+        result[judge] = await runTest(engines[judge], bytes, sets);
+      }
+      results.push(result);
+    }
+  }
+  return results;
+}
+
+const is = (kind, engine) => (result) => result[engine]?.startsWith(kind);
+
+/** Passed, refused and failed tests in scope, by folder, for both engines. */
+export function countsOf(results) {
+  return Object.fromEntries(
+    FOLDERS.map((folder) => {
+      const scope = results.filter((result) => result.folder === folder && !result.scope);
+      const count = (engine) =>
+        ['passed', 'refused', 'failed'].map((kind) => scope.filter(is(kind, engine)).length);
+      return [folder, { inScope: scope.length, ours: count('ours'), theirs: count('theirs') }];
+    }),
+  );
+}
+
+/** docs/conformance.md. */
+export function report(results) {
+  const counts = countsOf(results);
+  const lines = [
+    '# Conformance',
+    '',
+    'Written by `node tests/node/conformance.mjs --write`; CI checks that it is current.',
+    '',
+    "ONNX's own test data (libonnx-testdata 1.12) through `InferenceSession`, and the same files",
+    'through onnxruntime-web 1.30 (WASM, default options). Outputs are compared as',
+    '`onnx.backend.test.runner` does: shapes and types equal, floats within 1e-3 relative + 1e-7,',
+    'integers exactly. "Refused" is an error before any output: ours is always one with the code',
+    '`UNSUPPORTED` that names the operator or type.',
+    '',
+    '| folder | in scope | passed | refused | failed | onnxruntime-web: passed | refused | failed |',
+    '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
+  ];
+  for (const [folder, { inScope, ours, theirs }] of Object.entries(counts)) {
+    lines.push(`| ${folder} | ${[inScope, ...ours, ...theirs].join(' | ')} |`);
+  }
+  const missing = testsWithoutModel('real').map((name) => name.replace('test_', ''));
+  lines.push(
+    '',
+    `The tests in \`real\` (${missing.join(', ')}) name files to download and have no data here.`,
+    '',
+    '## Not passed, in scope',
+    '',
+    '| test | Requant | onnxruntime-web |',
+    '| --- | --- | --- |',
+  );
+  const short = (outcome) => outcome.replaceAll('|', '/').replaceAll('`', "'").slice(0, 160);
+  for (const result of results) {
+    if (result.scope || (is('passed', 'ours')(result) && is('passed', 'theirs')(result))) continue;
+    lines.push(
+      `| ${result.folder}/${result.name} | ${short(result.ours)} | ${short(result.theirs)} |`,
+    );
+  }
+  lines.push('', '## Out of scope', '');
+  const kinds = Map.groupBy
+    ? Map.groupBy(
+        results.filter(({ scope }) => scope),
+        ({ scope }) => scope,
+      )
+    : new Map(); // only --write needs it, with a new Node
+  for (const [kind, tests] of kinds) {
+    const passed = tests.filter(is('passed', 'ours'));
+    lines.push(
+      `${kind}: ${tests.length} tests, of which ${passed.length} pass all the same.`,
+      '',
+      tests.map(({ name }) => `\`${name.replace('test_', '')}\``).join(', '),
+      '',
+    );
+  }
+  return lines.join('\n');
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  ort.env.wasm.numThreads = 1;
+  ort.env.logLevel = 'fatal';
+  const names = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
+  const flag = (name) => process.argv.includes(`--${name}`);
+  const results = await runAll({
+    part: names[0],
+    judges: flag('ours') ? ['ours'] : ['ours', 'theirs'],
+  });
+  if (flag('verbose')) {
+    for (const { folder, name, scope, ours } of results) {
+      if (ours !== 'passed') console.log(`${folder}/${name} [${scope}] ${ours}`);
+    }
+  }
+  console.log(JSON.stringify(countsOf(results), null, 1));
+  if (flag('write')) writeFileSync(DOC, report(results));
+}

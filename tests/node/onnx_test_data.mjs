@@ -1,0 +1,148 @@
+// ONNX's own conformance data as Debian packs it (libonnx-testdata): the folders, the recorded
+// tensors, and what a model needs, read straight from its bytes.
+
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { parseTensorProto } from 'requant/dataset';
+
+export const DATA = '/usr/share/libonnx-testdata/data';
+export const FOLDERS = ['node', 'simple', 'pytorch-converted', 'pytorch-operator', 'real'];
+export const haveData = existsSync(DATA);
+
+/** The tests of a folder that have a model; `real` only names files to download. */
+export function testsOf(folder) {
+  return readdirSync(path.join(DATA, folder))
+    .sort()
+    .map((name) => ({ name, folder: path.join(DATA, folder, name) }))
+    .filter((test) => existsSync(path.join(test.folder, 'model.onnx')));
+}
+
+/** Tests that only name a file to download. */
+export function testsWithoutModel(folder) {
+  return readdirSync(path.join(DATA, folder))
+    .sort()
+    .filter((name) => !existsSync(path.join(DATA, folder, name, 'model.onnx')));
+}
+
+/** The recorded inputs and outputs: file names `input_0.pb` ..., in order. */
+export function dataSets(test) {
+  return readdirSync(test.folder)
+    .filter((name) => name.startsWith('test_data_set_'))
+    .sort()
+    .map((name) => {
+      const read = (kind) => {
+        const tensors = [];
+        for (let index = 0; ; index++) {
+          const file = path.join(test.folder, name, `${kind}_${index}.pb`);
+          if (!existsSync(file)) return tensors;
+          tensors.push(parseTensorProto(new Uint8Array(readFileSync(file))).tensor);
+        }
+      };
+      return { inputs: read('input'), outputs: read('output') };
+    });
+}
+
+/** Calls `visit(field, wire, value)` for every field of a message; chunks come as bytes. */
+function fields(bytes, visit) {
+  let at = 0;
+  const varint = () => {
+    let value = 0;
+    for (let shift = 1; ; shift *= 128) {
+      const byte = bytes[at++];
+      value += (byte & 127) * shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = varint();
+    const wire = key % 8;
+    let value;
+    if (wire === 0) value = varint();
+    else if (wire === 1) at += 8;
+    else if (wire === 5) at += 4;
+    else {
+      const size = varint();
+      value = bytes.subarray(at, at + size);
+      at += size;
+    }
+    visit(Math.floor(key / 8), value);
+  }
+}
+
+const text = (bytes) => new TextDecoder().decode(bytes);
+
+/** The kinds of types, and the operators, that a model file mentions (fields of onnx.proto). */
+function contents(bytes) {
+  const types = new Set();
+  const operators = new Set();
+  let training = false;
+  const readType = (type) =>
+    fields(type, (field, value) => {
+      if (field === 1) fields(value, (inner, number) => inner === 1 && types.add(number));
+      if (field === 4) types.add('sequence');
+      if (field === 5) types.add('map');
+      if (field === 9) types.add('optional');
+      if (field === 4 || field === 9) fields(value, (inner, of) => inner === 1 && readType(of));
+    });
+  const readInfo = (info) => fields(info, (field, value) => field === 2 && readType(value));
+  const readTensor = (tensor) => fields(tensor, (field, value) => field === 2 && types.add(value));
+  const readNode = (node) => {
+    let operator = '';
+    let domain = '';
+    const attributes = new Map();
+    fields(node, (field, value) => {
+      if (field === 4) operator = text(value);
+      if (field === 7) domain = text(value);
+      if (field !== 5) return;
+      let name = '';
+      let number;
+      fields(value, (inner, item) => {
+        if (inner === 1) name = text(item);
+        if (inner === 3) number = item;
+        if (inner === 5) readTensor(item);
+        if (inner === 6) readGraph(item);
+      });
+      attributes.set(name, number);
+    });
+    operators.add(domain ? `${domain}::${operator}` : operator);
+    if (attributes.get('training_mode') === 1) training = true;
+    if (operator.startsWith('Cast') && attributes.has('to')) types.add(attributes.get('to'));
+  };
+  const readGraph = (graph) =>
+    fields(graph, (field, value) => {
+      if (field === 1) readNode(value);
+      if (field === 5) readTensor(value);
+      if (field === 11 || field === 12 || field === 13) readInfo(value);
+    });
+  fields(bytes, (field, value) => field === 7 && readGraph(value));
+  return { types, operators, training };
+}
+
+const RANDOM = ['RandomNormal', 'RandomUniform', 'Bernoulli', 'Multinomial'];
+
+/** Why a test is out of scope, or '' when it is in it. */
+export function outOfScope(test) {
+  const { types, operators, training } = contents(
+    new Uint8Array(readFileSync(path.join(test.folder, 'model.onnx'))),
+  );
+  const has = (...names) => names.some((name) => types.has(name));
+  const domains = [...operators].filter((name) => name.includes('::'));
+  if (has(8) || operators.has('StringNormalizer')) return 'strings';
+  if (
+    has('sequence') ||
+    [...operators].some((name) => name.includes('Sequence') && name !== 'ReverseSequence')
+  )
+    return 'sequences';
+  if (has('map')) return 'maps';
+  if (has('optional')) return 'optional';
+  if (has(10, 16)) return 'float16/bfloat16';
+  if (
+    training ||
+    domains.some((name) => name.includes('preview.training')) ||
+    /^test_training_/.test(test.name)
+  ) {
+    return 'training';
+  }
+  if ([...operators].some((name) => RANDOM.some((one) => name.startsWith(one)))) return 'random';
+  return '';
+}
