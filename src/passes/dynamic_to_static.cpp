@@ -4,8 +4,12 @@
 //   that is not known, for Expand with 1 for dimensions that stay
 // Conditions: every element of s is a number or a dimension of some value; Reshape has at most one
 //   that is neither a number nor x's own dimension at that place, Expand none.
-// (What is known altogether, shapes of Tile, Slice, Pad, Resize, TopK ... included, FoldConstant
-// makes constant.)
+//
+// Before: Squeeze, Unsqueeze, Tile, TopK, OneHot, Resize, Pad, Slice, ConstantOfShape, Split or
+// Range
+//   with computed axes, counts, sizes, pads or bounds
+// After:  the same by constants
+// Conditions: every element is a number that follows from shapes that are known.
 #include <algorithm>
 
 #include "passes/pass.h"
@@ -44,12 +48,41 @@ std::optional<std::vector<int64_t>> StaticTarget(const Value& data, bool reshape
   return target;
 }
 
+/// Operators and those of their inputs that are shapes, axes, counts or bounds.
+struct ShapeOperand {
+  const char* op;
+  size_t first, last;
+};
+constexpr ShapeOperand kShapeOperands[] = {
+    {"Squeeze", 1, 1}, {"Unsqueeze", 1, 1},      {"Tile", 1, 1},
+    {"TopK", 1, 1},    {"OneHot", 1, 1},         {"Resize", 3, 3},
+    {"Pad", 1, 1},     {"Slice", 1, 4},          {"Split", 1, 1},
+    {"Range", 0, 2},   {"ConstantOfShape", 0, 0}};
+
+bool MakeStatic(Graph& graph, Node* node, const std::map<Value*, std::vector<ShapeEntry>>& known) {
+  bool changed = false;
+  for (const ShapeOperand& row : kShapeOperands) {
+    if (!node->Is(row.op)) continue;
+    for (size_t slot = row.first; slot <= row.last; ++slot) {
+      const auto found = known.find(node->input(slot));
+      if (found == known.end()) continue;
+      const auto tensor = TensorOf(*found->first, found->second);
+      if (!tensor) continue;
+      graph.SetInput(node, slot, graph.AddConstant(found->first->name, *tensor));
+      changed = true;
+    }
+  }
+  return changed;
+}
+
 }  // namespace
 
 bool DynamicToStatic(Graph& graph, PassContext&) {
   bool changed = false;
   const auto known = FindShapeValues(graph);
+  if (known.empty()) return false;
   for (const auto& node : graph.nodes()) {
+    changed = MakeStatic(graph, node.get(), known) || changed;
     const bool reshape = node->Is("Reshape");
     if (!reshape && !node->Is("Expand")) continue;
     const auto found = known.find(node->input(1));

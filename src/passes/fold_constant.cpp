@@ -81,20 +81,11 @@ bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
 bool FoldShapeValues(Graph& graph) {
   bool changed = false;
   for (auto& [value, entries] : FindShapeValues(graph)) {
-    const bool known = std::all_of(entries.begin(), entries.end(),
-                                   [](const ShapeEntry& entry) { return entry.known; });
-    if (!known || graph.IsOutput(value) || !value->type.IsStatic()) continue;
+    if (graph.IsOutput(value)) continue;
     if (value->consumers.empty()) continue;
-    Tensor tensor(value->type.dtype, value->type.StaticShape());
-    if (tensor.count() != static_cast<int64_t>(entries.size())) continue;
-    for (size_t i = 0; i < entries.size(); ++i) {
-      if (tensor.dtype() == DType::kInt64) {
-        tensor.data<int64_t>()[i] = entries[i].value;
-      } else {
-        tensor.data<int32_t>()[i] = static_cast<int32_t>(entries[i].value);
-      }
-    }
-    graph.MakeConstant(value, std::move(tensor));
+    std::optional<Tensor> tensor = TensorOf(*value, entries);
+    if (!tensor) continue;
+    graph.MakeConstant(value, std::move(*tensor));
     changed = true;
   }
   return changed;

@@ -1,19 +1,22 @@
 // FoldScaleAxis
 //
-// Forward (the constant behind the layer)
+// Backward (the constant behind the layer)
 //   Before: y = Conv(x, W, b) * c      or  / c,  + c,  - c
 //   After:  y = Conv(x, W', b')
 //   Formula: W'[o] = W[o] * c[o], b'[o] = b[o] * c[o];  b'[o] = b[o] + c[o]
 //
-// Backward (the constant in front of it)
+// Forward (the constant in front of it)
 //   Before: y = Conv(x * c, W, b)
-//   After:  y = Conv(x, W', b) with W'[o, i] = W[o, i] * c[i]
+//   After:  y = Conv(x, W', b') with W'[o, i] = W[o, i] * c[i]
 //   (padding is not disturbed: 0 * c = 0; an addition in front would be)
 //
+// Both also through operators f with f(c * x) = c * f(x):
+//   Before: Relu(Conv(x)) * c, Conv(MaxPool(x * c))      After: Relu(Conv(x)), Conv(MaxPool(x))
+//   Relu, LeakyRelu, MaxPool for c > 0; AveragePool, GlobalAveragePool, Identity for any c.
+//
 // Conditions: Conv, ConvTranspose, Gemm or MatMul with constant float32 weights; c constant, one
-// number for each
-//   channel or for all; nobody else reads the value between; no division by zero. A MatMul takes an
-//   addition only as a Gemm, so only for 2-D inputs.
+//   number for each channel or for all; nobody else reads the values between; no division by zero.
+//   A MatMul takes an addition only as a Gemm, so only for 2-D inputs.
 #include <algorithm>
 #include <cmath>
 
@@ -79,17 +82,59 @@ std::optional<ChannelMap> MapOf(const Node& node, const Tensor& constant, const 
   return map;
 }
 
-bool FoldForward(Graph& graph, Node* node) {
+enum class Through : uint8_t { kNothing, kPositive, kAny };
+
+/// Which scales may be moved from one side of the operator to the other.
+Through Homogeneity(const Node& node) {
+  if (!node.domain.empty() || node.outputs.size() != 1) return Through::kNothing;
+  if (node.op_type == "Relu" || node.op_type == "LeakyRelu" || node.op_type == "MaxPool") {
+    return Through::kPositive;
+  }
+  const bool linear = node.op_type == "AveragePool" || node.op_type == "GlobalAveragePool" ||
+                      node.op_type == "Identity";
+  return linear ? Through::kAny : Through::kNothing;
+}
+
+/// Pools keep channels apart where a convolution has them, on the second axis.
+bool FitsPools(bool pools, const Node& layer) {
+  return !pools || layer.op_type.starts_with("Conv");
+}
+
+/// Whether the map may pass what lies between the constant and the layer.
+bool MayPass(const ChannelMap& map, Through through) {
+  if (through == Through::kAny) return true;
+  const bool shifts =
+      std::any_of(map.shift.begin(), map.shift.end(), [](double s) { return s != 0; });
+  const bool positive =
+      std::all_of(map.scale.begin(), map.scale.end(), [](double s) { return s > 0; });
+  return !shifts && positive;
+}
+
+bool FoldBackward(Graph& graph, Node* node) {
   const auto [x, constant] = SplitOperands(*node);
-  if (x == nullptr) return false;
-  Node* layer = x->producer;
-  if (layer == nullptr || graph.SoleConsumer(x) != node) return false;
+  if (x == nullptr || node->outputs[0] == nullptr) return false;
+  const bool scales = node->Is("Mul") || node->Is("Div");
+  Through through = Through::kAny;
+  bool pools = false;
+  Value* value = x;
+  const Node* reader = node;
+  Node* layer = nullptr;
+  for (;; value = layer->input(0)) {
+    layer = value ? value->producer : nullptr;
+    if (layer == nullptr || graph.SoleConsumer(value) != reader) return false;
+    const Through one = scales ? Homogeneity(*layer) : Through::kNothing;
+    if (one == Through::kNothing) break;
+    through = std::min(through, one);
+    pools = pools || layer->op_type.ends_with("Pool");
+    reader = layer;
+  }
   const int64_t channels = FoldableChannels(*layer);
-  if (channels == 0) return false;
-  const std::optional<Layout> layout = LayoutOf(*layer, x);
-  if (!layout) return false;
+  if (channels == 0 || !FitsPools(pools, *layer)) return false;
+  const std::optional<Layout> layout = LayoutOf(*layer, value);
+  if (!layout || (value != x && RankOf(x) != layout->rank)) return false;
   const auto map = MapOf(*node, *constant, *layout, channels);
-  return map && FoldIntoLinear(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
+  return map && MayPass(*map, through) && CanReplace(graph, node->outputs[0], x) &&
+         FoldIntoLinear(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
 }
 
 /// Whether every output of the layer sees real inputs only.
@@ -101,18 +146,29 @@ bool IsUnpadded(const Node& layer) {
          std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; });
 }
 
-bool FoldBackward(Graph& graph, Node* node) {
+bool FoldForward(Graph& graph, Node* node) {
   const auto [x, constant] = SplitOperands(*node);
   if (x == nullptr || node->outputs[0] == nullptr) return false;
   Value* product = node->outputs[0];
-  Node* layer = graph.SoleConsumer(product);
-  if (layer == nullptr || layer->input(0) != product) return false;
+  const bool scales = node->Is("Mul") || node->Is("Div");
+  Through through = Through::kAny;
+  bool pools = false;
+  Value* value = product;
+  Node* layer = nullptr;
+  for (;; value = layer->output()) {
+    layer = value ? graph.SoleConsumer(value) : nullptr;
+    if (layer == nullptr || layer->input(0) != value) return false;
+    const Through one = scales ? Homogeneity(*layer) : Through::kNothing;
+    if (one == Through::kNothing) break;
+    through = std::min(through, one);
+    pools = pools || layer->op_type.ends_with("Pool");
+  }
   const int64_t channels = FoldableInputChannels(*layer);
-  if (channels == 0) return false;
-  const std::optional<Layout> layout = LayoutOf(*layer, product);
-  if (!layout) return false;
+  if (channels == 0 || !FitsPools(pools, *layer)) return false;
+  const std::optional<Layout> layout = LayoutOf(*layer, value);
+  if (!layout || (value != product && RankOf(product) != layout->rank)) return false;
   const auto map = MapOf(*node, *constant, *layout, channels);
-  if (!map || ((node->Is("Add") || node->Is("Sub")) && !IsUnpadded(*layer))) return false;
+  if (!map || !MayPass(*map, through) || (!scales && !IsUnpadded(*layer))) return false;
   // Broadcasting must not have given x its channels.
   if (!SameShape(x, product) || !CanReplace(graph, product, x)) return false;
   return FoldIntoLinearInput(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
@@ -122,7 +178,7 @@ bool FoldBackward(Graph& graph, Node* node) {
 
 bool FoldScaleAxis(Graph& graph, PassContext&) {
   return RewriteNodes(
-      graph, [](Graph& g, Node* node) { return FoldForward(g, node) || FoldBackward(g, node); });
+      graph, [](Graph& g, Node* node) { return FoldBackward(g, node) || FoldForward(g, node); });
 }
 
 }  // namespace requant

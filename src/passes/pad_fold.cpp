@@ -8,6 +8,13 @@
 //   operator; nobody else reads the padded value. AveragePool must not have padding of its own that
 //   does not count, no ceil_mode and opset >= 7 (count_include_pad). Pools want every pad smaller
 //   than the window (onnxruntime core/providers/cpu/nn/pool_attributes.h refuses others).
+//   A Transpose may stand between Pad and operator, and stays.
+//
+// A Slice behind a convolution
+// Before: Slice(Conv(x)), Slice(Transpose(Conv(x)))   After: the same without Slice and less
+// padding Conditions: stride 1, explicit padding of at least what is cut off, spatial axes of known
+// size,
+//   slices of step 1; nobody else reads the values in between.
 #include "passes/pad_fold.h"
 
 #include <algorithm>
@@ -22,6 +29,14 @@ namespace {
 std::optional<double> PadValue(const Node& node) {
   if (node.input(2)) return ScalarOf(node.input(2));
   return double{node.attributes.Float("value", 0)};
+}
+
+/// The order of a Transpose of 3 dimensions or more; empty for any other node.
+std::vector<int64_t> PermOf(const Node* node) {
+  if (node == nullptr || !node->Is("Transpose") || node->input(0) == nullptr) return {};
+  std::vector<int64_t> perm = node->attributes.Ints("perm");
+  if (perm.size() < 3) perm.clear();
+  return perm;
 }
 
 bool FitsValue(const Node& window, double value) {
@@ -63,12 +78,25 @@ std::optional<std::vector<int64_t>> PadsOf(const Node& node) {
 
 bool FoldPad(Graph& graph, Node* node) {
   Value* padded = node->input(0);
+  if (padded == nullptr || graph.SoleConsumer(padded) != node) return false;
+  Node* between = padded->producer;
+  const std::vector<int64_t> perm = PermOf(between);
+  if (!perm.empty()) padded = between->input(0);
   if (padded == nullptr || padded->producer == nullptr || !padded->producer->Is("Pad")) {
     return false;
   }
   Node* pad = padded->producer;
-  if (graph.SoleConsumer(padded) != node || pad->input(0) == nullptr) return false;
-  const std::optional<std::vector<int64_t>> pads = PadsOf(*pad);
+  Node* reader = perm.empty() ? node : between;
+  if (graph.SoleConsumer(padded) != reader || pad->input(0) == nullptr) return false;
+  std::optional<std::vector<int64_t>> pads = PadsOf(*pad);
+  if (pads && !perm.empty()) {
+    if (pads->size() != 2 * perm.size()) return false;
+    const std::vector<int64_t> old = *pads;
+    for (size_t i = 0; i < pads->size(); ++i) {
+      (*pads)[i] =
+          old[static_cast<size_t>(perm[i % perm.size()]) + (i < perm.size() ? 0 : perm.size())];
+    }
+  }
   const std::optional<double> value = PadValue(*pad);
   if (!pads || !value || pad->attributes.String("mode", "constant") != "constant" ||
       !FitsValue(*node, *value)) {
@@ -108,8 +136,82 @@ bool FoldPad(Graph& graph, Node* node) {
   }
   node->attributes.Remove("auto_pad");
   node->attributes.Set("pads", std::move(merged));
-  graph.SetInput(node, 0, pad->input(0));
+  graph.SetInput(reader, 0, pad->input(0));
+  if (reader == between) {
+    // The transposed value has the size of the unpadded one.
+    Value* value = between->output();
+    value->type.shape.reset();
+    if (const auto& from = pad->input(0)->type.shape; from && from->size() == perm.size()) {
+      SymbolicShape shape;
+      for (const int64_t axis : perm) shape.push_back((*from)[static_cast<size_t>(axis)]);
+      value->type.shape = std::move(shape);
+    }
+    graph.TypeChanged(value);
+  }
   return true;
+}
+
+bool FoldCrop(Graph& graph, Node* slice) {
+  Value* whole = slice->input(0);
+  if (whole == nullptr || graph.SoleConsumer(whole) != slice || RankOf(whole) < 3) return false;
+  const std::vector<int64_t> perm = PermOf(whole->producer);
+  Node* conv = whole->producer;
+  if (!perm.empty()) {
+    if (graph.SoleConsumer(conv->input(0)) != conv) return false;
+    conv = conv->input(0)->producer;
+  }
+  if (conv == nullptr || !conv->Is("Conv")) return false;
+  Value* result = conv->output();
+  const auto ones = [](const std::vector<int64_t>& list) {
+    return std::all_of(list.begin(), list.end(), [](int64_t item) { return item == 1; });
+  };
+  const std::string auto_pad = conv->attributes.String("auto_pad", "NOTSET");
+  std::vector<int64_t> pads = conv->attributes.Ints("pads");
+  const auto rank = static_cast<size_t>(RankOf(whole));
+  if (!ones(conv->attributes.Ints("strides")) || pads.size() != 2 * (rank - 2) ||
+      (auto_pad != "NOTSET" && !auto_pad.empty()) || RankOf(result) != RankOf(whole)) {
+    return false;
+  }
+  // Opset 10 on: inputs; before: attributes.
+  std::vector<int64_t> lists[3];  // starts, ends, axes
+  constexpr const char* kNames[] = {"starts", "ends", "axes"};
+  for (size_t i = 0; i < 3; ++i) {
+    if (slice->inputs.size() > 1) {
+      if (slice->constant(i + 1) == nullptr) return false;
+      lists[i] = slice->constant(i + 1)->ToInts();
+    } else {
+      lists[i] = slice->attributes.Ints(kNames[i]);
+    }
+    if (lists[i].size() != lists[0].size()) return false;
+  }
+  if (slice->input(4) && !(slice->constant(4) && ones(slice->constant(4)->ToInts()))) return false;
+  ValueType types[2] = {result->type, whole->type};
+  for (size_t i = 0; i < lists[0].size(); ++i) {
+    const int64_t axis = lists[2][i] + (lists[2][i] < 0 ? static_cast<int64_t>(rank) : 0);
+    if (axis < 0 || axis >= static_cast<int64_t>(rank)) return false;
+    const auto outer = static_cast<size_t>(axis);
+    const auto inner = perm.empty() ? outer : static_cast<size_t>(perm[outer]);
+    const Dim& dim = (*whole->type.shape)[outer];
+    if (inner < 2 || !dim.known()) return false;
+    const auto bound = [&dim](int64_t index) {
+      return std::clamp<int64_t>(index < 0 ? index + dim.value : index, 0, dim.value);
+    };
+    const int64_t start = bound(lists[0][i]);
+    const int64_t end = bound(lists[1][i]);
+    int64_t& before = pads[inner - 2];
+    int64_t& after = pads[inner - 2 + (rank - 2)];
+    if (end <= start || before < start || after < dim.value - end) return false;
+    before -= start;
+    after -= dim.value - end;
+    (*types[0].shape)[inner] = end - start;
+    (*types[1].shape)[outer] = end - start;
+  }
+  if (!CanReplace(graph, slice->output(), whole)) return false;
+  conv->attributes.Set("pads", std::move(pads));
+  result->type = std::move(types[0]);
+  whole->type = std::move(types[1]);
+  graph.TypeChanged(result);
+  return Bypass(graph, slice, whole);
 }
 
 }  // namespace requant

@@ -49,6 +49,8 @@ bool DynamicToStatic(Graph& graph, PassContext& context);
 bool CanonicalizeOps(Graph& graph, PassContext& context);
 bool SimplifyInference(Graph& graph, PassContext& context);
 bool SimplifyExpr(Graph& graph, PassContext& context);
+bool FlattenAtrousConv(Graph& graph, PassContext& context);
+bool MoveQdq(Graph& graph, PassContext& context);
 bool ConvertLayout(Graph& graph, PassContext& context);
 bool FoldScaleAxis(Graph& graph, PassContext& context);
 bool EliminateCommonSubexpr(Graph& graph, PassContext& context);

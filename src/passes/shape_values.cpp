@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "base/checked_math.h"
 
@@ -22,7 +23,8 @@ std::optional<Entries> EntriesOf(const Known& known, Value* value) {
   if (found != known.end()) return found->second;
   if (!value->is_constant()) return {};
   const Tensor& tensor = value->constant;
-  const bool integer = tensor.dtype() == DType::kInt64 || tensor.dtype() == DType::kInt32;
+  const DType dtype = tensor.dtype();
+  const bool integer = dtype == DType::kInt64 || dtype == DType::kInt32 || dtype == DType::kBool;
   if (!integer || tensor.rank() > 1 || tensor.count() > kMaxEntries) return {};
   Entries out;
   for (const int64_t item : tensor.ToInts()) out.push_back(Number(item));
@@ -116,10 +118,84 @@ std::optional<Entries> OfSameCount(const Known& known, const Node& node) {
   return EntriesOf(known, node.input(0));
 }
 
+/// ConstantOfShape whose shape is known: that many times its number.
+std::optional<Entries> OfFill(const Node& node) {
+  const Value* output = node.outputs[0];
+  if (!output->type.IsStatic()) return {};
+  const Tensor* value = node.attributes.TensorValue("value");
+  const int64_t count = NumElements(output->type.StaticShape());
+  if (value == nullptr || value->count() != 1 || count > kMaxEntries) return {};
+  return Entries(static_cast<size_t>(count), Number(value->AsInt64(0)));
+}
+
+/// A result of two entries, or nothing.
+std::optional<ShapeEntry> Combine(std::string_view op, const ShapeEntry& a, const ShapeEntry& b) {
+  const bool both = a.known && b.known;
+  if (op == "Equal") {
+    if (both) return Number(a.value == b.value ? 1 : 0);
+    // A dimension, which is what a symbol stands for, is never negative.
+    const bool differ = (a.known && a.value < 0 && !b.symbol.empty()) ||
+                        (b.known && b.value < 0 && !a.symbol.empty());
+    if (differ) return Number(0);
+    return {};
+  }
+  const bool product = op == "Mul";
+  if (both) {
+    const int64_t limit = int64_t{1} << 31;  // of what can be a size
+    if (a.value > limit || b.value > limit || a.value < -limit || b.value < -limit) return {};
+    if (product) return Number(a.value * b.value);
+    if (op == "Add") return Number(a.value + b.value);
+    if (op == "Sub") return Number(a.value - b.value);
+    if (b.value == 0) return {};
+    return Number(a.value / b.value);
+  }
+  const int64_t neutral = product || op == "Div" ? 1 : 0;
+  if (b.known && b.value == neutral) return a;
+  const bool commutes = product || op == "Add";
+  if (commutes && a.known && a.value == neutral) return b;
+  return {};
+}
+
+std::optional<Entries> OfArithmetic(const Known& known, const Node& node) {
+  const auto a = EntriesOf(known, node.input(0));
+  const auto b = EntriesOf(known, node.input(1));
+  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return {};
+  Entries out;
+  for (size_t i = 0; i < (a->size() == 1 ? b->size() : a->size()); ++i) {
+    const auto entry =
+        Combine(node.op_type, (*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]);
+    // One that is not known still has a place.
+    out.push_back(entry.value_or(ShapeEntry{}));
+  }
+  return out;
+}
+
+std::optional<Entries> OfWhere(const Known& known, const Node& node) {
+  const auto condition = EntriesOf(known, node.input(0));
+  const auto yes = EntriesOf(known, node.input(1));
+  const auto no = EntriesOf(known, node.input(2));
+  if (!condition || !yes || !no || yes->size() != condition->size() ||
+      no->size() != condition->size()) {
+    return {};
+  }
+  Entries out;
+  for (size_t i = 0; i < condition->size(); ++i) {
+    const ShapeEntry& which = (*condition)[i];
+    out.push_back(!which.known ? ShapeEntry{} : which.value != 0 ? (*yes)[i] : (*no)[i]);
+  }
+  return out;
+}
+
 std::optional<Entries> OfNode(const Known& known, const Node& node) {
   if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0]) return {};
   const DType dtype = node.outputs[0]->type.dtype;
-  if (dtype != DType::kInt64 && dtype != DType::kInt32) return {};
+  if (dtype != DType::kInt64 && dtype != DType::kInt32 && dtype != DType::kBool) return {};
+  if (node.op_type == "ConstantOfShape") return OfFill(node);
+  if (node.op_type == "Where") return OfWhere(known, node);
+  if (node.op_type == "Add" || node.op_type == "Sub" || node.op_type == "Mul" ||
+      node.op_type == "Div" || node.op_type == "Equal") {
+    return OfArithmetic(known, node);
+  }
   if (node.op_type == "Shape") return OfShape(node);
   if (node.op_type == "Size") return OfSize(node);
   if (node.op_type == "Gather") return OfGather(known, node);
@@ -141,6 +217,23 @@ std::map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph) {
     if (entries) known[node->outputs[0]] = std::move(*entries);
   }
   return known;
+}
+
+std::optional<Tensor> TensorOf(const Value& value, const std::vector<ShapeEntry>& entries) {
+  if (!value.type.IsStatic()) return {};
+  Tensor tensor(value.type.dtype, value.type.StaticShape());
+  if (tensor.count() != static_cast<int64_t>(entries.size())) return {};
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].known) return {};
+    if (tensor.dtype() == DType::kInt64) {
+      tensor.data<int64_t>()[i] = entries[i].value;
+    } else if (tensor.dtype() == DType::kInt32) {
+      tensor.data<int32_t>()[i] = static_cast<int32_t>(entries[i].value);
+    } else {
+      static_cast<uint8_t*>(tensor.raw())[i] = entries[i].value != 0 ? 1 : 0;
+    }
+  }
+  return tensor;
 }
 
 }  // namespace requant

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,12 @@ struct ShapeEntry {
 };
 
 /// Scalars and 1-D integer values whose elements are known or are dimensions of some value, found
-/// by following Shape, Size, Gather, Slice, Concat, Squeeze, Unsqueeze, Cast and Identity through
-/// the graph. Constants are not listed.
+/// by following Shape, Size, Gather, Slice, Concat, Squeeze, Unsqueeze, Cast, Identity, arithmetic,
+/// comparison and choice (Equal, Where) of such values, and fills (ConstantOfShape) through the
+/// graph. Constants are not listed.
 std::map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph);
+
+/// The entries as the value's tensor, if all of them are known.
+std::optional<Tensor> TensorOf(const Value& value, const std::vector<ShapeEntry>& entries);
 
 }  // namespace requant

@@ -7,6 +7,7 @@
 #include "passes/clip.h"
 #include "passes/pad_fold.h"
 #include "passes/pass.h"
+#include "passes/quantize_pairs.h"
 #include "passes/rewrite.h"
 
 namespace requant {
@@ -150,30 +151,6 @@ bool MergeSlices(Graph& graph, Node* node) {
   return true;
 }
 
-/// Before: QuantizeLinear(DequantizeLinear(q, s, z), s, z)   After: q
-/// Conditions: 8-bit q, one constant s and z, the same in both; s no extreme number.
-///   (q - z) * s / s is off by 2^-23 of at most 255: rounding gives q again.
-bool DropRequantization(Graph& graph, Node* node) {
-  const Node* inner = node->input(0)->producer;
-  if (!node->Is("QuantizeLinear") || inner == nullptr || !inner->Is("DequantizeLinear"))
-    return false;
-  Value* q = inner->input(0);
-  const std::optional<double> scale = ScalarOf(node->input(1));
-  if (!scale || !(*scale > 1e-30) || *scale > 1e30 || !IsByte(q->type.dtype) ||
-      q->type.dtype != node->output()->type.dtype) {
-    return false;
-  }
-  for (size_t slot = 1; slot < 3; ++slot) {
-    const Tensor* a = inner->constant(slot);
-    const Tensor* b = node->constant(slot);
-    if (a == nullptr || b == nullptr || a->count() != 1 ||
-        !a->Reshaped({}).SameBits(b->Reshaped({}))) {
-      return false;
-    }
-  }
-  return Bypass(graph, node, q);
-}
-
 bool HasIntegerRange(DType dtype) { return IsInteger(dtype) && DTypeBits(dtype) >= 8; }
 
 /// Whether every value of `from` is a value of `to`.
@@ -293,6 +270,7 @@ bool MergeClips(Graph& graph, Node* node) {
 }
 
 bool FoldPadInto(Graph& graph, Node* node) {
+  if (node->Is("Slice")) return FoldCrop(graph, node);
   return (node->Is("Conv") || node->Is("AveragePool") || node->Is("MaxPool") ||
           node->Is("QLinearConv")) &&
          FoldPad(graph, node);

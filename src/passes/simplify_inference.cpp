@@ -14,9 +14,12 @@
 // BatchNormalization elsewhere
 //   After:  y = Add(Mul(x, s), t) with s and t of shape [C, 1, ...], t = beta - mean * s
 //   Conditions: as above, and the rank of x is known.
+//
+// InstanceNormalization, GroupNormalization, LpNormalization: see normalization.cpp.
 #include <cmath>
 
 #include "passes/linear_fold.h"
+#include "passes/normalization.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -111,7 +114,8 @@ bool FoldBatchNormalization(Graph& graph, Node* node) {
 
 bool SimplifyInference(Graph& graph, PassContext&) {
   return RewriteNodes(graph, [](Graph& g, Node* node) {
-    return RemoveIdentity(g, node) || RemoveDropout(g, node) || FoldBatchNormalization(g, node);
+    return RemoveIdentity(g, node) || RemoveDropout(g, node) || FoldBatchNormalization(g, node) ||
+           SimplifyNormalization(g, node);
   });
 }
 

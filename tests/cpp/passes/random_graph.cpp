@@ -110,7 +110,7 @@ Value* GraphMaker::Add(const std::string& op, const std::vector<Value*>& inputs,
 }
 
 bool GraphMaker::IsGood(const Tensor& tensor) {
-  if (tensor.count() == 0 || tensor.count() > 600) return false;
+  if (tensor.count() == 0 || tensor.count() > 800) return false;
   if (!IsFloat(tensor.dtype())) return true;
   for (int64_t i = 0; i < tensor.count(); ++i) {
     if (!(std::fabs(tensor.AsDouble(i)) < 50)) return false;
@@ -126,7 +126,7 @@ Value* GraphMaker::AddAny() {
   };
   static constexpr Row kRows[] = {
       {14, &GraphMaker::Conv},         {2, &GraphMaker::ConvTranspose},
-      {8, &GraphMaker::Dense},         {3, &GraphMaker::Product},
+      {8, &GraphMaker::Dense},         {4, &GraphMaker::Product},
       {8, &GraphMaker::Normalization}, {2, &GraphMaker::LayerNorm},
       {14, &GraphMaker::Binary},       {8, &GraphMaker::Clamp},
       {5, &GraphMaker::Unary},         {5, &GraphMaker::Decomposed},
@@ -139,7 +139,9 @@ Value* GraphMaker::AddAny() {
       {2, &GraphMaker::Gather},        {3, &GraphMaker::Neutral},
       {2, &GraphMaker::Cast},          {6, &GraphMaker::QuantizePair},
       {6, &GraphMaker::Repeat},        {1, &GraphMaker::ConstantNode},
-      {3, &GraphMaker::Branch},
+      {3, &GraphMaker::Branch},        {3, &GraphMaker::Atrous},
+      {3, &GraphMaker::GroupNorm},     {4, &GraphMaker::ScaledLayer},
+      {2, &GraphMaker::ExpandByShape},
   };
   int64_t total = 0;
   for (const Row& row : kRows) total += row.weight;

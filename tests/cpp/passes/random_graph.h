@@ -92,6 +92,12 @@ class GraphMaker {
   // --- functions written out
 
   Value* LayerNorm();
+  /// A dilated convolution spelled by moving pixels to the batch, and sometimes nearly one.
+  Value* Atrous();
+  Value* GroupNorm();
+  /// A factor in front of a layer or behind it, with operators between.
+  Value* ScaledLayer();
+  Value* ExpandByShape();
   /// Activations as exporters write them out.
   Value* Decomposed();
 

@@ -97,8 +97,8 @@ Value* GraphMaker::Product() {
   Value* b = Add("Transpose", {a}, With({{"perm", perm}}));
   if (b == nullptr) return nullptr;
   Value* scores = Add("MatMul", {a, b});
-  if (scores && dice_.Chance(30)) {
-    Value* other = Add("Relu", {b});
+  if (scores && dice_.Chance(60)) {
+    Value* other = Add("Abs", {b});
     if (Value* sibling = other ? Add("MatMul", {a, other}) : nullptr) pool_.push_back(sibling);
   }
   if (scores && dice_.Chance(60)) scores = Add("Mul", {scores, Scalar(0.5F)});

@@ -34,6 +34,9 @@ Value* GraphMaker::QuantizePair() {
     }
     y = integers ? Add("DequantizeLinear", {integers, scale, zero_point}) : nullptr;
     if (y && pairs > 1 && dice_.Chance(50)) y = Add("Transpose", {y});
+    if (y && pairs > 1 && Known(y).rank() == 4 && dice_.Chance(40)) {
+      y = Add("MaxPool", {y}, With({{"kernel_shape", std::vector<int64_t>{2, 2}}}));
+    }
   }
   return y;
 }

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ir/graph.h"
+
+namespace requant {
+
+/// InstanceNormalization, GroupNormalization and LpNormalization by operators with fast kernels;
+/// see normalization.cpp.
+bool SimplifyNormalization(Graph& graph, Node* node);
+
+}  // namespace requant
