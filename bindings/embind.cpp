@@ -3,6 +3,7 @@
 #include <emscripten/emscripten.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -171,9 +172,20 @@ class SessionHandle {
   val Profile() const {
     return Guard([this] { return val(ProfileJson(session_->Profile())); });
   }
-  /// Of the operators that the plan runs by their references.
+  /// Of the operators that the plan runs by their references, and one of the scalar kernels if it
+  /// was made to use them.
   val Functions() const {
-    return Guard([this] { return OperatorFunctions(*session_->plan()->graph); });
+    return Guard([this] {
+      const Plan& plan = *session_->plan();
+      val functions = OperatorFunctions(*plan.graph);
+      const bool scalar = std::any_of(plan.steps.begin(), plan.steps.end(), [](const auto& step) {
+        return step->kernel.ends_with("_scalar");
+      });
+      if (scalar) {
+        functions.call<void>("push", Address(reinterpret_cast<const void*>(AnyScalarKernel())));
+      }
+      return functions;
+    });
   }
   val Save() const {
     return Guard([this] { return val(std::make_shared<Blob>(session_->Save())); });

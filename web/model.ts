@@ -205,7 +205,7 @@ export class Model {
     const planning = { ...options, requantize };
     const session = new Handle(
       core,
-      createCoreSession(core, object, planning, { threads }),
+      await createCoreSession(core, object, planning, { threads }),
       'plan',
     );
     try {

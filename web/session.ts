@@ -225,7 +225,7 @@ export class InferenceSession {
       const outputs = taps.length > 0 ? model.info.outputs.map(({ name }) => name) : [];
       const planning = { ...options, requantize: options.requantize ?? model.requantize };
       const { profile } = options;
-      const session = createCoreSession(core, object, planning, {
+      const session = await createCoreSession(core, object, planning, {
         consume: ours,
         threads,
         taps: [...taps],

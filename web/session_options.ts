@@ -4,6 +4,7 @@ import type { Core, CoreModel, CoreSession, CoreSessionOptions } from './core.js
 import type { EngineInfo } from './engine.js';
 import { RequantError, invalidArgument } from './errors.js';
 import { call } from './heap.js';
+import { loadTools } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
 
@@ -93,14 +94,17 @@ function checkKernels(core: Core, forced: Readonly<Record<string, string>>): voi
 }
 
 /** @internal A session of the core; `more` is what only it has. */
-export function createCoreSession(
+export async function createCoreSession(
   core: Core,
   model: CoreModel,
   options: PlanningOptions,
   more: Omit<CoreSessionOptions, keyof PlanningOptions>,
-): CoreSession {
+): Promise<CoreSession> {
   const { requantize, fuse, optimize, kernels } = options;
-  if (kernels) checkKernels(core, kernels);
+  if (kernels) {
+    checkKernels(core, kernels);
+    await loadTools(core); // the scalar ones are there
+  }
   const coreOptions = withoutUndefined({
     ...more,
     requantize,

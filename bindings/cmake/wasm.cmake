@@ -31,6 +31,13 @@ if(PROTOZERO_INCLUDE)
   file(CREATE_LINK ${PROTOZERO_INCLUDE}/protozero ${private_include}/protozero SYMBOLIC)
 endif()
 
+# What a page waits for is code that has not run yet: engines compile a function when it is first
+# called. So accessors of a few instructions belong into their callers, also where that copies them
+# (a quarter less time until a model is ready, and it packs better), and what is large stays a
+# function of its own, that may never be called.
+set(module_options -Os --always-inline-max-function-size 8 --one-caller-inline-max-function-size 50
+    --strip-producers --strip-target-features)
+
 # --- The core ------------------------------------------------------------------------------------
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS src/*.cpp bindings/*.cpp)
 file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS src/kernels/vector*.cpp)
@@ -89,7 +96,7 @@ add_custom_command(
           --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --sources ${tools_sources}
           --objects ${core_objects} ${PROJECT_BINARY_DIR}/core.wasm ${main}
           ${PROJECT_BINARY_DIR}/tools.wasm
-  COMMAND ${wasm_opt} ${wasm_features} -Os --strip-producers --strip-target-features
+  COMMAND ${wasm_opt} ${wasm_features} ${module_options}
           ${PROJECT_BINARY_DIR}/tools.wasm -o ${tools}
   COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${tools} ${dist}/requant-tools-threads.wasm
   DEPENDS core ${tools_sources} ${core_objects} ${scripts}/split_core.mjs ${scripts}/share_memory.mjs
@@ -160,8 +167,7 @@ foreach(variant simd128 relaxed)
     OUTPUT ${result}
     ${merge}
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
-    COMMAND ${wasm_opt} ${variant_features} -Os --strip-producers --strip-target-features
-            ${merged} -o ${result}
+    COMMAND ${wasm_opt} ${variant_features} ${module_options} ${merged} -o ${result}
     COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${tools}
     DEPENDS ${main} ${tools} ${kernels} ${scripts}/stamp.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}.wasm"

@@ -15,4 +15,7 @@ struct KernelInfo {
 /// Every kernel of every family, in table order.
 std::vector<KernelInfo> ListKernels();
 
+/// The code of one of the scalar rows: a module has all of them or none.
+void (*AnyScalarKernel())();
+
 }  // namespace requant

@@ -87,10 +87,17 @@ test('a model or plan with one of the rarer operators brings the tools along', a
   writeFileSync(path.join(folder, 'rare.plan'), session.toPlan());
   await session.release();
   rare.dispose();
+  const plain = await parseModel(text.replace(/DepthToSpace.*/, 'Relu(%x)'));
+  const scalar = await plain.toPlan({ kernels: { unary_f32: 'clamp_f32_scalar' } });
+  writeFileSync(path.join(folder, 'scalar.plan'), scalar);
+  plain.dispose();
   const values = [0, 4, 1, 5, 8, 12, 9, 13, 2, 6, 3, 7, 10, 14, 11, 15];
   for (const file of ['rare.onnx', 'rare.plan']) {
     assert.deepEqual(runElsewhere(path.join(folder, file)), { code: 'LOAD_FAILED', values }, file);
   }
+  values.sort((a, b) => a - b);
+  const expected = { code: 'LOAD_FAILED', values };
+  assert.deepEqual(runElsewhere(path.join(folder, 'scalar.plan')), expected);
 });
 
 test('threads have tools of their own', async () => {
