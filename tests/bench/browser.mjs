@@ -8,12 +8,14 @@
 //
 // Latency: as in run.mjs; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
 // new browser with an empty profile each time, from the start of the navigation until the first
-// result, from a server on this machine, which also says what was fetched; "saved plan" is ours of a
-// second visit. --cold 0 leaves it out.
+// result, from a server on this machine, which also says what was fetched. "saved plan": the page
+// fetches the bytes of session.toPlan() instead of the model. "second visit": a browser whose profile
+// has been here before, with the plan in the page's cache. --cold 0 leaves all that out.
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -119,7 +121,7 @@ async function startServer() {
     response.writeHead(200, {
       'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream',
       'content-length': bytes.length,
-      'cache-control': 'no-store',
+      'cache-control': root === 'models' ? 'no-store' : 'max-age=3600',
       // Shared memory, which threads need, wants an isolated page.
       'cross-origin-opener-policy': 'same-origin',
       'cross-origin-embedder-policy': 'require-corp',
@@ -241,6 +243,7 @@ async function coldStart({ url, fetched }, engines, repeats, simd) {
   const files = {
     ours: '.qdq.onnx',
     'saved plan': '.plan',
+    'second visit': '.qdq.onnx',
     ort: '.qdq.onnx',
     litert: '.int8.tflite',
   };
@@ -251,29 +254,42 @@ async function coldStart({ url, fetched }, engines, repeats, simd) {
   session.dispose();
   const samples = Object.fromEntries(engines.map((engine) => [engine, []]));
   const shipped = {};
-  for (let repeat = 0; repeat < repeats; repeat++) {
-    for (const engine of engines) {
-      const site = engine === 'saved plan' ? 'ours' : engine;
-      const browser = await launch();
-      try {
-        const { page } = await openPage(browser);
-        await page.goto('about:blank');
-        fetched.clear();
-        const query = new URLSearchParams({
-          cold: `/models/${name}${files[engine]}`,
-          size: NETWORKS[name].size,
-          ...(site === 'ours' ? { simd } : {}),
-        });
-        await page.goto(`${url}/site/${site}/?${query}`);
-        await page.waitForFunction(() => globalThis.coldStart);
-        const times = await page.evaluate(() => globalThis.coldStart);
-        if (times.error) throw new Error(`${engine}: ${times.error}`);
-        samples[engine].push(times);
+  const profile = mkdtempSync(path.join(tmpdir(), 'requant-bench-'));
+  const visit = async (engine, stay) => {
+    const again = engine === 'second visit';
+    const site = again || engine === 'saved plan' ? 'ours' : engine;
+    const browser = await launch(again ? profile : undefined);
+    try {
+      const { page } = await openPage(browser);
+      await page.goto('about:blank');
+      fetched.clear();
+      const query = new URLSearchParams({
+        cold: `/models/${name}${files[engine]}`,
+        size: NETWORKS[name].size,
+        ...(site === 'ours' ? { simd } : {}),
+        ...(again ? { visits: 1 } : {}),
+      });
+      await page.goto(`${url}/site/${site}/?${query}`);
+      await page.waitForFunction(() => globalThis.coldStart);
+      const times = await page.evaluate(() => globalThis.coldStart);
+      if (times.error) throw new Error(`${engine}: ${times.error}`);
+      // Browsers write what they cache when they find time.
+      if (stay) await page.waitForTimeout(stay);
+      return times;
+    } finally {
+      await browser.close();
+    }
+  };
+  try {
+    for (let before = 0; before < 2; before++) await visit('second visit', 5000);
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      for (const engine of engines) {
+        samples[engine].push(await visit(engine));
         shipped[engine] ??= [...fetched].filter((file) => !file.endsWith('.html'));
-      } finally {
-        await browser.close();
       }
     }
+  } finally {
+    rmSync(profile, { recursive: true, force: true });
   }
   const first = (engine) => samples[engine].map((times) => times.first);
   const own = (engine) => samples[engine].map((times) => times.first - times.script);
@@ -381,7 +397,12 @@ async function main() {
     await browser.close();
   }
   if (repeats > 0) {
-    result.cold = await coldStart(site, ['saved plan', ...engines], repeats, values.simd);
+    result.cold = await coldStart(
+      site,
+      ['second visit', 'saved plan', ...engines],
+      repeats,
+      values.simd,
+    );
     if (!values.json) printCold(result.cold, table);
   }
   site.server.close();

@@ -10,12 +10,12 @@ export const BUILD = path.join(ROOT, 'build');
 
 const CHROMIUM = process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium';
 
-/** Starts the browser; the caller closes it. */
-export function launch() {
+/** Starts the browser, with an empty profile or that of a folder; the caller closes it. */
+export function launch(profile) {
   if (!existsSync(CHROMIUM)) {
     throw new Error(`${CHROMIUM} is missing: install chromium, or set REQUANT_CHROMIUM`);
   }
-  return chromium.launch({
+  const options = {
     executablePath: CHROMIUM,
     args: [
       '--no-sandbox',
@@ -27,7 +27,9 @@ export function launch() {
       '--no-first-run',
       '--no-pings',
     ],
-  });
+  };
+  if (profile !== undefined) return chromium.launchPersistentContext(profile, options);
+  return chromium.launch(options);
 }
 
 /** A page whose errors are collected: exceptions, console errors, failed requests. */

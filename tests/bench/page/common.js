@@ -43,9 +43,10 @@ export function serve(open) {
   // Times count from the start of the navigation. The engine gets the model's address, so that it can
   // load model and module at the same time if it knows how to.
   (async () => {
-    const script = performance.now();
     const size = Number(query.get('size'));
-    const { run } = await open(cold, {}, input(size), size);
+    const values = input(size);
+    const script = performance.now();
+    const { run } = await open(cold, {}, values, size);
     const session = performance.now();
     await run();
     globalThis.coldStart = { script, session, first: performance.now() };
