@@ -58,6 +58,30 @@ void ReadTensorSettings(const val& object, TensorSettings& settings) {
   Read(object, "percentile", settings.percentile);
   Read(object, "momentum", settings.momentum);
   Read(object, "powerOf2", settings.power_of_2);
+  Read(object, "axis", settings.axis);
+  Read(object, "fullRange", settings.full_range);
+  Read(object, "signed", settings.is_signed);
+  double stop_after = 0;
+  Read(object, "stopUpdateAfter", stop_after);
+  if (stop_after > 0) settings.stop_after = static_cast<int64_t>(stop_after);
+  const auto refuse = [](const char* what, const std::string& name) {
+    Fail(ErrorCode::kInvalidArgument, std::string(what) + " '" + name + "' is not known");
+  };
+  if (Has(object, "rounding")) {
+    const auto name = object["rounding"].as<std::string>();
+    if (!ParseRoundingPolicy(name, &settings.rounding)) refuse("rounding", name);
+  }
+  if (Has(object, "formula")) {
+    const auto name = object["formula"].as<std::string>();
+    if (!ParseFormula(name, &settings.formula)) refuse("formula", name);
+  }
+  if (Has(object, "format")) {
+    const auto name = object["format"].as<std::string>();
+    if (name != "int" && name != "e4m3" && name != "e5m2") refuse("format", name);
+    settings.small_float = name == "e4m3"   ? SmallFloat{4, 3}
+                           : name == "e5m2" ? SmallFloat{5, 2}
+                                            : SmallFloat{0, 0};
+  }
 }
 
 OperatorSettings ReadOperatorSettings(const val& object, OperatorSettings settings) {
@@ -100,9 +124,30 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
   }
   if (Has(options, "operators")) {
     ForEachProperty(options["operators"], [&](const std::string& name, const val& settings) {
-      out.by_name[name] = ReadOperatorSettings(settings, out.global);
+      // What a name leaves out is as for its type, which starts from what is for all.
+      const auto type = out.by_type.find(Has(settings, "type") ? settings["type"].as<std::string>()
+                                                               : std::string());
+      out.by_name[name] =
+          ReadOperatorSettings(settings, type == out.by_type.end() ? out.global : type->second);
     });
   }
+  if (Has(options, "scales")) {
+    ForEachProperty(options["scales"], [&](const std::string& value, const val& given) {
+      FixedScale& fixed = out.scales[value];
+      for (const double scale : emscripten::vecFromJSArray<double>(given["scale"])) {
+        fixed.scale.push_back(static_cast<float>(scale));
+      }
+      for (const double offset : emscripten::vecFromJSArray<double>(given["offset"])) {
+        fixed.offset.push_back(static_cast<int32_t>(offset));
+      }
+    });
+  }
+  double number = 0;
+  Read(options, "recoverSamples", number);
+  if (number > 0) out.recover_samples = static_cast<int64_t>(number);
+  number = 0;
+  Read(options, "recoverSteps", number);
+  out.recover_steps = static_cast<int64_t>(number);
   if (Has(options, "recover")) out.recover = ReadStrings(options, "recover");
   return out;
 }

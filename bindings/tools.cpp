@@ -46,7 +46,12 @@ class CalibratorHandle {
 
   val Nodes() const {
     val names = val::array();
-    for (const auto& node : calibrator_.graph().nodes()) names.call<void>("push", node->name);
+    for (const auto& node : calibrator_.graph().nodes()) {
+      val entry = val::object();
+      entry.set("name", node->name);
+      entry.set("type", node->op_type);
+      names.call<void>("push", entry);
+    }
     return names;
   }
   int Passes() const { return calibrator_.passes(); }
@@ -54,6 +59,39 @@ class CalibratorHandle {
     return Guard([&] {
       calibrator_.Add(pass, ReadFeeds(names, types, dims, pointers));
       return val::undefined();
+    });
+  }
+  val Probe(double first_sample, const val& names, const val& types, const val& dims,
+            const val& pointers) {
+    return Guard([&] {
+      calibrator_.Probe(ReadFeeds(names, types, dims, pointers),
+                        static_cast<int64_t>(first_sample));
+      return val::undefined();
+    });
+  }
+  val SaveState(int pass) {
+    return Guard([&] { return val(std::make_shared<Blob>(calibrator_.SaveState(pass))); });
+  }
+  val LoadState(int pass, double pointer, double size, bool merge) {
+    return Guard([&] {
+      const std::span<const uint8_t> bytes(Pointer(pointer), static_cast<size_t>(size));
+      if (merge) {
+        calibrator_.MergeState(pass, bytes);
+      } else {
+        calibrator_.LoadState(pass, bytes);
+      }
+      return val::undefined();
+    });
+  }
+  val Step() {
+    return Guard([this] {
+      const FinishProgress progress = calibrator_.Step();
+      val out = val::object();
+      out.set("method", progress.method);
+      out.set("done", static_cast<double>(progress.done));
+      out.set("total", static_cast<double>(progress.total));
+      out.set("finished", progress.finished);
+      return out;
     });
   }
   val Finish() {
@@ -129,6 +167,10 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
       .function("nodes", &CalibratorHandle::Nodes)
       .function("passes", &CalibratorHandle::Passes)
       .function("add", &CalibratorHandle::Add)
+      .function("probe", &CalibratorHandle::Probe)
+      .function("saveState", &CalibratorHandle::SaveState)
+      .function("loadState", &CalibratorHandle::LoadState)
+      .function("step", &CalibratorHandle::Step)
       .function("finish", &CalibratorHandle::Finish);
   class_<ComparerHandle>("Comparer")
       .smart_ptr<std::shared_ptr<ComparerHandle>>("ComparerPtr")

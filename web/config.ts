@@ -4,28 +4,58 @@ import type { CoreOperatorOptions, CoreQuantizeOptions, CoreTensorOptions } from
 import { RequantError, invalidArgument } from './errors.js';
 import { checkKind, checkOneOf, checkOptions, suggest, withoutUndefined } from './options.js';
 
-/** How the range of a tensor is found. */
-export type Observer = 'minmax' | 'moving_average' | 'percentile' | 'mse';
+/** How the range of a tensor is found. `'auto'` tries several and keeps the one of least output error. */
+export type Observer =
+  'minmax' | 'moving_average' | 'percentile' | 'kl' | 'mse' | 'isotone' | 'auto';
 
-/** Ways to recover accuracy after calibration. */
-export type Recovery = 'round_weights' | 'bias_correction';
+/** Ways to recover accuracy; see docs/quantization.md. */
+export type Recovery =
+  | 'equalize'
+  | 'channel_split'
+  | 'round_weights'
+  | 'bias_correction'
+  | 'adaround'
+  | 'learned_steps'
+  | 'block_reconstruction'
+  | 'empirical_bias';
+
+/** Rounding to integers; ties as PPQ defines them. */
+export type Rounding =
+  'HALF_EVEN' | 'HALF_UP' | 'HALF_DOWN' | 'HALF_TOWARDS_ZERO' | 'HALF_FAR_FROM_ZERO' | 'UP';
 
 /** How one kind of tensor is quantized. */
 export interface TensorConfig {
-  /** 2 to 8. Default 8. */
+  /** 2 to 32. Default 8; what is wider than 8 is simulated in float. */
   bits?: number;
   /** Zero point 0 and signed integers. Default false for activations, true for weights. */
   symmetric?: boolean;
-  /** A scale for each output channel; weights only. Default true. */
+  /**
+   * A scale for each channel: of weights the output channels (default true), of activations those of
+   * `axis`, which is simulated in float and must be symmetric.
+   */
   perChannel?: boolean;
-  /** Default 'minmax'; weights know all but 'moving_average'. */
+  /** Of activations per channel. Default 1. */
+  axis?: number;
+  /** Default 'minmax'; weights know all but 'moving_average' and 'isotone'. */
   observer?: Observer;
   /** Of the observer 'percentile': share of all values inside the range, in (0, 100]. */
   percentile?: number;
   /** Of the observer 'moving_average': weight of the past, in [0, 1). */
   momentum?: number;
+  /** Of the observer 'moving_average': frozen after so many samples. Default 0: never. */
+  stopUpdateAfter?: number;
   /** Round scales up to powers of two. Default false. */
   powerOf2?: boolean;
+  /** Default 'HALF_EVEN'; others are simulated in float for activations. */
+  rounding?: Rounding;
+  /** How the scale follows from the range. Default 'onnx'. */
+  formula?: 'onnx' | 'ppq' | 'google' | 'cambricon';
+  /** Integers (default) or a small float, simulated. */
+  format?: 'int' | 'e4m3' | 'e5m2';
+  /** Symmetric: use the lowest code as well, [-128, 127]. Default false. */
+  fullRange?: boolean;
+  /** Asymmetric activations as int8. Default false: uint8. */
+  signed?: boolean;
 }
 
 /** How an operator is quantized. */
@@ -34,19 +64,66 @@ export interface OperatorConfig {
   weights?: TensorConfig;
 }
 
+/** What a runtime expects; anything given beside it wins. */
+export type Target =
+  'onnxruntime' | 'tflite' | 'tensorrt' | 'power-of-2' | 'megengine-int4' | 'reduce-range';
+
+/** Scales from elsewhere, as other tools write them. */
+export interface GivenScale {
+  scale: number | readonly number[];
+  /** Default 0. `offset` is another word for it. */
+  zero_point?: number | readonly number[];
+  offset?: number | readonly number[];
+}
+
 /** How a model is quantized. Everything has a default. */
 export interface QuantizeConfig extends OperatorConfig {
+  /** Settings that a runtime expects, before everything else. */
+  target?: Target;
   /** By operator type; null keeps all operators of that type in float. */
   operatorTypes?: Readonly<Record<string, OperatorConfig | null>>;
   /**
    * By operator name, as a regular expression that must match the whole name; null keeps the
-   * operator in float. Wins over operatorTypes as a whole (what it leaves out is as for all
-   * operators); of several that match, later ones win.
+   * operator in float. Wins over operatorTypes, key by key; of several that match, later ones win.
    */
   operators?: Readonly<Record<string, OperatorConfig | null>>;
-  /** Default both; [] for none. */
+  /** Default 'round_weights' and 'bias_correction'; [] for none. */
   recover?: readonly Recovery[];
+  /** Samples that learning methods keep. Default 256. */
+  recoverSamples?: number;
+  /** Steps of the optimizer for each block. Default: the method's own. */
+  recoverSteps?: number;
+  /**
+   * Scales by value name, instead of calibrating those: of another tool, or of
+   * {@link scalesOf} a record of ours.
+   */
+  scales?: Readonly<Record<string, GivenScale>>;
 }
+
+/** The presets, as configs that can be read and copied. */
+export const targets: Readonly<Record<Target, QuantizeConfig>> = {
+  onnxruntime: {
+    activations: { symmetric: false, signed: false },
+    weights: { symmetric: true, perChannel: true },
+  },
+  tflite: {
+    activations: { symmetric: false, signed: true },
+    weights: { symmetric: true, perChannel: true },
+  },
+  tensorrt: {
+    activations: { symmetric: true, observer: 'kl' },
+    weights: { symmetric: true, perChannel: true },
+  },
+  'power-of-2': {
+    activations: { symmetric: true, powerOf2: true },
+    weights: { symmetric: true, perChannel: false, powerOf2: true },
+  },
+  'megengine-int4': {
+    activations: { bits: 4, symmetric: false, observer: 'mse' },
+    weights: { bits: 4, symmetric: true, perChannel: true, fullRange: true, observer: 'mse' },
+  },
+  'reduce-range': { weights: { bits: 7, symmetric: true, perChannel: true } },
+};
 
 /** @internal A config in the core's terms, before the names of the operators are known. */
 export interface ParsedConfig {
@@ -54,17 +131,50 @@ export interface ParsedConfig {
   patterns: { pattern: string; regex: RegExp; options: CoreOperatorOptions }[];
 }
 
-const observers: readonly Observer[] = ['minmax', 'moving_average', 'percentile', 'mse'];
-const recoveries: readonly Recovery[] = ['round_weights', 'bias_correction'];
+const observers: readonly Observer[] = [
+  'minmax',
+  'moving_average',
+  'percentile',
+  'kl',
+  'mse',
+  'isotone',
+  'auto',
+];
+const activationOnly: readonly Observer[] = ['moving_average', 'isotone'];
+const recoveries: readonly Recovery[] = [
+  'equalize',
+  'channel_split',
+  'round_weights',
+  'bias_correction',
+  'adaround',
+  'learned_steps',
+  'block_reconstruction',
+  'empirical_bias',
+];
+const roundings: readonly Rounding[] = [
+  'HALF_EVEN',
+  'HALF_UP',
+  'HALF_DOWN',
+  'HALF_TOWARDS_ZERO',
+  'HALF_FAR_FROM_ZERO',
+  'UP',
+];
 
 const tensorKinds = {
   bits: 'integer',
   symmetric: 'boolean',
   perChannel: 'boolean',
+  axis: 'integer',
   observer: 'string',
   percentile: 'number',
   momentum: 'number',
+  stopUpdateAfter: 'integer',
   powerOf2: 'boolean',
+  rounding: 'string',
+  formula: 'string',
+  format: 'string',
+  fullRange: 'boolean',
+  signed: 'boolean',
 } as const;
 
 function inRange(
@@ -81,8 +191,8 @@ function inRange(
 function parseTensor(config: unknown, name: string, weights: boolean): CoreTensorOptions {
   checkOptions(config, tensorKinds, name);
   const tensor = withoutUndefined(config as TensorConfig);
-  const { bits, perChannel, observer, percentile, momentum } = tensor;
-  inRange(bits, (value) => value >= 2 && value <= 8, 'an integer from 2 to 8', `${name}.bits`);
+  const { bits, observer, percentile, momentum, stopUpdateAfter, axis } = tensor;
+  inRange(bits, (value) => value >= 2 && value <= 32, 'an integer from 2 to 32', `${name}.bits`);
   inRange(
     percentile,
     (value) => value > 0 && value <= 100,
@@ -95,16 +205,19 @@ function parseTensor(config: unknown, name: string, weights: boolean): CoreTenso
     'at least 0 and below 1',
     `${name}.momentum`,
   );
+  inRange(stopUpdateAfter, (value) => value >= 0, 'at least 0', `${name}.stopUpdateAfter`);
+  inRange(axis, (value) => value >= 0, 'at least 0', `${name}.axis`);
   if (observer !== undefined) {
-    const known = weights ? observers.filter((one) => one !== 'moving_average') : observers;
+    const known = weights ? observers.filter((one) => !activationOnly.includes(one)) : observers;
     checkOneOf(observer, known, `${name}.observer`);
   }
-  if (perChannel && !weights) {
-    throw invalidArgument(
-      `${name}.perChannel is for weights only`,
-      `${name}.perChannel`,
-      'Activations have one scale per tensor.',
-    );
+  const choices: [unknown, readonly string[], string][] = [
+    [tensor.rounding, roundings, 'rounding'],
+    [tensor.formula, ['onnx', 'ppq', 'google', 'cambricon'], 'formula'],
+    [tensor.format, ['int', 'e4m3', 'e5m2'], 'format'],
+  ];
+  for (const [value, known, key] of choices) {
+    if (value !== undefined) checkOneOf(value, known, `${name}.${key}`);
   }
   return { ...tensor };
 }
@@ -120,6 +233,34 @@ function parseOperator(config: unknown, name: string): CoreOperatorOptions {
   };
 }
 
+function numbers(value: unknown, name: string): number[] {
+  const list: unknown[] =
+    Array.isArray(value) || ArrayBuffer.isView(value)
+      ? Array.from(value as unknown as ArrayLike<unknown>)
+      : [value];
+  list.forEach((number, index) => checkKind(number, 'number', `${name}[${index}]`));
+  return list as number[];
+}
+
+function parseScales(
+  scales: Readonly<Record<string, GivenScale>>,
+): Record<string, { scale: number[]; offset: number[] }> {
+  return Object.fromEntries(
+    Object.entries(scales).map(([value, given]) => {
+      const name = `config.scales[${JSON.stringify(value)}]`;
+      checkOptions(given, { scale: 'any', zero_point: 'any', offset: 'any' }, name);
+      const offset = given.zero_point ?? given.offset;
+      return [
+        value,
+        {
+          scale: numbers(given.scale, `${name}.scale`),
+          offset: offset === undefined ? [] : numbers(offset, `${name}.zero_point`),
+        },
+      ];
+    }),
+  );
+}
+
 /** @internal Throws INVALID_ARGUMENT naming the key. `operatorNames`: the engine's operators. */
 export function parseConfig(
   config: QuantizeConfig = {},
@@ -128,6 +269,10 @@ export function parseConfig(
   checkOptions(
     config,
     {
+      target: 'string',
+      recoverSamples: 'integer',
+      recoverSteps: 'integer',
+      scales: 'object',
       activations: 'object',
       weights: 'object',
       operatorTypes: 'object',
@@ -164,9 +309,23 @@ export function parseConfig(
     return { pattern, regex, options: parseOperator(value, name) };
   });
   recover?.forEach((method, index) => checkOneOf(method, recoveries, `config.recover[${index}]`));
-  const global = parseOperator(withoutUndefined({ activations, weights }), 'config');
+  const { target, recoverSamples, recoverSteps } = config;
+  if (target !== undefined) checkOneOf(target, Object.keys(targets), 'config.target');
+  inRange(recoverSamples, (value) => value >= 1, 'at least 1', 'config.recoverSamples');
+  inRange(recoverSteps, (value) => value >= 1, 'at least 1', 'config.recoverSteps');
+  const own = parseOperator(withoutUndefined({ activations, weights }), 'config');
+  const preset = target === undefined ? {} : targets[target];
+  const global = merge(parseOperator(withoutUndefined(preset), 'config.target'), own);
   return {
-    options: { global, types, operators: {}, ...(recover ? { recover: [...recover] } : {}) },
+    options: {
+      global,
+      types,
+      operators: {},
+      ...(recover ? { recover: [...recover] } : {}),
+      ...(recoverSamples === undefined ? {} : { recoverSamples }),
+      ...(recoverSteps === undefined ? {} : { recoverSteps }),
+      ...(config.scales ? { scales: parseScales(config.scales) } : {}),
+    },
     patterns,
   };
 }
@@ -186,8 +345,10 @@ function merge(a: CoreOperatorOptions | undefined, b: CoreOperatorOptions): Core
 /** @internal The options with every pattern applied. INVALID_ARGUMENT for one without a match. */
 export function resolveOperators(
   { options, patterns }: ParsedConfig,
-  nodes: readonly string[],
+  operators: readonly { name: string; type: string }[],
 ): CoreQuantizeOptions {
+  const nodes = operators.map(({ name }) => name);
+  const types = new Map(operators.map(({ name, type }) => [name, type]));
   const resolved: Record<string, CoreOperatorOptions> = {};
   for (const { pattern, regex, options: operator } of patterns) {
     const matching = nodes.filter((node) => node === pattern || regex.test(node));
@@ -195,7 +356,9 @@ export function resolveOperators(
       const name = `config.operators[${JSON.stringify(pattern)}]`;
       throw invalidArgument(`${name} matches no operator`, name, suggest(pattern, nodes));
     }
-    for (const node of matching) resolved[node] = merge(resolved[node], operator);
+    for (const node of matching) {
+      resolved[node] = { ...merge(resolved[node], operator), type: types.get(node)! };
+    }
   }
   return { ...options, operators: resolved };
 }

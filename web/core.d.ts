@@ -77,9 +77,18 @@ export interface CoreTensorOptions {
   percentile?: number;
   momentum?: number;
   powerOf2?: boolean;
+  rounding?: string;
+  formula?: string;
+  format?: string;
+  fullRange?: boolean;
+  signed?: boolean;
+  stopUpdateAfter?: number;
+  axis?: number;
 }
 
 export interface CoreOperatorOptions {
+  /** Of a named operator: its type, whose settings it starts from. */
+  type?: string;
   quantize?: boolean;
   activations?: CoreTensorOptions;
   weights?: CoreTensorOptions;
@@ -90,12 +99,19 @@ export interface CoreQuantizeOptions {
   types?: Record<string, CoreOperatorOptions>;
   operators?: Record<string, CoreOperatorOptions>;
   recover?: readonly string[];
+  recoverSamples?: number;
+  recoverSteps?: number;
+  scales?: Record<string, { scale: number[]; offset: number[] }>;
 }
 
 export interface CoreCalibrator extends CoreObject {
-  nodes(): string[] | Failure;
+  nodes(): { name: string; type: string }[] | Failure;
   passes(): number | Failure;
   add(pass: number, ...feeds: CoreFeeds): Failure | undefined;
+  probe(firstSample: number, ...feeds: CoreFeeds): Failure | undefined;
+  saveState(pass: number): CoreBlob | Failure;
+  loadState(pass: number, pointer: number, size: number, merge: boolean): Failure | undefined;
+  step(): { method: string; done: number; total: number; finished: boolean } | Failure;
   finish(): CoreQuantized | Failure;
 }
 

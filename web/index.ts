@@ -14,7 +14,17 @@ export type {
   OutputDifference,
   SampleResult,
 } from './compare.js';
-export type { Observer, OperatorConfig, QuantizeConfig, Recovery, TensorConfig } from './config.js';
+export type {
+  GivenScale,
+  Observer,
+  OperatorConfig,
+  QuantizeConfig,
+  Recovery,
+  Rounding,
+  Target,
+  TensorConfig,
+} from './config.js';
+export { targets } from './config.js';
 export { engineInfo } from './engine.js';
 export type { EngineInfo } from './engine.js';
 export { env } from './env.js';
@@ -34,7 +44,7 @@ export type {
   RequantizeMode,
   ValueInfo,
 } from './model.js';
-export { QuantizedModel, quantize } from './quantize.js';
+export { QuantizedModel, quantize, scalesOf } from './quantize.js';
 export type {
   OnnxFormat,
   OperatorRecord,

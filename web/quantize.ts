@@ -18,6 +18,8 @@ export type Samples = Iterable<Feeds> | AsyncIterable<Feeds>;
 export interface QuantizeProgress {
   /** Samples are shown to the float model, then the result is made (accuracy recovery included). */
   phase: 'calibrate' | 'finish';
+  /** Of 'finish': the recovery method at work, or 'round'. */
+  method?: string;
   done: number;
   /** Missing while the number of samples is not known. */
   total?: number;
@@ -70,6 +72,8 @@ export interface OperatorRecord {
   name: string;
   type: string;
   quantized: boolean;
+  /** Its grid has no integer operator: computed in float on that grid. */
+  simulated?: boolean;
   /** Why it stays float. */
   reason?: string;
   /** The activation that it computes as well. */
@@ -80,10 +84,35 @@ export interface OperatorRecord {
   outputs: (TensorRecord | null)[];
 }
 
+/** What a recovery method gained on the kept samples; null for those that only rewrite the network. */
+export interface RecoveryRecord {
+  method: string;
+  /** Signal to noise of the outputs against the float network, in dB. */
+  beforeDb: number | null;
+  afterDb: number | null;
+  detail: string;
+}
+
 /** Everything the quantizer decided. */
 export interface QuantizationRecord {
   operators: OperatorRecord[];
+  recovery: RecoveryRecord[];
   warnings: string[];
+}
+
+/** The scales of a record by value name, as {@link QuantizeConfig.scales} takes them. */
+export function scalesOf(
+  record: QuantizationRecord,
+): Record<string, { scale: number[]; offset: number[] }> {
+  const scales: Record<string, { scale: number[]; offset: number[] }> = {};
+  for (const { inputs, outputs } of record.operators) {
+    for (const slot of [...inputs, ...outputs]) {
+      if (!slot?.scale || slot.state.startsWith('PASSIVE')) continue;
+      const offset = typeof slot.offset === 'number' ? slot.scale.map(() => 0) : slot.offset;
+      scales[slot.value] ??= { scale: slot.scale, offset: offset ?? [] };
+    }
+  }
+  return scales;
 }
 
 /** `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators. */
@@ -289,6 +318,13 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
 
     onProgress?.({ phase: 'finish', done: 0, total: 1 });
     await breather.breathe(true);
+    for (let finished = false; !finished;) {
+      const step = calibrator.call((object) => object.step());
+      finished = step.finished;
+      const { method, done, total } = step;
+      if (!finished) onProgress?.({ phase: 'finish', method, done, total });
+      await breather.breathe();
+    }
     const quantized = calibrator.call((object) => object.finish());
     onProgress?.({ phase: 'finish', done: 1, total: 1 });
     return new QuantizedModel(calibrator.core, quantized);

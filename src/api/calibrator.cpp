@@ -15,6 +15,18 @@ Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
       runner_(runner) {}
 
 void Calibrator::Add(int pass, const TensorMap& feeds) {
+  if (pass == 0) quantizer_.Keep(feeds);
+  Show(pass, feeds);
+}
+
+void Calibrator::Probe(const TensorMap& feeds, int64_t first_sample) {
+  quantizer_.SetProbing(true);
+  Show(0, feeds);
+  quantizer_.SetProbing(false);
+  quantizer_.SetFirstSample(first_sample);
+}
+
+void Calibrator::Show(int pass, const TensorMap& feeds) {
   if (pass < 0 || pass >= quantizer_.passes()) {
     Fail(ErrorCode::kInvalidArgument, "no such calibration pass");
   }
@@ -23,7 +35,7 @@ void Calibrator::Add(int pass, const TensorMap& feeds) {
     observed_ = quantizer_.observed_values(pass);
     SessionOptions options;
     options.runner = runner_;
-    session_ = std::make_unique<Session>(WithTaps(*graph_, observed_), options);
+    session_ = std::make_unique<Session>(WithTaps(quantizer_.graph(), observed_), options);
     session_pass_ = pass;
   }
   const std::vector<Tensor> results = session_->Run(feeds);

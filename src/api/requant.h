@@ -43,9 +43,17 @@ class Calibrator {
   const Graph& graph() const { return *graph_; }
   int passes() const { return quantizer_.passes(); }
   void Add(int pass, const TensorMap& feeds);
+  /// Sample 0, shown to a shard that begins with a later one (`first_sample`).
+  void Probe(const TensorMap& feeds, int64_t first_sample);
+  std::vector<uint8_t> SaveState(int pass) { return quantizer_.SaveState(pass); }
+  void LoadState(int pass, std::span<const uint8_t> bytes) { quantizer_.LoadState(pass, bytes); }
+  void MergeState(int pass, std::span<const uint8_t> bytes) { quantizer_.MergeState(pass, bytes); }
+  FinishProgress Step() { return quantizer_.Step(); }
   QuantizedModel Finish() { return quantizer_.Finish(); }
 
  private:
+  void Show(int pass, const TensorMap& feeds);
+
   std::shared_ptr<const Graph> graph_;
   Quantizer quantizer_;
   ParallelRunner* runner_;

@@ -21,46 +21,71 @@ double Finish(double scale, const TensorQuantizationConfig& config) {
 
 double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) {
   if (!(magnitude > 0)) return 1;
-  return Finish(magnitude / static_cast<double>(config.quant_max), config);
+  if (config.exponential()) return Finish(magnitude / config.small_float.largest(), config);
+  switch (config.formula) {
+    case ScaleFormula::kPpq:
+      return Finish(2 * magnitude / static_cast<double>(config.quant_max - config.quant_min),
+                    config);
+    case ScaleFormula::kGoogle:
+      return Finish(magnitude / (std::ldexp(1, config.bits - 1) - 1), config);
+    case ScaleFormula::kCambricon:
+      return Finish(static_cast<double>(CambriconScale(magnitude, config.bits)), config);
+    default:
+      return Finish(magnitude / static_cast<double>(config.quant_max), config);
+  }
 }
 
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config) {
-  min = std::min(min, 0.0);
-  max = std::max(max, 0.0);
   if (config.symmetric()) {
-    return {static_cast<float>(SymmetricScale(std::max(-min, max), config)), 0};
+    return {static_cast<float>(SymmetricScale(std::max(std::fabs(min), std::fabs(max)), config)),
+            0};
   }
+  const bool nudge = config.formula != ScaleFormula::kGoogle;
+  if (nudge) {
+    min = std::min(min, 0.0);
+    max = std::max(max, 0.0);
+  }
+  const auto lowest = static_cast<double>(config.quant_min);
   if (!(max > min)) return {1, static_cast<int32_t>(config.quant_min)};
-  const double levels = static_cast<double>(config.quant_max - config.quant_min);
   Affine affine;
-  affine.scale = static_cast<float>(Finish((max - min) / levels, config));
-  const double offset = static_cast<double>(config.quant_min) -
-                        std::nearbyint(min / static_cast<double>(affine.scale));
-  affine.offset = static_cast<int32_t>(std::clamp(offset, static_cast<double>(config.quant_min),
-                                                  static_cast<double>(config.quant_max)));
+  affine.scale = static_cast<float>(
+      Finish((max - min) / static_cast<double>(config.quant_max - config.quant_min), config));
+  double offset = lowest - std::nearbyint(min / static_cast<double>(affine.scale));
+  const double top = nudge ? static_cast<double>(config.quant_max) : 2147483647.0;
+  const double bottom = nudge ? lowest : -2147483648.0;
+  affine.offset = static_cast<int32_t>(std::clamp(offset, bottom, top));
   return affine;
 }
 
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config) {
-  config.bits = settings.bits;
-  config.policy = kLinear | (settings.per_channel ? kPerChannel : kPerTensor) |
-                  (settings.symmetric ? kSymmetrical : kAsymmetrical) |
-                  (settings.power_of_2 ? kPowerOf2 : 0u);
+  const bool exponential = settings.small_float.exponent_bits > 0;
+  config.bits = exponential
+                    ? 1 + settings.small_float.exponent_bits + settings.small_float.mantissa_bits
+                    : settings.bits;
+  const bool symmetric = settings.symmetric || exponential;
+  config.policy =
+      (exponential ? kExponential : kLinear) | (settings.per_channel ? kPerChannel : kPerTensor) |
+      (symmetric ? kSymmetrical : kAsymmetrical) | (settings.power_of_2 ? kPowerOf2 : 0u);
   config.observer = settings.observer;
   config.percentile = settings.percentile;
   config.momentum = settings.momentum;
-  if (settings.symmetric) {
-    config.dtype = DType::kInt8;
-    config.quant_max = (int64_t{1} << (settings.bits - 1)) - 1;
-    config.quant_min = -config.quant_max;
-  } else if (weights) {
-    config.dtype = DType::kInt8;
-    config.quant_max = (int64_t{1} << (settings.bits - 1)) - 1;
-    config.quant_min = -config.quant_max - 1;
+  config.stop_after = settings.stop_after;
+  config.rounding = settings.rounding;
+  config.formula = settings.formula;
+  config.small_float = settings.small_float;
+  if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
+  const int64_t half = int64_t{1} << (config.bits - 1);
+  if (symmetric || weights || settings.is_signed) {
+    config.dtype = config.bits > 8 ? DType::kInt32 : DType::kInt8;
+    config.quant_max = half - 1;
+    const bool whole = !symmetric || settings.full_range ||
+                       settings.formula == ScaleFormula::kPpq ||
+                       settings.formula == ScaleFormula::kCambricon;
+    config.quant_min = whole ? -half : -config.quant_max;
   } else {
-    config.dtype = DType::kUint8;
+    config.dtype = config.bits > 8 ? DType::kInt32 : DType::kUint8;
     config.quant_min = 0;
-    config.quant_max = (int64_t{1} << settings.bits) - 1;
+    config.quant_max = 2 * half - 1;
   }
 }
 
@@ -68,8 +93,8 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
   const auto refuse = [&](const std::string& what, const char* hint) {
     Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where), {.hint = hint});
   };
-  if (settings.bits < 2 || settings.bits > 8) {
-    refuse(StrCat(settings.bits, " bits are not possible"), "use 2 to 8 bits");
+  if (settings.bits < 2 || settings.bits > 32) {
+    refuse(StrCat(settings.bits, " bits are not possible"), "use 2 to 32 bits");
   }
   if (!(settings.percentile > 0 && settings.percentile <= 100)) {
     refuse("the percentile is out of range", "use a percentage in (0, 100], such as 99.99");
@@ -77,15 +102,51 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
   if (!(settings.momentum >= 0 && settings.momentum < 1)) {
     refuse("the momentum is out of range", "use a number in [0, 1), such as 0.95");
   }
-  if (!weights && settings.per_channel) {
-    refuse("activations cannot be quantized per channel", "set perChannel for weights only");
+  const SmallFloat& format = settings.small_float;
+  if (format.exponent_bits != 0 && (format.exponent_bits < 2 || format.exponent_bits > 8 ||
+                                    format.mantissa_bits < 0 || format.mantissa_bits > 10)) {
+    refuse("the small float is not possible", "use e4m3 or e5m2");
   }
-  if (weights && !settings.symmetric) {
+  if (settings.formula == ScaleFormula::kCambricon && !settings.symmetric) {
+    refuse("the cambricon formula is symmetric", "set symmetric: true");
+  }
+  if (weights && !settings.symmetric && format.exponent_bits == 0) {
     refuse("weights must be symmetric", "set symmetric: true for weights");
   }
   TensorQuantizationConfig probe;
   ApplySettings(settings, weights, probe);
   CheckPolicy(probe.policy, where);
+}
+
+float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel) {
+  const float scale = config.scale[channel];
+  const auto scaled = static_cast<double>(value / scale);
+  if (config.exponential()) {
+    return static_cast<float>(RoundToSmallFloat(scaled, config.small_float) *
+                              static_cast<double>(scale));
+  }
+  const auto offset = static_cast<double>(config.offset[channel]);
+  const double q =
+      std::clamp(RoundTo(scaled, config.rounding) + offset, static_cast<double>(config.quant_min),
+                 static_cast<double>(config.quant_max));
+  return static_cast<float>((q - offset) * static_cast<double>(scale));
+}
+
+namespace {
+
+constexpr const char* kFormulas[] = {"onnx", "ppq", "google", "cambricon"};
+
+}  // namespace
+
+const char* FormulaName(ScaleFormula formula) { return kFormulas[static_cast<size_t>(formula)]; }
+
+bool ParseFormula(std::string_view name, ScaleFormula* formula) {
+  for (size_t i = 0; i < std::size(kFormulas); ++i) {
+    if (name != kFormulas[i]) continue;
+    *formula = static_cast<ScaleFormula>(i);
+    return true;
+  }
+  return false;
 }
 
 int64_t StorageMin(DType dtype) {

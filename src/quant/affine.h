@@ -13,12 +13,19 @@ struct Affine {
   int32_t offset = 0;
 };
 
-/// Scale and offset of a per-tensor range for the config's integers. The range is widened to hold
-/// 0; an empty range gives scale 1.
-///   asymmetric: s = (max - min) / (qmax - qmin), z = qmin - round(min / s)
-///   symmetric:  s = max|x| / qmax, z = 0
-/// (Jacob et al. 2018, arXiv 1712.05877; forcing 0 into the range as MegEngine and PPQ do.)
-/// POWER_OF_2: s = 2^ceil(log2 s).
+/// Scale and offset of a range for the config's integers; an empty range gives scale 1. By
+/// config.formula:
+///   onnx       0 is forced into the range; asymmetric: s = (max - min) / (qmax - qmin),
+///              z = qmin - round(min / s); symmetric: s = max|x| / qmax, z = 0
+///              (Jacob et al. 2018, arXiv 1712.05877; ONNX DynamicQuantizeLinear)
+///   ppq        symmetric: s = 2 * max|x| / (qmax - qmin), else as onnx (ppq observer/range.py;
+///   with
+///              MegEngine's observers)
+///   google     symmetric: s = max|x| / (2^(b-1) - 1); asymmetric: s = (max - min) / (2^b - 1),
+///              z = -round(min / s) for unsigned integers, 0 NOT forced into the range
+///              (OneFlow min_max_observer_kernel.cpp)
+///   cambricon  symmetric: s = 2^(floor(log2 max|x|) - (b - 2)) (OneFlow quantization_kernel.cpp)
+/// POWER_OF_2: s = 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
 
 /// Symmetric scale for a largest magnitude; 1 for 0.
@@ -30,6 +37,9 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
 
 /// Throws kInvalidArgument for settings out of their ranges, naming `where`.
 void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where);
+
+/// One number through the config's grid and back (channel as in config.scale).
+float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel = 0);
 
 /// Smallest and largest integer of a storage type (int8, uint8, int32).
 int64_t StorageMin(DType dtype);

@@ -38,14 +38,18 @@ class Assigner {
     CheckSettings(settings.activations, false, StrCat("activations of ", where));
     CheckSettings(settings.weights, true, StrCat("weights of ", where));
     TensorQuantizationConfig probe;
-    probe.observer = settings.activations.observer;
+    ApplySettings(settings.activations, false, probe);
     MakeObserver(probe);
-    probe.observer = settings.weights.observer;
+    if (settings.activations.per_channel && probe.observer == "auto") {
+      Fail(ErrorCode::kInvalidArgument, StrCat("observer 'auto' is per tensor, for ", where),
+           {.hint = "use mse for activations per channel"});
+    }
+    ApplySettings(settings.weights, true, probe);
     MakeObserver(probe);
     if (!FindObserver(probe.observer)->for_weights) {
       Fail(ErrorCode::kInvalidArgument,
            StrCat("observer '", probe.observer, "' cannot observe weights of ", where),
-           {.hint = "weights are seen once: use minmax, percentile or mse"});
+           {.hint = "weights are seen once: use minmax, percentile, kl, mse or auto"});
     }
   }
 
@@ -218,6 +222,27 @@ class Assigner {
 };
 
 }  // namespace
+
+void MarkSimulated(const Graph& graph, QuantizationRecord& record) {
+  for (const auto& node : graph.nodes()) {
+    OperatorQuantization& op = record.operators.at(node->name);
+    if (!op.quantized) continue;
+    const int weight = WeightSlot(*node, op.rule);
+    const int bias = weight >= 0 ? BiasSlot(*node, op.rule) : -1;
+    for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
+      const auto index = static_cast<int>(slot);
+      if (op.inputs[slot] < 0 || index == bias) continue;
+      const TensorQuantizationConfig& own = record.configs[static_cast<size_t>(op.inputs[slot])];
+      if (own.state == QuantizationState::kSoi || own.state == QuantizationState::kFp32) continue;
+      const TensorQuantizationConfig& root = record.Root(op.inputs[slot]);
+      op.simulated =
+          op.simulated || (index == weight ? root.exotic_weight() : root.exotic_activation());
+    }
+    for (const int output : op.outputs) {
+      op.simulated = op.simulated || (output >= 0 && record.Root(output).exotic_activation());
+    }
+  }
+}
 
 QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options) {
   return Assigner(graph, options).Run();

@@ -66,7 +66,8 @@ bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationC
 }
 
 bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
-  return a.dtype == b.dtype && a.scale == b.scale && a.offset == b.offset && a.axis == b.axis;
+  return a.dtype == b.dtype && a.scale == b.scale && a.offset == b.offset &&
+         a.axis == b.axis;  // limits are read with the first of the pair
 }
 
 /// Step 1.
@@ -109,6 +110,22 @@ class PairRemover {
     }
   }
 
+  /// Fewer codes than the type has, as to_qdq.cpp spells them.
+  static bool ReadLimit(const Node& clip, TensorQuantizationConfig& config) {
+    const Tensor* low = clip.constant(1);
+    const Tensor* high = clip.constant(2);
+    if (low == nullptr || high == nullptr || low->dtype() != config.dtype) return false;
+    const int64_t lowest = low->AsInt64(0);
+    const int64_t highest = high->AsInt64(0);
+    int bits = 2;
+    while (bits < 8 && (int64_t{1} << bits) - 1 < highest - lowest) ++bits;
+    if (lowest >= highest || bits == 8) return false;
+    config.quant_min = lowest;
+    config.quant_max = highest;
+    config.bits = bits;
+    return true;
+  }
+
   void RemovePair(Node& quantize) {
     Value* real = quantize.inputs[0];
     Value* integers = quantize.outputs[0];
@@ -127,6 +144,13 @@ class PairRemover {
       return;
     }
     if (config.scale.size() != 1 || !IsByte(config.dtype) || graph_.IsOutput(integers)) return;
+    Node* limit = graph_.SoleConsumer(integers);
+    if (limit && limit->Is("Clip") && ReadLimit(*limit, config)) {
+      integers = limit->outputs[0];
+      if (graph_.IsOutput(integers)) return;
+    } else {
+      limit = nullptr;
+    }
     std::vector<Node*> pairs = integers->consumers;
     for (const Node* pair : pairs) {
       TensorQuantizationConfig other;
@@ -143,6 +167,7 @@ class PairRemover {
       graph_.ReplaceAndKeepName(result, real);
       graph_.EraseNode(pair);
     }
+    if (limit) graph_.EraseNode(limit);
     graph_.EraseNode(&quantize);
     writes_.emplace(real, config);  // the first pair is the producer's
   }
@@ -318,7 +343,7 @@ class RecordBuilder {
 
   int MakeBias(const Node& node, const OperatorQuantization& op) {
     const auto slot = static_cast<size_t>(BiasSlot(node, op.rule));
-    const double input_scale = static_cast<double>(Read(node, 0)->scale[0]);
+    const std::vector<float>& input_scale = Read(node, 0)->scale;
     const TensorQuantizationConfig& weights = *Read(node, 1);
     const WeightMatrix view = ViewWeights(node, op.rule);
     TensorQuantizationConfig config;

@@ -96,7 +96,9 @@ bool CanJoin(const QuantizationRecord& record, int a, int b) {
            config.state == QuantizationState::kPassiveInit;
   };
   return joinable(x) && joinable(y) && x.policy == y.policy && x.bits == y.bits &&
-         x.dtype == y.dtype && !x.per_channel();
+         x.dtype == y.dtype && x.quant_min == y.quant_min && x.quant_max == y.quant_max &&
+         x.rounding == y.rounding && x.formula == y.formula &&
+         x.small_float.exponent_bits == y.small_float.exponent_bits && !x.per_channel();
 }
 
 bool Join(QuantizationRecord& record, int child, int parent) {

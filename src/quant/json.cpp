@@ -74,13 +74,23 @@ std::string RecordToJson(const QuantizationRecord& record) {
     first = false;
     out += StrCat("\n{\"name\":", Quote(name), ",\"type\":", Quote(op.op_type),
                   ",\"quantized\":", op.quantized ? "true" : "false");
+    if (op.simulated) out += ",\"simulated\":true";
     if (!op.reason.empty()) out += StrCat(",\"reason\":", Quote(op.reason));
     if (!op.activation.empty()) out += StrCat(",\"activation\":", Quote(op.activation));
     if (!op.absorbed_by.empty()) out += StrCat(",\"computedBy\":", Quote(op.absorbed_by));
     out += StrCat(",\"inputs\":", Slots(record, op.inputs),
                   ",\"outputs\":", Slots(record, op.outputs), "}");
   }
-  out += "\n],\"warnings\":[";
+  out += "\n],\"recovery\":[";
+  for (size_t i = 0; i < record.recovery.size(); ++i) {
+    const RecoveryStep& step = record.recovery[i];
+    const bool measured = step.before_db != 0 || step.after_db != 0;
+    out += StrCat(i ? "," : "", "{\"method\":", Quote(step.method),
+                  ",\"beforeDb\":", measured ? Number(step.before_db) : "null",
+                  ",\"afterDb\":", measured ? Number(step.after_db) : "null",
+                  ",\"detail\":", Quote(step.detail), "}");
+  }
+  out += "],\"warnings\":[";
   for (size_t i = 0; i < record.warnings.size(); ++i) {
     if (i) out += ',';
     out += Quote(record.warnings[i]);

@@ -7,23 +7,30 @@
 
 namespace requant {
 
-void BakeBias(const std::vector<double>& bias, double input_scale,
+void BakeBias(const std::vector<double>& bias, const std::vector<float>& input_scale,
               const TensorQuantizationConfig& weights, TensorQuantizationConfig& config) {
   if (bias.empty()) {
     Transit(config.state, QuantizationState::kFp32, config.node);
     return;
   }
   const auto rows = static_cast<int64_t>(bias.size());
+  if (input_scale.size() != 1 || weights.exotic_weight()) {
+    config.baked = Tensor(DType::kFloat32, {rows});
+    for (int64_t row = 0; row < rows; ++row) {
+      config.baked.data<float>()[row] = static_cast<float>(bias[static_cast<size_t>(row)]);
+    }
+    Transit(config.state, QuantizationState::kFp32, config.node);
+    return;
+  }
   config.policy = kLinear | kSymmetrical | (weights.scale.size() > 1 ? kPerChannel : kPerTensor);
   config.scale.clear();
-  for (const float scale : weights.scale) {
-    config.scale.push_back(static_cast<float>(input_scale) * scale);
-  }
+  for (const float scale : weights.scale) config.scale.push_back(input_scale[0] * scale);
   config.offset.assign(config.scale.size(), 0);
   config.baked = Tensor(DType::kInt32, {rows});
   for (int64_t row = 0; row < rows; ++row) {
     const size_t channel = weights.scale.size() > 1 ? static_cast<size_t>(row) : 0;
-    const double unit = input_scale * static_cast<double>(weights.scale[channel]);
+    const double unit =
+        static_cast<double>(input_scale[0]) * static_cast<double>(weights.scale[channel]);
     const double integer = std::nearbyint(bias[static_cast<size_t>(row)] / unit);
     config.baked.data<int32_t>()[row] =
         static_cast<int32_t>(std::clamp(integer, -2147483648.0, 2147483647.0));

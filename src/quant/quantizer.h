@@ -4,18 +4,27 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "quant/record.h"
+#include "quant/recover/recovery.h"
 #include "quant/settings.h"
 #include "tensor/tensor.h"
 
 namespace requant {
 
-/// Usage: for each pass p in [0, passes()), show every sample: run the float graph, Observe() each
-/// of observed_values(p), then EndSample(p). Then Finish().
+/// Usage: for each pass p in [0, passes()), show every sample: run graph(), Observe() each of
+/// observed_values(p), then EndSample(p). Then Finish().
+///
+/// Sharded: every shard shows its own part. SetFirstSample() tells it the index of its first sample
+/// and, before that, every shard but the first shows sample 0 in a Probe. After a pass the shards'
+/// SaveState() are put together, in order of their samples: LoadState() of the first, MergeState()
+/// of the others; the next pass of every shard starts with LoadState() of the whole. The result is
+/// that of one quantizer that saw all samples, to the last bit.
 class Quantizer {
  public:
   /// `float_graph`: optimized, topologically sorted, static ranks, BatchNormalization folded; it is
@@ -27,6 +36,8 @@ class Quantizer {
   Quantizer(Quantizer&&) noexcept;
   Quantizer& operator=(Quantizer&&) noexcept;
 
+  /// The network that samples are shown to: the given one, perhaps equalized.
+  const Graph& graph() const;
   /// How often the calibration data must be shown: 1, or 2 when an observer needs a histogram.
   int passes() const;
   /// Float values to tap in that pass (graph inputs may be among them), each once.
@@ -35,7 +46,20 @@ class Quantizer {
   /// not asked for; kTypeMismatch for a tensor that is not float32.
   void Observe(int pass, const std::string& value, const Tensor& float_tensor);
   void EndSample(int pass);
-  /// Throws kInvalidArgument when no sample was shown. Call once.
+  /// The feeds of a sample, in pass 0: copied while a method wants samples and memory allows.
+  void Keep(const TensorMap& feeds);
+
+  void SetFirstSample(int64_t index);
+  /// While on, what is observed sets the units of exact sums and nothing else.
+  void SetProbing(bool probing);
+  std::vector<uint8_t> SaveState(int pass);
+  /// Throws kInvalidArgument for bytes of another model, other options or another pass.
+  void LoadState(int pass, std::span<const uint8_t> bytes);
+  void MergeState(int pass, std::span<const uint8_t> bytes);
+
+  /// One slice of finishing. The first throws kInvalidArgument when no sample was shown.
+  FinishProgress Step();
+  /// All remaining steps. Call once.
   QuantizedModel Finish();
 
  private:

@@ -16,6 +16,8 @@ struct OperatorQuantization {
   std::string op_type;
   QuantRule rule = QuantRule::kFloat;
   bool quantized = false;
+  /// Quantized, but with a grid that no integer operator has: computed in float on that grid.
+  bool simulated = false;
   /// Why it stays float; empty for quantized operators.
   std::string reason;
   /// Config index by slot; -1 where a slot has none.
@@ -32,10 +34,19 @@ struct OperatorQuantization {
   int table_config = -1;  // of that value
 };
 
+/// What one recovery method gained: signal to noise of the outputs against the float network, on
+/// the kept samples, before and after it.
+struct RecoveryStep {
+  std::string method;
+  double before_db = 0, after_db = 0;
+  std::string detail;
+};
+
 struct QuantizationRecord {
   std::vector<TensorQuantizationConfig> configs;
   std::map<std::string, OperatorQuantization> operators;  // by node name
   std::vector<std::string> warnings;
+  std::vector<RecoveryStep> recovery;
 
   /// The config that decides for config `index` (its dominators followed to the end).
   int RootIndex(int index) const;

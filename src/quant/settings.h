@@ -4,20 +4,35 @@
 #include <string>
 #include <vector>
 
+#include "quant/tensor_quantization_config.h"
+
 namespace requant {
 
 /// How one kind of tensor is quantized.
 struct TensorSettings {
-  int bits = 8;  // 2..8
+  int bits = 8;  // 2..32; above 8 is simulated in float
   bool symmetric = false;
-  bool per_channel = false;  // weights only
-  /// "minmax", "moving_average", "percentile" or "mse"; weights: all but "moving_average".
+  /// Weights: per output channel. Activations: per channel of `axis`, simulated in float.
+  bool per_channel = false;
+  int axis = -1;  // of activations; -1 = 1
+  /// One of ObserverTable(); "auto" tries several and keeps the one of least output error.
   std::string observer = "minmax";
   /// Share of all values inside the range, in percent: (0, 100].
   double percentile = 99.99;
   /// Of the moving average: m * old + (1 - m) * new, in [0, 1).
   double momentum = 0.95;
+  /// Of the moving average: frozen after so many samples; 0 = never.
+  int64_t stop_after = 0;
   bool power_of_2 = false;
+  RoundingPolicy rounding = RoundingPolicy::kHalfEven;
+  ScaleFormula formula = ScaleFormula::kOnnx;
+  /// Symmetric: use the lowest code as well, [-128, 127].
+  bool full_range = false;
+  /// Asymmetric activations as int8 instead of uint8.
+  bool is_signed = false;
+  /// Exponent and mantissa bits of a small float (EXPONENTIAL), {4, 3} or {5, 2}; {0, 0} =
+  /// integers.
+  SmallFloat small_float = {0, 0};
 };
 
 struct OperatorSettings {
@@ -28,12 +43,23 @@ struct OperatorSettings {
   TensorSettings weights = {.symmetric = true, .per_channel = true};
 };
 
+/// Scales that were chosen elsewhere.
+struct FixedScale {
+  std::vector<float> scale;
+  std::vector<int32_t> offset;  // empty = 0
+};
+
 struct QuantizeOptions {
   OperatorSettings global = {};
   std::map<std::string, OperatorSettings> by_type = {};  // op type
   std::map<std::string, OperatorSettings> by_name = {};  // exact node name; wins over by_type
-  /// "round_weights" and "bias_correction", in any order; empty = none.
+  /// By value name: what calibration would otherwise choose. Unknown names become warnings.
+  std::map<std::string, FixedScale> scales = {};
+  /// Names of RecoveryTable(), in any order; empty = none.
   std::vector<std::string> recover = {"round_weights", "bias_correction"};
+  /// Of the methods that learn: samples kept for them, and steps of the optimizer for each block.
+  int64_t recover_samples = 256;
+  int64_t recover_steps = 0;  // 0 = the method's own
 };
 
 }  // namespace requant

@@ -2,13 +2,23 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "numeric/rounding.h"
+#include "numeric/small_float.h"
 #include "quant/policy.h"
 #include "quant/state.h"
 #include "tensor/tensor.h"
 
 namespace requant {
+
+/// How a scale follows from a range (quant/affine.h).
+enum class ScaleFormula : uint8_t { kOnnx, kPpq, kGoogle, kCambricon };
+
+/// "onnx", "ppq", "google", "cambricon".
+const char* FormulaName(ScaleFormula formula);
+bool ParseFormula(std::string_view name, ScaleFormula* formula);
 
 /// How ONE input or output slot of ONE operator is quantized (PPQ's TensorQuantizationConfig). It
 /// never belongs to the value between two operators: producer and consumer may disagree, and then
@@ -24,7 +34,9 @@ struct TensorQuantizationConfig {
 
   QuantizationPolicy policy = kPerTensor | kLinear | kAsymmetrical;
   RoundingPolicy rounding = RoundingPolicy::kHalfEven;
-  int bits = 8;  // 2..8, or 32 for a bias
+  int bits = 8;  // 2..32
+  ScaleFormula formula = ScaleFormula::kOnnx;
+  SmallFloat small_float = {0, 0};  // EXPONENTIAL: e4m3, e5m2
   int64_t quant_min = 0;
   int64_t quant_max = 255;
   DType dtype = DType::kUint8;  // storage of the integers
@@ -36,6 +48,7 @@ struct TensorQuantizationConfig {
   std::string observer = "minmax";
   double percentile = 99.99;
   double momentum = 0.95;
+  int64_t stop_after = 0;  // samples that the moving average follows; 0 = all
   QuantizationState state = QuantizationState::kInitial;
   /// Index (in the record) of the config that decides for this one; -1 = this one decides.
   int dominator = -1;
@@ -44,6 +57,13 @@ struct TensorQuantizationConfig {
 
   bool per_channel() const { return (policy & kPerChannel) != 0; }
   bool symmetric() const { return (policy & kSymmetrical) != 0; }
+  bool exponential() const { return (policy & kExponential) != 0; }
+  /// No integer operator computes with such an activation: it is simulated in float.
+  bool exotic_activation() const {
+    return bits > 8 || exponential() || scale.size() > 1 || per_channel() ||
+           rounding != RoundingPolicy::kHalfEven;
+  }
+  bool exotic_weight() const { return bits > 8 || exponential(); }
 };
 
 }  // namespace requant

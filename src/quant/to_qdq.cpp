@@ -74,12 +74,21 @@ class QdqWriter {
         out_.AddConstant(name + "_zero_point", ZeroPoints(format.dtype, {format.offset}, {}));
     Value* integers = out_.AddOp("QuantizeLinear", "", {real, scale, zero_point}, name + "_q",
                                  {format.dtype, value->type.shape}, {}, name + "_quantize");
+    if (format.narrow()) integers = Limit(name, integers, format);
     const bool is_result = own && graph_.IsOutput(value);
     Value* made =
         out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point},
                    is_result ? name : name + "_dq", value->type, {}, name + "_dequantize");
     dq_[value].emplace_back(format, made);
     return made;
+  }
+
+  /// Fewer codes than the type has, in its own integers.
+  Value* Limit(const std::string& name, Value* integers, const Format& format) {
+    Value* low = out_.AddConstant(name + "_low", ZeroPoints(format.dtype, {format.low}, {}));
+    Value* high = out_.AddConstant(name + "_high", ZeroPoints(format.dtype, {format.high}, {}));
+    return out_.AddOp("Clip", "", {integers, low, high}, name + "_q", integers->type, {},
+                      name + "_limit");
   }
 
   static Tensor ZeroPoints(DType dtype, const std::vector<int32_t>& offsets, Shape shape) {

@@ -5,6 +5,8 @@
 
 #include "numeric/affine.h"
 #include "quant/affine.h"
+#include "quant/observers/observer.h"
+#include "quant/recover/moments.h"
 
 namespace requant {
 namespace {
@@ -24,19 +26,24 @@ double Percentile(std::vector<float>& magnitudes, double percent) {
   return static_cast<double>(magnitudes[index]);
 }
 
-/// The clipping magnitude with the least squared error of quantize-dequantize.
-double LeastError(const std::vector<float>& magnitudes, double largest,
-                  const TensorQuantizationConfig& config) {
+/// The clipping magnitude with the least squared error of quantize-dequantize; `importance`: one
+/// factor per magnitude or empty.
+double LeastError(const std::vector<float>& magnitudes, const std::vector<double>& importance,
+                  double largest, const TensorQuantizationConfig& config) {
   double best = largest;
   double best_error = HUGE_VAL;
-  for (int step = 0; step <= 30; ++step) {
-    const double candidate = largest * (1 - 0.02 * step);
+  const int steps = config.bits <= 4 ? 80 : 30;
+  for (int step = 0; step <= steps; ++step) {
+    const double candidate = largest * (1 - 0.6 * step / steps);
     const double scale = SymmetricScale(candidate, config);
     double error = 0;
-    for (const float magnitude : magnitudes) {
-      const double x = static_cast<double>(magnitude);
-      const double q = std::min(std::nearbyint(x / scale), static_cast<double>(config.quant_max));
-      error += (x - q * scale) * (x - q * scale);
+    for (size_t i = 0; i < magnitudes.size(); ++i) {
+      const double x = static_cast<double>(magnitudes[i]);
+      const double q = config.exponential() ? RoundToSmallFloat(x / scale, config.small_float)
+                                            : std::min(std::nearbyint(x / scale),
+                                                       static_cast<double>(config.quant_max));
+      const double d = x - q * scale;
+      error += d * d * (importance.empty() ? 1 : importance[i]);
     }
     if (error < best_error) {
       best_error = error;
@@ -46,12 +53,22 @@ double LeastError(const std::vector<float>& magnitudes, double largest,
   return best;
 }
 
-double Magnitude(std::vector<float>& magnitudes, const TensorQuantizationConfig& config) {
+double KlMagnitude(const std::vector<float>& magnitudes, const TensorQuantizationConfig& config) {
+  const auto observer = MakeKl(config);
+  for (int pass = 0; pass < observer->passes(); ++pass) observer->Observe(pass, magnitudes);
+  return observer->Get().max;
+}
+
+double Magnitude(std::vector<float>& magnitudes, const std::vector<double>& importance,
+                 const TensorQuantizationConfig& config) {
   if (magnitudes.empty()) return 0;
   const double largest =
       static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
+  if (!(largest > 0)) return 0;
   if (config.observer == "percentile") return Percentile(magnitudes, config.percentile);
-  if (config.observer == "mse" && largest > 0) return LeastError(magnitudes, largest, config);
+  if (config.observer == "kl") return KlMagnitude(magnitudes, config);
+  if (config.observer == "mse") return LeastError(magnitudes, {}, largest, config);
+  if (config.observer == "auto") return LeastError(magnitudes, importance, largest, config);
   return largest;
 }
 
@@ -85,7 +102,7 @@ std::vector<double> ReadBias(const Tensor* bias, int64_t rows) {
 
 void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_scale,
                   double output_scale, const std::vector<double>& bias,
-                  TensorQuantizationConfig& config) {
+                  TensorQuantizationConfig& config, const InputMoments* inputs) {
   const float* data = weights.data<float>();
   float layer_largest = 0;
   for (int64_t i = 0; i < weights.count(); ++i) {
@@ -95,10 +112,17 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
   const int64_t rows_each = view.rows / channels;
   config.scale.clear();
   std::vector<float> magnitudes;
+  std::vector<double> importance;
+  const bool weighed = config.observer == "auto" && inputs && inputs->count() > 0;
   for (int64_t channel = 0; channel < channels; ++channel) {
     magnitudes.clear();
+    importance.clear();
     double largest_bias = 0;
     for (int64_t row = channel * rows_each; row < (channel + 1) * rows_each; ++row) {
+      if (weighed) {
+        const std::vector<double> squares = inputs->Diagonal(row / view.rows_per_group(), false);
+        importance.insert(importance.end(), squares.begin(), squares.end());
+      }
       for (int64_t column = 0; column < view.k; ++column) {
         magnitudes.push_back(std::fabs(data[row * view.row_stride + column * view.k_stride]));
       }
@@ -106,7 +130,7 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
         largest_bias = std::max(largest_bias, std::fabs(bias[static_cast<size_t>(row)]));
       }
     }
-    const double magnitude = Magnitude(magnitudes, config);
+    const double magnitude = Magnitude(magnitudes, importance, config);
     const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
     const double least =
         (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;

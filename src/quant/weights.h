@@ -9,6 +9,8 @@
 
 namespace requant {
 
+class InputMoments;
+
 /// A weight tensor as matrices [rows per group, k]: element (row, column) is at
 /// row * row_stride + column * k_stride. A row is what one output channel is multiplied with; the
 /// rows of group g are [g * rows / groups, (g + 1) * rows / groups).
@@ -28,16 +30,19 @@ WeightMatrix ViewWeights(const Node& node, QuantRule rule);
 ///     without weights (below 1e-8 of the layer's largest), so that one common shift serves all
 ///     channels of the vector kernels; both bounds are no powers of two, so that they make no ties;
 ///   - |bias| / (s_in * s_w) must not exceed 2^30.
-/// `bias` is one number per row or empty. Fills config.scale and config.offset.
+/// `bias` is one number per row or empty. With `inputs`, observer "auto" weighs the errors of the
+/// weights by the mean squares of what they are multiplied with. Fills config.scale and
+/// config.offset.
 void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_scale,
                   double output_scale, const std::vector<double>& bias,
-                  TensorQuantizationConfig& config);
+                  TensorQuantizationConfig& config, const InputMoments* inputs = nullptr);
 
 /// One number per row; empty for a node without bias.
 std::vector<double> ReadBias(const Tensor* bias, int64_t rows);
 
 /// passive.cpp: bias integers at scale s_in * s_w, zero point 0. Fills scale, offset and baked.
-void BakeBias(const std::vector<double>& bias, double input_scale,
+/// Without bias, or for an input with several scales, it stays in float: `real` then holds it.
+void BakeBias(const std::vector<double>& bias, const std::vector<float>& input_scale,
               const TensorQuantizationConfig& weights, TensorQuantizationConfig& config);
 /// passive.cpp: everything else whose scale follows from others: Concat's constants, pad values.
 /// Clip bounds become PASSIVE (they are spelled where they are used).

@@ -33,8 +33,8 @@ export const quantizeSpec: CommandSpec = {
     output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
     format: { type: 'string', value: 'F', help: 'qdq (default) or qoperator' },
     config: { type: 'string', short: 'c', value: 'FILE', help: 'JSON with a QuantizeConfig' },
-    bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 8' },
-    'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 8' },
+    bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
+    'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
     record: { type: 'string', value: 'FILE', help: 'write every decision as JSON' },
     ...dataOptions,
     ...threadsOption,
@@ -68,8 +68,8 @@ async function readConfig(values: Values): Promise<QuantizeConfig> {
       );
     }
   }
-  const bits = integer(values, 'bits', 2, 8);
-  const activationBits = integer(values, 'activation-bits', 2, 8);
+  const bits = integer(values, 'bits', 2, 32);
+  const activationBits = integer(values, 'activation-bits', 2, 32);
   return {
     ...config,
     ...(bits === undefined ? {} : { weights: { ...config.weights, bits } }),

@@ -24,6 +24,8 @@ Operand Negated(Lowering& lowering, const Node& node, const Operand& operand) {
       static_cast<int32_t>(StorageMin(operand.format.dtype) + StorageMax(operand.format.dtype));
   Format format = operand.format;
   format.offset = mirror - format.offset;
+  format.low = mirror - operand.format.high;
+  format.high = mirror - operand.format.low;
   const std::string name = node.name + "_negated";
   if (operand.integers->is_constant()) {
     Tensor flipped = operand.integers->constant.Clone();

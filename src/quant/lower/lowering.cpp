@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "numeric/affine.h"
 #include "quant/affine.h"
+#include "quant/assign.h"
 
 namespace requant {
 namespace {
@@ -24,10 +25,6 @@ Tensor IntegerScalar(DType dtype, int64_t value) {
     default:
       return Tensor::Scalar(static_cast<int32_t>(value));
   }
-}
-
-QuantizedRange RangeOf(DType dtype) {
-  return {static_cast<int32_t>(StorageMin(dtype)), static_cast<int32_t>(StorageMax(dtype))};
 }
 
 /// What Relu or Clip (with constant bounds) lets through.
@@ -48,8 +45,18 @@ Format FormatOf(const TensorQuantizationConfig& config) {
          StrCat("the quantization of value '", config.value, "' has no 8-bit scale"),
          {.node = config.node, .value = config.value, .hint = "calibrate the model first"});
   }
-  return {config.dtype, config.scale[0], config.offset[0]};
+  Format format{config.dtype, config.scale[0], config.offset[0],
+                static_cast<int32_t>(StorageMin(config.dtype)),
+                static_cast<int32_t>(StorageMax(config.dtype))};
+  // [-127, 127] is a choice of the scale; -128 does no harm.
+  if (config.bits < 8) {
+    format.low = static_cast<int32_t>(config.quant_min);
+    format.high = static_cast<int32_t>(config.quant_max);
+  }
+  return format;
 }
+
+bool Format::narrow() const { return low > StorageMin(dtype) || high < StorageMax(dtype); }
 
 Tensor PatternValues(const Format& from) {
   Tensor values(DType::kFloat32, {256});
@@ -65,7 +72,7 @@ Tensor TableFrom(const Tensor& values, const Format& to) {
   auto* bytes = static_cast<uint8_t*>(table.raw());
   for (int64_t i = 0; i < 256; ++i) {
     bytes[i] = static_cast<uint8_t>(
-        QuantizeLinear(values.data<float>()[i], to.scale, to.offset, RangeOf(to.dtype)));
+        QuantizeLinear(values.data<float>()[i], to.scale, to.offset, {to.low, to.high}));
   }
   return table;
 }
@@ -103,6 +110,17 @@ Value* Lowering::Quantize(const Value* value, Value* real, const Format& format)
   Value* made = NewInteger(value, format);
   out_.AddNode("QuantizeLinear", "", {real, ScaleOf(format), ZeroPointOf(format)}, {made}, {},
                value->name + "_quantize");
+  return Limited(value, made, format);
+}
+
+Value* Lowering::Limited(const Value* value, Value* integers, const Format& format) {
+  if (!format.narrow()) return integers;
+  Value* made = NewInteger(value, format);
+  const std::string& name = value->name;
+  out_.AddNode("Clip", "",
+               {integers, Constant(name + "_low", IntegerScalar(format.dtype, format.low)),
+                Constant(name + "_high", IntegerScalar(format.dtype, format.high))},
+               {made}, {}, name + "_limit");
   return made;
 }
 
@@ -178,17 +196,17 @@ void Lowering::EmitCompute(const Node& node, const OperatorQuantization& op, std
     Value* result = NewInteger(node.outputs[0], format);
     out_.AddNode(std::move(op_type), std::move(domain), std::move(inputs), {result},
                  std::move(attributes), node.name);
-    SetInteger(node.outputs[0], result, format);
+    SetInteger(node.outputs[0], Limited(node.outputs[0], result, format), format);
     return;
   }
   const Node* activation = source().FindNode(op.activation);
   const Value* final_value = activation->outputs[0];
-  const QuantizedRange range = RangeOf(format.dtype);
+  const QuantizedRange range{format.low, format.high};
   const auto [low, high] = ActivationBounds(*activation);
   // Zero scale is excluded, so infinities saturate.
   const int32_t lo = QuantizeLinear(low, format.scale, format.offset, range);
   const int32_t hi = QuantizeLinear(high, format.scale, format.offset, range);
-  const bool saturation_is_enough = lo <= range.min && hi >= range.max;
+  const bool saturation_is_enough = lo <= range.min && hi >= range.max && !format.narrow();
   Value* result = NewInteger(saturation_is_enough ? final_value : node.outputs[0], format);
   out_.AddNode(std::move(op_type), std::move(domain), std::move(inputs), {result},
                std::move(attributes), node.name);
@@ -222,6 +240,103 @@ void Lowering::LowerFloat(const Node& node) {
     if (value) SetFloat(value, outputs.back());
   }
   CopyNode(node, std::move(inputs), std::move(outputs));
+}
+
+Value* Lowering::OnGrid(const std::string& name, Value* real,
+                        const TensorQuantizationConfig& config) {
+  AttributeMap attributes;
+  attributes.Set("quant_min", config.quant_min);
+  attributes.Set("quant_max", config.quant_max);
+  attributes.Set("rounding", std::string(RoundingPolicyName(config.rounding)));
+  if (config.scale.size() > 1) attributes.Set("axis", int64_t{config.axis});
+  if (config.exponential()) {
+    attributes.Set("exponent_bits", int64_t{config.small_float.exponent_bits});
+    attributes.Set("mantissa_bits", int64_t{config.small_float.mantissa_bits});
+  }
+  out_.opsets[kRequantDomain] = 1;
+  return out_.AddOp("FakeQuantize", kRequantDomain,
+                    {real, Constant(name + "_scale", Tensor::Vector(config.scale)),
+                     Constant(name + "_offset", Tensor::Vector(config.offset))},
+                    name + "_grid", real->type, std::move(attributes), name + "_fake_quantize");
+}
+
+/// One float node; inputs on their grids, the output too if it is what the operator writes.
+void Lowering::EmitSimulated(const Node& node, bool last) {
+  const OperatorQuantization& op = *record().Find(node.name);
+  std::vector<Value*> inputs;
+  for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+    const Value* value = node.inputs[slot];
+    const int index = slot < op.inputs.size() ? op.inputs[slot] : -1;
+    if (value == nullptr) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    const bool on_grid = index >= 0 && IsQuantizing(Own(index).state);
+    if (value->is_constant()) {
+      const TensorQuantizationConfig* own = index >= 0 ? &Own(index) : nullptr;
+      const bool has = own && !own->baked.empty() && op.table.empty();
+      if (!has) {
+        inputs.push_back(Float(value));
+      } else if (own->baked.dtype() == DType::kFloat32) {
+        inputs.push_back(Constant(value->name, own->baked));
+      } else {
+        inputs.push_back(Constant(value->name, DequantizeParameter(own->baked, *own)));
+      }
+      continue;
+    }
+    const bool inside = value->producer && !IsMaterialized(record(), value) &&
+                        record().Find(value->producer->name) &&
+                        record().Find(value->producer->name)->quantized;
+    const TensorQuantizationConfig* root = on_grid ? &record().Root(index) : nullptr;
+    Value* real = Float(value);
+    if (root && !inside && grid_[value] != root) {
+      Value*& made = gridded_[{value, root}];
+      if (made == nullptr) made = OnGrid(value->name, real, *root);
+      real = made;
+    }
+    inputs.push_back(real);
+  }
+  const int bias = BiasSlot(node, op.rule);
+  const auto bias_slot = static_cast<size_t>(bias);
+  if (WeightSlot(node, op.rule) >= 0 && bias >= 0 && node.input(bias_slot) == nullptr &&
+      bias_slot < op.inputs.size() && op.inputs[bias_slot] >= 0) {
+    const TensorQuantizationConfig& own = Own(op.inputs[bias_slot]);
+    if (!own.baked.empty()) {
+      inputs.resize(std::max(inputs.size(), bias_slot + 1));
+      inputs[bias_slot] = Constant(node.name + "_bias", own.baked.dtype() == DType::kFloat32
+                                                            ? own.baked
+                                                            : DequantizeParameter(own.baked, own));
+    }
+  }
+  std::vector<Value*> outputs;
+  for (const Value* value : node.outputs) {
+    outputs.push_back(value ? out_.AddValue(last ? value->name + "_raw" : value->name, value->type)
+                            : nullptr);
+  }
+  CopyNode(node, std::move(inputs), outputs);
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const Value* value = node.outputs[slot];
+    if (value == nullptr) continue;
+    const int index = op.outputs[slot];
+    if (!last || index < 0 || !IsQuantizing(record().Root(index).state)) {
+      SetFloat(value, outputs[slot]);
+      continue;
+    }
+    const TensorQuantizationConfig& root = record().Root(index);
+    Value* made = OnGrid(value->name, outputs[slot], root);
+    out_.RenameValue(made, value->name);
+    SetFloat(value, made);
+    grid_[value] = &root;
+  }
+}
+
+/// The operator in float on its grids, with whatever it computes for others.
+void Lowering::LowerSimulated(const Node& node, const OperatorQuantization& op) {
+  for (const std::string& name : op.table) {
+    if (name != node.name) EmitSimulated(*source().FindNode(name), false);
+  }
+  EmitSimulated(node, op.activation.empty());
+  if (!op.activation.empty()) EmitSimulated(*source().FindNode(op.activation), true);
 }
 
 namespace {
@@ -260,6 +375,10 @@ Graph Lowering::Run() {
         continue;
       }
       if (!op->absorbed_by.empty()) continue;
+      if (op->simulated) {
+        LowerSimulated(*node, *op);
+        continue;
+      }
       if (!op->table.empty()) {
         LowerTable(*this, *node, *op);
         continue;

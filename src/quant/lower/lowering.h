@@ -20,6 +20,9 @@ struct Format {
   DType dtype = DType::kUint8;
   float scale = 1;
   int32_t offset = 0;
+  /// The codes in use: fewer than the type has for less than 8 bits.
+  int32_t low = 0, high = 255;
+  bool narrow() const;
   bool operator==(const Format& other) const = default;
 };
 
@@ -71,6 +74,8 @@ class Lowering {
   /// Adds the node that computes `node` and the activation it absorbs, in the format of its output.
   void EmitCompute(const Node& node, const OperatorQuantization& op, std::string op_type,
                    std::string domain, std::vector<Value*> inputs, AttributeMap attributes = {});
+  /// `integers` limited to the format's codes, if its type has more.
+  Value* Limited(const Value* value, Value* integers, const Format& format);
   /// A float node as it is, with the given inputs.
   void CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs);
 
@@ -81,11 +86,16 @@ class Lowering {
   };
 
   void LowerFloat(const Node& node);
+  void LowerSimulated(const Node& node, const OperatorQuantization& op);
+  void EmitSimulated(const Node& node, bool last);
+  Value* OnGrid(const std::string& name, Value* real, const TensorQuantizationConfig& config);
 
   const QuantizedModel& model_;
   LowerOptions options_;
   Graph out_;
   std::map<const Value*, Forms> forms_;
+  std::map<const Value*, const TensorQuantizationConfig*> grid_;  // of simulated values
+  std::map<std::pair<const Value*, const TensorQuantizationConfig*>, Value*> gridded_;
   std::map<const Value*, Value*> dequantized_;         // by integer value of out_
   std::map<std::pair<uint32_t, int>, Value*> shared_;  // scales and zero points
 };

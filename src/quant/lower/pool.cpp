@@ -36,7 +36,7 @@ void LowerAverage(Lowering& lowering, const Node& node, const OperatorQuantizati
   Value* result = lowering.NewInteger(node.outputs[0], output);
   Value* wanted = lowering.Constant(node.name + "_shape", Tensor::Vector<int64_t>({0, 0}));
   graph.AddNode("Reshape", "", {pooled, wanted}, {result}, {}, node.name + "_flatten");
-  lowering.SetInteger(node.outputs[0], result, output);
+  lowering.SetInteger(node.outputs[0], lowering.Limited(node.outputs[0], result, output), output);
 }
 
 }  // namespace requant

@@ -18,7 +18,7 @@ WeightConstants EmitWeights(Lowering& lowering, const Node& node, const Operator
   WeightConstants out{};
   out.integers = lowering.Constant(name + "_q", config.baked);
   if (config.scale.size() == 1) {
-    const Format format{config.dtype, config.scale[0], config.offset[0]};
+    const Format format = FormatOf(config);
     out.scale = lowering.ScaleOf(format);
     out.zero_point = lowering.ZeroPointOf(format);
     return out;

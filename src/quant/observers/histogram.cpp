@@ -1,13 +1,12 @@
 #include "quant/observers/histogram.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 
 namespace requant {
 
-void HistogramObserver::Observe(int pass, std::span<const float> values) {
+void HistogramObserver::Observe(int pass, std::span<const float> values, int64_t) {
   if (values.empty()) return;
   if (pass == 0) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -29,29 +28,49 @@ void HistogramObserver::Observe(int pass, std::span<const float> values) {
   }
 }
 
-void HistogramObserver::Merge(const Observer& later) {
-  const auto* other = dynamic_cast<const HistogramObserver*>(&later);
-  if (other == nullptr || std::strcmp(other->kind(), kind()) != 0) {
-    Fail(ErrorCode::kInvalidArgument, "only observers of the same kind can be merged");
+void HistogramObserver::Fields(StateBytes& state, int pass) {
+  state.Value(seen_);
+  state.Value(min_);
+  state.Value(max_);
+  if (pass == 0) return;
+  state.Value(total_);
+  state.List(counts_);
+  if (!counts_.empty() && counts_.size() != static_cast<size_t>(kBins)) {
+    Fail(ErrorCode::kInvalidArgument, "a histogram of another number of bins");
   }
-  if (!counts_.empty() || !other->counts_.empty()) {
-    // Second pass: both must have counted over the same range.
-    if (other->counts_.empty()) return;
-    if (counts_.empty()) counts_.assign(kBins, 0);
-    if (seen_ && (other->min_ != min_ || other->max_ != max_)) {
-      Fail(ErrorCode::kInvalidArgument, "histograms over different ranges cannot be merged",
-           {.hint = "merge the first pass of all observers before the second pass begins"});
-    }
-    for (int i = 0; i < kBins; ++i) {
-      counts_[static_cast<size_t>(i)] += other->counts_[static_cast<size_t>(i)];
-    }
-    total_ += other->total_;
+}
+
+void HistogramObserver::MergeSame(const Observer& later, int pass) {
+  const auto& other = static_cast<const HistogramObserver&>(later);
+  if (pass == 0) {
+    if (!other.seen_) return;
+    min_ = seen_ ? std::min(min_, other.min_) : other.min_;
+    max_ = seen_ ? std::max(max_, other.max_) : other.max_;
+    seen_ = true;
     return;
   }
-  if (!other->seen_) return;
-  min_ = seen_ ? std::min(min_, other->min_) : other->min_;
-  max_ = seen_ ? std::max(max_, other->max_) : other->max_;
-  seen_ = true;
+  if (other.counts_.empty()) return;
+  if (other.min_ != min_ || other.max_ != max_) {
+    Fail(ErrorCode::kInvalidArgument, "histograms over different ranges cannot be merged",
+         {.hint = "merge the first pass of all observers before the second pass begins"});
+  }
+  if (counts_.empty()) counts_.assign(kBins, 0);
+  for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  total_ += other.total_;
+}
+
+TensorQuantizationConfig ObservedSettings(const TensorQuantizationConfig& config) {
+  TensorQuantizationConfig out;
+  out.policy = config.policy;
+  out.bits = config.bits;
+  out.quant_min = config.quant_min;
+  out.quant_max = config.quant_max;
+  out.dtype = config.dtype;
+  out.formula = config.formula;
+  out.small_float = config.small_float;
+  out.rounding = config.rounding;
+  out.percentile = config.percentile;
+  return out;
 }
 
 }  // namespace requant

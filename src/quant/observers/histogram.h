@@ -15,12 +15,11 @@ class HistogramObserver : public Observer {
   static constexpr int kBins = 4096;
 
   int passes() const override { return 2; }
-  void Observe(int pass, std::span<const float> values) override;
-  void Merge(const Observer& later) override;
+  void Observe(int pass, std::span<const float> values, int64_t row) override;
+  void Fields(StateBytes& state, int pass) override;
 
  protected:
-  /// Kind of the observer, so that only equal kinds merge.
-  virtual const char* kind() const = 0;
+  void MergeSame(const Observer& later, int pass) override;
   double width() const { return (max_ - min_) / kBins; }
   double Center(int bin) const { return min_ + (bin + 0.5) * width(); }
 
@@ -29,5 +28,12 @@ class HistogramObserver : public Observer {
   std::vector<uint64_t> counts_;
   uint64_t total_ = 0;
 };
+
+/// The range with the least expected squared error of quantize-dequantize (mse.cpp).
+Range LeastSquaresRange(double min, double max, std::span<const uint64_t> counts,
+                        const TensorQuantizationConfig& config);
+
+/// What an observer needs of a config that changes its place.
+TensorQuantizationConfig ObservedSettings(const TensorQuantizationConfig& config);
 
 }  // namespace requant

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/error.h"
 #include "quant/observers/observer.h"
 
 namespace requant {
@@ -8,30 +7,42 @@ namespace {
 
 class MinMaxObserver : public Observer {
  public:
-  void Observe(int, std::span<const float> values) override {
+  /// Only OneFlow's google formula wants to know that 0 is not in the range.
+  explicit MinMaxObserver(bool with_zero) : seen_(with_zero) {}
+
+  const char* kind() const override { return "minmax"; }
+  void Observe(int, std::span<const float> values, int64_t) override {
     if (values.empty()) return;
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    range_.min = std::min(range_.min, static_cast<double>(*low));
-    range_.max = std::max(range_.max, static_cast<double>(*high));
+    Add({static_cast<double>(*low), static_cast<double>(*high)});
   }
-  void Merge(const Observer& later) override {
-    const auto* other = dynamic_cast<const MinMaxObserver*>(&later);
-    if (other == nullptr) {
-      Fail(ErrorCode::kInvalidArgument, "only observers of the same kind can be merged");
-    }
-    range_.min = std::min(range_.min, other->range_.min);
-    range_.max = std::max(range_.max, other->range_.max);
+  void Fields(StateBytes& state, int) override {
+    state.Value(seen_);
+    state.Value(range_);
   }
   Range Get() const override { return range_; }
 
+ protected:
+  void MergeSame(const Observer& later, int) override {
+    const auto& other = static_cast<const MinMaxObserver&>(later);
+    if (other.seen_) Add(other.range_);
+  }
+
  private:
-  Range range_;  // starts as [0, 0]: 0 is always inside
+  void Add(const Range& range) {
+    range_.min = seen_ ? std::min(range_.min, range.min) : range.min;
+    range_.max = seen_ ? std::max(range_.max, range.max) : range.max;
+    seen_ = true;
+  }
+
+  Range range_;
+  bool seen_;
 };
 
 }  // namespace
 
-std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig&) {
-  return std::make_unique<MinMaxObserver>();
+std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig& config) {
+  return std::make_unique<MinMaxObserver>(config.formula != ScaleFormula::kGoogle);
 }
 
 }  // namespace requant

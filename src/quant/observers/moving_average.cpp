@@ -1,14 +1,15 @@
 // Exponential moving average of every sample's minimum and maximum: e_1 = x_1,
 // e_i = m * e_(i-1) + (1 - m) * x_i (OneFlow's moving average observer, PyTorch's
-// MovingAverageMinMaxObserver).
+// MovingAverageMinMaxObserver); frozen after stop_after samples (OneFlow's
+// stop_update_after_iters).
 //
-// To be mergeable it is kept in two parts: e_n = m^n * x_1 + t_n with
-// t_n = sum_i (1 - m) * m^(n - i) * x_i. Two runs joined: t = m^(n_b) * t_a + t_b, and x_1 of the
-// first, which is exactly what one run over both would have given.
+// Sums of floats depend on their order, so a merge of two averages would not be the average to the
+// last bit. The samples' ranges themselves are kept instead: the last n of them, where m^n < 2^-64,
+// because older ones have no weight that a double could show. The average is taken when asked for.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "base/error.h"
 #include "quant/observers/observer.h"
 
 namespace requant {
@@ -16,51 +17,74 @@ namespace {
 
 class MovingAverageObserver : public Observer {
  public:
-  explicit MovingAverageObserver(double momentum) : momentum_(momentum) {}
+  MovingAverageObserver(double momentum, int64_t stop_after, bool with_zero)
+      : momentum_(momentum), stop_after_(stop_after), with_zero_(with_zero) {
+    constexpr double kLog2 = -44.36141955583649;  // ln 2^-64
+    const double wanted = momentum > 0 ? std::ceil(kLog2 / std::log(momentum)) : 1;
+    window_ = static_cast<size_t>(std::clamp(wanted, 1.0, 1048576.0));
+  }
 
-  void Observe(int, std::span<const float> values) override {
+  const char* kind() const override { return "moving_average"; }
+  void Observe(int, std::span<const float> values, int64_t) override {
     if (values.empty()) return;
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const double zero = with_zero_ ? 0.0 : static_cast<double>(*low);
+    if (!open_) sample_ = {zero, with_zero_ ? 0.0 : static_cast<double>(*high)};
     sample_.min = std::min(sample_.min, static_cast<double>(*low));
     sample_.max = std::max(sample_.max, static_cast<double>(*high));
     open_ = true;
   }
   void EndSample(int) override {
-    if (!open_) return;
-    if (count_ == 0) first_ = sample_;
-    tail_.min = momentum_ * tail_.min + (1 - momentum_) * sample_.min;
-    tail_.max = momentum_ * tail_.max + (1 - momentum_) * sample_.max;
-    count_ += 1;
-    sample_ = {};
+    if (open_) Append(sample_);
     open_ = false;
   }
-  void Merge(const Observer& later) override {
-    const auto* other = dynamic_cast<const MovingAverageObserver*>(&later);
-    if (other == nullptr || other->momentum_ != momentum_) {
-      Fail(ErrorCode::kInvalidArgument, "only observers of the same kind can be merged");
-    }
-    if (count_ == 0) first_ = other->first_;
-    const double decay = std::pow(momentum_, other->count_);
-    tail_.min = decay * tail_.min + other->tail_.min;
-    tail_.max = decay * tail_.max + other->tail_.max;
-    count_ += other->count_;
+  void Fields(StateBytes& state, int) override {
+    state.Value(count_);
+    state.List(recent_);
   }
   Range Get() const override {
-    const double decay = std::pow(momentum_, count_);
-    return {decay * first_.min + tail_.min, decay * first_.max + tail_.max};
+    if (recent_.empty()) return {};
+    Range average = recent_[0];
+    for (size_t i = 1; i < recent_.size(); ++i) {
+      average.min = momentum_ * average.min + (1 - momentum_) * recent_[i].min;
+      average.max = momentum_ * average.max + (1 - momentum_) * recent_[i].max;
+    }
+    return average;
+  }
+
+ protected:
+  void MergeSame(const Observer& later, int) override {
+    const auto& other = static_cast<const MovingAverageObserver&>(later);
+    // What the other one has dropped counts, too: with a stop those are its latest samples.
+    for (const Range& range : other.recent_) Append(range);
   }
 
  private:
+  void Append(const Range& range) {
+    if (stop_after_ > 0 && count_ >= stop_after_) return;
+    ++count_;
+    recent_.push_back(range);
+    // With a stop everything before it may be the end of the window after a merge.
+    const size_t limit =
+        stop_after_ > 0 ? std::max(window_, static_cast<size_t>(stop_after_)) : window_;
+    if (recent_.size() > limit) recent_.erase(recent_.begin());
+  }
+
   double momentum_;
-  double count_ = 0;
+  int64_t stop_after_;
+  bool with_zero_;
+  size_t window_;
+  int64_t count_ = 0;
   bool open_ = false;
-  Range sample_, first_, tail_;
+  Range sample_;
+  std::vector<Range> recent_;
 };
 
 }  // namespace
 
 std::unique_ptr<Observer> MakeMovingAverage(const TensorQuantizationConfig& config) {
-  return std::make_unique<MovingAverageObserver>(config.momentum);
+  return std::make_unique<MovingAverageObserver>(config.momentum, config.stop_after,
+                                                 config.formula != ScaleFormula::kGoogle);
 }
 
 }  // namespace requant

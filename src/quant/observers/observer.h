@@ -1,6 +1,6 @@
 // Observers watch the values of one tensor during calibration and propose its range. They need
-// bounded memory, whatever the amount of data, and merge: two observers that saw two halves of the
-// data become the one that saw all of it.
+// bounded memory, whatever the amount of data, merge, and travel as bytes: two observers that saw
+// two halves of the data become the one that saw all of it, to the last bit.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "quant/observers/state_bytes.h"
 #include "quant/tensor_quantization_config.h"
 
 namespace requant {
@@ -24,16 +25,26 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
+  /// Name of the row that made it: only equal kinds merge.
+  virtual const char* kind() const = 0;
   /// How often the data must be shown.
   virtual int passes() const { return 1; }
-  /// Finite values only.
-  virtual void Observe(int pass, std::span<const float> values) = 0;
+  /// Finite values only. `row`: how many values at the end of the shape belong together (classes).
+  virtual void Observe(int pass, std::span<const float> values, int64_t row) = 0;
+  void Observe(int pass, std::span<const float> values) {
+    Observe(pass, values, static_cast<int64_t>(values.size()));
+  }
   virtual void EndSample(int pass) { (void)pass; }
-  /// Adds what `later`, an observer of the same kind and settings, saw after this one. Observers of
-  /// several passes are merged after each of them. Throws kInvalidArgument for another kind.
-  virtual void Merge(const Observer& later) = 0;
-  /// The proposed range, 0 included. Only after all passes.
+  /// Adds what `later`, an observer of the same kind and settings, saw in that pass after this one.
+  /// Throws kInvalidArgument for another kind.
+  void Merge(const Observer& later, int pass);
+  /// Writes or reads what was gathered in that pass.
+  virtual void Fields(StateBytes& state, int pass) = 0;
+  /// The proposed range. Only after all passes.
   virtual Range Get() const = 0;
+
+ protected:
+  virtual void MergeSame(const Observer& later, int pass) = 0;
 };
 
 /// By config.observer. Throws kInvalidArgument for an unknown name, listing the known ones.
@@ -52,6 +63,9 @@ const ObserverRow* FindObserver(std::string_view name);
 std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeMovingAverage(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakePercentile(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeKl(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeIsotone(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config);
 
 }  // namespace requant

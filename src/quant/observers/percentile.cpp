@@ -12,6 +12,7 @@ class PercentileObserver : public HistogramObserver {
  public:
   explicit PercentileObserver(double percentile) : percentile_(percentile) {}
 
+  const char* kind() const override { return "percentile"; }
   Range Get() const override {
     if (total_ == 0 || !(max_ > min_)) return {std::min(min_, 0.0), std::max(max_, 0.0)};
     const double tail = static_cast<double>(total_) * (100 - percentile_) / 200;
@@ -19,8 +20,6 @@ class PercentileObserver : public HistogramObserver {
   }
 
  private:
-  const char* kind() const override { return "percentile"; }
-
   double FromBelow(double target) const {
     double sum = 0;
     for (int bin = 0; bin < kBins; ++bin) {

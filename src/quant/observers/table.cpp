@@ -1,3 +1,4 @@
+#include <cstring>
 #include <string>
 
 #include "base/error.h"
@@ -11,10 +12,20 @@ constexpr ObserverRow kObservers[] = {
     {"minmax", true, &MakeMinMax},
     {"moving_average", false, &MakeMovingAverage},
     {"percentile", true, &MakePercentile},
+    {"kl", true, &MakeKl},
     {"mse", true, &MakeMse},
+    {"isotone", false, &MakeIsotone},
+    {"auto", true, &MakeAuto},
 };
 
 }  // namespace
+
+void Observer::Merge(const Observer& later, int pass) {
+  if (std::strcmp(later.kind(), kind()) != 0) {
+    Fail(ErrorCode::kInvalidArgument, "only observers of the same kind can be merged");
+  }
+  MergeSame(later, pass);
+}
 
 std::span<const ObserverRow> ObserverTable() { return kObservers; }
 

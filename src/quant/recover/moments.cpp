@@ -1,6 +1,7 @@
 #include "quant/recover/moments.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -66,7 +67,61 @@ void InputMoments::Observe(const Tensor& input, uint32_t seed) {
   } else {
     Gather(input, seed);
   }
-  Accumulate();
+  if (sum_unit_ == 0) SetUnits();
+  if (!probing_) Accumulate(seed);
+}
+
+void InputMoments::Probe(const Tensor& input) {
+  probing_ = true;
+  Observe(input, 0);
+  probing_ = false;
+}
+
+/// 2^-34 of the largest sum of one sample: sums of 2^19 such samples stay exact.
+void InputMoments::SetUnits() {
+  double largest = 0;
+  for (const float x : patches_) largest = std::max(largest, std::fabs(static_cast<double>(x)));
+  int exponent = 0;
+  if (largest > 0) std::frexp(largest * static_cast<double>(per_sample_), &exponent);
+  sum_unit_ = std::ldexp(1.0, exponent - 34);
+  if (largest > 0) std::frexp(largest * largest * static_cast<double>(per_sample_), &exponent);
+  square_unit_ = std::ldexp(1.0, exponent - 34);
+}
+
+void InputMoments::Merge(const InputMoments& later) {
+  if (later.count_ == 0) return;
+  if (count_ > 0 && later.sum_unit_ != sum_unit_) {
+    Fail(ErrorCode::kInvalidArgument, "the shards have not probed the same first sample",
+         {.node = node_.name, .hint = "probe sample 0 in every shard that does not begin with it"});
+  }
+  sum_unit_ = later.sum_unit_;
+  square_unit_ = later.square_unit_;
+  const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
+    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  };
+  add(sum_, later.sum_);
+  add(squares_, later.squares_);
+  add(full_sum_, later.full_sum_);
+  add(full_matrix_, later.full_matrix_);
+  count_ += later.count_;
+  full_count_ += later.full_count_;
+}
+
+void InputMoments::Fields(StateBytes& state) {
+  state.Value(count_);
+  state.Value(full_count_);
+  state.Value(sum_unit_);
+  state.Value(square_unit_);
+  const size_t elements = sum_.size();
+  const size_t matrix = full_matrix_.size();
+  state.List(sum_);
+  state.List(squares_);
+  state.List(full_sum_);
+  state.List(full_matrix_);
+  if (sum_.size() != elements || squares_.size() != elements || full_matrix_.size() != matrix) {
+    Fail(ErrorCode::kInvalidArgument, "the calibration state is that of another network",
+         {.node = node_.name});
+  }
 }
 
 void InputMoments::Gather(const Tensor& input, uint32_t seed) {
@@ -137,36 +192,50 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t seed) {
   }
 }
 
-void InputMoments::Accumulate() {
+void InputMoments::Accumulate(uint32_t sample) {
   const auto k = static_cast<size_t>(view_.k);
   const auto groups = static_cast<size_t>(view_.groups);
   if (k == 0) return;
   const size_t length = groups * k;
   const size_t patches = patches_.size() / length;
+  const double per_sum = 1 / sum_unit_;
+  const double per_square = 1 / square_unit_;
+  std::vector<double> sums(length), squares(length);
   for (size_t p = 0; p < patches; ++p) {
     const float* patch = patches_.data() + p * length;
     for (size_t i = 0; i < length; ++i) {
       const double x = static_cast<double>(patch[i]);
-      sum_[i] += x;
-      squares_[i] += x * x;
+      sums[i] += x;
+      squares[i] += x * x;
     }
   }
+  for (size_t i = 0; i < length; ++i) {
+    sum_[i] += std::nearbyint(sums[i] * per_sum);
+    squares_[i] += std::nearbyint(squares[i] * per_square);
+  }
   count_ += static_cast<int64_t>(patches);
-  if (!full_ || full_count_ >= full_limit_) return;
+  // By the sample's index, not by what this shard has seen.
+  if (!full_ || static_cast<int64_t>(sample * patches) >= full_limit_) return;
   full_count_ += static_cast<int64_t>(patches);
+  std::vector<float> row(k);
   for (size_t group = 0; group < groups; ++group) {
-    float* matrix = full_matrix_.data() + group * k * k;
+    double* matrix = full_matrix_.data() + group * k * k;
     for (size_t i = 0; i < k; ++i) {
-      float* row = matrix + i * k;
-      double sum = 0;
+      std::fill(row.begin() + static_cast<std::ptrdiff_t>(i), row.end(), 0.0f);
+      bool any = false;
       for (size_t p = 0; p < patches; ++p) {
         const float* patch = patches_.data() + p * length + group * k;
         const float x = patch[i];
         if (x == 0) continue;  // most are, behind a Relu
-        sum += static_cast<double>(x);
+        any = true;
         for (size_t j = i; j < k; ++j) row[j] += x * patch[j];
       }
-      full_sum_[group * k + i] += sum;
+      if (!any) continue;
+      double* to = matrix + i * k;
+      for (size_t j = i; j < k; ++j) {
+        to[j] += std::nearbyint(static_cast<double>(row[j]) * per_square);
+      }
+      full_sum_[group * k + i] += std::nearbyint(sums[group * k + i] * per_sum);
     }
   }
 }
@@ -175,7 +244,8 @@ std::vector<double> InputMoments::Mean(int64_t group) const {
   std::vector<double> mean(static_cast<size_t>(view_.k));
   if (count_ == 0) return mean;
   for (size_t i = 0; i < mean.size(); ++i) {
-    mean[i] = sum_[static_cast<size_t>(group) * mean.size() + i] / static_cast<double>(count_);
+    mean[i] = sum_unit_ * sum_[static_cast<size_t>(group) * mean.size() + i] /
+              static_cast<double>(count_);
   }
   return mean;
 }
@@ -186,8 +256,8 @@ std::vector<double> InputMoments::Diagonal(int64_t group, bool centered) const {
   const auto n = static_cast<double>(count_);
   for (size_t i = 0; i < diagonal.size(); ++i) {
     const size_t at = static_cast<size_t>(group) * diagonal.size() + i;
-    const double mean = centered ? sum_[at] / n : 0;
-    diagonal[i] = std::max(0.0, squares_[at] / n - mean * mean);
+    const double mean = centered ? sum_unit_ * sum_[at] / n : 0;
+    diagonal[i] = std::max(0.0, square_unit_ * squares_[at] / n - mean * mean);
   }
   return diagonal;
 }
@@ -197,12 +267,12 @@ std::vector<double> InputMoments::Matrix(int64_t group, bool centered) const {
   std::vector<double> out(k * k);
   if (!full_ || full_count_ == 0) return out;
   const auto n = static_cast<double>(full_count_);
-  const float* matrix = full_matrix_.data() + static_cast<size_t>(group) * k * k;
+  const double* matrix = full_matrix_.data() + static_cast<size_t>(group) * k * k;
   const double* sum = full_sum_.data() + static_cast<size_t>(group) * k;
   for (size_t i = 0; i < k; ++i) {
     for (size_t j = i; j < k; ++j) {
-      double value = static_cast<double>(matrix[i * k + j]) / n;
-      if (centered) value -= (sum[i] / n) * (sum[j] / n);
+      double value = square_unit_ * matrix[i * k + j] / n;
+      if (centered) value -= (sum_unit_ * sum[i] / n) * (sum_unit_ * sum[j] / n);
       out[i * k + j] = out[j * k + i] = value;
     }
   }

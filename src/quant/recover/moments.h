@@ -7,6 +7,7 @@
 
 #include "ir/graph.h"
 #include "ops/op.h"
+#include "quant/observers/state_bytes.h"
 #include "quant/weights.h"
 
 namespace requant {
@@ -20,6 +21,13 @@ class InputMoments {
   /// Adds a bounded number of patches of one sample (all of them, or pseudo-random ones: the same
   /// for the same seed). Throws kShapeMismatch for a tensor that the layer cannot take.
   void Observe(const Tensor& input, uint32_t seed);
+
+  // Sums must not depend on their order, so that shards can be added: each sample's are rounded to
+  // whole multiples of a unit, far below what matters, and doubles add whole numbers exactly.
+  /// Sets the units by the first sample of all, without counting it.
+  void Probe(const Tensor& input);
+  void Merge(const InputMoments& later);
+  void Fields(StateBytes& state);
 
   const WeightMatrix& view() const { return view_; }
   int64_t count() const { return count_; }
@@ -35,7 +43,8 @@ class InputMoments {
  private:
   void Gather(const Tensor& input, uint32_t seed);
   void GatherConv(const Tensor& input, uint32_t seed);
-  void Accumulate();
+  void Accumulate(uint32_t sample);
+  void SetUnits();
 
   const Node& node_;
   QuantRule rule_;
@@ -45,10 +54,12 @@ class InputMoments {
   int64_t full_limit_ = 0;
   int64_t count_ = 0;
   int64_t full_count_ = 0;
-  std::vector<double> sum_, squares_;  // [groups][k] over all patches
-  std::vector<double> full_sum_;       // [groups][k] over those in full_matrix_
-  std::vector<float> full_matrix_;     // [groups][k][k], upper triangle
-  std::vector<float> patches_;         // [patches][groups][k] of the current sample
+  std::vector<double> sum_, squares_;      // [groups][k] over all patches
+  std::vector<double> full_sum_;           // [groups][k] over those in full_matrix_
+  std::vector<double> full_matrix_;        // [groups][k][k], upper triangle
+  double sum_unit_ = 0, square_unit_ = 0;  // 0: not known yet
+  bool probing_ = false;
+  std::vector<float> patches_;  // [patches][groups][k] of the current sample
 };
 
 }  // namespace requant

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "quant/recover/moments.h"
+#include "quant/recover/recovery.h"
 #include "quant/tensor_quantization_config.h"
 
 namespace requant {

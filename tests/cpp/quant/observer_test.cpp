@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 #include "model.h"
@@ -100,32 +101,160 @@ TEST(Observer, MseIgnoresALonelyOutlier) {
   EXPECT_LT(error(range), error({-3, 300}));
 }
 
-TEST(Observer, MergingIsOnePass) {
-  const Samples samples = RandomSamples(6, 500);
-  const Samples first(samples.begin(), samples.begin() + 2);
-  const Samples second(samples.begin() + 2, samples.end());
+/// Shards that travel as bytes between the passes.
+TEST(Observer, FourShardsAreOnePassToTheLastBit) {
+  const Samples samples = RandomSamples(11, 500);
+  const size_t bounds[] = {0, 2, 3, 8, 11};
   for (const ObserverRow& row : ObserverTable()) {
-    const TensorQuantizationConfig config = ConfigOf(row.name, 98);
-    auto whole = MakeObserver(config);
-    const Range wanted = Show(*whole, samples);
-    auto a = MakeObserver(config);
-    auto b = MakeObserver(config);
-    // Merged after each pass; every shard continues with the merged range.
-    for (int pass = 0; pass < a->passes(); ++pass) {
-      if (pass > 0) {
-        b = MakeObserver(config);
-        b->Merge(*a);
+    for (const int64_t stop_after : {0, 4}) {
+      TensorQuantizationConfig config = ConfigOf(row.name, 98);
+      config.stop_after = stop_after;
+      auto whole = MakeObserver(config);
+      const Range wanted = Show(*whole, samples);
+      std::vector<uint8_t> state;
+      std::unique_ptr<Observer> total;
+      for (int pass = 0; pass < whole->passes(); ++pass) {
+        total.reset();
+        std::vector<uint8_t> merged;
+        for (int shard = 0; shard < 4; ++shard) {
+          auto own = MakeObserver(config);
+          if (pass > 0) {
+            StateBytes from(state);
+            own->Fields(from, pass - 1);
+          }
+          for (size_t i = bounds[shard]; i < bounds[shard + 1]; ++i) {
+            own->Observe(pass, samples[i]);
+            own->EndSample(pass);
+          }
+          StateBytes out;
+          own->Fields(out, pass);
+          const std::vector<uint8_t> bytes = out.Take();
+          auto copy = MakeObserver(config);
+          StateBytes in(bytes);
+          copy->Fields(in, pass);
+          if (total == nullptr) {
+            total = std::move(copy);
+          } else {
+            total->Merge(*copy, pass);
+          }
+        }
+        StateBytes out;
+        total->Fields(out, pass);
+        state = out.Take();
       }
-      for (const auto& sample : first) a->Observe(pass, sample), a->EndSample(pass);
-      for (const auto& sample : second) b->Observe(pass, sample), b->EndSample(pass);
-      a->Merge(*b);
+      const Range got = total->Get();
+      EXPECT_EQ(got.min, wanted.min) << row.name;
+      EXPECT_EQ(got.max, wanted.max) << row.name;
     }
-    const Range got = a->Get();
-    EXPECT_NEAR(got.min, wanted.min, 1e-12) << row.name;
-    EXPECT_NEAR(got.max, wanted.max, 1e-12) << row.name;
   }
   auto minmax = MakeObserver(ConfigOf("minmax"));
-  EXPECT_THROW(minmax->Merge(*MakeObserver(ConfigOf("percentile"))), Error);
+  EXPECT_THROW(minmax->Merge(*MakeObserver(ConfigOf("percentile")), 0), Error);
+  const std::vector<uint8_t> cut(3);
+  StateBytes in(cut);
+  EXPECT_THROW(minmax->Fields(in, 0), Error);
+}
+
+TEST(Observer, MovingAverageStops) {
+  TensorQuantizationConfig config = ConfigOf("moving_average");
+  config.stop_after = 2;
+  auto observer = MakeObserver(config);
+  const Range range = Show(*observer, {{-1, 1}, {-2, 3}, {-100, 200}});
+  EXPECT_NEAR(range.max, 1.2, 1e-12);
+  EXPECT_NEAR(range.min, -1.1, 1e-12);
+}
+
+TEST(Observer, KlCutsALonelyOutlier) {
+  Samples samples = RandomSamples(1, 50000);
+  samples[0][17] = 60;
+  for (const bool symmetric : {false, true}) {
+    TensorQuantizationConfig config;
+    ApplySettings({.symmetric = symmetric, .observer = "kl"}, false, config);
+    auto observer = MakeObserver(config);
+    const Range range = Show(*observer, samples);
+    EXPECT_LT(range.max, 12);
+    EXPECT_GT(range.max, 1);
+  }
+}
+
+TEST(Observer, IsotoneKeepsTheOrderOfTheLargestTwo) {
+  // Rows whose two largest values are close to each other, one wild value below.
+  Samples samples;
+  Noise noise(3);
+  for (int i = 0; i < 50; ++i) {
+    const float top = 2 + noise.Uniform();
+    samples.push_back({-100, 0, top, top - 0.1f});
+  }
+  TensorQuantizationConfig config = ConfigOf("isotone");
+  auto observer = MakeObserver(config);
+  const Range range = Show(*observer, samples);
+  const auto lost = [&](const Range& trial) {
+    const Affine affine = AffineFromRange(trial.min, trial.max, config);
+    TensorQuantizationConfig grid = config;
+    grid.scale = {affine.scale};
+    grid.offset = {affine.offset};
+    int count = 0;
+    for (const auto& sample : samples) {
+      count += !(FakeQuantize(sample[2], grid) > FakeQuantize(sample[3], grid));
+    }
+    return count;
+  };
+  EXPECT_GT(lost({-100, 3}), 25);
+  EXPECT_LT(lost(range), 5);
+}
+
+/// Against hand computations from the sources named in affine.h.
+TEST(Formula, ByHand) {
+  const auto affine = [](const TensorSettings& settings, double min, double max) {
+    TensorQuantizationConfig config;
+    ApplySettings(settings, false, config);
+    return AffineFromRange(min, max, config);
+  };
+  using F = ScaleFormula;
+  // google: max|x| / 127; (max - min) / 255 with z = -round(min / s), 0 not forced in.
+  EXPECT_EQ(affine({.symmetric = true, .formula = F::kGoogle}, -2.5, 1).scale, 2.5f / 127);
+  const Affine google = affine({.formula = F::kGoogle}, 1, 3.55);
+  EXPECT_EQ(google.scale, static_cast<float>(2.55 / 255));
+  EXPECT_EQ(google.offset, -100);
+  EXPECT_EQ(affine({.bits = 4, .formula = F::kGoogle}, -1, 2).scale, 0.2f);
+  EXPECT_EQ(affine({.bits = 4, .formula = F::kGoogle}, -1, 2).offset, 5);
+  // cambricon: 2^(floor(log2 max) - (b - 2)).
+  EXPECT_EQ(affine({.symmetric = true, .formula = F::kCambricon}, -5, 3).scale, 0x1p-4f);
+  EXPECT_EQ(affine({.symmetric = true, .formula = F::kCambricon}, -8, 3).scale, 0x1p-3f);
+  EXPECT_EQ(affine({.bits = 4, .symmetric = true, .formula = F::kCambricon}, 0, 1).scale, 0.25f);
+  // PPQ: 2 * max / (qmax - qmin) on [-128, 127]; asymmetric as ONNX.
+  EXPECT_EQ(affine({.symmetric = true, .formula = F::kPpq}, -2.55, 1).scale,
+            static_cast<float>(2 * 2.55 / 255));
+  EXPECT_EQ(affine({.formula = F::kPpq}, -1, 1.55).offset, 100);
+  // Powers of two are rounded up.
+  EXPECT_EQ(affine({.symmetric = true, .power_of_2 = true}, -1.27, 1).scale, 0x1p-6f);
+  // Degenerate ranges.
+  EXPECT_EQ(affine({}, 0, 0).scale, 1);
+  EXPECT_EQ(affine({.symmetric = true}, 0, 0).scale, 1);
+  EXPECT_GT(affine({}, 0, 1e-45).scale, 0);
+}
+
+TEST(Formula, SmallFloats) {
+  const SmallFloat e4m3{4, 3}, e5m2{5, 2};
+  EXPECT_EQ(e4m3.largest(), 448);
+  EXPECT_EQ(e5m2.largest(), 57344);
+  EXPECT_EQ(RoundToSmallFloat(1e9, e4m3), 448);
+  EXPECT_EQ(RoundToSmallFloat(17, e4m3), 16);  // steps of 2 above 16, ties to even
+  EXPECT_EQ(RoundToSmallFloat(19, e4m3), 20);
+  EXPECT_EQ(RoundToSmallFloat(-0.0009765625, e4m3), 0);  // half the smallest, 2^-9
+  EXPECT_EQ(RoundToSmallFloat(0.0015, e4m3), 0x1p-9);
+  EXPECT_EQ(RoundToSmallFloat(1.1, e5m2), 1.0);
+  EXPECT_EQ(RoundToSmallFloat(1.2, e5m2), 1.25);
+  // Every code is a fixed point: 2 * 126 finite magnitudes of e4m3 and 0.
+  int fixed = 0;
+  for (int exponent = 0; exponent < 16; ++exponent) {
+    for (int mantissa = 0; mantissa < 8; ++mantissa) {
+      if (exponent == 15 && mantissa == 7) continue;
+      const double value =
+          exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 7 - 3);
+      fixed += RoundToSmallFloat(value, e4m3) == value;
+    }
+  }
+  EXPECT_EQ(fixed, 127);
 }
 
 TEST(Observer, UnknownNamesListTheKnown) {

@@ -121,7 +121,7 @@ TEST(Affine, ParametersPerChannel) {
 
 TEST(Affine, BadSettingsAreRefused) {
   EXPECT_THROW(CheckSettings({.bits = 1}, false, "x"), Error);
-  EXPECT_THROW(CheckSettings({.bits = 9}, false, "x"), Error);
+  EXPECT_THROW(CheckSettings({.bits = 33}, false, "x"), Error);
   EXPECT_THROW(CheckSettings({.percentile = 0}, false, "x"), Error);
   EXPECT_THROW(CheckSettings({.momentum = 1}, false, "x"), Error);
   EXPECT_THROW(CheckSettings({.per_channel = true}, false, "x"), Error);

@@ -1,0 +1,71 @@
+// Several observers at once; which of them is right for this slot is decided after calibration, by
+// the error of the operators that read it (recover/choose_ranges.cpp). By itself it proposes the
+// least squared error.
+#include <vector>
+
+#include "quant/observers/auto.h"
+
+namespace requant {
+
+namespace {
+
+struct Candidate {
+  const char* observer;
+  double percentile;
+};
+
+constexpr Candidate kCandidates[] = {
+    {"mse", 99.99},        {"minmax", 99.99},    {"moving_average", 99.99},
+    {"percentile", 99.99}, {"percentile", 99.9}, {"percentile", 99.0},
+    {"kl", 99.99},
+};
+
+}  // namespace
+
+AutoObserver::AutoObserver(const TensorQuantizationConfig& config) {
+  for (const Candidate& candidate : kCandidates) {
+    TensorQuantizationConfig own = ObservedSettings(config);
+    own.observer = candidate.observer;
+    own.percentile = candidate.percentile;
+    own.momentum = config.momentum;
+    own.stop_after = config.stop_after;
+    parts_.push_back(MakeObserver(own));
+  }
+}
+
+void AutoObserver::Observe(int pass, std::span<const float> values, int64_t row) {
+  for (const auto& part : parts_) {
+    if (pass < part->passes()) part->Observe(pass, values, row);
+  }
+}
+
+void AutoObserver::EndSample(int pass) {
+  for (const auto& part : parts_) {
+    if (pass < part->passes()) part->EndSample(pass);
+  }
+}
+
+void AutoObserver::Fields(StateBytes& state, int pass) {
+  for (const auto& part : parts_) {
+    if (pass < part->passes()) part->Fields(state, pass);
+  }
+}
+
+void AutoObserver::MergeSame(const Observer& later, int pass) {
+  const auto& other = static_cast<const AutoObserver&>(later);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (pass < parts_[i]->passes()) parts_[i]->Merge(*other.parts_[i], pass);
+  }
+}
+
+std::vector<AutoObserver::Proposal> AutoObserver::Proposals() const {
+  std::vector<Proposal> out;
+  for (const auto& part : parts_) out.push_back({part->kind(), part->Get()});
+  return out;
+}
+
+std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config) {
+  return std::make_unique<AutoObserver>(config);
+}
+
+}  // namespace requant

@@ -1,0 +1,69 @@
+// Cross-layer equalization (Nagel et al. 2019, arXiv 1906.04721): channel i of a first layer is
+// divided by s_i = sqrt(r1_i * r2_i) / r2_i and what reads it is multiplied by s_i, so that both
+// have the range sqrt(r1_i * r2_i); repeated over all pairs until nothing moves. Depthwise layers
+// are second of one pair and first of the next.
+//
+// Relu lets factors through. A ReLU6 does not: as in the paper it becomes a Relu, which changes the
+// float network a little; the result's detail says how many.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/str_cat.h"
+#include "quant/recover/chains.h"
+#include "quant/recover/recovery.h"
+
+namespace requant {
+
+std::string EqualizeLayers(Graph& graph, const QuantizeOptions&) {
+  const std::vector<LayerPair> pairs = FindPairs(graph);
+  std::map<Node*, WeightEditor> editors;
+  std::set<Node*> clips;
+  size_t equalized = 0;
+  for (const LayerPair& pair : pairs) {
+    editors.try_emplace(pair.first, graph, pair.first);
+    editors.try_emplace(pair.second, graph, pair.second);
+    WeightEditor& first = editors.at(pair.first);
+    // One number for all channels cannot be scaled channel by channel.
+    if (!first.bias.empty() && first.bias.count() != pair.channels) continue;
+    if (pair.activation && pair.activation->Is("Clip")) clips.insert(pair.activation);
+    ++equalized;
+  }
+  for (int round = 0; round < 20; ++round) {
+    double moved = 0;
+    for (const LayerPair& pair : pairs) {
+      WeightEditor& first = editors.at(pair.first);
+      WeightEditor& second = editors.at(pair.second);
+      if (!first.bias.empty() && first.bias.count() != pair.channels) continue;
+      for (int64_t i = 0; i < pair.channels; ++i) {
+        const double r1 = first.OutputRange(i);
+        const double r2 = second.InputRange(i);
+        if (!(r1 > 1e-12) || !(r2 > 1e-12)) continue;
+        const double s = std::clamp(std::sqrt(r1 * r2) / r2, 1e-3, 1e3);
+        first.ScaleOutput(i, 1 / s);
+        second.ScaleInput(i, s);
+        moved = std::max(moved, std::fabs(std::log(s)));
+      }
+    }
+    if (moved < 1e-3) break;
+  }
+  for (auto& [node, editor] : editors) editor.Store();
+  for (Node* clip : clips) {
+    clip->op_type = "Relu";
+    clip->inputs.resize(1);
+  }
+  if (!clips.empty()) {
+    // Links of the bounds that are no longer read.
+    for (const auto& value : graph.values()) {
+      std::erase_if(value->consumers, [&](const Node* consumer) {
+        return clips.contains(const_cast<Node*>(consumer)) && consumer->inputs[0] != value.get();
+      });
+    }
+  }
+  graph.RemoveUnusedValues();
+  return StrCat(equalized, " pairs of layers equalized",
+                clips.empty() ? std::string() : StrCat(", ", clips.size(), " clips became Relu"));
+}
+
+}  // namespace requant

@@ -1,0 +1,494 @@
+// Rounding, steps and biases learned on the reconstruction of layers or blocks, without labels:
+//   adaround              Nagel et al. 2020, arXiv 2004.10568: every weight rounds down or up by a
+//                         rectified sigmoid, pushed to 0 or 1 as learning goes on
+//   block_reconstruction  BRECQ, Li et al. 2021, arXiv 2102.05426, with the dropped quantization of
+//                         QDrop, Wei et al. 2022, arXiv 2203.05740, and learned activation steps
+//   learned_steps         only the activations' steps and the biases
+//   empirical_bias        only the biases, by the measured mean error (Nagel et al. 2019, arXiv
+//                         1906.04721, appendix D)
+// Blocks go in order; a block's inputs are those of the quantized blocks before it, its targets
+// those of the float network. What does not lower the error on samples kept out of the learning is
+// undone.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/str_cat.h"
+#include "quant/affine.h"
+#include "quant/assign.h"
+#include "quant/recover/blocks.h"
+#include "quant/recover/recovery.h"
+#include "quant/recover/tape.h"
+
+namespace requant {
+namespace {
+
+constexpr size_t kMemory = size_t{384} << 20;
+constexpr float kStretch = 1.2f, kShift = -0.1f;  // of the rectified sigmoid
+
+struct Method {
+  bool by_layer, rounding, steps, drop, mean_only;
+  int64_t iterations;
+  int batch;
+};
+
+constexpr Method kAdaRound = {true, true, false, false, false, 400, 8};
+constexpr Method kBlocks = {false, true, true, true, false, 600, 8};
+constexpr Method kSteps = {false, false, true, false, false, 200, 8};
+constexpr Method kMeans = {true, false, false, false, true, 0, 1};
+
+/// Adam (Kingma and Ba 2015).
+struct Adam {
+  std::vector<float> mean, square;
+  int64_t step = 0;
+  void Update(std::vector<float>& values, const std::vector<float>& gradient, float rate) {
+    if (mean.empty()) {
+      mean.assign(values.size(), 0);
+      square.assign(values.size(), 0);
+    }
+    ++step;
+    const auto fix1 = static_cast<float>(1 - std::pow(0.9, static_cast<double>(step)));
+    const auto fix2 = static_cast<float>(1 - std::pow(0.999, static_cast<double>(step)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      mean[i] = 0.9f * mean[i] + 0.1f * gradient[i];
+      square[i] = 0.999f * square[i] + 0.001f * gradient[i] * gradient[i];
+      values[i] -= rate * (mean[i] / fix1) / (std::sqrt(square[i] / fix2) + 1e-12f);
+    }
+  }
+};
+
+float Opened(float v) { return std::clamp(kStretch / (1 + std::exp(-v)) + kShift, 0.0f, 1.0f); }
+
+struct Learner {
+  const Node* node = nullptr;
+  TensorQuantizationConfig* config = nullptr;
+  std::vector<float> base, v, scale;  // by weight
+  std::vector<float> bias;
+  Adam v_adam, bias_adam;
+  float bias_rate = 0;
+};
+
+struct StepLearner {
+  TensorQuantizationConfig* config = nullptr;
+  float start = 1;
+  std::vector<float> log_step = {0};
+  Adam adam;
+};
+
+class Reconstruction : public RecoveryJob {
+ public:
+  Reconstruction(const RecoveryContext& context, const Method& method)
+      : context_(context),
+        method_(method),
+        simulator_(context.graph, context.record),
+        tape_(simulator_) {
+    for (auto& [name, bias] : context_.biases) {
+      simulator_.SetWeights(context_.graph.FindNode(name), &bias);
+    }
+    blocks_ = FindBlocks(simulator_, method_.by_layer);
+    iterations_ = context.options.recover_steps > 0 && method.iterations > 0
+                      ? context.options.recover_steps
+                      : method.iterations;
+    LimitSamples();
+  }
+
+  FinishProgress Step() override {
+    if (count_ == 0 || block_ >= blocks_.size()) return Progress(true);
+    const Block& block = blocks_[block_];
+    if (prepared_ < count_) {
+      Prepare(block);
+    } else if (block.layers.empty() || iteration_ >= iterations_) {
+      if (iteration_ >= iterations_ && !block.layers.empty()) End(block);
+      Advance(block);
+    } else {
+      if (iteration_ == 0) Begin(block);
+      Iterate(block);
+      ++iteration_;
+    }
+    return Progress(block_ >= blocks_.size());
+  }
+
+  std::string detail() const override {
+    return StrCat(improved_, " of ", tried_, method_.by_layer ? " layers" : " blocks",
+                  " improved, on ", count_, " samples");
+  }
+
+ private:
+  FinishProgress Progress(bool finished) const {
+    const auto each = static_cast<int64_t>(iterations_ + 1);
+    return {"", static_cast<int64_t>(block_) * each + iteration_,
+            static_cast<int64_t>(blocks_.size()) * each, finished};
+  }
+
+  /// Both forms of all live values of all samples are held.
+  void LimitSamples() {
+    if (context_.samples.empty()) {
+      context_.record.warnings.push_back("recovery had no samples to learn from: skipped");
+      return;
+    }
+    Values values = simulator_.Start(context_.samples[0]);
+    size_t peak = 1;
+    for (size_t i = 0; i < simulator_.nodes().size(); ++i) {
+      simulator_.Run(values, SimMode::kFloat, i, i + 1);
+      size_t bytes = 0;
+      for (const auto& [value, tensor] : values) bytes += tensor.bytes();
+      peak = std::max(peak, bytes);
+    }
+    count_ = std::clamp(kMemory / (3 * peak), size_t{1}, context_.samples.size());
+    if (count_ < context_.samples.size()) {
+      context_.record.warnings.push_back(StrCat("recovery used ", count_, " of ",
+                                                context_.samples.size(),
+                                                " samples: more would not fit in its memory"));
+    }
+    for (size_t i = 0; i < count_; ++i) {
+      real_.push_back(simulator_.Start(context_.samples[i]));
+      grid_.push_back(real_.back());
+    }
+    held_out_ = count_ >= 16 ? count_ / 8 : 0;
+    targets_.resize(count_);
+  }
+
+  /// The float network's results for the block.
+  void Prepare(const Block& block) {
+    for (int i = 0; i < 8 && prepared_ < count_; ++i, ++prepared_) {
+      Values values = real_[prepared_];
+      simulator_.Run(values, SimMode::kFloat, block.begin, block.end, false);
+      targets_[prepared_].clear();
+      for (const Value* output : block.outputs) targets_[prepared_].push_back(values.at(output));
+      if (method_.mean_only) AddMeans(block, values);
+      Values dropped = real_[prepared_];
+      simulator_.Run(dropped, SimMode::kFloat, block.begin, block.end);
+      next_.push_back(std::move(dropped));
+    }
+  }
+
+  void AddMeans(const Block& block, const Values& real) {
+    for (const Node* node : block.layers) {
+      Values values = grid_[prepared_];
+      for (size_t at = block.begin; at < block.end; ++at) {
+        if (simulator_.nodes()[at] != node) {
+          simulator_.Run(values, SimMode::kQuantized, at, at + 1, false);
+          continue;
+        }
+        // Before its grid: the clamp of the range is no error of the mean.
+        Tape tape(simulator_);
+        tape.Forward(values, at, at + 1);
+        break;
+      }
+      const Tensor& wanted = real.at(node->outputs[0]);
+      const Tensor& got = values.at(node->outputs[0]);
+      std::vector<double>& sums = means_[node];
+      const int64_t rows = simulator_.Layer(node)->math->view().rows;
+      const bool last = context_.record.operators.at(node->name).rule != QuantRule::kConv;
+      int64_t inner = 1;
+      for (int64_t i = 2; i < wanted.rank() && !last; ++i) inner *= wanted.dim(i);
+      sums.resize(static_cast<size_t>(rows));
+      for (int64_t i = 0; i < wanted.count(); ++i) {
+        sums[static_cast<size_t>(i / inner % rows)] +=
+            static_cast<double>(got.data<float>()[i] - wanted.data<float>()[i]) /
+            (static_cast<double>(wanted.count()) / static_cast<double>(rows));
+      }
+    }
+  }
+
+  void Begin(const Block& block) {
+    learners_.clear();
+    step_learners_.clear();
+    tape_.layers.clear();
+    tape_.steps.clear();
+    for (const Node* node : block.layers) {
+      const OperatorQuantization& op = context_.record.operators.at(node->name);
+      Learner learner;
+      learner.node = node;
+      learner.config = &context_.record.configs[static_cast<size_t>(
+          op.inputs[static_cast<size_t>(WeightSlot(*node, op.rule))])];
+      SimLayer& layer = *simulator_.Layer(node);
+      learner.bias = layer.bias;
+      if (method_.rounding && !learner.config->exotic_weight()) StartRounding(learner);
+      LayerGradient& gradient = tape_.layers[node];
+      gradient.weights = layer.weights;
+      gradient.bias = layer.bias;
+      gradient.weight_gradient.assign(layer.weights.size(), 0);
+      gradient.bias_gradient.assign(layer.bias.size(), 0);
+      learners_.push_back(std::move(learner));
+    }
+    if (method_.steps) {
+      for (size_t at = block.begin; at < block.end; ++at) {
+        const Node& node = *simulator_.nodes()[at];
+        for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+          if (node.outputs[slot] == nullptr) continue;
+          const TensorQuantizationConfig* config = simulator_.WriteConfig(node, slot);
+          if (config == nullptr || config->scale.size() != 1 || tape_.steps.contains(config) ||
+              frozen_.contains(config) || (config->policy & kPowerOf2) != 0 ||
+              config->observer == "given") {
+            continue;
+          }
+          StepLearner step;
+          step.config = const_cast<TensorQuantizationConfig*>(config);
+          step.start = config->scale[0];
+          tape_.steps[config] = 0;
+          step_learners_.push_back(std::move(step));
+        }
+      }
+    }
+    first_loss_ = Loss(block, 0, std::min<size_t>(count_, 16));
+    before_ = Loss(block, held_out_ ? count_ - held_out_ : 0, count_);
+    ++tried_;
+  }
+
+  void StartRounding(Learner& learner) {
+    const OperatorQuantization& op = context_.record.operators.at(learner.node->name);
+    const WeightMatrix view = ViewWeights(*learner.node, op.rule);
+    const Tensor& weights = learner.node->inputs[1]->constant;
+    const float* data = weights.data<float>();
+    const auto count = static_cast<size_t>(weights.count());
+    learner.base.resize(count);
+    learner.v.resize(count);
+    learner.scale.resize(count);
+    for (int64_t row = 0; row < view.rows; ++row) {
+      const size_t channel = learner.config->scale.size() > 1 ? static_cast<size_t>(row) : 0;
+      const float scale = learner.config->scale[channel];
+      for (int64_t column = 0; column < view.k; ++column) {
+        const int64_t at = row * view.row_stride + column * view.k_stride;
+        const float wanted = data[at] / scale;
+        const auto now = static_cast<float>(learner.config->baked.AsInt64(at));
+        float base = std::floor(wanted);
+        if (now < base || now > base + 1) base = now < base ? now : now - 1;
+        // Halfway between the exact weight and what rounding has found so far.
+        const float part = std::clamp(wanted - base, 0.0f, 1.0f);
+        const float open = std::clamp(0.5f * part + 0.5f * (now - base), 0.02f, 0.98f);
+        const float sigmoid = (open - kShift) / kStretch;
+        learner.base[static_cast<size_t>(at)] = base;
+        learner.v[static_cast<size_t>(at)] = std::log(sigmoid / (1 - sigmoid));
+        learner.scale[static_cast<size_t>(at)] = scale;
+      }
+    }
+  }
+
+  void Soften(Learner& learner, bool hard) {
+    if (learner.v.empty()) return;
+    std::vector<float>& weights = tape_.layers.at(learner.node).weights;
+    const auto low = static_cast<float>(learner.config->quant_min);
+    const auto high = static_cast<float>(learner.config->quant_max);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const float open = Opened(learner.v[i]);
+      const float q = learner.base[i] + (hard ? (open >= 0.5f ? 1.0f : 0.0f) : open);
+      weights[i] = std::clamp(q, low, high) * learner.scale[i];
+    }
+  }
+
+  /// Mean squared error of the block's outputs, relative to their power, over some samples.
+  double Loss(const Block& block, size_t begin, size_t end) {
+    double total = 0;
+    tape_.drop = false;
+    for (size_t sample = begin; sample < end; ++sample) {
+      Values values = grid_[sample];
+      tape_.Forward(values, block.begin, block.end);
+      for (size_t i = 0; i < block.outputs.size(); ++i) {
+        SnrMeter one;
+        one.Add(targets_[sample][i], values.at(block.outputs[i]));
+        total += one.noise();
+      }
+    }
+    return total / static_cast<double>(std::max<size_t>(1, end - begin));
+  }
+
+  void Iterate(const Block& block) {
+    const double at = static_cast<double>(iteration_) / static_cast<double>(iterations_);
+    for (Learner& learner : learners_) {
+      Soften(learner, false);
+      LayerGradient& gradient = tape_.layers.at(learner.node);
+      gradient.bias = learner.bias;
+      std::fill(gradient.weight_gradient.begin(), gradient.weight_gradient.end(), 0.0f);
+      std::fill(gradient.bias_gradient.begin(), gradient.bias_gradient.end(), 0.0f);
+    }
+    for (auto& [config, gradient] : tape_.steps) gradient = 0;
+    const size_t learned = count_ - held_out_;
+    const auto factor = static_cast<float>(2 / (std::max(first_loss_, 1e-30) * method_.batch));
+    tape_.drop = method_.drop;
+    for (int i = 0; i < method_.batch; ++i) {
+      random_ = random_ * 1664525u + 1013904223u;
+      const size_t sample = (random_ >> 8) % learned;
+      tape_.seed = random_;
+      Values values = method_.drop ? Mixed(sample) : grid_[sample];
+      tape_.Forward(values, block.begin, block.end);
+      std::map<const Value*, Tensor> gradients;
+      for (size_t o = 0; o < block.outputs.size(); ++o) {
+        const Tensor& wanted = targets_[sample][o];
+        const Tensor& got = values.at(block.outputs[o]);
+        Tensor gradient(DType::kFloat32, got.shape());
+        for (int64_t e = 0; e < got.count(); ++e) {
+          gradient.data<float>()[e] = factor * (got.data<float>()[e] - wanted.data<float>()[e]);
+        }
+        gradients[block.outputs[o]] = std::move(gradient);
+      }
+      tape_.Backward(values, std::move(gradients));
+    }
+    Update(at);
+  }
+
+  /// Half of every input element of the block comes from the float network.
+  Values Mixed(size_t sample) {
+    Values values = grid_[sample];
+    for (auto& [value, tensor] : values) {
+      const auto other = real_[sample].find(value);
+      if (tensor.dtype() != DType::kFloat32 || other == real_[sample].end()) continue;
+      Tensor mixed = tensor.Clone();
+      auto* to = mixed.data<float>();
+      const float* from = other->second.data<float>();
+      uint32_t state = random_ ^ 0x9e3779b9u;
+      for (int64_t i = 0; i < mixed.count(); ++i) {
+        state = state * 1664525u + 1013904223u;
+        if (state >> 31) to[i] = from[i];
+      }
+      tensor = std::move(mixed);
+    }
+    return values;
+  }
+
+  void Update(double at) {
+    // The loss starts at 1; a weight's share of it is about 1 / weights.
+    size_t weights = 1;
+    for (const Learner& learner : learners_) weights += learner.v.size();
+    const double warm = 0.2;
+    const double beta =
+        at < warm ? 0 : 2 + 18 * 0.5 * (1 + std::cos(M_PI * (at - warm) / (1 - warm)));
+    const float push = at < warm ? 0 : 0.3f / static_cast<float>(weights);
+    const auto decay = static_cast<float>(0.5 * (1 + std::cos(M_PI * at)));
+    std::vector<float> gradient;
+    for (Learner& learner : learners_) {
+      LayerGradient& own = tape_.layers.at(learner.node);
+      if (!learner.v.empty()) {
+        gradient.resize(learner.v.size());
+        for (size_t i = 0; i < gradient.size(); ++i) {
+          const float sigmoid = 1 / (1 + std::exp(-learner.v[i]));
+          const float open = Opened(learner.v[i]);
+          const float slope = open > 0 && open < 1 ? kStretch * sigmoid * (1 - sigmoid) : 0;
+          float wanted = own.weight_gradient[i] * learner.scale[i];
+          if (push > 0) {
+            // d/dh (1 - |2h - 1|^beta)
+            const float off = 2 * open - 1;
+            const auto power = static_cast<float>(std::pow(std::fabs(off), beta - 1));
+            wanted -= push * static_cast<float>(2 * beta) * power * (off < 0 ? -1.0f : 1.0f);
+          }
+          gradient[i] = wanted * slope;
+        }
+        learner.v_adam.Update(learner.v, gradient, 0.02f);
+      }
+      if (learner.bias.empty()) continue;
+      if (learner.bias_rate == 0) {
+        // A tenth of a per cent of what a typical bias or output is.
+        double sum = 1e-12;
+        for (const float b : learner.bias) sum += static_cast<double>(b * b);
+        learner.bias_rate =
+            static_cast<float>(1e-3 * std::sqrt(sum / static_cast<double>(learner.bias.size())));
+      }
+      learner.bias_adam.Update(learner.bias, own.bias_gradient, learner.bias_rate * decay);
+    }
+    for (StepLearner& step : step_learners_) {
+      const auto slope = static_cast<float>(tape_.steps.at(step.config));
+      step.adam.Update(step.log_step, {slope}, 4e-3f * decay);
+      step.config->scale[0] = step.start * std::exp(std::clamp(step.log_step[0], -1.5f, 1.5f));
+    }
+  }
+
+  void End(const Block& block) {
+    if (method_.mean_only) return EndMeans(block);
+    for (Learner& learner : learners_) {
+      Soften(learner, true);
+      tape_.layers.at(learner.node).bias = learner.bias;
+    }
+    const double after = Loss(block, held_out_ ? count_ - held_out_ : 0, count_);
+    if (!(after < before_)) {
+      for (StepLearner& step : step_learners_) step.config->scale[0] = step.start;
+      learners_.clear();
+      return;
+    }
+    ++improved_;
+    for (Learner& learner : learners_) {
+      if (!learner.v.empty()) {
+        Tensor integers(learner.config->baked.dtype(), learner.config->baked.shape());
+        for (int64_t i = 0; i < integers.count(); ++i) {
+          const auto at = static_cast<size_t>(i);
+          const float q = learner.base[at] + (Opened(learner.v[at]) >= 0.5f ? 1.0f : 0.0f);
+          integers.data<int8_t>()[i] =
+              static_cast<int8_t>(std::clamp(q, static_cast<float>(learner.config->quant_min),
+                                             static_cast<float>(learner.config->quant_max)));
+        }
+        learner.config->baked = std::move(integers);
+      }
+      std::vector<double>& bias = context_.biases.at(learner.node->name);
+      bias.assign(learner.bias.begin(), learner.bias.end());
+      simulator_.SetWeights(learner.node, &bias);
+    }
+    learners_.clear();
+  }
+
+  void EndMeans(const Block& block) {
+    for (const Node* node : block.layers) {
+      const OperatorQuantization& op = context_.record.operators.at(node->name);
+      if (BiasSlot(*node, op.rule) < 0) continue;
+      std::vector<double>& bias = context_.biases.at(node->name);
+      const std::vector<double>& sums = means_.at(node);
+      bias.resize(sums.size());
+      for (size_t i = 0; i < sums.size(); ++i) bias[i] -= sums[i] / static_cast<double>(count_);
+      simulator_.SetWeights(node, &bias);
+      ++improved_;
+      ++tried_;
+    }
+    means_.clear();
+  }
+
+  /// The values after the block, in both forms.
+  void Advance(const Block& block) {
+    for (size_t sample = 0; sample < count_; ++sample) {
+      simulator_.Run(grid_[sample], SimMode::kQuantized, block.begin, block.end);
+      real_[sample] = std::move(next_[sample]);
+    }
+    // A step that a later block shares is settled.
+    for (size_t at = block.begin; at < block.end; ++at) {
+      const Node& node = *simulator_.nodes()[at];
+      for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+        if (node.outputs[slot]) frozen_.insert(simulator_.WriteConfig(node, slot));
+      }
+    }
+    next_.clear();
+    prepared_ = 0;
+    iteration_ = 0;
+    ++block_;
+  }
+
+  RecoveryContext context_;
+  Method method_;
+  Simulator simulator_;
+  Tape tape_;
+  std::vector<Block> blocks_;
+  std::vector<Values> real_, grid_, next_;
+  std::vector<std::vector<Tensor>> targets_;  // by sample and block output
+  std::map<const Node*, std::vector<double>> means_;
+  std::vector<Learner> learners_;
+  std::vector<StepLearner> step_learners_;
+  std::set<const TensorQuantizationConfig*> frozen_;
+  size_t count_ = 0, held_out_ = 0, prepared_ = 0, block_ = 0;
+  int64_t iterations_ = 0, iteration_ = 0;
+  int64_t tried_ = 0, improved_ = 0;
+  double first_loss_ = 1, before_ = 0;
+  uint32_t random_ = 12345;
+};
+
+}  // namespace
+
+std::unique_ptr<RecoveryJob> MakeAdaRound(const RecoveryContext& context) {
+  return std::make_unique<Reconstruction>(context, kAdaRound);
+}
+std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& context) {
+  return std::make_unique<Reconstruction>(context, kBlocks);
+}
+std::unique_ptr<RecoveryJob> MakeLearnedSteps(const RecoveryContext& context) {
+  return std::make_unique<Reconstruction>(context, kSteps);
+}
+std::unique_ptr<RecoveryJob> MakeEmpiricalBias(const RecoveryContext& context) {
+  return std::make_unique<Reconstruction>(context, kMeans);
+}
+
+}  // namespace requant

@@ -1,0 +1,79 @@
+// The methods that recover accuracy: one file and one row of the table each.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interpret/interpreter.h"
+#include "quant/observers/observer.h"
+#include "quant/record.h"
+#include "quant/settings.h"
+
+namespace requant {
+
+/// Where finishing is.
+struct FinishProgress {
+  std::string method;  // what is being done
+  int64_t done = 0, total = 1;
+  bool finished = false;
+};
+
+/// What methods work on after calibration. Activations have scales, weights their integers; biases
+/// are still real numbers.
+struct RecoveryContext {
+  const Graph& graph;
+  QuantizationRecord& record;
+  const QuantizeOptions& options;
+  const std::vector<TensorMap>& samples;               // kept ones
+  std::map<std::string, std::vector<double>>& biases;  // by node: what the layer adds
+};
+
+/// Work that can be interrupted between steps.
+class RecoveryJob {
+ public:
+  virtual ~RecoveryJob() = default;
+  virtual FinishProgress Step() = 0;
+  /// One line about what was done, for the record.
+  virtual std::string detail() const { return {}; }
+};
+
+enum class RecoveryStage : uint8_t {
+  kGraph,    // rewrites the float network before calibration
+  kWeights,  // part of making a layer's integers (quantizer.cpp)
+  kLearn,    // a job after that, on kept samples
+};
+
+struct RecoveryRow {
+  const char* name;
+  RecoveryStage stage;
+  /// Rewrites; what was done becomes a warning-free line of the record.
+  std::string (*rewrite)(Graph& graph, const QuantizeOptions& options);
+  std::unique_ptr<RecoveryJob> (*make)(const RecoveryContext& context);
+};
+
+/// In the order in which they are applied.
+std::span<const RecoveryRow> RecoveryTable();
+const RecoveryRow* FindRecovery(std::string_view name);
+
+std::string EqualizeLayers(Graph& graph, const QuantizeOptions& options);  // equalize.cpp
+std::string SplitChannels(Graph& graph, const QuantizeOptions& options);   // channel_split.cpp
+std::unique_ptr<RecoveryJob> MakeEmpiricalBias(const RecoveryContext& context);
+std::unique_ptr<RecoveryJob> MakeAdaRound(const RecoveryContext& context);
+std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& context);
+std::unique_ptr<RecoveryJob> MakeLearnedSteps(const RecoveryContext& context);
+
+/// choose_ranges.cpp: of each slot with observer "auto" the proposal with the least error of the
+/// operators that read it. `proposals` by config; fills the configs' ranges and observers.
+struct RangeProposal {
+  const char* observer;
+  Range range;
+};
+void ChooseRanges(const Graph& graph, QuantizationRecord& record,
+                  const std::map<int, std::vector<RangeProposal>>& proposals,
+                  std::span<const TensorMap> samples);
+
+}  // namespace requant

@@ -1,0 +1,28 @@
+#include "quant/recover/recovery.h"
+
+namespace requant {
+namespace {
+
+constexpr RecoveryRow kRecoveries[] = {
+    {"equalize", RecoveryStage::kGraph, &EqualizeLayers, nullptr},
+    {"channel_split", RecoveryStage::kGraph, &SplitChannels, nullptr},
+    {"round_weights", RecoveryStage::kWeights, nullptr, nullptr},
+    {"bias_correction", RecoveryStage::kWeights, nullptr, nullptr},
+    {"adaround", RecoveryStage::kLearn, nullptr, &MakeAdaRound},
+    {"learned_steps", RecoveryStage::kLearn, nullptr, &MakeLearnedSteps},
+    {"block_reconstruction", RecoveryStage::kLearn, nullptr, &MakeBlockReconstruction},
+    {"empirical_bias", RecoveryStage::kLearn, nullptr, &MakeEmpiricalBias},
+};
+
+}  // namespace
+
+std::span<const RecoveryRow> RecoveryTable() { return kRecoveries; }
+
+const RecoveryRow* FindRecovery(std::string_view name) {
+  for (const RecoveryRow& row : kRecoveries) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace requant

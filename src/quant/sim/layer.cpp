@@ -1,0 +1,220 @@
+#include "quant/sim/layer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/infer_util.h"
+#include "quant/sim/gemm.h"
+
+namespace requant {
+
+/// Where the windows of one image of one group lie: three spatial dimensions, missing ones are 1.
+struct LayerMath::Place {
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
+  int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, begin[3] = {0, 0, 0};
+  int64_t channels = 1;  // of one group
+  int64_t batch = 1;
+  bool pointwise = false;
+  int64_t plane() const { return in[0] * in[1] * in[2]; }
+  int64_t pixels() const { return out[0] * out[1] * out[2]; }
+};
+
+LayerMath::LayerMath(const Node& node, QuantRule rule)
+    : node_(node), rule_(rule), view_(ViewWeights(node, rule)) {}
+
+LayerMath::Place LayerMath::PlaceOf(const Tensor& x) const {
+  Place place;
+  const Shape& weights = node_.inputs[1]->constant.shape();
+  const size_t spatial = weights.size() - 2;
+  place.channels = weights[1];
+  if (x.rank() != static_cast<int64_t>(weights.size()) ||
+      x.dim(1) != place.channels * view_.groups || spatial > 3) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("the layer cannot take a tensor of ", ShapeToString(x.shape())),
+         {.node = node_.name});
+  }
+  place.batch = x.dim(0);
+  const Window window = ReadWindow(node_.attributes, {weights.begin() + 2, weights.end()});
+  place.pointwise = true;
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    const size_t at = 3 - spatial + axis;
+    place.in[at] = x.dim(static_cast<int64_t>(axis) + 2);
+    const WindowAxis placed = PlaceWindow(window, axis, place.in[at]);
+    place.out[at] = placed.output;
+    place.begin[at] = placed.pad_begin;
+    place.kernel[at] = window.kernel[axis];
+    place.stride[at] = window.strides[axis];
+    place.dilation[at] = window.dilations[axis];
+    place.pointwise = place.pointwise && window.kernel[axis] == 1 && window.strides[axis] == 1 &&
+                      placed.pad_begin == 0 && placed.output == place.in[at];
+  }
+  return place;
+}
+
+/// columns[k][pixel]
+void LayerMath::Unfold(const Place& p, const float* image, float* columns) const {
+  for (int64_t channel = 0; channel < p.channels; ++channel, image += p.plane()) {
+    for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
+      for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
+        for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
+          const int64_t left = kw * p.dilation[2] - p.begin[2];
+          for (int64_t d = 0; d < p.out[0]; ++d) {
+            const int64_t z = d * p.stride[0] + kd * p.dilation[0] - p.begin[0];
+            for (int64_t h = 0; h < p.out[1]; ++h, columns += p.out[2]) {
+              const int64_t y = h * p.stride[1] + kh * p.dilation[1] - p.begin[1];
+              if (z < 0 || z >= p.in[0] || y < 0 || y >= p.in[1]) {
+                std::fill_n(columns, p.out[2], 0.0f);
+                continue;
+              }
+              const float* line = image + (z * p.in[1] + y) * p.in[2];
+              for (int64_t w = 0; w < p.out[2]; ++w) {
+                const int64_t x = w * p.stride[2] + left;
+                columns[w] = x >= 0 && x < p.in[2] ? line[x] : 0;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+void LayerMath::Fold(const Place& p, const float* columns, float* image) const {
+  for (int64_t channel = 0; channel < p.channels; ++channel, image += p.plane()) {
+    for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
+      for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
+        for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
+          const int64_t left = kw * p.dilation[2] - p.begin[2];
+          for (int64_t d = 0; d < p.out[0]; ++d) {
+            const int64_t z = d * p.stride[0] + kd * p.dilation[0] - p.begin[0];
+            for (int64_t h = 0; h < p.out[1]; ++h, columns += p.out[2]) {
+              const int64_t y = h * p.stride[1] + kh * p.dilation[1] - p.begin[1];
+              if (z < 0 || z >= p.in[0] || y < 0 || y >= p.in[1]) continue;
+              float* line = image + (z * p.in[1] + y) * p.in[2];
+              for (int64_t w = 0; w < p.out[2]; ++w) {
+                const int64_t x = w * p.stride[2] + left;
+                if (x >= 0 && x < p.in[2]) line[x] += columns[w];
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+Shape LayerMath::OutputShape(const Tensor& x, const Place& place) const {
+  Shape shape = x.shape();
+  shape[1] = view_.rows;
+  const size_t spatial = shape.size() - 2;
+  for (size_t axis = 0; axis < spatial; ++axis) shape[axis + 2] = place.out[3 - spatial + axis];
+  return shape;
+}
+
+Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vector<float>& bias) {
+  const float* data = x.data<float>();
+  if (rule_ != QuantRule::kConv) {
+    Shape shape = x.shape();
+    if (shape.empty() || shape.back() != view_.k) {
+      Fail(ErrorCode::kShapeMismatch, "the layer cannot take such rows", {.node = node_.name});
+    }
+    shape.back() = view_.rows;
+    Tensor y(DType::kFloat32, shape);
+    const int64_t count = view_.k == 0 ? 0 : x.count() / view_.k;
+    auto* out = y.data<float>();
+    for (int64_t i = 0; i < y.count() && !bias.empty(); ++i) {
+      out[i] = bias[static_cast<size_t>(i % view_.rows)];
+    }
+    Gemm(count, view_.rows, view_.k, {data, view_.k, 1},
+         {weights, view_.k_stride, view_.row_stride}, out, view_.rows, true);
+    return y;
+  }
+  const Place place = PlaceOf(x);
+  Tensor y(DType::kFloat32, OutputShape(x, place));
+  auto* out = y.data<float>();
+  const int64_t pixels = place.pixels();
+  const int64_t rows = view_.rows_per_group();
+  if (!place.pointwise) columns_.resize(static_cast<size_t>(view_.k * pixels));
+  for (int64_t image = 0; image < place.batch; ++image) {
+    for (int64_t group = 0; group < view_.groups; ++group) {
+      const float* from = data + (image * view_.groups + group) * place.channels * place.plane();
+      if (!place.pointwise) Unfold(place, from, columns_.data());
+      const float* columns = place.pointwise ? from : columns_.data();
+      float* to = out + (image * view_.rows + group * rows) * pixels;
+      for (int64_t row = 0; row < rows; ++row) {
+        const float b = bias.empty() ? 0 : bias[static_cast<size_t>(group * rows + row)];
+        std::fill_n(to + row * pixels, pixels, b);
+      }
+      const float* w = weights + group * rows * view_.k;
+      if (rows > 1) {
+        Gemm(rows, pixels, view_.k, {w, view_.k, 1}, {columns, pixels, 1}, to, pixels, true);
+        continue;
+      }
+      for (int64_t k = 0; k < view_.k; ++k) {  // depthwise
+        const float factor = w[k];
+        const float* line = columns + k * pixels;
+        for (int64_t i = 0; i < pixels; ++i) to[i] += factor * line[i];
+      }
+    }
+  }
+  return y;
+}
+
+void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_gradient,
+                         float* weight_gradient, float* bias_gradient, Tensor* x_gradient) {
+  const float* data = x.data<float>();
+  const float* dy = y_gradient.data<float>();
+  if (x_gradient) *x_gradient = Tensor(DType::kFloat32, x.shape());
+  if (rule_ != QuantRule::kConv) {
+    const int64_t count = view_.k == 0 ? 0 : x.count() / view_.k;
+    for (int64_t i = 0; i < count * view_.rows && bias_gradient; ++i) {
+      bias_gradient[i % view_.rows] += dy[i];
+    }
+    if (weight_gradient && view_.k_stride == 1) {  // [rows][k]
+      Gemm(view_.rows, view_.k, count, {dy, 1, view_.rows}, {data, view_.k, 1}, weight_gradient,
+           view_.row_stride, true);
+    } else if (weight_gradient) {  // [k][rows]
+      Gemm(view_.k, view_.rows, count, {data, 1, view_.k}, {dy, view_.rows, 1}, weight_gradient,
+           view_.k_stride, true);
+    }
+    if (x_gradient) {
+      Gemm(count, view_.k, view_.rows, {dy, view_.rows, 1},
+           {weights, view_.row_stride, view_.k_stride}, x_gradient->data<float>(), view_.k, false);
+    }
+    return;
+  }
+  const Place place = PlaceOf(x);
+  const int64_t pixels = place.pixels();
+  const int64_t rows = view_.rows_per_group();
+  columns_.resize(static_cast<size_t>(view_.k * pixels));
+  for (int64_t image = 0; image < place.batch; ++image) {
+    for (int64_t group = 0; group < view_.groups; ++group) {
+      const int64_t at = (image * view_.groups + group) * place.channels * place.plane();
+      const float* gradient = dy + (image * view_.rows + group * rows) * pixels;
+      for (int64_t row = 0; row < rows && bias_gradient; ++row) {
+        float sum = 0;
+        for (int64_t i = 0; i < pixels; ++i) sum += gradient[row * pixels + i];
+        bias_gradient[group * rows + row] += sum;
+      }
+      if (weight_gradient) {
+        if (!place.pointwise) Unfold(place, data + at, columns_.data());
+        const float* columns = place.pointwise ? data + at : columns_.data();
+        Gemm(rows, view_.k, pixels, {gradient, pixels, 1}, {columns, 1, pixels},
+             weight_gradient + group * rows * view_.k, view_.k, true);
+      }
+      if (x_gradient == nullptr) continue;
+      float* to = x_gradient->data<float>() + at;
+      const float* w = weights + group * rows * view_.k;
+      if (place.pointwise) {
+        Gemm(view_.k, pixels, rows, {w, 1, view_.k}, {gradient, pixels, 1}, to, pixels, false);
+        continue;
+      }
+      Gemm(view_.k, pixels, rows, {w, 1, view_.k}, {gradient, pixels, 1}, columns_.data(), pixels,
+           false);
+      Fold(place, columns_.data(), to);
+    }
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,37 @@
+// A layer with weights as matrix products, forward and backward: Conv of any rank, group, stride
+// and dilation, Gemm, MatMul with constant weights.
+#pragma once
+
+#include <vector>
+
+#include "ops/op.h"
+#include "quant/weights.h"
+
+namespace requant {
+
+class LayerMath {
+ public:
+  LayerMath(const Node& node, QuantRule rule);
+
+  const WeightMatrix& view() const { return view_; }
+  int64_t weight_count() const { return view_.rows * view_.k; }
+  /// weights: as in the model; bias: one per row or empty.
+  Tensor Forward(const Tensor& x, const float* weights, const std::vector<float>& bias);
+  /// Adds to weight_gradient and bias_gradient (nullptr: not wanted); writes x_gradient if wanted.
+  void Backward(const Tensor& x, const float* weights, const Tensor& y_gradient,
+                float* weight_gradient, float* bias_gradient, Tensor* x_gradient);
+
+ private:
+  struct Place;
+  Place PlaceOf(const Tensor& x) const;
+  void Unfold(const Place& place, const float* image, float* columns) const;
+  void Fold(const Place& place, const float* columns, float* image) const;
+  Shape OutputShape(const Tensor& x, const Place& place) const;
+
+  const Node& node_;
+  QuantRule rule_;
+  WeightMatrix view_;
+  std::vector<float> columns_;
+};
+
+}  // namespace requant

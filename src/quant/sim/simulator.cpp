@@ -1,0 +1,237 @@
+#include "quant/sim/simulator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/affine.h"
+#include "quant/assign.h"
+
+namespace requant {
+namespace {
+
+bool SameShape(const std::vector<const Tensor*>& inputs) {
+  return inputs.size() == 2 && inputs[0] && inputs[1] && inputs[0]->dtype() == DType::kFloat32 &&
+         inputs[1]->dtype() == DType::kFloat32 && inputs[0]->shape() == inputs[1]->shape();
+}
+
+}  // namespace
+
+Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& config) {
+  Tensor out(DType::kFloat32, x.shape());
+  const float* from = x.data<float>();
+  auto* to = out.data<float>();
+  const bool spread = config.scale.size() > 1;
+  if (spread || config.exponential() || config.rounding != RoundingPolicy::kHalfEven ||
+      config.bits > 16) {
+    const ChannelView view = ViewChannels(x.shape(), spread ? config.axis : -1);
+    for (int64_t i = 0; i < x.count(); ++i) {
+      const size_t channel =
+          spread ? static_cast<size_t>(i / view.inner % view.channels) : size_t{0};
+      to[i] = FakeQuantize(from[i], config, channel);
+    }
+    return out;
+  }
+  const float scale = config.scale[0];
+  const auto low = static_cast<float>(config.quant_min - config.offset[0]);
+  const auto high = static_cast<float>(config.quant_max - config.offset[0]);
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds half to even
+  for (int64_t i = 0; i < x.count(); ++i) {
+    const float clamped = std::min(std::max(from[i] / scale, low), high);
+    to[i] = ((clamped + kMagic) - kMagic) * scale;
+  }
+  return out;
+}
+
+Simulator::Simulator(const Graph& graph, const QuantizationRecord& record)
+    : graph_(graph), record_(record) {
+  std::map<const Value*, size_t> last;
+  for (const auto& node : graph.nodes()) {
+    for (const Value* input : node->inputs) {
+      if (input && !input->is_constant()) last[input] = nodes_.size();
+    }
+    for (const Value* output : node->outputs) {
+      if (output && output->consumers.empty()) last[output] = nodes_.size();
+    }
+    const OperatorQuantization* op = record.Find(node->name);
+    if (op != nullptr && op->quantized && WeightSlot(*node, op->rule) >= 0) {
+      SimLayer& layer = layers_[node.get()];
+      layer.math = std::make_unique<LayerMath>(*node, op->rule);
+      const int bias = BiasSlot(*node, op->rule);
+      const std::vector<double> values =
+          bias < 0 ? std::vector<double>()
+                   : ReadBias(node->constant(static_cast<size_t>(bias)), layer.math->view().rows);
+      layer.float_bias.assign(values.begin(), values.end());
+    }
+    nodes_.push_back(node.get());
+  }
+  dead_after_.resize(nodes_.size());
+  for (const auto& [value, node] : last) {
+    if (!graph.IsOutput(value)) dead_after_[node].push_back(value);
+  }
+}
+
+SimLayer* Simulator::Layer(const Node* node) {
+  const auto found = layers_.find(node);
+  return found == layers_.end() ? nullptr : &found->second;
+}
+
+void Simulator::SetWeights(const Node* node, const std::vector<double>* bias) {
+  SimLayer& layer = layers_.at(node);
+  const OperatorQuantization& op = record_.operators.at(node->name);
+  const TensorQuantizationConfig& config =
+      record_
+          .configs[static_cast<size_t>(op.inputs[static_cast<size_t>(WeightSlot(*node, op.rule))])];
+  const Tensor values = DequantizeParameter(config.baked, config);
+  layer.weights.assign(values.data<float>(), values.data<float>() + values.count());
+  layer.bias = bias ? std::vector<float>(bias->begin(), bias->end()) : layer.float_bias;
+}
+
+Values Simulator::Start(const TensorMap& feeds) const {
+  Values values;
+  for (const Value* input : graph_.inputs()) {
+    const auto feed = feeds.find(input->name);
+    if (feed != feeds.end()) values[input] = feed->second;
+  }
+  return values;
+}
+
+bool Simulator::Inside(const Node& node, const Value* value) const {
+  // A value between the operators that one table or clamp computes is never on a grid of its own.
+  const OperatorQuantization* op = record_.Find(value->producer->name);
+  const OperatorQuantization* reader = record_.Find(node.name);
+  return op && op->quantized && reader && !IsMaterialized(record_, value);
+}
+
+const TensorQuantizationConfig* Simulator::ReadConfig(const Node& node, size_t slot) const {
+  const OperatorQuantization* op = record_.Find(node.name);
+  const Value* value = node.inputs[slot];
+  if (op == nullptr || !op->quantized || slot >= op->inputs.size() || op->inputs[slot] < 0 ||
+      value == nullptr || value->is_constant()) {
+    return nullptr;
+  }
+  const int index = op->inputs[slot];
+  if (!IsQuantizing(record_.configs[static_cast<size_t>(index)].state)) return nullptr;
+  if (value->producer && Inside(node, value)) return nullptr;
+  const TensorQuantizationConfig& root = record_.Root(index);
+  if (root.scale.empty()) return nullptr;
+  return &root;
+}
+
+const TensorQuantizationConfig* Simulator::WriteConfig(const Node& node, size_t slot) const {
+  const OperatorQuantization* op = record_.Find(node.name);
+  if (op == nullptr || !op->quantized || slot >= op->outputs.size() || op->outputs[slot] < 0 ||
+      !IsMaterialized(record_, node.outputs[slot])) {
+    return nullptr;
+  }
+  const TensorQuantizationConfig& root = record_.Root(op->outputs[slot]);
+  return IsQuantizing(root.state) && !root.scale.empty() ? &root : nullptr;
+}
+
+std::vector<Tensor> Simulator::Evaluate(const Node& node, const std::vector<const Tensor*>& inputs,
+                                        const float* weights, const std::vector<float>* bias) {
+  const auto found = layers_.find(&node);
+  std::vector<Tensor> out;
+  if (found != layers_.end()) {
+    SimLayer& layer = found->second;
+    out.push_back(layer.math->Forward(*inputs[0],
+                                      weights ? weights : node.inputs[1]->constant.data<float>(),
+                                      bias ? *bias : layer.float_bias));
+    return out;
+  }
+  if ((node.Is("Relu") || node.Is("Add")) && inputs[0]->dtype() == DType::kFloat32 &&
+      (node.Is("Relu") || SameShape(inputs))) {
+    Tensor made(DType::kFloat32, inputs[0]->shape());
+    const float* a = inputs[0]->data<float>();
+    const float* b = node.Is("Add") ? inputs[1]->data<float>() : nullptr;
+    auto* to = made.data<float>();
+    for (int64_t i = 0; i < made.count(); ++i) to[i] = b ? a[i] + b[i] : std::max(a[i], 0.0f);
+    out.push_back(std::move(made));
+    return out;
+  }
+  return EvaluateNode(graph_, node, inputs, RequantizeMode::kUpward);
+}
+
+void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool forget) {
+  for (size_t at = begin; at < end; ++at) {
+    const Node& node = *nodes_[at];
+    const bool on_grid = mode == SimMode::kQuantized && (active.empty() || active[at]);
+    std::vector<Tensor> made;
+    made.reserve(node.inputs.size());
+    std::vector<const Tensor*> inputs;
+    for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+      const Value* value = node.inputs[slot];
+      if (value == nullptr || value->is_constant()) {
+        const Tensor* constant = value ? &value->constant : nullptr;
+        const OperatorQuantization* op = on_grid ? record_.Find(node.name) : nullptr;
+        // Constant operands of Add and Mul are on their grid, too.
+        if (op && op->quantized && slot < op->inputs.size() && op->inputs[slot] >= 0 &&
+            (op->rule == QuantRule::kAdd || op->rule == QuantRule::kMul) && op->table.empty()) {
+          const auto& own = record_.configs[static_cast<size_t>(op->inputs[slot])];
+          if (!own.baked.empty()) {
+            made.push_back(DequantizeParameter(own.baked, own));
+            constant = &made.back();
+          }
+        }
+        inputs.push_back(constant);
+        continue;
+      }
+      const Tensor& tensor = values.at(value);
+      const TensorQuantizationConfig* config = on_grid ? ReadConfig(node, slot) : nullptr;
+      bool same = config == nullptr || tensor.dtype() != DType::kFloat32;
+      if (!same && active.empty() && value->producer) {
+        for (size_t i = 0; i < value->producer->outputs.size() && !same; ++i) {
+          same = value->producer->outputs[i] == value && WriteConfig(*value->producer, i) == config;
+        }
+      }
+      if (same) {
+        inputs.push_back(&tensor);
+      } else {
+        made.push_back(FakeQuantizeTensor(tensor, *config));
+        inputs.push_back(&made.back());
+      }
+    }
+    SimLayer* layer = on_grid ? Layer(&node) : nullptr;
+    const bool ready = layer && !layer->weights.empty();
+    std::vector<Tensor> outputs = Evaluate(node, inputs, ready ? layer->weights.data() : nullptr,
+                                           ready ? &layer->bias : nullptr);
+    for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+      const Value* value = node.outputs[slot];
+      if (value == nullptr) continue;
+      const TensorQuantizationConfig* config = on_grid ? WriteConfig(node, slot) : nullptr;
+      values[value] = config && outputs[slot].dtype() == DType::kFloat32
+                          ? FakeQuantizeTensor(outputs[slot], *config)
+                          : std::move(outputs[slot]);
+    }
+    if (!forget) continue;
+    for (const Value* value : dead_after_[at]) values.erase(value);
+  }
+}
+
+std::vector<Tensor> Simulator::Outputs(const TensorMap& feeds, SimMode mode) {
+  Values values = Start(feeds);
+  Run(values, mode, 0, nodes_.size());
+  std::vector<Tensor> out;
+  for (const Value* output : graph_.outputs()) {
+    const auto found = values.find(output);
+    out.push_back(found == values.end() ? output->constant : found->second);
+  }
+  return out;
+}
+
+void SnrMeter::Add(const Tensor& reference, const Tensor& candidate) {
+  if (reference.dtype() != DType::kFloat32 || reference.count() != candidate.count()) return;
+  const float* a = reference.data<float>();
+  const float* b = candidate.data<float>();
+  for (int64_t i = 0; i < reference.count(); ++i) {
+    const auto r = static_cast<double>(a[i]);
+    const double error = r - static_cast<double>(b[i]);
+    signal_ += r * r;
+    noise_ += error * error;
+  }
+}
+
+double SnrMeter::Decibels() const {
+  return 10 * std::log10((signal_ + 1e-300) / (noise_ + 1e-300));
+}
+
+}  // namespace requant

@@ -1,0 +1,83 @@
+// The network in float, with or without the grids of its configs: what recovery, mixed precision
+// and analysis measure and learn with. Any grid of a config is simulated, integers or not.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interpret/interpreter.h"
+#include "quant/record.h"
+#include "quant/sim/layer.h"
+
+namespace requant {
+
+/// Values by name: stays valid when the graph is copied.
+using Values = std::map<const Value*, Tensor>;
+
+/// One kind of layer with weights, as the simulator runs it.
+struct SimLayer {
+  std::unique_ptr<LayerMath> math;
+  std::vector<float> float_bias;  // of the model
+  std::vector<float> weights;     // on the grid
+  std::vector<float> bias;
+};
+
+enum class SimMode : uint8_t { kFloat, kQuantized };
+
+class Simulator {
+ public:
+  Simulator(const Graph& graph, const QuantizationRecord& record);
+
+  const Graph& graph() const { return graph_; }
+  const QuantizationRecord& record() const { return record_; }
+  const std::vector<const Node*>& nodes() const { return nodes_; }
+  /// nullptr for operators without weights.
+  SimLayer* Layer(const Node* node);
+  /// The layer's weights and bias on their grid, from its config's integers. `bias` replaces the
+  /// model's; nullptr keeps it.
+  void SetWeights(const Node* node, const std::vector<double>* bias);
+
+  Values Start(const TensorMap& feeds) const;
+  /// Runs nodes [begin, end). With `forget`, values that nothing later reads are dropped.
+  void Run(Values& values, SimMode mode, size_t begin, size_t end, bool forget = true);
+  /// Outputs of the whole network.
+  std::vector<Tensor> Outputs(const TensorMap& feeds, SimMode mode);
+  /// In kQuantized, only nodes with active[i] are on their grids; empty = all.
+  std::vector<uint8_t> active;
+
+  /// The config through which the slot reads its value; nullptr when it reads it as it is.
+  const TensorQuantizationConfig* ReadConfig(const Node& node, size_t slot) const;
+  /// The config through which the output is written; nullptr for none.
+  const TensorQuantizationConfig* WriteConfig(const Node& node, size_t slot) const;
+
+  /// What a node computes, without grids; weighted layers with `weights`, nullptr = the model's.
+  std::vector<Tensor> Evaluate(const Node& node, const std::vector<const Tensor*>& inputs,
+                               const float* weights, const std::vector<float>* bias);
+
+ private:
+  bool Inside(const Node& node, const Value* value) const;
+
+  const Graph& graph_;
+  const QuantizationRecord& record_;
+  std::vector<const Node*> nodes_;
+  std::vector<std::vector<const Value*>> dead_after_;  // by node
+  std::map<const Node*, SimLayer> layers_;
+};
+
+/// Every element through the grid.
+Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& config);
+
+/// 10 log10(sum r^2 / sum (r - c)^2) over all outputs of all samples.
+class SnrMeter {
+ public:
+  void Add(const Tensor& reference, const Tensor& candidate);
+  double Decibels() const;
+  double noise() const { return noise_; }
+
+ private:
+  double signal_ = 0, noise_ = 0;
+};
+
+}  // namespace requant

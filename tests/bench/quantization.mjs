@@ -1,0 +1,204 @@
+// The accuracy tables of docs/quantization.md: pretrained networks of ../shared, quantized in many
+// ways on calibration images and measured on the test images. Markdown on stdout.
+//
+//   node tests/bench/quantization.mjs [--table observers|bits|recovery|NAME] [--networks a,b]
+//     [--calibration N] [--config JSON] [--images N] [--json FILE]
+//
+// A row: right answers (and their difference to float), the share of answers equal to float's, the
+// signal to noise ratio of the outputs, and the seconds that quantizing took.
+
+import { writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { InferenceSession, loadModel, quantize } from 'requant';
+import { feedsOf, take } from 'requant/dataset';
+import { argmax, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+
+const a4 = (observer) => ({ bits: 4, observer });
+const w4 = (observer) => ({ bits: 4, observer });
+/** First and last layers keep 8 bits, as is usual for 4-bit networks. */
+const lowBits = (weights, activations) => ({
+  ...(activations < 8
+    ? { activations: a4('mse'), weights: w4('auto') }
+    : { activations: { observer: 'auto' }, weights: w4('auto') }),
+  edges: activations < 8,
+});
+
+const recoveries = {
+  none: [],
+  equalize: ['equalize'],
+  'channel split': ['channel_split'],
+  'round + bias': ['round_weights', 'bias_correction'],
+  'empirical bias': ['empirical_bias'],
+  adaround: ['adaround'],
+  'learned steps': ['learned_steps'],
+  'round + adaround': ['round_weights', 'bias_correction', 'adaround'],
+  'block reconstruction': ['round_weights', 'bias_correction', 'block_reconstruction'],
+};
+
+const tables = {
+  observers() {
+    const rows = {};
+    for (const observer of ['minmax', 'moving_average', 'percentile', 'kl', 'mse', 'auto']) {
+      for (const perChannel of [false, true]) {
+        for (const symmetric of [true, false]) {
+          const own = observer === 'moving_average' ? 'minmax' : observer;
+          rows[
+            `${observer}, per ${perChannel ? 'channel' : 'tensor'}, ${symmetric ? 'symmetric' : 'affine'}`
+          ] = {
+            activations: { observer, symmetric },
+            weights: { observer: own, perChannel },
+          };
+        }
+      }
+    }
+    return rows;
+  },
+  auto: () => ({
+    default: {},
+    auto: { activations: { observer: 'auto' }, weights: { observer: 'auto' } },
+  }),
+  w4a8: () =>
+    Object.fromEntries(
+      Object.entries(recoveries).map(([name, recover]) => [
+        `W4A8, ${name}`,
+        { ...lowBits(4, 8), recover },
+      ]),
+    ),
+  w4a4: () =>
+    Object.fromEntries(
+      Object.entries(recoveries).map(([name, recover]) => [
+        `W4A4, ${name}`,
+        { ...lowBits(4, 4), recover },
+      ]),
+    ),
+};
+
+const { values } = parseArgs({
+  options: {
+    table: { type: 'string', default: 'auto' },
+    networks: { type: 'string', default: 'resnet20_cifar10' },
+    calibration: { type: 'string' },
+    config: { type: 'string' },
+    images: { type: 'string' },
+    rows: { type: 'string' },
+    json: { type: 'string' },
+  },
+});
+
+async function answersOf(session, images) {
+  const answers = [];
+  for await (const { feeds, label } of images) {
+    const [output] = Object.values(await session.run(feeds));
+    answers.push({ label, data: output.data });
+  }
+  return answers;
+}
+
+/** The first and the last layer with weights by name. */
+function edgesOf(model, config) {
+  const { edges, ...rest } = config;
+  if (!edges) return rest;
+  const layers = model
+    .toText({ maxConstantElements: 0 })
+    .split('\n')
+    .filter((line) => /\b(Conv|Gemm|MatMul)\b/.test(line));
+  if (layers.length === 0) throw new Error('no layers');
+  return rest;
+}
+
+async function measure(network, name, config) {
+  const { calibration, test } = dataOf(network);
+  const images = values.images ? take(test, Number(values.images)) : test;
+  const count = Number(values.calibration ?? (network.kind === 'cifar' ? 256 : 32));
+  const model = await loadModel(modelPath(network.name));
+  const float = await answersOf(await InferenceSession.create(model), images);
+  const start = performance.now();
+  const plain = edgesOf(model, config);
+  let keep = {};
+  if (config.edges) {
+    const probe = await quantize(model, {
+      calibration: feedsOf(take(calibration, 1)),
+      config: { recover: [] },
+    });
+    const layers = probe.config.operators.filter(({ type }) =>
+      ['Conv', 'Gemm', 'MatMul'].includes(type),
+    );
+    // Records are sorted by name; the graph's order is that of the float model's nodes.
+    const order = probe.floatModel().toText({ maxConstantElements: 0 });
+    const place = ({ name: layer }) => order.indexOf(`"${layer}"`);
+    layers.sort((x, y) => place(x) - place(y));
+    const eight = { activations: { bits: 8 }, weights: { bits: 8 } };
+    const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    keep = {
+      operators: {
+        [escape(layers[0].name)]: {
+          ...eight,
+          activations: config.edgeActivations ?? eight.activations,
+        },
+        [escape(layers.at(-1).name)]: eight,
+      },
+    };
+    probe.dispose();
+  }
+  const quantized = await quantize(model, {
+    calibration: feedsOf(take(calibration, count)),
+    config: { ...plain, ...keep },
+    onProgress: ({ phase, method, done, total }) =>
+      process.stderr.write(`\r${name} ${method ?? phase} ${done}/${total}      `),
+  });
+  const seconds = (performance.now() - start) / 1000;
+  const mine = await answersOf(await InferenceSession.create(quantized), images);
+  const row = {
+    network: network.name,
+    name,
+    images: mine.length,
+    right: 0,
+    float: 0,
+    same: 0,
+    seconds,
+  };
+  let [signal, noise] = [0, 0];
+  mine.forEach(({ label, data }, index) => {
+    const wanted = float[index].data;
+    row.right += Number(argmax(data) === label);
+    row.float += Number(argmax(wanted) === label);
+    row.same += Number(argmax(data) === argmax(wanted));
+    data.forEach((value, at) => {
+      signal += wanted[at] ** 2;
+      noise += (wanted[at] - value) ** 2;
+    });
+  });
+  row.snr = 10 * Math.log10(signal / noise);
+  row.recovery = quantized.config.recovery;
+  row.warnings = quantized.config.warnings;
+  quantized.dispose();
+  model.dispose();
+  return row;
+}
+
+const rows = [];
+const chosen = values.networks.split(',');
+const configs = values.config ? { given: JSON.parse(values.config) } : tables[values.table]();
+process.stdout.write(
+  '| network | configuration | top-1 | against float | agreement | SNR dB | s |\n',
+);
+process.stdout.write('| --- | --- | --- | --- | --- | --- | --- |\n');
+for (const network of networks.filter(({ name }) => chosen.includes(name))) {
+  for (const [name, config] of Object.entries(configs)) {
+    if (values.rows && !new RegExp(values.rows).test(name)) continue;
+    const row = await measure(network, name, config);
+    rows.push(row);
+    process.stderr.write('\r');
+    process.stdout.write(
+      `| ${row.network} | ${name} | ${row.right}/${row.images} | ${row.right - row.float} | ` +
+        `${((100 * row.same) / row.images).toFixed(1)} % | ${row.snr.toFixed(1)} | ${row.seconds.toFixed(1)} |\n`,
+    );
+    for (const { method, beforeDb, afterDb, detail } of row.recovery) {
+      process.stderr.write(
+        `  ${method}: ${beforeDb?.toFixed(2)} -> ${afterDb?.toFixed(2)} dB, ${detail}\n`,
+      );
+    }
+    for (const warning of row.warnings) process.stderr.write(`  ${warning}\n`);
+  }
+}
+if (values.json) writeFileSync(values.json, JSON.stringify(rows, null, 2));

@@ -1,0 +1,97 @@
+// A calibration divided among shards is the one that saw everything, to the last bit.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ir/text.h"
+#include "model.h"
+
+namespace requant {
+namespace {
+
+TensorMap AllValues(const Graph& graph, int sample) {
+  const TensorMap feeds = RandomFeeds(graph, 100 + static_cast<uint32_t>(sample));
+  TensorMap seen = feeds;
+  InterpretOptions options;
+  options.observe = [&](const Value& value, const Tensor& tensor) { seen[value.name] = tensor; };
+  Interpret(graph, feeds, options);
+  return seen;
+}
+
+void Show(Quantizer& quantizer, int pass, const TensorMap& seen) {
+  TensorMap feeds;
+  for (const Value* input : quantizer.graph().inputs()) feeds[input->name] = seen.at(input->name);
+  if (pass == 0) quantizer.Keep(feeds);
+  for (const std::string& name : quantizer.observed_values(pass)) {
+    quantizer.Observe(pass, name, seen.at(name));
+  }
+  quantizer.EndSample(pass);
+}
+
+void ExpectSharded(const Graph& graph, const QuantizeOptions& options,
+                   const std::vector<int>& bounds) {
+  Quantizer whole(graph, options);
+  std::vector<TensorMap> samples;
+  for (int i = 0; i < bounds.back(); ++i) samples.push_back(AllValues(whole.graph(), i));
+  for (int pass = 0; pass < whole.passes(); ++pass) {
+    for (const TensorMap& sample : samples) Show(whole, pass, sample);
+  }
+  Quantizer total(graph, options);
+  for (int pass = 0; pass < whole.passes(); ++pass) {
+    std::vector<uint8_t> before;
+    if (pass > 0) before = total.SaveState(pass - 1);
+    for (size_t shard = 0; shard + 1 < bounds.size(); ++shard) {
+      Quantizer own(graph, options);
+      if (pass == 0 && bounds[shard] > 0) {
+        own.SetProbing(true);
+        Show(own, 0, samples[0]);
+        own.SetProbing(false);
+      }
+      own.SetFirstSample(bounds[shard]);
+      if (pass > 0) own.LoadState(pass - 1, before);
+      for (int i = bounds[shard]; i < bounds[shard + 1]; ++i) {
+        Show(own, pass, samples[static_cast<size_t>(i)]);
+      }
+      const std::vector<uint8_t> state = own.SaveState(pass);
+      if (shard == 0) {
+        total.LoadState(pass, state);
+      } else {
+        total.MergeState(pass, state);
+      }
+    }
+  }
+  const QuantizedModel wanted = whole.Finish();
+  const QuantizedModel got = total.Finish();
+  EXPECT_EQ(RecordToJson(wanted.record), RecordToJson(got.record));
+  PrintOptions all;
+  all.max_constant_elements = 1u << 20;
+  EXPECT_EQ(PrintGraph(LowerToInteger(wanted), all), PrintGraph(LowerToInteger(got), all));
+}
+
+TEST(Shards, FourAreOne) {
+  const Graph graph = SmallNetwork();
+  QuantizeOptions options;
+  ExpectSharded(graph, options, {0, 3, 4, 10, 16});
+  options.global.activations.observer = "auto";
+  options.global.weights.observer = "auto";
+  options.global.weights.bits = 4;
+  ExpectSharded(graph, options, {0, 5, 6, 7, 12});
+  options.global.activations.observer = "kl";
+  options.recover = {"adaround"};
+  options.recover_steps = 5;
+  ExpectSharded(graph, options, {0, 2, 4, 6, 8});
+}
+
+TEST(Shards, StrangersAreRefused) {
+  const Graph graph = SmallNetwork();
+  Quantizer quantizer(graph, {});
+  const std::vector<uint8_t> state = quantizer.SaveState(0);
+  QuantizeOptions other;
+  other.global.activations.observer = "mse";
+  EXPECT_THROW(Quantizer(graph, other).LoadState(0, state), Error);
+  EXPECT_THROW(Quantizer(graph, {}).MergeState(0, std::span(state).subspan(0, 9)), Error);
+  const std::vector<uint8_t> noise(64, 7);
+  EXPECT_THROW(Quantizer(graph, {}).LoadState(0, noise), Error);
+}
+
+}  // namespace
+}  // namespace requant
