@@ -104,17 +104,21 @@ async function compile(file: WasmFile): Promise<WebAssembly.Module> {
 
 /**
  * The part of a core that is loaded when it is needed (web/scripts/split_core.mjs): the quantizer, the
- * comparison, and operators that few networks have. Until then the entries of the core's function
- * table that belong to it are placeholders.
+ * comparison, scalar kernels, and operators that few networks have. Until then what belongs to it is
+ * placeholders in the core.
  */
 class Tools {
-  /** Imports of the main module, by their entry in the function table. */
+  /** Imports of the main module. */
   readonly placeholders: Record<string, () => never> = {};
   /** Of the main module. */
   exports: WebAssembly.Exports = {};
+  /** Of the function table, those that belong to the tools. */
+  readonly #entries: ReadonlySet<number>;
   #loading: Promise<void> | undefined;
 
   constructor(main: WebAssembly.Module) {
+    const [entries] = WebAssembly.Module.customSections(main, 'tools');
+    this.#entries = new Set(entries ? new Uint16Array(entries) : []);
     for (const { module, name } of WebAssembly.Module.imports(main)) {
       if (module !== 'tools') continue;
       this.placeholders[name] = () => {
@@ -123,9 +127,9 @@ class Tools {
     }
   }
 
-  /** Whether one of these entries of the function table is a placeholder. */
+  /** Whether one of these entries of the function table belongs to the tools. */
   needed(functions: readonly number[]): boolean {
-    return functions.some((entry) => Object.hasOwn(this.placeholders, entry));
+    return functions.some((entry) => this.#entries.has(entry));
   }
 
   load(file: WasmFile): Promise<void> {

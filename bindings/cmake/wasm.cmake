@@ -89,13 +89,15 @@ set(outputs ${dist}/core.js)
 set(main ${PROJECT_BINARY_DIR}/main.wasm)
 set(tools ${dist}/requant-tools.wasm)
 set(tools_sources ${CMAKE_CURRENT_LIST_DIR}/tools_sources.txt)
+set(tools_entries ${PROJECT_BINARY_DIR}/tools_entries.bin)
 set(core_objects ${PROJECT_BINARY_DIR}/core_objects.txt)
 file(GENERATE OUTPUT ${core_objects} CONTENT "$<JOIN:$<TARGET_OBJECTS:core>,\n>\n")
 add_custom_command(
-  OUTPUT ${main} ${tools} ${dist}/requant-tools-threads.wasm
+  OUTPUT ${main} ${tools} ${tools_entries} ${dist}/requant-tools-threads.wasm
   COMMAND ${REQUANT_NODE} ${scripts}/split_core.mjs --wasm-split ${REQUANT_WASM_SPLIT}
           --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --sources ${tools_sources}
-          --objects ${core_objects} ${PROJECT_BINARY_DIR}/core.wasm ${main}
+          --objects ${core_objects} --entries ${tools_entries}
+          ${PROJECT_BINARY_DIR}/core.wasm ${main}
           ${PROJECT_BINARY_DIR}/tools.wasm
   COMMAND ${wasm_opt} ${wasm_features} ${module_options}
           ${PROJECT_BINARY_DIR}/tools.wasm -o ${tools}
@@ -174,8 +176,9 @@ foreach(variant simd128 relaxed)
     ${merge}
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
     COMMAND ${wasm_opt} ${variant_features} ${module_options} ${merged} -o ${result}
+    COMMAND ${REQUANT_NODE} ${scripts}/add_section.mjs ${result} tools ${tools_entries}
     COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${tools}
-    DEPENDS ${main} ${tools} ${kernels} ${scripts}/stamp.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    DEPENDS ${main} ${tools} ${kernels} ${scripts}/stamp.mjs ${scripts}/add_section.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}.wasm"
     VERBATIM)
   set(threads ${dist}/requant-${variant}-threads.wasm)

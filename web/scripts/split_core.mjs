@@ -1,12 +1,13 @@
 // Divides the core into the module that runs models and the tools, which are loaded on demand.
 //
 //   node split_core.mjs --wasm-split BIN --wasm-dis FILE --nm LLVM_NM --sources LIST
-//                       --objects LIST core.wasm main.wasm tools.wasm
+//                       --objects LIST --entries FILE core.wasm main.wasm tools.wasm
 //
 // The core must have been linked with mangled names. LIST holds the sources of the tools. Their
 // functions go into the tools, and with them what only they call. Nothing else may call them by name:
 // the main module reaches them through the function table, whose entries are placeholders (imports of
-// "tools") until the tools are loaded, or through exports that the loader calls then.
+// "tools") until the tools are loaded, or through exports that the loader calls then. FILE gets the
+// numbers of these entries, 16 bits each.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -39,20 +40,22 @@ function definitions(nm, objects) {
   return found;
 }
 
-/** Functions with those they call or take the address of, exports and table entries. */
+/** Functions with those they call or take the address of, exports, and the function table. */
 function readCalls(wasmDis, core) {
   const file = `${core}.wat`;
   execFileSync(process.execPath, [wasmDis, '--all-features', core, '-o', file]);
   const calls = new Map();
   const exported = [];
-  let table = [];
+  const table = [];
   let current;
   for (const line of readFileSync(file, 'utf8').split('\n')) {
     if (line.startsWith(' (func $')) {
       current = new Set();
       calls.set(/^ \(func \$([^\s()]+)/.exec(line)[1], current);
     } else if (line.startsWith(' (elem ')) {
-      table = [...line.matchAll(/\$([^\s()]+)/g)].map((match) => match[1]).slice(1);
+      const first = Number(/\(i32\.const (\d+)\)/.exec(line)[1]);
+      const names = [...line.matchAll(/\$([^\s()]+)/g)].map((match) => match[1]).slice(1);
+      for (const [at, name] of names.entries()) table[first + at] = name;
     } else if (line.startsWith(' (export ')) {
       const match = /\(func \$([^\s()]+)\)/.exec(line);
       if (match) exported.push(match[1]);
@@ -105,7 +108,7 @@ const own = new Set(
 );
 const main = new Set();
 const wrong = [];
-const waiting = [...exported, ...table].filter((name) => !own.has(name));
+const waiting = [...exported, ...Object.values(table)].filter((name) => !own.has(name));
 while (waiting.length > 0) {
   const name = waiting.pop();
   if (main.has(name) || !calls.has(name)) continue;
@@ -121,6 +124,8 @@ if (wrong.length > 0) {
   process.exit(1);
 }
 
+const entries = Object.keys(table).filter((entry) => !main.has(table[entry]));
+writeFileSync(args.entries, Buffer.from(Uint16Array.from(entries, Number).buffer));
 const list = `${args.tools}.txt`;
 writeFileSync(list, [...calls.keys()].filter((name) => !main.has(name)).join('\n'));
 execFileSync(args['wasm-split'], [

@@ -1,5 +1,5 @@
 // Just enough of the WebAssembly binary format to look at a module's imports, exports, globals and
-// data, to drop exports and to share the memory. Source: WebAssembly core specification, "Binary Format / Modules".
+// data, to drop exports, to add a section and to share the memory. Source: WebAssembly core specification, "Binary Format / Modules".
 
 export const SECTION = { import: 2, memory: 5, global: 6, export: 7, data: 11 };
 const KINDS = ['function', 'table', 'memory', 'global', 'tag'];
@@ -158,6 +158,12 @@ export function memoryPages(bytes) {
 function writeName(text) {
   const bytes = new TextEncoder().encode(text);
   return [...writeUnsigned(bytes.length), ...bytes];
+}
+
+/** The module with one more custom section. */
+export function withCustomSection(bytes, name, content) {
+  const body = Buffer.concat([Uint8Array.from(writeName(name)), content]);
+  return assemble([...sections(bytes), { id: 0, body }]);
 }
 
 /** The module with its memory imported (as env.memory if it was its own) and shared. */
