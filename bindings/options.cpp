@@ -142,6 +142,7 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
       }
     });
   }
+  Read(options, "analyze", out.analyze);
   double number = 0;
   Read(options, "recoverSamples", number);
   if (number > 0) out.recover_samples = static_cast<int64_t>(number);

@@ -25,8 +25,8 @@ class QuantizedHandle {
   val Integer() const {
     return Guard([this] { return WrapModel(LowerToInteger(model_)); });
   }
-  val Qdq() const {
-    return Guard([this] { return WrapModel(ToQdq(model_)); });
+  val Qdq(bool int4) const {
+    return Guard([&] { return WrapModel(ToQdq(model_, int4)); });
   }
   val QOperator() const {
     return Guard([this] { return WrapModel(ToQOperator(model_)); });

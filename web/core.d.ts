@@ -101,6 +101,7 @@ export interface CoreQuantizeOptions {
   recover?: readonly string[];
   recoverSamples?: number;
   recoverSteps?: number;
+  analyze?: boolean;
   scales?: Record<string, { scale: number[]; offset: number[] }>;
 }
 
@@ -118,7 +119,7 @@ export interface CoreCalibrator extends CoreObject {
 export interface CoreQuantized extends CoreObject {
   record(): string | Failure;
   integer(): CoreModel | Failure;
-  qdq(): CoreModel | Failure;
+  qdq(int4: boolean): CoreModel | Failure;
   qoperator(): CoreModel | Failure;
   floatModel(): CoreModel | Failure;
 }

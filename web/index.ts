@@ -4,6 +4,18 @@
  * @packageDocumentation
  */
 
+export { diagnose, mixedPrecision } from './analysis.js';
+export type {
+  Analysis,
+  Diagnosis,
+  FrontierPoint,
+  MixedPrecision,
+  MixedPrecisionOptions,
+  OperatorAnalysis,
+  ValueAnalysis,
+  Width,
+} from './analysis.js';
+export { Calibration, type CalibrationOptions } from './calibration.js';
 export { compare } from './compare.js';
 export type {
   CompareOptions,
@@ -44,13 +56,15 @@ export type {
   RequantizeMode,
   ValueInfo,
 } from './model.js';
-export { QuantizedModel, quantize, scalesOf } from './quantize.js';
+export { QuantizedModel, configOf, quantize, scalesOf } from './quantize.js';
 export type {
+  ExportOptions,
   OnnxFormat,
   OperatorRecord,
   QuantizationRecord,
   QuantizeOptions,
   QuantizeProgress,
+  RecoveryRecord,
   Samples,
   TensorRecord,
 } from './quantize.js';

@@ -1,7 +1,16 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
+import type { Analysis } from './analysis.js';
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from './abort.js';
-import { type QuantizeConfig, checkMaxSamples, parseConfig, resolveOperators } from './config.js';
+import { finishCalibration } from './calibration.js';
+import {
+  type OperatorConfig,
+  type QuantizeConfig,
+  type TensorConfig,
+  checkMaxSamples,
+  parseConfig,
+  resolveOperators,
+} from './config.js';
 import type { Core, CoreCalibrator, CoreModel, CoreQuantized, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, makeDisposable, takeBlob, withFeeds } from './heap.js';
@@ -38,6 +47,8 @@ export interface QuantizeOptions {
   onProgress?: (progress: QuantizeProgress) => void;
   signal?: AbortSignal;
   config?: QuantizeConfig;
+  /** Also find out what every operator costs: `quantized.config.analysis`. Default false. */
+  analyze?: boolean;
 }
 
 /** How one input or output slot of an operator was quantized. */
@@ -98,6 +109,8 @@ export interface QuantizationRecord {
   operators: OperatorRecord[];
   recovery: RecoveryRecord[];
   warnings: string[];
+  /** With `analyze: true`. */
+  analysis?: Analysis;
 }
 
 /** The scales of a record by value name, as {@link QuantizeConfig.scales} takes them. */
@@ -115,8 +128,56 @@ export function scalesOf(
   return scales;
 }
 
+function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undefined {
+  if (!slot?.bits || !slot.policy || slot.quantMin === undefined || slot.quantMax === undefined) {
+    return undefined;
+  }
+  const symmetric = /\bSYMMETRICAL\b/.test(slot.policy);
+  return {
+    bits: slot.bits,
+    symmetric,
+    powerOf2: slot.policy.includes('POWER_OF_2'),
+    rounding: slot.rounding as NonNullable<TensorConfig['rounding']>,
+    ...(symmetric ? { fullRange: slot.quantMin < -slot.quantMax } : { signed: slot.quantMin < 0 }),
+  };
+}
+
+/**
+ * A config that makes the decisions of a record again, without calibrating: bits, policies and scales
+ * of every operator. What recovery has learned about single weights is not in a record.
+ */
+export function configOf(record: QuantizationRecord): QuantizeConfig {
+  const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const operators: Record<string, OperatorConfig | null> = {};
+  for (const { name, quantized, inputs, outputs, reason } of record.operators) {
+    if (!quantized) {
+      if (reason?.includes('options keep it')) operators[escape(name)] = null;
+      continue;
+    }
+    const weights = inputs.find((slot) => slot?.state === 'BAKED');
+    const moving = (slot: TensorRecord | null) => slot?.range !== undefined && slot !== weights;
+    const activations = settingsOf(outputs.find(moving) ?? inputs.find(moving));
+    const own = settingsOf(weights);
+    operators[escape(name)] = {
+      ...(activations ? { activations } : {}),
+      ...(own?.symmetric
+        ? { weights: { ...own, perChannel: weights!.policy!.includes('PER_CHANNEL') } }
+        : {}),
+    };
+  }
+  return { operators, scales: scalesOf(record), recover: [] };
+}
+
 /** `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators. */
 export type OnnxFormat = 'qdq' | 'qoperator';
+
+/** Options of {@link QuantizedModel.toOnnx}. */
+export interface ExportOptions {
+  /** Default 'qdq'. */
+  format?: OnnxFormat;
+  /** Of 'qdq': what has 4 bits is written as int4 and uint4, which needs opset 21. Default false. */
+  int4?: boolean;
+}
 
 /** A model quantized by {@link quantize}; `dispose()` gives its memory back. */
 export class QuantizedModel {
@@ -160,13 +221,13 @@ export class QuantizedModel {
   }
 
   /** The bytes of an ONNX file for other engines. Default format: 'qdq'. */
-  toOnnx(options: { format?: OnnxFormat } = {}): Uint8Array<ArrayBuffer> {
-    checkOptions(options, { format: 'string' }, 'options');
-    const { format = 'qdq' } = options;
+  toOnnx(options: ExportOptions = {}): Uint8Array<ArrayBuffer> {
+    checkOptions(options, { format: 'string', int4: 'boolean' }, 'options');
+    const { format = 'qdq', int4 = false } = options;
     checkOneOf(format, ['qdq', 'qoperator'], 'options.format');
     const { core } = this.handle;
     const model = this.handle.call((quantized) =>
-      format === 'qdq' ? quantized.qdq() : quantized.qoperator(),
+      format === 'qdq' ? quantized.qdq(int4) : quantized.qoperator(),
     );
     try {
       return takeBlob(
@@ -179,7 +240,7 @@ export class QuantizedModel {
   }
 
   /** Writes the ONNX file: to a path in Node, as a download of that name in a page. */
-  save(name: string, options: { format?: OnnxFormat } = {}): Promise<void> {
+  save(name: string, options: ExportOptions = {}): Promise<void> {
     return saveBytes(name, this.toOnnx(options));
   }
 
@@ -194,7 +255,11 @@ makeDisposable(QuantizedModel, function (this: QuantizedModel) {
   this.dispose();
 });
 
-function createCalibrator(model: Model, options: QuantizeOptions): Handle<CoreCalibrator> {
+/** @internal */
+export function createCalibrator(
+  model: Model,
+  options: { config?: QuantizeConfig; analyze?: boolean },
+): Handle<CoreCalibrator> {
   const { core, object } = model.handle;
   const operators = JSON.parse(call(core, () => core.operators())) as { name: string }[];
   const parsed = parseConfig(
@@ -204,7 +269,9 @@ function createCalibrator(model: Model, options: QuantizeOptions): Handle<CoreCa
   const create = (coreOptions: Parameters<Core['createCalibrator']>[1]) =>
     new Handle(
       core,
-      call(core, () => core.createCalibrator(object, coreOptions)),
+      call(core, () =>
+        core.createCalibrator(object, { ...coreOptions, analyze: options.analyze ?? false }),
+      ),
       'calibrator',
     );
   if (parsed.patterns.length === 0) return create(parsed.options);
@@ -267,6 +334,7 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
       onProgress: 'function',
       signal: 'object',
       config: 'object',
+      analyze: 'boolean',
     },
     'options',
   );
@@ -279,6 +347,7 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
   const calibrator = createCalibrator(model, options);
   try {
     const passes = calibrator.call((object) => object.passes());
+    const given = options.config?.scales !== undefined;
     const breather = new Breather(signal);
     const kept: Feeds[] = [];
     const limit = maxSamples ?? Infinity;
@@ -301,7 +370,8 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
       await breather.breathe();
       if (count >= limit) break;
     }
-    if (count === 0) {
+    // With scales from elsewhere there may be nothing to calibrate; the core knows.
+    if (count === 0 && !given) {
       throw invalidArgument(
         'there are no calibration samples',
         'options.calibration',
@@ -316,18 +386,7 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
       }
     }
 
-    onProgress?.({ phase: 'finish', done: 0, total: 1 });
-    await breather.breathe(true);
-    for (let finished = false; !finished;) {
-      const step = calibrator.call((object) => object.step());
-      finished = step.finished;
-      const { method, done, total } = step;
-      if (!finished) onProgress?.({ phase: 'finish', method, done, total });
-      await breather.breathe();
-    }
-    const quantized = calibrator.call((object) => object.finish());
-    onProgress?.({ phase: 'finish', done: 1, total: 1 });
-    return new QuantizedModel(calibrator.core, quantized);
+    return await finishCalibration(calibrator, breather, onProgress);
   } finally {
     calibrator.dispose();
   }

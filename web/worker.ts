@@ -14,7 +14,7 @@ import type {
   PlanOptions,
 } from './model.js';
 import { withoutUndefined } from './options.js';
-import type { OnnxFormat, QuantizationRecord, QuantizeOptions } from './quantize.js';
+import type { ExportOptions, QuantizationRecord, QuantizeOptions } from './quantize.js';
 import type { Plan, RunOptions, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
@@ -301,7 +301,7 @@ export class WorkerQuantizedModel extends Remote {
     this.config = config;
   }
 
-  toOnnx(options: { format?: OnnxFormat } = {}): Promise<Uint8Array<ArrayBuffer>> {
+  toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return this.connection.call('toOnnx', [this.ref, options]);
   }
 }

@@ -12,7 +12,7 @@ import {
   loadModel,
   parseModel,
 } from './model.js';
-import { type OnnxFormat, QuantizedModel, type QuantizeOptions, quantize } from './quantize.js';
+import { type ExportOptions, QuantizedModel, type QuantizeOptions, quantize } from './quantize.js';
 import { InferenceSession } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
@@ -170,7 +170,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   toDot: (_call, model: number) => get(model, modelType).toDot(),
   optimize: (_call, model: number, options: OptimizeOptions) =>
     get(model, modelType).optimize(options),
-  toOnnx: (_call, model: number, options: { format?: OnnxFormat }) => {
+  toOnnx: (_call, model: number, options: ExportOptions) => {
     const object = either(model);
     return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
   },

@@ -48,7 +48,7 @@ endif()
 add_executable(core ${core_sources})
 # The parts of the core that compute for seconds: observers, and matrices of second moments.
 file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp src/quant/observers/*.cpp
-     src/quant/sim/*.cpp)
+     src/quant/sim/*.cpp src/quant/analyze.cpp)
 set_source_files_properties(${recover_sources} PROPERTIES COMPILE_OPTIONS -O3)
 # And what walks over every weight while a model is loaded.
 set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/dwconv/pack.cpp

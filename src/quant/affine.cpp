@@ -208,6 +208,15 @@ class ChannelWalk {
 
 Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config) {
   ChannelWalk channels(values.shape(), config);
+  if (config.exponential()) {  // numbers of the small float itself
+    Tensor out(DType::kFloat32, values.shape());
+    for (int64_t i = 0; i < values.count(); ++i) {
+      const auto scale = static_cast<double>(config.scale[channels.Next()]);
+      const auto x = static_cast<double>(values.data<float>()[i]);
+      out.data<float>()[i] = static_cast<float>(RoundToSmallFloat(x / scale, config.small_float));
+    }
+    return out;
+  }
   Tensor out(config.dtype, values.shape());
   void* to = out.raw();
   const float* from = values.data<float>();
@@ -233,6 +242,12 @@ Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfi
   Tensor out(DType::kFloat32, integers.shape());
   auto* to = out.data<float>();
   const void* from = integers.raw();
+  if (integers.dtype() == DType::kFloat32) {
+    for (int64_t i = 0; i < integers.count(); ++i) {
+      to[i] = static_cast<const float*>(from)[i] * config.scale[channels.Next()];
+    }
+    return out;
+  }
   for (int64_t i = 0; i < integers.count(); ++i) {
     const size_t channel = channels.Next();
     const int64_t value = integers.dtype() == DType::kInt8    ? static_cast<const int8_t*>(from)[i]

@@ -24,7 +24,24 @@ struct FileQuantization {
   std::map<std::string, TensorQuantizationConfig> writes;  // by value name
 };
 
-bool IsParameterType(DType dtype) { return IsByte(dtype) || dtype == DType::kInt32; }
+bool IsNibble(DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; }
+
+bool IsParameterType(DType dtype) {
+  return IsByte(dtype) || IsNibble(dtype) || dtype == DType::kInt32;
+}
+
+/// The 8-bit type that holds a 4-bit one here.
+DType Widened(DType dtype) {
+  return dtype == DType::kInt4 ? DType::kInt8 : dtype == DType::kUint4 ? DType::kUint8 : dtype;
+}
+
+Tensor Unpacked(const Tensor& tensor) {
+  if (!IsNibble(tensor.dtype())) return tensor;
+  Tensor out(Widened(tensor.dtype()), tensor.shape());
+  auto* to = static_cast<uint8_t*>(out.raw());
+  for (int64_t i = 0; i < out.count(); ++i) to[i] = static_cast<uint8_t>(tensor.AsInt64(i));
+  return out;
+}
 
 /// The constants of a Q or DQ node as a config; false for forms that have no integer operator here
 /// (blocked, other types, computed scales).
@@ -47,13 +64,15 @@ bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationC
       config.offset[i] = static_cast<int32_t>(zero_point->AsInt64(static_cast<int64_t>(i)));
     }
   }
-  config.dtype = dtype;
+  config.dtype = Widened(dtype);
   config.bits = DTypeBits(dtype);
-  config.quant_min = StorageMin(dtype);
-  config.quant_max = StorageMax(dtype);
+  config.quant_min = dtype == DType::kInt4 ? -8 : StorageMin(config.dtype);
+  config.quant_max = dtype == DType::kInt4    ? 7
+                     : dtype == DType::kUint4 ? 15
+                                              : StorageMax(config.dtype);
   const bool symmetric =
-      dtype != DType::kUint8 && std::all_of(config.offset.begin(), config.offset.end(),
-                                            [](int32_t offset) { return offset == 0; });
+      config.dtype != DType::kUint8 && std::all_of(config.offset.begin(), config.offset.end(),
+                                                   [](int32_t offset) { return offset == 0; });
   config.policy = kLinear | (config.scale.size() > 1 ? kPerChannel : kPerTensor) |
                   (symmetric ? kSymmetrical : kAsymmetrical);
   config.observer = "file";
@@ -154,7 +173,8 @@ class PairRemover {
     std::vector<Node*> pairs = integers->consumers;
     for (const Node* pair : pairs) {
       TensorQuantizationConfig other;
-      if (!pair->Is("DequantizeLinear") || !ReadConfig(*pair, config.dtype, rank, other) ||
+      if (!pair->Is("DequantizeLinear") ||
+          !ReadConfig(*pair, QuantizedType(quantize), rank, other) ||
           !SameQuantization(config, other)) {
         return;
       }
@@ -182,7 +202,7 @@ class PairRemover {
          integers->constant.dim(config.axis) != static_cast<int64_t>(config.scale.size()))) {
       return;
     }
-    config.baked = integers->constant;
+    config.baked = Unpacked(integers->constant);
     Value* result = node.outputs[0];
     Annotate(result, config);
     // Operators that stay integer never look at the floats, which are four times as large.

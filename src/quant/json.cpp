@@ -95,7 +95,9 @@ std::string RecordToJson(const QuantizationRecord& record) {
     if (i) out += ',';
     out += Quote(record.warnings[i]);
   }
-  return out + "]}\n";
+  out += ']';
+  if (!record.analysis.empty()) out += StrCat(",\"analysis\":", record.analysis);
+  return out + "}\n";
 }
 
 }  // namespace requant

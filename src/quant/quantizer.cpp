@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
+#include "quant/analyze.h"
 #include "quant/assign.h"
 #include "quant/joint.h"
 #include "quant/observers/auto.h"
@@ -19,7 +20,7 @@ namespace requant {
 namespace {
 
 constexpr size_t kKeptBytes = size_t{96} << 20;
-constexpr int64_t kSamplesOfAuto = 16;
+constexpr int64_t kSamplesOfAuto = 64;
 constexpr size_t kSamplesOfReport = 16;
 constexpr uint32_t kStateMagic = 0x53715231;  // "1RqS"
 
@@ -81,6 +82,7 @@ struct Quantizer::Impl {
   void Start();
   void Bake();
   double OutputSnr();
+  FinishProgress Analyze();
 };
 
 void Quantizer::Impl::CheckOptions() {
@@ -135,6 +137,7 @@ void Quantizer::Impl::PlanObservers() {
     wants_auto = wants_auto || config.observer == "auto";
     if (!config.per_channel()) MakeChannels(index, watch, 1);
   }
+  if (options.analyze) wanted_samples = std::max<int64_t>(wanted_samples, 8);
   if (wants_auto) wanted_samples = std::max(wanted_samples, kSamplesOfAuto);
   samples.assign(static_cast<size_t>(passes), 0);
   for (const auto& [value, fixed] : options.scales) {
@@ -606,14 +609,16 @@ void Quantizer::Impl::Bake() {
 FinishProgress Quantizer::Step() {
   Impl& impl = *impl_;
   const auto total = static_cast<int64_t>(impl.learning.size()) + 1;
+  const bool analyze = impl.options.analyze && impl.record.analysis.empty();
   if (!impl.started) {
     impl.Start();
     impl.started = true;
-    if (impl.learning.empty()) return {"round", 1, 1, true};
+    if (impl.learning.empty()) return {"round", 1, 1, !analyze};
     impl.before_db = impl.OutputSnr();
     return {"round", 1, total, false};
   }
-  if (impl.learned >= impl.learning.size()) return {"round", total, total, true};
+  if (impl.learned >= impl.learning.size())
+    return analyze ? impl.Analyze() : FinishProgress{"round", total, total, true};
   const RecoveryRow& row = *impl.learning[impl.learned];
   if (!impl.job) {
     impl.job = row.make({impl.graph, impl.record, impl.options, impl.kept, impl.biases});
@@ -625,7 +630,17 @@ FinishProgress Quantizer::Step() {
   impl.record.recovery.push_back({row.name, impl.before_db, after, impl.job->detail()});
   impl.before_db = after;
   impl.job.reset();
-  progress.finished = ++impl.learned == impl.learning.size();
+  progress.finished = ++impl.learned == impl.learning.size() && !analyze;
+  return progress;
+}
+
+FinishProgress Quantizer::Impl::Analyze() {
+  if (!job) job = MakeAnalysis({graph, record, options, kept, biases});
+  FinishProgress progress = job->Step();
+  if (progress.finished) {
+    record.analysis = job->detail();
+    job.reset();
+  }
   return progress;
 }
 

@@ -78,8 +78,11 @@ struct LowerOptions {
 Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = {});
 
 /// The float graph with QuantizeLinear / DequantizeLinear around quantized operators; weights are
-/// int8 and biases int32 constants behind DequantizeLinear.
-Graph ToQdq(const QuantizedModel& model);
+/// int8 and biases int32 constants behind DequantizeLinear. Fewer than 8 bits are 8-bit integers
+/// that a Clip limits; with `int4`, what has 4 bits is spelled in ONNX's own int4 and uint4, which
+/// raises the graph to opset 21. Throws kUnsupported for simulated operators, which Q/DQ cannot
+/// say, and for operators whose form changes on the way to opset 21.
+Graph ToQdq(const QuantizedModel& model, bool int4 = false);
 
 /// LowerToInteger without Lut: the QOperator form that ONNX Runtime runs.
 Graph ToQOperator(const QuantizedModel& model);

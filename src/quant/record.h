@@ -47,6 +47,7 @@ struct QuantizationRecord {
   std::map<std::string, OperatorQuantization> operators;  // by node name
   std::vector<std::string> warnings;
   std::vector<RecoveryStep> recovery;
+  std::string analysis;  // JSON (quant/analyze.h); empty unless asked for
 
   /// The config that decides for config `index` (its dominators followed to the end).
   int RootIndex(int index) const;

@@ -60,6 +60,7 @@ struct QuantizeOptions {
   /// Of the methods that learn: samples kept for them, and steps of the optimizer for each block.
   int64_t recover_samples = 256;
   int64_t recover_steps = 0;  // 0 = the method's own
+  bool analyze = false;       // fill QuantizationRecord::analysis
 };
 
 }  // namespace requant

@@ -12,12 +12,14 @@ namespace {
 
 class QdqWriter {
  public:
-  explicit QdqWriter(const QuantizedModel& model)
-      : graph_(model.float_graph), record_(model.record) {}
+  QdqWriter(const QuantizedModel& model, bool int4)
+      : graph_(model.float_graph), record_(model.record), int4_(int4) {}
 
   Graph Run() {
     out_.name = graph_.name;
     out_.opsets = graph_.opsets;
+    CheckForms();
+    if (int4_) out_.opsets[""] = std::max(out_.opset(), 21);
     out_.metadata = graph_.metadata;
     for (const Value* input : graph_.inputs()) {
       Value* made = out_.AddValue(input->name, input->type);
@@ -32,6 +34,42 @@ class QdqWriter {
   }
 
  private:
+  void CheckForms() const {
+    for (const auto& node : graph_.nodes()) {
+      const OperatorQuantization* op = record_.Find(node->name);
+      if (op && op->simulated) {
+        Fail(ErrorCode::kUnsupported,
+             StrCat("the grid of operator '", node->name, "' cannot be said with Q/DQ"),
+             {.node = node->name,
+              .hint = "use at most 8 bits, integers, HALF_EVEN and one scale for "
+                      "each activation"});
+      }
+      const bool changes = node->op_type.starts_with("Reduce") || node->Is("Split");
+      if (int4_ && graph_.opset() < 18 && changes && node->domain.empty()) {
+        Fail(ErrorCode::kUnsupported,
+             StrCat("operator '", node->name, "' has another form in opset 21, which int4 needs"),
+             {.node = node->name, .hint = "export without int4"});
+      }
+    }
+  }
+
+  /// ONNX's 4-bit type for these codes; kUndefined when there is none.
+  DType Nibble(DType dtype, int64_t low, int64_t high) const {
+    if (!int4_) return DType::kUndefined;
+    if (dtype == DType::kUint8 && low == 0 && high == 15) return DType::kUint4;
+    return dtype == DType::kInt8 && low == -8 && high == 7 ? DType::kInt4 : DType::kUndefined;
+  }
+
+  static Tensor Packed(const Tensor& bytes, DType dtype) {
+    Tensor out(dtype, bytes.shape());
+    auto* to = static_cast<uint8_t*>(out.raw());
+    for (int64_t i = 0; i < bytes.count(); ++i) {
+      const auto code = static_cast<uint8_t>(static_cast<uint8_t>(bytes.AsInt64(i)) & 15);
+      to[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? code : to[i / 2] | (code << 4));
+    }
+    return out;
+  }
+
   const TensorQuantizationConfig& Own(int index) const {
     return record_.configs[static_cast<size_t>(index)];
   }
@@ -70,11 +108,15 @@ class QdqWriter {
     Value* real = materialized && !own ? ReadDq(value, ProducerFormat(value)) : Raw(value);
     const std::string& name = value->name;
     Value* scale = out_.AddConstant(name + "_scale", Tensor::Scalar(format.scale));
+    const DType nibble = Nibble(format.dtype, format.low, format.high);
+    const bool small = nibble != DType::kUndefined;
+    Tensor offset = ZeroPoints(format.dtype, {format.offset}, {});
     Value* zero_point =
-        out_.AddConstant(name + "_zero_point", ZeroPoints(format.dtype, {format.offset}, {}));
-    Value* integers = out_.AddOp("QuantizeLinear", "", {real, scale, zero_point}, name + "_q",
-                                 {format.dtype, value->type.shape}, {}, name + "_quantize");
-    if (format.narrow()) integers = Limit(name, integers, format);
+        out_.AddConstant(name + "_zero_point", small ? Packed(offset, nibble) : std::move(offset));
+    Value* integers =
+        out_.AddOp("QuantizeLinear", "", {real, scale, zero_point}, name + "_q",
+                   {small ? nibble : format.dtype, value->type.shape}, {}, name + "_quantize");
+    if (format.narrow() && !small) integers = Limit(name, integers, format);
     const bool is_result = own && graph_.IsOutput(value);
     Value* made =
         out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point},
@@ -107,10 +149,17 @@ class QdqWriter {
   Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) {
     const bool spread = config.scale.size() > 1;
     const Shape shape = spread ? Shape{static_cast<int64_t>(config.scale.size())} : Shape{};
-    Value* integers = out_.AddConstant(name + "_q", config.baked);
+    // Symmetric codes leave -8 out, which int4 has none the less.
+    const DType nibble = config.bits == 4 && config.dtype == DType::kInt8
+                             ? Nibble(config.dtype, -8, 7)
+                             : DType::kUndefined;
+    const bool small = nibble != DType::kUndefined;
+    Value* integers =
+        out_.AddConstant(name + "_q", small ? Packed(config.baked, nibble) : config.baked);
     Value* scale = out_.AddConstant(name + "_scale", Tensor::FromVector(config.scale, shape));
-    Value* zero_point =
-        out_.AddConstant(name + "_zero_point", ZeroPoints(config.dtype, config.offset, shape));
+    Tensor offsets = ZeroPoints(config.dtype, config.offset, shape);
+    Value* zero_point = out_.AddConstant(name + "_zero_point",
+                                         small ? Packed(offsets, nibble) : std::move(offsets));
     AttributeMap attributes;
     if (spread) attributes.Set("axis", int64_t{config.axis});
     return out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point}, name,
@@ -178,6 +227,7 @@ class QdqWriter {
 
   const Graph& graph_;
   const QuantizationRecord& record_;
+  bool int4_;
   Graph out_;
   std::map<const Value*, Value*> raw_;
   std::map<const Value*, std::vector<std::pair<Format, Value*>>> dq_;
@@ -185,6 +235,6 @@ class QdqWriter {
 
 }  // namespace
 
-Graph ToQdq(const QuantizedModel& model) { return QdqWriter(model).Run(); }
+Graph ToQdq(const QuantizedModel& model, bool int4) { return QdqWriter(model, int4).Run(); }
 
 }  // namespace requant

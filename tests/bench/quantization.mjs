@@ -2,7 +2,10 @@
 // ways on calibration images and measured on the test images. Markdown on stdout.
 //
 //   node tests/bench/quantization.mjs [--table observers|bits|recovery|NAME] [--networks a,b]
-//     [--calibration N] [--config JSON] [--images N] [--json FILE]
+//     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--validate] [--json FILE]
+//
+// --validate measures on the calibration images that were not used, for decisions about the method:
+// those must not be made on the test images.
 //
 // A row: right answers (and their difference to float), the share of answers equal to float's, the
 // signal to noise ratio of the outputs, and the seconds that quantizing took.
@@ -82,6 +85,7 @@ const { values } = parseArgs({
     images: { type: 'string' },
     rows: { type: 'string' },
     json: { type: 'string' },
+    validate: { type: 'boolean', default: false },
   },
 });
 
@@ -94,28 +98,26 @@ async function answersOf(session, images) {
   return answers;
 }
 
-/** The first and the last layer with weights by name. */
-function edgesOf(model, config) {
-  const { edges, ...rest } = config;
-  if (!edges) return rest;
-  const layers = model
-    .toText({ maxConstantElements: 0 })
-    .split('\n')
-    .filter((line) => /\b(Conv|Gemm|MatMul)\b/.test(line));
-  if (layers.length === 0) throw new Error('no layers');
-  return rest;
+async function* after(samples, count) {
+  let index = 0;
+  for await (const sample of samples) if (index++ >= count) yield sample;
 }
 
 async function measure(network, name, config) {
   const { calibration, test } = dataOf(network);
-  const images = values.images ? take(test, Number(values.images)) : test;
   const count = Number(values.calibration ?? (network.kind === 'cifar' ? 256 : 32));
+  const rest = {
+    length: calibration.length - count,
+    [Symbol.asyncIterator]: () => after(calibration, count),
+  };
+  const all = values.validate ? rest : test;
+  const images = values.images ? take(all, Number(values.images)) : all;
   const model = await loadModel(modelPath(network.name));
   const float = await answersOf(await InferenceSession.create(model), images);
   const start = performance.now();
-  const plain = edgesOf(model, config);
+  const { edges, ...plain } = config;
   let keep = {};
-  if (config.edges) {
+  if (edges) {
     const probe = await quantize(model, {
       calibration: feedsOf(take(calibration, 1)),
       config: { recover: [] },
@@ -144,6 +146,7 @@ async function measure(network, name, config) {
     calibration: feedsOf(take(calibration, count)),
     config: { ...plain, ...keep },
     onProgress: ({ phase, method, done, total }) =>
+      process.stderr.isTTY &&
       process.stderr.write(`\r${name} ${method ?? phase} ${done}/${total}      `),
   });
   const seconds = (performance.now() - start) / 1000;
@@ -178,7 +181,9 @@ async function measure(network, name, config) {
 
 const rows = [];
 const chosen = values.networks.split(',');
-const configs = values.config ? { given: JSON.parse(values.config) } : tables[values.table]();
+const configs = values.config
+  ? Object.fromEntries([JSON.parse(values.config)].flat().map((one) => [JSON.stringify(one), one]))
+  : tables[values.table]();
 process.stdout.write(
   '| network | configuration | top-1 | against float | agreement | SNR dB | s |\n',
 );

@@ -3,12 +3,13 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type CompareReport, compare } from '../compare.js';
-import type { QuantizeConfig } from '../config.js';
+import { mixedPrecision } from '../analysis.js';
+import { type QuantizeConfig, type Recovery, type Target, targets } from '../config.js';
 import { openDataset } from '../dataset/node.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
 import { RequantError } from '../errors.js';
 import type { Model } from '../model.js';
-import { type QuantizedModel, quantize } from '../quantize.js';
+import { type QuantizationRecord, type QuantizedModel, configOf, quantize } from '../quantize.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {
   type CommandSpec,
@@ -21,6 +22,7 @@ import {
   required,
   text,
   threadsOption,
+  words,
 } from './args.js';
 import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
@@ -32,7 +34,19 @@ export const quantizeSpec: CommandSpec = {
   options: {
     output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
     format: { type: 'string', value: 'F', help: 'qdq (default) or qoperator' },
-    config: { type: 'string', short: 'c', value: 'FILE', help: 'JSON with a QuantizeConfig' },
+    config: {
+      type: 'string',
+      short: 'c',
+      value: 'FILE',
+      help: "JSON: a QuantizeConfig, a --record, or another tool's scales",
+    },
+    target: { type: 'string', value: 'T', help: 'settings that a runtime expects, such as tflite' },
+    recover: { type: 'string', value: 'A,B', help: 'recovery methods; none: without' },
+    budget: {
+      type: 'string',
+      value: 'BYTES',
+      help: 'bits of every layer chosen so that weights take no more',
+    },
     bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
     'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
     record: { type: 'string', value: 'FILE', help: 'write every decision as JSON' },
@@ -45,7 +59,22 @@ export const quantizeSpec: CommandSpec = {
     'measure with `requant compare` on other samples.',
 };
 
-async function readConfig(values: Values): Promise<QuantizeConfig> {
+/** A QuantizeConfig, a record of ours, or the scales of another tool by value name. */
+function asConfig(file: unknown): QuantizeConfig {
+  if (typeof file !== 'object' || file === null) return file as QuantizeConfig;
+  if (Array.isArray((file as QuantizationRecord).operators)) {
+    return configOf(file as QuantizationRecord);
+  }
+  const values = Object.values(file) as unknown[];
+  const isScale = (value: unknown) =>
+    typeof value === 'object' && value !== null && 'scale' in value;
+  if (values.length > 0 && values.every(isScale)) {
+    return { scales: file as NonNullable<QuantizeConfig['scales']> };
+  }
+  return file as QuantizeConfig;
+}
+
+export async function readConfig(values: Values): Promise<QuantizeConfig> {
   const file = text(values, 'config');
   let config: QuantizeConfig = {};
   if (file !== undefined) {
@@ -59,7 +88,7 @@ async function readConfig(values: Values): Promise<QuantizeConfig> {
       });
     }
     try {
-      config = JSON.parse(content) as QuantizeConfig;
+      config = asConfig(JSON.parse(content) as unknown);
     } catch (error) {
       throw new RequantError(
         'INVALID_ARGUMENT',
@@ -70,8 +99,14 @@ async function readConfig(values: Values): Promise<QuantizeConfig> {
   }
   const bits = integer(values, 'bits', 2, 32);
   const activationBits = integer(values, 'activation-bits', 2, 32);
+  const target = oneOf(values, 'target', Object.keys(targets) as Target[]);
+  const recover = words(values, 'recover');
   return {
     ...config,
+    ...(target === undefined ? {} : { target }),
+    ...(recover === undefined
+      ? {}
+      : { recover: recover.filter((method) => method !== 'none') as Recovery[] }),
     ...(bits === undefined ? {} : { weights: { ...config.weights, bits } }),
     ...(activationBits === undefined
       ? {}
@@ -79,7 +114,7 @@ async function readConfig(values: Values): Promise<QuantizeConfig> {
   };
 }
 
-async function openData(values: Values, model: Model): Promise<Dataset> {
+export async function openData(values: Values, model: Model): Promise<Dataset> {
   const data = await openDataset(required(values, 'data'), model.info.inputs, openOptions(values));
   const most = integer(values, 'max-samples');
   return most === undefined ? data : take(data, most);
@@ -91,15 +126,17 @@ export async function quantizeWithProgress(
   data: Dataset,
   config: QuantizeConfig,
   streams: Streams,
+  analyze = false,
 ): Promise<QuantizedModel> {
   const progress = new Progress(streams);
   try {
     return await quantize(model, {
       calibration: feedsOf(data),
       config,
-      onProgress: ({ phase, done, total }) => {
+      analyze,
+      onProgress: ({ phase, method, done, total }) => {
         if (phase === 'calibrate') progress.show('calibrating', done, total);
-        else progress.show('finishing', done, total);
+        else progress.show(method ?? 'finishing', done, total);
       },
     });
   } finally {
@@ -132,10 +169,22 @@ export async function runQuantize(
   const output = required(values, 'output');
   const format = oneOf(values, 'format', ['qdq', 'qoperator']) ?? 'qdq';
   required(values, 'data');
-  const config = await readConfig(values);
+  let config = await readConfig(values);
+  const budget = integer(values, 'budget', 1);
   using model = await load(file!, streams);
   const data = await openData(values, model);
   const start = performance.now();
+  if (budget !== undefined) {
+    using probe = await quantizeWithProgress(
+      model,
+      data,
+      { ...config, recover: [] },
+      streams,
+      true,
+    );
+    const { operators } = mixedPrecision(probe.config.analysis!, { maxBytes: budget });
+    config = { ...config, operators: { ...operators, ...config.operators } };
+  }
   using quantized = await quantizeWithProgress(model, data, config, streams);
   const seconds = (performance.now() - start) / 1000;
   const bytes = quantized.toOnnx({ format });
@@ -166,6 +215,13 @@ export async function runQuantize(
     return;
   }
   for (const warning of record.warnings) streams.err(`warning: ${warning}\n`);
+  for (const { method, beforeDb, afterDb, detail } of record.recovery) {
+    const gain =
+      beforeDb === null || afterDb === null
+        ? ''
+        : `${beforeDb.toFixed(1)} -> ${afterDb.toFixed(1)} dB, `;
+    streams.out(`${method}: ${gain}${detail}\n`);
+  }
   const float = record.operators.filter((operator) => !operator.quantized && operator.reason);
   streams.out(
     `${count} of ${record.operators.length} operators quantized on ${data.length} samples in ${seconds.toFixed(1)} s\n`,

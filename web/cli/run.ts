@@ -14,6 +14,7 @@ import {
   oneOf,
   readArgs,
 } from './args.js';
+import { analyzeSpec, runAnalyze } from './analyzing.js';
 import { benchSpec, runBench } from './bench.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, processStreams } from './output.js';
@@ -28,6 +29,7 @@ const commands: readonly Command[] = [
   { spec: inspectSpec, action: inspect },
   { spec: optimizeSpec, action: optimize },
   { spec: quantizeSpec, action: runQuantize },
+  { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },
   { spec: compareSpec, action: runCompare },
   { spec: benchSpec, action: runBench },

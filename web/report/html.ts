@@ -10,7 +10,8 @@ import {
   outputRows,
   worstLayers,
 } from './metrics.js';
-import { chartStyle, escapeHtml, layerChart, pairChart } from './svg.js';
+import { htmlTable, page, section } from './page.js';
+import { escapeHtml, layerChart, pairChart } from './svg.js';
 
 /** Options of {@link htmlReport}. */
 export interface HtmlOptions {
@@ -18,35 +19,6 @@ export interface HtmlOptions {
   title?: string;
   /** A line below the title, such as the names of the files. */
   subtitle?: string;
-}
-
-const pageStyle = `
-:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; }
-@media (prefers-color-scheme: dark) { :root { --page: #12151c; --card: #1b202b; } }
-body { margin: 0; background: var(--page); color: var(--rq-text); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 960px; margin: 0 auto; padding: 24px 16px 48px; }
-h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 12px; }
-p { color: var(--rq-muted); margin: 0 0 12px; }
-section { background: var(--card); border: 1px solid var(--rq-line); border-radius: 10px; padding: 18px;
-  margin-top: 18px; overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 10px; text-align: right; border-bottom: 1px solid var(--rq-line); white-space: nowrap; }
-th { color: var(--rq-muted); font-weight: 500; } tr:last-child td { border-bottom: 0; }
-th:first-child, td:first-child, .ops td:nth-child(2), .ops th:nth-child(2) { text-align: left; }
-.legend i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin: 0 6px 0 14px; }
-`;
-
-function htmlTable(header: readonly string[], rows: readonly (readonly string[])[], kind = '') {
-  const cells = (row: readonly string[], tag: string) =>
-    `<tr>${row.map((cell) => `<${tag}>${escapeHtml(cell)}</${tag}>`).join('')}</tr>`;
-  return (
-    `<table${kind ? ` class="${kind}"` : ''}><thead>${cells(header, 'th')}</thead>` +
-    `<tbody>${rows.map((row) => cells(row, 'td')).join('\n')}</tbody></table>`
-  );
-}
-
-function section(title: string, ...content: string[]): string {
-  return `<section><h2>${escapeHtml(title)}</h2>\n${content.join('\n')}</section>`;
 }
 
 /** The whole page. Every name out of the model is escaped. */
@@ -108,22 +80,9 @@ export function htmlReport(report: CompareReport, options: HtmlOptions = {}): st
       ),
     );
   }
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escapeHtml(title)}</title>
-<style>${chartStyle}${pageStyle}</style>
-</head>
-<body>
-<main>
-<h1>${escapeHtml(title)}</h1>
-<p>${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}${report.samples} samples${labelled}</p>
-${sections.join('\n')}
-</main>
-</body>
-</html>
-`;
+  return page(
+    title,
+    `${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}${report.samples} samples${labelled}`,
+    sections,
+  );
 }

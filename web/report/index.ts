@@ -5,6 +5,13 @@
  * @packageDocumentation
  */
 
+export {
+  type AnalysisHtmlOptions,
+  analysisHtml,
+  formatAnalysis,
+  frontierChart,
+  histogramChart,
+} from './analysis.js';
 export { formatBytes, formatDb, formatMs, formatNumber, formatShare, table } from './format.js';
 export { type HtmlOptions, htmlReport } from './html.js';
 export { type MetricRow, metricRows, outputRows, worstLayers } from './metrics.js';

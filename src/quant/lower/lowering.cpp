@@ -277,7 +277,7 @@ void Lowering::EmitSimulated(const Node& node, bool last) {
       const bool has = own && !own->baked.empty() && op.table.empty();
       if (!has) {
         inputs.push_back(Float(value));
-      } else if (own->baked.dtype() == DType::kFloat32) {
+      } else if (own->scale.empty()) {
         inputs.push_back(Constant(value->name, own->baked));
       } else {
         inputs.push_back(Constant(value->name, DequantizeParameter(own->baked, *own)));
@@ -303,9 +303,8 @@ void Lowering::EmitSimulated(const Node& node, bool last) {
     const TensorQuantizationConfig& own = Own(op.inputs[bias_slot]);
     if (!own.baked.empty()) {
       inputs.resize(std::max(inputs.size(), bias_slot + 1));
-      inputs[bias_slot] = Constant(node.name + "_bias", own.baked.dtype() == DType::kFloat32
-                                                            ? own.baked
-                                                            : DequantizeParameter(own.baked, own));
+      inputs[bias_slot] = Constant(
+          node.name + "_bias", own.scale.empty() ? own.baked : DequantizeParameter(own.baked, own));
     }
   }
   std::vector<Value*> outputs;

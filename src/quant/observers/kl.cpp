@@ -3,7 +3,9 @@
 // (ppq/quantization/observer/range.py, hist_to_scale_offset): 4096 bins of |x|, the first 0.2 % of
 // them emptied, thresholds at multiples of the number of levels, zeros stay zeros in the quantized
 // distribution. Levels: 2^(bits-1), or 2^bits for unsigned integers of values that are never
-// negative. The range is [max(min, -T), min(max, T)].
+// negative. The range is [max(min, -T), min(max, T)]. A divergence of distributions needs
+// distributions: with fewer than 10 values for each bin (class scores of some samples) the range
+// stays whole, where PPQ would cut it at random.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,7 +36,7 @@ class KlObserver : public HistogramObserver {
 
   Range Get() const override {
     const double largest = Largest();
-    if (total_ == 0 || !(largest > 0)) return {min_, max_};
+    if (total_ < 10 * kBins || !(largest > 0)) return {min_, max_};
     const double threshold = largest * Threshold() / kBins;
     return {std::max(min_, -threshold), std::min(max_, threshold)};
   }

@@ -11,25 +11,77 @@
 namespace requant {
 namespace {
 
+/// The first proposal, least squares, has seen all samples; others have to be clearly better on
+/// these.
+constexpr double kMargin = 0.9;
+
+/// Squared errors by proposal and reader, powers by reader.
+struct Trial {
+  std::vector<std::vector<double>> noise;
+  std::vector<double> signal;
+  std::vector<bool> alive;
+
+  void Add(size_t proposal, size_t reader, const Tensor& wanted, const Tensor& got) {
+    if (signal.size() <= reader) signal.resize(reader + 1);
+    if (noise[proposal].size() <= reader) noise[proposal].resize(reader + 1);
+    const float* a = wanted.data<float>();
+    const float* b = got.data<float>();
+    double power = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < wanted.count(); ++i) {
+      const auto x = static_cast<double>(a[i]);
+      const double error = x - static_cast<double>(b[i]);
+      power += x * x;
+      sum += error * error;
+    }
+    noise[proposal][reader] += sum;
+    if (proposal == 0) signal[reader] += power;
+  }
+  double Error(size_t proposal) const {
+    double sum = 0;
+    for (size_t i = 0; i < noise[proposal].size(); ++i) {
+      sum += noise[proposal][i] / (signal[i] + 1e-30);
+    }
+    return sum;
+  }
+  size_t Best() const {
+    size_t best = 0;
+    for (size_t i = 1; i < noise.size(); ++i) {
+      const double limit = best == 0 ? kMargin * Error(0) : Error(best);
+      if (alive[i] && Error(i) < limit) best = i;
+    }
+    return best;
+  }
+};
+
 class Chooser {
  public:
   Chooser(const Graph& graph, QuantizationRecord& record,
           const std::map<int, std::vector<RangeProposal>>& proposals)
       : record_(record), proposals_(proposals), simulator_(graph, record) {
-    for (const auto& [config, list] : proposals) errors_[config].assign(list.size(), 0);
+    for (const auto& [config, list] : proposals) {
+      Trial& trial = trials_[config];
+      trial.noise.resize(list.size());
+      trial.alive.assign(list.size(), true);
+    }
   }
 
   void Show(const TensorMap& feeds) {
     Values values = simulator_.Start(feeds);
     simulator_.Run(values, SimMode::kFloat, 0, simulator_.nodes().size(), false);
     for (const auto& [config, list] : proposals_) Try(config, list, values);
+    if (++shown_ % 8 != 0) return;
+    for (auto& [config, trial] : trials_) {
+      const double least = trial.Error(trial.Best());
+      for (size_t i = 0; i < trial.noise.size(); ++i) {
+        if (i > 0 && trial.Error(i) > 1.3 * least) trial.alive[i] = false;
+      }
+    }
   }
 
   void Choose() {
     for (const auto& [index, list] : proposals_) {
-      const std::vector<double>& errors = errors_.at(index);
-      const auto best =
-          static_cast<size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin());
+      const size_t best = trials_.at(index).Best();
       TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
       config.observer = list[best].observer;
       config.range_min = list[best].range.min;
@@ -44,40 +96,27 @@ class Chooser {
     const auto held = values.find(value);
     if (held == values.end()) return;
     const Tensor& real = held->second;
-    std::vector<double>& errors = errors_.at(index);
+    Trial& trial = trials_.at(index);
     for (size_t i = 0; i < list.size(); ++i) {
+      if (!trial.alive[i]) continue;
       TensorQuantizationConfig config = record_.configs[static_cast<size_t>(index)];
       const Affine affine = AffineFromRange(list[i].range.min, list[i].range.max, config);
       config.scale = {affine.scale};
       config.offset = {affine.offset};
       const Tensor rounded = FakeQuantizeTensor(real, config);
-      bool read = false;
+      size_t reading = 0;
       for (const Node* reader : value->consumers) {
         const OperatorQuantization* op = record_.Find(reader->name);
         if (op == nullptr || !op->quantized || op->rule == QuantRule::kPassive) continue;
-        errors[i] += ErrorOf(*reader, *op, value, rounded, values);
-        read = true;
+        AddReader(trial, i, reading++, *reader, *op, value, rounded, values);
       }
-      if (!read) errors[i] += Relative(real, rounded);
+      if (reading == 0) trial.Add(i, 0, real, rounded);
     }
   }
 
-  static double Relative(const Tensor& wanted, const Tensor& got) {
-    double signal = 1e-30;
-    double noise = 0;
-    const float* a = wanted.data<float>();
-    const float* b = got.data<float>();
-    for (int64_t i = 0; i < wanted.count(); ++i) {
-      const auto x = static_cast<double>(a[i]);
-      const double error = x - static_cast<double>(b[i]);
-      signal += x * x;
-      noise += error * error;
-    }
-    return noise / signal;
-  }
-
-  double ErrorOf(const Node& reader, const OperatorQuantization& op, const Value* value,
-                 const Tensor& rounded, const Values& values) {
+  void AddReader(Trial& trial, size_t proposal, size_t reading, const Node& reader,
+                 const OperatorQuantization& op, const Value* value, const Tensor& rounded,
+                 const Values& values) {
     std::vector<const Tensor*> inputs;
     for (const Value* input : reader.inputs) {
       inputs.push_back(input == nullptr       ? nullptr
@@ -97,14 +136,14 @@ class Chooser {
       got = std::move(clamped);
       result = clamp->outputs[0];
     }
-    if (got.dtype() != DType::kFloat32) return 0;
-    return Relative(values.at(result), got);
+    if (got.dtype() == DType::kFloat32) trial.Add(proposal, reading, values.at(result), got);
   }
 
   QuantizationRecord& record_;
   const std::map<int, std::vector<RangeProposal>>& proposals_;
   Simulator simulator_;
-  std::map<int, std::vector<double>> errors_;
+  std::map<int, Trial> trials_;  // by config
+  int64_t shown_ = 0;
 };
 
 }  // namespace

@@ -29,13 +29,14 @@ constexpr float kStretch = 1.2f, kShift = -0.1f;  // of the rectified sigmoid
 struct Method {
   bool by_layer, rounding, steps, drop, mean_only;
   int64_t iterations;
-  int batch;
+  int64_t pixels;  // of outputs that a step should see: fewer samples of larger images
+  int most;        // samples of a step
 };
 
-constexpr Method kAdaRound = {true, true, false, false, false, 400, 8};
-constexpr Method kBlocks = {false, true, true, true, false, 600, 8};
-constexpr Method kSteps = {false, false, true, false, false, 200, 8};
-constexpr Method kMeans = {true, false, false, false, true, 0, 1};
+constexpr Method kAdaRound = {true, true, false, false, false, 400, 1024, 8};
+constexpr Method kBlocks = {false, true, true, true, false, 600, 4096, 8};
+constexpr Method kSteps = {false, false, true, false, false, 200, 4096, 8};
+constexpr Method kMeans = {true, false, false, false, true, 0, 1, 1};
 
 /// Adam (Kingma and Ba 2015).
 struct Adam {
@@ -165,18 +166,15 @@ class Reconstruction : public RecoveryJob {
   void AddMeans(const Block& block, const Values& real) {
     for (const Node* node : block.layers) {
       Values values = grid_[prepared_];
-      for (size_t at = block.begin; at < block.end; ++at) {
-        if (simulator_.nodes()[at] != node) {
-          simulator_.Run(values, SimMode::kQuantized, at, at + 1, false);
-          continue;
-        }
-        // Before its grid: the clamp of the range is no error of the mean.
-        Tape tape(simulator_);
-        tape.Forward(values, at, at + 1);
-        break;
+      Tape tape(simulator_);
+      size_t at = block.begin;
+      for (; simulator_.nodes()[at] != node; ++at) {
+        simulator_.Run(values, SimMode::kQuantized, at, at + 1, false);
       }
+      tape.Forward(values, at, at + 1);
       const Tensor& wanted = real.at(node->outputs[0]);
-      const Tensor& got = values.at(node->outputs[0]);
+      // What its range cuts off is no error of the mean.
+      const Tensor& got = tape.LastRaw();
       std::vector<double>& sums = means_[node];
       const int64_t rows = simulator_.Layer(node)->math->view().rows;
       const bool last = context_.record.operators.at(node->name).rule != QuantRule::kConv;
@@ -231,6 +229,12 @@ class Reconstruction : public RecoveryJob {
         }
       }
     }
+    int64_t pixels = 1;
+    for (const Tensor& target : targets_[0]) {
+      const int64_t channels = target.rank() > 1 ? std::max<int64_t>(1, target.dim(1)) : 1;
+      pixels = std::max(pixels, target.rank() > 2 ? target.count() / channels : 1);
+    }
+    batch_ = static_cast<int>(std::clamp<int64_t>(method_.pixels / pixels, 2, method_.most));
     first_loss_ = Loss(block, 0, std::min<size_t>(count_, 16));
     before_ = Loss(block, held_out_ ? count_ - held_out_ : 0, count_);
     ++tried_;
@@ -304,9 +308,9 @@ class Reconstruction : public RecoveryJob {
     }
     for (auto& [config, gradient] : tape_.steps) gradient = 0;
     const size_t learned = count_ - held_out_;
-    const auto factor = static_cast<float>(2 / (std::max(first_loss_, 1e-30) * method_.batch));
+    const auto factor = static_cast<float>(2 / (std::max(first_loss_, 1e-30) * batch_));
     tape_.drop = method_.drop;
-    for (int i = 0; i < method_.batch; ++i) {
+    for (int i = 0; i < batch_; ++i) {
       random_ = random_ * 1664525u + 1013904223u;
       const size_t sample = (random_ >> 8) % learned;
       tape_.seed = random_;
@@ -473,6 +477,7 @@ class Reconstruction : public RecoveryJob {
   int64_t iterations_ = 0, iteration_ = 0;
   int64_t tried_ = 0, improved_ = 0;
   double first_loss_ = 1, before_ = 0;
+  int batch_ = 1;
   uint32_t random_ = 12345;
 };
 

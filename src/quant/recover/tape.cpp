@@ -158,22 +158,18 @@ Tensor Tape::GridBackward(const Tensor& x, const Tensor& dy, const TensorQuantiz
   const auto low = static_cast<float>(config.quant_min - config.offset[0]);
   const auto high = static_cast<float>(config.quant_max - config.offset[0]);
   double step = 0;
+  constexpr float kMagic = 12582912.0f;  // adding 1.5 * 2^23 rounds half to even
   for (int64_t i = 0; i < dx.count(); ++i) {
     if (drop && Dropped(mix, i)) {
       to[i] = gradient[i];
       continue;
     }
     const float v = from[i] / scale;
-    float slope = 0;
-    if (v <= low) {
-      slope = low;
-    } else if (v >= high) {
-      slope = high;
-    } else {
-      to[i] = gradient[i];
-      slope = std::nearbyint(v) - v;
-    }
-    step += static_cast<double>(slope * gradient[i]);
+    const float clamped = std::min(std::max(v, low), high);
+    const float q = (clamped + kMagic) - kMagic;
+    const bool inside = clamped == v;
+    to[i] = inside ? gradient[i] : 0;
+    step += static_cast<double>((inside ? q - v : q) * gradient[i]);
   }
   const auto learns = steps.find(&config);
   if (learns != steps.end()) learns->second += step * static_cast<double>(scale);

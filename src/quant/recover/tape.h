@@ -32,6 +32,8 @@ class Tape {
 
   /// Runs nodes [begin, end) on their grids from `values`, which receives the results.
   void Forward(Values& values, size_t begin, size_t end);
+  /// What the last node computed, before its grid.
+  const Tensor& LastRaw() const { return entries_.back().raw[0]; }
   /// `gradients`: of the nodes' outputs, by value. Adds to layers' and steps' gradients.
   void Backward(const Values& values, std::map<const Value*, Tensor> gradients);
 

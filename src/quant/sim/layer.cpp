@@ -68,6 +68,14 @@ void LayerMath::Unfold(const Place& p, const float* image, float* columns) const
                 continue;
               }
               const float* line = image + (z * p.in[1] + y) * p.in[2];
+              if (p.stride[2] == 1) {
+                const int64_t first = std::clamp<int64_t>(-left, 0, p.out[2]);
+                const int64_t last = std::clamp<int64_t>(p.in[2] - left, first, p.out[2]);
+                std::fill_n(columns, first, 0.0f);
+                std::copy_n(line + left + first, last - first, columns + first);
+                std::fill_n(columns + last, p.out[2] - last, 0.0f);
+                continue;
+              }
               for (int64_t w = 0; w < p.out[2]; ++w) {
                 const int64_t x = w * p.stride[2] + left;
                 columns[w] = x >= 0 && x < p.in[2] ? line[x] : 0;
@@ -92,6 +100,12 @@ void LayerMath::Fold(const Place& p, const float* columns, float* image) const {
               const int64_t y = h * p.stride[1] + kh * p.dilation[1] - p.begin[1];
               if (z < 0 || z >= p.in[0] || y < 0 || y >= p.in[1]) continue;
               float* line = image + (z * p.in[1] + y) * p.in[2];
+              if (p.stride[2] == 1) {
+                const int64_t first = std::clamp<int64_t>(-left, 0, p.out[2]);
+                const int64_t last = std::clamp<int64_t>(p.in[2] - left, first, p.out[2]);
+                for (int64_t w = first; w < last; ++w) line[left + w] += columns[w];
+                continue;
+              }
               for (int64_t w = 0; w < p.out[2]; ++w) {
                 const int64_t x = w * p.stride[2] + left;
                 if (x >= 0 && x < p.in[2]) line[x] += columns[w];

@@ -189,5 +189,28 @@ TEST(HardData, GivesWarningsOrErrorsNeverUselessScales) {
   }
 }
 
+TEST(Analysis, SaysWhatCostsWhat) {
+  const Graph graph = SmallNetwork();
+  QuantizeOptions options;
+  options.analyze = true;
+  options.by_name["conv3_node"].weights.bits = 2;
+  const std::string json = RecordToJson(Learn(graph, options, 12).record);
+  const size_t at = json.find("\"analysis\":");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_NE(json.find("\"noise\":{\"8\":", at), std::string::npos);
+  const auto number = [&](const std::string& name, const std::string& key) {
+    const size_t object = json.find("\"name\":\"" + name + "\"", at);
+    const size_t place = json.find("\"" + key + "\":", object);
+    return std::stod(json.substr(place + key.size() + 3));
+  };
+  // The layer with two bits is the worst alone; eight bits cost less than four, four less than two.
+  EXPECT_LT(number("conv3_node", "aloneSnr"), 20);
+  EXPECT_GT(number("conv1_node", "aloneSnr"), 35);
+  for (const char* node : {"conv1_node", "conv2_node", "conv3_node", "y_node"}) {
+    EXPECT_LT(number(node, "8"), number(node, "4")) << node;
+    EXPECT_LT(number(node, "4"), number(node, "2")) << node;
+  }
+}
+
 }  // namespace
 }  // namespace requant

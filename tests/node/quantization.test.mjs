@@ -1,0 +1,242 @@
+// The quantizer's options end to end: shards, presets, scales from elsewhere, analysis and budgets.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import {
+  Calibration,
+  InferenceSession,
+  configOf,
+  diagnose,
+  loadModel,
+  mixedPrecision,
+  quantize,
+  scalesOf,
+  targets,
+} from 'requant';
+import { analysisHtml, formatAnalysis, frontierChart } from 'requant/report';
+import {
+  MODEL,
+  ROOT,
+  agreement,
+  calibration,
+  isError,
+  ortOutputs,
+  outputsOf,
+  testImages,
+} from './support.mjs';
+
+const model = await loadModel(MODEL);
+const samples = calibration(24);
+const images = testImages(40);
+const float = await outputsOf(await InferenceSession.create(model), images);
+
+async function agreementOf(quantized) {
+  const session = await InferenceSession.create(quantized);
+  return agreement(await outputsOf(session, images), float);
+}
+
+test('four shards are one calibration, to the last bit', async () => {
+  const config = {
+    activations: { observer: 'auto' },
+    weights: { observer: 'auto', bits: 6 },
+  };
+  const whole = await quantize(model, { calibration: samples, config });
+  const bounds = [0, 5, 6, 17, samples.length];
+  const total = await Calibration.create(model, { config });
+  assert.equal(total.passes, 2);
+  for (let pass = 0; pass < total.passes; pass++) {
+    const before = pass > 0 ? total.save(pass - 1) : undefined;
+    const states = [];
+    for (let at = 0; at < 4; at++) {
+      const shard = await Calibration.create(model, { config });
+      if (bounds[at] > 0) shard.probe(samples[0], bounds[at]);
+      if (before) shard.load(pass - 1, before);
+      for (const feeds of samples.slice(bounds[at], bounds[at + 1])) shard.add(pass, feeds);
+      states.push(shard.save(pass));
+      shard.dispose();
+    }
+    total.load(pass, states[0]);
+    for (const state of states.slice(1)) total.merge(pass, state);
+  }
+  const merged = await total.finish();
+  assert.deepEqual(merged.config, whole.config);
+  assert.deepEqual(merged.toOnnx(), whole.toOnnx());
+  const other = await Calibration.create(model);
+  assert.throws(() => other.load(0, new Uint8Array(9)), isError('INVALID_ARGUMENT'));
+});
+
+test('targets', async () => {
+  for (const target of Object.keys(targets)) {
+    const quantized = await quantize(model, { calibration: samples, config: { target } });
+    const conv = quantized.config.operators.find(({ type }) => type === 'Conv');
+    const [input, weights] = conv.inputs;
+    const least = target === 'megengine-int4' ? 0.75 : 0.9;
+    assert.ok((await agreementOf(quantized)) >= least, target);
+    const expected = {
+      onnxruntime: ['uint8', 8, -127],
+      tflite: ['int8', 8, -127],
+      tensorrt: ['int8', 8, -127],
+      'power-of-2': ['int8', 8, -127],
+      'megengine-int4': ['uint8', 4, -8],
+      'reduce-range': ['uint8', 7, -63],
+    }[target];
+    assert.deepEqual([input.dtype, weights.bits, weights.quantMin], expected, target);
+    if (target === 'power-of-2') assert.ok(Number.isInteger(Math.log2(weights.scale[0])));
+  }
+  await assert.rejects(
+    quantize(model, { calibration: samples, config: { target: 'toaster' } }),
+    isError('INVALID_ARGUMENT', { value: 'config.target' }),
+  );
+});
+
+test('settings of a name start from those of its type, which start from those of all', async () => {
+  const config = {
+    weights: { bits: 7 },
+    operatorTypes: { Conv: { weights: { bits: 5 }, activations: { observer: 'mse' } } },
+    operators: { '.*': { activations: { symmetric: true } } },
+  };
+  const { config: record } = await quantize(model, { calibration: samples, config });
+  for (const { type, inputs } of record.operators) {
+    if (type !== 'Conv' && type !== 'Gemm') continue;
+    assert.equal(inputs[1].bits, type === 'Conv' ? 5 : 7);
+    assert.match(inputs[0].policy, /\bSYMMETRICAL/);
+  }
+});
+
+test('a record, and scales of another tool, replace calibration', async () => {
+  const options = { target: 'tflite', operatorTypes: { Gemm: null }, recover: [] };
+  const first = await quantize(model, { calibration: samples, config: options });
+  const again = await quantize(model, { calibration: [], config: configOf(first.config) });
+  assert.deepEqual(await agreementOf(again), await agreementOf(first));
+  assert.deepEqual(again.toOnnx({ format: 'qoperator' }), first.toOnnx({ format: 'qoperator' }));
+
+  const foreign = Object.fromEntries(
+    Object.entries(scalesOf(first.config)).map(([name, { scale, offset }]) => [
+      name,
+      scale.length > 1 ? { scale } : { scale: scale[0], zero_point: offset[0] },
+    ]),
+  );
+  const applied = await quantize(model, {
+    calibration: [],
+    config: { ...options, scales: foreign },
+  });
+  assert.deepEqual(applied.toOnnx(), first.toOnnx());
+  const some = await quantize(model, {
+    calibration: samples,
+    config: { scales: { nobody: { scale: 1 } } },
+  });
+  assert.match(some.config.warnings.join(), /'nobody'/);
+});
+
+test('low bits run in other engines as here', async () => {
+  const config = { weights: { bits: 4 }, activations: { bits: 4 } };
+  const quantized = await quantize(model, { calibration: samples, config });
+  const session = await InferenceSession.create(quantized);
+  const ours = await outputsOf(session, images);
+  assert.ok(agreement(await ortOutputs(quantized.toOnnx(), images), ours) >= 0.95);
+  const int4 = quantized.toOnnx({ int4: true });
+  assert.ok(agreement(await ortOutputs(int4, images), ours) >= 0.95);
+  const again = await outputsOf(
+    await InferenceSession.create(int4, { requantize: 'fixed' }),
+    images,
+  );
+  assert.ok(int4.length < 0.8 * quantized.toOnnx().length);
+  assert.equal(agreement(again, ours), 1);
+});
+
+test('small floats and wide grids are simulated', async () => {
+  for (const [config, least] of [
+    [{ activations: { bits: 16 }, weights: { bits: 16 } }, 1],
+    [{ activations: { format: 'e4m3' }, weights: { format: 'e4m3' } }, 0.9],
+    [{ activations: { rounding: 'UP' } }, 0.8],
+  ]) {
+    const quantized = await quantize(model, { calibration: samples, config });
+    assert.ok((await agreementOf(quantized)) >= least, JSON.stringify(config));
+    assert.ok(quantized.config.operators.some(({ simulated }) => simulated));
+  }
+});
+
+test('learning: progress, gain, abort', async () => {
+  const config = { weights: { bits: 3 }, recover: ['adaround'], recoverSteps: 20 };
+  const methods = new Set();
+  const quantized = await quantize(model, {
+    calibration: samples,
+    config,
+    onProgress: ({ method }) => methods.add(method),
+  });
+  assert.ok(methods.has('adaround'));
+  const [step] = quantized.config.recovery;
+  assert.ok(step.afterDb > step.beforeDb, JSON.stringify(step));
+  const controller = new AbortController();
+  await assert.rejects(
+    quantize(model, {
+      calibration: samples,
+      config,
+      signal: controller.signal,
+      onProgress: ({ method }) => method === 'adaround' && controller.abort(),
+    }),
+    isError('ABORTED'),
+  );
+});
+
+test('analysis: diagnoses, widths for a budget, the report', async () => {
+  const quantized = await quantize(model, { calibration: samples, analyze: true });
+  const { analysis } = quantized.config;
+  const layers = analysis.operators.filter(({ noise }) => noise);
+  assert.ok(layers.length >= 3);
+  const all = layers.reduce((sum, { weights }) => sum + weights, 0);
+  const { frontier, chosen, operators } = mixedPrecision(analysis, { maxBytes: all * 0.7 });
+  assert.ok(chosen.bytes <= all * 0.7);
+  for (const [index, point] of frontier.entries()) {
+    if (index > 0) assert.ok(point.bytes < frontier[index - 1].bytes);
+  }
+  const mixed = await quantize(model, { calibration: samples, config: { operators } });
+  assert.ok((await agreementOf(mixed)) >= 0.85);
+  const latencies = Object.fromEntries(layers.map(({ name }) => [name, { 8: 1, 32: 3 }]));
+  const fast = mixedPrecision(analysis, { maxMs: 2 * layers.length, latencies });
+  assert.ok(fast.chosen.ms <= 2 * layers.length);
+  assert.throws(() => mixedPrecision(analysis, { maxBytes: 1 }), isError('INVALID_ARGUMENT'));
+
+  const spoiled = structuredClone(analysis);
+  const value = spoiled.values.find(({ name }) => name === spoiled.operators[0].value);
+  Object.assign(value, { channels: 64, channelSpread: 30, channelOutliers: 3, clipped: 0 });
+  spoiled.operators[0].aloneSnr = 1;
+  assert.match(diagnose(spoiled, 1)[0].problem, /dominated by 3 of 64 channels/);
+  assert.match(formatAnalysis(analysis), /outputs at W8/);
+  const html = analysisHtml(analysis, { title: '<b>', frontier, chosen });
+  assert.match(html, /&lt;b&gt;/);
+  assert.match(html, /<polyline/);
+  assert.equal(frontierChart(frontier.slice(0, 1)), '');
+});
+
+test('the command analyze, and quantize with a budget and a record', (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'requant-analyze-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const run = (...args) =>
+    execFileSync(process.execPath, [path.join(ROOT, 'dist/cli/main.js'), ...args], {
+      encoding: 'utf8',
+    });
+  const data = ['--data', path.join(ROOT, 'demos/data/calibration-images-idx3-ubyte'), '--scale'];
+  const common = [...data, '1/255', '--max-samples', '8'];
+  const page = path.join(folder, 'a.html');
+  const text = run('analyze', MODEL, ...common, '--budget', '60000', '--html', page);
+  assert.match(text, /alone/);
+  assert.match(text, /of weights, about/);
+  assert.match(readFileSync(page, 'utf8'), /Size against accuracy/);
+  const json = JSON.parse(run('analyze', MODEL, ...common, '--json'));
+  assert.ok(json.frontier.length > 2);
+
+  const record = path.join(folder, 'record.json');
+  const out = path.join(folder, 'q.onnx');
+  run('quantize', MODEL, ...common, '-o', out, '--record', record, '--recover', 'none');
+  const again = path.join(folder, 'r.onnx');
+  run('quantize', MODEL, ...common, '-o', again, '-c', record);
+  assert.deepEqual(readFileSync(again), readFileSync(out));
+  const scales = path.join(folder, 'scales.json');
+  writeFileSync(scales, JSON.stringify({ image: { scale: 1 / 255, zero_point: 0 } }));
+  run('quantize', MODEL, ...common, '-o', again, '-c', scales, '--budget', '80000');
+});
