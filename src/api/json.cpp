@@ -167,6 +167,7 @@ std::string OptimizeToJson(Graph& graph, PipelineOptions options, bool dump) {
       dumps.EndObject();
     };
   }
+  options.more = ApiPasses();
   const PipelineReport report = RunPasses(graph, options);
   dumps.EndArray();
   JsonWriter json;
@@ -206,13 +207,15 @@ std::string OperatorsJson() {
 std::string PassesJson() {
   JsonWriter json;
   json.BeginArray();
-  for (const Pass& pass : PassTable()) {
-    json.BeginObject();
-    json.Key("name").String(pass.name);
-    json.Key("summary").String(pass.summary);
-    json.Key("bound").Number(pass.bound);
-    json.Key("optional").Bool(pass.optional());
-    json.EndObject();
+  for (const std::span<const Pass> passes : {PassTable(), ApiPasses()}) {
+    for (const Pass& pass : passes) {
+      json.BeginObject();
+      json.Key("name").String(pass.name);
+      json.Key("summary").String(pass.summary);
+      json.Key("bound").Number(pass.bound);
+      json.Key("optional").Bool(pass.optional());
+      json.EndObject();
+    }
   }
   json.EndArray();
   return json.text();

@@ -2,6 +2,16 @@
 
 #include <algorithm>
 
+// Legalize
+// Before: Conv and its kin between DequantizeLinear and QuantizeLinear
+// After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, QLinearAdd, Lut,
+// ... Conditions: 8 bits on all sides of an operator, constant scales, no integer operator in the
+// graph
+//   yet; what has none stays float between the pairs. FromQdq (quant/from_qdq.cpp) reads what the
+//   pairs say, LowerToInteger (quant/lower) makes the operators.
+// Formula: q_y = z_y + requantize(sum of (q_x - z_x) * (q_w - z_w) + b, s_x * s_w / s_y), which is
+//   what the float operator between its pairs gives but for the rounding of float sums: results
+//   differ by at most a step where those fall on the other side of a half.
 namespace requant {
 namespace {
 
@@ -16,13 +26,22 @@ bool HasQdq(const Graph& graph) {
 bool HasIntegerOps(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
     const auto is = [&node](const char* name) { return node->op_type == name; };
-    return node->domain == kRequantDomain || node->op_type.starts_with("QLinear") ||
+    return node->Is("Lut", kRequantDomain) || node->op_type.starts_with("QLinear") ||
            node->op_type == "QGemm" ||
            std::any_of(std::begin(kIntegerOps), std::end(kIntegerOps), is);
   });
 }
 
 }  // namespace
+
+bool Legalize(Graph& graph, PassContext&) {
+  if (!HasQdq(graph) || HasIntegerOps(graph)) return false;
+  std::optional<QuantizedModel> quantized = FromQdq(graph, false);
+  if (!quantized) return false;
+  graph = Graph();  // its memory goes before the integer graph's comes
+  graph = LowerToInteger(*quantized);
+  return true;
+}
 
 bool IsQuantized(const Graph& graph) { return HasQdq(graph) || HasIntegerOps(graph); }
 
@@ -38,14 +57,9 @@ std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
                                       : std::make_shared<Graph>(graph->Clone());
   graph.reset();
   RunPasses(*ready, {});
-  if (!HasQdq(*ready) || HasIntegerOps(*ready)) return ready;
-  std::optional<QuantizedModel> quantized = FromQdq(*ready, false);
-  if (!quantized) return ready;
-  ready.reset();
-  auto integer = std::make_shared<Graph>(LowerToInteger(*quantized));
-  quantized.reset();
-  RunPasses(*integer, {});
-  return integer;
+  PassContext context;
+  if (Legalize(*ready, context)) RunPasses(*ready, {});
+  return ready;
 }
 
 }  // namespace requant

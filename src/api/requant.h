@@ -14,6 +14,7 @@
 #include "kernels/list.h"
 #include "onnx/read.h"
 #include "onnx/write.h"
+#include "passes/pass.h"
 #include "passes/runner.h"
 #include "quant/quantizer.h"
 #include "report/compare.h"
@@ -61,6 +62,13 @@ class Calibrator {
   std::vector<std::string> observed_;
   std::unique_ptr<Session> session_;
 };
+
+/// The passes that need more than a graph: Legalize, AnnotateUsedMemory. For PipelineOptions::more.
+std::span<const Pass> ApiPasses();
+/// Q/DQ nodes become integer operators (requant.cpp); sessions do that by themselves.
+bool Legalize(Graph& graph, PassContext& context);
+/// Plans the graph and notes in every node the memory in use while it runs (used_memory.cpp).
+bool AnnotateUsedMemory(Graph& graph, PassContext& context);
 
 /// The optimized float form of a graph, as the quantizer takes it.
 Graph OptimizedFloat(const Graph& graph);

@@ -39,6 +39,7 @@ std::string GraphToDot(const Graph& graph) {
     if (!node->group.empty() && node->group != node->name) {
       label += "\\nof " + Escape(node->group);
     }
+    if (node->used_bytes >= 0) label += StrCat("\\n", node->used_bytes, " bytes in use");
     for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
       const Value* input = node->inputs[slot];
       if (input == nullptr || !input->is_constant()) continue;

@@ -333,6 +333,7 @@ Graph Graph::Clone() const {
     made->domain = node->domain;
     made->name = node->name;
     made->group = node->group;
+    made->used_bytes = node->used_bytes;
     made->attributes = node->attributes;
     made->inputs = translate(node->inputs);
     made->outputs = translate(node->outputs);

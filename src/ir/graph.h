@@ -44,6 +44,8 @@ struct Node {
   AttributeMap attributes;
   std::vector<Value*> inputs;   // nullptr = optional input left out
   std::vector<Value*> outputs;  // nullptr = optional output left out
+  /// AnnotateUsedMemory: bytes of intermediate values in memory while it runs; -1: not known.
+  int64_t used_bytes = -1;
   /// The outputs have the types that follow from the inputs as they are. Set by type inference;
   /// Graph takes it back when an input changes.
   bool typed = false;

@@ -477,6 +477,10 @@ void Parser::ReadNode() {
   if (Peek() == '"') node_name = Quoted();
   std::string group;
   if (Accept("of ")) group = Quoted();
+  int64_t used_bytes = -1;
+  if (Accept("uses ")) {
+    used_bytes = Integer(ReadNumber(), 0, std::numeric_limits<int64_t>::max());
+  }
   for (const Value* input : inputs) {
     if (input && std::find(outputs.begin(), outputs.end(), input) != outputs.end()) {
       Wrong(StrCat("node reads its own output '", input->name, "'"));
@@ -485,6 +489,7 @@ void Parser::ReadNode() {
   Node* node = graph_.AddNode(std::move(op_type), std::move(domain), std::move(inputs),
                               std::move(outputs), std::move(attributes), std::move(node_name));
   node->group = std::move(group);
+  node->used_bytes = used_bytes;
 }
 
 Graph Parser::Parse() {

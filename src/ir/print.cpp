@@ -191,7 +191,8 @@ std::string NodeText(const Node& node, const PrintOptions& options) {
     out += "}";
   }
   out += " " + Quote(node.name);
-  return node.group.empty() ? out : out + " of " + Quote(node.group);
+  if (!node.group.empty()) out += " of " + Quote(node.group);
+  return node.used_bytes < 0 ? out : StrCat(out, " uses ", node.used_bytes);
 }
 
 }  // namespace

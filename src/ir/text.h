@@ -25,7 +25,8 @@ struct PrintOptions {
 ///
 /// A subgraph is an attribute, `then_branch = { graph "name" opset 13 ... output %y }`; its
 /// `capture` lines are the inputs that stand for the node's last inputs (Graph::captured). `of`
-/// names the layer that a node runs as part of (Node::group).
+/// names the layer that a node runs as part of (Node::group), `uses` the bytes of memory in use
+/// while it runs (Node::used_bytes).
 /// `_` is an optional input or output left out. Floats print with 9 digits and a dot, so they are
 /// told from integers and survive the round trip; names that are no identifiers are quoted:
 /// %"a name".

@@ -5,18 +5,24 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ir/verify.h"
-#include "passes/pass.h"
 
 namespace requant {
 namespace {
 
-void CheckNames(const std::vector<std::string>& names) {
+std::vector<const Pass*> AllPasses(const PipelineOptions& options) {
+  std::vector<const Pass*> all;
+  for (const Pass& pass : PassTable()) all.push_back(&pass);
+  for (const Pass& pass : options.more) all.push_back(&pass);
+  return all;
+}
+
+void CheckNames(const std::vector<const Pass*>& passes, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::string valid;
     bool found = false;
-    for (const Pass& pass : PassTable()) {
-      found = found || name == pass.name;
-      valid += StrCat(valid.empty() ? "" : ", ", pass.name);
+    for (const Pass* pass : passes) {
+      found = found || name == pass->name;
+      valid += StrCat(valid.empty() ? "" : ", ", pass->name);
     }
     if (!found) {
       Fail(ErrorCode::kInvalidArgument, StrCat("there is no pass '", name, "'"),
@@ -41,15 +47,16 @@ void Verify(const Graph& graph, const Pass& pass) {
 }  // namespace
 
 PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
-  CheckNames(options.only);
-  CheckNames(options.disable);
+  const std::vector<const Pass*> all = AllPasses(options);
+  CheckNames(all, options.only);
+  CheckNames(all, options.disable);
   PipelineReport report;
   PassContext context;
   if (options.dump) options.dump("", graph);
   std::vector<const Pass*> passes;
-  for (const Pass& pass : PassTable()) {
-    if (options.only.empty() ? pass.optional() : !Contains(options.only, pass.name)) continue;
-    if (!Contains(options.disable, pass.name)) passes.push_back(&pass);
+  for (const Pass* pass : all) {
+    if (options.only.empty() ? pass->optional() : !Contains(options.only, pass->name)) continue;
+    if (!Contains(options.disable, pass->name)) passes.push_back(pass);
   }
   // Done when every pass has found nothing to do since the last change.
   size_t idle = 0;

@@ -1,16 +1,19 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace requant {
 
 struct PipelineOptions {
   std::vector<std::string> only;     // names of passes to run (in table order); empty: all
   std::vector<std::string> disable;  // names of passes to leave out
+  std::span<const Pass> more;        // passes of layers above, which come behind those of the table
   /// Called with "" before the first pass, then with the name of every pass that changed the graph.
   std::function<void(const char* pass, const Graph& graph)> dump;
   /// Milliseconds from any start; without it no time is taken.
