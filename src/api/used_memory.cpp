@@ -11,7 +11,6 @@
 //   bytes. The largest of these is the size of the arena wherever the planner reaches its lower
 //   bound, as it does for every network of the tests.
 #include <algorithm>
-#include <unordered_map>
 
 #include "api/requant.h"
 
@@ -26,21 +25,19 @@ bool AnnotateUsedMemory(Graph& graph, PassContext&) {
   }
   std::unique_ptr<Graph> ready = SpecializeGraph(std::make_shared<Graph>(graph.Clone()), shapes);
   if (!IsStatic(*ready)) return false;
+  for (const auto& node : ready->nodes()) node->used_bytes = -1;
   const std::shared_ptr<const Plan> plan = CompilePlan(std::move(*ready), {});
-  std::unordered_map<std::string, int64_t> used;  // by the name of the step's node
   for (size_t i = 0; i < plan->steps.size(); ++i) {
-    int64_t& most = used[plan->steps[i]->name];
-    most = std::max(most, static_cast<int64_t>(plan->used_memory[i]));
+    Node* node = plan->graph->FindNode(plan->steps[i]->name);
+    if (node)
+      node->used_bytes = std::max(node->used_bytes, static_cast<int64_t>(plan->used_memory[i]));
   }
   bool changed = false;
   int64_t last = plan->used_memory.empty() ? 0 : static_cast<int64_t>(plan->used_memory[0]);
   for (const auto& node : graph.nodes()) {
-    auto found = used.find(node->name);
-    if (found == used.end()) {
-      const Node* planned = plan->graph->FindNode(node->name);
-      if (planned) found = used.find(planned->group);
-    }
-    if (found != used.end()) last = found->second;
+    const Node* planned = plan->graph->FindNode(node->name);
+    if (planned && planned->used_bytes < 0) planned = plan->graph->FindNode(planned->group);
+    if (planned && planned->used_bytes >= 0) last = planned->used_bytes;
     changed = changed || node->used_bytes != last;
     node->used_bytes = last;
   }

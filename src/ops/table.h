@@ -25,6 +25,7 @@ std::span<const OpDef> GatherOps();        // gather.cpp: Gather, GatherElements
 std::span<const OpDef> ScatterOps();       // scatter.cpp: ScatterElements, ScatterND
 std::span<const OpDef> ResizeOps();        // resize.cpp: Resize, Upsample
 std::span<const OpDef> ControlOps();       // control.cpp: If, Loop, Scan
+std::span<const OpDef> FastMathOps();      // fast_math.cpp: FastExp ... of ai.requant
 std::span<const OpDef> QuantizeOps();      // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> FakeQuantizeOps();  // fake_quantize.cpp: FakeQuantize
 std::span<const OpDef> QLinearConvOps();   // qlinear_conv.cpp: QLinearConv, ConvInteger

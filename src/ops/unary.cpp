@@ -53,6 +53,8 @@ double GeluTanh(double x, double, double) {
   return 0.5 * x * (1 + std::tanh(kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
 }
 
+double QuickGelu(double x, double a, double) { return x / (1 + std::exp(-a * x)); }
+
 constexpr Function kFunctions[] = {
     {"Acos", [](double x, double, double) { return std::acos(x); }},
     {"Acosh", [](double x, double, double) { return std::acosh(x); }},
@@ -78,6 +80,7 @@ constexpr Function kFunctions[] = {
     {"LeakyRelu", [](double x, double a, double) { return x < 0 ? a * x : x; }, "alpha", 0.01F},
     {"Log", [](double x, double, double) { return std::log(x); }},
     {"Mish", [](double x, double, double) { return x * std::tanh(Softplus(x)); }},
+    {"QuickGelu", QuickGelu, "alpha", 1.702F},
     {"Reciprocal", [](double x, double, double) { return 1 / x; }},
     {"Round", [](double x, double, double) { return RoundHalfEven(x); }},
     {"Selu", [](double x, double a, double g) { return x > 0 ? g * x : g * a * std::expm1(x); },
@@ -93,6 +96,7 @@ constexpr Function kFunctions[] = {
     {"Softplus", [](double x, double, double) { return Softplus(x); }},
     {"Softsign", [](double x, double, double) { return x / (1 + std::fabs(x)); }},
     {"Sqrt", [](double x, double, double) { return std::sqrt(x); }},
+    {"Swish", QuickGelu, "alpha", 1.0F},
     {"Tan", [](double x, double, double) { return std::tan(x); }},
     {"Tanh", [](double x, double, double) { return std::tanh(x); }},
     {"ThresholdedRelu", [](double x, double a, double) { return x > a || x != x ? x : 0.0; },
@@ -374,6 +378,7 @@ constexpr OpDef kOps[] = {
     FunctionRow("Mish", 18),
     {"Neg", "", 1, 1, 1, 1, InferNumeric, EvaluateNeg, QuantRule::kUnary},
     {"Not", "", 1, 1, 1, 1, InferNot, EvaluateNot, QuantRule::kFloat},
+    FunctionRow("QuickGelu", 1, kMicrosoftDomain),
     FunctionRow("Reciprocal", 1),
     {"Relu", "", 1, 1, 1, 1, InferNumeric, EvaluateRelu, QuantRule::kPassive},
     FunctionRow("Round", 11),
@@ -386,6 +391,7 @@ constexpr OpDef kOps[] = {
     FunctionRow("Softplus", 1),
     FunctionRow("Softsign", 1),
     FunctionRow("Sqrt", 1),
+    FunctionRow("Swish", 24),
     FunctionRow("Tan", 7),
     FunctionRow("Tanh", 1),
     FunctionRow("ThresholdedRelu", 1),

@@ -219,7 +219,8 @@ bool NormalizeClip(Graph& graph, Node* node) {
   return true;
 }
 
-// --- activations and normalizations written out
+// --- activations and normalizations written out: Gelu in two forms, QuickGelu, SiLU, HardSwish,
+// HardSigmoid, Mish, LayerNormalization
 //
 // Conditions: float32; operators that came late only where the model's opset has them. Gelu of
 // com.microsoft is there for older ones; LayerNormalization is an operator of ONNX from opset 17
@@ -241,6 +242,8 @@ constexpr PatternRule kSpellings[] = {
     {REQUANT_TANH_GELU_2, "Gelu~(x)", 20},
     {REQUANT_TANH_GELU_2, "@FastGelu(x)", 1},
     {"Mul(x,Tanh(Softplus(x)))", "Mish(x)", 18},
+    {"Mul(x,Sigmoid(x))", "@Silu(x)", 1},
+    {"Mul(x,Sigmoid(Mul(1.702,x)))", "@QuickGelu(x)", 1},
     {"Add(b,Mul(g,Div(Sub(x,Mean(x)),Sqrt(Add(e,Mean(Mul(Sub(x,Mean(x)),Sub(x,Mean(x)))))))))",
      "LayerNormalization(x,g,b)", 1},
 };

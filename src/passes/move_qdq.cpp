@@ -50,8 +50,8 @@ bool HoistQuantize(Graph& graph, Node* quantize) {
   type.dtype = output->type.dtype;
   std::vector<Value*> inputs = quantize->inputs;
   inputs[0] = x;
-  Value* integers = graph.AddOp("QuantizeLinear", "", std::move(inputs), x->name + "_quantized",
-                                std::move(type), quantize->attributes);
+  Value* integers =
+      AddNear(graph, quantize, "QuantizeLinear", std::move(inputs), type, quantize->attributes);
   graph.SetInput(node, 0, integers);
   real->type.dtype = output->type.dtype;
   graph.TypeChanged(real);

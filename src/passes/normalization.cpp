@@ -66,25 +66,21 @@ bool GroupsToLayers(Graph& graph, Node* node) {
   std::vector<int64_t> back = {0};
   for (size_t i = 1; i < shape.size(); ++i) back.push_back(shape[i].value);
   const ValueType rows{DType::kFloat32, SymbolicShape{shape[0], groups, length}};
-  Value* flat = graph.AddOp(
-      "Reshape", "",
-      {x, graph.AddConstant(node->name + "_rows", Tensor::Vector<int64_t>({0, groups, -1}))},
-      node->name + "_rows", rows);
+  const auto constant = [&](Tensor tensor) { return AddNear(graph, node, std::move(tensor)); };
+  Value* flat = AddNear(graph, node, "Reshape",
+                        {x, constant(Tensor::Vector<int64_t>({0, groups, -1}))}, rows);
   AttributeMap attributes;
   attributes.Set("axis", int64_t{-1});
   attributes.Set("epsilon", node->attributes.Float("epsilon", 1e-5F));
-  Value* normal = graph.AddOp("LayerNormalization", "",
-                              {flat, graph.AddConstant(node->name + "_ones", Ones({length}))},
-                              node->name + "_normal", rows, std::move(attributes));
-  Value* whole = graph.AddOp(
-      "Reshape", "", {normal, graph.AddConstant(node->name + "_shape", Tensor::Vector(back))},
-      node->name + "_shape", x->type);
+  Value* normal = AddNear(graph, node, "LayerNormalization", {flat, constant(Ones({length}))}, rows,
+                          std::move(attributes));
+  Value* whole = AddNear(graph, node, "Reshape", {normal, constant(Tensor::Vector(back))}, x->type);
   TruncateInputs(graph, node, 0);
   node->op_type = "Mul";
   node->attributes = {};
   graph.SetInput(node, 0, whole);
-  graph.SetInput(node, 1, graph.AddConstant(node->name + "_scale", *scale));
-  AppendOp(graph, node, "Add", {graph.AddConstant(node->name + "_bias", *bias)}, x->type);
+  graph.SetInput(node, 1, constant(*scale));
+  AppendOp(graph, node, "Add", {constant(*bias)}, x->type);
   return true;
 }
 
@@ -103,14 +99,13 @@ bool L2ToProducts(Graph& graph, Node* node) {
   if (!size.known() || size.value == 0) return false;
   ValueType sums = x->type;
   (*sums.shape)[static_cast<size_t>(axis)] = 1;
-  Value* squares = graph.AddOp("Mul", "", {x, x}, node->name + "_squares", x->type);
-  Value* ones = graph.AddConstant(node->name + "_ones",
-                                  Ones(last ? Shape{size.value, 1} : Shape{1, size.value, 1, 1}));
-  Value* sum =
-      graph.AddOp(last ? "MatMul" : "Conv", "", {squares, ones}, node->name + "_sum", sums);
-  Value* least = graph.AddConstant(node->name + "_least", Tensor::Scalar(1e-36F));
-  Value* bounded = graph.AddOp("Clip", "", {sum, least}, node->name + "_bounded", sums);
-  Value* norm = graph.AddOp("Sqrt", "", {bounded}, node->name + "_norm", sums);
+  Value* squares = AddNear(graph, node, "Mul", {x, x}, x->type);
+  Value* ones =
+      AddNear(graph, node, Ones(last ? Shape{size.value, 1} : Shape{1, size.value, 1, 1}));
+  Value* sum = AddNear(graph, node, last ? "MatMul" : "Conv", {squares, ones}, sums);
+  Value* bounded =
+      AddNear(graph, node, "Clip", {sum, AddNear(graph, node, Tensor::Scalar(1e-36F))}, sums);
+  Value* norm = AddNear(graph, node, "Sqrt", {bounded}, sums);
   node->op_type = "Div";
   node->attributes = {};
   graph.SetInput(node, 1, norm);

@@ -49,6 +49,7 @@ bool DynamicToStatic(Graph& graph, PassContext& context);
 bool CanonicalizeOps(Graph& graph, PassContext& context);
 bool SimplifyInference(Graph& graph, PassContext& context);
 bool SimplifyExpr(Graph& graph, PassContext& context);
+bool FastMath(Graph& graph, PassContext& context);
 bool FlattenAtrousConv(Graph& graph, PassContext& context);
 bool MoveQdq(Graph& graph, PassContext& context);
 bool ConvertLayout(Graph& graph, PassContext& context);
@@ -60,6 +61,8 @@ bool CombineParallelConv2D(Graph& graph, PassContext& context);
 bool CombineParallelDense(Graph& graph, PassContext& context);
 bool CombineParallelBatchMatmul(Graph& graph, PassContext& context);
 bool SubstituteSigmoid(Graph& graph, PassContext& context);
+bool SubstituteSiluByRelu6(Graph& graph, PassContext& context);
+bool SubstituteGeluByTanh(Graph& graph, PassContext& context);
 bool SubstituteGelu(Graph& graph, PassContext& context);
 
 }  // namespace requant

@@ -56,6 +56,11 @@ std::vector<const char*> Arguments(const char* term) {
 
 /// "Op", or "@Op" of com.microsoft.
 bool IsNamed(const Node& node, std::string_view name) {
+  if (name == "@Silu") {
+    return (node.Is("QuickGelu", kMicrosoftDomain) &&
+            node.attributes.Float("alpha", 1.702F) == 1.0F) ||
+           (node.Is("Swish") && node.attributes.Float("alpha", 1.0F) == 1.0F);
+  }
   return name[0] == '@' ? node.Is(name.substr(1), kMicrosoftDomain) : node.Is(name);
 }
 
@@ -270,7 +275,10 @@ class Builder {
       name.pop_back();
       attributes.Set("approximate", std::string("tanh"));
     }
-    if (name == "HardSigmoid") {
+    if (name == "Silu") {
+      name = "QuickGelu";
+      attributes.Set("alpha", 1.0F);
+    } else if (name == "HardSigmoid") {
       attributes.Set("alpha", 1.0F / 6);
       attributes.Set("beta", 0.5F);
     } else if (name == "LayerNormalization") {
@@ -287,8 +295,10 @@ class Builder {
 
 /// Whether the rule can start at an operator of that name: quick, most nodes are no root.
 bool MayStart(const PatternRule& rule, const Node& node) {
-  const char first = rule.before[rule.before[0] == '@' ? 1 : 0];
-  if (first != node.op_type[0] && !(first == 'M' && node.op_type[0] == 'D')) return false;
+  if (rule.before[0] != '@' && rule.before[0] != node.op_type[0] &&
+      !(rule.before[0] == 'M' && node.op_type[0] == 'D')) {
+    return false;
+  }
   const std::string_view name = NameAt(rule.before);
   return IsNamed(node, name) || (name == "Mul" && node.Is("Div"));
 }

@@ -18,6 +18,7 @@ namespace requant {
 ///   e                              any positive number
 ///
 ///   @Op(t)                         of com.microsoft
+///   @Silu(t)                       x * Sigmoid(x): Swish, or QuickGelu of com.microsoft, alpha 1
 ///
 /// `after` is built from the same; Op~ has approximate = "tanh", "q=Mul(x,x);" in front names a
 /// value. LayerNormalization takes e as its epsilon.

@@ -49,6 +49,16 @@ Node* AppendOp(Graph& graph, Node* node, std::string op_type, std::vector<Value*
                        std::move(attributes), std::move(name));
 }
 
+Value* AddNear(Graph& graph, const Node* near, const char* op_type, std::vector<Value*> inputs,
+               const ValueType& type, AttributeMap attributes) {
+  return graph.AddOp(op_type, "", std::move(inputs), StrCat(near->name, "_", op_type), type,
+                     std::move(attributes));
+}
+
+Value* AddNear(Graph& graph, const Node* near, Tensor constant) {
+  return graph.AddConstant(StrCat(near->name, "_constant"), std::move(constant));
+}
+
 void ReplaceConstant(Graph& graph, Node* node, size_t slot, Tensor tensor, std::string name) {
   Value* old = node->input(slot);
   if (old && old->is_constant() && graph.SoleConsumer(old) == node && !graph.IsInput(old)) {

@@ -22,6 +22,11 @@ bool Bypass(Graph& graph, Node* node, Value* to);
 Node* AppendOp(Graph& graph, Node* node, std::string op_type, std::vector<Value*> more_inputs,
                ValueType between, AttributeMap attributes = {});
 
+/// A new operator (of ONNX) or constant that takes part in what replaces `near`, named after it.
+Value* AddNear(Graph& graph, const Node* near, const char* op_type, std::vector<Value*> inputs,
+               const ValueType& type, AttributeMap attributes = {});
+Value* AddNear(Graph& graph, const Node* near, Tensor constant);
+
 /// Makes the input `slot` of `node` a constant with these contents: in place when nobody else reads
 /// the old constant, else (or when the slot is empty) as a new value called `name`.
 void ReplaceConstant(Graph& graph, Node* node, size_t slot, Tensor tensor, std::string name);

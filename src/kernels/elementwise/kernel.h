@@ -36,7 +36,8 @@ struct UnaryF32Params {
   const float* in;
   float* out;
   size_t n;
-  float alpha;  // clamp: the lower bound; leaky relu: the slope; hard sigmoid/swish: the factor
+  float alpha;  // clamp: the lower bound; leaky relu: the slope; hard sigmoid/swish, quick gelu:
+                // the factor
   float beta;   // clamp: the upper bound; hard sigmoid/swish: the offset
 };
 
@@ -111,6 +112,12 @@ RQ_KERNEL(rq_tanh_f32) void rq_tanh_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_erf_f32) void rq_erf_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_gelu_f32) void rq_gelu_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_gelu_tanh_f32) void rq_gelu_tanh_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_quick_gelu_f32) void rq_quick_gelu_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_fast_exp_f32) void rq_fast_exp_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_fast_tanh_f32) void rq_fast_tanh_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_fast_sigmoid_f32) void rq_fast_sigmoid_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_fast_erf_f32) void rq_fast_erf_f32(const requant::UnaryF32Params* params);
+RQ_KERNEL(rq_fast_gelu_f32) void rq_fast_gelu_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_qadd_fixed) void rq_qadd_fixed(const requant::QAddParams* params);
 RQ_KERNEL(rq_qadd_float) void rq_qadd_float(const requant::QAddParams* params);
 RQ_KERNEL(rq_qmul_fixed) void rq_qmul_fixed(const requant::QMulParams* params);

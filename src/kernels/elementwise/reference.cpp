@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/table.h"
+#include "kernels/fast_math.h"
 #include "kernels/transcendental.h"
 #include "numeric/qadd.h"
 
@@ -111,6 +112,25 @@ void GeluF32Reference(const UnaryF32Params* p) {
 }
 void GeluTanhF32Reference(const UnaryF32Params* p) {
   UnaryF32(p, [](float x) { return transcendental::GeluTanh<ScalarLanes>(x); });
+}
+
+void QuickGeluF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [p](float x) { return x * transcendental::Sigmoid<ScalarLanes>(p->alpha * x); });
+}
+void FastExpF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return fast_math::Exp<ScalarLanes>(x); });
+}
+void FastTanhF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return fast_math::Tanh<ScalarLanes>(x); });
+}
+void FastSigmoidF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return fast_math::Sigmoid<ScalarLanes>(x); });
+}
+void FastErfF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return fast_math::Erf<ScalarLanes>(x); });
+}
+void FastGeluF32Reference(const UnaryF32Params* p) {
+  UnaryF32(p, [](float x) { return fast_math::Gelu<ScalarLanes>(x); });
 }
 
 void QAddFixedReference(const QAddParams* p) {

@@ -39,6 +39,18 @@ constexpr UnaryF32Kernel kUnaryF32[] = {
     {"gelu_f32_simd128", UnaryF32Op::kGelu, "simd128", rq_gelu_f32},
     {"gelu_tanh_f32_scalar", UnaryF32Op::kGeluTanh, "scalar", GeluTanhF32Reference},
     {"gelu_tanh_f32_simd128", UnaryF32Op::kGeluTanh, "simd128", rq_gelu_tanh_f32},
+    {"quick_gelu_f32_scalar", UnaryF32Op::kQuickGelu, "scalar", QuickGeluF32Reference},
+    {"quick_gelu_f32_simd128", UnaryF32Op::kQuickGelu, "simd128", rq_quick_gelu_f32},
+    {"fast_exp_f32_scalar", UnaryF32Op::kFastExp, "scalar", FastExpF32Reference},
+    {"fast_exp_f32_simd128", UnaryF32Op::kFastExp, "simd128", rq_fast_exp_f32},
+    {"fast_tanh_f32_scalar", UnaryF32Op::kFastTanh, "scalar", FastTanhF32Reference},
+    {"fast_tanh_f32_simd128", UnaryF32Op::kFastTanh, "simd128", rq_fast_tanh_f32},
+    {"fast_sigmoid_f32_scalar", UnaryF32Op::kFastSigmoid, "scalar", FastSigmoidF32Reference},
+    {"fast_sigmoid_f32_simd128", UnaryF32Op::kFastSigmoid, "simd128", rq_fast_sigmoid_f32},
+    {"fast_erf_f32_scalar", UnaryF32Op::kFastErf, "scalar", FastErfF32Reference},
+    {"fast_erf_f32_simd128", UnaryF32Op::kFastErf, "simd128", rq_fast_erf_f32},
+    {"fast_gelu_f32_scalar", UnaryF32Op::kFastGelu, "scalar", FastGeluF32Reference},
+    {"fast_gelu_f32_simd128", UnaryF32Op::kFastGelu, "simd128", rq_fast_gelu_f32},
 };
 
 constexpr QAddKernel kQAdd[] = {

@@ -21,7 +21,13 @@ enum class UnaryF32Op : uint8_t {
   kTanh,
   kErf,
   kGelu,
-  kGeluTanh
+  kGeluTanh,
+  kQuickGelu,  // x * sigmoid(alpha x)
+  kFastExp,
+  kFastTanh,
+  kFastSigmoid,
+  kFastErf,
+  kFastGelu,
 };
 /// Integer-only or ONNX Runtime's float arithmetic (numeric/qadd.h).
 enum class QBinaryMode : uint8_t { kFixed, kFloat };
@@ -74,6 +80,12 @@ void TanhF32Reference(const UnaryF32Params* p);
 void ErfF32Reference(const UnaryF32Params* p);
 void GeluF32Reference(const UnaryF32Params* p);
 void GeluTanhF32Reference(const UnaryF32Params* p);
+void QuickGeluF32Reference(const UnaryF32Params* p);
+void FastExpF32Reference(const UnaryF32Params* p);
+void FastTanhF32Reference(const UnaryF32Params* p);
+void FastSigmoidF32Reference(const UnaryF32Params* p);
+void FastErfF32Reference(const UnaryF32Params* p);
+void FastGeluF32Reference(const UnaryF32Params* p);
 void QAddFixedReference(const QAddParams* p);
 void QAddFloatReference(const QAddParams* p);
 void QMulFixedReference(const QMulParams* p);

@@ -40,3 +40,13 @@ void rq_tanh_f32(const UnaryF32Params* p) { requant::Map<requant::Tanh>(p); }
 void rq_erf_f32(const UnaryF32Params* p) { requant::Map<requant::Erf>(p); }
 void rq_gelu_f32(const UnaryF32Params* p) { requant::Map<requant::Gelu>(p); }
 void rq_gelu_tanh_f32(const UnaryF32Params* p) { requant::Map<requant::GeluTanh>(p); }
+void rq_quick_gelu_f32(const UnaryF32Params* p) {
+  using requant::VectorLanes;
+  const v128_t alpha = wasm_f32x4_splat(p->alpha);
+  for (size_t i = 0; i < p->n; i += 4) {
+    const int32_t left = p->n - i < 4 ? static_cast<int32_t>(p->n - i) : 4;
+    const v128_t x = requant::simd::LoadPartialF32(p->in + i, left);
+    const v128_t gate = requant::transcendental::Sigmoid<VectorLanes>(wasm_f32x4_mul(alpha, x));
+    requant::simd::StorePartialF32(p->out + i, wasm_f32x4_mul(x, gate), left);
+  }
+}

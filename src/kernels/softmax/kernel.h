@@ -9,9 +9,11 @@ namespace requant {
 
 /// For each of `rows` rows of `cols` contiguous floats, with m the row's maximum:
 ///   softmax      exp(x - m) / sum(exp(x - m))
+///   fast_softmax the same with Exp of kernels/fast_math.h
 ///   log_softmax  (x - m) - log(sum(exp(x - m)))
-/// exp is Exp of kernels/transcendental.h. A NaN or +infinity in a row, or a row of -infinity only,
-/// makes the row NaN, like the formula. in == out is allowed when the strides agree.
+/// exp is otherwise Exp of kernels/transcendental.h. A NaN or +infinity in a row, or a row of
+/// -infinity only, makes the row NaN, like the formula. in == out is allowed when the strides
+/// agree.
 struct SoftmaxF32Params {
   const float* in = nullptr;
   float* out = nullptr;
@@ -24,4 +26,5 @@ struct SoftmaxF32Params {
 }  // namespace requant
 
 RQ_KERNEL(rq_softmax_f32) void rq_softmax_f32(const requant::SoftmaxF32Params* params);
+RQ_KERNEL(rq_fast_softmax_f32) void rq_fast_softmax_f32(const requant::SoftmaxF32Params* params);
 RQ_KERNEL(rq_log_softmax_f32) void rq_log_softmax_f32(const requant::SoftmaxF32Params* params);

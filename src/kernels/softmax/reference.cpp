@@ -2,6 +2,7 @@
 // of the vector row, so the two agree bit for bit, and a smaller error than one long sum.
 #include <cstddef>
 
+#include "kernels/fast_math.h"
 #include "kernels/softmax/log.h"
 #include "kernels/softmax/table.h"
 #include "kernels/transcendental.h"
@@ -19,9 +20,8 @@ float RowMax(const float* in, size_t n) {
 
 float ReduceLanes(const float* lanes) { return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]); }
 
-}  // namespace
-
-void SoftmaxF32Reference(const SoftmaxF32Params* p) {
+template <typename Exp>
+void Softmax(const SoftmaxF32Params* p, const Exp& exp) {
   if (p->cols == 0) return;
   for (size_t r = 0; r < p->rows; ++r) {
     const float* in = p->in + r * p->in_row_stride;
@@ -29,13 +29,23 @@ void SoftmaxF32Reference(const SoftmaxF32Params* p) {
     const float most = RowMax(in, p->cols);
     float lanes[4] = {0, 0, 0, 0};
     for (size_t i = 0; i < p->cols; ++i) {
-      const float e = transcendental::Exp<ScalarLanes>(in[i] - most);
+      const float e = exp(in[i] - most);
       out[i] = e;
       lanes[i % 4] += e;
     }
     const float sum = ReduceLanes(lanes);
     for (size_t i = 0; i < p->cols; ++i) out[i] = out[i] / sum;
   }
+}
+
+}  // namespace
+
+void SoftmaxF32Reference(const SoftmaxF32Params* p) {
+  Softmax(p, [](float x) { return transcendental::Exp<ScalarLanes>(x); });
+}
+
+void FastSoftmaxF32Reference(const SoftmaxF32Params* p) {
+  Softmax(p, [](float x) { return fast_math::Exp<ScalarLanes>(x); });
 }
 
 void LogSoftmaxF32Reference(const SoftmaxF32Params* p) {

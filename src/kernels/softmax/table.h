@@ -7,7 +7,7 @@
 
 namespace requant {
 
-enum class SoftmaxOp : uint8_t { kSoftmax, kLogSoftmax };
+enum class SoftmaxOp : uint8_t { kSoftmax, kLogSoftmax, kFastSoftmax };
 
 struct SoftmaxF32Kernel {
   const char* name;  ///< unique among the rows
@@ -20,6 +20,7 @@ std::span<const SoftmaxF32Kernel> SoftmaxF32Kernels();
 
 // The scalar rows (reference.cpp).
 void SoftmaxF32Reference(const SoftmaxF32Params* p);
+void FastSoftmaxF32Reference(const SoftmaxF32Params* p);
 void LogSoftmaxF32Reference(const SoftmaxF32Params* p);
 
 }  // namespace requant

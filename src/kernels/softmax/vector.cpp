@@ -1,4 +1,5 @@
 // Four lanes of the scalar rows' arithmetic, operation by operation.
+#include "kernels/fast_math.h"
 #include "kernels/lanes_simd.h"
 #include "kernels/softmax/kernel.h"
 #include "kernels/softmax/log.h"
@@ -42,12 +43,15 @@ RQ_INLINE v128_t FirstLanes(v128_t x, size_t n) {
   return wasm_v128_and(x, wasm_i32x4_lt(lane, wasm_i32x4_splat(static_cast<int32_t>(n))));
 }
 
-}  // namespace
-}  // namespace requant
+struct ExactExp {
+  RQ_INLINE v128_t Run(v128_t x) { return Exp4(x); }
+};
+struct FastExp {
+  RQ_INLINE v128_t Run(v128_t x) { return fast_math::Exp<VectorLanes>(x); }
+};
 
-using namespace requant;
-
-void rq_softmax_f32(const SoftmaxF32Params* p) {
+template <typename Exp>
+RQ_INLINE void Softmax(const SoftmaxF32Params* p) {
   const size_t n = p->cols;
   if (n == 0) return;
   for (size_t r = 0; r < p->rows; ++r) {
@@ -57,13 +61,13 @@ void rq_softmax_f32(const SoftmaxF32Params* p) {
     v128_t lanes = Splat(0.0f);
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-      const v128_t e = Exp4(wasm_f32x4_sub(wasm_v128_load(in + i), most));
+      const v128_t e = Exp::Run(wasm_f32x4_sub(wasm_v128_load(in + i), most));
       wasm_v128_store(out + i, e);
       lanes = wasm_f32x4_add(lanes, e);
     }
     const int32_t left = static_cast<int32_t>(n - i);
     if (left > 0) {
-      const v128_t e = Exp4(wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most));
+      const v128_t e = Exp::Run(wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most));
       simd::StorePartialF32(out + i, e, left);
       lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
     }
@@ -77,6 +81,14 @@ void rq_softmax_f32(const SoftmaxF32Params* p) {
     }
   }
 }
+
+}  // namespace
+}  // namespace requant
+
+using namespace requant;
+
+void rq_softmax_f32(const SoftmaxF32Params* p) { Softmax<ExactExp>(p); }
+void rq_fast_softmax_f32(const SoftmaxF32Params* p) { Softmax<FastExp>(p); }
 
 void rq_log_softmax_f32(const SoftmaxF32Params* p) {
   const size_t n = p->cols;

@@ -70,7 +70,14 @@ constexpr UnaryName kUnaryNames[] = {{"LeakyRelu", UnaryF32Op::kLeakyRelu, 0.01F
                                      {"Tanh", UnaryF32Op::kTanh, 0, 0},
                                      {"Erf", UnaryF32Op::kErf, 0, 0},
                                      {"Gelu", UnaryF32Op::kGelu, 0, 0},
-                                     {"FastGelu", UnaryF32Op::kGeluTanh, 0, 0}};
+                                     {"FastGelu", UnaryF32Op::kGeluTanh, 0, 0},
+                                     {"QuickGelu", UnaryF32Op::kQuickGelu, 1.702F, 0},
+                                     {"Swish", UnaryF32Op::kQuickGelu, 1, 0},
+                                     {"FastExp", UnaryF32Op::kFastExp, 0, 0},
+                                     {"FastTanh", UnaryF32Op::kFastTanh, 0, 0},
+                                     {"FastSigmoid", UnaryF32Op::kFastSigmoid, 0, 0},
+                                     {"FastErf", UnaryF32Op::kFastErf, 0, 0},
+                                     {"FastErfGelu", UnaryF32Op::kFastGelu, 0, 0}};
 
 }  // namespace
 

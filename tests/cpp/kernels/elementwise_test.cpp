@@ -166,6 +166,42 @@ float One(UnaryF32Op op, float x, float alpha, float beta) {
   return results[1];
 }
 
+TEST(ElementwiseF32, FastFunctionsKeepTheirBounds) {
+  const struct {
+    UnaryF32Op op;
+    double (*exact)(double);
+    double error;  // of the result, or of 1 where that is larger: what the pass FastMath states
+  } functions[] = {
+      {UnaryF32Op::kFastExp, [](double x) { return std::exp(x); }, 4e-6},
+      {UnaryF32Op::kFastTanh, [](double x) { return std::tanh(x); }, 1e-4},
+      {UnaryF32Op::kFastSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 5e-5},
+      {UnaryF32Op::kFastErf, [](double x) { return std::erf(x); }, 2e-6},
+      {UnaryF32Op::kFastGelu, [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); },
+       2e-6},
+  };
+  for (const auto& function : functions) {
+    double worst = 0;
+    for (float x = -60; x < 60; x += 0.00171f) {
+      const double exact = function.exact(x);
+      worst = std::max(
+          worst, std::fabs(One(function.op, x, 0, 0) - exact) / std::max(1.0, std::fabs(exact)));
+    }
+    EXPECT_LE(worst, function.error) << static_cast<int>(function.op);
+    EXPECT_GE(worst, function.error / 5) << static_cast<int>(function.op);
+    EXPECT_TRUE(std::isnan(One(function.op, NAN, 0, 0)));
+  }
+  EXPECT_EQ(One(UnaryF32Op::kFastExp, -kInfinity, 0, 0), 0);
+  EXPECT_LT(One(UnaryF32Op::kFastExp, kInfinity, 0, 0), kInfinity);
+  EXPECT_EQ(One(UnaryF32Op::kFastErf, kInfinity, 0, 0), 1);
+  EXPECT_NEAR(One(UnaryF32Op::kFastTanh, -kInfinity, 0, 0), -1, 1e-4);
+  for (const float alpha : {1.0f, 1.702f}) {
+    for (float x = -30; x < 30; x += 0.0371f) {
+      const double exact = x / (1 + std::exp(-static_cast<double>(alpha) * x));
+      EXPECT_NEAR(One(UnaryF32Op::kQuickGelu, x, alpha, 0), exact, 3e-7 * (1 + std::fabs(exact)));
+    }
+  }
+}
+
 TEST(ElementwiseF32, TranscendentalsAreAccurate) {
   const struct {
     UnaryF32Op op;

@@ -109,19 +109,25 @@ TEST(RunPasses, TakesOptions) {
 
 TEST(Functions, KeepTheirBound) {
   constexpr const char* kText = R"(graph "" opset 20, com.microsoft 1
-    input %x: float32[4001]
+    input %x: float32[8001]
     %t = Tanh(%x)
     %s = Sigmoid(%x)
     %e = Erf(%x)
     %g = Gelu(%x)
     %m = com.microsoft::Gelu(%x)
+    %l = com.microsoft::QuickGelu(%x) {alpha = 1.0}
+    %w = Exp(%x)
+    %o = Softmax(%x)
     output %t
     output %s
     output %e
     output %g
-    output %m)";
-  Tensor x(DType::kFloat32, {4001});
-  for (int i = 0; i < 4001; ++i) x.data<float>()[i] = static_cast<float>(i - 2000) / 200;
+    output %m
+    output %l
+    output %w
+    output %o)";
+  Tensor x(DType::kFloat32, {8001});
+  for (int i = 0; i < 8001; ++i) x.data<float>()[i] = static_cast<float>(i - 4000) / 200;
   const Graph before = ParseGraph(kText);
   const std::vector<Tensor> wanted = Interpret(before, {{"x", x}});
   for (const Pass& pass : PassTable()) {

@@ -176,7 +176,7 @@ void ExpectSameResults(const Graph& before, const Graph& after, double bound) {
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_EQ(a[i].dtype(), b[i].dtype());
       ASSERT_EQ(a[i].shape(), b[i].shape());
-      double largest = 1e-3;
+      double largest = bound > 1e-4 ? 1 : 1e-3;  // as Pass::bound says, and stricter for the exact
       for (int64_t j = 0; j < a[i].count(); ++j) {
         largest = std::max(largest, std::fabs(a[i].AsDouble(j)));
       }

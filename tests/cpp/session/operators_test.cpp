@@ -104,6 +104,31 @@ TEST(SessionOperators, Activations) {
   }
 }
 
+TEST(SessionOperators, FastMath) {
+  for (const auto& [op, kernel] : {std::pair<std::string, std::string>{"FastExp", "fast_exp_f32"},
+                                   {"FastTanh", "fast_tanh_f32"},
+                                   {"FastSigmoid", "fast_sigmoid_f32"},
+                                   {"FastErf", "fast_erf_f32"},
+                                   {"FastErfGelu", "fast_gelu_f32"},
+                                   {"FastSoftmax", "fast_softmax_f32"}}) {
+    Check({op,
+           "graph \"\" opset 11, ai.requant 1\ninput %x: float32[7, 2, 9]\n%y = ai.requant::" + op +
+               "(%x)\noutput %y\n",
+           3e-6,
+           {kernel}});
+  }
+  Check({"QuickGelu",
+         "graph \"\" opset 13, com.microsoft 1\ninput %x: float32[7, 9]\n"
+         "%y = com.microsoft::QuickGelu(%x) {alpha = 1.0}\n%z = com.microsoft::QuickGelu(%y)\n"
+         "output %z\n",
+         3e-7,
+         {"quick_gelu_f32", "quick_gelu_f32"}});
+  Check({"Swish",
+         "graph \"\" opset 24\ninput %x: float32[7, 9]\n%y = Swish(%x)\noutput %y\n",
+         3e-7,
+         {"quick_gelu_f32"}});
+}
+
 TEST(SessionOperators, LayerNormalization) {
   for (const std::string cols : {"1", "3", "8", "37"}) {
     const std::string head = "graph \"\" opset 17\ninput %x: float32[2, 5, " + cols +
