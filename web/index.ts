@@ -80,6 +80,13 @@ export type {
 } from './session.js';
 export type { PlanningOptions, SessionOptions } from './session_options.js';
 export type { LoadProgress, Source } from './source.js';
+export { substitute, substitutions } from './substitute.js';
+export type {
+  SubstituteOptions,
+  SubstitutedOperator,
+  SubstitutionPass,
+  SubstitutionReport,
+} from './substitute.js';
 export { Tensor } from './tensor.js';
 export type { TensorDataMap, TensorInput, TensorType } from './tensor.js';
 export { toChromeTrace } from './trace.js';

@@ -16,6 +16,7 @@ import {
   UsageError,
   type Values,
   commonOptions,
+  dataOptions,
   integer,
   oneOf,
   required,
@@ -24,6 +25,7 @@ import {
   words,
 } from './args.js';
 import { Progress, type Streams } from './output.js';
+import { formatSubstitution, runSubstitute } from './substituting.js';
 
 export const requantizeOption = {
   type: 'string',
@@ -103,6 +105,11 @@ export const optimizeSpec: CommandSpec = {
     output: { type: 'string', short: 'o', value: 'FILE', help: 'the optimized ONNX file' },
     passes: { type: 'string', value: 'A,B,..', help: 'run only these passes' },
     disable: { type: 'string', value: 'A,B,..', help: 'leave these passes out' },
+    substitute: {
+      type: 'string',
+      value: 'A,B,..',
+      help: 'put cheaper operators in place; measured on --data',
+    },
     list: { type: 'boolean', help: 'show all passes and what they may change' },
     'dump-passes': {
       type: 'string',
@@ -110,6 +117,7 @@ export const optimizeSpec: CommandSpec = {
       help: 'write the graph after each pass that changed it, as text and DOT',
     },
     dump: { type: 'string', value: 'DIR', help: 'short for --dump-passes' },
+    ...dataOptions,
     ...commonOptions,
   },
 };
@@ -140,6 +148,18 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
   const disable = words(values, 'disable');
   const dump = text(values, 'dump-passes') ?? text(values, 'dump');
   using model = await load(file!, streams);
+  if (values['substitute'] !== undefined) {
+    const { model: made, report } = await runSubstitute(values, model, streams);
+    using result = made;
+    const bytes = result.toOnnx();
+    await write(output, bytes);
+    streams.out(
+      values['json']
+        ? `${JSON.stringify({ output, bytes: bytes.length, ...report }, null, 2)}\n`
+        : `${formatSubstitution(report)}\n\nwrote ${output} (${formatBytes(bytes.length)}); ${file} stays what it is\n`,
+    );
+    return;
+  }
   const before = model.info.nodes.length;
   const report = model.optimize({
     ...(passes ? { passes } : {}),
