@@ -1,0 +1,214 @@
+// What the optimizer brings: operators before and after, the speed of float networks with the graph
+// as it is against the optimized one, the time until a model is ready against onnxruntime-web, and
+// FastMath against the exact functions. All contenders in turns, in one run; medians [least-most].
+//
+//   node tests/bench/optimizer.mjs [--rounds N] [--load] [--fast-math] [NETWORK ...]
+//
+// NETWORK: a folder of ../shared/models or ../shared/models/third_party, or demo; all by default.
+
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { ROOT, count, ensureNode, formatRatio, formatTimes, ratios, spread } from './networks.mjs';
+
+ensureNode();
+
+const { InferenceSession, Tensor, loadModel, parseModel, substitute } = await import('requant');
+
+const SHARED = path.resolve(ROOT, '../shared/models');
+const FLOAT = [
+  'mobilenet_v1_025_224',
+  'mobilenet_v2_035_224_food101',
+  'mobilenet_v2_100_224_dequant',
+  'resnet8_cifar10',
+  'resnet20_cifar10',
+  'resnet56_cifar10',
+  'squeezenet_v1_1_224',
+  'mlperf_tiny_ad_autoencoder_float',
+  'mlperf_tiny_resnet8_float_folded',
+  'mlperf_tiny_vww96_float',
+  'mnist_ort_example',
+  'openwakeword_embedding',
+  'openwakeword_melspectrogram',
+  'ppocr_cls',
+  'ppocrv4_det',
+  'ppocrv4_rec',
+  'ultraface_rfb_320',
+];
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string', default: '11' },
+    load: { type: 'boolean', default: false },
+    'fast-math': { type: 'boolean', default: false },
+  },
+});
+const rounds = count(values, 'rounds');
+
+function fileOf(name) {
+  if (name === 'demo') return path.join(ROOT, 'demos/models/fashion_mnist.onnx');
+  for (const folder of [SHARED, path.join(SHARED, 'third_party')]) {
+    const file = path.join(folder, name, 'model.onnx');
+    if (existsSync(file)) return file;
+  }
+  throw new Error(`no network ${name}`);
+}
+
+/** The file of inputs beside a model where there is one, else numbers of a fixed pattern. */
+function feedsOf(model, file) {
+  return Object.fromEntries(
+    model.info.inputs.map(({ name, type, dims }, index) => {
+      const sizes = sizesOf(file, name) ?? dims.map((dim) => (typeof dim === 'number' ? dim : 1));
+      const length = sizes.reduce((product, dim) => product * dim, 1);
+      const raw = path.join(path.dirname(file), `input_${index}.bin`);
+      const data = new Float32Array(length).map((_, i) => Math.sin(i * 0.7));
+      if (type === 'float32' && existsSync(raw)) {
+        const bytes = readFileSync(raw);
+        const numbers = new Float32Array(
+          bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
+        );
+        if (numbers.length === length) data.set(numbers);
+      }
+      return [
+        name,
+        new Tensor(type, type === 'float32' ? data : Array.from(data, Math.round), sizes),
+      ];
+    }),
+  );
+}
+
+function sizesOf(file, name) {
+  const description = path.join(path.dirname(file), 'io.json');
+  if (!existsSync(description)) return undefined;
+  const { inputs = [] } = JSON.parse(readFileSync(description, 'utf8'));
+  const found = inputs.find((input) => input.name === name);
+  return found?.shape ?? found?.dims;
+}
+
+async function timed(action) {
+  const start = performance.now();
+  await action();
+  return performance.now() - start;
+}
+
+async function speed(name) {
+  const file = fileOf(name);
+  const model = await loadModel(file);
+  const optimized = model.clone();
+  const before = model.info.nodes.length;
+  optimized.optimize();
+  const after = optimized.info.nodes.length;
+  const feeds = feedsOf(model, file);
+  const sessions = [
+    await InferenceSession.create(model, { optimize: false }),
+    await InferenceSession.create(model),
+  ];
+  const times = [[], []];
+  for (const session of sessions) await session.run(feeds);
+  for (let round = 0; round < rounds; round++) {
+    for (const [index, session] of sessions.entries()) {
+      times[index].push(await timed(() => session.run(feeds)));
+    }
+  }
+  for (const held of [...sessions, optimized, model]) held.dispose();
+  console.log(
+    `| ${name} | ${before} | ${after} | ${formatTimes(spread(times[0]))} | ${formatTimes(spread(times[1]))} | ${formatRatio(ratios(times[0], times[1]))} |`,
+  );
+}
+
+/** Parse, optimize and plan, both engines running already; and until the first answer is there. */
+async function load(name) {
+  const file = fileOf(name);
+  const bytes = readFileSync(file);
+  const ort = await import('onnxruntime-web');
+  ort.env.wasm.numThreads = 1;
+  ort.env.logLevel = 'error';
+  const model = await loadModel(file);
+  const feeds = feedsOf(model, file);
+  model.dispose();
+  const ortFeeds = Object.fromEntries(
+    Object.entries(feeds).map(([key, { type, data, dims }]) => [
+      key,
+      new ort.Tensor(type, data, dims),
+    ]),
+  );
+  const contenders = [
+    {
+      create: () => ort.InferenceSession.create(new Uint8Array(bytes)),
+      feeds: ortFeeds,
+      close: (session) => session.release(),
+    },
+    {
+      create: () => InferenceSession.create(new Uint8Array(bytes)),
+      feeds,
+      close: (session) => session.dispose(),
+    },
+  ];
+  const created = [[], []];
+  const answered = [[], []];
+  const small = readFileSync(path.join(ROOT, 'demos/models/fashion_mnist.onnx'));
+  await (await ort.InferenceSession.create(new Uint8Array(small))).release();
+  (await InferenceSession.create(new Uint8Array(small))).dispose();
+  for (let round = 0; round < rounds; round++) {
+    for (const [index, { create, feeds: own, close }] of contenders.entries()) {
+      const start = performance.now();
+      const session = await create();
+      created[index].push(performance.now() - start);
+      await session.run(own);
+      answered[index].push(performance.now() - start);
+      await close(session);
+    }
+  }
+  const size = (bytes.length / 1e6).toFixed(1);
+  const cells = [created, answered].flatMap((times) => [
+    formatTimes(spread(times[0])),
+    formatTimes(spread(times[1])),
+    formatRatio(ratios(times[0], times[1])),
+  ]);
+  console.log(`| ${name} (${size} MB) | ${cells.join(' | ')} |`);
+}
+
+async function fastMath() {
+  for (const op of ['Exp', 'Tanh', 'Sigmoid', 'Erf', 'Gelu', 'Softmax']) {
+    const model = await parseModel(
+      `graph "f" opset 20\ninput %x: float32[64, 1024]\n%y = ${op}(%x) "f"\noutput %y`,
+    );
+    const data = new Float32Array(64 * 1024).map((_, i) => Math.sin(i) * 4);
+    const dataset = [{ feeds: { x: new Tensor('float32', data, [64, 1024]) } }];
+    const { model: fast, report } = await substitute(model, {
+      passes: ['FastMath'],
+      dataset,
+      runs: rounds,
+    });
+    fast.dispose();
+    model.dispose();
+    const { beforeMs, afterMs, ratio } = report.latency;
+    console.log(
+      `| ${op} | ${report.outputs[0].maxAbs.toExponential(1)} | ${beforeMs.toFixed(3)} | ${afterMs.toFixed(3)} | ${ratio.toFixed(2)}x |`,
+    );
+  }
+}
+
+if (values.load) {
+  console.log('| network | created: ORT ms | ours | ratio | first answer: ORT ms | ours | ratio |');
+  console.log('| --- | --- | --- | --- | --- | --- | --- |');
+  for (const name of positionals.length > 0 ? positionals : ['mobilenet_v2_100_224_dequant']) {
+    await load(name);
+  }
+} else if (values['fast-math']) {
+  console.log(
+    '| function | largest error | exact ms | fast ms | ratio |\n| --- | --- | --- | --- | --- |',
+  );
+  await fastMath();
+} else {
+  console.log('| network | operators | after | as it is, ms | optimized, ms | ratio |');
+  console.log('| --- | --- | --- | --- | --- | --- |');
+  const there = existsSync(SHARED)
+    ? FLOAT.filter(
+        (name) =>
+          readdirSync(SHARED).includes(name) || existsSync(path.join(SHARED, 'third_party', name)),
+      )
+    : [];
+  for (const name of positionals.length > 0 ? positionals : ['demo', ...there]) await speed(name);
+}
