@@ -133,6 +133,16 @@ val ParseText(const std::string& text) {
   return Guard([&] { return WrapModel(ParseGraph(text)); });
 }
 
+val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits) {
+  return Guard([&] {
+    return WrapModel(QuantizeWeightsOnly(*model.graph(), {bits, block, matmul_nbits}));
+  });
+}
+
+val Dynamically(const ModelHandle& model) {
+  return Guard([&] { return WrapModel(QuantizeDynamically(*model.graph())); });
+}
+
 val CreateCalibrator(const ModelHandle& model, const val& options) {
   return Guard([&] {
     return val(
@@ -177,6 +187,8 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
       .function("add", &ComparerHandle::Add)
       .function("report", &ComparerHandle::Report);
   function("parseText", &ParseText);
+  function("weightsOnly", &WeightsOnly);
+  function("dynamically", &Dynamically);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
 }

@@ -177,6 +177,13 @@ export interface Core {
 
   // Of the tools: there after loadTools().
   parseText(text: string): CoreModel | Failure;
+  weightsOnly(
+    model: CoreModel,
+    bits: number,
+    block: number,
+    matMulNBits: boolean,
+  ): CoreModel | Failure;
+  dynamically(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
   createComparer(
     float: CoreModel,

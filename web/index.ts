@@ -99,3 +99,4 @@ export {
   RequantWorker,
   createWorker,
 } from './worker.js';
+export { type WeightsOptions, quantizeDynamic, quantizeWeights } from './weights.js';

@@ -17,6 +17,7 @@
 #include "passes/pass.h"
 #include "passes/runner.h"
 #include "quant/quantizer.h"
+#include "quant/weight_only.h"
 #include "report/compare.h"
 #include "session/session.h"
 

@@ -6,6 +6,7 @@
 #include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/lower/lowering.h"
+#include "quant/weight_only.h"
 
 namespace requant {
 namespace {
@@ -44,13 +45,8 @@ class QdqWriter {
               .hint = "use at most 8 bits, integers, HALF_EVEN and one scale for "
                       "each activation"});
       }
-      const bool changes = node->op_type.starts_with("Reduce") || node->Is("Split");
-      if (int4_ && graph_.opset() < 18 && changes && node->domain.empty()) {
-        Fail(ErrorCode::kUnsupported,
-             StrCat("operator '", node->name, "' has another form in opset 21, which int4 needs"),
-             {.node = node->name, .hint = "export without int4"});
-      }
     }
+    if (int4_) RequireRaisable(graph_);
   }
 
   /// ONNX's 4-bit type for these codes; kUndefined when there is none.

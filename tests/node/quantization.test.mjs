@@ -14,6 +14,8 @@ import {
   loadModel,
   mixedPrecision,
   quantize,
+  quantizeDynamic,
+  quantizeWeights,
   scalesOf,
   targets,
 } from 'requant';
@@ -146,6 +148,24 @@ test('low bits run in other engines as here', async () => {
   );
   assert.ok(int4.length < 0.8 * quantized.toOnnx().length);
   assert.equal(agreement(again, ours), 1);
+});
+
+test('weights alone and dynamic quantization run in ONNX Runtime', async () => {
+  const forms = [
+    [await quantizeWeights(model, { bits: 8 }), true],
+    [await quantizeWeights(model, { bits: 4, blockSize: 16 }), true],
+    [await quantizeWeights(model, { bits: 4, format: 'matmulnbits' }), false],
+    [await quantizeDynamic(model), true],
+  ];
+  for (const [made, runsHere] of forms) {
+    const outputs = await ortOutputs(made.toOnnx(), images);
+    assert.ok(agreement(outputs, float) >= 0.95);
+    if (!runsHere) continue;
+    const own = await outputsOf(await InferenceSession.create(made), images);
+    assert.ok(agreement(own, outputs) >= 0.975);
+    made.dispose();
+  }
+  await assert.rejects(quantizeWeights(model, { bits: 5 }), isError('INVALID_ARGUMENT'));
 });
 
 test('small floats and wide grids are simulated', async () => {

@@ -1,0 +1,30 @@
+// Quantization without calibration, for transformers and other networks of matrix products: weights
+// alone, in blocks, or weights and, while running, activations.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace requant {
+
+struct WeightOnlyOptions {
+  int bits = 4;        // 4 or 8
+  int64_t block = 32;  // weights along K that share a scale; a power of two, at least 16
+  /// com.microsoft::MatMulNBits instead of a blocked DequantizeLinear (opset 21).
+  bool matmul_nbits = false;
+};
+
+/// Constant weights of MatMul and Gemm become integers with a scale for every block of each column.
+/// MatMulNBits needs MatMul, or Gemm without transA, alpha and beta; other products stay as they
+/// are. Throws kInvalidArgument for options out of range, kUnsupported when a graph cannot be
+/// raised to opset 21 (blocked form).
+Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options);
+
+/// MatMul and Gemm with constant weights become DynamicQuantizeLinear, MatMulInteger and a product
+/// of scales; weights are symmetric int8 per column.
+Graph QuantizeDynamically(const Graph& graph);
+
+/// Throws kUnsupported, naming the operator, for a graph below opset 18 whose operators have
+/// another form in opset 21.
+void RequireRaisable(const Graph& graph);
+
+}  // namespace requant

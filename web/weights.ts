@@ -1,0 +1,58 @@
+// Quantization without samples: weights alone, or activations while the model runs.
+
+import type { CoreModel, Failure } from './core.js';
+import { invalidArgument, show } from './errors.js';
+import { call } from './heap.js';
+import { loadTools } from './load_core.js';
+import { Model } from './model.js';
+import { checkOneOf, checkOptions } from './options.js';
+
+/** Options of {@link quantizeWeights}. */
+export interface WeightsOptions {
+  /** 4 (default) or 8. */
+  bits?: 4 | 8;
+  /** Weights that share a scale, along the rows that are summed; a power of two from 16 on. Default 32. */
+  blockSize?: number;
+  /**
+   * `'qdq'` (default): a blocked DequantizeLinear, opset 21. `'matmulnbits'`: ONNX Runtime's
+   * com.microsoft.MatMulNBits, for files that other engines run.
+   */
+  format?: 'qdq' | 'matmulnbits';
+}
+
+async function rewrite(
+  model: Model,
+  body: (core: Model['handle']['core'], object: CoreModel) => CoreModel | Failure,
+): Promise<Model> {
+  if (!(model instanceof Model)) {
+    throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
+  }
+  const { core, object } = model.handle;
+  await loadTools(core);
+  return new Model(
+    core,
+    call(core, () => body(core, object)),
+    'float',
+  );
+}
+
+/**
+ * Weights of matrix products (MatMul, Gemm) as integers in blocks, activations in float: small files for
+ * transformers, without calibration. The caller disposes of the result.
+ */
+export async function quantizeWeights(model: Model, options: WeightsOptions = {}): Promise<Model> {
+  checkOptions(options, { bits: 'integer', blockSize: 'integer', format: 'string' }, 'options');
+  const { bits = 4, blockSize = 32, format = 'qdq' } = options;
+  checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
+  return rewrite(model, (core, object) =>
+    core.weightsOnly(object, bits, blockSize, format === 'matmulnbits'),
+  );
+}
+
+/**
+ * Matrix products (MatMul, Gemm) in 8 bits with ranges measured while running, without calibration:
+ * DynamicQuantizeLinear and MatMulInteger. The caller disposes of the result.
+ */
+export function quantizeDynamic(model: Model): Promise<Model> {
+  return rewrite(model, (core, object) => core.dynamically(object));
+}
