@@ -11,6 +11,7 @@ export type Observer =
 /** Ways to recover accuracy; see docs/quantization.md. */
 export type Recovery =
   | 'equalize'
+  | 'equalize_relu6'
   | 'channel_split'
   | 'round_weights'
   | 'bias_correction'
@@ -143,6 +144,7 @@ const observers: readonly Observer[] = [
 const activationOnly: readonly Observer[] = ['moving_average', 'isotone'];
 const recoveries: readonly Recovery[] = [
   'equalize',
+  'equalize_relu6',
   'channel_split',
   'round_weights',
   'bias_correction',

@@ -70,7 +70,9 @@ class KlObserver : public HistogramObserver {
     return best;
   }
 
-  /// sum p log(p / q) over the bins where both are positive; p has all outliers in its last bin.
+  static constexpr double kEpsilon = 1e-30;
+
+  /// sum p log10(p / q); p has all outliers in its last bin.
   static double Divergence(const std::vector<double>& histogram, int range, int merged,
                            double outside, double total) {
     const double inside = total - outside;
@@ -82,13 +84,13 @@ class KlObserver : public HistogramObserver {
         sum += histogram[static_cast<size_t>(i)];
         filled += histogram[static_cast<size_t>(i)] > 0;
       }
-      if (filled == 0) continue;
-      const double q = sum / filled / inside;
       for (int i = first; i < first + merged; ++i) {
         const double count = histogram[static_cast<size_t>(i)];
-        if (!(count > 0)) continue;
         const double p = (count + (i == range - 1 ? outside : 0)) / total;
-        loss += p * (std::log10(p) - std::log10(q));
+        if (!(p > 0)) continue;
+        // Outliers that fall into an empty bin are what the quantized distribution denies.
+        const double q = count > 0 ? sum / filled / inside : 0;
+        loss += p * (std::log10(p + kEpsilon) - std::log10(q + kEpsilon));
       }
     }
     return loss;

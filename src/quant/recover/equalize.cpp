@@ -3,8 +3,10 @@
 // have the range sqrt(r1_i * r2_i); repeated over all pairs until nothing moves. Depthwise layers
 // are second of one pair and first of the next.
 //
-// Relu lets factors through. A ReLU6 does not: as in the paper it becomes a Relu, which changes the
-// float network a little; the result's detail says how many.
+// Relu lets factors through. A ReLU6 does not: "equalize" leaves such pairs alone, and
+// "equalize_relu6" makes it a Relu, as in the paper. That changes the float network, a little where
+// clipping is rare and much where a network was trained to rely on it; the result's detail says how
+// many did.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,8 +18,13 @@
 
 namespace requant {
 
-std::string EqualizeLayers(Graph& graph, const QuantizeOptions&) {
-  const std::vector<LayerPair> pairs = FindPairs(graph);
+namespace {
+
+std::string Equalize(Graph& graph, bool through_clips) {
+  std::vector<LayerPair> pairs = FindPairs(graph);
+  std::erase_if(pairs, [through_clips](const LayerPair& pair) {
+    return pair.activation && pair.activation->Is("Clip") && !through_clips;
+  });
   std::map<Node*, WeightEditor> editors;
   std::set<Node*> clips;
   size_t equalized = 0;
@@ -64,6 +71,13 @@ std::string EqualizeLayers(Graph& graph, const QuantizeOptions&) {
   graph.RemoveUnusedValues();
   return StrCat(equalized, " pairs of layers equalized",
                 clips.empty() ? std::string() : StrCat(", ", clips.size(), " clips became Relu"));
+}
+
+}  // namespace
+
+std::string EqualizeLayers(Graph& graph, const QuantizeOptions&) { return Equalize(graph, false); }
+std::string EqualizeThroughClips(Graph& graph, const QuantizeOptions&) {
+  return Equalize(graph, true);
 }
 
 }  // namespace requant

@@ -5,6 +5,7 @@ namespace {
 
 constexpr RecoveryRow kRecoveries[] = {
     {"equalize", RecoveryStage::kGraph, &EqualizeLayers, nullptr},
+    {"equalize_relu6", RecoveryStage::kGraph, &EqualizeThroughClips, nullptr},
     {"channel_split", RecoveryStage::kGraph, &SplitChannels, nullptr},
     {"round_weights", RecoveryStage::kWeights, nullptr, nullptr},
     {"bias_correction", RecoveryStage::kWeights, nullptr, nullptr},

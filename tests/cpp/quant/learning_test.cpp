@@ -120,6 +120,8 @@ TEST(Rewriting, KeepsTheFunction) {
   Graph clipped = SmallNetwork();
   QuantizeOptions options;
   options.recover = {"equalize"};
+  EXPECT_GT(Snr(clipped, Learn(clipped, options, 8).float_graph), 100);
+  options.recover = {"equalize_relu6"};
   const QuantizedModel model = Learn(clipped, options, 8);
   EXPECT_NE(model.record.recovery[0].detail.find("1 clips"), std::string::npos);
   VerifyGraph(model.float_graph);

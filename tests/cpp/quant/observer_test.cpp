@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "base/error.h"
@@ -174,6 +175,62 @@ TEST(Observer, KlCutsALonelyOutlier) {
     EXPECT_LT(range.max, 12);
     EXPECT_GT(range.max, 1);
   }
+}
+
+/// PPQ's hist_to_scale_offset, line by line, with explicit histograms.
+TEST(Observer, KlAgainstPpqsLoops) {
+  const Samples samples = RandomSamples(8, 8000);
+  TensorQuantizationConfig config;
+  ApplySettings({.symmetric = true, .observer = "kl"}, false, config);
+  auto observer = MakeObserver(config);
+  const Range got = Show(*observer, samples);
+  double largest = 0;
+  for (const auto& sample : samples) {
+    for (const float x : sample) largest = std::max(largest, std::fabs(static_cast<double>(x)));
+  }
+  std::vector<double> histogram(4096);
+  for (const auto& sample : samples) {
+    for (const float x : sample) {
+      const double place = std::fabs(static_cast<double>(x)) * (4096 / largest);
+      histogram[static_cast<size_t>(std::min(place, 4095.0))] += 1;
+    }
+  }
+  for (size_t i = 0; i < 8; ++i) histogram[i] = 0;
+  histogram[8] = 1;
+  double total = 0;
+  for (const double count : histogram) total += count;
+  double best_loss = 1e300;
+  size_t best = 0;
+  for (size_t range = 128; range < 4096 + 127; range += 128) {
+    std::vector<double> p(histogram.begin(), histogram.begin() + static_cast<long>(range));
+    for (size_t i = range; i < 4096; ++i) p[range - 1] += histogram[i];
+    for (double& x : p) x /= total;
+    const size_t ratio = range / 128;
+    std::vector<double> q(range);
+    double q_sum = 0;
+    for (size_t group = 0; group < 128; ++group) {
+      double sum = 0;
+      double positive = 0;
+      for (size_t i = 0; i < ratio; ++i) {
+        sum += histogram[group * ratio + i];
+        positive += histogram[group * ratio + i] > 0;
+      }
+      for (size_t i = 0; i < ratio; ++i) {
+        const bool filled = histogram[group * ratio + i] > 0;
+        q[group * ratio + i] = filled ? sum / positive : 0;
+        q_sum += q[group * ratio + i];
+      }
+    }
+    double loss = 0;
+    for (size_t i = 0; i < range; ++i) {
+      loss += p[i] * (std::log10(p[i] + 1e-30) - std::log10(q[i] / q_sum + 1e-30));
+    }
+    if (loss < best_loss) {
+      best_loss = loss;
+      best = range;
+    }
+  }
+  EXPECT_NEAR(got.max, largest * static_cast<double>(best) / 4096, 1e-9);
 }
 
 TEST(Observer, IsotoneKeepsTheOrderOfTheLargestTwo) {
