@@ -1,6 +1,9 @@
 // Descriptions of models, plans and tables as JSON (bindings/README.md).
-#include "base/json.h"
+#include <algorithm>
+
 #include "api/requant.h"
+#include "base/json.h"
+#include "passes/infer_type.h"
 #include "passes/pass.h"
 
 namespace requant {
@@ -168,6 +171,11 @@ std::string OptimizeToJson(Graph& graph, PipelineOptions options, bool dump) {
     };
   }
   options.more = ApiPasses();
+  // Most passes look at types, which a file need not have.
+  const auto& only = options.only;
+  if (!only.empty() && std::find(only.begin(), only.end(), "InferType") == only.end()) {
+    InferTypes(graph);
+  }
   const PipelineReport report = RunPasses(graph, options);
   dumps.EndArray();
   JsonWriter json;

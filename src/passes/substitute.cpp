@@ -15,7 +15,8 @@
 //
 // SubstituteGeluByTanh
 // Before: Gelu(x)
-// After:  x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))   (the same), as one operator
+// After:  x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))   (the same): FastGelu of
+//   com.microsoft
 // Bound: |difference| <= 4.8e-4
 //
 // Conditions: float32. All are optional: they change results. Quantized sessions read such
@@ -43,7 +44,7 @@ constexpr PatternRule kSigmoidGelu[] = {
     {"@Gelu(x)", "@QuickGelu(x)", 1},
 };
 constexpr PatternRule kTanhGelu[] = {
-    {"Gelu(x)", "Gelu~(x)", 20},
+    {"Gelu(x)", "@FastGelu(x)", 1},
     {"@Gelu(x)", "@FastGelu(x)", 1},
 };
 
