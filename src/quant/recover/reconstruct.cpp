@@ -434,11 +434,19 @@ class Reconstruction : public RecoveryJob {
       if (BiasSlot(*node, op.rule) < 0) continue;
       std::vector<double>& bias = context_.biases.at(node->name);
       const std::vector<double>& sums = means_.at(node);
+      const std::vector<double> kept = bias;
+      const size_t shown = std::min<size_t>(count_, 32);
+      const double before = Loss(block, 0, shown);
       bias.resize(sums.size());
       for (size_t i = 0; i < sums.size(); ++i) bias[i] -= sums[i] / static_cast<double>(count_);
       simulator_.SetWeights(node, &bias);
-      ++improved_;
       ++tried_;
+      if (Loss(block, 0, shown) < before) {
+        ++improved_;
+        continue;
+      }
+      bias = kept;
+      simulator_.SetWeights(node, &bias);
     }
     means_.clear();
   }
