@@ -94,27 +94,32 @@ describe('config', () => {
       operators: {},
       recover: [],
     });
-    const { operators } = resolveOperators(parsed, ['conv1', 'conv10', 'fc']);
+    const nodes = [
+      { name: 'conv1', type: 'Conv' },
+      { name: 'conv10', type: 'Conv' },
+      { name: 'fc', type: 'Gemm' },
+    ];
+    const { operators } = resolveOperators(parsed, nodes);
     assert.deepEqual(operators, {
-      conv1: { quantize: false, weights: { bits: 4 } },
-      conv10: { quantize: false },
-      fc: { quantize: false, weights: { bits: 4 } },
+      conv1: { type: 'Conv', quantize: false, weights: { bits: 4 } },
+      conv10: { type: 'Conv', quantize: false },
+      fc: { type: 'Gemm', quantize: false, weights: { bits: 4 } },
     });
   });
 
   test('a name with special letters matches itself', () => {
     const parsed = parseConfig({ operators: { 'a.b(1)[2]': null } });
-    assert.deepEqual(Object.keys(resolveOperators(parsed, ['a.b(1)[2]', 'x']).operators), [
-      'a.b(1)[2]',
-    ]);
+    const nodes = ['a.b(1)[2]', 'x'].map((name) => ({ name, type: 'Conv' }));
+    assert.deepEqual(Object.keys(resolveOperators(parsed, nodes).operators), ['a.b(1)[2]']);
   });
 
   const bad = [
     [{ activation: {} }, 'config.activation', /activations/],
     [{ activations: { bit: 8 } }, 'config.activations.bit', /"bits"/],
-    [{ activations: { bits: 9 } }, 'config.activations.bits'],
+    [{ activations: { bits: 33 } }, 'config.activations.bits'],
+    [{ weights: { bits: 1 } }, 'config.weights.bits'],
     [{ activations: { bits: '8' } }, 'config.activations.bits'],
-    [{ activations: { perChannel: true } }, 'config.activations.perChannel'],
+    [{ activations: { perChannel: 1 } }, 'config.activations.perChannel'],
     [{ activations: { observer: 'mean' } }, 'config.activations.observer'],
     [{ weights: { observer: 'moving_average' } }, 'config.weights.observer'],
     [{ weights: { symmetric: 1 } }, 'config.weights.symmetric'],
