@@ -313,12 +313,18 @@ void Parser::AppendElement(DType dtype, const Number& number, std::vector<uint8_
       return AppendBytes(static_cast<uint16_t>(bits >> 16), bytes);
     }
     case DType::kUint4:
-    case DType::kInt4: {
-      const bool is_signed = dtype == DType::kInt4;
-      const int64_t value = Integer(number, is_signed ? -8 : 0, is_signed ? 7 : 15);
-      const auto nibble = static_cast<uint8_t>(value & 15);
-      if (count % 2 == 0) return bytes.push_back(nibble);
-      bytes.back() = static_cast<uint8_t>(bytes.back() | (nibble << 4));
+    case DType::kInt4:
+    case DType::kUint2:
+    case DType::kInt2: {
+      const bool is_signed = dtype == DType::kInt4 || dtype == DType::kInt2;
+      const int bits = DTypeBits(dtype);
+      const int64_t values = int64_t{1} << bits;
+      const int64_t value = Integer(number, is_signed ? -values / 2 : 0,
+                                    static_cast<uint64_t>((is_signed ? values / 2 : values) - 1));
+      const size_t place = count % static_cast<size_t>(8 / bits);
+      if (place == 0) bytes.push_back(0);
+      bytes.back() = static_cast<uint8_t>(
+          bytes.back() | (value & (values - 1)) << (place * static_cast<size_t>(bits)));
       return;
     }
     case DType::kBool:

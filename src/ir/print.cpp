@@ -161,6 +161,17 @@ struct AttributePrinter {
   }
 };
 
+std::string AttributesText(const AttributeMap& attributes, const PrintOptions& options,
+                           std::initializer_list<std::string_view> without) {
+  std::string out;
+  for (const auto& [name, value] : attributes.entries()) {
+    if (std::find(without.begin(), without.end(), name) != without.end()) continue;
+    out += StrCat(out.empty() ? "{" : ", ", Identifier(name), " = ",
+                  std::visit(AttributePrinter{options}, value));
+  }
+  return out.empty() ? out : out + "}";
+}
+
 std::string TypedRef(const Value* value) {
   std::string out = Ref(value);
   if (value && (value->type.dtype != DType::kUndefined || value->type.shape)) {
@@ -180,22 +191,19 @@ std::string NodeText(const Node& node, const PrintOptions& options) {
   out += Identifier(node.op_type) + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) out += (i ? ", " : "") + Ref(node.inputs[i]);
   out += ")";
-  if (!node.attributes.entries().empty()) {
-    out += " {";
-    bool first = true;
-    for (const auto& [name, value] : node.attributes.entries()) {
-      out += StrCat(first ? "" : ", ", Identifier(name), " = ",
-                    std::visit(AttributePrinter{options}, value));
-      first = false;
-    }
-    out += "}";
-  }
+  const std::string attributes = AttributesText(node.attributes, options, {});
+  if (!attributes.empty()) out += " " + attributes;
   out += " " + Quote(node.name);
   if (!node.group.empty()) out += " of " + Quote(node.group);
   return node.used_bytes < 0 ? out : StrCat(out, " uses ", node.used_bytes);
 }
 
 }  // namespace
+
+std::string PrintAttributes(const AttributeMap& attributes,
+                            std::initializer_list<std::string_view> without) {
+  return AttributesText(attributes, {}, without);
+}
 
 std::string PrintGraph(const Graph& graph, const PrintOptions& options) {
   std::string out = "graph " + Quote(graph.name);

@@ -32,6 +32,11 @@ struct PrintOptions {
 /// %"a name".
 std::string PrintGraph(const Graph& graph, const PrintOptions& options = {});
 
+/// Attributes as PrintGraph writes them, ` {a = 1, b = 2}` without the space, but for those named;
+/// "" when there are none.
+std::string PrintAttributes(const AttributeMap& attributes,
+                            std::initializer_list<std::string_view> without = {});
+
 /// The inverse. Throws kInvalidModel with line and column.
 Graph ParseGraph(std::string_view text);
 

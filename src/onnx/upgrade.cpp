@@ -5,17 +5,27 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/op.h"
 
 namespace requant {
 namespace {
 
 constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul",   "Div",  "Pow",    "And",
                                         "Or",  "Xor", "Equal", "Less", "Greater"};
+/// The same from opset 1 to 7, but for attributes about memory that say nothing about results.
+constexpr std::string_view kUnchanged[] = {
+    "Abs",           "AveragePool", "Ceil",      "Constant",  "Conv",      "Div",
+    "Elu",           "Exp",         "Flatten",   "Floor",     "Gather",    "GlobalAveragePool",
+    "GlobalMaxPool", "HardSigmoid", "Identity",  "LRN",       "LeakyRelu", "Log",
+    "LogSoftmax",    "MatMul",      "MaxPool",   "Neg",       "Not",       "Reciprocal",
+    "ReduceMax",     "ReduceMean",  "ReduceMin", "ReduceSum", "Relu",      "Selu",
+    "Shape",         "Sigmoid",     "Size",      "Softmax",   "Softplus",  "Softsign",
+    "Sqrt",          "Squeeze",     "Tanh",      "Transpose", "Unsqueeze"};
 /// Rewritten in opset 7 in ways that the attributes do not show.
 constexpr std::string_view kChanged[] = {"Upsample", "LSTM", "GRU", "RNN"};
 
 [[noreturn]] void TooOld(const Node& node, std::string_view why) {
-  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " of opset 6 ", why),
+  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " of an opset before 7 ", why),
        {.node = node.name, .hint = "convert the model to opset 13 (onnx.version_converter)"});
 }
 
@@ -28,18 +38,31 @@ void UpgradeBroadcast(Graph& graph, Node* node) {
   if (attributes.Int("broadcast", 0) == 0 || !attributes.Has("axis")) return;
   const Value* a = node->input(0);
   const Value* b = node->input(1);
-  if (a == nullptr || b == nullptr || !a->type.shape || !b->is_constant()) {
+  if (a == nullptr || b == nullptr || !a->type.shape || !b->type.shape) {
     TooOld(*node, "broadcasts along an axis of a value of unknown rank");
   }
   const auto rank = static_cast<int64_t>(a->type.shape->size());
   int64_t axis = attributes.Int("axis", 0);
   if (axis < 0) axis += rank;
-  const int64_t missing = rank - axis - b->constant.rank();
+  const auto b_rank = static_cast<int64_t>(b->type.shape->size());
+  const int64_t missing = rank - axis - b_rank;
   if (axis < 0 || missing < 0) {
     Fail(ErrorCode::kInvalidModel, StrCat("axis ", axis, " does not fit the operands"),
          {.node = node->name, .hint = "the model is not valid ONNX"});
   }
   if (missing == 0) return;
+  if (!b->is_constant()) {
+    std::vector<int64_t> axes;
+    for (int64_t i = 0; i < missing; ++i) axes.push_back(b_rank + i);
+    AttributeMap attributes_of;
+    attributes_of.Set("axes", std::move(axes));
+    SymbolicShape shape = *b->type.shape;
+    shape.resize(shape.size() + static_cast<size_t>(missing), Dim(1));
+    Value* aligned = graph.AddOp("Unsqueeze", "", {node->inputs[1]}, b->name + "_aligned",
+                                 {b->type.dtype, shape}, std::move(attributes_of));
+    graph.SetInput(node, 1, aligned);
+    return;
+  }
   Shape shape = b->constant.shape();
   shape.insert(shape.end(), static_cast<size_t>(missing), 1);
   graph.SetInput(node, 1, graph.AddConstant(b->name + "_aligned", b->constant.Reshaped(shape)));
@@ -60,19 +83,40 @@ void UpgradePRelu(Graph& graph, Node* node) {
                  graph.AddConstant(slope->name + "_aligned", slope->constant.Reshaped(shape)));
 }
 
+/// Ranks of later nodes may hang on this one's.
+void Annotate(const Graph& graph, Node& node) {
+  std::vector<ValueType> types;
+  try {
+    types = InferNode(graph, node);
+  } catch (const Error&) {
+    return;  // said when the graph is used
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    Value* output = node.outputs[i];
+    if (output == nullptr) continue;
+    if (output->type.dtype == DType::kUndefined) output->type.dtype = types[i].dtype;
+    if (!output->type.shape) output->type.shape = types[i].shape;
+  }
+}
+
 }  // namespace
 
 void UpgradeOpset(Graph& graph) {
   const auto opset = graph.opsets.find("");
-  if (opset == graph.opsets.end() || opset->second != 6) return;
-  for (const auto& node : graph.nodes()) {
+  if (opset == graph.opsets.end() || opset->second > 6) return;
+  const bool ancient = opset->second < 6;
+  opset->second = 7;
+  const size_t count = graph.nodes().size();
+  for (size_t i = 0; i < count; ++i) {
+    Node* node = graph.nodes()[i].get();
     if (!node->domain.empty()) continue;
     const auto is_one_of = [&node](std::span<const std::string_view> names) {
       return std::find(names.begin(), names.end(), node->op_type) != names.end();
     };
+    if (ancient && !is_one_of(kUnchanged)) TooOld(*node, "may mean something else than today");
     if (is_one_of(kChanged)) TooOld(*node, "means something else than in opset 7");
-    if (is_one_of(kBinary)) UpgradeBroadcast(graph, node.get());
-    if (node->Is("PRelu")) UpgradePRelu(graph, node.get());
+    if (is_one_of(kBinary)) UpgradeBroadcast(graph, node);
+    if (node->Is("PRelu")) UpgradePRelu(graph, node);
     if (node->Is("Gemm")) node->attributes.Remove("broadcast");
     if (node->Is("BatchNormalization") || node->Is("Dropout")) {
       if (node->attributes.Int("is_test", 0) == 0 && node->outputs.size() > 1) {
@@ -80,9 +124,10 @@ void UpgradeOpset(Graph& graph) {
       }
       node->attributes.Remove("is_test");
     }
+    Annotate(graph, *node);
   }
+  graph.SortTopologically();
   graph.RemoveUnusedValues();
-  opset->second = 7;
 }
 
 }  // namespace requant

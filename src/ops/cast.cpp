@@ -57,11 +57,17 @@ void Store(Tensor& out, int64_t index, From value) {
       static_cast<uint16_t*>(raw)[index] = ToBfloat16(static_cast<float>(value));
       return;
     case DType::kInt4:
-    case DType::kUint4: {
-      const bool is_signed = out.dtype() == DType::kInt4;
-      const auto nibble =
-          Saturate<int64_t>(value, int64_t{is_signed ? -8 : 0}, int64_t{is_signed ? 7 : 15}) & 15;
-      bytes[index / 2] |= static_cast<uint8_t>(index % 2 ? nibble << 4 : nibble);
+    case DType::kUint4:
+    case DType::kInt2:
+    case DType::kUint2: {
+      const bool is_signed = out.dtype() == DType::kInt4 || out.dtype() == DType::kInt2;
+      const int bits = DTypeBits(out.dtype());
+      const int64_t values = int64_t{1} << bits;
+      const auto field = Saturate<int64_t>(value, is_signed ? -values / 2 : 0,
+                                           (is_signed ? values / 2 : values) - 1) &
+                         (values - 1);
+      const int64_t per_byte = 8 / bits;
+      bytes[index / per_byte] |= static_cast<uint8_t>(field << (index % per_byte * bits));
       return;
     }
     default:

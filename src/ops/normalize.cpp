@@ -412,8 +412,18 @@ std::vector<double> Stretched(const Tensor& parameter, const Shape& shape) {
   return out;
 }
 
+/// 1 / sqrt(mean of squares + epsilon).
+template <typename T>
+double InverseRoot(const T* from, int64_t count, double epsilon) {
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(from[i]) * from[i];
+  return 1 / std::sqrt(squares / static_cast<double>(count) + epsilon);
+}
+
 void EvaluateLayerNormalization(EvalContext& context) {
   const Tensor& x = context.input(0);
+  // RMSNormalization (and its older name) does not subtract the mean.
+  const bool simple = context.node.op_type != "LayerNormalization";
   const auto axis =
       static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", -1), x.rank()));
   const double epsilon = context.attributes().Float("epsilon", 1e-5F);
@@ -431,7 +441,8 @@ void EvaluateLayerNormalization(EvalContext& context) {
       using T = decltype(tag);
       for (int64_t row = 0; row < means.count(); ++row) {
         const T* from = x.data<T>() + row * length;
-        const Moments moments = MomentsOf(from, length, epsilon);
+        const Moments moments = simple ? Moments{0, InverseRoot(from, length, epsilon)}
+                                       : MomentsOf(from, length, epsilon);
         means.data<float>()[row] = static_cast<float>(moments.mean);
         deviations.data<float>()[row] = static_cast<float>(moments.inverse_deviation);
         for (int64_t i = 0; i < length; ++i) {
@@ -443,6 +454,7 @@ void EvaluateLayerNormalization(EvalContext& context) {
     });
   }
   context.outputs[0] = std::move(out);
+  if (simple) means = std::move(deviations);
   if (context.outputs.size() > 1) context.outputs[1] = std::move(means);
   if (context.outputs.size() > 2) context.outputs[2] = std::move(deviations);
 }
@@ -464,6 +476,10 @@ constexpr OpDef kOps[] = {
     {"LayerNormalization", "", 1, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
      QuantRule::kFloat},
     SoftmaxRow("LogSoftmax"),
+    {"RMSNormalization", "", 23, 2, 2, 1, InferLayerNormalization, EvaluateLayerNormalization,
+     QuantRule::kFloat},
+    {"SimplifiedLayerNormalization", "", 1, 2, 2, 2, InferLayerNormalization,
+     EvaluateLayerNormalization, QuantRule::kFloat},
     {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,
      QuantRule::kFloat},
     SoftmaxRow("Softmax"),

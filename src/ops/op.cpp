@@ -19,6 +19,22 @@ namespace {
 
 }  // namespace
 
+namespace {
+
+/// What else a model has that this engine does not know: " (nor is B, C)", or "".
+std::string OtherUnknownOps(const Graph& graph, const Node& first) {
+  std::string out;
+  for (const auto& node : graph.nodes()) {
+    if (node->Is(first.op_type, first.domain) || FindOp(node->op_type, node->domain)) continue;
+    const std::string name =
+        node->domain.empty() ? node->op_type : StrCat(node->domain, "::", node->op_type);
+    if (out.find(name) == std::string::npos) out += StrCat(out.empty() ? " (nor is " : ", ", name);
+  }
+  return out.empty() ? out : out + ")";
+}
+
+}  // namespace
+
 const Tensor& EvalContext::input(size_t slot) const {
   if (!has(slot)) {
     Fail(ErrorCode::kInvalidModel, StrCat("input ", slot, " of ", node.op_type, " is missing"),
@@ -44,7 +60,8 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
     return node.domain.empty() ? node.op_type : StrCat(node.domain, "::", node.op_type);
   };
   if (op == nullptr) {
-    Fail(ErrorCode::kUnsupported, StrCat("operator ", full(), " is not supported"),
+    Fail(ErrorCode::kUnsupported,
+         StrCat("operator ", full(), " is not supported", OtherUnknownOps(graph, node)),
          {.node = node.name, .hint = "replace the operator or split the model before it"});
   }
   if (!graph.opsets.contains(node.domain)) {
@@ -96,6 +113,7 @@ std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
   try {
     const OpDef& op = OpOf(graph, node);
     EvalContext context{node, graph.opset(node.domain), requantize, inputs, {}, bodies};
+    if (graph.opsets.contains("")) context.onnx_opset = graph.opset("");
     context.outputs.resize(node.outputs.size());
     op.evaluate(context);
     return std::move(context.outputs);

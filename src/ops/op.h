@@ -64,6 +64,7 @@ struct EvalContext {
   std::span<const Tensor* const> inputs;  // nullptr for one left out
   std::vector<Tensor> outputs;            // one per output slot, to be filled
   BodyRunner* bodies = nullptr;           // nullptr: by the references
+  int onnx_opset = 13;                    // of the ONNX domain
 
   bool has(size_t slot) const { return slot < inputs.size() && inputs[slot] != nullptr; }
   /// Throws kInvalidModel when the input is missing.

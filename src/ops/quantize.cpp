@@ -110,13 +110,14 @@ DType QuantizeTarget(const AttributeMap& attributes, DType zero_point) {
   }
   if (!IsInteger(dtype) || DTypeBits(dtype) > 16) {
     Fail(ErrorCode::kUnsupported, StrCat("QuantizeLinear to ", DTypeName(dtype)),
-         {.hint = "4, 8 and 16 bit integers are supported"});
+         {.hint = "2, 4, 8 and 16 bit integers are supported"});
   }
   return dtype;
 }
 
 QuantizedRange RangeOf(DType dtype) {
-  const bool is_signed = dtype == DType::kInt4 || dtype == DType::kInt8 || dtype == DType::kInt16;
+  const bool is_signed = dtype == DType::kInt2 || dtype == DType::kInt4 || dtype == DType::kInt8 ||
+                         dtype == DType::kInt16;
   return RangeOfBits(DTypeBits(dtype), is_signed);
 }
 
@@ -163,8 +164,8 @@ DType DequantizeTarget(const AttributeMap& attributes, DType scale) {
 
 void InferDequantizeLinear(InferContext& context) {
   RequireDType(context, 0,
-               {DType::kInt4, DType::kUint4, DType::kInt8, DType::kUint8, DType::kInt16,
-                DType::kUint16, DType::kInt32});
+               {DType::kInt2, DType::kUint2, DType::kInt4, DType::kUint4, DType::kInt8,
+                DType::kUint8, DType::kInt16, DType::kUint16, DType::kInt32});
   RequireSameDType(context, 0, 2);
   CheckScaleShape(context);
   SetOutput(context, 0, DequantizeTarget(context.attributes(), context.inputs[1].dtype),

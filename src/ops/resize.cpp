@@ -36,6 +36,7 @@ struct ResizeAxis {
   float roi_start = 0;
   float roi_end = 1;
   bool named = true;  // false: copied as it is
+  bool by_scale = false;
 };
 
 struct ResizeSlots {
@@ -139,6 +140,7 @@ std::vector<ResizeAxis> PlanResize(const Node& node, int opset, const SymbolicSh
     for (size_t i = 0; i < count; ++i) {
       ResizeAxis& axis = axes[axis_of(i)];
       axis.scale = scales[i];
+      axis.by_scale = true;
       axis.output = ScaledDim(input[axis_of(i)], axis, crop);
     }
     return axes;
@@ -186,7 +188,13 @@ float Coordinate(int64_t i, int64_t in, int64_t out, const ResizeAxis& axis,
   const auto in_last = static_cast<float>(in - 1);
   const auto out_last = static_cast<float>(out - 1);
   if (mode == "asymmetric") return axis.scale == 1 ? x : x / axis.scale;
-  if (mode == "align_corners") return out == 1 ? 0.0F : x * in_last / out_last;
+  if (mode == "align_corners") {
+    if (out == 1) return 0.0F;
+    // By scales, ONNX takes the output's length before it is rounded down.
+    const float length = axis.scale * static_cast<float>(in);
+    const bool fractional = axis.by_scale && std::fabs(length - static_cast<float>(out)) > 1e-3F;
+    return x * in_last / (fractional ? length - 1 : out_last);
+  }
   if (mode == "pytorch_half_pixel") return out > 1 ? (x + 0.5F) / axis.scale - 0.5F : 0.0F;
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5F) / axis.scale;  // until opset 12
   if (mode == "half_pixel_symmetric") {

@@ -26,6 +26,14 @@ std::span<const OpDef> ScatterOps();       // scatter.cpp: ScatterElements, Scat
 std::span<const OpDef> ResizeOps();        // resize.cpp: Resize, Upsample
 std::span<const OpDef> ControlOps();       // control.cpp: If, Loop, Scan
 std::span<const OpDef> FastMathOps();      // fast_math.cpp: FastExp ... of ai.requant
+std::span<const OpDef> RecurrentOps();     // recurrent.cpp: LSTM, GRU, RNN
+std::span<const OpDef> DetectionOps();     // detection.cpp: NonMaxSuppression, RoiAlign, GridSample
+std::span<const OpDef> EinsumOps();        // einsum.cpp: Einsum
+std::span<const OpDef> SignalOps();        // signal.cpp: DFT, STFT, windows
+std::span<const OpDef> SelectDataOps();    // select_data.cpp: Unique, Compress, Bitwise*, Det ...
+std::span<const OpDef> LossOps();          // loss.cpp: NegativeLogLikelihoodLoss ...
+std::span<const OpDef> QonnxOps();         // qonnx.cpp: Quant, BipolarQuant, Trunc
+std::span<const OpDef> FunctionOps();      // function.cpp: operators spelled out in others
 std::span<const OpDef> QuantizeOps();      // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> FakeQuantizeOps();  // fake_quantize.cpp: FakeQuantize
 std::span<const OpDef> QLinearConvOps();   // qlinear_conv.cpp: QLinearConv, ConvInteger

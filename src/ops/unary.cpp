@@ -121,8 +121,23 @@ void InferFunction(InferContext& context) {
   SameAsInput(context);
 }
 
+/// x + bias along the last axis.
+Tensor WithBias(const Tensor& x, const Tensor& bias) {
+  Tensor out(DType::kFloat32, x.shape());
+  const int64_t width = bias.count();
+  if (x.rank() < 1 || width != x.dim(x.rank() - 1)) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("a bias of ", ShapeToString(bias.shape()), " for ", ShapeToString(x.shape())));
+  }
+  for (int64_t i = 0; i < x.count(); ++i) {
+    out.data<float>()[i] = x.data<float>()[i] + bias.data<float>()[i % width];
+  }
+  return out;
+}
+
 void EvaluateFunction(EvalContext& context) {
-  const Tensor& x = context.input(0);
+  Tensor x = context.input(0);
+  if (context.has(1)) x = WithBias(x, context.input(1));  // com.microsoft::FastGelu
   const Function function = FunctionOf(context.node);
   double a = 0;
   double b = 0;
@@ -364,7 +379,7 @@ constexpr OpDef kOps[] = {
     FunctionRow("Elu", 1),
     FunctionRow("Erf", 9),
     FunctionRow("Exp", 1),
-    FunctionRow("FastGelu", 1, kMicrosoftDomain),
+    {"FastGelu", kMicrosoftDomain, 1, 1, 2, 1, InferFunction, EvaluateFunction, QuantRule::kUnary},
     FunctionRow("Floor", 1),
     FunctionRow("Gelu", 20),
     FunctionRow("Gelu", 1, kMicrosoftDomain),

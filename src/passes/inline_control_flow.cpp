@@ -1,9 +1,12 @@
 // InlineControlFlow
-// Before: If(constant, ...); bodies of If, Loop and Scan that capture constants.
-// After:  the nodes of the branch taken; bodies that own those constants.
-// Conditions: a condition with one element.
+// Before: If(constant, ...); bodies of If, Loop and Scan that capture constants; operators that are
+//   others written shorter (ops/function.h: com.microsoft::BiasGelu, MatMulIntegerToFloat, ...).
+// After:  the nodes of the branch taken; bodies that own those constants; the operators meant.
+// Conditions: a condition with one element; ranks known where the spelling depends on them.
 #include <map>
 
+#include "base/str_cat.h"
+#include "ops/function.h"
 #include "ops/subgraph.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
@@ -11,8 +14,10 @@
 namespace requant {
 namespace {
 
-/// Copies the body's nodes behind the last node; returns what its outputs are now.
-std::vector<Value*> CopyBody(Graph& graph, const Graph& body, std::span<Value* const> captured) {
+/// Copies the body's nodes behind the last node; returns what its outputs are now. The nodes are
+/// called by their operator below `owner`, or keep their names without one.
+std::vector<Value*> CopyBody(Graph& graph, const Graph& body, std::span<Value* const> captured,
+                             const std::string& owner) {
   std::map<const Value*, Value*> twin;
   size_t next = 0;
   for (const Value* input : body.inputs()) {
@@ -31,9 +36,24 @@ std::vector<Value*> CopyBody(Graph& graph, const Graph& body, std::span<Value* c
   };
   for (const auto& node : body.nodes()) {
     graph.AddNode(node->op_type, node->domain, translate(node->inputs), translate(node->outputs),
-                  node->attributes, node->name);
+                  node->attributes, owner.empty() ? node->name : StrCat(owner, "/", node->op_type));
+    graph.opsets.emplace(node->domain, body.opset(node->domain));
   }
   return translate(body.outputs());
+}
+
+/// Everybody reads the results instead of the node's outputs; the node goes.
+void Replace(Graph& graph, Node* node, const std::vector<Value*>& results) {
+  for (size_t i = 0; i < node->outputs.size(); ++i) {
+    Value* output = node->outputs[i];
+    if (output == nullptr) continue;
+    Value* result = results[i];
+    if (!CanReplace(graph, output, result)) {
+      result = graph.AddOp("Identity", "", {result}, output->name, result->type);
+    }
+    graph.ReplaceAndKeepName(output, result);
+  }
+  graph.EraseNode(node);
 }
 
 bool InlineIf(Graph& graph, Node* node) {
@@ -53,17 +73,19 @@ bool InlineIf(Graph& graph, Node* node) {
   }
   if (from + body.captured > node->inputs.size()) return false;
   const std::vector<Value*> results =
-      CopyBody(graph, body, {node->inputs.data() + from, body.captured});
-  for (size_t i = 0; i < node->outputs.size(); ++i) {
-    Value* output = node->outputs[i];
-    if (output == nullptr) continue;
-    Value* result = results[i];
-    if (!CanReplace(graph, output, result)) {
-      result = graph.AddOp("Identity", "", {result}, output->name, result->type);
-    }
-    graph.ReplaceAndKeepName(output, result);
+      CopyBody(graph, body, {node->inputs.data() + from, body.captured}, "");
+  Replace(graph, node, results);
+  return true;
+}
+
+bool InlineFunction(Graph& graph, Node* node) {
+  const std::unique_ptr<Graph> body = FunctionBody(graph, *node);
+  if (!body) return false;
+  std::vector<Value*> inputs;
+  for (Value* input : node->inputs) {
+    if (input) inputs.push_back(input);
   }
-  graph.EraseNode(node);
+  Replace(graph, node, CopyBody(graph, *body, inputs, node->name));
   return true;
 }
 
@@ -72,7 +94,8 @@ bool InlineIf(Graph& graph, Node* node) {
 bool InlineControlFlow(Graph& graph, PassContext&) {
   bool changed = SinkConstants(graph);
   for (size_t i = 0; i < graph.nodes().size();) {
-    if (InlineIf(graph, graph.nodes()[i].get())) {
+    Node* node = graph.nodes()[i].get();
+    if (InlineIf(graph, node) || InlineFunction(graph, node)) {
       changed = true;
     } else {
       ++i;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/op.h"
 #include "passes/runner.h"
 #include "plan/arena.h"
 #include "plan/builder.h"
@@ -67,9 +68,48 @@ std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
   return copy;
 }
 
+namespace {
+
+/// What no pass may fold because it says how a file is quantized (weights behind DequantizeLinear,
+/// Quant, packed bits) is computed once here: a plan is only run.
+void FoldForRun(Graph& graph) {
+  for (size_t i = 0; i < graph.nodes().size();) {
+    Node* node = graph.nodes()[i].get();
+    const auto is_constant = [](const Value* value) {
+      return value == nullptr || value->is_constant();
+    };
+    const auto stays = [&graph](const Value* value) { return value && graph.IsOutput(value); };
+    if (node->inputs.empty() ||
+        !std::all_of(node->inputs.begin(), node->inputs.end(), is_constant) ||
+        std::any_of(node->outputs.begin(), node->outputs.end(), stays)) {
+      ++i;
+      continue;
+    }
+    std::vector<const Tensor*> inputs;
+    for (const Value* input : node->inputs) inputs.push_back(input ? &input->constant : nullptr);
+    std::vector<Tensor> results = EvaluateNode(graph, *node, inputs, RequantizeMode::kFloat);
+    std::vector<std::pair<Value*, size_t>> used;
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (Value* output = node->outputs[k]; output && !output->consumers.empty()) {
+        used.emplace_back(output, k);
+      }
+    }
+    if (used.empty()) {
+      ++i;
+      continue;
+    }
+    // The node goes with its last output.
+    for (const auto& [output, k] : used) graph.MakeConstant(output, std::move(results[k]));
+  }
+  graph.RemoveUnusedValues();
+}
+
+}  // namespace
+
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options) {
   auto plan = std::make_shared<Plan>();
   plan->graph = std::make_unique<Graph>(std::move(graph));
+  FoldForRun(*plan->graph);
   plan->threads = std::max(options.threads, 1);
   PlanBuilder builder(*plan, options);
   for (const auto& node : plan->graph->nodes()) {

@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
     {DType::kFloat64, "float64", 64}, {DType::kUint32, "uint32", 32},
     {DType::kUint64, "uint64", 64},   {DType::kBfloat16, "bfloat16", 16},
     {DType::kUint4, "uint4", 4},      {DType::kInt4, "int4", 4},
+    {DType::kUint2, "uint2", 2},      {DType::kInt2, "int2", 2},
 };
 
 const Row* Find(DType dtype) {

@@ -26,11 +26,14 @@ enum class DType : uint8_t {
   kBfloat16 = 16,
   kUint4 = 21,  // two per byte, the first in the low nibble
   kInt4 = 22,
+  kUint2 = 25,  // four per byte
+  kInt2 = 26,
 };
 
 /// Bits of one element; 0 for kUndefined and kString.
 int DTypeBits(DType dtype);
-/// Bytes of `count` elements (4-bit types: two per byte, rounded up). Throws on overflow.
+/// Bytes of `count` elements (4-bit types: two per byte, 2-bit types: four; rounded up). Throws on
+/// overflow.
 size_t DTypeBytes(DType dtype, size_t count);
 /// "float32", "uint8", ...: the names of onnxruntime-web's Tensor types.
 const char* DTypeName(DType dtype);

@@ -9,9 +9,10 @@
 namespace requant {
 namespace {
 
-int Nibble(const uint8_t* bytes, int64_t index) {
-  const int byte = bytes[index / 2];
-  return index % 2 ? byte >> 4 : byte & 15;
+/// The element `index` of packed ones of 4 or 2 bits, the first in the lowest bits.
+int Field(const uint8_t* bytes, int64_t index, int bits) {
+  const int64_t per_byte = 8 / bits;
+  return bytes[index / per_byte] >> (index % per_byte * bits) & ((1 << bits) - 1);
 }
 
 template <typename T>
@@ -33,9 +34,13 @@ T Element(const Tensor& tensor, int64_t index) {
       return static_cast<T>(value);
     }
     case DType::kUint4:
-      return static_cast<T>(Nibble(bytes, index));
+      return static_cast<T>(Field(bytes, index, 4));
     case DType::kInt4:
-      return static_cast<T>((Nibble(bytes, index) ^ 8) - 8);
+      return static_cast<T>((Field(bytes, index, 4) ^ 8) - 8);
+    case DType::kUint2:
+      return static_cast<T>(Field(bytes, index, 2));
+    case DType::kInt2:
+      return static_cast<T>((Field(bytes, index, 2) ^ 2) - 2);
     default:
       Fail(ErrorCode::kTypeMismatch,
            StrCat("cannot read a ", DTypeName(tensor.dtype()), " tensor"));

@@ -142,13 +142,9 @@ export function report(results) {
     );
   }
   lines.push('', '## Out of scope', '');
-  const kinds = Map.groupBy
-    ? Map.groupBy(
-        results.filter(({ scope }) => scope),
-        ({ scope }) => scope,
-      )
-    : new Map(); // only --write needs it, with a new Node
-  for (const [kind, tests] of kinds) {
+  const kinds = new Set(results.map(({ scope }) => scope).filter(Boolean));
+  for (const kind of [...kinds].sort()) {
+    const tests = results.filter(({ scope }) => scope === kind);
     const passed = tests.filter(is('passed', 'ours'));
     lines.push(
       `${kind}: ${tests.length} tests, of which ${passed.length} pass all the same.`,

@@ -33,6 +33,10 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node);             // softma
 bool LowerLayerNormalization(PlanBuilder& builder, const Node& node);  // layer_norm.cpp
 bool LowerConvTranspose(PlanBuilder& builder, const Node& node);       // conv_transpose.cpp
 bool LowerResize(PlanBuilder& builder, const Node& node);              // resize.cpp
+bool LowerConvInteger(PlanBuilder& builder, const Node& node);         // integer.cpp
+bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);       // integer.cpp
+bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);     // integer.cpp
+bool LowerCast(PlanBuilder& builder, const Node& node);                // integer.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);       // concat.cpp
 
 /// One input and one output channel per group.

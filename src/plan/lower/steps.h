@@ -36,6 +36,9 @@ enum class StepKind : uint8_t {
   kNearest,
   kLinear,
   kReference,
+  kIntegerProduct,
+  kDynamicQuantize,
+  kCast,
 };
 
 /// An empty step of that kind; nullptr for a kind that does not exist.
@@ -57,5 +60,6 @@ std::unique_ptr<Step> NewPoolStep(StepKind kind);         // pool.cpp
 std::unique_ptr<Step> NewQuantizeStep(StepKind kind);     // quantize.cpp
 std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);      // softmax.cpp
 std::unique_ptr<Step> NewReferenceStep(StepKind kind);    // reference.cpp
+std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
 
 }  // namespace requant

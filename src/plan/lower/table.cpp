@@ -13,6 +13,10 @@ constexpr LowerRow kRows[] = {
     {"QLinearConv", "", LowerQLinearConv},
     {"QLinearMatMul", "", LowerQLinearMatMul},
     {"QGemm", kMicrosoftDomain, LowerQGemm},
+    {"ConvInteger", "", LowerConvInteger},
+    {"MatMulInteger", "", LowerMatMulInteger},
+    {"DynamicQuantizeLinear", "", LowerDynamicQuantize},
+    {"Cast", "", LowerCast},
     {"Add", "", LowerBinary},
     {"Sub", "", LowerBinary},
     {"Mul", "", LowerBinary},
@@ -76,9 +80,10 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,      NewQConvStep,  NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
-      NewBoxCopyStep,   NewLutStep,    NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
-      NewReferenceStep, NewConcatStep, NewCol2ImStep,      NewLayerNormStep, NewResizeStep};
+      NewConvStep,     NewQConvStep,   NewElementwiseStep, NewQBinaryStep,
+      NewLayoutStep,   NewBoxCopyStep, NewLutStep,         NewPoolStep,
+      NewQuantizeStep, NewSoftmaxStep, NewReferenceStep,   NewIntegerStep,
+      NewConcatStep,   NewCol2ImStep,  NewLayerNormStep,   NewResizeStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

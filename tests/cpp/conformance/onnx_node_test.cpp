@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 
 /// Unsupported on purpose although the table has the operator, by a part of the test's name.
 bool MayBeUnsupported(const std::string& name) {
-  // float16, strings and sequences are outside of what the engine runs; so is Scan of opset 8.
+  // float16, strings and sequences are outside of what the engine runs.
   for (const char* part : {"FLOAT16", "float16", "STRING", "string", "strnormalizer", "sequence",
-                           "training", "optional", "_opt", "_seq", "scan_sum"}) {
+                           "training", "optional", "_opt", "_seq"}) {
     if (name.find(part) != std::string::npos) return true;
   }
   return false;
@@ -30,10 +30,6 @@ bool MayBeUnsupported(const std::string& name) {
 
 /// Tests whose recorded result we do not follow.
 bool DiffersOnPurpose(const std::string& name) {
-  // These divide by the output's length before it is rounded down; the operator's text
-  // (length_resized) and ONNX Runtime take the real one.
-  if (name == "test_resize_downsample_scales_cubic_align_corners") return true;
-  if (name == "test_resize_downsample_scales_linear_align_corners") return true;
   // Recorded as uint16 files of other shapes than declared, truncated instead of rounded.
   return name.find("BFLOAT16") != std::string::npos;
 }

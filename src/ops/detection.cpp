@@ -1,0 +1,464 @@
+// NonMaxSuppression, RoiAlign, GridSample, MaxUnpool. Definitions: onnx docs/Operators.md; where
+// they leave something open, as ONNX Runtime does it.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+// --- NonMaxSuppression
+
+void InferNonMaxSuppression(InferContext& context) {
+  RequireDType(context, 0, {DType::kFloat32});
+  RequireDType(context, 1, {DType::kFloat32});
+  RequireRank(context, 0, 3);
+  RequireRank(context, 1, 3);
+  SetOutput(context, 0, DType::kInt64, SymbolicShape{Dim(), 3});
+}
+
+/// Corners in order, area of the overlap by area of the union.
+struct Box {
+  float y0, x0, y1, x1;
+  float Area() const { return (y1 - y0) * (x1 - x0); }
+};
+
+Box ReadBox(const float* from, bool center) {
+  if (center) {
+    const float half_w = from[2] / 2;
+    const float half_h = from[3] / 2;
+    return {from[1] - half_h, from[0] - half_w, from[1] + half_h, from[0] + half_w};
+  }
+  return {std::min(from[0], from[2]), std::min(from[1], from[3]), std::max(from[0], from[2]),
+          std::max(from[1], from[3])};
+}
+
+bool Overlap(const Box& a, const Box& b, float threshold) {
+  const float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0);
+  const float width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
+  if (height <= 0 || width <= 0) return false;
+  const float both = height * width;
+  const float area_a = a.Area();
+  const float area_b = b.Area();
+  if (area_a <= 0 || area_b <= 0) return false;
+  return both / (area_a + area_b - both) > threshold;
+}
+
+float ScalarOr(const EvalContext& context, size_t slot, float fallback) {
+  if (!context.has(slot) || context.input(slot).count() == 0) return fallback;
+  return static_cast<float>(context.input(slot).AsDouble(0));
+}
+
+void EvaluateNonMaxSuppression(EvalContext& context) {
+  const Tensor& boxes = context.input(0);
+  const Tensor& scores = context.input(1);
+  if (boxes.rank() != 3 || scores.rank() != 3 || boxes.dim(2) != 4 ||
+      boxes.dim(0) != scores.dim(0) || boxes.dim(1) != scores.dim(2)) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("NonMaxSuppression of boxes ", ShapeToString(boxes.shape()), " with scores ",
+                ShapeToString(scores.shape())));
+  }
+  const int64_t most =
+      context.has(2) && context.input(2).count() > 0 ? context.input(2).AsInt64(0) : 0;
+  const float threshold = ScalarOr(context, 3, 0);
+  const bool by_score = context.has(4) && context.input(4).count() > 0;
+  const float least = ScalarOr(context, 4, 0);
+  const bool center = context.attributes().Int("center_point_box", 0) != 0;
+  const int64_t count = boxes.dim(1);
+  std::vector<int64_t> out;
+  std::vector<int64_t> order;
+  std::vector<Box> kept;
+  for (int64_t batch = 0; batch < scores.dim(0); ++batch) {
+    for (int64_t category = 0; category < scores.dim(1); ++category) {
+      const float* score = scores.data<float>() + (batch * scores.dim(1) + category) * count;
+      order.clear();
+      for (int64_t i = 0; i < count; ++i) {
+        if (!by_score || score[i] > least) order.push_back(i);
+      }
+      std::stable_sort(order.begin(), order.end(),
+                       [score](int64_t a, int64_t b) { return score[a] > score[b]; });
+      kept.clear();
+      for (const int64_t i : order) {
+        if (static_cast<int64_t>(kept.size()) >= most) break;
+        const Box box = ReadBox(boxes.data<float>() + (batch * count + i) * 4, center);
+        const bool hidden = std::any_of(kept.begin(), kept.end(), [&](const Box& other) {
+          return Overlap(box, other, threshold);
+        });
+        if (hidden) continue;
+        kept.push_back(box);
+        out.insert(out.end(), {batch, category, i});
+      }
+    }
+  }
+  context.outputs[0] = Tensor::FromVector<int64_t>(out, {static_cast<int64_t>(out.size() / 3), 3});
+}
+
+// --- RoiAlign
+
+void InferRoiAlign(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireSameDType(context, 0, 1);
+  RequireRank(context, 0, 4);
+  RequireRank(context, 1, 2);
+  RequireRank(context, 2, 1);
+  SymbolicShape shape = {Dim(), Dim(), context.attributes().Int("output_height", 1),
+                         context.attributes().Int("output_width", 1)};
+  if (context.shape(1)) shape[0] = (*context.shape(1))[0];
+  if (context.shape(0)) shape[1] = (*context.shape(0))[1];
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+/// Four neighbours and their weights, as Mask R-CNN's original has them.
+struct Bilinear {
+  int64_t at[4];
+  double weight[4];
+};
+
+Bilinear Neighbours(double y, double x, int64_t height, int64_t width) {
+  if (y < -1 || y > static_cast<double>(height) || x < -1 || x > static_cast<double>(width)) {
+    return {};
+  }
+  y = std::max(y, 0.0);
+  x = std::max(x, 0.0);
+  auto y0 = static_cast<int64_t>(y);
+  auto x0 = static_cast<int64_t>(x);
+  int64_t y1 = y0 + 1;
+  int64_t x1 = x0 + 1;
+  if (y0 >= height - 1) {
+    y0 = y1 = height - 1;
+    y = static_cast<double>(y0);
+  }
+  if (x0 >= width - 1) {
+    x0 = x1 = width - 1;
+    x = static_cast<double>(x0);
+  }
+  const double ly = y - static_cast<double>(y0);
+  const double lx = x - static_cast<double>(x0);
+  return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
+          {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
+}
+
+void EvaluateRoiAlign(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Tensor& rois = context.input(1);
+  const AttributeMap& attributes = context.attributes();
+  const int64_t out_h = attributes.Int("output_height", 1);
+  const int64_t out_w = attributes.Int("output_width", 1);
+  const int64_t ratio = attributes.Int("sampling_ratio", 0);
+  const double scale = attributes.Float("spatial_scale", 1);
+  const bool largest = attributes.String("mode", "avg") == "max";
+  const bool half = context.opset >= 16 && attributes.String("coordinate_transformation_mode",
+                                                             "half_pixel") == "half_pixel";
+  if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 4 ||
+      context.input(2).count() != rois.dim(0) || out_h < 1 || out_w < 1 || ratio < 0) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("RoiAlign of ", ShapeToString(x.shape()), " with ", ShapeToString(rois.shape())));
+  }
+  const int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3);
+  Tensor out(x.dtype(), {rois.dim(0), channels, out_h, out_w});
+  std::vector<Bilinear> samples;
+  for (int64_t r = 0; r < rois.dim(0); ++r) {
+    const int64_t batch = context.input(2).AsInt64(r);
+    if (batch < 0 || batch >= x.dim(0)) {
+      Fail(ErrorCode::kInvalidArgument, StrCat("RoiAlign in image ", batch));
+    }
+    const double offset = half ? 0.5 : 0;
+    const double x0 = rois.AsDouble(r * 4) * scale - offset;
+    const double y0 = rois.AsDouble(r * 4 + 1) * scale - offset;
+    double roi_w = rois.AsDouble(r * 4 + 2) * scale - offset - x0;
+    double roi_h = rois.AsDouble(r * 4 + 3) * scale - offset - y0;
+    if (!half) {
+      roi_w = std::max(roi_w, 1.0);
+      roi_h = std::max(roi_h, 1.0);
+    }
+    const double bin_h = roi_h / static_cast<double>(out_h);
+    const double bin_w = roi_w / static_cast<double>(out_w);
+    constexpr double kMost = 1 << 16;
+    const auto grid = [&](double bin) {
+      return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(bin), 0.0, kMost));
+    };
+    const int64_t grid_h = grid(bin_h), grid_w = grid(bin_w);
+    const int64_t area = std::max<int64_t>(grid_h * grid_w, 1);
+    for (int64_t ph = 0; ph < out_h; ++ph) {
+      for (int64_t pw = 0; pw < out_w; ++pw) {
+        samples.clear();
+        for (int64_t iy = 0; iy < grid_h; ++iy) {
+          const double y = y0 + static_cast<double>(ph) * bin_h +
+                           (static_cast<double>(iy) + 0.5) * bin_h / static_cast<double>(grid_h);
+          for (int64_t ix = 0; ix < grid_w; ++ix) {
+            samples.push_back(Neighbours(
+                y,
+                x0 + static_cast<double>(pw) * bin_w +
+                    (static_cast<double>(ix) + 0.5) * bin_w / static_cast<double>(grid_w),
+                height, width));
+          }
+        }
+        for (int64_t c = 0; c < channels; ++c) {
+          const int64_t plane = (batch * channels + c) * height * width;
+          double sum = 0;
+          bool first = true;
+          for (const Bilinear& sample : samples) {
+            for (int k = 0; k < 4; ++k) {
+              const double value = sample.weight[k] * x.AsDouble(plane + sample.at[k]);
+              if (!largest) {
+                sum += value;
+              } else if (first || value > sum) {
+                sum = value;
+              }
+              first = false;
+            }
+          }
+          const double result = largest ? sum : sum / static_cast<double>(area);
+          const int64_t at = ((r * channels + c) * out_h + ph) * out_w + pw;
+          if (x.dtype() == DType::kFloat64) {
+            out.data<double>()[at] = result;
+          } else {
+            out.data<float>()[at] = static_cast<float>(result);
+          }
+        }
+      }
+    }
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- GridSample: x [N, C, spatial...], grid [N, out spatial..., rank], last coordinate first
+
+enum class SampleMode : uint8_t { kLinear, kNearest, kCubic };
+enum class SamplePadding : uint8_t { kZeros, kBorder, kReflection };
+
+struct SampleForm {
+  SampleMode mode;
+  SamplePadding padding;
+  bool align;
+};
+
+SampleForm FormOfGridSample(const Node& node) {
+  const std::string mode = node.attributes.String("mode", "linear");
+  const std::string padding = node.attributes.String("padding_mode", "zeros");
+  SampleForm form{SampleMode::kLinear, SamplePadding::kZeros,
+                  node.attributes.Int("align_corners", 0) != 0};
+  if (mode == "nearest") {
+    form.mode = SampleMode::kNearest;
+  } else if (mode == "bicubic" || mode == "cubic") {
+    form.mode = SampleMode::kCubic;
+  } else if (mode != "bilinear" && mode != "linear") {
+    Fail(ErrorCode::kInvalidModel, StrCat("GridSample mode '", mode, "' does not exist"));
+  }
+  if (padding == "border") {
+    form.padding = SamplePadding::kBorder;
+  } else if (padding == "reflection") {
+    form.padding = SamplePadding::kReflection;
+  } else if (padding != "zeros") {
+    Fail(ErrorCode::kInvalidModel, StrCat("padding_mode '", padding, "' does not exist"));
+  }
+  return form;
+}
+
+void InferGridSample(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireFloat(context, 1);
+  FormOfGridSample(context.node);
+  std::optional<SymbolicShape> shape;
+  if (context.shape(0) && context.shape(1)) {
+    const SymbolicShape& x = *context.shape(0);
+    const SymbolicShape& grid = *context.shape(1);
+    if (x.size() != grid.size() || x.size() < 3 || x.size() > 5) {
+      Fail(ErrorCode::kUnsupported,
+           StrCat("GridSample of rank ", x.size(), " with a grid of rank ", grid.size()));
+    }
+    shape = grid;
+    shape->pop_back();
+    shape->insert(shape->begin() + 1, x[1]);
+    (*shape)[0] = MergeDims(x[0], grid[0], "batches of GridSample");
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+double Reflect(double x, double low, double high) {
+  const double range = high - low;
+  if (range <= 0) return low;
+  if (x < low) {
+    const double distance = low - x;
+    const auto turns = std::floor(distance / range);
+    const double rest = distance - turns * range;
+    return std::fmod(turns, 2) == 0 ? low + rest : high - rest;
+  }
+  if (x > high) {
+    const double distance = x - high;
+    const auto turns = std::floor(distance / range);
+    const double rest = distance - turns * range;
+    return std::fmod(turns, 2) == 0 ? high - rest : low + rest;
+  }
+  return x;
+}
+
+/// The taps of one coordinate along one axis: indices (-1: zero) and weights.
+struct AxisTaps {
+  int count;
+  int64_t at[4];
+  double weight[4];
+};
+
+AxisTaps TapsOf(double coordinate, int64_t size, const SampleForm& form) {
+  const auto length = static_cast<double>(size);
+  const double low = form.align ? 0 : -0.5;
+  const double high = form.align ? length - 1 : length - 0.5;
+  double x = form.align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
+  if (form.mode == SampleMode::kNearest) x = std::nearbyint(x);
+  if (x < low || x > high) {
+    if (form.padding == SamplePadding::kBorder) x = std::clamp(x, 0.0, length - 1);
+    if (form.padding == SamplePadding::kReflection) x = Reflect(x, low, high);
+  }
+  const auto index = [&](double at) -> int64_t {
+    if (!(std::fabs(at) < 1e15)) return -1;
+    if (form.padding == SamplePadding::kBorder) at = std::clamp(at, 0.0, length - 1);
+    if (form.padding == SamplePadding::kReflection) at = Reflect(at, low, high);
+    return at >= 0 && at <= length - 1 ? static_cast<int64_t>(at) : -1;
+  };
+  if (form.mode == SampleMode::kNearest) return {1, {index(std::nearbyint(x))}, {1}};
+  const double floor = std::floor(x);
+  const double t = x - floor;
+  if (form.mode == SampleMode::kLinear) return {2, {index(floor), index(floor + 1)}, {1 - t, t}};
+  // Cubic convolution with a = -0.75.
+  constexpr double a = -0.75;
+  const auto far = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+  const auto near = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+  return {4,
+          {index(floor - 1), index(floor), index(floor + 1), index(floor + 2)},
+          {far(t + 1), near(t), near(1 - t), far(2 - t)}};
+}
+
+void EvaluateGridSample(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Tensor& grid = context.input(1);
+  const SampleForm form = FormOfGridSample(context.node);
+  const int64_t axes = x.rank() - 2;
+  if (axes < 1 || axes > 3 || grid.rank() != x.rank() || grid.dim(grid.rank() - 1) != axes ||
+      grid.dim(0) != x.dim(0)) {
+    Fail(ErrorCode::kShapeMismatch, StrCat("GridSample of ", ShapeToString(x.shape()),
+                                           " with a grid of ", ShapeToString(grid.shape())));
+  }
+  Shape shape(grid.shape().begin(), grid.shape().end() - 1);
+  shape.insert(shape.begin() + 1, x.dim(1));
+  Tensor out(x.dtype(), shape);
+  const int64_t points = x.dim(0) > 0 ? grid.count() / axes / x.dim(0) : 0;
+  const int64_t channels = x.dim(1);
+  const int64_t plane = NumElements(Shape(x.shape().begin() + 2, x.shape().end()));
+  for (int64_t n = 0; n < x.dim(0); ++n) {
+    for (int64_t p = 0; p < points; ++p) {
+      AxisTaps taps[3] = {{1, {0}, {1}}, {1, {0}, {1}}, {1, {0}, {1}}};
+      int64_t sizes[3] = {1, 1, 1};
+      for (int64_t k = 0; k < axes; ++k) {
+        sizes[3 - axes + k] = x.dim(2 + k);
+        taps[3 - axes + k] =
+            TapsOf(grid.AsDouble((n * points + p) * axes + axes - 1 - k), x.dim(2 + k), form);
+      }
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t base = (n * channels + c) * plane;
+        double sum = 0;
+        for (int d = 0; d < taps[0].count; ++d) {
+          for (int h = 0; h < taps[1].count; ++h) {
+            for (int w = 0; w < taps[2].count; ++w) {
+              const int64_t at[3] = {taps[0].at[d], taps[1].at[h], taps[2].at[w]};
+              if (at[0] < 0 || at[1] < 0 || at[2] < 0) continue;
+              const double weight = taps[0].weight[d] * taps[1].weight[h] * taps[2].weight[w];
+              sum += weight * x.AsDouble(base + (at[0] * sizes[1] + at[1]) * sizes[2] + at[2]);
+            }
+          }
+        }
+        const int64_t to = (n * channels + c) * points + p;
+        if (x.dtype() == DType::kFloat64) {
+          out.data<double>()[to] = sum;
+        } else {
+          out.data<float>()[to] = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+  context.outputs[0] = std::move(out);
+}
+
+// --- MaxUnpool
+
+/// The size that a MaxPool with this window would have come from.
+Shape UnpooledShape(const AttributeMap& attributes, const Shape& x) {
+  const std::vector<int64_t> kernel = attributes.Ints("kernel_shape");
+  if (kernel.empty() || kernel.size() + 2 != x.size()) {
+    Fail(ErrorCode::kInvalidModel, "MaxUnpool needs a kernel_shape of its input's rank");
+  }
+  const Window window = ReadWindow(attributes, kernel);
+  Shape out = {x[0], x[1]};
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    const int64_t steps = CheckedMul64(x[2 + i] - 1, window.strides[i]);
+    out.push_back(CheckedAdd64(steps, kernel[i]) - window.pad_begin[i] - window.pad_end[i]);
+  }
+  return out;
+}
+
+void InferMaxUnpool(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireDType(context, 1, {DType::kInt64});
+  std::optional<SymbolicShape> shape;
+  if (context.has(2)) {
+    if (const Tensor* given = context.constant(2)) shape = ToSymbolic(given->ToInts());
+  } else if (context.inputs[0].IsStatic()) {
+    shape = ToSymbolic(UnpooledShape(context.attributes(), context.inputs[0].StaticShape()));
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, shape);
+}
+
+void EvaluateMaxUnpool(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Tensor& indices = context.input(1);
+  const Shape pooled = UnpooledShape(context.attributes(), x.shape());
+  Tensor out(x.dtype(), context.has(2) ? context.input(2).ToInts() : pooled);
+  if (indices.count() != x.count() || out.rank() != x.rank()) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("MaxUnpool of ", ShapeToString(x.shape()), " with ", ShapeToString(indices.shape()),
+                " to ", ShapeToString(out.shape())));
+  }
+  const auto element = static_cast<size_t>(DTypeBits(x.dtype()) / 8);
+  for (int64_t i = 0; i < x.count(); ++i) {
+    // Indices count in the tensor that was pooled; a larger output keeps their places.
+    int64_t rest = indices.AsInt64(i);
+    int64_t to = 0;
+    int64_t stride = 1;
+    bool inside = rest >= 0;
+    for (size_t d = pooled.size(); d-- > 0;) {
+      const int64_t at = rest % pooled[d];
+      rest /= pooled[d];
+      inside = inside && at < out.shape()[d];
+      to += at * stride;
+      stride *= out.shape()[d];
+    }
+    if (!inside || rest != 0 || to >= out.count()) {
+      Fail(ErrorCode::kInvalidArgument, StrCat("MaxUnpool to element ", indices.AsInt64(i)));
+    }
+    std::copy_n(static_cast<const uint8_t*>(x.raw()) + static_cast<size_t>(i) * element, element,
+                static_cast<uint8_t*>(out.raw()) + static_cast<size_t>(to) * element);
+  }
+  context.outputs[0] = std::move(out);
+}
+
+constexpr OpDef kRows[] = {
+    {"GridSample", "", 16, 2, 2, 1, InferGridSample, EvaluateGridSample, QuantRule::kFloat},
+    {"GridSample", "com.microsoft", 1, 2, 2, 1, InferGridSample, EvaluateGridSample,
+     QuantRule::kFloat},
+    {"MaxUnpool", "", 9, 2, 3, 1, InferMaxUnpool, EvaluateMaxUnpool, QuantRule::kFloat},
+    {"NonMaxSuppression", "", 10, 2, 5, 1, InferNonMaxSuppression, EvaluateNonMaxSuppression,
+     QuantRule::kFloat},
+    {"RoiAlign", "", 10, 3, 3, 1, InferRoiAlign, EvaluateRoiAlign, QuantRule::kFloat},
+};
+
+}  // namespace
+
+std::span<const OpDef> DetectionOps() { return kRows; }
+
+}  // namespace requant

@@ -1,0 +1,502 @@
+// Operators that are others written shorter: each is a text in the form of ir/text.h, made for one
+// node. Inference and reference go through that graph; the pass InlineControlFlow puts it in place
+// of the node, so that optimizer, quantizer and kernels only meet the operators inside.
+//
+// Formulas: com.microsoft: ONNX Runtime docs/ContribOperators.md; ONNX: docs/Operators.md.
+#include "ops/function.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/str_cat.h"
+#include "ir/text.h"
+#include "ops/infer_util.h"
+#include "ops/subgraph.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+/// A graph's text, written line by line.
+class Text {
+ public:
+  /// The first `inputs` inputs of the node are %i0, %i1, ...; what is left out is not declared.
+  explicit Text(const Node& node, int opset)
+      : node_(node),
+        opset_(opset),
+        text_(StrCat("graph \"\" opset ", opset, ", com.microsoft 1, ai.requant 1\n")) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i]) text_ += StrCat("input %i", i, "\n");
+    }
+  }
+
+  /// The text depends on a rank that is not known yet.
+  void Wait() { waits_ = true; }
+  bool waits() const { return waits_; }
+
+  const Node& node() const { return node_; }
+  int opset() const { return opset_; }
+  bool Has(size_t slot) const { return node_.input(slot) != nullptr; }
+  /// How a node's text names an input.
+  static std::string In(size_t slot) { return StrCat("%i", slot); }
+
+  void Line(const std::string& line) { text_ += line + "\n"; }
+  /// A float constant.
+  void Scalar(const char* name, double value) {
+    Line(StrCat("const %", name, ": float32[] = {", Real(value), "}"));
+  }
+  void Ints(const char* name, const std::vector<int64_t>& values) {
+    std::string list;
+    for (const int64_t value : values) list += StrCat(list.empty() ? "" : ", ", value);
+    Line(StrCat("const %", name, ": int64[", values.size(), "] = {", list, "}"));
+  }
+  /// Sums `a` and input `slot` if that is there; returns the name of the sum.
+  std::string Plus(const std::string& a, size_t slot) {
+    if (!Has(slot)) return a;
+    const std::string sum = StrCat(a, "_plus", slot);
+    Line(StrCat(sum, " = Add(", a, ", ", In(slot), ")"));
+    return sum;
+  }
+  void Output(const std::string& name) { text_ += "output " + name + "\n"; }
+  /// The node's attributes but for those named, in braces.
+  std::string AttributesWithout(std::initializer_list<std::string_view> names) const {
+    return PrintAttributes(node_.attributes, names);
+  }
+
+  static std::string Real(double value) {
+    std::string text = NumberText(value, 9);
+    if (text.find_first_of(".en") == std::string::npos) text += ".0";
+    return text;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  const Node& node_;
+  int opset_;
+  bool waits_ = false;
+  std::string text_;
+};
+
+/// `y = <activation>(x)` by the name and parameters that fused operators carry.
+void Activate(Text& text, const std::string& x, const std::string& y) {
+  const AttributeMap& attributes = text.node().attributes;
+  const std::string name = attributes.String("activation", "");
+  const std::vector<float> p = attributes.Floats("activation_params");
+  const auto parameter = [&p](size_t i, float fallback) {
+    return Text::Real(i < p.size() ? p[i] : fallback);
+  };
+  if (name.empty()) return text.Line(StrCat(y, " = Identity(", x, ")"));
+  if (name == "Relu" || name == "Sigmoid" || name == "Tanh") {
+    return text.Line(StrCat(y, " = ", name, "(", x, ")"));
+  }
+  if (name == "LeakyRelu") {
+    const float alpha = p.empty() ? attributes.Float("activation_alpha", 0.01F) : p[0];
+    return text.Line(StrCat(y, " = LeakyRelu(", x, ") {alpha = ", Text::Real(alpha), "}"));
+  }
+  if (name == "HardSigmoid") {
+    return text.Line(StrCat(y, " = HardSigmoid(", x, ") {alpha = ", parameter(0, 0.2F),
+                            ", beta = ", parameter(1, 0.5F), "}"));
+  }
+  if (name == "Clip") {
+    if (text.opset() < 11) {
+      return text.Line(StrCat(y, " = Clip(", x, ") {min = ", parameter(0, -3.4e38F),
+                              ", max = ", parameter(1, 3.4e38F), "}"));
+    }
+    text.Scalar("low", p.empty() ? -INFINITY : p[0]);
+    text.Scalar("high", p.size() < 2 ? INFINITY : p[1]);
+    return text.Line(StrCat(y, " = Clip(", x, ", %low, %high)"));
+  }
+  Fail(ErrorCode::kUnsupported,
+       StrCat("activation ", name, " in ", text.node().domain, "::", text.node().op_type));
+}
+
+void BiasGelu(Text& text) {
+  text.Line("%sum = Add(%i0, %i1)");
+  text.Line("%y = com.microsoft::Gelu(%sum)");
+  text.Output("%y");
+}
+
+void FastGelu(Text& text) {
+  text.Line("%sum = Add(%i0, %i1)");
+  text.Line("%y = com.microsoft::FastGelu(%sum)");
+  text.Output("%y");
+}
+
+void QuickGelu(Text& text) {
+  text.Scalar("alpha", text.node().attributes.Float("alpha", 1.702F));
+  text.Line("%scaled = Mul(%i0, %alpha)");
+  text.Line("%gate = Sigmoid(%scaled)");
+  text.Line("%y = Mul(%i0, %gate)");
+  text.Output("%y");
+}
+
+void FusedConv(Text& text) {
+  const std::string attributes =
+      text.AttributesWithout({"activation", "activation_params", "activation_alpha"});
+  text.Line(StrCat("%conv = Conv(%i0, %i1", text.Has(2) ? ", %i2" : "", ") ", attributes));
+  Activate(text, text.Plus("%conv", 3), "%y");
+  text.Output("%y");
+}
+
+void FusedGemm(Text& text) {
+  const std::string attributes = text.AttributesWithout(
+      {"activation", "activation_alpha", "activation_beta", "activation_gamma"});
+  text.Line(StrCat("%gemm = Gemm(%i0, %i1", text.Has(2) ? ", %i2" : "", ") ", attributes));
+  Activate(text, "%gemm", "%y");
+  text.Output("%y");
+}
+
+void FusedMatMul(Text& text) {
+  const AttributeMap& attributes = text.node().attributes;
+  if (attributes.Int("transBatchA", 0) != 0 || attributes.Int("transBatchB", 0) != 0) {
+    Fail(ErrorCode::kUnsupported, "FusedMatMul with transposed batches");
+  }
+  std::string operands[2] = {"%i0", "%i1"};
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (attributes.Int(i == 0 ? "transA" : "transB", 0) == 0) continue;
+    const ValueType& type = text.node().inputs[i]->type;
+    if (!type.shape) return text.Wait();
+    const size_t rank = type.shape->size();
+    if (rank < 2) continue;
+    std::string perm;
+    for (size_t k = 0; k < rank; ++k) {
+      const size_t axis = k + 2 < rank ? k : rank - 1 - (k + 2 - rank);
+      perm += StrCat(k ? ", " : "", axis);
+    }
+    text.Line(StrCat("%t", i, " = Transpose(", operands[i], ") {perm = [", perm, "]}"));
+    operands[i] = StrCat("%t", i);
+  }
+  text.Line(StrCat("%product = MatMul(", operands[0], ", ", operands[1], ")"));
+  text.Scalar("alpha", attributes.Float("alpha", 1));
+  text.Line("%y = Mul(%product, %alpha)");
+  text.Output("%y");
+}
+
+/// x, skip, gamma, beta, bias -> y, mean, deviation, sum.
+void SkipLayerNorm(Text& text) {
+  const bool simple = text.node().op_type == "SkipSimplifiedLayerNormalization";
+  text.Line("%skipped = Add(%i0, %i1)");
+  const std::string sum = text.Plus("%skipped", simple ? 3 : 4);
+  const std::string epsilon = Text::Real(text.node().attributes.Float("epsilon", 1e-12F));
+  for (const size_t slot : {1, 2}) {
+    if (text.node().output(slot)) {
+      Fail(ErrorCode::kUnsupported, "SkipLayerNormalization with mean and deviation as outputs");
+    }
+  }
+  if (simple) {
+    text.Line(StrCat("%y = SimplifiedLayerNormalization(", sum,
+                     ", %i2) {axis = -1, epsilon = ", epsilon, "}"));
+  } else {
+    text.Line(StrCat("%y = LayerNormalization(", sum, ", %i2", text.Has(3) ? ", %i3" : "",
+                     ") {axis = -1, epsilon = ", epsilon, "}"));
+  }
+  text.Output("%y");
+  if (text.node().outputs.size() < 2) return;
+  // The node's second and third outputs are not there; something has to stand in their place.
+  for (const char* name : {"%mean", "%deviation", "%sum"}) {
+    text.Line(StrCat(name, " = Identity(", sum, ")"));
+    text.Output(name);
+  }
+}
+
+void Swish(Text& text) {
+  text.Scalar("alpha", text.node().attributes.Float("alpha", 1));
+  text.Line("%scaled = Mul(%i0, %alpha)");
+  text.Line("%gate = Sigmoid(%scaled)");
+  text.Line("%y = Mul(%i0, %gate)");
+  text.Output("%y");
+}
+
+void MeanVariance(Text& text) {
+  const std::vector<int64_t> axes = text.node().attributes.Ints("axes", {0, 2, 3});
+  text.Ints("axes", axes);
+  text.Scalar("epsilon", 1e-9);
+  std::string list;
+  for (const int64_t axis : axes) list += StrCat(list.empty() ? "" : ", ", axis);
+  const std::string tail =
+      text.opset() < 18 ? StrCat(") {axes = [", list, "]}") : std::string(", %axes)");
+  text.Line("%mean = ReduceMean(%i0" + tail);
+  text.Line("%centered = Sub(%i0, %mean)");
+  text.Line("%squares = Mul(%centered, %centered)");
+  text.Line("%variance = ReduceMean(%squares" + tail);
+  text.Line("%root = Sqrt(%variance)");
+  text.Line("%deviation = Add(%root, %epsilon)");
+  text.Line("%y = Div(%centered, %deviation)");
+  text.Output("%y");
+}
+
+/// (product of the integers) * (a scale * b scale) + bias.
+void ScaleProduct(Text& text, const std::string& a_scale, size_t b_scale, size_t bias) {
+  text.Line("%real = Cast(%integers) {to = 1}");
+  text.Line(StrCat("%scale = Mul(", a_scale, ", ", Text::In(b_scale), ")"));
+  text.Line("%scaled = Mul(%real, %scale)");
+  text.Output(text.Plus("%scaled", bias));
+}
+
+/// A, B, a scale, b scale, a zero, b zero, bias.
+void MatMulIntegerToFloat(Text& text) {
+  const auto slot = [&text](size_t i) { return text.Has(i) ? Text::In(i) : std::string("_"); };
+  text.Line(StrCat("%integers = MatMulInteger(%i0, %i1, ", slot(4), ", ", slot(5), ")"));
+  ScaleProduct(text, "%i2", 3, 6);
+}
+
+/// A, B, b scale, b zero, bias.
+void DynamicQuantizeMatMul(Text& text) {
+  text.Line("%bytes, %a_scale, %a_zero = DynamicQuantizeLinear(%i0)");
+  text.Line(
+      StrCat("%integers = MatMulInteger(%bytes, %i1, %a_zero, ", text.Has(3) ? "%i3" : "_", ")"));
+  ScaleProduct(text, "%a_scale", 2, 4);
+}
+
+/// A, B, scales, zero points, group index, bias.
+void MatMulNBits(Text& text) {
+  if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
+  text.Line(StrCat("%w = ai.requant::UnpackBits(%i1, %i2", text.Has(3) ? ", %i3" : "", ") ",
+                   text.AttributesWithout({"accuracy_level"})));
+  text.Line("%y = MatMul(%i0, %w)");
+  text.Output(text.Plus("%y", 5));
+}
+
+/// x [B, S, I], weights [I, 3 H], bias [3 H], mask [B, T] or [B, S, T].
+void Attention(Text& text) {
+  const AttributeMap& attributes = text.node().attributes;
+  const int64_t heads = attributes.Int("num_heads", 0);
+  const SymbolicShape* weights =
+      text.node().inputs[1]->type.shape ? &*text.node().inputs[1]->type.shape : nullptr;
+  if (weights == nullptr || (text.Has(3) && !text.node().inputs[3]->type.shape)) return text.Wait();
+  const bool plain = heads > 0 && weights->size() == 2 && (*weights)[1].known() &&
+                     (*weights)[1].value % (3 * heads) == 0 && !text.Has(4) && !text.Has(5) &&
+                     attributes.Ints("qkv_hidden_sizes").empty() &&
+                     attributes.Int("unidirectional", 0) == 0 &&
+                     attributes.Int("do_rotary", 0) == 0 && text.node().output(1) == nullptr;
+  if (!plain) {
+    Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with a past, bias or rotary embedding",
+         {.hint = "export the model without attention fusion"});
+  }
+  const int64_t hidden = (*weights)[1].value / 3;
+  const float scale = attributes.Float("scale", 0);
+  text.Scalar("factor", scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(hidden / heads)));
+  text.Line("%product = MatMul(%i0, %i1)");
+  const std::string qkv = text.Plus("%product", 2);
+  if (text.opset() < 13) {
+    text.Line(StrCat("%q, %k, %v = Split(", qkv, ") {axis = 2, split = [", hidden, ", ", hidden,
+                     ", ", hidden, "]}"));
+  } else {
+    text.Ints("parts", {hidden, hidden, hidden});
+    text.Line(StrCat("%q, %k, %v = Split(", qkv, ", %parts) {axis = 2}"));
+  }
+  text.Ints("apart", {0, 0, heads, hidden / heads});
+  text.Ints("joined", {0, 0, hidden});
+  for (const char* name : {"q", "k", "v"}) {
+    text.Line(StrCat("%", name, "4 = Reshape(%", name, ", %apart)"));
+    text.Line(StrCat("%", name, "t = Transpose(%", name, "4) {perm = [",
+                     name[0] == 'k' ? "0, 2, 3, 1" : "0, 2, 1, 3", "]}"));
+  }
+  text.Line("%raw = MatMul(%qt, %kt)");
+  std::string scores = "%scores";
+  text.Line("%scores = Mul(%raw, %factor)");
+  if (text.Has(3)) {
+    const ValueType& mask = text.node().inputs[3]->type;
+    const size_t rank = mask.shape ? mask.shape->size() : 0;
+    if (rank != 2 && rank != 3) {
+      Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with a mask of lengths");
+    }
+    if (rank == 3) {
+      text.Ints("one", {1});
+      text.Line(text.opset() < 13 ? "%mask = Unsqueeze(%i3) {axes = [1]}"
+                                  : "%mask = Unsqueeze(%i3, %one)");
+    } else {
+      text.Ints("mask_shape", {0, 1, 1, -1});
+      text.Line("%mask = Reshape(%i3, %mask_shape)");
+    }
+    text.Scalar("unit", 1);
+    text.Scalar("filter", attributes.Float("mask_filter_value", -10000.0F));
+    text.Line("%mask_real = Cast(%mask) {to = 1}");
+    text.Line("%hidden = Sub(%unit, %mask_real)");
+    text.Line("%penalty = Mul(%hidden, %filter)");
+    text.Line("%masked = Add(%scores, %penalty)");
+    scores = "%masked";
+  }
+  text.Line(StrCat("%p = Softmax(", scores, ") {axis = 3}"));
+  text.Line("%mixed = MatMul(%p, %vt)");
+  text.Line("%back = Transpose(%mixed) {perm = [0, 2, 1, 3]}");
+  text.Line("%y = Reshape(%back, %joined)");
+  text.Output("%y");
+}
+
+/// Of what is spelled out in a model that imports no ONNX operators at all.
+constexpr int kDefaultOpset = 13;
+
+struct FunctionRow {
+  const char* name;
+  const char* domain;
+  void (*write)(Text& text);
+};
+
+constexpr FunctionRow kFunctions[] = {
+    {"Attention", kMicrosoftDomain, Attention},
+    {"BiasGelu", kMicrosoftDomain, BiasGelu},
+    {"DynamicQuantizeMatMul", kMicrosoftDomain, DynamicQuantizeMatMul},
+    {"FastGelu", kMicrosoftDomain, FastGelu},
+    {"FusedConv", kMicrosoftDomain, FusedConv},
+    {"FusedGemm", kMicrosoftDomain, FusedGemm},
+    {"FusedMatMul", kMicrosoftDomain, FusedMatMul},
+    {"MatMulIntegerToFloat", kMicrosoftDomain, MatMulIntegerToFloat},
+    {"MatMulNBits", kMicrosoftDomain, MatMulNBits},
+    {"MeanVarianceNormalization", "", MeanVariance},
+    {"QuickGelu", kMicrosoftDomain, QuickGelu},
+    {"SkipLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
+    {"SkipSimplifiedLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
+    {"Swish", "", Swish},
+};
+
+const FunctionRow* FindFunction(const Node& node) {
+  for (const FunctionRow& row : kFunctions) {
+    // FastGelu has a row of its own (unary.cpp) unless there is a bias.
+    if (node.Is(row.name, row.domain) && (row.write != FastGelu || node.input(1))) return &row;
+  }
+  return nullptr;
+}
+
+void InferFunction(InferContext& context) {
+  const std::unique_ptr<Graph> body = FunctionBody(context.graph, context.node);
+  if (!body) return SetOutput(context, 0, context.inputs[0].dtype, std::nullopt);
+  std::vector<ValueType> types;
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    if (context.has(i)) types.push_back(context.inputs[i]);
+  }
+  const std::vector<ValueType> results = InferGraph(*body, types);
+  for (size_t i = 0; i < context.outputs.size(); ++i) {
+    if (i < results.size()) context.outputs[i] = results[i];
+  }
+}
+
+void EvaluateFunction(EvalContext& context) {
+  // The body may depend on the ranks of the inputs, which are known now.
+  Graph around;
+  around.opsets = {{"", context.onnx_opset}, {kMicrosoftDomain, 1}};
+  std::vector<Value*> inputs;
+  std::vector<const Tensor*> given;
+  for (const Tensor* tensor : context.inputs) {
+    inputs.push_back(tensor ? around.AddValue("", TypeOf(*tensor)) : nullptr);
+    if (tensor) given.push_back(tensor);
+  }
+  std::vector<Value*> outputs;
+  for (size_t i = 0; i < context.outputs.size(); ++i) {
+    outputs.push_back(context.node.output(i) ? around.AddValue("") : nullptr);
+  }
+  const Node* twin = around.AddNode(context.node.op_type, context.node.domain, std::move(inputs),
+                                    std::move(outputs), context.node.attributes);
+  std::vector<Tensor> results =
+      EvaluateGraph(*FunctionBody(around, *twin), given, context.requantize);
+  results.resize(context.outputs.size());
+  context.outputs = std::move(results);
+}
+
+// --- ai.requant::UnpackBits: B [N, blocks, bytes], scales [N * blocks], zero points -> [K, N]
+
+struct PackedForm {
+  int64_t k, n, bits, block;
+};
+
+PackedForm FormOf(const AttributeMap& attributes) {
+  const PackedForm form{attributes.Int("K", 0), attributes.Int("N", 0), attributes.Int("bits", 4),
+                        attributes.Int("block_size", 32)};
+  if (form.k < 1 || form.n < 1 || form.block < 1 ||
+      (form.bits != 2 && form.bits != 4 && form.bits != 8)) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("MatMulNBits of ", form.bits, " bits in blocks of ", form.block));
+  }
+  return form;
+}
+
+void InferUnpackBits(InferContext& context) {
+  RequireDType(context, 0, {DType::kUint8});
+  RequireFloat(context, 1);
+  const PackedForm form = FormOf(context.attributes());
+  SetOutput(context, 0, DType::kFloat32, SymbolicShape{form.k, form.n});
+}
+
+void EvaluateUnpackBits(EvalContext& context) {
+  const PackedForm form = FormOf(context.attributes());
+  const Tensor& packed = context.input(0);
+  const std::vector<float> scales = context.input(1).ToFloats();
+  const int64_t blocks = (form.k + form.block - 1) / form.block;
+  const int64_t each = form.block * form.bits / 8;
+  const int64_t zero_bytes = (blocks * form.bits + 7) / 8;
+  const bool zeros = context.has(2);
+  const bool packed_zeros = zeros && context.input(2).dtype() == DType::kUint8;
+  if (packed.count() != form.n * blocks * each ||
+      static_cast<int64_t>(scales.size()) != form.n * blocks ||
+      (zeros && context.input(2).count() != form.n * (packed_zeros ? zero_bytes : blocks))) {
+    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size");
+  }
+  const auto field = [&form](const uint8_t* bytes, int64_t i) {
+    const int64_t bit = i * form.bits;
+    return (bytes[bit / 8] >> (bit % 8)) & ((1 << form.bits) - 1);
+  };
+  Tensor out(DType::kFloat32, {form.k, form.n});
+  for (int64_t n = 0; n < form.n; ++n) {
+    for (int64_t k = 0; k < form.k; ++k) {
+      const int64_t block = k / form.block;
+      const uint8_t* bytes = packed.data<uint8_t>() + (n * blocks + block) * each;
+      float zero = static_cast<float>(1 << (form.bits - 1));
+      if (packed_zeros) {
+        zero = static_cast<float>(field(context.input(2).data<uint8_t>() + n * zero_bytes, block));
+      } else if (zeros) {
+        zero = static_cast<float>(context.input(2).AsDouble(n * blocks + block));
+      }
+      out.data<float>()[k * form.n + n] =
+          (static_cast<float>(field(bytes, k % form.block)) - zero) *
+          scales[static_cast<size_t>(n * blocks + block)];
+    }
+  }
+  context.outputs[0] = std::move(out);
+}
+
+constexpr OpDef Row(const char* name, const char* domain, int since, int inputs, int most,
+                    int outputs = 1) {
+  return {name,
+          domain,
+          since,
+          inputs,
+          most,
+          outputs,
+          InferFunction,
+          EvaluateFunction,
+          QuantRule::kFloat};
+}
+
+constexpr OpDef kRows[] = {
+    Row("Attention", kMicrosoftDomain, 1, 2, 7, 2),
+    Row("BiasGelu", kMicrosoftDomain, 1, 2, 2),
+    Row("DynamicQuantizeMatMul", kMicrosoftDomain, 1, 3, 5),
+    Row("FusedConv", kMicrosoftDomain, 1, 2, 4),
+    Row("FusedGemm", kMicrosoftDomain, 1, 2, 3),
+    Row("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
+    Row("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
+    Row("MatMulNBits", kMicrosoftDomain, 1, 3, 6),
+    Row("MeanVarianceNormalization", "", 9, 1, 1),
+    Row("QuickGelu", kMicrosoftDomain, 1, 1, 1),
+    Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
+    Row("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
+    Row("Swish", "", 24, 1, 1),
+    {"UnpackBits", kRequantDomain, 1, 2, 3, 1, InferUnpackBits, EvaluateUnpackBits,
+     QuantRule::kFloat},
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> FunctionBody(const Graph& graph, const Node& node) {
+  const FunctionRow* row = FindFunction(node);
+  if (row == nullptr) return nullptr;
+  Text text(node, graph.opsets.contains("") ? graph.opset("") : kDefaultOpset);
+  row->write(text);
+  if (text.waits()) return nullptr;
+  return std::make_unique<Graph>(ParseGraph(text.text()));
+}
+
+std::span<const OpDef> FunctionOps() { return kRows; }
+
+}  // namespace requant
