@@ -145,6 +145,13 @@ constexpr RaiseRow kRaises[] = {
 void RaiseOpset(Graph& graph) {
   const int from = graph.opset();
   if (from >= kWantedOpset) return;
+  for (const auto& node : graph.nodes()) {
+    if (node->has_subgraph()) {
+      Fail(ErrorCode::kUnsupported,
+           StrCat("the subgraphs of ", node->op_type, " cannot be raised to opset 13"),
+           {.node = node->name, .hint = "convert the model to opset 13 (onnx.version_converter)"});
+    }
+  }
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());
   for (Node* node : nodes) {
