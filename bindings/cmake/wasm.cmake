@@ -35,7 +35,7 @@ endif()
 # called. So accessors of a few instructions belong into their callers, also where that copies them
 # (a quarter less time until a model is ready, and it packs better), and what is large stays a
 # function of its own, that may never be called.
-set(module_options -Os --always-inline-max-function-size 8 --one-caller-inline-max-function-size 50
+set(module_options -Os --always-inline-max-function-size 6 --one-caller-inline-max-function-size 30
     --strip-producers --strip-target-features)
 
 # --- The core ------------------------------------------------------------------------------------

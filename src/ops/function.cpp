@@ -3,8 +3,6 @@
 // of the node, so that optimizer, quantizer and kernels only meet the operators inside.
 //
 // Formulas: com.microsoft: ONNX Runtime docs/ContribOperators.md; ONNX: docs/Operators.md.
-#include "ops/function.h"
-
 #include <cmath>
 
 #include "base/error.h"
@@ -117,20 +115,6 @@ void BiasGelu(Text& text) {
   text.Output("%y");
 }
 
-void FastGelu(Text& text) {
-  text.Line("%sum = Add(%i0, %i1)");
-  text.Line("%y = com.microsoft::FastGelu(%sum)");
-  text.Output("%y");
-}
-
-void QuickGelu(Text& text) {
-  text.Scalar("alpha", text.node().attributes.Float("alpha", 1.702F));
-  text.Line("%scaled = Mul(%i0, %alpha)");
-  text.Line("%gate = Sigmoid(%scaled)");
-  text.Line("%y = Mul(%i0, %gate)");
-  text.Output("%y");
-}
-
 void FusedConv(Text& text) {
   const std::string attributes =
       text.AttributesWithout({"activation", "activation_params", "activation_alpha"});
@@ -198,14 +182,6 @@ void SkipLayerNorm(Text& text) {
     text.Line(StrCat(name, " = Identity(", sum, ")"));
     text.Output(name);
   }
-}
-
-void Swish(Text& text) {
-  text.Scalar("alpha", text.node().attributes.Float("alpha", 1));
-  text.Line("%scaled = Mul(%i0, %alpha)");
-  text.Line("%gate = Sigmoid(%scaled)");
-  text.Line("%y = Mul(%i0, %gate)");
-  text.Output("%y");
 }
 
 void MeanVariance(Text& text) {
@@ -338,28 +314,33 @@ constexpr FunctionRow kFunctions[] = {
     {"Attention", kMicrosoftDomain, Attention},
     {"BiasGelu", kMicrosoftDomain, BiasGelu},
     {"DynamicQuantizeMatMul", kMicrosoftDomain, DynamicQuantizeMatMul},
-    {"FastGelu", kMicrosoftDomain, FastGelu},
     {"FusedConv", kMicrosoftDomain, FusedConv},
     {"FusedGemm", kMicrosoftDomain, FusedGemm},
     {"FusedMatMul", kMicrosoftDomain, FusedMatMul},
     {"MatMulIntegerToFloat", kMicrosoftDomain, MatMulIntegerToFloat},
     {"MatMulNBits", kMicrosoftDomain, MatMulNBits},
     {"MeanVarianceNormalization", "", MeanVariance},
-    {"QuickGelu", kMicrosoftDomain, QuickGelu},
     {"SkipLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
     {"SkipSimplifiedLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
-    {"Swish", "", Swish},
 };
 
 const FunctionRow* FindFunction(const Node& node) {
   for (const FunctionRow& row : kFunctions) {
-    // FastGelu has a row of its own (unary.cpp) unless there is a bias.
-    if (node.Is(row.name, row.domain) && (row.write != FastGelu || node.input(1))) return &row;
+    if (node.Is(row.name, row.domain)) return &row;
   }
   return nullptr;
 }
 
-void InferFunction(InferContext& context) {
+std::unique_ptr<Graph> FunctionBody(const Graph& graph, const Node& node) {
+  const FunctionRow* row = FindFunction(node);
+  if (row == nullptr) return nullptr;
+  Text text(node, graph.opsets.contains("") ? graph.opset("") : kDefaultOpset);
+  row->write(text);
+  if (text.waits()) return nullptr;
+  return std::make_unique<Graph>(ParseGraph(text.text()));
+}
+
+void InferSpelledOut(InferContext& context) {
   const std::unique_ptr<Graph> body = FunctionBody(context.graph, context.node);
   if (!body) return SetOutput(context, 0, context.inputs[0].dtype, std::nullopt);
   std::vector<ValueType> types;
@@ -372,7 +353,7 @@ void InferFunction(InferContext& context) {
   }
 }
 
-void EvaluateFunction(EvalContext& context) {
+void EvaluateSpelledOut(EvalContext& context) {
   // The body may depend on the ranks of the inputs, which are known now.
   Graph around;
   around.opsets = {{"", context.onnx_opset}, {kMicrosoftDomain, 1}};
@@ -463,9 +444,10 @@ constexpr OpDef Row(const char* name, const char* domain, int since, int inputs,
           inputs,
           most,
           outputs,
-          InferFunction,
-          EvaluateFunction,
-          QuantRule::kFloat};
+          InferSpelledOut,
+          EvaluateSpelledOut,
+          QuantRule::kFloat,
+          FunctionBody};
 }
 
 constexpr OpDef kRows[] = {
@@ -478,24 +460,13 @@ constexpr OpDef kRows[] = {
     Row("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
     Row("MatMulNBits", kMicrosoftDomain, 1, 3, 6),
     Row("MeanVarianceNormalization", "", 9, 1, 1),
-    Row("QuickGelu", kMicrosoftDomain, 1, 1, 1),
     Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
     Row("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
-    Row("Swish", "", 24, 1, 1),
     {"UnpackBits", kRequantDomain, 1, 2, 3, 1, InferUnpackBits, EvaluateUnpackBits,
      QuantRule::kFloat},
 };
 
 }  // namespace
-
-std::unique_ptr<Graph> FunctionBody(const Graph& graph, const Node& node) {
-  const FunctionRow* row = FindFunction(node);
-  if (row == nullptr) return nullptr;
-  Text text(node, graph.opsets.contains("") ? graph.opset("") : kDefaultOpset);
-  row->write(text);
-  if (text.waits()) return nullptr;
-  return std::make_unique<Graph>(ParseGraph(text.text()));
-}
 
 std::span<const OpDef> FunctionOps() { return kRows; }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +89,11 @@ struct OpDef {
   /// Slow, simple and right: computes the outputs for concrete inputs of any supported dtype.
   void (*evaluate)(EvalContext&);
   QuantRule quant;
+  /// Of an operator that is others written shorter: what a node stands for, in the operators of the
+  /// graph's opset. Its inputs are the node's that are not left out, in order, its outputs the
+  /// node's (more than the node has are not needed). nullptr when the form depends on a rank not
+  /// known yet. Throws kUnsupported for a form that cannot be spelled out.
+  std::unique_ptr<Graph> (*expand)(const Graph&, const Node&) = nullptr;
 };
 
 /// All rows, sorted by family.

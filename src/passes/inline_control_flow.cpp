@@ -1,12 +1,12 @@
 // InlineControlFlow
 // Before: If(constant, ...); bodies of If, Loop and Scan that capture constants; operators that are
-//   others written shorter (ops/function.h: com.microsoft::BiasGelu, MatMulIntegerToFloat, ...).
+//   others written shorter (OpDef::expand: com.microsoft::BiasGelu, MatMulIntegerToFloat, ...).
 // After:  the nodes of the branch taken; bodies that own those constants; the operators meant.
 // Conditions: a condition with one element; ranks known where the spelling depends on them.
 #include <map>
 
 #include "base/str_cat.h"
-#include "ops/function.h"
+#include "ops/op.h"
 #include "ops/subgraph.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
@@ -79,7 +79,16 @@ bool InlineIf(Graph& graph, Node* node) {
 }
 
 bool InlineFunction(Graph& graph, Node* node) {
-  const std::unique_ptr<Graph> body = FunctionBody(graph, *node);
+  if (node->Is("FastGelu", kMicrosoftDomain) && node->input(1)) {
+    Value* sum = graph.AddOp("Add", "", {node->inputs[0], node->inputs[1]}, node->name + "_biased",
+                             node->inputs[0]->type);
+    graph.SetInput(node, 0, sum);
+    TruncateInputs(graph, node, 1);
+    return true;
+  }
+  const OpDef* op = FindOp(node->op_type, node->domain);
+  if (op == nullptr || op->expand == nullptr) return false;
+  const std::unique_ptr<Graph> body = op->expand(graph, *node);
   if (!body) return false;
   std::vector<Value*> inputs;
   for (Value* input : node->inputs) {

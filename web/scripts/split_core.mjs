@@ -114,6 +114,7 @@ while (waiting.length > 0) {
   if (main.has(name) || !calls.has(name)) continue;
   main.add(name);
   for (const callee of calls.get(name)) {
+    if (own.has(callee) && stays.test(name)) own.delete(callee); // a template of such a function
     if (own.has(callee)) wrong.push([name, callee]);
     else waiting.push(callee);
   }

@@ -1,7 +1,6 @@
 // Operators of ops/recurrent, detection, einsum, signal, select_data, loss, qonnx and function:
 // cases with known answers beyond ONNX's own test data.
 #include "ir/text.h"
-#include "ops/function.h"
 #include "ops/subgraph.h"
 #include "run_op.h"
 
