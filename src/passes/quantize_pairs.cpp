@@ -39,7 +39,7 @@ bool SameParameters(const Node& a, const Node& b) {
 }
 
 DType IntegersOf(const Node& node) {
-  return node.Is("QuantizeLinear") ? node.output()->type.dtype : node.input(0)->type.dtype;
+  return (node.Is("QuantizeLinear") ? node.outputs : node.inputs)[0]->type.dtype;
 }
 
 /// The DequantizeLinear whose values `value` holds, in whatever order.
