@@ -52,7 +52,7 @@ class Text {
   /// Sums `a` and input `slot` if that is there; returns the name of the sum.
   std::string Plus(const std::string& a, size_t slot) {
     if (!Has(slot)) return a;
-    const std::string sum = StrCat(a, "_plus", slot);
+    std::string sum = StrCat(a, "_plus", slot);
     Line(StrCat(sum, " = Add(", a, ", ", In(slot), ")"));
     return sum;
   }
@@ -252,7 +252,8 @@ void Attention(Text& text) {
   }
   const int64_t hidden = (*weights)[1].value / 3;
   const float scale = attributes.Float("scale", 0);
-  text.Scalar("factor", scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(hidden / heads)));
+  const int64_t width = hidden / heads;
+  text.Scalar("factor", scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width)));
   text.Line("%product = MatMul(%i0, %i1)");
   const std::string qkv = text.Plus("%product", 2);
   if (text.opset() < 13) {

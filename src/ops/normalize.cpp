@@ -454,8 +454,7 @@ void EvaluateLayerNormalization(EvalContext& context) {
     });
   }
   context.outputs[0] = std::move(out);
-  if (simple) means = std::move(deviations);
-  if (context.outputs.size() > 1) context.outputs[1] = std::move(means);
+  if (context.outputs.size() > 1) context.outputs[1] = simple ? deviations : std::move(means);
   if (context.outputs.size() > 2) context.outputs[2] = std::move(deviations);
 }
 
