@@ -47,6 +47,7 @@ std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
   auto copy = known && graph.use_count() == 1
                   ? std::make_unique<Graph>(std::move(*std::const_pointer_cast<Graph>(graph)))
                   : std::make_unique<Graph>(graph->Clone());
+  graph.reset();
   if (!known) {
     next = 0;
     for (Value* input : copy->inputs()) {
