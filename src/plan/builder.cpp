@@ -160,6 +160,34 @@ bool PlanBuilder::WriteInto(int slot, int whole, size_t offset, size_t stride) {
   return true;
 }
 
+CodeRange CodesOf(DType dtype) {
+  return dtype == DType::kInt8 ? CodeRange{-128, 127} : CodeRange{0, 255};
+}
+
+CodeRange Join(CodeRange a, CodeRange b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
+
+CodeRange PlanBuilder::RangeOf(const Value* value) const {
+  const CodeRange all = CodesOf(value->type.dtype);
+  if (const auto found = ranges_.find(value); found != ranges_.end()) return found->second;
+  if (!value->is_constant() || !IsByte(value->type.dtype)) return all;
+  CodeRange range{all.hi, all.lo};
+  for (const int64_t code : value->constant.ToInts()) {
+    range = Join(range, {static_cast<int32_t>(code), static_cast<int32_t>(code)});
+  }
+  return range.lo <= range.hi ? range : all;
+}
+
+void PlanBuilder::SetRange(const Value* value, CodeRange range) {
+  const CodeRange all = CodesOf(value->type.dtype);
+  ranges_[value] = {std::clamp(range.lo, all.lo, all.hi), std::clamp(range.hi, all.lo, all.hi)};
+}
+
+void PlanBuilder::KeepRange(const Value* input, const Value* output) {
+  if (IsByte(output->type.dtype) && input->type.dtype == output->type.dtype) {
+    SetRange(output, RangeOf(input));
+  }
+}
+
 int PlanBuilder::Workspace(size_t bytes) {
   Slot scratch;
   scratch.name = "workspace";

@@ -12,6 +12,16 @@
 
 namespace requant {
 
+/// The codes that an 8-bit value of the graph can hold, both ends included.
+struct CodeRange {
+  int32_t lo = -128, hi = 255;
+  bool operator==(const CodeRange&) const = default;
+};
+/// All codes of an 8-bit type.
+CodeRange CodesOf(DType dtype);
+/// The least range that holds both.
+CodeRange Join(CodeRange a, CodeRange b);
+
 /// What the lowering of one operator works with: the slots of values, in the layout it asks for,
 /// and the list of steps it appends to. Layout conversions are inserted here, once per value.
 class PlanBuilder {
@@ -38,6 +48,13 @@ class PlanBuilder {
   /// pixels `stride` elements apart (0: as dense as ever). False, and nothing done, when the step
   /// cannot or the slot is used in another way too; the caller knows that no later step reads it.
   bool WriteInto(int slot, int whole, size_t offset, size_t stride);
+  /// The codes that an 8-bit value can hold: those of its type unless the step that computes it
+  /// leaves some out. What comes from outside of the graph may hold any.
+  CodeRange RangeOf(const Value* value) const;
+  /// Said by the lowering of the step that computes the value: no code outside of `range` occurs.
+  void SetRange(const Value* value, CodeRange range);
+  /// The output's codes are among the input's. Nothing happens for values that are not 8 bits wide.
+  void KeepRange(const Value* input, const Value* output);
   /// Scratch memory for one step.
   int Workspace(size_t bytes);
   const Slot& slot(int index) const { return plan_.slots[static_cast<size_t>(index)]; }
@@ -104,6 +121,7 @@ class PlanBuilder {
   Plan& plan_;
   const PlanOptions& options_;
   std::map<const Value*, Places> places_;
+  std::map<const Value*, CodeRange> ranges_;
   std::set<const Node*> absorbed_;
   std::set<const Node*> kept_;
   /// Of every group that FuseOps found: the nodes after the layer, by the layer's name.

@@ -32,6 +32,8 @@ struct ConvQ8Weights {
   bool is_signed = true;                 ///< int8, else uint8
   const int32_t* zero_points = nullptr;  ///< out_c values, or null for 0
   const int32_t* bias = nullptr;         ///< out_c values or null
+  /// The codes that the input can hold, its zero point (the padding) included.
+  int32_t input_lo = -128, input_hi = 255;
 };
 
 struct ConvF32Kernel {

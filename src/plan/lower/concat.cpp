@@ -109,7 +109,17 @@ bool IsIdentity(const ByteTable& table) {
 /// `tables`: by input, or empty when the bytes stay as they are.
 void AddConcat(PlanBuilder& builder, const Node& node, const std::vector<const Value*>& inputs,
                const ConcatRows& concat, const std::vector<ByteTable>& tables) {
-  const int output = builder.Out(node.outputs[0], concat.layout);
+  const Value* y = node.outputs[0];
+  const int output = builder.Out(y, concat.layout);
+  if (IsByte(y->type.dtype)) {
+    std::optional<CodeRange> all;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      CodeRange codes = builder.RangeOf(inputs[i]);
+      if (!tables.empty()) codes = CodesOfTable(codes, tables[i], y->type.dtype);
+      all = all ? Join(*all, codes) : codes;
+    }
+    builder.SetRange(y, *all);
+  }
   const size_t element = static_cast<size_t>(DTypeBits(node.outputs[0]->type.dtype) / 8);
   std::vector<int> slots;
   std::vector<ConcatStep::Part> parts;

@@ -54,8 +54,15 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
     if (zeros.size() != static_cast<size_t>(geometry.out_c)) return false;
     zeros = NonZero(zeros);
   }
-  const ConvQ8Weights packing{weights_layout, weights->raw(), weights->dtype() == DType::kInt8,
-                              zeros.empty() ? nullptr : zeros.data(), nullptr};
+  // The zero point, which is known when the step runs, may be any.
+  const CodeRange codes = CodesOf(node.inputs[0]->type.dtype);
+  const ConvQ8Weights packing{weights_layout,
+                              weights->raw(),
+                              weights->dtype() == DType::kInt8,
+                              zeros.empty() ? nullptr : zeros.data(),
+                              nullptr,
+                              codes.lo,
+                              codes.hi};
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const ConvQ8Kernel& kernel =
       builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {

@@ -88,6 +88,7 @@ void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, L
 bool LowerAlias(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
   if (node.output(1)) return false;  // Dropout's mask
+  builder.KeepRange(x, node.outputs[0]);
   const bool same_shape = x->type.StaticShape() == node.outputs[0]->type.StaticShape();
   const Layout layout = same_shape ? builder.LayoutOf(x) : Layout::kPlain;
   builder.Alias(node.outputs[0], builder.In(x, layout), layout);
@@ -99,6 +100,7 @@ bool LowerTranspose(PlanBuilder& builder, const Node& node) {
   const Value* y = node.outputs[0];
   const Shape shape = x->type.StaticShape();
   const size_t rank = shape.size();
+  builder.KeepRange(x, y);
   std::vector<int64_t> perm = node.attributes.Ints("perm");
   if (perm.empty()) {
     for (size_t i = rank; i-- > 0;) perm.push_back(static_cast<int64_t>(i));

@@ -35,9 +35,20 @@ class LutStep : public Step {
 
 }  // namespace
 
+CodeRange CodesOfTable(CodeRange codes, const ByteTable& table, DType dtype) {
+  CodeRange image = {255, -128};
+  for (int32_t code = codes.lo; code <= codes.hi; ++code) {
+    const uint8_t byte = table[static_cast<uint8_t>(code)];
+    const int32_t value = dtype == DType::kInt8 ? static_cast<int8_t>(byte) : byte;
+    image = Join(image, {value, value});
+  }
+  return image;
+}
+
 void AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, const Value* output,
                 const ByteTable& table) {
   const LutKernel& kernel = builder.Choose("lut", LutKernels());
+  builder.SetRange(output, CodesOfTable(builder.RangeOf(input), table, output->type.dtype));
   const Layout layout = builder.LayoutOf(input);
   const int from = builder.In(input, layout);
   const int to = builder.Out(output, layout);

@@ -1,6 +1,8 @@
 // MaxPool, AveragePool, their global forms and the quantized averages.
 #include "kernels/pool/table.h"
 
+#include <algorithm>
+
 #include "numeric/multiplier.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/parts.h"
@@ -77,6 +79,13 @@ std::optional<ConvGeometry> GlobalGeometry(const Shape& input) {
   return g;
 }
 
+/// Whether every window is sure to hold a value of the image.
+bool WindowsTouchImage(const ConvGeometry& g) {
+  return g.dilation_h == 1 && g.dilation_w == 1 && g.pad_top < g.kernel_h &&
+         g.pad_left < g.kernel_w && (g.out_h - 1) * g.stride_h - g.pad_top < g.in_h &&
+         (g.out_w - 1) * g.stride_w - g.pad_left < g.in_w;
+}
+
 PoolCount CountOf(const Node& node, const Shape& input, const std::vector<int64_t>& kernel) {
   const Window window = ReadWindow(node.attributes, kernel);
   const ImageDims dims = ImageOf(input);
@@ -115,7 +124,8 @@ bool AddAverageQ8(PlanBuilder& builder, const Node& node, const ConvGeometry& ge
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, geometry, epilogue);
   const DType out_type = epilogue.output->type.dtype;
-  const IntegerClamp clamp = ClampOf(out_type, epilogue);
+  const CodeRange clamp = ClampOf(out_type, epilogue);
+  builder.SetRange(epilogue.output, clamp);
   step.params.count = count;
   step.params.in_signed = node.inputs[0]->type.dtype == DType::kInt8;
   step.params.out_signed = out_type == DType::kInt8;
@@ -156,10 +166,15 @@ bool LowerPool(PlanBuilder& builder, const Node& node) {
     const MaxPoolQ8Kernel& kernel = builder.Choose("maxpool_q8", MaxPoolQ8Kernels());
     const Epilogue epilogue = TakeEpilogue(builder, node, false);
     auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, *geometry, epilogue);
-    const IntegerClamp clamp = ClampOf(x->type.dtype, epilogue);
+    const CodeRange clamp = ClampOf(x->type.dtype, epilogue);
     step.params.is_signed = x->type.dtype == DType::kInt8;
     step.params.lo = clamp.lo;
     step.params.hi = clamp.hi;
+    // A window wholly in the padding gives the type's least value.
+    CodeRange codes = builder.RangeOf(x);
+    if (!WindowsTouchImage(*geometry)) codes.lo = CodesOf(x->type.dtype).lo;
+    builder.SetRange(epilogue.output, {std::clamp(codes.lo, clamp.lo, clamp.hi),
+                                       std::clamp(codes.hi, clamp.lo, clamp.hi)});
     return true;
   }
   if (x->type.dtype != DType::kFloat32) return false;

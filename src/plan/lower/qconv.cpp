@@ -72,13 +72,12 @@ bool IsUsable(const Row& row, bool relaxed) {
          (relaxed || std::string_view(row.isa) != "relaxed");
 }
 
-int32_t LargestInput(DType dtype, int32_t zero_point) {
-  const int32_t lo = dtype == DType::kInt8 ? -128 : 0;
-  return std::max(std::abs(lo - zero_point), std::abs(lo + 255 - zero_point));
+int32_t LargestInput(CodeRange codes, int32_t zero_point) {
+  return std::max(std::abs(codes.lo - zero_point), std::abs(codes.hi - zero_point));
 }
 
 PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
-                           const std::vector<int64_t>& bounds, IntegerClamp clamp) {
+                           const std::vector<int64_t>& bounds, CodeRange clamp) {
   const RequantizeMode mode = builder.options().requantize;
   std::vector<double> multipliers;
   for (const float scale : product.weight_scales) {
@@ -105,9 +104,9 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
+  const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
-  DwConvQ8AccumulatorBounds(weights, LargestInput(input_type, product.input_zero_point),
-                            bounds.data());
+  DwConvQ8AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
   const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
@@ -121,7 +120,9 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.params.weights = packed;
   const DType output_type = node.outputs[0]->type.dtype;
   step.params.output_signed = output_type == DType::kInt8;
-  step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
+  const CodeRange clamp = ClampOf(output_type, epilogue);
+  builder.SetRange(epilogue.output, clamp);
+  step.requantize = Prepare(builder, product, bounds, clamp);
   step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
   // Whole lines, whose windows share what they read.
   DivideRows(builder, step, kernel.run, ConvRows(geometry), geometry.out_w, step.macs,
@@ -163,14 +164,21 @@ std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels)
   return constants;
 }
 
-IntegerClamp ClampOf(DType dtype, const Epilogue& epilogue) {
+CodeRange ClampOf(DType dtype, const Epilogue& epilogue) {
   const double lo = dtype == DType::kInt8 ? -128 : 0;
   return {static_cast<int32_t>(std::clamp(epilogue.lo, lo, lo + 255)),
           static_cast<int32_t>(std::clamp(epilogue.hi, lo, lo + 255))};
 }
 
+CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zero_point) {
+  return Join(builder.RangeOf(value), {zero_point, zero_point});
+}
+
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input) {
+  const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
+  product.weights.input_lo = codes.lo;
+  product.weights.input_hi = codes.hi;
   // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const ConvQ8Kernel& kernel =
@@ -181,7 +189,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   kernel.pack_weights(product.weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
-  ConvQ8AccumulatorBounds(product.weights, LargestInput(input_type, product.input_zero_point),
+  ConvQ8AccumulatorBounds(product.weights, LargestInput(codes, product.input_zero_point),
                           bounds.data());
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   const int output = builder.Out(epilogue.output, layout);
@@ -196,7 +204,9 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const DType output_type = epilogue.output->type.dtype;
   step.params.output_type =
       output_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
-  step.requantize = Prepare(builder, product, bounds, ClampOf(output_type, epilogue));
+  const CodeRange clamp = ClampOf(output_type, epilogue);
+  builder.SetRange(epilogue.output, clamp);
+  step.requantize = Prepare(builder, product, bounds, clamp);
   const ConvWeightsLayout& w = product.weights.layout;
   step.macs =
       int64_t{ConvRows(geometry)} * geometry.out_c * w.in_c_per_group * w.kernel_h * w.kernel_w;

@@ -22,10 +22,9 @@ std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
 std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels);
 
 /// The clamp of an 8-bit output: its type's range cut by the epilogue's bounds.
-struct IntegerClamp {
-  int32_t lo, hi;
-};
-IntegerClamp ClampOf(DType dtype, const Epilogue& epilogue);
+CodeRange ClampOf(DType dtype, const Epilogue& epilogue);
+/// The codes under a window: the value's and, in the padding, its zero point.
+CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zero_point);
 
 /// Everything that a convolution or matrix product of 8-bit values needs besides its geometry.
 struct QProduct {

@@ -56,7 +56,8 @@ QBinaryStep<Params>& AddQBinaryStep(PlanBuilder& builder, const Node& node, cons
   step.op = epilogue.op;
   step.run = run;
   step.may_overwrite = a->type.StaticShape() == out->type.StaticShape();
-  const IntegerClamp clamp = ClampOf(out->type.dtype, epilogue);
+  const CodeRange clamp = ClampOf(out->type.dtype, epilogue);
+  builder.SetRange(epilogue.output, clamp);
   Params& params = step.params;
   params.rows = walk.rows;
   params.cols = walk.cols;

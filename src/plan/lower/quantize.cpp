@@ -74,17 +74,21 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
       !IsByte(y->type.dtype)) {
     return false;
   }
-  const int32_t lo = y->type.dtype == DType::kInt8 ? -128 : 0;
   const Shape shape = x->type.StaticShape();
   const ImageDims dims = ImageOf(shape);
   const auto count = static_cast<size_t>(NumElements(shape));
   const Layout layout = builder.LayoutOf(x);
+  // The clamps that limit the codes to fewer bits.
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  const CodeRange clamp = ClampOf(y->type.dtype, epilogue);
+  builder.SetRange(epilogue.output, clamp);
   if (shape.size() == 4 && layout == Layout::kPlain && !LayoutsCoincide(shape) &&
       dims.channels <= 4) {
     const QuantizePlanesKernel& kernel = builder.Choose("quantize_planes", QuantizePlanesKernels());
     const int input = builder.In(x);
-    const int output = builder.Out(y, Layout::kChannelsLast);
+    const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
     auto& step = builder.Add<QuantizePlanesStep>(node, kernel.name, {input}, {output});
+    step.op = epilogue.op;
     step.run = kernel.run;
     step.batch = static_cast<size_t>(dims.batch);
     step.params.channels = static_cast<size_t>(dims.channels);
@@ -93,23 +97,24 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
     step.params.out_pixel_stride = step.params.channels;
     step.params.scale = quant->scales[0];
     step.params.zero = quant->zero_points[0];
-    step.params.lo = lo;
-    step.params.hi = lo + 255;
+    step.params.lo = clamp.lo;
+    step.params.hi = clamp.hi;
     DivideElements(builder, step, kernel.run, offsetof(QuantizePlanesParams, pixels),
                    step.params.pixels, sizeof(float), step.params.channels);
     return true;
   }
   const QuantizeKernel& kernel = builder.Choose("quantize", QuantizeKernels());
   const int input = builder.In(x, layout);
-  const int output = builder.Out(y, layout);
+  const int output = builder.Out(epilogue.output, layout);
   auto& step = builder.Add<QuantizeStep>(node, kernel.name, {input}, {output});
+  step.op = epilogue.op;
   step.run = kernel.run;
   step.params.rows = 1;
   step.params.cols = step.params.in_row_stride = step.params.out_row_stride = count;
   step.params.scale = quant->scales[0];
   step.params.zero = quant->zero_points[0];
-  step.params.lo = lo;
-  step.params.hi = lo + 255;
+  step.params.lo = clamp.lo;
+  step.params.hi = clamp.hi;
   DivideElements(builder, step, kernel.run, offsetof(QuantizeParams, cols), count, sizeof(float),
                  1);
   return true;

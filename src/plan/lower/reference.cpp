@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -7,6 +9,10 @@
 
 namespace requant {
 namespace {
+
+/// Operators that only move, or leave out, values of their first input.
+constexpr const char* kMovers[] = {"Split",        "Gather", "DepthToSpace",
+                                   "SpaceToDepth", "Expand", "Tile"};
 
 class ReferenceStep : public Step {
  public:
@@ -71,7 +77,12 @@ void LowerByReference(PlanBuilder& builder, const Node& node) {
   }
   std::vector<int> outputs;
   for (const Value* output : node.outputs) {
-    if (output) outputs.push_back(builder.Out(output, layout));
+    if (output == nullptr) continue;
+    outputs.push_back(builder.Out(output, layout));
+    if (std::any_of(std::begin(kMovers), std::end(kMovers),
+                    [&node](const char* op) { return node.Is(op); })) {
+      builder.KeepRange(node.inputs[0], output);
+    }
   }
   auto& step = builder.Add<ReferenceStep>(node, "reference", inputs, outputs);
   builder.Keep(&node);

@@ -119,6 +119,7 @@ bool LowerResize(PlanBuilder& builder, const Node& node) {
     step.params.pixel_bytes = static_cast<size_t>(from.channels) * static_cast<size_t>(bits / 8);
     step.ys = std::move(ys);
     step.xs = std::move(xs);
+    builder.KeepRange(x, node.outputs[0]);
     return true;
   }
   if (x->type.dtype != DType::kFloat32) return false;

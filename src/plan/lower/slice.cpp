@@ -107,6 +107,7 @@ bool LowerSlice(PlanBuilder& builder, const Node& node) {
     box.in_step[axis] = steps[i];
   }
   AddBoxCopy(builder, node, box);
+  builder.KeepRange(x, node.outputs[0]);
   return true;
 }
 
@@ -132,6 +133,11 @@ bool LowerPad(PlanBuilder& builder, const Node& node) {
   step.filled = true;
   if (const Tensor* value = node.constant(2)) {
     std::memcpy(step.fill, value->raw(), std::min(sizeof step.fill, value->bytes()));
+  }
+  if (IsByte(x->type.dtype)) {
+    const int32_t fill =
+        x->type.dtype == DType::kInt8 ? static_cast<int8_t>(step.fill[0]) : step.fill[0];
+    builder.SetRange(node.outputs[0], Join(builder.RangeOf(x), {fill, fill}));
   }
   return true;
 }
