@@ -24,6 +24,7 @@ struct Dot8Op {
   using In = uint8_t;
   using Weight = int8_t;
   static constexpr int kGroup = kDot8Group;
+  static constexpr bool kPasses = true;
   RQ_INLINE v128_t Load(const int8_t* w) { return wasm_v128_load(w); }
   RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) { return Dot8::Add(w, x, acc); }
 };

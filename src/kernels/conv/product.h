@@ -2,15 +2,18 @@
 // Rows of a panel times one block of weights: the inner loops of the 8-bit kernels whose
 // accumulators live in memory. Freestanding.
 //
-// A register tile needs more registers than engines leave (V8 keeps one of 16 for itself and spills
-// addresses and accumulators when loops are unrolled). So here the weights of four steps of k stay
-// in eight registers and pass over all rows; the accumulators of a row are loaded, take eight dot
-// products, and are stored. Measured against the 6 x 8 tile on x86-64: i16 pairs 100 against 89
-// GOPS, bytes with AVX-VNNI 254 against 243. For few rows a tile remains: the weights are then the
-// traffic.
+// Two ways, of which an Op names the faster one (kPasses):
+//   tile    4 rows x 8 channels of accumulators in registers. Larger tiles, and this one unrolled
+//           over k, are slower, since engines leave fewer registers than the processor has (V8
+//           keeps one of 16 and spills addresses). GOPS of i16 pairs on Zen 4: 79, 6 x 8 unrolled
+//           74, unrolled 67, passes 57.
+//   passes  the weights of four steps of k stay in eight registers and pass over all rows, whose
+//           accumulators are loaded, take eight dot products and are stored. Products of bytes on
+//           Intel with AVX-VNNI: 254, tile of 6 x 8: 243. Few rows still take a tile: the weights
+//           are then the traffic.
 //
-// Op: In, Weight (element types), kGroup (elements of k in one step), Load(const Weight*) (the
-// step's weights of four channels) and Dot(weights, splatted inputs, accumulators).
+// Op: In, Weight (element types), kGroup (elements of k in one step), kPasses, Load(const Weight*)
+// (the step's weights of four channels) and Dot(weights, splatted inputs, accumulators).
 #include "kernels/conv/blocking.h"
 #include "kernels/simd.h"
 
@@ -22,6 +25,7 @@ struct PairsOp {
   using In = int16_t;
   using Weight = Int;
   static constexpr int kGroup = 2;
+  static constexpr bool kPasses = false;
   RQ_INLINE v128_t Load(const int8_t* w) { return wasm_i16x8_load8x8(w); }
   RQ_INLINE v128_t Load(const int16_t* w) { return wasm_v128_load(w); }
   RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) {
@@ -52,44 +56,63 @@ static __attribute__((noinline)) void Pass(const typename Op::In* a, ptrdiff_t l
   }
 }
 
-/// kRows rows over all steps, with kSplit partial sums each so that a dot product need not wait for
-/// the one before.
-template <typename Op, int kRows, int kSplit>
+/// kRows rows over all steps.
+template <typename Op, int kRows>
 static __attribute__((noinline)) void Tile(const typename Op::In* a, ptrdiff_t lda,
                                            const typename Op::Weight* w, int32_t steps,
                                            const int32_t* from, ptrdiff_t from_step, int32_t* out) {
   constexpr int kStep = kChannelBlock * Op::kGroup;
-  v128_t acc0[kSplit * kRows], acc1[kSplit * kRows];
-  RQ_UNROLL for (int i = 0; i < kSplit * kRows; ++i) {
-    acc0[i] = i < kRows ? wasm_v128_load(from + i * from_step) : wasm_i32x4_splat(0);
-    acc1[i] = i < kRows ? wasm_v128_load(from + i * from_step + 4) : wasm_i32x4_splat(0);
+  v128_t acc0[kRows], acc1[kRows];
+  const typename Op::In* rows[kRows];
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    acc0[i] = wasm_v128_load(from + i * from_step);
+    acc1[i] = wasm_v128_load(from + i * from_step + 4);
+    rows[i] = a + i * lda;
   }
-  for (; steps >= kSplit; steps -= kSplit, a += kSplit * Op::kGroup, w += kSplit * kStep) {
-    RQ_UNROLL for (int u = 0; u < kSplit; ++u) {
-      const v128_t w0 = Op::Load(w + u * kStep), w1 = Op::Load(w + u * kStep + kStep / 2);
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        const v128_t x = wasm_v128_load32_splat(a + i * lda + u * Op::kGroup);
-        acc0[u * kRows + i] = Op::Dot(w0, x, acc0[u * kRows + i]);
-        acc1[u * kRows + i] = Op::Dot(w1, x, acc1[u * kRows + i]);
-      }
-    }
-  }
-  for (; steps > 0; --steps, a += Op::kGroup, w += kStep) {
+  for (; steps > 0; --steps, w += kStep) {
     const v128_t w0 = Op::Load(w), w1 = Op::Load(w + kStep / 2);
     RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-      const v128_t x = wasm_v128_load32_splat(a + i * lda);
+      const v128_t x = wasm_v128_load32_splat(rows[i]);
       acc0[i] = Op::Dot(w0, x, acc0[i]);
       acc1[i] = Op::Dot(w1, x, acc1[i]);
+      rows[i] += Op::kGroup;
     }
   }
   RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-    RQ_UNROLL for (int u = 1; u < kSplit; ++u) {
-      acc0[i] = wasm_i32x4_add(acc0[i], acc0[u * kRows + i]);
-      acc1[i] = wasm_i32x4_add(acc1[i], acc1[u * kRows + i]);
-    }
     wasm_v128_store(out + i * kChannelBlock, acc0[i]);
     wasm_v128_store(out + i * kChannelBlock + 4, acc1[i]);
   }
+}
+
+/// One row over all steps, with four partial sums so that a dot product need not wait for the one
+/// before.
+template <typename Op>
+static __attribute__((noinline)) void SingleRow(const typename Op::In* a,
+                                                const typename Op::Weight* w, int32_t steps,
+                                                const int32_t* from, int32_t* out) {
+  constexpr int kStep = kChannelBlock * Op::kGroup, kSplit = 4;
+  v128_t acc0[kSplit], acc1[kSplit];
+  RQ_UNROLL for (int u = 0; u < kSplit; ++u) acc0[u] = acc1[u] = wasm_i32x4_splat(0);
+  acc0[0] = wasm_v128_load(from);
+  acc1[0] = wasm_v128_load(from + 4);
+  for (; steps >= kSplit; steps -= kSplit, a += kSplit * Op::kGroup, w += kSplit * kStep) {
+    RQ_UNROLL for (int u = 0; u < kSplit; ++u) {
+      const v128_t x = wasm_v128_load32_splat(a + u * Op::kGroup);
+      acc0[u] = Op::Dot(Op::Load(w + u * kStep), x, acc0[u]);
+      acc1[u] = Op::Dot(Op::Load(w + u * kStep + kStep / 2), x, acc1[u]);
+    }
+  }
+  for (; steps > 0; --steps, a += Op::kGroup, w += kStep) {
+    const v128_t x = wasm_v128_load32_splat(a);
+    acc0[0] = Op::Dot(Op::Load(w), x, acc0[0]);
+    acc1[0] = Op::Dot(Op::Load(w + kStep / 2), x, acc1[0]);
+  }
+  RQ_UNROLL for (int u = 1; u < kSplit; ++u) {
+    acc0[0] = wasm_i32x4_add(acc0[0], acc0[u]);
+    acc1[0] = wasm_i32x4_add(acc1[0], acc1[u]);
+  }
+  wasm_v128_store(out, acc0[0]);
+  wasm_v128_store(out + 4, acc1[0]);
 }
 
 /// out[count][8] = from + the products of `count` rows, lda elements apart, with one block. `from`
@@ -99,13 +122,13 @@ RQ_INLINE void Product(const typename Op::In* a, ptrdiff_t lda, const typename O
                        int32_t steps, const int32_t* from, ptrdiff_t from_step, int32_t count,
                        int32_t* out) {
   constexpr int kStep = kChannelBlock * Op::kGroup;
-  if (count < kFewRows) {
+  if (!Op::kPasses || count < kFewRows) {
     for (; count >= 4; count -= 4, a += 4 * lda, out += 4 * kChannelBlock) {
-      Tile<Op, 4, 1>(a, lda, w, steps, from, from_step, out);
+      Tile<Op, 4>(a, lda, w, steps, from, from_step, out);
       from += 4 * from_step;
     }
     for (; count >= 1; --count, a += lda, from += from_step, out += kChannelBlock) {
-      Tile<Op, 1, 4>(a, lda, w, steps, from, from_step, out);
+      SingleRow<Op>(a, w, steps, from, out);
     }
     return;
   }

@@ -11,7 +11,7 @@
 namespace requant {
 
 /// Rows of a register tile of the convolutions: parts are whole tiles.
-inline constexpr int64_t kConvTile = 6;
+inline constexpr int64_t kConvTile = 4;
 /// Elements that elementwise kernels take at a time, at least.
 inline constexpr int64_t kElementTile = 64;
 /// A part should have so much work, or starting it costs more than it saves (about 5 us).
