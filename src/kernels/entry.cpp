@@ -32,6 +32,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_conv_q8_dot7, ConvQ8Params),
       ENTRY(rq_conv_q8_dot8, ConvQ8Params),
       ENTRY(rq_conv_q8_dot8_lines, ConvQ8Params),
+      ENTRY(rq_conv_q8_lookup, ConvQ8Params),
       ENTRY(rq_dwconv_f32, DwConvF32Params),
       ENTRY(rq_dwconv_q8, DwConvQ8Params),
       ENTRY(rq_dwconv_q8_dot8, DwConvQ8Params),

@@ -16,7 +16,7 @@ std::span<const OpDef* const> OpTable() {
           SignalOps(),        SelectDataOps(),  LossOps(),         QonnxOps(),
           FunctionOps(),      QuantizeOps(),    QLinearConvOps(),  QLinearMatMulOps(),
           QLinearBinaryOps(), QLinearPoolOps(), QLinearUnaryOps(), FakeQuantizeOps(),
-          FastMathOps()}) {
+          FastMathOps(),      TrigonometryOps()}) {
       for (const OpDef& row : family) rows.push_back(&row);
     }
     return rows;

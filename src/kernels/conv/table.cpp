@@ -1,5 +1,6 @@
 #include "kernels/conv/table.h"
 
+#include "kernels/bitserial/pack.h"
 #include "kernels/conv/pack.h"
 #include "kernels/conv/reference.h"
 #include "kernels/variant/missing.h"
@@ -36,6 +37,8 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports,
      conv::Dot8LinesPackedSize, conv::Dot8LinesPack, conv::Dot8LinesWorkspace,
      rq_conv_q8_dot8_lines},
+    {"conv_q8_lookup", "simd128", nullptr, bitserial::LookupSupports, bitserial::LookupPackedSize,
+     bitserial::LookupPack, bitserial::LookupWorkspace, rq_conv_q8_lookup},
 };
 
 }  // namespace

@@ -1,0 +1,19 @@
+#pragma once
+// Packing and workspaces of the convolutions of few-bit codes (rows of kernels/conv/table.cpp).
+// Hosted C++.
+#include <cstddef>
+
+#include "kernels/conv/table.h"
+
+namespace requant::bitserial {
+
+/// Whether convolution by lookup (vector_lookup.cpp) is possible: at most 16 neighbouring codes of
+/// the input, weights of at most four evenly spaced values.
+bool LookupFits(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+/// Whether it is also the fastest.
+bool LookupSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t LookupPackedSize(const ConvQ8Weights& weights);
+void LookupPack(const ConvQ8Weights& weights, void* packed);
+size_t LookupWorkspace(const ConvGeometry& geometry);
+
+}  // namespace requant::bitserial

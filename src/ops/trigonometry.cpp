@@ -1,0 +1,67 @@
+// Trigonometric and hyperbolic functions (ONNX, Operators.md): computed in double and rounded to
+// the tensor's float type once. Networks without them need not load their code, nor the C
+// library's.
+#include <cmath>
+#include <utility>
+
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+struct Function {
+  const char* name;
+  double (*apply)(double x);
+};
+
+constexpr Function kFunctions[] = {
+    {"Acos", [](double x) { return std::acos(x); }},
+    {"Acosh", [](double x) { return std::acosh(x); }},
+    {"Asin", [](double x) { return std::asin(x); }},
+    {"Asinh", [](double x) { return std::asinh(x); }},
+    {"Atan", [](double x) { return std::atan(x); }},
+    {"Atanh", [](double x) { return std::atanh(x); }},
+    {"Cos", [](double x) { return std::cos(x); }},
+    {"Cosh", [](double x) { return std::cosh(x); }},
+    {"Sin", [](double x) { return std::sin(x); }},
+    {"Sinh", [](double x) { return std::sinh(x); }},
+    {"Tan", [](double x) { return std::tan(x); }},
+};
+
+void Infer(InferContext& context) {
+  RequireFloat(context, 0);
+  SameAsInput(context);
+}
+
+void Evaluate(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  Tensor out(x.dtype(), x.shape());
+  for (const Function& function : kFunctions) {
+    if (context.node.op_type != function.name) continue;
+    for (int64_t i = 0; i < x.count(); ++i) {
+      if (x.dtype() == DType::kFloat64) {
+        out.data<double>()[i] = function.apply(x.data<double>()[i]);
+      } else {
+        out.data<float>()[i] = static_cast<float>(function.apply(x.data<float>()[i]));
+      }
+    }
+  }
+  context.outputs[0] = std::move(out);
+}
+
+constexpr OpDef Row(const char* name, int since_version) {
+  return {name, "", since_version, 1, 1, 1, Infer, Evaluate, QuantRule::kUnary};
+}
+
+constexpr OpDef kRows[] = {
+    Row("Acos", 7), Row("Acosh", 9), Row("Asin", 7), Row("Asinh", 9),
+    Row("Atan", 7), Row("Atanh", 9), Row("Cos", 7),  Row("Cosh", 9),
+    Row("Sin", 7),  Row("Sinh", 9),  Row("Tan", 7),
+};
+
+}  // namespace
+
+std::span<const OpDef> TrigonometryOps() { return kRows; }
+
+}  // namespace requant
