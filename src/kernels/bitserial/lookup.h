@@ -27,6 +27,19 @@ struct LookupHeader {
   int32_t planes;                 ///< 1: a block is 16 channels, 2: 8 channels of two planes
   int32_t input_lo, input_range;  ///< codes of the input: [input_lo, input_lo + input_range]
   int32_t reserved[3];
+  uint8_t patterns[6][16];  ///< kTablePatterns: engines make a vector constant anew at every use
+};
+
+/// From eight codes to the pair sums (0, a, b, a + b, 0, c, d, c + d) of each four: which to take
+/// and which to keep, twice; then from pair sums the second terms of a table, of the first four
+/// codes and of the next.
+inline constexpr uint8_t kTablePatterns[6][16] = {
+    {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6},
+    {0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255},
+    {1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7},
+    {0, 0, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255},
+    {4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7},
+    {12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15},
 };
 
 inline int32_t BlockChannels(int32_t planes) { return planes == 1 ? 16 : 8; }

@@ -91,8 +91,10 @@ bool LookupFits(const ConvQ8Weights& w, const ConvGeometry& g) {
 bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   // Lanes without channels, and tables that few channels share, cost as much as others.
   if (g.in_c / g.groups < 12 || g.out_c / g.groups < 12 || !LookupFits(w, g)) return false;
-  // One instruction for 16 products does more than one for 32 of a single bit.
-  return LevelsOf(w)->planes == 1 || MissingDot8() != nullptr;
+  if (LevelsOf(w)->planes == 1) return true;
+  // Two planes: one instruction for 16 products does more than one for 32 of a bit, and behind few
+  // products what is left counts, which pairs do less of (24 channels: 45 against 52 GOPS).
+  return MissingDot8() != nullptr && g.in_c / g.groups * g.kernel_h * g.kernel_w >= 48;
 }
 
 size_t LookupPackedSize(const ConvQ8Weights& w) {
@@ -106,8 +108,13 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
   const ConvWeightsLayout& l = w.layout;
   const Levels levels = *LevelsOf(w);
   std::memset(packed, 0, LookupPackedSize(w));
-  const LookupHeader header = {
-      levels.offset, levels.scale, levels.planes, w.input_lo, w.input_hi - w.input_lo, {}};
+  LookupHeader header = {};
+  header.offset = levels.offset;
+  header.scale = levels.scale;
+  header.planes = levels.planes;
+  header.input_lo = w.input_lo;
+  header.input_range = w.input_hi - w.input_lo;
+  std::memcpy(header.patterns, kTablePatterns, sizeof(kTablePatterns));
   std::memcpy(packed, &header, sizeof(header));
   const int32_t channels = BlockChannels(levels.planes), group_out = l.out_c / l.groups;
   const int32_t taps = l.kernel_h * l.kernel_w;

@@ -27,41 +27,24 @@ using bitserial::kSlice;
 using bitserial::kSliceBytes;
 using bitserial::LookupShape;
 
-/// The four tables of 16 codes.
-RQ_INLINE void StoreTables(v128_t x, uint8_t* out) {
-  const v128_t first = wasm_i32x4_splat(static_cast<int32_t>(0xFF00FF00u));
-  const v128_t second = wasm_i32x4_splat(static_cast<int32_t>(0xFFFF0000u));
-  // (0, a, b, a + b, 0, c, d, c + d) of each four codes.
-  const v128_t p = wasm_i8x16_add(
-      wasm_v128_and(wasm_i8x16_shuffle(x, x, 0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6),
-                    first),
-      wasm_v128_and(wasm_i8x16_shuffle(x, x, 1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7),
-                    second));
-  const v128_t q = wasm_i8x16_add(wasm_v128_and(wasm_i8x16_shuffle(x, x, 8, 8, 8, 8, 10, 10, 10, 10,
-                                                                   12, 12, 12, 12, 14, 14, 14, 14),
-                                                first),
-                                  wasm_v128_and(wasm_i8x16_shuffle(x, x, 9, 9, 9, 9, 11, 11, 11, 11,
-                                                                   13, 13, 13, 13, 15, 15, 15, 15),
-                                                second));
-  const auto low = [](v128_t pairs) __attribute__((always_inline)) {
-    return wasm_i8x16_add(
-        wasm_i32x4_shuffle(pairs, pairs, 0, 0, 0, 0),
-        wasm_i8x16_shuffle(pairs, pairs, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7));
-  };
-  const auto high = [](v128_t pairs) __attribute__((always_inline)) {
-    return wasm_i8x16_add(wasm_i32x4_shuffle(pairs, pairs, 2, 2, 2, 2),
-                          wasm_i8x16_shuffle(pairs, pairs, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14,
-                                             14, 14, 15, 15, 15, 15));
-  };
-  wasm_v128_store(out, low(p));
-  wasm_v128_store(out + 16, high(p));
-  wasm_v128_store(out + 32, low(q));
-  wasm_v128_store(out + 48, high(q));
+/// The pair sums of eight codes.
+RQ_INLINE v128_t PairSums(v128_t x, const v128_t* patterns) {
+  return wasm_i8x16_add(wasm_v128_and(simd::Lookup16(x, patterns[0]), patterns[1]),
+                        wasm_v128_and(simd::Lookup16(x, patterns[2]), patterns[3]));
+}
+
+/// The tables of the four codes behind pair sums, lanes 0 to 7 and 8 to 15.
+RQ_INLINE void StoreTables(v128_t pairs, const v128_t* patterns, uint8_t* out) {
+  wasm_v128_store(out, wasm_i8x16_add(wasm_i32x4_shuffle(pairs, pairs, 0, 0, 0, 0),
+                                      simd::Lookup16(pairs, patterns[4])));
+  wasm_v128_store(out + 16, wasm_i8x16_add(wasm_i32x4_shuffle(pairs, pairs, 2, 2, 2, 2),
+                                           simd::Lookup16(pairs, patterns[5])));
 }
 
 /// Tables and sums of line y of an image; a line outside is padding.
 __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShape& s, int32_t image,
-                                         int32_t y, int32_t group, int32_t input_lo, uint8_t* line,
+                                         int32_t y, int32_t group,
+                                         const bitserial::LookupHeader* header, uint8_t* line,
                                          int32_t* sums) {
   const ConvGeometry& g = s.g;
   const int32_t channels = g.in_c / g.groups;
@@ -69,12 +52,15 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   // The last line of a pointwise convolution may be shorter.
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
-  const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(input_lo));
-  const v128_t padding = wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - input_lo));
+  const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(header->input_lo));
+  const v128_t padding =
+      wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header->input_lo));
   const int32_t rest = channels - (s.slices - 1) * kSlice;
   const v128_t last =
       wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                     wasm_i8x16_splat(static_cast<int8_t>(rest)));
+  v128_t patterns[6];
+  RQ_UNROLL for (int i = 0; i < 6; ++i) patterns[i] = wasm_v128_load(header->patterns[i]);
   for (int32_t phase = 0; phase < s.phases; ++phase) {
     int32_t x = phase - g.pad_left;
     for (int32_t i = 0; i < s.phase_width; ++i, x += g.stride_w, line += kSliceBytes) {
@@ -97,7 +83,8 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
         if (slice == s.slices) codes = wasm_v128_and(codes, last);
         sum = wasm_i32x4_add(
             sum, wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(codes)));
-        StoreTables(codes, out);
+        StoreTables(PairSums(codes, patterns), patterns, out);
+        StoreTables(PairSums(wasm_i64x2_shuffle(codes, codes, 1, 1), patterns), patterns, out + 32);
       }
       *sums++ = wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
                 wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3);
@@ -265,7 +252,7 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
           const int64_t tag = ((int64_t{image} << 32) + y) * g.groups + group;
           if (tags[slot] != tag) {
             tags[slot] = tag;
-            BuildLine(p, s, image, y - g.pad_top, group, header->input_lo, built, built_sums);
+            BuildLine(p, s, image, y - g.pad_top, group, header, built, built_sums);
           }
           for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
             const int32_t x = kx * g.dilation_w;

@@ -206,7 +206,7 @@ TEST(ConvLookup, BitsArePackedAsSuch) {
   std::mt19937 random(34);
   const ConvGeometry g = Geometry(7, 7, 512, 512, 3, 3, 1, 1);
   const ConvQ8Kernel& lookup = Row("conv_q8_lookup");
-  const size_t weights = size_t{512} * 512 * 9, biases = 512 * 8 + 64;
+  const size_t weights = size_t{512} * 512 * 9, biases = 512 * 8 + 128;
   EXPECT_LE(lookup.packed_size(Case(random, g, {0, 1, 0, {-1, 1}}, 0).view), weights / 8 + biases);
   EXPECT_LE(lookup.packed_size(Case(random, g, {0, 3, 0, {-1, 0, 1}}, 0).view),
             weights / 4 + biases);

@@ -1,0 +1,193 @@
+// Convolutions of few bits next to those of 8, of 16 and of floats: ResNet-18's 3x3 layers and
+// MobileNetV2's 1x1 (make_layers.py), layer by layer; and the inner loops of bit-serial products
+// alone (bit_tiles.cpp), the best of which is the ceiling.
+//
+//   node tests/bench/bitserial.mjs [--rounds N] [--json]
+//
+// All forms take turns in one process; GOPS = 2 x multiply-accumulates / s, medians over the rounds,
+// ratios those of one round. Needs clang++-19, wasm-ld-19, and python3-onnx.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { FOLDER, ROOT, count, ensureNode, formatRatio, median, ratios } from './networks.mjs';
+
+const DEPTH = 1024; // products that a tile adds up
+const TILE_CALLS = 4000;
+const RUNS = 3;
+const FIXED = { requantize: 'fixed' };
+// `planes`: lookups for each product. W8A8 twice: by the best row here, and by 16-bit products.
+const FORMS = {
+  A1W1: { file: 'a1w1', planes: 1, tile: 'lookup' },
+  A2W1: { file: 'a2w1', planes: 1, tile: 'lookup' },
+  A2W2: { file: 'a2w2', planes: 2, tile: 'lookup' },
+  A4W2: { file: 'a4w2', planes: 2, tile: 'lookup_a4' },
+  W8A8: { file: 'a8w8' },
+  i16: { file: 'a8w8', kernels: { conv_q8: 'conv_q8_vector' } },
+  f32: { file: 'f32' },
+};
+
+ensureNode();
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '11' },
+    json: { type: 'boolean', default: false },
+  },
+});
+const rounds = count(values, 'rounds');
+const { InferenceSession, Tensor } = await import('requant');
+const { table } = await import('requant/report');
+
+function run(command, args) {
+  const { status, error } = spawnSync(command, args, { stdio: 'inherit' });
+  if (status !== 0) throw new Error(`${command}: ${error?.message ?? `exit status ${status}`}`);
+}
+
+async function buildTiles() {
+  const object = path.join(FOLDER, 'bit_tiles.o');
+  const module = path.join(FOLDER, 'bit_tiles.wasm');
+  run('clang++-19', [
+    ...['--target=wasm32', '-std=c++20', '-O3', '-fno-unroll-loops', '-ffreestanding'],
+    ...['-nostdlib', '-nostdinc++', '-msimd128', '-mrelaxed-simd', '-DREQUANT_RELAXED=1'],
+    ...['-DREQUANT_KERNEL_MODULE=1', `-I${path.join(ROOT, 'src')}`],
+    ...['-c', path.join(ROOT, 'tests/bench/bit_tiles.cpp'), '-o', object],
+  ]);
+  run('wasm-ld-19', ['--no-entry', '--import-memory', object, '-o', module]);
+  const memory = new WebAssembly.Memory({ initial: 64 });
+  const { instance } = await WebAssembly.instantiate(readFileSync(module), { env: { memory } });
+  // Indices below 16 are also bits.
+  new Uint8Array(memory.buffer).forEach((_, at, bytes) => (bytes[at] = (at * 7) & 15));
+  return instance.exports;
+}
+
+function timeTile(tiles, name) {
+  const outputs = Number(name.match(/\d+$/)[0]);
+  const start = performance.now();
+  for (let call = 0; call < TILE_CALLS; call++) tiles[name](1 << 20, 2 << 20, DEPTH, 3 << 20);
+  return (2 * outputs * DEPTH * TILE_CALLS) / (performance.now() - start) / 1e6;
+}
+
+async function openForm({ file, kernels }) {
+  const bytes = new Uint8Array(readFileSync(path.join(FOLDER, `layers.${file}.onnx`)));
+  const session = await InferenceSession.create(bytes, { ...FIXED, kernels, profile: true });
+  const feeds = {};
+  for (const { name, shape, type } of session.inputMetadata) {
+    const size = shape.reduce((a, b) => a * b, 1);
+    const data = type === 'float32' ? new Float32Array(size) : new Uint8Array(size);
+    for (let at = 0; at < size; at++) data[at] = ((at * 31) % 97) % 16;
+    feeds[name] = new Tensor(type, data, shape);
+  }
+  await session.run(feeds);
+  const steps = session.profile().flatMap(({ macs }, index) => (macs > 0 ? [index] : []));
+  return { session, feeds, steps, times: steps.map(() => []) };
+}
+
+/** Appends the milliseconds of one run of every layer. */
+async function profileRound(form) {
+  const before = form.session.profile();
+  for (let at = 0; at < RUNS; at++) await form.session.run(form.feeds);
+  const after = form.session.profile();
+  form.steps.forEach((step, layer) => {
+    form.times[layer].push((after[step].milliseconds - before[step].milliseconds) / RUNS);
+  });
+}
+
+mkdirSync(FOLDER, { recursive: true });
+const script = path.join(ROOT, 'tests/bench/make_layers.py');
+if (!existsSync(path.join(FOLDER, 'layers.f32.onnx'))) {
+  run(process.env.REQUANT_PYTHON ?? '/usr/bin/python3', [script, FOLDER]);
+}
+const tiles = await buildTiles();
+const tileRates = {};
+for (const name of Object.keys(tiles)) if (/_\d+$/.test(name)) tileRates[name] = [];
+for (const name of Object.keys(tileRates)) timeTile(tiles, name); // V8 compiles
+const forms = {};
+for (const [name, form] of Object.entries(FORMS)) forms[name] = await openForm(form);
+for (let round = 0; round <= rounds; round++) {
+  for (const name of Object.keys(tileRates)) tileRates[name].push(timeTile(tiles, name));
+  for (const form of Object.values(forms)) {
+    await profileRound(form);
+    if (round === 0) for (const layer of form.times) layer.length = 0;
+  }
+}
+
+const ceilings = {};
+for (const [name, rates] of Object.entries(tileRates)) {
+  const loop = name.replace(/_\d+$/, '');
+  ceilings[loop] = Math.max(ceilings[loop] ?? 0, median(rates));
+}
+const steps = Object.fromEntries(
+  Object.entries(forms).map(([name, { session, steps }]) => {
+    const all = session.profile();
+    return [name, steps.map((step) => all[step])];
+  }),
+);
+const gops = (name, layer) =>
+  (2 * steps[name][layer].macs) / median(forms[name].times[layer]) / 1e6;
+// The layers of one network, together.
+const layersOf = (pattern) =>
+  steps.W8A8.flatMap(({ name }, layer) => (pattern.test(name) ? [layer] : []));
+const summary = {};
+for (const [network, pattern] of Object.entries({
+  'ResNet-18, 3 x 3': / 3 x 3 /,
+  'MobileNetV2, 1 x 1': / 1 x 1 /,
+})) {
+  const layers = layersOf(pattern);
+  const total = (name) =>
+    forms[name].times[0].map((_, round) =>
+      layers.reduce((sum, layer) => sum + forms[name].times[layer][round], 0),
+    );
+  summary[network] = Object.fromEntries(
+    Object.keys(FORMS).map((name) => {
+      const macs = layers.reduce((sum, layer) => sum + steps[name][layer].macs, 0);
+      const rate = (2 * macs) / median(total(name)) / 1e6;
+      const { planes, tile } = FORMS[name];
+      return [
+        name,
+        {
+          gops: rate,
+          ofCeiling: tile ? (rate * planes) / ceilings[tile] : undefined,
+          againstW8A8: ratios(total('W8A8'), total(name)),
+          againstI16: ratios(total('i16'), total(name)),
+          againstF32: ratios(total('f32'), total(name)),
+        },
+      ];
+    }),
+  );
+}
+if (values.json) {
+  console.log(JSON.stringify({ ceilings, summary }, null, 2));
+  process.exit(0);
+}
+console.log('Inner loops alone, GOPS of one bit by one bit (lookup: by inputs of 1, 2 and 4 bits)');
+for (const [loop, rate] of Object.entries(ceilings)) {
+  console.log(`  ${loop.padEnd(12)} ${rate.toFixed(0)}`);
+}
+console.log();
+console.log(
+  table(
+    ['layer, GOPS', ...Object.keys(FORMS)],
+    steps.W8A8.map(({ name }, layer) => [
+      name,
+      ...Object.keys(FORMS).map((form) => gops(form, layer).toFixed(0)),
+    ]),
+  ),
+);
+for (const [network, rows] of Object.entries(summary)) {
+  console.log(`\n${network}`);
+  console.log(
+    table(
+      ['', 'kernel', 'GOPS', 'of ceiling', 'against W8A8', 'against i16', 'against f32'],
+      Object.entries(rows).map(([name, row]) => [
+        name,
+        steps[name][layersOf(/ 3 x 3 /.test(network) ? / 3 x 3 / : / 1 x 1 /)[0]].kernel,
+        row.gops.toFixed(0),
+        row.ofCeiling ? `${(100 * row.ofCeiling).toFixed(0)} %` : '',
+        formatRatio(row.againstW8A8),
+        formatRatio(row.againstI16),
+        formatRatio(row.againstF32),
+      ]),
+    ),
+  );
+}
