@@ -51,8 +51,8 @@ file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp src/quant/ob
      src/quant/sim/*.cpp src/quant/analyze.cpp)
 set_source_files_properties(${recover_sources} PROPERTIES COMPILE_OPTIONS -O3)
 # And what walks over every weight while a model is loaded.
-set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/dwconv/pack.cpp
-                            PROPERTIES COMPILE_OPTIONS -O2)
+set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
+                            src/kernels/dwconv/pack.cpp PROPERTIES COMPILE_OPTIONS -O2)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})

@@ -1,5 +1,5 @@
-// Normalizations: BatchNormalization, Softmax and its kin, LRN, Instance-, Group-, Layer- and
-// LpNormalization. Means and variances are summed in double.
+// Normalizations: BatchNormalization, Softmax and its kin, Layer- and LpNormalization. Means and
+// variances are summed in double.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -9,28 +9,11 @@
 #include "base/str_cat.h"
 #include "ops/elementwise.h"
 #include "ops/infer_util.h"
+#include "ops/normalize.h"
 #include "ops/table.h"
 
 namespace requant {
-namespace {
 
-/// Calls `function(T{})` for float32 and float64.
-template <typename Function>
-void VisitFloat(DType dtype, Function&& function) {
-  if (dtype == DType::kFloat64) {
-    function(double{});
-  } else {
-    function(float{});
-  }
-}
-
-/// The product of shape[begin, end).
-int64_t Product(const Shape& shape, size_t begin, size_t end) {
-  return NumElements(Shape(shape.begin() + static_cast<std::ptrdiff_t>(begin),
-                           shape.begin() + static_cast<std::ptrdiff_t>(end)));
-}
-
-/// Throws unless `slot` is a vector with an entry for every channel (dimension 1 of input 0).
 void RequirePerChannel(const InferContext& context, size_t slot) {
   RequireRank(context, slot, 1);
   const SymbolicShape* x = context.shape(0);
@@ -45,6 +28,14 @@ std::vector<double> PerChannel(const EvalContext& context, size_t slot, int64_t 
          StrCat("input ", slot, " has ", tensor.count(), " elements for ", channels, " channels"));
   }
   return Doubles(tensor);
+}
+
+namespace {
+
+/// The product of shape[begin, end).
+int64_t Product(const Shape& shape, size_t begin, size_t end) {
+  return NumElements(Shape(shape.begin() + static_cast<std::ptrdiff_t>(begin),
+                           shape.begin() + static_cast<std::ptrdiff_t>(end)));
 }
 
 // --- BatchNormalization
@@ -219,160 +210,7 @@ void EvaluateLpNormalization(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
-// --- LRN
-
-int64_t LrnSize(const AttributeMap& attributes) {
-  const int64_t size = attributes.Int("size", 0);
-  if (size < 1) Fail(ErrorCode::kInvalidModel, StrCat("LRN over ", size, " channels"));
-  return size;
-}
-
-void InferLrn(InferContext& context) {
-  RequireFloat(context, 0);
-  RequireMinRank(context, 0, 2);
-  LrnSize(context.attributes());
-  SameAsInput(context);
-}
-
-void EvaluateLrn(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const int64_t size = LrnSize(context.attributes());
-  const double alpha = context.attributes().Float("alpha", 1e-4F);
-  const double beta = context.attributes().Float("beta", 0.75F);
-  const double bias = context.attributes().Float("bias", 1.0F);
-  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "LRN of a tensor without channels");
-  Tensor out(x.dtype(), x.shape());
-  if (x.count() > 0) {
-    const int64_t channels = x.dim(1);
-    const int64_t area = x.count() / x.dim(0) / channels;
-    const int64_t before = (size - 1) / 2;    // floor((size - 1) / 2)
-    const int64_t after = size - 1 - before;  // ceil((size - 1) / 2)
-    VisitFloat(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      for (int64_t n = 0; n < x.dim(0); ++n) {
-        const T* from = x.data<T>() + n * channels * area;
-        T* to = out.data<T>() + n * channels * area;
-        for (int64_t c = 0; c < channels; ++c) {
-          const int64_t first = std::max<int64_t>(0, c - before);
-          const int64_t last = c + std::min(after, channels - 1 - c);
-          for (int64_t i = 0; i < area; ++i) {
-            double sum = 0;
-            for (int64_t k = first; k <= last; ++k) {
-              const double value = from[k * area + i];
-              sum += value * value;
-            }
-            const double divisor = std::pow(bias + alpha / static_cast<double>(size) * sum, beta);
-            to[c * area + i] = static_cast<T>(from[c * area + i] / divisor);
-          }
-        }
-      }
-    });
-  }
-  context.outputs[0] = std::move(out);
-}
-
-// --- Instance-, Group- and LayerNormalization
-
-struct Moments {
-  double mean, inverse_deviation;
-};
-
-/// The mean and 1 / sqrt(variance + epsilon) (population variance) of `count` elements, in two
-/// passes for accuracy.
-template <typename T>
-Moments MomentsOf(const T* from, int64_t count, double epsilon) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += from[i];
-  const double mean = sum / static_cast<double>(count);
-  double squares = 0;
-  for (int64_t i = 0; i < count; ++i) squares += (from[i] - mean) * (from[i] - mean);
-  return {mean, 1 / std::sqrt(squares / static_cast<double>(count) + epsilon)};
-}
-
-void InferInstanceNormalization(InferContext& context) {
-  RequireFloat(context, 0);
-  RequireMinRank(context, 0, 2);
-  for (size_t slot = 1; slot < 3; ++slot) {
-    RequireSameDType(context, 0, slot);
-    RequirePerChannel(context, slot);
-  }
-  SameAsInput(context);
-}
-
-/// Normalizes each group of channels; scale and bias are per channel.
-void NormalizeGroups(EvalContext& context, int64_t groups, const std::vector<double>& scale,
-                     const std::vector<double>& bias) {
-  const Tensor& x = context.input(0);
-  const double epsilon = context.attributes().Float("epsilon", 1e-5F);
-  Tensor out(x.dtype(), x.shape());
-  if (x.count() > 0) {
-    const int64_t channels = x.dim(1);
-    const int64_t area = x.count() / x.dim(0) / channels;
-    const int64_t length = channels / groups * area;
-    VisitFloat(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      for (int64_t g = 0; g < x.dim(0) * groups; ++g) {
-        const T* from = x.data<T>() + g * length;
-        T* to = out.data<T>() + g * length;
-        const Moments moments = MomentsOf(from, length, epsilon);
-        for (int64_t i = 0; i < length; ++i) {
-          const auto c = static_cast<size_t>(g % groups * (channels / groups) + i / area);
-          const double normal = (from[i] - moments.mean) * moments.inverse_deviation;
-          to[i] = static_cast<T>(scale[c] * normal + bias[c]);
-        }
-      }
-    });
-  }
-  context.outputs[0] = std::move(out);
-}
-
-void EvaluateInstanceNormalization(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "InstanceNormalization without channels");
-  NormalizeGroups(context, x.dim(1), PerChannel(context, 1, x.dim(1)),
-                  PerChannel(context, 2, x.dim(1)));
-}
-
-int64_t GroupsOf(const AttributeMap& attributes, const Dim& channels) {
-  const int64_t groups = attributes.Int("num_groups", 0);
-  if (groups < 1 || (channels.known() && channels.value % groups != 0)) {
-    Fail(ErrorCode::kInvalidModel,
-         StrCat("GroupNormalization of ", channels.value, " channels in ", groups, " groups"));
-  }
-  return groups;
-}
-
-void InferGroupNormalization(InferContext& context) {
-  RequireFloat(context, 0);
-  RequireMinRank(context, 0, 2);
-  GroupsOf(context.attributes(), context.shape(0) ? (*context.shape(0))[1] : Dim());
-  for (size_t slot = 1; slot < 3; ++slot) {
-    RequireSameDType(context, 0, slot);
-    RequireRank(context, slot, 1);
-  }
-  SameAsInput(context);
-}
-
-void EvaluateGroupNormalization(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "GroupNormalization without channels");
-  const int64_t channels = x.dim(1);
-  const int64_t groups = GroupsOf(context.attributes(), channels);
-  // Opset 18 has parameters per group, 21 per channel.
-  std::vector<double> parameters[2];
-  for (size_t slot = 1; slot < 3; ++slot) {
-    std::vector<double>& values = parameters[slot - 1];
-    values = PerChannel(context, slot, context.opset < 21 ? groups : channels);
-    if (context.opset < 21) {
-      std::vector<double> spread(static_cast<size_t>(channels));
-      for (size_t c = 0; c < spread.size(); ++c) {
-        spread[c] = values[c / static_cast<size_t>(channels / groups)];
-      }
-      values = std::move(spread);
-    }
-  }
-  NormalizeGroups(context, groups, parameters[0], parameters[1]);
-}
+// --- LayerNormalization
 
 void InferLayerNormalization(InferContext& context) {
   RequireFloat(context, 0);
@@ -465,12 +303,7 @@ constexpr OpDef SoftmaxRow(const char* name) {
 constexpr OpDef kOps[] = {
     {"BatchNormalization", "", 7, 5, 5, 5, InferBatchNormalization, EvaluateBatchNormalization,
      QuantRule::kFloat},
-    {"GroupNormalization", "", 18, 3, 3, 1, InferGroupNormalization, EvaluateGroupNormalization,
-     QuantRule::kFloat},
     SoftmaxRow("Hardmax"),
-    {"InstanceNormalization", "", 6, 3, 3, 1, InferInstanceNormalization,
-     EvaluateInstanceNormalization, QuantRule::kFloat},
-    {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat},
     // In ONNX from opset 17 on; onnxruntime has always had it here, and files use that.
     {"LayerNormalization", "", 1, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
      QuantRule::kFloat},

@@ -7,16 +7,42 @@ namespace requant {
 std::span<const OpDef* const> OpTable() {
   static const std::vector<const OpDef*> table = [] {
     std::vector<const OpDef*> rows;
-    for (const std::span<const OpDef> family :
-         {ConvOps(),          MatMulOps(),      PoolOps(),         NormalizeOps(),
-          UnaryOps(),         BinaryOps(),      ReduceOps(),       ShapeOps(),
-          CastOps(),          ConstantOps(),    MovementOps(),     SpaceDepthOps(),
-          PadOps(),           GatherOps(),      ScatterOps(),      ResizeOps(),
-          ControlOps(),       RecurrentOps(),   DetectionOps(),    EinsumOps(),
-          SignalOps(),        SelectDataOps(),  LossOps(),         QonnxOps(),
-          FunctionOps(),      QuantizeOps(),    QLinearConvOps(),  QLinearMatMulOps(),
-          QLinearBinaryOps(), QLinearPoolOps(), QLinearUnaryOps(), FakeQuantizeOps(),
-          FastMathOps(),      TrigonometryOps()}) {
+    for (const std::span<const OpDef> family : {ConvOps(),
+                                                MatMulOps(),
+                                                PoolOps(),
+                                                NormalizeOps(),
+                                                UnaryOps(),
+                                                BinaryOps(),
+                                                ReduceOps(),
+                                                ShapeOps(),
+                                                CastOps(),
+                                                ConstantOps(),
+                                                MovementOps(),
+                                                SpaceDepthOps(),
+                                                PadOps(),
+                                                GatherOps(),
+                                                ScatterOps(),
+                                                ResizeOps(),
+                                                ControlOps(),
+                                                RecurrentOps(),
+                                                DetectionOps(),
+                                                EinsumOps(),
+                                                SignalOps(),
+                                                SelectDataOps(),
+                                                LossOps(),
+                                                QonnxOps(),
+                                                FunctionOps(),
+                                                QuantizeOps(),
+                                                QLinearConvOps(),
+                                                QLinearMatMulOps(),
+                                                QLinearBinaryOps(),
+                                                QLinearPoolOps(),
+                                                QLinearUnaryOps(),
+                                                FakeQuantizeOps(),
+                                                FastMathOps(),
+                                                TrigonometryOps(),
+                                                NormalizeGroupsOps(),
+                                                GatherElementsOps()}) {
       for (const OpDef& row : family) rows.push_back(&row);
     }
     return rows;

@@ -8,21 +8,23 @@
 
 namespace requant {
 
-std::span<const OpDef> ConvOps();          // conv.cpp: Conv
-std::span<const OpDef> MatMulOps();        // matmul.cpp: Gemm, MatMul
-std::span<const OpDef> PoolOps();          // pool.cpp: MaxPool, AveragePool, Global*
-std::span<const OpDef> NormalizeOps();     // normalize.cpp: BatchNormalization, Softmax, LRN ...
-std::span<const OpDef> UnaryOps();         // unary.cpp: Relu, Sigmoid, Clip, Exp ...
-std::span<const OpDef> TrigonometryOps();  // trigonometry.cpp: Sin, Acosh ...
-std::span<const OpDef> BinaryOps();        // binary.cpp: Add, Mul, Where, comparisons ...
-std::span<const OpDef> ReduceOps();        // reduce.cpp: ReduceMean ..., ArgMax
-std::span<const OpDef> ShapeOps();         // shape.cpp: Shape, Reshape, Flatten, Squeeze, Expand
-std::span<const OpDef> CastOps();          // cast.cpp: Cast, CastLike
+std::span<const OpDef> ConvOps();             // conv.cpp: Conv
+std::span<const OpDef> MatMulOps();           // matmul.cpp: Gemm, MatMul
+std::span<const OpDef> PoolOps();             // pool.cpp: MaxPool, AveragePool, Global*
+std::span<const OpDef> NormalizeOps();        // normalize.cpp: BatchNormalization, Softmax, LRN ...
+std::span<const OpDef> UnaryOps();            // unary.cpp: Relu, Sigmoid, Clip, Exp ...
+std::span<const OpDef> GatherElementsOps();   // gather_elements.cpp: GatherND, TopK ...
+std::span<const OpDef> NormalizeGroupsOps();  // normalize_groups.cpp: LRN, GroupNormalization ...
+std::span<const OpDef> TrigonometryOps();     // trigonometry.cpp: Sin, Acosh ...
+std::span<const OpDef> BinaryOps();           // binary.cpp: Add, Mul, Where, comparisons ...
+std::span<const OpDef> ReduceOps();           // reduce.cpp: ReduceMean ..., ArgMax
+std::span<const OpDef> ShapeOps();            // shape.cpp: Shape, Reshape, Flatten, Squeeze, Expand
+std::span<const OpDef> CastOps();             // cast.cpp: Cast, CastLike
 std::span<const OpDef> ConstantOps();      // constant.cpp: Constant, ConstantOfShape, Range, OneHot
 std::span<const OpDef> MovementOps();      // movement.cpp: Transpose, Concat, Slice, Split, Tile
 std::span<const OpDef> SpaceDepthOps();    // space_depth.cpp: DepthToSpace, SpaceToDepth
 std::span<const OpDef> PadOps();           // pad.cpp: Pad
-std::span<const OpDef> GatherOps();        // gather.cpp: Gather, GatherElements, GatherND, TopK
+std::span<const OpDef> GatherOps();        // gather.cpp
 std::span<const OpDef> ScatterOps();       // scatter.cpp: ScatterElements, ScatterND
 std::span<const OpDef> ResizeOps();        // resize.cpp: Resize, Upsample
 std::span<const OpDef> ControlOps();       // control.cpp: If, Loop, Scan

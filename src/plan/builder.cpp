@@ -168,7 +168,8 @@ CodeRange Join(CodeRange a, CodeRange b) { return {std::min(a.lo, b.lo), std::ma
 
 CodeRange PlanBuilder::RangeOf(const Value* value) const {
   const CodeRange all = CodesOf(value->type.dtype);
-  if (const auto found = ranges_.find(value); found != ranges_.end()) return found->second;
+  const auto found = places_.find(value);
+  if (found != places_.end() && found->second.range) return *found->second.range;
   if (!value->is_constant() || !IsByte(value->type.dtype)) return all;
   CodeRange range{all.hi, all.lo};
   for (const int64_t code : value->constant.ToInts()) {
@@ -179,7 +180,8 @@ CodeRange PlanBuilder::RangeOf(const Value* value) const {
 
 void PlanBuilder::SetRange(const Value* value, CodeRange range) {
   const CodeRange all = CodesOf(value->type.dtype);
-  ranges_[value] = {std::clamp(range.lo, all.lo, all.hi), std::clamp(range.hi, all.lo, all.hi)};
+  places_[value].range = {std::clamp(range.lo, all.lo, all.hi),
+                          std::clamp(range.hi, all.lo, all.hi)};
 }
 
 void PlanBuilder::KeepRange(const Value* input, const Value* output) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -36,7 +37,9 @@ class PlanBuilder {
   int In(const Value* value, Layout layout = Layout::kPlain);
   /// Whether a step planned so far computes the value (or it is an input or a constant).
   bool Has(const Value* value) const {
-    return value->is_constant() || places_.find(value) != places_.end();
+    const auto found = places_.find(value);
+    return value->is_constant() ||
+           (found != places_.end() && (found->second.slots[0] >= 0 || found->second.slots[1] >= 0));
   }
   /// The layout in which the value exists already, channels-last preferred.
   Layout LayoutOf(const Value* value) const;
@@ -109,6 +112,7 @@ class PlanBuilder {
  private:
   struct Places {
     int slots[2] = {-1, -1};  // by Layout
+    std::optional<CodeRange> range;
   };
 
   void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
@@ -121,7 +125,6 @@ class PlanBuilder {
   Plan& plan_;
   const PlanOptions& options_;
   std::map<const Value*, Places> places_;
-  std::map<const Value*, CodeRange> ranges_;
   std::set<const Node*> absorbed_;
   std::set<const Node*> kept_;
   /// Of every group that FuseOps found: the nodes after the layer, by the layer's name.

@@ -18,6 +18,16 @@ export const NETWORKS = {
   resnet20: { title: 'ResNet-20', size: 32, macs: 41 },
 };
 
+/** Below eight bits: bits of weights and activations. The first and the last layer keep 8. */
+export const LOW_BITS = {
+  w4a4: [4, 4],
+  w4a8: [4, 8],
+  w8a4: [8, 4],
+  w2a8: [2, 8],
+  w2a6: [2, 6],
+  w2a4: [2, 4],
+};
+
 /** Files of a network, by what they are. */
 export const FILES = {
   float: '.onnx',
@@ -25,6 +35,7 @@ export const FILES = {
   qoperator: '.qoperator.onnx',
   qdq7: '.w7.qdq.onnx',
   qoperator7: '.w7.qoperator.onnx',
+  ...Object.fromEntries(Object.keys(LOW_BITS).map((form) => [form, `.${form}.onnx`])),
 };
 
 export const fileOf = (name, kind) => path.join(FOLDER, name + FILES[kind]);
@@ -176,8 +187,46 @@ async function quantizeOne(name, bits) {
   for (const one of [direct, read, float, quantized, model]) one.dispose();
 }
 
-/** Makes whatever files of these networks are missing. */
-export async function makeNetworks(names) {
+/** Overrides of a config by which the first and the last layer of a quantized model keep 8 bits. */
+export function edgesOf(quantized, activations = { bits: 8 }) {
+  const layers = quantized.config.operators.filter(({ type }) =>
+    ['Conv', 'Gemm', 'MatMul'].includes(type),
+  );
+  // Records are sorted by name; the graph's order is that of the float model's nodes.
+  const order = quantized.floatModel().toText({ maxConstantElements: 0 });
+  const place = ({ name }) => order.indexOf(`"${name}"`);
+  layers.sort((x, y) => place(x) - place(y));
+  const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return {
+    [escape(layers[0].name)]: { activations, weights: { bits: 8 } },
+    [escape(layers.at(-1).name)]: { activations: { bits: 8 }, weights: { bits: 8 } },
+  };
+}
+
+/** A network of few bits: what it computes is noise, with random weights, but how fast is not. */
+async function quantizeLow(name, form) {
+  const { Tensor, loadModel, quantize } = await import('requant');
+  console.error(`quantizing ${name}, ${form} ...`);
+  const { data, dims } = inputOf(name);
+  const calibration = [{ input: new Tensor('float32', data, dims) }];
+  const model = await loadModel(fileOf(name, 'float'));
+  const probe = await quantize(model, { calibration, config: { recover: [] } });
+  const [weights, activations] = LOW_BITS[form];
+  const quantized = await quantize(model, {
+    calibration,
+    config: {
+      recover: [],
+      weights: { bits: weights },
+      activations: { bits: activations },
+      operators: edgesOf(probe),
+    },
+  });
+  writeFileSync(fileOf(name, form), quantized.toOnnx({ format: 'qdq', int4: true }));
+  for (const one of [probe, quantized, model]) one.dispose();
+}
+
+/** Makes whatever files of these networks, and of these forms of few bits, are missing. */
+export async function makeNetworks(names, forms = []) {
   mkdirSync(FOLDER, { recursive: true });
   makeFloat(names);
   for (const name of names) {
@@ -187,6 +236,7 @@ export async function makeNetworks(names) {
         await quantizeOne(name, bits);
       }
     }
+    for (const form of forms) if (!isFresh(name, form)) await quantizeLow(name, form);
   }
 }
 

@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { InferenceSession, loadModel, quantize } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
 import { argmax, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { edgesOf } from './networks.mjs';
 
 const a4 = (observer) => ({ bits: 4, observer });
 const w4 = (observer) => ({ bits: 4, observer });
@@ -122,24 +123,7 @@ async function measure(network, name, config) {
       calibration: feedsOf(take(calibration, 1)),
       config: { recover: [] },
     });
-    const layers = probe.config.operators.filter(({ type }) =>
-      ['Conv', 'Gemm', 'MatMul'].includes(type),
-    );
-    // Records are sorted by name; the graph's order is that of the float model's nodes.
-    const order = probe.floatModel().toText({ maxConstantElements: 0 });
-    const place = ({ name: layer }) => order.indexOf(`"${layer}"`);
-    layers.sort((x, y) => place(x) - place(y));
-    const eight = { activations: { bits: 8 }, weights: { bits: 8 } };
-    const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-    keep = {
-      operators: {
-        [escape(layers[0].name)]: {
-          ...eight,
-          activations: config.edgeActivations ?? eight.activations,
-        },
-        [escape(layers.at(-1).name)]: eight,
-      },
-    };
+    keep = { operators: edgesOf(probe, config.edgeActivations) };
     probe.dispose();
   }
   const quantized = await quantize(model, {

@@ -72,6 +72,17 @@ inline int32_t LineElements(const ConvGeometry& g) {
 inline constexpr int32_t kDot7Group = 4;
 inline constexpr int32_t kDot8Group = 4;
 
+/// First bytes of the packed weights of vector_narrow.cpp; blocks follow: 8 biases, 8 sums of
+/// weights, kNarrowSegment, then the weights of every step.
+struct NarrowHeader {
+  int32_t second;     ///< the operand in [0, 127]; 0: inputs, 1: weights
+  int32_t nibbles;    ///< 0: weights are bytes, 1: two to a byte
+  int32_t offset;     ///< what a weight is less its code
+  int32_t input_add;  ///< to the inputs' codes
+};
+inline constexpr int32_t kNarrowSegment = kChannelBlock * 8;  ///< where: int32, steps
+inline constexpr int32_t kNarrowBlockHeader = kNarrowSegment + 16;
+
 /// First bytes of packed q8 weights.
 struct PackedQ8Header {
   int32_t wide;  ///< 0: weights minus zero point as int8, 1: as int16

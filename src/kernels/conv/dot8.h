@@ -58,8 +58,8 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
         lda = g.input_stride;
         a = static_cast<const uint8_t*>(p->input) + row * lda + group * group_in;
       } else {
-        rq_conv_gather_bytes(p, group * group_in, row, count, coding.flip, coding.zero_point, panel,
-                             lda);
+        rq_conv_gather_bytes(p, group * group_in, row, count, coding.flip ? 128 : 0,
+                             coding.zero_point, panel, lda);
       }
       for (int32_t b = 0; b < blocks; ++b) {
         const int32_t channel = b * kChannelBlock;
@@ -86,7 +86,7 @@ RQ_INLINE void ConvDot8Lines(const ConvQ8Params* p) {
       p, static_cast<const uint8_t*>(p->weights), 2 * kChannelBlock * 4, acc,
       reinterpret_cast<uint8_t*>(acc + kEpilogueRows * kChannelBlock),
       [ p, coding ](int32_t image, int32_t y, uint8_t * out) __attribute__((always_inline)) {
-        rq_conv_pad_line_bytes(p, image, y, coding.flip, coding.zero_point, out);
+        rq_conv_pad_line_bytes(p, image, y, coding.flip ? 128 : 0, coding.zero_point, out);
       },
       [ coding, base ](const uint8_t* block) __attribute__((always_inline)) {
         PrepareBase(reinterpret_cast<const int32_t*>(block), coding.zero_point, base);

@@ -71,24 +71,24 @@ RQ_INLINE WidenQ8 WidenOf(const ConvQ8Params* p) {
   return {p->input_zero_point + flip, flip};
 }
 
-/// The bytes themselves, with the bits of `flip` flipped; padding is zero_point, as flipped.
-struct FlipBytes {
+/// The bytes themselves plus `add`, modulo 256; padding is zero_point, with it in it.
+struct AddBytes {
   using In = uint8_t;
   using Out = uint8_t;
   int32_t zero_point;
-  int32_t flip;
+  int32_t add;
 
   RQ_MEMBER void Copy(const uint8_t* in, int32_t n, uint8_t* out) const {
     if (n < 16) {
-      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(in[i] ^ flip);
+      for (int32_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(in[i] + add);
       return;
     }
-    const v128_t flips = wasm_i8x16_splat(static_cast<int8_t>(flip));
+    const v128_t adds = wasm_i8x16_splat(static_cast<int8_t>(add));
     for (int32_t i = 0; i + 16 <= n; i += 16) {
-      wasm_v128_store(out + i, wasm_v128_xor(wasm_v128_load(in + i), flips));
+      wasm_v128_store(out + i, wasm_i8x16_add(wasm_v128_load(in + i), adds));
     }
     if (n & 15) {
-      wasm_v128_store(out + n - 16, wasm_v128_xor(wasm_v128_load(in + n - 16), flips));
+      wasm_v128_store(out + n - 16, wasm_i8x16_add(wasm_v128_load(in + n - 16), adds));
     }
   }
   RQ_MEMBER void Fill(int32_t n, uint8_t* out) const {

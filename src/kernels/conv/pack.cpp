@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/conv/blocking.h"
+#include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
 
 namespace requant {
@@ -28,30 +29,6 @@ ConvWeightsLayout OihwLayout(int32_t out_c, int32_t in_c_per_group, int32_t kern
 namespace conv {
 namespace {
 
-/// Weights behind one output channel.
-size_t Depth(const ConvWeightsLayout& l) {
-  return CheckedMul(CheckedMul(static_cast<size_t>(l.kernel_h), static_cast<size_t>(l.kernel_w)),
-                    static_cast<size_t>(l.in_c_per_group));
-}
-
-/// Calls f(k, offset) for the weights of output channel o, k in the order (ky, kx, input channel).
-template <typename F>
-void ForEachWeight(const ConvWeightsLayout& l, int32_t o, F f) {
-  size_t k = 0;
-  for (int32_t y = 0; y < l.kernel_h; ++y) {
-    for (int32_t x = 0; x < l.kernel_w; ++x) {
-      const int64_t base = o * l.stride_o + y * l.stride_h + x * l.stride_w;
-      for (int32_t i = 0; i < l.in_c_per_group; ++i) f(k++, base + i * l.stride_i);
-    }
-  }
-}
-
-int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
-  const int32_t value = w.is_signed ? static_cast<const int8_t*>(w.data)[offset]
-                                    : static_cast<const uint8_t*>(w.data)[offset];
-  return w.zero_points == nullptr ? value : value - w.zero_points[o];
-}
-
 /// Are the weights of an output channel int8 without zero points and neighbours in memory, in
 /// whatever order?
 bool ArePlain(const ConvQ8Weights& w) {
@@ -66,44 +43,14 @@ const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
   return static_cast<const int8_t*>(w.data) + o * w.layout.stride_o;
 }
 
-/// Do all (weight - zero point) lie in [lo, hi]?
-bool AllWithin(const ConvQ8Weights& w, int32_t lo, int32_t hi) {
-  bool within = true;
-  for (int32_t o = 0; o < w.layout.out_c; ++o) {
-    ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
-      const int32_t value = WeightAt(w, o, offset);
-      within = within && value >= lo && value <= hi;
-    });
-    if (!within) return false;
-  }
-  return true;
-}
-
 bool NeedsWide(const ConvQ8Weights& w) {
   if (w.is_signed && (w.zero_points == nullptr ||
                       std::all_of(w.zero_points, w.zero_points + w.layout.out_c,
                                   [](int32_t zero_point) { return zero_point == 0; }))) {
     return false;
   }
-  return !AllWithin(w, -128, 127);
-}
-
-/// Blocks of 8 output channels, each group padded on its own.
-size_t Blocks(const ConvWeightsLayout& l) {
-  const size_t group_out = static_cast<size_t>(l.out_c / l.groups);
-  return CheckedMul(static_cast<size_t>(l.groups), (group_out + kChannelBlock - 1) / kChannelBlock);
-}
-
-/// Calls f(block, lane, o) for every output channel.
-template <typename F>
-void ForEachChannel(const ConvWeightsLayout& l, F f) {
-  const int32_t group_out = l.out_c / l.groups;
-  const size_t blocks = static_cast<size_t>((group_out + kChannelBlock - 1) / kChannelBlock);
-  for (int32_t g = 0; g < l.groups; ++g) {
-    for (int32_t i = 0; i < group_out; ++i) {
-      f(g * blocks + static_cast<size_t>(i / kChannelBlock), i % kChannelBlock, g * group_out + i);
-    }
-  }
+  const WeightRange range = RangeOf(w, 255);
+  return range.lo < -128 || range.hi > 127;
 }
 
 /// Weights are packed in pairs, each run of `run` of them (a divisor of the depth) padded by
@@ -154,6 +101,19 @@ size_t LineRun(const ConvWeightsLayout& l) {
 constexpr int32_t kDot7Offset = 64;
 
 }  // namespace
+
+WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
+  WeightRange range;
+  for (int32_t o = 0; o < w.layout.out_c; ++o) {
+    ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+      const int32_t value = WeightAt(w, o, offset);
+      range.lo = std::min(range.lo, value);
+      range.hi = std::max(range.hi, value);
+    });
+    if (range.hi - range.lo > enough) break;
+  }
+  return range;
+}
 
 size_t NoWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
@@ -251,7 +211,8 @@ size_t Dot8LinesWorkspace(const ConvGeometry& g) {
 }
 
 bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
-  return AllWithin(w, -kDot7Offset, 127 - kDot7Offset);
+  const WeightRange range = RangeOf(w, 127);
+  return range.lo >= -kDot7Offset && range.hi <= 127 - kDot7Offset;
 }
 
 namespace {

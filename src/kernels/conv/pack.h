@@ -47,4 +47,13 @@ size_t Dot8LinesPackedSize(const ConvQ8Weights& weights);
 void Dot8LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8LinesWorkspace(const ConvGeometry& geometry);
 
+// The rows of fewer bits (vector_narrow.cpp); pack_narrow.cpp.
+bool NarrowInputsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t NarrowInputsPackedSize(const ConvQ8Weights& weights);
+void NarrowInputsPack(const ConvQ8Weights& weights, void* packed);
+bool NarrowWeightsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t NarrowWeightsPackedSize(const ConvQ8Weights& weights);
+void NarrowWeightsPack(const ConvQ8Weights& weights, void* packed);
+size_t NarrowWorkspace(const ConvGeometry& geometry);
+
 }  // namespace requant::conv

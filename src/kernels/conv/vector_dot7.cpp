@@ -74,27 +74,6 @@ RQ_INLINE void Rows(const int8_t* a, ptrdiff_t lda, const int32_t* terms, const 
   }
 }
 
-/// Fills the panel and, for each row, -64 * sum(x').
-__attribute__((noinline)) void GatherPanel(const ConvQ8Params* p, int32_t first_channel,
-                                           int32_t zero_point, int32_t row, int32_t count,
-                                           int8_t* panel, ptrdiff_t stride, int32_t* terms) {
-  rq_conv_gather_bytes(p, first_channel, row, count, !p->input_signed, zero_point, panel, stride);
-  for (int32_t r = 0; r < count; ++r, panel += stride) {
-    v128_t sum = wasm_i32x4_splat(0);
-    ptrdiff_t k = 0;
-    for (; k + 16 <= stride; k += 16) {
-      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
-                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(panel + k))));
-    }
-    for (; k < stride; k += 4) {
-      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
-                                    wasm_v128_load32_zero(panel + k))));
-    }
-    terms[r] = -64 * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-                      wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
-  }
-}
-
 }  // namespace
 }  // namespace requant
 
@@ -117,7 +96,8 @@ void rq_conv_q8_dot7(const requant::ConvQ8Params* p) {
     const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
     const uint8_t* w = static_cast<const uint8_t*>(p->weights);
     for (int32_t group = 0; group < g.groups; ++group) {
-      GatherPanel(p, group * group_in, zero_point, row, count, panel, lda, terms);
+      rq_conv_gather_sums(p, group * group_in, row, count, p->input_signed ? 0 : 128, zero_point,
+                          -64, panel, lda, terms);
       for (int32_t b = 0; b < blocks; ++b, w += block_bytes) {
         const int32_t channel = b * kChannelBlock;
         const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;

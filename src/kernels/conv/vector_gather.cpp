@@ -2,16 +2,37 @@
 #include "kernels/conv/gather_bytes.h"
 
 void rq_conv_gather_bytes(const requant::ConvQ8Params* p, int32_t first_channel, int32_t row,
-                          int32_t count, int32_t flip, int32_t zero_point, void* panel,
+                          int32_t count, int32_t add, int32_t zero_point, void* panel,
                           ptrdiff_t stride) {
-  const requant::conv::FlipBytes op{zero_point, flip ? 0x80 : 0};
+  const requant::conv::AddBytes op{zero_point, add};
   requant::conv::GatherRows(p->geometry, static_cast<const uint8_t*>(p->input), first_channel, row,
                             count, op, static_cast<uint8_t*>(panel), stride);
 }
 
-void rq_conv_pad_line_bytes(const requant::ConvQ8Params* p, int32_t image, int32_t y, int32_t flip,
+void rq_conv_gather_sums(const requant::ConvQ8Params* p, int32_t first_channel, int32_t row,
+                         int32_t count, int32_t add, int32_t zero_point, int32_t factor,
+                         void* panel, ptrdiff_t stride, int32_t* terms) {
+  rq_conv_gather_bytes(p, first_channel, row, count, add, zero_point, panel, stride);
+  const uint8_t* bytes = static_cast<const uint8_t*>(panel);
+  for (int32_t r = 0; r < count; ++r, bytes += stride) {
+    v128_t sum = wasm_i32x4_splat(0);
+    ptrdiff_t k = 0;
+    for (; k + 16 <= stride; k += 16) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
+                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(bytes + k))));
+    }
+    for (; k < stride; k += 4) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
+                                    wasm_v128_load32_zero(bytes + k))));
+    }
+    terms[r] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+                         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+  }
+}
+
+void rq_conv_pad_line_bytes(const requant::ConvQ8Params* p, int32_t image, int32_t y, int32_t add,
                             int32_t zero_point, void* line) {
-  const requant::conv::FlipBytes op{zero_point, flip ? 0x80 : 0};
+  const requant::conv::AddBytes op{zero_point, add};
   requant::conv::PadLine(p->geometry, static_cast<const uint8_t*>(p->input), image, y, op,
                          static_cast<uint8_t*>(line));
 }

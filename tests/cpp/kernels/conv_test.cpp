@@ -8,143 +8,14 @@
 #include "base/error.h"
 #include "kernels/conv/dot8.h"
 #include "kernels/conv/table.h"
+#include "kernels/conv_testing.h"
 #include "kernels/dot8_forms.h"
-#include "kernels/window_testing.h"
 #include "numeric/requantize_prepare.h"
 
 namespace requant {
 namespace {
 
 using namespace window_testing;
-
-std::vector<ConvGeometry> Geometries() {
-  std::vector<ConvGeometry> all;
-  for (int32_t c = 1; c <= 67; c += c < 20 ? 1 : 9) {
-    all.push_back(Geometry(3, 5, c, 68 - c, 1, 1, 1, 0));  // pointwise
-    all.push_back(Geometry(5, 4, c, c % 11 + 1, 3, 3, 1, 1));
-  }
-  all.push_back(Geometry(1, 1, 67, 35, 1, 1, 1, 0));            // one row
-  all.push_back(Geometry(1, 71, 16, 24, 1, 1, 1, 0));           // a matrix product
-  all.push_back(Geometry(9, 7, 3, 8, 3, 3, 2, 1));              // first layer
-  all.push_back(Geometry(11, 13, 5, 9, 5, 3, 3, 2));            // odd everything
-  all.push_back(Geometry(9, 9, 4, 5, 3, 3, 1, 2, 2));           // dilated
-  all.push_back(Geometry(10, 9, 6, 7, 2, 4, 2, 3, 3));          // dilated, strided, wide padding
-  all.push_back(Geometry(7, 7, 12, 18, 3, 3, 1, 1, 1, 3));      // groups
-  all.push_back(Geometry(6, 7, 10, 30, 3, 3, 2, 1, 1, 10));     // channel multiplier 3
-  all.push_back(Geometry(7, 6, 8, 8, 1, 1, 2, 0));              // strided pointwise
-  all.push_back(Geometry(5, 5, 7, 9, 1, 1, 1, 1));              // padded pointwise
-  all.push_back(Geometry(2, 2, 3, 4, 5, 5, 1, 2));              // window larger than the image
-  all.push_back(Geometry(1, 3, 2, 3, 1, 3, 1, 5));              // windows wholly in the padding
-  all.push_back(Geometry(4, 5, 9, 10, 3, 3, 1, 1, 1, 1, 3));    // batch
-  all.push_back(Geometry(21, 23, 8, 11, 1, 1, 1, 0, 1, 1, 2));  // several panels
-  all.push_back(Geometry(24, 21, 9, 8, 3, 3, 1, 1));
-  all.push_back(Geometry(4, 4, 260, 9, 3, 3, 1, 1));  // deep
-  return all;
-}
-
-std::string Describe(const ConvGeometry& g) {
-  return std::to_string(g.in_h) + "x" + std::to_string(g.in_w) + "x" + std::to_string(g.in_c) +
-         " -> " + std::to_string(g.out_c) + " kernel " + std::to_string(g.kernel_h) + "x" +
-         std::to_string(g.kernel_w) + " stride " + std::to_string(g.stride_h) + " pad " +
-         std::to_string(g.pad_top) + " dilation " + std::to_string(g.dilation_h) + " groups " +
-         std::to_string(g.groups);
-}
-
-/// Sums f(input index, weight index in OIHW) over the taps inside the image.
-template <typename F>
-void ForEachTap(const ConvGeometry& g, int32_t row, int32_t o, F f) {
-  const int32_t in_c = g.in_c / g.groups, group = o / (g.out_c / g.groups);
-  const int32_t ox = row % g.out_w, oy = row / g.out_w % g.out_h, n = row / g.out_w / g.out_h;
-  for (int32_t i = 0; i < in_c; ++i) {
-    for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
-      for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
-        const int32_t y = oy * g.stride_h + ky * g.dilation_h - g.pad_top;
-        const int32_t x = ox * g.stride_w + kx * g.dilation_w - g.pad_left;
-        if (y < 0 || y >= g.in_h || x < 0 || x >= g.in_w) continue;
-        f(((n * g.in_h + y) * g.in_w + x) * g.input_stride + group * in_c + i,
-          ((o * in_c + i) * g.kernel_h + ky) * g.kernel_w + kx);
-      }
-    }
-  }
-}
-
-size_t WeightCount(const ConvGeometry& g) {
-  return static_cast<size_t>(g.out_c) * (g.in_c / g.groups) * g.kernel_h * g.kernel_w;
-}
-
-struct Q8Case {
-  ConvGeometry g;
-  bool input_signed = false, weight_signed = true;
-  int32_t input_zero_point = 0;
-  std::vector<int32_t> weight_zero_points, bias;
-  std::vector<uint8_t> input, weights;
-  ConvQ8Weights view;
-
-  Q8Case(std::mt19937& random, const ConvGeometry& geometry, int variant, bool seven_bits) {
-    g = geometry;
-    const int32_t slack_in = variant % 3, slack_out = variant % 2 * 5;
-    g.input_stride += slack_in;
-    g.output_stride += slack_out;
-    input_signed = variant & 1;
-    weight_signed = seven_bits || (variant & 2) != 0;
-    const int32_t ends[] = {0, 255, 128, 77, -128, 127, 0, -5};
-    input_zero_point = ends[(variant / 2) % 4 + (input_signed ? 4 : 0)];
-    const Fill fills[] = {Fill::kRandom, Fill::kLowest, Fill::kHighest, Fill::kRandom};
-    input = Bytes(random, Elements(g.batch * g.in_h * g.in_w, g.input_stride, g.in_c),
-                  fills[variant / 3 % 4], input_signed);
-    weights = Bytes(random, WeightCount(g), fills[variant / 5 % 4], weight_signed);
-    if (seven_bits) {
-      for (uint8_t& w : weights) w = static_cast<uint8_t>(static_cast<int8_t>(w) >> 1);
-    }
-    if (!seven_bits && variant % 4 != 0) {
-      for (int32_t o = 0; o < g.out_c; ++o) {
-        const int32_t z = variant % 8 == 7 ? 128 : static_cast<int32_t>(random() % 256);
-        weight_zero_points.push_back(weight_signed ? z - 128 : z);
-      }
-    }
-    if (variant % 5 != 0) {
-      for (int32_t o = 0; o < g.out_c; ++o) {
-        bias.push_back(static_cast<int32_t>(random() % 20001) - 10000);
-      }
-    }
-    view.layout = OihwLayout(g.out_c, g.in_c / g.groups, g.kernel_h, g.kernel_w, g.groups);
-    view.data = weights.data();
-    view.is_signed = weight_signed;
-    view.zero_points = weight_zero_points.empty() ? nullptr : weight_zero_points.data();
-    view.bias = bias.empty() ? nullptr : bias.data();
-  }
-
-  int32_t Input(int i) const {
-    return (input_signed ? static_cast<int8_t>(input[i]) : input[i]) - input_zero_point;
-  }
-  int32_t Weight(int32_t o, int i) const {
-    return (weight_signed ? static_cast<int8_t>(weights[i]) : weights[i]) -
-           (weight_zero_points.empty() ? 0 : weight_zero_points[o]);
-  }
-
-  /// Runs a row over [0, rows) in the given pieces.
-  void Run(const ConvQ8Kernel& kernel, ConvQ8Output type, const RequantizeParams& requantize,
-           const std::vector<int32_t>& cuts, void* output) const {
-    std::vector<uint8_t> packed(kernel.packed_size(view));
-    kernel.pack_weights(view, packed.data());
-    ConvQ8Params p;
-    p.geometry = g;
-    p.input = input.data();
-    p.input_signed = input_signed;
-    p.input_zero_point = input_zero_point;
-    p.weights = packed.data();
-    p.output = output;
-    p.output_type = type;
-    p.requantize = requantize;
-    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      std::vector<uint8_t> workspace(kernel.workspace_size(g), 0xCC);
-      p.workspace = workspace.data();
-      p.row_begin = cuts[i];
-      p.row_end = cuts[i + 1];
-      kernel.run(&p);
-    }
-  }
-};
 
 void SignedDot8(const ConvQ8Params* params) { conv::ConvDot8<dot8_forms::Signed>(params); }
 void SignedLines(const ConvQ8Params* params) { conv::ConvDot8Lines<dot8_forms::Signed>(params); }
@@ -181,8 +52,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
           bounds.data());
       for (int32_t r = 0; r < rows; ++r) {
         for (int32_t o = 0; o < g.out_c; ++o) {
-          int64_t sum = test.bias.empty() ? 0 : test.bias[o];
-          ForEachTap(g, r, o, [&](int i, int w) { sum += test.Input(i) * test.Weight(o, w); });
+          const int64_t sum = test.Accumulator(r, o);
           expected[static_cast<size_t>(r) * g.output_stride + o] = static_cast<int32_t>(sum);
           ASSERT_LE(std::abs(sum), bounds[o]);
         }
@@ -250,8 +120,7 @@ TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
 TEST(ConvQ8, Dot7RefusesEightBitWeights) {
   std::mt19937 random(13);
   Q8Case test(random, Geometry(1, 4, 4, 4, 1, 1, 1, 0), 2, true);
-  const ConvQ8Kernel& dot7 = ConvQ8Kernels()[2];
-  ASSERT_STREQ(dot7.name, "conv_q8_dot7");
+  const ConvQ8Kernel& dot7 = Row("conv_q8_dot7");
   test.weights[5] = static_cast<uint8_t>(-64);
   EXPECT_TRUE(dot7.supports(test.view, test.g));
   test.weights[5] = 64;
@@ -260,8 +129,7 @@ TEST(ConvQ8, Dot7RefusesEightBitWeights) {
 
 TEST(ConvQ8, LinesAreForShortRunsOfOneGroupWithoutDilation) {
   std::mt19937 random(14);
-  const ConvQ8Kernel& lines = ConvQ8Kernels()[3];
-  ASSERT_STREQ(lines.name, "conv_q8_lines");
+  const ConvQ8Kernel& lines = Row("conv_q8_lines");
   const auto supports = [&](const ConvGeometry& g) {
     const Q8Case test(random, g, 2, false);
     return lines.supports(test.view, test.g);

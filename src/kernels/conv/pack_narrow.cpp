@@ -1,0 +1,181 @@
+// Packing for vector_narrow.cpp: which operands it takes, how they are coded, how long its segments
+// are.
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "kernels/conv/pack.h"
+#include "kernels/conv/pack_walk.h"
+#include "kernels/geometry_check.h"
+
+namespace requant::conv {
+namespace {
+
+/// Sums of int16 fit so many steps at least, or the row is not for these operands.
+constexpr int64_t kLeastSegment = 4;
+constexpr int32_t kLanes = 2 * kChannelBlock;  // of int16, each takes two of a step's four products
+
+/// How the operands of one convolution are coded.
+struct Coding {
+  bool fits = false;
+  NarrowHeader header;
+  /// Of the coded inputs and weights, and what a weight of 0 becomes in the products.
+  int32_t input_lo, input_hi, weight_lo, weight_hi, zero;
+};
+
+/// Two products a lane and step.
+bool LeastSegmentFits(const Coding& c) {
+  const int64_t input = std::max(std::abs(c.input_lo), std::abs(c.input_hi));
+  const int64_t weight = std::max(std::abs(c.weight_lo), std::abs(c.weight_hi));
+  return 2 * kLeastSegment * input * weight <= INT16_MAX;
+}
+
+__attribute__((noinline)) Coding CodeInputs(const ConvQ8Weights& w) {
+  Coding c{};
+  if (w.input_hi - w.input_lo > 127) return c;
+  // Not moved at all where that will do: a 1x1 window can then be read in place.
+  if (w.input_lo < 0 || w.input_hi > 127) c.header.input_add = -w.input_lo;
+  const WeightRange range = RangeOf(w, 255);
+  if (range.lo < -128 || range.hi > 127) return c;
+  c.header.nibbles = range.hi - range.lo <= 15 ? 1 : 0;
+  if (c.header.nibbles != 0) c.header.offset = range.lo;
+  c.weight_lo = range.lo;
+  c.weight_hi = range.hi;
+  c.input_lo = w.input_lo + c.header.input_add;
+  c.input_hi = w.input_hi + c.header.input_add;
+  c.fits = LeastSegmentFits(c);
+  return c;
+}
+
+__attribute__((noinline)) Coding CodeWeights(const ConvQ8Weights& w) {
+  Coding c{};
+  if (w.input_hi - w.input_lo > 255) return c;  // of a type that is not known
+  const WeightRange range = RangeOf(w, 15);
+  if (range.hi - range.lo > 15) return c;
+  c.header = {1, 1, range.lo, -((w.input_lo + w.input_hi + 1) >> 1)};
+  c.weight_hi = range.hi - range.lo;
+  c.zero = -range.lo;
+  c.input_lo = w.input_lo + c.header.input_add;
+  c.input_hi = w.input_hi + c.header.input_add;
+  c.fits = LeastSegmentFits(c);
+  return c;
+}
+
+size_t Steps(const ConvQ8Weights& w) {
+  return CheckedAdd(Depth(w.layout), kDot7Group - 1) / kDot7Group;
+}
+
+size_t BlockBytes(const ConvQ8Weights& w, bool nibbles) {
+  return CheckedAdd(kNarrowBlockHeader, CheckedMul(Steps(w), nibbles ? 16 : 32));
+}
+
+__attribute__((noinline)) size_t PackedSize(const ConvQ8Weights& w, const Coding& c) {
+  return CheckedAdd(sizeof(NarrowHeader),
+                    CheckedMul(Blocks(w.layout), BlockBytes(w, c.header.nibbles != 0)));
+}
+
+/// The least and the largest that each lane of int16 can take in each step.
+struct LaneBounds {
+  std::vector<int32_t> lo, hi;
+
+  explicit LaneBounds(size_t steps) : lo(steps * kLanes), hi(steps * kLanes) {}
+  void Add(const Coding& c, size_t lane, size_t k, int32_t weight) {
+    const size_t at = k / kDot7Group * kLanes + lane * 2 + k % kDot7Group / 2;
+    const int32_t a = weight * c.input_lo;
+    const int32_t b = weight * c.input_hi;
+    lo[at] += std::min(a, b);
+    hi[at] += std::max(a, b);
+  }
+};
+
+__attribute__((noinline)) bool SegmentsFit(const LaneBounds& bounds, size_t steps, size_t segment) {
+  for (size_t begin = 0; begin < steps; begin += segment) {
+    const size_t end = std::min(begin + segment, steps);
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      int64_t lo = 0;
+      int64_t hi = 0;
+      for (size_t at = begin * kLanes + lane; at < end * kLanes; at += kLanes) {
+        lo += bounds.lo[at];
+        hi += bounds.hi[at];
+      }
+      if (lo < INT16_MIN || hi > INT16_MAX) return false;
+    }
+  }
+  return true;
+}
+
+/// A long segment whose sums fit, whatever codes the inputs have.
+int32_t SegmentOf(const LaneBounds& bounds, size_t steps) {
+  for (size_t parts = 1;; parts += parts / 4 + 1) {
+    const size_t segment = (steps + parts - 1) / parts;
+    if (segment <= kLeastSegment) return kLeastSegment;
+    if (SegmentsFit(bounds, steps, segment)) return static_cast<int32_t>(segment);
+  }
+}
+
+__attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, void* packed) {
+  const bool nibbles = c.header.nibbles != 0;
+  const size_t steps = Steps(w), depth = Depth(w.layout), block_bytes = BlockBytes(w, nibbles);
+  const int32_t group_out = w.layout.out_c / w.layout.groups;
+  std::memset(packed, 0, PackedSize(w, c));
+  std::memcpy(packed, &c.header, sizeof c.header);
+  uint8_t* first = static_cast<uint8_t*>(packed) + sizeof c.header;
+  LaneBounds bounds(steps);
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = first + block * block_bytes;
+    uint8_t* weights = out + kNarrowBlockHeader;
+    const auto put = [&](size_t k, int32_t value) {
+      bounds.Add(c, static_cast<size_t>(lane), k, value + c.zero);
+      const size_t step = k / kDot7Group;
+      const size_t at = static_cast<size_t>(lane % 4) * kDot7Group + k % kDot7Group;
+      if (!nibbles) {
+        weights[step * 32 + static_cast<size_t>(lane / 4) * 16 + at] = static_cast<uint8_t>(value);
+      } else {
+        const auto code = static_cast<uint8_t>(value - c.header.offset);
+        weights[step * 16 + at] |= static_cast<uint8_t>(lane < 4 ? code : code << 4);
+      }
+    };
+    int32_t sum = 0;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      const int32_t value = WeightAt(w, o, offset);
+      sum += value;
+      put(k, value);
+    });
+    for (size_t k = depth; k < steps * kDot7Group; ++k) put(k, 0);
+    const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
+    std::memcpy(out + lane * 4, &bias, 4);
+    std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
+    if (lane == kChannelBlock - 1 || (o + 1) % group_out == 0) {
+      const int32_t segment = SegmentOf(bounds, steps);
+      std::memcpy(out + kNarrowSegment, &segment, 4);
+      bounds = LaneBounds(steps);
+    }
+  });
+}
+
+}  // namespace
+
+bool NarrowInputsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
+  return CodeInputs(w).fits;
+}
+size_t NarrowInputsPackedSize(const ConvQ8Weights& w) { return PackedSize(w, CodeInputs(w)); }
+void NarrowInputsPack(const ConvQ8Weights& w, void* packed) { Pack(w, CodeInputs(w), packed); }
+
+bool NarrowWeightsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
+  return CodeWeights(w).fits;
+}
+size_t NarrowWeightsPackedSize(const ConvQ8Weights& w) { return PackedSize(w, CodeWeights(w)); }
+void NarrowWeightsPack(const ConvQ8Weights& w, void* packed) { Pack(w, CodeWeights(w), packed); }
+
+size_t NarrowWorkspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  const size_t row_bytes = CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group);
+  const auto rows =
+      static_cast<size_t>(PanelRows(g, static_cast<int32_t>(CheckedAdd(row_bytes, 4))));
+  // A base, terms of the rows, the weights of one block, the panel.
+  return CheckedAdd(
+      kEpilogueBytes + kChannelBlock * 4,
+      CheckedAdd(CheckedMul(rows, row_bytes + 4), CheckedMul(row_bytes, kChannelBlock)));
+}
+
+}  // namespace requant::conv

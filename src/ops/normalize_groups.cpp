@@ -1,0 +1,162 @@
+// Normalizations over groups of channels: LRN, Instance- and GroupNormalization.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/infer_util.h"
+#include "ops/normalize.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+int64_t LrnSize(const AttributeMap& attributes) {
+  const int64_t size = attributes.Int("size", 0);
+  if (size < 1) Fail(ErrorCode::kInvalidModel, StrCat("LRN over ", size, " channels"));
+  return size;
+}
+
+void InferLrn(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 2);
+  LrnSize(context.attributes());
+  SameAsInput(context);
+}
+
+void EvaluateLrn(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const int64_t size = LrnSize(context.attributes());
+  const double alpha = context.attributes().Float("alpha", 1e-4F);
+  const double beta = context.attributes().Float("beta", 0.75F);
+  const double bias = context.attributes().Float("bias", 1.0F);
+  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "LRN of a tensor without channels");
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    const int64_t channels = x.dim(1);
+    const int64_t area = x.count() / x.dim(0) / channels;
+    const int64_t before = (size - 1) / 2;    // floor((size - 1) / 2)
+    const int64_t after = size - 1 - before;  // ceil((size - 1) / 2)
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t n = 0; n < x.dim(0); ++n) {
+        const T* from = x.data<T>() + n * channels * area;
+        T* to = out.data<T>() + n * channels * area;
+        for (int64_t c = 0; c < channels; ++c) {
+          const int64_t first = std::max<int64_t>(0, c - before);
+          const int64_t last = c + std::min(after, channels - 1 - c);
+          for (int64_t i = 0; i < area; ++i) {
+            double sum = 0;
+            for (int64_t k = first; k <= last; ++k) {
+              const double value = from[k * area + i];
+              sum += value * value;
+            }
+            const double divisor = std::pow(bias + alpha / static_cast<double>(size) * sum, beta);
+            to[c * area + i] = static_cast<T>(from[c * area + i] / divisor);
+          }
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+void InferInstanceNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 2);
+  for (size_t slot = 1; slot < 3; ++slot) {
+    RequireSameDType(context, 0, slot);
+    RequirePerChannel(context, slot);
+  }
+  SameAsInput(context);
+}
+
+/// Normalizes each group of channels; scale and bias are per channel.
+void NormalizeGroups(EvalContext& context, int64_t groups, const std::vector<double>& scale,
+                     const std::vector<double>& bias) {
+  const Tensor& x = context.input(0);
+  const double epsilon = context.attributes().Float("epsilon", 1e-5F);
+  Tensor out(x.dtype(), x.shape());
+  if (x.count() > 0) {
+    const int64_t channels = x.dim(1);
+    const int64_t area = x.count() / x.dim(0) / channels;
+    const int64_t length = channels / groups * area;
+    VisitFloat(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t g = 0; g < x.dim(0) * groups; ++g) {
+        const T* from = x.data<T>() + g * length;
+        T* to = out.data<T>() + g * length;
+        const Moments moments = MomentsOf(from, length, epsilon);
+        for (int64_t i = 0; i < length; ++i) {
+          const auto c = static_cast<size_t>(g % groups * (channels / groups) + i / area);
+          const double normal = (from[i] - moments.mean) * moments.inverse_deviation;
+          to[i] = static_cast<T>(scale[c] * normal + bias[c]);
+        }
+      }
+    });
+  }
+  context.outputs[0] = std::move(out);
+}
+
+void EvaluateInstanceNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "InstanceNormalization without channels");
+  NormalizeGroups(context, x.dim(1), PerChannel(context, 1, x.dim(1)),
+                  PerChannel(context, 2, x.dim(1)));
+}
+
+int64_t GroupsOf(const AttributeMap& attributes, const Dim& channels) {
+  const int64_t groups = attributes.Int("num_groups", 0);
+  if (groups < 1 || (channels.known() && channels.value % groups != 0)) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("GroupNormalization of ", channels.value, " channels in ", groups, " groups"));
+  }
+  return groups;
+}
+
+void InferGroupNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireMinRank(context, 0, 2);
+  GroupsOf(context.attributes(), context.shape(0) ? (*context.shape(0))[1] : Dim());
+  for (size_t slot = 1; slot < 3; ++slot) {
+    RequireSameDType(context, 0, slot);
+    RequireRank(context, slot, 1);
+  }
+  SameAsInput(context);
+}
+
+void EvaluateGroupNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "GroupNormalization without channels");
+  const int64_t channels = x.dim(1);
+  const int64_t groups = GroupsOf(context.attributes(), channels);
+  // Opset 18 has parameters per group, 21 per channel.
+  std::vector<double> parameters[2];
+  for (size_t slot = 1; slot < 3; ++slot) {
+    std::vector<double>& values = parameters[slot - 1];
+    values = PerChannel(context, slot, context.opset < 21 ? groups : channels);
+    if (context.opset < 21) {
+      std::vector<double> spread(static_cast<size_t>(channels));
+      for (size_t c = 0; c < spread.size(); ++c) {
+        spread[c] = values[c / static_cast<size_t>(channels / groups)];
+      }
+      values = std::move(spread);
+    }
+  }
+  NormalizeGroups(context, groups, parameters[0], parameters[1]);
+}
+
+constexpr OpDef kOps[] = {
+    {"GroupNormalization", "", 18, 3, 3, 1, InferGroupNormalization, EvaluateGroupNormalization,
+     QuantRule::kFloat},
+    {"InstanceNormalization", "", 6, 3, 3, 1, InferInstanceNormalization,
+     EvaluateInstanceNormalization, QuantRule::kFloat},
+    {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat},
+};
+
+}  // namespace
+
+std::span<const OpDef> NormalizeGroupsOps() { return kOps; }
+
+}  // namespace requant

@@ -1,0 +1,207 @@
+// Rows for operands of fewer bits: every pair of widths, and sums at the limit of int16.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernels/conv/blocking.h"
+#include "kernels/conv_testing.h"
+#include "numeric/requantize_prepare.h"
+
+namespace requant {
+namespace {
+
+using namespace window_testing;
+
+/// Codes in [lo, hi]; extreme: only the ends, `ends` says which.
+enum class Ends { kNone, kBoth, kLow, kHigh };
+void Limit(std::mt19937& random, std::vector<uint8_t>& codes, int32_t lo, int32_t hi, Ends ends) {
+  for (uint8_t& code : codes) {
+    int32_t value = lo + static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
+    if (ends == Ends::kBoth) value = random() % 2 == 0 ? lo : hi;
+    if (ends == Ends::kLow) value = lo;
+    if (ends == Ends::kHigh) value = hi;
+    code = static_cast<uint8_t>(value);
+  }
+}
+
+/// A case whose inputs have `input_bits` and whose weights `weight_bits` bits.
+Q8Case NarrowCase(std::mt19937& random, const ConvGeometry& geometry, int variant,
+                  int32_t input_bits, int32_t weight_bits) {
+  Q8Case test(random, geometry, variant, true);
+  const bool is_signed = test.input_signed;
+  const int32_t count = 1 << input_bits;
+  // Not all ranges begin where their type does.
+  const int32_t lo = is_signed ? -(count / 2) : variant % 7 == 0 ? std::min(100, 256 - count) : 0;
+  const int32_t hi = lo + count - 1;
+  constexpr Ends kEnds[] = {Ends::kNone, Ends::kBoth, Ends::kHigh, Ends::kLow, Ends::kNone};
+  Limit(random, test.input, lo, hi, kEnds[variant % 5]);
+  test.input_zero_point = variant % 4 == 0   ? lo
+                          : variant % 4 == 1 ? hi
+                                             : lo + static_cast<int32_t>(random() % count);
+  const int32_t half = 1 << (weight_bits - 1);
+  Limit(random, test.weights, -half, half - 1, kEnds[variant / 2 % 5]);
+  if (variant % 6 == 5 && weight_bits < 8) {  // all codes moved, and moved back
+    const int32_t zero = static_cast<int32_t>(random() % 100) - 50;
+    for (uint8_t& weight : test.weights) weight = static_cast<uint8_t>(weight + zero);
+    test.weight_zero_points.assign(static_cast<size_t>(test.g.out_c), zero);
+    if (weight_bits == 7) test.weight_zero_points.assign(test.weight_zero_points.size(), 0);
+    if (weight_bits == 7) Limit(random, test.weights, -half, half - 1, Ends::kBoth);
+    test.view.zero_points = test.weight_zero_points.data();
+  }
+  test.view.input_lo = lo;
+  test.view.input_hi = hi;
+  return test;
+}
+
+struct Widths {
+  int32_t inputs, weights;
+};
+
+TEST(ConvNarrow, EveryPairOfWidthsMatchesTheDefinition) {
+  std::mt19937 random(31);
+  const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_narrow_w")};
+  int variant = 0, runs[2] = {0, 0};
+  std::vector<ConvGeometry> geometries = Geometries();
+  for (int i = 0; i < 12; ++i) {
+    const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+    geometries.push_back(Geometry(5 + of(5), 5 + of(7), 1 + of(130), 1 + of(130), 1 + of(3),
+                                  1 + of(3), 1 + of(2), of(2), 1 + of(2)));
+  }
+  for (const ConvGeometry& geometry : geometries) {
+    for (const Widths widths : {Widths{4, 4},
+                                {8, 4},
+                                {4, 8},
+                                {4, 2},
+                                {6, 2},
+                                {8, 2},
+                                {1, 1},
+                                {5, 8},
+                                {8, 3},
+                                {7, 5},
+                                {6, 6},
+                                {2, 4}}) {
+      ++variant;
+      // The whole product of shapes and widths takes long: large ones with a part of the widths.
+      if (WeightCount(geometry) * ConvRows(geometry) > 200000 && (variant / 3) % 4 != 0) continue;
+      const Q8Case test = NarrowCase(random, geometry, variant, widths.inputs, widths.weights);
+      const ConvGeometry& g = test.g;
+      const int32_t pixels = ConvRows(g);
+      std::vector<int32_t> expected(Elements(pixels, g.output_stride, g.out_c), 0x5A5A5A5A);
+      for (int32_t r = 0; r < pixels; ++r) {
+        for (int32_t o = 0; o < g.out_c; ++o) {
+          expected[static_cast<size_t>(r) * g.output_stride + o] =
+              static_cast<int32_t>(test.Accumulator(r, o));
+        }
+      }
+      for (int row = 0; row < 2; ++row) {
+        if (!rows[row].supports(test.view, g)) continue;
+        ++runs[row];
+        std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
+        test.Run(rows[row], ConvQ8Output::kInt32, {}, Cuts(random, pixels), got.data());
+        ASSERT_EQ(got, expected) << rows[row].name << " " << Describe(g) << " inputs "
+                                 << widths.inputs << " weights " << widths.weights << " bits, "
+                                 << variant;
+      }
+      EXPECT_TRUE(widths.inputs > 5 || rows[0].supports(test.view, g)) << variant;
+      EXPECT_TRUE(widths.weights > 4 || rows[1].supports(test.view, g)) << variant;
+    }
+  }
+  EXPECT_GT(runs[0], 300);
+  EXPECT_GT(runs[1], 300);
+}
+
+TEST(ConvNarrow, RequantizedLikeTheReference) {
+  std::mt19937 random(32);
+  int variant = 0;
+  for (const ConvGeometry& geometry : Geometries()) {
+    ++variant;
+    const Q8Case test = NarrowCase(random, geometry, variant, variant % 2 == 0 ? 4 : 8, 4);
+    const ConvGeometry& g = test.g;
+    const std::vector<int64_t> bounds(static_cast<size_t>(g.out_c), 1 << 24);
+    const std::vector<double> multipliers(bounds.size(), 0.003);
+    const PreparedRequantize prepared =
+        PrepareRequantize(RequantizeMode::kUpward, multipliers, bounds, 7, 0, 15);
+    const int32_t pixels = ConvRows(g);
+    std::vector<uint8_t> expected(Elements(pixels, g.output_stride, g.out_c), 0xA5);
+    std::vector<uint8_t> got = expected;
+    test.Run(ConvQ8Kernels()[0], ConvQ8Output::kUint8, prepared.Params(), {0, pixels},
+             expected.data());
+    const ConvQ8Kernel& row = Row(
+        test.view.input_hi - test.view.input_lo > 127 ? "conv_q8_narrow_w" : "conv_q8_narrow_x");
+    ASSERT_TRUE(row.supports(test.view, g));
+    test.Run(row, ConvQ8Output::kUint8, prepared.Params(), Cuts(random, pixels), got.data());
+    ASSERT_EQ(got, expected) << row.name << " " << Describe(g);
+  }
+}
+
+/// Steps that add up in int16, of the first block.
+int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
+  std::vector<uint8_t> packed(row.packed_size(weights));
+  row.pack_weights(weights, packed.data());
+  int32_t segment = 0;
+  std::memcpy(&segment, packed.data() + sizeof(conv::NarrowHeader) + conv::kNarrowSegment, 4);
+  return segment;
+}
+
+TEST(ConvNarrow, SegmentsAreAsLongAsTheOperandsAllow) {
+  std::mt19937 random(33);
+  const ConvQ8Kernel& inputs = Row("conv_q8_narrow_x");
+  const ConvQ8Kernel& weights = Row("conv_q8_narrow_w");
+  const int32_t depth = 4096;
+  // All weights at one end, all inputs at the other: a lane takes two products a step.
+  const auto longest = [](int32_t largest) { return 32768 / (2 * largest); };
+  for (const Widths widths : {Widths{4, 4}, {4, 8}, {4, 2}, {6, 2}, {8, 4}, {8, 2}}) {
+    Q8Case test =
+        NarrowCase(random, Geometry(1, 9, depth, 8, 1, 1, 1, 0), 0, widths.inputs, widths.weights);
+    test.view.input_lo = 0;
+    test.view.input_hi = (1 << widths.inputs) - 1;
+    test.input_zero_point = 0;
+    const int32_t half = 1 << (widths.weights - 1);
+    Limit(random, test.input, test.view.input_hi, test.view.input_hi, Ends::kHigh);
+    Limit(random, test.weights, -half, half - 1, Ends::kLow);
+    const bool wide = widths.inputs == 8;
+    if (wide) test.weights[0] = static_cast<uint8_t>(half - 1);
+    const ConvQ8Kernel& row = wide ? weights : inputs;
+    ASSERT_TRUE(row.supports(test.view, test.g));
+    const int32_t most = longest((wide ? 128 * (2 * half - 1) : half * test.view.input_hi));
+    const int32_t segment = Segment(row, test.view);
+    if (!wide) {
+      EXPECT_LE(segment, most);
+      EXPECT_GE(segment, most / 2) << widths.inputs << " " << widths.weights;
+    }
+    std::vector<int32_t> got(9 * 8);
+    test.Run(row, ConvQ8Output::kInt32, {}, {0, 9}, got.data());
+    for (int32_t at = 0; at < 72; ++at) ASSERT_EQ(got[at], test.Accumulator(at / 8, at % 8));
+  }
+  // Weights that cancel out need no widening before the end.
+  Q8Case test = NarrowCase(random, Geometry(1, 9, 256, 8, 1, 1, 1, 0), 0, 4, 4);
+  test.view.input_lo = 0;
+  test.view.input_hi = 15;
+  Limit(random, test.weights, -1, 1, Ends::kNone);
+  EXPECT_EQ(Segment(inputs, test.view), 64);
+}
+
+TEST(ConvNarrow, RefusesWhatDoesNotFit) {
+  std::mt19937 random(34);
+  const ConvQ8Kernel& inputs = Row("conv_q8_narrow_x");
+  const ConvQ8Kernel& weights = Row("conv_q8_narrow_w");
+  Q8Case test = NarrowCase(random, Geometry(1, 4, 8, 8, 1, 1, 1, 0), 1, 4, 4);
+  test.view.zero_points = nullptr;
+  Limit(random, test.weights, -8, 7, Ends::kBoth);
+  test.weights[0] = static_cast<uint8_t>(-8);
+  test.weights[1] = 7;
+  EXPECT_TRUE(inputs.supports(test.view, test.g));
+  EXPECT_TRUE(weights.supports(test.view, test.g));
+  test.view.input_lo = -128;  // the defaults: a type that is not known
+  test.view.input_hi = 255;
+  EXPECT_FALSE(inputs.supports(test.view, test.g));
+  EXPECT_FALSE(weights.supports(test.view, test.g));
+  test.view.input_lo = 0;
+  EXPECT_FALSE(inputs.supports(test.view, test.g));
+  EXPECT_TRUE(weights.supports(test.view, test.g));
+  test.weights[0] = static_cast<uint8_t>(-9);
+  EXPECT_FALSE(weights.supports(test.view, test.g));
+}
+
+}  // namespace
+}  // namespace requant
