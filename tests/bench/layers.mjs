@@ -3,7 +3,7 @@
 //
 //   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--json]
 //
-// GOPS = 2 x multiply-accumulates / s. --all prints every layer, not only the slowest. Tiles and
+// GOPS = 2 x multiply-accumulates / s. --all prints every layer of every form, not only the slowest of two. Tiles and
 // networks take turns, and the median over the rounds counts. Needs clang++-19 and wasm-ld-19.
 
 import { spawnSync } from 'node:child_process';
@@ -12,6 +12,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import {
   FOLDER,
+  LOW_BITS,
   NETWORKS,
   ROOT,
   bytesOf,
@@ -31,6 +32,7 @@ const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 const ARITHMETIC = [
   ['conv_q8_dot8', 'dot8'],
   ['conv_q8_dot7', 'dot7'],
+  ['conv_q8_narrow', 'narrow'],
   ['conv_q8', 'i16'],
   ['conv_f32', 'f32'],
 ];
@@ -47,6 +49,13 @@ const FORMS = {
     options: { ...FIXED, kernels: { conv_q8: 'conv_q8_dot7' } },
   },
 };
+
+for (const form of ['w4a4', 'w4a8', 'w8a4']) {
+  FORMS[form] = {
+    file: form,
+    options: { ...FIXED, kernels: { conv_q8: `conv_q8_narrow_${form === 'w4a8' ? 'w' : 'x'}` } },
+  };
+}
 
 ensureNode();
 let values;
@@ -146,7 +155,8 @@ function summarize(form, ceilings) {
   );
   const total = (list, key) => list.reduce((sum, row) => sum + row[key], 0);
   const rate = (list) => (2 * total(list, 'macs')) / total(list, 'milliseconds') / 1e6;
-  const main = wide.find(({ share }) => share > 0);
+  // Layers that keep eight bits have another ceiling: the one of the layers that take longest counts.
+  const main = [...wide].sort((a, b) => b.milliseconds - a.milliseconds)[0];
   const ceiling = main ? main.gops / main.share : NaN;
   return {
     rows,
@@ -159,7 +169,10 @@ function summarize(form, ceilings) {
 }
 
 try {
-  await makeNetworks(names);
+  await makeNetworks(
+    names,
+    Object.keys(LOW_BITS).filter((form) => form in FORMS),
+  );
   const built = await buildTiles();
   const tileNames = Object.keys(built.tiles).filter((name) => /_\dx\d$/.test(name));
   const tileRates = Object.fromEntries(tileNames.map((name) => [name, []]));
@@ -213,23 +226,26 @@ try {
         ]),
       ),
     );
-    const slowest = [...summaries[name].int8.rows].sort((a, b) => b.milliseconds - a.milliseconds);
-    console.log(
-      table(
-        ['int8 layer', 'kernel', 'output', 'depth', 'ms', 'GOPS', 'of ceiling'],
-        slowest
-          .slice(0, values.all ? undefined : 12)
-          .map((row) => [
-            `${row.op} ${row.name}`,
-            row.kernel,
-            row.dims.join(' x '),
-            row.macs > 0 ? row.depth.toFixed(0) : '',
-            row.milliseconds.toFixed(3),
-            row.gops > 0 ? row.gops.toFixed(0) : '',
-            percent(row.share),
-          ]),
-      ),
-    );
+    for (const [form, { rows }] of Object.entries(summaries[name])) {
+      if (!values.all && form !== 'int8' && form !== 'w4a4') continue;
+      const slowest = [...rows].sort((a, b) => b.milliseconds - a.milliseconds);
+      console.log(
+        table(
+          [`${form} layer`, 'kernel', 'output', 'depth', 'ms', 'GOPS', 'of ceiling'],
+          slowest
+            .slice(0, values.all ? undefined : 12)
+            .map((row) => [
+              `${row.op} ${row.name}`,
+              row.kernel,
+              row.dims.join(' x '),
+              row.macs > 0 ? row.depth.toFixed(0) : '',
+              row.milliseconds.toFixed(3),
+              row.gops > 0 ? row.gops.toFixed(0) : '',
+              percent(row.share),
+            ]),
+        ),
+      );
+    }
   }
 } catch (error) {
   console.error(`layers: ${error.message}`);

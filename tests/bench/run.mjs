@@ -1,6 +1,10 @@
 // Latency: our sessions and those of onnxruntime-web, turn by turn in one process.
 //
 //   npm run bench -- [NETWORK ...] [--rounds N] [--simd auto|relaxed|simd128] [--threads N] [--json]
+//                    [--low w4a4,w2a8,...|all]
+//
+// --low adds networks of fewer than eight bits (the first and the last layer keep eight) and what files
+// and packed weights take.
 //
 // Networks: resnet18 resnet50 mobilenet_v2 resnet20 (default all), made on first use (networks.mjs);
 // input is random. In every round each contender runs for some 40 ms, in an order that turns; ratios
@@ -9,6 +13,7 @@
 
 import { parseArgs } from 'node:util';
 import {
+  LOW_BITS,
   NETWORKS,
   bytesOf,
   checkAgreement,
@@ -44,6 +49,7 @@ let values;
 let names;
 let rounds;
 let threads;
+let low;
 try {
   const parsed = parseArgs({
     allowPositionals: true,
@@ -51,10 +57,15 @@ try {
       rounds: { type: 'string', default: '15' },
       simd: { type: 'string', default: 'auto' },
       threads: { type: 'string', default: '1' },
+      low: { type: 'string' },
       json: { type: 'boolean', default: false },
     },
   });
   values = parsed.values;
+  low = values.low === 'all' ? Object.keys(LOW_BITS) : (values.low?.split(',') ?? []);
+  const unknown = low.find((form) => !(form in LOW_BITS));
+  if (unknown) throw new Error(`no form ${unknown} (${Object.keys(LOW_BITS).join(', ')})`);
+  for (const form of low) CONTENDERS[form] = { engine: 'ours', file: form, requantize: 'fixed' };
   names = chosenNetworks(parsed.positionals);
   rounds = count(values, 'rounds');
   threads = count(values, 'threads');
@@ -77,7 +88,8 @@ async function open(name, { engine, file, requantize }) {
   if (engine === 'ours') {
     const session = await InferenceSession.create(bytes, requantize ? { requantize } : {});
     const feeds = { input: new Tensor('float32', data, dims) };
-    return { run: () => session.run(feeds), release: () => session.release() };
+    const packed = () => session.plan().memory.packedWeights;
+    return { run: () => session.run(feeds), packed, release: () => session.release() };
   }
   const session = await ort.InferenceSession.create(bytes, {
     executionProviders: ['wasm'],
@@ -115,14 +127,32 @@ async function measure(name) {
     }
   }
   const timesOf = Object.fromEntries(rows.map(({ label, times }) => [label, times]));
+  const bytes = Object.fromEntries(
+    rows
+      .filter(({ packed }) => packed)
+      .map(({ label, packed }) => [
+        label,
+        { file: bytesOf(name, CONTENDERS[label].file).length, packed: packed() },
+      ]),
+  );
   for (const { release } of rows) await release();
   // The better of their two forms, as a whole, is what a user of theirs would choose.
   const better = ['ort QDQ', 'ort QOperator'].sort(
     (a, b) => spread(timesOf[a]).median - spread(timesOf[b]).median,
   )[0];
+  const ours = ['int8', 'int8, 7-bit weights'].sort(
+    (a, b) => spread(timesOf[a]).median - spread(timesOf[b]).median,
+  )[0];
+  const lowRatios = low.flatMap((form) =>
+    [ours, 'ort float', better].map((slower) => [
+      `${form} : ${slower}`,
+      ratios(timesOf[slower], timesOf[form]),
+    ]),
+  );
   return {
     network: name,
     agreement,
+    bytes,
     times: Object.fromEntries(rows.map(({ label, times }) => [label, spread(times)])),
     ortInt8: better,
     ratios: {
@@ -132,11 +162,12 @@ async function measure(name) {
       '7-bit : ort int8': ratios(timesOf[better], timesOf['int8, 7-bit weights']),
       'int8 : float': ratios(timesOf.float, timesOf.int8),
       '7-bit : float': ratios(timesOf.float, timesOf['int8, 7-bit weights']),
+      ...Object.fromEntries(lowRatios),
     },
   };
 }
 
-function print({ network, agreement, times, ratios: faster }) {
+function print({ network, agreement, bytes, times, ratios: faster }) {
   const { title, macs } = NETWORKS[network];
   const db = (value) => (value === Infinity ? 'exact' : `${value.toFixed(1)} dB`);
   console.log(
@@ -151,9 +182,17 @@ function print({ network, agreement, times, ratios: faster }) {
   console.log(table(['', 'ms: median [min-max]', 'GOPS'], cells));
   const lines = Object.entries(faster).map(([label, of]) => [label, formatRatio(of)]);
   console.log(`\n${table(['as fast as', 'median [min-max]'], lines)}`);
+  if (low.length === 0) return;
+  const megabytes = (value) => (value / 1e6).toFixed(2);
+  const sizes = Object.entries(bytes).map(([label, { file, packed }]) => [
+    label,
+    megabytes(file),
+    megabytes(packed),
+  ]);
+  console.log(`\n${table(['MB', 'file', 'packed weights'], sizes)}`);
 }
 
-await makeNetworks(names);
+await makeNetworks(names, low);
 const { variant, threads: used } = await engineInfo();
 if (threads > 1 && used !== threads) {
   console.error(`bench: this build of the package has no threads (npm run build has the option)`);
