@@ -47,7 +47,10 @@ size_t Dot8LinesPackedSize(const ConvQ8Weights& weights);
 void Dot8LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8LinesWorkspace(const ConvGeometry& geometry);
 
-// The rows of fewer bits (vector_narrow.cpp); pack_narrow.cpp.
+// The rows of fewer bits (vector_narrow.cpp); pack_narrow.cpp. ...Fit: right, ...Supports: and
+// fast.
+bool NarrowInputsFit(const ConvQ8Weights& weights);
+bool NarrowWeightsFit(const ConvQ8Weights& weights);
 bool NarrowInputsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t NarrowInputsPackedSize(const ConvQ8Weights& weights);
 void NarrowInputsPack(const ConvQ8Weights& weights, void* packed);

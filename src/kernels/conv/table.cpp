@@ -21,9 +21,9 @@ constexpr ConvF32Kernel kF32Kernels[] = {
 };
 
 // Of the rows that a machine has and that fit, the last is taken, so they go from slow to fast as
-// measured on x86-64 (GOPS of the inner loop): 100, 121, 180 of fewer bits, 254 where the machine
-// multiplies whole bytes. The rows in front of the lines leave first layers alone: they are bound
-// by gathering their windows, which the lines do without.
+// measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
+// 4), 254 where the machine multiplies whole bytes. First layers, which gathering windows bounds,
+// are for the lines: the rows of fewer bits leave them alone.
 constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_scalar", "scalar", nullptr, SupportsAll, conv::ScalarQ8PackedSize, conv::ScalarQ8Pack,
      conv::NoWorkspace, rq_conv_q8_scalar},
@@ -31,14 +31,14 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
      conv::VectorQ8Pack, conv::VectorQ8Workspace, rq_conv_q8},
     {"conv_q8_dot7", "relaxed", nullptr, conv::Dot7Supports, conv::BytesPackedSize, conv::Dot7Pack,
      conv::Dot7Workspace, rq_conv_q8_dot7},
+    {"conv_q8_lines", "simd128", nullptr, conv::LinesSupports, conv::LinesPackedSize,
+     conv::LinesPack, conv::LinesWorkspace, rq_conv_q8_lines},
     {"conv_q8_narrow_w", "relaxed", nullptr, conv::NarrowWeightsSupports,
      conv::NarrowWeightsPackedSize, conv::NarrowWeightsPack, conv::NarrowWorkspace,
      rq_conv_q8_narrow},
     {"conv_q8_narrow_x", "relaxed", nullptr, conv::NarrowInputsSupports,
      conv::NarrowInputsPackedSize, conv::NarrowInputsPack, conv::NarrowWorkspace,
      rq_conv_q8_narrow},
-    {"conv_q8_lines", "simd128", nullptr, conv::LinesSupports, conv::LinesPackedSize,
-     conv::LinesPack, conv::LinesWorkspace, rq_conv_q8_lines},
     {"conv_q8_dot8", "relaxed", MissingDot8, conv::Dot8Supports, conv::BytesPackedSize,
      conv::Dot8Pack, conv::Dot8Workspace, rq_conv_q8_dot8},
     {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports,
