@@ -56,6 +56,12 @@ std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
   auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
                                       : std::make_shared<Graph>(graph->Clone());
   graph.reset();
+  for (const auto& node : ready->nodes()) {
+    const OpDef* op = node->domain.empty() ? nullptr : FindOp(node->op_type, node->domain);
+    if (op == nullptr || op->rewrite == nullptr) continue;
+    op->rewrite(*ready);
+    break;
+  }
   RunPasses(*ready, {});
   PassContext context;
   if (Legalize(*ready, context)) RunPasses(*ready, {});

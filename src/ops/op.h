@@ -94,6 +94,9 @@ struct OpDef {
   /// node's (more than the node has are not needed). nullptr when the form depends on a rank not
   /// known yet. Throws kUnsupported for a form that cannot be spelled out.
   std::unique_ptr<Graph> (*expand)(const Graph&, const Node&) = nullptr;
+  /// What a graph with such nodes is turned into, before anything else, to be run (not to be shown,
+  /// quantized or exported). Returns whether anything changed.
+  bool (*rewrite)(Graph&) = nullptr;
 };
 
 /// All rows, sorted by family.

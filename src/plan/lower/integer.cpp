@@ -54,8 +54,9 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
     if (zeros.size() != static_cast<size_t>(geometry.out_c)) return false;
     zeros = NonZero(zeros);
   }
-  // The zero point, which is known when the step runs, may be any.
-  const CodeRange codes = CodesOf(node.inputs[0]->type.dtype);
+  // A zero point that is known only when the step runs may be any.
+  const CodeRange codes =
+      input_zero ? CodesOf(node.inputs[0]->type.dtype) : InputCodes(builder, node.inputs[0], 0);
   const ConvQ8Weights packing{weights_layout,
                               weights->raw(),
                               weights->dtype() == DType::kInt8,
