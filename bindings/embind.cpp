@@ -187,6 +187,9 @@ class SessionHandle {
       return functions;
     });
   }
+  val LowBits() const {
+    return Guard([this] { return val(LacksLowBits(*session_->plan())); });
+  }
   val Save() const {
     return Guard([this] { return val(std::make_shared<Blob>(session_->Save())); });
   }
@@ -256,6 +259,7 @@ EMSCRIPTEN_BINDINGS(requant) {
       .smart_ptr<std::shared_ptr<ModelHandle>>("ModelPtr")
       .function("info", &ModelHandle::Info)
       .function("functions", &ModelHandle::Functions)
+      .function("lowBits", &ModelHandle::LowBits)
       .function("text", &ModelHandle::Text)
       .function("dot", &ModelHandle::Dot)
       .function("onnx", &ModelHandle::Onnx)
@@ -268,6 +272,7 @@ EMSCRIPTEN_BINDINGS(requant) {
       .function("plan", &SessionHandle::PlanInfo)
       .function("profile", &SessionHandle::Profile)
       .function("functions", &SessionHandle::Functions)
+      .function("lowBits", &SessionHandle::LowBits)
       .function("save", &SessionHandle::Save)
       .function("bind", &SessionHandle::Bind)
       .function("runBound", &SessionHandle::RunBound)

@@ -61,6 +61,9 @@ class ModelHandle {
   emscripten::val Functions() const {
     return Guard([this] { return OperatorFunctions(*graph_); });
   }
+  emscripten::val LowBits() const {
+    return Guard([this] { return emscripten::val(MayUseLowBits(*graph_)); });
+  }
   emscripten::val Text(double max_constant_elements) const {
     return Guard([&] {
       return emscripten::val(PrintGraph(*graph_, {static_cast<size_t>(max_constant_elements)}));

@@ -133,9 +133,11 @@ val ParseText(const std::string& text) {
   return Guard([&] { return WrapModel(ParseGraph(text)); });
 }
 
-val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits) {
+val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits,
+                bool int8_activations) {
   return Guard([&] {
-    return WrapModel(QuantizeWeightsOnly(*model.graph(), {bits, block, matmul_nbits}));
+    return WrapModel(
+        QuantizeWeightsOnly(*model.graph(), {bits, block, matmul_nbits, int8_activations}));
   });
 }
 

@@ -3,7 +3,7 @@ import { checkMaxSamples } from './config.js';
 import type { CoreComparer } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, withFeeds } from './heap.js';
-import { loadTools } from './load_core.js';
+import { loadLowBits, loadTools } from './load_core.js';
 import { Model, type RequantizeMode } from './model.js';
 import { checkKind, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
@@ -205,6 +205,7 @@ export async function compare(
   checkSameCore(model, other);
   const { core, object } = model.handle;
   await loadTools(core);
+  if (other.handle.call((handle) => handle.lowBits())) await loadLowBits(core);
   const comparer = new Handle(
     core,
     call(core, () =>

@@ -21,6 +21,8 @@ export interface CoreModel extends CoreObject {
   info(): string | Failure;
   /** Entries of the function table that its operators may need. */
   functions(): number[] | Failure;
+  /** Whether a kernel for few bits may be chosen. */
+  lowBits(): boolean | Failure;
   text(maxConstantElements: number): string | Failure;
   dot(): string | Failure;
   onnx(): CoreBlob | Failure;
@@ -64,6 +66,8 @@ export interface CoreSession extends CoreObject {
   save(): CoreBlob | Failure;
   /** Entries of the function table that the plan's operators need. */
   functions(): number[] | Failure;
+  /** Whether the plan needs the kernels for few bits, and they are not loaded. */
+  lowBits(): boolean | Failure;
   bind(...feeds: CoreFeeds): { id: number; results: CoreResult[] } | Failure;
   runBound(id: number): undefined | Failure;
   unbind(id: number): void;
@@ -182,6 +186,7 @@ export interface Core {
     bits: number,
     block: number,
     matMulNBits: boolean,
+    int8Activations: boolean,
   ): CoreModel | Failure;
   dynamically(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;

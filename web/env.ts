@@ -1,6 +1,7 @@
 /** Names of the package's wasm modules. */
 export type WasmFile =
   | `requant-${'simd128' | 'relaxed' | 'tools'}${'' | '-threads'}.wasm`
+  | `requant-lowbits-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
   | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
 
 /** Settings of the WebAssembly engine. */

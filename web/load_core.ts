@@ -80,6 +80,14 @@ async function wasmLocation(file: WasmFile): Promise<Location> {
       new URL('./requant-simd128-threads.wasm', import.meta.url),
     'requant-relaxed-threads.wasm': () =>
       new URL('./requant-relaxed-threads.wasm', import.meta.url),
+    'requant-lowbits-simd128.wasm': () =>
+      new URL('./requant-lowbits-simd128.wasm', import.meta.url),
+    'requant-lowbits-relaxed.wasm': () =>
+      new URL('./requant-lowbits-relaxed.wasm', import.meta.url),
+    'requant-lowbits-simd128-threads.wasm': () =>
+      new URL('./requant-lowbits-simd128-threads.wasm', import.meta.url),
+    'requant-lowbits-relaxed-threads.wasm': () =>
+      new URL('./requant-lowbits-relaxed-threads.wasm', import.meta.url),
     'kernels-simd128-threads.wasm': () =>
       new URL('./kernels-simd128-threads.wasm', import.meta.url),
     'kernels-relaxed-threads.wasm': () =>
@@ -151,6 +159,41 @@ class Tools {
   }
 }
 
+type Kernel = (params: number) => void;
+
+/** The kernels for few bits: a module of their own, on the core's memory, loaded when it is needed. */
+class LowBits {
+  /** Imports of the main module. A kernel computes a layer, so that a hop through here costs nothing. */
+  readonly imports: Record<string, Kernel | (() => number)> = {};
+  #kernels: WebAssembly.Exports | undefined;
+  #loading: Promise<void> | undefined;
+
+  constructor(main: WebAssembly.Module) {
+    for (const { module, name } of WebAssembly.Module.imports(main)) {
+      if (module !== 'low_bits') continue;
+      this.imports[name] = (params) => {
+        if (!this.#kernels) throw new Error('requant-lowbits.wasm is not loaded');
+        (this.#kernels[name] as Kernel)(params);
+      };
+    }
+    this.imports['rq_low_bits_loaded'] = () => (this.#kernels ? 1 : 0);
+  }
+
+  load(file: WasmFile, memory: WebAssembly.Memory): Promise<void> {
+    const start = async () => {
+      try {
+        const module = await compile(file);
+        const { exports } = await WebAssembly.instantiate(module, { core: { memory } });
+        this.#kernels = exports;
+      } catch (error) {
+        this.#loading = undefined;
+        throw loadFailed(file, error);
+      }
+    };
+    return (this.#loading ??= start());
+  }
+}
+
 // A core for one thread never calls these.
 const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
 
@@ -169,7 +212,7 @@ function loadFailed(file: WasmFile, error: unknown): RequantError {
 async function load(
   variant: Variant,
   threads: KernelThreads | undefined,
-): Promise<{ core: Core; tools: Tools }> {
+): Promise<{ core: Core; tools: Tools; lowBits: LowBits }> {
   const file: WasmFile = threads ? `requant-${variant}-threads.wasm` : `requant-${variant}.wasm`;
   try {
     const { wasmBinary } = env.wasm;
@@ -177,6 +220,7 @@ async function load(
       ? await WebAssembly.compile(wasmBinary as Uint8Array<ArrayBuffer>)
       : await compile(file);
     const tools = new Tools(module);
+    const lowBits = new LowBits(module);
     const core = await new Promise<Core>((resolve, reject) => {
       createCore({
         instantiateWasm(imports, receive) {
@@ -184,6 +228,7 @@ async function load(
             ...imports,
             threads: threads?.imports ?? noThreads,
             tools: tools.placeholders,
+            low_bits: lowBits.imports,
           };
           if (threads) all['env'] = { ...imports['env'], memory: threads.memory };
           WebAssembly.instantiate(module, all).then((instance) => {
@@ -198,7 +243,7 @@ async function load(
         printErr: () => {},
       }).then(resolve, reject);
     });
-    return { core, tools };
+    return { core, tools, lowBits };
   } catch (error) {
     throw loadFailed(file, error);
   }
@@ -209,6 +254,7 @@ interface Engine {
   variant: Variant;
   threads: KernelThreads | undefined;
   tools: Tools;
+  lowBits: LowBits;
 }
 
 const cores = new Map<string, Promise<Core>>();
@@ -222,8 +268,8 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
     const threads = threaded
       ? new KernelThreads(() => compile(`kernels-${variant}-threads.wasm`))
       : undefined;
-    const { core, tools } = await load(variant, threads);
-    engines.set(core, { key, variant, threads, tools });
+    const { core, tools, lowBits } = await load(variant, threads);
+    engines.set(core, { key, variant, threads, tools, lowBits });
     return core;
   };
   const loading = start();
@@ -285,6 +331,17 @@ export async function loadTools(core: Core, functions?: readonly number[]): Prom
   const engine = engines.get(core);
   if (!engine || (functions && !engine.tools.needed(functions))) return;
   await engine.tools.load(engine.threads ? 'requant-tools-threads.wasm' : 'requant-tools.wasm');
+}
+
+/** Loads the kernels for few bits of a core, once. */
+export async function loadLowBits(core: Core): Promise<void> {
+  const engine = engines.get(core);
+  if (!engine) return;
+  const { variant, threads, tools, lowBits } = engine;
+  await lowBits.load(
+    threads ? `requant-lowbits-${variant}-threads.wasm` : `requant-lowbits-${variant}.wasm`,
+    tools.exports['memory'] as WebAssembly.Memory,
+  );
 }
 
 /** The variant of a loaded core. */

@@ -15,7 +15,7 @@ import {
   toTensor,
   withFeeds,
 } from './heap.js';
-import { loadTools, sessionThreads, threadsOf } from './load_core.js';
+import { loadLowBits, loadTools, sessionThreads, threadsOf } from './load_core.js';
 import { type LoadOptions, Model, type ValueInfo, isPlan, modelOf, openSource } from './model.js';
 import { checkOptions, suggest, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
@@ -214,6 +214,7 @@ export class InferenceSession {
           core,
           handle.call((object) => object.functions()),
         );
+        if (handle.call((object) => object.lowBits())) await loadLowBits(core);
         return new InferenceSession(handle, [], []);
       }
       model = await modelOf(core, loaded, loadOptions);

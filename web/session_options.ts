@@ -4,7 +4,7 @@ import type { Core, CoreModel, CoreSession, CoreSessionOptions } from './core.js
 import type { EngineInfo } from './engine.js';
 import { RequantError, invalidArgument } from './errors.js';
 import { call } from './heap.js';
-import { loadTools } from './load_core.js';
+import { loadLowBits, loadTools } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
 
@@ -105,6 +105,7 @@ export async function createCoreSession(
     checkKernels(core, kernels);
     await loadTools(core); // the scalar ones are there
   }
+  if (kernels || call(core, () => model.lowBits())) await loadLowBits(core);
   const coreOptions = withoutUndefined({
     ...more,
     requantize,

@@ -15,9 +15,15 @@ export interface WeightsOptions {
   blockSize?: number;
   /**
    * `'qdq'` (default): a blocked DequantizeLinear, opset 21. `'matmulnbits'`: ONNX Runtime's
-   * com.microsoft.MatMulNBits, for files that other engines run.
+   * com.microsoft.MatMulNBits, which runs from the packed weights.
    */
   format?: 'qdq' | 'matmulnbits';
+  /**
+   * For `'matmulnbits'` with 4 bits: engines may bring activations to 8 bits, 32 values with a scale of
+   * their own (`accuracy_level` 4), which is faster and costs far less accuracy than the weights did.
+   * Default true; false keeps them in float.
+   */
+  int8Activations?: boolean;
 }
 
 async function rewrite(
@@ -41,11 +47,21 @@ async function rewrite(
  * transformers, without calibration. The caller disposes of the result.
  */
 export async function quantizeWeights(model: Model, options: WeightsOptions = {}): Promise<Model> {
-  checkOptions(options, { bits: 'integer', blockSize: 'integer', format: 'string' }, 'options');
-  const { bits = 4, blockSize = 32, format = 'qdq' } = options;
+  checkOptions(
+    options,
+    { bits: 'integer', blockSize: 'integer', format: 'string', int8Activations: 'boolean' },
+    'options',
+  );
+  const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
   checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
   return rewrite(model, (core, object) =>
-    core.weightsOnly(object, bits, blockSize, format === 'matmulnbits'),
+    core.weightsOnly(
+      object,
+      bits,
+      blockSize,
+      format === 'matmulnbits',
+      int8Activations && bits === 4,
+    ),
   );
 }
 

@@ -1,12 +1,13 @@
 # The wasm modules. For each variant {simd128, relaxed}:
 #
 #   src/**, bindings/**      --em++-->           core.wasm + core.js     (Embind, one core for both)
-#   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked)
+#   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked),
+#                                      dist/requant-lowbits-<variant>.wasm (low_bits_sources.txt)
 #   core.wasm                --wasm-split--> main.wasm + dist/requant-tools.wasm (tools_sources.txt)
 #   main + kernels           --wasm-merge, wasm-opt--> dist/requant-<variant>.wasm
 #   the same, memory shared  --share_memory.mjs--> dist/requant-<variant>-threads.wasm
-#   kernels, memory shared   --share_memory.mjs--> dist/kernels-<variant>-threads.wasm
-#   tools, memory shared     --share_memory.mjs--> dist/requant-tools-threads.wasm
+#   all kernels, the same    --share_memory.mjs--> dist/kernels-<variant>-threads.wasm
+#   tools and low bits, too  --share_memory.mjs--> dist/requant-tools-threads.wasm, ...
 #
 # Why not em++ alone: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the core need
 # not be compiled twice. The merged module has one memory and direct calls into the kernels.
@@ -114,6 +115,10 @@ if(REQUANT_CCACHE)
   set(kernel_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${REQUANT_CCACHE})
 endif()
 
+set(low_bits_list ${CMAKE_CURRENT_LIST_DIR}/low_bits_sources.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${low_bits_list})
+file(STRINGS ${low_bits_list} low_bits_sources REGEX "^[^#]")
+
 set(kernel_modules)
 foreach(variant simd128 relaxed)
   set(isa -msimd128)
@@ -123,6 +128,7 @@ foreach(variant simd128 relaxed)
     list(APPEND variant_features --enable-relaxed-simd)
   endif()
   set(objects)
+  set(low_bits_objects)
   foreach(source IN LISTS kernel_sources)
     file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR}/src/kernels ${source})
     string(REPLACE "/" "_" object ${relative})
@@ -132,7 +138,14 @@ foreach(variant simd128 relaxed)
       set(optimize -O3)
     endif()
     set(object ${PROJECT_BINARY_DIR}/kernels-${variant}/${object}.o)
-    list(APPEND objects ${object})
+    set(list objects)
+    foreach(prefix IN LISTS low_bits_sources)
+      string(FIND ${source} "${PROJECT_SOURCE_DIR}/${prefix}" position)
+      if(position EQUAL 0)
+        set(list low_bits_objects)
+      endif()
+    endforeach()
+    list(APPEND ${list} ${object})
     add_custom_command(
       OUTPUT ${object}
       COMMAND ${kernel_launcher} ${REQUANT_CLANGXX} --target=wasm32 -std=c++20 ${optimize} -Wall -Wextra
@@ -146,21 +159,33 @@ foreach(variant simd128 relaxed)
       VERBATIM)
   endforeach()
 
+  # Three modules of the same objects: what is merged into the core, what is loaded on demand (with
+  # what that calls of the others), and everything, for threads.
   set(kernels ${PROJECT_BINARY_DIR}/kernels-${variant}.wasm)
+  set(low_bits ${dist}/requant-lowbits-${variant}.wasm)
+  set(all_kernels ${PROJECT_BINARY_DIR}/all-kernels-${variant}.wasm)
+  set(${kernels}_objects ${objects})
+  set(${low_bits}_objects ${low_bits_objects} --start-lib ${objects} --end-lib)
+  set(${all_kernels}_objects ${objects} ${low_bits_objects})
   set(result ${dist}/requant-${variant}.wasm)
   if(objects)
-    add_custom_command(
-      OUTPUT ${kernels}
-      COMMAND ${REQUANT_WASM_LD} --no-entry --import-memory=core,memory --export-dynamic
-              --gc-sections --strip-debug ${objects} -o ${kernels}.linked
-      COMMAND ${wasm_opt} ${variant_features} -O3 --remove-unused-module-elements
-              ${kernels}.linked -o ${kernels}.slim
-      COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
-              ${kernels}.slim ${kernels} ${objects}
-      DEPENDS ${objects} ${scripts}/check_kernels.mjs ${scripts}/wasm_sections.mjs
-      COMMENT "Kernel module (${variant})"
-      VERBATIM)
-    list(APPEND kernel_modules ${kernels})
+    foreach(module ${kernels} ${low_bits} ${all_kernels})
+      get_filename_component(name ${module} NAME_WE)
+      set(linked ${PROJECT_BINARY_DIR}/${name})
+      add_custom_command(
+        OUTPUT ${module}
+        COMMAND ${REQUANT_WASM_LD} --no-entry --import-memory=core,memory --export-dynamic
+                --gc-sections --strip-debug ${${module}_objects} -o ${linked}.linked
+        COMMAND ${wasm_opt} ${variant_features} -O3 --remove-unused-module-elements
+                ${linked}.linked -o ${linked}.slim
+        COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
+                ${linked}.slim ${module} ${objects} ${low_bits_objects}
+        DEPENDS ${objects} ${low_bits_objects} ${scripts}/check_kernels.mjs
+                ${scripts}/wasm_sections.mjs
+        COMMENT "Kernel module ${name}"
+        VERBATIM)
+    endforeach()
+    list(APPEND kernel_modules ${kernels} ${low_bits})
     set(merge COMMAND ${wasm_merge} ${variant_features} --enable-multimemory
               ${main} core ${kernels} kernels
               --skip-export-conflicts -o ${result}.merged)
@@ -177,20 +202,22 @@ foreach(variant simd128 relaxed)
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
     COMMAND ${wasm_opt} ${variant_features} ${module_options} ${merged} -o ${result}
     COMMAND ${REQUANT_NODE} ${scripts}/add_section.mjs ${result} tools ${tools_entries}
-    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${tools}
-    DEPENDS ${main} ${tools} ${kernels} ${scripts}/stamp.mjs ${scripts}/add_section.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${tools} ${low_bits}
+    DEPENDS ${main} ${tools} ${kernels} ${low_bits} ${scripts}/stamp.mjs ${scripts}/add_section.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}.wasm"
     VERBATIM)
   set(threads ${dist}/requant-${variant}-threads.wasm)
   set(thread_kernels ${dist}/kernels-${variant}-threads.wasm)
+  set(thread_low_bits ${dist}/requant-lowbits-${variant}-threads.wasm)
   add_custom_command(
-    OUTPUT ${threads} ${thread_kernels}
+    OUTPUT ${threads} ${thread_kernels} ${thread_low_bits}
     COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${result} ${threads}
-    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${kernels} ${thread_kernels}
-    DEPENDS ${result} ${kernels} ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${all_kernels} ${thread_kernels}
+    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${low_bits} ${thread_low_bits}
+    DEPENDS ${result} ${all_kernels} ${low_bits} ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}-threads.wasm"
     VERBATIM)
-  list(APPEND outputs ${result} ${threads} ${thread_kernels})
+  list(APPEND outputs ${result} ${low_bits} ${threads} ${thread_kernels} ${thread_low_bits})
 endforeach()
 
 # A target of their own: `cmake --build --preset wasm --target kernels` checks the kernels alone.

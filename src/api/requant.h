@@ -16,6 +16,7 @@
 #include "onnx/write.h"
 #include "passes/pass.h"
 #include "passes/runner.h"
+#include "plan/low_bits.h"
 #include "quant/quantizer.h"
 #include "quant/weight_only.h"
 #include "report/compare.h"

@@ -7,6 +7,7 @@
 #include "kernels/layer_norm/kernel.h"
 #include "kernels/layout/kernel.h"
 #include "kernels/lut/kernel.h"
+#include "kernels/matmul_nbits/kernel.h"
 #include "kernels/pool/kernel.h"
 #include "kernels/quantize/kernel.h"
 #include "kernels/resize/kernel.h"
@@ -76,6 +77,8 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_fast_softmax_f32, SoftmaxF32Params),
       ENTRY(rq_log_softmax_f32, SoftmaxF32Params),
       ENTRY(rq_layer_norm_f32, LayerNormF32Params),
+      ENTRY(rq_matmul_nbits_f32, MatMulNBitsParams),
+      ENTRY(rq_matmul_nbits_q8, MatMulNBitsParams),
       ENTRY(rq_col2im_f32, Col2ImF32Params),
       ENTRY(rq_resize_linear_f32, ResizeLinearF32Params),
       ENTRY(rq_transpose_x8, TransposeParams),

@@ -6,10 +6,19 @@
 // a module called "kernels"; inside that module they are exports; in a native build they are plain
 // C functions. Usage, in a kernel.h: RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const ConvF32Params*);
 
+//
+// Kernels for few bits are in a module of their own, which is fetched for the first model that
+// needs them (bindings/cmake/low_bits_sources.txt): their declarations say RQ_LOW_BITS_KERNEL, and
+// their rows are missing until then (kernels/variant/missing.h).
+
 #if defined(__EMSCRIPTEN__)
 #define RQ_KERNEL(name) extern "C" __attribute__((import_module("kernels"), import_name(#name)))
+#define RQ_LOW_BITS_KERNEL(name) \
+  extern "C" __attribute__((import_module("low_bits"), import_name(#name)))
 #elif defined(__wasm__)
 #define RQ_KERNEL(name) extern "C" __attribute__((export_name(#name), visibility("default")))
+#define RQ_LOW_BITS_KERNEL(name) RQ_KERNEL(name)
 #else
 #define RQ_KERNEL(name) extern "C"
+#define RQ_LOW_BITS_KERNEL(name) RQ_KERNEL(name)
 #endif

@@ -7,6 +7,7 @@
 #include "kernels/layer_norm/table.h"
 #include "kernels/layout/table.h"
 #include "kernels/lut/table.h"
+#include "kernels/matmul_nbits/table.h"
 #include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
 #include "kernels/resize/table.h"
@@ -47,6 +48,7 @@ std::vector<KernelInfo> ListKernels() {
   Append(out, "avgpool_q8", AvgPoolQ8Kernels());
   Append(out, "softmax_f32", SoftmaxF32Kernels());
   Append(out, "layer_norm_f32", LayerNormF32Kernels());
+  Append(out, "matmul_nbits", MatMulNBitsKernels());
   Append(out, "col2im_f32", Col2ImF32Kernels());
   Append(out, "resize_linear_f32", ResizeLinearF32Kernels());
   Append(out, "transpose", TransposeKernels());

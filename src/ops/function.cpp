@@ -10,6 +10,7 @@
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "ops/infer_util.h"
+#include "ops/matmul_nbits.h"
 #include "ops/subgraph.h"
 #include "ops/table.h"
 
@@ -376,65 +377,15 @@ void EvaluateSpelledOut(EvalContext& context) {
   context.outputs = std::move(results);
 }
 
-// --- ai.requant::UnpackBits: B [N, blocks, bytes], scales [N * blocks], zero points -> [K, N]
-
-struct PackedForm {
-  int64_t k, n, bits, block;
-};
-
-PackedForm FormOf(const AttributeMap& attributes) {
-  const PackedForm form{attributes.Int("K", 0), attributes.Int("N", 0), attributes.Int("bits", 4),
-                        attributes.Int("block_size", 32)};
-  if (form.k < 1 || form.n < 1 || form.block < 1 ||
-      (form.bits != 2 && form.bits != 4 && form.bits != 8)) {
-    Fail(ErrorCode::kUnsupported,
-         StrCat("MatMulNBits of ", form.bits, " bits in blocks of ", form.block));
-  }
-  return form;
-}
-
-void InferUnpackBits(InferContext& context) {
-  RequireDType(context, 0, {DType::kUint8});
-  RequireFloat(context, 1);
-  const PackedForm form = FormOf(context.attributes());
-  SetOutput(context, 0, DType::kFloat32, SymbolicShape{form.k, form.n});
-}
-
-void EvaluateUnpackBits(EvalContext& context) {
-  const PackedForm form = FormOf(context.attributes());
-  const Tensor& packed = context.input(0);
-  const std::vector<float> scales = context.input(1).ToFloats();
-  const int64_t blocks = (form.k + form.block - 1) / form.block;
-  const int64_t each = form.block * form.bits / 8;
-  const int64_t zero_bytes = (blocks * form.bits + 7) / 8;
-  const bool zeros = context.has(2);
-  const bool packed_zeros = zeros && context.input(2).dtype() == DType::kUint8;
-  if (packed.count() != form.n * blocks * each ||
-      static_cast<int64_t>(scales.size()) != form.n * blocks ||
-      (zeros && context.input(2).count() != form.n * (packed_zeros ? zero_bytes : blocks))) {
-    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size");
-  }
-  const auto field = [&form](const uint8_t* bytes, int64_t i) {
-    const int64_t bit = i * form.bits;
-    return (bytes[bit / 8] >> (bit % 8)) & ((1 << form.bits) - 1);
-  };
-  Tensor out(DType::kFloat32, {form.k, form.n});
-  for (int64_t n = 0; n < form.n; ++n) {
-    for (int64_t k = 0; k < form.k; ++k) {
-      const int64_t block = k / form.block;
-      const uint8_t* bytes = packed.data<uint8_t>() + (n * blocks + block) * each;
-      float zero = static_cast<float>(1 << (form.bits - 1));
-      if (packed_zeros) {
-        zero = static_cast<float>(field(context.input(2).data<uint8_t>() + n * zero_bytes, block));
-      } else if (zeros) {
-        zero = static_cast<float>(context.input(2).AsDouble(n * blocks + block));
-      }
-      out.data<float>()[k * form.n + n] =
-          (static_cast<float>(field(bytes, k % form.block)) - zero) *
-          scales[static_cast<size_t>(n * blocks + block)];
-    }
-  }
-  context.outputs[0] = std::move(out);
+/// What the kernels multiply as it is stays; a bias becomes an Add behind it.
+std::unique_ptr<Graph> ExpandMatMulNBits(const Graph& graph, const Node& node) {
+  if (!IsPackedProduct(node)) return FunctionBody(graph, node);
+  if (node.input(5) == nullptr) return nullptr;
+  Text text(node, kDefaultOpset);
+  text.Line(StrCat("%y = com.microsoft::MatMulNBits(%i0, %i1, %i2", text.Has(3) ? ", %i3) " : ") ",
+                   text.AttributesWithout({})));
+  text.Output(text.Plus("%y", 5));
+  return std::make_unique<Graph>(ParseGraph(text.text()));
 }
 
 constexpr OpDef Row(const char* name, const char* domain, int since, int inputs, int most,
@@ -459,12 +410,11 @@ constexpr OpDef kRows[] = {
     Row("FusedGemm", kMicrosoftDomain, 1, 2, 3),
     Row("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
     Row("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
-    Row("MatMulNBits", kMicrosoftDomain, 1, 3, 6),
+    {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferSpelledOut, EvaluateSpelledOut,
+     QuantRule::kFloat, ExpandMatMulNBits},
     Row("MeanVarianceNormalization", "", 9, 1, 1),
     Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
     Row("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
-    {"UnpackBits", kRequantDomain, 1, 2, 3, 1, InferUnpackBits, EvaluateUnpackBits,
-     QuantRule::kFloat},
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ std::span<const OpDef* const> OpTable() {
                                                 LossOps(),
                                                 QonnxOps(),
                                                 FunctionOps(),
+                                                MatMulNBitsOps(),
                                                 QuantizeOps(),
                                                 QLinearConvOps(),
                                                 QLinearMatMulOps(),

@@ -36,6 +36,7 @@ std::span<const OpDef> SignalOps();        // signal.cpp: DFT, STFT, windows
 std::span<const OpDef> SelectDataOps();    // select_data.cpp: Unique, Compress, Bitwise*, Det ...
 std::span<const OpDef> LossOps();          // loss.cpp: NegativeLogLikelihoodLoss ...
 std::span<const OpDef> QonnxOps();         // qonnx.cpp: Quant, BipolarQuant, Trunc
+std::span<const OpDef> MatMulNBitsOps();   // matmul_nbits.cpp: UnpackBits
 std::span<const OpDef> FunctionOps();      // function.cpp: operators spelled out in others
 std::span<const OpDef> QuantizeOps();      // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> FakeQuantizeOps();  // fake_quantize.cpp: FakeQuantize

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "ir/graph.h"
+#include "kernels/variant/missing.h"
 
 namespace requant {
 
@@ -54,7 +55,10 @@ class PlanArchive {
     for (const auto& row : rows) {
       if (name != row.name) continue;
       if constexpr (requires { row.missing; }) {
-        if (row.missing != nullptr && row.missing() != nullptr) continue;
+        // Kernels for few bits are loaded after the plan that needs them.
+        if (row.missing != nullptr && row.missing != MissingLowBits && row.missing() != nullptr) {
+          continue;
+        }
       }
       run = row.run;
       return;

@@ -154,6 +154,7 @@ void NBits(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
   attributes.Set("N", p.n);
   attributes.Set("bits", int64_t{options.bits});
   attributes.Set("block_size", options.block);
+  if (options.int8_activations) attributes.Set("accuracy_level", int64_t{4});
   Value* product = graph.AddOp("MatMulNBits", kMicrosoftDomain,
                                {p.node->inputs[0], graph.AddConstant(name + "_q", std::move(codes)),
                                 graph.AddConstant(name + "_scales", std::move(scales))},

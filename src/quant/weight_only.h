@@ -11,6 +11,8 @@ struct WeightOnlyOptions {
   int64_t block = 32;  // weights along K that share a scale; a power of two, at least 16
   /// com.microsoft::MatMulNBits instead of a blocked DequantizeLinear (opset 21).
   bool matmul_nbits = false;
+  /// MatMulNBits says that its left-hand side may be brought to eight bits (accuracy_level 4).
+  bool int8_activations = false;
 };
 
 /// Constant weights of MatMul and Gemm become integers with a scale for every block of each column.

@@ -9,12 +9,13 @@ import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1000e3, brotli: 279e3 };
 const TOOLS_LIMIT = { raw: 500e3, brotli: 150e3 };
+const LOW_BITS_LIMIT = { raw: 120e3, brotli: 40e3 };
 
 const dist = path.join(ROOT, 'dist');
 const modules = readdirSync(dist)
   .filter((name) => /^requant-.*\.wasm$/.test(name))
   .sort();
-let failed = modules.length < 6; // two variants and the tools, each for one thread and for several
+let failed = modules.length < 10; // two variants with their low bits, tools; each twice, for threads
 if (failed) console.error('size: the modules are not in dist: run `npm run build` first');
 for (const name of modules) {
   const bytes = readFileSync(path.join(dist, name));
@@ -25,7 +26,8 @@ for (const name of modules) {
       [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
     },
   }).length;
-  const limit = name.startsWith('requant-tools') ? TOOLS_LIMIT : MAIN_LIMIT;
+  const [, part] = /^requant-(tools|lowbits)?/.exec(name);
+  const limit = { tools: TOOLS_LIMIT, lowbits: LOW_BITS_LIMIT }[part] ?? MAIN_LIMIT;
   const tooBig = bytes.length > limit.raw || brotli > limit.brotli;
   failed ||= tooBig;
   console.log(

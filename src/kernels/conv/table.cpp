@@ -33,10 +33,10 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
      conv::Dot7Workspace, rq_conv_q8_dot7},
     {"conv_q8_lines", "simd128", nullptr, conv::LinesSupports, conv::LinesPackedSize,
      conv::LinesPack, conv::LinesWorkspace, rq_conv_q8_lines},
-    {"conv_q8_narrow_w", "relaxed", nullptr, conv::NarrowWeightsSupports,
+    {"conv_q8_narrow_w", "relaxed", MissingLowBits, conv::NarrowWeightsSupports,
      conv::NarrowWeightsPackedSize, conv::NarrowWeightsPack, conv::NarrowWorkspace,
      rq_conv_q8_narrow},
-    {"conv_q8_narrow_x", "relaxed", nullptr, conv::NarrowInputsSupports,
+    {"conv_q8_narrow_x", "relaxed", MissingLowBits, conv::NarrowInputsSupports,
      conv::NarrowInputsPackedSize, conv::NarrowInputsPack, conv::NarrowWorkspace,
      rq_conv_q8_narrow},
     {"conv_q8_dot8", "relaxed", MissingDot8, conv::Dot8Supports, conv::BytesPackedSize,
@@ -44,8 +44,9 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports,
      conv::Dot8LinesPackedSize, conv::Dot8LinesPack, conv::Dot8LinesWorkspace,
      rq_conv_q8_dot8_lines},
-    {"conv_q8_lookup", "simd128", nullptr, bitserial::LookupSupports, bitserial::LookupPackedSize,
-     bitserial::LookupPack, bitserial::LookupWorkspace, rq_conv_q8_lookup},
+    {"conv_q8_lookup", "simd128", MissingLowBits, bitserial::LookupSupports,
+     bitserial::LookupPackedSize, bitserial::LookupPack, bitserial::LookupWorkspace,
+     rq_conv_q8_lookup},
 };
 
 }  // namespace

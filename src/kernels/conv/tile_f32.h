@@ -13,6 +13,22 @@ namespace requant::conv {
 /// runs out of registers for addresses).
 constexpr int32_t kTile = 4;
 
+/// The residual, the clamp, and the first n (at most 8) channels of a row from `channel` on.
+RQ_INLINE void Store(const ConvF32Params* p, ptrdiff_t row, int32_t channel, int32_t n, v128_t y0,
+                     v128_t y1) {
+  const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
+  if (p->residual != nullptr) {
+    const float* residual = p->residual + row * p->residual_stride + channel;
+    y0 = wasm_f32x4_add(y0, simd::LoadPartialF32(residual, n));
+    if (n > 4) y1 = wasm_f32x4_add(y1, simd::LoadPartialF32(residual + 4, n - 4));
+  }
+  y0 = simd::ClampF32(y0, lo, hi);
+  y1 = simd::ClampF32(y1, lo, hi);
+  float* out = p->output + row * p->geometry.output_stride + channel;
+  simd::StorePartialF32(out, y0, n);
+  if (n > 4) simd::StorePartialF32(out + 4, y1, n - 4);
+}
+
 /// Rows [row, row + kRows) x channels [channel, channel + n), n <= 8. `w` is the packed block. The
 /// inputs of a row are `count` runs of `length` values each, one for each line of the window or a
 /// single gathered one: those of the first row start at base + slot * pitch, the slots going from
@@ -45,28 +61,7 @@ __attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_
       w += kChannelBlock;
     }
   }
-  const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
-  float* out = p->output + row * p->geometry.output_stride + channel;
-  const float* residual =
-      p->residual == nullptr ? nullptr : p->residual + row * p->residual_stride + channel;
-  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-    v128_t y0 = acc0[i], y1 = acc1[i];
-    if (residual != nullptr) {
-      y0 = wasm_f32x4_add(y0, simd::LoadPartialF32(residual, n));
-      if (n > 4) y1 = wasm_f32x4_add(y1, simd::LoadPartialF32(residual + 4, n - 4));
-      residual += p->residual_stride;
-    }
-    y0 = simd::ClampF32(y0, lo, hi);
-    y1 = simd::ClampF32(y1, lo, hi);
-    if (n >= kChannelBlock) {
-      wasm_v128_store(out, y0);
-      wasm_v128_store(out + 4, y1);
-    } else {
-      simd::StorePartialF32(out, y0, n);
-      if (n > 4) simd::StorePartialF32(out + 4, y1, n - 4);
-    }
-    out += p->geometry.output_stride;
-  }
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) Store(p, row + i, channel, n, acc0[i], acc1[i]);
 }
 
 /// All rows of a block against one block of weights.

@@ -6,6 +6,41 @@
 #include "kernels/conv/gather.h"
 #include "kernels/conv/tile_f32.h"
 
+namespace requant::conv {
+namespace {
+
+/// One row, four blocks of weights at a time: with eight sums in flight none waits for the one
+/// before. The order of each is that of Tile. `w` and `channel` are of the first block, n of the
+/// last.
+__attribute__((noinline)) void FourBlocks(const float* a, int32_t length, const float* w,
+                                          ptrdiff_t block_floats, const ConvF32Params* p,
+                                          ptrdiff_t row, int32_t channel, int32_t n) {
+  constexpr int kBlocks = 4;
+  v128_t acc0[kBlocks], acc1[kBlocks];
+  const float* blocks[kBlocks];
+  RQ_UNROLL for (int j = 0; j < kBlocks; ++j) {
+    blocks[j] = w + j * block_floats;
+    acc0[j] = wasm_v128_load(blocks[j]);
+    acc1[j] = wasm_v128_load(blocks[j] + 4);
+    blocks[j] += kChannelBlock;
+  }
+  for (int32_t k = 0; k < length; ++k) {
+    const v128_t x = wasm_v128_load32_splat(a + k);
+    RQ_UNROLL for (int j = 0; j < kBlocks; ++j) {
+      acc0[j] = simd::MulAddF32(x, wasm_v128_load(blocks[j]), acc0[j]);
+      acc1[j] = simd::MulAddF32(x, wasm_v128_load(blocks[j] + 4), acc1[j]);
+      blocks[j] += kChannelBlock;
+    }
+  }
+  RQ_UNROLL for (int j = 0; j < kBlocks; ++j) {
+    Store(p, row, channel + j * kChannelBlock, j == kBlocks - 1 ? n : kChannelBlock, acc0[j],
+          acc1[j]);
+  }
+}
+
+}  // namespace
+}  // namespace requant::conv
+
 void rq_conv_f32(const requant::ConvF32Params* p) {
   using namespace requant;
   const ConvGeometry& g = p->geometry;
@@ -29,7 +64,14 @@ void rq_conv_f32(const requant::ConvF32Params* p) {
       } else {
         conv::GatherRows(g, p->input, group * group_in, row, count, conv::CopyF32(), panel, lda);
       }
-      for (int32_t b = 0; b < blocks; ++b, w += block_floats) {
+      int32_t b = 0;
+      for (; count == 1 && b + 4 <= blocks; b += 4, w += 4 * block_floats) {
+        const int32_t n = group_out - (b + 3) * conv::kChannelBlock;
+        conv::FourBlocks(a, depth, w, block_floats, p, row,
+                         group * group_out + b * conv::kChannelBlock,
+                         n < conv::kChannelBlock ? n : conv::kChannelBlock);
+      }
+      for (; b < blocks; ++b, w += block_floats) {
         const int32_t n = group_out - b * conv::kChannelBlock;
         conv::Rows(a, 0, lda, 0, 1, depth, w, p, row, count,
                    group * group_out + b * conv::kChannelBlock,

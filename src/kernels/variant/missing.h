@@ -10,4 +10,17 @@ inline const char* MissingDot8() {
   return has ? nullptr : "an i32x4.relaxed_dot_i8x16_i7x16_add_s that is exact for 8-bit operands";
 }
 
+#if defined(__EMSCRIPTEN__)
+/// Of the loader (web/load_core.ts).
+extern "C" __attribute__((import_module("low_bits"), import_name("rq_low_bits_loaded"))) int32_t
+rq_low_bits_loaded();
+#else
+inline int32_t rq_low_bits_loaded() { return 1; }
+#endif
+
+/// For the rows of RQ_LOW_BITS_KERNEL: null once their module is loaded.
+inline const char* MissingLowBits() {
+  return rq_low_bits_loaded() != 0 ? nullptr : "the module of kernels for few bits";
+}
+
 }  // namespace requant

@@ -11,6 +11,7 @@ namespace requant {
 bool LowerConv(PlanBuilder& builder, const Node& node);                // conv.cpp
 bool LowerGemm(PlanBuilder& builder, const Node& node);                // matmul.cpp
 bool LowerMatMul(PlanBuilder& builder, const Node& node);              // matmul.cpp
+bool LowerMatMulNBits(PlanBuilder& builder, const Node& node);         // matmul_nbits.cpp
 bool LowerQLinearConv(PlanBuilder& builder, const Node& node);         // qconv.cpp
 bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);       // qmatmul.cpp
 bool LowerQGemm(PlanBuilder& builder, const Node& node);               // qmatmul.cpp

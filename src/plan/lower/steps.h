@@ -39,6 +39,7 @@ enum class StepKind : uint8_t {
   kIntegerProduct,
   kDynamicQuantize,
   kCast,
+  kMatMulNBits,
 };
 
 /// An empty step of that kind; nullptr for a kind that does not exist.
@@ -61,5 +62,6 @@ std::unique_ptr<Step> NewQuantizeStep(StepKind kind);     // quantize.cpp
 std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);      // softmax.cpp
 std::unique_ptr<Step> NewReferenceStep(StepKind kind);    // reference.cpp
 std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
+std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);  // matmul_nbits.cpp
 
 }  // namespace requant

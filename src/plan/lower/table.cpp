@@ -10,6 +10,7 @@ constexpr LowerRow kRows[] = {
     {"Conv", "", LowerConv},
     {"Gemm", "", LowerGemm},
     {"MatMul", "", LowerMatMul},
+    {"MatMulNBits", kMicrosoftDomain, LowerMatMulNBits},
     {"QLinearConv", "", LowerQLinearConv},
     {"QLinearMatMul", "", LowerQLinearMatMul},
     {"QGemm", kMicrosoftDomain, LowerQGemm},
@@ -80,10 +81,10 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,     NewQConvStep,   NewElementwiseStep, NewQBinaryStep,
-      NewLayoutStep,   NewBoxCopyStep, NewLutStep,         NewPoolStep,
-      NewQuantizeStep, NewSoftmaxStep, NewReferenceStep,   NewIntegerStep,
-      NewConcatStep,   NewCol2ImStep,  NewLayerNormStep,   NewResizeStep};
+      NewConvStep,      NewQConvStep,      NewElementwiseStep, NewQBinaryStep,  NewLayoutStep,
+      NewBoxCopyStep,   NewLutStep,        NewPoolStep,        NewQuantizeStep, NewSoftmaxStep,
+      NewReferenceStep, NewIntegerStep,    NewConcatStep,      NewCol2ImStep,   NewLayerNormStep,
+      NewResizeStep,    NewMatMulNBitsStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

@@ -14,6 +14,7 @@
 #include "kernels/layer_norm/table.h"
 #include "kernels/layout/table.h"
 #include "kernels/lut/table.h"
+#include "kernels/matmul_nbits/table.h"
 #include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
 #include "kernels/resize/table.h"
@@ -49,6 +50,7 @@ TEST(KernelEntries, AreAllVectorKernelsOfTheTables) {
   ExpectEntries(AvgPoolQ8Kernels());
   ExpectEntries(SoftmaxF32Kernels());
   ExpectEntries(LayerNormF32Kernels());
+  ExpectEntries(MatMulNBitsKernels());
   ExpectEntries(Col2ImF32Kernels());
   ExpectEntries(ResizeLinearF32Kernels());
   ExpectEntries(TransposeKernels());

@@ -1,0 +1,35 @@
+#pragma once
+// Matrix product of float32 rows with 4-bit weights that have a scale for every block of k
+// (com.microsoft::MatMulNBits). Freestanding.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+/// y[m][n] = sum over k of a[m][k] * w[n][k] with
+///   w[n][k] = (code - zero_point) * scale,   one scale and zero point for each n and block of k.
+///
+/// The float rows compute just that. The integer rows bring every chunk of at most 32 values of `a`
+/// to eight bits first (scale max|a| / 127, half to even), multiply integers exactly, and add
+///   float(sum(a' * code) - zero_point * sum(a')) * (scale of w * scale of a)
+/// chunk by chunk: the same bits on every machine. An infinity or NaN in a row makes its outputs
+/// NaN.
+struct MatMulNBitsParams {
+  const float* a = nullptr;       ///< [rows][k]
+  const void* weights = nullptr;  ///< packed by the same row's pack_weights
+  float* out = nullptr;           ///< [rows][n]
+  void* workspace = nullptr;  ///< workspace_size bytes, 16-byte aligned, one per concurrent call
+  int32_t rows = 0, k = 0, n = 0;
+  int32_t block = 32;           ///< a multiple of 16
+  int32_t has_zero_points = 0;  ///< 0: all are 8, and not among the packed weights
+  int32_t begin = 0, end = 0;   ///< groups of 8 columns to compute, of (n + 7) / 8
+};
+
+}  // namespace requant
+
+RQ_LOW_BITS_KERNEL(rq_matmul_nbits_f32)
+void rq_matmul_nbits_f32(const requant::MatMulNBitsParams* params);
+RQ_LOW_BITS_KERNEL(rq_matmul_nbits_q8)
+void rq_matmul_nbits_q8(const requant::MatMulNBitsParams* params);

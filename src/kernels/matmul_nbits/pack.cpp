@@ -1,0 +1,80 @@
+#include "kernels/matmul_nbits/pack.h"
+
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "kernels/matmul_nbits/blocking.h"
+#include "kernels/matmul_nbits/table.h"
+
+namespace requant {
+namespace {
+
+uint8_t Half(const uint8_t* bytes, int64_t i) { return bytes[i / 2] >> (i % 2 * 4) & 15; }
+
+/// Bytes of `count` elements for every k, blocks padded.
+size_t PaddedDepth(const MatMulNBitsParams& p, size_t bytes) {
+  const auto blocks = static_cast<size_t>(nbits::Blocks(p.k, p.block));
+  return CheckedMul(CheckedMul(blocks, static_cast<size_t>(p.block)), bytes);
+}
+
+}  // namespace
+
+size_t MatMulNBitsPackedSize(const MatMulNBitsWeights& w) {
+  const auto block_bytes =
+      static_cast<size_t>(nbits::BlockBytes(w.block, w.zero_points != nullptr ? 1 : 0));
+  const auto blocks = static_cast<size_t>(nbits::Blocks(w.k, w.block));
+  return CheckedMul(CheckedMul(static_cast<size_t>(nbits::Groups(w.n)), blocks), block_bytes);
+}
+
+void PackMatMulNBits(const MatMulNBitsWeights& w, void* packed) {
+  using namespace nbits;
+  const int32_t blocks = Blocks(w.k, w.block);
+  const bool zeros = w.zero_points != nullptr;
+  auto* to = static_cast<uint8_t*>(packed);
+  for (int32_t group = 0; group < Groups(w.n); ++group) {
+    for (int32_t b = 0; b < blocks; ++b, to += BlockBytes(w.block, zeros ? 1 : 0)) {
+      uint8_t* codes = to + HeaderBytes(zeros ? 1 : 0);
+      std::memset(to, 0, static_cast<size_t>(BlockBytes(w.block, zeros ? 1 : 0)));
+      for (int32_t column = 0; column < kColumns; ++column) {
+        const int64_t n = int64_t{group} * kColumns + column;
+        const bool there = n < w.n;
+        uint8_t zero = 8;
+        if (there && zeros) zero = Half(w.zero_points + n * ((blocks + 1) / 2), b);
+        const float scale = there ? w.scales[n * blocks + b] : 0.0f;
+        std::memcpy(to + column * 4, &scale, 4);
+        if (zeros) to[kColumns * 4 + column] = zero;
+        const uint8_t* from = w.codes + (n * blocks + b) * (w.block / 2);
+        for (int32_t i = 0; i < w.block; ++i) {
+          const bool inside = there && b * w.block + i < w.k;
+          const int code = inside ? Half(from, i) : zero;
+          codes[i / kStep * kStepBytes + column % 4 * kStep + i % kStep] |=
+              static_cast<uint8_t>(code << (column / 4 * 4));
+        }
+      }
+    }
+  }
+}
+
+namespace nbits {
+
+size_t NoWorkspace(const MatMulNBitsParams&) { return 0; }
+
+/// A panel of rows with k padded by 0, and a group's weights as floats.
+size_t F32Workspace(const MatMulNBitsParams& p) {
+  const auto rows = static_cast<size_t>(RowsInPanel(p.rows) + kColumns);
+  return CheckedMul(PaddedDepth(p, sizeof(float)), rows);
+}
+
+/// For every row of a panel its bytes, and a scale and a sum for every chunk; sums of a tile.
+size_t Q8Workspace(const MatMulNBitsParams& p) {
+  const auto rows = static_cast<size_t>(RowsInPanel(p.rows));
+  const size_t chunks = PaddedDepth(p, 1) / static_cast<size_t>(Chunk(p.block));
+  const size_t row_bytes = CheckedAdd(PaddedDepth(p, 1), CheckedMul(chunks, 8));
+  return CheckedAdd(CheckedMul(row_bytes, rows), 4 * kColumns * sizeof(float));
+}
+
+/// The bytes of one row.
+size_t Q8ReferenceWorkspace(const MatMulNBitsParams& p) { return PaddedDepth(p, 1); }
+
+}  // namespace nbits
+}  // namespace requant

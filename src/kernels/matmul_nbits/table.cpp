@@ -1,0 +1,24 @@
+#include "kernels/matmul_nbits/table.h"
+
+#include "kernels/matmul_nbits/pack.h"
+#include "kernels/variant/missing.h"
+
+namespace requant {
+namespace {
+
+constexpr MatMulNBitsKernel kRows[] = {
+    {"matmul_nbits_f32_scalar", "scalar", nullptr, false, nbits::NoWorkspace,
+     MatMulNBitsF32Reference},
+    {"matmul_nbits_f32_vector", "simd128", MissingLowBits, false, nbits::F32Workspace,
+     rq_matmul_nbits_f32},
+    {"matmul_nbits_q8_scalar", "scalar", nullptr, true, nbits::Q8ReferenceWorkspace,
+     MatMulNBitsQ8Reference},
+    {"matmul_nbits_q8_vector", "simd128", MissingLowBits, true, nbits::Q8Workspace,
+     rq_matmul_nbits_q8},
+};
+
+}  // namespace
+
+std::span<const MatMulNBitsKernel> MatMulNBitsKernels() { return kRows; }
+
+}  // namespace requant

@@ -1,0 +1,164 @@
+// The float row. A group's weights become floats once for a panel of rows and then go through a
+// register tile as in kernels/conv/tile_f32.h; for a few rows they go from codes straight into the
+// sums, since writing them down would be most of the work.
+#include "kernels/matmul_nbits/blocking.h"
+#include "kernels/matmul_nbits/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant {
+namespace {
+
+using namespace nbits;
+
+/// Below this many rows no floats are written down.
+constexpr int32_t kFewRows = 3;
+
+/// The zero points of a block as bytes in the order of the codes: columns 0..3, columns 4..7.
+RQ_INLINE v128_t ZerosOf(const uint8_t* block, bool has_zero_points, int32_t half) {
+  if (!has_zero_points) return wasm_i8x16_splat(8);
+  const v128_t zeros = wasm_v128_load64_zero(block + kColumns * 4);
+  return half == 0
+             ? wasm_i8x16_shuffle(zeros, zeros, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
+             : wasm_i8x16_shuffle(zeros, zeros, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
+}
+
+/// Bytes [column][k] -> [k][column] of a step.
+RQ_INLINE v128_t Transpose4x4(v128_t x) {
+  return wasm_i8x16_shuffle(x, x, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+}
+
+/// The signed bytes [k][column] of a step, as four vectors of floats.
+RQ_INLINE void ToFloats(v128_t levels, v128_t* out) {
+  const v128_t low = wasm_i16x8_extend_low_i8x16(levels);
+  const v128_t high = wasm_i16x8_extend_high_i8x16(levels);
+  out[0] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(low));
+  out[1] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(low));
+  out[2] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(high));
+  out[3] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(high));
+}
+
+/// One group of columns as floats, [padded k][8].
+__attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t* block,
+                                      int32_t blocks, float* out) {
+  const bool has_zero_points = p->has_zero_points != 0;
+  const v128_t mask = wasm_i8x16_splat(15);
+  for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
+    const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
+    const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
+    const v128_t zero1 = ZerosOf(block, has_zero_points, 1);
+    const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
+    for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, out += kStep * kColumns) {
+      const v128_t both = wasm_v128_load(codes);
+      v128_t low[4], high[4];
+      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
+      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)),
+               high);
+      RQ_UNROLL for (int i = 0; i < 4; ++i) {
+        wasm_v128_store(out + i * kColumns, wasm_f32x4_mul(low[i], scale0));
+        wasm_v128_store(out + i * kColumns + 4, wasm_f32x4_mul(high[i], scale1));
+      }
+    }
+  }
+}
+
+RQ_INLINE void Store(const MatMulNBitsParams* p, int32_t row, int32_t column, v128_t y0,
+                     v128_t y1) {
+  float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
+  const int32_t left = p->n - column;
+  simd::StorePartialF32(out, y0, left);
+  if (left > 4) simd::StorePartialF32(out + 4, y1, left - 4);
+}
+
+template <int kRows>
+__attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, ptrdiff_t lda,
+                                    const float* w, int32_t row, int32_t column) {
+  v128_t acc0[kRows], acc1[kRows];
+  const float* rows[kRows];
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    acc0[i] = acc1[i] = wasm_f32x4_splat(0);
+    rows[i] = a + i * lda;
+  }
+  for (ptrdiff_t k = lda; k > 0; --k, w += kColumns) {
+    const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 4);
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+      const v128_t x = wasm_v128_load32_splat(rows[i]++);
+      acc0[i] = simd::MulAddF32(x, w0, acc0[i]);
+      acc1[i] = simd::MulAddF32(x, w1, acc1[i]);
+    }
+  }
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) Store(p, row + i, column, acc0[i], acc1[i]);
+}
+
+/// One row times one group, from the codes. Scales are applied to the sum of a block.
+__attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float* a,
+                                         const uint8_t* block, int32_t blocks, int32_t row,
+                                         int32_t column) {
+  const bool has_zero_points = p->has_zero_points != 0;
+  const v128_t mask = wasm_i8x16_splat(15);
+  v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
+  for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
+    const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
+    const v128_t zero1 = ZerosOf(block, has_zero_points, 1);
+    const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
+    v128_t acc0[2], acc1[2];  // even and odd k: two chains of sums each
+    RQ_UNROLL for (int i = 0; i < 2; ++i) acc0[i] = acc1[i] = wasm_f32x4_splat(0);
+    for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, a += kStep) {
+      const v128_t both = wasm_v128_load(codes);
+      v128_t low[4], high[4];
+      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
+      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)),
+               high);
+      RQ_UNROLL for (int i = 0; i < 4; ++i) {
+        const v128_t x = wasm_v128_load32_splat(a + i);
+        acc0[i % 2] = simd::MulAddF32(x, low[i], acc0[i % 2]);
+        acc1[i % 2] = simd::MulAddF32(x, high[i], acc1[i % 2]);
+      }
+    }
+    y0 = simd::MulAddF32(wasm_f32x4_add(acc0[0], acc0[1]), wasm_v128_load(block), y0);
+    y1 = simd::MulAddF32(wasm_f32x4_add(acc1[0], acc1[1]), wasm_v128_load(block + 16), y1);
+  }
+  Store(p, row, column, y0, y1);
+}
+
+/// Rows of `a` with k padded by 0.
+__attribute__((noinline)) void CopyPanel(const MatMulNBitsParams* p, int32_t row, int32_t count,
+                                         ptrdiff_t lda, float* panel) {
+  for (int32_t r = 0; r < count; ++r, panel += lda) {
+    const float* from = p->a + static_cast<ptrdiff_t>(row + r) * p->k;
+    ptrdiff_t k = 0;
+    for (; k < p->k; ++k) panel[k] = from[k];
+    for (; k < lda; ++k) panel[k] = 0;
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+using namespace requant;
+using namespace requant::nbits;
+
+void rq_matmul_nbits_f32(const MatMulNBitsParams* p) {
+  const int32_t blocks = Blocks(p->k, p->block);
+  const ptrdiff_t lda = static_cast<ptrdiff_t>(blocks) * p->block;
+  const ptrdiff_t group_bytes = blocks * BlockBytes(p->block, p->has_zero_points);
+  float* weights = static_cast<float*>(p->workspace);
+  float* panel = weights + lda * kColumns;
+  for (int32_t row = 0; row < p->rows; row += kPanelRows) {
+    const int32_t count = p->rows - row < kPanelRows ? p->rows - row : kPanelRows;
+    CopyPanel(p, row, count, lda, panel);
+    for (int32_t group = p->begin; group < p->end; ++group) {
+      const uint8_t* block = static_cast<const uint8_t*>(p->weights) + group * group_bytes;
+      const int32_t column = group * kColumns;
+      if (count < kFewRows) {
+        for (int32_t r = 0; r < count; ++r) {
+          SingleRow(p, panel + r * lda, block, blocks, row + r, column);
+        }
+        continue;
+      }
+      Unpack(p, block, blocks, weights);
+      int32_t r = 0;
+      for (; r + 4 <= count; r += 4) Tile<4>(p, panel + r * lda, lda, weights, row + r, column);
+      for (; r < count; ++r) Tile<1>(p, panel + r * lda, lda, weights, row + r, column);
+    }
+  }
+}

@@ -1,0 +1,163 @@
+// The integer row: bytes times 4-bit codes by i16x8.relaxed_dot_i8x16_i7x16, whose second operand
+// has seven bits here, so that every machine computes the same; sums of a chunk fit int16.
+#include "kernels/matmul_nbits/blocking.h"
+#include "kernels/matmul_nbits/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant {
+namespace {
+
+using namespace nbits;
+
+RQ_INLINE float Largest(v128_t x) {
+  const v128_t y = wasm_f32x4_max(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  return wasm_f32x4_extract_lane(wasm_f32x4_max(y, wasm_i32x4_shuffle(y, y, 1, 0, 3, 2)), 0);
+}
+
+RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
+  const v128_t limit = wasm_f32x4_splat(127.0f);
+  const v128_t code = wasm_f32x4_nearest(wasm_f32x4_mul(x, inverse));
+  // Saturation makes NaN 0; the bounds keep -128 out.
+  return wasm_i32x4_trunc_sat_f32x4(
+      wasm_f32x4_max(wasm_f32x4_min(code, limit), wasm_f32x4_neg(limit)));
+}
+
+/// One row, k padded by 0. `sums` are those of a chunk's bytes, times `factor`.
+__attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int32_t chunk, int32_t chunks,
+                                           int32_t factor, int8_t* bytes, float* scales,
+                                           int32_t* sums) {
+  for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk, bytes += chunk) {
+    v128_t most = wasm_f32x4_splat(0);
+    for (int32_t i = 0; i < chunk && i < k; i += 4) {
+      most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartialF32(x + i, k - i)));
+    }
+    const float largest = Largest(most);
+    const v128_t inverse = wasm_f32x4_splat(largest == 0 ? 0 : 127.0f / largest);
+    v128_t sum = wasm_i32x4_splat(0);
+    for (int32_t i = 0; i < chunk; i += 4) {
+      v128_t code = wasm_i32x4_splat(0);
+      if (i < k) code = Codes(simd::LoadPartialF32(x + i, k - i), inverse);
+      sum = wasm_i32x4_add(sum, code);
+      const v128_t narrow = wasm_i16x8_narrow_i32x4(code, code);
+      wasm_v128_store32_lane(bytes + i, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
+    }
+    scales[c] = largest / 127.0f;
+    sums[c] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+                        wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+  }
+}
+
+/// y + float(product - zero_point * sum) * (scale of w * scale of a); without zero points 8 * sum
+/// is given.
+template <bool kZeros>
+RQ_INLINE v128_t AddChunk(v128_t y, v128_t product, v128_t zero, const int32_t* sum, v128_t scale,
+                          const float* a_scale) {
+  v128_t correction = wasm_v128_load32_splat(sum);
+  if constexpr (kZeros) correction = wasm_i32x4_mul(zero, correction);
+  const v128_t exact = wasm_i32x4_sub(wasm_i32x4_extadd_pairwise_i16x8(product), correction);
+  return wasm_f32x4_add(y, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(exact),
+                                          wasm_f32x4_mul(scale, wasm_v128_load32_splat(a_scale))));
+}
+
+/// kRows rows times one group; `sums` has room for kRows x 8 floats.
+template <int kRows, bool kZeros>
+__attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int8_t* a, ptrdiff_t lda,
+                                    const float* a_scales, const int32_t* a_sums, int32_t chunks,
+                                    const uint8_t* block, float* sums) {
+  const int32_t chunk = Chunk(p->block);
+  const v128_t mask = wasm_i8x16_splat(15);
+  const int8_t* rows[kRows];
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    rows[i] = a + i * lda;
+    wasm_v128_store(sums + i * kColumns, wasm_f32x4_splat(0));
+    wasm_v128_store(sums + i * kColumns + 4, wasm_f32x4_splat(0));
+  }
+  for (int32_t c = 0; c < chunks;) {
+    const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
+    for (int32_t done = 0; done < p->block; done += chunk, ++c) {
+      v128_t acc0[kRows], acc1[kRows];
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = acc1[i] = wasm_i16x8_splat(0);
+      for (int32_t k = 0; k < chunk; k += kStep, codes += kStepBytes) {
+        const v128_t both = wasm_v128_load(codes);
+        const v128_t w0 = wasm_v128_and(both, mask);
+        const v128_t w1 = wasm_v128_and(wasm_u16x8_shr(both, 4), mask);
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+          const v128_t x = wasm_v128_load32_splat(rows[i]);
+          acc0[i] = wasm_i16x8_add(acc0[i], simd::DotI8I7(x, w0));
+          acc1[i] = wasm_i16x8_add(acc1[i], simd::DotI8I7(x, w1));
+          rows[i] += kStep;
+        }
+      }
+      v128_t zero0 = wasm_i32x4_splat(0), zero1 = zero0;
+      if constexpr (kZeros) {
+        const v128_t zeros = wasm_u16x8_load8x8(block + kColumns * 4);
+        zero0 = wasm_u32x4_extend_low_u16x8(zeros);
+        zero1 = wasm_u32x4_extend_high_u16x8(zeros);
+      }
+      const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        const ptrdiff_t at = static_cast<ptrdiff_t>(i) * chunks + c;
+        float* y = sums + i * kColumns;
+        wasm_v128_store(y, AddChunk<kZeros>(wasm_v128_load(y), acc0[i], zero0, a_sums + at, scale0,
+                                            a_scales + at));
+        wasm_v128_store(y + 4, AddChunk<kZeros>(wasm_v128_load(y + 4), acc1[i], zero1, a_sums + at,
+                                                scale1, a_scales + at));
+      }
+    }
+    block += BlockBytes(p->block, p->has_zero_points);
+  }
+}
+
+RQ_INLINE void StoreRows(const MatMulNBitsParams* p, const float* sums, int32_t count, int32_t row,
+                         int32_t column) {
+  const int32_t left = p->n - column;
+  float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
+  for (int32_t r = 0; r < count; ++r, out += p->n, sums += kColumns) {
+    simd::StorePartialF32(out, wasm_v128_load(sums), left);
+    if (left > 4) simd::StorePartialF32(out + 4, wasm_v128_load(sums + 4), left - 4);
+  }
+}
+
+template <bool kZeros>
+RQ_INLINE void Multiply(const MatMulNBitsParams* p) {
+  const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
+  const int32_t chunks = blocks * (p->block / chunk), most = RowsInPanel(p->rows);
+  const ptrdiff_t lda = static_cast<ptrdiff_t>(blocks) * p->block;
+  const ptrdiff_t group_bytes = blocks * BlockBytes(p->block, p->has_zero_points);
+  float* tile = static_cast<float*>(p->workspace);
+  float* scales = tile + 4 * kColumns;
+  int32_t* sums = reinterpret_cast<int32_t*>(scales + static_cast<ptrdiff_t>(most) * chunks);
+  int8_t* bytes = reinterpret_cast<int8_t*>(sums + static_cast<ptrdiff_t>(most) * chunks);
+  for (int32_t row = 0; row < p->rows; row += most) {
+    const int32_t count = p->rows - row < most ? p->rows - row : most;
+    for (ptrdiff_t r = 0; r < count; ++r) {
+      QuantizeRow(p->a + (row + r) * p->k, p->k, chunk, chunks, kZeros ? 1 : 8, bytes + r * lda,
+                  scales + r * chunks, sums + r * chunks);
+    }
+    for (int32_t group = p->begin; group < p->end; ++group) {
+      const uint8_t* block = static_cast<const uint8_t*>(p->weights) + group * group_bytes;
+      ptrdiff_t r = 0;
+      for (; r + 4 <= count; r += 4) {
+        Tile<4, kZeros>(p, bytes + r * lda, lda, scales + r * chunks, sums + r * chunks, chunks,
+                        block, tile);
+        StoreRows(p, tile, 4, row + static_cast<int32_t>(r), group * kColumns);
+      }
+      for (; r < count; ++r) {
+        Tile<1, kZeros>(p, bytes + r * lda, lda, scales + r * chunks, sums + r * chunks, chunks,
+                        block, tile);
+        StoreRows(p, tile, 1, row + static_cast<int32_t>(r), group * kColumns);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+void rq_matmul_nbits_q8(const requant::MatMulNBitsParams* p) {
+  if (p->has_zero_points != 0) {
+    requant::Multiply<true>(p);
+  } else {
+    requant::Multiply<false>(p);
+  }
+}

@@ -1,0 +1,74 @@
+#include "plan/low_bits.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "kernels/list.h"
+#include "kernels/variant/missing.h"
+
+namespace requant {
+namespace {
+
+template <typename Int>
+bool HasFewLevels(const Tensor& tensor) {
+  const auto* data = tensor.data<Int>();
+  int least = data[0], most = data[0];
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    least = std::min<int>(least, data[i]);
+    most = std::max<int>(most, data[i]);
+    if (most - least > 15) return false;
+  }
+  return true;
+}
+
+/// Bounds of a clamp of codes, or nothing.
+bool IsNarrowClip(const Node& node) {
+  const Tensor* low = node.constant(1);
+  const Tensor* high = node.constant(2);
+  return node.Is("Clip") && low && high && IsInteger(low->dtype()) &&
+         high->AsDouble(0) - low->AsDouble(0) <= 15;
+}
+
+/// Weights, or anything of a narrow type.
+bool IsFewBits(const Tensor& tensor) {
+  if (tensor.count() == 0) return false;
+  switch (tensor.dtype()) {
+    case DType::kInt2:
+    case DType::kUint2:
+    case DType::kInt4:
+    case DType::kUint4:
+      return true;
+    case DType::kInt8:
+      return tensor.rank() > 1 && HasFewLevels<int8_t>(tensor);
+    case DType::kUint8:
+      return tensor.rank() > 1 && HasFewLevels<uint8_t>(tensor);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool MayUseLowBits(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // of QONNX
+    if (quantizes || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) return true;
+  }
+  return std::any_of(graph.values().begin(), graph.values().end(), [](const auto& value) {
+    return value->is_constant() && IsFewBits(value->constant);
+  });
+}
+
+bool LacksLowBits(const Plan& plan) {
+  const char* missing = MissingLowBits();
+  if (missing == nullptr) return false;
+  for (const KernelInfo& kernel : ListKernels()) {
+    if (kernel.missing == nullptr || std::string_view(kernel.missing) != missing) continue;
+    for (const auto& step : plan.steps) {
+      if (step->kernel == kernel.name) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace requant

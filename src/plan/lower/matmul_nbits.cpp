@@ -1,0 +1,87 @@
+// com.microsoft::MatMulNBits with 4-bit weights that stay packed.
+#include "ops/matmul_nbits.h"
+#include "kernels/matmul_nbits/table.h"
+#include "plan/lower/parts.h"
+#include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
+
+namespace requant {
+namespace {
+
+class MatMulNBitsStep : public Step {
+ public:
+  StepKind kind() const override { return StepKind::kMatMulNBits; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(params);
+    archive.Blob(params.weights);
+    archive.Kernel(MatMulNBitsKernels(), kernel, run);
+  }
+  void Run(const RunContext& context) const override {
+    MatMulNBitsParams call = params;
+    call.a = context.Read<float>(inputs[0]);
+    call.out = context.Write<float>(outputs[0]);
+    call.workspace = context.Write(workspace);
+    RunParts(context, parts, run, call);
+  }
+  MatMulNBitsParams params;
+  void (*run)(const MatMulNBitsParams*) = nullptr;
+};
+
+/// accuracy_level 4 allows eight bits on the left; the other levels (none, float32, half floats)
+/// get floats.
+constexpr int64_t kInt8Level = 4;
+
+}  // namespace
+
+bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
+  const Value* a = node.inputs[0];
+  const int64_t elements = NumElements(a->type.StaticShape());
+  if (a->type.dtype != DType::kFloat32 || elements == 0 || node.input(5) ||
+      !IsPackedProduct(node)) {
+    return false;
+  }
+  const PackedForm form = PackedFormOf(node.attributes);
+  const int64_t rows = elements / form.k;
+  if (rows * form.n > INT32_MAX) return false;
+  MatMulNBitsParams params;
+  params.rows = static_cast<int32_t>(rows);
+  params.k = static_cast<int32_t>(form.k);
+  params.n = static_cast<int32_t>(form.n);
+  params.block = static_cast<int32_t>(form.block);
+  params.has_zero_points = node.constant(3) != nullptr ? 1 : 0;
+  params.end = (params.n + 7) / 8;
+  const bool integer = node.attributes.Int("accuracy_level", 0) == kInt8Level;
+  const MatMulNBitsKernel& kernel =
+      builder.Choose("matmul_nbits", MatMulNBitsKernels(), [integer](const MatMulNBitsKernel& row) {
+        return row.integer == integer && (row.missing == nullptr || row.missing() == nullptr);
+      });
+  const MatMulNBitsWeights weights{
+      params.k,
+      params.n,
+      params.block,
+      node.constant(1)->data<uint8_t>(),
+      node.constant(2)->data<float>(),
+      params.has_zero_points != 0 ? node.constant(3)->data<uint8_t>() : nullptr};
+  uint8_t* packed = builder.Packed(MatMulNBitsPackedSize(weights));
+  PackMatMulNBits(weights, packed);
+  params.weights = packed;
+  const int input = builder.In(a);
+  const int output = builder.Out(node.outputs[0]);
+  auto& step = builder.Add<MatMulNBitsStep>(node, kernel.name, {input}, {output});
+  step.run = kernel.run;
+  step.params = params;
+  step.macs = rows * form.k * form.n;
+  // By columns: there may be only one row.
+  DivideRows(builder, step, KernelEntryOf(kernel.run),
+             {offsetof(MatMulNBitsParams, begin), offsetof(MatMulNBitsParams, end),
+              offsetof(MatMulNBitsParams, workspace)},
+             params.end, 1, step.macs, kMacsPerPart, kernel.workspace_size(params));
+  return true;
+}
+
+std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind) {
+  if (kind == StepKind::kMatMulNBits) return std::make_unique<MatMulNBitsStep>();
+  return nullptr;
+}
+
+}  // namespace requant

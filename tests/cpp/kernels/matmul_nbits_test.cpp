@@ -1,0 +1,166 @@
+// The rows for 4-bit weights in blocks: integer rows bit for bit, all against sums in double.
+#include "kernels/matmul_nbits/table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/entry.h"
+
+namespace requant {
+namespace {
+
+struct Case {
+  int32_t rows, k, n, block;
+  bool zeros;
+};
+
+struct Data {
+  explicit Data(const Case& c, uint32_t seed) : random(seed) {
+    const int32_t blocks = (c.k + c.block - 1) / c.block;
+    const auto half = static_cast<size_t>(c.block) / 2;
+    std::normal_distribution<float> normal;
+    std::uniform_int_distribution<int> byte(0, 255);
+    for (size_t i = 0; i < static_cast<size_t>(c.rows) * c.k; ++i) a.push_back(normal(random));
+    for (size_t i = 0; i < static_cast<size_t>(c.n) * blocks * half; ++i) {
+      codes.push_back(static_cast<uint8_t>(byte(random)));
+    }
+    for (int32_t i = 0; i < c.n * blocks; ++i) scales.push_back(0.01f + std::fabs(normal(random)));
+    for (int32_t i = 0; i < c.n * ((blocks + 1) / 2); ++i) {
+      zeros.push_back(static_cast<uint8_t>(byte(random)));
+    }
+  }
+  std::mt19937 random;
+  std::vector<float> a, scales;
+  std::vector<uint8_t> codes, zeros;
+};
+
+int Nibble(const std::vector<uint8_t>& bytes, size_t i) { return bytes[i / 2] >> (i % 2 * 4) & 15; }
+
+/// The weight as a double.
+double Weight(const Case& c, const Data& d, int32_t n, int32_t k) {
+  const int32_t blocks = (c.k + c.block - 1) / c.block;
+  const size_t block = static_cast<size_t>(n) * blocks + k / c.block;
+  const int code = Nibble(d.codes, block * c.block + k % c.block);
+  const size_t zero_at = static_cast<size_t>(n) * ((blocks + 1) / 2) * 2 + k / c.block;
+  const int zero = c.zeros ? Nibble(d.zeros, zero_at) : 8;
+  return (code - zero) * static_cast<double>(d.scales[block]);
+}
+
+/// In parts of `groups` groups of columns.
+std::vector<float> Multiply(const MatMulNBitsKernel& kernel, const Case& c, const Data& d,
+                            int32_t groups) {
+  const MatMulNBitsWeights weights{
+      c.k, c.n, c.block, d.codes.data(), d.scales.data(), c.zeros ? d.zeros.data() : nullptr};
+  std::vector<uint8_t> packed(MatMulNBitsPackedSize(weights));
+  PackMatMulNBits(weights, packed.data());
+  std::vector<float> out(static_cast<size_t>(c.rows) * c.n, -1);
+  MatMulNBitsParams p;
+  p.a = d.a.data();
+  p.weights = packed.data();
+  p.out = out.data();
+  p.rows = c.rows, p.k = c.k, p.n = c.n, p.block = c.block;
+  p.has_zero_points = c.zeros ? 1 : 0;
+  std::vector<float> workspace(kernel.workspace_size(p) / 4 + 4);
+  p.workspace = workspace.data();
+  const int32_t all = (c.n + 7) / 8;
+  for (p.begin = 0; p.begin < all; p.begin = p.end) {
+    p.end = std::min(p.begin + groups, all);
+    kernel.run(&p);
+  }
+  return out;
+}
+
+const MatMulNBitsKernel& Row(std::string_view name) {
+  for (const auto& row : MatMulNBitsKernels()) {
+    if (name == row.name) return row;
+  }
+  throw std::runtime_error("no such row");
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases{{1, 32, 8, 32, false}, {4, 64, 16, 32, true}, {5, 1, 1, 16, true}};
+  std::mt19937 random(7);
+  const auto upto = [&random](int32_t most) {
+    return std::uniform_int_distribution<int32_t>(1, most)(random);
+  };
+  for (int i = 0; i < 60; ++i) {
+    cases.push_back({upto(i % 10 == 0 ? 70 : 9), upto(300), upto(40), 16 << (i % 5), i % 3 == 0});
+  }
+  return cases;
+}
+
+TEST(MatMulNBits, IntegerRowsAreTheSameBits) {
+  uint32_t seed = 0;
+  for (const Case& c : Cases()) {
+    const Data d(c, ++seed);
+    const auto wanted = Multiply(Row("matmul_nbits_q8_scalar"), c, d, 1 << 20);
+    for (const int32_t groups : {1, 3, 1 << 20}) {
+      ASSERT_EQ(Multiply(Row("matmul_nbits_q8_vector"), c, d, groups), wanted)
+          << c.rows << " x " << c.k << " x " << c.n << " in " << c.block << ", " << c.zeros;
+    }
+  }
+}
+
+TEST(MatMulNBits, RowsAreTheFormula) {
+  uint32_t seed = 100;
+  for (const Case& c : Cases()) {
+    const Data d(c, ++seed);
+    for (const MatMulNBitsKernel& kernel : MatMulNBitsKernels()) {
+      const auto got = Multiply(kernel, c, d, 1 << 20);
+      for (int32_t m = 0; m < c.rows; ++m) {
+        for (int32_t n = 0; n < c.n; ++n) {
+          double sum = 0, most = 0, rounding = 0;
+          for (int32_t first = 0; first < c.k; first += std::min(c.block, 32)) {
+            // A value is brought to half a step of its chunk.
+            double largest = 0, weights = 0;
+            for (int32_t k = first; k < std::min(c.k, first + std::min(c.block, 32)); ++k) {
+              const double a = d.a[static_cast<size_t>(m) * c.k + k], w = Weight(c, d, n, k);
+              sum += a * w;
+              most += std::fabs(a * w);
+              largest = std::max(largest, std::fabs(a));
+              weights += std::fabs(w);
+            }
+            rounding += largest / 127 / 2 * weights;
+          }
+          const double bound = most * 1e-5 + (kernel.integer ? rounding * 1.001 : 0);
+          ASSERT_NEAR(got[static_cast<size_t>(m) * c.n + n], sum, bound)
+              << kernel.name << " " << c.rows << " x " << c.k << " x " << c.n << " in " << c.block;
+        }
+      }
+    }
+  }
+}
+
+TEST(MatMulNBits, ExtremeCodesDoNotOverflow) {
+  const Case c{4, 256, 16, 128, true};
+  Data d(c, 1);
+  for (float& value : d.a) value = value < 0 ? -3 : 3;
+  std::fill(d.codes.begin(), d.codes.end(), uint8_t{0xff});
+  std::fill(d.zeros.begin(), d.zeros.end(), uint8_t{0});
+  std::fill(d.a.begin(), d.a.begin() + c.k, 3.0f);
+  const auto scalar = Multiply(Row("matmul_nbits_q8_scalar"), c, d, 9);
+  EXPECT_EQ(Multiply(Row("matmul_nbits_q8_vector"), c, d, 9), scalar);
+  double sum = 0;
+  for (int32_t k = 0; k < c.k; ++k) sum += 3 * Weight(c, d, 0, k);
+  EXPECT_NEAR(scalar[0], sum, sum * 1e-6);
+}
+
+TEST(MatMulNBits, NotANumberAndInfinityReachTheirRowOnly) {
+  const Case c{3, 40, 9, 16, false};
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    Data d(c, 3);
+    d.a[static_cast<size_t>(c.k) + 37] = bad;
+    for (const MatMulNBitsKernel& kernel : MatMulNBitsKernels()) {
+      const auto got = Multiply(kernel, c, d, 9);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(std::isfinite(got[i]), i / 9 != 1) << kernel.name << " " << bad << " at " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace requant
