@@ -7,8 +7,8 @@
 namespace requant {
 
 /// Whether a kernel for few bits may be chosen for some operator: one with packed weights, or with
-/// constant integer weights of at most 16 different levels, or inputs clamped to so many. Cheap: most weights tell after a few
-/// elements.
+/// constant integer weights of at most 16 different levels, or inputs clamped to so many. Cheap:
+/// most weights tell after a few elements.
 bool MayUseLowBits(const Graph& graph);
 /// Whether a step has such a kernel and it is not loaded yet.
 bool LacksLowBits(const Plan& plan);
