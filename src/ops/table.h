@@ -32,6 +32,7 @@ std::span<const OpDef> FastMathOps();      // fast_math.cpp: FastExp ... of ai.r
 std::span<const OpDef> RecurrentOps();     // recurrent.cpp: LSTM, GRU, RNN
 std::span<const OpDef> DetectionOps();     // detection.cpp: NonMaxSuppression, RoiAlign, GridSample
 std::span<const OpDef> EinsumOps();        // einsum.cpp: Einsum
+std::span<const OpDef> BitPackOps();       // bitpack.cpp: BitPack of ai.requant
 std::span<const OpDef> SignalOps();        // signal.cpp: DFT, STFT, windows
 std::span<const OpDef> SelectDataOps();    // select_data.cpp: Unique, Compress, Bitwise*, Det ...
 std::span<const OpDef> LossOps();          // loss.cpp: NegativeLogLikelihoodLoss ...

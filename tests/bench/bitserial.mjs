@@ -23,6 +23,8 @@ const FORMS = {
   A2W1: { file: 'a2w1', planes: 1, tile: 'lookup' },
   A2W2: { file: 'a2w2', planes: 2, tile: 'lookup' },
   A4W2: { file: 'a4w2', planes: 2, tile: 'lookup_a4' },
+  'A2W2 narrow': { file: 'a2w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
+  'A4W2 narrow': { file: 'a4w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
   W8A8: { file: 'a8w8' },
   i16: { file: 'a8w8', kernels: { conv_q8: 'conv_q8_vector' } },
   f32: { file: 'f32' },
@@ -134,6 +136,7 @@ for (const [network, pattern] of Object.entries({
   'MobileNetV2, 1 x 1': / 1 x 1 /,
 })) {
   const layers = layersOf(pattern);
+  const kernelsOf = (name) => [...new Set(layers.map((layer) => steps[name][layer].kernel))];
   const total = (name) =>
     forms[name].times[0].map((_, round) =>
       layers.reduce((sum, layer) => sum + forms[name].times[layer][round], 0),
@@ -146,6 +149,7 @@ for (const [network, pattern] of Object.entries({
       return [
         name,
         {
+          kernels: kernelsOf(name).join(', '),
           gops: rate,
           ofCeiling: tile ? (rate * planes) / ceilings[tile] : undefined,
           againstW8A8: ratios(total('W8A8'), total(name)),
@@ -181,7 +185,7 @@ for (const [network, rows] of Object.entries(summary)) {
       ['', 'kernel', 'GOPS', 'of ceiling', 'against W8A8', 'against i16', 'against f32'],
       Object.entries(rows).map(([name, row]) => [
         name,
-        steps[name][layersOf(/ 3 x 3 /.test(network) ? / 3 x 3 / : / 1 x 1 /)[0]].kernel,
+        row.kernels,
         row.gops.toFixed(0),
         row.ofCeiling ? `${(100 * row.ofCeiling).toFixed(0)} %` : '',
         formatRatio(row.againstW8A8),

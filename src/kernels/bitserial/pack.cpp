@@ -92,9 +92,13 @@ bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   // Lanes without channels, and tables that few channels share, cost as much as others.
   if (g.in_c / g.groups < 12 || g.out_c / g.groups < 12 || !LookupFits(w, g)) return false;
   if (LevelsOf(w)->planes == 1) return true;
-  // Two planes: one instruction for 16 products does more than one for 32 of a bit, and behind few
-  // products what is left counts, which pairs do less of (24 channels: 45 against 52 GOPS).
-  return MissingDot8() != nullptr && g.in_c / g.groups * g.kernel_h * g.kernel_w >= 48;
+  // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
+  // input or the sums leave their bytes often, products of few bits (conv/vector_narrow.cpp) do
+  // more. GOPS by lookup and by products, 2 x 2 and 4 x 2 bits: 3x3 of 64 channels 200 and 130, 165
+  // and 145; 1x1 of 64 to 384 105 and 94, 96 and 105, of 576 to 96 139 and 157, 112 and 158.
+  const int32_t taps = g.kernel_h * g.kernel_w, outputs = g.out_c / g.groups;
+  const bool shared = taps * outputs >= 192 && (taps > 1 || w.input_hi - w.input_lo <= 7);
+  return MissingDot8() != nullptr && shared && g.in_c / g.groups * taps >= 48;
 }
 
 size_t LookupPackedSize(const ConvQ8Weights& w) {

@@ -1,0 +1,90 @@
+// Convolutions of few-bit codes by lookup: the scalar row's bits in every variant, on one thread and
+// on several, for the forms that a graph can spell them in.
+
+import assert from 'node:assert/strict';
+import { afterEach, describe, test } from 'node:test';
+import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
+import { hasRelaxedSimd } from '../../dist/load_core.js';
+
+const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
+
+function randomSource(seed) {
+  let state = seed;
+  return (least, most) => {
+    state = (state * 48271) % 2147483647;
+    return least + (state % (most - least + 1));
+  };
+}
+
+const numbers = (count, next) => Array.from({ length: count }, next).join(', ');
+
+/** Two convolutions, the first of which limits what the second reads, and a matrix product. */
+function network({ type, low, high, zero, weights }) {
+  const next = randomSource(7);
+  const weight = () => weights[next(0, weights.length - 1)];
+  return `graph "bits" opset 13
+input %x: ${type}[1, 24, 19, 18]
+const %s: float32[] = {1.0}
+const %ys: float32[] = {9.0}
+const %z: ${type}[] = {${zero}}
+const %wz: int8[] = {0}
+const %low: ${type}[] = {${low}}
+const %high: ${type}[] = {${high}}
+const %a: int8[40, 24, 3, 3] = {${numbers(40 * 24 * 9, weight)}}
+const %b: int8[21, 40, 3, 3] = {${numbers(21 * 40 * 9, weight)}}
+const %c: int8[378, 33] = {${numbers(378 * 33, weight)}}
+const %shape: int64[2] = {5, 378}
+%u = Clip(%x, %low, %high)
+%v = QLinearConv(%u, %s, %z, %a, %s, %wz, %ys, %z) {pads = [1, 1, 1, 1], strides = [2, 2]}
+%w = Clip(%v, %low, %high)
+%p = QLinearConv(%w, %s, %z, %b, %s, %wz, %ys, %z) {pads = [1, 1, 1, 1], dilations = [1, 1]}
+%q = Clip(%p, %low, %high)
+%r = Reshape(%q, %shape)
+%y = QLinearMatMul(%r, %s, %z, %c, %s, %wz, %ys, %z)
+output %y
+`;
+}
+
+const forms = {
+  A1W1: { type: 'uint8', low: 0, high: 1, zero: 0, weights: [-1, 1] },
+  'both bipolar': { type: 'int8', low: -1, high: 1, zero: 0, weights: [-1, 1] },
+  A2W2: { type: 'uint8', low: 0, high: 3, zero: 0, weights: [-1, 0, 1] },
+  'A4W1 around a zero point': { type: 'uint8', low: 120, high: 135, zero: 128, weights: [0, 1] },
+};
+
+afterEach(() => {
+  env.wasm.simd = 'auto';
+});
+
+for (const simd of variants) {
+  describe(`bit-serial, ${simd}`, () => {
+    for (const [name, form] of Object.entries(forms)) {
+      test(name, async () => {
+        env.wasm.simd = simd;
+        const next = randomSource(3);
+        const data = new (form.type === 'int8' ? Int8Array : Uint8Array)(24 * 19 * 18);
+        for (let at = 0; at < data.length; at++)
+          data[at] = next((form.low - 1) & 255, form.high + 1);
+        const feeds = { x: new Tensor(form.type, data, [1, 24, 19, 18]) };
+        const model = await parseModel(network(form));
+        const run = async (options) => {
+          const session = await InferenceSession.create(model, options);
+          const { y } = await session.run(feeds);
+          const kernels = session.plan().steps.map(({ kernel }) => kernel);
+          session.dispose();
+          return { y: [...y.data], kernels };
+        };
+        const expected = await run({ kernels: { conv_q8: 'conv_q8_scalar' } });
+        assert.ok(new Set(expected.y).size > 1);
+        for (const options of [{}, { kernels: { conv_q8: 'conv_q8_vector' } }]) {
+          assert.deepEqual((await run(options)).y, expected.y);
+        }
+        if (form.weights.length === 2) {
+          const { kernels } = await run({});
+          assert.equal(kernels.filter((kernel) => kernel === 'conv_q8_lookup').length, 3);
+        }
+        model.dispose();
+      });
+    }
+  });
+}
