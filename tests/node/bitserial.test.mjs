@@ -49,7 +49,7 @@ const forms = {
   A1W1: { type: 'uint8', low: 0, high: 1, zero: 0, weights: [-1, 1] },
   'both bipolar': { type: 'int8', low: -1, high: 1, zero: 0, weights: [-1, 1] },
   A2W2: { type: 'uint8', low: 0, high: 3, zero: 0, weights: [-1, 0, 1] },
-  'A4W1 around a zero point': { type: 'uint8', low: 120, high: 135, zero: 128, weights: [0, 1] },
+  'A4W1 around a zero point': { type: 'uint8', low: 120, high: 135, zero: 128, weights: [-1, 1] },
 };
 
 afterEach(() => {
