@@ -111,6 +111,11 @@ SessionRequest ReadSessionOptions(const val& options) {
       request.options.plan.force_kernels.push_back({family, kernel.as<std::string>()});
     });
   }
+  if (Has(options, "tuned")) {
+    ForEachProperty(options["tuned"], [&](const std::string& step, const val& kernel) {
+      request.options.plan.tuned[step] = kernel.as<std::string>();
+    });
+  }
   return request;
 }
 

@@ -40,6 +40,8 @@ export interface CoreSessionOptions {
   fuse?: boolean;
   optimize?: boolean;
   kernels?: Record<string, string>;
+  /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
+  tuned?: Record<string, string>;
   /** At most so many threads; default all. */
   threads?: number;
   taps?: readonly string[];

@@ -56,6 +56,10 @@ export type {
   RequantizeMode,
   ValueInfo,
 } from './model.js';
+export { tune } from './tune.js';
+export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune.js';
+export { mergeTunings } from './tuning.js';
+export type { Tuning, TuningRecord } from './tuning.js';
 export { QuantizedModel, configOf, quantize, scalesOf } from './quantize.js';
 export type {
   ExportOptions,

@@ -50,6 +50,8 @@ export interface PlanStep {
   op: string;
   /** The kernel that computes it. */
   kernel: string;
+  /** What {@link tune} records of it are called, where there is a choice of kernels. */
+  tuning?: string;
   /** Multiply-accumulate operations of one run. */
   macs: number;
   /** Bytes of intermediate values in memory while it runs. */
@@ -87,7 +89,15 @@ export interface StepProfile {
 }
 
 // What a plan was made with, and cannot be changed when it is loaded.
-const planned = ['requantize', 'fuse', 'optimize', 'kernels', 'taps', 'externalData'] as const;
+const planned = [
+  'requantize',
+  'fuse',
+  'optimize',
+  'kernels',
+  'tuning',
+  'taps',
+  'externalData',
+] as const;
 
 // Why an engine that was loaded for this session has one thread only has been said by then.
 function createdThreads(core: Core, loaded: boolean, numThreads: unknown): Promise<number> {

@@ -6,6 +6,7 @@ import { RequantError, invalidArgument } from './errors.js';
 import { call } from './heap.js';
 import { loadLowBits, loadTools } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
+import { type Tuning, tunedKernels } from './tuning.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
 
 /**
@@ -33,6 +34,8 @@ export interface PlanningOptions {
   optimize?: boolean;
   /** Force a kernel of a family by its name; {@link engineInfo} lists them. */
   kernels?: Readonly<Record<string, string>>;
+  /** The kernels that {@link tune} found to be the fastest. Results do not depend on it. */
+  tuning?: Tuning;
 }
 
 const requantizeModes: readonly RequantizeMode[] = ['fixed', 'float', 'nearest', 'gemmlowp'];
@@ -43,6 +46,7 @@ export const planningOptionKinds = {
   fuse: 'boolean',
   optimize: 'boolean',
   kernels: 'object',
+  tuning: 'object',
 } as const;
 
 /** @internal */
@@ -100,7 +104,7 @@ export async function createCoreSession(
   options: PlanningOptions,
   more: Omit<CoreSessionOptions, keyof PlanningOptions>,
 ): Promise<CoreSession> {
-  const { requantize, fuse, optimize, kernels } = options;
+  const { requantize, fuse, optimize, kernels, tuning } = options;
   if (kernels) {
     checkKernels(core, kernels);
     await loadTools(core); // the scalar ones are there
@@ -112,6 +116,7 @@ export async function createCoreSession(
     fuse,
     optimize,
     kernels: kernels && { ...kernels },
+    tuned: tuning && (await tunedKernels(core, tuning)),
   }) as CoreSessionOptions;
   return call(core, () => core.createSession(model, coreOptions));
 }

@@ -467,7 +467,7 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
 export async function createWorker(): Promise<RequantWorker> {
   const connection = new Connection();
   await connection.open();
-  const { simd, numThreads, wasmPaths, wasmBinary } = env.wasm;
+  const { simd, numThreads, wasmPaths, wasmBinary, toolsBinary } = env.wasm;
   const absolute = (path: string | URL) => sendable(path) as string;
   const paths =
     typeof wasmPaths === 'string' || wasmPaths instanceof URL
@@ -475,7 +475,7 @@ export async function createWorker(): Promise<RequantWorker> {
       : wasmPaths &&
         Object.fromEntries(Object.entries(wasmPaths).map(([file, path]) => [file, absolute(path)]));
   await connection.call('setEnv', [
-    withoutUndefined({ simd, numThreads, wasmPaths: paths, wasmBinary }),
+    withoutUndefined({ simd, numThreads, wasmPaths: paths, wasmBinary, toolsBinary }),
   ]);
   return new RequantWorker(connection);
 }

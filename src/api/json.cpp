@@ -116,6 +116,7 @@ std::string PlanJson(const Plan* plan) {
       json.Key("name").String(step->name);
       json.Key("op").String(step->op);
       json.Key("kernel").String(step->kernel);
+      if (!step->tuning.empty()) json.Key("tuning").String(step->tuning);
       json.Key("macs").Int(step->macs);
       json.Key("threads").Int(step->parts.count);
       if (!step->outputs.empty()) {

@@ -1,6 +1,7 @@
 #include "plan/builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -212,6 +213,7 @@ void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const cha
   step->name = node.name;
   step->op = node.op_type;
   step->kernel = kernel;
+  step->tuning = std::exchange(tuning_, {});
   step->inputs = inputs;
   step->outputs = outputs;
   plan_.steps.push_back(std::move(step));
@@ -237,6 +239,11 @@ void PlanBuilder::ReleaseConstants() {
 
 void PlanBuilder::NoKernel(const char* family) {
   Fail(ErrorCode::kInternal, StrCat("no kernel of family ", family, " fits"));
+}
+
+const std::string* PlanBuilder::Tuned(const std::string& tuning) const {
+  const auto found = options_.tuned.find(tuning);
+  return found == options_.tuned.end() ? nullptr : &found->second;
 }
 
 const std::string* PlanBuilder::Forced(std::string_view family) const {

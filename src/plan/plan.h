@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -96,6 +97,8 @@ class Step {
   std::string name;    // of the graph node it comes from
   std::string op;      // its operators, "Conv+Relu"
   std::string kernel;  // row of the kernel table, or "reference"
+  /// What PlanOptions::tuned calls a step of this kind and shape; empty where there is no choice.
+  std::string tuning;
   std::vector<int> inputs;
   std::vector<int> outputs;
   int workspace = -1;          // slot alive during this step only
@@ -113,6 +116,9 @@ struct PlanOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
   /// Use this row of a kernel family for every step of that family which it can serve.
   std::vector<ForcedKernel> force_kernels;
+  /// The row to use by Step::tuning, as measured on some machine. Where it does not exist, fit or
+  /// run here, the choice is as without.
+  std::map<std::string, std::string> tuned;
   /// Merge activations and residual additions into the producing kernel.
   bool fuse = true;
   /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session

@@ -10,6 +10,7 @@ import { formatBytes, formatMs, table } from '../report/index.js';
 import { InferenceSession, type PlanMemory } from '../session.js';
 import { Tensor } from '../tensor.js';
 import { toChromeTrace } from '../trace.js';
+import { readTuning } from '../tuning.js';
 import {
   type CommandSpec,
   UsageError,
@@ -25,18 +26,21 @@ import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 import { quantizeWithProgress } from './quantizing.js';
 
+export const dimOption = {
+  type: 'string',
+  multiple: true,
+  value: 'NAME=N',
+  help: 'an open dimension by name; default 1',
+} as const;
+
 export const benchSpec: CommandSpec = {
   name: 'bench',
   summary: 'Time a model in float and quantized to 8 bits, interleaved in one process.',
   positionals: ['MODEL'],
   options: {
     runs: { type: 'string', short: 'n', value: 'N', help: 'timed runs of each; default 30' },
-    dim: {
-      type: 'string',
-      multiple: true,
-      value: 'NAME=N',
-      help: 'an open dimension by name; default 1',
-    },
+    dim: dimOption,
+    tuning: { type: 'string', value: 'FILE', help: 'records of `requant tune`' },
     trace: {
       type: 'string',
       value: 'FILE',
@@ -133,7 +137,8 @@ async function measure(
   }
 }
 
-function openDims(values: Values): Record<string, number> {
+/** What --dim says. */
+export function openDims(values: Values): Record<string, number> {
   const dims: Record<string, number> = {};
   for (const pair of (values['dim'] ?? []) as string[]) {
     const match = /^(.+)=([1-9]\d*)$/.exec(pair);
@@ -162,7 +167,11 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
   const trace = text(values, 'trace');
   const progress = new Progress(streams);
   try {
-    const options = sessionOptions(values);
+    const records = text(values, 'tuning');
+    const options = {
+      ...sessionOptions(values),
+      ...(records === undefined ? {} : { tuning: await readTuning(records) }),
+    };
     const open = async (name: string, source: Model | QuantizedModel) => {
       rows.push({ name, session: await InferenceSession.create(source, options), times: [] });
       if (trace === undefined) return;

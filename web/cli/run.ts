@@ -19,6 +19,7 @@ import { benchSpec, runBench } from './bench.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, processStreams } from './output.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
+import { runTune, tuneSpec } from './tuning.js';
 
 interface Command {
   spec: CommandSpec;
@@ -32,6 +33,7 @@ const commands: readonly Command[] = [
   { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },
   { spec: compareSpec, action: runCompare },
+  { spec: tuneSpec, action: runTune },
   { spec: benchSpec, action: runBench },
 ];
 

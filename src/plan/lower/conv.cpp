@@ -96,9 +96,10 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue) {
-  const ConvF32Kernel& kernel =
-      builder.Choose("conv_f32", ConvF32Kernels(),
-                     [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); });
+  const ConvF32Kernel& kernel = builder.Choose(
+      "conv_f32", ConvF32Kernels(),
+      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); },
+      TuningOf("conv_f32", geometry));
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   auto& step = builder.Add<ConvStep>(node, kernel.name, inputs, {output});

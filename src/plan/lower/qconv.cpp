@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/str_cat.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/variant/kernel.h"
 #include "numeric/multiplier.h"
@@ -100,7 +101,8 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
   const DwConvQ8Kernel& kernel = builder.Choose(
       "dwconv_q8", DwConvQ8Kernels(),
-      [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); });
+      [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); },
+      TuningOf("dwconv_q8", geometry));
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
@@ -181,10 +183,12 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   product.weights.input_hi = codes.hi;
   // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
-  const ConvQ8Kernel& kernel =
-      builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {
+  const ConvQ8Kernel& kernel = builder.Choose(
+      "conv_q8", ConvQ8Kernels(),
+      [&](const ConvQ8Kernel& row) {
         return IsUsable(row, relaxed) && row.supports(product.weights, geometry);
-      });
+      },
+      TuningOf("conv_q8", geometry, StrCat(", codes ", codes.lo, " to ", codes.hi)));
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
   kernel.pack_weights(product.weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;

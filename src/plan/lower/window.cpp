@@ -2,7 +2,16 @@
 
 #include <limits>
 
+#include "base/str_cat.h"
+
 namespace requant {
+
+std::string TuningOf(const char* family, const ConvGeometry& g, const std::string& more) {
+  return StrCat(family, " ", g.batch, "x", g.in_h, "x", g.in_w, "x", g.in_c, " to ", g.out_h, "x",
+                g.out_w, "x", g.out_c, ", window ", g.kernel_h, "x", g.kernel_w, " stride ",
+                g.stride_h, "x", g.stride_w, " dilation ", g.dilation_h, "x", g.dilation_w,
+                " groups ", g.groups, more);
+}
 
 bool FitsInt32(const ConvGeometry& g) {
   constexpr double kLimit = std::numeric_limits<int32_t>::max();

@@ -1,0 +1,76 @@
+// The command `tune`: which kernels are the fastest here.
+
+import { take } from '../dataset/sample.js';
+import { shorten } from '../report/format.js';
+import { table } from '../report/index.js';
+import { tune } from '../tune.js';
+import {
+  type CommandSpec,
+  type Values,
+  commonOptions,
+  integer,
+  required,
+  threadsOption,
+} from './args.js';
+import { dimOption, openDims, randomSamples } from './bench.js';
+import { load, requantizeOption, sessionOptions } from './models.js';
+import { Progress, type Streams } from './output.js';
+
+export const tuneSpec: CommandSpec = {
+  name: 'tune',
+  summary: 'Measure which kernels are the fastest for a model on this machine.',
+  positionals: ['MODEL'],
+  options: {
+    output: {
+      type: 'string',
+      short: 'o',
+      value: 'FILE',
+      help: 'records, JSON; what is there for this machine is kept and not measured again',
+    },
+    budget: { type: 'string', value: 'MS', help: 'how long to measure, about; default 3000' },
+    dim: dimOption,
+    requantize: requantizeOption,
+    ...threadsOption,
+    ...commonOptions,
+  },
+  notes: 'Sessions take the records by their option `tuning`, `requant bench` by --tuning.',
+};
+
+export async function runTune(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  const output = required(values, 'output');
+  const budget = integer(values, 'budget');
+  using model = await load(file!, streams);
+  const progress = new Progress(streams);
+  try {
+    for await (const { feeds } of take(randomSamples(model.info.inputs, 1, openDims(values)), 1)) {
+      const { steps, faster } = await tune(model, {
+        ...sessionOptions(values),
+        feeds,
+        cache: output,
+        ...(budget === undefined ? {} : { budget }),
+        onProgress: ({ done, total }) => progress.show('measuring', Math.round(done), total),
+      });
+      progress.clear();
+      if (values['json']) {
+        streams.out(`${JSON.stringify({ model: file, steps, faster }, null, 2)}\n`);
+        return;
+      }
+      const changed = steps.filter(({ before, kernel }) => before !== kernel);
+      if (changed.length > 0) {
+        const rows = changed.map((step) => [
+          shorten(step.tuning, 90),
+          step.before,
+          step.kernel,
+          `${step.faster.toFixed(2)} x`,
+        ]);
+        streams.out(`${table(['operator', 'usual kernel', 'faster', ''], rows, [0, 1, 2])}\n\n`);
+      }
+      streams.out(
+        `${steps.length} shapes measured, ${changed.length} with a faster kernel; the model is ` +
+          `${faster.toFixed(2)} x as fast\n`,
+      );
+    }
+  } finally {
+    progress.clear();
+  }
+}

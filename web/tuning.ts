@@ -1,0 +1,121 @@
+// Records of which kernel is the fastest for an operator's shape on a device: their form, where they
+// are kept, and which of them count here.
+
+import type { Core } from './core.js';
+import type { EngineInfo } from './engine.js';
+import { invalidArgument, show } from './errors.js';
+import { call } from './heap.js';
+import { threadsOf, variantOf } from './load_core.js';
+import { importNode, isNode } from './source.js';
+import { version } from './version.js';
+
+/** The fastest kernel for one shape of operator on one device. */
+export interface TuningRecord {
+  kernel: string;
+  /** How many times as fast as the kernel that is chosen without records, at the median; 1 for itself. */
+  faster: number;
+}
+
+/**
+ * Records by device and by shape: JSON, to be kept, merged and shipped with a model. What is wrong or of
+ * another version or device has no effect; results never depend on it.
+ */
+export interface Tuning {
+  version: 1;
+  /** Records by `tuning` of a plan's step, by {@link deviceName}. */
+  devices: Record<string, Record<string, TuningRecord>>;
+}
+
+/** @internal Throws INVALID_ARGUMENT for what is no tuning. */
+export function checkTuning(tuning: unknown, name: string): asserts tuning is Tuning {
+  const { version: form, devices } = (tuning ?? {}) as Partial<Tuning>;
+  if (form !== 1 || typeof devices !== 'object' || devices === null) {
+    throw invalidArgument(`${name} is ${show(tuning)}`, name, 'Give what tune() returned.');
+  }
+}
+
+/**
+ * @internal What a record depends on beside the shape: the engine, its kernels and threads, and the
+ * processor as far as can be known.
+ */
+export async function deviceName(core: Core): Promise<string> {
+  const kernels = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
+  const bytes = kernels.some(({ name, missing }) => name === 'conv_q8_dot8' && !missing);
+  const parts = [`requant ${version}`, variantOf(core), ...(bytes ? ['dot8'] : [])];
+  parts.push(`threads ${threadsOf(core)}`);
+  if (isNode) {
+    const os = await importNode<typeof import('node:os')>('os');
+    parts.push(`Node ${process.versions.node.split('.')[0]}`, os.cpus()[0]?.model ?? os.arch());
+  } else {
+    parts.push(navigator.userAgent, `cores ${navigator.hardwareConcurrency}`);
+  }
+  return parts.join(', ');
+}
+
+/** @internal The kernels of this device by the steps' `tuning`. */
+export async function tunedKernels(core: Core, tuning: Tuning): Promise<Record<string, string>> {
+  checkTuning(tuning, 'options.tuning');
+  const records = tuning.devices[await deviceName(core)] ?? {};
+  return Object.fromEntries(
+    Object.entries(records)
+      .filter(([, record]) => typeof record?.kernel === 'string')
+      .map(([step, { kernel }]) => [step, kernel]),
+  );
+}
+
+/** All records of both; those of `newer` count where both have one. */
+export function mergeTunings(older: Tuning, newer: Tuning): Tuning {
+  const devices = { ...older.devices };
+  for (const [device, records] of Object.entries(newer.devices)) {
+    devices[device] = { ...devices[device], ...records };
+  }
+  return { version: 1, devices };
+}
+
+const DATABASE = 'requant';
+const STORE = 'tuning';
+
+function settled<T>(request: IDBRequest<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+async function store(mode: IDBTransactionMode): Promise<IDBObjectStore> {
+  const request = indexedDB.open(DATABASE, 1);
+  request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+  const database = await settled(request);
+  return database.transaction(STORE, mode).objectStore(STORE);
+}
+
+/**
+ * @internal Records that were kept: of a file in Node, of IndexedDB in browsers. A cache that is not
+ * there, or damaged, is empty.
+ */
+export async function readTuning(name: string): Promise<Tuning> {
+  const empty: Tuning = { version: 1, devices: {} };
+  try {
+    let kept: unknown;
+    if (isNode) {
+      const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+      kept = JSON.parse(await readFile(name, 'utf8'));
+    } else {
+      kept = await settled((await store('readonly')).get(name));
+    }
+    checkTuning(kept, name);
+    return kept;
+  } catch {
+    return empty;
+  }
+}
+
+/** @internal */
+export async function writeTuning(name: string, tuning: Tuning): Promise<void> {
+  if (isNode) {
+    const { writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+    await writeFile(name, `${JSON.stringify(tuning, null, 2)}\n`);
+  } else {
+    await settled((await store('readwrite')).put(tuning, name));
+  }
+}
