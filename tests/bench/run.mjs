@@ -144,7 +144,7 @@ async function measure(name) {
     (a, b) => spread(timesOf[a]).median - spread(timesOf[b]).median,
   )[0];
   const lowRatios = low.flatMap((form) =>
-    [ours, 'ort float', better].map((slower) => [
+    [...new Set(['int8', ours, 'float', 'ort float', better])].map((slower) => [
       `${form} : ${slower}`,
       ratios(timesOf[slower], timesOf[form]),
     ]),

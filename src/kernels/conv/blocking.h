@@ -24,8 +24,8 @@ inline constexpr int32_t kFewRows = 8;
 /// Output rows whose inputs are gathered at once: about half of a first-level cache, so that the
 /// block is still there when the next block of output channels comes; more for deep convolutions,
 /// where every panel reads all weights anew, and for the same reason no rest of a few rows.
-inline int32_t PanelRows(const ConvGeometry& g, int32_t bytes_per_row) {
-  int32_t rows = 32768 / bytes_per_row / kEpilogueRows * kEpilogueRows;
+inline int32_t PanelRows(const ConvGeometry& g, int32_t bytes_per_row, int32_t bytes = 32768) {
+  int32_t rows = bytes / bytes_per_row / kEpilogueRows * kEpilogueRows;
   if (rows < kEpilogueRows) rows = kEpilogueRows;
   if (rows > 6 * kEpilogueRows) rows = 6 * kEpilogueRows;
   const int32_t all = ConvRows(g);
@@ -71,6 +71,13 @@ inline int32_t LineElements(const ConvGeometry& g) {
 /// k that one lane of the kernels on bytes takes at a time.
 inline constexpr int32_t kDot7Group = 4;
 inline constexpr int32_t kDot8Group = 4;
+
+/// More rows where every panel unpacks all weights anew: then it is a second-level cache that they
+/// have to fit.
+inline int32_t NarrowPanelRows(const ConvGeometry& g) {
+  const int32_t steps = (Depth(g) + kDot7Group - 1) / kDot7Group;
+  return PanelRows(g, steps * kDot7Group + 4, 262144);
+}
 
 /// First bytes of the packed weights of vector_narrow.cpp; blocks follow: 8 biases, 8 sums of
 /// weights, kNarrowSegment, then the weights of every step.

@@ -175,8 +175,7 @@ void NarrowWeightsPack(const ConvQ8Weights& w, void* packed) { Pack(w, CodeWeigh
 size_t NarrowWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   const size_t row_bytes = CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group);
-  const auto rows =
-      static_cast<size_t>(PanelRows(g, static_cast<int32_t>(CheckedAdd(row_bytes, 4))));
+  const auto rows = static_cast<size_t>(NarrowPanelRows(g));
   // A base, terms of the rows, the weights of one block, the panel.
   return CheckedAdd(
       kEpilogueBytes + kChannelBlock * 4,

@@ -142,7 +142,7 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
   const int32_t weight_add = sums ? 0 : header->offset;
   const bool in_place =
       !sums && conv::IsPointwise(g) && header->input_add == 0 && group_in % kDot7Group == 0;
-  const int32_t panel_rows = conv::PanelRows(g, steps * kDot7Group + 4);
+  const int32_t panel_rows = conv::NarrowPanelRows(g);
   int32_t* base = static_cast<int32_t*>(p->workspace);
   int32_t* acc = base + kChannelBlock;
   int32_t* terms = acc + kEpilogueRows * kChannelBlock;
