@@ -12,6 +12,7 @@
 #include "kernels/quantize/table.h"
 #include "kernels/resize/table.h"
 #include "kernels/softmax/table.h"
+#include "kernels/variant/missing.h"
 
 namespace requant {
 namespace {
@@ -21,7 +22,8 @@ void Append(std::vector<KernelInfo>& out, const char* family, const Rows& rows) 
   for (const auto& row : rows) {
     out.push_back({family, row.name, row.isa});
     if constexpr (requires { row.missing; }) {
-      if (row.missing != nullptr) out.back().missing = row.missing();
+      out.back().low_bits = row.missing == MissingLowBits;
+      if (row.missing != nullptr && !out.back().low_bits) out.back().missing = row.missing();
     }
   }
 }

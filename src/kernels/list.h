@@ -10,6 +10,7 @@ struct KernelInfo {
   const char* name;
   const char* isa;                // "scalar", "simd128" or "relaxed"
   const char* missing = nullptr;  // what this machine lacks for it: then it cannot be used
+  bool low_bits = false;          // is loaded on demand
 };
 
 /// Every kernel of every family, in table order.

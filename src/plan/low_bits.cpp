@@ -1,7 +1,6 @@
 #include "plan/low_bits.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "kernels/list.h"
 #include "kernels/variant/missing.h"
@@ -60,10 +59,9 @@ bool MayUseLowBits(const Graph& graph) {
 }
 
 bool LacksLowBits(const Plan& plan) {
-  const char* missing = MissingLowBits();
-  if (missing == nullptr) return false;
+  if (MissingLowBits() == nullptr) return false;
   for (const KernelInfo& kernel : ListKernels()) {
-    if (kernel.missing == nullptr || std::string_view(kernel.missing) != missing) continue;
+    if (!kernel.low_bits) continue;
     for (const auto& step : plan.steps) {
       if (step->kernel == kernel.name) return true;
     }

@@ -122,8 +122,8 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
     step = NewStep(kind);
     if (step == nullptr) DamagedPlan("a step is of no known kind");
   }
-  archive.Fields(step->name, step->op, step->kernel, step->inputs, step->outputs, step->workspace,
-                 step->may_overwrite, step->macs, step->parts);
+  archive.Fields(step->name, step->op, step->kernel, step->tuning, step->inputs, step->outputs,
+                 step->workspace, step->may_overwrite, step->macs, step->parts);
   step->Fields(archive);
 }
 

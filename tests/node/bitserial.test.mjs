@@ -1,5 +1,5 @@
-// Convolutions of few-bit codes by lookup: the scalar row's bits in every variant, on one thread and
-// on several, for the forms that a graph can spell them in.
+// Convolutions of few-bit codes by lookup: the bits of the scalar row in every variant, for the forms
+// that a graph can spell them in.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
