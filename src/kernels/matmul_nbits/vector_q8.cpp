@@ -22,11 +22,13 @@ RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
       wasm_f32x4_max(wasm_f32x4_min(code, limit), wasm_f32x4_neg(limit)));
 }
 
-/// One row, k padded by 0. `sums` are those of a chunk's bytes, times `factor`.
+/// One of the `rows` rows of a tile, k padded by 0. Of the tile, four bytes of every row follow
+/// each other, so that one pointer walks over all; so do scales and sums. `sums` are those of a
+/// chunk's bytes, times `factor`.
 __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int32_t chunk, int32_t chunks,
-                                           int32_t factor, int8_t* bytes, float* scales,
-                                           int32_t* sums) {
-  for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk, bytes += chunk) {
+                                           int32_t factor, int32_t rows, int8_t* bytes,
+                                           float* scales, int32_t* sums) {
+  for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk) {
     v128_t most = wasm_f32x4_splat(0);
     for (int32_t i = 0; i < chunk && i < k; i += 4) {
       most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartialF32(x + i, k - i)));
@@ -34,16 +36,16 @@ __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int32_t ch
     const float largest = Largest(most);
     const v128_t inverse = wasm_f32x4_splat(largest == 0 ? 0 : 127.0f / largest);
     v128_t sum = wasm_i32x4_splat(0);
-    for (int32_t i = 0; i < chunk; i += 4) {
+    for (int32_t i = 0; i < chunk; i += 4, bytes += rows * kStep) {
       v128_t code = wasm_i32x4_splat(0);
       if (i < k) code = Codes(simd::LoadPartialF32(x + i, k - i), inverse);
       sum = wasm_i32x4_add(sum, code);
       const v128_t narrow = wasm_i16x8_narrow_i32x4(code, code);
-      wasm_v128_store32_lane(bytes + i, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
+      wasm_v128_store32_lane(bytes, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
     }
-    scales[c] = largest / 127.0f;
-    sums[c] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-                        wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+    scales[c * rows] = largest / 127.0f;
+    sums[c * rows] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+                               wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
   }
 }
 
@@ -59,34 +61,36 @@ RQ_INLINE v128_t AddChunk(v128_t y, v128_t product, v128_t zero, const int32_t* 
                                           wasm_f32x4_mul(scale, wasm_v128_load32_splat(a_scale))));
 }
 
-/// kRows rows times one group; `sums` has room for kRows x 8 floats.
+/// kRows rows times one group; `sums` has room for kRows x 8 floats. One row leaves registers free
+/// to unroll; unrolled, four run out of them.
 template <int kRows, bool kZeros>
-__attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int8_t* a, ptrdiff_t lda,
+__attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int8_t* a,
                                     const float* a_scales, const int32_t* a_sums, int32_t chunks,
                                     const uint8_t* block, float* sums) {
+  constexpr int kUnroll = kRows == 1 ? 4 : 1;  // a chunk has 4 or 8 steps
   const int32_t chunk = Chunk(p->block);
   const v128_t mask = wasm_i8x16_splat(15);
-  const int8_t* rows[kRows];
-  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-    rows[i] = a + i * lda;
-    wasm_v128_store(sums + i * kColumns, wasm_f32x4_splat(0));
-    wasm_v128_store(sums + i * kColumns + 4, wasm_f32x4_splat(0));
+  RQ_UNROLL for (int i = 0; i < 2 * kRows; ++i) {
+    wasm_v128_store(sums + i * 4, wasm_f32x4_splat(0));
   }
   for (int32_t c = 0; c < chunks;) {
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
     for (int32_t done = 0; done < p->block; done += chunk, ++c) {
       v128_t acc0[kRows], acc1[kRows];
       RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = acc1[i] = wasm_i16x8_splat(0);
-      for (int32_t k = 0; k < chunk; k += kStep, codes += kStepBytes) {
-        const v128_t both = wasm_v128_load(codes);
-        const v128_t w0 = wasm_v128_and(both, mask);
-        const v128_t w1 = wasm_v128_and(wasm_u16x8_shr(both, 4), mask);
-        RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-          const v128_t x = wasm_v128_load32_splat(rows[i]);
-          acc0[i] = wasm_i16x8_add(acc0[i], simd::DotI8I7(x, w0));
-          acc1[i] = wasm_i16x8_add(acc1[i], simd::DotI8I7(x, w1));
-          rows[i] += kStep;
+      for (int32_t k = 0; k < chunk; k += kUnroll * kStep) {
+        RQ_UNROLL for (int u = 0; u < kUnroll; ++u) {
+          const v128_t both = wasm_v128_load(codes + u * kStepBytes);
+          const v128_t w0 = wasm_v128_and(both, mask);
+          const v128_t w1 = wasm_v128_and(wasm_u16x8_shr(both, 4), mask);
+          RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+            const v128_t x = wasm_v128_load32_splat(a + (u * kRows + i) * kStep);
+            acc0[i] = wasm_i16x8_add(acc0[i], simd::DotI8I7(x, w0));
+            acc1[i] = wasm_i16x8_add(acc1[i], simd::DotI8I7(x, w1));
+          }
         }
+        codes += kUnroll * kStepBytes;
+        a += kUnroll * kRows * kStep;
       }
       v128_t zero0 = wasm_i32x4_splat(0), zero1 = zero0;
       if constexpr (kZeros) {
@@ -96,13 +100,14 @@ __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int8_t* a,
       }
       const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        const ptrdiff_t at = static_cast<ptrdiff_t>(i) * chunks + c;
         float* y = sums + i * kColumns;
-        wasm_v128_store(y, AddChunk<kZeros>(wasm_v128_load(y), acc0[i], zero0, a_sums + at, scale0,
-                                            a_scales + at));
-        wasm_v128_store(y + 4, AddChunk<kZeros>(wasm_v128_load(y + 4), acc1[i], zero1, a_sums + at,
-                                                scale1, a_scales + at));
+        wasm_v128_store(y, AddChunk<kZeros>(wasm_v128_load(y), acc0[i], zero0, a_sums + i, scale0,
+                                            a_scales + i));
+        wasm_v128_store(y + 4, AddChunk<kZeros>(wasm_v128_load(y + 4), acc1[i], zero1, a_sums + i,
+                                                scale1, a_scales + i));
       }
+      a_sums += kRows;
+      a_scales += kRows;
     }
     block += BlockBytes(p->block, p->has_zero_points);
   }
@@ -130,21 +135,25 @@ RQ_INLINE void Multiply(const MatMulNBitsParams* p) {
   int8_t* bytes = reinterpret_cast<int8_t*>(sums + static_cast<ptrdiff_t>(most) * chunks);
   for (int32_t row = 0; row < p->rows; row += most) {
     const int32_t count = p->rows - row < most ? p->rows - row : most;
+    // Tiles of four rows, then of one.
     for (ptrdiff_t r = 0; r < count; ++r) {
-      QuantizeRow(p->a + (row + r) * p->k, p->k, chunk, chunks, kZeros ? 1 : 8, bytes + r * lda,
-                  scales + r * chunks, sums + r * chunks);
+      const bool four = r < count / 4 * 4;
+      const ptrdiff_t first = four ? r / 4 * 4 : r, within = r - first;
+      QuantizeRow(p->a + (row + r) * p->k, p->k, chunk, chunks, kZeros ? 1 : 8, four ? 4 : 1,
+                  bytes + first * lda + within * kStep, scales + first * chunks + within,
+                  sums + first * chunks + within);
     }
     for (int32_t group = p->begin; group < p->end; ++group) {
       const uint8_t* block = static_cast<const uint8_t*>(p->weights) + group * group_bytes;
       ptrdiff_t r = 0;
       for (; r + 4 <= count; r += 4) {
-        Tile<4, kZeros>(p, bytes + r * lda, lda, scales + r * chunks, sums + r * chunks, chunks,
-                        block, tile);
+        Tile<4, kZeros>(p, bytes + r * lda, scales + r * chunks, sums + r * chunks, chunks, block,
+                        tile);
         StoreRows(p, tile, 4, row + static_cast<int32_t>(r), group * kColumns);
       }
       for (; r < count; ++r) {
-        Tile<1, kZeros>(p, bytes + r * lda, lda, scales + r * chunks, sums + r * chunks, chunks,
-                        block, tile);
+        Tile<1, kZeros>(p, bytes + r * lda, scales + r * chunks, sums + r * chunks, chunks, block,
+                        tile);
         StoreRows(p, tile, 1, row + static_cast<int32_t>(r), group * kColumns);
       }
     }
