@@ -333,15 +333,21 @@ export async function loadTools(core: Core, functions?: readonly number[]): Prom
   await engine.tools.load(engine.threads ? 'requant-tools-threads.wasm' : 'requant-tools.wasm');
 }
 
-/** Loads the kernels for few bits of a core, once. */
-export async function loadLowBits(core: Core): Promise<void> {
+/**
+ * Loads the kernels for few bits of a core, once, and the tools, which pack weights for them (a saved
+ * plan has packed ones).
+ */
+export async function loadLowBits(core: Core, packing = true): Promise<void> {
   const engine = engines.get(core);
   if (!engine) return;
   const { variant, threads, tools, lowBits } = engine;
-  await lowBits.load(
-    threads ? `requant-lowbits-${variant}-threads.wasm` : `requant-lowbits-${variant}.wasm`,
-    tools.exports['memory'] as WebAssembly.Memory,
-  );
+  await Promise.all([
+    packing ? loadTools(core) : undefined,
+    lowBits.load(
+      threads ? `requant-lowbits-${variant}-threads.wasm` : `requant-lowbits-${variant}.wasm`,
+      tools.exports['memory'] as WebAssembly.Memory,
+    ),
+  ]);
 }
 
 /** The variant of a loaded core. */

@@ -224,7 +224,7 @@ export class InferenceSession {
           core,
           handle.call((object) => object.functions()),
         );
-        if (handle.call((object) => object.lowBits())) await loadLowBits(core);
+        if (handle.call((object) => object.lowBits())) await loadLowBits(core, false);
         return new InferenceSession(handle, [], []);
       }
       model = await modelOf(core, loaded, loadOptions);

@@ -6,7 +6,7 @@ import { RequantError, invalidArgument } from './errors.js';
 import { call } from './heap.js';
 import { loadLowBits, loadTools } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
-import type { Tuning } from './tuning.js';
+import { type Tuning, tunedKernels } from './tuning.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
 
 /**
@@ -116,7 +116,7 @@ export async function createCoreSession(
     fuse,
     optimize,
     kernels: kernels && { ...kernels },
-    tuned: tuning && (await (await import('./tuning.js')).tunedKernels(core, tuning)),
+    tuned: tuning && (await tunedKernels(core, tuning)),
   }) as CoreSessionOptions;
   return call(core, () => core.createSession(model, coreOptions));
 }

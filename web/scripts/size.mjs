@@ -1,5 +1,5 @@
 // Holds the size of every wasm module of the package against its budget: what a page downloads
-// (brotli) and what an engine compiles (raw). A module that runs models must leave room for some 20 kB
+// (brotli) and what an engine compiles (raw). A module that runs models must leave room for some 24 kB
 // of JavaScript within 300 kB.
 
 import { readFileSync, readdirSync } from 'node:fs';
@@ -7,7 +7,7 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 279e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 276e3 };
 const TOOLS_LIMIT = { raw: 500e3, brotli: 150e3 };
 const LOW_BITS_LIMIT = { raw: 120e3, brotli: 40e3 };
 

@@ -19,15 +19,16 @@ size_t PaddedDepth(const MatMulNBitsParams& p, size_t bytes) {
 
 }  // namespace
 
-size_t MatMulNBitsPackedSize(const MatMulNBitsWeights& w) {
+namespace nbits {
+
+size_t PackedSize(const MatMulNBitsWeights& w) {
   const auto block_bytes =
-      static_cast<size_t>(nbits::BlockBytes(w.block, w.zero_points != nullptr ? 1 : 0));
-  const auto blocks = static_cast<size_t>(nbits::Blocks(w.k, w.block));
-  return CheckedMul(CheckedMul(static_cast<size_t>(nbits::Groups(w.n)), blocks), block_bytes);
+      static_cast<size_t>(BlockBytes(w.block, w.zero_points != nullptr ? 1 : 0));
+  const auto blocks = static_cast<size_t>(Blocks(w.k, w.block));
+  return CheckedMul(CheckedMul(static_cast<size_t>(Groups(w.n)), blocks), block_bytes);
 }
 
-void PackMatMulNBits(const MatMulNBitsWeights& w, void* packed) {
-  using namespace nbits;
+void Pack(const MatMulNBitsWeights& w, void* packed) {
   const int32_t blocks = Blocks(w.k, w.block);
   const bool zeros = w.zero_points != nullptr;
   auto* to = static_cast<uint8_t*>(packed);
@@ -54,8 +55,6 @@ void PackMatMulNBits(const MatMulNBitsWeights& w, void* packed) {
     }
   }
 }
-
-namespace nbits {
 
 size_t NoWorkspace(const MatMulNBitsParams&) { return 0; }
 

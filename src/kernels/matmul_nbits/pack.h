@@ -1,11 +1,13 @@
 #pragma once
-// Sizes of the workspaces of the rows (table.cpp). Hosted C++.
+// Packing, and sizes of the workspaces, of the rows (table.cpp). Hosted C++.
 #include <cstddef>
 
-#include "kernels/matmul_nbits/kernel.h"
+#include "kernels/matmul_nbits/table.h"
 
 namespace requant::nbits {
 
+size_t PackedSize(const MatMulNBitsWeights& weights);
+void Pack(const MatMulNBitsWeights& weights, void* packed);
 size_t NoWorkspace(const MatMulNBitsParams& params);
 size_t F32Workspace(const MatMulNBitsParams& params);
 size_t Q8Workspace(const MatMulNBitsParams& params);

@@ -22,17 +22,16 @@ struct MatMulNBitsKernel {
   const char* isa;           ///< "scalar" or "simd128"
   const char* (*missing)();  ///< what this machine lacks for this row, or null; null: nothing
   bool integer;              ///< brings the left-hand side to eight bits
-  /// Bytes; throws Error when they overflow.
+  /// Bytes; both sizes throw Error when they overflow. The packed form is that of blocking.h for
+  /// all.
+  size_t (*packed_size)(const MatMulNBitsWeights& weights);
+  void (*pack_weights)(const MatMulNBitsWeights& weights, void* packed);
   size_t (*workspace_size)(const MatMulNBitsParams& params);
   void (*run)(const MatMulNBitsParams* params);
 };
 
 /// Float rows and integer rows; those of a kind that are integer agree bit for bit.
 std::span<const MatMulNBitsKernel> MatMulNBitsKernels();
-
-/// All rows read the same packed form (blocking.h).
-size_t MatMulNBitsPackedSize(const MatMulNBitsWeights& weights);
-void PackMatMulNBits(const MatMulNBitsWeights& weights, void* packed);
 
 // The scalar rows (reference.cpp).
 void MatMulNBitsF32Reference(const MatMulNBitsParams* p);

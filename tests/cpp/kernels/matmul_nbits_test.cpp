@@ -54,8 +54,8 @@ std::vector<float> Multiply(const MatMulNBitsKernel& kernel, const Case& c, cons
                             int32_t groups) {
   const MatMulNBitsWeights weights{
       c.k, c.n, c.block, d.codes.data(), d.scales.data(), c.zeros ? d.zeros.data() : nullptr};
-  std::vector<uint8_t> packed(MatMulNBitsPackedSize(weights));
-  PackMatMulNBits(weights, packed.data());
+  std::vector<uint8_t> packed(kernel.packed_size(weights));
+  kernel.pack_weights(weights, packed.data());
   std::vector<float> out(static_cast<size_t>(c.rows) * c.n, -1);
   MatMulNBitsParams p;
   p.a = d.a.data();
