@@ -60,7 +60,7 @@ size_t NoWorkspace(const MatMulNBitsParams&) { return 0; }
 
 /// A panel of rows with k padded by 0, and a group's weights as floats.
 size_t F32Workspace(const MatMulNBitsParams& p) {
-  const auto rows = static_cast<size_t>(RowsInPanel(p.rows) + kColumns);
+  const auto rows = static_cast<size_t>(RowsInPanel(p.rows)) + size_t{kColumns};
   return CheckedMul(PaddedDepth(p, sizeof(float)), rows);
 }
 
