@@ -79,6 +79,11 @@ val OperatorFunctions(const Graph& graph) {
     functions.call<void>("push", Address(reinterpret_cast<const void*>(op->infer)));
     functions.call<void>("push", Address(reinterpret_cast<const void*>(op->evaluate)));
   }
+  for (const Pass& pass : PassTable()) {
+    if (pass.worth && pass.worth(graph)) {
+      functions.call<void>("push", Address(reinterpret_cast<const void*>(pass.run)));
+    }
+  }
   return functions;
 }
 

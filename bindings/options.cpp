@@ -103,6 +103,7 @@ SessionRequest ReadSessionOptions(const val& options) {
   Read(options, "threads", request.options.plan.threads);
   Read(options, "profile", request.options.profile);
   Read(options, "fuse", request.options.plan.fuse);
+  Read(options, "compact", request.options.plan.compact);
   Read(options, "optimize", request.optimize);
   Read(options, "consume", request.consume);
   request.taps = ReadStrings(options, "taps");
@@ -112,8 +113,10 @@ SessionRequest ReadSessionOptions(const val& options) {
     });
   }
   if (Has(options, "tuned")) {
-    ForEachProperty(options["tuned"], [&](const std::string& step, const val& kernel) {
-      request.options.plan.tuned[step] = kernel.as<std::string>();
+    ForEachProperty(options["tuned"], [&](const std::string& step, const val& record) {
+      Tuned& tuned = request.options.plan.tuned[step];
+      tuned.kernel = record["kernel"].as<std::string>();
+      Read(record, "threads", tuned.threads);
     });
   }
   return request;
@@ -147,6 +150,7 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
       }
     });
   }
+  Read(options, "floatOutputs", out.float_outputs);
   Read(options, "analyze", out.analyze);
   double number = 0;
   Read(options, "recoverSamples", number);

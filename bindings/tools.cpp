@@ -1,5 +1,5 @@
 // The part of the bindings that only quantizes and compares: it goes into the module that is loaded
-// on demand (bindings/cmake/on_demand.txt).
+// on demand (bindings/cmake/tools_sources.txt).
 #include <emscripten/bind.h>
 #include <emscripten/emscripten.h>
 
@@ -25,8 +25,11 @@ class QuantizedHandle {
   val Integer() const {
     return Guard([this] { return WrapModel(LowerToInteger(model_)); });
   }
-  val Qdq(bool int4) const {
-    return Guard([&] { return WrapModel(ToQdq(model_, int4)); });
+  val Qdq(int narrowest) const {
+    return Guard([&] { return WrapModel(ToQdq(model_, narrowest)); });
+  }
+  val Qonnx() const {
+    return Guard([this] { return WrapModel(ToQonnx(model_)); });
   }
   val QOperator() const {
     return Guard([this] { return WrapModel(ToQOperator(model_)); });
@@ -167,11 +170,13 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   using namespace requant;
   using emscripten::class_;
   using emscripten::function;
+  SetToolsLoaded();
   class_<QuantizedHandle>("Quantized")
       .smart_ptr<std::shared_ptr<QuantizedHandle>>("QuantizedPtr")
       .function("record", &QuantizedHandle::Record)
       .function("integer", &QuantizedHandle::Integer)
       .function("qdq", &QuantizedHandle::Qdq)
+      .function("qonnx", &QuantizedHandle::Qonnx)
       .function("qoperator", &QuantizedHandle::QOperator)
       .function("floatModel", &QuantizedHandle::FloatModel);
   class_<CalibratorHandle>("Calibrator")

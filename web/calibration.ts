@@ -5,8 +5,7 @@ import { type QuantizeConfig } from './config.js';
 import type { CoreCalibrator } from './core.js';
 import { invalidArgument, show } from './errors.js';
 import { type Feeds, type Handle, copyIn, makeDisposable, takeBlob, withFeeds } from './heap.js';
-import { loadTools } from './load_core.js';
-import { Model } from './model.js';
+import { Model, loadToolsFor } from './model.js';
 import { checkOptions } from './options.js';
 import { type QuantizeProgress, QuantizedModel, createCalibrator } from './quantize.js';
 
@@ -51,7 +50,7 @@ export class Calibration {
       throw invalidArgument(`a calibration needs a Model, not ${show(model)}`, 'model');
     }
     checkOptions(options, { config: 'object', analyze: 'boolean' }, 'options');
-    await loadTools(model.handle.core);
+    await loadToolsFor(model);
     return new Calibration(createCalibrator(model, options));
   }
 

@@ -3,8 +3,7 @@ import { checkMaxSamples } from './config.js';
 import type { CoreComparer } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, withFeeds } from './heap.js';
-import { loadLowBits, loadTools } from './load_core.js';
-import { Model, type RequantizeMode } from './model.js';
+import { Model, type RequantizeMode, loadToolsFor } from './model.js';
 import { checkKind, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { type PlanMemory, checkSameCore } from './session.js';
@@ -204,8 +203,7 @@ export async function compare(
   const other = candidate instanceof QuantizedModel ? candidate.integerModel : candidate;
   checkSameCore(model, other);
   const { core, object } = model.handle;
-  await loadTools(core);
-  if (other.handle.call((handle) => handle.lowBits())) await loadLowBits(core);
+  await loadToolsFor(model, other);
   const comparer = new Handle(
     core,
     call(core, () =>

@@ -13,6 +13,7 @@ export type Recovery =
   | 'equalize'
   | 'equalize_relu6'
   | 'channel_split'
+  | 'equalize_activations'
   | 'round_weights'
   | 'bias_correction'
   | 'adaround'
@@ -90,6 +91,11 @@ export interface QuantizeConfig extends OperatorConfig {
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /** Default 'round_weights' and 'bias_correction'; [] for none. */
   recover?: readonly Recovery[];
+  /**
+   * Layers whose results only float operators or the network's outputs read write floats from their
+   * accumulators, and other operators that make an output stay in float. Default false.
+   */
+  floatOutputs?: boolean;
   /** Samples that learning methods keep. Default 256. */
   recoverSamples?: number;
   /** Steps of the optimizer for each block. Default: the method's own. */
@@ -146,6 +152,7 @@ const recoveries: readonly Recovery[] = [
   'equalize',
   'equalize_relu6',
   'channel_split',
+  'equalize_activations',
   'round_weights',
   'bias_correction',
   'adaround',
@@ -274,6 +281,7 @@ export function parseConfig(
       target: 'string',
       recoverSamples: 'integer',
       recoverSteps: 'integer',
+      floatOutputs: 'boolean',
       scales: 'object',
       activations: 'object',
       weights: 'object',
@@ -324,6 +332,7 @@ export function parseConfig(
       types,
       operators: {},
       ...(recover ? { recover: [...recover] } : {}),
+      ...(config.floatOutputs === undefined ? {} : { floatOutputs: config.floatOutputs }),
       ...(recoverSamples === undefined ? {} : { recoverSamples }),
       ...(recoverSteps === undefined ? {} : { recoverSteps }),
       ...(config.scales ? { scales: parseScales(config.scales) } : {}),

@@ -39,9 +39,10 @@ export interface CoreSessionOptions {
   profile?: boolean;
   fuse?: boolean;
   optimize?: boolean;
+  compact?: boolean;
   kernels?: Record<string, string>;
   /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
-  tuned?: Record<string, string>;
+  tuned?: Record<string, { kernel: string; threads?: number }>;
   /** At most so many threads; default all. */
   threads?: number;
   taps?: readonly string[];
@@ -107,6 +108,7 @@ export interface CoreQuantizeOptions {
   recover?: readonly string[];
   recoverSamples?: number;
   recoverSteps?: number;
+  floatOutputs?: boolean;
   analyze?: boolean;
   scales?: Record<string, { scale: number[]; offset: number[] }>;
 }
@@ -125,7 +127,8 @@ export interface CoreCalibrator extends CoreObject {
 export interface CoreQuantized extends CoreObject {
   record(): string | Failure;
   integer(): CoreModel | Failure;
-  qdq(int4: boolean): CoreModel | Failure;
+  qdq(narrowest: number): CoreModel | Failure;
+  qonnx(): CoreModel | Failure;
   qoperator(): CoreModel | Failure;
   floatModel(): CoreModel | Failure;
 }

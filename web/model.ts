@@ -4,7 +4,7 @@ import { Breather, throwIfAborted } from './abort.js';
 import type { Core, CoreModel, CoreSession } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { Handle, allocate, call, copyIn, makeDisposable, takeBlob } from './heap.js';
-import { loadCore, loadTools, sessionThreads } from './load_core.js';
+import { loadCore, loadLowBits, loadTools, sessionThreads } from './load_core.js';
 import { checkKind, checkOptions, loadOptionKinds, suggest } from './options.js';
 import { saveBytes } from './save.js';
 import {
@@ -330,6 +330,11 @@ export function isPlan(bytes: Uint8Array): boolean {
   return '\x93RQPLAN\n'.split('').every((letter, at) => bytes[at] === letter.charCodeAt(0));
 }
 
+/** Whether steps of a saved plan are among the tools: a byte of its header (src/plan/save.h). */
+export function needsTools(plan: Uint8Array): boolean {
+  return plan[15] === 1;
+}
+
 async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
   // Pointers that are ours to free; readOnnx takes all of them over.
   let owned: number[] = [];
@@ -418,4 +423,12 @@ export async function parseModel(text: string): Promise<Model> {
     core,
     call(core, () => core.parseText(text)),
   );
+}
+
+/** @internal Loads the tools, and for models of few bits the kernels that run them. */
+export async function loadToolsFor(...models: readonly Model[]): Promise<void> {
+  for (const { handle } of models) {
+    await loadTools(handle.core);
+    if (handle.call((object) => object.lowBits())) await loadLowBits(handle.core);
+  }
 }

@@ -14,8 +14,7 @@ import {
 import type { Core, CoreCalibrator, CoreModel, CoreQuantized, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, makeDisposable, takeBlob, withFeeds } from './heap.js';
-import { loadTools } from './load_core.js';
-import { Model, type RequantizeMode } from './model.js';
+import { Model, type RequantizeMode, loadToolsFor } from './model.js';
 import { checkOneOf, checkOptions } from './options.js';
 import { saveBytes } from './save.js';
 import type { TensorType } from './tensor.js';
@@ -168,8 +167,11 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   return { operators, scales: scalesOf(record), recover: [] };
 }
 
-/** `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators. */
-export type OnnxFormat = 'qdq' | 'qoperator';
+/**
+ * `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators;
+ * `'qonnx'`: float operators behind Quant nodes of QONNX, which say 2 to 8 bits as they are.
+ */
+export type OnnxFormat = 'qdq' | 'qoperator' | 'qonnx';
 
 /** Options of {@link QuantizedModel.toOnnx}. */
 export interface ExportOptions {
@@ -177,6 +179,8 @@ export interface ExportOptions {
   format?: OnnxFormat;
   /** Of 'qdq': what has 4 bits is written as int4 and uint4, which needs opset 21. Default false. */
   int4?: boolean;
+  /** The same, and what has 2 bits as int2 and uint2, which needs opset 25. Default false. */
+  int2?: boolean;
 }
 
 /** A model quantized by {@link quantize}; `dispose()` gives its memory back. */
@@ -222,12 +226,17 @@ export class QuantizedModel {
 
   /** The bytes of an ONNX file for other engines. Default format: 'qdq'. */
   toOnnx(options: ExportOptions = {}): Uint8Array<ArrayBuffer> {
-    checkOptions(options, { format: 'string', int4: 'boolean' }, 'options');
-    const { format = 'qdq', int4 = false } = options;
-    checkOneOf(format, ['qdq', 'qoperator'], 'options.format');
+    checkOptions(options, { format: 'string', int4: 'boolean', int2: 'boolean' }, 'options');
+    const { format = 'qdq', int4 = false, int2 = false } = options;
+    const narrowest = int2 ? 2 : int4 ? 4 : 8;
+    checkOneOf(format, ['qdq', 'qoperator', 'qonnx'], 'options.format');
     const { core } = this.handle;
     const model = this.handle.call((quantized) =>
-      format === 'qdq' ? quantized.qdq(int4) : quantized.qoperator(),
+      format === 'qdq'
+        ? quantized.qdq(narrowest)
+        : format === 'qonnx'
+          ? quantized.qonnx()
+          : quantized.qoperator(),
     );
     try {
       return takeBlob(
@@ -343,7 +352,7 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
   checkMaxSamples(maxSamples);
   throwIfAborted(signal);
 
-  await loadTools(model.handle.core);
+  await loadToolsFor(model);
   const calibrator = createCalibrator(model, options);
   try {
     const passes = calibrator.call((object) => object.passes());

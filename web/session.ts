@@ -16,7 +16,15 @@ import {
   withFeeds,
 } from './heap.js';
 import { loadLowBits, loadTools, sessionThreads, threadsOf } from './load_core.js';
-import { type LoadOptions, Model, type ValueInfo, isPlan, modelOf, openSource } from './model.js';
+import {
+  type LoadOptions,
+  Model,
+  type ValueInfo,
+  isPlan,
+  modelOf,
+  needsTools,
+  openSource,
+} from './model.js';
 import { checkOptions, suggest, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import {
@@ -93,6 +101,7 @@ const planned = [
   'requantize',
   'fuse',
   'optimize',
+  'compact',
   'kernels',
   'tuning',
   'taps',
@@ -218,6 +227,7 @@ export class InferenceSession {
       const { core, loaded } = await openSource(source, loadOptions);
       if (isPlan(loaded.bytes)) {
         const threads = await createdThreads(core, true, numThreads);
+        if (needsTools(loaded.bytes)) await loadTools(core);
         const session = loadPlan(core, loaded.bytes, options, threads);
         const handle = new Handle(core, session, 'session');
         await loadTools(

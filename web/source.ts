@@ -1,10 +1,15 @@
-// Bytes from wherever they are: memory, a URL, a path (Node), a Blob.
+// Bytes from wherever they are: memory, a URL, a path (Node), a Blob, an answer of fetch().
 
 import { abortError, abortable, throwIfAborted } from './abort.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 
-/** Bytes in memory, a URL, a path (Node; in a page a string is a URL), or a `Blob` / `File`. */
-export type Source = Uint8Array | ArrayBufferLike | ArrayBufferView | string | URL | Blob;
+type ReadySource = Uint8Array | ArrayBufferLike | ArrayBufferView | string | URL | Blob | Response;
+
+/**
+ * Bytes in memory, a URL, a path (Node; in a page a string is a URL), a `Blob` / `File` or a `Response`;
+ * or a promise of one, during which the engine is loaded: `create(fetch(url))`.
+ */
+export type Source = ReadySource | PromiseLike<ReadySource>;
 
 /** How far a download is; `total` is missing when the server does not tell. */
 export interface LoadProgress {
@@ -126,17 +131,41 @@ async function readLocation(
   } catch (error) {
     throw loadFailed(location.url, error, signal);
   }
+  return readResponse(response, location.url, onProgress, signal);
+}
+
+async function readResponse(
+  response: Response,
+  what: string,
+  onProgress: ((progress: LoadProgress) => void) | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
   if (!response.ok) {
     throw new RequantError(
       'LOAD_FAILED',
-      `cannot read ${location.url}: the server answered ${response.status} ${response.statusText}`,
-      { value: location.url, hint: 'Check the address and that the file is deployed.' },
+      `cannot read ${what}: the server answered ${response.status} ${response.statusText}`,
+      { value: what, hint: 'Check the address and that the file is deployed.' },
     );
   }
   try {
-    return await readBody(response, onProgress);
+    return await abortable(readBody(response, onProgress), signal);
   } catch (error) {
-    throw signal?.aborted ? abortError(signal) : loadFailed(location.url, error);
+    throw signal?.aborted ? abortError(signal) : loadFailed(what, error);
+  }
+}
+
+/** What a source that is promised turns out to be. */
+export async function ready(
+  source: Source | Location,
+  signal?: AbortSignal,
+): Promise<ReadySource | Location> {
+  if (typeof (source as { then?: unknown } | null | undefined)?.then !== 'function') {
+    return source as ReadySource | Location;
+  }
+  try {
+    return await abortable(Promise.resolve(source as PromiseLike<ReadySource>), signal);
+  } catch (error) {
+    throw error instanceof RequantError ? error : loadFailed('what was promised', error, signal);
   }
 }
 
@@ -148,16 +177,23 @@ export interface Loaded {
 
 /** Reads a source. Errors: INVALID_ARGUMENT (not a source), LOAD_FAILED, ABORTED. */
 export async function readSource(
-  source: Source | Location,
+  given: Source | Location,
   options: { onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal } = {},
 ): Promise<Loaded> {
   const { onProgress, signal } = options;
   throwIfAborted(signal);
+  const source = await ready(given, signal);
   const bytes = asBytes(source);
   if (bytes) return { bytes };
   if (typeof Blob === 'function' && source instanceof Blob) {
     const buffer = await abortable(source.arrayBuffer(), signal);
     return { bytes: new Uint8Array(buffer) };
+  }
+  if (typeof Response === 'function' && source instanceof Response) {
+    const { url } = source;
+    const what = url === '' ? 'a response' : url;
+    const body = await readResponse(source, what, onProgress, signal);
+    return url === '' ? { bytes: body } : { bytes: body, location: { url } };
   }
   if (typeof source === 'string' || source instanceof URL) {
     if (source === '') throw invalidArgument('the path or URL is empty', 'source');
@@ -173,6 +209,6 @@ export async function readSource(
   throw invalidArgument(
     `cannot read ${show(source)}`,
     'source',
-    'Give bytes (Uint8Array, ArrayBuffer), a Blob, a URL, or in Node a path.',
+    'Give bytes (Uint8Array, ArrayBuffer), a Blob, a Response, a URL, or in Node a path.',
   );
 }

@@ -7,10 +7,11 @@ import { type Feeds, call } from './heap.js';
 import { Model } from './model.js';
 import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
-import { InferenceSession } from './session.js';
+import { InferenceSession, type PlanStep } from './session.js';
 import { type PlanningOptions, planningOptionKinds } from './session_options.js';
 import {
   type Tuning,
+  type TuningRecord,
   checkTuning,
   deviceName,
   mergeTunings,
@@ -22,7 +23,7 @@ import {
 export interface TuneProgress {
   done: number;
   total: number;
-  /** The kernel that is measured. */
+  /** The kernel that is measured, or "1 of 4 threads". */
   kernel: string;
 }
 
@@ -52,6 +53,8 @@ export interface TunedStep {
   kernel: string;
   /** How many times as fast, at the median of interleaved runs. */
   faster: number;
+  /** Where fewer threads than all divide it from now on: how many. */
+  threads?: number;
 }
 
 /** What {@link tune} found. */
@@ -67,6 +70,8 @@ export interface TuneResult {
 /** Below this a difference may be noise. */
 const WORTH = 1.05;
 const ROUNDS = 5;
+/** A kernel so many times slower in its second run is given up. */
+const HOPELESS = 4;
 
 function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -95,7 +100,7 @@ class Measured {
 
 /**
  * Finds the fastest kernels for a model on this device, operator by operator, by running it with each of
- * those that can be chosen, in turns with the usual one. Give `tuning` of the result to
+ * those that can be chosen, in turns with the usual one; then whether fewer threads do some operators sooner. Give `tuning` of the result to
  * {@link InferenceSession.create}. Results stay the same bits.
  *
  * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, or as {@link InferenceSession.create}.
@@ -136,7 +141,11 @@ export async function tune(
     known = mergeTunings(known, given);
   }
 
-  const open = async (more: { kernels?: Record<string, string>; tuning?: Tuning }) =>
+  const open = async (more: {
+    kernels?: Record<string, string>;
+    tuning?: Tuning;
+    numThreads?: number;
+  }) =>
     new Measured(
       await InferenceSession.create(
         source,
@@ -175,61 +184,130 @@ export async function tune(
       found.set(tuning, { tuning, before: kernel, kernel, faster: 1 });
     }
     const begin = performance.now();
-    for (const [at, { family, name }] of candidates.entries()) {
-      const until = begin + (budget * (at + 1)) / (candidates.length + 1);
-      const candidate = await open({ kernels: { [family]: name } });
-      sessions.push(candidate);
+    const most = Math.max(1, ...steps.map(({ threads }) => threads));
+    const splits = [1, 2, 4, 8, 16, 32].filter((split) => split < most);
+    const contests = candidates.length + splits.length + 1; // and the last comparison
+    /** Ratios by step of a session against a candidate that differs from it in some of them. */
+    const contest = async (
+      against: Measured,
+      candidate: Measured,
+      label: string,
+      differs: (usual: PlanStep, tried: PlanStep) => boolean,
+      until: number,
+    ): Promise<Map<string, number>> => {
       await candidate.run(feeds);
-      const its = candidate.session.plan()?.steps ?? [];
-      const differing = steps.flatMap(({ tuning, kernel }, step) =>
-        tuning !== undefined && wanted.has(tuning) && its[step]?.kernel !== kernel ? [step] : [],
-      );
-      const ratios = new Map<number, number[]>(differing.map((step) => [step, []]));
-      for (let round = -1; differing.length > 0; round++) {
+      const usualSteps = against.session.plan()?.steps ?? [];
+      const triedSteps = candidate.session.plan()?.steps ?? [];
+      const ratios = new Map<number, number[]>();
+      for (const [step, usual] of usualSteps.entries()) {
+        const tried = triedSteps[step];
+        if (usual.tuning === undefined || !wanted.has(usual.tuning) || !tried) continue;
+        if (differs(usual, tried)) ratios.set(step, []);
+      }
+      for (let round = -1; ratios.size > 0; round++) {
         if (round >= ROUNDS && performance.now() > until) break;
-        const first = round % 2 === 0 ? base : candidate;
+        const first = round % 2 === 0 ? against : candidate;
         const one = await first.run(feeds);
-        const other = await (first === base ? candidate : base).run(feeds);
+        const other = await (first === against ? candidate : against).run(feeds);
         await breather.breathe(true);
         onProgress?.({
           done: Math.min(performance.now() - begin, budget),
           total: budget,
-          kernel: name,
+          kernel: label,
         });
-        if (round < 0) continue; // the first run of code is another matter
-        const [usual, tried] = first === base ? [one, other] : [other, one];
+        throwIfAborted(signal);
+        const [usual, tried] = first === against ? [one, other] : [other, one];
+        if (round < 0) {
+          // The first run of code is another matter; what is far behind is not run again.
+          for (const step of ratios.keys()) {
+            if (tried.steps[step]! > HOPELESS * usual.steps[step]!) ratios.delete(step);
+          }
+          continue;
+        }
         for (const [step, list] of ratios) list.push(usual.steps[step]! / tried.steps[step]!);
       }
       // Steps of the same shape are measured together.
       const byShape = new Map<string, number[]>();
       for (const [step, list] of ratios) {
-        const { tuning } = steps[step]!;
+        const { tuning } = usualSteps[step]!;
         byShape.set(tuning!, [...(byShape.get(tuning!) ?? []), ...list]);
       }
-      for (const [tuning, list] of byShape) {
-        const faster = median(list.filter(Number.isFinite));
-        const best = found.get(tuning)!;
-        if (faster > best.faster && faster >= WORTH) {
-          found.set(tuning, { ...best, kernel: name, faster });
-        }
+      return new Map(
+        [...byShape].map(([tuning, list]) => [tuning, median(list.filter(Number.isFinite))]),
+      );
+    };
+    /** Runs a contest with a session that is there meanwhile only. */
+    const measure = async (
+      at: number,
+      label: string,
+      against: Measured,
+      options: Parameters<typeof open>[0],
+      differs: Parameters<typeof contest>[3],
+      keep: (tuning: string, faster: number) => void,
+    ) => {
+      const candidate = await open(options);
+      sessions.push(candidate);
+      const until = begin + (budget * (at + 1)) / contests;
+      for (const [tuning, faster] of await contest(against, candidate, label, differs, until)) {
+        if (faster >= WORTH) keep(tuning, faster);
       }
       await candidate.session.release();
       sessions.pop();
+    };
+    for (const [at, { family, name }] of candidates.entries()) {
+      await measure(
+        at,
+        name,
+        base,
+        { kernels: { [family]: name } },
+        (usual, tried) => usual.kernel !== tried.kernel,
+        (tuning, faster) => {
+          const best = found.get(tuning)!;
+          if (faster > best.faster) found.set(tuning, { ...best, kernel: name, faster });
+        },
+      );
     }
 
-    const result = [...found.values()];
     const chosen = (list: readonly TunedStep[]): Tuning =>
       mergeTunings(known, {
         version: 1,
         devices: {
           [device]: Object.fromEntries(
-            list.map(({ tuning, kernel, faster }) => [tuning, { kernel, faster }]),
+            list.map(({ tuning, kernel, faster, threads }) => [
+              tuning,
+              withoutUndefined({ kernel, faster, threads }) as TuningRecord,
+            ]),
           ),
         },
       });
+    if (splits.length > 0) {
+      // With these kernels: whether fewer threads than all do some step sooner.
+      const all = await open({ tuning: chosen([...found.values()]) });
+      sessions.push(all);
+      await all.run(feeds);
+      const before = new Map([...found].map(([tuning, { faster }]) => [tuning, faster]));
+      for (const [at, numThreads] of splits.entries()) {
+        await measure(
+          candidates.length + at,
+          `${numThreads} of ${most} threads`,
+          all,
+          { tuning: chosen([...found.values()]), numThreads },
+          (usual, tried) => usual.threads !== tried.threads && usual.kernel === tried.kernel,
+          (tuning, more) => {
+            const best = found.get(tuning)!;
+            const faster = before.get(tuning)! * more;
+            if (faster > best.faster) found.set(tuning, { ...best, faster, threads: numThreads });
+          },
+        );
+      }
+    }
+
+    const result = [...found.values()];
     let tuning = chosen(result);
     let faster = 1;
-    if (result.some(({ kernel, before }) => kernel !== before)) {
+    const differs = ({ kernel, before, threads }: TunedStep) =>
+      kernel !== before || threads !== undefined;
+    if (result.some(differs)) {
       // Together they may do less than each alone: what is not faster as a whole is not kept.
       const tuned = await open({ tuning });
       sessions.push(tuned);
@@ -243,11 +321,15 @@ export async function tune(
       }
       faster = median(ratios);
       if (faster < 1) {
-        for (const step of result) Object.assign(step, { kernel: step.before, faster: 1 });
+        for (const step of result) {
+          Object.assign(step, { kernel: step.before, faster: 1 });
+          delete step.threads;
+        }
         tuning = chosen(result);
         faster = 1;
       }
     }
+    throwIfAborted(signal);
     if (cache !== undefined && result.length > 0) await writeTuning(cache, tuning);
     onProgress?.({ done: budget, total: budget, kernel: '' });
     return { tuning, steps: result, faster };

@@ -1,7 +1,7 @@
 // Records of which kernel is the fastest for an operator's shape on a device: their form, where they
 // are kept, and which of them count here.
 
-import type { Core } from './core.js';
+import type { Core, CoreSessionOptions } from './core.js';
 import type { EngineInfo } from './engine.js';
 import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
@@ -14,6 +14,8 @@ export interface TuningRecord {
   kernel: string;
   /** How many times as fast as the kernel that is chosen without records, at the median; 1 for itself. */
   faster: number;
+  /** At most so many threads should divide it, where fewer are faster than all. */
+  threads?: number;
 }
 
 /**
@@ -52,14 +54,22 @@ export async function deviceName(core: Core): Promise<string> {
   return parts.join(', ');
 }
 
-/** @internal The kernels of this device by the steps' `tuning`. */
-export async function tunedKernels(core: Core, tuning: Tuning): Promise<Record<string, string>> {
+/** @internal What counts for this device, by the steps' `tuning`. */
+export async function tunedSteps(
+  core: Core,
+  tuning: Tuning,
+): Promise<NonNullable<CoreSessionOptions['tuned']>> {
   checkTuning(tuning, 'options.tuning');
   const records = tuning.devices[await deviceName(core)] ?? {};
   return Object.fromEntries(
     Object.entries(records)
       .filter(([, record]) => typeof record?.kernel === 'string')
-      .map(([step, { kernel }]) => [step, kernel]),
+      .map(([step, { kernel, threads }]) => [
+        step,
+        Number.isInteger(threads) && threads! > 0 && threads! < 1000
+          ? { kernel, threads: threads! }
+          : { kernel },
+      ]),
   );
 }
 

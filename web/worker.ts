@@ -17,8 +17,9 @@ import { withoutUndefined } from './options.js';
 import type { ExportOptions, QuantizationRecord, QuantizeOptions } from './quantize.js';
 import type { Plan, RunOptions, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
-import { type Source, importNode, isNode } from './source.js';
+import { type Source, importNode, isNode, readSource, ready } from './source.js';
 import type { Tensor } from './tensor.js';
+import type { TuneOptions, TuneResult } from './tune.js';
 import {
   type PackedFeeds,
   type Request,
@@ -214,19 +215,26 @@ function iterate(
 }
 
 // A worker resolves relative URLs against its own script, so a page's are made absolute here.
-function sendable(source: Source): Source {
-  if (source instanceof URL) return source.href;
-  if (typeof source === 'string' && !isNode && typeof document === 'object') {
-    return new URL(source, document.baseURI).href;
+function absolute(source: string | URL): string {
+  if (source instanceof URL || isNode || typeof document !== 'object') return String(source);
+  return new URL(source, document.baseURI).href;
+}
+
+// Responses cannot be sent, so they are read here.
+async function sendable(given: Source, signal: AbortSignal | undefined): Promise<unknown> {
+  const source = await ready(given, signal);
+  if (source instanceof URL || typeof source === 'string') return absolute(source);
+  if (typeof Response === 'function' && source instanceof Response) {
+    return (await readSource(source, signal ? { signal } : {})).bytes;
   }
   return source;
 }
 
-function splitLoadOptions<T extends LoadOptions>(options: T) {
+async function splitLoadOptions<T extends LoadOptions>(options: T) {
   const { onProgress, signal, externalData, ...rest } = options;
+  const send = async ([name, file]: [string, Source]) => [name, await sendable(file, signal)];
   const files =
-    externalData &&
-    Object.fromEntries(Object.entries(externalData).map(([name, file]) => [name, sendable(file)]));
+    externalData && Object.fromEntries(await Promise.all(Object.entries(externalData).map(send)));
   return {
     plain: withoutUndefined({ ...rest, externalData: files }),
     extras: { onProgress, signal } as CallExtras,
@@ -373,8 +381,9 @@ export class RequantWorker {
 
   /** As the function {@link loadModel}. */
   async loadModel(source: Source, options: LoadOptions = {}): Promise<WorkerModel> {
-    const { plain, extras } = splitLoadOptions(options);
-    const args = [sendable(source), plain, options.onProgress !== undefined];
+    const { plain, extras } = await splitLoadOptions(options);
+    const from = await sendable(source, options.signal);
+    const args = [from, plain, options.onProgress !== undefined];
     const { ref } = await this.#connection.call<{ ref: number }>('loadModel', args, extras);
     return new WorkerModel(this.#connection, ref);
   }
@@ -390,8 +399,11 @@ export class RequantWorker {
     source: Source | WorkerModel | WorkerQuantizedModel,
     options: SessionOptions = {},
   ): Promise<WorkerSession> {
-    const { plain, extras } = splitLoadOptions(options);
-    const from = source instanceof Remote ? { ref: this.#own(source) } : sendable(source);
+    const { plain, extras } = await splitLoadOptions(options);
+    const from =
+      source instanceof Remote
+        ? { ref: this.#own(source) }
+        : await sendable(source, options.signal);
     const { ref, inputMetadata, outputMetadata } = await this.#connection.call<{
       ref: number;
       inputMetadata: readonly ValueMetadata[];
@@ -438,6 +450,18 @@ export class RequantWorker {
     );
   }
 
+  /**
+   * As the function {@link tune}: the worker's engine is measured, and records for it are kept in the same
+   * cache as those of the page.
+   */
+  async tune(model: WorkerModel | WorkerQuantizedModel, options: TuneOptions): Promise<TuneResult> {
+    const { feeds, onProgress, signal, ...plain } = options;
+    if (!feeds) throw invalidArgument('feeds are missing', 'options.feeds');
+    throwIfAborted(signal);
+    const args = [this.#own(model), packFeeds(feeds), plain];
+    return this.#connection.call('tune', args, { signal, onProgress });
+  }
+
   /** Ends the worker with everything in it; running calls fail with DISPOSED. */
   terminate(): Promise<void> {
     return this.#connection.terminate();
@@ -468,7 +492,6 @@ export async function createWorker(): Promise<RequantWorker> {
   const connection = new Connection();
   await connection.open();
   const { simd, numThreads, wasmPaths, wasmBinary, toolsBinary } = env.wasm;
-  const absolute = (path: string | URL) => sendable(path) as string;
   const paths =
     typeof wasmPaths === 'string' || wasmPaths instanceof URL
       ? absolute(wasmPaths)

@@ -16,6 +16,7 @@ import { type ExportOptions, QuantizedModel, type QuantizeOptions, quantize } fr
 import { InferenceSession } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
+import type { TuneOptions } from './tune.js';
 import {
   type PackedFeeds,
   type Request,
@@ -154,6 +155,16 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     );
     const all = { ...options, dataset, signal, onProgress };
     return compare(get(model, modelType), either(candidate), all);
+  },
+  async tune(
+    call,
+    model: number,
+    feeds: PackedFeeds,
+    options: Omit<TuneOptions, 'feeds' | 'onProgress' | 'signal'>,
+  ) {
+    const { tune } = await import('./tune.js'); // which few workers need
+    const { signal, onProgress } = call;
+    return tune(either(model), { ...options, feeds: unpackFeeds(feeds), signal, onProgress });
   },
   async run(_call, session: number, feeds: PackedFeeds, fetches: string[] | undefined) {
     return packFeeds(await get(session, sessionType).run(unpackFeeds(feeds), fetches));

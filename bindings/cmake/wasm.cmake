@@ -47,9 +47,10 @@ if(kernel_sources)
 endif()
 
 add_executable(core ${core_sources})
-# The parts of the core that compute for seconds: observers, and matrices of second moments.
+# The parts of the core that compute for seconds: observers, and matrices of second moments; and
+# products of few rows, which have no kernel of their own.
 file(GLOB recover_sources CONFIGURE_DEPENDS src/quant/recover/*.cpp src/quant/observers/*.cpp
-     src/quant/sim/*.cpp src/quant/analyze.cpp)
+     src/quant/sim/*.cpp src/quant/analyze.cpp src/plan/lower/few_rows.cpp)
 set_source_files_properties(${recover_sources} PROPERTIES COMPILE_OPTIONS -O3)
 # And what walks over every weight while a model is loaded.
 set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp

@@ -38,6 +38,7 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     session_ = std::make_unique<Session>(WithTaps(quantizer_.graph(), observed_), options);
     session_pass_ = pass;
   }
+  if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);
   const std::vector<Tensor> results = session_->Run(feeds);
   const std::vector<Value*>& outputs = session_->graph().outputs();
   for (const std::string& name : observed_) {

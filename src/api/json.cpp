@@ -124,7 +124,8 @@ std::string PlanJson(const Plan* plan) {
         json.Key("output").BeginObject();
         json.Key("name").String(slot.name);
         json.Key("type").String(DTypeName(slot.dtype));
-        json.Key("layout").String(slot.layout == Layout::kPlain ? "plain" : "channels-last");
+        const char* last = slot.packed ? "channels-last, two to a byte" : "channels-last";
+        json.Key("layout").String(slot.layout == Layout::kPlain ? "plain" : last);
         json.Key("dims").BeginArray();
         for (const int64_t dim : slot.shape) json.Int(dim);
         json.EndArray().EndObject();

@@ -62,6 +62,10 @@ std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
     op->rewrite(*ready);
     break;
   }
+  // What stays packed is not folded into floats.
+  PipelineOptions packing;
+  packing.only = {"PackBlockedWeights"};
+  if (HasBlockedWeights(*ready)) RunPasses(*ready, packing);
   RunPasses(*ready, {});
   PassContext context;
   if (Legalize(*ready, context)) RunPasses(*ready, {});

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/tools.h"
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "ir/text.h"

@@ -1,5 +1,6 @@
 #include "kernels/entry.h"
 
+#include "kernels/bitserial/nibbles.h"
 #include "kernels/col2im/kernel.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/dwconv/kernel.h"
@@ -35,6 +36,8 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_conv_q8_dot8, ConvQ8Params),
       ENTRY(rq_conv_q8_dot8_lines, ConvQ8Params),
       ENTRY(rq_conv_q8_lookup, ConvQ8Params),
+      ENTRY(rq_conv_q8_popcount, ConvQ8Params),
+      ENTRY(rq_conv_q8_carry_save, ConvQ8Params),
       ENTRY(rq_dwconv_f32, DwConvF32Params),
       ENTRY(rq_dwconv_q8, DwConvQ8Params),
       ENTRY(rq_dwconv_q8_dot8, DwConvQ8Params),
@@ -67,6 +70,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_fast_gelu_f32, UnaryF32Params),
       ENTRY(rq_qadd_fixed, QAddParams),
       ENTRY(rq_qadd_float, QAddParams),
+      ENTRY(rq_qadd_nibbles, QAddNibblesParams),
       ENTRY(rq_qmul_fixed, QMulParams),
       ENTRY(rq_qmul_float, QMulParams),
       ENTRY(rq_lut, LutParams),
@@ -79,6 +83,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_layer_norm_f32, LayerNormF32Params),
       ENTRY(rq_matmul_nbits_f32, MatMulNBitsParams),
       ENTRY(rq_matmul_nbits_q8, MatMulNBitsParams),
+      ENTRY(rq_matmul_nbits_dot8, MatMulNBitsParams),
       ENTRY(rq_col2im_f32, Col2ImF32Params),
       ENTRY(rq_resize_linear_f32, ResizeLinearF32Params),
       ENTRY(rq_transpose_x8, TransposeParams),

@@ -22,8 +22,8 @@ void Append(std::vector<KernelInfo>& out, const char* family, const Rows& rows) 
   for (const auto& row : rows) {
     out.push_back({family, row.name, row.isa});
     if constexpr (requires { row.missing; }) {
-      out.back().low_bits = row.missing == MissingLowBits;
-      if (row.missing != nullptr && !out.back().low_bits) out.back().missing = row.missing();
+      out.back().low_bits = IsLowBits(row.missing);
+      out.back().missing = MissingForEver(row.missing);
     }
   }
 }
@@ -40,6 +40,7 @@ std::vector<KernelInfo> ListKernels() {
   Append(out, "unary_f32", UnaryF32Kernels());
   Append(out, "qadd", QAddKernels());
   Append(out, "qmul", QMulKernels());
+  Append(out, "qadd_nibbles", QAddNibblesKernels());
   Append(out, "lut", LutKernels());
   Append(out, "quantize", QuantizeKernels());
   Append(out, "quantize_planes", QuantizePlanesKernels());

@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/einsum.h"
 #include "ops/infer_util.h"
 #include "ops/select.h"
 #include "ops/table.h"
@@ -14,16 +15,10 @@
 namespace requant {
 namespace {
 
-/// Subscripts as numbers: letters by their code, dimensions of "..." from kEllipsis on, aligned at
-/// the last one.
-using Term = std::vector<int>;
+using Term = EinsumTerm;
+using Equation = EinsumEquation;
 constexpr int kEllipsis = 256;
 constexpr int kMostEllipsis = 64;
-
-struct Equation {
-  std::vector<Term> inputs;
-  Term output;
-};
 
 [[noreturn]] void BadEquation(const std::string& equation) {
   Fail(ErrorCode::kInvalidModel,
@@ -49,7 +44,9 @@ Term ReadTerm(const std::string& equation, std::string_view text, size_t ellipsi
   return out;
 }
 
-Equation ReadEquation(const AttributeMap& attributes, const std::vector<size_t>& ranks) {
+}  // namespace
+
+EinsumEquation ReadEquation(const AttributeMap& attributes, const std::vector<size_t>& ranks) {
   std::string text;
   for (const char c : attributes.String("equation", "")) {
     if (c != ' ') text += c;
@@ -86,6 +83,8 @@ Equation ReadEquation(const AttributeMap& attributes, const std::vector<size_t>&
   }
   return out;
 }
+
+namespace {
 
 void InferEinsum(InferContext& context) {
   std::vector<size_t> ranks;

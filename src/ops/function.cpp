@@ -9,6 +9,7 @@
 #include "base/number_text.h"
 #include "base/str_cat.h"
 #include "ir/text.h"
+#include "ops/function_text.h"
 #include "ops/infer_util.h"
 #include "ops/matmul_nbits.h"
 #include "ops/subgraph.h"
@@ -17,73 +18,13 @@
 namespace requant {
 namespace {
 
-/// A graph's text, written line by line.
-class Text {
- public:
-  /// The first `inputs` inputs of the node are %i0, %i1, ...; what is left out is not declared.
-  explicit Text(const Node& node, int opset)
-      : node_(node),
-        opset_(opset),
-        text_(StrCat("graph \"\" opset ", opset, ", com.microsoft 1, ai.requant 1\n")) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i]) text_ += StrCat("input %i", i, "\n");
-    }
-  }
-
-  /// The text depends on a rank that is not known yet.
-  void Wait() { waits_ = true; }
-  bool waits() const { return waits_; }
-
-  const Node& node() const { return node_; }
-  int opset() const { return opset_; }
-  bool Has(size_t slot) const { return node_.input(slot) != nullptr; }
-  /// How a node's text names an input.
-  static std::string In(size_t slot) { return StrCat("%i", slot); }
-
-  void Line(const std::string& line) { text_ += line + "\n"; }
-  /// A float constant.
-  void Scalar(const char* name, double value) {
-    Line(StrCat("const %", name, ": float32[] = {", Real(value), "}"));
-  }
-  void Ints(const char* name, const std::vector<int64_t>& values) {
-    std::string list;
-    for (const int64_t value : values) list += StrCat(list.empty() ? "" : ", ", value);
-    Line(StrCat("const %", name, ": int64[", values.size(), "] = {", list, "}"));
-  }
-  /// Sums `a` and input `slot` if that is there; returns the name of the sum.
-  std::string Plus(const std::string& a, size_t slot) {
-    if (!Has(slot)) return a;
-    std::string sum = StrCat(a, "_plus", slot);
-    Line(StrCat(sum, " = Add(", a, ", ", In(slot), ")"));
-    return sum;
-  }
-  void Output(const std::string& name) { text_ += "output " + name + "\n"; }
-  /// The node's attributes but for those named, in braces.
-  std::string AttributesWithout(std::initializer_list<std::string_view> names) const {
-    return PrintAttributes(node_.attributes, names);
-  }
-
-  static std::string Real(double value) {
-    std::string text = NumberText(value, 9);
-    if (text.find_first_of(".en") == std::string::npos) text += ".0";
-    return text;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  const Node& node_;
-  int opset_;
-  bool waits_ = false;
-  std::string text_;
-};
-
 /// `y = <activation>(x)` by the name and parameters that fused operators carry.
-void Activate(Text& text, const std::string& x, const std::string& y) {
+void Activate(FunctionText& text, const std::string& x, const std::string& y) {
   const AttributeMap& attributes = text.node().attributes;
   const std::string name = attributes.String("activation", "");
   const std::vector<float> p = attributes.Floats("activation_params");
   const auto parameter = [&p](size_t i, float fallback) {
-    return Text::Real(i < p.size() ? p[i] : fallback);
+    return FunctionText::Real(i < p.size() ? p[i] : fallback);
   };
   if (name.empty()) return text.Line(StrCat(y, " = Identity(", x, ")"));
   if (name == "Relu" || name == "Sigmoid" || name == "Tanh") {
@@ -91,7 +32,7 @@ void Activate(Text& text, const std::string& x, const std::string& y) {
   }
   if (name == "LeakyRelu") {
     const float alpha = p.empty() ? attributes.Float("activation_alpha", 0.01F) : p[0];
-    return text.Line(StrCat(y, " = LeakyRelu(", x, ") {alpha = ", Text::Real(alpha), "}"));
+    return text.Line(StrCat(y, " = LeakyRelu(", x, ") {alpha = ", FunctionText::Real(alpha), "}"));
   }
   if (name == "HardSigmoid") {
     return text.Line(StrCat(y, " = HardSigmoid(", x, ") {alpha = ", parameter(0, 0.2F),
@@ -110,13 +51,13 @@ void Activate(Text& text, const std::string& x, const std::string& y) {
        StrCat("activation ", name, " in ", text.node().domain, "::", text.node().op_type));
 }
 
-void BiasGelu(Text& text) {
+void BiasGelu(FunctionText& text) {
   text.Line("%sum = Add(%i0, %i1)");
   text.Line("%y = com.microsoft::Gelu(%sum)");
   text.Output("%y");
 }
 
-void FusedConv(Text& text) {
+void FusedConv(FunctionText& text) {
   const std::string attributes =
       text.AttributesWithout({"activation", "activation_params", "activation_alpha"});
   text.Line(StrCat("%conv = Conv(%i0, %i1", text.Has(2) ? ", %i2" : "", ") ", attributes));
@@ -124,7 +65,7 @@ void FusedConv(Text& text) {
   text.Output("%y");
 }
 
-void FusedGemm(Text& text) {
+void FusedGemm(FunctionText& text) {
   const std::string attributes = text.AttributesWithout(
       {"activation", "activation_alpha", "activation_beta", "activation_gamma"});
   text.Line(StrCat("%gemm = Gemm(%i0, %i1", text.Has(2) ? ", %i2" : "", ") ", attributes));
@@ -132,7 +73,7 @@ void FusedGemm(Text& text) {
   text.Output("%y");
 }
 
-void FusedMatMul(Text& text) {
+void FusedMatMul(FunctionText& text) {
   const AttributeMap& attributes = text.node().attributes;
   if (attributes.Int("transBatchA", 0) != 0 || attributes.Int("transBatchB", 0) != 0) {
     Fail(ErrorCode::kUnsupported, "FusedMatMul with transposed batches");
@@ -159,11 +100,11 @@ void FusedMatMul(Text& text) {
 }
 
 /// x, skip, gamma, beta, bias -> y, mean, deviation, sum.
-void SkipLayerNorm(Text& text) {
+void SkipLayerNorm(FunctionText& text) {
   const bool simple = text.node().op_type == "SkipSimplifiedLayerNormalization";
   text.Line("%skipped = Add(%i0, %i1)");
   const std::string sum = text.Plus("%skipped", simple ? 3 : 4);
-  const std::string epsilon = Text::Real(text.node().attributes.Float("epsilon", 1e-12F));
+  const std::string epsilon = FunctionText::Real(text.node().attributes.Float("epsilon", 1e-12F));
   for (const size_t slot : {1, 2}) {
     if (text.node().output(slot)) {
       Fail(ErrorCode::kUnsupported, "SkipLayerNormalization with mean and deviation as outputs");
@@ -185,7 +126,7 @@ void SkipLayerNorm(Text& text) {
   }
 }
 
-void MeanVariance(Text& text) {
+void MeanVariance(FunctionText& text) {
   const std::vector<int64_t> axes = text.node().attributes.Ints("axes", {0, 2, 3});
   text.Ints("axes", axes);
   text.Scalar("epsilon", 1e-9);
@@ -204,22 +145,24 @@ void MeanVariance(Text& text) {
 }
 
 /// (product of the integers) * (a scale * b scale) + bias.
-void ScaleProduct(Text& text, const std::string& a_scale, size_t b_scale, size_t bias) {
+void ScaleProduct(FunctionText& text, const std::string& a_scale, size_t b_scale, size_t bias) {
   text.Line("%real = Cast(%integers) {to = 1}");
-  text.Line(StrCat("%scale = Mul(", a_scale, ", ", Text::In(b_scale), ")"));
+  text.Line(StrCat("%scale = Mul(", a_scale, ", ", FunctionText::In(b_scale), ")"));
   text.Line("%scaled = Mul(%real, %scale)");
   text.Output(text.Plus("%scaled", bias));
 }
 
 /// A, B, a scale, b scale, a zero, b zero, bias.
-void MatMulIntegerToFloat(Text& text) {
-  const auto slot = [&text](size_t i) { return text.Has(i) ? Text::In(i) : std::string("_"); };
+void MatMulIntegerToFloat(FunctionText& text) {
+  const auto slot = [&text](size_t i) {
+    return text.Has(i) ? FunctionText::In(i) : std::string("_");
+  };
   text.Line(StrCat("%integers = MatMulInteger(%i0, %i1, ", slot(4), ", ", slot(5), ")"));
   ScaleProduct(text, "%i2", 3, 6);
 }
 
 /// A, B, b scale, b zero, bias.
-void DynamicQuantizeMatMul(Text& text) {
+void DynamicQuantizeMatMul(FunctionText& text) {
   text.Line("%bytes, %a_scale, %a_zero = DynamicQuantizeLinear(%i0)");
   text.Line(
       StrCat("%integers = MatMulInteger(%bytes, %i1, %a_zero, ", text.Has(3) ? "%i3" : "_", ")"));
@@ -227,7 +170,7 @@ void DynamicQuantizeMatMul(Text& text) {
 }
 
 /// A, B, scales, zero points, group index, bias.
-void MatMulNBits(Text& text) {
+void MatMulNBits(FunctionText& text) {
   if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
   text.Line(StrCat("%w = ai.requant::UnpackBits(%i1, %i2", text.Has(3) ? ", %i3" : "", ") ",
                    text.AttributesWithout({"accuracy_level"})));
@@ -235,85 +178,14 @@ void MatMulNBits(Text& text) {
   text.Output(text.Plus("%y", 5));
 }
 
-/// x [B, S, I], weights [I, 3 H], bias [3 H], mask [B, T] or [B, S, T].
-void Attention(Text& text) {
-  const AttributeMap& attributes = text.node().attributes;
-  const int64_t heads = attributes.Int("num_heads", 0);
-  const SymbolicShape* weights =
-      text.node().inputs[1]->type.shape ? &*text.node().inputs[1]->type.shape : nullptr;
-  if (weights == nullptr || (text.Has(3) && !text.node().inputs[3]->type.shape)) return text.Wait();
-  const bool plain = heads > 0 && weights->size() == 2 && (*weights)[1].known() &&
-                     (*weights)[1].value % (3 * heads) == 0 && !text.Has(4) && !text.Has(5) &&
-                     attributes.Ints("qkv_hidden_sizes").empty() &&
-                     attributes.Int("unidirectional", 0) == 0 &&
-                     attributes.Int("do_rotary", 0) == 0 && text.node().output(1) == nullptr;
-  if (!plain) {
-    Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with a past, bias or rotary embedding",
-         {.hint = "export the model without attention fusion"});
-  }
-  const int64_t hidden = (*weights)[1].value / 3;
-  const float scale = attributes.Float("scale", 0);
-  const int64_t width = hidden / heads;
-  text.Scalar("factor", scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width)));
-  text.Line("%product = MatMul(%i0, %i1)");
-  const std::string qkv = text.Plus("%product", 2);
-  if (text.opset() < 13) {
-    text.Line(StrCat("%q, %k, %v = Split(", qkv, ") {axis = 2, split = [", hidden, ", ", hidden,
-                     ", ", hidden, "]}"));
-  } else {
-    text.Ints("parts", {hidden, hidden, hidden});
-    text.Line(StrCat("%q, %k, %v = Split(", qkv, ", %parts) {axis = 2}"));
-  }
-  text.Ints("apart", {0, 0, heads, hidden / heads});
-  text.Ints("joined", {0, 0, hidden});
-  for (const char* name : {"q", "k", "v"}) {
-    text.Line(StrCat("%", name, "4 = Reshape(%", name, ", %apart)"));
-    text.Line(StrCat("%", name, "t = Transpose(%", name, "4) {perm = [",
-                     name[0] == 'k' ? "0, 2, 3, 1" : "0, 2, 1, 3", "]}"));
-  }
-  text.Line("%raw = MatMul(%qt, %kt)");
-  std::string scores = "%scores";
-  text.Line("%scores = Mul(%raw, %factor)");
-  if (text.Has(3)) {
-    const ValueType& mask = text.node().inputs[3]->type;
-    const size_t rank = mask.shape ? mask.shape->size() : 0;
-    if (rank != 2 && rank != 3) {
-      Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with a mask of lengths");
-    }
-    if (rank == 3) {
-      text.Ints("one", {1});
-      text.Line(text.opset() < 13 ? "%mask = Unsqueeze(%i3) {axes = [1]}"
-                                  : "%mask = Unsqueeze(%i3, %one)");
-    } else {
-      text.Ints("mask_shape", {0, 1, 1, -1});
-      text.Line("%mask = Reshape(%i3, %mask_shape)");
-    }
-    text.Scalar("unit", 1);
-    text.Scalar("filter", attributes.Float("mask_filter_value", -10000.0F));
-    text.Line("%mask_real = Cast(%mask) {to = 1}");
-    text.Line("%hidden = Sub(%unit, %mask_real)");
-    text.Line("%penalty = Mul(%hidden, %filter)");
-    text.Line("%masked = Add(%scores, %penalty)");
-    scores = "%masked";
-  }
-  text.Line(StrCat("%p = Softmax(", scores, ") {axis = 3}"));
-  text.Line("%mixed = MatMul(%p, %vt)");
-  text.Line("%back = Transpose(%mixed) {perm = [0, 2, 1, 3]}");
-  text.Line("%y = Reshape(%back, %joined)");
-  text.Output("%y");
-}
-
-/// Of what is spelled out in a model that imports no ONNX operators at all.
-constexpr int kDefaultOpset = 13;
-
 struct FunctionRow {
   const char* name;
   const char* domain;
-  void (*write)(Text& text);
+  void (*write)(FunctionText& text);
 };
 
 constexpr FunctionRow kFunctions[] = {
-    {"Attention", kMicrosoftDomain, Attention},
+    {"Attention", kMicrosoftDomain, WritePackedAttention},
     {"BiasGelu", kMicrosoftDomain, BiasGelu},
     {"DynamicQuantizeMatMul", kMicrosoftDomain, DynamicQuantizeMatMul},
     {"FusedConv", kMicrosoftDomain, FusedConv},
@@ -335,11 +207,7 @@ const FunctionRow* FindFunction(const Node& node) {
 
 std::unique_ptr<Graph> FunctionBody(const Graph& graph, const Node& node) {
   const FunctionRow* row = FindFunction(node);
-  if (row == nullptr) return nullptr;
-  Text text(node, graph.opsets.contains("") ? graph.opset("") : kDefaultOpset);
-  row->write(text);
-  if (text.waits()) return nullptr;
-  return std::make_unique<Graph>(ParseGraph(text.text()));
+  return row ? GraphOfText(graph, node, row->write) : nullptr;
 }
 
 void InferSpelledOut(InferContext& context) {
@@ -355,33 +223,11 @@ void InferSpelledOut(InferContext& context) {
   }
 }
 
-void EvaluateSpelledOut(EvalContext& context) {
-  // The body may depend on the ranks of the inputs, which are known now.
-  Graph around;
-  around.opsets = {{"", context.onnx_opset}, {kMicrosoftDomain, 1}};
-  std::vector<Value*> inputs;
-  std::vector<const Tensor*> given;
-  for (const Tensor* tensor : context.inputs) {
-    inputs.push_back(tensor ? around.AddValue("", TypeOf(*tensor)) : nullptr);
-    if (tensor) given.push_back(tensor);
-  }
-  std::vector<Value*> outputs;
-  for (size_t i = 0; i < context.outputs.size(); ++i) {
-    outputs.push_back(context.node.output(i) ? around.AddValue("") : nullptr);
-  }
-  const Node* twin = around.AddNode(context.node.op_type, context.node.domain, std::move(inputs),
-                                    std::move(outputs), context.node.attributes);
-  std::vector<Tensor> results =
-      EvaluateGraph(*FunctionBody(around, *twin), given, context.requantize);
-  results.resize(context.outputs.size());
-  context.outputs = std::move(results);
-}
-
 /// What the kernels multiply as it is stays; a bias becomes an Add behind it.
 std::unique_ptr<Graph> ExpandMatMulNBits(const Graph& graph, const Node& node) {
   if (!IsPackedProduct(node)) return FunctionBody(graph, node);
   if (node.input(5) == nullptr) return nullptr;
-  Text text(node, kDefaultOpset);
+  FunctionText text(node, FunctionText::kDefaultOpset);
   text.Line(StrCat("%y = com.microsoft::MatMulNBits(%i0, %i1, %i2", text.Has(3) ? ", %i3) " : ") ",
                    text.AttributesWithout({})));
   text.Output(text.Plus("%y", 5));
@@ -397,7 +243,7 @@ constexpr OpDef Row(const char* name, const char* domain, int since, int inputs,
           most,
           outputs,
           InferSpelledOut,
-          EvaluateSpelledOut,
+          EvaluateByBody,
           QuantRule::kFloat,
           FunctionBody};
 }
@@ -410,7 +256,7 @@ constexpr OpDef kRows[] = {
     Row("FusedGemm", kMicrosoftDomain, 1, 2, 3),
     Row("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
     Row("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
-    {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferSpelledOut, EvaluateSpelledOut,
+    {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferSpelledOut, EvaluateByBody,
      QuantRule::kFloat, ExpandMatMulNBits},
     Row("MeanVarianceNormalization", "", 9, 1, 1),
     Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),

@@ -15,6 +15,7 @@
 #include "base/str_cat.h"
 #include "ops/elementwise.h"
 #include "ops/infer_util.h"
+#include "ops/qonnx.h"
 #include "ops/select.h"
 #include "ops/table.h"
 
@@ -387,7 +388,7 @@ class IntegerRewriter {
   std::map<const Node*, Activation> activations_;
 };
 
-bool RewriteToIntegers(Graph& graph) { return IntegerRewriter(graph).Run(); }
+bool RewriteToIntegers(Graph& graph) { return SpellQdq(graph) || IntegerRewriter(graph).Run(); }
 
 constexpr const char* kQonnx = "qonnx.custom_op.general";
 constexpr const char* kBrevitas = "onnx.brevitas";

@@ -220,16 +220,21 @@ bool NormalizeClip(Graph& graph, Node* node) {
 }
 
 // --- activations and normalizations written out: Gelu in two forms, QuickGelu, SiLU, HardSwish,
-// HardSigmoid, Mish, LayerNormalization
+// HardSigmoid, Mish, LayerNormalization, RMSNormalization
 //
 // Conditions: float32; operators that came late only where the model's opset has them. Gelu of
 // com.microsoft is there for older ones; LayerNormalization is an operator of ONNX from opset 17
 // on, but onnxruntime has it in the same domain since opset 1, and writes it there. Formulas:
-// onnx/docs/Operators.md; Hendrycks & Gimpel, "Gaussian Error Linear Units", 2016.
+// onnx/docs/Operators.md; Hendrycks & Gimpel, "Gaussian Error Linear Units", 2016. Before opset 23
+// onnxruntime's SimplifiedLayerNormalization stands for RMSNormalization, in the same domain.
 
 #define REQUANT_TANH_GELU "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,Add(x,Mul(0.044715,x,x,x))))))"
 #define REQUANT_TANH_GELU_2 "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,x,Add(1,Mul(0.044715,x,x))))))"
 #define REQUANT_ERF_GELU "Mul(0.5,x,Add(1,Erf(Mul(0.7071067812,x))))"
+
+#define REQUANT_MEAN_SQUARE "Add(e,Mean(Mul(x,x)))"
+// What LayerNormalization normalizes, whose bias comes later.
+#define REQUANT_CENTERED "Sub(x,Mean(x))"
 
 constexpr PatternRule kSpellings[] = {
     {"Mul(0.1666666667,x,Clip(Add(3,x),0,6))", "HardSwish(x)", 14},
@@ -246,6 +251,20 @@ constexpr PatternRule kSpellings[] = {
     {"Mul(x,Sigmoid(Mul(1.702,x)))", "@QuickGelu(x)", 1},
     {"Add(b,Mul(g,Div(Sub(x,Mean(x)),Sqrt(Add(e,Mean(Mul(Sub(x,Mean(x)),Sub(x,Mean(x)))))))))",
      "LayerNormalization(x,g,b)", 1},
+    {"Mul(g,Div(x,Sqrt(" REQUANT_MEAN_SQUARE ")))", "RMSNormalization(x,g)", 23, REQUANT_CENTERED},
+    {"Mul(g,Div(x,Sqrt(" REQUANT_MEAN_SQUARE ")))", "SimplifiedLayerNormalization(x,g)", 1,
+     REQUANT_CENTERED},
+    {"Mul(g,x,Div(1,Sqrt(" REQUANT_MEAN_SQUARE ")))", "RMSNormalization(x,g)", 23,
+     REQUANT_CENTERED},
+    {"Mul(g,x,Div(1,Sqrt(" REQUANT_MEAN_SQUARE ")))", "SimplifiedLayerNormalization(x,g)", 1,
+     REQUANT_CENTERED},
+    {"Mul(g,x,Reciprocal(Sqrt(" REQUANT_MEAN_SQUARE ")))", "RMSNormalization(x,g)", 23,
+     REQUANT_CENTERED},
+    {"Mul(g,x,Reciprocal(Sqrt(" REQUANT_MEAN_SQUARE ")))", "SimplifiedLayerNormalization(x,g)", 1,
+     REQUANT_CENTERED},
+    {"Mul(g,x,Pow(" REQUANT_MEAN_SQUARE ",-0.5))", "RMSNormalization(x,g)", 23, REQUANT_CENTERED},
+    {"Mul(g,x,Pow(" REQUANT_MEAN_SQUARE ",-0.5))", "SimplifiedLayerNormalization(x,g)", 1,
+     REQUANT_CENTERED},
 };
 
 }  // namespace

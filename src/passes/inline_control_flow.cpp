@@ -101,20 +101,10 @@ bool InlineFunction(Graph& graph, Node* node) {
 }  // namespace
 
 bool InlineControlFlow(Graph& graph, PassContext&) {
-  bool changed = SinkConstants(graph);
-  for (size_t i = 0; i < graph.nodes().size();) {
-    Node* node = graph.nodes()[i].get();
-    if (InlineIf(graph, node) || InlineFunction(graph, node)) {
-      changed = true;
-    } else {
-      ++i;
-    }
-  }
-  if (changed) {
-    graph.SortTopologically();
-    RemoveDeadNodes(graph);
-  }
-  return changed;
+  const bool sunk = SinkConstants(graph);
+  const bool inlined = RewriteNodes(
+      graph, [](Graph& g, Node* node) { return InlineIf(g, node) || InlineFunction(g, node); });
+  return sunk || inlined;
 }
 
 }  // namespace requant

@@ -35,6 +35,10 @@ struct Pass {
   /// Rewrites the graph and leaves it sorted and without dead nodes of its own making. Returns
   /// whether anything changed. Throws Error for graphs that can never run.
   bool (*run)(Graph& graph, PassContext& context);
+  /// Whether the pass may find anything in a graph; nullptr: ask it. A pass whose code is among the
+  /// tools has one, by which the loader knows when they are needed (bindings/README.md); without
+  /// them it does not run.
+  bool (*worth)(const Graph& graph) = nullptr;
 
   bool optional() const { return role == PassRole::kByName; }
 };
@@ -45,11 +49,18 @@ std::span<const Pass> PassTable();
 bool InferType(Graph& graph, PassContext& context);
 bool FoldConstant(Graph& graph, PassContext& context);
 bool InlineControlFlow(Graph& graph, PassContext& context);
+bool HasEinsum(const Graph& graph);
+bool HasAtrousTrick(const Graph& graph);
+bool HasBlockedWeights(const Graph& graph);
+bool HasBodies(const Graph& graph);
 bool DynamicToStatic(Graph& graph, PassContext& context);
 bool CanonicalizeOps(Graph& graph, PassContext& context);
 bool SimplifyInference(Graph& graph, PassContext& context);
 bool SimplifyExpr(Graph& graph, PassContext& context);
 bool FastMath(Graph& graph, PassContext& context);
+bool FuseAttention(Graph& graph, PassContext& context);
+bool PackBlockedWeights(Graph& graph, PassContext& context);
+bool RewriteEinsum(Graph& graph, PassContext& context);
 bool FlattenAtrousConv(Graph& graph, PassContext& context);
 bool MoveQdq(Graph& graph, PassContext& context);
 bool ConvertLayout(Graph& graph, PassContext& context);

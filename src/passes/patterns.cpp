@@ -84,6 +84,7 @@ class Matcher {
       const bool fits = value->is_constant() && value->constant.rank() == 1 && IsFloat32(value);
       return fits && Bind(*term == 'g' ? bound.g : bound.b, value);
     }
+    if (IsNumber(*term)) return ScalarOf(value) == NumberAt(term);
     if (value->producer == nullptr || value->producer->output() != value) return false;
     const Node& node = *value->producer;
     const std::vector<const char*> terms = Arguments(term);
@@ -281,7 +282,7 @@ class Builder {
     } else if (name == "HardSigmoid") {
       attributes.Set("alpha", 1.0F / 6);
       attributes.Set("beta", 0.5F);
-    } else if (name == "LayerNormalization") {
+    } else if (name.ends_with("Normalization")) {
       attributes.Set("epsilon", static_cast<float>(bound_.e));
     }
     return name;
@@ -319,6 +320,7 @@ bool ApplyPatterns(Graph& graph, Node* node, std::span<const PatternRule> rules)
                                                                 Dim(constant->constant.count()));
     };
     if (!spans(bound.g) || !spans(bound.b)) continue;
+    if (rule.unless && Matcher(graph).Match(bound.x, rule.unless)) continue;
     Builder(graph, node, bound).Root(rule.after);
     return true;
   }

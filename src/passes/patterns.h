@@ -21,11 +21,13 @@ namespace requant {
 ///   @Silu(t)                       x * Sigmoid(x): Swish, or QuickGelu of com.microsoft, alpha 1
 ///
 /// `after` is built from the same; Op~ has approximate = "tanh", "q=Mul(x,x);" in front names a
-/// value. LayerNormalization takes e as its epsilon.
+/// value. LayerNormalization and its kin take e as their epsilon. A number that is no factor or
+/// term is an operand by itself.
 struct PatternRule {
   const char* before;
   const char* after;
-  int opset;  // of the ONNX domain, for operators that came late
+  int opset;                     // of the ONNX domain, for operators that came late
+  const char* unless = nullptr;  // what x must not be: the same, over an x of its own
 };
 
 /// Rewrites the expression that `node` is the root of by the first rule that matches. The inner

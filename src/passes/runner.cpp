@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "base/tools.h"
 #include "ir/verify.h"
 
 namespace requant {
@@ -67,7 +68,8 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
       entry.round = report.rounds + 1;
       entry.nodes_before = graph.nodes().size();
       const double start = options.now ? options.now() : 0;
-      entry.changed = pass->run(graph, context);
+      const bool worth = pass->worth == nullptr || (ToolsLoaded() && pass->worth(graph));
+      entry.changed = worth && pass->run(graph, context);
       entry.milliseconds = options.now ? options.now() - start : 0;
       entry.nodes_after = graph.nodes().size();
       // Annotations give no other pass anything to do.

@@ -1,3 +1,4 @@
+#include "ops/products.h"
 #include "passes/pass.h"
 
 namespace requant {
@@ -21,7 +22,7 @@ constexpr Pass kPasses[] = {
      kDefault, FoldConstant},
     {"InlineControlFlow",
      "the branch taken where a condition is known; operators that stand for several", kExact,
-     kDefault, InlineControlFlow},
+     kDefault, InlineControlFlow, HasBodies},
     {"DynamicToStatic", "computed shapes, axes, sizes and bounds become constants", kExact,
      kDefault, DynamicToStatic},
     {"SubstituteSigmoid", "Sigmoid becomes HardSigmoid, SiLU HardSwish", 0.143, kByName,
@@ -38,10 +39,17 @@ constexpr Pass kPasses[] = {
      kRounds, kDefault, SimplifyInference},
     {"SimplifyExpr", "reshapes, transposes, casts, pads and neutral operands that do nothing",
      kExact, kDefault, SimplifyExpr},
+    {"PackBlockedWeights",
+     "products with 4-bit weights that have a scale for every block become MatMulNBits", kRounds,
+     kByName, PackBlockedWeights, HasBlockedWeights},
+    {"RewriteEinsum", "Einsum by Transpose, ReduceSum, Mul and MatMul", kRounds, kDefault,
+     RewriteEinsum, HasEinsum},
+    {"FuseAttention", "attention written out becomes one operator", kRounds, kDefault,
+     FuseAttention, HasComputedProducts},
     {"FastMath", "exp, tanh, sigmoid, erf, gelu and softmax by fast approximations", 1.1e-4,
      kByName, FastMath},
     {"FlattenAtrousConv", "convolutions of every b-th pixel become dilated ones", kExact, kDefault,
-     FlattenAtrousConv},
+     FlattenAtrousConv, HasAtrousTrick},
     {"MoveQdq", "8-bit numbers, not floats, go through operators that only move them", kExact,
      kByName, MoveQdq},
     {"ConvertLayout", "transposes moved behind what does not mind them, until they cancel", kExact,

@@ -56,9 +56,7 @@ class PlanArchive {
       if (name != row.name) continue;
       if constexpr (requires { row.missing; }) {
         // Kernels for few bits are loaded after the plan that needs them.
-        if (row.missing != nullptr && row.missing != MissingLowBits && row.missing() != nullptr) {
-          continue;
-        }
+        if (MissingForEver(row.missing) != nullptr) continue;
       }
       run = row.run;
       return;
@@ -71,6 +69,7 @@ class PlanArchive {
 
   std::vector<const void*> blobs;  // what Blob() can name
   const Graph* graph = nullptr;    // holds the nodes that run by their reference
+  bool tools = false;              // reading: whether there may be steps of the tools
 
  private:
   void Bytes(void* data, size_t size);

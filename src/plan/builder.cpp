@@ -213,7 +213,6 @@ void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const cha
   step->name = node.name;
   step->op = node.op_type;
   step->kernel = kernel;
-  step->tuning = std::exchange(tuning_, {});
   step->inputs = inputs;
   step->outputs = outputs;
   plan_.steps.push_back(std::move(step));
@@ -241,7 +240,7 @@ void PlanBuilder::NoKernel(const char* family) {
   Fail(ErrorCode::kInternal, StrCat("no kernel of family ", family, " fits"));
 }
 
-const std::string* PlanBuilder::Tuned(const std::string& tuning) const {
+const Tuned* PlanBuilder::TunedFor(const std::string& tuning) const {
   const auto found = options_.tuned.find(tuning);
   return found == options_.tuned.end() ? nullptr : &found->second;
 }

@@ -89,16 +89,17 @@ class PlanBuilder {
   /// an operator that is no layer, the clamps that follow it alone. Empty when fusing is off.
   std::vector<const Node*> Followers(const Node& node) const;
 
+  /// What was tuned for a Step::tuning, or null.
+  const Tuned* TunedFor(const std::string& tuning) const;
   bool IsForced(std::string_view family) const { return Forced(family) != nullptr; }
   /// The kernel row to use: the forced one of this family if it fits, else the one that was tuned
   /// for `tuning` (Step::tuning of the step to come), else the last row that does (rows are listed
   /// from plain to best).
   template <typename Row, typename Fits>
   const Row& Choose(const char* family, std::span<const Row> rows, Fits fits,
-                    std::string tuning = {}) {
+                    const std::string& tuning = {}) const {
     const std::string* forced = Forced(family);
-    if (forced == nullptr) forced = Tuned(tuning);
-    tuning_ = std::move(tuning);
+    if (const Tuned* tuned = TunedFor(tuning); forced == nullptr && tuned) forced = &tuned->kernel;
     const Row* chosen = nullptr;
     for (const Row& row : rows) {
       if (!fits(row)) continue;
@@ -109,7 +110,7 @@ class PlanBuilder {
     return *chosen;
   }
   template <typename Row>
-  const Row& Choose(const char* family, std::span<const Row> rows) {
+  const Row& Choose(const char* family, std::span<const Row> rows) const {
     return Choose(family, rows, [](const Row&) { return true; });
   }
 
@@ -123,13 +124,11 @@ class PlanBuilder {
               const std::vector<int>& inputs, const std::vector<int>& outputs);
   [[noreturn]] static void NoKernel(const char* family);
   const std::string* Forced(std::string_view family) const;
-  const std::string* Tuned(const std::string& tuning) const;
   int NewSlot(const Value& value, Layout layout);
   int Convert(const Value* value, int from, Layout to);
 
   Plan& plan_;
   const PlanOptions& options_;
-  std::string tuning_;  // of the next step
   std::map<const Value*, Places> places_;
   std::set<const Node*> absorbed_;
   std::set<const Node*> kept_;

@@ -2,21 +2,27 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "base/tools.h"
+#include "kernels/variant/missing.h"
 #include "ops/op.h"
 #include "passes/runner.h"
 #include "plan/arena.h"
 #include "plan/builder.h"
 #include "plan/lower/table.h"
+#include "plan/pack_activations.h"
 #include "plan/plan.h"
 
 namespace requant {
 namespace {
 
-const LowerRow* FindRow(const Node& node) {
+/// By the first row that can; false when there is none.
+bool LowerByTable(PlanBuilder& builder, const Node& node) {
   for (const LowerRow& row : LowerTable()) {
-    if (node.op_type == row.op && node.domain == row.domain) return &row;
+    if (node.op_type != row.op || node.domain != row.domain) continue;
+    const bool fits = row.fits == nullptr || (ToolsLoaded() && row.fits(node));
+    if (fits && row.lower(builder, node)) return true;
   }
-  return nullptr;
+  return false;
 }
 
 }  // namespace
@@ -116,8 +122,7 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
   for (const auto& node : plan->graph->nodes()) {
     if (builder.IsAbsorbed(node.get())) continue;
     try {
-      const LowerRow* row = FindRow(*node);
-      if (row == nullptr || !row->lower(builder, *node)) LowerByReference(builder, *node);
+      if (!LowerByTable(builder, *node)) LowerByReference(builder, *node);
       builder.ReleaseConstants(*node);
     } catch (Error& error) {
       error.AddNode(node->name);
@@ -126,6 +131,7 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
   }
   for (const Value* output : plan->graph->outputs()) plan->outputs.push_back(builder.In(output));
   builder.ReleaseConstants();
+  if (options.compact && MissingLowBits() == nullptr) kPackActivations(*plan);
   LayOutArena(*plan);
   return plan;
 }

@@ -29,7 +29,7 @@ struct Parts {
   int count = 1;    // 1: the step is not divided
   int64_t total = 0;
   int64_t tile = 1;
-  std::array<PartField, 4> fields{};
+  std::array<PartField, 5> fields{};
 
   /// First unit of a part; total for part == count.
   int64_t Begin(int part) const {

@@ -36,6 +36,7 @@ struct Slot {
   Layout layout = Layout::kPlain;
   Home home = Home::kArena;
   size_t bytes = 0;
+  bool packed = false;             // two elements to a byte (plan/pack_activations.h)
   int root = -1;                   // index of the slot that owns the memory (itself for a root)
   size_t within = 0;               // bytes into the root's memory (a part of a Concat)
   size_t offset = 0;               // kArena roots
@@ -112,15 +113,24 @@ struct ForcedKernel {
   std::string kernel;  // "conv_q8_scalar"
 };
 
+/// What was found to be the fastest for a step.
+struct Tuned {
+  std::string kernel;
+  int threads = 0;  ///< at most so many; 0: as without
+};
+
 struct PlanOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
   /// Use this row of a kernel family for every step of that family which it can serve.
   std::vector<ForcedKernel> force_kernels;
-  /// The row to use by Step::tuning, as measured on some machine. Where it does not exist, fit or
-  /// run here, the choice is as without.
-  std::map<std::string, std::string> tuned;
+  /// The row to use by Step::tuning, and for how many threads, as measured on some machine. Where
+  /// it does not exist, fit or run here, the choice is as without.
+  std::map<std::string, Tuned> tuned;
   /// Merge activations and residual additions into the producing kernel.
   bool fuse = true;
+  /// Less memory, for some time: weights of few bits stay packed also where a machine is faster on
+  /// whole bytes, and values of at most 16 codes lie two to a byte (plan/pack_activations.h).
+  bool compact = false;
   /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session
   /// has. The results are the same.
   int threads = 0;

@@ -1,5 +1,6 @@
 #include "plan/save.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -21,8 +22,9 @@ struct Header {
   char magic[8];
   uint32_t version;
   uint16_t pointer_bytes;
-  uint16_t threads;
-  uint64_t bytes;     // of the whole file
+  uint8_t threads;
+  uint8_t tools;   // 1: some steps' code is among the tools; the loader (web/session.ts) reads this
+  uint64_t bytes;  // of the whole file
   uint64_t checksum;  // of all bytes after the header
   char build[32];
 };
@@ -110,8 +112,8 @@ void InterfaceFields(PlanArchive& archive, Graph& graph) {
 }
 
 void SlotFields(PlanArchive& archive, Slot& slot) {
-  archive.Fields(slot.name, slot.dtype, slot.shape, slot.layout, slot.home, slot.bytes, slot.root,
-                 slot.within, slot.offset, slot.input, slot.first_step, slot.last_step);
+  archive.Fields(slot.name, slot.dtype, slot.shape, slot.layout, slot.home, slot.bytes, slot.packed,
+                 slot.root, slot.within, slot.offset, slot.input, slot.first_step, slot.last_step);
   archive.Blob(slot.constant);
 }
 
@@ -119,7 +121,9 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
   StepKind kind = archive.reading() ? StepKind{} : step->kind();
   archive.Fields(kind);
   if (archive.reading()) {
-    step = NewStep(kind);
+    // Where the header says nothing of tools they may be missing.
+    const bool known = kind <= kLastStep && (archive.tools || kind < kFirstToolStep);
+    if (known) step = NewStep(kind);
     if (step == nullptr) DamagedPlan("a step is of no known kind");
   }
   archive.Fields(step->name, step->op, step->kernel, step->tuning, step->inputs, step->outputs,
@@ -154,7 +158,8 @@ void CheckPlan(const Plan& plan, const Graph& graph) {
     const Slot& slot = plan.slots[i];
     check(in_range(slot.root, slots) && static_cast<size_t>(slot.layout) <= 1);
     for (const int64_t dim : slot.shape) check(dim >= 0);
-    check(slot.bytes == DTypeBytes(slot.dtype, static_cast<size_t>(NumElements(slot.shape))));
+    const size_t bytes = DTypeBytes(slot.dtype, static_cast<size_t>(NumElements(slot.shape)));
+    check(slot.bytes == (slot.packed ? bytes / 2 : bytes));
     const Slot& root = plan.slots[static_cast<size_t>(slot.root)];
     check(root.root == slot.root && CheckedAdd(slot.within, slot.bytes) <= root.bytes);
     if (static_cast<size_t>(slot.root) != i) continue;
@@ -196,6 +201,11 @@ struct BlobRange {
   const void* data;
   size_t bytes;
 };
+
+bool NeedsTools(const Plan& plan) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [](const auto& step) { return step->kind() >= kFirstToolStep; });
+}
 
 size_t PaddedBlob(size_t bytes) {
   return CheckedAlign(CheckedAdd(bytes, kReadAhead), AlignedBuffer::kAlignment);
@@ -240,7 +250,9 @@ std::vector<uint8_t> SavePlan(const Plan& plan, const Graph& graph) {
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kVersion;
   header.pointer_bytes = sizeof(void*);
-  header.threads = static_cast<uint16_t>(plan.threads);
+  header.threads = static_cast<uint8_t>(plan.threads);
+  header.tools = std::any_of(plan.steps.begin(), plan.steps.end(),
+                             [](const auto& step) { return step->kind() >= kFirstToolStep; });
   header.bytes = file.size();
   header.checksum = Checksum(std::span(file).subspan(sizeof(Header)));
   std::memcpy(header.build, kBuildId, sizeof header.build);
@@ -274,6 +286,7 @@ LoadedPlan LoadPlan(const SharedBytes& file, int threads) {
     plan->file = std::move(copy);
   }
   PlanArchive archive(body);
+  archive.tools = header.tools != 0;
   std::vector<uint64_t> sizes;
   const auto nodes = std::make_shared<std::vector<uint8_t>>();
   archive.Fields(sizes, *nodes);
@@ -294,6 +307,7 @@ LoadedPlan LoadPlan(const SharedBytes& file, int threads) {
   if (!nodes->empty()) *plan->graph = ReadOnnx({nodes, *nodes});
   archive.graph = plan->graph.get();
   PlanFields(archive, *plan, *graph);
+  if (header.tools != (NeedsTools(*plan) ? 1 : 0)) DamagedPlan("its header does not fit");
   plan->threads = threads;
   CheckPlan(*plan, *graph);
   return {std::move(plan), std::move(graph)};

@@ -1,7 +1,8 @@
 // A plan as bytes and back: what is loaded needs no model, no passes and no packing. The weights
 // are used where they lie in the file.
 //
-//   header     64 bytes: magic, version, threads, size, checksum of all that follows, build
+//   header     64 bytes: magic, version, threads, whether it needs the tools, size, checksum of all
+//              that follows, build
 //   fields     inputs and outputs, slots, steps (plan/archive.h), the nodes that run by reference
 //   blobs      packed weights and constants, aligned, each followed by kReadAhead spare bytes
 //

@@ -184,7 +184,8 @@ class Analysis : public RecoveryJob {
     }
     made.spread = SpreadOf(rows);
     const double in = static_cast<double>(context_.record.Root(op.inputs[0]).scale[0]);
-    const double out = static_cast<double>(context_.record.Root(op.outputs[0]).scale[0]);
+    const double out =
+        op.float_output ? 0 : static_cast<double>(context_.record.Root(op.outputs[0]).scale[0]);
     for (size_t i = 0; i < std::size(kWidths); ++i) {
       TensorQuantizationConfig config = context_.record.configs[static_cast<size_t>(
           op.inputs[static_cast<size_t>(WeightSlot(*made.node, op.rule))])];

@@ -1,8 +1,11 @@
 #include "quant/assign.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
+#include "quant/lower/lowering.h"
 #include "quant/observers/observer.h"
 #include "quant/soi.h"
 
@@ -17,9 +20,11 @@ class Assigner {
   QuantizationRecord Run() {
     CheckOptions();
     for (const auto& node : graph_.nodes()) Classify(*node);
+    if (options_.float_outputs) FindLast();
     ChooseOperators();
     for (const auto& node : graph_.nodes()) MakeConfigs(*node);
     FindFusions(graph_, record_);
+    if (options_.float_outputs) FindFloatOutputs();
     return std::move(record_);
   }
 
@@ -75,6 +80,53 @@ class Assigner {
       op.reason = why;
     }
     record_.operators.emplace(node.name, std::move(op));
+  }
+
+  /// Whether nothing comes behind the node but operators that move values to the outputs.
+  bool IsLast(const Node& node) const {
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [this](const Value* value) {
+      return value == nullptr ||
+             ((graph_.IsOutput(value) || !value->consumers.empty()) &&
+              std::all_of(value->consumers.begin(), value->consumers.end(),
+                          [this](const Node* reader) { return movers_.contains(reader); }));
+    });
+  }
+
+  /// Outputs are floats: an operator without weights that makes one would only round it.
+  void FindLast() {
+    constexpr QuantRule kRules[] = {QuantRule::kPassive, QuantRule::kAveragePool, QuantRule::kAdd,
+                                    QuantRule::kMul, QuantRule::kConcat};
+    for (auto i = graph_.nodes().rbegin(); i != graph_.nodes().rend(); ++i) {
+      const Node& node = **i;
+      OperatorQuantization& op = Op(node);
+      if (!IsLast(node)) continue;
+      if (op.rule == QuantRule::kPassive || op.rule == QuantRule::kShape) movers_.insert(&node);
+      const bool listed =
+          std::find(std::begin(kRules), std::end(kRules), op.rule) != std::end(kRules);
+      if (op.reason.empty() && listed) op.reason = "it makes an output, which is float";
+    }
+  }
+
+  /// Layers without an activation of their own whose readers all want floats. Of convolutions only
+  /// the last ones: large images are better carried in 8 bits.
+  void FindFloatOutputs() {
+    for (const auto& node : graph_.nodes()) {
+      OperatorQuantization& op = Op(*node);
+      if (!op.quantized || WeightSlot(*node, op.rule) < 0 || !op.activation.empty() ||
+          !op.absorbed_by.empty() || !op.table.empty()) {
+        continue;
+      }
+      const std::vector<Node*>& readers = node->outputs[0]->consumers;
+      const bool last = std::all_of(readers.begin(), readers.end(), [this](const Node* reader) {
+        return movers_.contains(reader) || IsLast(*reader);
+      });
+      op.float_output = (op.rule == QuantRule::kMatMul || last) &&
+                        std::none_of(readers.begin(), readers.end(),
+                                     [this](const Node* reader) { return Op(*reader).quantized; });
+      if (!op.float_output) continue;
+      TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(op.outputs[0])];
+      Transit(config.state, QuantizationState::kFp32, node->name);
+    }
   }
 
   bool IsData(const Value* value) const {
@@ -218,6 +270,7 @@ class Assigner {
   const QuantizeOptions& options_;
   std::set<const Value*> soi_;
   std::set<const Value*> bytes_;  // values that are in 8 bits anyway
+  std::set<const Node*> movers_;  // between the last operators and the outputs
   QuantizationRecord record_;
 };
 
@@ -241,6 +294,7 @@ void MarkSimulated(const Graph& graph, QuantizationRecord& record) {
     for (const int output : op.outputs) {
       op.simulated = op.simulated || (output >= 0 && record.Root(output).exotic_activation());
     }
+    op.lower_simulated = &Lowering::LowerSimulated;
   }
 }
 

@@ -38,7 +38,11 @@ bool IsTableCandidate(const Node& node, QuantRule rule);
 void FindFusions(const Graph& graph, QuantizationRecord& record,
                  const std::set<const Value*>& barriers = {});
 
-/// True when the value exists in 8 bits: its producer is quantized and not computed by another one.
+/// True when the value exists in 8 bits: its producer is quantized, is not computed by another one
+/// and does not write floats.
 bool IsMaterialized(const QuantizationRecord& record, const Value* value);
+/// True when the value exists neither in 8 bits nor in float: one operator computes its producer
+/// and its reader.
+bool IsInside(const QuantizationRecord& record, const Value* value);
 
 }  // namespace requant

@@ -24,19 +24,28 @@ struct FileQuantization {
   std::map<std::string, TensorQuantizationConfig> writes;  // by value name
 };
 
-bool IsNibble(DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; }
-
-bool IsParameterType(DType dtype) {
-  return IsByte(dtype) || IsNibble(dtype) || dtype == DType::kInt32;
+bool IsSigned(DType dtype) {
+  return dtype == DType::kInt2 || dtype == DType::kInt4 || dtype == DType::kInt8;
 }
 
-/// The 8-bit type that holds a 4-bit one here.
+/// Several to a byte.
+bool IsPacked(DType dtype) {
+  return dtype == DType::kInt4 || dtype == DType::kUint4 || dtype == DType::kInt2 ||
+         dtype == DType::kUint2;
+}
+
+bool IsParameterType(DType dtype) {
+  return IsByte(dtype) || IsPacked(dtype) || dtype == DType::kInt32;
+}
+
+/// The 8-bit type that holds a narrower one here.
 DType Widened(DType dtype) {
-  return dtype == DType::kInt4 ? DType::kInt8 : dtype == DType::kUint4 ? DType::kUint8 : dtype;
+  if (!IsPacked(dtype)) return dtype;
+  return IsSigned(dtype) ? DType::kInt8 : DType::kUint8;
 }
 
 Tensor Unpacked(const Tensor& tensor) {
-  if (!IsNibble(tensor.dtype())) return tensor;
+  if (!IsPacked(tensor.dtype())) return tensor;
   Tensor out(Widened(tensor.dtype()), tensor.shape());
   auto* to = static_cast<uint8_t*>(out.raw());
   for (int64_t i = 0; i < out.count(); ++i) to[i] = static_cast<uint8_t>(tensor.AsInt64(i));
@@ -66,10 +75,13 @@ bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationC
   }
   config.dtype = Widened(dtype);
   config.bits = DTypeBits(dtype);
-  config.quant_min = dtype == DType::kInt4 ? -8 : StorageMin(config.dtype);
-  config.quant_max = dtype == DType::kInt4    ? 7
-                     : dtype == DType::kUint4 ? 15
-                                              : StorageMax(config.dtype);
+  config.quant_min = StorageMin(config.dtype);
+  config.quant_max = StorageMax(config.dtype);
+  if (IsPacked(dtype)) {
+    const int32_t codes = 1 << config.bits;
+    config.quant_min = IsSigned(dtype) ? -codes / 2 : 0;
+    config.quant_max = config.quant_min + codes - 1;
+  }
   const bool symmetric =
       config.dtype != DType::kUint8 && std::all_of(config.offset.begin(), config.offset.end(),
                                                    [](int32_t offset) { return offset == 0; });
@@ -286,10 +298,6 @@ class RecordBuilder {
     return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule);
   }
 
-  bool IsInside(const Value* value) {
-    return value->producer && Op(*value->producer).quantized && !IsMaterialized(record_, value);
-  }
-
   bool InTable(const Node& node, const OperatorQuantization& op) const {
     if (!op.table.empty()) return true;
     return !op.absorbed_by.empty() && record_.Find(op.absorbed_by)->activation != node.name;
@@ -315,7 +323,7 @@ class RecordBuilder {
         continue;
       }
       any_data = true;
-      if (!IsInside(value) && config == nullptr) return false;
+      if (!IsInside(record_, value) && config == nullptr) return false;
     }
     for (const Value* output : node.outputs) {
       if (output && IsMaterialized(record_, output) && !file_.writes.contains(output->name)) {
@@ -328,12 +336,19 @@ class RecordBuilder {
   /// Finds fusions among the operators that are left; true when some had to go.
   bool Settle() {
     for (auto& [name, op] : record_.operators) {
+      op.float_output = false;
       op.activation.clear();
       op.absorbed_by.clear();
       op.table.clear();
       op.table_input.clear();
     }
     FindFusions(graph_, record_, barriers_);
+    for (const auto& node : graph_.nodes()) {
+      OperatorQuantization& op = Op(*node);
+      op.float_output = WeightSlot(*node, op.rule) >= 0 &&
+                        IsMaterialized(record_, node->outputs[0]) &&
+                        !file_.writes.contains(node->outputs[0]->name);
+    }
     std::vector<OperatorQuantization*> lost;
     for (const auto& node : graph_.nodes()) {
       if (Op(*node).quantized && !IsSurrounded(*node)) lost.push_back(&Op(*node));
@@ -414,7 +429,7 @@ class RecordBuilder {
                                                             op.rule == QuantRule::kPassive))) {
         op.inputs.push_back(PadValue(node, op, slot) ? MakePadValue(node, slot)
                                                      : plain(QuantizationState::kFp32));
-      } else if (!value->is_constant() && IsInside(value)) {
+      } else if (!value->is_constant() && IsInside(record_, value)) {
         op.inputs.push_back(plain(QuantizationState::kOverlapped));
       } else {
         op.inputs.push_back(AddConfig(
@@ -426,7 +441,7 @@ class RecordBuilder {
       const Value* value = node.outputs[slot];
       if (value == nullptr) {
         op.outputs.push_back(-1);
-      } else if (!op.quantized) {
+      } else if (!op.quantized || op.float_output) {
         op.outputs.push_back(
             AddConfig({}, node, true, slot, value,
                       soi_.contains(value) ? QuantizationState::kSoi : QuantizationState::kFp32));

@@ -196,10 +196,15 @@ void FindFusions(const Graph& graph, QuantizationRecord& record,
 bool IsMaterialized(const QuantizationRecord& record, const Value* value) {
   if (value->producer == nullptr) return false;
   const OperatorQuantization* op = record.Find(value->producer->name);
-  if (op == nullptr || !op->quantized || !op->activation.empty()) return false;
+  if (op == nullptr || !op->quantized || !op->activation.empty() || op->float_output) return false;
   if (op->absorbed_by.empty()) return true;
   const OperatorQuantization* by = record.Find(op->absorbed_by);
   return by && by->activation == value->producer->name;
+}
+
+bool IsInside(const QuantizationRecord& record, const Value* value) {
+  const OperatorQuantization* op = value->producer ? record.Find(value->producer->name) : nullptr;
+  return op && op->quantized && !op->float_output && !IsMaterialized(record, value);
 }
 
 }  // namespace requant

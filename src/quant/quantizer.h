@@ -38,8 +38,11 @@ class Quantizer {
 
   /// The network that samples are shown to: the given one, perhaps equalized.
   const Graph& graph() const;
-  /// How often the calibration data must be shown: 1, or 2 when an observer needs a histogram.
+  /// How often the calibration data must be shown: 1, or 2 when an observer needs a histogram; 2
+  /// more for "equalize_activations".
   int passes() const;
+  /// False while the next sample of that pass need not be run: EndSample() is enough.
+  bool wants_sample(int pass) const;
   /// Float values to tap in that pass (graph inputs may be among them), each once.
   std::vector<std::string> observed_values(int pass) const;
   /// Throws kInvalidArgument naming value and index for NaN or infinity, and for a value that was
@@ -79,18 +82,27 @@ Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = 
 
 /// The float graph with QuantizeLinear / DequantizeLinear around quantized operators; weights are
 /// int8 and biases int32 constants behind DequantizeLinear. Fewer than 8 bits are 8-bit integers
-/// that a Clip limits; with `int4`, what has 4 bits is spelled in ONNX's own int4 and uint4, which
-/// raises the graph to opset 21. Throws kUnsupported for simulated operators, which Q/DQ cannot
-/// say, and for operators whose form changes on the way to opset 21.
-Graph ToQdq(const QuantizedModel& model, bool int4 = false);
+/// that a Clip limits; with `narrowest` 4, what has 4 bits is spelled in ONNX's own int4 and uint4,
+/// which raises the graph to opset 21, with 2 also what has 2 bits in int2 and uint2 of opset 25.
+/// Throws kUnsupported for simulated operators, which Q/DQ cannot say, and for operators whose form
+/// changes on the way to opset 21.
+Graph ToQdq(const QuantizedModel& model, int narrowest = 8);
 
 /// LowerToInteger without Lut: the QOperator form that ONNX Runtime runs.
 Graph ToQOperator(const QuantizedModel& model);
+
+/// The float graph with QONNX's Quant and BipolarQuant nodes, which say 2 to 8 bits as they are;
+/// biases are floats. Throws kUnsupported for simulated operators.
+Graph ToQonnx(const QuantizedModel& model);
 
 /// A graph with Q/DQ nodes -> float graph and record that lower to the same integers; operators
 /// that are not surrounded by Q/DQ stay float. nullopt when there is no Q/DQ pair to read.
 /// With `keep_weights` false the float weights of integer operators are placeholders: enough to
 /// lower.
 std::optional<QuantizedModel> FromQdq(const Graph& graph, bool keep_weights = true);
+
+/// After FromQdq of an export of ours: the bits and codes of its parameters. Computes nothing
+/// differently; what the integers contradict is ignored.
+void ReadFileCodes(QuantizedModel& model);
 
 }  // namespace requant

@@ -12,12 +12,19 @@
 
 namespace requant {
 
+class Lowering;
+
 struct OperatorQuantization {
   std::string op_type;
   QuantRule rule = QuantRule::kFloat;
   bool quantized = false;
   /// Quantized, but with a grid that no integer operator has: computed in float on that grid.
   bool simulated = false;
+  /// Lowers it then (lower/simulated.cpp, which files never need).
+  void (*lower_simulated)(Lowering&, const Node&, const OperatorQuantization&) = nullptr;
+  /// A layer that writes its accumulators as floats: only float operators or the network's outputs
+  /// read them.
+  bool float_output = false;
   /// Why it stays float; empty for quantized operators.
   std::string reason;
   /// Config index by slot; -1 where a slot has none.

@@ -132,8 +132,9 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
     }
     const double magnitude = Magnitude(magnitudes, importance, config);
     const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
-    const double least =
-        (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
+    double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
+    // Accumulators that become floats are not shifted; any scale fits a row of zeros.
+    if (!(output_scale > 0)) least = dead ? 1 : 0;
     double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);
     scale = std::max(scale, largest_bias / (kLargestBias * input_scale));
     auto rounded = static_cast<float>(scale);

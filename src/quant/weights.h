@@ -30,6 +30,7 @@ WeightMatrix ViewWeights(const Node& node, QuantRule rule);
 ///     without weights (below 1e-8 of the layer's largest), so that one common shift serves all
 ///     channels of the vector kernels; both bounds are no powers of two, so that they make no ties;
 ///   - |bias| / (s_in * s_w) must not exceed 2^30.
+/// With `output_scale` 0 the accumulators become floats, and the first bound does not hold.
 /// `bias` is one number per row or empty. With `inputs`, observer "auto" weighs the errors of the
 /// weights by the mean squares of what they are multiplied with. Fills config.scale and
 /// config.offset.

@@ -17,12 +17,18 @@ const DEPTH = 1024; // products that a tile adds up
 const TILE_CALLS = 4000;
 const RUNS = 3;
 const FIXED = { requantize: 'fixed' };
-// `planes`: lookups for each product. W8A8 twice: by the best row here, and by 16-bit products.
+const POPCOUNT = { conv_q8: 'conv_q8_popcount' };
+const CARRY_SAVE = { conv_q8: 'conv_q8_carry_save' };
+// `planes`: lookups, or pairs of planes, for each product. W8A8 twice: by the best row here, and by 16-bit products.
 const FORMS = {
   A1W1: { file: 'a1w1', planes: 1, tile: 'lookup' },
   A2W1: { file: 'a2w1', planes: 1, tile: 'lookup' },
   A2W2: { file: 'a2w2', planes: 2, tile: 'lookup' },
   A4W2: { file: 'a4w2', planes: 2, tile: 'lookup_a4' },
+  'A1W1 popcount': { file: 'a1w1', planes: 1, tile: 'and_popcnt', kernels: POPCOUNT },
+  'A1W1 carry-save': { file: 'a1w1', planes: 1, tile: 'carry_save', kernels: CARRY_SAVE },
+  'A2W1 popcount': { file: 'a2w1', planes: 2, tile: 'and_popcnt', kernels: POPCOUNT },
+  'A2W2 popcount': { file: 'a2w2', planes: 4, tile: 'and_popcnt', kernels: POPCOUNT },
   'A2W2 narrow': { file: 'a2w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
   'A4W2 narrow': { file: 'a4w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
   W8A8: { file: 'a8w8' },

@@ -2,11 +2,11 @@
 // each on a page of its own, bundled by Vite as a web project would have them.
 //
 //   node tests/bench/browser.mjs [NETWORK ...] [--rounds N] [--cold N] [--simd auto|relaxed|simd128]
-//       [--threads N] [--json]
+//       [--threads N] [--low w4a4,w2a8,...|all] [--json]
 //
 // LiteRT.js is used when it is there: npm install --prefix build/peers @litertjs/core
 //
-// Latency: as in run.mjs; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
+// Latency: as in run.mjs, also --low; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
 // new browser with an empty profile each time, from the start of the navigation until the first
 // result, from a server on this machine, which also says what was fetched. "saved plan": the page
 // fetches the bytes of session.toPlan() instead of the model. "second visit": a browser whose profile
@@ -24,6 +24,7 @@ import { build } from 'vite';
 import { launch, openPage } from '../browser/browser.mjs';
 import {
   FOLDER,
+  LOW_BITS,
   NETWORKS,
   ROOT,
   checkAgreement,
@@ -206,14 +207,22 @@ async function measure(pages, name, rounds) {
     'int8 : ort int8': ratios(timesOf[ortInt8], timesOf.int8),
     'int8 : float': ratios(timesOf.float, timesOf.int8),
   };
+  const ours = better('int8', 'int8, 7-bit weights');
   if (timesOf['LiteRT int8']) {
-    const ours = better('int8', 'int8, 7-bit weights');
     compared['float : LiteRT float'] = ratios(timesOf['LiteRT float'], timesOf.float);
     compared['int8 : LiteRT int8'] = ratios(timesOf['LiteRT int8'], timesOf.int8);
     compared[`${ours} : better int8 of peers`] = ratios(
       timesOf[better(ortInt8, 'LiteRT int8')],
       timesOf[ours],
     );
+  }
+  for (const form of Object.keys(timesOf).filter((label) => label in LOW_BITS)) {
+    for (const slower of new Set(['int8', ours, 'float', 'ort float', ortInt8])) {
+      compared[`${form} : ${slower}`] = ratios(timesOf[slower], timesOf[form]);
+    }
+    if (timesOf['LiteRT int8']) {
+      compared[`${form} : LiteRT int8`] = ratios(timesOf['LiteRT int8'], timesOf[form]);
+    }
   }
   return {
     network: name,
@@ -353,13 +362,20 @@ async function main() {
       cold: { type: 'string', default: '7' },
       simd: { type: 'string', default: 'auto' },
       threads: { type: 'string', default: '1' },
+      low: { type: 'string' },
       json: { type: 'boolean', default: false },
     },
   });
+  const low = values.low === 'all' ? Object.keys(LOW_BITS) : (values.low?.split(',') ?? []);
+  for (const form of low) {
+    const options = { requantize: 'fixed' };
+    CONTENDERS[form] = { engine: 'ours', file: `.${form}.onnx`, options };
+  }
   const names = chosenNetworks(positionals);
   const rounds = count(values, 'rounds');
   const repeats = values.cold === '0' ? 0 : count(values, 'cold');
-  await makeNetworks([...new Set([...names, ...(repeats > 0 ? ['mobilenet_v2'] : [])])]);
+  await makeNetworks(names, low);
+  if (repeats > 0) await makeNetworks(['mobilenet_v2']);
   const engines = ['ours', 'ort'];
   if (existsSync(LITERT)) {
     engines.push('litert');

@@ -7,7 +7,16 @@
 // in eight bits with a scale for 32; "4-bit, float": activations as they are.
 
 import { parseArgs } from 'node:util';
-import { count, ensureNode, formatRatio, formatTimes, ratios, snr, spread } from './networks.mjs';
+import {
+  count,
+  ensureNode,
+  formatRatio,
+  formatTimes,
+  ratios,
+  snr,
+  spread,
+  takeTurns,
+} from './networks.mjs';
 
 ensureNode();
 const { values } = parseArgs({
@@ -25,9 +34,6 @@ const ort = await import('onnxruntime-web');
 env.wasm.simd = values.simd;
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
-
-const ROUND_MS = 40;
-const WARM_UP_MS = 1000;
 
 /** Deterministic, about uniform in [-1, 1]. */
 function noise(length, seed) {
@@ -84,24 +90,7 @@ for (const m of [1, 64]) {
   const agreement = Object.fromEntries(
     Object.keys(files).map((label) => [label, snr(outputs[`ort ${label}`], outputs[label])]),
   );
-  for (const row of rows) {
-    const start = performance.now();
-    let least = Infinity;
-    for (let at = 0; at < 3 || performance.now() - start < WARM_UP_MS; at++) {
-      const begin = performance.now();
-      await row.run();
-      least = Math.min(least, performance.now() - begin);
-    }
-    row.runs = Math.max(1, Math.round(ROUND_MS / least));
-  }
-  for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < rows.length; at++) {
-      const { run, runs, times } = rows[(at + round) % rows.length];
-      const begin = performance.now();
-      for (let i = 0; i < runs; i++) await run();
-      times.push((performance.now() - begin) / runs);
-    }
-  }
+  await takeTurns(rows, rounds, { warmUpMs: 1000 });
   const times = Object.fromEntries(rows.map(({ label, times: all }) => [label, all]));
   for (const { release } of rows) await release();
   report.push({

@@ -26,6 +26,9 @@ export const LOW_BITS = {
   w2a8: [2, 8],
   w2a6: [2, 6],
   w2a4: [2, 4],
+  w2a2: [2, 2],
+  w1a2: [1, 2],
+  w1a1: [1, 1],
 };
 
 /** Files of a network, by what they are. */
@@ -55,6 +58,30 @@ export async function time(run, runs) {
   const start = performance.now();
   for (let at = 0; at < runs; at++) await run();
   return (performance.now() - start) / runs;
+}
+
+/**
+ * Times contenders turn by turn, each for about `roundMs` a round in an order that rotates, after a warm-up:
+ * V8 compiles every function again, better, after a while, and what is timed is what lasts. Fills `times` of
+ * every row, milliseconds of one run for each round.
+ * @param rows `{ run, times: [] }`
+ */
+export async function takeTurns(rows, rounds, { roundMs = 40, warmUpMs = 1500 } = {}) {
+  const runs = new Map();
+  for (const row of rows) {
+    const start = performance.now();
+    let least = Infinity;
+    for (let at = 0; at < 5 || performance.now() - start < warmUpMs; at++) {
+      least = Math.min(least, await time(row.run, 1));
+    }
+    runs.set(row, Math.max(1, Math.round(roundMs / least)));
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < rows.length; at++) {
+      const row = rows[(at + round) % rows.length];
+      row.times.push(await time(row.run, runs.get(row)));
+    }
+  }
 }
 
 export function median(values) {
@@ -203,6 +230,21 @@ export function edgesOf(quantized, activations = { bits: 8 }) {
   };
 }
 
+/** A file whose 2-bit weights, in bytes, are -1 and 1, and activations, for one bit, 0 and 1. */
+async function binarized(file, activations) {
+  const { loadModel, parseModel } = await import('requant');
+  const model = await loadModel(file);
+  let text = model.toText({ maxConstantElements: 1e9 }).replace(
+    /^(const %.*: int8\[\d+, .*\] = \{)([-12 ,0]+)\}/gm, // of more than one dimension
+    (_, head, numbers) => `${head}${numbers.replace(/-?\d/g, (w) => (w < 0 ? '-1' : '1'))}}`,
+  );
+  if (activations === 1) text = text.replace(/^(const %.*_high: uint8\[\] = )\{3\}/gm, '$1{1}');
+  const binary = await parseModel(text);
+  const bytes = binary.toOnnx();
+  for (const one of [model, binary]) one.dispose();
+  return bytes;
+}
+
 /** A network of few bits: what it computes is noise, with random weights, but how fast is not. */
 async function quantizeLow(name, form) {
   const { Tensor, loadModel, quantize } = await import('requant');
@@ -211,17 +253,21 @@ async function quantizeLow(name, form) {
   const calibration = [{ input: new Tensor('float32', data, dims) }];
   const model = await loadModel(fileOf(name, 'float'));
   const probe = await quantize(model, { calibration, config: { recover: [] } });
-  const [weights, activations] = LOW_BITS[form];
+  const [bits, activations] = LOW_BITS[form];
   const quantized = await quantize(model, {
     calibration,
     config: {
       recover: [],
-      weights: { bits: weights },
-      activations: { bits: activations },
+      weights: { bits: Math.max(bits, 2) },
+      activations: { bits: Math.max(activations, 2) },
       operators: edgesOf(probe),
     },
   });
-  writeFileSync(fileOf(name, form), quantized.toOnnx({ format: 'qdq', int4: true }));
+  const file =
+    bits === 1
+      ? await binarized(quantized.toOnnx({ format: 'qdq' }), activations)
+      : quantized.toOnnx({ format: 'qdq', int2: true });
+  writeFileSync(fileOf(name, form), file);
   for (const one of [probe, quantized, model]) one.dispose();
 }
 

@@ -27,11 +27,8 @@ import {
   ratios,
   snr,
   spread,
-  time,
+  takeTurns,
 } from './networks.mjs';
-
-const ROUND_MS = 40;
-const WARM_UP_MS = 1500;
 
 // What is timed: `engine` ours or ort, and the file it runs.
 const CONTENDERS = {
@@ -111,21 +108,7 @@ async function measure(name) {
     int8: checkAgreement(`${name} int8`, 'int8', outputs['ort QDQ'], outputs['int8, same file']),
     'int8 to float': snr(outputs.float, outputs.int8),
   };
-  // V8 compiles every function again, better, after a while; what is timed is what lasts.
-  for (const row of rows) {
-    const start = performance.now();
-    let least = Infinity;
-    for (let at = 0; at < 5 || performance.now() - start < WARM_UP_MS; at++) {
-      least = Math.min(least, await time(row.run, 1));
-    }
-    row.runs = Math.max(1, Math.round(ROUND_MS / least));
-  }
-  for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < rows.length; at++) {
-      const { run, runs, times } = rows[(at + round) % rows.length];
-      times.push(await time(run, runs));
-    }
-  }
+  await takeTurns(rows, rounds);
   const timesOf = Object.fromEntries(rows.map(({ label, times }) => [label, times]));
   const bytes = Object.fromEntries(
     rows

@@ -17,11 +17,9 @@ import {
   makeNetworks,
   ratios,
   spread,
-  time,
+  takeTurns,
 } from './networks.mjs';
 
-const ROUND_MS = 60;
-const WARM_UP_MS = 1500;
 const FORMS = {
   float: { file: 'float', options: {} },
   int8: { file: 'qoperator', options: { requantize: 'fixed' } },
@@ -60,20 +58,12 @@ async function measure(name, { file, options }) {
     const session = await InferenceSession.create(bytesOf(name, file), { ...options, numThreads });
     const run = () => session.run(feeds);
     const first = (await run()).output.data;
-    const start = performance.now();
-    let least = Infinity;
-    while (performance.now() - start < WARM_UP_MS) least = Math.min(least, await time(run, 1));
-    rows.push({ session, run, first, runs: Math.max(1, Math.round(ROUND_MS / least)), times: [] });
+    rows.push({ session, run, first, times: [] });
   }
   if (rows[0].first.some((value, index) => !Object.is(value, rows[1].first[index]))) {
     throw new Error(`${name}: the outputs depend on the number of threads`);
   }
-  for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < rows.length; at++) {
-      const { run, runs, times } = rows[(at + round) % rows.length];
-      times.push(await time(run, runs));
-    }
-  }
+  await takeTurns(rows, rounds, { roundMs: 60 });
   for (const { session } of rows) session.dispose();
   return {
     one: spread(rows[0].times),

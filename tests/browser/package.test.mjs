@@ -28,7 +28,7 @@ const PAGE = `<!doctype html>
 
 // Answers of one image set, by every way of running: these must be what Node says.
 const MAIN = `
-import { InferenceSession, createWorker, engineInfo, env, loadModel, quantize } from 'requant';
+import { InferenceSession, createWorker, engineInfo, env, loadModel, quantize, tune } from 'requant';
 import { feedsOf, imageSamples, readIdxImages, take } from 'requant/dataset';
 import { formatDb } from 'requant/report';
 
@@ -112,7 +112,61 @@ async function threads() {
   return result;
 }
 
-(location.search === '?threads' ? threads() : main()).then(
+// Records in IndexedDB: of this visit, of the one before, of a Worker; and damaged ones.
+async function tuning() {
+  const model = await loadModel(await bytes('model.onnx'));
+  const images = imageSamples(await readIdxImages(await bytes('test.idx')), { input: 'image' });
+  const { top1, last } = await answers(await InferenceSession.create(model), take(images, 5));
+  let feeds;
+  for await (const sample of take(images, 1)) feeds = sample.feeds;
+  let seen = 0;
+  const options = { feeds, budget: 100, onProgress: () => seen++ };
+  const first = await tune(model, { ...options, cache: 'records' });
+  const again = await tune(model, { ...options, cache: 'records' });
+  const worker = await createWorker();
+  const remote = await worker.loadModel('model.onnx');
+  const inWorker = await worker.tune(remote, { ...options, cache: 'records' });
+  const ofWorker = await worker.tune(remote, { ...options, cache: 'of the worker' });
+  const afterIt = await tune(model, { ...options, cache: 'of the worker' });
+  await worker.terminate();
+  const controller = new AbortController();
+  const aborted = await tune(model, {
+    ...options,
+    budget: 1e6,
+    cache: 'never',
+    signal: controller.signal,
+    onProgress: () => controller.abort(),
+  }).catch(({ code }) => code);
+  const database = await new Promise((resolve, reject) => {
+    const request = indexedDB.open('requant');
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+  const stored = (mode, act) =>
+    new Promise((resolve, reject) => {
+      const request = act(database.transaction('tuning', mode).objectStore('tuning'));
+      request.onsuccess = () => resolve(request.result);
+      request.onerror = () => reject(request.error);
+    });
+  const keys = await stored('readonly', (store) => store.getAllKeys());
+  const kept = await stored('readonly', (store) => store.get('records'));
+  await stored('readwrite', (store) => store.put({ version: 'x' }, 'damaged'));
+  const damaged = await tune(model, { ...options, cache: 'damaged' });
+  const session = await InferenceSession.create(model, { tuning: first.tuning });
+  const tuned = await answers(session, take(images, 5));
+  return {
+    counts: [first, again, inWorker, ofWorker, afterIt, damaged].map(({ steps }) => steps.length),
+    records: Object.values(first.tuning.devices).map((of) => Object.keys(of).length),
+    kept: JSON.stringify(kept) === JSON.stringify(first.tuning),
+    same: JSON.stringify(tuned) === JSON.stringify({ top1, last }),
+    keys,
+    aborted,
+    progress: seen > 3,
+  };
+}
+
+const ways = { '?threads': threads, '?tuning': tuning };
+(ways[location.search] ?? main)().then(
   (result) => (document.body.dataset.result = JSON.stringify(result)),
   (error) => (document.body.dataset.error = String(error?.stack ?? error)),
 );
@@ -170,9 +224,22 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function resultOf(from, query) {
+/** What the page says, and with `visits` what it says when it is loaded again. */
+async function resultOf(from, query, visits = 1) {
   const { page, problems } = await openPage(browser);
+  const results = [];
   await page.goto(`http://127.0.0.1:${from.httpServer.address().port}/${query}`);
+  for (let visit = 1; ; visit++) {
+    results.push(await resultOfVisit(page, problems));
+    if (visit === visits) break;
+    await page.reload();
+  }
+  await page.close();
+  assert.deepEqual(problems, []);
+  return visits === 1 ? results[0] : results;
+}
+
+async function resultOfVisit(page, problems) {
   await page.waitForFunction(
     () => document.body.dataset.result || document.body.dataset.error,
     undefined,
@@ -180,8 +247,6 @@ async function resultOf(from, query) {
   );
   const { result, error } = await page.evaluate(() => ({ ...document.body.dataset }));
   assert.equal(error, undefined, `${error}\n${problems.join('\n')}`);
-  await page.close();
-  assert.deepEqual(problems, []);
   return JSON.parse(result);
 }
 
@@ -227,3 +292,23 @@ for (const isolated of [true, false]) {
     }
   });
 }
+
+test(
+  'tuning is kept in IndexedDB, for the page, its Workers and the next visit',
+  { timeout: 900_000 },
+  async () => {
+    const [first, second] = await resultOf(server, '?tuning', 2);
+    const [shapes] = first.records;
+    assert.ok(shapes >= 3);
+    // Measured: the first time, by the Worker in a place of its own, and where the records are damaged.
+    assert.deepEqual(first.counts, [shapes, 0, 0, shapes, 0, shapes]);
+    assert.deepEqual(second.counts, [0, 0, 0, 0, 0, shapes]);
+    for (const { kept, same, aborted, keys } of [first, second]) {
+      assert.deepEqual({ kept, same }, { kept: true, same: true });
+      assert.ok(keys.includes('records') && !keys.includes('never'), keys.join());
+      // What is known already is not measured, so there is nothing to interrupt.
+      assert.ok(aborted === 'ABORTED', String(aborted));
+    }
+    assert.ok(first.progress);
+  },
+);

@@ -191,6 +191,9 @@ describe('models', () => {
       new Uint8Array(modelBytes).buffer,
       new DataView(modelBytes.buffer, modelBytes.byteOffset, modelBytes.byteLength),
       new Blob([modelBytes]),
+      new Response(modelBytes),
+      Promise.resolve(modelBytes),
+      Promise.resolve(new Response(modelBytes)),
     ];
     for (const source of sources) {
       const progress = [];

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
-import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
+import { InferenceSession, Tensor, engineInfo, env, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
@@ -81,7 +81,11 @@ for (const simd of variants) {
         }
         if (form.weights.length === 2) {
           const { kernels } = await run({});
-          assert.equal(kernels.filter((kernel) => kernel === 'conv_q8_lookup').length, 3);
+          const rows = (await engineInfo()).kernels;
+          const { missing } = rows.find(({ name: row }) => row === 'conv_q8_dot8');
+          // Where a machine multiplies whole bytes, few outputs are not worth tables.
+          const lookups = kernels.filter((kernel) => kernel === 'conv_q8_lookup').length;
+          assert.equal(lookups, missing === undefined ? 1 : 3);
         }
         model.dispose();
       });

@@ -4,7 +4,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { InferenceSession, Tensor, engineInfo, loadModel, quantize } from '../../dist/index.js';
+import {
+  InferenceSession,
+  Tensor,
+  engineInfo,
+  loadModel,
+  parseModel,
+  quantize,
+} from '../../dist/index.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
 const samples = testImages(8);
@@ -112,4 +119,29 @@ test('a thousand runs leave nothing behind', async () => {
     session.dispose();
     model.dispose();
   }
+});
+
+test('models that are no single plan say so', async () => {
+  const text = `graph "data" opset 13
+input %x: float32[4]
+%places = NonZero(%x)
+%y = Cast(%places) {to = 1}
+output %y
+`;
+  const feeds = {
+    x: new Tensor('float32', new Float32Array([1, 0, 2, 0]), [4]),
+  };
+  const model = await parseModel(text);
+  const session = await InferenceSession.create(model);
+  const { y } = await session.run(feeds);
+  assert.deepEqual([...y.data], [0, 2]);
+  for (const action of [() => session.bind(feeds), () => session.toPlan()]) {
+    assert.throws(action, (error) => {
+      assert.equal(error.code, 'UNSUPPORTED');
+      assert.match(`${error.message} ${error.hint}`, /data/);
+      return true;
+    });
+  }
+  await session.release();
+  model.dispose();
 });

@@ -74,6 +74,19 @@ describe('models that cannot be read', () => {
     await assert.rejects(loadModel(''), isError('INVALID_ARGUMENT'));
     await assert.rejects(loadModel(42), isError('INVALID_ARGUMENT'));
     await assert.rejects(loadModel(null), isError('INVALID_ARGUMENT'));
+    // What a cache answers when it has no such entry.
+    await assert.rejects(loadModel(Promise.resolve(undefined)), isError('INVALID_ARGUMENT'));
+    const failed = Promise.reject(new TypeError('no network'));
+    await assert.rejects(loadModel(failed), isError('LOAD_FAILED', { message: /no network/ }));
+    const absent = new Response('not here', { status: 404 });
+    await assert.rejects(loadModel(absent), isError('LOAD_FAILED', { message: /404/ }));
+    const used = new Response(modelBytes);
+    await used.arrayBuffer();
+    await assert.rejects(loadModel(used), isError('LOAD_FAILED'));
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 20);
+    const never = new Promise(() => {});
+    await assert.rejects(loadModel(never, { signal: controller.signal }), isError('ABORTED'));
     await assert.rejects(
       loadModel(modelBytes, { onprogress() {} }),
       isError('INVALID_ARGUMENT', { value: 'options.onprogress', hint: /onProgress/ }),

@@ -65,7 +65,8 @@ test('is not fetched for other models, and its lack is an error that can be trie
     return true;
   });
   delete env.wasm.wasmPaths;
-  assert.deepEqual((await run(bytes)).kernels, ['matmul_nbits_q8_vector']);
+  const [kernel] = (await run(bytes)).kernels;
+  assert.match(kernel, /^matmul_nbits_q8_(vector|dot8)$/); // by what the processor has
 });
 
 test('floats by floats are exact, eight bits add less than the four bits did', async () => {

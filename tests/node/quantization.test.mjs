@@ -150,6 +150,29 @@ test('low bits run in other engines as here', async () => {
   assert.equal(agreement(again, ours), 1);
 });
 
+test('a QONNX file is read back as the same network', async () => {
+  const config = { weights: { bits: 3 }, activations: { bits: 4 } };
+  const quantized = await quantize(model, { calibration: samples, config });
+  const read = await loadModel(quantized.toOnnx({ format: 'qonnx' }));
+  assert.ok(read.info.nodes.some(({ op }) => op === 'Quant'));
+  const ours = await outputsOf(await InferenceSession.create(quantized), images);
+  const again = await outputsOf(await InferenceSession.create(read), images);
+  // Its biases are floats, so that a code may differ by one here and there.
+  assert.ok(agreement(again, ours) >= 0.95, `${agreement(again, ours)}`);
+});
+
+test('outputs that are floats, and equalized activations, agree with the float network', async () => {
+  const config = { floatOutputs: true, recover: ['equalize_activations', 'bias_correction'] };
+  const quantized = await quantize(model, { calibration: samples, config });
+  assert.ok(quantized.config.recovery.some(({ method }) => method === 'equalize_activations'));
+  const { nodes } = quantized.integerModel.info;
+  assert.ok(!nodes.some(({ op }) => op === 'DequantizeLinear'));
+  assert.ok((await agreementOf(quantized)) >= 0.95);
+  const theirs = await ortOutputs(quantized.toOnnx(), images);
+  const ours = await outputsOf(await InferenceSession.create(quantized), images);
+  assert.equal(agreement(theirs, ours), 1);
+});
+
 test('weights alone and dynamic quantization run in ONNX Runtime', async () => {
   const forms = [
     [await quantizeWeights(model, { bits: 8 }), true],

@@ -87,6 +87,39 @@ test('records that are wrong, stale or of another device change nothing', async 
   assert.ok(damaged.steps.length > 0);
 });
 
+test('a record may say for how many threads', async () => {
+  const float = await loadModel(MODEL, { numThreads: 2 });
+  const images = testImages(1);
+  const { tuning } = await tune(float, { feeds, budget: 50 });
+  const [device] = Object.keys(tuning.devices);
+  const threadsWith = async (threads) => {
+    const records = Object.fromEntries(
+      Object.entries(tuning.devices[device]).map(([shape, { kernel }]) => [
+        shape,
+        { kernel, faster: 1, threads },
+      ]),
+    );
+    const options = { tuning: { version: 1, devices: { [device]: records } } };
+    const limited = await InferenceSession.create(float, options);
+    const { logits } = await limited.run(images[0]);
+    const { steps } = limited.plan();
+    limited.dispose();
+    return {
+      logits: [...logits.data],
+      threads: steps.flatMap((step) => (step.tuning ? [step.threads] : [])),
+    };
+  };
+  const two = await threadsWith(undefined);
+  assert.ok(two.threads.includes(2));
+  const one = await threadsWith(1);
+  assert.deepEqual(new Set(one.threads), new Set([1]));
+  assert.deepEqual(one.logits, two.logits);
+  for (const wrong of [0, -1, 1.5, '1', null, 1e9]) {
+    assert.deepEqual(await threadsWith(wrong), two, String(wrong));
+  }
+  float.dispose();
+});
+
 test('bad options and cancelling', async () => {
   const refused = (options, code) =>
     assert.rejects(tune(model, options), (error) => error.code === code);

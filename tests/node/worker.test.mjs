@@ -54,6 +54,8 @@ describe('worker', () => {
     await session.release();
     await assert.rejects(session.run(images[0]), isError('DISPOSED'));
     await assert.rejects(worker.loadModel(Uint8Array.of(1, 2, 3)), isError('INVALID_MODEL'));
+    const response = Promise.resolve(new Response(Uint8Array.of(1, 2, 3)));
+    await assert.rejects(worker.loadModel(response), isError('INVALID_MODEL'));
     await quantized.dispose();
     await model.dispose();
     await worker.terminate();
@@ -97,5 +99,28 @@ describe('worker', () => {
     const pending = assert.rejects(model.toOnnx(), isError('DISPOSED'));
     await worker.terminate();
     await pending;
+  });
+
+  test('tunes, with progress and until a signal', async () => {
+    const worker = await createWorker();
+    const model = await worker.loadModel(MODEL);
+    const [feeds] = testImages(1);
+    const seen = [];
+    const onProgress = ({ done, total }) => seen.push(done / total);
+    const { steps, tuning } = await worker.tune(model, { feeds, budget: 100, onProgress });
+    assert.ok(steps.length >= 3 && seen.length > 2 && seen.at(-1) === 1);
+    const session = await worker.createSession(model, { tuning });
+    await session.run(feeds);
+    const used = (await session.plan()).steps.map(({ kernel }) => kernel);
+    for (const { kernel } of steps) assert.ok(used.includes(kernel), kernel);
+    const controller = new AbortController();
+    const endless = worker.tune(model, {
+      feeds,
+      budget: 1e6,
+      signal: controller.signal,
+      onProgress: () => controller.abort('enough'),
+    });
+    await assert.rejects(endless, (error) => isError('ABORTED')(error) && error.cause === 'enough');
+    await worker.terminate();
   });
 });

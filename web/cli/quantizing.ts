@@ -33,7 +33,7 @@ export const quantizeSpec: CommandSpec = {
   positionals: ['MODEL'],
   options: {
     output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
-    format: { type: 'string', value: 'F', help: 'qdq (default) or qoperator' },
+    format: { type: 'string', value: 'F', help: 'qdq (default), qoperator or qonnx' },
     config: {
       type: 'string',
       short: 'c',
@@ -167,7 +167,7 @@ export async function runQuantize(
   streams: Streams,
 ): Promise<void> {
   const output = required(values, 'output');
-  const format = oneOf(values, 'format', ['qdq', 'qoperator']) ?? 'qdq';
+  const format = oneOf(values, 'format', ['qdq', 'qoperator', 'qonnx']) ?? 'qdq';
   required(values, 'data');
   let config = await readConfig(values);
   const budget = integer(values, 'budget', 1);

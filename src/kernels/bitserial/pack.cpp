@@ -1,12 +1,11 @@
 #include "kernels/bitserial/pack.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <numeric>
 #include <optional>
 
 #include "base/checked_math.h"
+#include "kernels/bitserial/levels.h"
 #include "kernels/bitserial/lookup.h"
 #include "kernels/geometry_check.h"
 #include "kernels/variant/missing.h"
@@ -17,11 +16,6 @@ namespace {
 /// Far more than any cache holds, and far below 2^31.
 constexpr int64_t kMostTableBytes = 1 << 28;
 
-/// w = offset + scale * u, 0 <= u < 4.
-struct Levels {
-  int32_t offset, scale, planes;
-};
-
 int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int32_t i, int32_t y, int32_t x) {
   const ConvWeightsLayout& l = w.layout;
   const int64_t at = o * l.stride_o + i * l.stride_i + y * l.stride_h + x * l.stride_w;
@@ -30,34 +24,10 @@ int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int32_t i, int32_t y, int32_
   return w.zero_points == nullptr ? value : value - w.zero_points[o];
 }
 
-/// Stops at the fifth value, which 8-bit weights have at once.
-std::optional<Levels> LevelsOf(const ConvQ8Weights& w) {
-  const ConvWeightsLayout& l = w.layout;
-  std::array<int32_t, 4> values = {};
-  size_t found = 0;
-  for (int32_t o = 0; o < l.out_c; ++o) {
-    for (int32_t y = 0; y < l.kernel_h; ++y) {
-      for (int32_t x = 0; x < l.kernel_w; ++x) {
-        for (int32_t i = 0; i < l.in_c_per_group; ++i) {
-          const int32_t value = WeightAt(w, o, i, y, x);
-          const auto end = values.begin() + static_cast<std::ptrdiff_t>(found);
-          if (std::find(values.begin(), end, value) != end) continue;
-          if (found == values.size()) return std::nullopt;
-          values[found++] = value;
-        }
-      }
-    }
-  }
-  const auto end = values.begin() + static_cast<std::ptrdiff_t>(found);
-  const auto [lowest, highest] = std::minmax_element(values.begin(), end);
-  int32_t scale = 0;
-  for (auto value = values.begin(); value != end; ++value) {
-    scale = std::gcd(scale, *value - *lowest);
-  }
-  if (scale == 0) scale = 1;
-  const int32_t most = (*highest - *lowest) / scale;
-  if (most > 3) return std::nullopt;
-  return Levels{*lowest, scale, most > 1 ? 2 : 1};
+/// Four at most, evenly spaced: two planes.
+std::optional<Levels> FewLevels(const ConvQ8Weights& w) {
+  const std::optional<Levels> levels = LevelsOf(w, 4);
+  return levels && levels->planes <= 2 ? levels : std::nullopt;
 }
 
 size_t Slices(const ConvWeightsLayout& l) {
@@ -85,24 +55,26 @@ bool LookupFits(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int64_t columns = int64_t{g.out_w} * g.stride_w + int64_t{g.kernel_w} * g.dilation_w;
   const int64_t lines = int64_t{g.kernel_h - 1} * g.dilation_h + 1;
   const int64_t slices = g.in_c / g.groups / kSlice + 1;
-  return columns < kMostTableBytes / (kSliceBytes * slices * lines) && LevelsOf(w);
+  return columns < kMostTableBytes / (kSliceBytes * slices * lines) && FewLevels(w);
 }
 
 bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   // Lanes without channels, and tables that few channels share, cost as much as others.
   if (g.in_c / g.groups < 12 || g.out_c / g.groups < 12 || !LookupFits(w, g)) return false;
-  if (LevelsOf(w)->planes == 1) return true;
+  const int32_t taps = g.kernel_h * g.kernel_w, outputs = g.out_c / g.groups;
+  // One plane: on Zen 5, where byte products reach 200 to 240 GOPS, 1x1 lookups reach 82 for 24 to
+  // 144 channels, 182 for 576 to 96, 210 for 64 to 384, and 3x3 lookups 416 to 595.
+  if (FewLevels(w)->planes == 1) return MissingDot8() != nullptr || taps * outputs >= 256;
   // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
   // input or the sums leave their bytes often, products of few bits (conv/vector_narrow.cpp) do
   // more. GOPS by lookup and by products, 2 x 2 and 4 x 2 bits: 3x3 of 64 channels 200 and 130, 165
   // and 145; 1x1 of 64 to 384 105 and 94, 96 and 105, of 576 to 96 139 and 157, 112 and 158.
-  const int32_t taps = g.kernel_h * g.kernel_w, outputs = g.out_c / g.groups;
   const bool shared = taps * outputs >= 192 && (taps > 1 || w.input_hi - w.input_lo <= 7);
   return MissingDot8() != nullptr && shared && g.in_c / g.groups * taps >= 48;
 }
 
 size_t LookupPackedSize(const ConvQ8Weights& w) {
-  const int32_t planes = LevelsOf(w)->planes;
+  const int32_t planes = FewLevels(w)->planes;
   const size_t blocks = CheckedMul(static_cast<size_t>(w.layout.groups),
                                    static_cast<size_t>(Blocks(w.layout, planes)));
   return CheckedAdd(sizeof(LookupHeader), CheckedMul(blocks, BlockBytes(w.layout, planes)));
@@ -110,7 +82,7 @@ size_t LookupPackedSize(const ConvQ8Weights& w) {
 
 void LookupPack(const ConvQ8Weights& w, void* packed) {
   const ConvWeightsLayout& l = w.layout;
-  const Levels levels = *LevelsOf(w);
+  const Levels levels = *FewLevels(w);
   std::memset(packed, 0, LookupPackedSize(w));
   LookupHeader header = {};
   header.offset = levels.offset;

@@ -16,4 +16,11 @@ size_t LookupPackedSize(const ConvQ8Weights& weights);
 void LookupPack(const ConvQ8Weights& weights, void* packed);
 size_t LookupWorkspace(const ConvGeometry& geometry);
 
+/// Convolution by counting bits (vector_popcount.cpp) takes all codes of eight bits or fewer, and
+/// weights that are at most 255 steps of their greatest common divisor apart.
+bool PopcountFits(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t PopcountPackedSize(const ConvQ8Weights& weights);
+void PopcountPack(const ConvQ8Weights& weights, void* packed);
+size_t PopcountWorkspace(const ConvGeometry& geometry);
+
 }  // namespace requant::bitserial

@@ -18,7 +18,7 @@
 // Packed weights: header; per group and block: a bias and sum(w) for each of its channels, then per
 // segment, tap and slice of 16 channels two vectors: four bits for each of two tables.
 #include "kernels/bitserial/lookup.h"
-#include "kernels/conv/finish.h"
+#include "kernels/bitserial/nibbles_simd.h"
 
 namespace requant {
 namespace {
@@ -52,7 +52,11 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   // The last line of a pointwise convolution may be shorter.
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
-  const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(header->input_lo));
+  const bool packed = p->input_packed != 0;
+  const int32_t step = packed ? kSlice / 2 : kSlice;
+  // Packed codes are less than they are by their own base.
+  const v128_t lo =
+      wasm_i8x16_splat(static_cast<int8_t>(header->input_lo - (packed ? p->input_base : 0)));
   const v128_t padding =
       wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header->input_lo));
   const int32_t rest = channels - (s.slices - 1) * kSlice;
@@ -66,12 +70,19 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
     for (int32_t i = 0; i < s.phase_width; ++i, x += g.stride_w, line += kSliceBytes) {
       const bool inside = x >= 0 && x < width;
       const uint8_t* in = static_cast<const uint8_t*>(p->input);
-      if (inside) in += static_cast<ptrdiff_t>(first + x) * g.input_stride + group * channels;
+      if (inside) {
+        const ptrdiff_t at = static_cast<ptrdiff_t>(first + x) * g.input_stride + group * channels;
+        in += packed ? bitserial::NibbleBytes(at) : at;
+      }
       uint8_t* out = line;
       v128_t sum = wasm_i32x4_splat(0);
-      for (int32_t slice = 1; slice <= s.slices; ++slice, in += kSlice, out += s.pitch) {
+      for (int32_t slice = 1; slice <= s.slices; ++slice, in += step, out += s.pitch) {
         v128_t codes = padding;
-        if (inside) {
+        if (inside && packed) {
+          const bool half = slice == s.slices && rest < kSlice;
+          const v128_t nibbles = half ? wasm_v128_load32_zero(in) : wasm_v128_load64_zero(in);
+          codes = wasm_i8x16_sub(bitserial::UnpackLow(nibbles), lo);
+        } else if (inside) {
           const uint8_t* from = in;
           if (slice == s.slices && rest < kSlice) {
             // Where the tables will be is room for the codes.
@@ -294,8 +305,8 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
         for (int32_t half = 0; half < halves; ++half) {
           const int32_t channel = b * channels + half * 8, n = group_out - channel;
           if (n <= 0) break;
-          conv::Finish(p, half == 0 ? even : odd, row, count, group * group_out + channel,
-                       n < 8 ? n : 8);
+          bitserial::Finish(p, half == 0 ? even : odd, row, count, group * group_out + channel,
+                            n < 8 ? n : 8);
         }
       }
     }

@@ -11,6 +11,13 @@ namespace requant::conv {
 // is read or written outside of the n values, and short runs (9 bytes of an RGB image) need no loop
 // over single values.
 
+/// `elements` on from `in`: half as many bytes where an Op says kPacked (two elements to a byte).
+template <typename Op>
+RQ_INLINE const typename Op::In* At(const typename Op::In* in, ptrdiff_t elements) {
+  if constexpr (requires { Op::kPacked; }) return in + elements / 2;
+  return in + elements;
+}
+
 /// float -> float. Padding is 0.
 struct CopyF32 {
   using In = float;
@@ -110,7 +117,7 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
                           typename Op::Out* panel, ptrdiff_t panel_stride) {
   const int32_t channels = g.in_c / g.groups;
   if (IsPointwise(g) && channels == g.input_stride && panel_stride == channels) {
-    op.Copy(input + static_cast<ptrdiff_t>(row) * channels, count * channels, panel);
+    op.Copy(At<Op>(input, static_cast<ptrdiff_t>(row) * channels), count * channels, panel);
     return;
   }
   // Taps that are neighbours in memory are copied as one run.
@@ -140,17 +147,14 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
         op.Fill(first * channels, out);
         out += first * channels;
       }
-      const typename Op::In* in =
-          input +
-          static_cast<ptrdiff_t>((image * g.in_h + y) * g.in_w + x0 + first * g.dilation_w) *
-              g.input_stride +
-          first_channel;
+      const ptrdiff_t pixel = (image * g.in_h + y) * g.in_w + x0 + first * g.dilation_w;
+      const typename Op::In* in = At<Op>(input, pixel * g.input_stride + first_channel);
       if (dense && last > first) {
         op.Copy(in, (last - first) * channels, out);
         out += (last - first) * channels;
       } else {
         const ptrdiff_t step = static_cast<ptrdiff_t>(g.dilation_w) * g.input_stride;
-        for (int32_t kx = first; kx < last; ++kx, in += step, out += channels) {
+        for (int32_t kx = first; kx < last; ++kx, in = At<Op>(in, step), out += channels) {
           op.Copy(in, channels, out);
         }
       }
@@ -169,6 +173,25 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
         ++image;
       }
     }
+  }
+}
+
+/// terms[r] = factor * the sum of row r of a panel of signed bytes; `stride` is a multiple of 4.
+RQ_INLINE void SumRows(const uint8_t* bytes, int32_t count, ptrdiff_t stride, int32_t factor,
+                       int32_t* terms) {
+  for (int32_t r = 0; r < count; ++r, bytes += stride) {
+    v128_t sum = wasm_i32x4_splat(0);
+    ptrdiff_t k = 0;
+    for (; k + 16 <= stride; k += 16) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
+                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(bytes + k))));
+    }
+    for (; k < stride; k += 4) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
+                                    wasm_v128_load32_zero(bytes + k))));
+    }
+    terms[r] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+                         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
   }
 }
 

@@ -46,6 +46,10 @@ struct ConvQ8Params {
   ConvQ8Output output_type = ConvQ8Output::kUint8;
   RequantizeParams requantize;
   void* workspace = nullptr;
+  /// 1: two codes to a byte (kernels/bitserial/nibbles.h), less input_base, or requantize.lo; only
+  /// for kernels of few bits. Offsets of pixels and channels count elements all the same.
+  int32_t input_packed = 0, output_packed = 0;
+  int32_t input_base = 0;
 };
 
 }  // namespace requant
@@ -58,6 +62,10 @@ RQ_KERNEL(rq_conv_q8_dot7) void rq_conv_q8_dot7(const requant::ConvQ8Params* par
 RQ_LOW_BITS_KERNEL(rq_conv_q8_narrow) void rq_conv_q8_narrow(const requant::ConvQ8Params* params);
 // kernels/bitserial.
 RQ_LOW_BITS_KERNEL(rq_conv_q8_lookup) void rq_conv_q8_lookup(const requant::ConvQ8Params* params);
+RQ_LOW_BITS_KERNEL(rq_conv_q8_popcount)
+void rq_conv_q8_popcount(const requant::ConvQ8Params* params);
+RQ_LOW_BITS_KERNEL(rq_conv_q8_carry_save)
+void rq_conv_q8_carry_save(const requant::ConvQ8Params* params);
 // Only where rq_dot8() is not 0.
 RQ_KERNEL(rq_conv_q8_dot8) void rq_conv_q8_dot8(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_dot8_lines) void rq_conv_q8_dot8_lines(const requant::ConvQ8Params* params);

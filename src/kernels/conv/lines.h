@@ -2,14 +2,13 @@
 // Convolution that reads its windows in place, for both element types: the part of a panel that few
 // channels or wide images make expensive. Freestanding.
 //
-// With 27 values under a window, gathering them costs more than multiplying them. So input lines
-// are brought into the kernel's form once, with all padding written out, and live in a ring in the
-// workspace that neighbouring output rows share. A window's values on one line are a run of
-// kernel_w * in_c there, and the runs of the next pixel start stride_w * in_c further on: rows of a
-// product, one line of the window after the other. Each run is padded to whole steps by weights of
-// 0, so the values behind it do not matter.
+// With 27 values under a window, gathering them costs more than multiplying them. In the ring of
+// lines (ring.h) a window's values on one line are a run of kernel_w * in_c, and the runs of the
+// next pixel start stride_w * in_c further on: rows of a product, one line of the window after the
+// other. Each run is padded to whole steps by weights of 0, so the values behind it do not matter.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/product.h"
+#include "kernels/conv/ring.h"
 
 namespace requant::conv {
 
@@ -27,20 +26,12 @@ RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_
   const ptrdiff_t block_bytes =
       weight_bytes + static_cast<ptrdiff_t>(g.kernel_h) * line_weights *
                          static_cast<ptrdiff_t>(sizeof(typename Op::Weight));
-  int32_t converted = 0;  // lines, counted from the top padding, below this one are in the ring
-  int32_t converted_image = -1;
-  int32_t row = p->row_begin;
-  while (row < p->row_end) {
-    const int32_t begin = row % g.out_w, line = row / g.out_w;
-    const int32_t oy = line % g.out_h, image = line / g.out_h;
-    int32_t end = g.out_w;
-    if (p->row_end - row < end - begin) end = begin + (p->row_end - row);
-    const int32_t top = oy * g.stride_h;
-    if (image != converted_image || converted < top) converted = top;
-    converted_image = image;
-    for (; converted < top + g.kernel_h; ++converted) {
-      convert(image, converted - g.pad_top, ring + converted % g.kernel_h * line_elements);
-    }
+  const auto into_ring = [&](int32_t image, int32_t y, int32_t slot)
+      __attribute__((always_inline)) {
+    convert(image, y, ring + slot * line_elements);
+  };
+  const auto multiply = [&](int32_t row, int32_t begin, int32_t end, int32_t top)
+      __attribute__((always_inline)) {
     for (int32_t ox = begin; ox < end; ox += kEpilogueRows) {
       const int32_t count = end - ox < kEpilogueRows ? end - ox : kEpilogueRows;
       const uint8_t* block = weights;
@@ -58,8 +49,8 @@ RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_
         Finish(p, acc, row + ox - begin, count, channel, n);
       }
     }
-    row += end - begin;
-  }
+  };
+  WalkLines(g, p->row_begin, p->row_end, into_ring, multiply);
 }
 
 }  // namespace requant::conv

@@ -23,10 +23,18 @@ constexpr ConvF32Kernel kF32Kernels[] = {
 // Of the rows that a machine has and that fit, the last is taken, so they go from slow to fast as
 // measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
 // 4), 254 where the machine multiplies whole bytes. First layers, which gathering windows bounds,
-// are for the lines: the rows of fewer bits leave them alone.
+// are for the lines: the rows of fewer bits leave them alone. Counting bits is the first of all for
+// x86, which has no count of bytes: where a processor has one (ARM), tune() may find it the
+// fastest.
 constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_scalar", "scalar", nullptr, SupportsAll, conv::ScalarQ8PackedSize, conv::ScalarQ8Pack,
      conv::NoWorkspace, rq_conv_q8_scalar},
+    {"conv_q8_carry_save", "simd128", MissingLowBits, bitserial::PopcountFits,
+     bitserial::PopcountPackedSize, bitserial::PopcountPack, bitserial::PopcountWorkspace,
+     rq_conv_q8_carry_save},
+    {"conv_q8_popcount", "simd128", MissingLowBits, bitserial::PopcountFits,
+     bitserial::PopcountPackedSize, bitserial::PopcountPack, bitserial::PopcountWorkspace,
+     rq_conv_q8_popcount},
     {"conv_q8_vector", "simd128", nullptr, SupportsAll, conv::VectorQ8PackedSize,
      conv::VectorQ8Pack, conv::VectorQ8Workspace, rq_conv_q8},
     {"conv_q8_dot7", "relaxed", nullptr, conv::Dot7Supports, conv::BytesPackedSize, conv::Dot7Pack,

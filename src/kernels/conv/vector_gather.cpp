@@ -13,21 +13,7 @@ void rq_conv_gather_sums(const requant::ConvQ8Params* p, int32_t first_channel, 
                          int32_t count, int32_t add, int32_t zero_point, int32_t factor,
                          void* panel, ptrdiff_t stride, int32_t* terms) {
   rq_conv_gather_bytes(p, first_channel, row, count, add, zero_point, panel, stride);
-  const uint8_t* bytes = static_cast<const uint8_t*>(panel);
-  for (int32_t r = 0; r < count; ++r, bytes += stride) {
-    v128_t sum = wasm_i32x4_splat(0);
-    ptrdiff_t k = 0;
-    for (; k + 16 <= stride; k += 16) {
-      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
-                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(bytes + k))));
-    }
-    for (; k < stride; k += 4) {
-      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
-                                    wasm_v128_load32_zero(bytes + k))));
-    }
-    terms[r] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-                         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
-  }
+  requant::conv::SumRows(static_cast<const uint8_t*>(panel), count, stride, factor, terms);
 }
 
 void rq_conv_pad_line_bytes(const requant::ConvQ8Params* p, int32_t image, int32_t y, int32_t add,

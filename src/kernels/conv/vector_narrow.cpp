@@ -9,7 +9,7 @@
 //
 // A register tile of 4 rows by 8 channels beats passing over the rows (product.h) here: 181 against
 // 150 GOPS on x86-64 (AMD Zen 4); 6 rows spill (135), 3 rows by 12 channels give 185.
-#include "kernels/conv/finish.h"
+#include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather_bytes.h"
 
 namespace requant {
@@ -140,8 +140,8 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
       conv::kNarrowBlockHeader + static_cast<ptrdiff_t>(steps) * (nibbles ? 16 : 32);
   const int32_t zero_point = p->input_zero_point + header->input_add;
   const int32_t weight_add = sums ? 0 : header->offset;
-  const bool in_place =
-      !sums && conv::IsPointwise(g) && header->input_add == 0 && group_in % kDot7Group == 0;
+  const bool in_place = !sums && p->input_packed == 0 && conv::IsPointwise(g) &&
+                        header->input_add == 0 && group_in % kDot7Group == 0;
   const int32_t panel_rows = conv::NarrowPanelRows(g);
   int32_t* base = static_cast<int32_t*>(p->workspace);
   int32_t* acc = base + kChannelBlock;
@@ -160,6 +160,9 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
       if (in_place) {
         lda = g.input_stride;
         a = static_cast<const uint8_t*>(p->input) + row * lda + group * group_in;
+      } else if (p->input_packed != 0) {
+        rq_conv_gather_nibbles(p, group * group_in, row, count, header->input_add, zero_point,
+                               header->offset, panel, lda, sums ? terms : nullptr);
       } else if (sums) {
         rq_conv_gather_sums(p, group * group_in, row, count, header->input_add, zero_point,
                             header->offset, panel, lda, terms);
@@ -187,7 +190,7 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
             NarrowRows<NarrowInputs>(a + r * lda, lda, w, nibbles && !unpack, weight_add, steps,
                                      segment, base, 0, strip, acc);
           }
-          conv::Finish(p, acc, row + r, strip, group * group_out + channel, n);
+          bitserial::Finish(p, acc, row + r, strip, group * group_out + channel, n);
         }
       }
     }

@@ -1,5 +1,7 @@
 #include "kernels/elementwise/table.h"
 
+#include "kernels/variant/missing.h"
+
 namespace requant {
 namespace {
 
@@ -67,11 +69,16 @@ constexpr QMulKernel kQMul[] = {
     {"qmul_float_simd128", QBinaryMode::kFloat, "simd128", rq_qmul_float},
 };
 
+constexpr QAddNibblesKernel kQAddNibbles[] = {
+    {"qadd_nibbles", "simd128", MissingLowBits, rq_qadd_nibbles},
+};
+
 }  // namespace
 
 std::span<const BinaryF32Kernel> BinaryF32Kernels() { return kBinaryF32; }
 std::span<const UnaryF32Kernel> UnaryF32Kernels() { return kUnaryF32; }
 std::span<const QAddKernel> QAddKernels() { return kQAdd; }
 std::span<const QMulKernel> QMulKernels() { return kQMul; }
+std::span<const QAddNibblesKernel> QAddNibblesKernels() { return kQAddNibbles; }
 
 }  // namespace requant

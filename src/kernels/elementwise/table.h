@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/bitserial/nibbles.h"
 #include "kernels/elementwise/kernel.h"
 
 namespace requant {
@@ -57,11 +58,19 @@ struct QMulKernel {
   void (*run)(const QMulParams* params);
 };
 
+struct QAddNibblesKernel {
+  const char* name;
+  const char* isa;
+  const char* (*missing)();
+  void (*run)(const QAddNibblesParams* params);
+};
+
 /// Of the rows of one operation the last is the best.
 std::span<const BinaryF32Kernel> BinaryF32Kernels();
 std::span<const UnaryF32Kernel> UnaryF32Kernels();
 std::span<const QAddKernel> QAddKernels();
 std::span<const QMulKernel> QMulKernels();
+std::span<const QAddNibblesKernel> QAddNibblesKernels();
 
 // The scalar rows (reference.cpp).
 void AddF32Reference(const BinaryF32Params* p);

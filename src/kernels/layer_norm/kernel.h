@@ -1,6 +1,7 @@
 #pragma once
 // Layer normalization over rows of float32.
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/import.h"
 
@@ -9,7 +10,8 @@ namespace requant {
 /// For each of `rows` rows of `cols` contiguous floats:
 ///   out = (x - mean) / sqrt(variance + epsilon) * scale + bias
 /// with the population variance, from the differences to the mean (two passes); scale and bias have
-/// `cols` elements, bias may be null. in == out is allowed.
+/// `cols` elements, bias may be null. in == out is allowed. Where center is 0 the mean is taken as
+/// 0: division by the root of the mean square (RMSNormalization).
 struct LayerNormF32Params {
   const float* in = nullptr;
   float* out = nullptr;
@@ -18,6 +20,7 @@ struct LayerNormF32Params {
   size_t rows = 0;
   size_t cols = 0;
   float epsilon = 0;
+  int32_t center = 1;
 };
 
 }  // namespace requant

@@ -23,7 +23,8 @@ void LayerNormF32Reference(const LayerNormF32Params* p) {
   for (size_t r = 0; r < p->rows; ++r) {
     const float* in = p->in + r * p->cols;
     float* out = p->out + r * p->cols;
-    const float mean = LaneSum(p->cols, [in](size_t i) { return in[i]; }) / count;
+    const float mean =
+        p->center != 0 ? LaneSum(p->cols, [in](size_t i) { return in[i]; }) / count : 0.0f;
     const float squares = LaneSum(p->cols, [in, mean](size_t i) {
       const float difference = in[i] - mean;
       return difference * difference;

@@ -33,11 +33,13 @@ RQ_INLINE void Rows(const LayerNormF32Params* p) {
   for (size_t r = 0; r < p->rows; ++r) {
     const float* in = p->in + r * p->cols;
     float* out = p->out + r * p->cols;
-    v128_t lanes = zero;
-    for (size_t i = 0; i < whole; i += 4) lanes = wasm_f32x4_add(lanes, wasm_v128_load(in + i));
-    if (left > 0) lanes = wasm_f32x4_add(lanes, simd::LoadPartialF32(in + whole, left));
-    const v128_t mean = wasm_f32x4_splat(Reduce(lanes) / count);
-    lanes = zero;
+    v128_t lanes = zero, mean = zero;
+    if (p->center != 0) {
+      for (size_t i = 0; i < whole; i += 4) lanes = wasm_f32x4_add(lanes, wasm_v128_load(in + i));
+      if (left > 0) lanes = wasm_f32x4_add(lanes, simd::LoadPartialF32(in + whole, left));
+      mean = wasm_f32x4_splat(Reduce(lanes) / count);
+      lanes = zero;
+    }
     for (size_t i = 0; i < whole; i += 4) {
       const v128_t d = Difference(wasm_v128_load(in + i), mean);
       lanes = wasm_f32x4_add(lanes, wasm_f32x4_mul(d, d));

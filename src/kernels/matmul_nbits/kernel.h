@@ -33,3 +33,5 @@ RQ_LOW_BITS_KERNEL(rq_matmul_nbits_f32)
 void rq_matmul_nbits_f32(const requant::MatMulNBitsParams* params);
 RQ_LOW_BITS_KERNEL(rq_matmul_nbits_q8)
 void rq_matmul_nbits_q8(const requant::MatMulNBitsParams* params);
+RQ_LOW_BITS_KERNEL(rq_matmul_nbits_dot8)
+void rq_matmul_nbits_dot8(const requant::MatMulNBitsParams* params);

@@ -15,6 +15,8 @@ constexpr MatMulNBitsKernel kRows[] = {
      nbits::Q8ReferenceWorkspace, MatMulNBitsQ8Reference},
     {"matmul_nbits_q8_vector", "simd128", MissingLowBits, true, nbits::PackedSize, nbits::Pack,
      nbits::Q8Workspace, rq_matmul_nbits_q8},
+    {"matmul_nbits_q8_dot8", "relaxed", MissingLowBitsDot8, true, nbits::PackedSize, nbits::Pack,
+     nbits::Q8Workspace, rq_matmul_nbits_dot8},
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ struct MatMulNBitsWeights {
 
 struct MatMulNBitsKernel {
   const char* name;          ///< unique among the rows
-  const char* isa;           ///< "scalar" or "simd128"
+  const char* isa;           ///< "scalar", "simd128", or "relaxed"
   const char* (*missing)();  ///< what this machine lacks for this row, or null; null: nothing
   bool integer;              ///< brings the left-hand side to eight bits
   /// Bytes; both sizes throw Error when they overflow. The packed form is that of blocking.h for

@@ -37,22 +37,26 @@ RQ_INLINE void ToFloats(v128_t levels, v128_t* out) {
   out[3] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(high));
 }
 
+/// One step of codes less their zero points, as floats [k][column]: columns 0..3 and 4..7.
+RQ_INLINE void LoadStep(const uint8_t* codes, v128_t zero0, v128_t zero1, v128_t* low,
+                        v128_t* high) {
+  const v128_t both = wasm_v128_load(codes), mask = wasm_i8x16_splat(15);
+  ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
+  ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)), high);
+}
+
 /// One group of columns as floats, [padded k][8].
 __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t* block,
                                       int32_t blocks, float* out) {
   const bool has_zero_points = p->has_zero_points != 0;
-  const v128_t mask = wasm_i8x16_splat(15);
   for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
     const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
     const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
     const v128_t zero1 = ZerosOf(block, has_zero_points, 1);
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
     for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, out += kStep * kColumns) {
-      const v128_t both = wasm_v128_load(codes);
       v128_t low[4], high[4];
-      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
-      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)),
-               high);
+      LoadStep(codes, zero0, zero1, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         wasm_v128_store(out + i * kColumns, wasm_f32x4_mul(low[i], scale0));
         wasm_v128_store(out + i * kColumns + 4, wasm_f32x4_mul(high[i], scale1));
@@ -94,7 +98,6 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
                                          const uint8_t* block, int32_t blocks, int32_t row,
                                          int32_t column) {
   const bool has_zero_points = p->has_zero_points != 0;
-  const v128_t mask = wasm_i8x16_splat(15);
   v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
   for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
     const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
@@ -103,11 +106,8 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
     v128_t acc0[2], acc1[2];  // even and odd k: two chains of sums each
     RQ_UNROLL for (int i = 0; i < 2; ++i) acc0[i] = acc1[i] = wasm_f32x4_splat(0);
     for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, a += kStep) {
-      const v128_t both = wasm_v128_load(codes);
       v128_t low[4], high[4];
-      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
-      ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)),
-               high);
+      LoadStep(codes, zero0, zero1, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         const v128_t x = wasm_v128_load32_splat(a + i);
         acc0[i % 2] = simd::MulAddF32(x, low[i], acc0[i % 2]);

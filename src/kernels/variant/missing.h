@@ -23,4 +23,19 @@ inline const char* MissingLowBits() {
   return rq_low_bits_loaded() != 0 ? nullptr : "the module of kernels for few bits";
 }
 
+/// For those of them that want rq_dot8() as well.
+inline const char* MissingLowBitsDot8() {
+  const char* missing = MissingDot8();
+  return missing != nullptr ? missing : MissingLowBits();
+}
+
+inline bool IsLowBits(const char* (*missing)()) {
+  return missing == MissingLowBits || missing == MissingLowBitsDot8;
+}
+/// What no module that is loaded later will bring.
+inline const char* MissingForEver(const char* (*missing)()) {
+  if (missing == nullptr || missing == MissingLowBits) return nullptr;
+  return missing == MissingLowBitsDot8 ? MissingDot8() : missing();
+}
+
 }  // namespace requant

@@ -1,4 +1,7 @@
 // Float Conv: depthwise, or an implicit matrix product; bias, residual and activation fused.
+#include <string>
+#include <utility>
+
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "plan/lower/epilogue.h"
@@ -96,14 +99,15 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue) {
+  std::string tuning = TuningOf("conv_f32", geometry);
   const ConvF32Kernel& kernel = builder.Choose(
       "conv_f32", ConvF32Kernels(),
-      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); },
-      TuningOf("conv_f32", geometry));
+      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); }, tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   auto& step = builder.Add<ConvStep>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
+  step.tuning = std::move(tuning);
   step.run = kernel.run;
   step.params.geometry = geometry;
   step.params.row_end = ConvRows(geometry);

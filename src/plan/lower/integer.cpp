@@ -67,9 +67,7 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const ConvQ8Kernel& kernel =
       builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {
-        return (row.missing == nullptr || row.missing() == nullptr) &&
-               (relaxed || std::string_view(row.isa) != "relaxed") &&
-               row.supports(packing, geometry);
+        return IsUsable(row, relaxed) && row.supports(packing, geometry);
       });
   uint8_t* packed = builder.Packed(kernel.packed_size(packing));
   kernel.pack_weights(packing, packed);

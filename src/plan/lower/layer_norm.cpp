@@ -1,4 +1,4 @@
-// LayerNormalization over the last axes.
+// LayerNormalization and RMSNormalization (also by its older name) over the last axes.
 #include "kernels/layer_norm/table.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
@@ -55,6 +55,7 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
   step.params.cols = static_cast<size_t>(cols);
   step.params.epsilon = node.attributes.Float("epsilon", 1e-5F);
+  step.params.center = node.Is("LayerNormalization") ? 1 : 0;
   const size_t row_bytes = step.params.cols * sizeof(float);
   Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(step.params.rows), 1,
          NumElements(shape) * 2, kElementsPerPart,  // two passes over the input

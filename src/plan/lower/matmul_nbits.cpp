@@ -1,31 +1,14 @@
-// com.microsoft::MatMulNBits with 4-bit weights that stay packed.
+// com.microsoft::MatMulNBits with 4-bit weights that stay packed. Among the tools, which a model
+// with it loads for packing.
+#include "plan/lower/matmul_nbits.h"
+
+#include "kernels/variant/kernel.h"
 #include "ops/matmul_nbits.h"
-#include "kernels/matmul_nbits/table.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
-#include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
-
-class MatMulNBitsStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kMatMulNBits; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Blob(params.weights);
-    archive.Kernel(MatMulNBitsKernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    MatMulNBitsParams call = params;
-    call.a = context.Read<float>(inputs[0]);
-    call.out = context.Write<float>(outputs[0]);
-    call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
-  }
-  MatMulNBitsParams params;
-  void (*run)(const MatMulNBitsParams*) = nullptr;
-};
 
 /// accuracy_level 4 allows eight bits on the left; the other levels (none, float32, half floats)
 /// get floats.
@@ -51,9 +34,10 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   params.has_zero_points = node.constant(3) != nullptr ? 1 : 0;
   params.end = (params.n + 7) / 8;
   const bool integer = node.attributes.Int("accuracy_level", 0) == kInt8Level;
-  const MatMulNBitsKernel& kernel =
-      builder.Choose("matmul_nbits", MatMulNBitsKernels(), [integer](const MatMulNBitsKernel& row) {
-        return row.integer == integer && (row.missing == nullptr || row.missing() == nullptr);
+  const bool relaxed = rq_variant() != 0 || builder.IsForced("matmul_nbits");
+  const MatMulNBitsKernel& kernel = builder.Choose(
+      "matmul_nbits", MatMulNBitsKernels(), [integer, relaxed](const MatMulNBitsKernel& row) {
+        return row.integer == integer && IsUsable(row, relaxed);
       });
   const MatMulNBitsWeights weights{
       params.k,
@@ -77,11 +61,6 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
               offsetof(MatMulNBitsParams, workspace)},
              params.end, 1, step.macs, kMacsPerPart, kernel.workspace_size(params));
   return true;
-}
-
-std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind) {
-  if (kind == StepKind::kMatMulNBits) return std::make_unique<MatMulNBitsStep>();
-  return nullptr;
 }
 
 }  // namespace requant

@@ -13,8 +13,10 @@ void Divide(const PlanBuilder& builder, Step& step, int kernel, int64_t total, i
             int64_t work, int64_t least, std::initializer_list<PartField> fields) {
   if (kernel < 0) return;
   Parts& parts = step.parts;
-  const int64_t most = std::min(
+  int64_t most = std::min(
       {int64_t{builder.options().threads}, int64_t{kMaxThreads}, total / tile, work / least});
+  const Tuned* tuned = builder.TunedFor(step.tuning);
+  if (tuned != nullptr && tuned->threads > 0) most = std::min(most, int64_t{tuned->threads});
   if (most < 2) return;
   parts.kernel = kernel;
   parts.count = static_cast<int>(most);

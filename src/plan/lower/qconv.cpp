@@ -3,43 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
+#include <string>
+#include <utility>
 
 #include "base/str_cat.h"
 #include "kernels/dwconv/table.h"
-#include "kernels/variant/kernel.h"
+#include "kernels/variant/missing.h"
 #include "numeric/multiplier.h"
 #include "plan/lower/parts.h"
+#include "plan/lower/qsteps.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
-
-class ConvQ8Step : public Step {
- public:
-  StepKind kind() const override { return StepKind::kConvQ8; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Blob(params.weights);
-    requantize.Fields(archive);
-    archive.Kernel(ConvQ8Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    ConvQ8Params call = params;
-    call.requantize = requantize.Params();
-    call.input = context.Read(inputs[0]);
-    call.output = context.Write(outputs[0]);
-    call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
-  }
-  bool WriteWithStride(size_t elements) override {
-    return SetOutputStride(params.geometry, elements);
-  }
-  ConvQ8Params params;
-  PreparedRequantize requantize;
-  void (*run)(const ConvQ8Params*) = nullptr;
-};
 
 class DepthwiseQ8Step : public Step {
  public:
@@ -66,11 +43,16 @@ class DepthwiseQ8Step : public Step {
   void (*run)(const DwConvQ8Params*) = nullptr;
 };
 
-/// Whether this machine has a row's instructions, and uses them at least as fast as others.
-template <typename Row>
-bool IsUsable(const Row& row, bool relaxed) {
-  return (row.missing == nullptr || row.missing() == nullptr) &&
-         (relaxed || std::string_view(row.isa) != "relaxed");
+/// Whether some row that is usually faster than the general one keeps the weights' few bits packed;
+/// those that multiply whole bytes do not.
+bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
+  const auto rows = ConvQ8Kernels();
+  const auto is_general = [](const ConvQ8Kernel& row) { return row.run == rq_conv_q8; };
+  return std::any_of(std::find_if(rows.begin(), rows.end(), is_general), rows.end(),
+                     [&](const ConvQ8Kernel& row) {
+                       return row.missing == MissingLowBits && MissingLowBits() == nullptr &&
+                              row.supports(weights, geometry);
+                     });
 }
 
 int32_t LargestInput(CodeRange codes, int32_t zero_point) {
@@ -99,10 +81,11 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
       product.weights.zero_points,
       product.weights.bias};
   const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
+  std::string tuning = TuningOf("dwconv_q8", geometry);
   const DwConvQ8Kernel& kernel = builder.Choose(
       "dwconv_q8", DwConvQ8Kernels(),
       [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); },
-      TuningOf("dwconv_q8", geometry));
+      tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
@@ -114,6 +97,7 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
   auto& step = builder.Add<DepthwiseQ8Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
+  step.tuning = std::move(tuning);
   step.run = kernel.run;
   step.params.geometry = geometry;
   step.params.row_end = ConvRows(geometry);
@@ -183,12 +167,16 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   product.weights.input_hi = codes.hi;
   // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
+  const bool packs = builder.options().compact && HasPackedRow(product.weights, geometry);
+  std::string tuning =
+      TuningOf("conv_q8", geometry, StrCat(", codes ", codes.lo, " to ", codes.hi));
   const ConvQ8Kernel& kernel = builder.Choose(
       "conv_q8", ConvQ8Kernels(),
       [&](const ConvQ8Kernel& row) {
-        return IsUsable(row, relaxed) && row.supports(product.weights, geometry);
+        return IsUsable(row, relaxed) && row.supports(product.weights, geometry) &&
+               !(packs && row.missing == MissingDot8);
       },
-      TuningOf("conv_q8", geometry, StrCat(", codes ", codes.lo, " to ", codes.hi)));
+      tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
   kernel.pack_weights(product.weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
@@ -199,6 +187,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const int output = builder.Out(epilogue.output, layout);
   auto& step = builder.Add<ConvQ8Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
+  step.tuning = std::move(tuning);
   step.run = kernel.run;
   step.params.geometry = geometry;
   step.params.row_end = ConvRows(geometry);

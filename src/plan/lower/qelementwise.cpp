@@ -6,35 +6,12 @@
 #include "plan/lower/broadcast.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/qconv.h"
+#include "plan/lower/qsteps.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
-
-StepKind KindOf(const QAddParams&) { return StepKind::kQAdd; }
-StepKind KindOf(const QMulParams&) { return StepKind::kQMul; }
-auto KernelsOf(const QAddParams&) { return QAddKernels(); }
-auto KernelsOf(const QMulParams&) { return QMulKernels(); }
-
-template <typename Params>
-class QBinaryStep : public Step {
- public:
-  StepKind kind() const override { return KindOf(params); }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(KernelsOf(params), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    Params call = params;
-    call.a = context.Read(inputs[0]);
-    call.b = context.Read(inputs[1]);
-    call.out = context.Write(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  Params params{};
-  void (*run)(const Params*) = nullptr;
-};
 
 struct Operands {
   QuantConstants a, b, c;
@@ -126,6 +103,7 @@ bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {
 std::unique_ptr<Step> NewQBinaryStep(StepKind kind) {
   if (kind == StepKind::kQAdd) return std::make_unique<QBinaryStep<QAddParams>>();
   if (kind == StepKind::kQMul) return std::make_unique<QBinaryStep<QMulParams>>();
+  if (kind == StepKind::kQAddNibbles) return std::make_unique<QBinaryStep<QAddNibblesParams>>();
   return nullptr;
 }
 

@@ -1,6 +1,8 @@
 // The lowering functions that table.cpp lists, and what several of them share.
 #pragma once
 
+#include <string_view>
+
 #include "kernels/conv/table.h"
 #include "plan/builder.h"
 #include "plan/lower/epilogue.h"
@@ -11,6 +13,10 @@ namespace requant {
 bool LowerConv(PlanBuilder& builder, const Node& node);                // conv.cpp
 bool LowerGemm(PlanBuilder& builder, const Node& node);                // matmul.cpp
 bool LowerMatMul(PlanBuilder& builder, const Node& node);              // matmul.cpp
+bool LowerComputedMatMul(PlanBuilder& builder, const Node& node);      // matmul_computed.cpp
+bool LowerComputedGemm(PlanBuilder& builder, const Node& node);        // matmul_computed.cpp
+bool LowerAttention(PlanBuilder& builder, const Node& node);           // attention.cpp
+bool LowerRecurrent(PlanBuilder& builder, const Node& node);           // recurrent.cpp
 bool LowerMatMulNBits(PlanBuilder& builder, const Node& node);         // matmul_nbits.cpp
 bool LowerQLinearConv(PlanBuilder& builder, const Node& node);         // qconv.cpp
 bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);       // qmatmul.cpp
@@ -30,6 +36,7 @@ bool LowerTranspose(PlanBuilder& builder, const Node& node);           // layout
 bool LowerConcat(PlanBuilder& builder, const Node& node);              // concat.cpp
 bool LowerSlice(PlanBuilder& builder, const Node& node);               // slice.cpp
 bool LowerPad(PlanBuilder& builder, const Node& node);                 // slice.cpp
+bool LowerReduce(PlanBuilder& builder, const Node& node);              // reduce.cpp
 bool LowerSoftmax(PlanBuilder& builder, const Node& node);             // softmax.cpp
 bool LowerLayerNormalization(PlanBuilder& builder, const Node& node);  // layer_norm.cpp
 bool LowerConvTranspose(PlanBuilder& builder, const Node& node);       // conv_transpose.cpp
@@ -39,6 +46,13 @@ bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);       // intege
 bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);     // integer.cpp
 bool LowerCast(PlanBuilder& builder, const Node& node);                // integer.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);       // concat.cpp
+
+/// Whether this machine has a row's instructions, and uses them at least as fast as others.
+template <typename Row>
+bool IsUsable(const Row& row, bool relaxed) {
+  return (row.missing == nullptr || row.missing() == nullptr) &&
+         (relaxed || std::string_view(row.isa) != "relaxed");
+}
 
 /// One input and one output channel per group.
 inline bool IsDepthwise(const ConvGeometry& geometry) {

@@ -40,7 +40,14 @@ enum class StepKind : uint8_t {
   kDynamicQuantize,
   kCast,
   kMatMulNBits,
+  kQAddNibbles,
+  // Those whose code is among the tools (bindings/README.md).
+  kMatMul,
+  kAttention,
+  kRecurrent,
 };
+inline constexpr StepKind kFirstToolStep = StepKind::kMatMul;
+inline constexpr StepKind kLastStep = StepKind::kRecurrent;
 
 /// An empty step of that kind; nullptr for a kind that does not exist.
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
@@ -62,6 +69,9 @@ std::unique_ptr<Step> NewQuantizeStep(StepKind kind);     // quantize.cpp
 std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);      // softmax.cpp
 std::unique_ptr<Step> NewReferenceStep(StepKind kind);    // reference.cpp
 std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
-std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);  // matmul_nbits.cpp
+std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);  // matmul_nbits_step.cpp
+std::unique_ptr<Step> NewComputedStep(StepKind kind);     // matmul_computed.cpp
+std::unique_ptr<Step> NewAttentionStep(StepKind kind);    // attention.cpp
+std::unique_ptr<Step> NewRecurrentStep(StepKind kind);    // recurrent.cpp
 
 }  // namespace requant

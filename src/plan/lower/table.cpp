@@ -1,7 +1,9 @@
 #include "plan/lower/table.h"
 
+#include "ops/products.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
+#include "plan/pack_activations.h"
 
 namespace requant {
 namespace {
@@ -10,6 +12,14 @@ constexpr LowerRow kRows[] = {
     {"Conv", "", LowerConv},
     {"Gemm", "", LowerGemm},
     {"MatMul", "", LowerMatMul},
+    {"MatMul", "", LowerComputedMatMul, IsComputedProduct},
+    {"Gemm", "", LowerComputedGemm, IsComputedProduct},
+    {"Attention", "", LowerAttention},
+    {"MultiHeadAttention", kMicrosoftDomain, LowerAttention},
+    {"GroupQueryAttention", kMicrosoftDomain, LowerAttention},
+    {"LSTM", "", LowerRecurrent},
+    {"GRU", "", LowerRecurrent},
+    {"RNN", "", LowerRecurrent},
     {"MatMulNBits", kMicrosoftDomain, LowerMatMulNBits},
     {"QLinearConv", "", LowerQLinearConv},
     {"QLinearMatMul", "", LowerQLinearMatMul},
@@ -55,10 +65,14 @@ constexpr LowerRow kRows[] = {
     {"QLinearGlobalAveragePool", kMicrosoftDomain, LowerQLinearPool},
     {"QuantizeLinear", "", LowerQuantize},
     {"DequantizeLinear", "", LowerDequantize},
+    {"ReduceSum", "", LowerReduce},
+    {"ReduceMean", "", LowerReduce},
     {"Softmax", "", LowerSoftmax},
     {"LogSoftmax", "", LowerSoftmax},
     {"FastSoftmax", kRequantDomain, LowerSoftmax},
     {"LayerNormalization", "", LowerLayerNormalization},
+    {"RMSNormalization", "", LowerLayerNormalization},
+    {"SimplifiedLayerNormalization", "", LowerLayerNormalization},
     {"ConvTranspose", "", LowerConvTranspose},
     {"Resize", "", LowerResize},
     {"Upsample", "", LowerResize},
@@ -77,14 +91,16 @@ constexpr LowerRow kRows[] = {
 
 }  // namespace
 
+void (*const kPackActivations)(Plan&) = PackActivations;
+
 std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,      NewQConvStep,      NewElementwiseStep, NewQBinaryStep,  NewLayoutStep,
-      NewBoxCopyStep,   NewLutStep,        NewPoolStep,        NewQuantizeStep, NewSoftmaxStep,
-      NewReferenceStep, NewIntegerStep,    NewConcatStep,      NewCol2ImStep,   NewLayerNormStep,
-      NewResizeStep,    NewMatMulNBitsStep};
+      NewConvStep,      NewQConvStep,       NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
+      NewBoxCopyStep,   NewLutStep,         NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
+      NewReferenceStep, NewIntegerStep,     NewConcatStep,      NewCol2ImStep,    NewLayerNormStep,
+      NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

@@ -1,5 +1,5 @@
 // Which operators have fast paths. Adding one: plan/lower/<op>.cpp and a row in table.cpp. An
-// operator without a row, or whose row declines, runs by its reference, which shows in the plan as
+// operator without a row, or whose rows decline, runs by its reference, which shows in the plan as
 // kernel "reference".
 #pragma once
 
@@ -14,6 +14,9 @@ struct LowerRow {
   const char* domain;
   /// Adds the steps that compute the node's outputs, or returns false without adding any.
   bool (*lower)(PlanBuilder& builder, const Node& node);
+  /// Which nodes `lower` is for; nullptr: all. A row whose code is among the tools has one, unless
+  /// its operator is, too; without the tools it is not asked.
+  bool (*fits)(const Node& node) = nullptr;
 };
 
 std::span<const LowerRow> LowerTable();

@@ -13,11 +13,12 @@ namespace requant {
 std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
                                        std::vector<int64_t> kernel);
 
-/// All products of sizes that the kernels form fit int32.
 /// Step::tuning of a convolution: the family of kernels and everything of the shape that time may
 /// depend on; `more` is what else there is.
 std::string TuningOf(const char* family, const ConvGeometry& geometry,
                      const std::string& more = {});
+
+/// All products of sizes that the kernels form fit int32.
 bool FitsInt32(const ConvGeometry& geometry);
 
 /// Sets output_stride; false, and nothing done, when the sizes would no longer fit.

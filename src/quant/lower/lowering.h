@@ -76,6 +76,8 @@ class Lowering {
                    std::string domain, std::vector<Value*> inputs, AttributeMap attributes = {});
   /// `integers` limited to the format's codes, if its type has more.
   Value* Limited(const Value* value, Value* integers, const Format& format);
+  /// In float on the operator's grids, with whatever it computes for others.
+  static void LowerSimulated(Lowering& lowering, const Node& node, const OperatorQuantization& op);
   /// A float node as it is, with the given inputs.
   void CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs);
 
@@ -86,7 +88,6 @@ class Lowering {
   };
 
   void LowerFloat(const Node& node);
-  void LowerSimulated(const Node& node, const OperatorQuantization& op);
   void EmitSimulated(const Node& node, bool last);
   Value* OnGrid(const std::string& name, Value* real, const TensorQuantizationConfig& config);
 
@@ -101,6 +102,8 @@ class Lowering {
 };
 
 // One function per family; they handle operators with quantized == true that are not absorbed.
+/// A layer with float_output, of either kind.
+void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantization& op);
 void LowerConvolution(Lowering& lowering, const Node& node, const OperatorQuantization& op);
 void LowerMatrixProduct(Lowering& lowering, const Node& node, const OperatorQuantization& op);
 void LowerSum(Lowering& lowering, const Node& node, const OperatorQuantization& op);

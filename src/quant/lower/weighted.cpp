@@ -1,4 +1,5 @@
 // Conv -> QLinearConv; Gemm -> com.microsoft::QGemm; MatMul -> QLinearMatMul.
+#include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/lower/lowering.h"
 
@@ -41,7 +42,63 @@ Value* EmitBias(Lowering& lowering, const Node& node, const OperatorQuantization
   return lowering.Constant((bias ? bias->name : node.name + "_bias") + "_q", config.baked);
 }
 
+Tensor Transposed(const Tensor& bytes) {
+  const int64_t rows = bytes.dim(0);
+  const int64_t columns = bytes.dim(1);
+  Tensor out(bytes.dtype(), {columns, rows});
+  const auto* from = static_cast<const uint8_t*>(bytes.raw());
+  auto* to = static_cast<uint8_t*>(out.raw());
+  for (int64_t i = 0; i < rows * columns; ++i) to[i % columns * rows + i / columns] = from[i];
+  return out;
+}
+
 }  // namespace
+
+/// Accumulators as floats: ConvInteger or MatMulInteger, times the scales, plus the bias.
+void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
+  const bool conv = op.rule == QuantRule::kConv;
+  const Format input = lowering.FormatOfSlot(op.inputs[0]);
+  Value* data = lowering.IntegerInput(node, op, 0);
+  WeightConstants weights = EmitWeights(lowering, node, op);
+  const TensorQuantizationConfig& config = lowering.Own(op.inputs[1]);
+  if (!conv && node.attributes.Int("transB", 0) != 0) {
+    weights.integers = lowering.Constant(node.inputs[1]->name + "_q", Transposed(config.baked));
+  }
+  std::vector<Value*> inputs = {data, weights.integers, lowering.ZeroPointOf(input)};
+  // Weights are symmetric; a file's may not be.
+  if (!config.symmetric()) inputs.push_back(weights.zero_point);
+  // One number per channel, as broadcasting wants it.
+  const auto spread = [&](const std::vector<float>& numbers) {
+    Shape shape = {static_cast<int64_t>(numbers.size())};
+    if (conv) shape.resize(static_cast<size_t>(config.baked.rank()) - 1, 1);
+    return Tensor::FromVector(numbers, shape);
+  };
+  std::vector<float> scales = config.scale;
+  for (float& scale : scales) scale *= input.scale;
+  const Value* result = node.outputs[0];
+  Graph& graph = lowering.graph();
+  const std::string& name = result->name;
+  const std::string inner = name + "_sums";  // of all values between; made unique
+  const ValueType type{DType::kInt32, result->type.shape};
+  Value* sums = graph.AddOp(conv ? "ConvInteger" : "MatMulInteger", "", std::move(inputs), inner,
+                            type, conv ? node.attributes : AttributeMap(), node.name);
+  AttributeMap to_float;
+  to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
+  Value* real = graph.AddOp("Cast", "", {sums}, inner, result->type, std::move(to_float));
+  const TensorQuantizationConfig* bias =
+      op.inputs.size() > 2 && op.inputs[2] >= 0 ? &lowering.Own(op.inputs[2]) : nullptr;
+  const bool biased = bias && !bias->baked.empty();
+  Value* product = graph.AddValue(biased ? inner : name, result->type);
+  graph.AddNode("Mul", "", {real, lowering.Constant(inner, spread(scales))}, {product});
+  if (biased) {
+    Value* sum = graph.AddValue(name, result->type);
+    const Tensor numbers = DequantizeParameter(bias->baked, *bias);
+    graph.AddNode("Add", "", {product, lowering.Constant(inner, spread(numbers.ToFloats()))},
+                  {sum});
+    product = sum;
+  }
+  lowering.SetFloat(result, product);
+}
 
 void LowerConvolution(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const Format input = lowering.FormatOfSlot(op.inputs[0]);

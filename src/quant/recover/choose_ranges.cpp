@@ -54,18 +54,32 @@ struct Trial {
   }
 };
 
-class Chooser {
+class Chooser : public RangeChooser {
  public:
   Chooser(const Graph& graph, QuantizationRecord& record,
-          const std::map<int, std::vector<RangeProposal>>& proposals)
-      : record_(record), proposals_(proposals), simulator_(graph, record) {
-    for (const auto& [config, list] : proposals) {
+          std::map<int, std::vector<RangeProposal>> proposals, std::span<const TensorMap> samples)
+      : record_(record),
+        proposals_(std::move(proposals)),
+        samples_(samples),
+        simulator_(graph, record) {
+    for (const auto& [config, list] : proposals_) {
       Trial& trial = trials_[config];
       trial.noise.resize(list.size());
       trial.alive.assign(list.size(), true);
     }
   }
 
+  FinishProgress Step() override {
+    const size_t count = samples_.size();
+    if (shown_ < count) Show(samples_[shown_]);
+    if (shown_ < count) {
+      return {"auto", static_cast<int64_t>(shown_), static_cast<int64_t>(count), false};
+    }
+    Choose();
+    return {"auto", static_cast<int64_t>(count), static_cast<int64_t>(count), true};
+  }
+
+ private:
   void Show(const TensorMap& feeds) {
     Values values = simulator_.Start(feeds);
     simulator_.Run(values, SimMode::kFloat, 0, simulator_.nodes().size(), false);
@@ -89,7 +103,6 @@ class Chooser {
     }
   }
 
- private:
   void Try(int index, const std::vector<RangeProposal>& list, const Values& values) {
     const Value* value =
         simulator_.graph().FindValue(record_.configs[static_cast<size_t>(index)].value);
@@ -140,20 +153,19 @@ class Chooser {
   }
 
   QuantizationRecord& record_;
-  const std::map<int, std::vector<RangeProposal>>& proposals_;
+  std::map<int, std::vector<RangeProposal>> proposals_;
+  std::span<const TensorMap> samples_;
   Simulator simulator_;
   std::map<int, Trial> trials_;  // by config
-  int64_t shown_ = 0;
+  size_t shown_ = 0;
 };
 
 }  // namespace
 
-void ChooseRanges(const Graph& graph, QuantizationRecord& record,
-                  const std::map<int, std::vector<RangeProposal>>& proposals,
-                  std::span<const TensorMap> samples) {
-  Chooser chooser(graph, record, proposals);
-  for (const TensorMap& sample : samples) chooser.Show(sample);
-  chooser.Choose();
+std::unique_ptr<RangeChooser> MakeRangeChooser(const Graph& graph, QuantizationRecord& record,
+                                               std::map<int, std::vector<RangeProposal>> proposals,
+                                               std::span<const TensorMap> samples) {
+  return std::make_unique<Chooser>(graph, record, std::move(proposals), samples);
 }
 
 }  // namespace requant

@@ -43,6 +43,7 @@ class RecoveryJob {
 
 enum class RecoveryStage : uint8_t {
   kGraph,    // rewrites the float network before calibration
+  kMeasure,  // the same by what samples show in passes of its own (quantizer.cpp)
   kWeights,  // part of making a layer's integers (quantizer.cpp)
   kLearn,    // a job after that, on kept samples
 };
@@ -68,13 +69,19 @@ std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& cont
 std::unique_ptr<RecoveryJob> MakeLearnedSteps(const RecoveryContext& context);
 
 /// choose_ranges.cpp: of each slot with observer "auto" the proposal with the least error of the
-/// operators that read it. `proposals` by config; fills the configs' ranges and observers.
+/// operators that read it, found on one sample in each step. The last fills the configs' ranges and
+/// observers. `proposals` by config.
 struct RangeProposal {
   const char* observer;
   Range range;
 };
-void ChooseRanges(const Graph& graph, QuantizationRecord& record,
-                  const std::map<int, std::vector<RangeProposal>>& proposals,
-                  std::span<const TensorMap> samples);
+class RangeChooser {
+ public:
+  virtual ~RangeChooser() = default;
+  virtual FinishProgress Step() = 0;
+};
+std::unique_ptr<RangeChooser> MakeRangeChooser(const Graph& graph, QuantizationRecord& record,
+                                               std::map<int, std::vector<RangeProposal>> proposals,
+                                               std::span<const TensorMap> samples);
 
 }  // namespace requant

@@ -7,6 +7,7 @@ constexpr RecoveryRow kRecoveries[] = {
     {"equalize", RecoveryStage::kGraph, &EqualizeLayers, nullptr},
     {"equalize_relu6", RecoveryStage::kGraph, &EqualizeThroughClips, nullptr},
     {"channel_split", RecoveryStage::kGraph, &SplitChannels, nullptr},
+    {"equalize_activations", RecoveryStage::kMeasure, nullptr, nullptr},
     {"round_weights", RecoveryStage::kWeights, nullptr, nullptr},
     {"bias_correction", RecoveryStage::kWeights, nullptr, nullptr},
     {"adaround", RecoveryStage::kLearn, nullptr, &MakeAdaRound},

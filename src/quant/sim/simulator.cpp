@@ -95,13 +95,6 @@ Values Simulator::Start(const TensorMap& feeds) const {
   return values;
 }
 
-bool Simulator::Inside(const Node& node, const Value* value) const {
-  // A value between the operators that one table or clamp computes is never on a grid of its own.
-  const OperatorQuantization* op = record_.Find(value->producer->name);
-  const OperatorQuantization* reader = record_.Find(node.name);
-  return op && op->quantized && reader && !IsMaterialized(record_, value);
-}
-
 const TensorQuantizationConfig* Simulator::ReadConfig(const Node& node, size_t slot) const {
   const OperatorQuantization* op = record_.Find(node.name);
   const Value* value = node.inputs[slot];
@@ -111,7 +104,8 @@ const TensorQuantizationConfig* Simulator::ReadConfig(const Node& node, size_t s
   }
   const int index = op->inputs[slot];
   if (!IsQuantizing(record_.configs[static_cast<size_t>(index)].state)) return nullptr;
-  if (value->producer && Inside(node, value)) return nullptr;
+  // A value between the operators that one table or clamp computes is never on a grid of its own.
+  if (IsInside(record_, value)) return nullptr;
   const TensorQuantizationConfig& root = record_.Root(index);
   if (root.scale.empty()) return nullptr;
   return &root;

@@ -57,8 +57,6 @@ class Simulator {
                                const float* weights, const std::vector<float>* bias);
 
  private:
-  bool Inside(const Node& node, const Value* value) const;
-
   const Graph& graph_;
   const QuantizationRecord& record_;
   std::vector<const Node*> nodes_;

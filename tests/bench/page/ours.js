@@ -9,14 +9,14 @@ if (query.has('threads')) env.wasm.numThreads = Number(query.get('threads'));
 async function planOf(address) {
   const cache = await caches.open('plans');
   const known = await cache.match(address);
-  if (known) return known.arrayBuffer();
+  if (known) return known;
   const session = await InferenceSession.create(address);
   await cache.put(address, new Response(session.toPlan()));
   return session.toPlan();
 }
 
 serve(async (source, options, values, size) => {
-  const plan = query.has('visits') ? await planOf(source) : undefined;
+  const plan = query.has('visits') ? planOf(source) : undefined;
   const session = await InferenceSession.create(plan ?? source, options);
   const feeds = { input: new Tensor('float32', values, [1, 3, size, size]) };
   return {

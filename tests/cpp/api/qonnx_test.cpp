@@ -1,9 +1,11 @@
 // QONNX networks run on integers and compute what their operators' references do.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <random>
 #include <set>
+#include <string>
 
 #include "api/requant.h"
 #include "base/str_cat.h"
@@ -55,6 +57,12 @@ double Difference(const std::string& text, const Tensor& x, std::set<std::string
   return difference / largest;
 }
 
+/// Whichever row is the fastest for so few bits here.
+bool HasIntegerProduct(const std::set<std::string>& kernels) {
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [](const std::string& name) { return name.starts_with("conv_q8_"); });
+}
+
 constexpr const char* kScalars =
     "const %zero: float32[] = {0.0}\nconst %one: float32[] = {1.0}\nconst %half: float32[] = "
     "{0.5}\nconst %two: float32[] = {2.0}\nconst %three: float32[] = {3.0}\n";
@@ -70,7 +78,7 @@ TEST(Qonnx, BipolarConvolution) {
              "%q = qonnx.custom_op.general::BipolarQuant(%w, %ws)\n"
              "%y = Conv(%a, %q, %b) {pads = [1, 1, 1, 1], strides = [2, 1]}\noutput %y\n");
   EXPECT_LT(Difference(text, Random(random, {1, 20, 7, 9}), kernels), 1e-6);
-  EXPECT_TRUE(kernels.contains("conv_q8_lookup"));
+  EXPECT_TRUE(HasIntegerProduct(kernels));
 }
 
 TEST(Qonnx, FewBitsBetweenConvolutionsAndMatrices) {
@@ -88,7 +96,7 @@ TEST(Qonnx, FewBitsBetweenConvolutionsAndMatrices) {
              "%p = qonnx.custom_op.general::BipolarQuant(%m, %ms)\n"
              "%t = Transpose(%p) {perm = [1, 0]}\n%u = MatMul(%f, %t)\noutput %u\n");
   EXPECT_LT(Difference(text, Random(random, {2, 16, 5, 5}), kernels), 1e-6);
-  EXPECT_TRUE(kernels.contains("conv_q8_lookup"));
+  EXPECT_TRUE(HasIntegerProduct(kernels));
 }
 
 TEST(Qonnx, GemmWithTransposedWeights) {
@@ -101,7 +109,7 @@ TEST(Qonnx, GemmWithTransposedWeights) {
              "%q = qonnx.custom_op.general::Quant(%w, %half, %zero, %one)\n"
              "%y = Gemm(%a, %q, %b) {transB = 1}\noutput %y\n");
   EXPECT_LT(Difference(text, Random(random, {3, 40}), kernels), 1e-6);
-  EXPECT_TRUE(kernels.contains("conv_q8_lookup"));
+  EXPECT_TRUE(HasIntegerProduct(kernels));
 }
 
 TEST(Qonnx, WhatHasNoIntegersStays) {

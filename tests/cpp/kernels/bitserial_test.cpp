@@ -118,13 +118,7 @@ struct Case {
     p.output = output;
     p.output_type = type;
     p.requantize = requantize;
-    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      std::vector<uint8_t> workspace(kernel.workspace_size(g), 0xCC);
-      p.workspace = workspace.data();
-      p.row_begin = cuts[i];
-      p.row_end = cuts[i + 1];
-      kernel.run(&p);
-    }
+    RunRanges(kernel, p, cuts);
   }
 };
 

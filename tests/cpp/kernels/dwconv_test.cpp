@@ -171,13 +171,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
         p.output_signed = output_signed;
         p.requantize = prepared.Params();
         const std::vector<int32_t> cuts = Cuts(random, rows);
-        for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-          std::vector<uint8_t> workspace(kernel.workspace_size(g), 0xCC);
-          p.workspace = workspace.data();
-          p.row_begin = cuts[i];
-          p.row_end = cuts[i + 1];
-          kernel.run(&p);
-        }
+        RunRanges(kernel, p, cuts);
         ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
       }
     }
@@ -215,13 +209,7 @@ TEST(DwConvF32, CloseToDoublesOnEveryGeometry) {
       }
       const auto run = [&](std::vector<float>& output, const std::vector<int32_t>& cuts) {
         p.output = output.data();
-        for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-          std::vector<uint8_t> workspace(kernel.workspace_size(g), 0xCC);
-          p.workspace = workspace.data();
-          p.row_begin = cuts[i];
-          p.row_end = cuts[i + 1];
-          kernel.run(&p);
-        }
+        RunRanges(kernel, p, cuts);
       };
       run(whole, {0, rows});
       run(pieces, Cuts(random, rows));

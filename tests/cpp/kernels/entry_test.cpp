@@ -40,6 +40,7 @@ TEST(KernelEntries, AreAllVectorKernelsOfTheTables) {
   ExpectEntries(UnaryF32Kernels());
   ExpectEntries(QAddKernels());
   ExpectEntries(QMulKernels());
+  ExpectEntries(QAddNibblesKernels());
   ExpectEntries(LutKernels());
   ExpectEntries(QuantizeKernels());
   ExpectEntries(QuantizePlanesKernels());

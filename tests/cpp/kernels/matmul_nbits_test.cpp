@@ -100,6 +100,8 @@ TEST(MatMulNBits, IntegerRowsAreTheSameBits) {
     for (const int32_t groups : {1, 3, 1 << 20}) {
       ASSERT_EQ(Multiply(Row("matmul_nbits_q8_vector"), c, d, groups), wanted)
           << c.rows << " x " << c.k << " x " << c.n << " in " << c.block << ", " << c.zeros;
+      ASSERT_EQ(Multiply(Row("matmul_nbits_q8_dot8"), c, d, groups), wanted)
+          << c.rows << " x " << c.k << " x " << c.n << " in " << c.block << ", " << c.zeros;
     }
   }
 }

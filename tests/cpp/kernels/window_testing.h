@@ -72,4 +72,16 @@ inline std::vector<int32_t> Cuts(std::mt19937& random, int32_t rows) {
   return cuts;
 }
 
+/// Runs a row of a kernel table on the ranges between cuts, each with a workspace of its own.
+template <typename Kernel, typename Params>
+void RunRanges(const Kernel& kernel, Params p, const std::vector<int32_t>& cuts) {
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    std::vector<uint8_t> workspace(kernel.workspace_size(p.geometry), 0xCC);
+    p.workspace = workspace.data();
+    p.row_begin = cuts[i];
+    p.row_end = cuts[i + 1];
+    kernel.run(&p);
+  }
+}
+
 }  // namespace requant::window_testing

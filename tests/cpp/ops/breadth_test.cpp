@@ -288,10 +288,12 @@ TEST(Functions, WhatCannotBeSpelledOutIsRefused) {
   const Tensor x = Noise({1, 2, 4}, 1), w = Noise({4, 12}, 2);
   const OpCase op{.op = "Attention", .opset = 1, .domain = kMicrosoftDomain};
   EXPECT_EQ(RunOp(op, {x, w}, {{"num_heads", Int(2)}}).shape(), (Shape{1, 2, 4}));
-  EXPECT_EQ(CodeOf([&] {
-              RunOp(op, {x, w}, {{"num_heads", Int(2)}, {"unidirectional", Int(1)}});
-            }),
-            ErrorCode::kUnsupported);
+  for (const char* attribute : {"do_rotary", "past_present_share_buffer"}) {
+    EXPECT_EQ(CodeOf([&] {
+                RunOp(op, {x, w}, {{"num_heads", Int(2)}, {attribute, Int(1)}});
+              }),
+              ErrorCode::kUnsupported);
+  }
 }
 
 TEST(Functions, RmsNormalization) {

@@ -11,12 +11,12 @@
 namespace requant {
 
 RandomGraph GraphMaker::Make() {
-  opset_ = dice_.Of({9, 11, 13, 13, 14, 18, 21});
+  opset_ = dice_.Of({9, 11, 13, 13, 14, 18, 21, 23});
   out_.graph.name = "random";
   out_.graph.opsets = {{"", opset_}, {kMicrosoftDomain, 1}};
   Input({2, dice_.In(1, 4), dice_.In(3, 6), dice_.In(3, 6)});
   if (dice_.Chance(50)) Input({2, dice_.In(2, 6)});
-  if (dice_.Chance(20)) Input({2, dice_.In(2, 4), dice_.In(2, 6)});
+  if (dice_.Chance(40)) Input({2, dice_.In(2, 4), dice_.In(2, 6)});
   const int64_t wanted = dice_.In(2, 9);
   for (int64_t made = 0, tries = 0; made < wanted && tries < 60; ++tries) {
     if (Value* value = AddAny()) {
@@ -125,23 +125,43 @@ Value* GraphMaker::AddAny() {
     Maker make;
   };
   static constexpr Row kRows[] = {
-      {14, &GraphMaker::Conv},         {2, &GraphMaker::ConvTranspose},
-      {8, &GraphMaker::Dense},         {4, &GraphMaker::Product},
-      {8, &GraphMaker::Normalization}, {2, &GraphMaker::LayerNorm},
-      {14, &GraphMaker::Binary},       {8, &GraphMaker::Clamp},
-      {5, &GraphMaker::Unary},         {5, &GraphMaker::Decomposed},
-      {3, &GraphMaker::Variadic},      {6, &GraphMaker::Pool},
-      {4, &GraphMaker::Reduce},        {10, &GraphMaker::Transpose},
-      {7, &GraphMaker::Reshape},       {4, &GraphMaker::SqueezeOrUnsqueeze},
-      {2, &GraphMaker::Flatten},       {5, &GraphMaker::Slice},
-      {4, &GraphMaker::Concat},        {3, &GraphMaker::Split},
-      {6, &GraphMaker::Pad},           {3, &GraphMaker::Stretch},
-      {2, &GraphMaker::Gather},        {3, &GraphMaker::Neutral},
-      {2, &GraphMaker::Cast},          {6, &GraphMaker::QuantizePair},
-      {6, &GraphMaker::Repeat},        {1, &GraphMaker::ConstantNode},
-      {3, &GraphMaker::Branch},        {3, &GraphMaker::Atrous},
-      {3, &GraphMaker::GroupNorm},     {4, &GraphMaker::ScaledLayer},
+      {14, &GraphMaker::Conv},
+      {2, &GraphMaker::ConvTranspose},
+      {8, &GraphMaker::Dense},
+      {4, &GraphMaker::Product},
+      {8, &GraphMaker::Normalization},
+      {2, &GraphMaker::LayerNorm},
+      {14, &GraphMaker::Binary},
+      {8, &GraphMaker::Clamp},
+      {5, &GraphMaker::Unary},
+      {5, &GraphMaker::Decomposed},
+      {3, &GraphMaker::Variadic},
+      {6, &GraphMaker::Pool},
+      {4, &GraphMaker::Reduce},
+      {10, &GraphMaker::Transpose},
+      {7, &GraphMaker::Reshape},
+      {4, &GraphMaker::SqueezeOrUnsqueeze},
+      {2, &GraphMaker::Flatten},
+      {5, &GraphMaker::Slice},
+      {4, &GraphMaker::Concat},
+      {3, &GraphMaker::Split},
+      {6, &GraphMaker::Pad},
+      {3, &GraphMaker::Stretch},
+      {2, &GraphMaker::Gather},
+      {3, &GraphMaker::Neutral},
+      {2, &GraphMaker::Cast},
+      {6, &GraphMaker::QuantizePair},
+      {6, &GraphMaker::Repeat},
+      {1, &GraphMaker::ConstantNode},
+      {3, &GraphMaker::Branch},
+      {3, &GraphMaker::Atrous},
+      {3, &GraphMaker::GroupNorm},
+      {4, &GraphMaker::ScaledLayer},
       {2, &GraphMaker::ExpandByShape},
+      {8, &GraphMaker::Attention},
+      {3, &GraphMaker::RmsNorm},
+      {5, &GraphMaker::Einsum},
+      {4, &GraphMaker::BlockedWeights},
   };
   int64_t total = 0;
   for (const Row& row : kRows) total += row.weight;

@@ -92,6 +92,11 @@ class GraphMaker {
   // --- functions written out
 
   Value* LayerNorm();
+  Value* Projection(Value* x, int64_t columns);
+  Value* Attention();
+  Value* RmsNorm();
+  Value* Einsum();
+  Value* BlockedWeights();
   /// A dilated convolution spelled by moving pixels to the batch, and sometimes nearly one.
   Value* Atrous();
   Value* GroupNorm();

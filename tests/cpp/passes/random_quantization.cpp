@@ -73,7 +73,9 @@ Value* GraphMaker::Branch() {
     Value* x = Pick();
     Value* first = x ? Add("ReduceMax", {x}, With({{"keepdims", int64_t{0}}})) : nullptr;
     if (first == nullptr) return nullptr;
-    condition = Add("Greater", {first, Scalar(dice_.Unit())});
+    // A branch is a jump, too: in smooth graphs no value comes near the border.
+    const float border = dice_.Unit();
+    condition = Add("Greater", {first, Scalar(smooth_ ? 1000 * border : border)});
   }
   if (a == nullptr || b == nullptr || condition == nullptr) return nullptr;
   AttributeMap bodies = With({{"then_branch", BranchBody(a)}, {"else_branch", BranchBody(b)}});

@@ -99,9 +99,55 @@ TEST(Quantizer, QdqAndQOperatorAgreeWithinOneStep) {
   EXPECT_EQ(qdq.outputs()[0]->name, "y");
 }
 
+/// The last layer's accumulators become floats; nothing rounds the network's outputs.
+TEST(Quantizer, OutputsAreFloats) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel bytes = QuantizeGraph(graph);
+  const QuantizedModel floats = QuantizeGraph(graph, {.float_outputs = true});
+  const Graph integer = LowerToInteger(floats);
+  VerifyGraph(integer);
+  EXPECT_EQ(CountOps(integer, "QGemm") + CountOps(integer, "DequantizeLinear"), 0);
+  EXPECT_EQ(CountOps(integer, "MatMulInteger"), 1);
+  EXPECT_EQ(integer.outputs()[0]->name, "y");
+  const auto& output = floats.record.operators.at("y_node").outputs[0];
+  EXPECT_EQ(floats.record.configs[static_cast<size_t>(output)].state, QuantizationState::kFp32);
+  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(bytes)));
+  // The exports compute the same up to the rounding of float sums: Q/DQ multiplies dequantized
+  // numbers.
+  const double step = static_cast<double>(OutputScale(bytes, "y_node"));
+  EXPECT_LE(LargestDifference(integer, ToQOperator(floats)), 0);
+  EXPECT_LE(LargestDifference(ToQdq(floats), ToQOperator(floats)), 1.01 * step);
+  EXPECT_NE(LargestDifference(ToQOperator(floats), ToQOperator(bytes)), 0);
+}
+
+/// A last convolution, and behind it operators that only move or average.
+TEST(Quantizer, LastOperatorsStayFloat) {
+  for (const bool pool : {false, true}) {
+    Builder b(13);
+    Noise noise(5);
+    Value* first = b.Conv(b.Input("x", {1, 3, 6, 6}), "first", {8, 3, 3, 3}, 1, noise);
+    Value* last = b.Conv(b.Op("Relu", {first}, "relu"), "last", {5, 8, 3, 3}, 1, noise);
+    Value* moved = pool ? b.Op("GlobalAveragePool", {last}, "pool") : last;
+    b.graph.AddOutput(b.Op("Flatten", {moved}, "flat"));
+    const QuantizedModel model = QuantizeGraph(b.graph, {.float_outputs = true});
+    const Graph integer = LowerToInteger(model);
+    VerifyGraph(integer);
+    EXPECT_EQ(CountOps(integer, "QLinearConv"), 1);
+    EXPECT_EQ(CountOps(integer, "ConvInteger"), 1);
+    EXPECT_EQ(CountOps(integer, "DequantizeLinear"), 0);
+    EXPECT_FALSE(model.record.operators.at("flat_node").quantized);
+    EXPECT_GT(Snr(b.graph, integer), 30);
+    std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
+    ASSERT_TRUE(read.has_value());
+    ReadFileCodes(*read);
+    EXPECT_EQ(PrintGraph(LowerToInteger(*read)), PrintGraph(integer));
+  }
+}
+
 void ExpectSameAfterRoundTrip(const Graph& graph, const QuantizedModel& model) {
-  const std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
+  std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
   ASSERT_TRUE(read.has_value());
+  ReadFileCodes(*read);
   const Graph wanted = LowerToInteger(model);
   const Graph got = LowerToInteger(*read);
   VerifyGraph(got);
@@ -157,6 +203,7 @@ Graph MixedNetwork() {
 
 TEST(Quantizer, MixedNetwork) {
   const Graph graph = MixedNetwork();
+  ExpectSameAfterRoundTrip(graph, QuantizeGraph(graph));
   const QuantizedModel model = QuantizeGraph(graph);
   const Graph lut = LowerToInteger(model);
   const Graph plain = ToQOperator(model);
@@ -220,6 +267,7 @@ Graph Transformer() {
 
 TEST(Quantizer, Transformer) {
   const Graph graph = Transformer();
+  ExpectSameAfterRoundTrip(graph, QuantizeGraph(graph));
   const QuantizedModel model = QuantizeGraph(graph);
   // The normalization is an island; Gelu's five operators are one table.
   for (const char* name : {"centered_node", "square_node", "normal_node", "weights_node"}) {
@@ -387,6 +435,7 @@ TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
   Value* x = b.Input("x", {1, 3, 6, 6});
   AttributeMap none;
   b.graph.AddOutput(b.Op("Conv", {x, b.Const("w", noise.Make({4, 3, 1, 1}))}, "y", none));
+  ExpectSameAfterRoundTrip(b.graph, QuantizeGraph(b.graph));
   const QuantizedModel model = QuantizeGraph(b.graph);
   EXPECT_EQ(LowerToInteger(model).FindNode("y_node")->inputs.size(), 9u);
   ExpectSameAfterRoundTrip(b.graph, model);

@@ -237,17 +237,17 @@ TEST(LowBits, StayInsideTheirCodes) {
         return from.record.Root(from.record.operators.at("conv1_node").inputs[0]).bits;
       };
       EXPECT_EQ(bits_of(*read), bits);
-      if (bits != 4) continue;
-      const Graph nibbles = ToQdq(model, true);
+      if (bits != 4 && bits != 2) continue;
+      const Graph nibbles = ToQdq(model, bits);
       VerifyGraph(nibbles);
-      EXPECT_EQ(nibbles.opset(), 21);
+      EXPECT_EQ(nibbles.opset(), bits == 2 ? 25 : 21);
       EXPECT_EQ(LargestDifference(ToQdq(model), nibbles), 0);
       const std::optional<QuantizedModel> back = FromQdq(nibbles);
       ASSERT_TRUE(back.has_value());
       EXPECT_EQ(LargestDifference(LowerToInteger(*back), integer), 0);
-      EXPECT_EQ(bits_of(*back), 4);
+      EXPECT_EQ(bits_of(*back), bits);
       const int weights = back->record.operators.at("conv1_node").inputs[1];
-      EXPECT_EQ(back->record.configs[static_cast<size_t>(weights)].bits, 4);
+      EXPECT_EQ(back->record.configs[static_cast<size_t>(weights)].bits, bits);
     }
   }
 }

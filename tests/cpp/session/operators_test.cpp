@@ -6,6 +6,7 @@
 
 #include "ir/text.h"
 #include "session/session.h"
+#include "support/thread_runner.h"
 
 namespace requant {
 namespace {
@@ -142,6 +143,189 @@ TEST(SessionOperators, LayerNormalization) {
            head + "%y = LayerNormalization(%x, %ws) {epsilon = 0.01}\noutput %y\n",
            1e-5,
            {"layer_norm_f32"}});
+  }
+}
+
+TEST(SessionOperators, RmsNormalization) {
+  for (const std::string cols : {"1", "3", "8", "37"}) {
+    const std::string head =
+        "input %x: float32[2, 5, " + cols + "]\nconst %ws: float32[" + cols + "] = random\n";
+    Check({"RMS, " + cols,
+           "graph \"\" opset 23\n" + head + "%y = RMSNormalization(%x, %ws)\noutput %y\n",
+           1e-5,
+           {"layer_norm_f32"}});
+    Check({"simplified, " + cols,
+           "graph \"\" opset 13\n" + head +
+               "%y = SimplifiedLayerNormalization(%x, %ws) {epsilon = 0.01}\noutput %y\n",
+           1e-5,
+           {"layer_norm_f32"}});
+  }
+}
+
+TEST(SessionOperators, ComputedProducts) {
+  const auto text = [](const std::string& a, const std::string& b) {
+    return "graph \"\" opset 13\ninput %a: float32[" + a + "]\ninput %b: float32[" + b +
+           "]\n%y = MatMul(%a, %b)\noutput %y\n";
+  };
+  const std::vector<std::pair<std::string, std::string>> shapes = {
+      {"7, 9", "9, 17"},         {"1, 5", "5, 8"},          {"2, 3, 13, 5", "2, 3, 5, 11"},
+      {"4, 6, 3", "3, 10"},      {"2, 1, 4, 3", "5, 3, 2"}, {"5, 3, 2, 6", "1, 3, 6, 7"},
+      {"6", "3, 6, 4"},          {"3, 4, 6", "6"},          {"6", "6"},
+      {"1, 40", "40, 21"},       {"3, 2, 35", "3, 35, 6"},  {"33, 1", "1, 3"},
+      {"2, 100, 16", "2, 16, 1"}};
+  for (const auto& [a, b] : shapes) Check({a + " x " + b, text(a, b), 1e-5, {"conv_f32"}});
+  const auto gemm = [](const std::string& b, const std::string& c, const std::string& attributes) {
+    return "graph \"\" opset 13\ninput %a: float32[5, 6]\ninput %b: float32[" + b + "]\n" +
+           (c.empty() ? "" : "input %c: float32[" + c + "]\n") + "%y = Gemm(%a, %b" +
+           (c.empty() ? "" : ", %c") + ")" + attributes + "\noutput %y\n";
+  };
+  Check({"Gemm", gemm("6, 9", "", ""), 1e-5, {"conv_f32"}});
+  Check({"Gemm transposed", gemm("9, 6", "9", " {transB = 1}"), 1e-5, {"conv_f32"}});
+  Check({"Gemm of few rows",
+         "graph \"\" opset 13\ninput %a: float32[2, 37]\ninput %b: float32[9, 37]\n"
+         "input %c: float32[2, 9]\n%y = Gemm(%a, %b, %c) {transB = 1}\noutput %y\n",
+         1e-5,
+         {"conv_f32"}});
+  Check({"Gemm and a matrix", gemm("6, 9", "5, 9", ""), 1e-5, {"conv_f32"}});
+  Check({"Gemm and a number", gemm("6, 9", "1", ""), 1e-5, {"reference"}});
+}
+
+TEST(SessionOperators, Attention) {
+  const std::string head = "graph \"\" opset 23, com.microsoft 1\n";
+  const auto flat = [&](const std::string& q, const std::string& kv, const std::string& more,
+                        const std::string& call) {
+    return head + "input %q: float32[" + q + "]\ninput %k: float32[" + kv +
+           "]\ninput %v: float32[" + kv + "]\n" + more + "%y = " + call + "\noutput %y\n";
+  };
+  const std::vector<std::string> kernels{"conv_f32"};
+  const std::string heads = "{q_num_heads = 3, kv_num_heads = 3}";
+  Check({"columns", flat("2, 5, 12", "2, 7, 12", "", "Attention(%q, %k, %v) " + heads), 1e-5,
+         kernels});
+  Check({"causal",
+         flat("1, 9, 12", "1, 9, 12", "",
+              "Attention(%q, %k, %v) {q_num_heads = 3, kv_num_heads = 3, is_causal = 1}"),
+         1e-5, kernels});
+  Check({"long enough for panels",
+         flat("1, 300, 12", "1, 700, 12", "", "Attention(%q, %k, %v) " + heads), 1e-5, kernels});
+  Check({"a cap",
+         flat("2, 5, 12", "2, 7, 12", "input %m: float32[5, 7]\n",
+              "Attention(%q, %k, %v, %m) {q_num_heads = 3, kv_num_heads = 3, softcap = "
+              "1.5, scale = 0.7}"),
+         1e-5, kernels});
+  for (const std::string mask : {"7", "5, 7", "1, 1, 7", "2, 3, 5, 7", "2, 1, 1, 7", "5, 4"}) {
+    Check({"a mask of " + mask,
+           flat("2, 5, 12", "2, 7, 12", "input %m: float32[" + mask + "]\n",
+                "Attention(%q, %k, %v, %m) " + heads),
+           1e-5, kernels});
+  }
+  Check({"heads share keys",
+         flat("2, 5, 24", "2, 7, 8", "",
+              "Attention(%q, %k, %v) {q_num_heads = 6, kv_num_heads = 2, is_causal = 1}"),
+         1e-5, kernels});
+  Check({"one query", flat("2, 1, 12", "2, 37, 12", "", "Attention(%q, %k, %v) " + heads), 1e-5,
+         kernels});
+  Check({"three queries and a mask",
+         flat("1, 3, 12", "1, 19, 12", "input %m: float32[3, 19]\n",
+              "Attention(%q, %k, %v, %m) " + heads),
+         1e-5, kernels});
+  Check({"by head", flat("2, 6, 5, 4", "2, 3, 7, 4", "", "Attention(%q, %k, %v) {scale = 0.3}"),
+         1e-5, kernels});
+  Check({"MultiHeadAttention",
+         flat("2, 5, 12", "2, 7, 12", "input %m: float32[1, 3, 5, 7]\n",
+              "com.microsoft::MultiHeadAttention(%q, %k, %v, _, _, %m) {num_heads = 3}"),
+         1e-5, kernels});
+  Check({"MultiHeadAttention, packed",
+         head + "input %q: float32[2, 5, 3, 3, 4]\n%y = "
+                "com.microsoft::MultiHeadAttention(%q) {num_heads = 3, unidirectional = 1}\n"
+                "output %y\n",
+         1e-5, kernels});
+  Check({"a past",
+         head + "input %q: float32[2, 3, 8]\ninput %k: float32[2, 3, 8]\n"
+                "input %v: float32[2, 3, 8]\ninput %pk: float32[2, 2, 4, 4]\n"
+                "input %pv: float32[2, 2, 4, 4]\n%y, %nk, %nv = Attention(%q, %k, %v, _, %pk, %pv) "
+                "{q_num_heads = 2, kv_num_heads = 2, is_causal = 1}\noutput %y\noutput %nk\n"
+                "output %nv\n",
+         1e-5, kernels});
+  Check({"GroupQueryAttention",
+         head + "input %q: float32[1, 3, 16]\ninput %k: float32[1, 3, 8]\n"
+                "input %v: float32[1, 3, 8]\ninput %pk: float32[1, 2, 4, 4]\n"
+                "input %pv: float32[1, 2, 4, 4]\nconst %s: int32[1] = {6}\n"
+                "const %t: int32[] = {7}\nconst %wc: float32[9, 2] = random\n"
+                "const %ws: float32[9, 2] = random\n%y, %nk, %nv = "
+                "com.microsoft::GroupQueryAttention(%q, %k, %v, %pk, %pv, %s, %t, %wc, %ws) "
+                "{num_heads = 4, kv_num_heads = 2, do_rotary = 1}\noutput %y\noutput %nk\n"
+                "output %nv\n",
+         1e-5, kernels});
+}
+
+TEST(SessionOperators, Recurrent) {
+  for (const auto& [cell, gates] :
+       {std::pair<std::string, int>{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}}) {
+    for (const std::string direction : {"forward", "reverse", "bidirectional"}) {
+      for (const std::string more : {"", ", linear_before_reset = 1"}) {
+        if (cell != "GRU" && !more.empty()) continue;
+        const std::string d = direction == "bidirectional" ? "2" : "1";
+        const auto rows = std::to_string(gates * 5);
+        const bool state = direction != "forward";
+        const std::string c = cell == "LSTM" && state ? ", %c" : "";
+        const std::string outputs = cell == "LSTM" ? "%y, %yh, %yc" : "%y, %yh";
+        Check({cell + " " + direction + more,
+               "graph \"\" opset 14\ninput %x: float32[7, 3, 6]\nconst %ww: float32[" + d + ", " +
+                   rows + ", 6] = random\nconst %wr: float32[" + d + ", " + rows +
+                   ", 5] = random\nconst %wb: float32[" + d + ", " + std::to_string(gates * 10) +
+                   "] = random\n" + (state ? "input %h: float32[" + d + ", 3, 5]\n" : "") +
+                   (c.empty() ? "" : "input %c: float32[" + d + ", 3, 5]\n") + outputs + " = " +
+                   cell + "(%x, %ww, %wr, %wb" + (state ? ", _, %h" + c : "") +
+                   ") {hidden_size = 5, direction = \"" + direction + "\"" + more +
+                   "}\noutput %y\noutput %yh\n" + (cell == "LSTM" ? "output %yc\n" : ""),
+               1e-5,
+               {"conv_f32"}});
+      }
+    }
+  }
+}
+
+/// The same bits for any number of threads.
+TEST(SessionOperators, ComputedProductsAmongThreads) {
+  const std::string head =
+      "graph \"\" opset 23\ninput %q: float32[2, 70, 48]\n"
+      "input %k: float32[2, 90, 48]\n";
+  for (const std::string& body :
+       {std::string("%y = Attention(%q, %k, %k) {q_num_heads = 6, kv_num_heads = 6}\n"),
+        std::string("%t = Transpose(%k) {perm = [0, 2, 1]}\n%y = MatMul(%q, %t)\n"),
+        std::string("%y = Attention(%q, %k, %k) {q_num_heads = 3, kv_num_heads = 3, "
+                    "is_causal = 1, softcap = 2.0}\n")}) {
+    std::mt19937 random(9);
+    const auto graph = std::make_shared<Graph>(ParseGraph(head + body + "output %y\n"));
+    TensorMap feeds;
+    for (const Value* input : graph->inputs()) {
+      feeds[input->name] = RandomTensor(random, input->type);
+    }
+    Session alone(graph, {});
+    const std::vector<Tensor> expected = alone.Run(feeds);
+    for (const int threads : {2, 3, 7}) {
+      testing::ThreadRunner runner(threads);
+      SessionOptions options;
+      options.runner = &runner;
+      Session divided(graph, options);
+      EXPECT_TRUE(divided.Run(feeds)[0].SameBits(expected[0])) << threads << body;
+      EXPECT_GT(runner.runs, 0);
+    }
+  }
+}
+
+TEST(SessionOperators, Reductions) {
+  const auto text = [](const std::string& op, const std::string& axes, const std::string& shape) {
+    return "graph \"\" opset 18\ninput %x: float32[" + shape + "]\nconst %a: int64[" +
+           std::to_string(1 + std::count(axes.begin(), axes.end(), ',')) + "] = {" + axes +
+           "}\n%y = " + op + "(%x, %a)\noutput %y\n";
+  };
+  for (const std::string op : {"ReduceSum", "ReduceMean"}) {
+    Check({op + " last", text(op, "-1", "5, 7, 37"), 1e-5, {"conv_f32"}});
+    Check({op + " last two", text(op, "1, 2", "5, 7, 3"), 1e-5, {"conv_f32"}});
+    Check({op + " all", text(op, "0, -1", "5, 7"), 1e-5, {"conv_f32"}});
+    Check({op + " first", text(op, "0", "5, 7, 3"), 1e-6, {"reference"}});
+    Check({op + " outer", text(op, "0, 2", "5, 7, 3"), 1e-6, {"reference"}});
   }
 }
 

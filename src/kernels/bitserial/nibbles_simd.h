@@ -1,0 +1,31 @@
+#pragma once
+// Packing and unpacking (nibbles.h), and the end of the kernels that can write packed. Vector code,
+// freestanding.
+#include "kernels/bitserial/nibbles.h"
+#include "kernels/conv/finish.h"
+#include "kernels/simd.h"
+
+namespace requant::bitserial {
+
+/// The sixteen codes in the low half of v, less the least code.
+RQ_INLINE v128_t UnpackLow(v128_t v) {
+  const v128_t mask = wasm_i8x16_splat(15);
+  const v128_t low = wasm_v128_and(v, mask);
+  const v128_t high = wasm_v128_and(wasm_u16x8_shr(v, 4), mask);
+  return wasm_i32x4_shuffle(low, high, 0, 4, 1, 5);
+}
+
+/// Packed input or output: how far apart channels and pixels are, in bytes.
+RQ_INLINE ptrdiff_t NibbleBytes(ptrdiff_t elements) { return elements / 2; }
+
+/// conv::Finish, for n channels of a block of 8.
+RQ_INLINE void Finish(const ConvQ8Params* p, int32_t* acc, int32_t row, int32_t count,
+                      int32_t channel, int32_t n) {
+  if (p->output_packed != 0) {
+    rq_conv_finish_nibbles(p, acc, row, count, channel);
+  } else {
+    conv::Finish(p, acc, row, count, channel, n);
+  }
+}
+
+}  // namespace requant::bitserial

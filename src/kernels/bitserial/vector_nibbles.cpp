@@ -1,0 +1,137 @@
+// Reading and writing tensors of two codes to a byte (nibbles.h).
+#include "kernels/bitserial/nibbles_simd.h"
+#include "kernels/conv/gather.h"
+#include "kernels/requantize/kernel.h"
+
+namespace requant {
+namespace {
+
+using bitserial::NibbleBytes;
+using bitserial::UnpackLow;
+
+/// Codes of n elements, a multiple of 8, plus `add`.
+RQ_INLINE void UnpackCodes(const uint8_t* in, ptrdiff_t n, v128_t add, uint8_t* out) {
+  const v128_t mask = wasm_i8x16_splat(15);
+  ptrdiff_t i = 0;
+  for (; i + 32 <= n; i += 32, in += 16) {
+    const v128_t v = wasm_v128_load(in);
+    const v128_t low = wasm_i8x16_add(wasm_v128_and(v, mask), add);
+    const v128_t high = wasm_i8x16_add(wasm_v128_and(wasm_u16x8_shr(v, 4), mask), add);
+    wasm_v128_store(out + i, wasm_i32x4_shuffle(low, high, 0, 4, 1, 5));
+    wasm_v128_store(out + i + 16, wasm_i32x4_shuffle(low, high, 2, 6, 3, 7));
+  }
+  for (; i < n; i += 8, in += 4) {
+    const v128_t codes = wasm_i8x16_add(UnpackLow(wasm_v128_load32_zero(in)), add);
+    wasm_v128_store64_lane(out + i, codes, 0);
+  }
+}
+
+/// n elements, a multiple of 8, whose codes less `base` are below 16.
+RQ_INLINE void PackCodes(const uint8_t* in, ptrdiff_t n, v128_t base, uint8_t* out) {
+  ptrdiff_t i = 0;
+  for (; i + 32 <= n; i += 32, out += 16) {
+    const v128_t x = wasm_i8x16_sub(wasm_v128_load(in + i), base);
+    const v128_t y = wasm_i8x16_sub(wasm_v128_load(in + i + 16), base);
+    const v128_t low = wasm_i32x4_shuffle(x, y, 0, 2, 4, 6);
+    const v128_t high = wasm_i32x4_shuffle(x, y, 1, 3, 5, 7);
+    wasm_v128_store(out, wasm_v128_or(low, wasm_i32x4_shl(high, 4)));
+  }
+  for (; i < n; i += 8, out += 4) {
+    const v128_t x = wasm_i8x16_sub(wasm_v128_load64_zero(in + i), base);
+    wasm_v128_store32_lane(out, wasm_v128_or(x, wasm_u64x2_shr(x, 28)), 0);
+  }
+}
+
+/// For GatherRows: packed codes to bytes. Runs are whole channels of a group.
+struct FromNibbles {
+  using In = uint8_t;
+  using Out = uint8_t;
+  static constexpr bool kPacked = true;
+  int32_t zero_point;
+  int32_t add;
+
+  RQ_MEMBER void Copy(const uint8_t* in, int32_t n, uint8_t* out) const {
+    UnpackCodes(in, n, wasm_i8x16_splat(static_cast<int8_t>(add)), out);
+  }
+  RQ_MEMBER void Fill(int32_t n, uint8_t* out) const {
+    const v128_t zero = wasm_i8x16_splat(static_cast<int8_t>(zero_point));
+    int32_t i = 0;
+    for (; i + 16 <= n; i += 16) wasm_v128_store(out + i, zero);
+    for (; i < n; ++i) out[i] = static_cast<uint8_t>(zero_point);
+  }
+};
+
+}  // namespace
+}  // namespace requant
+
+void rq_conv_gather_nibbles(const requant::ConvQ8Params* p, int32_t first_channel, int32_t row,
+                            int32_t count, int32_t add, int32_t zero_point, int32_t factor,
+                            void* panel, ptrdiff_t stride, int32_t* terms) {
+  using namespace requant;
+  uint8_t* bytes = static_cast<uint8_t*>(panel);
+  const FromNibbles op{zero_point, p->input_base + add};
+  conv::GatherRows(p->geometry, static_cast<const uint8_t*>(p->input), first_channel, row, count,
+                   op, bytes, stride);
+  if (terms != nullptr) conv::SumRows(bytes, count, stride, factor, terms);
+}
+
+void rq_conv_finish_nibbles(const requant::ConvQ8Params* p, int32_t* acc, int32_t row,
+                            int32_t count, int32_t channel) {
+  using namespace requant;
+  // Results are bytes of what was accumulators: none is written before it is read.
+  uint8_t* bytes = reinterpret_cast<uint8_t*>(acc);
+  rq_requantize_rows(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock, &p->requantize,
+                     bytes, conv::kChannelBlock, p->output_type == ConvQ8Output::kInt8);
+  const ptrdiff_t stride = NibbleBytes(p->geometry.output_stride);
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + NibbleBytes(channel);
+  const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(p->requantize.lo));
+  // Two rows at a time; the accumulators are longer than the bytes, so that reading on is allowed.
+  for (int32_t r = 0; r < count; r += 2, bytes += 16, out += 2 * stride) {
+    const v128_t x = wasm_i8x16_sub(wasm_v128_load(bytes), base);
+    const v128_t packed = wasm_v128_or(x, wasm_u64x2_shr(x, 28));
+    wasm_v128_store32_lane(out, packed, 0);
+    if (r + 1 < count) wasm_v128_store32_lane(out + stride, packed, 2);
+  }
+}
+
+void rq_qadd_nibbles(const requant::QAddNibblesParams* p) {
+  using namespace requant;
+  uint8_t* buffers = static_cast<uint8_t*>(p->workspace);
+  QAddParams* call = reinterpret_cast<QAddParams*>(buffers + 3 * kNibbleChunk);
+  *call = p->add;
+  call->rows = 1;
+  call->a_step = call->b_step = 1;
+  const v128_t a_base = wasm_i8x16_splat(static_cast<int8_t>(p->a_base));
+  const v128_t b_base = wasm_i8x16_splat(static_cast<int8_t>(p->b_base));
+  const v128_t out_base = wasm_i8x16_splat(static_cast<int8_t>(p->add.lo));
+  const uint8_t* a = static_cast<const uint8_t*>(p->a);
+  const uint8_t* b = static_cast<const uint8_t*>(p->b);
+  uint8_t* out = static_cast<uint8_t*>(p->out);
+  ptrdiff_t left = static_cast<ptrdiff_t>(p->blocks) * kNibbleBlock;
+  while (left > 0) {
+    const ptrdiff_t n = left < kNibbleChunk ? left : kNibbleChunk;
+    left -= n;
+    call->cols = static_cast<size_t>(n);
+    call->a = a;
+    call->b = b;
+    call->out = out;
+    if (p->a_packed != 0) {
+      UnpackCodes(a, n, a_base, buffers);
+      call->a = buffers;
+    }
+    if (p->b_packed != 0) {
+      UnpackCodes(b, n, b_base, buffers + kNibbleChunk);
+      call->b = buffers + kNibbleChunk;
+    }
+    if (p->out_packed != 0) call->out = buffers + 2 * kNibbleChunk;
+    if (p->is_float != 0) {
+      rq_qadd_float(call);
+    } else {
+      rq_qadd_fixed(call);
+    }
+    if (p->out_packed != 0) PackCodes(buffers + 2 * kNibbleChunk, n, out_base, out);
+    a += p->a_packed != 0 ? NibbleBytes(n) : n;
+    b += p->b_packed != 0 ? NibbleBytes(n) : n;
+    out += p->out_packed != 0 ? NibbleBytes(n) : n;
+  }
+}

@@ -1,0 +1,17 @@
+#pragma once
+// A function of four floats applied to all elements. Freestanding.
+#include "kernels/elementwise/kernel.h"
+#include "kernels/simd.h"
+
+namespace requant {
+
+/// out[i] = function(in[i]), four elements at a time.
+template <typename Function>
+RQ_INLINE void Map(const UnaryF32Params* p, Function function) {
+  for (size_t i = 0; i < p->n; i += 4) {
+    const int32_t left = p->n - i < 4 ? static_cast<int32_t>(p->n - i) : 4;
+    simd::StorePartialF32(p->out + i, function(simd::LoadPartialF32(p->in + i, left)), left);
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,134 @@
+// PackBlockedWeights
+//   Before: y = MatMul(x, DequantizeLinear(w [K, N], s [K / b, N], z) {axis = 0, block_size = b})
+//           y = Gemm(x, DequantizeLinear(w [N, K], s [N, K / b], z) {axis = 1, block_size = b}, c)
+//               {transB = 1}
+//   After:  y = com.microsoft::MatMulNBits(x, w', s', z', _, c) {K, N, bits = 4, block_size = b}
+//   Conditions: w int4 or uint4, constant like s, z and c; positive float32 scales; b a power of
+//   two from 16
+//     on that divides K; nobody else reads the floats.
+//   Formula: w' = w + 8 for int4, w for uint4; z' = z + 8 or z, where 8 stands for none; then
+//     (w' - z') * s' = (w - z) * s   (onnxruntime docs/ContribOperators.md, MatMulNBits)
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+
+namespace requant {
+namespace {
+
+/// What a dequantization says, by row k and column n of the matrix.
+struct Blocked {
+  const Tensor* codes;
+  const Tensor* scales;
+  const Tensor* zeros;  // or nullptr
+  int64_t k, n, block;
+  bool transposed;  // codes are [n, k]
+
+  int64_t Code(const Tensor& tensor, int64_t row, int64_t column, int64_t rows) const {
+    const int64_t raw = tensor.AsInt64(transposed ? column * rows + row : row * n + column);
+    return tensor.dtype() == DType::kInt4 ? raw + 8 : raw;
+  }
+};
+
+std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {
+  const Value* floats = node.input(1);
+  const Node* dequantize = floats ? floats->producer : nullptr;
+  if (dequantize == nullptr || !dequantize->Is("DequantizeLinear") ||
+      graph.SoleConsumer(floats) != &node) {
+    return {};
+  }
+  const bool gemm = node.Is("Gemm");
+  if (gemm && (node.attributes.Int("transB", 0) == 0 || node.attributes.Int("transA", 0) != 0 ||
+               node.attributes.Float("alpha", 1) != 1 || node.attributes.Float("beta", 1) != 1)) {
+    return {};
+  }
+  Blocked out{dequantize->constant(0),
+              dequantize->constant(1),
+              dequantize->constant(2),
+              0,
+              0,
+              dequantize->attributes.Int("block_size", 0),
+              gemm};
+  if (!out.codes || !out.scales || (dequantize->input(2) && !out.zeros) ||
+      (out.codes->dtype() != DType::kInt4 && out.codes->dtype() != DType::kUint4) ||
+      out.codes->rank() != 2 || out.scales->dtype() != DType::kFloat32) {
+    return {};
+  }
+  const int64_t axis = dequantize->attributes.Int("axis", 1);
+  const int64_t along = gemm ? 1 : 0;
+  out.k = out.codes->dim(along);
+  out.n = out.codes->dim(1 - along);
+  if ((axis != along && axis + 2 != along) || out.block < 16 ||
+      !std::has_single_bit(static_cast<uint64_t>(out.block)) || out.k < 1 || out.n < 1 ||
+      out.k % out.block != 0) {
+    return {};
+  }
+  const int64_t blocks = out.k / out.block;
+  const Shape expected = gemm ? Shape{out.n, blocks} : Shape{blocks, out.n};
+  if (out.scales->shape() != expected || (out.zeros && out.zeros->shape() != expected)) return {};
+  // Others are an error, which DequantizeLinear reports.
+  const auto values = out.scales->values<float>();
+  const bool right = std::all_of(values.begin(), values.end(),
+                                 [](float scale) { return scale > 0 && std::isfinite(scale); });
+  return right ? std::optional(out) : std::nullopt;
+}
+
+bool Pack(Graph& graph, Node* node) {
+  if ((!node->Is("MatMul") && !node->Is("Gemm")) || !IsFloat32(node->input(0))) return false;
+  const auto blocked = ReadBlocked(graph, *node);
+  if (!blocked) return false;
+  const int64_t n = blocked->n;
+  const int64_t blocks = blocked->k / blocked->block;
+  Value* bias = node->input(2);
+  const Tensor* biases = node->constant(2);
+  if (bias && (!biases || biases->dtype() != DType::kFloat32 || biases->count() != n)) return false;
+  Tensor codes(DType::kUint8, {n, blocks, blocked->block / 2});
+  Tensor scales(DType::kFloat32, {n * blocks});
+  const int64_t zero_bytes = (blocks + 1) / 2;
+  Tensor zeros(DType::kUint8, {n * zero_bytes});
+  for (int64_t column = 0; column < n; ++column) {
+    uint8_t* row = codes.data<uint8_t>() + column * blocked->k / 2;
+    for (int64_t k = 0; k < blocked->k; ++k) {
+      const int64_t code = blocked->Code(*blocked->codes, k, column, blocked->k);
+      row[k / 2] = static_cast<uint8_t>(row[k / 2] | code << (k % 2 * 4));
+    }
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int64_t at = blocked->transposed ? column * blocks + b : b * n + column;
+      scales.data<float>()[column * blocks + b] = blocked->scales->data<float>()[at];
+      const int64_t zero = blocked->zeros ? blocked->Code(*blocked->zeros, b, column, blocks)
+                           : blocked->codes->dtype() == DType::kInt4 ? 8
+                                                                     : 0;
+      uint8_t& byte = zeros.data<uint8_t>()[column * zero_bytes + b / 2];
+      byte = static_cast<uint8_t>(byte | zero << (b % 2 * 4));
+    }
+  }
+  const bool plain = blocked->zeros == nullptr && blocked->codes->dtype() == DType::kInt4;
+  AttributeMap attributes;
+  attributes.Set("K", blocked->k);
+  attributes.Set("N", n);
+  attributes.Set("bits", int64_t{4});
+  attributes.Set("block_size", blocked->block);
+  std::vector<Value*> inputs = {node->input(0), AddNear(graph, node, std::move(codes)),
+                                AddNear(graph, node, std::move(scales))};
+  if (!plain) inputs.push_back(AddNear(graph, node, std::move(zeros)));
+  if (bias) {
+    inputs.resize(5, nullptr);
+    // One number for each column, whatever its dimensions were.
+    inputs.push_back(AddNear(graph, node, biases->Reshaped({n})));
+  }
+  TruncateInputs(graph, node, 0);
+  for (size_t i = 0; i < inputs.size(); ++i) graph.SetInput(node, i, inputs[i]);
+  node->op_type = "MatMulNBits";
+  node->domain = kMicrosoftDomain;
+  node->attributes = std::move(attributes);
+  graph.opsets.try_emplace(kMicrosoftDomain, 1);
+  return true;
+}
+
+}  // namespace
+
+bool PackBlockedWeights(Graph& graph, PassContext&) { return RewriteNodes(graph, Pack); }
+
+}  // namespace requant

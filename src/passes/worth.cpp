@@ -1,0 +1,43 @@
+// What says, for passes among the tools, whether they are worth running (Pass::worth).
+#include <algorithm>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+
+namespace requant {
+
+bool HasBodies(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    if (node->has_subgraph()) return true;
+    if (node->op_type == "FastGelu" && node->input(1)) return true;
+    const OpDef* op = FindOp(node->op_type, node->domain);
+    return op && op->expand;
+  });
+}
+
+bool HasAtrousTrick(const Graph& graph) {
+  const auto before = [](const Node* node) {
+    const Value* value = node ? node->input(0) : nullptr;
+    return value ? value->producer : nullptr;
+  };
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&before](const auto& node) {
+    if (!node->Is("Conv")) return false;
+    const Node* last = before(node.get());
+    const Node* first = before(last);
+    return first && ((last->Is("Transpose") && first->Is("SpaceToDepth")) ||
+                     (last->Is("Reshape") && first->Is("Transpose")));
+  });
+}
+
+bool HasBlockedWeights(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->Is("DequantizeLinear") && node->attributes.Int("block_size", 0) > 0;
+  });
+}
+
+bool HasEinsum(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return node->Is("Einsum"); });
+}
+
+}  // namespace requant

@@ -1,0 +1,164 @@
+#include "plan/pack_activations.h"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plan/lower/qsteps.h"
+#include "plan/lower/steps.h"
+
+namespace requant {
+namespace {
+
+constexpr int32_t kMostRange = 15;
+
+ConvQ8Step* AsConv(Step& step) {
+  return step.kind() == StepKind::kConvQ8 ? static_cast<ConvQ8Step*>(&step) : nullptr;
+}
+QBinaryStep<QAddParams>* AsAdd(Step& step) {
+  return step.kind() == StepKind::kQAdd ? static_cast<QBinaryStep<QAddParams>*>(&step) : nullptr;
+}
+
+bool KnowsNibbles(const ConvQ8Step& step) {
+  return std::any_of(ConvQ8Kernels().begin(), ConvQ8Kernels().end(), [&](const ConvQ8Kernel& row) {
+    return step.kernel == row.name && row.missing == MissingLowBits;
+  });
+}
+
+bool IsBlocked(int32_t channels, int32_t groups, int32_t stride) {
+  return channels == stride && channels / groups % kNibbleBlock == 0;
+}
+
+bool IsPlainAdd(const QAddParams& p) {
+  return p.rows == 1 && p.a_step == 1 && p.b_step == 1 && p.cols % kNibbleBlock == 0;
+}
+
+bool CanWrite(Step& step) {
+  if (const ConvQ8Step* conv = AsConv(step)) {
+    const ConvGeometry& g = conv->params.geometry;
+    const RequantizeParams requantize = conv->requantize.Params();
+    return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride) &&
+           requantize.hi - requantize.lo <= kMostRange;
+  }
+  const QBinaryStep<QAddParams>* add = AsAdd(step);
+  return add != nullptr && IsPlainAdd(add->params) && add->params.hi - add->params.lo <= kMostRange;
+}
+
+bool CanRead(Step& step) {
+  if (const ConvQ8Step* conv = AsConv(step)) {
+    const ConvGeometry& g = conv->params.geometry;
+    return KnowsNibbles(*conv) && IsBlocked(g.in_c, g.groups, g.input_stride);
+  }
+  const QBinaryStep<QAddParams>* add = AsAdd(step);
+  return add != nullptr && IsPlainAdd(add->params);
+}
+
+/// The least code of what the step computes.
+int32_t BaseOf(Step& step) {
+  if (const ConvQ8Step* conv = AsConv(step)) return conv->requantize.Params().lo;
+  return AsAdd(step)->params.lo;
+}
+
+/// An addition with some of its tensors packed.
+std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
+  auto step = std::make_unique<QBinaryStep<QAddNibblesParams>>();
+  const auto packed = [&](int slot) { return plan.slots[static_cast<size_t>(slot)].packed; };
+  QAddNibblesParams& p = step->params;
+  p.add = add.params;
+  p.blocks = add.params.cols / kNibbleBlock;
+  p.a_packed = packed(add.inputs[0]) ? 1 : 0;
+  p.b_packed = packed(add.inputs[1]) ? 1 : 0;
+  p.out_packed = packed(add.outputs[0]) ? 1 : 0;
+  p.is_float = std::string_view(add.kernel).find("float") != std::string_view::npos ? 1 : 0;
+  step->run = rq_qadd_nibbles;
+  step->name = add.name;
+  step->op = add.op;
+  step->kernel = QAddNibblesKernels()[0].name;
+  step->inputs = add.inputs;
+  step->outputs = add.outputs;
+  step->macs = add.macs;
+  step->may_overwrite = add.may_overwrite && p.a_packed == p.out_packed;
+  const auto bytes = [](int32_t is_packed) {
+    return static_cast<size_t>(kNibbleBlock / (is_packed != 0 ? 2 : 1));
+  };
+  using enum PartField::Kind;
+  Parts& parts = step->parts;
+  parts = add.parts;
+  if (parts.count > 1) {
+    parts.kernel = KernelEntryOf(rq_qadd_nibbles);
+    parts.total = static_cast<int64_t>(p.blocks);
+    parts.tile = kNibbleChunk / kNibbleBlock;
+    parts.fields = {{{kCount, offsetof(QAddNibblesParams, blocks), 0},
+                     {kPointer, offsetof(QAddNibblesParams, a), bytes(p.a_packed)},
+                     {kPointer, offsetof(QAddNibblesParams, b), bytes(p.b_packed)},
+                     {kPointer, offsetof(QAddNibblesParams, out), bytes(p.out_packed)},
+                     {kWorkspace, offsetof(QAddNibblesParams, workspace), kNibbleAddWorkspace}}};
+  }
+  Slot scratch;
+  scratch.name = "workspace";
+  scratch.dtype = DType::kUint8;
+  scratch.bytes = kNibbleAddWorkspace * static_cast<size_t>(parts.count);
+  scratch.shape = {static_cast<int64_t>(scratch.bytes)};
+  scratch.root = static_cast<int>(plan.slots.size());
+  step->workspace = scratch.root;
+  plan.slots.push_back(std::move(scratch));
+  return step;
+}
+
+}  // namespace
+
+void PackActivations(Plan& plan) {
+  const size_t count = plan.slots.size();
+  // A slot that is written by one step that can, read by steps that all can, and by nobody else.
+  std::vector<Step*> writer(count, nullptr);
+  std::vector<bool> fits(count, false), read(count, false);
+  for (size_t i = 0; i < count; ++i) {
+    const Slot& slot = plan.slots[i];
+    fits[i] = slot.home == Slot::Home::kArena && slot.root == static_cast<int>(i) &&
+              slot.layout == Layout::kChannelsLast && IsByte(slot.dtype);
+  }
+  const auto refuse = [&](int slot) { fits[static_cast<size_t>(slot)] = false; };
+  for (size_t i = 0; i < count; ++i) {
+    if (plan.slots[i].root != static_cast<int>(i)) refuse(plan.slots[i].root);
+  }
+  for (const int slot : plan.outputs) refuse(slot);
+  for (const auto& step : plan.steps) {
+    for (const int slot : step->outputs) {
+      if (!CanWrite(*step)) refuse(slot);
+      writer[static_cast<size_t>(slot)] = step.get();
+    }
+    for (const int slot : step->inputs) {
+      if (!CanRead(*step)) refuse(slot);
+      read[static_cast<size_t>(slot)] = true;
+    }
+  }
+  std::vector<int32_t> base(count, 0);
+  for (size_t i = 0; i < count; ++i) {
+    if (!fits[i] || !read[i] || writer[i] == nullptr) continue;
+    Slot& slot = plan.slots[i];
+    slot.packed = true;
+    slot.bytes /= 2;
+    base[i] = BaseOf(*writer[i]);
+  }
+  for (auto& step : plan.steps) {
+    const auto packed = [&](int slot) { return plan.slots[static_cast<size_t>(slot)].packed; };
+    const auto base_of = [&](int slot) { return base[static_cast<size_t>(slot)]; };
+    if (ConvQ8Step* conv = AsConv(*step)) {
+      conv->params.input_packed = packed(conv->inputs[0]) ? 1 : 0;
+      conv->params.input_base = base_of(conv->inputs[0]);
+      conv->params.output_packed = packed(conv->outputs[0]) ? 1 : 0;
+    } else if (QBinaryStep<QAddParams>* add = AsAdd(*step)) {
+      const std::vector<int> slots = {add->inputs[0], add->inputs[1], add->outputs[0]};
+      if (std::none_of(slots.begin(), slots.end(), packed)) continue;
+      auto replaced = PackedAdd(plan, *add);
+      auto& params = static_cast<QBinaryStep<QAddNibblesParams>&>(*replaced).params;
+      params.a_base = base_of(slots[0]);
+      params.b_base = base_of(slots[1]);
+      step = std::move(replaced);
+    }
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,92 @@
+// What quantizer.cpp, calibrate.cpp and scales.cpp share; nobody else includes it.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/observers/observer.h"
+#include "quant/observers/state_bytes.h"
+#include "quant/quantizer.h"
+#include "quant/recover/equalize_activations.h"
+#include "quant/recover/moments.h"
+
+namespace requant {
+
+inline bool Contains(const std::vector<std::string>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+/// Samples of observer "auto" that are kept.
+inline constexpr int64_t kSamplesOfAuto = 64;
+
+/// The observers of one slot: one, or one for each channel.
+struct Watch {
+  std::vector<std::unique_ptr<Observer>> channels;
+};
+
+struct Quantizer::Impl {
+  Graph graph;
+  QuantizationRecord record;
+  QuantizeOptions options;
+  bool round_weights = false;
+  bool bias_correction = false;
+  std::map<int, Watch> observers;                                // by config
+  std::map<std::string, std::vector<int>> watched;               // value -> configs
+  std::map<std::string, std::unique_ptr<InputMoments>> moments;  // by node
+  std::map<std::string, std::vector<InputMoments*>> moments_of;  // by value
+  std::vector<int64_t> samples;                                  // by pass
+  int64_t first_sample = 0;
+  bool probing = false;
+  std::unique_ptr<ActivationEqualizer> equalizer;
+  int first_pass = 0;  // of calibration; those before it are the equalizer's
+  bool equalized = false;
+  bool wants_auto = false;
+  int64_t wanted_samples = 0;
+  size_t kept_bytes = 0;
+  std::vector<TensorMap> kept;
+  std::map<std::string, std::vector<double>> biases;  // by node
+  // Finishing.
+  bool started = false;
+  std::unique_ptr<RangeChooser> chooser;
+  std::set<int> chosen;  // configs whose ranges it has found
+  size_t next_node = 0;
+  std::vector<const RecoveryRow*> learning;
+  size_t learned = 0;
+  std::unique_ptr<RecoveryJob> job;
+  double before_db = 0;
+
+  TensorQuantizationConfig& Config(int index) { return record.configs[static_cast<size_t>(index)]; }
+  bool Fixed(int index) { return options.scales.contains(Config(index).value); }
+
+  // quantizer.cpp
+  void CheckOptions();
+  void CheckSamples() const;
+  FinishProgress QuantizeNext();
+  double OutputSnr();
+  FinishProgress Analyze();
+  // calibrate.cpp
+  bool Equalizing(int pass) const { return pass < first_pass; }
+  void Equalize();
+  void PlanObservers();
+  void PlanMoments();
+  void MakeChannels(int index, Watch& watch, size_t count);
+  void Watching(int pass, int index, const Tensor& tensor);
+  void Fields(int pass, StateBytes& state);
+  void CalibrationFields(int pass, StateBytes& state);
+  void KeptFields(StateBytes& state);
+  // scales.cpp
+  std::unique_ptr<RangeChooser> MakeChooser();
+  void Activate();
+  void SetGiven(TensorQuantizationConfig& config) const;
+  void SetScale(TensorQuantizationConfig& config, const std::vector<Range>& ranges);
+  void QuantizeLayer(const Node& node, const OperatorQuantization& op);
+  void QuantizeOperands(const Node& node, const OperatorQuantization& op);
+  void Bake();
+};
+
+}  // namespace requant

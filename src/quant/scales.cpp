@@ -1,0 +1,199 @@
+// Ranges become scales; weights, biases and constant operands become integers.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "quant/affine.h"
+#include "quant/assign.h"
+#include "quant/observers/auto.h"
+#include "quant/quantizer_impl.h"
+#include "quant/recover/recover.h"
+#include "quant/weights.h"
+
+namespace requant {
+
+void Quantizer::Impl::SetScale(TensorQuantizationConfig& config, const std::vector<Range>& ranges) {
+  config.scale.clear();
+  config.offset.clear();
+  for (const Range& range : ranges) {
+    Affine affine = AffineFromRange(range.min, range.max, config);
+    if (config.formula == ScaleFormula::kGoogle && !config.exotic_activation() &&
+        (affine.offset < config.quant_min || affine.offset > config.quant_max)) {
+      record.warnings.push_back(StrCat("the range of value '", config.value,
+                                       "' does not hold 0, which integer operators ",
+                                       "need: it was widened"));
+      affine = AffineFromRange(std::min(range.min, 0.0), std::max(range.max, 0.0), config);
+    }
+    config.scale.push_back(affine.scale);
+    config.offset.push_back(affine.offset);
+  }
+}
+
+/// What was given instead of calibrated.
+void Quantizer::Impl::SetGiven(TensorQuantizationConfig& config) const {
+  const FixedScale& fixed = options.scales.at(config.value);
+  config.scale = fixed.scale;
+  config.offset = fixed.offset;
+  if (config.offset.empty()) config.offset.assign(config.scale.size(), 0);
+  config.observer = "given";
+  for (const int32_t offset : config.offset) {
+    if (offset >= config.quant_min && offset <= config.quant_max &&
+        (!config.symmetric() || offset == 0)) {
+      continue;
+    }
+    Fail(ErrorCode::kInvalidQuantization,
+         StrCat("the given zero point ", offset, " of '", config.value,
+                "' is none of its integers ", config.quant_min, "..", config.quant_max),
+         {.node = config.node,
+          .value = config.value,
+          .hint = "choose the same symmetric / signed settings as where the scale comes from"});
+  }
+}
+
+/// Slots whose observer proposes several ranges; nullptr when there are none.
+std::unique_ptr<RangeChooser> Quantizer::Impl::MakeChooser() {
+  std::map<int, std::vector<RangeProposal>> proposals;
+  for (const auto& [index, watch] : observers) {
+    const TensorQuantizationConfig& config = Config(index);
+    if (config.observer != "auto" || config.per_channel() || Fixed(index)) continue;
+    for (const auto& proposal : static_cast<const AutoObserver&>(*watch.channels[0]).Proposals()) {
+      proposals[index].push_back({proposal.observer, proposal.range});
+    }
+    chosen.insert(index);
+  }
+  if (proposals.empty()) return nullptr;
+  const size_t count = std::min(kept.size(), static_cast<size_t>(kSamplesOfAuto));
+  if (count == 0) {
+    record.warnings.push_back("observer 'auto' had no samples to try: least squared error is used");
+  }
+  return MakeRangeChooser(graph, record, std::move(proposals), std::span(kept).subspan(0, count));
+}
+
+/// Ranges become scales.
+void Quantizer::Impl::Activate() {
+  for (const auto& [index, watch] : observers) {
+    TensorQuantizationConfig& config = Config(index);
+    if (Fixed(index)) {
+      SetGiven(config);
+      Transit(config.state, QuantizationState::kActivated, config.node);
+      continue;
+    }
+    std::vector<Range> ranges;
+    if (chosen.contains(index)) {
+      ranges.push_back({config.range_min, config.range_max});
+    } else {
+      for (const auto& observer : watch.channels) ranges.push_back(observer->Get());
+    }
+    bool useful = false;
+    config.range_min = config.range_max = 0;
+    for (const Range& range : ranges) {
+      config.range_min = std::min(config.range_min, range.min);
+      config.range_max = std::max(config.range_max, range.max);
+      useful = useful || range.max > 0 || range.min < 0;
+    }
+    if (!useful) {
+      record.warnings.push_back(
+          StrCat("value '", config.value, "' was 0 in all calibration samples: its scale is 1"));
+    } else if (config.range_max - config.range_min < 1e-16) {
+      record.warnings.push_back(StrCat("value '", config.value, "' only took values below 1e-16: ",
+                                       "its scale is the least that integer operators can use"));
+    }
+    SetScale(config, ranges);
+    Transit(config.state, QuantizationState::kActivated, config.node);
+  }
+}
+
+void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
+  const TensorQuantizationConfig& input = record.Root(op.inputs[0]);
+  const double input_scale = static_cast<double>(input.scale[0]);
+  const double output_scale =
+      op.float_output ? 0 : static_cast<double>(record.Root(op.outputs[0]).scale[0]);
+  TensorQuantizationConfig& config =
+      Config(op.inputs[static_cast<size_t>(WeightSlot(node, op.rule))]);
+  const Tensor& weights = node.inputs[1]->constant;
+  const WeightMatrix view = ViewWeights(node, op.rule);
+  const int bias_slot = BiasSlot(node, op.rule);
+  std::vector<double> bias;
+  if (bias_slot >= 0) bias = ReadBias(node.constant(static_cast<size_t>(bias_slot)), view.rows);
+  for (const float value : weights.values<float>()) {
+    if (std::isfinite(value)) continue;
+    Fail(ErrorCode::kInvalidModel, StrCat("the weights of '", node.name, "' hold NaN or infinity"),
+         {.node = node.name, .value = node.inputs[1]->name, .hint = "repair the model"});
+  }
+  const auto found = moments.find(node.name);
+  const InputMoments* inputs =
+      found != moments.end() && found->second->count() > 0 ? found->second.get() : nullptr;
+  const auto fixed = options.scales.find(node.inputs[1]->name);
+  if (fixed != options.scales.end()) {
+    const size_t channels = config.per_channel() ? static_cast<size_t>(view.rows) : 1;
+    if (fixed->second.scale.size() != channels) {
+      Fail(ErrorCode::kInvalidQuantization,
+           StrCat(fixed->second.scale.size(), " scales were given for '", fixed->first, "', ",
+                  channels, " are needed"),
+           {.node = node.name, .value = fixed->first});
+    }
+    config.scale = fixed->second.scale;
+    config.offset.assign(channels, 0);
+    config.observer = "given";
+  } else {
+    ScaleWeights(weights, view, input_scale, output_scale, bias, config, inputs);
+  }
+  Transit(config.state, QuantizationState::kActivated, node.name);
+
+  const bool correct = bias_correction && bias_slot >= 0 && inputs;
+  // Error feedback needs evenly spaced codes.
+  const bool rounded = round_weights && inputs && !config.exotic_weight();
+  config.baked = rounded ? RoundWeights(weights, *inputs, config, correct)
+                         : QuantizeParameter(weights, config);
+  if (correct) {
+    const std::vector<double> shift = MeanShift(weights, config.baked, *inputs, config);
+    bias.resize(shift.size());
+    for (size_t i = 0; i < shift.size(); ++i) bias[i] -= shift[i];
+  }
+  biases[node.name] = std::move(bias);
+  if (found != moments.end()) found->second.reset();  // the matrices are large
+}
+
+/// Constant operands of Add and Mul: their own range, known exactly.
+void Quantizer::Impl::QuantizeOperands(const Node& node, const OperatorQuantization& op) {
+  for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
+    const Tensor* constant = node.constant(slot);
+    if (op.inputs[slot] < 0 || constant == nullptr) continue;
+    TensorQuantizationConfig& config = Config(op.inputs[slot]);
+    if (config.state != QuantizationState::kInitial) continue;
+    config.policy = (config.policy & ~kPerChannel) | kPerTensor;
+    for (const float value : constant->values<float>()) {
+      if (!std::isfinite(value)) {
+        Fail(ErrorCode::kInvalidModel, StrCat("an operand of '", node.name, "' is not finite"),
+             {.node = node.name, .value = node.inputs[slot]->name});
+      }
+      config.range_min = std::min(config.range_min, static_cast<double>(value));
+      config.range_max = std::max(config.range_max, static_cast<double>(value));
+    }
+    const Affine affine = AffineFromRange(config.range_min, config.range_max, config);
+    config.scale = {affine.scale};
+    config.offset = {affine.offset};
+    config.baked = QuantizeParameter(*constant, config);
+    Transit(config.state, QuantizationState::kActivated, node.name);
+    Transit(config.state, QuantizationState::kBaked, node.name);
+  }
+}
+
+void Quantizer::Impl::Bake() {
+  for (const auto& node : graph.nodes()) {
+    const OperatorQuantization& op = record.operators.at(node->name);
+    if (!op.quantized || WeightSlot(*node, op.rule) < 0) continue;
+    TensorQuantizationConfig& weights =
+        Config(op.inputs[static_cast<size_t>(WeightSlot(*node, op.rule))]);
+    Transit(weights.state, QuantizationState::kBaked, node->name);
+    const int bias_slot = BiasSlot(*node, op.rule);
+    if (bias_slot < 0) continue;
+    TensorQuantizationConfig& bias = Config(op.inputs[static_cast<size_t>(bias_slot)]);
+    // With several scales for its input a bias has none of its own: it is added in float.
+    BakeBias(biases.at(node->name), record.Root(op.inputs[0]).scale, weights, bias);
+  }
+  BakePassive(graph, record);
+}
+
+}  // namespace requant

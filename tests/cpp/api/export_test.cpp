@@ -1,0 +1,157 @@
+// Exports come back as what they were: the same integers, and the same configs.
+#include <gtest/gtest.h>
+
+#include "api/requant.h"
+#include "base/str_cat.h"
+#include "ir/verify.h"
+#include "ops/qonnx.h"
+#include "quant/model.h"
+
+namespace requant {
+namespace {
+
+/// Everything that decides what a slot computes.
+std::string Decision(const QuantizationRecord& record, int index) {
+  if (index < 0) return "none";
+  const TensorQuantizationConfig& own = record.configs[static_cast<size_t>(index)];
+  const TensorQuantizationConfig& config = record.Root(index);
+  std::string out = StateName(own.state);
+  if (!IsQuantizing(own.state)) return out;
+  // [-127, 127] of activations is a choice of the scale; their operators saturate at -128.
+  const bool wide = config.quant_min == -127 && config.baked.empty();
+  out = StrCat(config.bits, " bits ", wide ? -128 : config.quant_min, "..", config.quant_max, " ",
+               DTypeName(config.dtype), " ", PolicyToString(config.policy), " axis ",
+               config.scale.size() > 1 ? config.axis : -1);
+  for (const float scale : config.scale) out += StrCat(" ", scale);
+  for (const int32_t offset : config.offset) out += StrCat(" ", offset);
+  return out;
+}
+
+void ExpectSameConfigs(const QuantizedModel& model, const QuantizedModel& read) {
+  for (const auto& node : model.float_graph.nodes()) {
+    const OperatorQuantization& wanted = model.record.operators.at(node->name);
+    const OperatorQuantization* got = read.record.Find(node->name);
+    ASSERT_NE(got, nullptr) << node->name;
+    EXPECT_EQ(wanted.quantized, got->quantized) << node->name;
+    EXPECT_EQ(wanted.float_output, got->float_output) << node->name;
+    if (!wanted.quantized) continue;
+    for (size_t slot = 0; slot < wanted.inputs.size(); ++slot) {
+      if (node->Is("Clip") && slot > 0) continue;  // bounds follow the data
+      EXPECT_EQ(Decision(model.record, wanted.inputs[slot]),
+                Decision(read.record, got->inputs[slot]))
+          << node->name << " input " << slot;
+    }
+    for (size_t slot = 0; slot < wanted.outputs.size(); ++slot) {
+      EXPECT_EQ(Decision(model.record, wanted.outputs[slot]),
+                Decision(read.record, got->outputs[slot]))
+          << node->name << " output " << slot;
+    }
+  }
+}
+
+std::optional<QuantizedModel> Read(const Graph& graph) {
+  std::optional<QuantizedModel> model = FromQdq(graph);
+  if (model) ReadFileCodes(*model);
+  return model;
+}
+
+struct Widths {
+  int activations, weights;
+  bool symmetric, per_channel;
+};
+
+QuantizedModel QuantizeAt(const Graph& graph, const Widths& widths) {
+  QuantizeOptions options;
+  options.global.activations.bits = widths.activations;
+  options.global.activations.symmetric = widths.symmetric;
+  options.global.weights.bits = widths.weights;
+  options.global.weights.per_channel = widths.per_channel;
+  return QuantizeGraph(graph, options);
+}
+
+constexpr Widths kWidths[] = {{8, 8, false, true}, {8, 8, true, false},  {7, 3, false, true},
+                              {6, 2, true, true},  {5, 5, false, false}, {4, 6, false, true},
+                              {3, 7, true, false}, {2, 2, false, true},  {8, 4, true, true}};
+
+TEST(Exports, QdqComesBackWithItsConfigs) {
+  const Graph graph = SmallNetwork();
+  for (const Widths& widths : kWidths) {
+    SCOPED_TRACE(StrCat("W", widths.weights, "A", widths.activations));
+    const QuantizedModel model = QuantizeAt(graph, widths);
+    for (const int narrowest : {8, 4, 2}) {
+      const std::optional<QuantizedModel> read = Read(ToQdq(model, narrowest));
+      ASSERT_TRUE(read.has_value());
+      ExpectSameConfigs(model, *read);
+      if (narrowest < 8) continue;  // of a newer opset
+      EXPECT_EQ(PrintGraph(LowerToInteger(model)), PrintGraph(LowerToInteger(*read)));
+    }
+  }
+}
+
+TEST(Exports, QonnxComesBackWithItsConfigs) {
+  const Graph graph = SmallNetwork();
+  for (const Widths& widths : kWidths) {
+    SCOPED_TRACE(StrCat("W", widths.weights, "A", widths.activations));
+    const QuantizedModel model = QuantizeAt(graph, widths);
+    const Graph qonnx = ToQonnx(model);
+    VerifyGraph(qonnx);
+    EXPECT_EQ(CountOps(qonnx, "QuantizeLinear") + CountOps(qonnx, "DequantizeLinear"), 0);
+    // Its nodes, computed one by one, are the judge: what they say is what we run.
+    const Graph integer = LowerToInteger(model);
+    EXPECT_GT(Snr(qonnx, integer), 35);
+    // Through a file, as sessions read it.
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(qonnx));
+    Graph file = ReadOnnx({bytes, *bytes});
+    ASSERT_TRUE(SpellQdq(file));
+    const std::optional<QuantizedModel> read = Read(file);
+    ASSERT_TRUE(read.has_value());
+    ExpectSameConfigs(model, *read);
+    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
+    EXPECT_EQ(LargestDifference(integer, *PrepareForRun(qonnx)), 0);
+  }
+}
+
+/// Weights of two codes are BipolarQuant; foreign files are none of ours.
+TEST(Exports, BipolarAndForeignQonnx) {
+  Builder b;
+  Noise noise(3);
+  Value* x = b.Conv(b.Input("x", {1, 3, 6, 6}), "first", {4, 3, 3, 3}, 1, noise);
+  Tensor& weights = b.graph.FindValue("first_w")->constant;
+  for (int64_t i = 0; i < weights.count(); ++i) {
+    weights.data<float>()[i] = weights.data<float>()[i] < 0 ? -0.25f : 0.25f;
+  }
+  b.graph.AddOutput(b.Conv(b.Op("Relu", {x}, "relu"), "y", {2, 4, 1, 1}, 0, noise));
+  QuantizeOptions options;
+  options.recover.clear();
+  options.by_name["first_node"].weights.bits = 2;
+  const QuantizedModel model = QuantizeGraph(b.graph, options);
+  Graph qonnx = ToQonnx(model);
+  EXPECT_EQ(CountOps(qonnx, "BipolarQuant"), 1);
+  const Graph integer = LowerToInteger(model);
+  EXPECT_EQ(LargestDifference(integer, *PrepareForRun(qonnx)), 0);
+  Graph again = qonnx.Clone();
+  ASSERT_TRUE(SpellQdq(again));
+  const std::optional<QuantizedModel> read = Read(again);
+  ASSERT_TRUE(read.has_value());
+  ExpectSameConfigs(model, *read);
+  EXPECT_EQ(CountOps(ToQonnx(*read), "BipolarQuant"), 1);
+  qonnx.metadata.clear();
+  EXPECT_FALSE(SpellQdq(qonnx));
+}
+
+/// What is written beside the integers is not believed where they say otherwise.
+TEST(Exports, WrongCodesChangeNothing) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeAt(graph, {8, 8, false, true});
+  for (const char* lie : {"conv1_w -3 3\n", "conv1_w 9 -9\n", "conv1_w -1000 1000\n",
+                          "nobody -3 3\n", "  \n\n x", "conv1_w\n", " 1 2 3 4"}) {
+    Graph file = ToQdq(model);
+    file.metadata["requant.codes"] = lie;
+    const std::optional<QuantizedModel> read = Read(file);
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(PrintGraph(LowerToInteger(*read)), PrintGraph(LowerToInteger(model))) << lie;
+  }
+}
+
+}  // namespace
+}  // namespace requant

@@ -1,0 +1,109 @@
+// Values of 16 codes, two to a byte: what is packed, and the interpreter's results all the same.
+#include "plan/pack_activations.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/str_cat.h"
+#include "ir/text.h"
+#include "session/session.h"
+
+namespace requant {
+namespace {
+
+int Pick(std::mt19937& random, int lo, int hi) {
+  return lo + static_cast<int>(random() % static_cast<uint32_t>(hi - lo + 1));
+}
+
+std::string Numbers(std::mt19937& random, int count, int lo, int hi) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i) text += StrCat(i == 0 ? "" : ", ", Pick(random, lo, hi));
+  return text + "}";
+}
+
+struct Form {
+  const char* kernel;
+  const char* type;
+  int low;  ///< of the codes
+  int weight_lo, weight_hi;
+};
+
+constexpr Form kForms[] = {
+    {"conv_q8_narrow_x", "uint8", 0, -8, 7},   {"conv_q8_narrow_w", "int8", -128, -7, 7},
+    {"conv_q8_lookup", "uint8", 240, -2, 1},   {"conv_q8_popcount", "int8", -9, -4, 3},
+    {"conv_q8_narrow_x", "uint8", 112, 0, 15},
+};
+
+/// Two convolutions and additions of both results: w is packed, and so is v unless `read` is a
+/// pool.
+std::string Text(std::mt19937& random, const Form& form, int channels, int groups, bool pool) {
+  const int size = Pick(random, 1, 3), stride = Pick(random, 1, 2), pad = Pick(random, 0, 2);
+  const int inner = channels / groups, height = size + Pick(random, 0, 9);
+  const int width = size + Pick(random, 0, 20);
+  const std::string t = form.type;
+  const auto clip = [](const char* to) {
+    return StrCat("%", to, " = Clip(%", to, "_, %low, %high)\n");
+  };
+  return StrCat(
+      "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, "[", Pick(random, 1, 2), ", ",
+      channels, ", ", height, ", ", width,
+      "]\nconst %s: float32[] = {1.0}\nconst %d: float32[] = {0.7}\nconst %ys: float32[] = {",
+      inner * size * size, ".0}\nconst %z: ", t, "[] = {", form.low + 5,
+      "}\nconst %wz: int8[] = {0}\n", "const %low: ", t, "[] = {", form.low, "}\nconst %high: ", t,
+      "[] = {", form.low + 15, "}\n", "const %a: int8[", channels, ", ", inner, ", ", size, ", ",
+      size, "] = ", Numbers(random, channels * inner * size * size, form.weight_lo, form.weight_hi),
+      "\nconst %b: int8[", channels, ", ", channels,
+      ", 1, 1] = ", Numbers(random, channels * channels, form.weight_lo, form.weight_hi),
+      "\nconst %ws: float32[] = {1.0}\n%u = Clip(%x, %low, %high)\n",
+      "%v_ = QLinearConv(%u, %s, %z, %a, %ws, %wz, %ys, %z) {strides = [", stride, ", ", stride,
+      "], pads = [", pad, ", ", pad, ", ", pad, ", ", pad, "], group = ", groups, "}\n", clip("v"),
+      "%w_ = QLinearConv(%v, %s, %z, %b, %ws, %wz, %ys, %z)\n", clip("w"),
+      "%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %d, %z, %s, %z)\n", clip("t"),
+      "%y = QLinearConv(%t, %s, %z, %b, %ws, %wz, %ys, %z)\noutput %y\n",
+      pool ? "%p = MaxPool(%v) {kernel_shape = [1, 1]}\noutput %p\n" : "");
+}
+
+TEST(PackActivations, GivesTheInterpretersResults) {
+  std::mt19937 random(61);
+  for (int i = 0; i < 60; ++i) {
+    const Form& form = kForms[i % 5];
+    const int groups = Pick(random, 0, 2) == 0 ? 2 : 1;
+    const int channels = groups * Pick(random, 1, 5) * (i % 7 == 0 ? 4 : 8);
+    const bool pool = i % 5 == 3;
+    SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
+    auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form, channels, groups, pool)));
+    const Value* x = graph->inputs()[0];
+    Tensor input(x->type.dtype, x->type.StaticShape());
+    for (int64_t at = 0; at < input.count(); ++at) {
+      static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(form.low + Pick(random, 0, 15));
+    }
+    const TensorMap feeds = {{"x", input}};
+    const std::vector<Tensor> expected = Interpret(*graph, feeds);
+    SessionOptions options;
+    options.plan.force_kernels = {{"conv_q8", form.kernel}};
+    options.plan.compact = true;
+    Session session(graph, options);
+    const std::vector<Tensor> results = session.Run(feeds);
+    for (size_t at = 0; at < results.size(); ++at) {
+      EXPECT_TRUE(results[at].SameBits(expected[at])) << at;
+    }
+    const auto& slots = session.plan()->slots;
+    const auto is_packed = [&](const char* name) {
+      return std::any_of(slots.begin(), slots.end(),
+                         [&](const Slot& slot) { return slot.name == name && slot.packed; });
+    };
+    const bool blocked = channels % 8 == 0;
+    EXPECT_EQ(is_packed("w"), blocked);
+    EXPECT_EQ(is_packed("t"), blocked);
+    // Narrow windows of few channels are for a row that cannot pack.
+    if (channels >= 32) {
+      EXPECT_EQ(is_packed("v"), !pool && channels / groups % 8 == 0);
+    }
+    EXPECT_FALSE(is_packed("y"));
+  }
+}
+
+}  // namespace
+}  // namespace requant

@@ -1,0 +1,521 @@
+// Attention and what transformers and recurrent networks have beside it against ONNX Runtime, operator
+// by operator, on equal inputs: the session (fast kernels) and the files that the optimizer writes.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import * as ort from 'onnxruntime-web';
+import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
+
+ort.env.wasm.numThreads = 1;
+ort.env.logLevel = 'fatal';
+
+/** A small deterministic generator (Numerical Recipes' LCG). */
+function randomSource(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+const arrays = {
+  float32: Float32Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  bool: Uint8Array,
+};
+
+/**
+ * A graph text of `inputs` (name: 'float32[2, 3]' or [type, values]) with one operator per line of
+ * `body`, whose last values are the outputs.
+ */
+function graph(opset, inputs, body, outputs) {
+  return [
+    `graph "attention" opset ${opset}, com.microsoft 1`,
+    ...Object.entries(inputs).map(
+      ([name, type]) => `input %${name}: ${Array.isArray(type) ? type[0] : type}`,
+    ),
+    ...body,
+    ...outputs.map((name) => `output %${name}`),
+  ].join('\n');
+}
+
+function feedsOf(inputs, seed) {
+  const random = randomSource(seed);
+  return Object.entries(inputs).map(([name, given]) => {
+    const text = Array.isArray(given) ? given[0] : given;
+    const type = text.slice(0, text.indexOf('['));
+    const dims = text
+      .slice(text.indexOf('[') + 1, -1)
+      .split(',')
+      .filter((dim) => dim.trim() !== '')
+      .map(Number);
+    const count = dims.reduce((a, b) => a * b, 1);
+    const data = new arrays[type](count);
+    for (let i = 0; i < count; i++) {
+      if (Array.isArray(given)) data[i] = type === 'int64' ? BigInt(given[1][i]) : given[1][i];
+      else if (type === 'bool') data[i] = Number(random() < 0.7);
+      else data[i] = 2 * random() - 1;
+    }
+    return { name, type, dims, data };
+  });
+}
+
+/** The largest difference of any output, relative to the largest magnitude (at least 1). */
+function difference(ours, theirs, names) {
+  let worst = 0;
+  for (const name of names) {
+    assert.deepEqual([...ours[name].dims], [...theirs[name].dims], name);
+    const [a, b] = [ours[name].data, theirs[name].data];
+    let largest = 1;
+    for (const value of b) largest = Math.max(largest, Math.abs(value));
+    for (let i = 0; i < b.length; i++) {
+      const error = Math.abs(a[i] - b[i]) / largest;
+      assert.ok(!Number.isNaN(error), `${name}[${i}] is ${a[i]}, not ${b[i]}`);
+      worst = Math.max(worst, error);
+    }
+  }
+  return worst;
+}
+
+async function runTheirs(bytes, feeds) {
+  const session = await ort.InferenceSession.create(bytes, { executionProviders: ['wasm'] });
+  try {
+    return await session.run(
+      Object.fromEntries(feeds.map((f) => [f.name, new ort.Tensor(f.type, f.data, f.dims)])),
+    );
+  } finally {
+    await session.release();
+  }
+}
+
+async function runOurs(model, feeds) {
+  const session = await InferenceSession.create(model);
+  try {
+    const results = await session.run(
+      Object.fromEntries(feeds.map((f) => [f.name, new Tensor(f.type, f.data, f.dims)])),
+    );
+    return { results, kernels: session.plan().steps.map((step) => `${step.op} ${step.kernel}`) };
+  } finally {
+    await session.release();
+  }
+}
+
+const TOLERANCE = 2e-5;
+
+async function check(text, inputs, outputs, { seed = 1, fast } = {}) {
+  const feeds = feedsOf(inputs, seed);
+  const model = await parseModel(text);
+  try {
+    const theirs = await runTheirs(model.toOnnx(), feeds);
+    const ours = await runOurs(model, feeds);
+    assert.ok(difference(ours.results, theirs, outputs) < TOLERANCE);
+    if (fast) {
+      const slow = ours.kernels.filter(
+        (step) => step.endsWith(' reference') && /MatMul|Attention|Einsum|Softmax/.test(step),
+      );
+      assert.deepEqual(slow, []);
+    }
+    // What the optimizer makes of it is a file that ONNX Runtime runs, too.
+    model.optimize();
+    const again = await runTheirs(model.toOnnx(), feeds);
+    assert.ok(difference(again, theirs, outputs) < TOLERANCE);
+    return { model: model.toText(), kernels: ours.kernels };
+  } finally {
+    model.dispose();
+  }
+}
+
+const qkv = (q, kv = q) => ({
+  q: `float32[${q}]`,
+  k: `float32[${kv}]`,
+  v: `float32[${kv}]`,
+});
+
+describe('operators of ONNX', () => {
+  const cases = {
+    'three dimensions': [qkv('2, 5, 12', '2, 7, 12'), '', 'q_num_heads = 3, kv_num_heads = 3'],
+    causal: [qkv('2, 5, 12'), '', 'q_num_heads = 3, kv_num_heads = 3, is_causal = 1'],
+    'heads that share keys': [
+      { q: 'float32[2, 5, 24]', k: 'float32[2, 5, 8]', v: 'float32[2, 5, 8]' },
+      '',
+      'q_num_heads = 6, kv_num_heads = 2, scale = 0.4',
+    ],
+    'numbers as a mask': [
+      { ...qkv('2, 5, 12', '2, 7, 12'), m: 'float32[5, 7]' },
+      '%m',
+      'q_num_heads = 3, kv_num_heads = 3',
+    ],
+    'a mask for every head': [
+      { ...qkv('2, 5, 12', '2, 7, 12'), m: 'float32[2, 3, 5, 7]' },
+      '%m',
+      'q_num_heads = 3, kv_num_heads = 3',
+    ],
+    'a boolean mask': [
+      { ...qkv('2, 5, 12', '2, 7, 12'), m: 'bool[5, 7]' },
+      '%m',
+      'q_num_heads = 3, kv_num_heads = 3',
+    ],
+    'a cap': [
+      { ...qkv('2, 5, 12', '2, 7, 12') },
+      '',
+      'q_num_heads = 3, kv_num_heads = 3, softcap = 0.5',
+    ],
+    'four dimensions': [qkv('2, 3, 5, 4', '2, 3, 7, 4'), '', 'scale = 0.7'],
+  };
+  for (const [name, [inputs, more, attributes]] of Object.entries(cases)) {
+    test(`Attention: ${name}`, () =>
+      check(
+        graph(
+          23,
+          inputs,
+          [`%y = Attention(%q, %k, %v${more ? `, ${more}` : ''}) {${attributes}}`],
+          ['y'],
+        ),
+        inputs,
+        ['y'],
+        { fast: true },
+      ));
+  }
+
+  test('Attention: a past', () => {
+    const inputs = {
+      ...qkv('2, 3, 8'),
+      pk: 'float32[2, 2, 4, 4]',
+      pv: 'float32[2, 2, 4, 4]',
+    };
+    const body = [
+      '%y, %nk, %nv = Attention(%q, %k, %v, _, %pk, %pv) {q_num_heads = 2, kv_num_heads = 2}',
+    ];
+    return check(graph(23, inputs, body, ['y', 'nk', 'nv']), inputs, ['y', 'nk', 'nv'], {
+      fast: true,
+    });
+  });
+
+  for (const mode of [0, 3]) {
+    test(`Attention: scores as an output, mode ${mode}`, () => {
+      const inputs = qkv('1, 2, 5, 4');
+      const body = [`%y, _, _, %s = Attention(%q, %k, %v) {qk_matmul_output_mode = ${mode}}`];
+      return check(graph(23, inputs, body, ['y', 's']), inputs, ['y', 's']);
+    });
+  }
+
+  const rotary = {
+    'three dimensions': ['2, 3, 16', 'num_heads = 2', true],
+    interleaved: ['2, 3, 16', 'num_heads = 2, interleaved = 1', true],
+    'four dimensions': ['2, 2, 3, 8', '', true],
+    'a part of the head': ['2, 2, 3, 12', 'rotary_embedding_dim = 8', true],
+    'caches by token': ['2, 2, 3, 8', '', false],
+  };
+  for (const [name, [shape, attributes, listed]] of Object.entries(rotary)) {
+    test(`RotaryEmbedding: ${name}`, () => {
+      const caches = listed ? '10, 4' : '2, 3, 4';
+      const inputs = {
+        x: `float32[${shape}]`,
+        c: `float32[${caches}]`,
+        s: `float32[${caches}]`,
+        ...(listed && { p: ['int64[2, 3]', [0, 1, 2, 7, 8, 9]] }),
+      };
+      const call = `RotaryEmbedding(%x, %c, %s${listed ? ', %p' : ''})`;
+      const body = [`%y = ${call}${attributes && ` {${attributes}}`}`];
+      return check(graph(23, inputs, body, ['y']), inputs, ['y']);
+    });
+  }
+
+  test('Attention: lengths of a cache', () => {
+    const inputs = { ...qkv('2, 2, 3, 4', '2, 2, 7, 4'), n: ['int64[2]', [4, 7]] };
+    const body = ['%y = Attention(%q, %k, %v, _, _, _, %n)'];
+    return check(graph(24, inputs, body, ['y']), inputs, ['y'], { fast: true });
+  });
+
+  for (const mode of ['linear', 'circular']) {
+    test(`TensorScatter, ${mode}`, () => {
+      const places = mode === 'linear' ? [1, 4] : [5, 2];
+      const inputs = {
+        c: 'float32[2, 3, 6, 4]',
+        u: 'float32[2, 3, 2, 4]',
+        i: ['int64[2]', places],
+      };
+      const body = [`%y = TensorScatter(%c, %u, %i) {mode = "${mode}"}`];
+      return check(graph(24, inputs, body, ['y']), inputs, ['y']);
+    });
+  }
+
+  test('Swish', () => {
+    const inputs = { x: 'float32[2, 5, 9]' };
+    const body = ['%y = Swish(%x) {alpha = 1.3}'];
+    return check(graph(24, inputs, body, ['y']), inputs, ['y']);
+  });
+
+  test('RMSNormalization', () => {
+    const inputs = { x: 'float32[2, 5, 9]', w: 'float32[9]' };
+    const body = ['%y = RMSNormalization(%x, %w) {epsilon = 0.01}'];
+    return check(graph(23, inputs, body, ['y']), inputs, ['y']);
+  });
+});
+
+describe('operators of com.microsoft', () => {
+  const call = (op, operands, attributes) => `com.microsoft::${op}(${operands}) {${attributes}}`;
+  const cases = {
+    MultiHeadAttention: [qkv('2, 5, 12', '2, 7, 12'), '%q, %k, %v', 'num_heads = 3'],
+    'MultiHeadAttention: an input bias': [
+      { ...qkv('2, 5, 12', '2, 7, 12'), b: 'float32[36]' },
+      '%q, %k, %v, %b',
+      'num_heads = 3, scale = 0.3',
+    ],
+    'MultiHeadAttention: a padding mask': [
+      {
+        ...qkv('2, 5, 12', '2, 7, 12'),
+        p: ['int32[2, 7]', [1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1]],
+      },
+      '%q, %k, %v, _, %p',
+      'num_heads = 3',
+    ],
+    'MultiHeadAttention: an attention bias': [
+      { ...qkv('2, 5, 12', '2, 7, 12'), m: 'float32[1, 3, 5, 7]' },
+      '%q, %k, %v, _, _, %m',
+      'num_heads = 3',
+    ],
+    'MultiHeadAttention: causal': [
+      qkv('2, 5, 12'),
+      '%q, %k, %v',
+      'num_heads = 3, unidirectional = 1',
+    ],
+    'MultiHeadAttention: keys by head': [
+      { q: 'float32[2, 5, 12]', k: 'float32[2, 3, 7, 4]', v: 'float32[2, 3, 7, 4]' },
+      '%q, %k, %v',
+      'num_heads = 3',
+    ],
+  };
+  for (const [name, [inputs, operands, attributes]] of Object.entries(cases)) {
+    test(name, () =>
+      check(
+        graph(17, inputs, [`%y = ${call('MultiHeadAttention', operands, attributes)}`], ['y']),
+        inputs,
+        ['y'],
+        { fast: true },
+      ),
+    );
+  }
+
+  test('MultiHeadAttention: a past', () => {
+    const inputs = {
+      ...qkv('2, 3, 8'),
+      pk: 'float32[2, 2, 4, 4]',
+      pv: 'float32[2, 2, 4, 4]',
+    };
+    const body = [
+      `%y, %nk, %nv = ${call('MultiHeadAttention', '%q, %k, %v, _, _, _, %pk, %pv', 'num_heads = 2')}`,
+    ];
+    return check(graph(17, inputs, body, ['y', 'nk', 'nv']), inputs, ['y', 'nk', 'nv'], {
+      fast: true,
+    });
+  });
+
+  const attention = { x: 'float32[2, 5, 8]', w: 'float32[8, 24]', b: 'float32[24]' };
+  const packed = {
+    Attention: [{}, '', ''],
+    'Attention: causal': [{}, '', ', unidirectional = 1'],
+    'Attention: lengths': [{ m: ['int32[2]', [3, 5]] }, ', %m', ''],
+    'Attention: ends and starts': [{ m: ['int32[4]', [5, 4, 0, 2]] }, ', %m', ''],
+    'Attention: a mask': [{ m: ['int32[2, 5]', [1, 1, 1, 0, 0, 1, 1, 1, 1, 1]] }, ', %m', ''],
+    'Attention: a mask and causal': [
+      { m: ['int32[2, 5]', [1, 1, 1, 0, 0, 1, 1, 1, 1, 1]] },
+      ', %m',
+      ', unidirectional = 1, mask_filter_value = -1000.0',
+    ],
+    'Attention: a mask for every query': [
+      { m: ['int32[2, 5, 5]', Array.from({ length: 50 }, (_, i) => Number(i % 3 > 0))] },
+      ', %m',
+      '',
+    ],
+    'Attention: an attention bias': [{ a: 'float32[2, 2, 5, 5]' }, ', _, _, %a', ''],
+  };
+  for (const [name, [more, operands, attributes]] of Object.entries(packed)) {
+    test(name, () => {
+      const inputs = { ...attention, ...more };
+      const body = [
+        `%y = ${call('Attention', `%x, %w, %b${operands}`, `num_heads = 2${attributes}`)}`,
+      ];
+      return check(graph(17, inputs, body, ['y']), inputs, ['y'], { fast: true });
+    });
+  }
+
+  for (const unidirectional of [0, 1]) {
+    test(`Attention: a past, ${unidirectional ? 'causal' : 'all keys'}`, () => {
+      const inputs = { ...attention, p: 'float32[2, 2, 2, 3, 4]' };
+      const body = [
+        `%y, %n = ${call('Attention', '%x, %w, %b, _, %p', `num_heads = 2, unidirectional = ${unidirectional}`)}`,
+      ];
+      return check(graph(17, inputs, body, ['y', 'n']), inputs, ['y', 'n'], { fast: true });
+    });
+  }
+
+  for (const attribute of ['do_rotary = 1', 'past_present_share_buffer = 1']) {
+    test(`Attention with ${attribute} is refused by name`, async () => {
+      const inputs = { x: 'float32[2, 5, 8]', w: 'float32[8, 24]' };
+      const body = [`%y = ${call('Attention', '%x, %w', `num_heads = 2, ${attribute}`)}`];
+      const model = await parseModel(graph(17, inputs, body, ['y']));
+      await assert.rejects(InferenceSession.create(model), (error) => {
+        assert.equal(error.code, 'UNSUPPORTED');
+        assert.match(error.message, new RegExp(attribute.split(' ')[0]));
+        return true;
+      });
+      model.dispose();
+    });
+  }
+
+  const grouped = (tokens, past, total, attributes, more = {}, operands = '') => {
+    const inputs = {
+      q: `float32[1, ${tokens}, 64]`,
+      k: `float32[1, ${tokens}, 32]`,
+      v: `float32[1, ${tokens}, 32]`,
+      pk: `float32[1, 2, ${past}, 16]`,
+      pv: `float32[1, 2, ${past}, 16]`,
+      ...more,
+    };
+    const text = graph(
+      17,
+      inputs,
+      [
+        `const %s: int32[1] = {${total - 1}}`,
+        `const %t: int32[1] = {${total}}`,
+        `%y, %nk, %nv = ${call('GroupQueryAttention', `%q, %k, %v, %pk, %pv, %s, %t${operands}`, `num_heads = 4, kv_num_heads = 2${attributes}`)}`,
+      ],
+      ['y', 'nk', 'nv'],
+    );
+    return check(text, inputs, ['y', 'nk', 'nv'], { fast: true });
+  };
+  const caches = { c: 'float32[12, 8]', n: 'float32[12, 8]' };
+  test('GroupQueryAttention: a prompt', () => grouped(5, 0, 5, ''));
+  test('GroupQueryAttention: one token and a past', () => grouped(1, 6, 7, ''));
+  test('GroupQueryAttention: rotary embedding', () =>
+    grouped(1, 6, 7, ', do_rotary = 1', caches, ', %c, %n'));
+  test('GroupQueryAttention: interleaved rotary embedding of a prompt', () =>
+    grouped(5, 0, 5, ', do_rotary = 1, rotary_interleaved = 1', caches, ', %c, %n'));
+  test('GroupQueryAttention: a window', () => grouped(7, 0, 7, ', local_window_size = 3'));
+  test('GroupQueryAttention: a cap', () => grouped(5, 0, 5, ', softcap = 0.7, scale = 0.4'));
+
+  test('RotaryEmbedding', () => {
+    const inputs = { x: 'float32[2, 3, 32]', p: ['int64[2, 3]', [0, 1, 2, 4, 5, 6]], ...caches };
+    const body = [`%y = ${call('RotaryEmbedding', '%x, %p, %c, %n', 'interleaved = 0')}`];
+    return check(graph(17, inputs, body, ['y']), inputs, ['y']);
+  });
+
+  test('SkipSimplifiedLayerNormalization', () => {
+    const inputs = { x: 'float32[2, 3, 9]', s: 'float32[2, 3, 9]', w: 'float32[9]' };
+    const body = [
+      `%y = ${call('SkipSimplifiedLayerNormalization', '%x, %s, %w', 'epsilon = 0.001')}`,
+      '%z = SimplifiedLayerNormalization(%y, %w) {epsilon = 0.001}',
+    ];
+    return check(graph(17, inputs, body, ['z']), inputs, ['z']);
+  });
+});
+
+describe('attention written out', () => {
+  /** A self-attention as PyTorch exports it; `open`: batch and length as symbols. */
+  const block = (opset, mask) => {
+    const inputs = { x: 'float32[2, 9, 16]', ...(mask && { m: 'float32[2, 1, 1, 9]' }) };
+    const weights = feedsOf(
+      { q: 'float32[16, 16]', k: 'float32[16, 16]', v: 'float32[16, 16]' },
+      3,
+    );
+    const body = [
+      ...weights.map(
+        ({ name, data }) =>
+          `const %w${name}: float32[16, 16] = {${[...data].map((x) => x.toFixed(6)).join(', ')}}`,
+      ),
+      'const %apart: int64[4] = {0, 0, 4, 4}',
+      'const %joined: int64[3] = {0, 0, 16}',
+      'const %two: float32[] = {2.0}',
+      ...['q', 'k', 'v'].flatMap((name) => [
+        `%${name}2 = MatMul(%x, %w${name})`,
+        `%${name}4 = Reshape(%${name}2, %apart)`,
+        `%${name} = Transpose(%${name}4) {perm = [${name === 'k' ? '0, 2, 3, 1' : '0, 2, 1, 3'}]}`,
+      ]),
+      '%raw = MatMul(%q, %k)',
+      '%scaled = Div(%raw, %two)',
+      ...(mask ? ['%scores = Add(%scaled, %m)'] : ['%scores = Identity(%scaled)']),
+      '%p = Softmax(%scores) {axis = 3}',
+      '%mixed = MatMul(%p, %v)',
+      '%back = Transpose(%mixed) {perm = [0, 2, 1, 3]}',
+      '%y = Reshape(%back, %joined)',
+    ];
+    return [graph(opset, inputs, body, ['y']), inputs];
+  };
+  for (const [opset, mask] of [
+    [12, true],
+    [17, true],
+    [17, false],
+    [23, true],
+  ]) {
+    test(`becomes one operator, opset ${opset}${mask ? ', with a mask' : ''}`, async () => {
+      const [text, inputs] = block(opset, mask);
+      const { model } = await check(text, inputs, ['y'], { fast: true });
+      assert.match(model, opset < 23 ? /com\.microsoft::MultiHeadAttention\(/ : /= Attention\(/);
+    });
+  }
+});
+
+describe('Einsum on fast kernels', () => {
+  const cases = {
+    'abc,cde->abde': ['2, 3, 8', '8, 2, 4'],
+    'aecd,abcd->acbe': ['2, 5, 3, 4', '2, 6, 3, 4'],
+    'acbe,aecd->abcd': ['2, 3, 6, 5', '2, 5, 3, 4'],
+    'bhid,bhjd->bhij': ['2, 3, 5, 4', '2, 3, 6, 4'],
+    'ij,kj->ki': ['5, 7', '6, 7'],
+    'abcd,cde->abe': ['2, 3, 4, 5', '4, 5, 6'],
+  };
+  for (const [equation, [a, b]] of Object.entries(cases)) {
+    test(equation, () => {
+      const inputs = { a: `float32[${a}]`, b: `float32[${b}]` };
+      const body = [`%y = Einsum(%a, %b) {equation = "${equation}"}`];
+      return check(graph(17, inputs, body, ['y']), inputs, ['y'], { fast: true });
+    });
+  }
+});
+
+describe('recurrent layers on fast kernels', () => {
+  for (const [cell, gates] of Object.entries({ RNN: 1, GRU: 3, LSTM: 4 })) {
+    for (const direction of ['forward', 'reverse', 'bidirectional']) {
+      for (const more of cell === 'GRU' ? ['', ', linear_before_reset = 1'] : ['']) {
+        test(`${cell}, ${direction}${more}`, async () => {
+          const d = direction === 'bidirectional' ? 2 : 1;
+          const inputs = { x: 'float32[7, 3, 6]', h: `float32[${d}, 3, 5]` };
+          const constants = Object.entries({
+            w: [d, gates * 5, 6],
+            r: [d, gates * 5, 5],
+            b: [d, gates * 10],
+          }).map(([name, dims]) => {
+            const [{ data }] = feedsOf({ [name]: `float32[${dims.join(', ')}]` }, 7);
+            const numbers = Array.from(data, (x) => x.toFixed(5)).join(', ');
+            return `const %${name}: float32[${dims.join(', ')}] = {${numbers}}`;
+          });
+          const body = [
+            ...constants,
+            `%y, %last = ${cell}(%x, %w, %r, %b, _, %h) {hidden_size = 5, direction = "${direction}"${more}}`,
+          ];
+          const { kernels } = await check(graph(14, inputs, body, ['y', 'last']), inputs, [
+            'y',
+            'last',
+          ]);
+          assert.ok(kernels.every((step) => !step.endsWith(' reference')));
+        });
+      }
+    }
+  }
+});
+
+test('4-bit weights behind a blocked DequantizeLinear stay packed', async () => {
+  const random = randomSource(4);
+  const list = (count, next) => Array.from({ length: count }, next).join(', ');
+  const inputs = { x: 'float32[2, 64]' };
+  const body = [
+    `const %w: int4[64, 9] = {${list(576, () => Math.floor(random() * 16) - 8)}}`,
+    `const %s: float32[2, 9] = {${list(18, () => (0.01 + random() * 0.1).toFixed(5))}}`,
+    '%d = DequantizeLinear(%w, %s) {axis = 0, block_size = 32}',
+    '%y = MatMul(%x, %d)',
+  ];
+  const { kernels } = await check(graph(21, inputs, body, ['y']), inputs, ['y']);
+  assert.match(kernels.join(), /matmul_nbits/);
+});

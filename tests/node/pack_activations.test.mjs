@@ -1,0 +1,125 @@
+// Values of at most 16 codes, two to a byte: the same integers with every kernel that can read and write
+// them, in saved plans and on threads.
+
+import assert from 'node:assert/strict';
+import { afterEach, describe, test } from 'node:test';
+import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
+import { hasRelaxedSimd } from '../../dist/load_core.js';
+
+const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
+
+function randomSource(seed) {
+  let state = seed;
+  return (least, most) => {
+    state = (state * 48271) % 2147483647;
+    return least + (state % (most - least + 1));
+  };
+}
+
+/**
+ * Residual blocks of codes from `low` to `low + 15`, some of whose values cannot be packed: one of 20
+ * channels, one that a pool reads, one that is an output.
+ */
+function network({ type, low, weights, channels, groups }) {
+  const next = randomSource(11);
+  const c = channels;
+  const numbers = (count) =>
+    Array.from({ length: count }, () => weights[next(0, weights.length - 1)]).join(', ');
+  const kernel = (name, out, inner, size) =>
+    `const %${name}: int8[${out}, ${inner}, ${size}, ${size}] = {${numbers(out * inner * size * size)}}\n`;
+  const conv = (to, from, weight, scale, more) =>
+    `%${to}_ = QLinearConv(%${from}, %s, %z, %${weight}, %s, %wz, %${scale}, %z)${more && ` {${more}}`}
+%${to} = Clip(%${to}_, %low, %high)
+`;
+  return `graph "packed" opset 13, com.microsoft 1
+input %x: ${type}[2, ${c}, 15, 13]
+const %s: float32[] = {1.0}
+const %d: float32[] = {0.75}
+const %ys: float32[] = {${c / groups / 2}}
+const %ps: float32[] = {${c / 4}}
+const %z: ${type}[] = {${low + 6}}
+const %wz: int8[] = {0}
+const %low: ${type}[] = {${low}}
+const %high: ${type}[] = {${low + 15}}
+${kernel('a', c, c / groups, 3)}${kernel('b', c, c, 1)}${kernel('e', 20, c, 1)}${kernel('f', c, 20, 1)}
+%u = Clip(%x, %low, %high)
+${conv('v', 'u', 'a', 'ys', `pads = [1, 1, 1, 1], group = ${groups}`)}
+${conv('w', 'v', 'b', 'ps', '')}
+%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %d, %z, %s, %z)
+%t = Clip(%t_, %low, %high)
+${conv('p', 't', 'a', 'ys', `pads = [2, 2, 2, 2], dilations = [2, 2], group = ${groups}`)}
+${conv('e1', 'p', 'e', 'ps', '')}
+${conv('q', 'e1', 'f', 'ps', '')}
+%r_ = com.microsoft::QLinearAdd(%q, %s, %z, %t, %s, %z, %d, %z)
+%r = Clip(%r_, %low, %high)
+${conv('y', 'r', 'a', 'ys', `pads = [1, 1, 0, 0], strides = [2, 2], group = ${groups}`)}
+%pool = MaxPool(%p) {kernel_shape = [2, 2]}
+output %y
+output %pool
+output %t
+`;
+}
+
+const forms = {
+  W4A4: { type: 'uint8', low: 0, weights: [-8, -3, 0, 1, 7], channels: 40, groups: 1 },
+  'W4A4 of signed codes': { type: 'int8', low: -9, weights: [-7, 0, 7], channels: 24, groups: 1 },
+  'W2A4, groups': { type: 'uint8', low: 100, weights: [-2, -1, 0, 1], channels: 48, groups: 3 },
+  W1A4: { type: 'uint8', low: 0, weights: [-1, 1], channels: 32, groups: 1 },
+};
+const rows = ['conv_q8_narrow_x', 'conv_q8_narrow_w', 'conv_q8_lookup', 'conv_q8_popcount'];
+
+afterEach(() => {
+  env.wasm.simd = 'auto';
+  delete env.wasm.numThreads;
+});
+
+async function run(source, feeds, options) {
+  const session = await InferenceSession.create(source, options);
+  const outputs = await session.run(feeds);
+  const { steps } = session.plan();
+  const saved = session.toPlan();
+  session.dispose();
+  const packed = steps.filter(({ output }) => output.layout.includes('two to a byte')).length;
+  return { outputs: Object.values(outputs).map(({ data }) => [...data]), packed, saved };
+}
+
+for (const simd of variants) {
+  for (const numThreads of [1, 2]) {
+    describe(`packed activations, ${simd}, threads ${numThreads}`, () => {
+      for (const [name, form] of Object.entries(forms)) {
+        test(name, async () => {
+          env.wasm.simd = simd;
+          env.wasm.numThreads = numThreads;
+          const next = randomSource(5);
+          const size = 2 * form.channels * 15 * 13;
+          const data = new (form.type === 'int8' ? Int8Array : Uint8Array)(size);
+          for (let at = 0; at < size; at++) data[at] = next(form.low, form.low + 15);
+          const feeds = { x: new Tensor(form.type, data, [2, form.channels, 15, 13]) };
+          const model = await parseModel(network(form));
+          for (const requantize of ['fixed', 'float']) {
+            const scalar = { requantize, kernels: { conv_q8: 'conv_q8_scalar' } };
+            const expected = await run(model, feeds, scalar);
+            assert.ok(expected.outputs.every((values) => new Set(values).size > 4));
+            for (const row of rows) {
+              const options = { requantize, kernels: { conv_q8: row } };
+              const bytes = await run(model, feeds, options);
+              const packs = await run(model, feeds, { ...options, compact: true });
+              assert.deepEqual(bytes.outputs, expected.outputs, row);
+              assert.deepEqual(packs.outputs, expected.outputs, row);
+              assert.equal(bytes.packed, 0);
+              // v, w, q and r; t is an output and p goes to a pool, e1 has 20 channels.
+              if (row === 'conv_q8_popcount') assert.equal(packs.packed, 4);
+              if (packs.packed > 0) {
+                assert.deepEqual((await run(packs.saved, feeds)).outputs, expected.outputs);
+              }
+            }
+            // By default, where a machine multiplies whole bytes as well.
+            const usual = await run(model, feeds, { requantize, compact: true });
+            assert.deepEqual(usual.outputs, expected.outputs);
+          }
+          model.dispose();
+        });
+      }
+    });
+  }
+}

@@ -1,0 +1,157 @@
+// Every pair of 1 to 8 bits of activations by 1 to 8 bits of weights: random convolutions, one of them
+// of channels-last images, and a matrix product give the integers of the scalar kernel with every kernel
+// there is, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more shapes.
+
+import assert from 'node:assert/strict';
+import { afterEach, describe, test } from 'node:test';
+import { InferenceSession, Tensor, engineInfo, env, parseModel } from '../../dist/index.js';
+import { hasRelaxedSimd } from '../../dist/load_core.js';
+
+const long = Boolean(process.env.REQUANT_LONG);
+const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
+const widths = [1, 2, 3, 4, 5, 6, 7, 8];
+const all = widths.flatMap((a) => widths.map((w) => [a, w]));
+// A diagonal and the corners, unless all.
+const pairs = long
+  ? all
+  : all.filter(([a, w]) => (a + 3 * w) % 8 === 1 || [2, 9, 16].includes(a + w));
+const shapesOfAPair = long ? 4 : 1;
+
+function randomSource(seed) {
+  let state = seed;
+  return (least, most) => {
+    state = (state * 48271) % 2147483647;
+    return least + (state % (most - least + 1));
+  };
+}
+
+/** A random case of these widths: its text, feeds and name. */
+function randomCase(a, w, seed) {
+  const next = randomSource(1000 * seed + 37 * a + w);
+  for (let i = 0; i < 5; i++) next(0, 1);
+  const polarity = ['unipolar', 'bipolar', 'mixed'][next(0, 2)];
+  const extreme = next(0, 4);
+  const groups = next(0, 3) === 0 ? next(2, 3) : 1;
+  const [kh, kw, dilation, stride] = [next(1, 3), next(1, 3), next(1, 2), next(1, 2)];
+  const pads = [next(0, 2), next(0, 2), next(0, 2), next(0, 2)];
+  const channels = groups * next(1, Math.floor(130 / groups));
+  const outputs = groups * next(1, Math.floor(48 / groups));
+  const height = (kh - 1) * dilation + 1 + next(0, 8);
+  const width = (kw - 1) * dilation + 1 + next(0, 12);
+  const span = 2 ** a - 1;
+  const signed = polarity === 'bipolar';
+  const type = signed ? 'int8' : 'uint8';
+  const low = signed ? -(2 ** (a - 1)) : a < 8 ? next(0, 255 - span) : 0;
+  const zero = low + next(0, span);
+  const weight = () => {
+    const most = 2 ** w - 1;
+    const u = extreme === 1 ? 0 : extreme === 2 ? most : next(0, most);
+    if (polarity === 'mixed' || w === 8) return u - 2 ** (w - 1);
+    return polarity === 'bipolar' ? 2 * u - most : u;
+  };
+  const numbers = (count, value) => Array.from({ length: count }, value).join(', ');
+  const depth = (channels / groups) * kh * kw;
+  const scale = (of) => Math.max(1, (span * 2 ** w * Math.sqrt(of)) / 160).toFixed(3);
+  const window = `pads = [${pads}], strides = [${stride}, ${stride}], dilations = [${dilation}, ${dilation}], group = ${groups}`;
+  const weights = `int8[${outputs}, ${channels / groups}, ${kh}, ${kw}] = {${numbers(outputs * depth, weight)}}`;
+  const inner = next(1, 130);
+  const text = `graph "pair" opset 13
+input %x: ${type}[2, ${channels}, ${height}, ${width}]
+input %t: ${type}[1, ${height}, ${width}, ${channels}]
+input %m: ${type}[${next(1, 9)}, ${inner}]
+const %s: float32[] = {1.0}
+const %ys: float32[] = {${scale(depth)}}
+const %ms: float32[] = {${scale(inner)}}
+const %z: ${type}[] = {${zero}}
+const %yz: uint8[] = {128}
+const %wz: int8[] = {0}
+const %low: ${type}[] = {${low}}
+const %high: ${type}[] = {${low + span}}
+const %w: ${weights}
+const %b: int32[${outputs}] = {${numbers(outputs, () => next(-50, 50))}}
+const %mw: int8[${inner}, 21] = {${numbers(inner * 21, weight)}}
+%xc = Clip(%x, %low, %high)
+%y = QLinearConv(%xc, %s, %z, %w, %s, %wz, %ys, %yz, %b) {${window}}
+%tc = Clip(%t, %low, %high)
+%tt = Transpose(%tc) {perm = [0, 3, 1, 2]}
+%tv = QLinearConv(%tt, %s, %z, %w, %s, %wz, %ys, %yz, %b) {${window}}
+%last = Transpose(%tv) {perm = [0, 2, 3, 1]}
+%mc = Clip(%m, %low, %high)
+%product = QLinearMatMul(%mc, %s, %z, %mw, %s, %wz, %ms, %yz)
+output %y
+output %last
+output %product
+`;
+  const code = () => (extreme === 1 ? low : extreme === 2 ? low + span : low + next(-1, span + 1));
+  const feed = (dims) => {
+    const data = new (signed ? Int8Array : Uint8Array)(dims.reduce((one, other) => one * other));
+    const clamp = (value) => Math.min(Math.max(value, signed ? -128 : 0), signed ? 127 : 255);
+    return new Tensor(
+      type,
+      data.map(() => clamp(code())),
+      dims,
+    );
+  };
+  const rows = Number(/%m: \w+\[(\d+)/.exec(text)[1]);
+  const feeds = {
+    x: feed([2, channels, height, width]),
+    t: feed([1, height, width, channels]),
+    m: feed([rows, inner]),
+  };
+  return { text, feeds, name: `A${a}W${w} ${polarity}, seed ${seed}, extreme ${extreme}` };
+}
+
+async function run(model, feeds, kernel) {
+  const session = await InferenceSession.create(
+    model,
+    kernel ? { kernels: { conv_q8: kernel } } : {},
+  );
+  const outputs = await session.run(feeds);
+  const used = session
+    .plan()
+    .steps.flatMap(({ kernel: name }) => (name.startsWith('conv_q8') ? [name] : []));
+  session.dispose();
+  return { outputs: Object.values(outputs).map(({ data }) => [...data]), used };
+}
+
+afterEach(() => {
+  env.wasm.simd = 'auto';
+  delete env.wasm.numThreads;
+});
+
+for (const simd of variants) {
+  for (const numThreads of long ? [1, 3] : [1, 2]) {
+    describe(`pairs of widths, ${simd}, threads ${numThreads}`, () => {
+      test('every kernel computes the integers of the scalar one', async () => {
+        env.wasm.simd = simd;
+        env.wasm.numThreads = numThreads;
+        const seen = new Set();
+        for (const [a, w] of pairs) {
+          for (let seed = 1; seed <= shapesOfAPair; seed++) {
+            const { text, feeds, name } = randomCase(a, w, seed);
+            const model = await parseModel(text);
+            const { kernels } = await engineInfo();
+            const rows = kernels.filter(
+              ({ family, missing }) => family === 'conv_q8' && missing === undefined,
+            );
+            const expected = await run(model, feeds, 'conv_q8_scalar');
+            assert.deepEqual(new Set(expected.used), new Set(['conv_q8_scalar']), name);
+            for (const kernel of [undefined, ...rows.map((row) => row.name)]) {
+              const { outputs, used } = await run(model, feeds, kernel);
+              assert.deepEqual(outputs, expected.outputs, `${name}, ${kernel}`);
+              for (const one of used) seen.add(one);
+              if (kernel === 'conv_q8_popcount' || kernel === 'conv_q8_carry_save') {
+                assert.deepEqual(new Set(used), new Set([kernel]), name);
+              }
+            }
+            model.dispose();
+          }
+        }
+        assert.ok(seen.has('conv_q8_vector'), [...seen].join());
+        // Elsewhere products of whole bytes may be preferred for all of these shapes.
+        if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
+        if (simd === 'relaxed') assert.ok(seen.has('conv_q8_narrow_x'), [...seen].join());
+      });
+    });
+  }
+}
