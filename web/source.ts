@@ -60,6 +60,11 @@ export function besides(location: Location, name: string): Location {
   return { path: location.path.replace(/[^/\\]*$/, '') + name };
 }
 
+/** By its tag, because Node loads its whole HTTP client when its `Response` is named. */
+export function isResponse(source: unknown): source is Response {
+  return Object.prototype.toString.call(source) === '[object Response]';
+}
+
 /** A view of bytes in memory, without copying; undefined for anything else. */
 export function asBytes(source: unknown): Uint8Array | undefined {
   if (ArrayBuffer.isView(source)) {
@@ -189,7 +194,7 @@ export async function readSource(
     const buffer = await abortable(source.arrayBuffer(), signal);
     return { bytes: new Uint8Array(buffer) };
   }
-  if (typeof Response === 'function' && source instanceof Response) {
+  if (isResponse(source)) {
     const { url } = source;
     const what = url === '' ? 'a response' : url;
     const body = await readResponse(source, what, onProgress, signal);

@@ -17,7 +17,7 @@ import { withoutUndefined } from './options.js';
 import type { ExportOptions, QuantizationRecord, QuantizeOptions } from './quantize.js';
 import type { Plan, RunOptions, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
-import { type Source, importNode, isNode, readSource, ready } from './source.js';
+import { type Source, importNode, isNode, isResponse, readSource, ready } from './source.js';
 import type { Tensor } from './tensor.js';
 import type { TuneOptions, TuneResult } from './tune.js';
 import {
@@ -224,7 +224,7 @@ function absolute(source: string | URL): string {
 async function sendable(given: Source, signal: AbortSignal | undefined): Promise<unknown> {
   const source = await ready(given, signal);
   if (source instanceof URL || typeof source === 'string') return absolute(source);
-  if (typeof Response === 'function' && source instanceof Response) {
+  if (isResponse(source)) {
     return (await readSource(source, signal ? { signal } : {})).bytes;
   }
   return source;

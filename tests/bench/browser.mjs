@@ -278,9 +278,11 @@ async function coldStart({ url, fetched }, engines, repeats, simd) {
         ...(site === 'ours' ? { simd } : {}),
         ...(again ? { visits: 1 } : {}),
       });
+      const told = page.waitForEvent('console', (message) =>
+        message.text().startsWith('cold start'),
+      );
       await page.goto(`${url}/site/${site}/?${query}`);
-      await page.waitForFunction(() => globalThis.coldStart);
-      const times = await page.evaluate(() => globalThis.coldStart);
+      const times = await (await told).args()[1].jsonValue();
       if (times.error) throw new Error(`${engine}: ${times.error}`);
       // Browsers write what they cache when they find time.
       if (stay) await page.waitForTimeout(stay);
