@@ -6,8 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/lower/qsteps.h"
+#include "plan/lower/qbinary_step.h"
 #include "plan/lower/steps.h"
+#include "plan/lower/window_step.h"
 
 namespace requant {
 namespace {

@@ -2,61 +2,12 @@
 #include <string>
 #include <utility>
 
-#include "kernels/conv/table.h"
-#include "kernels/dwconv/table.h"
 #include "plan/lower/epilogue.h"
-#include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
-#include "plan/lower/steps.h"
-#include "plan/lower/window.h"
+#include "plan/lower/window_step.h"
 
 namespace requant {
 namespace {
-
-class ConvStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kConvF32; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Blob(params.weights);
-    archive.Kernel(ConvF32Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    ConvF32Params call = params;
-    call.input = context.Read<float>(inputs[0]);
-    call.residual = inputs.size() > 1 ? context.Read<float>(inputs[1]) : nullptr;
-    call.output = context.Write<float>(outputs[0]);
-    call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
-  }
-  bool WriteWithStride(size_t elements) override {
-    return SetOutputStride(params.geometry, elements);
-  }
-  ConvF32Params params;
-  void (*run)(const ConvF32Params*) = nullptr;
-};
-
-class DepthwiseStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kDepthwiseF32; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Blob(params.weights);
-    archive.Kernel(DwConvF32Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    DwConvF32Params call = params;
-    call.input = context.Read<float>(inputs[0]);
-    call.output = context.Write<float>(outputs[0]);
-    call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
-  }
-  bool WriteWithStride(size_t elements) override {
-    return SetOutputStride(params.geometry, elements);
-  }
-  DwConvF32Params params;
-  void (*run)(const DwConvF32Params*) = nullptr;
-};
 
 void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const Tensor& weights, const float* bias) {
@@ -71,18 +22,12 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
   const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
-  auto& step = builder.Add<DepthwiseStep>(node, kernel.name, {input}, {output});
+  auto& step = builder.Add<DepthwiseF32Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
-  step.run = kernel.run;
-  step.params.geometry = geometry;
-  step.params.row_end = ConvRows(geometry);
-  step.params.weights = packed;
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
-  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
   // Whole lines, whose windows share what they read.
-  DivideRows(builder, step, kernel.run, ConvRows(geometry), geometry.out_w, step.macs,
-             kSlowMacsPerPart, kernel.workspace_size(geometry));
+  step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
 
 }  // namespace
@@ -105,20 +50,13 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
       [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); }, tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
-  auto& step = builder.Add<ConvStep>(node, kernel.name, inputs, {output});
+  auto& step = builder.Add<ConvF32Step>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
-  step.run = kernel.run;
-  step.params.geometry = geometry;
-  step.params.row_end = ConvRows(geometry);
-  step.params.weights = packed;
   step.params.residual_stride = geometry.out_c;
   step.params.lo = static_cast<float>(epilogue.lo);
   step.params.hi = static_cast<float>(epilogue.hi);
-  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * weights.layout.in_c_per_group *
-              weights.layout.kernel_h * weights.layout.kernel_w;
-  DivideRows(builder, step, kernel.run, ConvRows(geometry), kConvTile, step.macs, kMacsPerPart,
-             kernel.workspace_size(geometry));
+  step.Set(builder, kernel, geometry, packed, TapsOf(weights.layout), kConvTile, kMacsPerPart);
 }
 
 bool LowerConv(PlanBuilder& builder, const Node& node) {
@@ -146,8 +84,8 @@ bool LowerConv(PlanBuilder& builder, const Node& node) {
 }
 
 std::unique_ptr<Step> NewConvStep(StepKind kind) {
-  if (kind == StepKind::kConvF32) return std::make_unique<ConvStep>();
-  if (kind == StepKind::kDepthwiseF32) return std::make_unique<DepthwiseStep>();
+  if (kind == StepKind::kConvF32) return std::make_unique<ConvF32Step>();
+  if (kind == StepKind::kDepthwiseF32) return std::make_unique<DepthwiseF32Step>();
   return nullptr;
 }
 

@@ -7,41 +7,13 @@
 #include <utility>
 
 #include "base/str_cat.h"
-#include "kernels/dwconv/table.h"
 #include "kernels/variant/missing.h"
 #include "numeric/multiplier.h"
-#include "plan/lower/parts.h"
-#include "plan/lower/qsteps.h"
 #include "plan/lower/rows.h"
-#include "plan/lower/steps.h"
+#include "plan/lower/window_step.h"
 
 namespace requant {
 namespace {
-
-class DepthwiseQ8Step : public Step {
- public:
-  StepKind kind() const override { return StepKind::kDepthwiseQ8; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Blob(params.weights);
-    requantize.Fields(archive);
-    archive.Kernel(DwConvQ8Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    DwConvQ8Params call = params;
-    call.requantize = requantize.Params();
-    call.input = context.Read(inputs[0]);
-    call.output = context.Write(outputs[0]);
-    call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
-  }
-  bool WriteWithStride(size_t elements) override {
-    return SetOutputStride(params.geometry, elements);
-  }
-  DwConvQ8Params params;
-  PreparedRequantize requantize;
-  void (*run)(const DwConvQ8Params*) = nullptr;
-};
 
 /// Whether some row that is usually faster than the general one keeps the weights' few bits packed;
 /// those that multiply whole bytes do not.
@@ -98,21 +70,15 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   auto& step = builder.Add<DepthwiseQ8Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
-  step.run = kernel.run;
-  step.params.geometry = geometry;
-  step.params.row_end = ConvRows(geometry);
   step.params.input_signed = input_type == DType::kInt8;
   step.params.input_zero_point = product.input_zero_point;
-  step.params.weights = packed;
   const DType output_type = node.outputs[0]->type.dtype;
   step.params.output_signed = output_type == DType::kInt8;
   const CodeRange clamp = ClampOf(output_type, epilogue);
   builder.SetRange(epilogue.output, clamp);
   step.requantize = Prepare(builder, product, bounds, clamp);
-  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
   // Whole lines, whose windows share what they read.
-  DivideRows(builder, step, kernel.run, ConvRows(geometry), geometry.out_w, step.macs,
-             kSlowMacsPerPart, kernel.workspace_size(geometry));
+  step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
 
 }  // namespace
@@ -188,23 +154,16 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   auto& step = builder.Add<ConvQ8Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
-  step.run = kernel.run;
-  step.params.geometry = geometry;
-  step.params.row_end = ConvRows(geometry);
   step.params.input_signed = input_type == DType::kInt8;
   step.params.input_zero_point = product.input_zero_point;
-  step.params.weights = packed;
   const DType output_type = epilogue.output->type.dtype;
   step.params.output_type =
       output_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
   const CodeRange clamp = ClampOf(output_type, epilogue);
   builder.SetRange(epilogue.output, clamp);
   step.requantize = Prepare(builder, product, bounds, clamp);
-  const ConvWeightsLayout& w = product.weights.layout;
-  step.macs =
-      int64_t{ConvRows(geometry)} * geometry.out_c * w.in_c_per_group * w.kernel_h * w.kernel_w;
-  DivideRows(builder, step, kernel.run, ConvRows(geometry), kConvTile, step.macs, kMacsPerPart,
-             kernel.workspace_size(geometry));
+  step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
+           kMacsPerPart);
 }
 
 std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points) {

@@ -5,8 +5,8 @@
 #include "numeric/requantize_prepare.h"
 #include "plan/lower/broadcast.h"
 #include "plan/lower/parts.h"
+#include "plan/lower/qbinary_step.h"
 #include "plan/lower/qconv.h"
-#include "plan/lower/qsteps.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 

@@ -1,40 +1,12 @@
-// The steps on 8-bit values that a pass over plans changes (plan/pack_activations.h).
+// The steps of elementwise operators on two 8-bit values.
 #pragma once
 
-#include "kernels/conv/table.h"
 #include "kernels/elementwise/table.h"
-#include "numeric/requantize_prepare.h"
 #include "plan/archive.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/steps.h"
-#include "plan/lower/window.h"
 
 namespace requant {
-
-class ConvQ8Step : public Step {
- public:
-  StepKind kind() const override { return StepKind::kConvQ8; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Blob(params.weights);
-    requantize.Fields(archive);
-    archive.Kernel(ConvQ8Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    ConvQ8Params call = params;
-    call.requantize = requantize.Params();
-    call.input = context.Read(inputs[0]);
-    call.output = context.Write(outputs[0]);
-    call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
-  }
-  bool WriteWithStride(size_t elements) override {
-    return SetOutputStride(params.geometry, elements);
-  }
-  ConvQ8Params params;
-  PreparedRequantize requantize;
-  void (*run)(const ConvQ8Params*) = nullptr;
-};
 
 inline StepKind KindOf(const QAddParams&) { return StepKind::kQAdd; }
 inline StepKind KindOf(const QMulParams&) { return StepKind::kQMul; }
