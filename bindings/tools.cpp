@@ -148,6 +148,11 @@ val Dynamically(const ModelHandle& model) {
   return Guard([&] { return WrapModel(QuantizeDynamically(*model.graph())); });
 }
 
+val ReadQuantizedFile(const ModelHandle& model) {
+  return Guard(
+      [&] { return val(std::make_shared<QuantizedHandle>(ReadQuantized(*model.graph()))); });
+}
+
 val CreateCalibrator(const ModelHandle& model, const val& options) {
   return Guard([&] {
     return val(
@@ -196,6 +201,7 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("parseText", &ParseText);
   function("weightsOnly", &WeightsOnly);
   function("dynamically", &Dynamically);
+  function("readQuantized", &ReadQuantizedFile);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
 }

@@ -194,6 +194,7 @@ export interface Core {
     int8Activations: boolean,
   ): CoreModel | Failure;
   dynamically(model: CoreModel): CoreModel | Failure;
+  readQuantized(model: CoreModel): CoreQuantized | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
   createComparer(
     float: CoreModel,

@@ -72,6 +72,7 @@ export type {
   Samples,
   TensorRecord,
 } from './quantize.js';
+export { readQuantized } from './read_quantized.js';
 export { BoundRun } from './bound_run.js';
 export { InferenceSession } from './session.js';
 export type {

@@ -7,8 +7,8 @@
 // After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, QLinearAdd, Lut,
 // ... Conditions: 8 bits on all sides of an operator, constant scales, no integer operator in the
 // graph
-//   yet; what has none stays float between the pairs. FromQdq (quant/from_qdq.cpp) reads what the
-//   pairs say, LowerToInteger (quant/lower) makes the operators.
+//   yet; what has none stays float between the pairs. FromQdq (quant/file/from_qdq.cpp) reads what
+//   the pairs say, LowerToInteger (quant/lower) makes the operators.
 // Formula: q_y = z_y + requantize(sum of (q_x - z_x) * (q_w - z_w) + b, s_x * s_w / s_y), which is
 //   what the float operator between its pairs gives but for the rounding of float sums: results
 //   differ by at most a step where those fall on the other side of a half.

@@ -73,6 +73,10 @@ bool Legalize(Graph& graph, PassContext& context);
 /// Plans the graph and notes in every node the memory in use while it runs (used_memory.cpp).
 bool AnnotateUsedMemory(Graph& graph, PassContext& context);
 
+/// What a quantized file says (Q/DQ, QOperator, QONNX): the float network and how it is quantized.
+/// Throws kUnsupported for a file that says nothing, and as SpellPairs.
+QuantizedModel ReadQuantized(const Graph& file);
+
 /// The optimized float form of a graph, as the quantizer takes it.
 Graph OptimizedFloat(const Graph& graph);
 

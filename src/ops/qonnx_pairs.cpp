@@ -1,4 +1,4 @@
-// Our own QONNX exports as Q/DQ pairs, which quant/from_qdq.cpp reads. Before: x -> Quant -> y.
+// Our own QONNX exports as Q/DQ pairs, which quant/file/from_qdq.cpp reads. Before: x -> Quant -> y.
 // After: x -> QuantizeLinear -> (Clip) -> DequantizeLinear -> y; constants become integers behind
 // DequantizeLinear. Conditions: the file says that it is ours (other tools put Quant nodes where no
 // integer operator follows: qonnx.cpp), and every node has constant parameters and 2 to 8 bits.
@@ -114,7 +114,7 @@ class Speller {
       const int axis = AxisOf(scale, constant->rank());
       const std::vector<float> scales = scale.ToFloats();
       Value* integers = graph_.AddConstant(name + "_q", Integers(*constant, codes, scales, axis));
-      graph_.metadata[kCodesKey] += StrCat(made->name, " ", codes.low, " ", codes.high, "\n");
+      graph_.metadata[kCodesKey] += StrCat(name, " ", codes.low, " ", codes.high, "\n");
       const auto channels = static_cast<int64_t>(scales.size());
       const Shape shape = axis < 0 ? Shape{} : Shape{channels};
       AttributeMap attributes;
@@ -139,6 +139,7 @@ class Speller {
     }
     graph_.ReplaceAndKeepName(result, made);
     graph_.EraseNode(&node);
+    if (made->name != name) graph_.RenameValue(made, name);
   }
 
   Graph& graph_;

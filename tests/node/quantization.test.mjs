@@ -16,6 +16,7 @@ import {
   quantize,
   quantizeDynamic,
   quantizeWeights,
+  readQuantized,
   scalesOf,
   targets,
 } from 'requant';
@@ -159,6 +160,53 @@ test('a QONNX file is read back as the same network', async () => {
   const again = await outputsOf(await InferenceSession.create(read), images);
   // Its biases are floats, so that a code may differ by one here and there.
   assert.ok(agreement(again, ours) >= 0.95, `${agreement(again, ours)}`);
+});
+
+test('what a quantized file says is read back, from every form', async () => {
+  /** What decides about a slot; [-127, 127] of activations is a choice of their scale. */
+  const decision = ({ bits, quantMin, quantMax, policy, scale, offset, range }) =>
+    JSON.stringify([
+      bits,
+      range && quantMin === -127 ? -128 : quantMin,
+      quantMax,
+      policy,
+      scale,
+      offset,
+    ]);
+  const config = {
+    weights: { bits: 4 },
+    activations: { bits: 7 },
+    operatorTypes: { Gemm: { weights: { bits: 8 }, activations: { bits: 8 } } },
+  };
+  const quantized = await quantize(model, { calibration: samples, config });
+  const ours = await outputsOf(await InferenceSession.create(quantized), images);
+  const layers = quantized.config.operators.filter(
+    ({ type }) => type === 'Conv' || type === 'Gemm',
+  );
+  const forms = [{}, { int4: true }, { format: 'qoperator' }, { format: 'qonnx' }];
+  for (const form of forms) {
+    const what = JSON.stringify(form);
+    const file = await loadModel(quantized.toOnnx(form));
+    const read = await readQuantized(file);
+    for (const { name, inputs, outputs } of layers) {
+      const got = read.config.operators.find((one) => one.name === name);
+      assert.ok(got?.quantized, `${what}: ${name}`);
+      for (const at of [0, 1]) assert.equal(decision(got.inputs[at]), decision(inputs[at]), what);
+      assert.equal(decision(got.outputs[0]), decision(outputs[0]), what);
+    }
+    const again = await outputsOf(await InferenceSession.create(read), images);
+    assert.ok(agreement(again, ours) >= (form.format === 'qonnx' ? 0.95 : 1), what);
+    if (form.format !== 'qoperator') {
+      // By the same names: nothing needs calibration.
+      const config = configOf(read.config);
+      const applied = await quantize(model, { calibration: [], config });
+      assert.deepEqual(scalesOf(applied.config), scalesOf(read.config));
+      applied.dispose();
+    }
+    read.dispose();
+    file.dispose();
+  }
+  await assert.rejects(readQuantized(model), isError('UNSUPPORTED'));
 });
 
 test('outputs that are floats, and equalized activations, agree with the float network', async () => {

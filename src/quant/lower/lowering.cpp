@@ -307,6 +307,5 @@ Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options) {
   return Lowering(model, options).Run();
 }
 
-Graph ToQOperator(const QuantizedModel& model) { return LowerToInteger(model, {.use_lut = false}); }
 
 }  // namespace requant

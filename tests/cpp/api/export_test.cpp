@@ -88,6 +88,46 @@ TEST(Exports, QdqComesBackWithItsConfigs) {
   }
 }
 
+TEST(Exports, QOperatorComesBackWithItsConfigs) {
+  const Graph graph = SmallNetwork();
+  for (const Widths& widths : kWidths) {
+    SCOPED_TRACE(StrCat("W", widths.weights, "A", widths.activations));
+    const QuantizedModel model = QuantizeAt(graph, widths);
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(ToQOperator(model)));
+    const QuantizedModel read = ReadQuantized(ReadOnnx({bytes, *bytes}));
+    EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(read)), 0);
+    // Activations that layers compute by their clamps are no operators of the file any more.
+    size_t compared = 0;
+    for (const auto& [name, got] : read.record.operators) {
+      const OperatorQuantization* wanted = model.record.Find(name);
+      if (wanted == nullptr || wanted->op_type != got.op_type || !wanted->activation.empty()) {
+        continue;
+      }
+      EXPECT_EQ(wanted->quantized, got.quantized) << name;
+      for (size_t slot = 0; slot < wanted->inputs.size(); ++slot) {
+        if (wanted->op_type == "Clip" && slot > 0) continue;
+        EXPECT_EQ(Decision(model.record, wanted->inputs[slot]),
+                  Decision(read.record, got.inputs[slot]))
+            << name << " input " << slot;
+      }
+      EXPECT_EQ(Decision(model.record, wanted->outputs[0]), Decision(read.record, got.outputs[0]))
+          << name;
+      ++compared;
+    }
+    EXPECT_GE(compared, 3u);
+  }
+}
+
+TEST(Exports, WhatSaysNothingIsNotRead) {
+  EXPECT_THROW(ReadQuantized(SmallNetwork()), Error);
+  // Integers from nowhere.
+  Graph graph = SmallNetwork();
+  Value* x = graph.AddValue("bytes", {DType::kUint8, SymbolicShape{Dim(1), Dim(4)}});
+  graph.AddInput(x);
+  graph.AddOutput(graph.AddOp("Abs", "", {x}, "y", x->type));
+  EXPECT_THROW(ReadQuantized(graph), Error);
+}
+
 TEST(Exports, QonnxComesBackWithItsConfigs) {
   const Graph graph = SmallNetwork();
   for (const Widths& widths : kWidths) {

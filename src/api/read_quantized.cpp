@@ -1,0 +1,35 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "api/requant.h"
+#include "base/error.h"
+#include "ops/qonnx.h"
+#include "quant/file/spell_pairs.h"
+
+namespace requant {
+
+QuantizedModel ReadQuantized(const Graph& file) {
+  Graph graph = file.Clone();
+  const bool qonnx = std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->op_type == "Quant" || node->op_type == "BipolarQuant";
+  });
+  if (qonnx) {
+    graph.metadata[kFormKey] = "qonnx";
+    SpellQdq(graph);
+  }
+  SpellPairs(graph);
+  PipelineOptions options;
+  options.disable = {"MoveQdq"};  // operators that move integers have configs, too
+  RunPasses(graph, options);
+  std::optional<QuantizedModel> model = FromQdq(graph);
+  if (!model) {
+    Fail(ErrorCode::kUnsupported, "the model says nothing about a quantization that can be read",
+         {.hint = "give one with QuantizeLinear, QLinear or Quant nodes of constant scales"});
+  }
+  ReadFileCodes(*model);
+  model->float_graph.metadata.erase(kFormKey);
+  return std::move(*model);
+}
+
+}  // namespace requant

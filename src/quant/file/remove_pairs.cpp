@@ -1,0 +1,230 @@
+// Removes a file's Q/DQ pairs and remembers what each slot was read or written with.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "quant/affine.h"
+#include "quant/file/file_quantization.h"
+
+namespace requant {
+namespace {
+
+bool IsSigned(DType dtype) {
+  return dtype == DType::kInt2 || dtype == DType::kInt4 || dtype == DType::kInt8;
+}
+
+/// Several to a byte.
+bool IsPacked(DType dtype) {
+  return dtype == DType::kInt4 || dtype == DType::kUint4 || dtype == DType::kInt2 ||
+         dtype == DType::kUint2;
+}
+
+bool IsParameterType(DType dtype) {
+  return IsByte(dtype) || IsPacked(dtype) || dtype == DType::kInt32;
+}
+
+/// The 8-bit type that holds a narrower one here.
+DType Widened(DType dtype) {
+  if (!IsPacked(dtype)) return dtype;
+  return IsSigned(dtype) ? DType::kInt8 : DType::kUint8;
+}
+
+Tensor Unpacked(const Tensor& tensor) {
+  if (!IsPacked(tensor.dtype())) return tensor;
+  Tensor out(Widened(tensor.dtype()), tensor.shape());
+  auto* to = static_cast<uint8_t*>(out.raw());
+  for (int64_t i = 0; i < out.count(); ++i) to[i] = static_cast<uint8_t>(tensor.AsInt64(i));
+  return out;
+}
+
+/// The constants of a Q or DQ node as a config; false for forms that have no integer operator here
+/// (blocked, other types, computed scales).
+bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationConfig& config) {
+  const Tensor* scale = node.constant(1);
+  const Tensor* zero_point = node.constant(2);
+  if (scale == nullptr || scale->dtype() != DType::kFloat32 || scale->rank() > 1 ||
+      scale->count() == 0 || (node.input(2) && zero_point == nullptr) ||
+      node.attributes.Int("block_size", 0) != 0 || !IsParameterType(dtype)) {
+    return false;
+  }
+  config.scale = scale->ToFloats();
+  for (const float value : config.scale) {
+    if (!(value > 0) || !std::isfinite(value)) return false;
+  }
+  config.offset.assign(config.scale.size(), 0);
+  if (zero_point) {
+    if (zero_point->count() != scale->count() || zero_point->dtype() != dtype) return false;
+    for (size_t i = 0; i < config.offset.size(); ++i) {
+      config.offset[i] = static_cast<int32_t>(zero_point->AsInt64(static_cast<int64_t>(i)));
+    }
+  }
+  config.dtype = Widened(dtype);
+  config.bits = DTypeBits(dtype);
+  config.quant_min = StorageMin(config.dtype);
+  config.quant_max = StorageMax(config.dtype);
+  if (IsPacked(dtype)) {
+    const int32_t codes = 1 << config.bits;
+    config.quant_min = IsSigned(dtype) ? -codes / 2 : 0;
+    config.quant_max = config.quant_min + codes - 1;
+  }
+  const bool symmetric =
+      config.dtype != DType::kUint8 && std::all_of(config.offset.begin(), config.offset.end(),
+                                                   [](int32_t offset) { return offset == 0; });
+  config.policy = kLinear | (config.scale.size() > 1 ? kPerChannel : kPerTensor) |
+                  (symmetric ? kSymmetrical : kAsymmetrical);
+  config.observer = "file";
+  if (config.scale.size() > 1) {
+    int64_t axis = node.attributes.Int("axis", 1);
+    if (axis < 0) axis += rank;
+    config.axis = static_cast<int>(axis);
+  }
+  return true;
+}
+
+bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
+  return a.dtype == b.dtype && a.scale == b.scale && a.offset == b.offset &&
+         a.axis == b.axis;  // limits are read with the first of the pair
+}
+
+class PairRemover {
+ public:
+  PairRemover(Graph& graph, bool keep_weights) : graph_(graph), keep_weights_(keep_weights) {}
+
+  FileQuantization Run() {
+    std::vector<Node*> nodes;
+    for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
+    std::vector<Node*> quantizers;
+    for (Node* node : nodes) {
+      if (node->Is("QuantizeLinear")) quantizers.push_back(node);
+    }
+    for (Node* node : quantizers) RemovePair(*node);
+    nodes.clear();
+    for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
+    for (Node* node : nodes) {
+      if (node->Is("DequantizeLinear")) RemoveConstant(*node);
+    }
+    // Names only now: replacing a graph output renames the value that takes its place.
+    for (const auto& [value, config] : writes_) found_.writes.emplace(value->name, config);
+    graph_.RemoveUnusedValues();
+    return std::move(found_);
+  }
+
+ private:
+  static DType QuantizedType(const Node& node) {
+    const Tensor* zero_point = node.constant(2);
+    if (zero_point) return zero_point->dtype();
+    const int64_t wanted = node.attributes.Int("output_dtype", 0);
+    return wanted == 0 ? DType::kUint8 : static_cast<DType>(wanted);
+  }
+
+  void Annotate(const Value* value, const TensorQuantizationConfig& config) {
+    for (const Node* consumer : value->consumers) {
+      for (size_t slot = 0; slot < consumer->inputs.size(); ++slot) {
+        if (consumer->inputs[slot] == value) found_.reads[{consumer->name, slot}] = config;
+      }
+    }
+  }
+
+  /// Fewer codes than the type has, as to_qdq.cpp spells them.
+  static bool ReadLimit(const Node& clip, TensorQuantizationConfig& config) {
+    const Tensor* low = clip.constant(1);
+    const Tensor* high = clip.constant(2);
+    if (low == nullptr || high == nullptr || low->dtype() != config.dtype) return false;
+    const int64_t lowest = low->AsInt64(0);
+    const int64_t highest = high->AsInt64(0);
+    int bits = 2;
+    while (bits < 8 && (int64_t{1} << bits) - 1 < highest - lowest) ++bits;
+    if (lowest >= highest || bits == 8) return false;
+    config.quant_min = lowest;
+    config.quant_max = highest;
+    config.bits = bits;
+    return true;
+  }
+
+  void RemovePair(Node& quantize) {
+    Value* real = quantize.inputs[0];
+    Value* integers = quantize.outputs[0];
+    TensorQuantizationConfig config;
+    const auto rank = static_cast<int64_t>(real->is_constant()
+                                               ? static_cast<size_t>(real->constant.rank())
+                                               : (real->type.shape ? real->type.shape->size() : 0));
+    if (!ReadConfig(quantize, QuantizedType(quantize), rank, config)) return;
+    if (real->is_constant()) {
+      // Weights that are quantized inside the graph: their integers are constants, too.
+      if (real->constant.dtype() != DType::kFloat32) return;
+      const std::vector<const Tensor*> inputs = {&real->constant, quantize.constant(1),
+                                                 quantize.constant(2)};
+      graph_.MakeConstant(integers,
+                          EvaluateNode(graph_, quantize, inputs, RequantizeMode::kUpward)[0]);
+      return;
+    }
+    if (config.scale.size() != 1 || !IsByte(config.dtype) || graph_.IsOutput(integers)) return;
+    Node* limit = graph_.SoleConsumer(integers);
+    if (limit && limit->Is("Clip") && ReadLimit(*limit, config)) {
+      integers = limit->outputs[0];
+      if (graph_.IsOutput(integers)) return;
+    } else {
+      limit = nullptr;
+    }
+    std::vector<Node*> pairs = integers->consumers;
+    for (const Node* pair : pairs) {
+      TensorQuantizationConfig other;
+      if (!pair->Is("DequantizeLinear") ||
+          !ReadConfig(*pair, QuantizedType(quantize), rank, other) ||
+          !SameQuantization(config, other)) {
+        return;
+      }
+      const Value* result = pair->outputs[0];
+      if (graph_.IsOutput(result) && (graph_.IsOutput(real) || graph_.IsInput(real))) return;
+    }
+    for (Node* pair : pairs) {
+      Value* result = pair->outputs[0];
+      Annotate(result, config);
+      graph_.ReplaceAndKeepName(result, real);
+      graph_.EraseNode(pair);
+    }
+    if (limit) graph_.EraseNode(limit);
+    graph_.EraseNode(&quantize);
+    writes_.emplace(real, config);  // the first pair is the producer's
+  }
+
+  void RemoveConstant(Node& node) {
+    Value* integers = node.inputs[0];
+    if (!integers->is_constant()) return;
+    TensorQuantizationConfig config;
+    if (!ReadConfig(node, integers->constant.dtype(), integers->constant.rank(), config)) return;
+    if (config.scale.size() > 1 &&
+        (config.axis >= integers->constant.rank() ||
+         integers->constant.dim(config.axis) != static_cast<int64_t>(config.scale.size()))) {
+      return;
+    }
+    config.baked = Unpacked(integers->constant);
+    Value* result = node.outputs[0];
+    Annotate(result, config);
+    // Operators that stay integer never look at the floats, which are four times as large.
+    const auto is_weight = [result](const Node* reader) {
+      return reader->input(1) == result && reader->input(0) != result &&
+             reader->input(2) != result &&
+             (reader->Is("Conv") || reader->Is("Gemm") || reader->Is("MatMul"));
+    };
+    const bool leave_out =
+        !keep_weights_ && IsByte(config.dtype) && !graph_.IsOutput(result) &&
+        std::all_of(result->consumers.begin(), result->consumers.end(), is_weight);
+    graph_.MakeConstant(result,
+                        leave_out ? Tensor::Unowned(DType::kFloat32, config.baked.shape(), nullptr)
+                                  : DequantizeParameter(config.baked, config));
+  }
+
+  Graph& graph_;
+  bool keep_weights_;
+  FileQuantization found_;
+  std::map<const Value*, TensorQuantizationConfig> writes_;
+};
+
+}  // namespace
+
+FileQuantization RemovePairs(Graph& graph, bool keep_weights) {
+  return PairRemover(graph, keep_weights).Run();
+}
+
+}  // namespace requant

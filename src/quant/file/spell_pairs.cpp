@@ -1,0 +1,218 @@
+// Before: QLinearConv and its kin, and operators that move or clamp the 8-bit integers between them
+// After:  the float operators between DequantizeLinear and QuantizeLinear
+// Conditions: scales and zero points are constants.
+// Formula: the definition of every QLinear operator: quantize(f(dequantize(x)...)). A Clip of few
+//   codes stays on the integers, where remove_pairs.cpp reads it as their width.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/qonnx.h"
+#include "quant/file/spell_pairs.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+namespace {
+
+/// Inputs are triples (integers, scale, zero point), `result` is where the output's scale is.
+struct Row {
+  const char* name;
+  const char* real;
+  int triples;
+  int result;
+  int bias;  // -1: none
+};
+
+constexpr Row kRows[] = {
+    {"QLinearConv", "Conv", 2, 6, 8},
+    {"QLinearMatMul", "MatMul", 2, 6, -1},
+    {"QGemm", "Gemm", 2, 7, 6},
+    {"QLinearAdd", "Add", 2, 6, -1},
+    {"QLinearMul", "Mul", 2, 6, -1},
+    {"QLinearAveragePool", "AveragePool", 1, 3, -1},
+    {"QLinearGlobalAveragePool", "GlobalAveragePool", 1, 3, -1},
+    {"QLinearSigmoid", "Sigmoid", 1, 3, -1},
+    {"QLinearLeakyRelu", "LeakyRelu", 1, 3, -1},
+};
+
+/// On integers they do what they do on reals.
+constexpr const char* kMovers[] = {
+    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "MaxPool",      "Slice",  "Gather",
+    "Split",   "Expand",  "Tile",    "Concat",    "Identity",  "DepthToSpace", "Resize", "Clip",
+};
+
+bool IsInteger(const Value* value) { return value && IsByte(value->type.dtype); }
+
+class Speller {
+ public:
+  explicit Speller(Graph& graph) : graph_(graph) {}
+
+  bool Run() {
+    std::vector<Node*> nodes;
+    for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
+    bool any = false;
+    for (Node* node : nodes) {
+      if (node->Is("QuantizeLinear")) {
+        formats_[node->outputs[0]] = {node->input(1), node->input(2)};
+      }
+      const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                    [node](const Row& one) { return node->op_type == one.name; });
+      if (row != std::end(kRows)) {
+        Compute(*node, *row);
+      } else if (node->op_type == "QLinearConcat") {
+        Concat(*node);
+      } else if (IsInteger(node->output(0)) && IsInteger(node->input(0))) {
+        Move(*node);
+        continue;
+      } else {
+        continue;
+      }
+      any = true;
+    }
+    graph_.SortTopologically();
+    graph_.RemoveUnusedValues();
+    return any;
+  }
+
+ private:
+  struct Format {
+    Value* scale;
+    Value* zero_point;
+  };
+
+  /// "x_q" -> "x", as exports of ours name the integers of x.
+  std::string RealName(const Value* integers) const {
+    const std::string& name = integers->name;
+    if (name.size() > 2 && name.ends_with("_q")) {
+      std::string own = name.substr(0, name.size() - 2);
+      if (graph_.FindValue(own) == nullptr) return own;
+    }
+    return name + "_dq";
+  }
+
+  static ValueType RealType(const Value* integers) {
+    return {DType::kFloat32, integers->is_constant() ? ToSymbolic(integers->constant.shape())
+                                                     : integers->type.shape};
+  }
+
+  Value* Dequantized(const Node& node, Value* integers, const Format& format, int64_t axis = -1) {
+    if (format.scale == nullptr || !format.scale->is_constant()) {
+      Fail(ErrorCode::kUnsupported, StrCat("the scale of '", integers->name, "' is computed"),
+           {.node = node.name, .value = integers->name});
+    }
+    AttributeMap attributes;
+    if (axis >= 0) attributes.Set("axis", axis);
+    return graph_.AddOp("DequantizeLinear", "", {integers, format.scale, format.zero_point},
+                        RealName(integers), RealType(integers), std::move(attributes));
+  }
+
+  /// The float operator instead of `node`, with the output on its grid.
+  void Replace(Node& node, std::string op_type, std::vector<Value*> inputs, const Format& format,
+               AttributeMap attributes) {
+    Value* integers = node.outputs[0];
+    const std::string name = node.name;
+    Value* result = graph_.AddValue(RealName(integers), RealType(integers));
+    made_.insert(result);
+    Value* rounded = graph_.AddValue(integers->name + "_new", integers->type);
+    graph_.ReplaceAndKeepName(integers, rounded);
+    formats_[rounded] = format;
+    graph_.EraseNode(&node);
+    graph_.AddNode(std::move(op_type), "", std::move(inputs), {result}, std::move(attributes),
+                   name);
+    graph_.AddNode("QuantizeLinear", "", {result, format.scale, format.zero_point}, {rounded});
+  }
+
+  void Compute(Node& node, const Row& row) {
+    std::vector<Value*> inputs;
+    for (size_t at = 0; at < static_cast<size_t>(row.triples); ++at) {
+      Value* integers = node.inputs[3 * at];
+      const Value* scale = node.input(3 * at + 1);
+      int64_t axis = -1;
+      if (scale && scale->is_constant() && scale->constant.count() > 1) {
+        const bool rows = row.bias == 8 || node.attributes.Int("transB", 0) != 0;
+        axis = rows ? 0 : integers->constant.rank() - 1;
+      }
+      inputs.push_back(
+          Dequantized(node, integers, {node.input(3 * at + 1), node.input(3 * at + 2)}, axis));
+    }
+    Value* bias = row.bias < 0 ? nullptr : node.input(static_cast<size_t>(row.bias));
+    if (bias) inputs.push_back(Bias(node, bias));
+    const auto result = static_cast<size_t>(row.result);
+    AttributeMap attributes = node.attributes;
+    attributes.Remove("channels_last");
+    Replace(node, row.real, std::move(inputs), {node.input(result), node.input(result + 1)},
+            std::move(attributes));
+  }
+
+  /// int32, with the scale of the products.
+  Value* Bias(const Node& node, Value* integers) {
+    const Tensor* a = node.constant(1);
+    const Tensor* b = node.constant(4);
+    if (a == nullptr || b == nullptr) {
+      Fail(ErrorCode::kUnsupported, "a bias of computed scale", {.node = node.name});
+    }
+    std::vector<float> scales = b->ToFloats();
+    for (float& scale : scales) scale *= a->ToFloats()[0];
+    const auto count = static_cast<int64_t>(scales.size());
+    Value* scale = graph_.AddConstant(
+        integers->name + "_scale", Tensor::FromVector(scales, count > 1 ? Shape{count} : Shape{}));
+    return Dequantized(node, integers, {scale, nullptr}, count > 1 ? 0 : -1);
+  }
+
+  void Concat(Node& node) {
+    std::vector<Value*> inputs;
+    for (size_t at = 2; at + 2 < node.inputs.size(); at += 3) {
+      inputs.push_back(
+          Dequantized(node, node.inputs[at], {node.input(at + 1), node.input(at + 2)}));
+    }
+    Replace(node, "Concat", std::move(inputs), {node.input(0), node.input(1)}, node.attributes);
+  }
+
+  void Move(Node& node) {
+    const auto known = formats_.find(node.inputs[0]);
+    const bool listed = std::any_of(std::begin(kMovers), std::end(kMovers),
+                                    [&node](const char* name) { return node.Is(name); });
+    if (known == formats_.end() || !listed || node.outputs.size() != 1) {
+      Fail(ErrorCode::kUnsupported,
+           StrCat("nothing says what the integers of '", node.outputs[0]->name, "' stand for"),
+           {.node = node.name, .value = node.outputs[0]->name});
+    }
+    const Format format = known->second;
+    if (node.Is("Clip") && FewCodes(node)) {
+      formats_[node.outputs[0]] = format;
+      // What is quantized has the name of the last of its integers.
+      const Node* maker = node.inputs[0]->producer;
+      Value* real = maker && maker->Is("QuantizeLinear") ? maker->inputs[0] : nullptr;
+      if (made_.contains(real) && node.outputs[0]->name.ends_with("_q")) {
+        graph_.RenameValue(real, RealName(node.outputs[0]));
+      }
+      return;
+    }
+    std::vector<Value*> inputs = node.inputs;
+    for (Value*& input : inputs) {
+      if (IsInteger(input)) input = Dequantized(node, input, format);
+    }
+    Replace(node, node.op_type, std::move(inputs), format, node.attributes);
+  }
+
+  static bool FewCodes(const Node& clip) {
+    const Tensor* low = clip.constant(1);
+    const Tensor* high = clip.constant(2);
+    return low && high && high->AsInt64(0) - low->AsInt64(0) < 128;
+  }
+
+  Graph& graph_;
+  std::map<const Value*, Format> formats_;  // of integers
+  std::set<const Value*> made_;             // the floats behind them
+};
+
+}  // namespace
+
+bool SpellPairs(Graph& graph) { return Speller(graph).Run(); }
+
+}  // namespace requant

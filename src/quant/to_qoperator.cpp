@@ -1,0 +1,19 @@
+// The integer graph in operators that ONNX Runtime has. Which codes of their bytes the parameters
+// use is said beside them, as in Q/DQ files.
+#include "base/str_cat.h"
+#include "ops/qonnx.h"
+#include "quant/quantizer.h"
+
+namespace requant {
+
+Graph ToQOperator(const QuantizedModel& model) {
+  Graph graph = LowerToInteger(model, {.use_lut = false});
+  for (const TensorQuantizationConfig& config : model.record.configs) {
+    if (config.baked.empty() || !IsByte(config.dtype)) continue;
+    graph.metadata[kCodesKey] +=
+        StrCat(config.value, " ", config.quant_min, " ", config.quant_max, "\n");
+  }
+  return graph;
+}
+
+}  // namespace requant
