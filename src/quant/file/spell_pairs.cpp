@@ -4,6 +4,7 @@
 // Formula: the definition of every QLinear operator: quantize(f(dequantize(x)...)). A Clip of few
 //   codes stays on the integers, where remove_pairs.cpp reads it as their width.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/qonnx.h"
+#include "quant/affine.h"
 #include "quant/file/spell_pairs.h"
 #include "tensor/tensor.h"
 
@@ -112,8 +114,8 @@ class Speller {
   }
 
   /// The float operator instead of `node`, with the output on its grid.
-  void Replace(Node& node, std::string op_type, std::vector<Value*> inputs, const Format& format,
-               AttributeMap attributes) {
+  Value* Replace(Node& node, std::string op_type, std::vector<Value*> inputs, const Format& format,
+                 AttributeMap attributes) {
     Value* integers = node.outputs[0];
     const std::string name = node.name;
     Value* result = graph_.AddValue(RealName(integers), RealType(integers));
@@ -125,6 +127,7 @@ class Speller {
     graph_.AddNode(std::move(op_type), "", std::move(inputs), {result}, std::move(attributes),
                    name);
     graph_.AddNode("QuantizeLinear", "", {result, format.scale, format.zero_point}, {rounded});
+    return rounded;
   }
 
   void Compute(Node& node, const Row& row) {
@@ -183,16 +186,7 @@ class Speller {
            {.node = node.name, .value = node.outputs[0]->name});
     }
     const Format format = known->second;
-    if (node.Is("Clip") && FewCodes(node)) {
-      formats_[node.outputs[0]] = format;
-      // What is quantized has the name of the last of its integers.
-      const Node* maker = node.inputs[0]->producer;
-      Value* real = maker && maker->Is("QuantizeLinear") ? maker->inputs[0] : nullptr;
-      if (made_.contains(real) && node.outputs[0]->name.ends_with("_q")) {
-        graph_.RenameValue(real, RealName(node.outputs[0]));
-      }
-      return;
-    }
+    if (node.Is("Clip") && Limit(node, format)) return;
     std::vector<Value*> inputs = node.inputs;
     for (Value*& input : inputs) {
       if (IsInteger(input)) input = Dequantized(node, input, format);
@@ -200,10 +194,63 @@ class Speller {
     Replace(node, node.op_type, std::move(inputs), format, node.attributes);
   }
 
-  static bool FewCodes(const Node& clip) {
+  /// A Clip of what a layer has just written: its activation, and the codes of fewer bits. False
+  /// for others.
+  bool Limit(Node& clip, const Format& format) {
+    Value* integers = clip.inputs[0];
+    Node* maker = integers->producer;
     const Tensor* low = clip.constant(1);
     const Tensor* high = clip.constant(2);
-    return low && high && high->AsInt64(0) - low->AsInt64(0) < 128;
+    const Value* zero_point = format.zero_point;
+    if (low == nullptr || high == nullptr || zero_point == nullptr || !zero_point->is_constant() ||
+        !format.scale->is_constant() || !maker->Is("QuantizeLinear") ||
+        !made_.contains(maker->inputs[0]) || graph_.SoleConsumer(integers) != &clip) {
+      return false;
+    }
+    const int64_t begin = low->AsInt64(0);
+    const int64_t end = high->AsInt64(0);
+    const int64_t zero = zero_point->constant.AsInt64(0);
+    const DType dtype = low->dtype();
+    const bool is_signed = dtype == DType::kInt8;
+    const bool narrow =
+        end > 0 && end < StorageMax(dtype) && std::has_single_bit(static_cast<uint64_t>(end) + 1);
+    Value* real = maker->inputs[0];
+    Value* result = clip.outputs[0];
+    const std::string name = clip.name;
+    if (narrow && (is_signed ? begin == -end || begin == -end - 1 : begin == 0)) {
+      formats_[result] = format;
+      // What is quantized has the name of the last of its integers.
+      if (result->name.ends_with("_q")) graph_.RenameValue(real, RealName(result));
+      return true;
+    }
+    const bool relu = begin == zero && (narrow || end == StorageMax(dtype));
+    std::vector<Value*> inputs = {real};
+    const auto scale = format.scale->constant.AsDouble(0);
+    for (const int64_t code : {begin, end}) {
+      if (relu) break;
+      const double bound = static_cast<double>(code - zero) * scale;
+      inputs.push_back(
+          graph_.AddConstant(name + "_bound", Tensor::Scalar(static_cast<float>(bound))));
+    }
+    const std::string real_name = RealName(result);
+    Value* most = clip.inputs[2];
+    const bool limits = relu && narrow;
+    Value* last = limits ? graph_.AddValue(result->name + "_limited", result->type) : integers;
+    graph_.ReplaceAndKeepName(result, last);
+    graph_.EraseNode(&clip);
+    if (limits) {
+      // Whether the lowest code was in use, a Relu does not tell; by default it is not.
+      Tensor least(dtype, {});
+      *static_cast<uint8_t*>(least.raw()) = static_cast<uint8_t>(is_signed ? -end : 0);
+      graph_.AddNode("Clip", "", {integers, graph_.AddConstant("least", std::move(least)), most},
+                     {last});
+    }
+    Value* active = graph_.AddOp(relu ? "Relu" : "Clip", "", std::move(inputs), real_name,
+                                 real->type, {}, name);
+    made_.insert(active);
+    graph_.SetInput(maker, 0, active);
+    formats_[last] = format;
+    return true;
   }
 
   Graph& graph_;
