@@ -160,6 +160,8 @@ foreach(variant simd128 relaxed)
       VERBATIM)
   endforeach()
 
+  # Functions stay as the sources have them: an engine compiles and replaces whole functions, and never
+  # one that is running, so that a first run of a kernel in one piece stays in unoptimized code.
   # Three modules of the same objects: what is merged into the core, what is loaded on demand (with
   # what that calls of the others), and everything, for threads.
   set(kernels ${PROJECT_BINARY_DIR}/kernels-${variant}.wasm)
@@ -177,8 +179,8 @@ foreach(variant simd128 relaxed)
         OUTPUT ${module}
         COMMAND ${REQUANT_WASM_LD} --no-entry --import-memory=core,memory --export-dynamic
                 --gc-sections --strip-debug ${${module}_objects} -o ${linked}.linked
-        COMMAND ${wasm_opt} ${variant_features} -O3 --remove-unused-module-elements
-                ${linked}.linked -o ${linked}.slim
+        COMMAND ${wasm_opt} ${variant_features} -O3 --one-caller-inline-max-function-size 30
+                --remove-unused-module-elements ${linked}.linked -o ${linked}.slim
         COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
                 ${linked}.slim ${module} ${objects} ${low_bits_objects}
         DEPENDS ${objects} ${low_bits_objects} ${scripts}/check_kernels.mjs
