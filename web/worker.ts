@@ -1,10 +1,10 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-import { abortError, checkIterable, lengthOf, throwIfAborted } from './abort.js';
+import { checkIterable, lengthOf, throwIfAborted } from './abort.js';
 import type { CompareOptions, CompareReport, CompareSample } from './compare.js';
 import type { EngineInfo } from './engine.js';
 import { env } from './env.js';
-import { RequantError, invalidArgument, show } from './errors.js';
+import { invalidArgument, show } from './errors.js';
 import { type Feeds, makeDisposable } from './heap.js';
 import type {
   LoadOptions,
@@ -17,202 +17,11 @@ import { withoutUndefined } from './options.js';
 import type { ExportOptions, QuantizationRecord, QuantizeOptions } from './quantize.js';
 import type { Plan, RunOptions, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
-import { type Source, importNode, isNode, isResponse, readSource, ready } from './source.js';
+import { type Source, isNode, isResponse, readSource, ready } from './source.js';
 import type { Tensor } from './tensor.js';
 import type { TuneOptions, TuneResult } from './tune.js';
-import {
-  type PackedFeeds,
-  type Request,
-  type Response,
-  packError,
-  packFeeds,
-  unpackError,
-  unpackFeeds,
-} from './worker_protocol.js';
-
-/** A worker of either kind: a browser's Worker or Node's worker_threads. */
-interface Port {
-  post(message: Request): void;
-  /** Whether the process should stay alive for it (Node). */
-  hold(busy: boolean): void;
-  terminate(): Promise<void>;
-}
-
-interface Handlers {
-  message(response: Response): void;
-  failed(why: string, cause?: unknown): void;
-}
-
-async function openPort(handlers: Handlers): Promise<Port> {
-  if (isNode) {
-    const { Worker: NodeWorker } =
-      await importNode<typeof import('node:worker_threads')>('worker_threads');
-    // Not in the form below: bundlers for the browser would pack the file twice.
-    const url = new URL(import.meta.url.replace(/[^/]*$/, 'worker_main.js'));
-    const worker = new NodeWorker(url);
-    worker.on('message', (response: Response) => handlers.message(response));
-    worker.on('error', (error) => handlers.failed((error as Error).message, error));
-    worker.on('exit', (code) => handlers.failed(`it ended with ${code}`));
-    return {
-      post: (message) => worker.postMessage(message),
-      hold: (busy) => (busy ? worker.ref() : worker.unref()),
-      terminate: async () => {
-        await worker.terminate();
-      },
-    };
-  }
-  // Bundlers find the worker's file by exactly this form.
-  const worker = new Worker(new URL('./worker_main.js', import.meta.url), { type: 'module' });
-  worker.onmessage = (event: MessageEvent<Response>) => handlers.message(event.data);
-  worker.onerror = (event) => handlers.failed(event.message || 'its script could not be loaded');
-  worker.onmessageerror = () => handlers.failed('a message could not be read');
-  return {
-    post: (message) => worker.postMessage(message),
-    hold: () => {},
-    terminate: () => {
-      worker.terminate();
-      return Promise.resolve();
-    },
-  };
-}
-
-interface PendingCall {
-  resolve(value: unknown): void;
-  reject(error: RequantError): void;
-  signal: AbortSignal | undefined;
-  onAbort: () => void;
-  onProgress: ((value: never) => void) | undefined;
-  next: (() => Promise<{ done: boolean; value?: unknown }>) | undefined;
-  close: (() => void) | undefined;
-}
-
-interface CallExtras {
-  signal?: AbortSignal | undefined;
-  onProgress?: ((value: never) => void) | undefined;
-  /** An iterable that the worker reads, and how an item is sent. */
-  source?: Iterable<unknown> | AsyncIterable<unknown>;
-  pack?: (item: never) => unknown;
-}
-
-class Connection {
-  #port: Port | undefined;
-  #closed: RequantError | undefined;
-  #lastId = 0;
-  readonly #calls = new Map<number, PendingCall>();
-  #ready: () => void = () => {};
-  #notReady: (error: RequantError) => void = () => {};
-
-  async open(): Promise<void> {
-    const ready = new Promise<void>((resolve, reject) => {
-      this.#ready = resolve;
-      this.#notReady = reject;
-    });
-    this.#port = await openPort({
-      message: (response) => this.#receive(response),
-      failed: (why, cause) =>
-        this.#close(new RequantError('INTERNAL', `the worker failed: ${why}`, { cause })),
-    });
-    await ready;
-    this.#port.hold(false);
-  }
-
-  call<T>(method: string, args: unknown[], extras: CallExtras = {}): Promise<T> {
-    const { signal, onProgress, source, pack } = extras;
-    if (this.#closed) return Promise.reject(this.#closed);
-    if (signal?.aborted) return Promise.reject(abortError(signal));
-    this.#lastId += 1;
-    const id = this.#lastId;
-    return new Promise<T>((resolve, reject) => {
-      const onAbort = () => this.#port?.post({ kind: 'abort', id });
-      const iterator = source && iterate(source);
-      this.#calls.set(id, {
-        resolve: resolve as (value: unknown) => void,
-        reject,
-        signal,
-        onAbort,
-        onProgress,
-        next:
-          iterator &&
-          (async () => {
-            const step = await iterator.next();
-            if (step.done) return { done: true };
-            return { done: false, value: pack ? pack(step.value as never) : step.value };
-          }),
-        close: iterator && (() => void Promise.resolve(iterator.return?.()).catch(() => {})),
-      });
-      signal?.addEventListener('abort', onAbort, { once: true });
-      this.#port?.hold(true);
-      try {
-        this.#port?.post({ kind: 'call', id, method, args });
-      } catch (error) {
-        // An argument that cannot be copied, such as a function.
-        this.#settle(id)?.reject(
-          new RequantError('INVALID_ARGUMENT', (error as Error).message, { cause: error }),
-        );
-      }
-    });
-  }
-
-  async terminate(): Promise<void> {
-    this.#close(new RequantError('DISPOSED', 'the worker was terminated'));
-    await this.#port?.terminate();
-  }
-
-  #settle(id: number): PendingCall | undefined {
-    const call = this.#calls.get(id);
-    this.#calls.delete(id);
-    call?.signal?.removeEventListener('abort', call.onAbort);
-    // Whether it was read to its end or not: a generator may have files to close.
-    call?.close?.();
-    if (this.#calls.size === 0) this.#port?.hold(false);
-    return call;
-  }
-
-  #receive(response: Response): void {
-    if (response.kind === 'ready') {
-      this.#ready();
-      return;
-    }
-    const { id, kind } = response;
-    const call = this.#calls.get(id);
-    if (!call) return;
-    if (kind === 'progress') call.onProgress?.(response.value as never);
-    else if (kind === 'pull') void this.#send(id, call);
-    else if (kind === 'result') this.#settle(id)?.resolve(response.value);
-    else {
-      const error = unpackError(response.error);
-      const aborted = error.code === 'ABORTED' && call.signal?.aborted;
-      this.#settle(id)?.reject(aborted ? abortError(call.signal!) : error);
-    }
-  }
-
-  async #send(id: number, call: PendingCall): Promise<void> {
-    try {
-      const item = await call.next!();
-      if (this.#calls.has(id)) this.#port?.post({ kind: 'item', id, ...item });
-    } catch (error) {
-      // The caller gets the very error of its iterable; the worker stops reading.
-      this.#port?.post({ kind: 'failed', id, error: packError(error) });
-      this.#settle(id)?.reject(error as RequantError);
-    }
-  }
-
-  #close(error: RequantError): void {
-    this.#closed ??= error;
-    this.#notReady(this.#closed);
-    for (const id of [...this.#calls.keys()]) {
-      this.#settle(id)?.reject(this.#closed);
-    }
-  }
-}
-
-function iterate(
-  source: Iterable<unknown> | AsyncIterable<unknown>,
-): Iterator<unknown> | AsyncIterator<unknown> {
-  return Symbol.asyncIterator in source
-    ? source[Symbol.asyncIterator]()
-    : source[Symbol.iterator]();
-}
+import { type CallExtras, Connection } from './worker_connection.js';
+import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
 
 // A worker resolves relative URLs against its own script, so a page's are made absolute here.
 function absolute(source: string | URL): string {
