@@ -1,6 +1,7 @@
 // Reading and writing tensors of two codes to a byte (nibbles.h).
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather.h"
+#include "kernels/conv/gather_bytes.h"
 #include "kernels/requantize/kernel.h"
 
 namespace requant {
@@ -72,7 +73,7 @@ void rq_conv_gather_nibbles(const requant::ConvQ8Params* p, int32_t first_channe
   const FromNibbles op{zero_point, p->input_base + add};
   conv::GatherRows(p->geometry, static_cast<const uint8_t*>(p->input), first_channel, row, count,
                    op, bytes, stride);
-  if (terms != nullptr) conv::SumRows(bytes, count, stride, factor, terms);
+  if (terms != nullptr) rq_conv_sum_rows(bytes, count, stride, stride, factor, terms);
 }
 
 void rq_conv_finish_nibbles(const requant::ConvQ8Params* p, int32_t* acc, int32_t row,

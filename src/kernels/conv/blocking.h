@@ -53,14 +53,15 @@ inline int32_t PaddedWidth(const ConvGeometry& g) {
 /// What the kernels that read lines in place are for, as measured: first layers, whose runs are
 /// short, and convolutions of few output channels (at most `few`), for which a gathered window is
 /// used too little; but rows of pixels must be long enough to share a load of weights.
+inline bool IsShortRun(const ConvGeometry& g) { return g.kernel_w * g.in_c <= 32; }
 inline bool LinesPay(const ConvGeometry& g, int32_t few) {
   return g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && g.kernel_w > 1 &&
-         (g.kernel_w * g.in_c <= 32 || (g.out_w >= 16 && g.out_c <= few));
+         (IsShortRun(g) || (g.out_w >= 16 && g.out_c <= few));
 }
 /// GOPS of 3x3 layers, gathered and by lines, x86-64: pairs 65 and 85 for 16 channels (7 bits: 77),
 /// 80 and 86 for 32 (7 bits: 103); bytes 130 and 224 for 16, 212 and 203 for 64 on 8 x 8, else 217
 /// and 223, 239 and 231 for 128; floats 40 and 47 for 16, 46 and 49 for 32, 52 and 52 for 64.
-inline constexpr int32_t kFewForPairs = 16, kFewForBytes = 64, kFewForF32 = 32;
+inline constexpr int32_t kFewForPairs = 16, kFewForDot7 = 32, kFewForBytes = 64, kFewForF32 = 32;
 
 /// Elements of one converted line of the kernels that read lines in place: the last step of a
 /// window may reach three further.

@@ -176,25 +176,6 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
   }
 }
 
-/// terms[r] = factor * the sum of row r of a panel of signed bytes; `stride` is a multiple of 4.
-RQ_INLINE void SumRows(const uint8_t* bytes, int32_t count, ptrdiff_t stride, int32_t factor,
-                       int32_t* terms) {
-  for (int32_t r = 0; r < count; ++r, bytes += stride) {
-    v128_t sum = wasm_i32x4_splat(0);
-    ptrdiff_t k = 0;
-    for (; k + 16 <= stride; k += 16) {
-      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
-                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(bytes + k))));
-    }
-    for (; k < stride; k += 4) {
-      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
-                                    wasm_v128_load32_zero(bytes + k))));
-    }
-    terms[r] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-                         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
-  }
-}
-
 /// Line y of an image with its padding, PaddedWidth pixels, or a line of padding alone.
 template <typename Op>
 RQ_INLINE void PadLine(const ConvGeometry& g, const typename Op::In* input, int32_t image,

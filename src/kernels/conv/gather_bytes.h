@@ -17,6 +17,12 @@ void rq_conv_gather_sums(const requant::ConvQ8Params* params, int32_t first_chan
                          int32_t count, int32_t add, int32_t zero_point, int32_t factor,
                          void* panel, ptrdiff_t stride, int32_t* terms);
 
+/// terms[r] = factor * the sum of `length` signed bytes, a multiple of 4, `stride` bytes behind
+/// those of row r - 1.
+RQ_KERNEL(rq_conv_sum_rows)
+void rq_conv_sum_rows(const void* bytes, int32_t count, ptrdiff_t stride, ptrdiff_t length,
+                      int32_t factor, int32_t* terms);
+
 /// PadLine (gather.h) of the input's bytes, likewise.
 RQ_KERNEL(rq_conv_pad_line_bytes)
 void rq_conv_pad_line_bytes(const requant::ConvQ8Params* params, int32_t image, int32_t y,

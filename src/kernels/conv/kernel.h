@@ -59,6 +59,7 @@ RQ_KERNEL(rq_conv_f32_lines) void rq_conv_f32_lines(const requant::ConvF32Params
 RQ_KERNEL(rq_conv_q8) void rq_conv_q8(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_lines) void rq_conv_q8_lines(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_dot7) void rq_conv_q8_dot7(const requant::ConvQ8Params* params);
+RQ_KERNEL(rq_conv_q8_dot7_lines) void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_narrow) void rq_conv_q8_narrow(const requant::ConvQ8Params* params);
 // kernels/bitserial.
 RQ_LOW_BITS_KERNEL(rq_conv_q8_lookup) void rq_conv_q8_lookup(const requant::ConvQ8Params* params);

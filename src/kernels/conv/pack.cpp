@@ -272,9 +272,24 @@ void Dot8Pack(const ConvQ8Weights& w, void* packed) { BytesPack(w, Depth(w.layou
 bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   return Dot8Supports(w, g) && LinesPay(g, kFewForBytes);
 }
-size_t Dot8LinesPackedSize(const ConvQ8Weights& w) { return BytesPackedSize(w, LineRun(w.layout)); }
+size_t BytesLinesPackedSize(const ConvQ8Weights& w) {
+  return BytesPackedSize(w, LineRun(w.layout));
+}
 void Dot8LinesPack(const ConvQ8Weights& w, void* packed) {
   BytesPack(w, LineRun(w.layout), 0, packed);
+}
+
+bool Dot7LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  // For short runs pairs are faster: 44 against 39 GOPS for three channels.
+  return !IsShortRun(g) && LinesPay(g, kFewForDot7) && Dot7Supports(w, g);
+}
+void Dot7LinesPack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, LineRun(w.layout), kDot7Offset, packed);
+}
+size_t Dot7LinesWorkspace(const ConvGeometry& g) {
+  // Half as much for bytes, and a term for every pixel of the ring.
+  const size_t terms = CheckedMul(static_cast<size_t>(g.out_w), static_cast<size_t>(g.kernel_h));
+  return CheckedAdd(Dot8LinesWorkspace(g), CheckedMul(terms, sizeof(int32_t)));
 }
 
 size_t Dot7Workspace(const ConvGeometry& g) {
@@ -282,7 +297,7 @@ size_t Dot7Workspace(const ConvGeometry& g) {
   const size_t row_bytes =
       CheckedAdd(CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group), sizeof(int32_t));
   return CheckedAdd(
-      kEpilogueBytes,
+      kEpilogueBytes + kChannelBlock * 4,
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 

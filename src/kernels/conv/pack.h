@@ -37,13 +37,16 @@ bool Dot7Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t BytesPackedSize(const ConvQ8Weights& weights);
 void Dot7Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7Workspace(const ConvGeometry& geometry);
+bool Dot7LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t BytesLinesPackedSize(const ConvQ8Weights& weights);
+void Dot7LinesPack(const ConvQ8Weights& weights, void* packed);
+size_t Dot7LinesWorkspace(const ConvGeometry& geometry);
 
 // The row that multiplies whole bytes (dot8.h), packed like the 7-bit one.
 bool Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 void Dot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
 bool Dot8LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-size_t Dot8LinesPackedSize(const ConvQ8Weights& weights);
 void Dot8LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8LinesWorkspace(const ConvGeometry& geometry);
 

@@ -13,7 +13,26 @@ void rq_conv_gather_sums(const requant::ConvQ8Params* p, int32_t first_channel, 
                          int32_t count, int32_t add, int32_t zero_point, int32_t factor,
                          void* panel, ptrdiff_t stride, int32_t* terms) {
   rq_conv_gather_bytes(p, first_channel, row, count, add, zero_point, panel, stride);
-  requant::conv::SumRows(static_cast<const uint8_t*>(panel), count, stride, factor, terms);
+  rq_conv_sum_rows(panel, count, stride, stride, factor, terms);
+}
+
+void rq_conv_sum_rows(const void* rows, int32_t count, ptrdiff_t stride, ptrdiff_t length,
+                      int32_t factor, int32_t* terms) {
+  const uint8_t* bytes = static_cast<const uint8_t*>(rows);
+  for (int32_t r = 0; r < count; ++r, bytes += stride) {
+    v128_t sum = wasm_i32x4_splat(0);
+    ptrdiff_t k = 0;
+    for (; k + 16 <= length; k += 16) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(
+                                    wasm_i16x8_extadd_pairwise_i8x16(wasm_v128_load(bytes + k))));
+    }
+    for (; k < length; k += 4) {
+      sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_extadd_pairwise_i8x16(
+                                    wasm_v128_load32_zero(bytes + k))));
+    }
+    terms[r] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+                         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+  }
 }
 
 void rq_conv_pad_line_bytes(const requant::ConvQ8Params* p, int32_t image, int32_t y, int32_t add,

@@ -1,6 +1,6 @@
 // What dynamically quantized networks consist of: DynamicQuantizeLinear, ConvInteger and
 // MatMulInteger with constant weights (the 8-bit kernels with their accumulators as output; the
-// input's zero point is read when the step runs), and Cast of accumulators to float.
+// input's zero point is read when the step runs).
 #include <algorithm>
 #include <cmath>
 
@@ -128,18 +128,6 @@ class DynamicQuantizeStep : public Step {
   void (*run)(const QuantizeParams*) = nullptr;
 };
 
-class CastStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kCast; }
-  void Fields(PlanArchive& archive) override { archive.Fields(count); }
-  void Run(const RunContext& context) const override {
-    const auto* from = context.Read<int32_t>(inputs[0]);
-    auto* to = context.Write<float>(outputs[0]);
-    for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
-  }
-  size_t count = 0;
-};
-
 }  // namespace
 
 bool LowerConvInteger(PlanBuilder& builder, const Node& node) {
@@ -197,23 +185,9 @@ bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-bool LowerCast(PlanBuilder& builder, const Node& node) {
-  const Value* x = node.inputs[0];
-  if (x->type.dtype != DType::kInt32 || node.outputs[0]->type.dtype != DType::kFloat32) {
-    return false;
-  }
-  const Layout layout = builder.LayoutOf(x);
-  const int input = builder.In(x, layout);
-  const int output = builder.Out(node.outputs[0], layout);
-  auto& step = builder.Add<CastStep>(node, "scalar", {input}, {output});
-  step.count = static_cast<size_t>(NumElements(x->type.StaticShape()));
-  return true;
-}
-
 std::unique_ptr<Step> NewIntegerStep(StepKind kind) {
   if (kind == StepKind::kIntegerProduct) return std::make_unique<IntegerProductStep>();
   if (kind == StepKind::kDynamicQuantize) return std::make_unique<DynamicQuantizeStep>();
-  if (kind == StepKind::kCast) return std::make_unique<CastStep>();
   return nullptr;
 }
 

@@ -44,7 +44,7 @@ bool LowerResize(PlanBuilder& builder, const Node& node);              // resize
 bool LowerConvInteger(PlanBuilder& builder, const Node& node);         // integer.cpp
 bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);       // integer.cpp
 bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);     // integer.cpp
-bool LowerCast(PlanBuilder& builder, const Node& node);                // integer.cpp
+bool LowerCast(PlanBuilder& builder, const Node& node);                // cast.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);       // concat.cpp
 
 /// Whether this machine has a row's instructions, and uses them at least as fast as others.

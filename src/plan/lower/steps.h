@@ -36,8 +36,6 @@ enum class StepKind : uint8_t {
   kNearest,
   kLinear,
   kReference,
-  kIntegerProduct,
-  kDynamicQuantize,
   kCast,
   kMatMulNBits,
   kQAddNibbles,
@@ -45,9 +43,11 @@ enum class StepKind : uint8_t {
   kMatMul,
   kAttention,
   kRecurrent,
+  kIntegerProduct,
+  kDynamicQuantize,
 };
 inline constexpr StepKind kFirstToolStep = StepKind::kMatMul;
-inline constexpr StepKind kLastStep = StepKind::kRecurrent;
+inline constexpr StepKind kLastStep = StepKind::kDynamicQuantize;
 
 /// An empty step of that kind; nullptr for a kind that does not exist.
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
@@ -68,10 +68,11 @@ std::unique_ptr<Step> NewPoolStep(StepKind kind);         // pool.cpp
 std::unique_ptr<Step> NewQuantizeStep(StepKind kind);     // quantize.cpp
 std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);      // softmax.cpp
 std::unique_ptr<Step> NewReferenceStep(StepKind kind);    // reference.cpp
-std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
+std::unique_ptr<Step> NewCastStep(StepKind kind);         // cast.cpp
 std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);  // matmul_nbits_step.cpp
 std::unique_ptr<Step> NewComputedStep(StepKind kind);     // matmul_computed.cpp
 std::unique_ptr<Step> NewAttentionStep(StepKind kind);    // attention.cpp
 std::unique_ptr<Step> NewRecurrentStep(StepKind kind);    // recurrent.cpp
+std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
 
 }  // namespace requant

@@ -99,8 +99,9 @@ std::unique_ptr<Step> NewStep(StepKind kind) {
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
       NewConvStep,      NewQConvStep,       NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
       NewBoxCopyStep,   NewLutStep,         NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
-      NewReferenceStep, NewIntegerStep,     NewConcatStep,      NewCol2ImStep,    NewLayerNormStep,
-      NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep};
+      NewReferenceStep, NewCastStep,        NewConcatStep,      NewCol2ImStep,    NewLayerNormStep,
+      NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep,
+      NewIntegerStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

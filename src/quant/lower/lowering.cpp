@@ -307,5 +307,4 @@ Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options) {
   return Lowering(model, options).Run();
 }
 
-
 }  // namespace requant

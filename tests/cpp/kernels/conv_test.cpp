@@ -37,7 +37,7 @@ std::vector<ConvQ8Kernel> KernelsInEveryForm() {
 TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   std::mt19937 random(11);
   const std::vector<ConvQ8Kernel> kernels = KernelsInEveryForm();
-  int variant = 0, dot7 = 0, dot8 = 0, lines = 0;
+  int variant = 0, dot7 = 0, dot7_lines = 0, dot8 = 0, lines = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       const Q8Case test(random, geometry, variant, repeat == 2);
@@ -60,6 +60,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
       for (const ConvQ8Kernel& kernel : kernels) {
         if (!kernel.supports(test.view, test.g)) continue;
         dot7 += std::strcmp(kernel.name, "conv_q8_dot7") == 0;
+        dot7_lines += std::strcmp(kernel.name, "conv_q8_dot7_lines") == 0;
         dot8 += std::strcmp(kernel.name, "conv_q8_dot8, signed") == 0;
         lines += std::strcmp(kernel.name, "lines, signed") == 0;
         std::vector<int32_t> got(size, 0x5A5A5A5A);
@@ -69,6 +70,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
     }
   }
   EXPECT_GT(dot7, 0);
+  EXPECT_GT(dot7_lines, 0);
   EXPECT_GT(dot8, 0);
   EXPECT_GT(lines, 0);
 }

@@ -35,6 +35,10 @@ inline std::vector<ConvGeometry> Geometries() {
   all.push_back(Geometry(21, 23, 8, 11, 1, 1, 1, 0, 1, 1, 2));  // several panels
   all.push_back(Geometry(24, 21, 9, 8, 3, 3, 1, 1));
   all.push_back(Geometry(4, 4, 260, 9, 3, 3, 1, 1));  // deep
+  // Lines of more channels: runs that are no multiple of a step, several strips, strides, batches.
+  all.push_back(Geometry(5, 19, 13, 20, 3, 3, 1, 1));
+  all.push_back(Geometry(3, 70, 11, 9, 2, 4, 1, 2));
+  all.push_back(Geometry(6, 37, 17, 32, 3, 3, 2, 1, 1, 1, 2));
   return all;
 }
 

@@ -1,0 +1,39 @@
+// Cast of int32 to float32, as behind the accumulators of dynamically quantized networks.
+#include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
+
+namespace requant {
+namespace {
+
+class CastStep : public Step {
+ public:
+  StepKind kind() const override { return StepKind::kCast; }
+  void Fields(PlanArchive& archive) override { archive.Fields(count); }
+  void Run(const RunContext& context) const override {
+    const auto* from = context.Read<int32_t>(inputs[0]);
+    auto* to = context.Write<float>(outputs[0]);
+    for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+  }
+  size_t count = 0;
+};
+
+}  // namespace
+
+bool LowerCast(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  if (x->type.dtype != DType::kInt32 || node.outputs[0]->type.dtype != DType::kFloat32) {
+    return false;
+  }
+  const Layout layout = builder.LayoutOf(x);
+  const int input = builder.In(x, layout);
+  const int output = builder.Out(node.outputs[0], layout);
+  auto& step = builder.Add<CastStep>(node, "scalar", {input}, {output});
+  step.count = static_cast<size_t>(NumElements(x->type.StaticShape()));
+  return true;
+}
+
+std::unique_ptr<Step> NewCastStep(StepKind kind) {
+  return kind == StepKind::kCast ? std::make_unique<CastStep>() : nullptr;
+}
+
+}  // namespace requant
