@@ -110,7 +110,8 @@ void rq_conv_q8_dot7(const requant::ConvQ8Params* p) {
   const int32_t panel_rows =
       conv::PanelRows(g, steps * kDot7Group + static_cast<int32_t>(sizeof(int32_t)));
   const int32_t zero_point = ZeroPointOf(p);
-  const auto [base, acc, terms] = BuffersOf(p);
+  const Buffers buffers = BuffersOf(p);
+  int32_t *base = buffers.base, *acc = buffers.acc, *terms = buffers.rest;
   int8_t* panel = reinterpret_cast<int8_t*>(terms + panel_rows);
 
   for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {
@@ -141,7 +142,9 @@ void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* p) {
   const int32_t steps = (g.kernel_w * g.in_c + kDot7Group - 1) / kDot7Group;
   const ptrdiff_t line_bytes = conv::LineElements(g);
   const int32_t zero_point = ZeroPointOf(p);
-  const auto [base, acc, terms] = BuffersOf(p);  // terms: of every line of the ring
+  const Buffers buffers = BuffersOf(p);
+  int32_t *base = buffers.base, *acc = buffers.acc;
+  int32_t* terms = buffers.rest;  // of every line of the ring
   int8_t* ring = reinterpret_cast<int8_t*>(terms + g.kernel_h * g.out_w);
   const auto into_ring = [&](int32_t image, int32_t y, int32_t slot)
       __attribute__((always_inline)) {
