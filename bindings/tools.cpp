@@ -153,6 +153,10 @@ val ReadQuantizedFile(const ModelHandle& model) {
       [&] { return val(std::make_shared<QuantizedHandle>(ReadQuantized(*model.graph()))); });
 }
 
+val Packed(const ModelHandle& model) {
+  return Guard([&] { return WrapModel(PackWeights(model.graph())); });
+}
+
 val CreateCalibrator(const ModelHandle& model, const val& options) {
   return Guard([&] {
     return val(
@@ -202,6 +206,7 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("weightsOnly", &WeightsOnly);
   function("dynamically", &Dynamically);
   function("readQuantized", &ReadQuantizedFile);
+  function("packWeights", &Packed);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
 }

@@ -195,6 +195,7 @@ export interface Core {
   ): CoreModel | Failure;
   dynamically(model: CoreModel): CoreModel | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
+  packWeights(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
   createComparer(
     float: CoreModel,

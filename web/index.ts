@@ -104,4 +104,4 @@ export {
   RequantWorker,
   createWorker,
 } from './worker.js';
-export { type WeightsOptions, quantizeDynamic, quantizeWeights } from './weights.js';
+export { type WeightsOptions, packWeights, quantizeDynamic, quantizeWeights } from './weights.js';

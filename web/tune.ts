@@ -1,13 +1,16 @@
 // Measures, on the user's device, which kernel is the fastest for every operator of a model.
 
 import { Breather, throwIfAborted } from './abort.js';
-import { type EngineInfo, engineInfo } from './engine.js';
+import { Measured, type Rules, compareSteps, compareWhole } from './contest.js';
+import type { Core } from './core.js';
+import type { EngineInfo } from './engine.js';
 import { invalidArgument, show } from './errors.js';
 import { type Feeds, call } from './heap.js';
+import { variantOf } from './load_core.js';
 import { Model } from './model.js';
 import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
-import { InferenceSession, type PlanStep } from './session.js';
+import { InferenceSession } from './session.js';
 import { type PlanningOptions, planningOptionKinds } from './session_options.js';
 import {
   type Tuning,
@@ -69,49 +72,193 @@ export interface TuneResult {
 
 /** Below this a difference may be noise. */
 const WORTH = 1.05;
-const ROUNDS = 5;
-/** A kernel so many times slower in its second run is given up. */
-const HOPELESS = 4;
 
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[sorted.length >> 1]!;
+type Kernels = EngineInfo['kernels'];
+type Planning = Omit<PlanningOptions, 'tuning' | 'kernels'>;
+/** What one session has that others have not. */
+type Special = Pick<PlanningOptions, 'tuning' | 'kernels'> & { numThreads?: number };
+
+/** What {@link tune} was asked to do, checked. */
+interface Task {
+  source: Model | QuantizedModel;
+  core: Core;
+  device: string;
+  planning: Planning;
+  /** Records that count already; what they have for this device is not measured. */
+  known: Tuning;
+  feeds: Feeds;
+  budget: number;
+  onProgress: TuneOptions['onProgress'];
+  signal: AbortSignal | undefined;
 }
 
-/** A session whose runs say how long every step took. */
-class Measured {
-  #before: number[] = [];
-  readonly session: InferenceSession;
+/** One tuning: its sessions, its clock and what it has found. */
+class Tuner {
+  readonly #task: Task;
+  readonly #begin = performance.now();
+  readonly #breather: Breather;
+  readonly #sessions = new Set<Measured>();
+  readonly #found = new Map<string, TunedStep>();
+  #contests = 0;
+  #over = 0;
 
-  constructor(session: InferenceSession) {
-    this.session = session;
+  constructor(task: Task) {
+    this.#task = task;
+    this.#breather = new Breather(task.signal);
   }
 
-  async run(feeds: Feeds): Promise<{ steps: number[]; all: number }> {
-    const start = performance.now();
-    await this.session.run(feeds);
-    const all = performance.now() - start;
-    const sums = this.session.profile().map(({ milliseconds }) => milliseconds);
-    const steps = sums.map((sum, step) => sum - (this.#before[step] ?? 0));
-    this.#before = sums;
-    return { steps, all };
+  /** All of it. Call close() afterwards, whatever happens. */
+  async run(): Promise<TuneResult> {
+    const base = await this.#open({ tuning: this.#task.known });
+    await base.run(this.#task.feeds);
+    for (const { tuning, kernel } of base.steps) {
+      if (tuning === undefined || this.#task.known.devices[this.#task.device]?.[tuning]) continue;
+      this.#found.set(tuning, { tuning, before: kernel, kernel, faster: 1 });
+    }
+    const candidates = this.#candidates();
+    const most = Math.max(1, ...base.steps.map(({ threads }) => threads));
+    const splits = [1, 2, 4, 8, 16, 32].filter((split) => split < most);
+    this.#contests = candidates.length + splits.length + 1; // and the last comparison
+    for (const kernel of candidates) await this.#tryKernel(base, kernel);
+    if (splits.length > 0) await this.#trySplits(splits, most);
+    const faster = await this.#holdAgainst(base);
+    this.#report(this.#task.budget, '');
+    return { tuning: this.#records(), steps: [...this.#found.values()], faster };
+  }
+
+  async close(): Promise<void> {
+    for (const { session } of this.#sessions) await session.release();
+    this.#sessions.clear();
+  }
+
+  /** Kernels of this machine that may serve some step. */
+  #candidates(): Kernels {
+    const { core } = this.#task;
+    const families = new Set([...this.#found.keys()].map((tuning) => tuning.split(' ', 1)[0]!));
+    const kernels = JSON.parse(call(core, () => core.kernels())) as Kernels;
+    return kernels.filter(
+      ({ family, isa, missing }) =>
+        families.has(family) &&
+        missing === undefined &&
+        isa !== 'scalar' &&
+        (isa !== 'relaxed' || variantOf(core) === 'relaxed'),
+    );
+  }
+
+  async #tryKernel(base: Measured, { family, name }: Kernels[number]): Promise<void> {
+    await this.#contest(
+      name,
+      base,
+      { kernels: { [family]: name } },
+      (usual, tried) => {
+        return usual.kernel !== tried.kernel;
+      },
+      (best, faster) => {
+        if (faster > best.faster) Object.assign(best, { kernel: name, faster });
+      },
+    );
+  }
+
+  /** With the kernels that were found: whether fewer threads than all do some step sooner. */
+  async #trySplits(splits: readonly number[], most: number): Promise<void> {
+    const all = await this.#open({ tuning: this.#records() });
+    await all.run(this.#task.feeds);
+    const before = new Map([...this.#found].map(([tuning, { faster }]) => [tuning, faster]));
+    for (const threads of splits) {
+      await this.#contest(
+        `${threads} of ${most} threads`,
+        all,
+        { tuning: this.#records(), numThreads: threads },
+        (usual, tried) => usual.threads !== tried.threads && usual.kernel === tried.kernel,
+        (best, more) => {
+          const faster = before.get(best.tuning)! * more;
+          if (faster > best.faster) Object.assign(best, { faster, threads });
+        },
+      );
+    }
+  }
+
+  /**
+   * All that was found, as one session, against the usual one: together it may do less than each alone,
+   * and what is not faster as a whole is not kept.
+   */
+  async #holdAgainst(base: Measured): Promise<number> {
+    const steps = [...this.#found.values()];
+    if (!steps.some((step) => step.kernel !== step.before || step.threads !== undefined)) return 1;
+    const tuned = await this.#open({ tuning: this.#records() });
+    const faster = await compareWhole(base, tuned, this.#rules('all of it'));
+    if (faster >= 1) return faster;
+    for (const step of steps) {
+      Object.assign(step, { kernel: step.before, faster: 1 });
+      delete step.threads;
+    }
+    return 1;
+  }
+
+  /** A contest of `against` with a session that is there meanwhile only; `keep` what is worth it. */
+  async #contest(
+    label: string,
+    against: Measured,
+    special: Special,
+    differs: Parameters<typeof compareSteps>[2],
+    keep: (best: TunedStep, faster: number) => void,
+  ): Promise<void> {
+    const candidate = await this.#open(special);
+    const wanted: typeof differs = (usual, tried) =>
+      this.#found.has(usual.tuning!) && differs(usual, tried);
+    const ratios = await compareSteps(against, candidate, wanted, this.#rules(label));
+    for (const [tuning, faster] of ratios) {
+      if (faster >= WORTH) keep(this.#found.get(tuning)!, faster);
+    }
+    await candidate.session.release();
+    this.#sessions.delete(candidate);
+  }
+
+  async #open(special: Special): Promise<Measured> {
+    const options = { ...this.#task.planning, ...special, profile: true };
+    const session = await InferenceSession.create(
+      this.#task.source,
+      withoutUndefined(options) as typeof options,
+    );
+    const measured = new Measured(session);
+    this.#sessions.add(measured);
+    return measured;
+  }
+
+  /** Of the next contest, which gets an equal part of the budget. */
+  #rules(label: string): Rules {
+    this.#over++;
+    return {
+      feeds: this.#task.feeds,
+      until: this.#begin + (this.#task.budget * this.#over) / this.#contests,
+      pause: async () => {
+        await this.#breather.breathe(true);
+        this.#report(performance.now() - this.#begin, label);
+      },
+    };
+  }
+
+  #report(done: number, kernel: string): void {
+    const { budget, onProgress, signal } = this.#task;
+    onProgress?.({ done: Math.min(done, budget), total: budget, kernel });
+    // After every report, the last one too: who aborts in it means it.
+    throwIfAborted(signal);
+  }
+
+  /** What was known, and what has been found. */
+  #records(): Tuning {
+    const records = [...this.#found.values()].map(
+      ({ tuning, kernel, faster, threads }): [string, TuningRecord] => [
+        tuning,
+        withoutUndefined({ kernel, faster, threads }) as TuningRecord,
+      ],
+    );
+    const { known, device } = this.#task;
+    return mergeTunings(known, { version: 1, devices: { [device]: Object.fromEntries(records) } });
   }
 }
 
-/**
- * Finds the fastest kernels for a model on this device, operator by operator, by running it with each of
- * those that can be chosen, in turns with the usual one; then whether fewer threads do some operators sooner. Give `tuning` of the result to
- * {@link InferenceSession.create}. Results stay the same bits.
- *
- * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, or as {@link InferenceSession.create}.
- * @example
- * const { tuning, faster } = await tune(model, { feeds, cache: 'tuning.json' });
- * const session = await InferenceSession.create(model, { tuning });
- */
-export async function tune(
-  source: Model | QuantizedModel,
-  options: TuneOptions,
-): Promise<TuneResult> {
+async function checkedTask(source: Model | QuantizedModel, options: TuneOptions): Promise<Task> {
   checkOptions(
     options,
     {
@@ -134,206 +281,37 @@ export async function tune(
   }
   throwIfAborted(signal);
   const { core } = model.handle;
-  const device = await deviceName(core);
   let known: Tuning = cache === undefined ? { version: 1, devices: {} } : await readTuning(cache);
   if (given) {
     checkTuning(given, 'options.tuning');
     known = mergeTunings(known, given);
   }
+  const device = await deviceName(core);
+  return { source, core, device, planning, known, feeds, budget, onProgress, signal };
+}
 
-  const open = async (more: {
-    kernels?: Record<string, string>;
-    tuning?: Tuning;
-    numThreads?: number;
-  }) =>
-    new Measured(
-      await InferenceSession.create(
-        source,
-        withoutUndefined({ ...planning, ...more, profile: true }) as typeof more,
-      ),
-    );
-  const sessions: Measured[] = [];
-  const close = async () => {
-    for (const { session } of sessions.splice(0)) await session.release();
-  };
-  const breather = new Breather(signal);
+/**
+ * Finds the fastest kernels for a model on this device, operator by operator, by running it with each of
+ * those that can be chosen, in turns with the usual one; then whether fewer threads do some operators
+ * sooner. Give `tuning` of the result to {@link InferenceSession.create}. Results stay the same bits.
+ *
+ * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, or as {@link InferenceSession.create}.
+ * @example
+ * const { tuning, faster } = await tune(model, { feeds, cache: 'tuning.json' });
+ * const session = await InferenceSession.create(model, { tuning });
+ */
+export async function tune(
+  source: Model | QuantizedModel,
+  options: TuneOptions,
+): Promise<TuneResult> {
+  const tuner = new Tuner(await checkedTask(source, options));
   try {
-    const base = await open({ tuning: known });
-    sessions.push(base);
-    await base.run(feeds);
-    const steps = base.session.plan()?.steps ?? [];
-    const wanted = new Set(
-      steps.flatMap(({ tuning }) =>
-        tuning !== undefined && !known.devices[device]?.[tuning] ? [tuning] : [],
-      ),
-    );
-    const families = new Set([...wanted].map((tuning) => tuning.split(' ', 1)[0]!));
-    const kernels = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
-    const { variant } = await engineInfo();
-    const candidates = kernels.filter(
-      ({ family, isa, missing }) =>
-        families.has(family) &&
-        missing === undefined &&
-        isa !== 'scalar' &&
-        (isa !== 'relaxed' || variant === 'relaxed'),
-    );
-
-    const found = new Map<string, TunedStep>();
-    for (const { tuning, kernel } of steps) {
-      if (tuning === undefined || !wanted.has(tuning)) continue;
-      found.set(tuning, { tuning, before: kernel, kernel, faster: 1 });
+    const result = await tuner.run();
+    if (options.cache !== undefined && result.steps.length > 0) {
+      await writeTuning(options.cache, result.tuning);
     }
-    const begin = performance.now();
-    const most = Math.max(1, ...steps.map(({ threads }) => threads));
-    const splits = [1, 2, 4, 8, 16, 32].filter((split) => split < most);
-    const contests = candidates.length + splits.length + 1; // and the last comparison
-    /** Ratios by step of a session against a candidate that differs from it in some of them. */
-    const contest = async (
-      against: Measured,
-      candidate: Measured,
-      label: string,
-      differs: (usual: PlanStep, tried: PlanStep) => boolean,
-      until: number,
-    ): Promise<Map<string, number>> => {
-      await candidate.run(feeds);
-      const usualSteps = against.session.plan()?.steps ?? [];
-      const triedSteps = candidate.session.plan()?.steps ?? [];
-      const ratios = new Map<number, number[]>();
-      for (const [step, usual] of usualSteps.entries()) {
-        const tried = triedSteps[step];
-        if (usual.tuning === undefined || !wanted.has(usual.tuning) || !tried) continue;
-        if (differs(usual, tried)) ratios.set(step, []);
-      }
-      for (let round = -1; ratios.size > 0; round++) {
-        if (round >= ROUNDS && performance.now() > until) break;
-        const first = round % 2 === 0 ? against : candidate;
-        const one = await first.run(feeds);
-        const other = await (first === against ? candidate : against).run(feeds);
-        await breather.breathe(true);
-        onProgress?.({
-          done: Math.min(performance.now() - begin, budget),
-          total: budget,
-          kernel: label,
-        });
-        throwIfAborted(signal);
-        const [usual, tried] = first === against ? [one, other] : [other, one];
-        if (round < 0) {
-          // The first run of code is another matter; what is far behind is not run again.
-          for (const step of ratios.keys()) {
-            if (tried.steps[step]! > HOPELESS * usual.steps[step]!) ratios.delete(step);
-          }
-          continue;
-        }
-        for (const [step, list] of ratios) list.push(usual.steps[step]! / tried.steps[step]!);
-      }
-      // Steps of the same shape are measured together.
-      const byShape = new Map<string, number[]>();
-      for (const [step, list] of ratios) {
-        const { tuning } = usualSteps[step]!;
-        byShape.set(tuning!, [...(byShape.get(tuning!) ?? []), ...list]);
-      }
-      return new Map(
-        [...byShape].map(([tuning, list]) => [tuning, median(list.filter(Number.isFinite))]),
-      );
-    };
-    /** Runs a contest with a session that is there meanwhile only. */
-    const measure = async (
-      at: number,
-      label: string,
-      against: Measured,
-      options: Parameters<typeof open>[0],
-      differs: Parameters<typeof contest>[3],
-      keep: (tuning: string, faster: number) => void,
-    ) => {
-      const candidate = await open(options);
-      sessions.push(candidate);
-      const until = begin + (budget * (at + 1)) / contests;
-      for (const [tuning, faster] of await contest(against, candidate, label, differs, until)) {
-        if (faster >= WORTH) keep(tuning, faster);
-      }
-      await candidate.session.release();
-      sessions.pop();
-    };
-    for (const [at, { family, name }] of candidates.entries()) {
-      await measure(
-        at,
-        name,
-        base,
-        { kernels: { [family]: name } },
-        (usual, tried) => usual.kernel !== tried.kernel,
-        (tuning, faster) => {
-          const best = found.get(tuning)!;
-          if (faster > best.faster) found.set(tuning, { ...best, kernel: name, faster });
-        },
-      );
-    }
-
-    const chosen = (list: readonly TunedStep[]): Tuning =>
-      mergeTunings(known, {
-        version: 1,
-        devices: {
-          [device]: Object.fromEntries(
-            list.map(({ tuning, kernel, faster, threads }) => [
-              tuning,
-              withoutUndefined({ kernel, faster, threads }) as TuningRecord,
-            ]),
-          ),
-        },
-      });
-    if (splits.length > 0) {
-      // With these kernels: whether fewer threads than all do some step sooner.
-      const all = await open({ tuning: chosen([...found.values()]) });
-      sessions.push(all);
-      await all.run(feeds);
-      const before = new Map([...found].map(([tuning, { faster }]) => [tuning, faster]));
-      for (const [at, numThreads] of splits.entries()) {
-        await measure(
-          candidates.length + at,
-          `${numThreads} of ${most} threads`,
-          all,
-          { tuning: chosen([...found.values()]), numThreads },
-          (usual, tried) => usual.threads !== tried.threads && usual.kernel === tried.kernel,
-          (tuning, more) => {
-            const best = found.get(tuning)!;
-            const faster = before.get(tuning)! * more;
-            if (faster > best.faster) found.set(tuning, { ...best, faster, threads: numThreads });
-          },
-        );
-      }
-    }
-
-    const result = [...found.values()];
-    let tuning = chosen(result);
-    let faster = 1;
-    const differs = ({ kernel, before, threads }: TunedStep) =>
-      kernel !== before || threads !== undefined;
-    if (result.some(differs)) {
-      // Together they may do less than each alone: what is not faster as a whole is not kept.
-      const tuned = await open({ tuning });
-      sessions.push(tuned);
-      const ratios: number[] = [];
-      for (let round = -2; round < 2 * ROUNDS || performance.now() < begin + budget; round++) {
-        const first = round % 2 === 0 ? base : tuned;
-        const one = (await first.run(feeds)).all;
-        const other = (await (first === base ? tuned : base).run(feeds)).all;
-        await breather.breathe(true);
-        if (round >= 0) ratios.push(first === base ? one / other : other / one);
-      }
-      faster = median(ratios);
-      if (faster < 1) {
-        for (const step of result) {
-          Object.assign(step, { kernel: step.before, faster: 1 });
-          delete step.threads;
-        }
-        tuning = chosen(result);
-        faster = 1;
-      }
-    }
-    throwIfAborted(signal);
-    if (cache !== undefined && result.length > 0) await writeTuning(cache, tuning);
-    onProgress?.({ done: budget, total: budget, kernel: '' });
-    return { tuning, steps: result, faster };
+    return result;
   } finally {
-    await close();
+    await tuner.close();
   }
 }

@@ -4,7 +4,7 @@ import type { CoreModel, Failure } from './core.js';
 import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { loadTools } from './load_core.js';
-import { Model } from './model.js';
+import { Model, type RequantizeMode } from './model.js';
 import { checkOneOf, checkOptions } from './options.js';
 
 /** Options of {@link quantizeWeights}. */
@@ -29,6 +29,7 @@ export interface WeightsOptions {
 async function rewrite(
   model: Model,
   body: (core: Model['handle']['core'], object: CoreModel) => CoreModel | Failure,
+  requantize: RequantizeMode = 'float',
 ): Promise<Model> {
   if (!(model instanceof Model)) {
     throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
@@ -38,7 +39,7 @@ async function rewrite(
   return new Model(
     core,
     call(core, () => body(core, object)),
-    'float',
+    requantize,
   );
 }
 
@@ -71,4 +72,17 @@ export async function quantizeWeights(model: Model, options: WeightsOptions = {}
  */
 export function quantizeDynamic(model: Model): Promise<Model> {
   return rewrite(model, (core, object) => core.dynamically(object));
+}
+
+/**
+ * The same model with a bit for each weight where weights have two values only (-1 and 1, as integers or
+ * floats), for small files: `(await packWeights(model)).toOnnx()`. ONNX has no such type, so they are
+ * spelled in its own operators (BitShift, Mod, Gather), which every engine evaluates when it loads the
+ * file; results stay the same bits. QONNX's Quant nodes become ONNX's integers. The caller disposes of
+ * the result.
+ *
+ * @throws RequantError `UNSUPPORTED` below opset 13.
+ */
+export function packWeights(model: Model): Promise<Model> {
+  return rewrite(model, (core, object) => core.packWeights(object), model?.requantize);
 }

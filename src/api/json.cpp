@@ -124,7 +124,9 @@ std::string PlanJson(const Plan* plan) {
         json.Key("output").BeginObject();
         json.Key("name").String(slot.name);
         json.Key("type").String(DTypeName(slot.dtype));
-        const char* last = slot.packed ? "channels-last, two to a byte" : "channels-last";
+        const char* last = slot.packed        ? "channels-last, two to a byte"
+                           : slot.planes != 0 ? "channels-last, planes of bits"
+                                              : "channels-last";
         json.Key("layout").String(slot.layout == Layout::kPlain ? "plain" : last);
         json.Key("dims").BeginArray();
         for (const int64_t dim : slot.shape) json.Int(dim);

@@ -18,6 +18,7 @@
 #include "passes/pass.h"
 #include "passes/runner.h"
 #include "plan/low_bits.h"
+#include "quant/pack_weights.h"
 #include "quant/quantizer.h"
 #include "quant/weight_only.h"
 #include "report/compare.h"
@@ -76,6 +77,10 @@ bool AnnotateUsedMemory(Graph& graph, PassContext& context);
 /// What a quantized file says (Q/DQ, QOperator, QONNX): the float network and how it is quantized.
 /// Throws kUnsupported for a file that says nothing, and as SpellPairs.
 QuantizedModel ReadQuantized(const Graph& file);
+
+/// PackTwoValues. QONNX's Quant nodes become integers first, as for running: the constants before
+/// them are floats of many values.
+Graph PackWeights(const std::shared_ptr<const Graph>& graph);
 
 /// The optimized float form of a graph, as the quantizer takes it.
 Graph OptimizedFloat(const Graph& graph);

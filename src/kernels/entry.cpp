@@ -41,6 +41,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_conv_q8_carry_save, ConvQ8Params),
       ENTRY(rq_dwconv_f32, DwConvF32Params),
       ENTRY(rq_dwconv_q8, DwConvQ8Params),
+      ENTRY(rq_dwconv_q8_narrow, DwConvQ8Params),
       ENTRY(rq_dwconv_q8_dot8, DwConvQ8Params),
       ENTRY(rq_maxpool_f32, MaxPoolF32Params),
       ENTRY(rq_maxpool_q8, MaxPoolQ8Params),

@@ -64,4 +64,9 @@ inline int32_t Accumulator(int64_t sum) {
 /// Bound for PrepareRequantize where nothing is known of the accumulators.
 inline constexpr int64_t kAnyAccumulator = int64_t{1} << 31;
 
+/// Throws for what is neither int8 nor uint8.
+void RequireBytes(const Tensor& tensor, const Node& node);
+/// `table` holds 256 elements; the index is the bit pattern.
+Tensor LookUp(const Tensor& x, const void* table, DType dtype);
+
 }  // namespace requant

@@ -42,6 +42,7 @@ std::span<const OpDef* const> OpTable() {
                                                 QLinearBinaryOps(),
                                                 QLinearPoolOps(),
                                                 QLinearUnaryOps(),
+                                                QLinearFunctionOps(),
                                                 FakeQuantizeOps(),
                                                 FastMathOps(),
                                                 TrigonometryOps(),

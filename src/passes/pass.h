@@ -15,7 +15,7 @@ struct PassContext {
   /// Constants larger than this are not made.
   size_t max_constant_bytes = size_t{64} << 20;
   /// Nor those that grow their operands more than this many times (small ones always may).
-  size_t max_constant_growth = 4;
+  size_t max_constant_growth = 8;  // a byte's bits (quant/pack_weights.h)
 };
 
 enum class PassRole : uint8_t {

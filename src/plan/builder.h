@@ -93,21 +93,27 @@ class PlanBuilder {
   const Tuned* TunedFor(const std::string& tuning) const;
   bool IsForced(std::string_view family) const { return Forced(family) != nullptr; }
   /// The kernel row to use: the forced one of this family if it fits, else the one that was tuned
-  /// for `tuning` (Step::tuning of the step to come), else the last row that does (rows are listed
-  /// from plain to best).
-  template <typename Row, typename Fits>
-  const Row& Choose(const char* family, std::span<const Row> rows, Fits fits,
-                    const std::string& tuning = {}) const {
+  /// for `tuning` (Step::tuning of the step to come), else the last row that fits and pays (rows
+  /// are listed from plain to best).
+  template <typename Row, typename Fits, typename Pays>
+  const Row& Choose(const char* family, std::span<const Row> rows, Fits fits, Pays pays,
+                    const std::string& tuning) const {
     const std::string* forced = Forced(family);
     if (const Tuned* tuned = TunedFor(tuning); forced == nullptr && tuned) forced = &tuned->kernel;
     const Row* chosen = nullptr;
     for (const Row& row : rows) {
       if (!fits(row)) continue;
-      chosen = &row;
-      if (forced && *forced == row.name) break;
+      if (forced && *forced == row.name) return row;
+      if (pays(row)) chosen = &row;
     }
     if (chosen == nullptr) NoKernel(family);
     return *chosen;
+  }
+  template <typename Row, typename Fits>
+  const Row& Choose(const char* family, std::span<const Row> rows, Fits fits,
+                    const std::string& tuning = {}) const {
+    return Choose(
+        family, rows, fits, [](const Row&) { return true; }, tuning);
   }
   template <typename Row>
   const Row& Choose(const char* family, std::span<const Row> rows) const {

@@ -131,7 +131,7 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
   }
   for (const Value* output : plan->graph->outputs()) plan->outputs.push_back(builder.In(output));
   builder.ReleaseConstants();
-  if (options.compact && MissingLowBits() == nullptr) kPackActivations(*plan);
+  if (MissingLowBits() == nullptr) kPackActivations(*plan, options.compact);
   LayOutArena(*plan);
   return plan;
 }

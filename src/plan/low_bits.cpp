@@ -51,7 +51,10 @@ bool IsFewBits(const Tensor& tensor) {
 bool MayUseLowBits(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // of QONNX
-    if (quantizes || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) return true;
+    const bool unpacks = node->Is("BitShift") && node->constant(0);  // quant/pack_weights.h
+    if (quantizes || unpacks || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) {
+      return true;
+    }
   }
   return std::any_of(graph.values().begin(), graph.values().end(), [](const auto& value) {
     return value->is_constant() && IsFewBits(value->constant);

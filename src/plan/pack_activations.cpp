@@ -1,11 +1,14 @@
 #include "plan/pack_activations.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/bitserial/planes.h"
+#include "kernels/bitserial/popcount.h"
 #include "plan/lower/qbinary_step.h"
 #include "plan/lower/steps.h"
 #include "plan/lower/window_step.h"
@@ -28,8 +31,8 @@ bool KnowsNibbles(const ConvQ8Step& step) {
   });
 }
 
-bool IsBlocked(int32_t channels, int32_t groups, int32_t stride) {
-  return channels == stride && channels / groups % kNibbleBlock == 0;
+bool IsBlocked(int32_t channels, int32_t groups, int32_t stride, int32_t block) {
+  return channels == stride && channels / groups % block == 0;
 }
 
 bool IsPlainAdd(const QAddParams& p) {
@@ -40,7 +43,7 @@ bool CanWrite(Step& step) {
   if (const ConvQ8Step* conv = AsConv(step)) {
     const ConvGeometry& g = conv->params.geometry;
     const RequantizeParams requantize = conv->requantize.Params();
-    return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride) &&
+    return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride, kNibbleBlock) &&
            requantize.hi - requantize.lo <= kMostRange;
   }
   const QBinaryStep<QAddParams>* add = AsAdd(step);
@@ -50,7 +53,7 @@ bool CanWrite(Step& step) {
 bool CanRead(Step& step) {
   if (const ConvQ8Step* conv = AsConv(step)) {
     const ConvGeometry& g = conv->params.geometry;
-    return KnowsNibbles(*conv) && IsBlocked(g.in_c, g.groups, g.input_stride);
+    return KnowsNibbles(*conv) && IsBlocked(g.in_c, g.groups, g.input_stride, kNibbleBlock);
   }
   const QBinaryStep<QAddParams>* add = AsAdd(step);
   return add != nullptr && IsPlainAdd(add->params);
@@ -60,6 +63,33 @@ bool CanRead(Step& step) {
 int32_t BaseOf(Step& step) {
   if (const ConvQ8Step* conv = AsConv(step)) return conv->requantize.Params().lo;
   return AsAdd(step)->params.lo;
+}
+
+int32_t PlanesOf(const RequantizeParams& requantize) {
+  const auto range = static_cast<uint32_t>(requantize.hi - requantize.lo);
+  return range == 0 ? 1 : std::bit_width(range);
+}
+
+bool CanWritePlanes(Step& step) {
+  const ConvQ8Step* conv = AsConv(step);
+  if (conv == nullptr || conv->inputs.size() > 1) return false;
+  const ConvGeometry& g = conv->params.geometry;
+  return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride, kPlaneBlock);
+}
+
+/// Whether the step counts bits of just what `writer` gives: padding may be another code.
+bool CanReadPlanes(Step& step, int slot, Step& writer) {
+  const ConvQ8Step* conv = AsConv(step);
+  if (conv == nullptr || conv->inputs[0] != slot ||
+      (conv->inputs.size() > 1 && conv->inputs[1] == slot) ||  // a residual has bytes
+      (conv->run != rq_conv_q8_popcount && conv->run != rq_conv_q8_carry_save)) {
+    return false;
+  }
+  const auto& header = *static_cast<const bitserial::PopcountHeader*>(conv->params.weights);
+  const RequantizeParams requantize = AsConv(writer)->requantize.Params();
+  const ConvGeometry& g = conv->params.geometry;
+  return IsBlocked(g.in_c, g.groups, g.input_stride, kPlaneBlock) &&
+         header.input_lo == requantize.lo && header.input_planes == PlanesOf(requantize);
 }
 
 /// An addition with some of its tensors packed.
@@ -108,48 +138,67 @@ std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
   return step;
 }
 
+/// What is known of a slot before anything is packed.
+struct Use {
+  bool own = false;  // a tensor of bytes in memory that nothing else uses
+  Step* writer = nullptr;
+  std::vector<Step*> readers;
+};
+
+std::vector<Use> UsesOf(const Plan& plan) {
+  std::vector<Use> uses(plan.slots.size());
+  const auto use = [&](int slot) -> Use& { return uses[static_cast<size_t>(slot)]; };
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    uses[i].own = slot.home == Slot::Home::kArena && slot.root == static_cast<int>(i) &&
+                  slot.layout == Layout::kChannelsLast && IsByte(slot.dtype);
+  }
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (plan.slots[i].root != static_cast<int>(i)) use(plan.slots[i].root).own = false;
+  }
+  for (const int slot : plan.outputs) use(slot).own = false;
+  for (const auto& step : plan.steps) {
+    for (const int slot : step->outputs) use(slot).writer = step.get();
+    for (const int slot : step->inputs) use(slot).readers.push_back(step.get());
+  }
+  return uses;
+}
+
 }  // namespace
 
-void PackActivations(Plan& plan) {
-  const size_t count = plan.slots.size();
-  // A slot that is written by one step that can, read by steps that all can, and by nobody else.
-  std::vector<Step*> writer(count, nullptr);
-  std::vector<bool> fits(count, false), read(count, false);
-  for (size_t i = 0; i < count; ++i) {
-    const Slot& slot = plan.slots[i];
-    fits[i] = slot.home == Slot::Home::kArena && slot.root == static_cast<int>(i) &&
-              slot.layout == Layout::kChannelsLast && IsByte(slot.dtype);
-  }
-  const auto refuse = [&](int slot) { fits[static_cast<size_t>(slot)] = false; };
-  for (size_t i = 0; i < count; ++i) {
-    if (plan.slots[i].root != static_cast<int>(i)) refuse(plan.slots[i].root);
-  }
-  for (const int slot : plan.outputs) refuse(slot);
-  for (const auto& step : plan.steps) {
-    for (const int slot : step->outputs) {
-      if (!CanWrite(*step)) refuse(slot);
-      writer[static_cast<size_t>(slot)] = step.get();
-    }
-    for (const int slot : step->inputs) {
-      if (!CanRead(*step)) refuse(slot);
-      read[static_cast<size_t>(slot)] = true;
-    }
-  }
-  std::vector<int32_t> base(count, 0);
-  for (size_t i = 0; i < count; ++i) {
-    if (!fits[i] || !read[i] || writer[i] == nullptr) continue;
+void PackActivations(Plan& plan, bool compact) {
+  const std::vector<Use> uses = UsesOf(plan);
+  std::vector<int32_t> base(uses.size(), 0);
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const Use& use = uses[i];
+    if (!use.own || use.writer == nullptr || use.readers.empty()) continue;
     Slot& slot = plan.slots[i];
-    slot.packed = true;
-    slot.bytes /= 2;
-    base[i] = BaseOf(*writer[i]);
+    const auto reads = [&](Step* step) {
+      return CanReadPlanes(*step, static_cast<int>(i), *use.writer);
+    };
+    if (CanWritePlanes(*use.writer) && std::all_of(use.readers.begin(), use.readers.end(), reads)) {
+      slot.planes = static_cast<uint8_t>(PlanesOf(AsConv(*use.writer)->requantize.Params()));
+      slot.bytes = slot.bytes / 8 * slot.planes;
+    } else if (compact && CanWrite(*use.writer) &&
+               std::all_of(use.readers.begin(), use.readers.end(),
+                           [](Step* step) { return CanRead(*step); })) {
+      slot.packed = true;
+      slot.bytes /= 2;
+      base[i] = BaseOf(*use.writer);
+    }
   }
   for (auto& step : plan.steps) {
-    const auto packed = [&](int slot) { return plan.slots[static_cast<size_t>(slot)].packed; };
+    const auto slot_of = [&](int slot) -> const Slot& {
+      return plan.slots[static_cast<size_t>(slot)];
+    };
+    const auto packed = [&](int slot) { return slot_of(slot).packed; };
     const auto base_of = [&](int slot) { return base[static_cast<size_t>(slot)]; };
     if (ConvQ8Step* conv = AsConv(*step)) {
       conv->params.input_packed = packed(conv->inputs[0]) ? 1 : 0;
       conv->params.input_base = base_of(conv->inputs[0]);
       conv->params.output_packed = packed(conv->outputs[0]) ? 1 : 0;
+      conv->params.input_planes = slot_of(conv->inputs[0]).planes;
+      conv->params.output_planes = slot_of(conv->outputs[0]).planes;
     } else if (QBinaryStep<QAddParams>* add = AsAdd(*step)) {
       const std::vector<int> slots = {add->inputs[0], add->inputs[1], add->outputs[0]};
       if (std::none_of(slots.begin(), slots.end(), packed)) continue;

@@ -1,4 +1,5 @@
-// Values of at most 16 codes, two to a byte in the arena (kernels/bitserial/nibbles.h).
+// Values of few codes in the arena: two to a byte (kernels/bitserial/nibbles.h), or as planes of
+// bits (kernels/bitserial/planes.h).
 #pragma once
 
 #include "plan/plan.h"
@@ -6,14 +7,17 @@
 namespace requant {
 
 /// Before / After / Conditions:
+///   a value has a byte for each element / is planes of bits
+///   a convolution for few bits computes it and only convolutions that count bits read it, its
+///   channels (of a group) are a multiple of 32, and nothing else shares its memory.
 ///   a value has a byte for each element / has half a byte
-///   the step that computes it and all that read it are convolutions or additions whose kernels can
-///   pack and unpack, it leaves out all but 16 neighbouring codes, its channels (of a group) are a
-///   multiple of 8, and nothing else shares its memory.
-/// The same integers; half the memory, for a few percent of time.
-void PackActivations(Plan& plan);
+///   `compact`, the step that computes it and all that read it are convolutions or additions whose
+///   kernels can pack and unpack, it leaves out all but 16 neighbouring codes, its channels (of a
+///   group) are a multiple of 8, and nothing else shares its memory.
+/// The same integers. Planes save time and memory, halves of bytes cost a few percent of time.
+void PackActivations(Plan& plan, bool compact);
 
 /// Called through a pointer: the function is among the tools, which are loaded with the kernels.
-extern void (*const kPackActivations)(Plan& plan);
+extern void (*const kPackActivations)(Plan& plan, bool compact);
 
 }  // namespace requant

@@ -37,6 +37,7 @@ struct Slot {
   Home home = Home::kArena;
   size_t bytes = 0;
   bool packed = false;             // two elements to a byte (plan/pack_activations.h)
+  uint8_t planes = 0;              // or, if not 0, so many planes of bits
   int root = -1;                   // index of the slot that owns the memory (itself for a root)
   size_t within = 0;               // bytes into the root's memory (a part of a Concat)
   size_t offset = 0;               // kArena roots

@@ -113,7 +113,8 @@ void InterfaceFields(PlanArchive& archive, Graph& graph) {
 
 void SlotFields(PlanArchive& archive, Slot& slot) {
   archive.Fields(slot.name, slot.dtype, slot.shape, slot.layout, slot.home, slot.bytes, slot.packed,
-                 slot.root, slot.within, slot.offset, slot.input, slot.first_step, slot.last_step);
+                 slot.planes, slot.root, slot.within, slot.offset, slot.input, slot.first_step,
+                 slot.last_step);
   archive.Blob(slot.constant);
 }
 
@@ -159,7 +160,8 @@ void CheckPlan(const Plan& plan, const Graph& graph) {
     check(in_range(slot.root, slots) && static_cast<size_t>(slot.layout) <= 1);
     for (const int64_t dim : slot.shape) check(dim >= 0);
     const size_t bytes = DTypeBytes(slot.dtype, static_cast<size_t>(NumElements(slot.shape)));
-    check(slot.bytes == (slot.packed ? bytes / 2 : bytes));
+    const size_t bits = slot.packed ? 4 : slot.planes == 0 ? 8 : slot.planes;
+    check(bits <= 8 && slot.bytes == CheckedMul(bytes, bits) / 8);
     const Slot& root = plan.slots[static_cast<size_t>(slot.root)];
     check(root.root == slot.root && CheckedAdd(slot.within, slot.bytes) <= root.bytes);
     if (static_cast<size_t>(slot.root) != i) continue;

@@ -1,9 +1,12 @@
 // What tune() gains: the kernels it finds against those that are chosen without, and then both in new
 // sessions, turn by turn.
 //
-//   node tests/bench/tune.mjs [NETWORK ...] [--forms int8,float,w4a4,w1a2,...] [--budget MS] [--rounds N]
+//   node tests/bench/tune.mjs [NETWORK | FILE.onnx ...] [--forms int8,float,w4a4,w1a2,...] [--budget MS] [--rounds N]
 //                             [--simd auto|relaxed|simd128] [--threads N] [--json]
+//
+// A file runs as it is, on noise; its open dimensions are 1. The others are made in the forms that are asked for.
 
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import {
   LOW_BITS,
@@ -34,7 +37,9 @@ const { values, positionals } = parseArgs({
     json: { type: 'boolean', default: false },
   },
 });
-const names = chosenNetworks(positionals);
+const files = positionals.filter((name) => name.endsWith('.onnx'));
+const networks = positionals.filter((name) => !files.includes(name));
+const names = files.length > 0 && networks.length === 0 ? [] : chosenNetworks(networks);
 const rounds = count(values, 'rounds');
 const budget = count(values, 'budget');
 const numThreads = count(values, 'threads');
@@ -46,11 +51,34 @@ await makeNetworks(
   forms.filter((form) => form in LOW_BITS),
 );
 
+/** Noise for every input of a model. */
+async function noiseFor(model) {
+  const session = await InferenceSession.create(model);
+  const feeds = session.inputMetadata.map(({ name, type, shape }) => {
+    const dims = shape.map((dim) => (typeof dim === 'number' ? dim : 1));
+    const count = dims.reduce((one, other) => one * other, 1);
+    const values = Array.from({ length: count }, (_, at) => Math.sin(at * 12.9898) * 100);
+    const data = { float32: Float32Array, int8: Int8Array, uint8: Uint8Array }[type].from(values);
+    return [name, new Tensor(type, data, dims)];
+  });
+  await session.release();
+  return Object.fromEntries(feeds);
+}
+
 async function measure(name, form) {
-  const { data, dims } = inputOf(name);
-  const feeds = { input: new Tensor('float32', data, dims) };
-  const model = await loadModel(bytesOf(name, FILE_OF[form] ?? form), { numThreads });
-  const planning = form === 'float' ? {} : { requantize: 'fixed' };
+  const isFile = form === 'as it is';
+  const model = await loadModel(
+    isFile ? new Uint8Array(readFileSync(name)) : bytesOf(name, FILE_OF[form] ?? form),
+    { numThreads },
+  );
+  let feeds;
+  if (isFile) {
+    feeds = await noiseFor(model);
+  } else {
+    const { data, dims } = inputOf(name);
+    feeds = { input: new Tensor('float32', data, dims) };
+  }
+  const planning = form === 'float' || isFile ? {} : { requantize: 'fixed' };
   const { tuning, steps } = await tune(model, { feeds, budget, ...planning });
   const rows = [];
   for (const options of [{}, { tuning }]) {
@@ -58,8 +86,8 @@ async function measure(name, form) {
     rows.push({ session, run: () => session.run(feeds), times: [] });
   }
   const outputs = [];
-  for (const { run } of rows) outputs.push((await run()).output.data);
-  if (form !== 'float' && outputs[0].some((value, at) => value !== outputs[1][at])) {
+  for (const { run } of rows) outputs.push(Object.values(await run())[0].data);
+  if (outputs[0].some((value, at) => value !== outputs[1][at])) {
     throw new Error(`${name}, ${form}: the outputs differ`);
   }
   await takeTurns(rows, rounds, { warmUpMs: 1000 });
@@ -80,20 +108,22 @@ async function measure(name, form) {
 }
 
 const results = [];
-for (const name of names) {
-  for (const form of forms) {
-    const result = await measure(name, form);
-    results.push(result);
-    if (values.json) continue;
-    const { shapes, changed, usual, tuned, faster } = result;
-    console.log(
-      `${name}, ${form}: ${formatRatio(faster)}; ${formatTimes(usual)} -> ${formatTimes(tuned)} ms; ` +
-        `${changed.length} of ${shapes} shapes changed`,
-    );
-    for (const { tuning, before, kernel, threads, faster: times } of changed) {
-      const split = threads === undefined ? '' : `, threads ${threads}`;
-      console.log(`    ${tuning}: ${before} -> ${kernel}${split}, ${times.toFixed(2)}x`);
-    }
+const tasks = [
+  ...files.map((file) => [file, 'as it is']),
+  ...names.flatMap((name) => forms.map((form) => [name, form])),
+];
+for (const [name, form] of tasks) {
+  const result = await measure(name, form);
+  results.push(result);
+  if (values.json) continue;
+  const { shapes, changed, usual, tuned, faster } = result;
+  console.log(
+    `${name}, ${form}: ${formatRatio(faster)}; ${formatTimes(usual)} -> ${formatTimes(tuned)} ms; ` +
+      `${changed.length} of ${shapes} shapes changed`,
+  );
+  for (const { tuning, before, kernel, threads, faster: times } of changed) {
+    const split = threads === undefined ? '' : `, threads ${threads}`;
+    console.log(`    ${tuning}: ${before} -> ${kernel}${split}, ${times.toFixed(2)}x`);
   }
 }
 if (values.json) console.log(JSON.stringify({ rounds, budget, numThreads, results }, null, 2));

@@ -1,5 +1,5 @@
 // Every pair of 1 to 8 bits of activations by 1 to 8 bits of weights: random convolutions, one of them
-// of channels-last images, and a matrix product give the integers of the scalar kernel with every kernel
+// of channels-last images and one depthwise, and a matrix product give the integers of the scalar kernel with every kernel
 // there is, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more shapes.
 
 import assert from 'node:assert/strict';
@@ -53,6 +53,7 @@ function randomCase(a, w, seed) {
   const depth = (channels / groups) * kh * kw;
   const scale = (of) => Math.max(1, (span * 2 ** w * Math.sqrt(of)) / 160).toFixed(3);
   const window = `pads = [${pads}], strides = [${stride}, ${stride}], dilations = [${dilation}, ${dilation}], group = ${groups}`;
+  const depthwise = window.replace(/group = .*/, `group = ${channels}`);
   const weights = `int8[${outputs}, ${channels / groups}, ${kh}, ${kw}] = {${numbers(outputs * depth, weight)}}`;
   const inner = next(1, 130);
   const text = `graph "pair" opset 13
@@ -69,6 +70,8 @@ const %low: ${type}[] = {${low}}
 const %high: ${type}[] = {${low + span}}
 const %w: ${weights}
 const %b: int32[${outputs}] = {${numbers(outputs, () => next(-50, 50))}}
+const %dw: int8[${channels}, 1, ${kh}, ${kw}] = {${numbers(channels * kh * kw, weight)}}
+const %ds: float32[] = {${scale(kh * kw)}}
 const %mw: int8[${inner}, 21] = {${numbers(inner * 21, weight)}}
 %xc = Clip(%x, %low, %high)
 %y = QLinearConv(%xc, %s, %z, %w, %s, %wz, %ys, %yz, %b) {${window}}
@@ -76,11 +79,13 @@ const %mw: int8[${inner}, 21] = {${numbers(inner * 21, weight)}}
 %tt = Transpose(%tc) {perm = [0, 3, 1, 2]}
 %tv = QLinearConv(%tt, %s, %z, %w, %s, %wz, %ys, %yz, %b) {${window}}
 %last = Transpose(%tv) {perm = [0, 2, 3, 1]}
+%depthwise = QLinearConv(%xc, %s, %z, %dw, %s, %wz, %ds, %yz) {${depthwise}}
 %mc = Clip(%m, %low, %high)
 %product = QLinearMatMul(%mc, %s, %z, %mw, %s, %wz, %ms, %yz)
 output %y
 output %last
 output %product
+output %depthwise
 `;
   const code = () => (extreme === 1 ? low : extreme === 2 ? low + span : low + next(-1, span + 1));
   const feed = (dims) => {
@@ -101,15 +106,12 @@ output %product
   return { text, feeds, name: `A${a}W${w} ${polarity}, seed ${seed}, extreme ${extreme}` };
 }
 
-async function run(model, feeds, kernel) {
-  const session = await InferenceSession.create(
-    model,
-    kernel ? { kernels: { conv_q8: kernel } } : {},
-  );
+async function run(model, feeds, kernels) {
+  const session = await InferenceSession.create(model, { kernels });
   const outputs = await session.run(feeds);
   const used = session
     .plan()
-    .steps.flatMap(({ kernel: name }) => (name.startsWith('conv_q8') ? [name] : []));
+    .steps.flatMap(({ kernel: name }) => (/^(dw)?conv_q8/.test(name) ? [name] : []));
   session.dispose();
   return { outputs: Object.values(outputs).map(({ data }) => [...data]), used };
 }
@@ -132,16 +134,23 @@ for (const simd of variants) {
             const model = await parseModel(text);
             const { kernels } = await engineInfo();
             const rows = kernels.filter(
-              ({ family, missing }) => family === 'conv_q8' && missing === undefined,
+              ({ family, missing }) => family.endsWith('conv_q8') && missing === undefined,
             );
-            const expected = await run(model, feeds, 'conv_q8_scalar');
-            assert.deepEqual(new Set(expected.used), new Set(['conv_q8_scalar']), name);
-            for (const kernel of [undefined, ...rows.map((row) => row.name)]) {
-              const { outputs, used } = await run(model, feeds, kernel);
+            const scalar = { conv_q8: 'conv_q8_scalar', dwconv_q8: 'dwconv_q8_scalar' };
+            const expected = await run(model, feeds, scalar);
+            assert.ok(
+              expected.used.every((used) => used.endsWith('_scalar')),
+              name,
+            );
+            const forced = rows.map((row) => ({ [row.family]: row.name }));
+            for (const kernels of [{}, ...forced]) {
+              const { outputs, used } = await run(model, feeds, kernels);
+              const [kernel] = Object.values(kernels);
               assert.deepEqual(outputs, expected.outputs, `${name}, ${kernel}`);
               for (const one of used) seen.add(one);
               if (kernel === 'conv_q8_popcount' || kernel === 'conv_q8_carry_save') {
-                assert.deepEqual(new Set(used), new Set([kernel]), name);
+                const products = used.filter((one) => one.startsWith('conv_q8'));
+                assert.deepEqual(new Set(products), new Set([kernel]), name);
               }
             }
             model.dispose();
@@ -150,7 +159,9 @@ for (const simd of variants) {
         assert.ok(seen.has('conv_q8_vector'), [...seen].join());
         // Elsewhere products of whole bytes may be preferred for all of these shapes.
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
-        if (simd === 'relaxed') assert.ok(seen.has('conv_q8_narrow_x'), [...seen].join());
+        for (const narrow of ['conv_q8_narrow_x', 'dwconv_q8_narrow']) {
+          assert.ok(seen.has(narrow), [...seen].join());
+        }
       });
     });
   }

@@ -59,7 +59,7 @@ struct LookupShape {
 };
 
 /// Filled in place, in the workspace: the kernel has no memory of its own. 32 bits suffice for what
-/// LookupFits lets through.
+/// LookupSupports lets through.
 inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
   s.g = geometry;
   ConvGeometry& g = s.g;

@@ -2,6 +2,7 @@
 // Packing and unpacking (nibbles.h), and the end of the kernels that can write packed. Vector code,
 // freestanding.
 #include "kernels/bitserial/nibbles.h"
+#include "kernels/bitserial/planes.h"
 #include "kernels/conv/finish.h"
 #include "kernels/simd.h"
 
@@ -23,6 +24,8 @@ RQ_INLINE void Finish(const ConvQ8Params* p, int32_t* acc, int32_t row, int32_t 
                       int32_t channel, int32_t n) {
   if (p->output_packed != 0) {
     rq_conv_finish_nibbles(p, acc, row, count, channel);
+  } else if (p->output_planes != 0) {
+    rq_conv_finish_planes(p, acc, row, count, channel);
   } else {
     conv::Finish(p, acc, row, count, channel, n);
   }

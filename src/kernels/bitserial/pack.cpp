@@ -47,7 +47,7 @@ int32_t Blocks(const ConvWeightsLayout& l, int32_t planes) {
 
 }  // namespace
 
-bool LookupFits(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (w.input_hi - w.input_lo > kMostRange || int64_t{g.kernel_h} * g.kernel_w > kMostTaps) {
     return false;
   }
@@ -58,13 +58,14 @@ bool LookupFits(const ConvQ8Weights& w, const ConvGeometry& g) {
   return columns < kMostTableBytes / (kSliceBytes * slices * lines) && FewLevels(w);
 }
 
-bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   // Lanes without channels, and tables that few channels share, cost as much as others.
-  if (g.in_c / g.groups < 12 || g.out_c / g.groups < 12 || !LookupFits(w, g)) return false;
+  if (g.in_c / g.groups < 12 || g.out_c / g.groups < 12) return false;
   const int32_t taps = g.kernel_h * g.kernel_w, outputs = g.out_c / g.groups;
   // One plane: on Zen 5, where byte products reach 200 to 240 GOPS, 1x1 lookups reach 82 for 24 to
-  // 144 channels, 182 for 576 to 96, 210 for 64 to 384, and 3x3 lookups 416 to 595.
-  if (FewLevels(w)->planes == 1) return MissingDot8() != nullptr || taps * outputs >= 256;
+  // 144 channels, 182 for 576 to 96, 210 for 64 to 384, and 3x3 lookups 416 to 595. On Zen 4, where
+  // products of few bits reach 150 to 170, 133 for 192 to 32 and 61 for 576 to 24.
+  if (FewLevels(w)->planes == 1) return taps * outputs >= (MissingDot8() != nullptr ? 48 : 256);
   // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
   // input or the sums leave their bytes often, products of few bits (conv/vector_narrow.cpp) do
   // more. GOPS by lookup and by products, 2 x 2 and 4 x 2 bits: 3x3 of 64 channels 200 and 130, 165

@@ -9,16 +9,16 @@ namespace requant::bitserial {
 
 /// Whether convolution by lookup (vector_lookup.cpp) is possible: at most 16 neighbouring codes of
 /// the input, weights of at most four evenly spaced values.
-bool LookupFits(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-/// Whether it is also the fastest.
 bool LookupSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool LookupPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LookupPackedSize(const ConvQ8Weights& weights);
 void LookupPack(const ConvQ8Weights& weights, void* packed);
 size_t LookupWorkspace(const ConvGeometry& geometry);
 
 /// Convolution by counting bits (vector_popcount.cpp) takes all codes of eight bits or fewer, and
 /// weights that are at most 255 steps of their greatest common divisor apart.
-bool PopcountFits(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool PopcountSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool PopcountPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t PopcountPackedSize(const ConvQ8Weights& weights);
 void PopcountPack(const ConvQ8Weights& weights, void* packed);
 size_t PopcountWorkspace(const ConvGeometry& geometry);

@@ -310,6 +310,7 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
         }
       }
     }
+    conv::AddResidual(p, row, count);
     row += count;
   }
 }

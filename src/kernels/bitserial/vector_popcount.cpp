@@ -214,6 +214,10 @@ RQ_INLINE void Convolve(const ConvQ8Params* p) {
     const uint8_t* block = reinterpret_cast<const uint8_t*>(header + 1);
     for (int32_t group = 0; group < g.groups; ++group) {
       for (int32_t r = 0; r < count; ++r) {
+        if (p->input_planes != 0) {
+          sums[r] = rq_conv_gather_planes(p, group * group_in, row + r, z, bits + r * lda);
+          continue;
+        }
         if (p->input_packed != 0) {
           rq_conv_gather_nibbles(p, group * group_in, row + r, 1, -header->input_lo, z, 0, bytes,
                                  words * kWordBits, nullptr);
@@ -244,6 +248,7 @@ RQ_INLINE void Convolve(const ConvQ8Params* p) {
         block += planes * plane_bytes;
       }
     }
+    conv::AddResidual(p, row, count);
   }
 }
 

@@ -50,13 +50,18 @@ inline int32_t PaddedWidth(const ConvGeometry& g) {
   return (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;
 }
 
-/// What the kernels that read lines in place are for, as measured: first layers, whose runs are
-/// short, and convolutions of few output channels (at most `few`), for which a gathered window is
-/// used too little; but rows of pixels must be long enough to share a load of weights.
+/// What the kernels that read lines in place can do; elements of a line stay far below 2^31.
+inline bool LinesFit(const ConvGeometry& g) {
+  return g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 &&
+         int64_t{PaddedWidth(g)} * g.in_c <= (1 << 24);
+}
+/// An image's first layer.
 inline bool IsShortRun(const ConvGeometry& g) { return g.kernel_w * g.in_c <= 32; }
+/// What they are for, as measured: first layers, whose runs are short, and convolutions of few
+/// output channels (at most `few`), for which a gathered window is used too little; but rows of
+/// pixels must be long enough to share a load of weights.
 inline bool LinesPay(const ConvGeometry& g, int32_t few) {
-  return g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && g.kernel_w > 1 &&
-         (IsShortRun(g) || (g.out_w >= 16 && g.out_c <= few));
+  return g.kernel_w > 1 && (IsShortRun(g) || (g.out_w >= 16 && g.out_c <= few));
 }
 /// GOPS of 3x3 layers, gathered and by lines, x86-64: pairs 65 and 85 for 16 channels (7 bits: 77),
 /// 80 and 86 for 32 (7 bits: 103); bytes 130 and 224 for 16, 212 and 203 for 64 on 8 x 8, else 217

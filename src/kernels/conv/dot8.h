@@ -74,6 +74,7 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
         block = reinterpret_cast<const int32_t*>(w + weight_bytes);
       }
     }
+    AddResidual(p, row, count);
   }
 }
 

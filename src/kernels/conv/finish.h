@@ -25,4 +25,9 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
                      p->output_type == ConvQ8Output::kInt8);
 }
 
+/// Once all channels of these rows are there.
+RQ_INLINE void AddResidual(const ConvQ8Params* p, int32_t row, int32_t count) {
+  if (p->residual != nullptr) rq_conv_add_residual(p, row, count);
+}
+
 }  // namespace requant::conv

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/elementwise/kernel.h"
 #include "kernels/geometry.h"
 #include "kernels/import.h"
 #include "numeric/requantize.h"
@@ -50,9 +51,23 @@ struct ConvQ8Params {
   /// for kernels of few bits. Offsets of pixels and channels count elements all the same.
   int32_t input_packed = 0, output_packed = 0;
   int32_t input_base = 0;
+  /// Not 0: so many planes of bits (kernels/bitserial/planes.h), from the least code on, which is
+  /// that of the packed weights, or requantize.lo; the input only for kernels that count bits.
+  int32_t input_planes = 0, output_planes = 0;
+  /// What is added to the requantized output by `addition`, or null: one row for each output pixel,
+  /// residual_stride bytes apart. `output` holds the sums in the end, and is other memory.
+  const void* residual = nullptr;
+  int32_t residual_stride = 0;
+  int32_t residual_first = 0;  ///< 1: the residual is operand a of the addition
+  int32_t addition_is_float = 0;
+  QAddParams addition = {};  ///< all but operands, output and sizes, which the kernel fills in
 };
 
 }  // namespace requant
+
+/// The residual's addition to `count` rows of the output that have all their channels.
+RQ_KERNEL(rq_conv_add_residual)
+void rq_conv_add_residual(const requant::ConvQ8Params* params, int32_t row, int32_t count);
 
 RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const requant::ConvF32Params* params);
 RQ_KERNEL(rq_conv_f32_lines) void rq_conv_f32_lines(const requant::ConvF32Params* params);

@@ -48,6 +48,7 @@ RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_
         }
         Finish(p, acc, row + ox - begin, count, channel, n);
       }
+      AddResidual(p, row + ox - begin, count);
     }
   };
   WalkLines(g, p->row_begin, p->row_end, into_ring, multiply);

@@ -1,8 +1,10 @@
 #include "kernels/conv/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "base/checked_math.h"
 #include "kernels/conv/blocking.h"
@@ -184,7 +186,8 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 
-bool LinesF32Supports(const ConvGeometry& g) { return LinesPay(g, kFewForF32); }
+bool LinesF32Supports(const ConvGeometry& g) { return LinesFit(g); }
+bool LinesF32Pays(const ConvGeometry& g) { return LinesPay(g, kFewForF32); }
 
 size_t LinesF32Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
@@ -192,9 +195,8 @@ size_t LinesF32Workspace(const ConvGeometry& g) {
   return CheckedMul(static_cast<size_t>(g.kernel_h), static_cast<size_t>(LineElements(g)) * 4);
 }
 
-bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) {
-  return LinesPay(g, kFewForPairs);
-}
+bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) { return LinesFit(g); }
+bool LinesPays(const ConvQ8Weights&, const ConvGeometry& g) { return LinesPay(g, kFewForPairs); }
 
 size_t LinesPackedSize(const ConvQ8Weights& w) { return Q8PackedSize(w, LineRun(w.layout)); }
 void LinesPack(const ConvQ8Weights& w, void* packed) { Q8Pack(w, LineRun(w.layout), packed); }
@@ -270,7 +272,10 @@ bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return !NeedsWi
 void Dot8Pack(const ConvQ8Weights& w, void* packed) { BytesPack(w, Depth(w.layout), 0, packed); }
 
 bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  return Dot8Supports(w, g) && LinesPay(g, kFewForBytes);
+  return Dot8Supports(w, g) && LinesFit(g);
+}
+bool Dot8LinesPays(const ConvQ8Weights&, const ConvGeometry& g) {
+  return LinesPay(g, kFewForBytes);
 }
 size_t BytesLinesPackedSize(const ConvQ8Weights& w) {
   return BytesPackedSize(w, LineRun(w.layout));
@@ -280,8 +285,11 @@ void Dot8LinesPack(const ConvQ8Weights& w, void* packed) {
 }
 
 bool Dot7LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return LinesFit(g) && Dot7Supports(w, g);
+}
+bool Dot7LinesPays(const ConvQ8Weights&, const ConvGeometry& g) {
   // For short runs pairs are faster: 44 against 39 GOPS for three channels.
-  return !IsShortRun(g) && LinesPay(g, kFewForDot7) && Dot7Supports(w, g);
+  return !IsShortRun(g) && LinesPay(g, kFewForDot7);
 }
 void Dot7LinesPack(const ConvQ8Weights& w, void* packed) {
   BytesPack(w, LineRun(w.layout), kDot7Offset, packed);
@@ -309,6 +317,23 @@ size_t Dot8Workspace(const ConvGeometry& g) {
 }
 
 }  // namespace conv
+
+int32_t ConvQ8WeightBits(const ConvQ8Weights& w) {
+  int32_t lo = 0, hi = 0, step = 0;
+  bool first = true;
+  for (int32_t o = 0; o < w.layout.out_c; ++o) {
+    conv::ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+      const int32_t value = conv::WeightAt(w, o, offset);
+      if (first) lo = hi = value;
+      first = false;
+      if (step != 1) step = std::gcd(step, value - lo);
+      lo = std::min(lo, value);
+      hi = std::max(hi, value);
+    });
+    if (step == 1 && hi - lo > 127) return 8;
+  }
+  return step == 0 ? 1 : std::bit_width(static_cast<uint32_t>((hi - lo) / step));
+}
 
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {
   for (int32_t o = 0; o < w.layout.out_c; ++o) {

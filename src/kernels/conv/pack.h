@@ -24,10 +24,12 @@ size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
 // The row that reads lines in place (vector_f32_lines.cpp); packed like the other.
 bool LinesF32Supports(const ConvGeometry& geometry);
+bool LinesF32Pays(const ConvGeometry& geometry);
 size_t LinesF32Workspace(const ConvGeometry& geometry);
 
 // The row for few input channels (vector_q8_lines.cpp); one group, no dilation.
 bool LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool LinesPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LinesPackedSize(const ConvQ8Weights& weights);
 void LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t LinesWorkspace(const ConvGeometry& geometry);
@@ -38,6 +40,7 @@ size_t BytesPackedSize(const ConvQ8Weights& weights);
 void Dot7Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7Workspace(const ConvGeometry& geometry);
 bool Dot7LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Dot7LinesPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t BytesLinesPackedSize(const ConvQ8Weights& weights);
 void Dot7LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7LinesWorkspace(const ConvGeometry& geometry);
@@ -47,13 +50,12 @@ bool Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 void Dot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
 bool Dot8LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Dot8LinesPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 void Dot8LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8LinesWorkspace(const ConvGeometry& geometry);
 
-// The rows of fewer bits (vector_narrow.cpp); pack_narrow.cpp. ...Fit: right, ...Supports: and
-// fast.
-bool NarrowInputsFit(const ConvQ8Weights& weights);
-bool NarrowWeightsFit(const ConvQ8Weights& weights);
+// The rows of fewer bits (vector_narrow.cpp); pack_narrow.cpp.
+bool NarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool NarrowInputsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t NarrowInputsPackedSize(const ConvQ8Weights& weights);
 void NarrowInputsPack(const ConvQ8Weights& weights, void* packed);

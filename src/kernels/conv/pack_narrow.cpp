@@ -61,9 +61,6 @@ __attribute__((noinline)) Coding CodeWeights(const ConvQ8Weights& w) {
   return c;
 }
 
-/// Bound by gathering its windows: one for the lines.
-bool IsFirstLayer(const ConvGeometry& g) { return LinesPay(g, 0); }
-
 size_t Steps(const ConvQ8Weights& w) {
   return CheckedAdd(Depth(w.layout), kDot7Group - 1) / kDot7Group;
 }
@@ -158,16 +155,17 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
 
 }  // namespace
 
-bool NarrowInputsFit(const ConvQ8Weights& w) { return CodeInputs(w).fits; }
-bool NarrowInputsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  return !IsFirstLayer(g) && NarrowInputsFit(w);
+/// But for first layers, which gathering their windows bounds: these are for the lines.
+bool NarrowPays(const ConvQ8Weights&, const ConvGeometry& g) { return !LinesPay(g, 0); }
+
+bool NarrowInputsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
+  return CodeInputs(w).fits;
 }
 size_t NarrowInputsPackedSize(const ConvQ8Weights& w) { return PackedSize(w, CodeInputs(w)); }
 void NarrowInputsPack(const ConvQ8Weights& w, void* packed) { Pack(w, CodeInputs(w), packed); }
 
-bool NarrowWeightsFit(const ConvQ8Weights& w) { return CodeWeights(w).fits; }
-bool NarrowWeightsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  return !IsFirstLayer(g) && NarrowWeightsFit(w);
+bool NarrowWeightsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
+  return CodeWeights(w).fits;
 }
 size_t NarrowWeightsPackedSize(const ConvQ8Weights& w) { return PackedSize(w, CodeWeights(w)); }
 void NarrowWeightsPack(const ConvQ8Weights& w, void* packed) { Pack(w, CodeWeights(w), packed); }

@@ -8,55 +8,57 @@
 namespace requant {
 namespace {
 
-bool SupportsAll(const ConvQ8Weights&, const ConvGeometry&) { return true; }
-bool SupportsAny(const ConvGeometry&) { return true; }
+bool Always(const ConvQ8Weights&, const ConvGeometry&) { return true; }
+bool Never(const ConvQ8Weights&, const ConvGeometry&) { return false; }
+bool AlwaysF32(const ConvGeometry&) { return true; }
 
 constexpr ConvF32Kernel kF32Kernels[] = {
-    {"conv_f32_scalar", "scalar", SupportsAny, conv::ScalarF32PackedSize, conv::ScalarF32Pack,
-     conv::NoWorkspace, rq_conv_f32_scalar},
-    {"conv_f32_vector", "simd128", SupportsAny, conv::VectorF32PackedSize, conv::VectorF32Pack,
-     conv::VectorF32Workspace, rq_conv_f32},
-    {"conv_f32_lines", "simd128", conv::LinesF32Supports, conv::VectorF32PackedSize,
-     conv::VectorF32Pack, conv::LinesF32Workspace, rq_conv_f32_lines},
+    {"conv_f32_scalar", "scalar", AlwaysF32, AlwaysF32, conv::ScalarF32PackedSize,
+     conv::ScalarF32Pack, conv::NoWorkspace, rq_conv_f32_scalar},
+    {"conv_f32_vector", "simd128", AlwaysF32, AlwaysF32, conv::VectorF32PackedSize,
+     conv::VectorF32Pack, conv::VectorF32Workspace, rq_conv_f32},
+    {"conv_f32_lines", "simd128", conv::LinesF32Supports, conv::LinesF32Pays,
+     conv::VectorF32PackedSize, conv::VectorF32Pack, conv::LinesF32Workspace, rq_conv_f32_lines},
 };
 
-// Of the rows that a machine has and that fit, the last is taken, so they go from slow to fast as
-// measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
+// Of the rows that a machine has, that fit and pay, the last is taken, so they go from slow to fast
+// as measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
 // 4), 254 where the machine multiplies whole bytes. First layers, which gathering windows bounds,
-// are for the lines: the rows of fewer bits leave them alone. Counting bits is the first of all for
-// x86, which has no count of bytes: where a processor has one (ARM), tune() may find it the
-// fastest.
+// are for the lines: the rows of fewer bits leave them alone. Counting bits pays in few places on
+// x86, which has no count of bytes: where a processor has one (ARM), tune() may find it the fastest
+// elsewhere too.
 constexpr ConvQ8Kernel kQ8Kernels[] = {
-    {"conv_q8_scalar", "scalar", nullptr, SupportsAll, conv::ScalarQ8PackedSize, conv::ScalarQ8Pack,
-     conv::NoWorkspace, rq_conv_q8_scalar},
-    {"conv_q8_carry_save", "simd128", MissingLowBits, bitserial::PopcountFits,
-     bitserial::PopcountPackedSize, bitserial::PopcountPack, bitserial::PopcountWorkspace,
-     rq_conv_q8_carry_save},
-    {"conv_q8_popcount", "simd128", MissingLowBits, bitserial::PopcountFits,
-     bitserial::PopcountPackedSize, bitserial::PopcountPack, bitserial::PopcountWorkspace,
-     rq_conv_q8_popcount},
-    {"conv_q8_vector", "simd128", nullptr, SupportsAll, conv::VectorQ8PackedSize,
+    {"conv_q8_scalar", "scalar", nullptr, Always, Always, conv::ScalarQ8PackedSize,
+     conv::ScalarQ8Pack, conv::NoWorkspace, rq_conv_q8_scalar},
+    {"conv_q8_vector", "simd128", nullptr, Always, Always, conv::VectorQ8PackedSize,
      conv::VectorQ8Pack, conv::VectorQ8Workspace, rq_conv_q8},
-    {"conv_q8_dot7", "relaxed", nullptr, conv::Dot7Supports, conv::BytesPackedSize, conv::Dot7Pack,
-     conv::Dot7Workspace, rq_conv_q8_dot7},
-    {"conv_q8_lines", "simd128", nullptr, conv::LinesSupports, conv::LinesPackedSize,
-     conv::LinesPack, conv::LinesWorkspace, rq_conv_q8_lines},
-    {"conv_q8_dot7_lines", "relaxed", nullptr, conv::Dot7LinesSupports, conv::BytesLinesPackedSize,
-     conv::Dot7LinesPack, conv::Dot7LinesWorkspace, rq_conv_q8_dot7_lines},
-    {"conv_q8_narrow_w", "relaxed", MissingLowBits, conv::NarrowWeightsSupports,
+    {"conv_q8_dot7", "relaxed", nullptr, conv::Dot7Supports, Always, conv::BytesPackedSize,
+     conv::Dot7Pack, conv::Dot7Workspace, rq_conv_q8_dot7},
+    {"conv_q8_lines", "simd128", nullptr, conv::LinesSupports, conv::LinesPays,
+     conv::LinesPackedSize, conv::LinesPack, conv::LinesWorkspace, rq_conv_q8_lines},
+    {"conv_q8_dot7_lines", "relaxed", nullptr, conv::Dot7LinesSupports, conv::Dot7LinesPays,
+     conv::BytesLinesPackedSize, conv::Dot7LinesPack, conv::Dot7LinesWorkspace,
+     rq_conv_q8_dot7_lines},
+    {"conv_q8_narrow_w", "relaxed", MissingLowBits, conv::NarrowWeightsSupports, conv::NarrowPays,
      conv::NarrowWeightsPackedSize, conv::NarrowWeightsPack, conv::NarrowWorkspace,
      rq_conv_q8_narrow},
-    {"conv_q8_narrow_x", "relaxed", MissingLowBits, conv::NarrowInputsSupports,
+    {"conv_q8_narrow_x", "relaxed", MissingLowBits, conv::NarrowInputsSupports, conv::NarrowPays,
      conv::NarrowInputsPackedSize, conv::NarrowInputsPack, conv::NarrowWorkspace,
      rq_conv_q8_narrow},
-    {"conv_q8_dot8", "relaxed", MissingDot8, conv::Dot8Supports, conv::BytesPackedSize,
+    {"conv_q8_dot8", "relaxed", MissingDot8, conv::Dot8Supports, Always, conv::BytesPackedSize,
      conv::Dot8Pack, conv::Dot8Workspace, rq_conv_q8_dot8},
-    {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports,
+    {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports, conv::Dot8LinesPays,
      conv::BytesLinesPackedSize, conv::Dot8LinesPack, conv::Dot8LinesWorkspace,
      rq_conv_q8_dot8_lines},
-    {"conv_q8_lookup", "simd128", MissingLowBits, bitserial::LookupSupports,
+    {"conv_q8_lookup", "simd128", MissingLowBits, bitserial::LookupSupports, bitserial::LookupPays,
      bitserial::LookupPackedSize, bitserial::LookupPack, bitserial::LookupWorkspace,
      rq_conv_q8_lookup},
+    {"conv_q8_carry_save", "simd128", MissingLowBits, bitserial::PopcountSupports, Never,
+     bitserial::PopcountPackedSize, bitserial::PopcountPack, bitserial::PopcountWorkspace,
+     rq_conv_q8_carry_save},
+    {"conv_q8_popcount", "simd128", MissingLowBits, bitserial::PopcountSupports,
+     bitserial::PopcountPays, bitserial::PopcountPackedSize, bitserial::PopcountPack,
+     bitserial::PopcountWorkspace, rq_conv_q8_popcount},
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ struct ConvF32Kernel {
   const char* name;
   const char* isa;  ///< "scalar" or "simd128"
   bool (*supports)(const ConvGeometry& geometry);
+  bool (*pays)(const ConvGeometry& geometry);  ///< as of ConvQ8Kernel
   size_t (*packed_size)(const ConvF32Weights& weights);
   void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);
@@ -50,7 +51,10 @@ struct ConvQ8Kernel {
   const char* name;
   const char* isa;  ///< "scalar", "simd128", or "relaxed": right everywhere, fast only there
   const char* (*missing)();  ///< what this machine lacks for this row, or null; null: nothing
+  /// Whether it is right, and, of what it is right for, whether it is usually faster than the rows
+  /// before it. Where it does not pay it only runs when it is forced or was tuned.
   bool (*supports)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+  bool (*pays)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   size_t (*packed_size)(const ConvQ8Weights& weights);
   void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);
@@ -60,6 +64,10 @@ struct ConvQ8Kernel {
 /// Sizes are in bytes; packed_size and workspace_size throw Error when they overflow.
 std::span<const ConvF32Kernel> ConvF32Kernels();
 std::span<const ConvQ8Kernel> ConvQ8Kernels();
+
+/// Bits that tell the weights apart, less their zero points: 1 for {-1, 1}, 4 for -8..7; 8 also for
+/// more.
+int32_t ConvQ8WeightBits(const ConvQ8Weights& weights);
 
 /// Largest |accumulator| of each output channel for an input of the given range (after subtracting
 /// its zero point), bias included: the `bounds` of PrepareRequantize.

@@ -132,6 +132,7 @@ void rq_conv_q8_dot7(const requant::ConvQ8Params* p) {
         w += kChannelBlock * lda;
       }
     }
+    conv::AddResidual(p, row, count);
   }
 }
 
@@ -169,6 +170,7 @@ void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* p) {
         }
         conv::Finish(p, acc, row + ox - begin, count, channel, n);
       }
+      conv::AddResidual(p, row + ox - begin, count);
     }
   };
   conv::WalkLines(g, p->row_begin, p->row_end, into_ring, multiply);

@@ -194,5 +194,6 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
         }
       }
     }
+    conv::AddResidual(p, row, count);
   }
 }

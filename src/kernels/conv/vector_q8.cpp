@@ -65,5 +65,6 @@ void rq_conv_q8(const requant::ConvQ8Params* p) {
         }
       }
     }
+    conv::AddResidual(p, row, count);
   }
 }

@@ -56,4 +56,14 @@ inline int32_t Dot8BlockBytes(int32_t kernel_h, int32_t kernel_w) {
   return 64 + PhaseOffset(kernel_h, kernel_w, 4);
 }
 
+/// First bytes of the packed weights of vector_narrow.cpp. Of every eight channels follow 8 biases,
+/// 8 sums of weights, and the bytes of the pairs of both parities.
+struct NarrowHeader {
+  int32_t input_add;  ///< to the inputs' codes
+  int32_t reserved[3];
+};
+inline int32_t NarrowOctetBytes(int32_t kernel_h, int32_t kernel_w) {
+  return 64 + (EvenPairs(kernel_h) + OddPairs(kernel_h)) * kernel_w * 16;
+}
+
 }  // namespace requant::dwconv

@@ -40,5 +40,7 @@ struct DwConvQ8Params {
 
 RQ_KERNEL(rq_dwconv_f32) void rq_dwconv_f32(const requant::DwConvF32Params* params);
 RQ_KERNEL(rq_dwconv_q8) void rq_dwconv_q8(const requant::DwConvQ8Params* params);
+RQ_LOW_BITS_KERNEL(rq_dwconv_q8_narrow)
+void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* params);
 /// Only where rq_dot8() is not 0.
 RQ_KERNEL(rq_dwconv_q8_dot8) void rq_dwconv_q8_dot8(const requant::DwConvQ8Params* params);

@@ -27,6 +27,8 @@ struct DwConvQ8Weights {
   bool is_signed = true;                 ///< int8, else uint8
   const int32_t* zero_points = nullptr;  ///< `channels` values, or null for 0
   const int32_t* bias = nullptr;         ///< `channels` values or null
+  /// The codes that the input can hold, its zero point (the padding) included.
+  int32_t input_lo = -128, input_hi = 255;
 };
 
 struct DwConvF32Kernel {

@@ -6,13 +6,10 @@
 // are free of border cases. With input rows 2q and 2q + 1 (counted from the top padding) in pair q,
 // a kernel of height 3 whose first row is even meets its weights as (w0, w1), (w2, 0), an odd one
 // as (0, w0), (w1, w2): both forms are packed, and neighbouring output rows share the converted
-// pairs, which live in a ring in the workspace. With vertical dilation every output row converts
-// its own pairs.
-//
-// A group of channels goes through the whole image before the next, so that the ring stays small.
+// pairs, which live in a ring in the workspace (pairs.h).
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
-#include "kernels/requantize/kernel.h"
+#include "kernels/dwconv/pairs.h"
 #include "kernels/simd.h"
 
 namespace requant {
@@ -241,54 +238,20 @@ void rq_dwconv_q8(const requant::DwConvQ8Params* p) {
   const int32_t slots = dwconv::OddPairs(g.kernel_h);
   const int32_t group = dwconv::ChannelGroup(g, slots);
   const ptrdiff_t slot_elements = static_cast<ptrdiff_t>(dwconv::PaddedWidth(g)) * group * 2;
-  const int32_t strip = dwconv::kStripElements / group;
   int32_t* acc = static_cast<int32_t*>(p->workspace);
   int16_t* ring = reinterpret_cast<int16_t*>(acc + dwconv::kStripElements);
-  const ptrdiff_t group_bytes =
-      static_cast<ptrdiff_t>(dwconv::Q8QuadBytes(g.kernel_h, g.kernel_w)) * (group / kQuad);
-  const uint8_t* weights = static_cast<const uint8_t*>(p->weights);
-
-  for (int32_t c = 0; c < g.out_c; c += group, weights += group_bytes) {
-    const int32_t n = g.out_c - c < group ? g.out_c - c : group;
-    int32_t converted = -1;        // pairs below this one are in the ring
-    int32_t converted_image = -1;  // of this image
-    int32_t row = p->row_begin;
-    while (row < p->row_end) {
-      const int32_t begin = row % g.out_w, line = row / g.out_w;
-      const int32_t oy = line % g.out_h, image = line / g.out_h;
-      int32_t end = g.out_w;
-      if (p->row_end - row < end - begin) end = begin + (p->row_end - row);
-
-      const int32_t top = oy * g.stride_h;  // counted from the top padding
-      int32_t odd = 0, first_slot = 0;
-      if (g.dilation_h == 1) {
-        odd = top & 1;
-        const int32_t first = top >> 1;
-        const int32_t last =
-            first + (odd ? dwconv::OddPairs(g.kernel_h) : dwconv::EvenPairs(g.kernel_h));
-        if (image != converted_image || converted < first) converted = first;
-        converted_image = image;
-        for (; converted < last; ++converted) {
-          const int32_t y = 2 * converted - g.pad_top;
-          Convert(p, image, y, y + 1, c, n, group, ring + (converted % slots) * slot_elements);
-        }
-        first_slot = first % slots;
-      } else {
-        for (int32_t q = 0; q < dwconv::EvenPairs(g.kernel_h); ++q) {
-          const int32_t y = top - g.pad_top + 2 * q * g.dilation_h;
-          const int32_t below = 2 * q + 1 < g.kernel_h ? y + g.dilation_h : -1;
-          Convert(p, image, y, below, c, n, group, ring + q * slot_elements);
-        }
-      }
-      for (int32_t ox = begin; ox < end; ox += strip) {
-        const int32_t count = end - ox < strip ? end - ox : strip;
-        Strip(g, ring, slot_elements, slots, first_slot, odd, group, n, weights, ox, count, acc);
-        const ptrdiff_t at = (static_cast<ptrdiff_t>(line) * g.out_w + ox) * g.output_stride + c;
-        rq_requantize_rows(acc, group, count, c, n, &p->requantize,
-                           static_cast<uint8_t*>(p->output) + at, g.output_stride,
-                           p->output_signed);
-      }
-      row += end - begin;
-    }
-  }
+  const ptrdiff_t quad_bytes = dwconv::Q8QuadBytes(g.kernel_h, g.kernel_w);
+  dwconv::WalkPairs(
+      p, group, acc,
+      [=](int32_t image, int32_t row_a, int32_t row_b, int32_t channel, int32_t n, int32_t slot)
+          __attribute__((always_inline)) {
+            Convert(p, image, row_a, row_b, channel, n, group, ring + slot * slot_elements);
+          },
+      [=](int32_t channel, int32_t n, int32_t first_slot, int32_t odd, int32_t ox, int32_t count)
+          __attribute__((always_inline)) {
+            const uint8_t* weights =
+                static_cast<const uint8_t*>(p->weights) + channel / kQuad * quad_bytes;
+            Strip(p->geometry, ring, slot_elements, slots, first_slot, odd, group, n, weights, ox,
+                  count, acc);
+          });
 }

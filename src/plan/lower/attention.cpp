@@ -307,9 +307,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
       form.value_width == 0) {
     return false;
   }
-  const ConvF32Kernel& kernel = builder.Choose(
-      "conv_f32", ConvF32Kernels(),
-      [](const ConvF32Kernel& row) { return row.supports(MatMulGeometry(1, 1, 1)); });
+  const ConvF32Kernel& kernel = ChooseConvF32(builder, MatMulGeometry(1, 1, 1));
   // Whole register tiles.
   const int64_t panel =
       std::min(form.queries, std::max<int64_t>(16, kPanelScores / form.keys / 4 * 4));

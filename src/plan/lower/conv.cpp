@@ -32,6 +32,14 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 
 }  // namespace
 
+const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
+                                   const std::string& tuning) {
+  return builder.Choose(
+      "conv_f32", ConvF32Kernels(),
+      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); },
+      [&geometry](const ConvF32Kernel& row) { return row.pays(geometry); }, tuning);
+}
+
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input) {
   const Epilogue epilogue = TakeEpilogue(builder, node, true);
@@ -45,9 +53,7 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
                     const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue) {
   std::string tuning = TuningOf("conv_f32", geometry);
-  const ConvF32Kernel& kernel = builder.Choose(
-      "conv_f32", ConvF32Kernels(),
-      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); }, tuning);
+  const ConvF32Kernel& kernel = ChooseConvF32(builder, geometry, tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   auto& step = builder.Add<ConvF32Step>(node, kernel.name, inputs, {output});

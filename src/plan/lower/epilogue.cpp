@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/lower/qelementwise.h"
+
 namespace requant {
 
 std::optional<ClampBounds> ReadClamp(const Node& node) {
@@ -26,19 +28,32 @@ std::optional<ClampBounds> ReadClamp(const Node& node) {
   return bounds;
 }
 
+namespace {
+
+/// What `addition` adds to `own` if that can be part of the step that computes `own`, or null.
+const Value* ResidualOf(const PlanBuilder& builder, const Node& addition, const Value* own) {
+  const bool plain = addition.Is("Add") && own->type.dtype == DType::kFloat32;
+  if (!plain && !(addition.op_type == "QLinearAdd" && QAddOf(builder, addition))) return nullptr;
+  const size_t b = plain ? 1 : 3;
+  const Value* other = addition.inputs[addition.inputs[0] == own ? b : 0];
+  const bool fits =
+      other != own && builder.Has(other) && other->type.StaticShape() == own->type.StaticShape();
+  return fits ? other : nullptr;
+}
+
+}  // namespace
+
 Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual) {
   Epilogue epilogue;
   epilogue.output = node.outputs[0];
   epilogue.op = node.op_type;
   bool clamped = false;
   for (const Node* next : builder.Followers(node)) {
-    if (allow_residual && !clamped && epilogue.residual == nullptr && next->Is("Add")) {
-      const Value* other = next->inputs[next->inputs[0] == epilogue.output ? 1 : 0];
-      if (other == epilogue.output || !builder.Has(other) ||
-          other->type.StaticShape() != epilogue.output->type.StaticShape()) {
-        return epilogue;
-      }
+    if (const Value* other = allow_residual && !clamped && epilogue.residual == nullptr
+                                 ? ResidualOf(builder, *next, epilogue.output)
+                                 : nullptr) {
       epilogue.residual = other;
+      epilogue.addition = next;
     } else if (const auto bounds = ReadClamp(*next); bounds && next->inputs[0] == epilogue.output) {
       // Clamps one after the other: the later one decides where they disagree.
       epilogue.lo = std::clamp(epilogue.lo, bounds->lo, bounds->hi);

@@ -12,6 +12,7 @@ namespace requant {
 struct Epilogue {
   const Value* output = nullptr;    // what the step computes in the end
   const Value* residual = nullptr;  // added before the clamp
+  const Node* addition = nullptr;   // by this node
   double lo = -std::numeric_limits<double>::infinity();
   double hi = std::numeric_limits<double>::infinity();
   std::string op;  // "Conv+Add+Relu"
@@ -23,9 +24,9 @@ struct ClampBounds {
 };
 std::optional<ClampBounds> ReadClamp(const Node& node);
 
-/// Takes what the builder's Followers() offer and the kernel can do: one Add with an equally shaped
-/// tensor that is already planned (only if `allow_residual`), then Relu and Clip. The nodes taken
-/// are absorbed.
+/// Takes what the builder's Followers() offer and the kernel can do: one Add or QLinearAdd with an
+/// equally shaped tensor that is already planned (only if `allow_residual`), then Relu and Clip.
+/// The nodes taken are absorbed.
 Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual);
 
 }  // namespace requant

@@ -64,11 +64,7 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
                               nullptr,
                               codes.lo,
                               codes.hi};
-  const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
-  const ConvQ8Kernel& kernel =
-      builder.Choose("conv_q8", ConvQ8Kernels(), [&](const ConvQ8Kernel& row) {
-        return IsUsable(row, relaxed) && row.supports(packing, geometry);
-      });
+  const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, geometry, {});
   uint8_t* packed = builder.Packed(kernel.packed_size(packing));
   kernel.pack_weights(packing, packed);
   std::vector<int> inputs = {builder.In(node.inputs[0], layout)};

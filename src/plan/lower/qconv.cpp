@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "kernels/variant/missing.h"
 #include "numeric/multiplier.h"
+#include "plan/lower/qelementwise.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/window_step.h"
 
@@ -23,7 +24,7 @@ bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
   return std::any_of(std::find_if(rows.begin(), rows.end(), is_general), rows.end(),
                      [&](const ConvQ8Kernel& row) {
                        return row.missing == MissingLowBits && MissingLowBits() == nullptr &&
-                              row.supports(weights, geometry);
+                              row.supports(weights, geometry) && row.pays(weights, geometry);
                      });
 }
 
@@ -46,14 +47,18 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
 void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const QProduct& product) {
   const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
+  const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
   const DwConvQ8Weights weights{
       {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
       product.weights.data,
       product.weights.is_signed,
       product.weights.zero_points,
-      product.weights.bias};
+      product.weights.bias,
+      codes.lo,
+      codes.hi};
   const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
-  std::string tuning = TuningOf("dwconv_q8", geometry);
+  std::string tuning =
+      TuningOf("dwconv_q8", geometry, StrCat(", codes ", codes.lo, " to ", codes.hi));
   const DwConvQ8Kernel& kernel = builder.Choose(
       "dwconv_q8", DwConvQ8Kernels(),
       [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); },
@@ -61,7 +66,6 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
-  const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
   DwConvQ8AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
@@ -126,42 +130,60 @@ CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zer
   return Join(builder.RangeOf(value), {zero_point, zero_point});
 }
 
+const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights& weights,
+                                 const ConvGeometry& geometry, const std::string& tuning) {
+  // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
+  const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
+  const bool packs = builder.options().compact && HasPackedRow(weights, geometry);
+  return builder.Choose(
+      "conv_q8", ConvQ8Kernels(),
+      [&](const ConvQ8Kernel& row) {
+        return IsUsable(row, relaxed) && row.supports(weights, geometry) &&
+               !(packs && row.missing == MissingDot8);
+      },
+      [&](const ConvQ8Kernel& row) { return row.pays(weights, geometry); }, tuning);
+}
+
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input) {
   const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
   product.weights.input_lo = codes.lo;
   product.weights.input_hi = codes.hi;
-  // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
-  const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
-  const bool packs = builder.options().compact && HasPackedRow(product.weights, geometry);
-  std::string tuning =
-      TuningOf("conv_q8", geometry, StrCat(", codes ", codes.lo, " to ", codes.hi));
-  const ConvQ8Kernel& kernel = builder.Choose(
-      "conv_q8", ConvQ8Kernels(),
-      [&](const ConvQ8Kernel& row) {
-        return IsUsable(row, relaxed) && row.supports(product.weights, geometry) &&
-               !(packs && row.missing == MissingDot8);
-      },
-      tuning);
+  std::string tuning = TuningOf("conv_q8", geometry,
+                                StrCat(", codes ", codes.lo, " to ", codes.hi, ", weights of ",
+                                       ConvQ8WeightBits(product.weights), " bits"));
+  const ConvQ8Kernel& kernel = ChooseConvQ8(builder, product.weights, geometry, tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
   kernel.pack_weights(product.weights, packed);
   const DType input_type = node.inputs[0]->type.dtype;
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
   ConvQ8AccumulatorBounds(product.weights, LargestInput(codes, product.input_zero_point),
                           bounds.data());
-  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  // Packed sums (plan/pack_activations.h) are the business of the addition's own step.
+  const Epilogue epilogue = TakeEpilogue(builder, node, !builder.options().compact);
+  std::vector<int> inputs = {input};
+  if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
   const int output = builder.Out(epilogue.output, layout);
-  auto& step = builder.Add<ConvQ8Step>(node, kernel.name, {input}, {output});
+  auto& step = builder.Add<ConvQ8Step>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
   step.params.input_signed = input_type == DType::kInt8;
   step.params.input_zero_point = product.input_zero_point;
-  const DType output_type = epilogue.output->type.dtype;
-  step.params.output_type =
-      output_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
-  const CodeRange clamp = ClampOf(output_type, epilogue);
+  const DType own_type = node.outputs[0]->type.dtype;
+  step.params.output_type = own_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
+  const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue);
   builder.SetRange(epilogue.output, clamp);
-  step.requantize = Prepare(builder, product, bounds, clamp);
+  CodeRange own = clamp;
+  if (epilogue.addition) {
+    own = CodesOf(own_type);
+    step.params.addition = *QAddOf(builder, *epilogue.addition);
+    step.params.addition.lo = clamp.lo;
+    step.params.addition.hi = clamp.hi;
+    step.params.addition_is_float = builder.options().requantize == RequantizeMode::kFloat;
+    step.params.residual_first = epilogue.addition->inputs[0] == epilogue.residual;
+    step.params.residual_stride = geometry.out_c;
+  }
+  step.requantize = Prepare(builder, product, bounds, own);
   step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
            kMacsPerPart);
 }

@@ -44,6 +44,9 @@ struct QProduct {
 /// Nothing when all are 0, as int8 weights usually have it: they need no subtraction, and packing
 /// them is a copy.
 std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points);
+/// The row for these weights; `tuning` as in PlanBuilder::Choose.
+const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights& weights,
+                                 const ConvGeometry& geometry, const std::string& tuning);
 /// Adds the step for `node`, with the clamps that follow merged.
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input);

@@ -1,4 +1,6 @@
 // com.microsoft::QLinearAdd and QLinearMul.
+#include "plan/lower/qelementwise.h"
+
 #include "kernels/elementwise/table.h"
 #include "numeric/multiplier.h"
 #include "numeric/qadd.h"
@@ -15,87 +17,111 @@ namespace {
 
 struct Operands {
   QuantConstants a, b, c;
-  BinaryWalk walk;
 };
 
-template <typename Params>
-QBinaryStep<Params>& AddQBinaryStep(PlanBuilder& builder, const Node& node, const char* kernel,
-                                    void (*run)(const Params*), const Operands& operands) {
-  const Value* a = node.inputs[0];
-  const Value* b = node.inputs[3];
-  const Value* out = node.outputs[0];
-  const BinaryWalk& walk = operands.walk;
-  const int slot_a = WalkedOperand(builder, a, out, walk.layout);
-  const int slot_b = WalkedOperand(builder, b, out, walk.layout);
-  const Epilogue epilogue = TakeEpilogue(builder, node, false);
-  const int output = builder.Out(epilogue.output, walk.layout);
-  auto& step = builder.Add<QBinaryStep<Params>>(node, kernel, {slot_a, slot_b}, {output});
-  step.op = epilogue.op;
-  step.run = run;
-  step.may_overwrite = a->type.StaticShape() == out->type.StaticShape();
-  const CodeRange clamp = ClampOf(out->type.dtype, epilogue);
-  builder.SetRange(epilogue.output, clamp);
-  Params& params = step.params;
-  params.rows = walk.rows;
-  params.cols = walk.cols;
-  params.a_row_stride = walk.a_row_stride;
-  params.b_row_stride = walk.b_row_stride;
-  params.out_row_stride = walk.cols;
-  params.a_step = walk.a_step;
-  params.b_step = walk.b_step;
-  params.a_signed = a->type.dtype == DType::kInt8;
-  params.b_signed = b->type.dtype == DType::kInt8;
-  params.out_signed = out->type.dtype == DType::kInt8;
-  params.a_zero = operands.a.zero_points[0];
-  params.b_zero = operands.b.zero_points[0];
-  params.out_zero = operands.c.zero_points[0];
-  params.lo = clamp.lo;
-  params.hi = clamp.hi;
-  DivideBinary(builder, step, run, params, 1);
-  return step;
-}
-
-}  // namespace
-
-bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {
+std::optional<Operands> OperandsOf(const PlanBuilder& builder, const Node& node) {
   const RequantizeMode mode = builder.options().requantize;
-  if (mode != RequantizeMode::kUpward && mode != RequantizeMode::kFloat) return false;
+  if (mode != RequantizeMode::kUpward && mode != RequantizeMode::kFloat) return std::nullopt;
   const auto a = ReadQuant(node, 1, 2);
   const auto b = ReadQuant(node, 4, 5);
   const auto c = ReadQuant(node, 6, 7);
   if (!a || !b || !c || a->scales.size() != 1 || b->scales.size() != 1 || c->scales.size() != 1 ||
       !IsByte(node.inputs[0]->type.dtype)) {
-    return false;
+    return std::nullopt;
   }
+  return Operands{*a, *b, *c};
+}
+
+template <typename Params>
+void SetTypes(const Node& node, const Operands& operands, Params& params) {
+  params.a_signed = node.inputs[0]->type.dtype == DType::kInt8;
+  params.b_signed = node.inputs[3]->type.dtype == DType::kInt8;
+  params.out_signed = node.outputs[0]->type.dtype == DType::kInt8;
+  params.a_zero = operands.a.zero_points[0];
+  params.b_zero = operands.b.zero_points[0];
+  params.out_zero = operands.c.zero_points[0];
+}
+
+QAddParams AdditionOf(const Node& node, const Operands& operands, RequantizeMode mode) {
+  QAddParams params = {};
+  SetTypes(node, operands, params);
+  const float scale_c = operands.c.scales[0];
+  params.a_scale = operands.a.scales[0];
+  params.b_scale = operands.b.scales[0];
+  params.out_scale = scale_c;
+  QAddMultipliers multipliers{0, 0, 1};
+  if (mode == RequantizeMode::kUpward) {
+    multipliers = MakeQAddMultipliers(static_cast<double>(params.a_scale) / scale_c,
+                                      static_cast<double>(params.b_scale) / scale_c);
+  }
+  params.a_multiplier = multipliers.a;
+  params.b_multiplier = multipliers.b;
+  params.shift = multipliers.shift;
+  params.a_step = params.b_step = 1;
+  return params;
+}
+
+QMulParams ProductOf(const Node& node, const Operands& operands, RequantizeMode mode) {
+  QMulParams params = {};
+  SetTypes(node, operands, params);
+  const double multiplier =
+      ProductMultiplier(mode, operands.a.scales[0], operands.b.scales[0], operands.c.scales[0]);
+  params.multiplier = MakeFixedMultiplier(multiplier);
+  params.scale = static_cast<float>(multiplier);
+  return params;
+}
+
+template <typename Kernel, typename Params>
+void AddQBinaryStep(PlanBuilder& builder, const Node& node, const Kernel& kernel,
+                    const BinaryWalk& walk, const Params& params) {
+  const Value* a = node.inputs[0];
+  const Value* out = node.outputs[0];
+  const int slot_a = WalkedOperand(builder, a, out, walk.layout);
+  const int slot_b = WalkedOperand(builder, node.inputs[3], out, walk.layout);
+  const Epilogue epilogue = TakeEpilogue(builder, node, false);
+  const int output = builder.Out(epilogue.output, walk.layout);
+  auto& step = builder.Add<QBinaryStep<Params>>(node, kernel.name, {slot_a, slot_b}, {output});
+  step.op = epilogue.op;
+  step.run = kernel.run;
+  step.may_overwrite = a->type.StaticShape() == out->type.StaticShape();
+  const CodeRange clamp = ClampOf(out->type.dtype, epilogue);
+  builder.SetRange(epilogue.output, clamp);
+  step.params = params;
+  step.params.rows = walk.rows;
+  step.params.cols = walk.cols;
+  step.params.a_row_stride = walk.a_row_stride;
+  step.params.b_row_stride = walk.b_row_stride;
+  step.params.out_row_stride = walk.cols;
+  step.params.a_step = walk.a_step;
+  step.params.b_step = walk.b_step;
+  step.params.lo = clamp.lo;
+  step.params.hi = clamp.hi;
+  DivideBinary(builder, step, kernel.run, step.params, 1);
+}
+
+}  // namespace
+
+std::optional<QAddParams> QAddOf(const PlanBuilder& builder, const Node& node) {
+  const auto operands = OperandsOf(builder, node);
+  if (!operands || builder.IsForced("qadd")) return std::nullopt;
+  return AdditionOf(node, *operands, builder.options().requantize);
+}
+
+bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {
+  const auto operands = OperandsOf(builder, node);
+  if (!operands) return false;
   const auto walk = PlanBinary(builder, node.inputs[0], node.inputs[3], node.outputs[0]);
   if (!walk) return false;
-  const Operands operands{*a, *b, *c, *walk};
+  const RequantizeMode mode = builder.options().requantize;
   const QBinaryMode wanted =
       mode == RequantizeMode::kFloat ? QBinaryMode::kFloat : QBinaryMode::kFixed;
   const auto fits = [wanted](const auto& row) { return row.mode == wanted; };
-  const float scale_a = a->scales[0];
-  const float scale_b = b->scales[0];
-  const float scale_c = c->scales[0];
   if (node.op_type == "QLinearAdd") {
-    const double ratio_a = static_cast<double>(scale_a) / scale_c;
-    const double ratio_b = static_cast<double>(scale_b) / scale_c;
-    QAddMultipliers multipliers{0, 0, 1};
-    if (mode == RequantizeMode::kUpward) multipliers = MakeQAddMultipliers(ratio_a, ratio_b);
-    const QAddKernel& kernel = builder.Choose("qadd", QAddKernels(), fits);
-    auto& step = AddQBinaryStep<QAddParams>(builder, node, kernel.name, kernel.run, operands);
-    step.params.a_multiplier = multipliers.a;
-    step.params.b_multiplier = multipliers.b;
-    step.params.shift = multipliers.shift;
-    step.params.a_scale = scale_a;
-    step.params.b_scale = scale_b;
-    step.params.out_scale = scale_c;
+    AddQBinaryStep(builder, node, builder.Choose("qadd", QAddKernels(), fits), *walk,
+                   AdditionOf(node, *operands, mode));
   } else {
-    const double multiplier = ProductMultiplier(mode, scale_a, scale_b, scale_c);
-    const FixedMultiplier fixed = MakeFixedMultiplier(multiplier);
-    const QMulKernel& kernel = builder.Choose("qmul", QMulKernels(), fits);
-    auto& step = AddQBinaryStep<QMulParams>(builder, node, kernel.name, kernel.run, operands);
-    step.params.multiplier = fixed;
-    step.params.scale = static_cast<float>(multiplier);
+    AddQBinaryStep(builder, node, builder.Choose("qmul", QMulKernels(), fits), *walk,
+                   ProductOf(node, *operands, mode));
   }
   return true;
 }

@@ -59,6 +59,9 @@ inline bool IsDepthwise(const ConvGeometry& geometry) {
   return geometry.groups == geometry.in_c && geometry.in_c == geometry.out_c && geometry.in_c > 1;
 }
 
+/// The row for a float convolution; `tuning` as in PlanBuilder::Choose.
+const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
+                                   const std::string& tuning = {});
 /// A float convolution or matrix product with its epilogue, output in `layout`.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input);

@@ -91,7 +91,7 @@ constexpr LowerRow kRows[] = {
 
 }  // namespace
 
-void (*const kPackActivations)(Plan&) = PackActivations;
+void (*const kPackActivations)(Plan&, bool) = PackActivations;
 
 std::span<const LowerRow> LowerTable() { return kRows; }
 

@@ -47,7 +47,7 @@ class WindowStep : public Step {
     if constexpr (kRequantizes) call.requantize = requantize.Params();
     call.input = context.Read<Element>(inputs[0]);
     if constexpr (kAdds) {
-      call.residual = inputs.size() > 1 ? context.Read<float>(inputs[1]) : nullptr;
+      call.residual = inputs.size() > 1 ? context.Read<Element>(inputs[1]) : nullptr;
     }
     call.output = context.Write<Element>(outputs[0]);
     call.workspace = context.Write(workspace);

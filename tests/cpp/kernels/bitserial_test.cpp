@@ -148,7 +148,7 @@ TEST(ConvLookup, AccumulatorsMatchTheScalarRow) {
   for (const ConvGeometry& geometry : Geometries(random)) {
     for (const Codes& codes : LookupCodes()) {
       const Case test(random, geometry, codes, extreme++ % 5);
-      ASSERT_TRUE(bitserial::LookupFits(test.view, test.g)) << Describe(geometry, codes);
+      ASSERT_TRUE(bitserial::LookupSupports(test.view, test.g)) << Describe(geometry, codes);
       const int32_t rows = ConvRows(test.g);
       const size_t size = Elements(rows, test.g.output_stride, test.g.out_c);
       std::vector<int32_t> expected(size, 0x5A5A5A5A), got = expected;
@@ -185,15 +185,15 @@ TEST(ConvLookup, TakesFewCodesAndFourEvenWeights) {
   std::mt19937 random(33);
   const ConvGeometry g = Geometry(5, 5, 32, 32, 3, 3, 1, 1);
   const auto fits = [&](const Codes& codes) {
-    return bitserial::LookupFits(Case(random, g, codes, 0).view, g);
+    return bitserial::LookupSupports(Case(random, g, codes, 0).view, g);
   };
   EXPECT_TRUE(fits({0, 15, 0, {-2, 1}}));
   EXPECT_FALSE(fits({0, 16, 0, {-2, 1}}));
   EXPECT_FALSE(fits({0, 15, 0, {-2, -1, 0, 2}}));
   EXPECT_FALSE(fits({0, 3, 0, {-2, -1, 0, 1, 2}}));
   EXPECT_TRUE(fits({0, 3, 0, {-8, -4, 4}}));
-  EXPECT_FALSE(bitserial::LookupFits(Case(random, g, {0, 1, 0, {0, 1}}, 0).view,
-                                     Geometry(30, 30, 1, 1, 17, 17, 1, 0)));
+  EXPECT_FALSE(bitserial::LookupSupports(Case(random, g, {0, 1, 0, {0, 1}}, 0).view,
+                                         Geometry(30, 30, 1, 1, 17, 17, 1, 0)));
 }
 
 TEST(ConvLookup, BitsArePackedAsSuch) {

@@ -1,10 +1,12 @@
 // Depthwise kernels against the general convolution's reference row with groups == channels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "kernels/conv/table.h"
 #include "kernels/dot8_forms.h"
@@ -78,7 +80,7 @@ void SignedDot8(const DwConvQ8Params* params) { dwconv::DwConvDot8<dot8_forms::S
 std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
   std::vector<DwConvQ8Kernel> all(DwConvQ8Kernels().begin(), DwConvQ8Kernels().end());
   for (const DwConvQ8Kernel& kernel : DwConvQ8Kernels()) {
-    if (kernel.missing == nullptr) continue;
+    if (kernel.run != rq_dwconv_q8_dot8) continue;
     all.push_back(kernel);
     all.back().name = "dot8, signed";
     all.back().run = SignedDot8;
@@ -177,6 +179,91 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
     }
   }
   EXPECT_GT(signed_form, 10);
+}
+
+/// Sums of few bits: every geometry, codes of 1 to 8 bits by weights of 1 to 8, against the general
+/// reference.
+TEST(DwConvQ8, NarrowMatchesTheGeneralConvolution) {
+  std::mt19937 random(37);
+  const auto rows = DwConvQ8Kernels();
+  const DwConvQ8Kernel& narrow = *std::find_if(rows.begin(), rows.end(), [](const auto& row) {
+    return std::string_view(row.name) == "dwconv_q8_narrow";
+  });
+  int runs = 0;
+  for (const ConvGeometry& geometry : Geometries()) {
+    for (int variant = 0; variant < 16; ++variant) {
+      ConvGeometry g = geometry;
+      g.input_stride += variant % 3;
+      g.output_stride += variant % 2 * 5;
+      const int bits = 1 + static_cast<int>(random() % 8), weight_bits = 1 + variant % 8;
+      const bool input_signed = variant & 1, extreme = variant >= 12;
+      const int32_t span = (1 << bits) - 1, least = input_signed ? -128 : 0;
+      const int32_t low = least + static_cast<int32_t>(random() % (256 - span));
+      const auto any = [&](int32_t lo, int32_t hi) {
+        const int32_t at = static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
+        return extreme ? (variant % 2 == 0 ? hi : lo) : lo + at;
+      };
+      std::vector<uint8_t> input(Elements(g.batch * g.in_h * g.in_w, g.input_stride, g.in_c));
+      for (uint8_t& code : input) code = static_cast<uint8_t>(any(low, low + span));
+      const int32_t taps = g.kernel_h * g.kernel_w, half = 1 << (weight_bits - 1);
+      std::vector<uint8_t> data(static_cast<size_t>(taps) * g.in_c);
+      for (uint8_t& w : data) w = static_cast<uint8_t>(any(-half, half - 1));
+      std::vector<int32_t> bias(g.in_c);
+      for (int32_t& b : bias) b = static_cast<int32_t>(random() % 2001) - 1000;
+      ConvQ8Weights general;
+      general.layout = OihwLayout(g.out_c, 1, g.kernel_h, g.kernel_w, g.groups);
+      general.data = data.data();
+      general.bias = bias.data();
+      DwConvQ8Weights weights;
+      weights.layout = Layout(g);
+      weights.data = data.data();
+      weights.bias = bias.data();
+      weights.input_lo = low;
+      weights.input_hi = low + span;
+      if (!narrow.supports(weights)) {
+        EXPECT_TRUE(bits > 7 || taps * span * half > INT16_MAX);
+        continue;
+      }
+      ++runs;
+      const int32_t rows_of = ConvRows(g),
+                    zero_point = low + static_cast<int32_t>(random() % (span + 1));
+      std::vector<int64_t> bounds(g.out_c);
+      DwConvQ8AccumulatorBounds(weights, 255, bounds.data());
+      const PreparedRequantize prepared = PrepareRequantize(
+          RequantizeMode::kUpward, std::vector<double>(g.out_c, 20.0 / (taps * span * half)),
+          bounds, 128, 0, 255);
+      std::vector<uint8_t> expected(Elements(rows_of, g.output_stride, g.out_c), 0xA5);
+      std::vector<uint8_t> got = expected;
+      {
+        const ConvQ8Kernel& reference = ConvQ8Kernels()[0];
+        std::vector<uint8_t> packed(reference.packed_size(general));
+        reference.pack_weights(general, packed.data());
+        ConvQ8Params p;
+        p.geometry = g;
+        p.row_end = rows_of;
+        p.input = input.data();
+        p.input_signed = input_signed;
+        p.input_zero_point = zero_point;
+        p.weights = packed.data();
+        p.output = expected.data();
+        p.requantize = prepared.Params();
+        reference.run(&p);
+      }
+      std::vector<uint8_t> packed(narrow.packed_size(weights));
+      narrow.pack_weights(weights, packed.data());
+      DwConvQ8Params p;
+      p.geometry = g;
+      p.input = input.data();
+      p.input_signed = input_signed;
+      p.input_zero_point = zero_point;
+      p.weights = packed.data();
+      p.output = got.data();
+      p.requantize = prepared.Params();
+      RunRanges(narrow, p, Cuts(random, rows_of));
+      ASSERT_EQ(got, expected) << Describe(g) << " " << bits << " by " << weight_bits << " bits";
+    }
+  }
+  EXPECT_GT(runs, 200);
 }
 
 TEST(DwConvF32, CloseToDoublesOnEveryGeometry) {

@@ -83,7 +83,7 @@ TEST(ConvPopcount, EveryPairOfWidthsMatchesTheScalarRow) {
         const ConvGeometry g = RandomGeometry(random);
         const BitCase test(random, g, bits, weight_bits, static_cast<Polarity>(at % 3), at % 5);
         const Q8Case& c = test.base;
-        ASSERT_TRUE(bitserial::PopcountFits(c.view, c.g));
+        ASSERT_TRUE(bitserial::PopcountSupports(c.view, c.g));
         const int32_t rows = ConvRows(c.g);
         std::vector<int32_t> expected(Elements(rows, c.g.output_stride, c.g.out_c), 0x5A5A5A5A);
         const std::vector<int32_t> untouched = expected;
@@ -106,7 +106,7 @@ TEST(ConvPopcount, WholeBytesOfAnyTypeMatchTheScalarRow) {
     Q8Case c(random, geometry, variant++, false);
     c.view.input_lo = c.input_signed ? -128 : 0;
     c.view.input_hi = c.view.input_lo + 255;
-    if (!bitserial::PopcountFits(c.view, c.g)) {
+    if (!bitserial::PopcountSupports(c.view, c.g)) {
       ASSERT_FALSE(c.weight_zero_points.empty()) << Describe(c.g);
       continue;
     }

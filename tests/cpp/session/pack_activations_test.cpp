@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "session/session.h"
+#include "support/thread_runner.h"
 
 namespace requant {
 namespace {
@@ -102,6 +103,68 @@ TEST(PackActivations, GivesTheInterpretersResults) {
       EXPECT_EQ(is_packed("v"), !pool && channels / groups % 8 == 0);
     }
     EXPECT_FALSE(is_packed("y"));
+  }
+}
+
+/// Three convolutions in a row; the first two give codes [0, 2^bits) and [low, low + 2^bits).
+std::string Chain(std::mt19937& random, int bits, int channels, int groups, int inner_groups) {
+  const auto conv = [&](const char* to, const char* from, const char* weights, const char* zero,
+                        int group, int size) {
+    const int stride = Pick(random, 1, 2), dilation = Pick(random, 1, 2);
+    const auto pad = [&] { return Pick(random, 0, size - 1); };
+    return StrCat("%", to, " = QLinearConv(%", from, ", %s, ", zero, ", ", weights,
+                  ", %s, %wz, %ys, ", zero, ") {strides = [", stride, ", ", stride,
+                  "], dilations = [", dilation, ", ", dilation, "], pads = [", pad(), ", ", pad(),
+                  ", ", pad(), ", ", pad(), "], group = ", group, "}\n");
+  };
+  const bool is_signed = Pick(random, 0, 1) == 1;
+  const std::string type = is_signed ? "int8" : "uint8";
+  const int span = (1 << bits) - 1, least = is_signed ? -128 : 0;
+  const int low = Pick(random, least, least + 255 - span);
+  const auto weights = [&](const char* name, int group, int size) {
+    const int inner = channels / group;
+    return StrCat("const %", name, ": int8[", channels, ", ", inner, ", ", size, ", ", size,
+                  "] = ", Numbers(random, channels * inner * size * size, -2, 1), "\n");
+  };
+  return StrCat("graph \"\" opset 13\ninput %x: ", type, "[2, ", channels, ", ", Pick(random, 7, 9),
+                ", ", Pick(random, 7, 13), "]\nconst %s: float32[] = {1.0}\n",
+                "const %ys: float32[] = {", channels / groups, ".0}\nconst %z: ", type, "[] = {",
+                low + Pick(random, 0, span), "}\nconst %wz: int8[] = {0}\nconst %low: ", type,
+                "[] = {", low, "}\nconst %high: ", type, "[] = {", low + span, "}\n",
+                weights("a", groups, 3), weights("b", inner_groups, 2), weights("e", 1, 1),
+                "%u = Clip(%x, %low, %high)\n", conv("v_", "u", "%a", "%z", groups, 3),
+                "%v = Clip(%v_, %low, %high)\n", conv("w_", "v", "%b", "%z", inner_groups, 2),
+                "%w = Clip(%w_, %low, %high)\n", conv("y", "w", "%e", "%z", 1, 1), "output %y\n");
+}
+
+TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
+  std::mt19937 random(62);
+  for (int i = 0; i < 60; ++i) {
+    const int bits = i % 8 + 1, groups = Pick(random, 1, 2), inner_groups = Pick(random, 1, 2);
+    const int channels = i % 5 == 4 ? 24 : groups * inner_groups * 32 * Pick(random, 1, 2);
+    SCOPED_TRACE(StrCat("case ", i, ", ", bits, " bits, ", channels, " channels"));
+    auto graph =
+        std::make_shared<Graph>(ParseGraph(Chain(random, bits, channels, groups, inner_groups)));
+    const Value* x = graph->inputs()[0];
+    Tensor input(x->type.dtype, x->type.StaticShape());
+    for (int64_t at = 0; at < input.count(); ++at) {
+      static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(random());
+    }
+    const TensorMap feeds = {{"x", input}};
+    const std::vector<Tensor> expected = Interpret(*graph, feeds);
+    testing::ThreadRunner threads(2);
+    SessionOptions options;
+    options.plan.force_kernels = {
+        {"conv_q8", i % 3 == 0 ? "conv_q8_carry_save" : "conv_q8_popcount"}};
+    options.plan.compact = i % 4 == 0;
+    if (i % 2 == 1) options.runner = &threads;
+    Session session(graph, options);
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected[0]));
+    for (const char* name : {"v", "w"}) {
+      for (const Slot& slot : session.plan()->slots) {
+        if (slot.name == name) EXPECT_EQ(slot.planes, channels == 24 ? 0 : bits) << name;
+      }
+    }
   }
 }
 

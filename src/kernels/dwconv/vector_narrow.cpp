@@ -1,0 +1,210 @@
+// Depthwise convolution of few bits, for relaxed SIMD: vertical pairs of taps as in vector_q8.cpp,
+// but of bytes, eight channels to a vector, and added in int16.
+//
+// i16x8.relaxed_dot_i8x16_i7x16 multiplies signed bytes, the weights, by bytes in [0, 127], the
+// inputs with `input_add` added, and adds neighbours; with padding as the zero point z', which has
+// it in it too, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit
+// int16, which pack_narrow.cpp looks at; what is added on the way may wrap.
+#include "kernels/dwconv/pairs.h"
+#include "kernels/simd.h"
+
+namespace requant {
+namespace {
+
+/// Sixteen channels of both rows; a row that is missing is padding.
+RQ_INLINE void ConvertSixteen(const uint8_t* in_a, const uint8_t* in_b, v128_t add, v128_t zero,
+                              v128_t mask_a, v128_t mask_b, uint8_t* out) {
+  const v128_t a = wasm_v128_bitselect(wasm_i8x16_add(wasm_v128_load(in_a), add), zero, mask_a);
+  const v128_t b = wasm_v128_bitselect(wasm_i8x16_add(wasm_v128_load(in_b), add), zero, mask_b);
+  wasm_v128_store(out,
+                  wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
+  wasm_v128_store(out + 16, wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                               14, 30, 15, 31));
+}
+
+/// Input rows row_a and row_b, channels [channel, channel + n), to `out`: of every padded column
+/// `group` channels, each its byte of the one and of the other row.
+__attribute__((noinline)) void ConvertBytes(const DwConvQ8Params* p, int32_t image, int32_t row_a,
+                                            int32_t row_b, int32_t channel, int32_t n,
+                                            int32_t group, int32_t add, uint8_t* out) {
+  const ConvGeometry& g = p->geometry;
+  const int32_t width = dwconv::PaddedWidth(g), zero_point = p->input_zero_point + add;
+  const ptrdiff_t column = 2 * static_cast<ptrdiff_t>(group);
+  const ptrdiff_t line = static_cast<ptrdiff_t>(g.in_w) * g.input_stride;
+  const bool has_a = row_a >= 0 && row_a < g.in_h, has_b = row_b >= 0 && row_b < g.in_h;
+  int32_t first = g.pad_left < width ? g.pad_left : width;
+  int32_t last = g.pad_left + g.in_w < width ? g.pad_left + g.in_w : width;
+  if (!has_a && !has_b) first = last = width;
+  const v128_t zero = wasm_i8x16_splat(static_cast<int8_t>(zero_point));
+  for (ptrdiff_t i = 0; i < first * column; i += 16) wasm_v128_store(out + i, zero);
+  for (ptrdiff_t i = last * column; i < width * column; i += 16) wasm_v128_store(out + i, zero);
+  if (first >= last) return;
+
+  // A missing row reads the other one instead.
+  const v128_t mask_a = wasm_i8x16_splat(has_a ? -1 : 0);
+  const v128_t mask_b = wasm_i8x16_splat(has_b ? -1 : 0);
+  const v128_t adds = wasm_i8x16_splat(static_cast<int8_t>(add));
+  const uint8_t* from = static_cast<const uint8_t*>(p->input) + image * g.in_h * line + channel;
+  const uint8_t* in_a = from + (has_a ? row_a : row_b) * line;
+  const uint8_t* in_b = from + (has_b ? row_b : row_a) * line;
+  out += first * column;
+  for (int32_t x = first; x < last; ++x, in_a += g.input_stride, in_b += g.input_stride) {
+    int32_t c = 0;
+    for (; c + 16 <= n; c += 16) {
+      ConvertSixteen(in_a + c, in_b + c, adds, zero, mask_a, mask_b, out + 2 * c);
+    }
+    if (c < n && n >= 16) {
+      ConvertSixteen(in_a + n - 16, in_b + n - 16, adds, zero, mask_a, mask_b, out + 2 * (n - 16));
+      c = n;
+    }
+    for (; c < n; ++c) {
+      out[2 * c] = static_cast<uint8_t>(has_a ? in_a[c] + add : zero_point);
+      out[2 * c + 1] = static_cast<uint8_t>(has_b ? in_b[c] + add : zero_point);
+    }
+    out += column;
+  }
+}
+
+RQ_INLINE v128_t Dot(v128_t acc, const uint8_t* x, v128_t w) {
+  return wasm_i16x8_add(acc, simd::DotI8I7(w, wasm_v128_load(x)));
+}
+
+/// The accumulators of eight channels: their bases and the sums of products.
+RQ_INLINE void StoreEight(v128_t sum, v128_t base0, v128_t base1, int32_t* acc) {
+  wasm_v128_store(acc, wasm_i32x4_add(base0, wasm_i32x4_extend_low_i16x8(sum)));
+  wasm_v128_store(acc + 4, wasm_i32x4_add(base1, wasm_i32x4_extend_high_i16x8(sum)));
+}
+
+/// bias - zero_point * sum of weights, from `block`.
+RQ_INLINE v128_t BaseOf(const uint8_t* block, int32_t zero_point) {
+  return wasm_i32x4_sub(wasm_v128_load(block),
+                        wasm_i32x4_mul(wasm_i32x4_splat(zero_point), wasm_v128_load(block + 32)));
+}
+
+/// A 3x3 window without horizontal dilation, two pairs of rows: `count` pixels of eight channels.
+template <int kStride>
+__attribute__((noinline)) void Octet3x3(const uint8_t* row0, const uint8_t* row1, ptrdiff_t column,
+                                        const uint8_t* block, int32_t zero_point,
+                                        const uint8_t* weights, int32_t count, int32_t* acc,
+                                        int32_t acc_stride) {
+  v128_t w0[3], w1[3];
+  RQ_UNROLL for (int i = 0; i < 3; ++i) {
+    w0[i] = wasm_v128_load(weights + i * 16);
+    w1[i] = wasm_v128_load(weights + (3 + i) * 16);
+  }
+  const v128_t base0 = BaseOf(block, zero_point), base1 = BaseOf(block + 16, zero_point);
+  int32_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    v128_t sum[4];
+    RQ_UNROLL for (int j = 0; j < 4; ++j) sum[j] = wasm_i16x8_splat(0);
+    RQ_UNROLL for (int c = 0; c < 3 * kStride + 3; ++c) {
+      const v128_t x0 = wasm_v128_load(row0), x1 = wasm_v128_load(row1);
+      row0 += column;
+      row1 += column;
+      RQ_UNROLL for (int j = 0; j < 4; ++j) {
+        const int kx = c - j * kStride;
+        if (kx >= 0 && kx < 3) {
+          sum[j] = wasm_i16x8_add(sum[j], simd::DotI8I7(w0[kx], x0));
+          sum[j] = wasm_i16x8_add(sum[j], simd::DotI8I7(w1[kx], x1));
+        }
+      }
+    }
+    row0 -= (3 - kStride) * column;
+    row1 -= (3 - kStride) * column;
+    RQ_UNROLL for (int j = 0; j < 4; ++j) StoreEight(sum[j], base0, base1, acc + j * acc_stride);
+    acc += 4 * acc_stride;
+  }
+  for (; i < count; ++i) {
+    v128_t sum = wasm_i16x8_splat(0);
+    RQ_UNROLL for (int kx = 0; kx < 3; ++kx) {
+      sum = Dot(sum, row0 + kx * column, w0[kx]);
+      sum = Dot(sum, row1 + kx * column, w1[kx]);
+    }
+    StoreEight(sum, base0, base1, acc);
+    row0 += kStride * column;
+    row1 += kStride * column;
+    acc += acc_stride;
+  }
+}
+
+/// Any window: `count` pixels of eight channels, the pairs from first_slot on in a ring of `slots`.
+__attribute__((noinline)) void OctetAny(const uint8_t* ring, ptrdiff_t slot_bytes, int32_t slots,
+                                        int32_t first_slot, int32_t pairs, int32_t kernel_w,
+                                        ptrdiff_t tap, ptrdiff_t next, const uint8_t* block,
+                                        int32_t zero_point, const uint8_t* weights, int32_t count,
+                                        int32_t* acc, int32_t acc_stride) {
+  const v128_t base0 = BaseOf(block, zero_point), base1 = BaseOf(block + 16, zero_point);
+  for (int32_t i = 0; i < count; i += 2, ring += 2 * next, acc += 2 * acc_stride) {
+    // Of an odd count the last pixel is computed twice.
+    const ptrdiff_t other = i + 1 < count ? next : 0;
+    v128_t sum0 = wasm_i16x8_splat(0), sum1 = sum0;
+    const uint8_t* w = weights;
+    int32_t slot = first_slot;
+    for (int32_t q = 0; q < pairs; ++q) {
+      const uint8_t* x = ring + slot * slot_bytes;
+      for (int32_t kx = 0; kx < kernel_w; ++kx, w += 16, x += tap) {
+        const v128_t weight = wasm_v128_load(w);
+        sum0 = Dot(sum0, x, weight);
+        sum1 = Dot(sum1, x + other, weight);
+      }
+      if (++slot == slots) slot = 0;
+    }
+    StoreEight(sum0, base0, base1, acc);
+    if (other != 0) StoreEight(sum1, base0, base1, acc + acc_stride);
+  }
+}
+
+RQ_INLINE void Strip(const DwConvQ8Params* p, const uint8_t* ring, ptrdiff_t slot_bytes,
+                     int32_t first_slot, int32_t odd, int32_t group, int32_t n,
+                     const uint8_t* block, int32_t zero_point, int32_t ox, int32_t count,
+                     int32_t* acc) {
+  const ConvGeometry& g = p->geometry;
+  const int32_t slots = dwconv::OddPairs(g.kernel_h), even_pairs = dwconv::EvenPairs(g.kernel_h);
+  const int32_t pairs = odd ? slots : even_pairs;
+  const int32_t octet_bytes = dwconv::NarrowOctetBytes(g.kernel_h, g.kernel_w);
+  const ptrdiff_t at = 64 + (odd ? even_pairs * g.kernel_w * 16 : 0);
+  const ptrdiff_t column = 2 * static_cast<ptrdiff_t>(group);
+  const bool small = pairs == 2 && g.kernel_w == 3 && g.dilation_w == 1;
+  const uint8_t* in = ring + ox * g.stride_w * column;
+  const int32_t second_slot = first_slot + 1 == slots ? 0 : first_slot + 1;
+  for (int32_t c = 0; c < n; c += 8, block += octet_bytes, in += 16, acc += 8) {
+    const uint8_t* weights = block + at;
+    if (small && g.stride_w == 1) {
+      Octet3x3<1>(in + first_slot * slot_bytes, in + second_slot * slot_bytes, column, block,
+                  zero_point, weights, count, acc, group);
+    } else if (small && g.stride_w == 2) {
+      Octet3x3<2>(in + first_slot * slot_bytes, in + second_slot * slot_bytes, column, block,
+                  zero_point, weights, count, acc, group);
+    } else {
+      OctetAny(in, slot_bytes, slots, first_slot, pairs, g.kernel_w, g.dilation_w * column,
+               g.stride_w * column, block, zero_point, weights, count, acc, group);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* p) {
+  using namespace requant;
+  const ConvGeometry& g = p->geometry;
+  const int32_t group = dwconv::ChannelGroup(g, dwconv::OddPairs(g.kernel_h));
+  const ptrdiff_t slot_bytes = static_cast<ptrdiff_t>(dwconv::PaddedWidth(g)) * group * 2;
+  const auto* header = static_cast<const dwconv::NarrowHeader*>(p->weights);
+  const uint8_t* blocks = reinterpret_cast<const uint8_t*>(header + 1);
+  const int32_t add = header->input_add;
+  const ptrdiff_t octet_bytes = dwconv::NarrowOctetBytes(g.kernel_h, g.kernel_w);
+  int32_t* acc = static_cast<int32_t*>(p->workspace);
+  uint8_t* ring = reinterpret_cast<uint8_t*>(acc + dwconv::kStripElements);
+  dwconv::WalkPairs(
+      p, group, acc,
+      [=](int32_t image, int32_t row_a, int32_t row_b, int32_t channel, int32_t n, int32_t slot)
+          __attribute__((always_inline)) {
+            ConvertBytes(p, image, row_a, row_b, channel, n, group, add, ring + slot * slot_bytes);
+          },
+      [=](int32_t channel, int32_t n, int32_t first_slot, int32_t odd, int32_t ox, int32_t count)
+          __attribute__((always_inline)) {
+            Strip(p, ring, slot_bytes, first_slot, odd, group, n,
+                  blocks + channel / 8 * octet_bytes, p->input_zero_point + add, ox, count, acc);
+          });
+}
