@@ -2,6 +2,7 @@
 // words, as TVM's topi.nn.bitpack defines it (python/tvm/topi/nn/bitserial_util.py): plane b holds
 // bit b, and the first of a word's elements is its most significant bit. Unlike there, an axis that
 // is no multiple of the word is padded with zeros.
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -75,46 +76,74 @@ void InferBitPack(InferContext& context) {
   SetOutput(context, 0, WordOf(context.attributes().Int("pack_type", 32)), std::move(shape));
 }
 
+/// Up to eight codes `step` elements apart, the first in the lowest byte.
+uint64_t EightCodes(const uint8_t* codes, int64_t step, int64_t count) {
+  uint64_t eight = 0;
+  for (int64_t i = 0; i < count; ++i) eight |= static_cast<uint64_t>(codes[i * step]) << (8 * i);
+  return eight;
+}
+
+/// Bit `plane` of eight codes, the first one's highest: the product has the lowest bit of byte i at
+/// 8 i + 9 j for every j < 8, no two of them at the same place, and at 63 - i for j = 7 - i.
+uint64_t PlaneOf(uint64_t codes, int64_t plane) {
+  return ((codes >> plane & 0x0101010101010101) * 0x8040201008040201) >> 56;
+}
+
+/// Elements of the output from one to the next along the dimensions of the input, or of the planes.
+struct Steps {
+  std::vector<int64_t> along;
+  int64_t plane = 0;
+
+  Steps(const Shape& out, int64_t bit_axis) : along(out.size() - 1) {
+    int64_t size = 1;
+    for (auto d = static_cast<int64_t>(out.size()) - 1; d >= 0; --d) {
+      (d == bit_axis ? plane : along[static_cast<size_t>(d > bit_axis ? d - 1 : d)]) = size;
+      size *= out[static_cast<size_t>(d)];
+    }
+  }
+  /// Where element `i` of the dimensions [begin, end) of the input begins.
+  int64_t Offset(const Shape& shape, size_t begin, size_t end, int64_t i) const {
+    int64_t at = 0;
+    for (size_t d = end; d-- > begin;) {
+      at += i % shape[d] * along[d];
+      i /= shape[d];
+    }
+    return at;
+  }
+};
+
 void EvaluateBitPack(EvalContext& context) {
   const Tensor& x = context.input(0);
   if (x.rank() < 1) Fail(ErrorCode::kShapeMismatch, "BitPack of a scalar");
   const Packing p = PackingOf(context.attributes(), x.rank());
   const int64_t length = x.dim(p.axis), words = Words(length, p.width);
   Tensor out(WordOf(p.width), PackedShape(x.shape(), p, words));
-  std::memset(out.raw(), 0, out.bytes());
-  const int64_t rank = x.rank();
-  // Elements of the output from one to the next along the dimensions of the input.
-  std::vector<int64_t> step(static_cast<size_t>(rank));
-  int64_t plane_step = 0, size = 1;
-  for (int64_t d = rank; d >= 0; --d) {
-    if (d == p.bit_axis) {
-      plane_step = size;
-    } else {
-      step[static_cast<size_t>(d > p.bit_axis ? d - 1 : d)] = size;
-    }
-    size *= out.dim(d);
-  }
+  const Steps steps(out.shape(), p.bit_axis);
+  const auto axis = static_cast<size_t>(p.axis);
+  const auto rank = static_cast<size_t>(x.rank());
+  const auto behind = x.shape().begin() + p.axis + 1;
+  const int64_t inner = NumElements(Shape(behind, x.shape().end()));
+  const int64_t outer = NumElements(Shape(x.shape().begin(), behind - 1));
+  const auto word_bytes = static_cast<size_t>(p.width / 8);
   const auto* codes = static_cast<const uint8_t*>(x.raw());
-  const size_t word_bytes = static_cast<size_t>(p.width / 8);
-  for (int64_t i = 0; i < x.count(); ++i) {
-    int64_t rest = i, at = 0, k = 0;
-    for (int64_t d = rank - 1; d >= 0; --d) {
-      int64_t index = rest % x.dim(d);
-      rest /= x.dim(d);
-      if (d == p.axis) {
-        k = index;
-        index /= p.width;
+  auto* bytes = static_cast<uint8_t*>(out.raw());
+  for (int64_t before = 0; before < outer; ++before) {
+    for (int64_t after = 0; after < inner; ++after) {
+      const int64_t at =
+          steps.Offset(x.shape(), 0, axis, before) + steps.Offset(x.shape(), axis + 1, rank, after);
+      const uint8_t* lane = codes + before * length * inner + after;
+      for (int64_t word = 0; word < words; ++word) {
+        uint64_t planes[8] = {};
+        for (int64_t k = word * p.width; k < (word + 1) * p.width; k += 8) {
+          const int64_t count = std::clamp(length - k, int64_t{0}, int64_t{8});
+          const uint64_t eight = count > 0 ? EightCodes(lane + k * inner, inner, count) : 0;
+          for (int64_t b = 0; b < p.bits; ++b) planes[b] = planes[b] << 8 | PlaneOf(eight, b);
+        }
+        for (int64_t b = 0; b < p.bits; ++b) {
+          const int64_t to = at + word * steps.along[axis] + b * steps.plane;
+          std::memcpy(bytes + static_cast<size_t>(to) * word_bytes, &planes[b], word_bytes);
+        }
       }
-      at += index * step[static_cast<size_t>(d)];
-    }
-    const auto shift = static_cast<uint32_t>(p.width - 1 - k % p.width);
-    for (int64_t b = 0; b < p.bits; ++b) {
-      uint8_t* to =
-          static_cast<uint8_t*>(out.raw()) + static_cast<size_t>(at + b * plane_step) * word_bytes;
-      uint64_t word = 0;
-      std::memcpy(&word, to, word_bytes);
-      word |= static_cast<uint64_t>(codes[i] >> b & 1) << shift;
-      std::memcpy(to, &word, word_bytes);
     }
   }
   context.outputs[0] = std::move(out);

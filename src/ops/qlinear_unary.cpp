@@ -9,6 +9,7 @@
 #include "numeric/affine.h"
 #include "ops/infer_util.h"
 #include "ops/qlinear.h"
+#include "ops/select.h"
 #include "ops/table.h"
 
 namespace requant {

@@ -8,6 +8,7 @@
 #include "kernels/bitserial/levels.h"
 #include "kernels/bitserial/lookup.h"
 #include "kernels/geometry_check.h"
+#include "kernels/variant/kernel.h"
 #include "kernels/variant/missing.h"
 
 namespace requant::bitserial {
@@ -64,8 +65,11 @@ bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int32_t taps = g.kernel_h * g.kernel_w, outputs = g.out_c / g.groups;
   // One plane: on Zen 5, where byte products reach 200 to 240 GOPS, 1x1 lookups reach 82 for 24 to
   // 144 channels, 182 for 576 to 96, 210 for 64 to 384, and 3x3 lookups 416 to 595. On Zen 4, where
-  // products of few bits reach 150 to 170, 133 for 192 to 32 and 61 for 576 to 24.
-  if (FewLevels(w)->planes == 1) return taps * outputs >= (MissingDot8() != nullptr ? 48 : 256);
+  // products of few bits reach 150 to 170, 133 for 192 to 32 and 61 for 576 to 24; without relaxed
+  // SIMD there are no such products.
+  if (FewLevels(w)->planes == 1) {
+    return taps * outputs >= (MissingDot8() == nullptr ? 256 : rq_variant() != 0 ? 48 : 0);
+  }
   // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
   // input or the sums leave their bytes often, products of few bits (conv/vector_narrow.cpp) do
   // more. GOPS by lookup and by products, 2 x 2 and 4 x 2 bits: 3x3 of 64 channels 200 and 130, 165
