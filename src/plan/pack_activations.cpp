@@ -39,30 +39,42 @@ bool IsPlainAdd(const QAddParams& p) {
   return p.rows == 1 && p.a_step == 1 && p.b_step == 1 && p.cols % kNibbleBlock == 0;
 }
 
+bool HasResidual(const ConvQ8Step& step) { return step.inputs.size() > 1; }
+
+/// Of what the step computes.
+CodeRange CodesOfStep(Step& step) {
+  const ConvQ8Step* conv = AsConv(step);
+  if (conv == nullptr) return {AsAdd(step)->params.lo, AsAdd(step)->params.hi};
+  const QAddParams& addition = conv->params.addition;
+  const RequantizeParams requantize = conv->requantize.Params();
+  return HasResidual(*conv) ? CodeRange{addition.lo, addition.hi}
+                            : CodeRange{requantize.lo, requantize.hi};
+}
+
 bool CanWrite(Step& step) {
   if (const ConvQ8Step* conv = AsConv(step)) {
     const ConvGeometry& g = conv->params.geometry;
-    const RequantizeParams requantize = conv->requantize.Params();
-    return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride, kNibbleBlock) &&
-           requantize.hi - requantize.lo <= kMostRange;
+    if (!KnowsNibbles(*conv) || !IsBlocked(g.out_c, g.groups, g.output_stride, kNibbleBlock)) {
+      return false;
+    }
+  } else if (const QBinaryStep<QAddParams>* add = AsAdd(step); !add || !IsPlainAdd(add->params)) {
+    return false;
   }
-  const QBinaryStep<QAddParams>* add = AsAdd(step);
-  return add != nullptr && IsPlainAdd(add->params) && add->params.hi - add->params.lo <= kMostRange;
+  const CodeRange codes = CodesOfStep(step);
+  return codes.hi - codes.lo <= kMostRange;
 }
 
-bool CanRead(Step& step) {
+bool CanRead(Step& step, int slot) {
   if (const ConvQ8Step* conv = AsConv(step)) {
     const ConvGeometry& g = conv->params.geometry;
-    return KnowsNibbles(*conv) && IsBlocked(g.in_c, g.groups, g.input_stride, kNibbleBlock);
+    const bool input =
+        conv->inputs[0] != slot || IsBlocked(g.in_c, g.groups, g.input_stride, kNibbleBlock);
+    const bool residual = !HasResidual(*conv) || conv->inputs[1] != slot ||
+                          IsBlocked(g.out_c, g.groups, conv->params.residual_stride, kNibbleBlock);
+    return KnowsNibbles(*conv) && input && residual;
   }
   const QBinaryStep<QAddParams>* add = AsAdd(step);
   return add != nullptr && IsPlainAdd(add->params);
-}
-
-/// The least code of what the step computes.
-int32_t BaseOf(Step& step) {
-  if (const ConvQ8Step* conv = AsConv(step)) return conv->requantize.Params().lo;
-  return AsAdd(step)->params.lo;
 }
 
 int32_t PlanesOf(const RequantizeParams& requantize) {
@@ -72,7 +84,7 @@ int32_t PlanesOf(const RequantizeParams& requantize) {
 
 bool CanWritePlanes(Step& step) {
   const ConvQ8Step* conv = AsConv(step);
-  if (conv == nullptr || conv->inputs.size() > 1) return false;
+  if (conv == nullptr || HasResidual(*conv)) return false;
   const ConvGeometry& g = conv->params.geometry;
   return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride, kPlaneBlock);
 }
@@ -81,7 +93,7 @@ bool CanWritePlanes(Step& step) {
 bool CanReadPlanes(Step& step, int slot, Step& writer) {
   const ConvQ8Step* conv = AsConv(step);
   if (conv == nullptr || conv->inputs[0] != slot ||
-      (conv->inputs.size() > 1 && conv->inputs[1] == slot) ||  // a residual has bytes
+      (HasResidual(*conv) && conv->inputs[1] == slot) ||  // a residual has bytes
       (conv->run != rq_conv_q8_popcount && conv->run != rq_conv_q8_carry_save)) {
     return false;
   }
@@ -181,10 +193,10 @@ void PackActivations(Plan& plan, bool compact) {
       slot.bytes = slot.bytes / 8 * slot.planes;
     } else if (compact && CanWrite(*use.writer) &&
                std::all_of(use.readers.begin(), use.readers.end(),
-                           [](Step* step) { return CanRead(*step); })) {
+                           [&](Step* step) { return CanRead(*step, static_cast<int>(i)); })) {
       slot.packed = true;
       slot.bytes /= 2;
-      base[i] = BaseOf(*use.writer);
+      base[i] = CodesOfStep(*use.writer).lo;
     }
   }
   for (auto& step : plan.steps) {
@@ -197,6 +209,10 @@ void PackActivations(Plan& plan, bool compact) {
       conv->params.input_packed = packed(conv->inputs[0]) ? 1 : 0;
       conv->params.input_base = base_of(conv->inputs[0]);
       conv->params.output_packed = packed(conv->outputs[0]) ? 1 : 0;
+      if (HasResidual(*conv)) {
+        conv->params.residual_packed = packed(conv->inputs[1]) ? 1 : 0;
+        conv->params.residual_base = base_of(conv->inputs[1]);
+      }
       conv->params.input_planes = slot_of(conv->inputs[0]).planes;
       conv->params.output_planes = slot_of(conv->outputs[0]).planes;
     } else if (QBinaryStep<QAddParams>* add = AsAdd(*step)) {

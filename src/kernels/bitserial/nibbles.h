@@ -44,7 +44,8 @@ void rq_conv_gather_nibbles(const requant::ConvQ8Params* params, int32_t first_c
                             int32_t count, int32_t add, int32_t zero_point, int32_t factor,
                             void* panel, ptrdiff_t stride, int32_t* terms);
 
-/// Finish (kernels/conv/finish.h) of eight channels to a packed output; `acc` is overwritten.
+/// Finish (kernels/conv/finish.h) and the residual's addition for eight channels, of which the
+/// output, the residual or both are packed; `acc` is overwritten.
 RQ_LOW_BITS_KERNEL(rq_conv_finish_nibbles)
 void rq_conv_finish_nibbles(const requant::ConvQ8Params* params, int32_t* acc, int32_t row,
                             int32_t count, int32_t channel);

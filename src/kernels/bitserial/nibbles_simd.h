@@ -22,7 +22,7 @@ RQ_INLINE ptrdiff_t NibbleBytes(ptrdiff_t elements) { return elements / 2; }
 /// conv::Finish, for n channels of a block of 8.
 RQ_INLINE void Finish(const ConvQ8Params* p, int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
-  if (p->output_packed != 0) {
+  if (p->output_packed != 0 || p->residual_packed != 0) {
     rq_conv_finish_nibbles(p, acc, row, count, channel);
   } else if (p->output_planes != 0) {
     rq_conv_finish_planes(p, acc, row, count, channel);

@@ -62,6 +62,36 @@ struct FromNibbles {
   }
 };
 
+/// bytes[count][8] += the residual's channels, by p->addition. Behind the bytes there is room for
+/// as many.
+RQ_INLINE void AddEight(const ConvQ8Params* p, uint8_t* bytes, int32_t row, int32_t count,
+                        int32_t channel) {
+  uint8_t* other = bytes + (count + 1) / 2 * 16;
+  const auto* residual = static_cast<const uint8_t*>(p->residual);
+  const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(p->residual_base));
+  for (int32_t r = 0; r < count; ++r) {
+    const ptrdiff_t at = static_cast<ptrdiff_t>(row + r) * p->residual_stride + channel;
+    uint8_t* to = other + r * conv::kChannelBlock;
+    if (p->residual_packed != 0) {
+      UnpackCodes(residual + NibbleBytes(at), conv::kChannelBlock, base, to);
+    } else {
+      __builtin_memcpy(to, residual + at, conv::kChannelBlock);
+    }
+  }
+  // As in rq_conv_add_residual: this part of the block is scratch memory.
+  auto* add = const_cast<QAddParams*>(&p->addition);
+  add->a = p->residual_first != 0 ? other : bytes;
+  add->b = p->residual_first != 0 ? bytes : other;
+  add->out = bytes;
+  add->rows = 1;
+  add->cols = static_cast<size_t>(count) * conv::kChannelBlock;
+  if (p->addition_is_float != 0) {
+    rq_qadd_float(add);
+  } else {
+    rq_qadd_fixed(add);
+  }
+}
+
 }  // namespace
 }  // namespace requant
 
@@ -83,15 +113,26 @@ void rq_conv_finish_nibbles(const requant::ConvQ8Params* p, int32_t* acc, int32_
   uint8_t* bytes = reinterpret_cast<uint8_t*>(acc);
   rq_requantize_rows(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock, &p->requantize,
                      bytes, conv::kChannelBlock, p->output_type == ConvQ8Output::kInt8);
-  const ptrdiff_t stride = NibbleBytes(p->geometry.output_stride);
-  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + NibbleBytes(channel);
-  const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(p->requantize.lo));
+  if (p->residual != nullptr) AddEight(p, bytes, row, count, channel);
+  const int32_t stride = p->geometry.output_stride;
+  uint8_t* out = static_cast<uint8_t*>(p->output);
+  if (p->output_packed == 0) {
+    out += static_cast<ptrdiff_t>(row) * stride + channel;
+    for (int32_t r = 0; r < count; ++r, bytes += conv::kChannelBlock, out += stride) {
+      __builtin_memcpy(out, bytes, conv::kChannelBlock);
+    }
+    return;
+  }
+  const ptrdiff_t step = NibbleBytes(stride);
+  out += row * step + NibbleBytes(channel);
+  const int32_t least = p->residual != nullptr ? p->addition.lo : p->requantize.lo;
+  const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(least));
   // Two rows at a time; the accumulators are longer than the bytes, so that reading on is allowed.
-  for (int32_t r = 0; r < count; r += 2, bytes += 16, out += 2 * stride) {
+  for (int32_t r = 0; r < count; r += 2, bytes += 16, out += 2 * step) {
     const v128_t x = wasm_i8x16_sub(wasm_v128_load(bytes), base);
     const v128_t packed = wasm_v128_or(x, wasm_u64x2_shr(x, 28));
     wasm_v128_store32_lane(out, packed, 0);
-    if (r + 1 < count) wasm_v128_store32_lane(out + stride, packed, 2);
+    if (r + 1 < count) wasm_v128_store32_lane(out + step, packed, 2);
   }
 }
 

@@ -25,9 +25,10 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
                      p->output_type == ConvQ8Output::kInt8);
 }
 
-/// Once all channels of these rows are there.
+/// Once all channels of these rows are there. (What is packed was added eight channels at a time.)
 RQ_INLINE void AddResidual(const ConvQ8Params* p, int32_t row, int32_t count) {
-  if (p->residual != nullptr) rq_conv_add_residual(p, row, count);
+  if (p->residual == nullptr || p->output_packed != 0 || p->residual_packed != 0) return;
+  rq_conv_add_residual(p, row, count);
 }
 
 }  // namespace requant::conv

@@ -58,7 +58,8 @@ struct ConvQ8Params {
   /// residual_stride bytes apart. `output` holds the sums in the end, and is other memory.
   const void* residual = nullptr;
   int32_t residual_stride = 0;
-  int32_t residual_first = 0;  ///< 1: the residual is operand a of the addition
+  int32_t residual_first = 0;                      ///< 1: the residual is operand a of the addition
+  int32_t residual_packed = 0, residual_base = 0;  ///< as of the input
   int32_t addition_is_float = 0;
   QAddParams addition = {};  ///< all but operands, output and sizes, which the kernel fills in
 };

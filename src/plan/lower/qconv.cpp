@@ -159,8 +159,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
   ConvQ8AccumulatorBounds(product.weights, LargestInput(codes, product.input_zero_point),
                           bounds.data());
-  // Packed sums (plan/pack_activations.h) are the business of the addition's own step.
-  const Epilogue epilogue = TakeEpilogue(builder, node, !builder.options().compact);
+  const Epilogue epilogue = TakeEpilogue(builder, node, true);
   std::vector<int> inputs = {input};
   if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
   const int output = builder.Out(epilogue.output, layout);

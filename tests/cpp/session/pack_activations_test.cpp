@@ -168,5 +168,62 @@ TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
   }
 }
 
+/// v = clip(conv(u)); t = clip(conv(v) + r), r being v or a graph's input; y = conv(t).
+std::string Residual(std::mt19937& random, const Form& form, int channels, bool packed_residual) {
+  const std::string t = form.type;
+  const int height = Pick(random, 1, 9), width = Pick(random, 1, 20);
+  const std::string other = packed_residual ? "%v, %d, %z" : "%r, %d, %z";
+  const std::string own = "%w, %s, %z";
+  const bool first = Pick(random, 0, 1) == 0;
+  const std::string shape = StrCat("[2, ", channels, ", ", height, ", ", width, "]");
+  return StrCat(
+      "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, shape, "\ninput %r: ", t, shape,
+      "\nconst %s: float32[] = {1.0}\nconst %d: float32[] = {0.7}\nconst %ys: float32[] = {",
+      channels, ".0}\nconst %z: ", t, "[] = {", form.low + 5, "}\nconst %wz: int8[] = {0}\n",
+      "const %low: ", t, "[] = {", form.low, "}\nconst %high: ", t, "[] = {", form.low + 15,
+      "}\nconst %b: int8[", channels, ", ", channels,
+      ", 1, 1] = ", Numbers(random, channels * channels, form.weight_lo, form.weight_hi),
+      "\n%u = Clip(%x, %low, %high)\n%v_ = QLinearConv(%u, %s, %z, %b, %s, %wz, %ys, %z)\n"
+      "%v = Clip(%v_, %low, %high)\n%w = QLinearConv(%v, %s, %z, %b, %s, %wz, %ys, %z)\n"
+      "%t_ = com.microsoft::QLinearAdd(",
+      first ? own : other, ", ", first ? other : own, ", %s, %z)\n%t = Clip(%t_, %low, %high)\n",
+      "%y = QLinearConv(%t, %s, %z, %b, %s, %wz, %ys, %z)\noutput %y\n");
+}
+
+TEST(PackActivations, SumsOfAStepAndItsResidual) {
+  std::mt19937 random(63);
+  for (int i = 0; i < 60; ++i) {
+    const Form& form = kForms[i % 5];
+    const int channels = 8 * Pick(random, 2, 6);
+    const bool packed_residual = i % 3 != 0;
+    SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
+    auto graph =
+        std::make_shared<Graph>(ParseGraph(Residual(random, form, channels, packed_residual)));
+    TensorMap feeds;
+    for (const Value* x : graph->inputs()) {
+      Tensor input(x->type.dtype, x->type.StaticShape());
+      for (int64_t at = 0; at < input.count(); ++at) {
+        static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(random());
+      }
+      feeds[x->name] = std::move(input);
+    }
+    testing::ThreadRunner threads(2);
+    SessionOptions options;
+    options.plan.force_kernels = {{"conv_q8", form.kernel}};
+    options.plan.compact = true;
+    options.plan.requantize = i % 4 == 0 ? RequantizeMode::kFloat : RequantizeMode::kUpward;
+    if (i % 2 == 1) options.runner = &threads;
+    InterpretOptions interpret;
+    interpret.requantize = options.plan.requantize;
+    Session session(graph, options);
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds, interpret)[0]));
+    for (const Slot& slot : session.plan()->slots) {
+      if (slot.name == "t" || slot.name == "v")
+        EXPECT_TRUE(slot.packed || slot.planes) << slot.name;
+      EXPECT_NE(slot.name, "w");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace requant

@@ -135,7 +135,7 @@ TEST(Residual, IsAddedByAStepOfItsOwnWhereItHasTo) {
   EXPECT_EQ(steps(options), 1);
   options = {};
   options.compact = true;
-  EXPECT_EQ(steps(options), 1);
+  EXPECT_EQ(steps(options), 0);
 }
 
 }  // namespace
