@@ -1,9 +1,11 @@
 #include "quant/pack_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +17,12 @@ namespace {
 /// Smaller constants are not worth five operators.
 constexpr int64_t kLeastElements = 512;
 
+/// By which values are told apart: -0 is not 0, and a NaN is itself.
+template <typename T>
+auto Pattern(T value) {
+  return std::bit_cast<std::conditional_t<sizeof(T) == 1, uint8_t, uint32_t>>(value);
+}
+
 template <typename T>
 struct TwoValues {
   T low, high;
@@ -24,7 +32,7 @@ struct TwoValues {
 template <typename T>
 std::optional<TwoValues<T>> ValuesOf(const Tensor& tensor) {
   const auto* data = tensor.data<T>();
-  const auto same = [](const T& a, const T& b) { return std::memcmp(&a, &b, sizeof(T)) == 0; };
+  const auto same = [](T a, T b) { return Pattern(a) == Pattern(b); };
   const T first = data[0];
   const auto* end = data + tensor.count();
   const auto* other = std::find_if(data, end, [&](const T& x) { return !same(x, first); });
@@ -44,7 +52,7 @@ Tensor BitsOf(const Tensor& tensor, T high) {
   std::memset(out.raw(), 0, out.bytes());
   const auto* data = tensor.data<T>();
   for (int64_t i = 0; i < tensor.count(); ++i) {
-    const bool bit = std::memcmp(&data[i], &high, sizeof(T)) == 0;
+    const bool bit = Pattern(data[i]) == Pattern(high);
     out.data<uint8_t>()[i / 8] |= static_cast<uint8_t>((bit ? 1 : 0) << (i % 8));
   }
   return out;
