@@ -7,7 +7,9 @@
 
 namespace requant::nbits {
 
-/// Pairs of products in eight lanes: sums of a chunk fit int16.
+/// Pairs of products in eight lanes: sums of a chunk fit int16. With the zero point 8 they begin
+/// with the share of it that falls to each lane, and on the way additions may wrap: in the end they
+/// are sums of 16 products of -127..127 by -8..7.
 struct Pairs {
   static constexpr bool kWide = false;
   RQ_INLINE v128_t Add(v128_t acc, v128_t x, v128_t w) {
@@ -39,10 +41,11 @@ RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
 
 /// One of the `rows` rows of a tile, k padded by 0. Of the tile, four bytes of every row follow
 /// each other, so that one pointer walks over all; so do scales and sums. `sums` are those of a
-/// chunk's bytes, times `factor`.
+/// chunk's bytes, times `factor`; halves: in two int16, of k's first and last two of every four.
 static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int32_t chunk,
-                                                  int32_t chunks, int32_t factor, int32_t rows,
-                                                  int8_t* bytes, float* scales, int32_t* sums) {
+                                                  int32_t chunks, int32_t factor, bool halves,
+                                                  int32_t rows, int8_t* bytes, float* scales,
+                                                  int32_t* sums) {
   for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk) {
     v128_t most = wasm_f32x4_splat(0);
     for (int32_t i = 0; i < chunk && i < k; i += 4) {
@@ -59,8 +62,11 @@ static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int
       wasm_v128_store32_lane(bytes, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
     }
     scales[c * rows] = largest / 127.0f;
-    sums[c * rows] = factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-                               wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+    const int32_t low =
+        factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1));
+    const int32_t high =
+        factor * (wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
+    sums[c * rows] = halves ? (low & 0xFFFF) | high * 65536 : low + high;
   }
 }
 
@@ -103,8 +109,9 @@ static __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int
         zero1 = wasm_u32x4_extend_high_u16x8(zeros);
       }
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        acc0[i] = Op::kWide ? Correction<kZeros>(zero0, a_sums + i) : wasm_i32x4_splat(0);
-        acc1[i] = Op::kWide ? Correction<kZeros>(zero1, a_sums + i) : wasm_i32x4_splat(0);
+        const bool begins = Op::kWide || !kZeros;
+        acc0[i] = begins ? Correction<kZeros>(zero0, a_sums + i) : wasm_i32x4_splat(0);
+        acc1[i] = begins ? Correction<kZeros>(zero1, a_sums + i) : wasm_i32x4_splat(0);
       }
       for (int32_t k = 0; k < chunk; k += kUnroll * kStep) {
         RQ_UNROLL for (int u = 0; u < kUnroll; ++u) {
@@ -128,7 +135,7 @@ static __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int
           y[1] = wasm_v128_load(out + 4);
         }
         v128_t sum0 = Op::Sum(acc0[i]), sum1 = Op::Sum(acc1[i]);
-        if (!Op::kWide) {
+        if (!Op::kWide && kZeros) {
           sum0 = wasm_i32x4_add(sum0, Correction<kZeros>(zero0, a_sums + i));
           sum1 = wasm_i32x4_add(sum1, Correction<kZeros>(zero1, a_sums + i));
         }
@@ -176,9 +183,9 @@ RQ_INLINE void MultiplyBy(const MatMulNBitsParams* p) {
     for (ptrdiff_t r = 0; r < count; ++r) {
       const bool four = r < count / 4 * 4;
       const ptrdiff_t first = four ? r / 4 * 4 : r, within = r - first;
-      QuantizeRow(p->a + (row + r) * p->k, p->k, chunk, chunks, kZeros ? -1 : -8, four ? 4 : 1,
-                  bytes + first * lda + within * kStep, scales + first * chunks + within,
-                  sums + first * chunks + within);
+      QuantizeRow(p->a + (row + r) * p->k, p->k, chunk, chunks, kZeros ? -1 : -8,
+                  !Op::kWide && !kZeros, four ? 4 : 1, bytes + first * lda + within * kStep,
+                  scales + first * chunks + within, sums + first * chunks + within);
     }
     for (int32_t group = p->begin; group < p->end; ++group) {
       const uint8_t* block = static_cast<const uint8_t*>(p->weights) + group * group_bytes;

@@ -28,6 +28,13 @@ bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
                      });
 }
 
+std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
+                      const ConvQ8Weights& weights) {
+  return TuningOf(family, geometry,
+                  StrCat(", codes ", codes.lo, " to ", codes.hi, ", weights of ",
+                         ConvQ8WeightBits(weights), " bits"));
+}
+
 int32_t LargestInput(CodeRange codes, int32_t zero_point) {
   return std::max(std::abs(codes.lo - zero_point), std::abs(codes.hi - zero_point));
 }
@@ -57,8 +64,7 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
       codes.lo,
       codes.hi};
   const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
-  std::string tuning =
-      TuningOf("dwconv_q8", geometry, StrCat(", codes ", codes.lo, " to ", codes.hi));
+  std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);
   const DwConvQ8Kernel& kernel = builder.Choose(
       "dwconv_q8", DwConvQ8Kernels(),
       [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); },
@@ -149,9 +155,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
   product.weights.input_lo = codes.lo;
   product.weights.input_hi = codes.hi;
-  std::string tuning = TuningOf("conv_q8", geometry,
-                                StrCat(", codes ", codes.lo, " to ", codes.hi, ", weights of ",
-                                       ConvQ8WeightBits(product.weights), " bits"));
+  std::string tuning = QTuningOf("conv_q8", geometry, codes, product.weights);
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, product.weights, geometry, tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
   kernel.pack_weights(product.weights, packed);
