@@ -4,7 +4,10 @@ import type { CoreOperatorOptions, CoreQuantizeOptions, CoreTensorOptions } from
 import { RequantError, invalidArgument } from './errors.js';
 import { checkKind, checkOneOf, checkOptions, suggest, withoutUndefined } from './options.js';
 
-/** How the range of a tensor is found. `'auto'` tries several and keeps the one of least output error. */
+/**
+ * How the range of a tensor is found. `'auto'` tries several and keeps the one of least output error; for all
+ * activations it changes defaults of {@link QuantizeConfig}, too.
+ */
 export type Observer =
   'minmax' | 'moving_average' | 'percentile' | 'kl' | 'mse' | 'isotone' | 'auto';
 
@@ -89,11 +92,15 @@ export interface QuantizeConfig extends OperatorConfig {
    * operator in float. Wins over operatorTypes, key by key; of several that match, later ones win.
    */
   operators?: Readonly<Record<string, OperatorConfig | null>>;
-  /** Default 'round_weights' and 'bias_correction'; [] for none. */
+  /**
+   * Default 'round_weights' and 'bias_correction', and where `activations.observer` is 'auto' also
+   * 'empirical_bias'; [] for none.
+   */
   recover?: readonly Recovery[];
   /**
    * Layers whose results only float operators or the network's outputs read write floats from their
-   * accumulators, and other operators that make an output stay in float. Default false.
+   * accumulators, and other operators that make an output stay in float. Default false, and true where
+   * `activations.observer` is 'auto'.
    */
   floatOutputs?: boolean;
   /** Samples that learning methods keep. Default 256. */
@@ -160,6 +167,7 @@ const recoveries: readonly Recovery[] = [
   'block_reconstruction',
   'empirical_bias',
 ];
+const autoRecovery: readonly Recovery[] = ['round_weights', 'bias_correction', 'empirical_bias'];
 const roundings: readonly Rounding[] = [
   'HALF_EVEN',
   'HALF_UP',
@@ -326,13 +334,16 @@ export function parseConfig(
   const own = parseOperator(withoutUndefined({ activations, weights }), 'config');
   const preset = target === undefined ? {} : targets[target];
   const global = merge(parseOperator(withoutUndefined(preset), 'config.target'), own);
+  // Who asks for the least error gets what lowers it without being asked for by name.
+  const auto = global.activations?.observer === 'auto';
+  const methods = recover ?? (auto ? autoRecovery : undefined);
   return {
     options: {
       global,
       types,
       operators: {},
-      ...(recover ? { recover: [...recover] } : {}),
-      ...(config.floatOutputs === undefined ? {} : { floatOutputs: config.floatOutputs }),
+      ...(methods ? { recover: [...methods] } : {}),
+      floatOutputs: config.floatOutputs ?? auto,
       ...(recoverSamples === undefined ? {} : { recoverSamples }),
       ...(recoverSteps === undefined ? {} : { recoverSteps }),
       ...(config.scales ? { scales: parseScales(config.scales) } : {}),

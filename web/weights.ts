@@ -44,8 +44,8 @@ async function rewrite(
 }
 
 /**
- * Weights of matrix products (MatMul, Gemm) as integers in blocks, activations in float: small files for
- * transformers, without calibration. The caller disposes of the result.
+ * Weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) as integers in blocks,
+ * activations in float: small files without calibration. The caller disposes of the result.
  */
 export async function quantizeWeights(model: Model, options: WeightsOptions = {}): Promise<Model> {
   checkOptions(
@@ -68,7 +68,8 @@ export async function quantizeWeights(model: Model, options: WeightsOptions = {}
 
 /**
  * Matrix products (MatMul, Gemm) in 8 bits with ranges measured while running, without calibration:
- * DynamicQuantizeLinear and MatMulInteger. The caller disposes of the result.
+ * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get
+ * 8-bit weights. The caller disposes of the result.
  */
 export function quantizeDynamic(model: Model): Promise<Model> {
   return rewrite(model, (core, object) => core.dynamically(object));

@@ -169,6 +169,41 @@ void DynamicQuantizeMatMul(FunctionText& text) {
   ScaleProduct(text, "%a_scale", 2, 4);
 }
 
+/// X, W [directions, input, gates], R, B, lengths, h, c, P, then scale and zero point of W and R,
+/// each [directions] or [directions, gates]. The state stays in float between its steps, which ONNX
+/// Runtime rounds to 8 bits as well.
+void DynamicQuantizeLstm(FunctionText& text) {
+  for (size_t slot = 8; slot < 12; ++slot) {
+    if (text.Has(slot)) continue;
+    Fail(ErrorCode::kInvalidModel, StrCat("input ", slot, " of DynamicQuantizeLSTM is missing"),
+         {.hint = "scales and zero points of both weights are needed"});
+  }
+  text.Line("%bytes, %x_scale, %x_zero = DynamicQuantizeLinear(%i0)");
+  text.Line("%x = DequantizeLinear(%bytes, %x_scale, %x_zero)");
+  text.Ints("by_gate", {0, 1, -1});
+  for (const size_t slot : {1, 2}) {
+    const std::string own = StrCat("%w", slot);
+    const auto spread = [&](const char* name, size_t from) {
+      text.Line(StrCat(own, name, " = Cast(", FunctionText::In(from), ") {to = 1}"));
+      text.Line(StrCat(own, name, "s = Reshape(", own, name, ", %by_gate)"));
+      return StrCat(own, name, "s");
+    };
+    text.Line(StrCat(own, "_real = Cast(", FunctionText::In(slot), ") {to = 1}"));
+    const std::string zero = spread("_zero", 7 + 2 * slot);
+    const std::string scale = spread("_scale", 6 + 2 * slot);
+    text.Line(StrCat(own, "_centered = Sub(", own, "_real, ", zero, ")"));
+    text.Line(StrCat(own, "_scaled = Mul(", own, "_centered, ", scale, ")"));
+    text.Line(StrCat(own, " = Transpose(", own, "_scaled) {perm = [0, 2, 1]}"));
+  }
+  std::string rest;
+  for (size_t slot = 3; slot < 8; ++slot) {
+    rest += StrCat(", ", text.Has(slot) ? FunctionText::In(slot) : std::string("_"));
+  }
+  text.Line(
+      StrCat("%y, %last_h, %last_c = LSTM(%x, %w1, %w2", rest, ") ", text.AttributesWithout({})));
+  for (const char* name : {"%y", "%last_h", "%last_c"}) text.Output(name);
+}
+
 /// A, B, scales, zero points, group index, bias.
 void MatMulNBits(FunctionText& text) {
   if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
@@ -188,6 +223,7 @@ constexpr FunctionRow kFunctions[] = {
     {"Attention", kMicrosoftDomain, WritePackedAttention},
     {"BiasGelu", kMicrosoftDomain, BiasGelu},
     {"DynamicQuantizeMatMul", kMicrosoftDomain, DynamicQuantizeMatMul},
+    {"DynamicQuantizeLSTM", kMicrosoftDomain, DynamicQuantizeLstm},
     {"FusedConv", kMicrosoftDomain, FusedConv},
     {"FusedGemm", kMicrosoftDomain, FusedGemm},
     {"FusedMatMul", kMicrosoftDomain, FusedMatMul},
@@ -252,6 +288,7 @@ constexpr OpDef kRows[] = {
     Row("Attention", kMicrosoftDomain, 1, 2, 7, 2),
     Row("BiasGelu", kMicrosoftDomain, 1, 2, 2),
     Row("DynamicQuantizeMatMul", kMicrosoftDomain, 1, 3, 5),
+    Row("DynamicQuantizeLSTM", kMicrosoftDomain, 1, 3, 12, 3),
     Row("FusedConv", kMicrosoftDomain, 1, 2, 4),
     Row("FusedGemm", kMicrosoftDomain, 1, 2, 3),
     Row("FusedMatMul", kMicrosoftDomain, 1, 2, 2),

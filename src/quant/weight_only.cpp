@@ -14,14 +14,43 @@ namespace {
 /// A product with constant weights: column n, row k at n * n_step + k * k_step.
 struct Product {
   Node* node = nullptr;
+  size_t slot = 1;  // of the weights
   const float* weights = nullptr;
   int64_t k = 0, n = 0, k_step = 0, n_step = 0;
-  bool plain = false;  // A * B (+ C)
+  int64_t axis = 0;        // of k
+  bool plain = false;      // A * B (+ C)
+  bool recurrent = false;  // of LSTM, GRU or RNN, by the input or by the state: [directions, n, k]
 };
+
+bool IsRecurrent(const Node& node) { return node.Is("LSTM") || node.Is("GRU") || node.Is("RNN"); }
+
+/// Both or nothing: a layer has one kind of weights.
+void AddRecurrent(Node& node, std::vector<Product>& products) {
+  std::vector<Product> made;
+  for (const size_t slot : {size_t{1}, size_t{2}}) {
+    const Tensor* weights = node.constant(slot);
+    if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->rank() != 3 ||
+        weights->count() == 0) {
+      return;
+    }
+    Product product;
+    product.node = &node;
+    product.slot = slot;
+    product.weights = weights->data<float>();
+    product.k = product.n_step = weights->dim(2);
+    product.n = weights->count() / product.k;
+    product.k_step = 1;
+    product.axis = 2;
+    product.recurrent = true;
+    made.push_back(product);
+  }
+  products.insert(products.end(), made.begin(), made.end());
+}
 
 std::vector<Product> FindProducts(const Graph& graph) {
   std::vector<Product> products;
   for (const auto& node : graph.nodes()) {
+    if (IsRecurrent(*node)) AddRecurrent(*node, products);
     if (!node->Is("MatMul") && !node->Is("Gemm")) continue;
     const Tensor* weights = node->constant(1);
     if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->rank() != 2) continue;
@@ -33,6 +62,7 @@ std::vector<Product> FindProducts(const Graph& graph) {
     product.n = weights->dim(transposed ? 0 : 1);
     product.k_step = transposed ? 1 : product.n;
     product.n_step = transposed ? product.k : 1;
+    product.axis = transposed ? 1 : 0;
     product.plain = node->Is("MatMul") || (node->attributes.Int("transA", 0) == 0 &&
                                            node->attributes.Float("alpha", 1) == 1 &&
                                            node->attributes.Float("beta", 1) == 1);
@@ -89,9 +119,11 @@ Value* AddBias(Graph& graph, const Node& node, Value* product) {
 
 void Blocked(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
-  const Shape shape = p.node->inputs[1]->constant.shape();
-  const bool rows_are_k = p.node->attributes.Int("transB", 0) == 0;
-  Tensor scale(DType::kFloat32, rows_are_k ? Shape{blocks, p.n} : Shape{p.n, blocks});
+  const Shape shape = p.node->inputs[p.slot]->constant.shape();
+  const bool rows_are_k = p.axis == 0;
+  Shape scales = shape;
+  scales[static_cast<size_t>(p.axis)] = blocks;
+  Tensor scale(DType::kFloat32, scales);
   Tensor codes(options.bits == 4 ? DType::kInt4 : DType::kInt8, shape);
   auto* bytes = static_cast<uint8_t*>(codes.raw());
   for (int64_t column = 0; column < p.n; ++column) {
@@ -111,16 +143,16 @@ void Blocked(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
       }
     }
   }
-  const std::string name = p.node->inputs[1]->name;
+  const std::string name = p.node->inputs[p.slot]->name;
   AttributeMap attributes;
-  attributes.Set("axis", int64_t{rows_are_k ? 0 : 1});
+  attributes.Set("axis", p.axis);
   attributes.Set("block_size", options.block);
   Value* made = graph.AddOp("DequantizeLinear", "",
                             {graph.AddConstant(name + "_q", std::move(codes)),
                              graph.AddConstant(name + "_scale", std::move(scale))},
                             name + "_dequantized", {DType::kFloat32, ToSymbolic(shape)},
                             std::move(attributes), name + "_dequantize");
-  graph.SetInput(p.node, 1, made);
+  graph.SetInput(p.node, p.slot, made);
 }
 
 void NBits(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
@@ -163,6 +195,90 @@ void NBits(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
   Replace(graph, p.node, AddBias(graph, *p.node, product));
 }
 
+struct ColumnCodes {
+  Tensor codes;  // int8 [parts, k, n], or without parts if there is only one
+  Tensor scale;  // [parts, n]
+};
+
+/// 8 bits with a scale for each column, in ONNX's order of a matrix: [k, n]. `parts`: the columns
+/// are those of so many matrices.
+ColumnCodes Columns(const Product& p, int64_t parts) {
+  const int64_t n = p.n / parts;
+  const bool one = !p.recurrent;
+  ColumnCodes out{Tensor(DType::kInt8, one ? Shape{p.k, n} : Shape{parts, p.k, n}),
+                  Tensor(DType::kFloat32, one ? Shape{n} : Shape{parts, n})};
+  for (int64_t column = 0; column < p.n; ++column) {
+    float largest = 0;
+    for (int64_t k = 0; k < p.k; ++k) {
+      largest = std::max(largest, std::fabs(p.weights[column * p.n_step + k * p.k_step]));
+    }
+    const float s = largest > 0 && std::isfinite(largest) ? largest / 127 : 1;
+    out.scale.data<float>()[column] = s;
+    for (int64_t k = 0; k < p.k; ++k) {
+      out.codes.data<int8_t>()[(column / n * p.k + k) * n + column % n] =
+          static_cast<int8_t>(Code(p, column, k, s, 8));
+    }
+  }
+  return out;
+}
+
+/// LSTM -> com.microsoft::DynamicQuantizeLSTM. GRU and RNN have no such operator: their weights are
+/// 8-bit integers times their scales, which engines compute once.
+void Recurrent(Graph& graph, const Product& w, const Product& r) {
+  Node& node = *w.node;
+  const int64_t directions = node.inputs[1]->constant.dim(0);
+  Value* codes[2];
+  Value* scales[2];
+  for (const Product* p : {&w, &r}) {
+    auto [integers, scale] = Columns(*p, directions);
+    const std::string& name = node.inputs[p->slot]->name;
+    codes[p->slot - 1] = graph.AddConstant(name + "_q", std::move(integers));
+    scales[p->slot - 1] = graph.AddConstant(name + "_scale", std::move(scale));
+  }
+  if (!node.Is("LSTM") || node.attributes.Int("layout", 0) != 0) {
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const Tensor& wanted = node.inputs[i + 1]->constant;
+      const std::string name = node.inputs[i + 1]->name + "_dequantized";
+      const SymbolicShape turned = ToSymbolic({wanted.dim(0), wanted.dim(2), wanted.dim(1)});
+      AttributeMap to, perm;
+      to.Set("to", int64_t{1});
+      perm.Set("perm", std::vector<int64_t>{0, 2, 1});
+      Value* real = graph.AddOp("Cast", "", {codes[i]}, name, {DType::kFloat32, turned},
+                                std::move(to), name + "_cast");
+      Value* scale = graph.AddConstant(
+          name + "_scale", scales[i]->constant.Reshaped({wanted.dim(0), 1, wanted.dim(1)}));
+      Value* scaled = graph.AddOp("Mul", "", {real, scale}, name, {DType::kFloat32, turned}, {},
+                                  name + "_rescale");
+      graph.SetInput(&node, i + 1,
+                     graph.AddOp("Transpose", "", {scaled}, name,
+                                 {DType::kFloat32, ToSymbolic(wanted.shape())}, std::move(perm),
+                                 name + "_turn"));
+    }
+    return;
+  }
+  std::vector<Value*> inputs = node.inputs;
+  inputs.resize(8);
+  std::vector<Value*> outputs;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    inputs[i + 1] = codes[i];
+    inputs.push_back(scales[i]);
+    inputs.push_back(graph.AddConstant(scales[i]->name + "_zero",
+                                       Tensor(DType::kInt8, scales[i]->constant.shape())));
+  }
+  for (Value* output : node.outputs) {
+    outputs.push_back(output ? graph.AddValue(output->name + "_dynamic", output->type) : nullptr);
+  }
+  graph.opsets[kMicrosoftDomain] = 1;
+  AttributeMap attributes = node.attributes;
+  attributes.Remove("layout");
+  graph.AddNode("DynamicQuantizeLSTM", kMicrosoftDomain, std::move(inputs), outputs,
+                std::move(attributes), node.name + "_dynamic");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i]) graph.ReplaceAndKeepName(node.outputs[i], outputs[i]);
+  }
+  graph.EraseNode(&node);
+}
+
 }  // namespace
 
 void RequireRaisable(const Graph& graph) {
@@ -186,14 +302,17 @@ Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options)
          {.hint = "use a power of two from 16 on"});
   }
   Graph graph = source.Clone();
-  if (options.matmul_nbits) {
-    graph.opsets[kMicrosoftDomain] = 1;
-  } else {
+  const std::vector<Product> products = FindProducts(graph);
+  const bool blocked = !options.matmul_nbits ||
+                       std::any_of(products.begin(), products.end(),
+                                   [](const Product& product) { return product.recurrent; });
+  if (options.matmul_nbits) graph.opsets[kMicrosoftDomain] = 1;
+  if (blocked) {
     RequireRaisable(graph);
     graph.opsets[""] = std::max(graph.opset(), 21);
   }
-  for (const Product& product : FindProducts(graph)) {
-    (options.matmul_nbits ? NBits : Blocked)(graph, product, options);
+  for (const Product& product : products) {
+    (options.matmul_nbits && !product.recurrent ? NBits : Blocked)(graph, product, options);
   }
   graph.RemoveUnusedValues();
   graph.SortTopologically();
@@ -203,21 +322,15 @@ Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options)
 Graph QuantizeDynamically(const Graph& source) {
   Graph graph = source.Clone();
   std::map<const Value*, std::vector<Value*>> quantized;
-  for (const Product& p : FindProducts(graph)) {
-    if (!p.plain) continue;
-    Tensor codes(DType::kInt8, {p.k, p.n});
-    Tensor scale(DType::kFloat32, {p.n});
-    for (int64_t column = 0; column < p.n; ++column) {
-      float largest = 0;
-      for (int64_t k = 0; k < p.k; ++k) {
-        largest = std::max(largest, std::fabs(p.weights[column * p.n_step + k * p.k_step]));
-      }
-      const float s = largest > 0 && std::isfinite(largest) ? largest / 127 : 1;
-      scale.data<float>()[column] = s;
-      for (int64_t k = 0; k < p.k; ++k) {
-        codes.data<int8_t>()[k * p.n + column] = static_cast<int8_t>(Code(p, column, k, s, 8));
-      }
+  const std::vector<Product> products = FindProducts(graph);
+  for (size_t i = 0; i < products.size(); ++i) {
+    const Product& p = products[i];
+    if (p.recurrent) {
+      Recurrent(graph, p, products[++i]);
+      continue;
     }
+    if (!p.plain) continue;
+    const auto [codes, scale] = Columns(p, 1);
     Value* x = p.node->inputs[0];
     std::vector<Value*>& parts = quantized[x];
     if (parts.empty()) {

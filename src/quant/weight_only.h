@@ -1,5 +1,5 @@
-// Quantization without calibration, for transformers and other networks of matrix products: weights
-// alone, in blocks, or weights and, while running, activations.
+// Quantization without calibration, for transformers and other networks of matrix products and
+// recurrent layers: weights alone, in blocks, or weights and, while running, activations.
 #pragma once
 
 #include "ir/graph.h"
@@ -15,14 +15,16 @@ struct WeightOnlyOptions {
   bool int8_activations = false;
 };
 
-/// Constant weights of MatMul and Gemm become integers with a scale for every block of each column.
+/// Constant weights of MatMul, Gemm, LSTM, GRU and RNN become integers with a scale for every block
+/// of each column. With `matmul_nbits` recurrent layers have the blocked form all the same;
 /// MatMulNBits needs MatMul, or Gemm without transA, alpha and beta; other products stay as they
 /// are. Throws kInvalidArgument for options out of range, kUnsupported when a graph cannot be
 /// raised to opset 21 (blocked form).
 Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options);
 
 /// MatMul and Gemm with constant weights become DynamicQuantizeLinear, MatMulInteger and a product
-/// of scales; weights are symmetric int8 per column.
+/// of scales; weights are symmetric int8 per column. LSTM becomes com.microsoft's
+/// DynamicQuantizeLSTM; GRU and RNN, for which there is nothing of the kind, get int8 weights.
 Graph QuantizeDynamically(const Graph& graph);
 
 /// Throws kUnsupported, naming the operator, for a graph below opset 18 whose operators have

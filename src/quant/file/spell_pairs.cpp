@@ -186,6 +186,12 @@ class Speller {
            {.node = node.name, .value = node.outputs[0]->name});
     }
     const Format format = known->second;
+    const Node* maker = node.inputs[0]->producer;
+    if (node.Is("Clip") && maker && maker->Is("QuantizeLinear") &&
+        !made_.contains(maker->inputs[0])) {
+      formats_[node.outputs[0]] = format;  // the file's own pair
+      return;
+    }
     if (node.Is("Clip") && Limit(node, format)) return;
     std::vector<Value*> inputs = node.inputs;
     for (Value*& input : inputs) {

@@ -3,6 +3,7 @@
 // some samples: the slot alone goes through its grid, and the operators that read it (with the
 // clamp they compute) are compared with float. The sum of their relative squared errors decides.
 #include <algorithm>
+#include <cmath>
 
 #include "quant/affine.h"
 #include "quant/recover/recovery.h"
@@ -14,6 +15,8 @@ namespace {
 /// The first proposal, least squares, has seen all samples; others have to be clearly better on
 /// these.
 constexpr double kMargin = 0.9;
+/// A difference of scales that no error shows: less than half a step over 255.
+constexpr float kSameScale = 0.001f;
 
 /// Squared errors by proposal and reader, powers by reader.
 struct Trial {
@@ -62,10 +65,18 @@ class Chooser : public RangeChooser {
         proposals_(std::move(proposals)),
         samples_(samples),
         simulator_(graph, record) {
-    for (const auto& [config, list] : proposals_) {
-      Trial& trial = trials_[config];
+    for (const auto& [index, list] : proposals_) {
+      Trial& trial = trials_[index];
       trial.noise.resize(list.size());
       trial.alive.assign(list.size(), true);
+      // What is all but the same grid as an earlier proposal's needs no trial of its own.
+      for (size_t i = 1; i < list.size(); ++i) {
+        for (size_t earlier = 0; earlier < i; ++earlier) {
+          if (trial.alive[earlier] && SameGrid(index, list[earlier], list[i])) {
+            trial.alive[i] = false;
+          }
+        }
+      }
     }
   }
 
@@ -84,13 +95,23 @@ class Chooser : public RangeChooser {
     Values values = simulator_.Start(feeds);
     simulator_.Run(values, SimMode::kFloat, 0, simulator_.nodes().size(), false);
     for (const auto& [config, list] : proposals_) Try(config, list, values);
-    if (++shown_ % 8 != 0) return;
+    ++shown_;
+    // The further off, the sooner it is given up.
+    const double most = shown_ == 2 ? 3 : shown_ == 4 ? 1.6 : shown_ % 8 == 0 ? 1.3 : 0;
+    if (most == 0) return;
     for (auto& [config, trial] : trials_) {
       const double least = trial.Error(trial.Best());
-      for (size_t i = 0; i < trial.noise.size(); ++i) {
-        if (i > 0 && trial.Error(i) > 1.3 * least) trial.alive[i] = false;
+      for (size_t i = 1; i < trial.noise.size(); ++i) {
+        if (trial.alive[i] && trial.Error(i) > most * least) trial.alive[i] = false;
       }
     }
+  }
+
+  bool SameGrid(int index, const RangeProposal& a, const RangeProposal& b) const {
+    const TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
+    const Affine first = AffineFromRange(a.range.min, a.range.max, config);
+    const Affine second = AffineFromRange(b.range.min, b.range.max, config);
+    return first.offset == second.offset && std::fabs(second.scale / first.scale - 1) <= kSameScale;
   }
 
   void Choose() {
@@ -110,6 +131,7 @@ class Chooser : public RangeChooser {
     if (held == values.end()) return;
     const Tensor& real = held->second;
     Trial& trial = trials_.at(index);
+    if (std::count(trial.alive.begin(), trial.alive.end(), true) == 1) return;
     for (size_t i = 0; i < list.size(); ++i) {
       if (!trial.alive[i]) continue;
       TensorQuantizationConfig config = record_.configs[static_cast<size_t>(index)];

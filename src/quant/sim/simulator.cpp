@@ -14,6 +14,13 @@ bool SameShape(const std::vector<const Tensor*>& inputs) {
          inputs[1]->dtype() == DType::kFloat32 && inputs[0]->shape() == inputs[1]->shape();
 }
 
+bool IsPlainClip(const Node& node, const std::vector<const Tensor*>& inputs) {
+  return node.Is("Clip") && inputs.size() == 3 &&
+         std::all_of(inputs.begin(), inputs.end(), [](const Tensor* input) {
+           return input && input->dtype() == DType::kFloat32;
+         });
+}
+
 }  // namespace
 
 Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& config) {
@@ -130,6 +137,16 @@ std::vector<Tensor> Simulator::Evaluate(const Node& node, const std::vector<cons
     out.push_back(layer.math->Forward(*inputs[0],
                                       weights ? weights : node.inputs[1]->constant.data<float>(),
                                       bias ? *bias : layer.float_bias));
+    return out;
+  }
+  if (IsPlainClip(node, inputs)) {
+    const float low = inputs[1]->data<float>()[0];
+    const float high = inputs[2]->data<float>()[0];
+    Tensor made(DType::kFloat32, inputs[0]->shape());
+    const float* x = inputs[0]->data<float>();
+    auto* to = made.data<float>();
+    for (int64_t i = 0; i < made.count(); ++i) to[i] = std::min(std::max(x[i], low), high);
+    out.push_back(std::move(made));
     return out;
   }
   if ((node.Is("Relu") || node.Is("Add")) && inputs[0]->dtype() == DType::kFloat32 &&

@@ -82,6 +82,7 @@ TEST(Exports, QdqComesBackWithItsConfigs) {
       const std::optional<QuantizedModel> read = Read(ToQdq(model, narrowest));
       ASSERT_TRUE(read.has_value());
       ExpectSameConfigs(model, *read);
+      ExpectSameConfigs(model, ReadQuantized(ToQdq(model, narrowest)));
       if (narrowest < 8) continue;  // of a newer opset
       EXPECT_EQ(PrintGraph(LowerToInteger(model)), PrintGraph(LowerToInteger(*read)));
     }
