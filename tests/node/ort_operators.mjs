@@ -1,0 +1,129 @@
+// One graph of a few operators in this engine and in ONNX Runtime, on equal random inputs.
+
+import assert from 'node:assert/strict';
+import * as ort from 'onnxruntime-web';
+import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
+
+ort.env.wasm.numThreads = 1;
+ort.env.logLevel = 'fatal';
+
+/** A small deterministic generator (Numerical Recipes' LCG). */
+export function randomSource(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+const arrays = {
+  float32: Float32Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  bool: Uint8Array,
+};
+
+/**
+ * A graph text of `inputs` (name: 'float32[2, 3]' or [type, values]) with one operator per line of
+ * `body`, whose last values are the outputs.
+ */
+export function graph(opset, inputs, body, outputs) {
+  return [
+    `graph "attention" opset ${opset}, com.microsoft 1`,
+    ...Object.entries(inputs).map(
+      ([name, type]) => `input %${name}: ${Array.isArray(type) ? type[0] : type}`,
+    ),
+    ...body,
+    ...outputs.map((name) => `output %${name}`),
+  ].join('\n');
+}
+
+export function feedsOf(inputs, seed) {
+  const random = randomSource(seed);
+  return Object.entries(inputs).map(([name, given]) => {
+    const text = Array.isArray(given) ? given[0] : given;
+    const type = text.slice(0, text.indexOf('['));
+    const dims = text
+      .slice(text.indexOf('[') + 1, -1)
+      .split(',')
+      .filter((dim) => dim.trim() !== '')
+      .map(Number);
+    const count = dims.reduce((a, b) => a * b, 1);
+    const data = new arrays[type](count);
+    for (let i = 0; i < count; i++) {
+      if (Array.isArray(given)) data[i] = type === 'int64' ? BigInt(given[1][i]) : given[1][i];
+      else if (type === 'bool') data[i] = Number(random() < 0.7);
+      else data[i] = 2 * random() - 1;
+    }
+    return { name, type, dims, data };
+  });
+}
+
+/** The largest difference of any output, relative to the largest magnitude (at least 1). */
+function difference(ours, theirs, names) {
+  let worst = 0;
+  for (const name of names) {
+    assert.deepEqual([...ours[name].dims], [...theirs[name].dims], name);
+    const [a, b] = [ours[name].data, theirs[name].data];
+    let largest = 1;
+    for (const value of b) largest = Math.max(largest, Math.abs(value));
+    for (let i = 0; i < b.length; i++) {
+      const error = Math.abs(a[i] - b[i]) / largest;
+      assert.ok(!Number.isNaN(error), `${name}[${i}] is ${a[i]}, not ${b[i]}`);
+      worst = Math.max(worst, error);
+    }
+  }
+  return worst;
+}
+
+async function runTheirs(bytes, feeds) {
+  const session = await ort.InferenceSession.create(bytes, { executionProviders: ['wasm'] });
+  try {
+    return await session.run(
+      Object.fromEntries(feeds.map((f) => [f.name, new ort.Tensor(f.type, f.data, f.dims)])),
+    );
+  } finally {
+    await session.release();
+  }
+}
+
+async function runOurs(model, feeds) {
+  const session = await InferenceSession.create(model);
+  try {
+    const results = await session.run(
+      Object.fromEntries(feeds.map((f) => [f.name, new Tensor(f.type, f.data, f.dims)])),
+    );
+    return { results, kernels: session.plan().steps.map((step) => `${step.op} ${step.kernel}`) };
+  } finally {
+    await session.release();
+  }
+}
+
+const TOLERANCE = 2e-5;
+
+/**
+ * Runs a graph here and in ONNX Runtime, and what the optimizer makes of it there; `fast`: no product
+ * by its reference. The optimized text, and the operators and kernels of the steps.
+ */
+export async function check(text, inputs, outputs, { seed = 1, fast } = {}) {
+  const feeds = feedsOf(inputs, seed);
+  const model = await parseModel(text);
+  try {
+    const theirs = await runTheirs(model.toOnnx(), feeds);
+    const ours = await runOurs(model, feeds);
+    assert.ok(difference(ours.results, theirs, outputs) < TOLERANCE);
+    if (fast) {
+      const slow = ours.kernels.filter(
+        (step) => step.endsWith(' reference') && /MatMul|Attention|Einsum|Softmax/.test(step),
+      );
+      assert.deepEqual(slow, []);
+    }
+    // What the optimizer makes of it is a file that ONNX Runtime runs, too.
+    model.optimize();
+    const again = await runTheirs(model.toOnnx(), feeds);
+    assert.ok(difference(again, theirs, outputs) < TOLERANCE);
+    return { model: model.toText(), kernels: ours.kernels };
+  } finally {
+    model.dispose();
+  }
+}
