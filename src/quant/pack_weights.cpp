@@ -1,7 +1,6 @@
 #include "quant/pack_weights.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -20,7 +19,8 @@ constexpr int64_t kLeastElements = 512;
 /// By which values are told apart: -0 is not 0, and a NaN is itself.
 template <typename T>
 auto Pattern(T value) {
-  return std::bit_cast<std::conditional_t<sizeof(T) == 1, uint8_t, uint32_t>>(value);
+  using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, uint32_t>;
+  return __builtin_bit_cast(Bits, value);
 }
 
 template <typename T>
