@@ -119,7 +119,7 @@ std::vector<std::string> Quantizer::observed_values(int pass) const {
   return names;
 }
 
-void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor) {
+void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor, const Scan& scan) {
   if (Fixed(index)) return;
   Watch& watch = observers.at(index);
   const TensorQuantizationConfig& config = Config(index);
@@ -127,7 +127,12 @@ void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor) {
   const int64_t row = tensor.rank() == 0 ? 1 : tensor.shape().back();
   if (!config.per_channel()) {
     Observer& observer = *watch.channels[0];
-    if (pass < observer.passes()) observer.Observe(pass, values, row);
+    if (pass >= observer.passes() || values.empty()) return;
+    if (observer.takes_range()) {
+      observer.AddRange({static_cast<double>(scan.low), static_cast<double>(scan.high)});
+    } else {
+      observer.Observe(pass, values, row);
+    }
     return;
   }
   if (config.axis >= tensor.rank()) {
@@ -159,7 +164,8 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor
   }
   const int64_t sample = impl_->first_sample + impl_->samples[static_cast<size_t>(pass)];
   const std::span<const float> values = tensor.values<float>();
-  for (size_t i = 0; i < values.size(); ++i) {
+  const Scan scan = ScanValues(values);
+  for (size_t i = 0; i < values.size() && !scan.finite; ++i) {
     if (std::isfinite(values[i])) continue;
     Fail(ErrorCode::kInvalidArgument,
          StrCat("value '", value, "' is ", std::isnan(values[i]) ? "NaN" : "infinite", " at index ",
@@ -173,7 +179,7 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor
   impl_->Equalize();
   pass -= impl_->first_pass;
   if (watched != impl_->watched.end() && !impl_->probing) {
-    for (const int config : watched->second) impl_->Watching(pass, config, tensor);
+    for (const int config : watched->second) impl_->Watching(pass, config, tensor, scan);
   }
   if (pass == 0 && layers != impl_->moments_of.end()) {
     for (InputMoments* moments : layers->second) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quant/observers/observer.h"
+#include "quant/observers/scan.h"
 #include "quant/observers/state_bytes.h"
 #include "quant/quantizer.h"
 #include "quant/recover/equalize_activations.h"
@@ -75,7 +76,7 @@ struct Quantizer::Impl {
   void PlanObservers();
   void PlanMoments();
   void MakeChannels(int index, Watch& watch, size_t count);
-  void Watching(int pass, int index, const Tensor& tensor);
+  void Watching(int pass, int index, const Tensor& tensor, const Scan& scan);
   void Fields(int pass, StateBytes& state);
   void CalibrationFields(int pass, StateBytes& state);
   void KeptFields(StateBytes& state);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "quant/observers/observer.h"
+#include "quant/observers/scan.h"
 
 namespace requant {
 namespace {
@@ -13,8 +14,14 @@ class MinMaxObserver : public Observer {
   const char* kind() const override { return "minmax"; }
   void Observe(int, std::span<const float> values, int64_t) override {
     if (values.empty()) return;
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    Add({static_cast<double>(*low), static_cast<double>(*high)});
+    const Scan scan = ScanValues(values);
+    AddRange({static_cast<double>(scan.low), static_cast<double>(scan.high)});
+  }
+  bool takes_range() const override { return true; }
+  void AddRange(const Range& range) override {
+    range_.min = seen_ ? std::min(range_.min, range.min) : range.min;
+    range_.max = seen_ ? std::max(range_.max, range.max) : range.max;
+    seen_ = true;
   }
   void Fields(StateBytes& state, int) override {
     state.Value(seen_);
@@ -25,16 +32,10 @@ class MinMaxObserver : public Observer {
  protected:
   void MergeSame(const Observer& later, int) override {
     const auto& other = static_cast<const MinMaxObserver&>(later);
-    if (other.seen_) Add(other.range_);
+    if (other.seen_) AddRange(other.range_);
   }
 
  private:
-  void Add(const Range& range) {
-    range_.min = seen_ ? std::min(range_.min, range.min) : range.min;
-    range_.max = seen_ ? std::max(range_.max, range.max) : range.max;
-    seen_ = true;
-  }
-
   Range range_;
   bool seen_;
 };

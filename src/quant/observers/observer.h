@@ -34,6 +34,9 @@ class Observer {
   void Observe(int pass, std::span<const float> values) {
     Observe(pass, values, static_cast<int64_t>(values.size()));
   }
+  /// Whether AddRange() of the least and the greatest value does what Observe() would do.
+  virtual bool takes_range() const { return false; }
+  virtual void AddRange(const Range& range) { (void)range; }
   virtual void EndSample(int pass) { (void)pass; }
   /// Adds what `later`, an observer of the same kind and settings, saw in that pass after this one.
   /// Throws kInvalidArgument for another kind.

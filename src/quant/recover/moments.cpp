@@ -13,6 +13,10 @@ namespace {
 
 constexpr int64_t kLargestFullK = 1200;
 constexpr int64_t kLargestFullElements = int64_t{1} << 22;
+/// So many samples are looked at, and of those behind them one in so many: by then sums hardly
+/// change, and gathering patches costs more than running the network.
+constexpr uint32_t kEverySample = 32;
+constexpr uint32_t kThenOneIn = 8;
 
 /// Numerical Recipes' 32-bit LCG; the high bits are good enough to pick positions.
 class Lcg {
@@ -61,6 +65,7 @@ InputMoments::InputMoments(const Node& node, QuantRule rule)
 }
 
 void InputMoments::Observe(const Tensor& input, uint32_t seed) {
+  if (seed >= kEverySample && seed % kThenOneIn != 0) return;
   patches_.clear();
   if (rule_ == QuantRule::kConv) {
     GatherConv(input, seed);
@@ -184,10 +189,10 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t seed) {
       offsets[static_cast<size_t>(tap)] = offset;
     }
     const float* image = data + position * channels * plane;
-    for (int64_t channel = 0; channel < channels; ++channel) {
-      for (const int64_t offset : offsets) {
-        patches_.push_back(offset < 0 ? 0.0f : image[channel * plane + offset]);
-      }
+    size_t to = patches_.size();
+    patches_.resize(to + static_cast<size_t>(channels * taps));
+    for (int64_t channel = 0; channel < channels; ++channel, image += plane) {
+      for (const int64_t offset : offsets) patches_[to++] = offset < 0 ? 0.0f : image[offset];
     }
   }
 }
@@ -215,7 +220,9 @@ void InputMoments::Accumulate(uint32_t sample) {
   }
   count_ += static_cast<int64_t>(patches);
   // By the sample's index, not by what this shard has seen.
-  if (!full_ || static_cast<int64_t>(sample * patches) >= full_limit_) return;
+  const uint32_t earlier =
+      sample < kEverySample ? sample : kEverySample + (sample - kEverySample) / kThenOneIn;
+  if (!full_ || static_cast<int64_t>(earlier * patches) >= full_limit_) return;
   full_count_ += static_cast<int64_t>(patches);
   std::vector<float> row(k);
   for (size_t group = 0; group < groups; ++group) {

@@ -18,8 +18,9 @@ class InputMoments {
   /// their diagonals.
   InputMoments(const Node& node, QuantRule rule);
 
-  /// Adds a bounded number of patches of one sample (all of them, or pseudo-random ones: the same
-  /// for the same seed). Throws kShapeMismatch for a tensor that the layer cannot take.
+  /// Adds a bounded number of patches of a sample (all of them, or pseudo-random ones: the same for
+  /// the same seed, which is the sample's index), of the first samples and later of some of them.
+  /// Throws kShapeMismatch for a tensor that the layer cannot take.
   void Observe(const Tensor& input, uint32_t seed);
 
   // Sums must not depend on their order, so that shards can be added: each sample's are rounded to

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model.h"
 #include "quant/affine.h"
+#include "quant/observers/scan.h"
 
 namespace requant {
 namespace {
@@ -40,6 +41,31 @@ Samples RandomSamples(int count, size_t size) {
     samples.push_back(std::move(sample));
   }
   return samples;
+}
+
+TEST(Observer, ScanOfEveryLength) {
+  for (size_t count = 0; count < 70; ++count) {
+    std::vector<float> values(count);
+    uint32_t state = static_cast<uint32_t>(count);
+    for (float& value : values) {
+      state = state * 1664525u + 1013904223u;
+      value = static_cast<float>(static_cast<int32_t>(state)) * 1e-9f;
+    }
+    const Scan scan = ScanValues(values);
+    EXPECT_TRUE(scan.finite);
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    EXPECT_EQ(scan.low, count == 0 ? 0 : *low);
+    EXPECT_EQ(scan.high, count == 0 ? 0 : *high);
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      for (size_t at = 0; at < count; ++at) {
+        std::vector<float> spoiled = values;
+        spoiled[at] = bad;
+        EXPECT_FALSE(ScanValues(spoiled).finite) << at << " of " << count;
+      }
+    }
+  }
+  const std::vector<float> large(17, 3e38f);  // their sum is infinite, none of them is
+  EXPECT_TRUE(ScanValues(large).finite);
 }
 
 TEST(Observer, MinMax) {
