@@ -7,8 +7,9 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 276e3 };
-const TOOLS_LIMIT = { raw: 600e3, brotli: 188e3 };
+// A little more than 276 since an addition is part of the convolution before it.
+const MAIN_LIMIT = { raw: 1000e3, brotli: 276.2e3 };
+const TOOLS_LIMIT = { raw: 610e3, brotli: 192e3 };
 const LOW_BITS_LIMIT = { raw: 120e3, brotli: 40e3 };
 
 const dist = path.join(ROOT, 'dist');
