@@ -40,7 +40,9 @@ struct Node {
   std::string op_type;
   std::string domain;  // "" for ONNX
   std::string name;    // may be empty in a file; Graph::AddNode makes it unique and not empty
-  std::string group;   // FuseOps: name of the layer that this node runs as part of; empty: alone
+  /// FuseOps: name of the operator whose group this node belongs to; in a plan's graph, of the one
+  /// whose step it runs in. Empty: alone.
+  std::string group;
   AttributeMap attributes;
   std::vector<Value*> inputs;   // nullptr = optional input left out
   std::vector<Value*> outputs;  // nullptr = optional output left out

@@ -11,6 +11,7 @@
 #include "kernels/matmul_nbits/kernel.h"
 #include "kernels/pool/kernel.h"
 #include "kernels/quantize/kernel.h"
+#include "kernels/reduce/kernel.h"
 #include "kernels/resize/kernel.h"
 #include "kernels/softmax/kernel.h"
 
@@ -83,6 +84,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_fast_softmax_f32, SoftmaxF32Params),
       ENTRY(rq_log_softmax_f32, SoftmaxF32Params),
       ENTRY(rq_layer_norm_f32, LayerNormF32Params),
+      ENTRY(rq_reduce_f32, ReduceF32Params),
       ENTRY(rq_matmul_nbits_f32, MatMulNBitsParams),
       ENTRY(rq_matmul_nbits_q8, MatMulNBitsParams),
       ENTRY(rq_matmul_nbits_dot8, MatMulNBitsParams),

@@ -10,6 +10,7 @@
 #include "kernels/matmul_nbits/table.h"
 #include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
+#include "kernels/reduce/table.h"
 #include "kernels/resize/table.h"
 #include "kernels/softmax/table.h"
 #include "kernels/variant/missing.h"
@@ -51,6 +52,7 @@ std::vector<KernelInfo> ListKernels() {
   Append(out, "avgpool_q8", AvgPoolQ8Kernels());
   Append(out, "softmax_f32", SoftmaxF32Kernels());
   Append(out, "layer_norm_f32", LayerNormF32Kernels());
+  Append(out, "reduce_f32", ReduceF32Kernels());
   Append(out, "matmul_nbits", MatMulNBitsKernels());
   Append(out, "col2im_f32", Col2ImF32Kernels());
   Append(out, "resize_linear_f32", ResizeLinearF32Kernels());

@@ -132,8 +132,9 @@ struct Stages {
   float* out;     // nullptr: nobody looks
 };
 
+/// `sink`: the score of one more key without a value, or nullptr.
 void EvaluateHead(const AttentionForm& form, const float* q, const float* k, const float* v,
-                  const float* mask, const Stages& stages, float* y) {
+                  const float* mask, const float* sink, const Stages& stages, float* y) {
   std::vector<double> scores(static_cast<size_t>(form.keys));
   for (int64_t i = 0; i < form.queries; ++i) {
     const auto show = [&](int64_t stage) {
@@ -160,9 +161,9 @@ void EvaluateHead(const AttentionForm& form, const float* q, const float* k, con
       }
     }
     show(2);
-    double largest = -std::numeric_limits<double>::infinity();
+    double largest = sink ? double{*sink} : -std::numeric_limits<double>::infinity();
     for (const double score : scores) largest = std::max(largest, score);
-    double sum = 0;
+    double sum = sink ? std::exp(*sink - largest) : 0;
     for (double& score : scores) sum += score = std::exp(score - largest);
     for (double& score : scores) score /= sum;
     show(3);
@@ -192,6 +193,8 @@ void EvaluateAttention(EvalContext& context) {
   if (context.node.output(3)) {
     stage = Tensor(DType::kFloat32, {form.batch, form.heads, form.queries, form.keys});
   }
+  const float none = 0;
+  const float* sinks = form.sink_slot >= 0 ? inputs.data(form.sink_slot) : nullptr;
   const int64_t shown = context.attributes().Int("qk_matmul_output_mode", 0);
   std::vector<float> bias(static_cast<size_t>(form.masks() ? form.queries * form.keys : 0));
   std::vector<float> q(static_cast<size_t>(form.queries * form.width));
@@ -210,7 +213,8 @@ void EvaluateAttention(EvalContext& context) {
                      : stage.data<float>() + (b * form.heads + h) * form.queries * form.keys};
       EvaluateHead(form, q.data(), k + shared * form.keys * form.width,
                    v + shared * form.keys * form.value_width, bias.empty() ? nullptr : bias.data(),
-                   stages, y.data<float>() + form.y.At(b, h));
+                   sinks ? sinks + h : (form.smooth ? &none : nullptr), stages,
+                   y.data<float>() + form.y.At(b, h));
     }
   }
   context.outputs[0] = std::move(y);
@@ -227,7 +231,7 @@ std::span<const OpDef> AttentionOps() {
       {"GroupQueryAttention", kMicrosoftDomain, 1, 7, 14, 4, InferAttention, EvaluateAttention,
        QuantRule::kFloat},
       {"MultiHeadAttention", kMicrosoftDomain, 1, 1, 10, 4, InferAttention, EvaluateAttention,
-       QuantRule::kFloat, ExpandMultiHeadAttention},
+       QuantRule::kFloat, FusionRule::kOpaque, ExpandMultiHeadAttention},
   };
   return kRows;
 }

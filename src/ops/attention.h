@@ -49,6 +49,8 @@ struct AttentionForm {
   int32_t mask_slot = -1;  // numbers to add or booleans, broadcast to [batch, heads, queries, keys]
   int32_t padding_slot = -1;  // integers: keys that are there, by element or by their number
   int32_t lengths_slot = -1;  // integers: keys that are there, for every image
+  int32_t sink_slot = -1;     // for every head the score of one more key, whose value is 0
+  bool smooth = false;        // the same with a score of 0
   // Rotary embedding of q and k (ops/rotary.h).
   int32_t cos_slot = -1, sin_slot = -1, positions_slot = -1;
   bool interleaved = false;
@@ -56,6 +58,7 @@ struct AttentionForm {
   int64_t rotary_positions = 0;  // rows of the caches
 
   int64_t group() const { return heads / kv_heads; }
+  bool sinks() const { return sink_slot >= 0 || smooth; }
   /// Whether k and v can be read where they are.
   bool joins() const { return past_k_slot >= 0 || cached || cos_slot >= 0; }
   bool masks() const {

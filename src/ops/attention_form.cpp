@@ -254,14 +254,17 @@ AttentionForm MultiHeadForm(const Shapes& in) {
 }
 
 /// GroupQueryAttention: q, k, v, past k, past v, lengths less one, largest length, cos, sin,
-/// positions, mask.
+/// positions, mask, sinks.
 AttentionForm GroupQueryForm(const Shapes& in, int64_t total) {
   const Node& node = in.node;
   AttentionForm form;
   form.heads = Positive(node, "num_heads");
   form.kv_heads = Positive(node, "kv_num_heads");
-  if (node.attributes.Int("smooth_softmax", 0) != 0) Unsupported(node, "smooth_softmax");
-  if (in.has(11)) Unsupported(node, "head_sink");
+  form.smooth = node.attributes.Int("smooth_softmax", 0) == 1;
+  form.sink_slot = in.SlotIf(11);
+  if (form.sink_slot >= 0 && in.At(11) != Shape{form.heads}) {
+    Mismatch(node, StrCat("a head_sink of ", ShapeToString(in.At(11))));
+  }
   for (const char* bits : {"k_quant_type", "v_quant_type"}) {
     const std::string type = node.attributes.String(bits, "NONE");
     if (type != "NONE") Unsupported(node, StrCat(bits, " ", type));

@@ -415,15 +415,25 @@ void EvaluateWhere(EvalContext& context) {
 }
 
 constexpr OpDef ArithmeticRow(const char* name, QuantRule quant) {
-  return {name, "", 7, 2, 2, 1, InferArithmetic, EvaluateArithmetic, quant};
+  return {name, "", 7, 2, 2, 1, InferArithmetic, EvaluateArithmetic, quant, FusionRule::kBroadcast};
 }
 
 constexpr OpDef ComparisonRow(const char* name, int since_version) {
-  return {name, "", since_version, 2, 2, 1, InferComparison, EvaluateComparison, QuantRule::kFloat};
+  return {name,
+          "",
+          since_version,
+          2,
+          2,
+          1,
+          InferComparison,
+          EvaluateComparison,
+          QuantRule::kFloat,
+          FusionRule::kBroadcast};
 }
 
 constexpr OpDef LogicRow(const char* name) {
-  return {name, "", 7, 2, 2, 1, InferLogic, EvaluateLogic, QuantRule::kFloat};
+  return {
+      name, "", 7, 2, 2, 1, InferLogic, EvaluateLogic, QuantRule::kFloat, FusionRule::kBroadcast};
 }
 
 constexpr OpDef kOps[] = {
@@ -431,13 +441,18 @@ constexpr OpDef kOps[] = {
     ArithmeticRow("Sub", QuantRule::kAdd),
     ArithmeticRow("Mul", QuantRule::kMul),
     ArithmeticRow("Div", QuantRule::kFloat),
-    {"Pow", "", 7, 2, 2, 1, InferPow, EvaluatePow, QuantRule::kFloat},
-    {"Mod", "", 10, 2, 2, 1, InferMod, EvaluateArithmetic, QuantRule::kFloat},
-    {"Min", "", 6, 1, kVariadic, 1, InferArithmetic, EvaluateArithmetic, QuantRule::kFloat},
-    {"Max", "", 6, 1, kVariadic, 1, InferArithmetic, EvaluateArithmetic, QuantRule::kFloat},
-    {"Sum", "", 6, 1, kVariadic, 1, InferFloatSum, EvaluateFloatSum, QuantRule::kFloat},
-    {"Mean", "", 6, 1, kVariadic, 1, InferFloatSum, EvaluateFloatSum, QuantRule::kFloat},
-    {"PRelu", "", 7, 2, 2, 1, InferPRelu, EvaluatePRelu, QuantRule::kFloat},
+    {"Pow", "", 7, 2, 2, 1, InferPow, EvaluatePow, QuantRule::kFloat, FusionRule::kBroadcast},
+    {"Mod", "", 10, 2, 2, 1, InferMod, EvaluateArithmetic, QuantRule::kFloat,
+     FusionRule::kBroadcast},
+    {"Min", "", 6, 1, kVariadic, 1, InferArithmetic, EvaluateArithmetic, QuantRule::kFloat,
+     FusionRule::kBroadcast},
+    {"Max", "", 6, 1, kVariadic, 1, InferArithmetic, EvaluateArithmetic, QuantRule::kFloat,
+     FusionRule::kBroadcast},
+    {"Sum", "", 6, 1, kVariadic, 1, InferFloatSum, EvaluateFloatSum, QuantRule::kFloat,
+     FusionRule::kBroadcast},
+    {"Mean", "", 6, 1, kVariadic, 1, InferFloatSum, EvaluateFloatSum, QuantRule::kFloat,
+     FusionRule::kBroadcast},
+    {"PRelu", "", 7, 2, 2, 1, InferPRelu, EvaluatePRelu, QuantRule::kFloat, FusionRule::kBroadcast},
     ComparisonRow("Equal", 7),
     ComparisonRow("Greater", 7),
     ComparisonRow("GreaterOrEqual", 12),
@@ -446,7 +461,7 @@ constexpr OpDef kOps[] = {
     LogicRow("And"),
     LogicRow("Or"),
     LogicRow("Xor"),
-    {"Where", "", 9, 3, 3, 1, InferWhere, EvaluateWhere, QuantRule::kFloat},
+    {"Where", "", 9, 3, 3, 1, InferWhere, EvaluateWhere, QuantRule::kFloat, FusionRule::kBroadcast},
 };
 
 }  // namespace

@@ -112,8 +112,9 @@ void EvaluateCastLike(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"Cast", "", 6, 1, 1, 1, InferCast, EvaluateCast, QuantRule::kFloat},
-    {"CastLike", "", 15, 2, 2, 1, InferCastLike, EvaluateCastLike, QuantRule::kFloat},
+    {"Cast", "", 6, 1, 1, 1, InferCast, EvaluateCast, QuantRule::kFloat, FusionRule::kBroadcast},
+    {"CastLike", "", 15, 2, 2, 1, InferCastLike, EvaluateCastLike, QuantRule::kFloat,
+     FusionRule::kBroadcast},
 };
 
 }  // namespace

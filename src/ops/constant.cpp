@@ -256,7 +256,8 @@ constexpr OpDef kRows[] = {
     {"EyeLike", "", 9, 1, 1, 1, InferEyeLike, EvaluateEyeLike, QuantRule::kShape},
     {"OneHot", "", 9, 3, 3, 1, InferOneHot, EvaluateOneHot, QuantRule::kShape},
     {"NonZero", "", 9, 1, 1, 1, InferNonZero, EvaluateNonZero, QuantRule::kShape},
-    {"Trilu", "", 14, 1, 2, 1, InferTrilu, EvaluateTrilu, QuantRule::kFloat},
+    {"Trilu", "", 14, 1, 2, 1, InferTrilu, EvaluateTrilu, QuantRule::kFloat,
+     FusionRule::kInjective},
 };
 
 }  // namespace

@@ -256,8 +256,9 @@ void EvaluateConvTranspose(EvalContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {"Conv", "", 1, 2, 3, 1, InferConv, EvaluateConv, QuantRule::kConv},
-    {"ConvTranspose", "", 1, 2, 3, 1, InferConvTranspose, EvaluateConvTranspose, QuantRule::kFloat},
+    {"Conv", "", 1, 2, 3, 1, InferConv, EvaluateConv, QuantRule::kConv, FusionRule::kOutFusable},
+    {"ConvTranspose", "", 1, 2, 3, 1, InferConvTranspose, EvaluateConvTranspose, QuantRule::kFloat,
+     FusionRule::kOutFusable},
 };
 
 }  // namespace

@@ -198,7 +198,8 @@ void EvaluateEinsum(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"Einsum", "", 12, 1, kVariadic, 1, InferEinsum, EvaluateEinsum, QuantRule::kFloat},
+    {"Einsum", "", 12, 1, kVariadic, 1, InferEinsum, EvaluateEinsum, QuantRule::kFloat,
+     FusionRule::kOutFusable},
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ void EvaluateFakeQuantize(EvalContext& context) {
 
 constexpr OpDef kFakeQuantizeOps[] = {
     {"FakeQuantize", kRequantDomain, 1, 3, 3, 1, InferFakeQuantize, EvaluateFakeQuantize,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
 };
 
 }  // namespace

@@ -89,7 +89,16 @@ void EvaluateFastSoftmax(EvalContext& context) {
 }
 
 constexpr OpDef Row(const char* name) {
-  return {name, kRequantDomain, 1, 1, 1, 1, InferFast, EvaluateFast, QuantRule::kUnary};
+  return {name,
+          kRequantDomain,
+          1,
+          1,
+          1,
+          1,
+          InferFast,
+          EvaluateFast,
+          QuantRule::kUnary,
+          FusionRule::kBroadcast};
 }
 
 constexpr OpDef kOps[] = {
@@ -98,7 +107,8 @@ constexpr OpDef kOps[] = {
     Row("FastExp"),
     Row("FastSigmoid"),
     Row("FastTanh"),
-    {"FastSoftmax", kRequantDomain, 1, 1, 1, 1, InferFast, EvaluateFastSoftmax, QuantRule::kFloat},
+    {"FastSoftmax", kRequantDomain, 1, 1, 1, 1, InferFast, EvaluateFastSoftmax, QuantRule::kFloat,
+     FusionRule::kOutFusable},
 };
 
 }  // namespace

@@ -281,6 +281,7 @@ constexpr OpDef Row(const char* name, const char* domain, int since, int inputs,
           InferSpelledOut,
           EvaluateByBody,
           QuantRule::kFloat,
+          FusionRule::kOpaque,
           FunctionBody};
 }
 
@@ -294,7 +295,7 @@ constexpr OpDef kRows[] = {
     Row("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
     Row("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
     {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferSpelledOut, EvaluateByBody,
-     QuantRule::kFloat, ExpandMatMulNBits},
+     QuantRule::kFloat, FusionRule::kOpaque, ExpandMatMulNBits},
     Row("MeanVarianceNormalization", "", 9, 1, 1),
     Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
     Row("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),

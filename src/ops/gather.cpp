@@ -44,7 +44,8 @@ void EvaluateGather(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"Gather", "", 1, 2, 2, 1, InferGather, EvaluateGather, QuantRule::kPassive},
+    {"Gather", "", 1, 2, 2, 1, InferGather, EvaluateGather, QuantRule::kPassive,
+     FusionRule::kInjective},
 };
 
 }  // namespace

@@ -271,10 +271,11 @@ void EvaluateTopK(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"GatherElements", "", 11, 2, 2, 1, InferGatherElements, EvaluateGatherElements,
-     QuantRule::kPassive},
-    {"GatherND", "", 11, 2, 2, 1, InferGatherND, EvaluateGatherND, QuantRule::kPassive},
+     QuantRule::kPassive, FusionRule::kInjective},
+    {"GatherND", "", 11, 2, 2, 1, InferGatherND, EvaluateGatherND, QuantRule::kPassive,
+     FusionRule::kInjective},
     {"ReverseSequence", "", 10, 2, 2, 1, InferReverseSequence, EvaluateReverseSequence,
-     QuantRule::kPassive},
+     QuantRule::kPassive, FusionRule::kInjective},
     {"TopK", "", 1, 1, 2, 2, InferTopK, EvaluateTopK, QuantRule::kFloat},
 };
 

@@ -187,8 +187,9 @@ void EvaluateGemm(EvalContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {"Gemm", "", 1, 2, 3, 1, InferGemm, EvaluateGemm, QuantRule::kMatMul},
-    {"MatMul", "", 1, 2, 2, 1, InferMatMul, EvaluateMatMul, QuantRule::kMatMul},
+    {"Gemm", "", 1, 2, 3, 1, InferGemm, EvaluateGemm, QuantRule::kMatMul, FusionRule::kOutFusable},
+    {"MatMul", "", 1, 2, 2, 1, InferMatMul, EvaluateMatMul, QuantRule::kMatMul,
+     FusionRule::kOutFusable},
 };
 
 }  // namespace

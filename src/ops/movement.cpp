@@ -346,11 +346,15 @@ void EvaluateTile(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"Transpose", "", 1, 1, 1, 1, InferTranspose, EvaluateTranspose, QuantRule::kPassive},
-    {"Concat", "", 1, 1, kVariadic, 1, InferConcat, EvaluateConcat, QuantRule::kConcat},
-    {"Slice", "", 1, 1, 5, 1, InferSlice, EvaluateSlice, QuantRule::kPassive},
-    {"Split", "", 2, 1, 2, kVariadic, InferSplit, EvaluateSplit, QuantRule::kPassive},
-    {"Tile", "", 6, 2, 2, 1, InferTile, EvaluateTile, QuantRule::kPassive},
+    {"Transpose", "", 1, 1, 1, 1, InferTranspose, EvaluateTranspose, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Concat", "", 1, 1, kVariadic, 1, InferConcat, EvaluateConcat, QuantRule::kConcat,
+     FusionRule::kInjective},
+    {"Slice", "", 1, 1, 5, 1, InferSlice, EvaluateSlice, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Split", "", 2, 1, 2, kVariadic, InferSplit, EvaluateSplit, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Tile", "", 6, 2, 2, 1, InferTile, EvaluateTile, QuantRule::kPassive, FusionRule::kInjective},
 };
 
 }  // namespace

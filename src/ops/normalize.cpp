@@ -297,23 +297,32 @@ void EvaluateLayerNormalization(EvalContext& context) {
 }
 
 constexpr OpDef SoftmaxRow(const char* name) {
-  return {name, "", 1, 1, 1, 1, InferSoftmax, EvaluateSoftmax, QuantRule::kFloat};
+  return {name,
+          "",
+          1,
+          1,
+          1,
+          1,
+          InferSoftmax,
+          EvaluateSoftmax,
+          QuantRule::kFloat,
+          FusionRule::kOutFusable};
 }
 
 constexpr OpDef kOps[] = {
     {"BatchNormalization", "", 7, 5, 5, 5, InferBatchNormalization, EvaluateBatchNormalization,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kOutFusable},
     SoftmaxRow("Hardmax"),
     // In ONNX from opset 17 on; onnxruntime has always had it here, and files use that.
     {"LayerNormalization", "", 1, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kOutFusable},
     SoftmaxRow("LogSoftmax"),
     {"RMSNormalization", "", 23, 2, 2, 1, InferLayerNormalization, EvaluateLayerNormalization,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kOutFusable},
     {"SimplifiedLayerNormalization", "", 1, 2, 2, 2, InferLayerNormalization,
-     EvaluateLayerNormalization, QuantRule::kFloat},
+     EvaluateLayerNormalization, QuantRule::kFloat, FusionRule::kOutFusable},
     {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kOutFusable},
     SoftmaxRow("Softmax"),
 };
 

@@ -149,10 +149,10 @@ void EvaluateGroupNormalization(EvalContext& context) {
 
 constexpr OpDef kOps[] = {
     {"GroupNormalization", "", 18, 3, 3, 1, InferGroupNormalization, EvaluateGroupNormalization,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kOutFusable},
     {"InstanceNormalization", "", 6, 3, 3, 1, InferInstanceNormalization,
-     EvaluateInstanceNormalization, QuantRule::kFloat},
-    {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat},
+     EvaluateInstanceNormalization, QuantRule::kFloat, FusionRule::kOutFusable},
+    {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat, FusionRule::kOutFusable},
 };
 
 }  // namespace

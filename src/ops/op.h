@@ -31,6 +31,16 @@ enum class QuantRule : uint8_t {
   kShape,        // produces shapes or indices (SOI)
 };
 
+/// How an operator may join others in a group that could run as one (FuseOps), by which input
+/// elements one output element needs.
+enum class FusionRule : uint8_t {
+  kBroadcast,   // one of every input, at its own place: functions, arithmetic with broadcasting
+  kInjective,   // one, from another place: what moves, selects or repeats elements
+  kReduction,   // all along some axes
+  kOutFusable,  // many; a function of each result can be computed where it is stored: layers, pools
+  kOpaque,      // anything else, such as control flow: stays alone
+};
+
 struct InferContext {
   const Graph& graph;
   const Node& node;
@@ -89,6 +99,7 @@ struct OpDef {
   /// Slow, simple and right: computes the outputs for concrete inputs of any supported dtype.
   void (*evaluate)(EvalContext&);
   QuantRule quant;
+  FusionRule fusion = FusionRule::kOpaque;
   /// Of an operator that is others written shorter: what a node stands for, in the operators of the
   /// graph's opset. Its inputs are the node's that are not left out, in order, its outputs the
   /// node's (more than the node has are not needed). nullptr when the form depends on a rank not

@@ -126,7 +126,7 @@ void EvaluatePad(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"Pad", "", 2, 1, 4, 1, InferPad, EvaluatePad, QuantRule::kPassive},
+    {"Pad", "", 2, 1, 4, 1, InferPad, EvaluatePad, QuantRule::kPassive, FusionRule::kInjective},
 };
 
 }  // namespace

@@ -274,13 +274,18 @@ void EvaluateGlobalLpPool(EvalContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {"MaxPool", "", 1, 1, 1, 2, InferMaxPool, EvaluateMaxPool, QuantRule::kPassive},
-    {"AveragePool", "", 1, 1, 1, 1, InferFloatPool, EvaluateAveragePool, QuantRule::kAveragePool},
-    {"LpPool", "", 2, 1, 1, 1, InferFloatPool, EvaluateLpPool, QuantRule::kFloat},
-    {"GlobalMaxPool", "", 1, 1, 1, 1, InferGlobalMax, EvaluateGlobalMaxPool, QuantRule::kPassive},
+    {"MaxPool", "", 1, 1, 1, 2, InferMaxPool, EvaluateMaxPool, QuantRule::kPassive,
+     FusionRule::kOutFusable},
+    {"AveragePool", "", 1, 1, 1, 1, InferFloatPool, EvaluateAveragePool, QuantRule::kAveragePool,
+     FusionRule::kOutFusable},
+    {"LpPool", "", 2, 1, 1, 1, InferFloatPool, EvaluateLpPool, QuantRule::kFloat,
+     FusionRule::kOutFusable},
+    {"GlobalMaxPool", "", 1, 1, 1, 1, InferGlobalMax, EvaluateGlobalMaxPool, QuantRule::kPassive,
+     FusionRule::kOutFusable},
     {"GlobalAveragePool", "", 1, 1, 1, 1, InferGlobalFloat, EvaluateGlobalAveragePool,
-     QuantRule::kAveragePool},
-    {"GlobalLpPool", "", 2, 1, 1, 1, InferGlobalFloat, EvaluateGlobalLpPool, QuantRule::kFloat},
+     QuantRule::kAveragePool, FusionRule::kOutFusable},
+    {"GlobalLpPool", "", 2, 1, 1, 1, InferGlobalFloat, EvaluateGlobalLpPool, QuantRule::kFloat,
+     FusionRule::kOutFusable},
 };
 
 }  // namespace

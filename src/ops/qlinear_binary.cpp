@@ -99,9 +99,9 @@ void EvaluateQLinearMul(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"QLinearAdd", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearAdd,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"QLinearMul", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearMul,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
 };
 
 }  // namespace

@@ -93,11 +93,11 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"QLinearSigmoid", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearUnary, EvaluateQLinearSigmoid,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"QLinearLeakyRelu", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearUnary, EvaluateQLinearLeakyRelu,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"QLinearSoftmax", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearSoftmax, EvaluateQLinearSoftmax,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kOutFusable},
 };
 
 }  // namespace

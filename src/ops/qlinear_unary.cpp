@@ -148,8 +148,9 @@ void EvaluateLut(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"QLinearConcat", kMicrosoftDomain, 1, 5, kVariadic, 1, InferQLinearConcat,
-     EvaluateQLinearConcat, QuantRule::kFloat},
-    {"Lut", kRequantDomain, 1, 2, 2, 1, InferLut, EvaluateLut, QuantRule::kFloat},
+     EvaluateQLinearConcat, QuantRule::kFloat, FusionRule::kInjective},
+    {"Lut", kRequantDomain, 1, 2, 2, 1, InferLut, EvaluateLut, QuantRule::kFloat,
+     FusionRule::kBroadcast},
 };
 
 }  // namespace

@@ -396,8 +396,18 @@ constexpr const char* kFinn = "finn.custom_op.general";
 
 constexpr OpDef Row(const char* name, const char* domain, int inputs, int most,
                     void (*evaluate)(EvalContext&)) {
-  return {name,    domain,           1, inputs, most, 1, InferQonnx, evaluate, QuantRule::kFloat,
-          nullptr, RewriteToIntegers};
+  return {name,
+          domain,
+          1,
+          inputs,
+          most,
+          1,
+          InferQonnx,
+          evaluate,
+          QuantRule::kFloat,
+          FusionRule::kOpaque,
+          nullptr,
+          RewriteToIntegers};
 }
 
 constexpr OpDef kRows[] = {

@@ -227,15 +227,15 @@ void EvaluateDynamicQuantizeLinear(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"QuantizeLinear", "", 10, 2, 3, 1, InferQuantizeLinear, EvaluateQuantizeLinear,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"DequantizeLinear", "", 10, 2, 3, 1, InferDequantizeLinear, EvaluateDequantizeLinear,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"DynamicQuantizeLinear", "", 11, 1, 1, 3, InferDynamicQuantizeLinear,
      EvaluateDynamicQuantizeLinear, QuantRule::kFloat},
     {"QuantizeLinear", kMicrosoftDomain, 1, 2, 3, 1, InferQuantizeLinear, EvaluateQuantizeLinear,
-     QuantRule::kFloat},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"DequantizeLinear", kMicrosoftDomain, 1, 2, 3, 1, InferDequantizeLinear,
-     EvaluateDequantizeLinear, QuantRule::kFloat},
+     EvaluateDequantizeLinear, QuantRule::kFloat, FusionRule::kBroadcast},
 };
 
 }  // namespace

@@ -355,7 +355,7 @@ void EvaluateCumSum(EvalContext& context) {
 }
 
 constexpr OpDef ReduceRow(const char* name, QuantRule quant = QuantRule::kFloat) {
-  return {name, "", 1, 1, 2, 1, InferReduce, EvaluateReduce, quant};
+  return {name, "", 1, 1, 2, 1, InferReduce, EvaluateReduce, quant, FusionRule::kReduction};
 }
 
 constexpr OpDef kOps[] = {
@@ -369,8 +369,8 @@ constexpr OpDef kOps[] = {
     ReduceRow("ReduceSumSquare"),
     ReduceRow("ReduceLogSum"),
     ReduceRow("ReduceLogSumExp"),
-    {"ArgMax", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat},
-    {"ArgMin", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat},
+    {"ArgMax", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat, FusionRule::kReduction},
+    {"ArgMin", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat, FusionRule::kReduction},
     {"CumSum", "", 11, 2, 2, 1, InferCumSum, EvaluateCumSum, QuantRule::kFloat},
 };
 

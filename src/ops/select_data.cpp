@@ -316,7 +316,16 @@ void EvaluateTfIdf(EvalContext& context) {
 }
 
 constexpr OpDef Bitwise(const char* name, int since, int inputs) {
-  return {name, "", since, inputs, inputs, 1, InferBitwise, EvaluateBitwise, QuantRule::kFloat};
+  return {name,
+          "",
+          since,
+          inputs,
+          inputs,
+          1,
+          InferBitwise,
+          EvaluateBitwise,
+          QuantRule::kFloat,
+          FusionRule::kBroadcast};
 }
 
 constexpr OpDef kRows[] = {

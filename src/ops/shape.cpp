@@ -295,11 +295,16 @@ void EvaluateExpand(EvalContext& context) {
 constexpr OpDef kRows[] = {
     {"Shape", "", 1, 1, 1, 1, InferShape, EvaluateShape, QuantRule::kShape},
     {"Size", "", 1, 1, 1, 1, InferSize, EvaluateSize, QuantRule::kShape},
-    {"Reshape", "", 1, 1, 2, 1, InferReshape, EvaluateReshape, QuantRule::kPassive},
-    {"Flatten", "", 1, 1, 1, 1, InferFlatten, EvaluateFlatten, QuantRule::kPassive},
-    {"Squeeze", "", 1, 1, 2, 1, InferSqueeze, EvaluateSqueeze, QuantRule::kPassive},
-    {"Unsqueeze", "", 1, 1, 2, 1, InferUnsqueeze, EvaluateUnsqueeze, QuantRule::kPassive},
-    {"Expand", "", 8, 2, 2, 1, InferExpand, EvaluateExpand, QuantRule::kPassive},
+    {"Reshape", "", 1, 1, 2, 1, InferReshape, EvaluateReshape, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Flatten", "", 1, 1, 1, 1, InferFlatten, EvaluateFlatten, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Squeeze", "", 1, 1, 2, 1, InferSqueeze, EvaluateSqueeze, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Unsqueeze", "", 1, 1, 2, 1, InferUnsqueeze, EvaluateUnsqueeze, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"Expand", "", 8, 2, 2, 1, InferExpand, EvaluateExpand, QuantRule::kPassive,
+     FusionRule::kInjective},
 };
 
 }  // namespace

@@ -77,8 +77,10 @@ void EvaluateSpaceToDepth(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"DepthToSpace", "", 1, 1, 1, 1, InferDepthToSpace, EvaluateDepthToSpace, QuantRule::kPassive},
-    {"SpaceToDepth", "", 1, 1, 1, 1, InferSpaceToDepth, EvaluateSpaceToDepth, QuantRule::kPassive},
+    {"DepthToSpace", "", 1, 1, 1, 1, InferDepthToSpace, EvaluateDepthToSpace, QuantRule::kPassive,
+     FusionRule::kInjective},
+    {"SpaceToDepth", "", 1, 1, 1, 1, InferSpaceToDepth, EvaluateSpaceToDepth, QuantRule::kPassive,
+     FusionRule::kInjective},
 };
 
 }  // namespace

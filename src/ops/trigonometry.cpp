@@ -51,7 +51,8 @@ void Evaluate(EvalContext& context) {
 }
 
 constexpr OpDef Row(const char* name, int since_version) {
-  return {name, "", since_version, 1, 1, 1, Infer, Evaluate, QuantRule::kUnary};
+  return {
+      name, "", since_version, 1, 1, 1, Infer, Evaluate, QuantRule::kUnary, FusionRule::kBroadcast};
 }
 
 constexpr OpDef kRows[] = {

@@ -19,11 +19,12 @@
 //   reads the scores. s: any products and quotients with positive constants, of q, k or the scores,
 //   in front of the mask. m: sums, which are added up, and Where(c, scores, f) with f at most
 //   -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide as there
-//   are keys.
+//   are keys, which a mask cut out for open lengths is (attention_mask.h).
 // Formula: softmax(s * q k^T + m) v   (Vaswani et al., "Attention is all you need", 2017)
 #include <algorithm>
 #include <cmath>
 
+#include "passes/attention_mask.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -299,7 +300,8 @@ class Rewriter {
     const bool onnx = graph_.opset() >= 23;
     for (const Scores::Mask& mask : scores->masks) {
       const Value* shape = mask.condition ? mask.condition : mask.value;
-      if (!MaskFits(shape, plain) || !IsFloat32(mask.value)) return false;
+      cut_out_ = mask.condition && IsCutOutFor(shape, plain);
+      if ((!cut_out_ && !MaskFits(shape, plain)) || !IsFloat32(mask.value)) return false;
       if (onnx && RankOf(shape) < 2) return false;
     }
     // [B, S, H, Dv], reshaped to columns.
@@ -408,7 +410,10 @@ class Rewriter {
     const int64_t rank = RankOf(mask);
     const auto row = static_cast<size_t>(RankOf(scores)) - 2;
     const Dim& queries = DimOf(scores, row);
-    if (rank >= least_rank && DimOf(mask, static_cast<size_t>(rank) - 2) == queries) return mask;
+    if (rank >= least_rank && (DimOf(mask, static_cast<size_t>(rank) - 2) == queries ||
+                               (cut_out_ && mask->producer->Is("Where")))) {
+      return mask;
+    }
     const ValueType type{DType::kFloat32,
                          SymbolicShape{Dim(), Dim(), queries, DimOf(scores, row + 1)}};
     if (queries.known()) {
@@ -446,6 +451,7 @@ class Rewriter {
   Graph& graph_;
   Node* near_;
   Node* mix_ = nullptr;
+  bool cut_out_ = false;  // the last mask, for open lengths
 };
 
 bool IsLastSoftmax(const Graph& graph, const Node& node) {

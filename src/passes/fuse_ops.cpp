@@ -1,128 +1,191 @@
-#include "passes/fuse_ops.h"
-
 #include <algorithm>
-#include <string_view>
+#include <vector>
 
+#include "ops/op.h"
 #include "passes/pass.h"
 
 namespace requant {
 namespace {
 
-constexpr std::string_view kLayers[] = {"Conv",   "ConvTranspose", "Gemm",
-                                        "MatMul", "QLinearConv",   "QLinearMatMul",
-                                        "QGemm",  "ConvInteger",   "MatMulInteger"};
-constexpr std::string_view kActivations[] = {"Relu",
-                                             "Clip",
-                                             "Sigmoid",
-                                             "Tanh",
-                                             "LeakyRelu",
-                                             "Elu",
-                                             "Selu",
-                                             "Celu",
-                                             "Gelu",
-                                             "Mish",
-                                             "Softplus",
-                                             "HardSwish",
-                                             "HardSigmoid",
-                                             "PRelu",
-                                             "Softsign",
-                                             "QuickGelu",
-                                             "Swish",
-                                             "Lut",
-                                             "ThresholdedRelu",
-                                             "QLinearSigmoid",
-                                             "QLinearLeakyRelu"};
-
-bool IsIn(std::span<const std::string_view> names, const Node& node) {
-  return std::find(names.begin(), names.end(), node.op_type) != names.end();
+/// Whether the node's result has the same shape as the other's, as far as shapes are known.
+bool SameShape(const Node& node, const Node& other) {
+  if (!node.output() || !other.output()) return false;
+  const auto& a = node.output()->type.shape;
+  const auto& b = other.output()->type.shape;
+  return !a || !b || *a == *b;
 }
 
-bool IsAddition(const Node& node) { return node.Is("Add") || node.op_type == "QLinearAdd"; }
-
-/// The operand slots of the two summands.
-size_t OtherSummand(const Node& addition, const Value* one) {
-  if (addition.Is("Add")) return addition.input(0) == one ? 1 : 0;
-  return addition.input(0) == one ? 3 : 0;  // QLinearAdd(a, s, z, b, s, z, s, z)
-}
-
+// Nodes are their positions. A node joins its immediate post-dominator, the first node that
+// everything which leaves it comes to, together with all nodes on the way: nothing that they
+// compute is read outside of the group then, and no path leaves a group and comes back. (The idea
+// is that of FuseOps in TVM: T. Chen et al., OSDI 2018, section 3.)
 class Grouper {
  public:
-  explicit Grouper(const Graph& graph) : graph_(graph), taken_(graph.nodes().size()) {
+  explicit Grouper(const Graph& graph) : graph_(graph), states_(graph.nodes().size()) {
     graph.Renumber();
+    for (int i = Count(); i-- > 0;) {
+      State& state = At(i);
+      const OpDef* op = FindOp(NodeAt(i).op_type, NodeAt(i).domain);
+      if (op) state.rule = op->fusion;
+      state.leader = i;
+      if (state.rule == FusionRule::kOutFusable) state.layer = i;
+      state.closed = state.rule == FusionRule::kReduction;
+      FindDominator(i);
+    }
   }
 
-  std::vector<FusionGroup> Run() {
-    std::vector<FusionGroup> groups;
-    // The last layers choose first, so that a sum of two layers goes to the one that runs last.
-    for (size_t i = graph_.nodes().size(); i > 0; --i) {
-      const Node* node = graph_.nodes()[i - 1].get();
-      if (IsIn(kLayers, *node) && node->output()) groups.push_back(Grow(node));
+  void Run() {
+    using enum FusionRule;
+    // Layers first, and of them the last first: a sum of two layers goes to the one that runs last.
+    for (int i = Count(); i-- > 0;) {
+      if (At(i).rule != kOutFusable) continue;
+      for (int at = i; Join(at, kBroadcast, kBroadcast, true);) at = At(at).dominator;
     }
-    std::sort(groups.begin(), groups.end(), [](const FusionGroup& a, const FusionGroup& b) {
-      return a.nodes.back()->position < b.nodes.back()->position;
-    });
-    return groups;
+    // Then functions with functions and the reduction they end in.
+    for (int i = 0; i < Count(); ++i) {
+      if (At(i).rule == kBroadcast) Join(i, kBroadcast, kReduction, false);
+    }
+    // What moves elements last, so that it cannot come between a layer and its functions.
+    for (int i = 0; i < Count(); ++i) {
+      if (At(i).rule <= kInjective) Join(i, kInjective, kReduction, false);
+    }
   }
+
+  /// The layer of the node's group, or its first node; nullptr when it is alone.
+  const Node* Anchor(int node) {
+    const State& group = At(Leader(node));
+    return group.size > 1 ? &NodeAt(group.layer == kNone ? group.first : group.layer) : nullptr;
+  }
+  int Count() const { return static_cast<int>(states_.size()); }
 
  private:
-  FusionGroup Grow(const Node* layer) {
-    FusionGroup group;
-    group.nodes = {layer};
-    group.output = layer->output();
-    taken_[layer->position] = true;
-    const Node* next = Next(group);
-    if (next && IsAddition(*next)) {
-      const Value* other = next->input(OtherSummand(*next, group.output));
-      if (other == nullptr || other == group.output) return group;
-      group.residual = other;
-      Take(group, next);
-      next = Next(group);
+  static constexpr int kNone = -1;
+  struct State {
+    int dominator = kNone;  // kNone: the outputs
+    int depth = 0;          // in the tree of post-dominators
+    int leader = kNone;     // of the group, by way of others
+    int visited = 0;        // the last call of Join that came by
+    // Of leaders:
+    int layer = kNone;
+    int first = kNone;
+    int size = 1;
+    FusionRule rule = FusionRule::kOpaque;  // of the node
+    bool closed = false;                    // ends in a reduction
+  };
+
+  const Node& NodeAt(int node) const { return *graph_.nodes()[static_cast<size_t>(node)]; }
+  State& At(int node) { return states_[static_cast<size_t>(node)]; }
+
+  /// All consumers of a node's outputs, one after the other.
+  template <typename Visit>
+  void ForEachReader(int node, Visit&& visit) const {
+    for (const Value* output : NodeAt(node).outputs) {
+      if (output == nullptr) continue;
+      for (const Node* reader : output->consumers) visit(static_cast<int>(reader->position));
     }
-    if (next && IsIn(kActivations, *next) && next->input(0) == group.output) Take(group, next);
-    return group;
   }
 
-  /// The only reader of the group's output, if it is free.
-  const Node* Next(const FusionGroup& group) const {
-    const Node* next = graph_.SoleConsumer(group.output);
-    return next && !taken_[next->position] && next->outputs.size() == 1 && next->output() ? next
-                                                                                          : nullptr;
+  void FindDominator(int node) {
+    State& own = At(node);
+    own.first = node;
+    for (const Value* output : NodeAt(node).outputs) {
+      if (output && graph_.IsOutput(output)) return;
+    }
+    int common = kNone;
+    bool first = true;
+    ForEachReader(node, [&](int reader) {
+      common = first ? reader : Common(common, reader);
+      first = false;
+    });
+    own.dominator = common;
+    if (common != kNone) own.depth = At(common).depth + 1;
   }
 
-  void Take(FusionGroup& group, const Node* node) {
-    taken_[node->position] = true;
-    group.nodes.push_back(node);
-    group.output = node->output();
+  /// The first post-dominator of both. A node is as deep as it is far from the outputs.
+  int Common(int a, int b) {
+    while (a != b && a != kNone && b != kNone) {
+      int& deeper = At(a).depth >= At(b).depth ? a : b;
+      deeper = At(deeper).dominator;
+    }
+    return a == b ? a : kNone;
+  }
+
+  int Leader(int node) {
+    while (At(node).leader != node) {
+      At(node).leader = At(At(node).leader).leader;
+      node = At(node).leader;
+    }
+    return node;
+  }
+
+  /// Puts the node, its post-dominator and what is between them into one group. `between` is the
+  /// highest rule of nodes on the way, `end` that of the post-dominator; `epilogue`: all of them
+  /// compute on what a layer stores, so none changes its shape.
+  bool Join(int node, FusionRule between, FusionRule end, bool epilogue) {
+    const int sink = At(node).dominator;
+    const int leader = Leader(node);
+    if (sink == kNone || At(sink).rule > end || Leader(sink) == leader) return false;
+    State& own = At(leader);
+    // What a reduction gives, and what a layer stores elsewhere, is for the next group.
+    if (own.closed || (own.layer != kNone && !epilogue)) return false;
+    std::vector<int> members = {node};
+    At(sink).visited = ++calls_;
+    for (size_t next = 0; next < members.size(); ++next) {
+      bool fits = true;
+      ForEachReader(members[next], [&](int reader) {
+        State& state = At(reader);
+        if (reader != sink && state.rule > between) fits = false;
+        if (state.visited != calls_) members.push_back(reader);
+        state.visited = calls_;
+      });
+      if (!fits) return false;
+    }
+    members[0] = sink;
+    int layer = own.layer;
+    for (const int member : members) {
+      const int other = At(Leader(member)).layer;
+      if (epilogue && !SameShape(NodeAt(node), NodeAt(member))) return false;
+      if (other == kNone || other == layer) continue;
+      // A function may be an operand of a layer's sum; what moves elements does not join a layer.
+      if (layer != kNone || between != FusionRule::kBroadcast) return false;
+      layer = other;
+    }
+    for (const int member : members) {
+      State& group = At(Leader(member));
+      if (&group == &own) continue;
+      own.closed = own.closed || group.closed;
+      own.first = std::min(own.first, group.first);
+      own.size += group.size;
+      group.leader = leader;
+    }
+    own.layer = layer;
+    return true;
   }
 
   const Graph& graph_;
-  std::vector<bool> taken_;  // by position
+  std::vector<State> states_;
+  int calls_ = 0;
 };
 
 }  // namespace
 
-std::string FusionGroup::Pattern() const {
-  std::string out;
-  for (const Node* node : nodes) out += (out.empty() ? "" : "+") + node->op_type;
-  return out;
-}
-
-std::vector<FusionGroup> FindFusionGroups(const Graph& graph) { return Grouper(graph).Run(); }
-
 // Before: Conv -> Add(residual) -> Relu, each read by the next only
 // After:  the same nodes, each naming the Conv as its group
-// Conditions: as FusionGroup says
+// Conditions, by the operators' rules (OpDef::fusion):
+//   out-fusable  takes the broadcast operators behind it that keep its shape; one in a group
+//   broadcast    joins broadcast operators, and a reduction at the end
+//   injective    joins broadcast and injective operators, and a reduction at the end
+//   reduction    ends a group
+//   opaque       stays alone
 bool FuseOps(Graph& graph, PassContext&) {
-  std::vector<const Node*> anchors(graph.nodes().size());
-  for (const FusionGroup& group : FindFusionGroups(graph)) {
-    if (group.nodes.size() < 2) continue;
-    for (const Node* node : group.nodes) anchors[node->position] = &group.anchor();
-  }
+  Grouper groups(graph);
+  groups.Run();
   bool changed = false;
-  for (const auto& node : graph.nodes()) {
-    const Node* anchor = anchors[node->position];
-    if (anchor ? node->group == anchor->name : node->group.empty()) continue;
-    node->group = anchor ? anchor->name : std::string();
+  for (int i = 0; i < groups.Count(); ++i) {
+    Node& node = *graph.nodes()[static_cast<size_t>(i)];
+    const Node* anchor = groups.Anchor(i);
+    if (anchor ? node.group == anchor->name : node.group.empty()) continue;
+    node.group = anchor ? anchor->name : std::string();
     changed = true;
   }
   return changed;

@@ -65,7 +65,7 @@ constexpr Pass kPasses[] = {
     {"EliminateCommonSubexpr", "equal operators with equal inputs become one", kExact, kDefault,
      EliminateCommonSubexpr},
     {"DeadCodeElimination", "drops what no output needs", kExact, kDefault, DeadCodeElimination},
-    {"FuseOps", "layers grouped with the residual addition and the activation that follow", kExact,
+    {"FuseOps", "operators that could run as one, by the rules of the operator table", kExact,
      PassRole::kAnnotation, FuseOps},
 };
 

@@ -50,11 +50,8 @@ bool LayoutsCoincide(const Shape& shape) {
 
 PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options) {
   CheckForcedKernels(options.force_kernels);
-  for (const auto& node : graph().nodes()) {
-    if (!node->group.empty() && node->group != node->name) {
-      groups_[node->group].push_back(node.get());
-    }
-  }
+  graph().Renumber();
+  fates_.resize(graph().nodes().size());
   int index = 0;
   for (const Value* input : graph().inputs()) {
     if (input->is_constant()) continue;
@@ -65,18 +62,23 @@ PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), 
   }
 }
 
-std::vector<const Node*> PlanBuilder::Followers(const Node& node) const {
-  std::vector<const Node*> out;
-  if (!options_.fuse) return out;
-  if (const auto group = groups_.find(node.name); group != groups_.end()) return group->second;
-  const Value* value = node.outputs[0];
-  for (const Node* next = graph().SoleConsumer(value);
-       next && (next->Is("Relu") || next->Is("Clip")) && next->inputs[0] == value;
-       next = graph().SoleConsumer(value)) {
-    out.push_back(next);
-    value = next->outputs[0];
+const Node* PlanBuilder::Follower(const Node& node) const {
+  if (!options_.fuse || node.group.empty()) return nullptr;
+  const Node* next = node.output() ? graph().SoleConsumer(node.output()) : nullptr;
+  const bool fits = next && next->group == node.group && next->outputs.size() == 1 &&
+                    next->output() && !IsAbsorbed(next);
+  return fits ? next : nullptr;
+}
+
+void PlanBuilder::NoteGroups() {
+  const auto& nodes = graph().nodes();
+  for (const auto& node : nodes) node->group.clear();
+  for (const auto& node : nodes) {
+    const Node* leader = fates_[node->position].absorbed;
+    if (leader == nullptr) continue;
+    node->group = leader->name;
+    nodes[leader->position]->group = leader->name;
   }
-  return out;
 }
 
 int PlanBuilder::NewSlot(const Value& value, Layout layout) {
@@ -219,7 +221,7 @@ void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const cha
 }
 
 void PlanBuilder::ReleaseConstants(const Node& node) {
-  if (kept_.contains(&node)) return;
+  if (fates_[node.position].kept) return;
   for (Value* input : node.inputs) {
     if (input && input->is_constant() && input->consumers.size() == 1 && !graph().IsOutput(input)) {
       input->constant = Tensor();
@@ -229,7 +231,7 @@ void PlanBuilder::ReleaseConstants(const Node& node) {
 
 void PlanBuilder::ReleaseConstants() {
   for (const auto& value : graph().values()) {
-    const auto is_kept = [this](const Node* node) { return kept_.contains(node); };
+    const auto is_kept = [this](const Node* node) { return fates_[node->position].kept; };
     if (std::none_of(value->consumers.begin(), value->consumers.end(), is_kept)) {
       value->constant = Tensor();
     }

@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -80,14 +79,16 @@ class PlanBuilder {
   /// The same for all that is left, once every node is planned.
   void ReleaseConstants();
   /// The graph keeps this node's constants: it is evaluated by its reference.
-  void Keep(const Node* node) { kept_.insert(node); }
+  void Keep(const Node* node) { fates_[node->position].kept = true; }
 
   /// A node that an earlier lowering has already computed as part of its own step.
-  bool IsAbsorbed(const Node* node) const { return absorbed_.contains(node); }
-  void Absorb(const Node* node) { absorbed_.insert(node); }
-  /// The operators that may run as part of this one, in order: those of its fusion group, or, for
-  /// an operator that is no layer, the clamps that follow it alone. Empty when fusing is off.
-  std::vector<const Node*> Followers(const Node& node) const;
+  bool IsAbsorbed(const Node* node) const { return fates_[node->position].absorbed != nullptr; }
+  void Absorb(const Node* node, const Node& by) { fates_[node->position].absorbed = &by; }
+  /// Says in the graph which nodes run together, once all are planned (Node::group).
+  void NoteGroups();
+  /// The operator of the node's fusion group that alone reads the value it computes; nullptr when
+  /// there is none, or fusing is off.
+  const Node* Follower(const Node& node) const;
 
   /// What was tuned for a Step::tuning, or null.
   const Tuned* TunedFor(const std::string& tuning) const;
@@ -126,6 +127,11 @@ class PlanBuilder {
     std::optional<CodeRange> range;
   };
 
+  struct Fate {
+    const Node* absorbed = nullptr;  // the node whose step it is part of
+    bool kept = false;
+  };
+
   void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
               const std::vector<int>& inputs, const std::vector<int>& outputs);
   [[noreturn]] static void NoKernel(const char* family);
@@ -136,10 +142,7 @@ class PlanBuilder {
   Plan& plan_;
   const PlanOptions& options_;
   std::map<const Value*, Places> places_;
-  std::set<const Node*> absorbed_;
-  std::set<const Node*> kept_;
-  /// Of every group that FuseOps found: the nodes after the layer, by the layer's name.
-  std::map<std::string, std::vector<const Node*>> groups_;
+  std::vector<Fate> fates_;  // of the nodes, by their positions
 };
 
 /// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 or 4 only.

@@ -34,6 +34,7 @@ class Program {
   /// The feeds must have been checked. Outputs in graph order, in memory of their own.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
+  const Graph& graph() const { return *graph_; }
   /// Of all sessions inside, and the operators between them.
   std::vector<StepProfile> Profile() const;
   /// The sum over all sessions inside.

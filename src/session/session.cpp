@@ -84,7 +84,7 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
       if (only) graph_.reset();
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);
     } else {
-      entry.program = std::make_unique<Program>(std::move(specialized), options_);
+      entry.program = std::make_shared<Program>(std::move(specialized), options_);
     }
     entry.shapes = std::move(shapes);
     entries_.push_front(std::move(entry));
@@ -143,11 +143,20 @@ std::vector<Tensor> Session::Run(const TensorMap& feeds) {
 
 BoundRun Session::Bind(const TensorMap& feeds) {
   BoundRun bound;
-  bound.plan = Find(feeds, bound.inputs).plan;
-  if (bound.plan == nullptr) {
-    Fail(ErrorCode::kUnsupported,
-         "control flow and shapes that depend on data cannot be planned ahead",
-         {.hint = "use run()"});
+  const Entry& entry = Find(feeds, bound.inputs);
+  bound.plan = entry.plan;
+  if (entry.program) {
+    for (const Value* output : entry.program->graph().outputs()) {
+      if (!output->type.IsStatic()) {
+        Fail(ErrorCode::kUnsupported,
+             StrCat("the shape of '", output->name, "' depends on data, so it cannot be bound"),
+             {.value = output->name, .hint = "use run()"});
+      }
+      bound.outputs.emplace_back(output->type.dtype, output->type.StaticShape());
+    }
+    bound.program = entry.program;
+    bound.feeds = feeds;
+    return bound;
   }
   for (const int slot : bound.plan->outputs) {
     const Slot& place = bound.plan->slots[static_cast<size_t>(slot)];
@@ -157,6 +166,17 @@ BoundRun Session::Bind(const TensorMap& feeds) {
 }
 
 void Session::Run(const BoundRun& bound) {
+  if (bound.program) {
+    const std::vector<Tensor> results = bound.program->Run(bound.feeds);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Tensor& to = bound.outputs[i];
+      if (results[i].shape() != to.shape() || results[i].dtype() != to.dtype()) {
+        Fail(ErrorCode::kShapeMismatch, "an output has not the shape that its operators say");
+      }
+      if (to.bytes() > 0) std::memcpy(const_cast<void*>(to.raw()), results[i].raw(), to.bytes());
+    }
+    return;
+  }
   if (current_ == nullptr || current_->plan != bound.plan) {
     const auto found = std::find_if(entries_.begin(), entries_.end(),
                                     [&](const Entry& entry) { return entry.plan == bound.plan; });

@@ -17,8 +17,10 @@ namespace requant {
 
 /// Inputs and outputs that stay where they are from run to run; made by Session::Bind.
 struct BoundRun {
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Plan> plan;  // one of these
+  std::shared_ptr<Program> program;
   std::vector<const void*> inputs;  // the feeds' memory, which is the caller's
+  TensorMap feeds;                  // the same, of a program
   std::vector<Tensor> outputs;      // in graph order, filled by every run
 };
 
@@ -38,10 +40,11 @@ class Session {
   /// Outputs in graph order, in memory of their own. Throws like Interpret.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
-  /// Plans runs of these feeds. Throws as Run, and kUnsupported for a Program.
+  /// Plans runs of these feeds. Throws as Run, and kUnsupported where the shape of an output
+  /// depends on data.
   BoundRun Bind(const TensorMap& feeds);
   /// Computes bound.outputs from what the feeds' memory holds now. Allocates nothing, unless an
-  /// operator runs by its reference or a run of other shapes came in between.
+  /// operator runs by its reference, a run of other shapes came in between or it is a Program.
   void Run(const BoundRun& bound);
 
   /// Inputs and outputs are what matters: constants that are packed may be gone.
@@ -59,7 +62,7 @@ class Session {
   struct Entry {
     std::vector<Shape> shapes;
     std::shared_ptr<const Plan> plan;  // one of these
-    std::unique_ptr<Program> program;
+    std::shared_ptr<Program> program;
     std::vector<StepProfile> profile;
   };
 

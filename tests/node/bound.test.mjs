@@ -121,6 +121,38 @@ test('a thousand runs leave nothing behind', async () => {
   }
 });
 
+test('control flow can be bound where the shapes of its outputs are known', async () => {
+  const text = `graph "branches" opset 13
+input %x: float32[4]
+%sum = ReduceSum(%x) {keepdims = 0}
+const %zero: float32[] = {0.0}
+%positive = Greater(%sum, %zero)
+%y = If(%positive, %x, %x) {then_branch = { graph "" opset 13
+capture %a: float32[4]
+%z = Neg(%a)
+output %z
+}, else_branch = { graph "" opset 13
+capture %a: float32[4]
+%z = Abs(%a)
+output %z
+}}
+output %y
+`;
+  const model = await parseModel(text);
+  const session = await InferenceSession.create(model);
+  const x = new Tensor('float32', new Float32Array([1, 2, 3, -4]), [4]);
+  const bound = session.bind({ x });
+  bound.run();
+  assert.deepEqual([...bound.outputs.y.data], [-1, -2, -3, 4]);
+  x.data[3] = -40;
+  bound.run();
+  assert.deepEqual([...bound.outputs.y.data], [1, 2, 3, 40]);
+  assert.throws(() => session.toPlan(), { code: 'UNSUPPORTED' });
+  bound.dispose();
+  await session.release();
+  model.dispose();
+});
+
 test('models that are no single plan say so', async () => {
   const text = `graph "data" opset 13
 input %x: float32[4]

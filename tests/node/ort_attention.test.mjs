@@ -4,7 +4,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { InferenceSession, parseModel } from '../../dist/index.js';
-import { check, feedsOf, graph } from './ort_operators.mjs';
+import {
+  TOLERANCE,
+  check,
+  difference,
+  feedsOf,
+  graph,
+  runOurs,
+  runTheirs,
+} from './ort_operators.mjs';
 
 const qkv = (q, kv = q) => ({
   q: `float32[${q}]`,
@@ -245,7 +253,19 @@ describe('operators of com.microsoft', () => {
     });
   }
 
-  const grouped = (tokens, past, total, attributes, more = {}, operands = '') => {
+  test('Attention with a mask of four dimensions is refused, as by ONNX Runtime', async () => {
+    const inputs = { ...attention, m: 'int32[2, 1, 8, 8]' };
+    const body = [`%y = ${call('Attention', '%x, %w, %b, %m', 'num_heads = 2')}`];
+    const model = await parseModel(graph(17, inputs, body, ['y']));
+    await assert.rejects(InferenceSession.create(model), (error) => {
+      assert.equal(error.code, 'UNSUPPORTED');
+      assert.match(error.message, /mask_index of four dimensions/);
+      return true;
+    });
+    model.dispose();
+  });
+
+  const grouped = (tokens, past, total, attributes, more = {}, operands = '', fast = true) => {
     const inputs = {
       q: `float32[1, ${tokens}, 64]`,
       k: `float32[1, ${tokens}, 32]`,
@@ -264,7 +284,7 @@ describe('operators of com.microsoft', () => {
       ],
       ['y', 'nk', 'nv'],
     );
-    return check(text, inputs, ['y', 'nk', 'nv'], { fast: true });
+    return check(text, inputs, ['y', 'nk', 'nv'], { fast });
   };
   const caches = { c: 'float32[12, 8]', n: 'float32[12, 8]' };
   test('GroupQueryAttention: a prompt', () => grouped(5, 0, 5, ''));
@@ -275,6 +295,11 @@ describe('operators of com.microsoft', () => {
     grouped(5, 0, 5, ', do_rotary = 1, rotary_interleaved = 1', caches, ', %c, %n'));
   test('GroupQueryAttention: a window', () => grouped(7, 0, 7, ', local_window_size = 3'));
   test('GroupQueryAttention: a cap', () => grouped(5, 0, 5, ', softcap = 0.7, scale = 0.4'));
+
+  test('GroupQueryAttention: a smooth softmax', () =>
+    grouped(5, 0, 5, ', smooth_softmax = 1', {}, '', false));
+  test('GroupQueryAttention: a sink for every head', () =>
+    grouped(1, 6, 7, '', { h: 'float32[4]' }, ', _, _, _, _, %h', false));
 
   test('RotaryEmbedding', () => {
     const inputs = { x: 'float32[2, 3, 32]', p: ['int64[2, 3]', [0, 1, 2, 4, 5, 6]], ...caches };
@@ -335,4 +360,66 @@ describe('attention written out', () => {
       assert.match(model, opset < 23 ? /com\.microsoft::MultiHeadAttention\(/ : /= Attention\(/);
     });
   }
+
+  test('with a causal mask cut out for open lengths, as GPT-2 has it', async () => {
+    const square = Array.from({ length: 256 }, (_, i) => Number(i % 16 <= Math.floor(i / 16)));
+    const text = graph(
+      17,
+      { x: 'float32[N, L, 16]', pk: 'float32[N, 4, P, 4]', pv: 'float32[N, 4, P, 4]' },
+      [
+        `const %square: bool[1, 1, 16, 16] = {${square.join(', ')}}`,
+        'const %apart: int64[4] = {0, 0, 4, 4}',
+        'const %joined: int64[3] = {0, 0, 16}',
+        'const %half: float32[] = {2.0}',
+        'const %far: float32[] = {-3.4028234663852886e+38}',
+        'const %at: int64[] = {-2}',
+        'const %zero: int64[1] = {0}',
+        'const %rows: int64[1] = {2}',
+        'const %columns: int64[1] = {3}',
+        '%x4 = Reshape(%x, %apart)',
+        '%q = Transpose(%x4) {perm = [0, 2, 1, 3]}',
+        '%k = Concat(%pk, %q) {axis = 2}',
+        '%v = Concat(%pv, %q) {axis = 2}',
+        '%kt = Transpose(%k) {perm = [0, 1, 3, 2]}',
+        '%raw = MatMul(%q, %kt)',
+        '%scaled = Div(%raw, %half)',
+        '%qs = Shape(%q)',
+        '%s = Gather(%qs, %at)',
+        '%ks = Shape(%k)',
+        '%t = Gather(%ks, %at)',
+        '%p = Sub(%t, %s)',
+        '%first = Unsqueeze(%p, %zero)',
+        '%last = Unsqueeze(%t, %zero)',
+        '%band = Slice(%square, %first, %last, %rows)',
+        '%mask = Slice(%band, %zero, %last, %columns)',
+        '%masked = Where(%mask, %scaled, %far)',
+        '%weights = Softmax(%masked) {axis = 3}',
+        '%mixed = MatMul(%weights, %v)',
+        '%back = Transpose(%mixed) {perm = [0, 2, 1, 3]}',
+        '%y = Reshape(%back, %joined)',
+      ],
+      ['y'],
+    );
+    const model = await parseModel(text);
+    const bytes = model.toOnnx();
+    const made = await parseModel(text);
+    made.optimize();
+    assert.match(made.toText(), /com\.microsoft::MultiHeadAttention\(/);
+    for (const [tokens, past] of [
+      [5, 0],
+      [1, 6],
+      [3, 13],
+    ]) {
+      const past4 = `float32[2, 4, ${past}, 4]`;
+      const feeds = feedsOf({ x: `float32[2, ${tokens}, 16]`, pk: past4, pv: past4 }, 5);
+      const theirs = await runTheirs(bytes, feeds);
+      const ours = await runOurs(model, feeds);
+      assert.ok(difference(ours.results, theirs, ['y']) < TOLERANCE);
+      assert.ok(difference(await runTheirs(made.toOnnx(), feeds), theirs, ['y']) < TOLERANCE);
+      const steps = ours.kernels.join();
+      assert.match(steps, /MultiHeadAttention conv_f32/);
+    }
+    model.dispose();
+    made.dispose();
+  });
 });

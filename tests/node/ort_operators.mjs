@@ -60,7 +60,7 @@ export function feedsOf(inputs, seed) {
 }
 
 /** The largest difference of any output, relative to the largest magnitude (at least 1). */
-function difference(ours, theirs, names) {
+export function difference(ours, theirs, names) {
   let worst = 0;
   for (const name of names) {
     assert.deepEqual([...ours[name].dims], [...theirs[name].dims], name);
@@ -76,7 +76,7 @@ function difference(ours, theirs, names) {
   return worst;
 }
 
-async function runTheirs(bytes, feeds) {
+export async function runTheirs(bytes, feeds) {
   const session = await ort.InferenceSession.create(bytes, { executionProviders: ['wasm'] });
   try {
     return await session.run(
@@ -87,7 +87,7 @@ async function runTheirs(bytes, feeds) {
   }
 }
 
-async function runOurs(model, feeds) {
+export async function runOurs(model, feeds) {
   const session = await InferenceSession.create(model);
   try {
     const results = await session.run(
@@ -99,7 +99,7 @@ async function runOurs(model, feeds) {
   }
 }
 
-const TOLERANCE = 2e-5;
+export const TOLERANCE = 2e-5;
 
 /**
  * Runs a graph here and in ONNX Runtime, and what the optimizer makes of it there; `fast`: no product

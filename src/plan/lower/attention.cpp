@@ -304,7 +304,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   if (grouped && (total == nullptr || total->count() != 1)) return false;
   const AttentionForm form = AttentionFormOf(node, given, grouped ? total->AsInt64(0) : 0);
   if (form.batch == 0 || form.queries == 0 || form.keys == 0 || form.width == 0 ||
-      form.value_width == 0) {
+      form.value_width == 0 || form.sinks()) {
     return false;
   }
   const ConvF32Kernel& kernel = ChooseConvF32(builder, MatMulGeometry(1, 1, 1));

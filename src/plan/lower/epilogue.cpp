@@ -48,7 +48,7 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
   epilogue.output = node.outputs[0];
   epilogue.op = node.op_type;
   bool clamped = false;
-  for (const Node* next : builder.Followers(node)) {
+  for (const Node* next = builder.Follower(node); next; next = builder.Follower(*next)) {
     if (const Value* other = allow_residual && !clamped && epilogue.residual == nullptr
                                  ? ResidualOf(builder, *next, epilogue.output)
                                  : nullptr) {
@@ -62,7 +62,7 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
     } else {
       return epilogue;
     }
-    builder.Absorb(next);
+    builder.Absorb(next, node);
     epilogue.op += "+" + next->op_type;
     epilogue.output = next->outputs[0];
   }

@@ -24,7 +24,7 @@ struct ClampBounds {
 };
 std::optional<ClampBounds> ReadClamp(const Node& node);
 
-/// Takes what the builder's Followers() offer and the kernel can do: one Add or QLinearAdd with an
+/// Takes what the builder's Follower() offers and the kernel can do: one Add or QLinearAdd with an
 /// equally shaped tensor that is already planned (only if `allow_residual`), then Relu and Clip.
 /// The nodes taken are absorbed.
 Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual);

@@ -2,6 +2,9 @@
 #include "plan/lower/lut.h"
 
 #include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "kernels/lut/table.h"
 #include "plan/lower/parts.h"
@@ -45,8 +48,8 @@ CodeRange CodesOfTable(CodeRange codes, const ByteTable& table, DType dtype) {
   return image;
 }
 
-void AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, const Value* output,
-                const ByteTable& table) {
+Step& AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, const Value* output,
+                 const ByteTable& table) {
   const LutKernel& kernel = builder.Choose("lut", LutKernels());
   builder.SetRange(output, CodesOfTable(builder.RangeOf(input), table, output->type.dtype));
   const Layout layout = builder.LayoutOf(input);
@@ -58,34 +61,58 @@ void AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, cons
   step.count = builder.slot(from).bytes;
   DivideElements(builder, step, kernel.run, offsetof(LutParams, cols), step.count, 1, 1);
   step.may_overwrite = true;
+  return step;
 }
 
-bool LowerLut(PlanBuilder& builder, const Node& node) {
-  const Tensor* table = node.constant(1);
-  if (table == nullptr || table->bytes() != 256) return false;
-  ByteTable bytes;
-  std::memcpy(bytes.data(), table->raw(), bytes.size());
-  AddLutStep(builder, node, node.inputs[0], node.outputs[0], bytes);
-  return true;
-}
+namespace {
 
-bool LowerByteUnary(PlanBuilder& builder, const Node& node) {
-  const DType type = node.inputs[0]->type.dtype;
-  if (!IsByte(type) || !IsByte(node.outputs[0]->type.dtype) || node.output(1)) return false;
+/// What an operator of one 8-bit value and constant numbers does to every code.
+std::optional<ByteTable> TableOf(const PlanBuilder& builder, const Node& node) {
+  if (!IsByte(node.inputs[0]->type.dtype) || !IsByte(node.outputs[0]->type.dtype) ||
+      node.output(1) || OpOf(builder.graph(), node).fusion != FusionRule::kBroadcast) {
+    return std::nullopt;
+  }
+  ByteTable table;
+  if (node.op_type == "Lut") {
+    const Tensor* entries = node.constant(1);
+    if (entries == nullptr || entries->bytes() != table.size()) return std::nullopt;
+    std::memcpy(table.data(), entries->raw(), table.size());
+    return table;
+  }
   // The reference evaluated on all 256 values is the table.
-  Tensor all(type, {256});
+  Tensor all(node.inputs[0]->type.dtype, {256});
   auto* bytes = static_cast<uint8_t*>(all.raw());
   for (int i = 0; i < 256; ++i) bytes[i] = static_cast<uint8_t>(i);
   std::vector<const Tensor*> inputs{&all};
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
-    if (node.input(slot) && node.constant(slot) == nullptr) return false;
-    inputs.push_back(node.constant(slot));
+    const Tensor* number = node.constant(slot);
+    if (node.input(slot) && (number == nullptr || number->count() != 1)) return std::nullopt;
+    inputs.push_back(number);
   }
   const std::vector<Tensor> results =
       EvaluateNode(builder.graph(), node, inputs, builder.options().requantize);
-  ByteTable table;
+  if (results[0].bytes() != table.size()) return std::nullopt;
   std::memcpy(table.data(), results[0].raw(), table.size());
-  AddLutStep(builder, node, node.inputs[0], node.outputs[0], table);
+  return table;
+}
+
+}  // namespace
+
+bool LowerByteUnary(PlanBuilder& builder, const Node& node) {
+  auto table = TableOf(builder, node);
+  if (!table) return false;
+  std::string op = node.op_type;
+  const Value* output = node.outputs[0];
+  for (const Node* next = builder.Follower(node); next; next = builder.Follower(*next)) {
+    if (next->inputs[0] != output) break;
+    const auto after = TableOf(builder, *next);
+    if (!after) break;
+    for (uint8_t& entry : *table) entry = (*after)[entry];
+    builder.Absorb(next, node);
+    op += "+" + next->op_type;
+    output = next->outputs[0];
+  }
+  AddLutStep(builder, node, node.inputs[0], output, *table).op = op;
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include "plan/lower/computed.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
+#include "plan/lower/table.h"
 
 namespace requant {
 namespace {
@@ -110,7 +111,28 @@ MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix
 
 }  // namespace
 
-bool LowerComputedMatMul(PlanBuilder& builder, const Node& node) {
+bool IsTurnedOperand(const Node& node) {
+  const Value* out = node.outputs[0];
+  const std::vector<int64_t> perm = node.attributes.Ints("perm");
+  const size_t rank = perm.size();
+  if (rank < 2 || out->consumers.size() != 1) return false;
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t from = i + 2 < rank ? i : 2 * rank - 3 - i;
+    if (perm[i] != static_cast<int64_t>(from)) return false;
+  }
+  const Node& reader = *out->consumers[0];
+  return reader.Is("MatMul") && reader.inputs[1] == out && reader.inputs[0] != out &&
+         out->type.dtype == DType::kFloat32 && NumElements(out->type.StaticShape()) > 0;
+}
+
+bool LowerTurnedOperand(PlanBuilder& builder, const Node& node) {
+  // The product reads what is turned; it plans this operator if it cannot.
+  return builder.options().fuse && builder.graph().SoleConsumer(node.outputs[0]) != nullptr;
+}
+
+namespace {
+
+bool LowerProducts(PlanBuilder& builder, const Node& node) {
   const Value* left = node.inputs[0];
   const Value* right = node.inputs[1];
   const Shape a = left->type.StaticShape();
@@ -119,6 +141,7 @@ bool LowerComputedMatMul(PlanBuilder& builder, const Node& node) {
       b.empty() || NumElements(a) == 0 || NumElements(b) == 0) {
     return false;
   }
+  const Node* turn = builder.Has(right) ? nullptr : right->producer;
   const int64_t k = a.back();
   const int64_t n = b.size() > 1 ? b.back() : 1;
   int64_t rows = a.size() > 1 ? a[a.size() - 2] : 1;
@@ -126,14 +149,31 @@ bool LowerComputedMatMul(PlanBuilder& builder, const Node& node) {
   const bool one = NumElements(b) == b_size;
   if (one) rows = NumElements(a) / k;
   const int64_t products = NumElements(node.outputs[0]->type.StaticShape()) / (rows * n);
-  MatMulStep* step = AddStep(builder, node, {k, n, n, 1}, rows, products, {left, right});
+  const ComputedMatrix matrix = turn ? ComputedMatrix{k, n, 1, k} : ComputedMatrix{k, n, n, 1};
+  MatMulStep* step =
+      AddStep(builder, node, matrix, rows, products, {left, turn ? turn->inputs[0] : right});
   if (step == nullptr) return false;
+  if (turn) {
+    builder.Absorb(turn, node);
+    step->op = "Transpose+MatMul";
+  }
   if (one) {
     step->a_at = step->b_at = {0};
   } else {
     Place(a, b, rows * k, b_size, *step);
   }
   return true;
+}
+
+}  // namespace
+
+bool LowerComputedMatMul(PlanBuilder& builder, const Node& node) {
+  if (LowerProducts(builder, node)) return true;
+  const Value* right = node.inputs[1];
+  if (!builder.Has(right) && !LowerTranspose(builder, *right->producer)) {
+    LowerByReference(builder, *right->producer);
+  }
+  return false;
 }
 
 bool LowerComputedGemm(PlanBuilder& builder, const Node& node) {

@@ -10,11 +10,15 @@
 
 namespace requant {
 
-bool LowerConv(PlanBuilder& builder, const Node& node);                // conv.cpp
-bool LowerGemm(PlanBuilder& builder, const Node& node);                // matmul.cpp
-bool LowerMatMul(PlanBuilder& builder, const Node& node);              // matmul.cpp
-bool LowerComputedMatMul(PlanBuilder& builder, const Node& node);      // matmul_computed.cpp
-bool LowerComputedGemm(PlanBuilder& builder, const Node& node);        // matmul_computed.cpp
+bool LowerConv(PlanBuilder& builder, const Node& node);            // conv.cpp
+bool LowerGemm(PlanBuilder& builder, const Node& node);            // matmul.cpp
+bool LowerMatMul(PlanBuilder& builder, const Node& node);          // matmul.cpp
+bool LowerComputedMatMul(PlanBuilder& builder, const Node& node);  // matmul_computed.cpp
+bool LowerComputedGemm(PlanBuilder& builder, const Node& node);    // matmul_computed.cpp
+/// A Transpose of the last two dimensions that only a MatMul of computed operands reads, as its
+/// right-hand side.
+bool LowerTurnedOperand(PlanBuilder& builder, const Node& node);  // matmul_computed.cpp
+bool IsTurnedOperand(const Node& node);
 bool LowerAttention(PlanBuilder& builder, const Node& node);           // attention.cpp
 bool LowerRecurrent(PlanBuilder& builder, const Node& node);           // recurrent.cpp
 bool LowerMatMulNBits(PlanBuilder& builder, const Node& node);         // matmul_nbits.cpp
@@ -24,7 +28,6 @@ bool LowerQGemm(PlanBuilder& builder, const Node& node);               // qmatmu
 bool LowerBinary(PlanBuilder& builder, const Node& node);              // elementwise.cpp
 bool LowerUnary(PlanBuilder& builder, const Node& node);               // elementwise.cpp
 bool LowerQLinearBinary(PlanBuilder& builder, const Node& node);       // qelementwise.cpp
-bool LowerLut(PlanBuilder& builder, const Node& node);                 // lut.cpp
 bool LowerByteUnary(PlanBuilder& builder, const Node& node);           // lut.cpp
 bool LowerPool(PlanBuilder& builder, const Node& node);                // pool.cpp
 bool LowerGlobalPool(PlanBuilder& builder, const Node& node);          // pool.cpp

@@ -33,6 +33,7 @@ enum class StepKind : uint8_t {
   kSoftmax,
   kCol2Im,
   kLayerNorm,
+  kReduce,
   kNearest,
   kLinear,
   kReference,
@@ -61,6 +62,7 @@ std::unique_ptr<Step> NewLayoutStep(StepKind kind);       // layout.cpp
 std::unique_ptr<Step> NewConcatStep(StepKind kind);       // concat.cpp
 std::unique_ptr<Step> NewCol2ImStep(StepKind kind);       // conv_transpose.cpp
 std::unique_ptr<Step> NewLayerNormStep(StepKind kind);    // layer_norm.cpp
+std::unique_ptr<Step> NewReduceStep(StepKind kind);       // reduce.cpp
 std::unique_ptr<Step> NewResizeStep(StepKind kind);       // resize.cpp
 std::unique_ptr<Step> NewBoxCopyStep(StepKind kind);      // slice.cpp
 std::unique_ptr<Step> NewLutStep(StepKind kind);          // lut.cpp

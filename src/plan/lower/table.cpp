@@ -55,7 +55,7 @@ constexpr LowerRow kRows[] = {
     {"FastSigmoid", kRequantDomain, LowerUnary},
     {"FastErf", kRequantDomain, LowerUnary},
     {"FastErfGelu", kRequantDomain, LowerUnary},
-    {"Lut", kRequantDomain, LowerLut},
+    {"Lut", kRequantDomain, LowerByteUnary},
     {"QLinearSigmoid", kMicrosoftDomain, LowerByteUnary},
     {"QLinearLeakyRelu", kMicrosoftDomain, LowerByteUnary},
     {"MaxPool", "", LowerPool},
@@ -67,6 +67,10 @@ constexpr LowerRow kRows[] = {
     {"DequantizeLinear", "", LowerDequantize},
     {"ReduceSum", "", LowerReduce},
     {"ReduceMean", "", LowerReduce},
+    {"ReduceL1", "", LowerReduce},
+    {"ReduceSumSquare", "", LowerReduce},
+    {"ReduceMax", "", LowerReduce},
+    {"ReduceMin", "", LowerReduce},
     {"Softmax", "", LowerSoftmax},
     {"LogSoftmax", "", LowerSoftmax},
     {"FastSoftmax", kRequantDomain, LowerSoftmax},
@@ -82,6 +86,7 @@ constexpr LowerRow kRows[] = {
     {"Unsqueeze", "", LowerAlias},
     {"Identity", "", LowerAlias},
     {"Dropout", "", LowerAlias},
+    {"Transpose", "", LowerTurnedOperand, IsTurnedOperand},
     {"Transpose", "", LowerTranspose},
     {"Concat", "", LowerConcat},
     {"QLinearConcat", kMicrosoftDomain, LowerQLinearConcat},
@@ -97,11 +102,11 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,      NewQConvStep,       NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
-      NewBoxCopyStep,   NewLutStep,         NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
-      NewReferenceStep, NewCastStep,        NewConcatStep,      NewCol2ImStep,    NewLayerNormStep,
-      NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep,
-      NewIntegerStep};
+      NewConvStep,      NewQConvStep,  NewElementwiseStep, NewQBinaryStep,  NewLayoutStep,
+      NewBoxCopyStep,   NewLutStep,    NewPoolStep,        NewQuantizeStep, NewSoftmaxStep,
+      NewReferenceStep, NewCastStep,   NewConcatStep,      NewCol2ImStep,   NewLayerNormStep,
+      NewReduceStep,    NewResizeStep, NewMatMulNBitsStep, NewComputedStep, NewAttentionStep,
+      NewRecurrentStep, NewIntegerStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

@@ -17,6 +17,7 @@
 #include "kernels/matmul_nbits/table.h"
 #include "kernels/pool/table.h"
 #include "kernels/quantize/table.h"
+#include "kernels/reduce/table.h"
 #include "kernels/resize/table.h"
 #include "kernels/softmax/table.h"
 
@@ -51,6 +52,7 @@ TEST(KernelEntries, AreAllVectorKernelsOfTheTables) {
   ExpectEntries(AvgPoolQ8Kernels());
   ExpectEntries(SoftmaxF32Kernels());
   ExpectEntries(LayerNormF32Kernels());
+  ExpectEntries(ReduceF32Kernels());
   ExpectEntries(MatMulNBitsKernels());
   ExpectEntries(Col2ImF32Kernels());
   ExpectEntries(ResizeLinearF32Kernels());

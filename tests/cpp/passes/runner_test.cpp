@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "interpret/interpreter.h"
 #include "ir/text.h"
-#include "passes/fuse_ops.h"
 #include "passes/infer_type.h"
 #include "passes/pass.h"
 #include "passes/runner.h"
@@ -175,53 +174,6 @@ TEST(InferTypes, RefusesContradictions) {
                       ErrorCode::kTypeMismatch, "int8");
   ExpectContradiction("graph \"\" opset 13 input %x: float32[2] %y = Nope(%x) output %y",
                       ErrorCode::kUnsupported, "Nope");
-}
-
-TEST(FindFusionGroups, TakesResidualAndActivation) {
-  const Graph graph = ParseGraph(R"(graph "" opset 13
-    input %x: float32[1, 1, 4, 4]
-    const %w: float32[1, 1, 1, 1] = {2.0}
-    %a = Conv(%x, %w) "first"
-    %b = Relu(%a) "act"
-    %c = Conv(%b, %w) "second"
-    %d = Conv(%x, %w) "shortcut"
-    %e = Add(%c, %d) "add"
-    %f = Relu(%e) "last"
-    %g = Conv(%f, %w) "shared"
-    %h = Relu(%g) "h"
-    %i = Add(%g, %h) "i"
-    %j = Conv(%i, %w) "twice"
-    %k = Add(%j, %j) "double"
-    %l = Conv(%k, %w) "seen"
-    %m = Relu(%l) "m"
-    output %m
-    output %l)");
-  std::vector<std::string> patterns;
-  for (const FusionGroup& group : FindFusionGroups(graph)) {
-    patterns.push_back(group.anchor().name + ": " + group.Pattern());
-  }
-  EXPECT_EQ(patterns,
-            (std::vector<std::string>{"first: Conv+Relu", "second: Conv", "shortcut: Conv+Add+Relu",
-                                      "shared: Conv", "twice: Conv", "seen: Conv"}));
-  const FusionGroup group = FindFusionGroups(graph)[2];
-  EXPECT_EQ(group.residual->name, "c");
-  EXPECT_EQ(group.output->name, "f");
-}
-
-TEST(FindFusionGroups, KnowsIntegerOperators) {
-  const Graph graph = ParseGraph(R"(graph "" opset 13, com.microsoft 1
-    input %x: uint8[1, 1, 4, 4]
-    const %s: float32[] = {0.5}
-    const %z: uint8[] = {3}
-    const %w: uint8[1, 1, 1, 1] = {2}
-    %a = QLinearConv(%x, %s, %z, %w, %s, %z, %s, %z)
-    %b = com.microsoft::QLinearAdd(%x, %s, %z, %a, %s, %z, %s, %z)
-    %y = Relu(%b)
-    output %y)");
-  const std::vector<FusionGroup> groups = FindFusionGroups(graph);
-  ASSERT_EQ(groups.size(), 1U);
-  EXPECT_EQ(groups[0].Pattern(), "QLinearConv+QLinearAdd+Relu");
-  EXPECT_EQ(groups[0].residual->name, "x");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Operators with kernels of their own, in a session, against their references.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -321,11 +322,34 @@ TEST(SessionOperators, Reductions) {
            "}\n%y = " + op + "(%x, %a)\noutput %y\n";
   };
   for (const std::string op : {"ReduceSum", "ReduceMean"}) {
-    Check({op + " last", text(op, "-1", "5, 7, 37"), 1e-5, {"conv_f32"}});
-    Check({op + " last two", text(op, "1, 2", "5, 7, 3"), 1e-5, {"conv_f32"}});
-    Check({op + " all", text(op, "0, -1", "5, 7"), 1e-5, {"conv_f32"}});
-    Check({op + " first", text(op, "0", "5, 7, 3"), 1e-6, {"reference"}});
+    Check({op + " last", text(op, "-1", "5, 7, 37"), 1e-5, {"reduce_f32"}});
+    Check({op + " last two", text(op, "1, 2", "5, 7, 3"), 1e-5, {"reduce_f32"}});
+    Check({op + " all", text(op, "0, -1", "5, 7"), 1e-5, {"reduce_f32"}});
+    Check({op + " first", text(op, "0", "5, 7, 3"), 1e-6, {"reduce_f32"}});
     Check({op + " outer", text(op, "0, 2", "5, 7, 3"), 1e-6, {"reference"}});
+  }
+  for (const std::string op : {"ReduceMax", "ReduceMin", "ReduceL1", "ReduceSumSquare"}) {
+    const double tolerance = op == "ReduceMax" || op == "ReduceMin" ? 0 : 1e-5;
+    for (const char* columns : {"1", "3", "16", "21", "77"}) {
+      Check(
+          {op + " last", text(op, "-1", std::string("5, ") + columns), tolerance, {"reduce_f32"}});
+      Check(
+          {op + " first", text(op, "0", std::string("5, ") + columns), tolerance, {"reduce_f32"}});
+      Check({op + " middle",
+             text(op, "2, 1", std::string("2, 3, 4, ") + columns),
+             tolerance,
+             {"reduce_f32"}});
+    }
+    // Channels side by side, and pixels of such.
+    for (const char* axes : {"1", "-1, -2"}) {
+      Check({op + " of an image",
+             "graph \"\" opset 18\ninput %x: float32[2, 3, 4, 5]\n"
+             "const %w: float32[5, 3, 1, 1] = random\nconst %a: int64[" +
+                 std::to_string(std::string(axes).size() > 1 ? 2 : 1) + "] = {" + axes +
+                 "}\n%c = Conv(%x, %w)\n%y = " + op + "(%c, %a) {keepdims = 0}\noutput %y\n",
+             1e-5,
+             {"transpose", "conv_f32", "reduce_f32"}});
+    }
   }
 }
 

@@ -1,0 +1,27 @@
+#pragma once
+// Reductions of float32.
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/import.h"
+
+namespace requant {
+
+enum class ReduceF32Op : int32_t { kSum, kL1, kSumSquare, kMax, kMin };
+
+/// `in` is [outer, count, inner], out [outer, inner]:
+///   out[o, i] = factor * op over c of in[o, c, i],  count >= 1
+/// A largest or least zero is +0; one of elements with a NaN is NaN.
+struct ReduceF32Params {
+  const float* in = nullptr;
+  float* out = nullptr;
+  size_t outer = 0;
+  size_t count = 0;
+  size_t inner = 0;
+  ReduceF32Op op = ReduceF32Op::kSum;
+  float factor = 1;  // of sums
+};
+
+}  // namespace requant
+
+RQ_KERNEL(rq_reduce_f32) void rq_reduce_f32(const requant::ReduceF32Params* params);

@@ -1,0 +1,20 @@
+#pragma once
+// The reduction kernels there are; they agree bit for bit, the last is the best.
+#include <span>
+
+#include "kernels/reduce/kernel.h"
+
+namespace requant {
+
+struct ReduceF32Kernel {
+  const char* name;  ///< unique among the rows
+  const char* isa;   ///< "scalar" or "simd128"
+  void (*run)(const ReduceF32Params* params);
+};
+
+std::span<const ReduceF32Kernel> ReduceF32Kernels();
+
+// The scalar row (reference.cpp).
+void ReduceF32Reference(const ReduceF32Params* p);
+
+}  // namespace requant
