@@ -1,5 +1,5 @@
 // Holds the size of every wasm module of the package against its budget: what a page downloads
-// (brotli) and what an engine compiles (raw). A module that runs models must leave room for some 24 kB
+// (brotli) and what an engine compiles (raw). A module that runs models must leave room for some 22 kB
 // of JavaScript within 300 kB.
 
 import { readFileSync, readdirSync } from 'node:fs';
@@ -8,8 +8,8 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
 // A little more than 276 since an addition is part of the convolution before it.
-const MAIN_LIMIT = { raw: 1000e3, brotli: 276.2e3 };
-const TOOLS_LIMIT = { raw: 610e3, brotli: 192e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 278e3 };
+const TOOLS_LIMIT = { raw: 610e3, brotli: 195e3 };
 const LOW_BITS_LIMIT = { raw: 120e3, brotli: 40e3 };
 
 const dist = path.join(ROOT, 'dist');
