@@ -43,6 +43,7 @@ std::span<const OpDef* const> OpTable() {
                                                 QLinearPoolOps(),
                                                 QLinearUnaryOps(),
                                                 QLinearFunctionOps(),
+                                                DynamicQuantizeOps(),
                                                 FakeQuantizeOps(),
                                                 FastMathOps(),
                                                 TrigonometryOps(),

@@ -8,6 +8,9 @@
 namespace requant {
 namespace {
 
+/// For rows whose code is among the tools while their operator is not.
+bool Any(const Node&) { return true; }
+
 constexpr LowerRow kRows[] = {
     {"Conv", "", LowerConv},
     {"Gemm", "", LowerGemm},
@@ -24,8 +27,8 @@ constexpr LowerRow kRows[] = {
     {"QLinearConv", "", LowerQLinearConv},
     {"QLinearMatMul", "", LowerQLinearMatMul},
     {"QGemm", kMicrosoftDomain, LowerQGemm},
-    {"ConvInteger", "", LowerConvInteger},
-    {"MatMulInteger", "", LowerMatMulInteger},
+    {"ConvInteger", "", LowerConvInteger, Any},
+    {"MatMulInteger", "", LowerMatMulInteger, Any},
     {"DynamicQuantizeLinear", "", LowerDynamicQuantize},
     {"Cast", "", LowerCast},
     {"Add", "", LowerBinary},
