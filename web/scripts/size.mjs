@@ -7,8 +7,7 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-// A little more than 276 since an addition is part of the convolution before it.
-const MAIN_LIMIT = { raw: 1000e3, brotli: 278e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 277e3 };
 const TOOLS_LIMIT = { raw: 610e3, brotli: 195e3 };
 const LOW_BITS_LIMIT = { raw: 120e3, brotli: 40e3 };
 
