@@ -93,6 +93,7 @@ describe('config', () => {
       types: { Softmax: { quantize: false } },
       operators: {},
       recover: [],
+      floatOutputs: false,
     });
     const nodes = [
       { name: 'conv1', type: 'Conv' },
@@ -105,6 +106,13 @@ describe('config', () => {
       conv10: { type: 'Conv', quantize: false },
       fc: { type: 'Gemm', quantize: false, weights: { bits: 4 } },
     });
+  });
+
+  test('the observer auto leaves outputs in float unless told otherwise', () => {
+    const observer = 'auto';
+    assert.equal(parseConfig({ activations: { observer } }).options.floatOutputs, true);
+    const asked = parseConfig({ activations: { observer }, floatOutputs: false });
+    assert.equal(asked.options.floatOutputs, false);
   });
 
   test('a name with special letters matches itself', () => {
