@@ -34,4 +34,11 @@ RQ_INLINE v128_t LoadBase(const int32_t* block, int32_t zero_point) {
                         wasm_i32x4_mul(wasm_i32x4_splat(zero_point), wasm_v128_load(block + 8)));
 }
 
+/// All eight of them, for kernels whose accumulators live in memory.
+RQ_INLINE void StoreBase(const void* block, int32_t zero_point, int32_t* base) {
+  const int32_t* from = static_cast<const int32_t*>(block);
+  wasm_v128_store(base, LoadBase(from, zero_point));
+  wasm_v128_store(base + 4, LoadBase(from + 4, zero_point));
+}
+
 }  // namespace requant::simd

@@ -253,8 +253,7 @@ std::vector<uint8_t> SavePlan(const Plan& plan, const Graph& graph) {
   header.version = kVersion;
   header.pointer_bytes = sizeof(void*);
   header.threads = static_cast<uint8_t>(plan.threads);
-  header.tools = std::any_of(plan.steps.begin(), plan.steps.end(),
-                             [](const auto& step) { return step->kind() >= kFirstToolStep; });
+  header.tools = NeedsTools(plan) ? 1 : 0;
   header.bytes = file.size();
   header.checksum = Checksum(std::span(file).subspan(sizeof(Header)));
   std::memcpy(header.build, kBuildId, sizeof header.build);

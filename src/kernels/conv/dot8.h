@@ -29,11 +29,6 @@ struct Dot8Op {
   RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) { return Dot8::Add(w, x, acc); }
 };
 
-RQ_INLINE void PrepareBase(const int32_t* block, int32_t zero_point, int32_t* base) {
-  wasm_v128_store(base, simd::LoadBase(block, zero_point));
-  wasm_v128_store(base + 4, simd::LoadBase(block + 4, zero_point));
-}
-
 template <typename Dot8>
 RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
@@ -65,7 +60,7 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
         const int32_t channel = b * kChannelBlock;
         const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
         const int8_t* w = reinterpret_cast<const int8_t*>(block + 2 * kChannelBlock);
-        PrepareBase(block, coding.zero_point, base);
+        simd::StoreBase(block, coding.zero_point, base);
         for (int32_t r = 0; r < count; r += kEpilogueRows) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
           Product<Dot8Op<Dot8>>(a + r * lda, lda, w, steps, base, 0, strip, acc);
@@ -90,7 +85,7 @@ RQ_INLINE void ConvDot8Lines(const ConvQ8Params* p) {
         rq_conv_pad_line_bytes(p, image, y, coding.flip ? 128 : 0, coding.zero_point, out);
       },
       [ coding, base ](const uint8_t* block) __attribute__((always_inline)) {
-        PrepareBase(reinterpret_cast<const int32_t*>(block), coding.zero_point, base);
+        simd::StoreBase(block, coding.zero_point, base);
         return base;
       });
 }

@@ -92,11 +92,6 @@ RQ_INLINE Buffers BuffersOf(const ConvQ8Params* p) {
 RQ_INLINE int32_t ZeroPointOf(const ConvQ8Params* p) {
   return p->input_signed ? p->input_zero_point : p->input_zero_point - 128;
 }
-RQ_INLINE void PrepareBase(const uint8_t* block, int32_t zero_point, int32_t* base) {
-  const int32_t* at = reinterpret_cast<const int32_t*>(block);
-  wasm_v128_store(base, simd::LoadBase(at, zero_point));
-  wasm_v128_store(base + 4, simd::LoadBase(at + 4, zero_point));
-}
 
 }  // namespace
 }  // namespace requant
@@ -122,7 +117,7 @@ void rq_conv_q8_dot7(const requant::ConvQ8Params* p) {
                           kOffset, panel, lda, terms);
       for (int32_t channel = 0; channel < group_out; channel += kChannelBlock) {
         const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
-        PrepareBase(w, zero_point, base);
+        simd::StoreBase(w, zero_point, base);
         w += kHeaderBytes;
         for (int32_t r = 0; r < count; r += kEpilogueRows) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
@@ -160,7 +155,7 @@ void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* p) {
       const uint8_t* w = static_cast<const uint8_t*>(p->weights);
       for (int32_t channel = 0; channel < g.out_c; channel += kChannelBlock) {
         const int32_t n = g.out_c - channel < kChannelBlock ? g.out_c - channel : kChannelBlock;
-        PrepareBase(w, zero_point, base);
+        simd::StoreBase(w, zero_point, base);
         w += kHeaderBytes;
         const int32_t* from = base;
         for (int32_t y = 0; y < g.kernel_h; ++y, w += steps * 32, from = acc) {

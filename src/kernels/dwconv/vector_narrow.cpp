@@ -5,6 +5,7 @@
 // inputs with `input_add` added, and adds neighbours; with padding as the zero point z', which has
 // it in it too, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit
 // int16, which pack_narrow.cpp looks at; what is added on the way may wrap.
+#include "kernels/dot8.h"
 #include "kernels/dwconv/pairs.h"
 #include "kernels/simd.h"
 
@@ -75,12 +76,6 @@ RQ_INLINE void StoreEight(v128_t sum, v128_t base0, v128_t base1, int32_t* acc) 
   wasm_v128_store(acc + 4, wasm_i32x4_add(base1, wasm_i32x4_extend_high_i16x8(sum)));
 }
 
-/// bias - zero_point * sum of weights, from `block`.
-RQ_INLINE v128_t BaseOf(const uint8_t* block, int32_t zero_point) {
-  return wasm_i32x4_sub(wasm_v128_load(block),
-                        wasm_i32x4_mul(wasm_i32x4_splat(zero_point), wasm_v128_load(block + 32)));
-}
-
 /// A 3x3 window without horizontal dilation, two pairs of rows: `count` pixels of eight channels.
 template <int kStride>
 __attribute__((noinline)) void Octet3x3(const uint8_t* row0, const uint8_t* row1, ptrdiff_t column,
@@ -92,7 +87,9 @@ __attribute__((noinline)) void Octet3x3(const uint8_t* row0, const uint8_t* row1
     w0[i] = wasm_v128_load(weights + i * 16);
     w1[i] = wasm_v128_load(weights + (3 + i) * 16);
   }
-  const v128_t base0 = BaseOf(block, zero_point), base1 = BaseOf(block + 16, zero_point);
+  const int32_t* header = reinterpret_cast<const int32_t*>(block);
+  const v128_t base0 = simd::LoadBase(header, zero_point);
+  const v128_t base1 = simd::LoadBase(header + 4, zero_point);
   int32_t i = 0;
   for (; i + 4 <= count; i += 4) {
     v128_t sum[4];
@@ -133,7 +130,9 @@ __attribute__((noinline)) void OctetAny(const uint8_t* ring, ptrdiff_t slot_byte
                                         ptrdiff_t tap, ptrdiff_t next, const uint8_t* block,
                                         int32_t zero_point, const uint8_t* weights, int32_t count,
                                         int32_t* acc, int32_t acc_stride) {
-  const v128_t base0 = BaseOf(block, zero_point), base1 = BaseOf(block + 16, zero_point);
+  const int32_t* header = reinterpret_cast<const int32_t*>(block);
+  const v128_t base0 = simd::LoadBase(header, zero_point);
+  const v128_t base1 = simd::LoadBase(header + 4, zero_point);
   for (int32_t i = 0; i < count; i += 2, ring += 2 * next, acc += 2 * acc_stride) {
     // Of an odd count the last pixel is computed twice.
     const ptrdiff_t other = i + 1 < count ? next : 0;

@@ -88,6 +88,26 @@ std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
   return all;
 }
 
+/// The output by the scalar row of the general convolution.
+void RunReference(const ConvGeometry& g, const ConvQ8Weights& weights, const uint8_t* input,
+                  bool input_signed, int32_t zero_point, const PreparedRequantize& prepared,
+                  ConvQ8Output type, uint8_t* output) {
+  const ConvQ8Kernel& reference = ConvQ8Kernels()[0];
+  std::vector<uint8_t> packed(reference.packed_size(weights));
+  reference.pack_weights(weights, packed.data());
+  ConvQ8Params p;
+  p.geometry = g;
+  p.row_end = ConvRows(g);
+  p.input = input;
+  p.input_signed = input_signed;
+  p.input_zero_point = zero_point;
+  p.weights = packed.data();
+  p.output = output;
+  p.output_type = type;
+  p.requantize = prepared.Params();
+  reference.run(&p);
+}
+
 TEST(DwConvQ8, MatchesTheGeneralConvolution) {
   std::mt19937 random(31);
   const RequantizeMode modes[] = {RequantizeMode::kUpward, RequantizeMode::kFloat,
@@ -141,22 +161,8 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
       const int32_t rows = ConvRows(g);
       const size_t size = Elements(rows, g.output_stride, g.out_c);
       std::vector<uint8_t> expected(size, 0xA5);
-      {
-        const ConvQ8Kernel& reference = ConvQ8Kernels()[0];
-        std::vector<uint8_t> packed(reference.packed_size(general));
-        reference.pack_weights(general, packed.data());
-        ConvQ8Params p;
-        p.geometry = g;
-        p.row_end = rows;
-        p.input = input.data();
-        p.input_signed = input_signed;
-        p.input_zero_point = input_zero_point;
-        p.weights = packed.data();
-        p.output = expected.data();
-        p.output_type = output_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
-        p.requantize = prepared.Params();
-        reference.run(&p);
-      }
+      RunReference(g, general, input.data(), input_signed, input_zero_point, prepared,
+                   output_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8, expected.data());
       for (const DwConvQ8Kernel& kernel : kernels) {
         if (!kernel.supports(weights)) continue;
         signed_form += std::strcmp(kernel.name, "dot8, signed") == 0;
@@ -234,21 +240,8 @@ TEST(DwConvQ8, NarrowMatchesTheGeneralConvolution) {
           bounds, 128, 0, 255);
       std::vector<uint8_t> expected(Elements(rows_of, g.output_stride, g.out_c), 0xA5);
       std::vector<uint8_t> got = expected;
-      {
-        const ConvQ8Kernel& reference = ConvQ8Kernels()[0];
-        std::vector<uint8_t> packed(reference.packed_size(general));
-        reference.pack_weights(general, packed.data());
-        ConvQ8Params p;
-        p.geometry = g;
-        p.row_end = rows_of;
-        p.input = input.data();
-        p.input_signed = input_signed;
-        p.input_zero_point = zero_point;
-        p.weights = packed.data();
-        p.output = expected.data();
-        p.requantize = prepared.Params();
-        reference.run(&p);
-      }
+      RunReference(g, general, input.data(), input_signed, zero_point, prepared,
+                   ConvQ8Output::kUint8, expected.data());
       std::vector<uint8_t> packed(narrow.packed_size(weights));
       narrow.pack_weights(weights, packed.data());
       DwConvQ8Params p;

@@ -6,9 +6,12 @@
 
 #include "ir/text.h"
 #include "session/session.h"
+#include "support/random_text.h"
 
 namespace requant {
 namespace {
+
+using testing::Numbers;
 
 constexpr const char* kNarrow = "conv_q8_narrow_x";
 
@@ -36,15 +39,6 @@ constexpr Case kCases[] = {
     {"a zero point outside, but near", "%x = Identity(%q)\n", true, 100},
     {"table", "%x = ai.requant::Lut(%any, %table)\n", true},
 };
-
-std::string Numbers(std::mt19937& random, int count, int lo, int hi) {
-  std::string text = "{";
-  for (int i = 0; i < count; ++i) {
-    text += (i == 0 ? "" : ", ") +
-            std::to_string(lo + static_cast<int>(random() % static_cast<uint32_t>(hi - lo + 1)));
-  }
-  return text + "}";
-}
 
 TEST(CodeRanges, DecideWhichKernelsMayRun) {
   std::mt19937 random(41);

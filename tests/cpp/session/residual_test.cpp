@@ -7,20 +7,14 @@
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "session/session.h"
+#include "support/random_text.h"
 #include "support/thread_runner.h"
 
 namespace requant {
 namespace {
 
-int Pick(std::mt19937& random, int lo, int hi) {
-  return lo + static_cast<int>(random() % static_cast<uint32_t>(hi - lo + 1));
-}
-
-std::string Numbers(std::mt19937& random, int count, int lo, int hi) {
-  std::string text = "{";
-  for (int i = 0; i < count; ++i) text += StrCat(i == 0 ? "" : ", ", Pick(random, lo, hi));
-  return text + "}";
-}
+using testing::Numbers;
+using testing::Pick;
 
 struct Form {
   const char* kernel;

@@ -1,0 +1,23 @@
+// Random numbers, and lists of them as the text form of a graph has them.
+#pragma once
+
+#include <random>
+#include <string>
+
+#include "base/str_cat.h"
+
+namespace requant::testing {
+
+/// In [lo, hi].
+inline int Pick(std::mt19937& random, int lo, int hi) {
+  return lo + static_cast<int>(random() % static_cast<uint32_t>(hi - lo + 1));
+}
+
+/// "{1, -2, 3}", each in [lo, hi].
+inline std::string Numbers(std::mt19937& random, int count, int lo, int hi) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i) text += StrCat(i == 0 ? "" : ", ", Pick(random, lo, hi));
+  return text + "}";
+}
+
+}  // namespace requant::testing
