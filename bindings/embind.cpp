@@ -54,6 +54,7 @@ val GuardCall(val (*body)(const void* self), const void* self) {
 
 TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const val& pointers) {
   TensorMap feeds;
+  const bool given = !pointers.isUndefined();
   const auto count = names["length"].as<unsigned>();
   for (unsigned i = 0; i < count; ++i) {
     Shape shape;
@@ -65,7 +66,9 @@ TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const v
     if (DTypeBits(dtype) == 0) {
       Fail(ErrorCode::kTypeMismatch, "tensors of this type cannot be fed", {.value = name});
     }
-    feeds[name] = Tensor::Unowned(dtype, std::move(shape), Pointer(pointers[i].as<double>()));
+    feeds[name] = given
+                      ? Tensor::Unowned(dtype, std::move(shape), Pointer(pointers[i].as<double>()))
+                      : Tensor(dtype, std::move(shape));
   }
   return feeds;
 }
@@ -133,6 +136,7 @@ val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
 /// A run that is repeated: what run_bound knows by its address.
 struct Bound {
   Session* session;
+  TensorMap feeds;
   BoundRun run;
 };
 
@@ -150,13 +154,21 @@ class SessionHandle {
       return ResultsToJs(session_->graph(), results_);
     });
   }
-  /// { id, results }: where the outputs of every run of this id will be.
-  val Bind(const val& names, const val& types, const val& dims, const val& pointers) {
+  /// { id, inputs, results }: where every run of this id reads its feeds and leaves its outputs.
+  val Bind(const val& names, const val& types, const val& dims) {
     return Guard([&] {
-      BoundRun run = session_->Bind(ReadFeeds(names, types, dims, pointers));
-      bound_.push_back(std::make_unique<Bound>(Bound{session_.get(), std::move(run)}));
+      TensorMap feeds = ReadFeeds(names, types, dims, val::undefined());
+      val inputs = val::array();
+      const auto count = names["length"].as<unsigned>();
+      for (unsigned i = 0; i < count; ++i) {
+        inputs.call<void>("push", Address(feeds[names[i].as<std::string>()].raw()));
+      }
+      BoundRun run = session_->Bind(feeds);
+      bound_.push_back(
+          std::make_unique<Bound>(Bound{session_.get(), std::move(feeds), std::move(run)}));
       val out = val::object();
       out.set("id", Address(bound_.back().get()));
+      out.set("inputs", inputs);
       out.set("results", ResultsToJs(session_->graph(), bound_.back()->run.outputs));
       return out;
     });

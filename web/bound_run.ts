@@ -1,8 +1,9 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import type { Core, CoreResult, CoreSession } from './core.js';
+import { CoreRun } from './core_run.js';
 import { RequantError } from './errors.js';
-import { type Feeds, type Handle, allocate, checkFeeds, makeDisposable, toTensor } from './heap.js';
+import { type Feeds, type Handle, makeDisposable, toTensor } from './heap.js';
 import { type Tensor, bytesOf } from './tensor.js';
 
 /** @internal Throws when the result does not fit into the tensor that should take it. */
@@ -25,10 +26,9 @@ export function checkTarget({ name, type, dims }: CoreResult, target: Tensor): v
 export class BoundRun {
   /** What every run fills, by name. */
   readonly outputs: Readonly<Record<string, Tensor>>;
-  readonly #handle: Handle<CoreSession>;
   readonly #core: Core;
-  #id = 0;
-  #inputs: { bytes: Uint8Array; pointer: number }[] = [];
+  readonly #run: CoreRun;
+  readonly #inputs: readonly Uint8Array[];
   #results: { bytes: Uint8Array; view: Uint8Array; pointer: number }[] = [];
   #heap: Uint8Array | undefined;
 
@@ -41,27 +41,13 @@ export class BoundRun {
     feeds: Feeds,
     fetches: ReadonlyMap<string, Tensor | null> | undefined,
   ) {
-    this.#handle = handle;
     const { core } = handle;
     this.#core = core;
+    this.#run = new CoreRun(handle, feeds);
+    this.#inputs = Object.values(feeds).map(({ data }) => bytesOf(data));
     const outputs: Record<string, Tensor> = {};
     try {
-      checkFeeds(feeds);
-      for (const { data } of Object.values(feeds)) {
-        const bytes = bytesOf(data);
-        this.#inputs.push({ bytes, pointer: allocate(core, bytes.length) });
-      }
-      const tensors = Object.values(feeds);
-      const { id, results } = handle.call((session) =>
-        session.bind(
-          Object.keys(feeds),
-          tensors.map(({ type }) => type),
-          tensors.map(({ dims }) => [...dims]),
-          this.#inputs.map(({ pointer }) => pointer),
-        ),
-      );
-      this.#id = id;
-      for (const result of results) {
+      for (const result of this.#run.results) {
         if (fetches && !fetches.has(result.name)) continue;
         const target = fetches?.get(result.name) ?? toTensor(core, result);
         checkTarget(result, target);
@@ -82,17 +68,12 @@ export class BoundRun {
    * @throws RequantError DISPOSED after this or the session was disposed of.
    */
   run(): void {
-    if (this.#id === 0 || this.#handle.disposed) {
+    if (!this.#run.alive) {
       throw new RequantError('DISPOSED', 'the run is used after it was disposed of');
     }
-    const core = this.#core;
-    for (let at = 0; at < this.#inputs.length; at++) {
-      const { bytes, pointer } = this.#inputs[at]!;
-      core.HEAPU8.set(bytes, pointer);
-    }
-    if (failed(core, this.#id)) this.#runSlowly();
-    if (this.#heap !== core.HEAPU8) {
-      this.#heap = core.HEAPU8;
+    this.#run.run(this.#inputs);
+    if (this.#heap !== this.#core.HEAPU8) {
+      this.#heap = this.#core.HEAPU8;
       for (const result of this.#results) {
         const { pointer, bytes } = result;
         result.view = this.#heap.subarray(pointer, pointer + bytes.length);
@@ -104,28 +85,12 @@ export class BoundRun {
     }
   }
 
-  // Tells what went wrong. On its own, because a closure would cost every run its context.
-  #runSlowly(): void {
-    this.#handle.call((session) => session.runBound(this.#id));
-  }
-
   /** Gives the memory back; the outputs stay the caller's. The session lives on. */
   dispose(): void {
-    for (const { pointer } of this.#inputs) this.#core.free(pointer);
-    this.#inputs = [];
-    if (this.#id !== 0 && !this.#handle.disposed) this.#handle.object.unbind(this.#id);
-    this.#id = 0;
+    this.#run.dispose();
   }
 }
 
 makeDisposable(BoundRun, function (this: BoundRun) {
   this.dispose();
 });
-
-function failed(core: Core, id: number): boolean {
-  try {
-    return core._run_bound(id) !== 0;
-  } catch {
-    return true; // a trap: it happens again, and is reported, by the slow way
-  }
-}

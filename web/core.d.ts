@@ -71,7 +71,11 @@ export interface CoreSession extends CoreObject {
   functions(): number[] | Failure;
   /** Whether the plan needs the kernels for few bits, and they are not loaded. */
   lowBits(): boolean | Failure;
-  bind(...feeds: CoreFeeds): { id: number; results: CoreResult[] } | Failure;
+  bind(
+    names: string[],
+    types: string[],
+    dims: number[][],
+  ): { id: number; inputs: number[]; results: CoreResult[] } | Failure;
   runBound(id: number): undefined | Failure;
   unbind(id: number): void;
 }

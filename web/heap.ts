@@ -97,7 +97,17 @@ export function checkFeeds(feeds: unknown): asserts feeds is Feeds {
         "Make one with new Tensor('float32', data, dims).",
       );
     }
+    if (tensor.data.length !== tensor.size) throw detachedFeed(name);
   }
+}
+
+/** For a tensor whose memory went to another thread. */
+export function detachedFeed(name: string): RequantError {
+  return invalidArgument(
+    `the feed "${name}" has lost its data: its buffer was transferred`,
+    name,
+    'Transfer a copy, or make a new tensor.',
+  );
 }
 
 /** Runs `action` with copies of the feeds in the core's memory, which are freed afterwards. */

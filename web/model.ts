@@ -3,7 +3,7 @@
 import { Breather, throwIfAborted } from './abort.js';
 import type { Core, CoreModel, CoreSession } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
-import { Handle, allocate, call, copyIn, makeDisposable, takeBlob } from './heap.js';
+import { Handle, call, copyIn, makeDisposable, takeBlob } from './heap.js';
 import { loadCore, loadLowBits, loadTools, sessionThreads } from './load_core.js';
 import { checkKind, checkOptions, loadOptionKinds, suggest } from './options.js';
 import { saveBytes } from './save.js';
@@ -240,15 +240,8 @@ export class Model {
         'Give a number for every dimension.',
       );
     });
-    // Only shapes matter to a plan: nothing is read from the memory of the feeds.
-    const pointer = allocate(session.core, 1);
-    try {
-      const types = inputs.map(({ type }) => type);
-      const pointers = inputs.map(() => pointer);
-      session.call((made) => made.bind(names, types, dims, pointers));
-    } finally {
-      session.core.free(pointer);
-    }
+    const types = inputs.map(({ type }) => type);
+    session.call((made) => made.bind(names, types, dims));
   }
 
   /** Simplifies the graph in place: the same outputs by fewer operators. */

@@ -2,12 +2,14 @@
 
 import { throwIfAborted } from './abort.js';
 import { BoundRun, checkTarget } from './bound_run.js';
-import type { Core, CoreSession } from './core.js';
+import type { Core, CoreResult, CoreSession } from './core.js';
+import { CoreRun } from './core_run.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import {
   type Feeds,
   Handle,
   call,
+  checkFeeds,
   copyIn,
   copyOutInto,
   makeDisposable,
@@ -168,6 +170,8 @@ export class InferenceSession {
   readonly outputMetadata: readonly ValueMetadata[];
   readonly #handle: Handle<CoreSession>;
   readonly #taps: readonly string[];
+  #last: CoreRun | undefined;
+  #bindable = true;
 
   declare readonly [Symbol.dispose]: () => void;
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
@@ -291,9 +295,7 @@ export class InferenceSession {
     checkOptions(options, { signal: 'object', logSeverityLevel: 'any', tag: 'any' }, 'options');
     throwIfAborted(options.signal);
     const { core } = this.#handle;
-    const results = withFeeds(core, feeds, (coreFeeds) =>
-      this.#handle.call((session) => session.run(...coreFeeds)),
-    );
+    const results = this.#compute(feeds);
     const outputs: Record<string, Tensor> = {};
     for (const result of results) {
       if (fetches && !fetches.has(result.name)) continue;
@@ -305,6 +307,28 @@ export class InferenceSession {
       outputs[result.name] = target ?? toTensor(core, result);
     }
     return outputs;
+  }
+
+  // Feeds of the same names, types and shapes as the last ones use what was prepared for those.
+  #compute(feeds: Feeds): readonly CoreResult[] {
+    checkFeeds(feeds);
+    if (!this.#last?.fits(feeds)) {
+      this.#last?.dispose();
+      this.#last = undefined;
+      try {
+        if (this.#bindable) this.#last = new CoreRun(this.#handle, feeds);
+      } catch (error) {
+        if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
+        this.#bindable = false; // shapes of outputs depend on data
+      }
+    }
+    if (this.#last?.alive) {
+      this.#last.run(Object.values(feeds).map(({ data }) => bytesOf(data)));
+      return this.#last.results;
+    }
+    return withFeeds(this.#handle.core, feeds, (coreFeeds) =>
+      this.#handle.call((session) => session.run(...coreFeeds)),
+    );
   }
 
   // As in onnxruntime-web, an object in second place is fetches when it has an output's name.

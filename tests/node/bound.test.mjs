@@ -121,6 +121,55 @@ test('a thousand runs leave nothing behind', async () => {
   }
 });
 
+test('feeds whose buffer was transferred are refused, not read as they were', async () => {
+  const session = await InferenceSession.create(MODEL);
+  const feeds = copyOf(samples[0]);
+  const bound = session.bind(feeds);
+  bound.run();
+  structuredClone(feeds.image.data, { transfer: [feeds.image.data.buffer] });
+  const lost = { code: 'INVALID_ARGUMENT', value: 'image', message: /transferred/ };
+  assert.throws(() => bound.run(), lost);
+  assert.throws(() => session.bind(feeds), lost);
+  await assert.rejects(session.run(feeds), lost);
+  await session.run(samples[0]);
+  session.dispose();
+});
+
+test('run() follows names, types and shapes that change from run to run', async () => {
+  const text = `graph "sum" opset 13
+input %a: float32[n, 2]
+input %b: float32[n, 2]
+%y = Sub(%a, %b)
+output %y
+`;
+  const model = await parseModel(text);
+  const session = await InferenceSession.create(model);
+  const tensor = (n, first) =>
+    new Tensor(
+      'float32',
+      Float32Array.from({ length: 2 * n }, (_, at) => first + at),
+      [n, 2],
+    );
+  for (const [n, swapped] of [[1], [1], [3], [3, true], [3, true], [2], [1]]) {
+    const a = tensor(n, 10);
+    const b = tensor(n, 3);
+    const { y } = await session.run(swapped ? { b, a } : { a, b });
+    assert.deepEqual([y.dims, [...y.data]], [[n, 2], Array(2 * n).fill(7)]);
+  }
+  await assert.rejects(session.run({ a: tensor(1, 0), b: tensor(2, 0) }), {
+    code: 'SHAPE_MISMATCH',
+  });
+  await assert.rejects(session.run({ a: tensor(1, 0) }), { code: 'INVALID_ARGUMENT' });
+  const { y } = await session.run({ a: tensor(1, 5), b: tensor(1, 4) });
+  assert.deepEqual([...y.data], [1, 1]);
+  const { liveBytes } = await engineInfo();
+  for (let n = 1; n < 20; n++)
+    await session.run({ a: tensor(n % 3 || 3, 5), b: tensor(n % 3 || 3, 4) });
+  assert.ok((await engineInfo()).liveBytes <= liveBytes + 200);
+  session.dispose();
+  model.dispose();
+});
+
 test('control flow can be bound where the shapes of its outputs are known', async () => {
   const text = `graph "branches" opset 13
 input %x: float32[4]
