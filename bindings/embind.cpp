@@ -193,6 +193,8 @@ class SessionHandle {
   /// was made to use them.
   val Functions() const {
     return Guard([this] {
+      // Who runs several plans has the tools (src/plan/file.h).
+      if (session_->plan() == nullptr) return val::array();
       const Plan& plan = *session_->plan();
       val functions = OperatorFunctions(*plan.graph);
       const bool scalar = std::any_of(plan.steps.begin(), plan.steps.end(), [](const auto& step) {
@@ -205,7 +207,14 @@ class SessionHandle {
     });
   }
   val LowBits() const {
-    return Guard([this] { return val(LacksLowBits(*session_->plan())); });
+    return Guard([this] { return val(session_->LacksLowBits()); });
+  }
+  /// Plans for feeds of these shapes.
+  val PrepareFor(const val& names, const val& types, const val& dims) {
+    return Guard([&] {
+      session_->PrepareFor(ReadFeeds(names, types, dims, val::undefined()));
+      return val::undefined();
+    });
   }
   val Save() const {
     return Guard([this] { return val(std::make_shared<Blob>(session_->Save())); });
@@ -290,6 +299,7 @@ EMSCRIPTEN_BINDINGS(requant) {
       .function("profile", &SessionHandle::Profile)
       .function("functions", &SessionHandle::Functions)
       .function("lowBits", &SessionHandle::LowBits)
+      .function("prepareFor", &SessionHandle::PrepareFor)
       .function("save", &SessionHandle::Save)
       .function("bind", &SessionHandle::Bind)
       .function("runBound", &SessionHandle::RunBound)

@@ -66,6 +66,8 @@ export interface CoreSession extends CoreObject {
   run(...feeds: CoreFeeds): CoreResult[] | Failure;
   plan(): string | Failure;
   profile(): string | Failure;
+  /** Plans for feeds of these names, types and dims. */
+  prepareFor(names: string[], types: string[], dims: number[][]): undefined | Failure;
   save(): CoreBlob | Failure;
   /** Entries of the function table that the plan's operators need. */
   functions(): number[] | Failure;

@@ -193,8 +193,7 @@ export class Model {
    * What {@link InferenceSession.toPlan} of a session of this model gives: kernels chosen, weights
    * packed, memory laid out. {@link InferenceSession.create} takes the bytes.
    *
-   * @throws RequantError UNSUPPORTED for a model of open shape without `shapes`, and for one whose
-   * shapes depend on data.
+   * @throws RequantError UNSUPPORTED for a model of open shape without `shapes`.
    */
   async toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     checkOptions(options, planOptionKinds, 'options');
@@ -241,7 +240,7 @@ export class Model {
       );
     });
     const types = inputs.map(({ type }) => type);
-    session.call((made) => made.bind(names, types, dims));
+    session.call((made) => made.prepareFor(names, types, dims));
   }
 
   /** Simplifies the graph in place: the same outputs by fewer operators. */

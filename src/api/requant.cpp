@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "api/prepare.h"
+
 // Legalize
 // Before: Conv and its kin between DequantizeLinear and QuantizeLinear
 // After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, QLinearAdd, Lut,
@@ -51,24 +53,29 @@ Graph OptimizedFloat(const Graph& graph) {
   return copy;
 }
 
-std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
-  // A graph that nobody else has need not be copied. (Graphs are never made const.)
-  auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
-                                      : std::make_shared<Graph>(graph->Clone());
-  graph.reset();
-  for (const auto& node : ready->nodes()) {
+void Prepare(Graph& graph) {
+  for (const auto& node : graph.nodes()) {
     const OpDef* op = node->domain.empty() ? nullptr : FindOp(node->op_type, node->domain);
     if (op == nullptr || op->rewrite == nullptr) continue;
-    op->rewrite(*ready);
+    op->rewrite(graph);
     break;
   }
   // What stays packed is not folded into floats.
   PipelineOptions packing;
   packing.only = {"PackBlockedWeights"};
-  if (HasBlockedWeights(*ready)) RunPasses(*ready, packing);
-  RunPasses(*ready, {});
+  if (HasBlockedWeights(graph)) RunPasses(graph, packing);
+  RunPasses(graph, {});
   PassContext context;
-  if (Legalize(*ready, context)) RunPasses(*ready, {});
+  if (Legalize(graph, context)) RunPasses(graph, {});
+  if (ToolsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
+}
+
+std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
+  // A graph that nobody else has need not be copied. (Graphs are never made const.)
+  auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
+                                      : std::make_shared<Graph>(graph->Clone());
+  graph.reset();
+  Prepare(*ready);
   return ready;
 }
 

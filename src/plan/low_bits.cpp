@@ -50,6 +50,10 @@ bool IsFewBits(const Tensor& tensor) {
 
 bool MayUseLowBits(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
+    for (const auto& [name, value] : node->attributes.entries()) {
+      const auto* body = std::get_if<Subgraph>(&value);
+      if (body && MayUseLowBits(**body)) return true;
+    }
     const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // of QONNX
     const bool unpacks = node->Is("BitShift") && node->constant(0);  // quant/pack_weights.h
     if (quantizes || unpacks || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) {

@@ -1,10 +1,8 @@
 // A plan as bytes and back: what is loaded needs no model, no passes and no packing. The weights
 // are used where they lie in the file.
 //
-//   header     64 bytes: magic, version, threads, whether it needs the tools, size, checksum of all
-//              that follows, build
 //   fields     inputs and outputs, slots, steps (plan/archive.h), the nodes that run by reference
-//   blobs      packed weights and constants, aligned, each followed by kReadAhead spare bytes
+//   blobs      packed weights and constants (plan/file.h)
 //
 // A plan is a cache, not an exchange format: it is refused by any other build of the engine.
 #pragma once
@@ -12,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "onnx/read.h"
+#include "plan/file.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -25,10 +23,9 @@ struct LoadedPlan {
 /// `graph` has the inputs and outputs that the plan was made for.
 std::vector<uint8_t> SavePlan(const Plan& plan, const Graph& graph);
 
-/// The plan refers to `file`. Throws kInvalidModel for bytes that are damaged or no plan, and
-/// kUnsupported for a plan of another build, number of threads or kind of machine; never reads
-/// outside of the file. (Whoever makes a checksum for fields of their own choice gets what they
-/// deserve: load plans that you saved.)
-LoadedPlan LoadPlan(const SharedBytes& file, int threads);
+/// The plan refers to the file's bytes. Throws as OpenSaved; never reads outside of the file.
+/// (Whoever makes a checksum for fields of their own choice gets what they deserve: load plans that
+/// you saved.)
+LoadedPlan LoadPlan(SavedFile file);
 
 }  // namespace requant

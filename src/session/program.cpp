@@ -1,11 +1,12 @@
 #include "session/program.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
+#include "ir/extract.h"
+#include "kernels/variant/missing.h"
 #include "ops/subgraph.h"
-#include "passes/runner.h"
+#include "plan/low_bits.h"
 #include "session/session.h"
 
 namespace requant {
@@ -22,6 +23,13 @@ bool IsExpensive(const Graph& graph, const Node& node) {
 
 /// In memory that nobody else writes or frees.
 Tensor Owned(const Tensor& tensor) { return tensor.is_owner() ? tensor : tensor.Clone(); }
+
+const Tensor& Known(const TensorMap& values, const Value* value) {
+  if (value->is_constant()) return value->constant;
+  const auto found = values.find(value->name);
+  if (found == values.end()) DamagedPlan("its parts do not fit together");
+  return found->second;
+}
 
 }  // namespace
 
@@ -76,7 +84,6 @@ class Program::Bodies : public BodyRunner {
         if (!input->is_constant()) input->type = {inputs[next++]->dtype(), std::nullopt};
       }
       graph->captured = 0;
-      RunPasses(*graph, {});
       entry.session = std::make_unique<Session>(std::move(graph), options_);
     }
     return entry;
@@ -86,12 +93,15 @@ class Program::Bodies : public BodyRunner {
   std::map<const Graph*, Entry> entries_;
 };
 
-Program::Program(std::unique_ptr<Graph> graph, const SessionOptions& options)
-    : graph_(std::move(graph)), options_(options), bodies_(std::make_unique<Bodies>(options)) {
+std::shared_ptr<Program> (*const kLoadProgram)(SavedFile, const SessionOptions&) = Program::Load;
+
+Program::Program() = default;
+
+Program::Program(const Graph& graph, const SessionOptions& options) : options_(options) {
   enum class Place : uint8_t { kHead, kMiddle, kTail };
   std::map<const Value*, Place> places;
-  std::vector<const Node*> head, tail;
-  for (const auto& owned : graph_->nodes()) {
+  std::vector<const Node*> nodes[3];
+  for (const auto& owned : graph.nodes()) {
     const Node& node = *owned;
     Place place = Place::kHead;
     for (const Value* input : node.inputs) {
@@ -99,7 +109,7 @@ Program::Program(std::unique_ptr<Graph> graph, const SessionOptions& options)
       if (found != places.end()) place = std::max(place, found->second);
     }
     if (place == Place::kHead && !IsPlannable(node)) place = Place::kMiddle;
-    if (place == Place::kMiddle && !node.has_subgraph() && IsExpensive(*graph_, node)) {
+    if (place == Place::kMiddle && !node.has_subgraph() && IsExpensive(graph, node)) {
       // Its inputs' shapes are known by now, so a data-dependent shape cannot come back here.
       const bool waits = std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* v) {
         const auto found = places.find(v);
@@ -110,150 +120,142 @@ Program::Program(std::unique_ptr<Graph> graph, const SessionOptions& options)
     for (const Value* output : node.outputs) {
       if (output) places[output] = place;
     }
-    if (place == Place::kHead) head.push_back(&node);
-    if (place == Place::kMiddle) middle_.push_back(&node);
-    if (place == Place::kTail) tail.push_back(&node);
+    nodes[static_cast<size_t>(place)].push_back(&node);
   }
-  // What each part hands on: values that a later part or the caller reads.
-  const auto handed_on = [&](Place from) {
+  // The nodes of a part, which hands on what a later part or the caller reads.
+  const auto part = [&](Place from) {
     std::vector<const Value*> out;
-    for (const auto& value : graph_->values()) {
+    for (const auto& value : graph.values()) {
+      const bool constant = value->is_constant() && from == Place::kMiddle;
       const auto found = places.find(value.get());
-      if (found == places.end() || found->second != from) continue;
+      if (!constant && (found == places.end() || found->second != from)) continue;
       const bool used =
-          graph_->IsOutput(value.get()) ||
-          std::any_of(value->consumers.begin(), value->consumers.end(), [&](const Node* reader) {
-            return std::any_of(reader->outputs.begin(), reader->outputs.end(),
-                               [&](const Value* v) { return v && places.at(v) != from; });
-          });
+          graph.IsOutput(value.get()) ||
+          (!constant &&
+           std::any_of(value->consumers.begin(), value->consumers.end(), [&](const Node* reader) {
+             return std::any_of(reader->outputs.begin(), reader->outputs.end(),
+                                [&](const Value* v) { return v && places.at(v) != from; });
+           }));
       if (used) out.push_back(value.get());
     }
-    return out;
+    return Extract(graph, nodes[static_cast<size_t>(from)], out);
   };
-  if (!head.empty()) head_ = MakePart(head, handed_on(Place::kHead));
-  if (!tail.empty()) tail_ = MakePart(tail, handed_on(Place::kTail));
-  for (const Node* node : middle_) {
-    profile_.push_back({node->name, node->op_type, "reference", 0, 0, 0});
+  interface_.name = graph.name;
+  for (const Value* input : graph.inputs()) {
+    if (!input->is_constant()) interface_.AddInput(interface_.AddValue(input->name, input->type));
   }
+  for (const Value* output : graph.outputs()) {
+    Value* value = interface_.FindValue(output->name);
+    interface_.AddOutput(value ? value : interface_.AddValue(output->name, output->type));
+  }
+  MakeStage(head_, part(Place::kHead));
+  middle_ = part(Place::kMiddle);
+  MakeStage(tail_, part(Place::kTail));
+  Complete();
 }
 
 Program::~Program() = default;
 
-Program::Part Program::MakePart(const std::vector<const Node*>& nodes,
-                                const std::vector<const Value*>& outputs) {
-  Part part;
-  part.outputs = outputs;
-  auto graph = std::make_shared<Graph>();
-  graph->name = graph_->name;
-  graph->opsets = graph_->opsets;
-  std::map<const Value*, Value*> twins;
-  const auto twin = [&](const Value* value) -> Value* {
-    if (value == nullptr) return nullptr;
-    Value*& made = twins[value];
-    if (made == nullptr) {
-      if (value->is_constant()) {
-        made = graph->AddConstant(value->name, value->constant);
-      } else {
-        made = graph->AddValue(value->name, value->type);
-      }
-    }
-    return made;
-  };
-  std::set<const Value*> produced;
-  for (const Node* node : nodes) {
-    std::vector<Value*> inputs, results;
-    for (const Value* value : node->inputs) {
-      const bool is_new = value && !twins.contains(value);
-      inputs.push_back(twin(value));
-      if (!is_new || value->is_constant() || produced.contains(value)) continue;
-      graph->AddInput(inputs.back());
-      part.inputs.push_back(value);
-    }
-    for (const Value* value : node->outputs) {
-      results.push_back(twin(value));
-      produced.insert(value);
-    }
-    Node* made = graph->AddNode(node->op_type, node->domain, std::move(inputs), std::move(results),
-                                node->attributes, node->name);
-    made->group = node->group;
-  }
-  for (const Value* output : outputs) graph->AddOutput(twin(output));
-  part.graph = std::move(graph);
-  return part;
+const Graph* Program::Stage::Interface() const { return session ? &session->graph() : graph.get(); }
+
+void Program::MakeStage(Stage& stage, Graph graph) {
+  if (graph.nodes().empty()) return;
+  stage.planned = std::all_of(graph.inputs().begin(), graph.inputs().end(), [](const Value* input) {
+    return input->type.IsStatic() && input->type.dtype != DType::kUndefined;
+  });
+  stage.graph = std::make_shared<Graph>(std::move(graph));
+  if (!stage.planned) return;
+  stage.session = std::make_unique<Session>(std::move(stage.graph), options_);
+  stage.session->Prepare();
 }
 
-void Program::RunPart(Part& part, Environment& values) {
-  if (part.graph) {
-    for (size_t i = 0; i < part.inputs.size(); ++i) {
-      part.graph->inputs()[i]->type.dtype = values.at(part.inputs[i]).dtype();
-    }
-    part.session = std::make_unique<Session>(std::move(part.graph), options_);
-    part.graph.reset();
+void Program::Complete() {
+  bodies_ = std::make_unique<Bodies>(options_);
+  for (const auto& node : middle_.nodes()) {
+    profile_.push_back({node->name, node->op_type, "reference", 0, 0, 0});
   }
-  if (!part.session) return;
+}
+
+void Program::RunStage(Stage& stage, TensorMap& values) {
+  if (stage.Interface() == nullptr) return;
+  if (stage.session == nullptr) {
+    // Some dtypes may be known only now.
+    auto graph = std::make_shared<Graph>(stage.graph->Clone());
+    for (Value* input : graph->inputs()) input->type.dtype = Known(values, input).dtype();
+    stage.session = std::make_unique<Session>(std::move(graph), options_);
+    stage.graph.reset();
+  }
+  const Graph& graph = stage.session->graph();
   TensorMap feeds;
-  for (const Value* input : part.inputs) feeds[input->name] = values.at(input);
-  std::vector<Tensor> results = part.session->Run(feeds);
-  for (size_t i = 0; i < results.size(); ++i) values[part.outputs[i]] = std::move(results[i]);
+  for (const Value* input : graph.inputs()) feeds[input->name] = Known(values, input);
+  std::vector<Tensor> results = stage.session->Run(feeds);
+  for (size_t i = 0; i < results.size(); ++i) {
+    values[graph.outputs()[i]->name] = std::move(results[i]);
+  }
 }
 
 std::vector<Tensor> Program::Run(const TensorMap& feeds) {
-  Environment values;
-  for (const Value* input : graph_->inputs()) {
-    const auto feed = feeds.find(input->name);
-    if (feed != feeds.end()) values[input] = feed->second;
-  }
-  const auto lookup = [&values](const Value* value) -> const Tensor* {
-    if (value == nullptr) return nullptr;
-    return value->is_constant() ? &value->constant : &values.at(value);
-  };
-  RunPart(head_, values);
+  TensorMap values = feeds;
+  RunStage(head_, values);
   const bool timed = options_.profile && options_.now != nullptr;
-  for (size_t i = 0; i < middle_.size(); ++i) {
-    const Node& node = *middle_[i];
+  StepProfile* line = profile_.data();
+  for (const auto& node : middle_.nodes()) {
     const double start = timed ? options_.now() : 0;
     std::vector<const Tensor*> inputs;
-    for (const Value* input : node.inputs) inputs.push_back(lookup(input));
+    for (const Value* input : node->inputs) {
+      inputs.push_back(input ? &Known(values, input) : nullptr);
+    }
     std::vector<Tensor> results =
-        EvaluateNode(*graph_, node, inputs, options_.plan.requantize, bodies_.get());
+        EvaluateNode(middle_, *node, inputs, options_.plan.requantize, bodies_.get());
     for (size_t k = 0; k < results.size(); ++k) {
-      if (node.outputs[k]) values[node.outputs[k]] = std::move(results[k]);
+      if (const Value* output = node->outputs[k]) values[output->name] = std::move(results[k]);
     }
     if (timed) {
-      profile_[i].milliseconds += options_.now() - start;
-      ++profile_[i].runs;
+      line->milliseconds += options_.now() - start;
+      ++line->runs;
     }
+    ++line;
   }
-  RunPart(tail_, values);
+  RunStage(tail_, values);
   std::vector<Tensor> out;
-  for (const Value* output : graph_->outputs()) out.push_back(Owned(*lookup(output)));
+  for (const Value* output : interface_.outputs()) {
+    const Value* constant = middle_.FindValue(output->name);
+    out.push_back(Owned(Known(values, constant ? constant : output)));
+  }
   return out;
 }
 
+template <typename Visit>
+void Program::ForEachSession(Visit&& visit) const {
+  if (head_.session) visit(*head_.session);
+  bodies_->ForEachSession(visit);
+  if (tail_.session) visit(*tail_.session);
+}
+
 std::vector<StepProfile> Program::Profile() const {
-  std::vector<StepProfile> out;
-  const auto append = [&out](const Session& session) {
+  std::vector<StepProfile> out = profile_;
+  ForEachSession([&out](const Session& session) {
     for (StepProfile& line : session.Profile()) out.push_back(std::move(line));
-  };
-  if (head_.session) append(*head_.session);
-  out.insert(out.end(), profile_.begin(), profile_.end());
-  bodies_->ForEachSession(append);
-  if (tail_.session) append(*tail_.session);
+  });
   return out;
 }
 
 SessionMemory Program::memory() const {
   SessionMemory sum;
-  const auto add = [&sum](const Session& session) {
+  ForEachSession([&sum](const Session& session) {
     const SessionMemory part = session.memory();
     sum.arena += part.arena;
     sum.arena_lower_bound += part.arena_lower_bound;
     sum.packed_weights += part.packed_weights;
-  };
-  if (head_.session) add(*head_.session);
-  bodies_->ForEachSession(add);
-  if (tail_.session) add(*tail_.session);
+  });
   return sum;
+}
+
+bool Program::LacksLowBits() const {
+  if (MissingLowBits() == nullptr) return false;
+  bool lacks = MayUseLowBits(middle_) || (tail_.graph && MayUseLowBits(*tail_.graph));
+  ForEachSession([&lacks](const Session& session) { lacks = lacks || session.LacksLowBits(); });
+  return lacks;
 }
 
 }  // namespace requant

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "base/tools.h"
+#include "plan/low_bits.h"
 #include "plan/save.h"
 
 namespace requant {
@@ -23,20 +25,27 @@ Session::Session(std::shared_ptr<const Graph> graph, SessionOptions options)
 
 Session::Session(const SharedBytes& saved_plan, SessionOptions options)
     : Session(nullptr, std::move(options)) {
-  LoadedPlan loaded = LoadPlan(saved_plan, options_.plan.threads);
-  graph_ = std::move(loaded.graph);
+  SavedFile file = OpenSaved(saved_plan, options_.plan.threads);
   Entry& entry = entries_.emplace_front();
-  entry.plan = std::move(loaded.plan);
+  if (file.kind == SavedKind::kProgram) {
+    if (!file.tools || !ToolsLoaded()) DamagedPlan("its header does not fit");
+    entry.program = kLoadProgram(std::move(file), options_);
+    graph_ = {entry.program, &entry.program->graph()};
+  } else {
+    LoadedPlan loaded = LoadPlan(std::move(file));
+    graph_ = std::move(loaded.graph);
+    entry.plan = std::move(loaded.plan);
+  }
   for (const Value* input : graph_->inputs()) entry.shapes.push_back(input->type.StaticShape());
   Enter(entry);
 }
 
 std::vector<uint8_t> Session::Save() const {
-  if (plan() == nullptr) {
+  if (current_ == nullptr) {
     Fail(ErrorCode::kUnsupported, "there is no plan to save",
-         {.hint = "run the session once, so that the shapes are known; shapes that depend on data "
-                  "cannot be planned"});
+         {.hint = "run the session once, so that the shapes are known"});
   }
+  if (current_->program) return current_->program->Save();
   // What the graph leaves open is given by the shapes that the plan was made for.
   Graph interface;
   size_t next = 0;
@@ -76,7 +85,7 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     Entry entry;
-    // The only plan: the session keeps no graph beside it, unless it is a program.
+    // The only plan: the session keeps no graph beside it.
     std::shared_ptr<const Graph> source = graph_;
     if (only && IsStatic(*graph_)) graph_.reset();
     std::unique_ptr<Graph> specialized = SpecializeGraph(std::move(source), shapes);
@@ -84,7 +93,8 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
       if (only) graph_.reset();
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);
     } else {
-      entry.program = std::make_shared<Program>(std::move(specialized), options_);
+      entry.program = std::make_shared<Program>(*specialized, options_);
+      if (only) graph_ = {entry.program, &entry.program->graph()};
     }
     entry.shapes = std::move(shapes);
     entries_.push_front(std::move(entry));
@@ -218,6 +228,17 @@ void Session::Execute(std::span<const void* const> inputs, std::vector<Tensor>& 
     if (i == results.size()) results.emplace_back(place.dtype, place.shape);
     if (place.bytes > 0) std::memcpy(results[i].raw(), context.Read(slot), place.bytes);
   }
+}
+
+void Session::PrepareFor(const TensorMap& feeds) {
+  std::vector<const void*> inputs;
+  Find(feeds, inputs);
+}
+
+bool Session::LacksLowBits() const {
+  if (current_ == nullptr) return false;
+  return current_->program ? current_->program->LacksLowBits()
+                           : requant::LacksLowBits(*current_->plan);
 }
 
 SessionMemory Session::memory() const {

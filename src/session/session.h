@@ -33,8 +33,8 @@ class Session {
   /// Runs a plan that was saved; options.plan is not looked at. Throws like LoadPlan.
   Session(const SharedBytes& saved_plan, SessionOptions options);
 
-  /// The plan that ran last (or was prepared) as bytes, for the constructor above. Throws
-  /// kUnsupported before the first run of a graph of open shape, and for a Program.
+  /// The plan or Program that ran last (or was prepared) as bytes, for the constructor above.
+  /// Throws kUnsupported before the first run of a graph of open shape.
   std::vector<uint8_t> Save() const;
 
   /// Outputs in graph order, in memory of their own. Throws like Interpret.
@@ -53,9 +53,13 @@ class Session {
   /// is only one plan then, so the session lets go of the graph it was given: packed weights are
   /// held once. After an error the session cannot run.
   bool Prepare();
+  /// Plans ahead of a run of feeds of these shapes, whose data is not looked at.
+  void PrepareFor(const TensorMap& feeds);
   /// The plan that ran last (or was prepared); nullptr before that or for a Program.
   const Plan* plan() const { return current_ ? current_->plan.get() : nullptr; }
   SessionMemory memory() const;
+  /// Whether what was planned or loaded needs kernels for few bits that are not there yet.
+  bool LacksLowBits() const;
   std::vector<StepProfile> Profile() const;
 
  private:

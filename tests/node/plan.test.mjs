@@ -183,6 +183,98 @@ test('a model of open shape: the plan of the shapes that ran last', async () => 
   loaded.dispose();
 });
 
+// A branch, a loop and a list of unknown length, with products in front, inside and behind.
+const PROGRAM = `graph "program" opset 17
+input %c: bool[]
+input %n: int64[]
+input %x: float32[N, 3, 6, 6]
+${constant('w', [4, 3, 3, 3], 0.5)}
+${constant('v', [4, 4, 1, 1])}
+${constant('m', [4, 4])}
+${constant('k', [1, 5])}
+const %go: bool[] = {1}
+const %zero: float32[] = {0.0}
+const %last: int64[1] = {1}
+const %image: int64[2] = {2, 3}
+%head = Conv(%x, %w) "head"
+%branch = If(%c, %head, %v, %head) {then_branch = { graph "" opset 17
+capture %a: float32[N, 4, 4, 4]
+capture %p: float32[4, 4, 1, 1]
+%z = Conv(%a, %p) "inside"
+output %z
+}, else_branch = { graph "" opset 17
+capture %a: float32[N, 4, 4, 4]
+%z = Abs(%a)
+output %z
+}} "branch"
+%mean = ReduceMean(%branch) {axes = [2, 3], keepdims = 0}
+%state = Loop(%n, %go, %mean, %m) {body = { graph "" opset 17
+input %i: int64[]
+input %on: bool[]
+input %s: float32[...]
+capture %q: float32[4, 4]
+%next = MatMul(%s, %q)
+%soft = Softmax(%next) {axis = -1}
+%on2 = Identity(%on)
+output %on2
+output %soft
+}} "loop"
+%behind = MatMul(%state, %m) "behind"
+%big = Greater(%behind, %zero)
+%where = NonZero(%big)
+%places = Transpose(%where) {perm = [1, 0]}
+%list = GatherND(%behind, %places)
+%column = Unsqueeze(%list, %last)
+%table = MatMul(%column, %k) "of any length"
+output %table
+output %state
+output %head
+`;
+const programFeeds = (batch, taken, rounds) => ({
+  c: new Tensor('bool', [taken], []),
+  n: new Tensor('int64', [BigInt(rounds)], []),
+  x: new Tensor(
+    'float32',
+    Float32Array.from({ length: batch * 108 }, (_, at) => Math.sin(at * 1.7)),
+    [batch, 3, 6, 6],
+  ),
+});
+
+test('control flow and shapes that depend on data', async () => {
+  const parsed = await parseModel(PROGRAM);
+  const file = parsed.toOnnx();
+  const runs = [true, false].flatMap((taken) => [3, 0, 1].map((n) => programFeeds(2, taken, n)));
+  for (const source of [parsed, file]) {
+    for (const options of [{}, { optimize: false }, { fuse: false }]) {
+      const bytes = await checkRoundTrip(source, options, runs);
+      const loaded = await InferenceSession.create(bytes);
+      await assert.rejects(loaded.run(programFeeds(1, true, 1)), { code: 'SHAPE_MISMATCH' });
+      assert.deepEqual(loaded.inputMetadata[2].shape, [2, 3, 6, 6]);
+      assert.deepEqual(loaded.outputMetadata[2].shape, [2, 4, 4, 4]);
+      loaded.dispose();
+    }
+  }
+  // Straight from the model, before anything ran.
+  const session = await InferenceSession.create(parsed);
+  const expected = await outputsOf(session, runs);
+  await assert.rejects(parsed.toPlan(), { code: 'UNSUPPORTED' });
+  const bytes = await parsed.toPlan({ shapes: { x: [2, 3, 6, 6] } });
+  const loaded = await InferenceSession.create(bytes, { profile: true });
+  assert.deepEqual(await outputsOf(loaded, runs), expected);
+  assert.equal(loaded.profile().find(({ name }) => name === 'head').runs, runs.length);
+  for (let at = 0; at < bytes.length; at += at < 64 ? 1 : 41) {
+    const damaged = bytes.slice();
+    damaged[at] ^= 1 << (at % 8);
+    const wanted = at < 8 ? { code: 'INVALID_MODEL' } : isInvalid;
+    await assert.rejects(InferenceSession.create(damaged), wanted, `byte ${at}`);
+  }
+  // 8-bit products in the branches and in front of them.
+  const eight = await quantize(parsed, { calibration: runs });
+  for (const requantize of ['fixed', 'float']) await checkRoundTrip(eight, { requantize }, runs);
+  await checkRoundTrip(eight.toOnnx({ format: 'qdq' }), {}, runs);
+  for (const one of [session, loaded, eight, parsed]) one.dispose();
+});
+
 test('damage is found wherever it is', async () => {
   const session = await InferenceSession.create(quantized);
   await session.run(samples[0]);
@@ -261,14 +353,21 @@ test('in a worker', async () => {
 test('memory goes back', async () => {
   const session = await InferenceSession.create(quantized);
   await session.run(samples[0]);
-  const bytes = session.toPlan();
+  const parsed = await parseModel(PROGRAM);
+  const plans = [
+    [session.toPlan(), samples[0]],
+    [await parsed.toPlan({ shapes: { x: [2, 3, 6, 6] } }), programFeeds(2, true, 2)],
+  ];
   session.dispose();
+  parsed.dispose();
   const round = async () => {
-    const loaded = await InferenceSession.create(bytes);
-    loaded.toPlan();
-    await loaded.run(samples[0]);
-    await loaded.release();
-    await assert.rejects(InferenceSession.create(bytes.subarray(0, 100)), isInvalid);
+    for (const [bytes, feeds] of plans) {
+      const loaded = await InferenceSession.create(bytes);
+      loaded.toPlan();
+      await loaded.run(feeds);
+      await loaded.release();
+      await assert.rejects(InferenceSession.create(bytes.subarray(0, 100)), isInvalid);
+    }
   };
   await round();
   await round();

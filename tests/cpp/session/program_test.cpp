@@ -18,9 +18,28 @@ Tensor Ramp(Shape shape, float start = -1) {
   return out;
 }
 
+/// What was saved runs as before, to the last bit, and can be saved again.
+void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
+                         const std::vector<Tensor>& wanted) {
+  auto bytes = std::make_shared<std::vector<uint8_t>>(session.Save());
+  for (int round = 0; round < 2; ++round) {
+    Session loaded(SharedBytes{bytes, *bytes}, {});
+    // Before a run, when what is planned on arrival is still to come, and after it.
+    const auto early = std::make_shared<std::vector<uint8_t>>(loaded.Save());
+    for (int run = 0; run < 2; ++run) {
+      const std::vector<Tensor> got = loaded.Run(feeds);
+      ASSERT_EQ(got.size(), wanted.size());
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].SameBits(wanted[i])) << i;
+    }
+    const auto late = std::make_shared<std::vector<uint8_t>>(loaded.Save());
+    bytes = round == 0 ? early : late;
+  }
+}
+
 void ExpectSame(Session& session, const Graph& graph, const TensorMap& feeds) {
   const std::vector<Tensor> wanted = Interpret(graph, feeds);
   const std::vector<Tensor> got = session.Run(feeds);
+  ExpectSameWhenSaved(session, feeds, got);
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].shape(), wanted[i].shape());
@@ -69,7 +88,6 @@ TEST(Program, BranchesOnData) {
   }
   EXPECT_GT(session.memory().packed_weights, 0U);
   EXPECT_THROW(session.Bind({{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 2, 3, 5})}}), Error);
-  EXPECT_THROW(session.Save(), Error);
 }
 
 TEST(Program, AKnownConditionIsPlanned) {
@@ -176,6 +194,105 @@ output %y
   memory[0] = 99;
   EXPECT_EQ(results[0].data<float>()[0], 1);
   EXPECT_EQ(results[0].shape(), (Shape{3, 2}));
+}
+
+/// A head, a body and a tail with weights of their own, of known and of unknown shape.
+constexpr const char* kParts = R"(graph "" opset 13
+input %c: bool[]
+input %x: float32[2, 4]
+const %w: float32[4, 4] = {0.5, -2.0, 0.25, 1.0, 1.5, 0.5, -0.5, 0.0, 2.0, 1.0, 0.5, 0.25, 0.0, 0.5, 1.0, -1.0}
+const %zero: float32[] = {0.0}
+const %axis: int64[1] = {1}
+const %row: float32[1, 3] = {1.0, 2.0, 3.0}
+%head = MatMul(%x, %w) "head"
+%known = If(%c, %head, %head) {then_branch = { graph "" opset 13
+capture %a: float32[2, 4]
+const %m: float32[4, 4] = {1.5, -2.0, 0.25, 1.0, 1.5, 0.5, -0.5, 0.0, 2.0, 1.0, 0.5, 0.25, 0.0, 0.5, 1.0, -1.0}
+%z = MatMul(%a, %m) "inside"
+output %z
+}, else_branch = { graph "" opset 13
+capture %a: float32[2, 4]
+%z = Neg(%a)
+output %z
+}} "branch"
+%planned = MatMul(%known, %w) "tail of known shape"
+%big = Greater(%planned, %zero)
+%where = NonZero(%big)
+%list = Transpose(%where) {perm = [1, 0]}
+%values = GatherND(%planned, %list)
+%column = Unsqueeze(%values, %axis)
+%open = MatMul(%column, %row) "tail of unknown shape"
+output %open
+output %head
+output %row
+)";
+
+TEST(Program, IsSavedBeforeItRuns) {
+  const auto graph = Parse(kParts);
+  for (const bool taken : {true, false}) {
+    const TensorMap feeds = {{"c", Tensor::Scalar(taken)}, {"x", Ramp({2, 4})}};
+    Session session(graph, {});
+    EXPECT_FALSE(session.Prepare());
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(session.Save());
+    const std::vector<Tensor> wanted = session.Run(feeds);
+    Session loaded(SharedBytes{bytes, *bytes}, {});
+    const std::vector<Tensor> got = loaded.Run(feeds);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].SameBits(wanted[i])) << i;
+    ExpectSame(session, *graph, feeds);
+    EXPECT_EQ(loaded.memory().arena, session.memory().arena);
+    EXPECT_THROW(loaded.Run({{"c", Tensor::Scalar(taken)}, {"x", Ramp({3, 4})}}), Error);
+  }
+}
+
+TEST(Program, KeepsWhatItWasPlannedWith) {
+  SessionOptions options;
+  options.plan.fuse = false;
+  options.plan.requantize = RequantizeMode::kFloat;
+  options.plan.force_kernels = {{"unary_f32", "no such kernel"}};
+  const auto graph = Parse(kParts);
+  Session wrong(graph, options);
+  const TensorMap feeds = {{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 4})}};
+  EXPECT_THROW(wrong.Run(feeds), Error);
+  options.plan.force_kernels = {{"conv_f32", "conv_f32_scalar"}};
+  Session session(graph, options);
+  const std::vector<Tensor> wanted = session.Run(feeds);
+  ExpectSameWhenSaved(session, feeds, wanted);
+  const auto bytes = std::make_shared<std::vector<uint8_t>>(session.Save());
+  SessionOptions other;
+  other.profile = true;
+  other.now = [] { return 0.0; };
+  Session loaded(SharedBytes{bytes, *bytes}, other);
+  loaded.Run(feeds);
+  int scalar = 0;
+  for (const StepProfile& line : loaded.Profile()) {
+    scalar += line.kernel == "conv_f32_scalar" ? line.runs : 0;
+  }
+  EXPECT_EQ(scalar, 4);
+}
+
+TEST(Program, DamageIsFound) {
+  const auto graph = Parse(kParts);
+  Session session(graph, {});
+  session.Run({{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 4})}});
+  const std::vector<uint8_t> bytes = session.Save();
+  for (size_t at = 0; at < bytes.size(); at += at < 64 ? 1 : 37) {
+    const auto damaged = std::make_shared<std::vector<uint8_t>>(bytes);
+    (*damaged)[at] ^= static_cast<uint8_t>(1U << (at % 8));
+    try {
+      Session loaded(SharedBytes{damaged, *damaged}, {});
+      ADD_FAILURE() << "byte " << at;
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == ErrorCode::kInvalidModel ||
+                  error.code() == ErrorCode::kUnsupported)
+          << at << ": " << error.message();
+    }
+  }
+  for (const size_t size :
+       {size_t{0}, size_t{63}, size_t{64}, bytes.size() / 2, bytes.size() - 1}) {
+    const auto part = std::make_shared<std::vector<uint8_t>>(
+        bytes.begin(), bytes.begin() + static_cast<long>(size));
+    EXPECT_THROW(Session(SharedBytes{part, *part}, {}), Error) << size;
+  }
 }
 
 TEST(Program, ProfilesEveryPart) {

@@ -1,0 +1,36 @@
+// Among the tools: what was saved of a program says in its header that it needs them.
+#include "onnx/read.h"
+#include "session/program.h"
+#include "session/session.h"
+
+namespace requant {
+
+std::shared_ptr<Program> Program::Load(SavedFile file, const SessionOptions& options) {
+  if (file.blobs.size() != 3) DamagedPlan("it has not the parts of a program");
+  const std::shared_ptr<Program> program(new Program);
+  program->options_ = options;
+  PlanOptions& planning = program->options_.plan;
+  planning = {};
+  InterfaceFields(file.archive, program->interface_);
+  OptionFields(file.archive, planning);
+  planning.threads = file.threads;
+  Stage& head = program->head_;
+  Stage& tail = program->tail_;
+  head.planned = true;
+  file.archive.Fields(tail.planned);
+  const auto bytes_of = [&file](size_t blob) { return SharedBytes{file.owner, file.blobs[blob]}; };
+  program->middle_ = ReadOnnx(bytes_of(0));
+  for (Stage* stage : {&head, &tail}) {
+    const SharedBytes bytes = bytes_of(stage == &head ? 1 : 2);
+    if (bytes.bytes.empty()) continue;
+    if (stage->planned) {
+      stage->session = std::make_unique<Session>(bytes, program->options_);
+    } else {
+      stage->graph = std::make_shared<Graph>(ReadOnnx(bytes));
+    }
+  }
+  program->Complete();
+  return program;
+}
+
+}  // namespace requant

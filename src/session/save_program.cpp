@@ -1,0 +1,42 @@
+// A program as bytes; load_program.cpp reads them. Blobs: the middle and an open tail as ONNX,
+// planned stages as files of their own (plan/save.h, or this again).
+#include "onnx/write.h"
+#include "session/program.h"
+#include "session/session.h"
+
+namespace requant {
+
+void OptionFields(PlanArchive& archive, PlanOptions& options) {
+  archive.Fields(options.requantize, options.fuse, options.compact);
+  const uint32_t forced = archive.Count(options.force_kernels.size(), 1);
+  options.force_kernels.resize(forced);
+  for (ForcedKernel& kernel : options.force_kernels) archive.Fields(kernel.family, kernel.kernel);
+  const uint32_t tuned = archive.Count(options.tuned.size(), 1);
+  auto next = options.tuned.begin();
+  for (uint32_t i = 0; i < tuned; ++i) {
+    std::string name;
+    Tuned tuning;
+    if (!archive.reading()) std::tie(name, tuning) = *next++;
+    archive.Fields(name, tuning.kernel, tuning.threads);
+    if (archive.reading()) options.tuned[name] = tuning;
+  }
+}
+
+std::vector<uint8_t> Program::Save() const {
+  const auto bytes_of = [](const Stage& stage) -> std::vector<uint8_t> {
+    const Graph* graph = stage.Interface();
+    if (graph == nullptr) return {};
+    return stage.planned ? stage.session->Save() : WriteOnnx(*graph);
+  };
+  const std::vector<uint8_t> files[] = {WriteOnnx(middle_), bytes_of(head_), bytes_of(tail_)};
+  const std::vector<BlobRange> blobs(std::begin(files), std::end(files));
+  SavedWriter writer(blobs);
+  // Writing changes nothing.
+  auto& self = const_cast<Program&>(*this);
+  InterfaceFields(writer.archive, self.interface_);
+  OptionFields(writer.archive, self.options_.plan);
+  writer.archive.Fields(self.tail_.planned);
+  return writer.Finish(SavedKind::kProgram, options_.plan.threads, true);
+}
+
+}  // namespace requant
