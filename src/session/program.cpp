@@ -5,21 +5,12 @@
 #include "base/error.h"
 #include "ir/extract.h"
 #include "kernels/variant/missing.h"
-#include "ops/subgraph.h"
 #include "plan/low_bits.h"
+#include "session/bodies.h"
 #include "session/session.h"
 
 namespace requant {
 namespace {
-
-/// Worth a kernel of its own: what the references would make much slower.
-bool IsExpensive(const Graph& graph, const Node& node) {
-  constexpr std::string_view kNames[] = {
-      "LSTM", "GRU", "RNN", "ConvTranspose", "Attention", "MatMulInteger", "ConvInteger", "Resize"};
-  const QuantRule rule = OpOf(graph, node).quant;
-  return rule == QuantRule::kConv || rule == QuantRule::kMatMul || node.op_type.starts_with("Q") ||
-         std::find(std::begin(kNames), std::end(kNames), node.op_type) != std::end(kNames);
-}
 
 /// In memory that nobody else writes or frees.
 Tensor Owned(const Tensor& tensor) { return tensor.is_owner() ? tensor : tensor.Clone(); }
@@ -33,65 +24,13 @@ const Tensor& Known(const TensorMap& values, const Value* value) {
 
 }  // namespace
 
-/// Subgraphs as sessions; cheap ones by the references.
-class Program::Bodies : public BodyRunner {
- public:
-  explicit Bodies(const SessionOptions& options) : options_(options) {}
-
-  std::vector<Tensor> Run(const Graph& body, std::span<const Tensor* const> inputs) override {
-    Entry& entry = EntryOf(body, inputs);
-    if (!entry.session) return EvaluateGraph(body, inputs, options_.plan.requantize);
-    TensorMap feeds;
-    size_t next = 0;
-    for (const Value* input : body.inputs()) {
-      if (!input->is_constant()) feeds[input->name] = *inputs[next++];
-    }
-    return entry.session->Run(feeds);
-  }
-
-  template <typename Visit>
-  void ForEachSession(Visit&& visit) const {
-    for (const auto& [body, entry] : entries_) {
-      if (entry.session) visit(*entry.session);
-    }
-  }
-
- private:
-  struct Entry {
-    std::unique_ptr<Session> session;  // nullptr: by the references
-  };
-
-  static bool NeedsSession(const Graph& body) {
-    return std::any_of(body.nodes().begin(), body.nodes().end(), [&body](const auto& node) {
-      if (IsExpensive(body, *node)) return true;
-      const auto& entries = node->attributes.entries();
-      return std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-        const auto* inner = std::get_if<Subgraph>(&entry.second);
-        return inner && NeedsSession(**inner);
-      });
-    });
-  }
-
-  Entry& EntryOf(const Graph& body, std::span<const Tensor* const> inputs) {
-    const auto found = entries_.find(&body);
-    if (found != entries_.end()) return found->second;
-    Entry& entry = entries_[&body];
-    if (NeedsSession(body)) {
-      auto graph = std::make_shared<Graph>(body.Clone());
-      // What a body says of its inputs' shapes need not hold for every iteration.
-      size_t next = 0;
-      for (Value* input : graph->inputs()) {
-        if (!input->is_constant()) input->type = {inputs[next++]->dtype(), std::nullopt};
-      }
-      graph->captured = 0;
-      entry.session = std::make_unique<Session>(std::move(graph), options_);
-    }
-    return entry;
-  }
-
-  SessionOptions options_;
-  std::map<const Graph*, Entry> entries_;
-};
+bool IsExpensive(const Graph& graph, const Node& node) {
+  constexpr std::string_view kNames[] = {
+      "LSTM", "GRU", "RNN", "ConvTranspose", "Attention", "MatMulInteger", "ConvInteger", "Resize"};
+  const QuantRule rule = OpOf(graph, node).quant;
+  return rule == QuantRule::kConv || rule == QuantRule::kMatMul || node.op_type.starts_with("Q") ||
+         std::find(std::begin(kNames), std::end(kNames), node.op_type) != std::end(kNames);
+}
 
 std::shared_ptr<Program> (*const kLoadProgram)(SavedFile, const SessionOptions&) = Program::Load;
 

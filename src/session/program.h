@@ -15,6 +15,7 @@
 
 namespace requant {
 
+class Bodies;
 class Session;
 
 /// A graph as a list of steps, for one set of input shapes:
@@ -52,8 +53,6 @@ class Program {
   bool LacksLowBits() const;
 
  private:
-  class Bodies;
-
   /// One session over part of the graph.
   struct Stage {
     std::shared_ptr<const Graph>
