@@ -12,10 +12,16 @@ inline constexpr int32_t kQuad = 4;
 inline constexpr int32_t kStripElements = 1024;
 inline constexpr int32_t kMaxGroup = 64;
 
-/// The 8-bit kernel multiplies rows of the kernel in pairs. A kernel that starts on the second row
-/// of a pair of input rows (odd) may need one pair more than one that starts on the first (even).
-inline int32_t EvenPairs(int32_t kernel_h) { return (kernel_h + 1) / 2; }
-inline int32_t OddPairs(int32_t kernel_h) { return (kernel_h + 2) / 2; }
+/// The 8-bit kernels multiply `rows` rows of the kernel at once: so many blocks of input rows has a
+/// kernel whose first row is the phase-th of a block.
+inline int32_t RowBlocks(int32_t rows, int32_t kernel_h, int32_t phase) {
+  return (phase + kernel_h + rows - 1) / rows;
+}
+
+/// Pairs of rows: a kernel that starts on the second row of a pair (odd) may need one more than one
+/// that starts on the first (even).
+inline int32_t EvenPairs(int32_t kernel_h) { return RowBlocks(2, kernel_h, 0); }
+inline int32_t OddPairs(int32_t kernel_h) { return RowBlocks(2, kernel_h, 1); }
 
 /// int16 elements of one quad's weights for one parity; 32-bit biases come before both.
 inline int32_t PairElements(int32_t pairs, int32_t kernel_w) {
@@ -42,9 +48,8 @@ inline int32_t ChannelGroup(const ConvGeometry& g, int32_t slots) {
   return group < all ? group : all;
 }
 
-/// The kernel on whole bytes takes four rows at a time; one whose first row is the phase-th of such
-/// a quartet has this many.
-inline int32_t Quartets(int32_t kernel_h, int32_t phase) { return (phase + kernel_h + 3) / 4; }
+/// The kernel on whole bytes takes four rows at a time.
+inline int32_t Quartets(int32_t kernel_h, int32_t phase) { return RowBlocks(4, kernel_h, phase); }
 /// Bytes of eight channels' weights before those of a phase (4: of all).
 inline int32_t PhaseOffset(int32_t kernel_h, int32_t kernel_w, int32_t phase) {
   int32_t quartets = 0;

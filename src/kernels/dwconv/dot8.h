@@ -12,7 +12,7 @@
 #include "kernels/dot8.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
-#include "kernels/requantize/kernel.h"
+#include "kernels/dwconv/ring.h"
 
 namespace requant::dwconv {
 
@@ -166,77 +166,57 @@ static __attribute__((noinline)) void WindowAny(const uint8_t* ring, ptrdiff_t s
   }
 }
 
+/// All channels of a group for `count` pixels from ox on; accumulators [pixel][group].
+template <typename Dot8>
+RQ_INLINE void StripDot8(const ConvGeometry& g, const uint8_t* ring, ptrdiff_t slot_bytes,
+                         int32_t slots, int32_t slot, int32_t phase, int32_t group, int32_t n,
+                         const uint8_t* block, int32_t zero_point, int32_t ox, int32_t count,
+                         int32_t* acc) {
+  const ptrdiff_t column = 4 * static_cast<ptrdiff_t>(group);
+  const ptrdiff_t tap = g.dilation_w * column, next = g.stride_w * column;
+  const int32_t quartets = Quartets(g.kernel_h, phase);
+  const int32_t block_bytes = Dot8BlockBytes(g.kernel_h, g.kernel_w);
+  const ptrdiff_t offset = 64 + PhaseOffset(g.kernel_h, g.kernel_w, phase);
+  const uint8_t* x = ring + ox * next;
+  for (int32_t i = 0; i < n; i += 8, block += block_bytes, x += 32, acc += 8) {
+    const int32_t* base = reinterpret_cast<const int32_t*>(block);
+    const int8_t* w = reinterpret_cast<const int8_t*>(block + offset);
+    const uint8_t* row0 = x + slot * slot_bytes;
+    if (g.kernel_w == 3 && quartets == 1) {
+      Window3<Dot8, 1>(row0, row0, tap, next, base, zero_point, w, count, acc, group);
+    } else if (g.kernel_w == 3 && quartets == 2) {
+      const uint8_t* row1 = x + (slot + 1 == slots ? 0 : slot + 1) * slot_bytes;
+      Window3<Dot8, 2>(row0, row1, tap, next, base, zero_point, w, count, acc, group);
+    } else {
+      WindowAny<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_w, tap, next, base, zero_point,
+                      w, count, acc, group);
+    }
+  }
+}
+
 template <typename Dot8>
 RQ_INLINE void DwConvDot8(const DwConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
   const auto coding = simd::CodingOf<Dot8>(p->input_signed, p->input_zero_point, p->row_end);
   const int32_t slots = Quartets(g.kernel_h, 3);
   const int32_t group = ChannelGroup(g, slots);
-  const ptrdiff_t column = 4 * static_cast<ptrdiff_t>(group);
-  const ptrdiff_t slot_bytes = PaddedWidth(g) * column;
-  const ptrdiff_t tap = g.dilation_w * column, next = g.stride_w * column;
-  const int32_t strip = kStripElements / group;
-  const int32_t block_bytes = Dot8BlockBytes(g.kernel_h, g.kernel_w);
+  const ptrdiff_t slot_bytes = static_cast<ptrdiff_t>(PaddedWidth(g)) * group * 4;
+  const ptrdiff_t block_bytes = Dot8BlockBytes(g.kernel_h, g.kernel_w);
   int32_t* acc = static_cast<int32_t*>(p->workspace);
   uint8_t* ring = reinterpret_cast<uint8_t*>(acc + kStripElements);
-  const uint8_t* weights = static_cast<const uint8_t*>(p->weights);
-
-  for (int32_t c = 0; c < g.out_c; c += group, weights += group / 8 * block_bytes) {
-    const int32_t n = g.out_c - c < group ? g.out_c - c : group;
-    int32_t converted = -1;        // quartets below this one are in the ring
-    int32_t converted_image = -1;  // of this image
-    int32_t row = p->row_begin;
-    while (row < p->row_end) {
-      const int32_t begin = row % g.out_w, line = row / g.out_w;
-      const int32_t oy = line % g.out_h, image = line / g.out_h;
-      int32_t end = g.out_w;
-      if (p->row_end - row < end - begin) end = begin + (p->row_end - row);
-
-      const int32_t top = oy * g.stride_h;  // counted from the top padding
-      int32_t phase = 0, first = 0;
-      if (g.dilation_h == 1) {
-        phase = top % 4;
-        first = top / 4;
-        if (image != converted_image || converted < first) converted = first;
-        converted_image = image;
-      } else {
-        converted = 0;  // rows of another output row are not these
-      }
-      const int32_t quartets = Quartets(g.kernel_h, phase);
-      for (; converted < first + quartets; ++converted) {
-        const int32_t y = g.dilation_h == 1 ? 4 * converted : top + 4 * converted * g.dilation_h;
-        Interleave(p, image, y - g.pad_top, g.dilation_h, c, n, group, coding.flip,
-                   coding.zero_point, ring + converted % slots * slot_bytes);
-      }
-      const int32_t slot = first % slots;
-      const ptrdiff_t offset = 64 + PhaseOffset(g.kernel_h, g.kernel_w, phase);
-      for (int32_t ox = begin; ox < end; ox += strip) {
-        const int32_t count = end - ox < strip ? end - ox : strip;
-        const uint8_t* block = weights;
-        const uint8_t* x = ring + ox * next;
-        for (int32_t i = 0; i < n; i += 8, block += block_bytes, x += 32) {
-          const int32_t* base = reinterpret_cast<const int32_t*>(block);
-          const int8_t* w = reinterpret_cast<const int8_t*>(block + offset);
-          const uint8_t* row0 = x + slot * slot_bytes;
-          if (g.kernel_w == 3 && quartets == 1) {
-            Window3<Dot8, 1>(row0, row0, tap, next, base, coding.zero_point, w, count, acc + i,
-                             group);
-          } else if (g.kernel_w == 3 && quartets == 2) {
-            Window3<Dot8, 2>(row0, x + (slot + 1 == slots ? 0 : slot + 1) * slot_bytes, tap, next,
-                             base, coding.zero_point, w, count, acc + i, group);
-          } else {
-            WindowAny<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_w, tap, next, base,
-                            coding.zero_point, w, count, acc + i, group);
-          }
-        }
-        const ptrdiff_t at = (static_cast<ptrdiff_t>(line) * g.out_w + ox) * g.output_stride + c;
-        rq_requantize_rows(acc, group, count, c, n, &p->requantize,
-                           static_cast<uint8_t*>(p->output) + at, g.output_stride,
-                           p->output_signed);
-      }
-      row += end - begin;
-    }
-  }
+  WalkRing<4>(
+      p, group, slots, acc,
+      [=](int32_t image, int32_t row, int32_t step, int32_t channel, int32_t n, int32_t slot)
+          __attribute__((always_inline)) {
+            Interleave(p, image, row, step, channel, n, group, coding.flip, coding.zero_point,
+                       ring + slot * slot_bytes);
+          },
+      [=](int32_t channel, int32_t n, int32_t slot, int32_t phase, int32_t ox,
+          int32_t count) __attribute__((always_inline)) {
+        const uint8_t* block = static_cast<const uint8_t*>(p->weights) + channel / 8 * block_bytes;
+        StripDot8<Dot8>(p->geometry, ring, slot_bytes, slots, slot, phase, group, n, block,
+                        coding.zero_point, ox, count, acc);
+      });
 }
 
 }  // namespace requant::dwconv

@@ -6,7 +6,7 @@
 // it in it too, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit
 // int16, which pack_narrow.cpp looks at; what is added on the way may wrap.
 #include "kernels/dot8.h"
-#include "kernels/dwconv/pairs.h"
+#include "kernels/dwconv/ring.h"
 #include "kernels/simd.h"
 
 namespace requant {
@@ -187,7 +187,8 @@ RQ_INLINE void Strip(const DwConvQ8Params* p, const uint8_t* ring, ptrdiff_t slo
 void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* p) {
   using namespace requant;
   const ConvGeometry& g = p->geometry;
-  const int32_t group = dwconv::ChannelGroup(g, dwconv::OddPairs(g.kernel_h));
+  const int32_t slots = dwconv::OddPairs(g.kernel_h);
+  const int32_t group = dwconv::ChannelGroup(g, slots);
   const ptrdiff_t slot_bytes = static_cast<ptrdiff_t>(dwconv::PaddedWidth(g)) * group * 2;
   const auto* header = static_cast<const dwconv::NarrowHeader*>(p->weights);
   const uint8_t* blocks = reinterpret_cast<const uint8_t*>(header + 1);
@@ -195,15 +196,15 @@ void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* p) {
   const ptrdiff_t octet_bytes = dwconv::NarrowOctetBytes(g.kernel_h, g.kernel_w);
   int32_t* acc = static_cast<int32_t*>(p->workspace);
   uint8_t* ring = reinterpret_cast<uint8_t*>(acc + dwconv::kStripElements);
-  dwconv::WalkPairs(
-      p, group, acc,
-      [=](int32_t image, int32_t row_a, int32_t row_b, int32_t channel, int32_t n, int32_t slot)
+  dwconv::WalkRing<2>(
+      p, group, slots, acc,
+      [=](int32_t image, int32_t row, int32_t step, int32_t channel, int32_t n,
+          int32_t slot) __attribute__((always_inline)) {
+        ConvertBytes(p, image, row, row + step, channel, n, group, add, ring + slot * slot_bytes);
+      },
+      [=](int32_t channel, int32_t n, int32_t slot, int32_t odd, int32_t ox, int32_t count)
           __attribute__((always_inline)) {
-            ConvertBytes(p, image, row_a, row_b, channel, n, group, add, ring + slot * slot_bytes);
-          },
-      [=](int32_t channel, int32_t n, int32_t first_slot, int32_t odd, int32_t ox, int32_t count)
-          __attribute__((always_inline)) {
-            Strip(p, ring, slot_bytes, first_slot, odd, group, n,
-                  blocks + channel / 8 * octet_bytes, p->input_zero_point + add, ox, count, acc);
+            Strip(p, ring, slot_bytes, slot, odd, group, n, blocks + channel / 8 * octet_bytes,
+                  p->input_zero_point + add, ox, count, acc);
           });
 }

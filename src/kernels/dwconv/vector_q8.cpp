@@ -6,10 +6,10 @@
 // are free of border cases. With input rows 2q and 2q + 1 (counted from the top padding) in pair q,
 // a kernel of height 3 whose first row is even meets its weights as (w0, w1), (w2, 0), an odd one
 // as (0, w0), (w1, w2): both forms are packed, and neighbouring output rows share the converted
-// pairs, which live in a ring in the workspace (pairs.h).
+// pairs, which live in a ring in the workspace (ring.h).
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
-#include "kernels/dwconv/pairs.h"
+#include "kernels/dwconv/ring.h"
 #include "kernels/simd.h"
 
 namespace requant {
@@ -241,17 +241,17 @@ void rq_dwconv_q8(const requant::DwConvQ8Params* p) {
   int32_t* acc = static_cast<int32_t*>(p->workspace);
   int16_t* ring = reinterpret_cast<int16_t*>(acc + dwconv::kStripElements);
   const ptrdiff_t quad_bytes = dwconv::Q8QuadBytes(g.kernel_h, g.kernel_w);
-  dwconv::WalkPairs(
-      p, group, acc,
-      [=](int32_t image, int32_t row_a, int32_t row_b, int32_t channel, int32_t n, int32_t slot)
+  dwconv::WalkRing<2>(
+      p, group, slots, acc,
+      [=](int32_t image, int32_t row, int32_t step, int32_t channel, int32_t n, int32_t slot)
           __attribute__((always_inline)) {
-            Convert(p, image, row_a, row_b, channel, n, group, ring + slot * slot_elements);
+            Convert(p, image, row, row + step, channel, n, group, ring + slot * slot_elements);
           },
-      [=](int32_t channel, int32_t n, int32_t first_slot, int32_t odd, int32_t ox, int32_t count)
+      [=](int32_t channel, int32_t n, int32_t slot, int32_t odd, int32_t ox, int32_t count)
           __attribute__((always_inline)) {
             const uint8_t* weights =
                 static_cast<const uint8_t*>(p->weights) + channel / kQuad * quad_bytes;
-            Strip(p->geometry, ring, slot_elements, slots, first_slot, odd, group, n, weights, ox,
-                  count, acc);
+            Strip(p->geometry, ring, slot_elements, slots, slot, odd, group, n, weights, ox, count,
+                  acc);
           });
 }
