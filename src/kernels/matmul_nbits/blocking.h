@@ -13,11 +13,14 @@ namespace requant::nbits {
 inline constexpr int32_t kColumns = 8;  // of a group
 inline constexpr int32_t kStep = 4;     // k of a step
 inline constexpr int32_t kStepBytes = kColumns * kStep / 2;
-/// Rows of `a` in the workspace at a time.
-inline constexpr int32_t kPanelRows = 32;
+/// Rows of `a` in the workspace at a time: as floats, as bytes.
+inline constexpr int32_t kPanelRows = 32, kQ8PanelRows = 64;
 /// Values of `a` that share a scale: of products of -127..127 and 0..15, as many pairs fit an int16
 /// (2 * 127 * 15 * 8 = 30480).
 inline constexpr int32_t kChunk = 32;
+/// Rows of a register tile of the integer rows, and a chunk's codes as bytes.
+inline constexpr int32_t kTileRows = 4;
+inline constexpr int32_t kUnpackedBytes = kChunk * kColumns;
 
 inline int32_t Blocks(int32_t k, int32_t block) { return (k + block - 1) / block; }
 inline int32_t Groups(int32_t n) { return (n + kColumns - 1) / kColumns; }
@@ -29,6 +32,6 @@ inline int32_t HeaderBytes(int32_t has_zero_points) {
 inline ptrdiff_t BlockBytes(int32_t block, int32_t has_zero_points) {
   return HeaderBytes(has_zero_points) + static_cast<ptrdiff_t>(block) * kColumns / 2;
 }
-inline int32_t RowsInPanel(int32_t rows) { return rows < kPanelRows ? rows : kPanelRows; }
+inline int32_t RowsInPanel(int32_t rows, int32_t most) { return rows < most ? rows : most; }
 
 }  // namespace requant::nbits

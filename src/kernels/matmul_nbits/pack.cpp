@@ -60,16 +60,18 @@ size_t NoWorkspace(const MatMulNBitsParams&) { return 0; }
 
 /// A panel of rows with k padded by 0, and a group's weights as floats.
 size_t F32Workspace(const MatMulNBitsParams& p) {
-  const auto rows = static_cast<size_t>(RowsInPanel(p.rows)) + size_t{kColumns};
+  const auto rows = static_cast<size_t>(RowsInPanel(p.rows, kPanelRows)) + size_t{kColumns};
   return CheckedMul(PaddedDepth(p, sizeof(float)), rows);
 }
 
-/// For every row of a panel its bytes, and a scale and a sum for every chunk; sums of a tile.
+/// For every row of a panel the sums of a group, its bytes, and a scale and a sum for every chunk;
+/// a chunk of unpacked codes.
 size_t Q8Workspace(const MatMulNBitsParams& p) {
-  const auto rows = static_cast<size_t>(RowsInPanel(p.rows));
+  const auto rows = static_cast<size_t>(RowsInPanel(p.rows, kQ8PanelRows));
   const size_t chunks = PaddedDepth(p, 1) / static_cast<size_t>(Chunk(p.block));
   const size_t row_bytes = CheckedAdd(PaddedDepth(p, 1), CheckedMul(chunks, 8));
-  return CheckedAdd(CheckedMul(row_bytes, rows), 4 * kColumns * sizeof(float));
+  const size_t sums = size_t{kColumns} * sizeof(float);
+  return CheckedAdd(CheckedMul(CheckedAdd(row_bytes, sums), rows), size_t{kUnpackedBytes});
 }
 
 /// The bytes of one row.

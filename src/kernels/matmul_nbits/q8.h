@@ -39,14 +39,15 @@ RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
       wasm_f32x4_max(wasm_f32x4_min(code, limit), wasm_f32x4_neg(limit)));
 }
 
-/// One of the `rows` rows of a tile, k padded by 0. Of the tile, four bytes of every row follow
-/// each other, so that one pointer walks over all; so do scales and sums. `sums` are those of a
-/// chunk's bytes, times `factor`; halves: in two int16, of k's first and last two of every four.
+/// One row's bytes, of k padded by 0, `a_step` bytes from one chunk to the next and `group` from
+/// four k to the next four, with a scale and a sum for every chunk, `stride` apart. The sums are
+/// those of a chunk's bytes, times `factor`; halves: in two int16, of k's first and last two of
+/// every four.
 static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int32_t chunk,
                                                   int32_t chunks, int32_t factor, bool halves,
-                                                  int32_t rows, int8_t* bytes, float* scales,
-                                                  int32_t* sums) {
-  for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk) {
+                                                  int32_t group, ptrdiff_t a_step, int8_t* a,
+                                                  float* scales, int32_t* sums, ptrdiff_t stride) {
+  for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk, a += a_step) {
     v128_t most = wasm_f32x4_splat(0);
     for (int32_t i = 0; i < chunk && i < k; i += 4) {
       most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartialF32(x + i, k - i)));
@@ -54,19 +55,20 @@ static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int
     const float largest = Largest(most);
     const v128_t inverse = wasm_f32x4_splat(largest == 0 ? 0 : 127.0f / largest);
     v128_t sum = wasm_i32x4_splat(0);
-    for (int32_t i = 0; i < chunk; i += 4, bytes += rows * kStep) {
+    int8_t* bytes = a;
+    for (int32_t i = 0; i < chunk; i += 4, bytes += group) {
       v128_t code = wasm_i32x4_splat(0);
       if (i < k) code = Codes(simd::LoadPartialF32(x + i, k - i), inverse);
       sum = wasm_i32x4_add(sum, code);
       const v128_t narrow = wasm_i16x8_narrow_i32x4(code, code);
       wasm_v128_store32_lane(bytes, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
     }
-    scales[c * rows] = largest / 127.0f;
+    scales[c * stride] = largest / 127.0f;
     const int32_t low =
         factor * (wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1));
     const int32_t high =
         factor * (wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3));
-    sums[c * rows] = halves ? (low & 0xFFFF) | high * 65536 : low + high;
+    sums[c * stride] = halves ? (low & 0xFFFF) | high * 65536 : low + high;
   }
 }
 
@@ -84,76 +86,137 @@ RQ_INLINE v128_t AddChunk(v128_t y, v128_t product, v128_t scale, const float* a
                                           wasm_f32x4_mul(scale, wasm_v128_load32_splat(a_scale))));
 }
 
-/// kRows rows times one group; `sums` gets kRows x 8 floats. One row leaves registers free to
-/// unroll and to keep them; four run out of them.
-template <typename Op, int kRows, bool kZeros>
-static __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const int8_t* a,
-                                           const float* a_scales, const int32_t* a_sums,
-                                           int32_t chunks, const uint8_t* block, float* sums) {
-  constexpr int kUnroll = kRows == 1 ? 4 : 1;  // a chunk has 4 or 8 steps
-  const int32_t chunk = Chunk(p->block);
-  const v128_t mask = wasm_i8x16_splat(15);
-  v128_t y[2];
-  RQ_UNROLL for (int i = 0; i < 2; ++i) y[i] = wasm_f32x4_splat(0);
-  if (kRows > 1) {
-    RQ_UNROLL for (int i = 0; i < 2 * kRows; ++i) wasm_v128_store(sums + i * 4, y[0]);
+/// A block's scales, and its zero points as int32.
+template <bool kZeros>
+struct BlockHeader {
+  v128_t scale0, scale1, zero0, zero1;
+
+  explicit RQ_MEMBER BlockHeader(const uint8_t* block)
+      : scale0(wasm_v128_load(block)), scale1(wasm_v128_load(block + 16)) {
+    zero0 = zero1 = wasm_i32x4_splat(0);
+    if constexpr (kZeros) {
+      const v128_t zeros = wasm_u16x8_load8x8(block + kColumns * 4);
+      zero0 = wasm_u32x4_extend_low_u16x8(zeros);
+      zero1 = wasm_u32x4_extend_high_u16x8(zeros);
+    }
   }
-  for (int32_t c = 0; c < chunks;) {
+};
+
+template <typename Op, bool kZeros>
+RQ_INLINE v128_t Begin(v128_t zero, const int32_t* sum) {
+  if constexpr (Op::kWide || !kZeros) return Correction<kZeros>(zero, sum);
+  return wasm_i32x4_splat(0);
+}
+template <typename Op, bool kZeros>
+RQ_INLINE v128_t End(v128_t acc, v128_t zero, const int32_t* sum) {
+  if constexpr (Op::kWide || !kZeros) return Op::Sum(acc);
+  return wasm_i32x4_add(Op::Sum(acc), Correction<kZeros>(zero, sum));
+}
+
+/// A splat that neither compiler nor optimizer knows to be a constant, which they would make anew
+/// at every use. `block` is a multiple of 16.
+RQ_INLINE v128_t LowHalves(int32_t block) {
+  return wasm_i8x16_splat(static_cast<int8_t>((block - 1) & 15));
+}
+
+/// One row times one group.
+template <typename Op, bool kZeros>
+static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const int8_t* a,
+                                                const float* a_scales, const int32_t* a_sums,
+                                                const uint8_t* block, float* out) {
+  const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
+  const v128_t mask = LowHalves(p->block);
+  v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
+  for (int32_t b = 0; b < blocks; ++b) {
+    const BlockHeader<kZeros> header(block);
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
-    for (int32_t done = 0; done < p->block; done += chunk, ++c) {
-      v128_t acc0[kRows], acc1[kRows];
-      v128_t zero0 = wasm_i32x4_splat(0), zero1 = zero0;
-      if constexpr (kZeros) {
-        const v128_t zeros = wasm_u16x8_load8x8(block + kColumns * 4);
-        zero0 = wasm_u32x4_extend_low_u16x8(zeros);
-        zero1 = wasm_u32x4_extend_high_u16x8(zeros);
-      }
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        const bool begins = Op::kWide || !kZeros;
-        acc0[i] = begins ? Correction<kZeros>(zero0, a_sums + i) : wasm_i32x4_splat(0);
-        acc1[i] = begins ? Correction<kZeros>(zero1, a_sums + i) : wasm_i32x4_splat(0);
-      }
-      for (int32_t k = 0; k < chunk; k += kUnroll * kStep) {
-        RQ_UNROLL for (int u = 0; u < kUnroll; ++u) {
+    block += BlockBytes(p->block, p->has_zero_points);
+    for (int32_t done = 0; done < p->block; done += chunk, ++a_scales, ++a_sums) {
+      v128_t acc0 = Begin<Op, kZeros>(header.zero0, a_sums);
+      v128_t acc1 = Begin<Op, kZeros>(header.zero1, a_sums);
+      for (const int8_t* end = a + chunk; a != end; a += 2 * kStep, codes += 2 * kStepBytes) {
+        RQ_UNROLL for (int u = 0; u < 2; ++u) {
           const v128_t both = wasm_v128_load(codes + u * kStepBytes);
-          const v128_t w0 = wasm_v128_and(both, mask);
-          const v128_t w1 = wasm_v128_and(wasm_u16x8_shr(both, 4), mask);
-          RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-            const v128_t x = wasm_v128_load32_splat(a + (u * kRows + i) * kStep);
-            acc0[i] = Op::Add(acc0[i], x, w0);
-            acc1[i] = Op::Add(acc1[i], x, w1);
-          }
-        }
-        codes += kUnroll * kStepBytes;
-        a += kUnroll * kRows * kStep;
-      }
-      const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        float* out = sums + i * kColumns;
-        if (kRows > 1) {
-          y[0] = wasm_v128_load(out);
-          y[1] = wasm_v128_load(out + 4);
-        }
-        v128_t sum0 = Op::Sum(acc0[i]), sum1 = Op::Sum(acc1[i]);
-        if (!Op::kWide && kZeros) {
-          sum0 = wasm_i32x4_add(sum0, Correction<kZeros>(zero0, a_sums + i));
-          sum1 = wasm_i32x4_add(sum1, Correction<kZeros>(zero1, a_sums + i));
-        }
-        y[0] = AddChunk(y[0], sum0, scale0, a_scales + i);
-        y[1] = AddChunk(y[1], sum1, scale1, a_scales + i);
-        if (kRows > 1) {
-          wasm_v128_store(out, y[0]);
-          wasm_v128_store(out + 4, y[1]);
+          const v128_t x = wasm_v128_load32_splat(a + u * kStep);
+          acc0 = Op::Add(acc0, x, wasm_v128_and(both, mask));
+          acc1 = Op::Add(acc1, x, wasm_v128_and(wasm_u16x8_shr(both, 4), mask));
         }
       }
-      a_sums += kRows;
-      a_scales += kRows;
+      y0 = AddChunk(y0, End<Op, kZeros>(acc0, header.zero0, a_sums), header.scale0, a_scales);
+      y1 = AddChunk(y1, End<Op, kZeros>(acc1, header.zero1, a_sums), header.scale1, a_scales);
+    }
+  }
+  wasm_v128_store(out, y0);
+  wasm_v128_store(out + 4, y1);
+}
+
+/// The codes of a chunk as bytes: of every step columns 0..3, then 4..7.
+RQ_INLINE void Unpack(const uint8_t* codes, int32_t steps, v128_t mask, uint8_t* out) {
+  for (int32_t u = 0; u < steps; ++u, codes += kStepBytes, out += 2 * kStepBytes) {
+    const v128_t both = wasm_v128_load(codes);
+    wasm_v128_store(out, wasm_v128_and(both, mask));
+    wasm_v128_store(out + kStepBytes, wasm_v128_and(wasm_u16x8_shr(both, 4), mask));
+  }
+}
+
+/// Adds the products of one chunk to the sums y[4 * tiles][8]. `w` as of Unpack.
+template <typename Op, bool kZeros>
+static __attribute__((noinline)) void ChunkOfTiles(int32_t steps, int32_t tiles, const int8_t* a,
+                                                   const float* a_scales, const int32_t* a_sums,
+                                                   const uint8_t* block, const uint8_t* w,
+                                                   float* y) {
+  const BlockHeader<kZeros> header(block);
+  for (; tiles > 0; --tiles) {
+    v128_t acc0[kTileRows], acc1[kTileRows];
+    RQ_UNROLL for (int i = 0; i < kTileRows; ++i) {
+      acc0[i] = Begin<Op, kZeros>(header.zero0, a_sums + i);
+      acc1[i] = Begin<Op, kZeros>(header.zero1, a_sums + i);
+    }
+    // Leaving after every step where it may end also keeps the compiler from moving products of
+    // many steps to where their sums are used, which takes more registers than there are.
+    RQ_UNROLL for (int u = 0; u < kChunk / kStep; ++u) {
+      const v128_t w0 = wasm_v128_load(w + u * 2 * kStepBytes);
+      const v128_t w1 = wasm_v128_load(w + u * 2 * kStepBytes + kStepBytes);
+      RQ_UNROLL for (int i = 0; i < kTileRows; ++i) {
+        const v128_t x = wasm_v128_load32_splat(a + (u * kTileRows + i) * kStep);
+        acc0[i] = Op::Add(acc0[i], x, w0);
+        acc1[i] = Op::Add(acc1[i], x, w1);
+      }
+      if (u + 1 == steps) break;
+    }
+    RQ_UNROLL for (int i = 0; i < kTileRows; ++i) {
+      const v128_t sum0 = End<Op, kZeros>(acc0[i], header.zero0, a_sums + i);
+      const v128_t sum1 = End<Op, kZeros>(acc1[i], header.zero1, a_sums + i);
+      wasm_v128_store(y, AddChunk(wasm_v128_load(y), sum0, header.scale0, a_scales + i));
+      wasm_v128_store(y + 4, AddChunk(wasm_v128_load(y + 4), sum1, header.scale1, a_scales + i));
+      y += kColumns;
+    }
+    a += steps * kTileRows * kStep;
+    a_scales += kTileRows;
+    a_sums += kTileRows;
+  }
+}
+
+/// Tiles of rows times one group.
+template <typename Op, bool kZeros>
+static __attribute__((noinline)) void Tiles(const MatMulNBitsParams* p, int32_t tiles,
+                                            const int8_t* a, const float* a_scales,
+                                            const int32_t* a_sums, const uint8_t* block, uint8_t* w,
+                                            float* y) {
+  const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block), rows = tiles * kTileRows;
+  const v128_t mask = LowHalves(p->block);
+  for (int32_t i = 0; i < rows * kColumns; i += 4) wasm_v128_store(y + i, wasm_f32x4_splat(0));
+  for (int32_t b = 0; b < blocks; ++b) {
+    const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
+    for (int32_t done = 0; done < p->block; done += chunk) {
+      Unpack(codes, chunk / kStep, mask, w);
+      ChunkOfTiles<Op, kZeros>(chunk / kStep, tiles, a, a_scales, a_sums, block, w, y);
+      codes += chunk * kColumns / 2;
+      a += rows * chunk;
+      a_scales += rows;
+      a_sums += rows;
     }
     block += BlockBytes(p->block, p->has_zero_points);
-  }
-  if (kRows == 1) {
-    wasm_v128_store(sums, y[0]);
-    wasm_v128_store(sums + 4, y[1]);
   }
 }
 
@@ -170,36 +233,39 @@ RQ_INLINE void StoreRows(const MatMulNBitsParams* p, const float* sums, int32_t 
 template <typename Op, bool kZeros>
 RQ_INLINE void MultiplyBy(const MatMulNBitsParams* p) {
   const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
-  const int32_t chunks = blocks * (p->block / chunk), most = RowsInPanel(p->rows);
+  const int32_t chunks = blocks * (p->block / chunk), most = RowsInPanel(p->rows, kQ8PanelRows);
   const ptrdiff_t lda = static_cast<ptrdiff_t>(blocks) * p->block;
   const ptrdiff_t group_bytes = blocks * BlockBytes(p->block, p->has_zero_points);
-  float* tile = static_cast<float*>(p->workspace);
-  float* scales = tile + 4 * kColumns;
+  constexpr int32_t kFactor = kZeros ? -1 : -8;
+  constexpr bool kHalves = !Op::kWide && !kZeros;
+  float* y = static_cast<float*>(p->workspace);
+  uint8_t* unpacked = reinterpret_cast<uint8_t*>(y + most * kColumns);
+  float* scales = reinterpret_cast<float*>(unpacked + kUnpackedBytes);
   int32_t* sums = reinterpret_cast<int32_t*>(scales + static_cast<ptrdiff_t>(most) * chunks);
   int8_t* bytes = reinterpret_cast<int8_t*>(sums + static_cast<ptrdiff_t>(most) * chunks);
   for (int32_t row = 0; row < p->rows; row += most) {
     const int32_t count = p->rows - row < most ? p->rows - row : most;
-    // Tiles of four rows, then of one.
+    // Tiles of four rows, chunk by chunk, then single rows.
+    const int32_t tiles = count / kTileRows, tiled = tiles * kTileRows;
     for (ptrdiff_t r = 0; r < count; ++r) {
-      const bool four = r < count / 4 * 4;
-      const ptrdiff_t first = four ? r / 4 * 4 : r, within = r - first;
-      QuantizeRow(p->a + (row + r) * p->k, p->k, chunk, chunks, kZeros ? -1 : -8,
-                  !Op::kWide && !kZeros, four ? 4 : 1, bytes + first * lda + within * kStep,
-                  scales + first * chunks + within, sums + first * chunks + within);
+      const float* x = p->a + (row + r) * p->k;
+      if (r < tiled) {
+        QuantizeRow(x, p->k, chunk, chunks, kFactor, kHalves, kTileRows * kStep, tiled * chunk,
+                    bytes + r / kTileRows * kTileRows * chunk + r % kTileRows * kStep, scales + r,
+                    sums + r, tiled);
+      } else {
+        QuantizeRow(x, p->k, chunk, chunks, kFactor, kHalves, kStep, chunk, bytes + r * lda,
+                    scales + r * chunks, sums + r * chunks, 1);
+      }
     }
     for (int32_t group = p->begin; group < p->end; ++group) {
       const uint8_t* block = static_cast<const uint8_t*>(p->weights) + group * group_bytes;
-      ptrdiff_t r = 0;
-      for (; r + 4 <= count; r += 4) {
-        Tile<Op, 4, kZeros>(p, bytes + r * lda, scales + r * chunks, sums + r * chunks, chunks,
-                            block, tile);
-        StoreRows(p, tile, 4, row + static_cast<int32_t>(r), group * kColumns);
+      if (tiles > 0) Tiles<Op, kZeros>(p, tiles, bytes, scales, sums, block, unpacked, y);
+      for (ptrdiff_t r = tiled; r < count; ++r) {
+        SingleRow<Op, kZeros>(p, bytes + r * lda, scales + r * chunks, sums + r * chunks, block,
+                              y + r * kColumns);
       }
-      for (; r < count; ++r) {
-        Tile<Op, 1, kZeros>(p, bytes + r * lda, scales + r * chunks, sums + r * chunks, chunks,
-                            block, tile);
-        StoreRows(p, tile, 1, row + static_cast<int32_t>(r), group * kColumns);
-      }
+      StoreRows(p, y, count, row, group * kColumns);
     }
   }
 }
