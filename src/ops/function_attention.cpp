@@ -56,25 +56,30 @@ void WriteMultiHead(FunctionText& text) {
   for (const char* output : {"%y", "%pk", "%pv", "%s"}) text.Output(output);
 }
 
-/// Ends and starts [2 B] as a mask of every key: which of them lie in between.
-void WriteRangeMask(FunctionText& text) {
+/// How many queries there are, and keys: those of a buffer (`shared`) or the past's and the new
+/// ones; `places` numbers them.
+void WriteCounts(FunctionText& text, bool shared) {
   text.Ints("first", {0});
-  text.Ints("row", {1, -1});
   text.Ints("column", {-1, 1});
   text.Line("const %i_zero: int64[] = {0}");
   text.Line("const %i_one: int64[] = {1}");
   text.Line("const %i_three: int64[] = {3}");
   text.Line("%x_shape = Shape(%i0)");
-  text.Line("%images = Gather(%x_shape, %first)");
   text.Line("%fresh = Gather(%x_shape, %i_one)");
-  std::string keys = "%fresh";
   if (text.Has(4)) {
     text.Line("%past_shape = Shape(%i4)");
     text.Line("%kept = Gather(%past_shape, %i_three)");
-    text.Line("%keys = Add(%fresh, %kept)");
-    keys = "%keys";
+    text.Line(shared ? "%keys = Identity(%kept)" : "%keys = Add(%fresh, %kept)");
+  } else {
+    text.Line("%keys = Identity(%fresh)");
   }
-  text.Line(StrCat("%places = Range(%i_zero, ", keys, ", %i_one)"));
+  text.Line("%places = Range(%i_zero, %keys, %i_one)");
+}
+
+/// Ends and starts [2 B] as a mask of every key: which of them lie in between.
+void WriteRangeMask(FunctionText& text) {
+  text.Ints("row", {1, -1});
+  text.Line("%images = Gather(%x_shape, %first)");
   text.Line("%both = Add(%images, %images)");
   text.Line("%limits = Cast(%i3) {to = 7}");
   text.Line("%ends = Slice(%limits, %first, %images, %first)");
@@ -87,6 +92,62 @@ void WriteRangeMask(FunctionText& text) {
   text.Line("%going = Less(%place, %end)");
   text.Line("%seen = And(%begun, %going)");
   text.Line("%range_mask = Cast(%seen) {to = 6}");
+}
+
+/// A mask of squares [B, 1, M, M] for as many tokens as there may ever be: the rows of the queries,
+/// which stand behind the past, and the columns of the keys.
+void WriteSquareMask(FunctionText& text, bool shared) {
+  const char* before = shared ? "%written" : text.Has(4) ? "%kept" : "%i_zero";
+  text.Ints("axis1", {1});
+  text.Line("%queries = Range(%i_zero, %fresh, %i_one)");
+  text.Line(StrCat("%rows = Add(%queries, ", before, ")"));
+  text.Line("%row_masks = Gather(%i3, %rows) {axis = 2}");
+  text.Line("%square_mask = Gather(%row_masks, %places) {axis = 3}");
+  text.Line(text.opset() < 13 ? "%picked_mask = Squeeze(%square_mask) {axes = [1]}"
+                              : "%picked_mask = Squeeze(%square_mask, %axis1)");
+}
+
+/// An operand for the keys that there are, [..., past and new ones], for those of a buffer: the
+/// rest is hidden by %hide.
+std::string Widened(FunctionText& text, size_t slot, size_t rank) {
+  const std::string name = StrCat("%wide", slot);
+  text.Line(StrCat("const ", name, "_axis: int64[] = {", rank - 1, "}"));
+  text.Line(StrCat(name, "_shape = Shape(%i", slot, ")"));
+  text.Line(StrCat(name, "_size = Gather(", name, "_shape, ", name, "_axis)"));
+  text.Line(StrCat(name, "_there = Less(%places, ", name, "_size)"));
+  text.Line(StrCat(name, "_from = Where(", name, "_there, %places, %i_zero)"));
+  text.Line(StrCat(name, " = Gather(%i", slot, ", ", name, "_from) {axis = ", rank - 1, "}"));
+  return name;
+}
+
+/// Keys and values in buffers [B, N, M, H] of which %written tokens are there: the new ones are put
+/// behind them (%k_all, %v_all), and whatever a query must not see gets %hide.
+void WriteBuffers(FunctionText& text, int64_t heads) {
+  text.Ints("heads_shape", {0, 0, heads, -1});
+  text.Line("%offset = Sub(%places, %written)");
+  text.Line("%old = Less(%offset, %i_zero)");
+  text.Line("%not_old = Not(%old)");
+  text.Line("%not_behind = Less(%offset, %fresh)");
+  text.Line("%is_new = And(%not_old, %not_behind)");
+  text.Line("%source = Where(%is_new, %offset, %i_zero)");
+  text.Line("%new_column = Reshape(%is_new, %column)");
+  for (const char* name : {"k", "v"}) {
+    const char* kept = name[0] == 'k' ? "%kept0" : "%kept1";
+    text.Line(StrCat("%", name, "_split = Reshape(%", name, ", %heads_shape)"));
+    text.Line(StrCat("%", name, "_heads = Transpose(%", name, "_split) {perm = [0, 2, 1, 3]}"));
+    text.Line(StrCat("%", name, "_new = Gather(%", name, "_heads, %source) {axis = 2}"));
+    text.Line(StrCat("%", name, "_all = Where(%new_column, %", name, "_new, ", kept, ")"));
+  }
+  // Query i sees the keys before `limit`.
+  const bool causal = text.node().attributes.Int("unidirectional", 0) != 0;
+  text.Line(causal ? "%seen_keys = Range(%i_one, %behind, %i_one)"
+                   : "%seen_keys = Reshape(%fresh, %column)");
+  text.Line("%limits_flat = Add(%seen_keys, %written)");
+  text.Line("%limit = Reshape(%limits_flat, %column)");
+  text.Line("%visible = Less(%places, %limit)");
+  text.Scalar("nothing", 0);
+  text.Scalar("least", -1e38);
+  text.Line("%hide = Where(%visible, %nothing, %least)");
 }
 
 /// Whether the mask has two numbers for each image.
@@ -109,7 +170,8 @@ std::unique_ptr<Graph> ExpandMultiHeadAttention(const Graph& graph, const Node& 
 }
 
 /// x [B, S, I], weights [I, Q + K + V], bias [Q + K + V], mask, past [2, B, N, P, H], attention
-/// bias.
+/// bias, length of the past (past_present_share_buffer: the past is a buffer with more room, and
+/// the present the same with the new keys and values in it).
 void WritePackedAttention(FunctionText& text) {
   const Node& node = text.node();
   const AttributeMap& attributes = node.attributes;
@@ -117,15 +179,15 @@ void WritePackedAttention(FunctionText& text) {
   const int64_t columns = LastDim(text, 1);
   if (columns < 0 || (text.Has(3) && !node.inputs[3]->type.shape)) return text.Wait();
   if (attributes.Int("do_rotary", 0) != 0) {
+    // The documentation names neither the angles nor which columns are turned together.
     Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with do_rotary",
          {.hint = "export RotaryEmbedding as an operator of its own"});
   }
-  if (text.Has(6) || attributes.Int("past_present_share_buffer", 0) != 0) {
-    Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with past_present_share_buffer",
-         {.hint = "export the model with a past that grows"});
-  }
-  if (text.Has(3) && node.inputs[3]->type.shape->size() == 4) {
-    Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with a mask_index of four dimensions");
+  const bool shared = attributes.Int("past_present_share_buffer", 0) != 0;
+  if (shared && !(text.Has(4) && text.Has(6))) {
+    Fail(ErrorCode::kInvalidModel,
+         "com.microsoft::Attention with past_present_share_buffer and without past or "
+         "past_sequence_length");
   }
   std::vector<int64_t> widths = attributes.Ints("qkv_hidden_sizes");
   if (widths.empty()) widths.assign(3, columns / 3);
@@ -148,24 +210,49 @@ void WritePackedAttention(FunctionText& text) {
       text.Line(StrCat("%kept", i, " = Squeeze(%past", i, old ? ") {axes = [0]}" : ", %zero)"));
     }
   }
+  const size_t mask_rank = text.Has(3) ? node.inputs[3]->type.shape->size() : 0;
   const bool range = HasRangeMask(node);
-  if (range) WriteRangeMask(text);
-  const std::string inputs =
-      StrCat("%q, %k, %v, _, ",
-             range         ? "%range_mask"
-             : text.Has(3) ? "%i3"
-                           : "_",
-             ", ", text.Has(5) ? "%i5" : "_", text.Has(4) ? ", %kept0, %kept1" : "");
-  text.Line(StrCat("%y, %pk, %pv = com.microsoft::MultiHeadAttention(", inputs, ") ",
-                   text.AttributesWithout({"qkv_hidden_sizes", "do_rotary", "rotary_embedding_dim",
-                                           "past_present_share_buffer"})));
+  if (shared || range || mask_rank == 4) WriteCounts(text, shared);
+  if (shared) {
+    text.Line("const %scalar: int64[0] = {}");
+    text.Line("%written_long = Cast(%i6) {to = 7}");
+    text.Line("%written = Reshape(%written_long, %scalar)");
+    text.Line("%behind = Add(%fresh, %i_one)");
+    WriteBuffers(text, heads);
+  }
+  std::string mask = text.Has(3) ? "%i3" : "_";
+  std::string bias = text.Has(5) ? "%i5" : "_";
+  if (range) {
+    WriteRangeMask(text);
+    mask = "%range_mask";
+  } else if (mask_rank == 4) {
+    WriteSquareMask(text, shared);
+    mask = "%picked_mask";
+  } else if (shared && mask_rank > 1) {
+    mask = Widened(text, 3, mask_rank);
+  }
+  if (shared) {
+    if (text.Has(5)) text.Line(StrCat("%bias = Add(", Widened(text, 5, 4), ", %hide)"));
+    bias = text.Has(5) ? "%bias" : "%hide";
+    text.Line(StrCat(
+        "%y = com.microsoft::MultiHeadAttention(%q, %k_all, %v_all, _, ", mask, ", ", bias, ") ",
+        text.AttributesWithout({"unidirectional", "qkv_hidden_sizes", "do_rotary",
+                                "rotary_embedding_dim", "past_present_share_buffer"})));
+  } else {
+    text.Line(
+        StrCat("%y, %k_all, %v_all = com.microsoft::MultiHeadAttention(%q, %k, %v, _, ", mask, ", ",
+               bias, text.Has(4) ? ", %kept0, %kept1) " : ") ",
+               text.AttributesWithout({"qkv_hidden_sizes", "do_rotary", "rotary_embedding_dim",
+                                       "past_present_share_buffer"})));
+  }
   text.Output("%y");
   if (node.output(1) == nullptr) return;
   if (!text.Has(4)) text.Ints("zero", {0});
   for (const char* name : {"k", "v"}) {
-    text.Line(StrCat("%p", name, "1 = Unsqueeze(%p", name, old ? ") {axes = [0]}" : ", %zero)"));
+    text.Line(
+        StrCat("%", name, "_one = Unsqueeze(%", name, old ? "_all) {axes = [0]}" : "_all, %zero)"));
   }
-  text.Line("%present = Concat(%pk1, %pv1) {axis = 0}");
+  text.Line("%present = Concat(%k_one, %v_one) {axis = 0}");
   text.Output("%present");
 }
 

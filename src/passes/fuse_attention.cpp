@@ -342,22 +342,32 @@ class Rewriter {
         graph_.AddOp(onnx ? "Attention" : "MultiHeadAttention", onnx ? "" : kMicrosoftDomain,
                      std::move(inputs), near_->name + "_attention", type, std::move(attributes));
     graph_.SetInput(join, 0, y);
+    if (!CopiesNothing(*join, rank)) {
+      const std::vector<int64_t> shape = join->output()->type.StaticShape();
+      graph_.SetInput(join, 1, AddNear(graph_, near_, Tensor::Vector<int64_t>(shape)));
+    }
     return true;
   }
 
  private:
+  /// Whether the target of a Reshape says nothing of dimensions that are others now.
+  static bool CopiesNothing(const Node& join, int64_t rank) {
+    const std::vector<int64_t> sizes = join.constant(1)->ToInts();
+    const size_t same = rank == 3 ? 0 : std::min<size_t>(2, sizes.size());
+    return std::find(sizes.begin() + static_cast<std::ptrdiff_t>(same), sizes.end(), 0) ==
+           sizes.end();
+  }
+
   /// Reshape(x [B, S, H, Dv], target) gives the same for [B, S, H * Dv], or that of [S, H, Dv] for
-  /// [1, S, H * Dv].
+  /// [1, S, H * Dv]; with another target, if need be, where its shape is known.
   static bool JoinsHeads(const Node& join, const Heads& v) {
     const Tensor* target = join.constant(1);
     if (!join.Is("Reshape") || target == nullptr || join.attributes.Int("allowzero", 0) != 0) {
       return false;
     }
-    const std::vector<int64_t> sizes = target->ToInts();
-    for (size_t i = v.turned && RankOf(v.turned) == 3 ? 0 : 2; i < sizes.size(); ++i) {
-      if (sizes[i] == 0) return false;
-    }
-    return true;
+    const ValueType& type = join.output()->type;
+    return CopiesNothing(join, v.turned ? RankOf(v.turned) : 4) ||
+           (type.IsStatic() && NumElements(type.StaticShape()) > 0);
   }
 
   Value* Columns(const Heads& heads) {

@@ -71,6 +71,8 @@ std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
                                     [](const auto& node) { return node->has_subgraph(); });
   if (branches) RunPasses(*copy);
   options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination", "FuseOps"};
+  // Numbers of heads and masks that depended on open lengths are known now.
+  if (!known) options.only.emplace_back("FuseAttention");
   RunPasses(*copy, options);
   return copy;
 }

@@ -239,28 +239,144 @@ describe('operators of com.microsoft', () => {
     });
   }
 
-  for (const attribute of ['do_rotary = 1', 'past_present_share_buffer = 1']) {
-    test(`Attention with ${attribute} is refused by name`, async () => {
-      const inputs = { x: 'float32[2, 5, 8]', w: 'float32[8, 24]' };
-      const body = [`%y = ${call('Attention', '%x, %w', `num_heads = 2, ${attribute}`)}`];
-      const model = await parseModel(graph(17, inputs, body, ['y']));
-      await assert.rejects(InferenceSession.create(model), (error) => {
-        assert.equal(error.code, 'UNSUPPORTED');
-        assert.match(error.message, new RegExp(attribute.split(' ')[0]));
-        return true;
-      });
-      model.dispose();
+  test('Attention with do_rotary is refused by name', async () => {
+    const inputs = { x: 'float32[2, 5, 8]', w: 'float32[8, 24]' };
+    const body = [`%y = ${call('Attention', '%x, %w', 'num_heads = 2, do_rotary = 1')}`];
+    const model = await parseModel(graph(17, inputs, body, ['y']));
+    await assert.rejects(InferenceSession.create(model), {
+      code: 'UNSUPPORTED',
+      message: /do_rotary/,
     });
+    model.dispose();
+  });
+
+  // ONNX Runtime has neither squares of masks nor buffers on a CPU: it gets the same attention spelled
+  // with a mask for every query and a past that grows.
+  const BUFFER = 9;
+  const slice = ({ name, type, dims, data }, axis, from, to) => {
+    const inner = dims.slice(axis + 1).reduce((a, b) => a * b, 1);
+    const picked = data.filter((_, at) => {
+      const place = Math.floor(at / inner) % dims[axis];
+      return place >= from && place < to;
+    });
+    return { name, type, dims: dims.with(axis, to - from), data: picked };
+  };
+  const masks = {
+    'no mask': [],
+    lengths: ['int32[2]', [4, 5]],
+    'ends and starts': ['int32[4]', [5, 4, 0, 2]],
+    'a mask': ['int32[2, 5]', [1, 1, 1, 0, 1, 0, 1, 1, 1, 1]],
+    'a mask for every query': [
+      'int32[2, 3, 5]',
+      Array.from({ length: 30 }, (_, i) => Number(i % 4 > 0)),
+    ],
+    'a square': [
+      `int32[2, 1, ${BUFFER}, ${BUFFER}]`,
+      Array.from({ length: 2 * BUFFER * BUFFER }, (_, i) => Number(i % 5 > 0)),
+    ],
+  };
+  for (const [name, mask] of Object.entries(masks)) {
+    for (const causal of [0, 1]) {
+      for (const [form, kept, opset] of [
+        ['a past', 2, 17],
+        ['a buffer', 2, 17],
+        ['a buffer', 0, 12],
+        ['nothing before', 0, 17],
+      ]) {
+        const square = name === 'a square';
+        if (form !== 'a buffer' && !square) continue; // compared above
+        const fresh = 5 - kept;
+        const shared = form === 'a buffer';
+        if (!square && mask[0]?.startsWith('int32[2, 3') && fresh !== 3) continue;
+        test(`Attention, ${form} of ${kept}, ${name}${causal ? ', causal' : ''}`, async () => {
+          const buffer = shared ? BUFFER : kept;
+          const inputs = {
+            x: `float32[2, ${fresh}, 8]`,
+            w: 'float32[8, 24]',
+            b: 'float32[24]',
+            ...(mask.length > 0 && { m: mask }),
+            ...(form !== 'nothing before' && { p: `float32[2, 2, 2, ${buffer}, 4]` }),
+            ...(shared && { n: ['int32[1]', [kept]] }),
+            // Which has no past and a bias at once.
+            ...(shared && kept === 0 && { a: `float32[1, 2, ${fresh}, 5]` }),
+          };
+          const feeds = feedsOf(inputs, 3);
+          const operands = `%x, %w, %b, ${inputs.m ? '%m' : '_'}, ${inputs.p ? '%p' : '_'}`;
+          const attributes = `num_heads = 2, unidirectional = ${causal}`;
+          const ours = await parseModel(
+            graph(
+              opset,
+              inputs,
+              [
+                `%y, %o = ${call(
+                  'Attention',
+                  operands + (shared ? `, ${inputs.a ? '%a' : '_'}, %n` : ''),
+                  attributes + (shared ? ', past_present_share_buffer = 1' : ''),
+                )}`,
+              ],
+              ['y', 'o'],
+            ),
+          );
+          const got = await runOurs(ours, feeds);
+          // Nothing of it is a step that depends on data, but the buffer's length itself.
+          assert.ok(got.kernels.some((step) => step.startsWith('MultiHeadAttention')));
+          ours.dispose();
+
+          const by = Object.fromEntries(feeds.map((feed) => [feed.name, feed]));
+          const theirInputs = { x: inputs.x, w: inputs.w, b: inputs.b };
+          const theirFeeds = [by.x, by.w, by.b];
+          if (square) {
+            theirInputs.m = `int32[2, ${fresh}, 5]`;
+            const rows = slice(slice(by.m, 2, kept, 5), 3, 0, 5);
+            theirFeeds.push({ ...rows, dims: [2, fresh, 5] });
+          } else if (inputs.m) {
+            theirInputs.m = inputs.m;
+            theirFeeds.push(by.m);
+          }
+          if (kept > 0) {
+            theirInputs.p = `float32[2, 2, 2, ${kept}, 4]`;
+            theirFeeds.push(slice(by.p, 3, 0, kept));
+          }
+          if (inputs.a) {
+            theirInputs.a = inputs.a;
+            theirFeeds.push(by.a);
+          }
+          const theirOperands = ['m', 'p', 'a'].map((one) => (theirInputs[one] ? `%${one}` : '_'));
+          const model = await parseModel(
+            graph(
+              17,
+              theirInputs,
+              [
+                `%y, %o = ${call('Attention', `%x, %w, %b, ${theirOperands.join(', ')}`, attributes)}`,
+              ],
+              ['y', 'o'],
+            ),
+          );
+          const theirs = await runTheirs(model.toOnnx(), theirFeeds);
+          model.dispose();
+          assert.ok(difference(got.results, theirs, ['y']) < TOLERANCE);
+          const present = { name: 'o', type: 'float32', ...got.results.o };
+          present.dims = [...got.results.o.dims];
+          present.data = got.results.o.data;
+          assert.deepEqual(present.dims, [2, 2, 2, shared ? BUFFER : 5, 4]);
+          assert.ok(difference({ o: slice(present, 3, 0, 5) }, theirs, ['o']) < TOLERANCE);
+          if (shared) {
+            assert.deepEqual(slice(present, 3, 5, BUFFER).data, slice(by.p, 3, 5, BUFFER).data);
+          }
+        });
+      }
+    }
   }
 
-  test('Attention with a mask of four dimensions is refused, as by ONNX Runtime', async () => {
-    const inputs = { ...attention, m: 'int32[2, 1, 8, 8]' };
-    const body = [`%y = ${call('Attention', '%x, %w, %b, %m', 'num_heads = 2')}`];
+  test('Attention: a buffer without its length is refused', async () => {
+    const inputs = { x: 'float32[2, 5, 8]', w: 'float32[8, 24]' };
+    const body = [
+      `%y = ${call('Attention', '%x, %w', 'num_heads = 2, past_present_share_buffer = 1')}`,
+    ];
     const model = await parseModel(graph(17, inputs, body, ['y']));
-    await assert.rejects(InferenceSession.create(model), (error) => {
-      assert.equal(error.code, 'UNSUPPORTED');
-      assert.match(error.message, /mask_index of four dimensions/);
-      return true;
+    await assert.rejects(InferenceSession.create(model), {
+      code: 'INVALID_MODEL',
+      message: /past_sequence_length/,
     });
     model.dispose();
   });
@@ -421,5 +537,61 @@ describe('attention written out', () => {
     }
     model.dispose();
     made.dispose();
+  });
+
+  test('as nn.MultiheadAttention has it, for an open number of images before opset 23', async () => {
+    const text = graph(
+      17,
+      { q: 'float32[S, N, 16]', k: 'float32[T, N, 16]', v: 'float32[T, N, 16]' },
+      [
+        'const %first: int64[] = {0}',
+        'const %second: int64[] = {1}',
+        'const %four: int64[] = {4}',
+        'const %axes: int64[1] = {0}',
+        'const %width: int64[1] = {4}',
+        'const %all: int64[1] = {16}',
+        'const %rest: int64[1] = {-1}',
+        'const %half: float32[] = {0.5}',
+        '%shape = Shape(%q)',
+        '%tokens = Gather(%shape, %first)',
+        '%images = Gather(%shape, %second)',
+        '%heads = Mul(%images, %four)',
+        '%tokens1 = Unsqueeze(%tokens, %axes)',
+        '%images1 = Unsqueeze(%images, %axes)',
+        '%heads1 = Unsqueeze(%heads, %axes)',
+        '%apart = Concat(%tokens1, %heads1, %width) {axis = 0}',
+        '%others = Concat(%rest, %heads1, %width) {axis = 0}',
+        '%joined = Concat(%tokens1, %images1, %all) {axis = 0}',
+        '%q3 = Reshape(%q, %apart)',
+        '%qh = Transpose(%q3) {perm = [1, 0, 2]}',
+        '%scaled = Mul(%qh, %half)',
+        '%k3 = Reshape(%k, %others)',
+        '%kt = Transpose(%k3) {perm = [1, 2, 0]}',
+        '%v3 = Reshape(%v, %others)',
+        '%vh = Transpose(%v3) {perm = [1, 0, 2]}',
+        '%scores = MatMul(%scaled, %kt)',
+        '%weights = Softmax(%scores) {axis = -1}',
+        '%mixed = MatMul(%weights, %vh)',
+        '%back = Transpose(%mixed) {perm = [1, 0, 2]}',
+        '%y = Reshape(%back, %joined)',
+      ],
+      ['y'],
+    );
+    const model = await parseModel(text);
+    const bytes = model.toOnnx();
+    for (const [images, tokens, keys] of [
+      [2, 5, 5],
+      [3, 1, 7],
+    ]) {
+      const kv = `float32[${keys}, ${images}, 16]`;
+      const feeds = feedsOf({ q: `float32[${tokens}, ${images}, 16]`, k: kv, v: kv }, 6);
+      const ours = await runOurs(model, feeds);
+      assert.ok(difference(ours.results, await runTheirs(bytes, feeds), ['y']) < TOLERANCE);
+      assert.deepEqual(
+        ours.kernels.map((step) => step.split(' ')[0]),
+        ['MultiHeadAttention'],
+      );
+    }
+    model.dispose();
   });
 });
