@@ -28,8 +28,8 @@ inline double Address(const void* pointer) {
   return static_cast<double>(reinterpret_cast<uintptr_t>(pointer));
 }
 
-/// Feeds as parallel arrays: tensors over memory that JavaScript has filled, or with memory of their
-/// own where `pointers` is undefined.
+/// Feeds as parallel arrays: tensors over memory that JavaScript has filled, or with memory of
+/// their own where `pointers` is undefined.
 TensorMap ReadFeeds(const emscripten::val& names, const emscripten::val& types,
                     const emscripten::val& dims, const emscripten::val& pointers);
 

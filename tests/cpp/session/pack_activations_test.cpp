@@ -156,7 +156,8 @@ TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
     EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected[0]));
     for (const char* name : {"v", "w"}) {
       for (const Slot& slot : session.plan()->slots) {
-        if (slot.name == name) EXPECT_EQ(slot.planes, channels == 24 ? 0 : bits) << name;
+        if (slot.name != name) continue;
+        EXPECT_EQ(slot.planes, channels == 24 ? 0 : bits) << name;
       }
     }
   }
@@ -212,9 +213,9 @@ TEST(PackActivations, SumsOfAStepAndItsResidual) {
     Session session(graph, options);
     EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds, interpret)[0]));
     for (const Slot& slot : session.plan()->slots) {
-      if (slot.name == "t" || slot.name == "v")
-        EXPECT_TRUE(slot.packed || slot.planes) << slot.name;
       EXPECT_NE(slot.name, "w");
+      if (slot.name != "t" && slot.name != "v") continue;
+      EXPECT_TRUE(slot.packed || slot.planes) << slot.name;
     }
   }
 }
