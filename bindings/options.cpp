@@ -117,6 +117,11 @@ SessionRequest ReadSessionOptions(const val& options) {
       Tuned& tuned = request.options.plan.tuned[step];
       tuned.kernel = record["kernel"].as<std::string>();
       Read(record, "threads", tuned.threads);
+      Read(record, "panel", tuned.panel);
+      if (Has(record, "output")) {
+        const bool packed = record["output"].as<std::string>() == "packed";
+        tuned.output = packed ? Tuned::Output::kPacked : Tuned::Output::kBytes;
+      }
     });
   }
   return request;

@@ -7,6 +7,8 @@ import type { InferenceSession, PlanStep } from './session.js';
 const ROUNDS = 5;
 /** A step so many times slower in its second run is given up. */
 const HOPELESS = 4;
+/** Milliseconds: of a shorter step, what reads the clock is a large part. */
+const SHORT = 0.004;
 
 function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -81,6 +83,7 @@ export async function compareSteps(
     if (step.tuning !== undefined && other && differs(step, other)) contested.set(at, step.tuning);
   }
   const ratios = new Map<string, number[]>();
+  const usually = new Map<string, number[]>();
   for (let round = -1; contested.size > 0; round++) {
     if (round >= ROUNDS && performance.now() > rules.until) break;
     const times = await takeTurn(usual, tried, round, rules);
@@ -91,10 +94,12 @@ export async function compareSteps(
         if (ratio < 1 / HOPELESS) contested.delete(at);
       } else if (Number.isFinite(ratio)) {
         ratios.set(tuning, [...(ratios.get(tuning) ?? []), ratio]);
+        usually.set(tuning, [...(usually.get(tuning) ?? []), times.usual.steps[at]!]);
       }
     }
   }
-  return new Map([...ratios].map(([tuning, list]) => [tuning, median(list)]));
+  const long = [...ratios].filter(([tuning]) => median(usually.get(tuning)!) >= SHORT);
+  return new Map(long.map(([tuning, list]) => [tuning, median(list)]));
 }
 
 /** @internal How many times as fast a whole run of `tried` is, at the median. */

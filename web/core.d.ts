@@ -42,7 +42,10 @@ export interface CoreSessionOptions {
   compact?: boolean;
   kernels?: Record<string, string>;
   /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
-  tuned?: Record<string, { kernel: string; threads?: number }>;
+  tuned?: Record<
+    string,
+    { kernel: string; threads?: number; panel?: number; output?: 'bytes' | 'packed' }
+  >;
   /** At most so many threads; default all. */
   threads?: number;
   taps?: readonly string[];

@@ -68,7 +68,15 @@ export interface PlanStep {
   usedBytes: number;
   /** How many threads compute it. */
   threads: number;
-  output?: { name: string; type: TensorType; layout: 'plain' | 'channels-last'; dims: number[] };
+  /** Windows that it gathers at a time, where a record of {@link tune} says so. */
+  panel?: number;
+  output?: {
+    name: string;
+    type: TensorType;
+    layout:
+      'plain' | 'channels-last' | 'channels-last, two to a byte' | 'channels-last, planes of bits';
+    dims: number[];
+  };
 }
 
 /** Bytes that a plan needs beside the model. */

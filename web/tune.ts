@@ -10,7 +10,7 @@ import { variantOf } from './load_core.js';
 import { Model } from './model.js';
 import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
-import { InferenceSession } from './session.js';
+import { InferenceSession, type PlanStep } from './session.js';
 import { type PlanningOptions, planningOptionKinds } from './session_options.js';
 import {
   type Tuning,
@@ -26,7 +26,7 @@ import {
 export interface TuneProgress {
   done: number;
   total: number;
-  /** The kernel that is measured, or "1 of 4 threads". */
+  /** The kernel that is measured, or "1 of 4 threads", "panels of 120", "outputs packed". */
   kernel: string;
 }
 
@@ -58,6 +58,10 @@ export interface TunedStep {
   faster: number;
   /** Where fewer threads than all divide it from now on: how many. */
   threads?: number;
+  /** Where another number of windows is gathered at a time: how many. */
+  panel?: number;
+  /** Where its output lies in another form from now on. */
+  output?: 'bytes' | 'packed';
 }
 
 /** What {@link tune} found. */
@@ -72,6 +76,20 @@ export interface TuneResult {
 
 /** Below this a difference may be noise. */
 const WORTH = 1.05;
+/** Of a whole network, whose times vary less. */
+const WORTH_WHOLE = 1.02;
+/** Windows that a convolution gathers at a time (ConvGeometry::panel_rows): whole strips of 60. */
+const PANELS = [60, 120, 240, 480, 960];
+const FORMS = ['packed', 'bytes'] as const;
+const FEW_BITS = /_(narrow|lookup|popcount|carry_save)/;
+
+/** What a record may say beside the kernel. */
+const SETTINGS = ['threads', 'panel', 'output'] as const;
+
+/** @internal Whether anything was found that is faster than what is usual. */
+export function isChanged(step: TunedStep): boolean {
+  return step.kernel !== step.before || SETTINGS.some((setting) => step[setting] !== undefined);
+}
 
 type Kernels = EngineInfo['kernels'];
 type Planning = Omit<PlanningOptions, 'tuning' | 'kernels'>;
@@ -118,8 +136,17 @@ class Tuner {
     const candidates = this.#candidates();
     const most = Math.max(1, ...base.steps.map(({ threads }) => threads));
     const splits = [1, 2, 4, 8, 16, 32].filter((split) => split < most);
-    this.#contests = candidates.length + splits.length + 1; // and the last comparison
+    const panels = [...this.#found.keys()].some((tuning) => tuning.startsWith('conv_'))
+      ? PANELS
+      : [];
+    // Values that fit in less than a byte are what the kernels for few bits compute.
+    const { compact } = this.#task.planning;
+    const forms = !compact && base.steps.some(({ kernel }) => FEW_BITS.test(kernel)) ? FORMS : [];
+    // And the last comparison.
+    this.#contests = candidates.length + panels.length + forms.length + splits.length + 1;
     for (const kernel of candidates) await this.#tryKernel(base, kernel);
+    if (panels.length > 0) await this.#tryPanels(panels);
+    for (const form of forms) await this.#tryForm(form);
     if (splits.length > 0) await this.#trySplits(splits, most);
     const faster = await this.#holdAgainst(base);
     this.#report(this.#task.budget, '');
@@ -159,23 +186,68 @@ class Tuner {
     );
   }
 
-  /** With the kernels that were found: whether fewer threads than all do some step sooner. */
-  async #trySplits(splits: readonly number[], most: number): Promise<void> {
+  /** With what was found: contests of sessions that differ from it in one thing. */
+  async #trySettings(
+    settings: readonly {
+      label: string;
+      special: () => Special;
+      differs: (usual: PlanStep, tried: PlanStep) => boolean;
+      found: Partial<TunedStep>;
+    }[],
+  ): Promise<void> {
     const all = await this.#open({ tuning: this.#records() });
     await all.run(this.#task.feeds);
     const before = new Map([...this.#found].map(([tuning, { faster }]) => [tuning, faster]));
-    for (const threads of splits) {
-      await this.#contest(
-        `${threads} of ${most} threads`,
-        all,
-        { tuning: this.#records(), numThreads: threads },
-        (usual, tried) => usual.threads !== tried.threads && usual.kernel === tried.kernel,
-        (best, more) => {
-          const faster = before.get(best.tuning)! * more;
-          if (faster > best.faster) Object.assign(best, { faster, threads });
-        },
-      );
+    for (const { label, special, differs, found } of settings) {
+      await this.#contest(label, all, special(), differs, (best, more) => {
+        const faster = before.get(best.tuning)! * more;
+        if (faster > best.faster) Object.assign(best, { faster, ...found });
+      });
     }
+    await this.#release(all);
+  }
+
+  /** Whether fewer threads than all do some step sooner. */
+  async #trySplits(splits: readonly number[], most: number): Promise<void> {
+    await this.#trySettings(
+      splits.map((threads) => ({
+        label: `${threads} of ${most} threads`,
+        special: () => ({ tuning: this.#records(), numThreads: threads }),
+        differs: (usual, tried) => usual.threads !== tried.threads && usual.kernel === tried.kernel,
+        found: { threads },
+      })),
+    );
+  }
+
+  /** Whether more or fewer windows gathered at a time suit this machine's caches better. */
+  async #tryPanels(panels: readonly number[]): Promise<void> {
+    await this.#trySettings(
+      panels.map((panel) => ({
+        label: `panels of ${panel}`,
+        special: () => ({ tuning: this.#records({ panel }) }),
+        differs: (usual, tried) => usual.panel !== tried.panel && usual.kernel === tried.kernel,
+        found: { panel },
+      })),
+    );
+  }
+
+  /** Whether values of few codes should lie in this form: what one step gains another may lose. */
+  async #tryForm(output: (typeof FORMS)[number]): Promise<void> {
+    const usual = await this.#open({ tuning: this.#records() });
+    const tried = await this.#open({ tuning: this.#records({ output }) });
+    await usual.run(this.#task.feeds);
+    await tried.run(this.#task.feeds);
+    const layouts = ({ steps }: Measured): string =>
+      steps.map((step) => step.output?.layout).join();
+    const rules = this.#rules(`outputs ${output}`);
+    if (layouts(usual) !== layouts(tried)) {
+      const faster = await compareWhole(usual, tried, rules);
+      if (faster >= WORTH_WHOLE) {
+        for (const step of this.#found.values()) Object.assign(step, { output });
+      }
+    }
+    await this.#release(usual);
+    await this.#release(tried);
   }
 
   /**
@@ -184,13 +256,13 @@ class Tuner {
    */
   async #holdAgainst(base: Measured): Promise<number> {
     const steps = [...this.#found.values()];
-    if (!steps.some((step) => step.kernel !== step.before || step.threads !== undefined)) return 1;
+    if (!steps.some(isChanged)) return 1;
     const tuned = await this.#open({ tuning: this.#records() });
     const faster = await compareWhole(base, tuned, this.#rules('all of it'));
     if (faster >= 1) return faster;
     for (const step of steps) {
       Object.assign(step, { kernel: step.before, faster: 1 });
-      delete step.threads;
+      for (const setting of SETTINGS) delete step[setting];
     }
     return 1;
   }
@@ -210,8 +282,12 @@ class Tuner {
     for (const [tuning, faster] of ratios) {
       if (faster >= WORTH) keep(this.#found.get(tuning)!, faster);
     }
-    await candidate.session.release();
-    this.#sessions.delete(candidate);
+    await this.#release(candidate);
+  }
+
+  async #release(measured: Measured): Promise<void> {
+    await measured.session.release();
+    this.#sessions.delete(measured);
   }
 
   async #open(special: Special): Promise<Measured> {
@@ -245,13 +321,10 @@ class Tuner {
     throwIfAborted(signal);
   }
 
-  /** What was known, and what has been found. */
-  #records(): Tuning {
+  /** What was known, and what has been found, all of it with `more`. */
+  #records(more: Pick<TunedStep, 'panel' | 'output'> = {}): Tuning {
     const records = [...this.#found.values()].map(
-      ({ tuning, kernel, faster, threads }): [string, TuningRecord] => [
-        tuning,
-        withoutUndefined({ kernel, faster, threads }) as TuningRecord,
-      ],
+      ({ tuning, before: _, ...found }): [string, TuningRecord] => [tuning, { ...found, ...more }],
     );
     const { known, device } = this.#task;
     return mergeTunings(known, { version: 1, devices: { [device]: Object.fromEntries(records) } });

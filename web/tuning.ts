@@ -6,6 +6,7 @@ import type { EngineInfo } from './engine.js';
 import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { threadsOf, variantOf } from './load_core.js';
+import { withoutUndefined } from './options.js';
 import { importNode, isNode } from './source.js';
 import { version } from './version.js';
 
@@ -16,6 +17,10 @@ export interface TuningRecord {
   faster: number;
   /** At most so many threads should divide it, where fewer are faster than all. */
   threads?: number;
+  /** Windows that a convolution should gather at a time, a multiple of 60. */
+  panel?: number;
+  /** How values of few codes that it computes should lie: a byte each, or packed where that is possible. */
+  output?: 'bytes' | 'packed';
 }
 
 /**
@@ -54,6 +59,13 @@ export async function deviceName(core: Core): Promise<string> {
   return parts.join(', ');
 }
 
+type TunedStepOptions = NonNullable<CoreSessionOptions['tuned']>[string];
+
+/** A number of a record that can be one. */
+function count(value: number | undefined, limit: number): number | undefined {
+  return Number.isInteger(value) && value! > 0 && value! < limit ? value : undefined;
+}
+
 /** @internal What counts for this device, by the steps' `tuning`. */
 export async function tunedSteps(
   core: Core,
@@ -64,11 +76,14 @@ export async function tunedSteps(
   return Object.fromEntries(
     Object.entries(records)
       .filter(([, record]) => typeof record?.kernel === 'string')
-      .map(([step, { kernel, threads }]) => [
+      .map(([step, { kernel, threads, panel, output }]) => [
         step,
-        Number.isInteger(threads) && threads! > 0 && threads! < 1000
-          ? { kernel, threads: threads! }
-          : { kernel },
+        withoutUndefined({
+          kernel,
+          threads: count(threads, 1000),
+          panel: count(panel, 1e5),
+          output: output === 'bytes' || output === 'packed' ? output : undefined,
+        }) as TunedStepOptions,
       ]),
   );
 }

@@ -119,6 +119,7 @@ std::string PlanJson(const Plan* plan) {
       if (!step->tuning.empty()) json.Key("tuning").String(step->tuning);
       json.Key("macs").Int(step->macs);
       json.Key("threads").Int(step->parts.count);
+      if (step->panel() > 0) json.Key("panel").Int(step->panel());
       if (!step->outputs.empty()) {
         const Slot& slot = plan->slots[static_cast<size_t>(step->outputs[0])];
         json.Key("output").BeginObject();

@@ -21,6 +21,9 @@ struct ConvGeometry {
   /// channels of a wider one (a Concat written in place).
   int32_t input_stride = 1;
   int32_t output_stride = 1;
+  /// Windows that a convolution gathers at a time, of those kernels that gather any; 0: as many as
+  /// usually are the fastest.
+  int32_t panel_rows = 0;
 };
 
 /// Number of output pixels: the rows a kernel can be asked to compute are [0, ConvRows).

@@ -134,7 +134,7 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
   for (const Value* output : plan->graph->outputs()) plan->outputs.push_back(builder.In(output));
   builder.NoteGroups();
   builder.ReleaseConstants();
-  if (MissingLowBits() == nullptr) kPackActivations(*plan, options.compact);
+  if (MissingLowBits() == nullptr) kPackActivations(*plan, options);
   LayOutArena(*plan);
   return plan;
 }

@@ -178,13 +178,18 @@ std::vector<Use> UsesOf(const Plan& plan) {
 
 }  // namespace
 
-void PackActivations(Plan& plan, bool compact) {
+void PackActivations(Plan& plan, const PlanOptions& options) {
   const std::vector<Use> uses = UsesOf(plan);
   std::vector<int32_t> base(uses.size(), 0);
   for (size_t i = 0; i < uses.size(); ++i) {
     const Use& use = uses[i];
     if (!use.own || use.writer == nullptr || use.readers.empty()) continue;
     Slot& slot = plan.slots[i];
+    const auto tuned = options.tuned.find(use.writer->tuning);
+    const Tuned::Output wanted =
+        tuned == options.tuned.end() ? Tuned::Output::kUsual : tuned->second.output;
+    if (wanted == Tuned::Output::kBytes) continue;
+    const bool compact = options.compact || wanted == Tuned::Output::kPacked;
     const auto reads = [&](Step* step) {
       return CanReadPlanes(*step, static_cast<int>(i), *use.writer);
     };

@@ -15,9 +15,11 @@ namespace requant {
 ///   kernels can pack and unpack, it leaves out all but 16 neighbouring codes, its channels (of a
 ///   group) are a multiple of 8, and nothing else shares its memory.
 /// The same integers. Planes save time and memory, halves of bytes cost a few percent of time.
-void PackActivations(Plan& plan, bool compact);
+/// A record of tune() (Tuned::output) for the step that computes the value may decide otherwise
+/// where both are possible.
+void PackActivations(Plan& plan, const PlanOptions& options);
 
 /// Called through a pointer: the function is among the tools, which are loaded with the kernels.
-extern void (*const kPackActivations)(Plan& plan, bool compact);
+extern void (*const kPackActivations)(Plan& plan, const PlanOptions& options);
 
 }  // namespace requant

@@ -92,6 +92,8 @@ class Step {
   /// Lets so many elements lie between the pixels of the (channels-last) output from now on; false
   /// when the step cannot.
   virtual bool WriteWithStride(size_t /*elements*/) { return false; }
+  /// Windows that it gathers at a time, where that was tuned; else 0.
+  virtual int panel() const { return 0; }
   /// For saved plans (plan/archive.h): what it is, and what it has beside the fields below.
   virtual StepKind kind() const = 0;
   virtual void Fields(PlanArchive& archive) = 0;
@@ -118,6 +120,9 @@ struct ForcedKernel {
 struct Tuned {
   std::string kernel;
   int threads = 0;  ///< at most so many; 0: as without
+  int panel = 0;    ///< windows that are gathered at a time (ConvGeometry::panel_rows); 0: as usual
+  /// How the step's output lies where there is a choice (plan/pack_activations.h).
+  enum class Output { kUsual, kBytes, kPacked } output = Output::kUsual;
 };
 
 struct PlanOptions {

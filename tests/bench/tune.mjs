@@ -2,9 +2,9 @@
 // sessions, turn by turn.
 //
 //   node tests/bench/tune.mjs [NETWORK | FILE.onnx ...] [--forms int8,float,w4a4,w1a2,...] [--budget MS] [--rounds N]
-//                             [--simd auto|relaxed|simd128] [--threads N] [--json]
+//                             [--simd auto|relaxed|simd128] [--threads N] [--dims 1,3,48,192] [--json]
 //
-// A file runs as it is, on noise; its open dimensions are 1. The others are made in the forms that are asked for.
+// A file runs as it is, on noise; its open dimensions are 1, or those of --dims. The others are made in the forms that are asked for.
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -34,6 +34,7 @@ const { values, positionals } = parseArgs({
     rounds: { type: 'string', default: '15' },
     simd: { type: 'string', default: 'auto' },
     threads: { type: 'string', default: '1' },
+    dims: { type: 'string' },
     json: { type: 'boolean', default: false },
   },
 });
@@ -44,6 +45,7 @@ const rounds = count(values, 'rounds');
 const budget = count(values, 'budget');
 const numThreads = count(values, 'threads');
 const forms = values.forms.split(',');
+const openDims = (values.dims ?? '').split(',').filter(Boolean).map(Number);
 const { InferenceSession, Tensor, env, loadModel, tune } = await import('requant');
 env.wasm.simd = values.simd;
 await makeNetworks(
@@ -55,7 +57,7 @@ await makeNetworks(
 async function noiseFor(model) {
   const session = await InferenceSession.create(model);
   const feeds = session.inputMetadata.map(({ name, type, shape }) => {
-    const dims = shape.map((dim) => (typeof dim === 'number' ? dim : 1));
+    const dims = shape.map((dim, axis) => (typeof dim === 'number' ? dim : (openDims[axis] ?? 1)));
     const count = dims.reduce((one, other) => one * other, 1);
     const values = Array.from({ length: count }, (_, at) => Math.sin(at * 12.9898) * 100);
     const data = { float32: Float32Array, int8: Int8Array, uint8: Uint8Array }[type].from(values);
@@ -94,7 +96,8 @@ async function measure(name, form) {
   for (const { session } of rows) await session.release();
   model.dispose();
   const changed = steps.filter(
-    ({ before, kernel, threads }) => before !== kernel || threads !== undefined,
+    ({ before, kernel, threads, panel, output }) =>
+      before !== kernel || [threads, panel, output].some((setting) => setting !== undefined),
   );
   return {
     network: name,
@@ -121,9 +124,9 @@ for (const [name, form] of tasks) {
     `${name}, ${form}: ${formatRatio(faster)}; ${formatTimes(usual)} -> ${formatTimes(tuned)} ms; ` +
       `${changed.length} of ${shapes} shapes changed`,
   );
-  for (const { tuning, before, kernel, threads, faster: times } of changed) {
-    const split = threads === undefined ? '' : `, threads ${threads}`;
-    console.log(`    ${tuning}: ${before} -> ${kernel}${split}, ${times.toFixed(2)}x`);
+  for (const { tuning, before, kernel, faster: times, ...settings } of changed) {
+    const more = Object.entries(settings).map(([name, setting]) => `, ${name} ${setting}`);
+    console.log(`    ${tuning}: ${before} -> ${kernel}${more.join('')}, ${times.toFixed(2)}x`);
   }
 }
 if (values.json) console.log(JSON.stringify({ rounds, budget, numThreads, results }, null, 2));

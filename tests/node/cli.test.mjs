@@ -39,7 +39,16 @@ const json = (...args) => JSON.parse(succeed(...args, '--json'));
 
 test('help of every command; version', () => {
   const help = succeed('--help');
-  for (const name of ['inspect', 'optimize', 'quantize', 'run', 'compare', 'bench']) {
+  for (const name of [
+    'inspect',
+    'optimize',
+    'quantize',
+    'pack',
+    'run',
+    'compare',
+    'tune',
+    'bench',
+  ]) {
     assert.match(help, new RegExp(`^  ${name} `, 'm'));
     const own = succeed(name, '--help');
     assert.match(own, new RegExp(`^Usage: requant ${name} `));
@@ -248,4 +257,31 @@ test('bench: both sessions, memory against its lower bound', () => {
   const text = succeed('bench', MODEL, '--runs', '3', '-d', CALIBRATION, '--simd', 'simd128');
   assert.match(text, /engine simd128/);
   assert.match(text, /int8 : float = /);
+});
+
+test('pack: a bit for each weight of two values', async () => {
+  const weights = Array.from({ length: 64 * 512 }, (_, i) => ((i * 7919) % 13 < 6 ? 1 : -1));
+  const model = await parseModel(`graph "binary" opset 13
+input %x: float32[1, 64]
+const %w: float32[64, 512] = {${weights.join(', ')}}
+%y = MatMul(%x, %w)
+output %y
+`);
+  writeFileSync(at('binary.onnx'), model.toOnnx());
+  const { output, before, bytes } = json('pack', at('binary.onnx'), '-o', at('packed.onnx'));
+  assert.equal(output, at('packed.onnx'));
+  assert.equal(bytes, readFileSync(output).length);
+  assert.ok(before > 64 * 512 * 4 && bytes < (64 * 512) / 8 + 2000, `${before} to ${bytes}`);
+  assert.match(succeed('pack', at('binary.onnx'), '-o', at('again.onnx')), /^wrote .*again\.onnx/);
+  assert.deepEqual(readFileSync(at('again.onnx')), readFileSync(output));
+  const values = Float32Array.from({ length: 64 }, (_, i) => i / 8 - 3);
+  const x = writeNpy(new Tensor('float32', values, [1, 64]));
+  writeFileSync(at('x64.npy'), x);
+  const results = ['binary.onnx', 'packed.onnx'].map((file) => {
+    succeed('run', at(file), '--input', `x=${at('x64.npy')}`, '--output', at(`out-${file}`));
+    return readFileSync(path.join(at(`out-${file}`), 'y.npy'));
+  });
+  assert.deepEqual(results[1], results[0]);
+  assert.equal(requant('pack', at('binary.onnx')).code, 2);
+  model.dispose();
 });

@@ -4,7 +4,15 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { InferenceSession, loadModel, mergeTunings, quantize, tune } from '../../dist/index.js';
+import {
+  InferenceSession,
+  Tensor,
+  loadModel,
+  mergeTunings,
+  parseModel,
+  quantize,
+  tune,
+} from '../../dist/index.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'requant-tune-'));
@@ -118,6 +126,115 @@ test('a record may say for how many threads', async () => {
     assert.deepEqual(await threadsWith(wrong), two, String(wrong));
   }
   float.dispose();
+});
+
+test('a record may say how many windows are gathered at a time', async () => {
+  const float = await loadModel(MODEL);
+  for (const source of [float, model]) {
+    const { tuning } = await tune(source, { feeds, budget: 50 });
+    const [device] = Object.keys(tuning.devices);
+    const runWithPanel = async (panel) => {
+      const records = Object.fromEntries(
+        Object.entries(tuning.devices[device]).map(([shape, { kernel }]) => [
+          shape,
+          { kernel, faster: 1, panel },
+        ]),
+      );
+      const options = { tuning: { version: 1, devices: { [device]: records } } };
+      const session = await InferenceSession.create(source, options);
+      const { logits } = await session.run(feeds);
+      const { steps } = session.plan();
+      session.dispose();
+      return { logits: [...logits.data], panels: steps.flatMap(({ panel }) => panel ?? []) };
+    };
+    const usual = await runWithPanel(undefined);
+    assert.deepEqual(usual.panels, []);
+    for (const panel of [60, 240, 960]) {
+      const { logits, panels } = await runWithPanel(panel);
+      assert.deepEqual(logits, usual.logits);
+      assert.deepEqual(new Set(panels), new Set([panel]));
+    }
+    for (const wrong of [0, -60, 61, 1e6, 60.5, '60', null]) {
+      assert.deepEqual(await runWithPanel(wrong), usual, String(wrong));
+    }
+  }
+  float.dispose();
+});
+
+test('a record may say how values of few codes lie', async () => {
+  const ones = (count) =>
+    Array.from({ length: count }, (_, i) => (i % 3 === 0 ? 1 : -1)).join(', ');
+  const few = await parseModel(`graph "few" opset 13
+input %x: uint8[1, 32, 12, 12]
+const %s: float32[] = {1.0}
+const %ys: float32[] = {16.0}
+const %z: uint8[] = {0}
+const %wz: int8[] = {0}
+const %high: uint8[] = {15}
+const %a: int8[32, 32, 3, 3] = {${ones(32 * 32 * 9)}}
+%u = Clip(%x, %z, %high)
+%v_ = QLinearConv(%u, %s, %z, %a, %s, %wz, %ys, %z) {pads = [1, 1, 1, 1]}
+%v = Clip(%v_, %z, %high)
+%y = QLinearConv(%v, %s, %z, %a, %s, %wz, %ys, %z)
+output %y
+`);
+  const x = new Tensor(
+    'uint8',
+    Uint8Array.from({ length: 32 * 144 }, (_, i) => (i * 7) % 16),
+    [1, 32, 12, 12],
+  );
+  const runWithForm = async (tuning) => {
+    const session = await InferenceSession.create(few, { tuning });
+    const { y } = await session.run({ x });
+    const { steps } = session.plan();
+    session.dispose();
+    const layouts = steps.map(({ output }) => output.layout);
+    return { y: [...y.data], packed: layouts.includes('channels-last, two to a byte'), steps };
+  };
+  const { tuning } = await tune(few, { feeds: { x }, budget: 50 });
+  const [device] = Object.keys(tuning.devices);
+  const usual = await runWithForm(undefined);
+  assert.equal(usual.packed, false);
+  const records = (output) => ({
+    version: 1,
+    devices: {
+      [device]: Object.fromEntries(
+        usual.steps.flatMap(({ tuning: shape }) =>
+          shape ? [[shape, { kernel: 'conv_q8_lookup', faster: 1, output }]] : [],
+        ),
+      ),
+    },
+  });
+  const packed = await runWithForm(records('packed'));
+  assert.equal(packed.packed, true);
+  assert.deepEqual(packed.y, usual.y);
+  for (const other of ['bytes', 'sideways', 7, null]) {
+    const { y, packed: isPacked } = await runWithForm(records(other));
+    assert.deepEqual([y, isPacked], [usual.y, false], String(other));
+  }
+  few.dispose();
+});
+
+test('a row for windows is not taken for products of two computed values', async () => {
+  const product = await parseModel(`graph "product" opset 13
+input %a: float32[7, 33]
+input %b: float32[33, 9]
+%y = MatMul(%a, %b)
+output %y
+`);
+  const numbers = (count) => Float32Array.from({ length: count }, (_, i) => Math.sin(i));
+  const both = {
+    a: new Tensor('float32', numbers(7 * 33), [7, 33]),
+    b: new Tensor('float32', numbers(33 * 9), [33, 9]),
+  };
+  const results = [];
+  for (const kernels of [{}, { conv_f32: 'conv_f32_lines' }]) {
+    const session = await InferenceSession.create(product, { kernels });
+    results.push([...(await session.run(both)).y.data]);
+    session.dispose();
+  }
+  assert.deepEqual(results[1], results[0]);
+  product.dispose();
 });
 
 test('bad options and cancelling', async () => {

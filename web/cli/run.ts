@@ -18,6 +18,7 @@ import { analyzeSpec, runAnalyze } from './analyzing.js';
 import { benchSpec, runBench } from './bench.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, processStreams } from './output.js';
+import { packSpec, runPack } from './packing.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
 import { runTune, tuneSpec } from './tuning.js';
 
@@ -30,6 +31,7 @@ const commands: readonly Command[] = [
   { spec: inspectSpec, action: inspect },
   { spec: optimizeSpec, action: optimize },
   { spec: quantizeSpec, action: runQuantize },
+  { spec: packSpec, action: runPack },
   { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },
   { spec: compareSpec, action: runCompare },

@@ -3,7 +3,7 @@
 import { take } from '../dataset/sample.js';
 import { shorten } from '../report/format.js';
 import { table } from '../report/index.js';
-import { tune } from '../tune.js';
+import { type TunedStep, isChanged, tune } from '../tune.js';
 import {
   type CommandSpec,
   type Values,
@@ -36,6 +36,16 @@ export const tuneSpec: CommandSpec = {
   notes: 'Sessions take the records by their option `tuning`, `requant bench` by --tuning.',
 };
 
+/** What a record says, in words. */
+function describe({ kernel, threads, panel, output }: TunedStep): string {
+  const more = [
+    threads === undefined ? [] : [`threads ${threads}`],
+    panel === undefined ? [] : [`panels of ${panel}`],
+    output === undefined ? [] : [`outputs ${output}`],
+  ];
+  return [kernel, ...more.flat()].join(', ');
+}
+
 export async function runTune(values: Values, [file]: string[], streams: Streams): Promise<void> {
   const output = required(values, 'output');
   const budget = integer(values, 'budget');
@@ -55,18 +65,20 @@ export async function runTune(values: Values, [file]: string[], streams: Streams
         streams.out(`${JSON.stringify({ model: file, steps, faster }, null, 2)}\n`);
         return;
       }
-      const changed = steps.filter(({ before, kernel }) => before !== kernel);
+      const changed = steps.filter(isChanged);
       if (changed.length > 0) {
         const rows = changed.map((step) => [
           shorten(step.tuning, 90),
           step.before,
-          step.kernel,
+          describe(step),
           `${step.faster.toFixed(2)} x`,
         ]);
-        streams.out(`${table(['operator', 'usual kernel', 'faster', ''], rows, [0, 1, 2])}\n\n`);
+        streams.out(
+          `${table(['operator', 'usual kernel', 'faster', 'times'], rows, [0, 1, 2])}\n\n`,
+        );
       }
       streams.out(
-        `${steps.length} shapes measured, ${changed.length} with a faster kernel; the model is ` +
+        `${steps.length} shapes measured, ${changed.length} with something faster; the model is ` +
           `${faster.toFixed(2)} x as fast\n`,
       );
     }

@@ -28,6 +28,7 @@ inline int32_t PanelRows(const ConvGeometry& g, int32_t bytes_per_row, int32_t b
   int32_t rows = bytes / bytes_per_row / kEpilogueRows * kEpilogueRows;
   if (rows < kEpilogueRows) rows = kEpilogueRows;
   if (rows > 6 * kEpilogueRows) rows = 6 * kEpilogueRows;
+  if (g.panel_rows > 0) rows = g.panel_rows;
   const int32_t all = ConvRows(g);
   return all - rows < kFewRows ? all : rows;
 }

@@ -307,7 +307,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
       form.value_width == 0 || form.sinks()) {
     return false;
   }
-  const ConvF32Kernel& kernel = ChooseConvF32(builder, MatMulGeometry(1, 1, 1));
+  const ConvF32Kernel& kernel = ChooseProductF32(builder);
   // Whole register tiles.
   const int64_t panel =
       std::min(form.queries, std::max<int64_t>(16, kPanelScores / form.keys / 4 * 4));

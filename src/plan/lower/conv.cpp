@@ -40,6 +40,11 @@ const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometr
       [&geometry](const ConvF32Kernel& row) { return row.pays(geometry); }, tuning);
 }
 
+const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder) {
+  return builder.Choose("conv_f32", ConvF32Kernels(),
+                        [](const ConvF32Kernel& row) { return row.run != rq_conv_f32_lines; });
+}
+
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input) {
   const Epilogue epilogue = TakeEpilogue(builder, node, true);

@@ -90,7 +90,7 @@ void Place(const Shape& a, const Shape& b, int64_t a_size, int64_t b_size, MatMu
 /// nullptr when the sizes are beyond the kernels.
 MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix& matrix,
                     int64_t rows, int64_t products, const std::vector<const Value*>& operands) {
-  const ConvF32Kernel& kernel = ChooseConvF32(builder, MatMulGeometry(1, 1, 1));
+  const ConvF32Kernel& kernel = ChooseProductF32(builder);
   const auto product = PlanProduct(kernel, matrix, rows, matrix.k, matrix.n);
   if (!product) return nullptr;
   std::vector<int> inputs;

@@ -303,7 +303,7 @@ bool LowerRecurrent(PlanBuilder& builder, const Node& node) {
   const double weights =
       static_cast<double>(rows) * static_cast<double>(std::max(form->input, form->hidden));
   if (most * 4 >= INT32_MAX || weights * 4 >= INT32_MAX) return false;
-  const ConvF32Kernel& kernel = ChooseConvF32(builder, MatMulGeometry(1, 1, 1));
+  const ConvF32Kernel& kernel = ChooseProductF32(builder);
   std::array<Products, 2> products;
   for (int64_t d = 0; d < form->directions; ++d) {
     if (!AddDirection(builder, kernel, node, *form, d, products[static_cast<size_t>(d)])) {

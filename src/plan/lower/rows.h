@@ -65,6 +65,8 @@ inline bool IsDepthwise(const ConvGeometry& geometry) {
 /// The row for a float convolution; `tuning` as in PlanBuilder::Choose.
 const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
                                    const std::string& tuning = {});
+/// The row for products of two computed matrices, whose steps have no workspace for lines.
+const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder);
 /// A float convolution or matrix product with its epilogue, output in `layout`.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input);

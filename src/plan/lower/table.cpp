@@ -99,7 +99,7 @@ constexpr LowerRow kRows[] = {
 
 }  // namespace
 
-void (*const kPackActivations)(Plan&, bool) = PackActivations;
+void (*const kPackActivations)(Plan&, const PlanOptions&) = PackActivations;
 
 std::span<const LowerRow> LowerTable() { return kRows; }
 

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "kernels/conv/blocking.h"
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "numeric/requantize_prepare.h"
@@ -21,6 +22,10 @@ inline auto KernelsOf(const ConvF32Params&) { return ConvF32Kernels(); }
 inline auto KernelsOf(const DwConvF32Params&) { return DwConvF32Kernels(); }
 inline auto KernelsOf(const ConvQ8Params&) { return ConvQ8Kernels(); }
 inline auto KernelsOf(const DwConvQ8Params&) { return DwConvQ8Kernels(); }
+
+/// Of what records of tune() ask for.
+inline constexpr int kMostPanelRows = 64 * conv::kEpilogueRows;
+inline constexpr size_t kMostTunedWorkspace = size_t{4} << 20;
 
 /// Products for every output.
 inline int64_t TapsOf(const ConvWeightsLayout& layout) {
@@ -53,6 +58,7 @@ class WindowStep : public Step {
     call.workspace = context.Write(workspace);
     RunParts(context, parts, run, call);
   }
+  int panel() const override { return params.geometry.panel_rows; }
   bool WriteWithStride(size_t elements) override {
     return SetOutputStride(params.geometry, elements);
   }
@@ -64,16 +70,32 @@ class WindowStep : public Step {
            int64_t taps, int64_t tile, int64_t least) {
     run = row.run;
     params.geometry = geometry;
+    if constexpr (requires { row.pays; }) {
+      params.geometry.panel_rows = TunedPanel(builder, row, geometry);
+    }
     params.row_end = ConvRows(geometry);
     params.weights = weights;
     macs = int64_t{ConvRows(geometry)} * geometry.out_c * taps;
     DivideRows(builder, *this, run, ConvRows(geometry), tile, macs, least,
-               row.workspace_size(geometry));
+               row.workspace_size(params.geometry));
   }
 
   Params params;
   [[no_unique_address]] std::conditional_t<kRequantizes, PreparedRequantize, Nothing> requantize;
   void (*run)(const Params*) = nullptr;
+
+ private:
+  /// What a record says, if it is whole strips of rows and does not take much memory.
+  template <typename Row>
+  int32_t TunedPanel(const PlanBuilder& builder, const Row& row, ConvGeometry geometry) const {
+    const Tuned* tuned = builder.TunedFor(tuning);
+    if (tuned == nullptr || tuned->panel <= 0 || tuned->panel > kMostPanelRows ||
+        tuned->panel % conv::kEpilogueRows != 0 || ConvRows(geometry) <= conv::kEpilogueRows) {
+      return 0;
+    }
+    geometry.panel_rows = tuned->panel;
+    return row.workspace_size(geometry) <= kMostTunedWorkspace ? tuned->panel : 0;
+  }
 };
 
 using ConvF32Step = WindowStep<ConvF32Params>;
