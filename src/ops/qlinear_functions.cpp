@@ -71,6 +71,9 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
   Tensor out(dtype, x.shape());
   const std::vector<int32_t> values = CenteredValues(x, 0);
   const int64_t rows = x.count() > 0 ? x.count() / length : 0;
+  // ONNX Runtime multiplies by the whole number that fits into 1 / scale (qlinear_softmax.cc).
+  const bool whole = context.requantize == RequantizeMode::kFloat;
+  const float factor = std::floor(1.0F / to.scale);
   std::vector<float> terms(static_cast<size_t>(length));
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t start = row / inner * length * inner + row % inner;
@@ -84,7 +87,8 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
       total += term;
     }
     for (int64_t i = 0; i < length; ++i) {
-      const auto real = static_cast<float>(terms[static_cast<size_t>(i)] / total);
+      auto real = static_cast<float>(terms[static_cast<size_t>(i)] / total);
+      if (whole && factor > 0) real *= factor * to.scale;
       StoreByte(out.raw(), static_cast<int64_t>(at(i)), QuantizeByte(real, to, to.Min(), to.Max()));
     }
   }

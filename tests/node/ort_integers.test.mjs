@@ -4,92 +4,19 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as ort from 'onnxruntime-web';
 import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
-
-ort.env.wasm.numThreads = 1;
-ort.env.logLevel = 'error';
-
-/** A small deterministic generator (Numerical Recipes' LCG). */
-function randomSource(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
-const range = (type) => (type === 'int8' ? [-128, 127] : [0, 255]);
-const integers = (random, count, lo, hi) =>
-  Array.from({ length: count }, () => lo + Math.floor(random() * (hi - lo + 1)));
-const product = (dims) => dims.reduce((a, b) => a * b, 1);
-const constant = (name, type, dims, values) =>
-  `const %${name}: ${type}[${dims.join(', ')}] = {${values.join(', ')}}`;
-const float = (value) => {
-  const text = Math.fround(value).toPrecision(9);
-  return /[.e]/.test(text) ? text : `${text}.0`;
-};
-const scale = (name, value) => constant(name, 'float32', [], [float(value)]);
-const zero = (name, type, value) => constant(name, type, [], [value]);
-
-/** Pieces of an IR text for one operator on inputs of the given types. */
-function model(inputs, constants, output, operator) {
-  return [
-    'graph "operator" opset 13, com.microsoft 1',
-    ...inputs.map(({ name, type, dims }) => `input %${name}: ${type}[${dims.join(', ')}]`),
-    ...constants,
-    `%y: ${output.type}[${output.dims.join(', ')}]${output.more ?? ''} = ${operator}`,
-    'output %y',
-  ].join('\n');
-}
-
-async function compareWithOrt(text, feeds, requantize) {
-  const parsed = await parseModel(text);
-  const session = await InferenceSession.create(parsed, { requantize });
-  const reference = await ort.InferenceSession.create(parsed.toOnnx());
-  try {
-    const ours = (
-      await session.run(
-        Object.fromEntries(
-          feeds.map(({ name, type, dims, data }) => [name, new Tensor(type, data, dims)]),
-        ),
-      )
-    ).y;
-    const theirs = (
-      await reference.run(
-        Object.fromEntries(
-          feeds.map(({ name, type, dims, data }) => [
-            name,
-            new ort.Tensor(
-              type,
-              type === 'int8'
-                ? Int8Array.from(data)
-                : type === 'uint8'
-                  ? Uint8Array.from(data)
-                  : Float32Array.from(data),
-              dims,
-            ),
-          ]),
-        ),
-      )
-    ).y;
-    assert.deepEqual([...ours.dims], [...theirs.dims]);
-    let different = 0;
-    let worst = 0;
-    let largest = 0;
-    for (let i = 0; i < ours.data.length; i++) {
-      const step = Math.abs(ours.data[i] - theirs.data[i]);
-      different += step !== 0;
-      worst = Math.max(worst, step);
-      largest = Math.max(largest, Math.abs(theirs.data[i]));
-    }
-    return { count: ours.data.length, different, worst, largest };
-  } finally {
-    await session.release();
-    await reference.release();
-    parsed.dispose();
-  }
-}
+import { randomSource } from './ort_operators.mjs';
+import {
+  compareWithOrt,
+  constant,
+  float,
+  integers,
+  model,
+  product,
+  range,
+  scale,
+  zero,
+} from './ort_quantized.mjs';
 
 /** One random instance of each operator; type is that of the activations. */
 const operators = {
@@ -232,6 +159,104 @@ const operators = {
   QLinearSigmoid: (random, type) => unary(random, type, 'QLinearSigmoid', '', 1 / 256),
   QLinearLeakyRelu: (random, type) =>
     unary(random, type, 'QLinearLeakyRelu', ' {alpha = 0.125}', 0.05),
+  QLinearSoftmax(random, type) {
+    const [lo, hi] = range(type);
+    const rows = 1 + Math.floor(random() * 60);
+    const dims = [2, rows, 1 + Math.floor(random() * 40)];
+    const axis = Math.floor(random() * 3);
+    const opset = random() < 0.5 ? 12 : 13;
+    return {
+      inputs: [{ name: 'x', type, dims, data: integers(random, product(dims), lo, hi) }],
+      constants: [
+        scale('xs', 0.01 + random() * 0.1),
+        zero('xz', type, integers(random, 1, lo, hi)[0]),
+        // Whose result is never more than the type holds: ONNX Runtime wraps around for int8.
+        scale('ys', [1 / 127, 1 / 120, 0.011][Math.floor(random() * 3)]),
+        zero('yz', type, type === 'int8' ? -5 : 3),
+      ],
+      output: { type, dims },
+      operator: `com.microsoft::QLinearSoftmax(%x, %xs, %xz, %ys, %yz) {axis = ${axis}, opset = ${opset}}`,
+    };
+  },
+  'QLinearGlobalAveragePool, channels last'(random, type) {
+    const [height, width, channels] = integers(random, 3, 1, 20);
+    const [lo, hi] = range(type);
+    const dims = [1, height, width, channels];
+    return {
+      inputs: [{ name: 'x', type, dims, data: integers(random, product(dims), lo, hi) }],
+      constants: [
+        scale('xs', 0.05),
+        zero('xz', type, integers(random, 1, lo, hi)[0]),
+        scale('ys', 0.01 + random() * 0.02),
+        zero('yz', type, integers(random, 1, lo, hi)[0]),
+      ],
+      output: { type, dims: [1, 1, 1, channels] },
+      operator:
+        'com.microsoft::QLinearGlobalAveragePool(%x, %xs, %xz, %ys, %yz) {channels_last = 1}',
+    };
+  },
+  'QLinearAveragePool, channels last'(random, type) {
+    const channels = 1 + Math.floor(random() * 20);
+    const [lo, hi] = range(type);
+    const dims = [1, 9, 11, channels];
+    return {
+      inputs: [{ name: 'x', type, dims, data: integers(random, product(dims), lo, hi) }],
+      constants: [
+        scale('xs', 0.05),
+        zero('xz', type, integers(random, 1, lo, hi)[0]),
+        scale('ys', 0.03 + random() * 0.02),
+        zero('yz', type, integers(random, 1, lo, hi)[0]),
+      ],
+      output: { type, dims: [1, 5, 6, channels] },
+      operator:
+        'com.microsoft::QLinearAveragePool(%x, %xs, %xz, %ys, %yz) {kernel_shape = [3, 3], ' +
+        'strides = [2, 2], pads = [1, 1, 1, 1], channels_last = 1}',
+    };
+  },
+  'QLinearMatMul of computed operands'(random, type) {
+    const [m, k, n] = integers(random, 3, 1, 30);
+    const [lo, hi] = range(type);
+    return {
+      inputs: [
+        { name: 'x', type, dims: [2, m, k], data: integers(random, 2 * m * k, lo, hi) },
+        { name: 'w', type, dims: [k, n], data: integers(random, k * n, lo, hi) },
+      ],
+      constants: [
+        scale('xs', 0.03),
+        zero('xz', type, integers(random, 1, lo, hi)[0]),
+        scale('ws', 0.01),
+        zero('wz', type, integers(random, 1, lo, hi)[0]),
+        scale('ys', 0.05 * Math.sqrt(k)),
+        zero('yz', type, integers(random, 1, lo, hi)[0]),
+      ],
+      output: { type, dims: [2, m, n] },
+      operator: 'QLinearMatMul(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz)',
+    };
+  },
+  'QLinearConv, weights with a zero point'(random, type) {
+    const [channels, outputs] = integers(random, 2, 1, 12);
+    const [lo, hi] = range(type);
+    const dims = [1, channels, 7, 6];
+    return {
+      inputs: [{ name: 'x', type, dims, data: integers(random, product(dims), lo, hi) }],
+      constants: [
+        scale('xs', 0.03),
+        zero('xz', type, integers(random, 1, lo, hi)[0]),
+        constant(
+          'w',
+          type,
+          [outputs, channels, 3, 3],
+          integers(random, outputs * channels * 9, lo, hi),
+        ),
+        scale('ws', 0.01),
+        zero('wz', type, integers(random, 1, lo + 90, hi - 90)[0]),
+        scale('ys', 0.03 * Math.sqrt(channels * 9)),
+        zero('yz', type, integers(random, 1, lo, hi)[0]),
+      ],
+      output: { type, dims: [1, outputs, 7, 6] },
+      operator: 'QLinearConv(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz) {pads = [1, 1, 1, 1]}',
+    };
+  },
   QuantizeLinear(random, type) {
     const [lo, hi] = range(type);
     const count = 5000;

@@ -24,10 +24,11 @@ void RestoreFloatPairs(QuantizedModel& model,
   };
   for (const auto& [name, config] : writes) {
     Value* value = graph.FindValue(name);
-    if (value == nullptr || value->producer == nullptr || is_quantized(value->producer)) continue;
+    if (value == nullptr || value->is_constant()) continue;
+    if (value->producer && is_quantized(value->producer)) continue;
     const bool read_as_float = std::any_of(value->consumers.begin(), value->consumers.end(),
                                            [&](const Node* node) { return !is_quantized(node); });
-    if (!read_as_float && !graph.IsOutput(value)) continue;
+    if (!read_as_float && !(value->producer && graph.IsOutput(value))) continue;
     Tensor offset(config.dtype, {});
     *static_cast<uint8_t*>(offset.raw()) = static_cast<uint8_t>(config.offset[0]);
     Value* scale = graph.AddConstant(name + "_scale", Tensor::Scalar(config.scale[0]));
@@ -35,7 +36,17 @@ void RestoreFloatPairs(QuantizedModel& model,
     ValueType integer_type = value->type;
     integer_type.dtype = config.dtype;
     Value* rounded = graph.AddValue(name + "_rounded", value->type);
-    graph.ReplaceAndKeepName(value, rounded);
+    if (value->producer) {
+      graph.ReplaceAndKeepName(value, rounded);
+    } else {
+      // Of a graph input only what stays float reads the rounded values.
+      const std::vector<Node*> readers = value->consumers;
+      for (Node* reader : readers) {
+        for (size_t slot = 0; slot < reader->inputs.size() && !is_quantized(reader); ++slot) {
+          if (reader->inputs[slot] == value) graph.SetInput(reader, slot, rounded);
+        }
+      }
+    }
     Value* integers = graph.AddOp("QuantizeLinear", "", {value, scale, zero_point},
                                   name + "_integers", integer_type);
     graph.AddNode("DequantizeLinear", "", {integers, scale, zero_point}, {rounded});

@@ -1,0 +1,285 @@
+// Every operator between Q/DQ pairs, as other tools write it, against ONNX Runtime on equal inputs: with
+// `requantize: 'float'` at least 99.9 % of the elements are identical and none is more than a step away,
+// and what this engine has in integers runs in integers.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { randomSource } from './ort_operators.mjs';
+import {
+  compareWithOrt,
+  constant,
+  float,
+  integers,
+  product,
+  range,
+  scale,
+  zero,
+} from './ort_quantized.mjs';
+
+const ROUNDS = 6;
+const pick = (random, list) => list[Math.floor(random() * list.length)];
+
+/** Weights [outputs, ...] as int8 behind a DequantizeLinear of their own; `axis`: a scale for each there. */
+function weights(random, dims, axis) {
+  const count = product(dims);
+  const each = axis === undefined ? [] : [dims[axis]];
+  const scales = Array.from({ length: product(each) }, () => float(0.003 + random() * 0.01));
+  return [
+    constant('wq', 'int8', dims, integers(random, count, -127, 127)),
+    constant('ws', 'float32', each, scales),
+    constant('wz', 'int8', each, new Array(scales.length).fill(0)),
+    `%w = DequantizeLinear(%wq, %ws, %wz)${axis === undefined ? '' : ` {axis = ${axis}}`}`,
+  ];
+}
+
+/** A bias as int32 of the scale of input times weights. */
+function bias(random, count, each) {
+  return [
+    '%bs = Mul(%as, %ws)',
+    constant('bq', 'int32', [count], integers(random, count, -3000, 3000)),
+    constant('bz', 'int32', each ? [count] : [], each ? new Array(count).fill(0) : [0]),
+    `%bias = DequantizeLinear(%bq, %bs, %bz)${each ? ' {axis = 0}' : ''}`,
+  ];
+}
+
+const image = (random) => [1, 1 + Math.floor(random() * 12), 7, 9];
+const alone =
+  (operator, { step = 0.05, dims = image, body = [], out, integer = true } = {}) =>
+  (random) => {
+    const shape = dims(random);
+    return {
+      inputs: [shape],
+      body: [...body, `%f = ${operator}`],
+      step,
+      out: out ? out(shape) : shape,
+      integer,
+    };
+  };
+const pair = (operator, step) => (random) => {
+  const shape = image(random);
+  const other = pick(random, [shape, shape, [1, shape[1], 1, 1], [1]]);
+  return {
+    inputs: [shape, other],
+    body: [`%f = ${operator}(%a, %b)`],
+    step,
+    out: shape,
+    integer: operator !== 'Sub' && operator !== 'Div',
+  };
+};
+
+const convolution = (random, { activation, depthwise } = {}) => {
+  const groups = depthwise ? 6 : pick(random, [1, 1, 2]);
+  const channels = depthwise ? 6 : groups * (1 + Math.floor(random() * 6));
+  const outputs = depthwise ? 6 : groups * (1 + Math.floor(random() * 9));
+  const kernel = pick(random, [1, 3]);
+  const stride = pick(random, [1, 2]);
+  const pad = kernel === 3 ? 1 : 0;
+  const each = random() < 0.5;
+  const out = [1, outputs, Math.floor((7 + 2 * pad - kernel) / stride) + 1];
+  out.push(Math.floor((9 + 2 * pad - kernel) / stride) + 1);
+  const attributes = `{group = ${groups}, strides = [${stride}, ${stride}], pads = [${pad}, ${pad}, ${pad}, ${pad}]}`;
+  return {
+    inputs: [[1, channels, 7, 9]],
+    body: [
+      ...weights(random, [outputs, channels / groups, kernel, kernel], each ? 0 : undefined),
+      ...bias(random, outputs, each),
+      `%${activation ? 'c' : 'f'} = Conv(%a, %w, %bias) ${attributes}`,
+      ...(activation ?? []),
+    ],
+    step: 0.03 * Math.sqrt((channels / groups) * kernel * kernel) * (0.5 + random()),
+    out,
+    integer: true,
+  };
+};
+
+const operators = {
+  Conv: (random) => convolution(random),
+  'Conv, depthwise': (random) => convolution(random, { depthwise: true }),
+  'Conv and Relu': (random) => convolution(random, { activation: ['%f = Relu(%c)'] }),
+  'Conv and Clip': (random) =>
+    convolution(random, {
+      activation: [scale('lo', 0), scale('hi', 6), '%f = Clip(%c, %lo, %hi)'],
+    }),
+  ConvTranspose(random) {
+    const [channels, outputs] = [1 + Math.floor(random() * 6), 1 + Math.floor(random() * 6)];
+    return {
+      inputs: [[1, channels, 7, 9]],
+      body: [
+        ...weights(random, [channels, outputs, 2, 2]),
+        '%f = ConvTranspose(%a, %w) {strides = [2, 2]}',
+      ],
+      step: 0.03 * Math.sqrt(channels),
+      out: [1, outputs, 14, 18],
+    };
+  },
+  MatMul(random) {
+    const [m, k, n] = integers(random, 3, 1, 40);
+    const each = random() < 0.5;
+    return {
+      inputs: [[m, k]],
+      body: [...weights(random, [k, n], each ? 1 : undefined), '%f = MatMul(%a, %w)'],
+      step: 0.03 * Math.sqrt(k),
+      out: [m, n],
+      integer: true,
+    };
+  },
+  'MatMul of two computed operands'(random) {
+    const [m, k, n] = integers(random, 3, 1, 24);
+    return {
+      inputs: [
+        [2, m, k],
+        [2, k, n],
+      ],
+      body: ['%f = MatMul(%a, %b)'],
+      step: 0.1 * Math.sqrt(k),
+      out: [2, m, n],
+    };
+  },
+  Gemm(random) {
+    const [m, k, n] = integers(random, 3, 1, 40);
+    return {
+      inputs: [[m, k]],
+      body: [
+        ...weights(random, [n, k]),
+        ...bias(random, n, false),
+        '%f = Gemm(%a, %w, %bias) {transB = 1}',
+      ],
+      step: 0.03 * Math.sqrt(k),
+      out: [m, n],
+      integer: true,
+    };
+  },
+  Add: pair('Add', 0.07),
+  Sub: pair('Sub', 0.07),
+  Mul: pair('Mul', 0.15),
+  'Add and Relu': (random) => {
+    const shape = image(random);
+    return {
+      inputs: [shape, shape],
+      body: ['%c = Add(%a, %b)', '%f = Relu(%c)'],
+      step: 0.07,
+      out: shape,
+      integer: true,
+    };
+  },
+  Concat(random) {
+    const [first, second] = [image(random), image(random)];
+    return {
+      inputs: [first, second],
+      body: ['%f = Concat(%a, %b) {axis = 1}'],
+      step: 0.06,
+      out: [1, first[1] + second[1], 7, 9],
+      integer: true,
+    };
+  },
+  AveragePool: alone('AveragePool(%a) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}'),
+  'AveragePool, padding counted': alone(
+    'AveragePool(%a) {kernel_shape = [2, 2], pads = [0, 1, 0, 1], strides = [2, 2], count_include_pad = 1}',
+    { out: ([n, c]) => [n, c, 3, 5] },
+  ),
+  GlobalAveragePool: alone('GlobalAveragePool(%a)', { step: 0.02, out: ([n, c]) => [n, c, 1, 1] }),
+  ReduceMean: alone('ReduceMean(%a) {axes = [2, 3]}', {
+    step: 0.02,
+    out: ([n, c]) => [n, c, 1, 1],
+  }),
+  MaxPool: alone('MaxPool(%a) {kernel_shape = [2, 2]}', { out: ([n, c]) => [n, c, 6, 8] }),
+  Relu: alone('Relu(%a)'),
+  Clip: alone('Clip(%a, %lo, %hi)', { body: [scale('lo', -1), scale('hi', 4)] }),
+  LeakyRelu: alone('LeakyRelu(%a) {alpha = 0.1}'),
+  Sigmoid: alone('Sigmoid(%a)', { step: 1 / 255 }),
+  Tanh: alone('Tanh(%a)', { step: 2 / 255 }),
+  HardSigmoid: alone('HardSigmoid(%a) {alpha = 0.2}', { step: 1 / 255 }),
+  Elu: alone('Elu(%a)'),
+  Exp: alone('Exp(%a)', { step: 2 }),
+  Erf: alone('Erf(%a)', { step: 2 / 255 }),
+  // ONNX Runtime takes the whole number in 1 / scale: 256, which is what every tool writes.
+  Softmax: alone('Softmax(%a) {axis = -1}', { step: 1 / 256, integer: false }),
+  Reshape: alone('Reshape(%a, %to)', {
+    body: ['const %to: int64[2] = {1, -1}'],
+    out: (dims) => [1, product(dims)],
+  }),
+  Transpose: alone('Transpose(%a) {perm = [0, 2, 3, 1]}', { out: ([n, c, h, w]) => [n, h, w, c] }),
+  Slice: alone('Slice(%a, %from, %till, %axes)', {
+    body: [
+      'const %from: int64[2] = {1, 2}',
+      'const %till: int64[2] = {6, 9}',
+      'const %axes: int64[2] = {2, 3}',
+    ],
+    out: ([n, c]) => [n, c, 5, 7],
+  }),
+  Gather: alone('Gather(%a, %at) {axis = 2}', {
+    body: ['const %at: int64[3] = {6, 0, 3}'],
+    out: ([n, c, , w]) => [n, c, 3, w],
+  }),
+  Pad: alone('Pad(%a, %pads, %fill)', {
+    body: ['const %pads: int64[8] = {0, 0, 1, 2, 0, 0, 3, 0}', scale('fill', 0)],
+    out: ([n, c]) => [n, c, 11, 11],
+  }),
+  'Resize, nearest': alone('Resize(%a, _, %sizes) {mode = "nearest"}', {
+    body: ['const %sizes: float32[4] = {1.0, 1.0, 2.0, 2.0}'],
+    out: ([n, c]) => [n, c, 14, 18],
+  }),
+};
+
+// What only moves numbers, or clamps them, keeps the scale.
+const KEEPS = /^%f = (Max|Reshape|Transpose|Slice|Gather|Pad|Resize|Clip|Relu)/;
+
+/** The whole text of one operator between its pairs; the step of the output. */
+function textOf(random, type, { inputs, body, step, out }) {
+  const [lo, hi] = range(type);
+  const names = ['a', 'b'].slice(0, inputs.length);
+  const zeros = names.map(() => integers(random, 1, lo + 60, hi - 60)[0]);
+  const steps = names.map(() => 0.02 + random() * 0.04);
+  const feeds = inputs.map((dims, at) => ({
+    name: `${names[at]}x`,
+    type: 'float32',
+    dims,
+    data: integers(random, product(dims), lo, hi).map(
+      (q) => (q - zeros[at] + 0.9 * (random() - 0.5)) * steps[at],
+    ),
+  }));
+  const keeps = body.some((line) => KEEPS.test(line)) && !body.some((line) => /^%c =/.test(line));
+  const lines = [
+    'graph "pairs" opset 13, com.microsoft 1',
+    ...feeds.map((feed) => `input %${feed.name}: float32[${feed.dims.join(', ')}]`),
+    ...names.flatMap((name, at) => [
+      scale(`${name}s`, steps[at]),
+      zero(`${name}z`, type, zeros[at]),
+    ]),
+    scale('ys', keeps ? steps[0] : step),
+    zero('yz', type, keeps ? zeros[0] : integers(random, 1, lo + 20, hi - 20)[0]),
+    ...names.flatMap((name) => [
+      `%${name}q = QuantizeLinear(%${name}x, %${name}s, %${name}z)`,
+      `%${name} = DequantizeLinear(%${name}q, %${name}s, %${name}z)`,
+    ]),
+    ...body,
+    '%q = QuantizeLinear(%f, %ys, %yz)',
+    `%y: float32[${out.join(', ')}] = DequantizeLinear(%q, %ys, %yz)`,
+    'output %y',
+  ];
+  return { text: lines.join('\n'), feeds, step: keeps ? steps[0] : step };
+}
+
+describe('operators between Q/DQ pairs against ONNX Runtime', () => {
+  for (const [name, make] of Object.entries(operators)) {
+    for (const type of ['uint8', 'int8']) {
+      test(`${name}, ${type}`, async () => {
+        const random = randomSource(name.length * 313 + (type === 'int8' ? 11 : 0));
+        let [count, different] = [0, 0];
+        for (let round = 0; round < ROUNDS; round++) {
+          const form = make(random);
+          const { text, feeds, step } = textOf(random, type, form);
+          const found = await compareWithOrt(text, feeds, 'float');
+          const apart = Math.round(found.worst / step);
+          assert.ok(apart <= 1, `${apart} steps away\n${text.slice(0, 900)}`);
+          count += found.count;
+          different += found.different;
+          // The numbers are quantized where they come in and become floats where they go out.
+          const between = found.steps.filter((op) => /^(Dequantize|Quantize)/.test(op));
+          if (form.integer) assert.equal(between.length, feeds.length + 1, found.steps.join());
+        }
+        assert.ok(different <= count / 1000, `${different} of ${count} elements differ`);
+      });
+    }
+  }
+});
