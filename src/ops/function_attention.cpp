@@ -110,7 +110,7 @@ void WriteSquareMask(FunctionText& text, bool shared) {
 /// An operand for the keys that there are, [..., past and new ones], for those of a buffer: the
 /// rest is hidden by %hide.
 std::string Widened(FunctionText& text, size_t slot, size_t rank) {
-  const std::string name = StrCat("%wide", slot);
+  std::string name = StrCat("%wide", slot);
   text.Line(StrCat("const ", name, "_axis: int64[] = {", rank - 1, "}"));
   text.Line(StrCat(name, "_shape = Shape(%i", slot, ")"));
   text.Line(StrCat(name, "_size = Gather(", name, "_shape, ", name, "_axis)"));

@@ -1,37 +1,27 @@
-// CombineParallelConv2D, CombineParallelDense, CombineParallelBatchMatmul
-// Before: a = Conv(x, W1, b1), c = Conv(x, W2, b2)
-// After:  a, c = Split(Conv(x, Concat(W1, W2), Concat(b1, b2)))
-//   and the same for Gemm or MatMul by constants, and for MatMul of two computed operands
-// Conditions: equal attributes, one group; weights that differ in their output channels only; all
-// or
-//   none with a bias; of computed operands, none depends on the first product (it comes before it).
-//   FoldConstant makes the new weights constant. Optional: fewer and wider layers are not always
-//   faster, and one tensor has one quantization.
+#include "passes/combine_parallel.h"
+
 #include <unordered_set>
 
-#include "passes/pass.h"
 #include "passes/rewrite.h"
 
 namespace requant {
 namespace {
 
-enum class Layer : uint8_t { kConv, kDense, kBatchMatmul };
-
 /// The axis of the second operand that becomes the last (a Conv's second) axis of the output, or -1
 /// for a node that is not of that kind.
-int64_t ChannelAxis(const Node& node, Layer kind) {
+int64_t ChannelAxis(const Node& node, ParallelLayer kind) {
   const Value* weights = node.input(1);
   if (node.outputs.size() != 1 || node.output() == nullptr || node.input(0) == weights ||
       weights == nullptr || !weights->type.IsStatic() || RankOf(node.output()) < 2) {
     return -1;
   }
   const int64_t rank = RankOf(weights);
-  if (kind == Layer::kConv) {
+  if (kind == ParallelLayer::kConv) {
     const bool plain = node.Is("Conv") && node.attributes.Int("group", 1) == 1;
     return plain && weights->is_constant() ? 0 : -1;
   }
   const bool constant = weights->is_constant() && rank == 2;
-  if (kind == Layer::kBatchMatmul) {
+  if (kind == ParallelLayer::kBatchMatmul) {
     return node.Is("MatMul") && !weights->is_constant() && rank > 2 ? rank - 1 : -1;
   }
   if (constant && node.Is("Gemm")) return node.attributes.Int("transB", 0) != 0 ? 0 : 1;
@@ -42,7 +32,7 @@ int64_t Channels(const Node& node, int64_t axis) {
   return (*node.input(1)->type.shape)[static_cast<size_t>(axis)].value;
 }
 
-bool AreSiblings(const Node& a, const Node& b, int64_t axis, Layer kind) {
+bool AreSiblings(const Node& a, const Node& b, int64_t axis, ParallelLayer kind) {
   if (b.input(0) != a.input(0) || b.op_type != a.op_type || ChannelAxis(b, kind) != axis ||
       b.inputs.size() != a.inputs.size() || !SameAttributes(a.attributes, b.attributes)) {
     return false;
@@ -57,7 +47,9 @@ bool AreSiblings(const Node& a, const Node& b, int64_t axis, Layer kind) {
   return b.inputs.size() < 3 || (bias && bias->rank() == 1 && bias->count() == Channels(b, axis));
 }
 
-bool Combine(Graph& graph, Layer kind) {
+}  // namespace
+
+bool CombineParallel(Graph& graph, ParallelLayer kind) {
   bool changed = false;
   std::unordered_set<const Node*> before;
   const size_t count = graph.nodes().size();
@@ -95,7 +87,7 @@ bool Combine(Graph& graph, Layer kind) {
                      graph.AddOp("Concat", "", std::move(parts), node->name + "_all",
                                  std::move(type), std::move(attributes)));
     }
-    const int64_t along = kind == Layer::kConv ? 1 : RankOf(outputs[0]) - 1;
+    const int64_t along = kind == ParallelLayer::kConv ? 1 : RankOf(outputs[0]) - 1;
     ValueType type = outputs[0]->type;
     (*type.shape)[static_cast<size_t>(along)] = total;
     for (Node* member : group) graph.SetOutput(member, 0, nullptr);
@@ -117,14 +109,6 @@ bool Combine(Graph& graph, Layer kind) {
     graph.SortTopologically();
   }
   return changed;
-}
-
-}  // namespace
-
-bool CombineParallelConv2D(Graph& graph, PassContext&) { return Combine(graph, Layer::kConv); }
-bool CombineParallelDense(Graph& graph, PassContext&) { return Combine(graph, Layer::kDense); }
-bool CombineParallelBatchMatmul(Graph& graph, PassContext&) {
-  return Combine(graph, Layer::kBatchMatmul);
 }
 
 }  // namespace requant

@@ -10,6 +10,9 @@
 //   with computed axes, counts, sizes, pads or bounds
 // After:  the same by constants
 // Conditions: every element is a number that follows from shapes that are known.
+// Formula: elements of shape values are numbers or dimensions (shape_values.h); Shape, Gather,
+// Concat,
+//   Slice and arithmetic on them are computed with these symbols.
 #include <algorithm>
 
 #include "passes/pass.h"

@@ -3,6 +3,7 @@
 // After:  the first; everyone reads its outputs.
 // Conditions: at most one of each pair of outputs is a graph output, because each output has its
 // own name. No operator of the table is random.
+// Formula: f(x) = f(x); nodes are compared by operator, attributes, inputs and opset.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -5,6 +5,8 @@
 // Conditions: results of at most PassContext::max_constant_bytes that do not grow their operands
 //   beyond max_constant_growth times; no graph output (an output stays computed); and nothing that
 //   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators.
+// Formula: the operator's own reference (OpDef::evaluate), on constants or on the symbols of
+// shapes.
 #include <algorithm>
 #include <string_view>
 

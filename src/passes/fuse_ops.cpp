@@ -177,6 +177,7 @@ class Grouper {
 //   injective    joins broadcast and injective operators, and a reduction at the end
 //   reduction    ends a group
 //   opaque       stays alone
+// Formula: a node joins its immediate post-dominator with all nodes on the way (Grouper).
 bool FuseOps(Graph& graph, PassContext&) {
   Grouper groups(graph);
   groups.Run();

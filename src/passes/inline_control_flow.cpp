@@ -3,6 +3,7 @@
 //   others written shorter (OpDef::expand: com.microsoft::BiasGelu, MatMulIntegerToFloat, ...).
 // After:  the nodes of the branch taken; bodies that own those constants; the operators meant.
 // Conditions: a condition with one element; ranks known where the spelling depends on them.
+// Formula: If(true, a, b) = a; a captured value is the value itself; f(x) is its definition.
 #include <map>
 
 #include "base/str_cat.h"

@@ -7,6 +7,7 @@
 // graph
 //   output. MaxPool: from opset 12 on, where ONNX has it for 8 bits, without indices; rounding and
 //   saturation keep the order of numbers, so the largest stays the largest.
+// Formula: s * (m(q) - z) = m(s * (q - z)) where m moves, selects or takes the largest of numbers.
 // Exact. Optional: a file whose Q/DQ pairs surround operators is what sessions make integer
 // operators of.
 #include <algorithm>

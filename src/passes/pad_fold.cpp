@@ -15,6 +15,8 @@
 // padding Conditions: stride 1, explicit padding of at least what is cut off, spatial axes of known
 // size,
 //   slices of step 1; nobody else reads the values in between.
+// Formula: a window operator pads with the same value; stride 1: row i of what is left is row i +
+// cut.
 #include "passes/pad_fold.h"
 
 #include <algorithm>

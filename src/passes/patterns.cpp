@@ -327,4 +327,9 @@ bool ApplyPatterns(Graph& graph, Node* node, std::span<const PatternRule> rules)
   return false;
 }
 
+bool RewriteByPatterns(Graph& graph, std::span<const PatternRule> rules) {
+  return RewriteNodes(graph,
+                      [rules](Graph& g, Node* node) { return ApplyPatterns(g, node, rules); });
+}
+
 }  // namespace requant

@@ -33,5 +33,7 @@ struct PatternRule {
 /// Rewrites the expression that `node` is the root of by the first rule that matches. The inner
 /// nodes stay for others that read them.
 bool ApplyPatterns(Graph& graph, Node* node, std::span<const PatternRule> rules);
+/// The same at every node, until there is nothing left to rewrite.
+bool RewriteByPatterns(Graph& graph, std::span<const PatternRule> rules);
 
 }  // namespace requant

@@ -1,5 +1,7 @@
 // SimplifyExpr: local rewrites that remove work. Each function is one rewrite and says
 // Before / After / Conditions.
+// Formula: what is equal element for element: p(q(x)) = (p q)(x) for moves, x + 0 = x * 1 = x,
+//   clamps and casts that hold one within the other, Q(DQ(q)) = q of one scale.
 #include <algorithm>
 #include <cmath>
 #include <limits>

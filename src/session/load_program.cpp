@@ -7,7 +7,7 @@ namespace requant {
 
 std::shared_ptr<Program> Program::Load(SavedFile file, const SessionOptions& options) {
   if (file.blobs.size() != 3) DamagedPlan("it has not the parts of a program");
-  const std::shared_ptr<Program> program(new Program);
+  std::shared_ptr<Program> program(new Program);
   program->options_ = options;
   PlanOptions& planning = program->options_.plan;
   planning = {};

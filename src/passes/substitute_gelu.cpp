@@ -1,0 +1,26 @@
+// SubstituteGelu
+// Before: Gelu(x)
+// After:  x * Sigmoid(1.702 x), as one operator
+// Conditions: float32. Optional: it changes results. Quantized sessions read such functions from
+// tables
+//   of 256 entries and gain nothing. The graph before is the way back: a caller that may want it
+//   keeps the model (Model.substitute gives a new one and leaves the original alone).
+// Formula: x / 2 * (1 + erf(x / sqrt 2)) becomes x / (1 + exp(-1.702 x))
+//   (Hendrycks & Gimpel, "Gaussian error linear units", 2016)
+// Bound: |difference| <= 0.021.
+#include "passes/pass.h"
+#include "passes/patterns.h"
+
+namespace requant {
+namespace {
+
+constexpr PatternRule kRules[] = {
+    {"Gelu(x)", "@QuickGelu(x)", 1},
+    {"@Gelu(x)", "@QuickGelu(x)", 1},
+};
+
+}  // namespace
+
+bool SubstituteGelu(Graph& graph, PassContext&) { return RewriteByPatterns(graph, kRules); }
+
+}  // namespace requant

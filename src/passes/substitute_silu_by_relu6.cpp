@@ -1,0 +1,25 @@
+// SubstituteSiluByRelu6
+// Before: x * Sigmoid(x)
+// After:  Clip(x, 0, 6)
+// Conditions: float32. Optional: it changes results. Quantized sessions read such functions from
+// tables
+//   of 256 entries and gain nothing. The graph before is the way back: a caller that may want it
+//   keeps the model (Model.substitute gives a new one and leaves the original alone).
+// Formula: x / (1 + exp(-x)) becomes max(0, min(6, x)).
+// Bound: |difference| <= 0.279 below 6 (at x = -1.28), x - 6 above.
+#include "passes/pass.h"
+#include "passes/patterns.h"
+
+namespace requant {
+namespace {
+
+constexpr PatternRule kRules[] = {
+    {"@Silu(x)", "Clip(x,0,6)", 11},
+    {"Mul(x,Sigmoid(x))", "Clip(x,0,6)", 11},
+};
+
+}  // namespace
+
+bool SubstituteSiluByRelu6(Graph& graph, PassContext&) { return RewriteByPatterns(graph, kRules); }
+
+}  // namespace requant
