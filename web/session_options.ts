@@ -124,7 +124,7 @@ export async function createCoreSession(
     optimize,
     compact,
     kernels: kernels && { ...kernels },
-    tuned: tuning && (await tunedSteps(core, tuning)),
+    tuned: await tunedSteps(core, tuning),
   }) as CoreSessionOptions;
   return call(core, () => core.createSession(model, coreOptions));
 }

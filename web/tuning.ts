@@ -2,6 +2,7 @@
 // are kept, and which of them count here.
 
 import type { Core, CoreSessionOptions } from './core.js';
+import { defaultKernels } from './default_tuning.js';
 import type { EngineInfo } from './engine.js';
 import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
@@ -41,14 +42,35 @@ export function checkTuning(tuning: unknown, name: string): asserts tuning is Tu
   }
 }
 
+/** The row that only machines have whose dot products are exact for whole bytes. */
+const DOT8 = 'conv_q8_dot8';
+/** Browsers on x86; those of a Mac say so on either of its processors. */
+const X64 = /x86_64|x64|Win64/;
+
+const dot8 = new WeakMap<Core, boolean>();
+
+/** Whether this machine has it; asked for once. */
+function hasDot8(core: Core): boolean {
+  if (!dot8.has(core)) {
+    const kernels = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
+    const has = kernels.some(({ name, missing }) => name === DOT8 && !missing);
+    dot8.set(core, has);
+  }
+  return dot8.get(core)!;
+}
+
+/** @internal Which of the package's own records count: by instructions and processor. */
+export function deviceKind(core: Core): string {
+  const arch = isNode ? process.arch : X64.test(navigator.userAgent) ? 'x64' : 'other';
+  return [variantOf(core), ...(hasDot8(core) ? ['dot8'] : []), arch].join(', ');
+}
+
 /**
  * @internal What a record depends on beside the shape: the engine, its kernels and threads, and the
  * processor as far as can be known.
  */
 export async function deviceName(core: Core): Promise<string> {
-  const kernels = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
-  const bytes = kernels.some(({ name, missing }) => name === 'conv_q8_dot8' && !missing);
-  const parts = [`requant ${version}`, variantOf(core), ...(bytes ? ['dot8'] : [])];
+  const parts = [`requant ${version}`, variantOf(core), ...(hasDot8(core) ? ['dot8'] : [])];
   parts.push(`threads ${threadsOf(core)}`);
   if (isNode) {
     const os = await importNode<typeof import('node:os')>('os');
@@ -66,26 +88,30 @@ function count(value: number | undefined, limit: number): number | undefined {
   return Number.isInteger(value) && value! > 0 && value! < limit ? value : undefined;
 }
 
-/** @internal What counts for this device, by the steps' `tuning`. */
+/** @internal What counts for this device, by the steps' `tuning`: the package's records, then those given. */
 export async function tunedSteps(
   core: Core,
-  tuning: Tuning,
+  tuning: Tuning | undefined,
 ): Promise<NonNullable<CoreSessionOptions['tuned']>> {
-  checkTuning(tuning, 'options.tuning');
-  const records = tuning.devices[await deviceName(core)] ?? {};
-  return Object.fromEntries(
-    Object.entries(records)
-      .filter(([, record]) => typeof record?.kernel === 'string')
-      .map(([step, { kernel, threads, panel, output }]) => [
-        step,
-        withoutUndefined({
-          kernel,
-          threads: count(threads, 1000),
-          panel: count(panel, 1e5),
-          output: output === 'bytes' || output === 'packed' ? output : undefined,
-        }) as TunedStepOptions,
-      ]),
+  const tuned = Object.fromEntries(
+    Object.entries(defaultKernels[deviceKind(core)] ?? {}).map(
+      ([step, kernel]): [string, TunedStepOptions] => [step, { kernel }],
+    ),
   );
+  if (tuning === undefined) return tuned;
+  checkTuning(tuning, 'options.tuning');
+  const records = Object.entries(tuning.devices[await deviceName(core)] ?? {});
+  for (const [step, record] of records) {
+    if (typeof record?.kernel !== 'string') continue;
+    const { kernel, threads, panel, output } = record;
+    tuned[step] = withoutUndefined({
+      kernel,
+      threads: count(threads, 1000),
+      panel: count(panel, 1e5),
+      output: output === 'bytes' || output === 'packed' ? output : undefined,
+    }) as TunedStepOptions;
+  }
+  return tuned;
 }
 
 /** All records of both; those of `newer` count where both have one. */

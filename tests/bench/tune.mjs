@@ -22,6 +22,7 @@ import {
   spread,
   takeTurns,
 } from './networks.mjs';
+import { noiseFor } from './noise.mjs';
 
 const FILE_OF = { int8: 'qoperator', int7: 'qoperator7' };
 
@@ -53,20 +54,6 @@ await makeNetworks(
   forms.filter((form) => form in LOW_BITS),
 );
 
-/** Noise for every input of a model. */
-async function noiseFor(model) {
-  const session = await InferenceSession.create(model);
-  const feeds = session.inputMetadata.map(({ name, type, shape }) => {
-    const dims = shape.map((dim, axis) => (typeof dim === 'number' ? dim : (openDims[axis] ?? 1)));
-    const count = dims.reduce((one, other) => one * other, 1);
-    const values = Array.from({ length: count }, (_, at) => Math.sin(at * 12.9898) * 100);
-    const data = { float32: Float32Array, int8: Int8Array, uint8: Uint8Array }[type].from(values);
-    return [name, new Tensor(type, data, dims)];
-  });
-  await session.release();
-  return Object.fromEntries(feeds);
-}
-
 async function measure(name, form) {
   const isFile = form === 'as it is';
   const model = await loadModel(
@@ -75,7 +62,7 @@ async function measure(name, form) {
   );
   let feeds;
   if (isFile) {
-    feeds = await noiseFor(model);
+    feeds = await noiseFor(model, openDims);
   } else {
     const { data, dims } = inputOf(name);
     feeds = { input: new Tensor('float32', data, dims) };

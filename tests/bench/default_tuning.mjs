@@ -1,0 +1,55 @@
+// Makes web/default_tuning.ts, the records that come with the package: tunes models twice on this machine, and
+// keeps the kernels that were found both times. Records of other kinds of devices, and of other models, stay.
+//
+//   node tests/bench/default_tuning.mjs FILE.onnx ... [--budget MS] [--simd auto|relaxed|simd128] [--dims 1,16000]
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { format, resolveConfig } from 'prettier';
+import { ROOT, count, ensureNode } from './networks.mjs';
+import { noiseFor } from './noise.mjs';
+
+ensureNode();
+const { values, positionals: files } = parseArgs({
+  allowPositionals: true,
+  options: {
+    budget: { type: 'string', default: '15000' },
+    simd: { type: 'string', default: 'auto' },
+    dims: { type: 'string', default: '' },
+  },
+});
+const budget = count(values, 'budget');
+const openDims = values.dims.split(',').filter(Boolean).map(Number);
+const FILE = path.join(ROOT, 'web/default_tuning.ts');
+const { env, loadModel, tune } = await import('requant');
+const { defaultKernels } = await import('../../dist/default_tuning.js');
+const { deviceKind } = await import('../../dist/tuning.js');
+env.wasm.simd = values.simd;
+
+/** What two tunings of a model agree on. */
+async function findTwice(model) {
+  const feeds = await noiseFor(model, openDims);
+  const runs = [];
+  for (let at = 0; at < 2; at++) {
+    const { steps } = await tune(model, { feeds, budget });
+    const changed = steps.filter(({ before, kernel }) => before !== kernel);
+    runs.push(new Map(changed.map(({ tuning, kernel }) => [tuning, kernel])));
+  }
+  return [...runs[0]].filter(([tuning, kernel]) => runs[1].get(tuning) === kernel);
+}
+
+const all = structuredClone(defaultKernels);
+for (const file of files) {
+  const model = await loadModel(new Uint8Array(readFileSync(file)));
+  const kind = deviceKind(model.handle.core);
+  // Against what is usual for a shape, not against earlier records.
+  delete defaultKernels[kind];
+  const found = await findTwice(model);
+  model.dispose();
+  all[kind] = { ...all[kind], ...Object.fromEntries(found) };
+  console.log(`${file}, ${kind}: ${found.length}`);
+}
+const head = readFileSync(FILE, 'utf8').split('= {')[0];
+const text = `${head}= ${JSON.stringify(all, null, 2)};\n`;
+writeFileSync(FILE, await format(text, { ...(await resolveConfig(FILE)), parser: 'typescript' }));
