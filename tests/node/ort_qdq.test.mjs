@@ -92,6 +92,23 @@ const convolution = (random, { activation, depthwise } = {}) => {
   };
 };
 
+/** A convolution of a kernel of this size and dilation. */
+const line = (random, kernel, dilation) => {
+  const [channels, outputs] = integers(random, 2, 1, 9);
+  const out = [7, 9].map((size, axis) => size - dilation * (kernel[axis] - 1));
+  return {
+    inputs: [[1, channels, 7, 9]],
+    body: [
+      ...weights(random, [outputs, channels, ...kernel], 0),
+      ...bias(random, outputs, true),
+      `%f = Conv(%a, %w, %bias) {dilations = [${dilation}, ${dilation}]}`,
+    ],
+    step: 0.03 * Math.sqrt(channels * kernel[0] * kernel[1]),
+    out: [1, outputs, ...out],
+    integer: true,
+  };
+};
+
 const operators = {
   Conv: (random) => convolution(random),
   'Conv, depthwise': (random) => convolution(random, { depthwise: true }),
@@ -149,6 +166,9 @@ const operators = {
       integer: true,
     };
   },
+  'Conv, dilated': (random) => line(random, [3, 3], 2),
+  'Conv, one column': (random) => line(random, [3, 1], 1),
+  'Conv, one row': (random) => line(random, [1, 3], 1),
   Add: pair('Add', 0.07),
   Sub: pair('Sub', 0.07),
   Mul: pair('Mul', 0.15),
