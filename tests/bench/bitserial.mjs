@@ -1,6 +1,6 @@
 // Convolutions of few bits next to those of 8, of 16 and of floats: ResNet-18's 3x3 layers and
 // MobileNetV2's 1x1 (make_layers.py), layer by layer; and the inner loops of bit-serial products
-// alone (bit_tiles.cpp), the best of which is the ceiling.
+// alone (bit_tiles.cpp) and of all others (tiles.cpp), the best of which is the ceiling.
 //
 //   node tests/bench/bitserial.mjs [--rounds N] [--json]
 //
@@ -31,9 +31,19 @@ const FORMS = {
   'A2W2 popcount': { file: 'a2w2', planes: 4, tile: 'and_popcnt', kernels: POPCOUNT },
   'A2W2 narrow': { file: 'a2w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
   'A4W2 narrow': { file: 'a4w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
+  W4A4: { file: 'a4w4' },
+  W4A8: { file: 'a8w4' },
   W8A8: { file: 'a8w8' },
   i16: { file: 'a8w8', kernels: { conv_q8: 'conv_q8_vector' } },
-  f32: { file: 'f32' },
+  f32: { file: 'f32', tile: 'f32' },
+};
+// The loop that is the ceiling of a row, where the form does not say.
+const TILE_OF = {
+  conv_q8_narrow_x: 'narrow',
+  conv_q8_narrow_w: 'narrow',
+  conv_q8_vector: 'i16',
+  conv_q8_dot7: 'dot7',
+  conv_q8_dot8: 'dot8',
 };
 
 ensureNode();
@@ -52,14 +62,14 @@ function run(command, args) {
   if (status !== 0) throw new Error(`${command}: ${error?.message ?? `exit status ${status}`}`);
 }
 
-async function buildTiles() {
-  const object = path.join(FOLDER, 'bit_tiles.o');
-  const module = path.join(FOLDER, 'bit_tiles.wasm');
+async function buildTiles(source) {
+  const object = path.join(FOLDER, `${source}.o`);
+  const module = path.join(FOLDER, `${source}.wasm`);
   run('clang++-19', [
     ...['--target=wasm32', '-std=c++20', '-O3', '-fno-unroll-loops', '-ffreestanding'],
     ...['-nostdlib', '-nostdinc++', '-msimd128', '-mrelaxed-simd', '-DREQUANT_RELAXED=1'],
     ...['-DREQUANT_KERNEL_MODULE=1', `-I${path.join(ROOT, 'src')}`],
-    ...['-c', path.join(ROOT, 'tests/bench/bit_tiles.cpp'), '-o', object],
+    ...['-c', path.join(ROOT, `tests/bench/${source}.cpp`), '-o', object],
   ]);
   run('wasm-ld-19', ['--no-entry', '--import-memory', object, '-o', module]);
   const memory = new WebAssembly.Memory({ initial: 64 });
@@ -70,7 +80,9 @@ async function buildTiles() {
 }
 
 function timeTile(tiles, name) {
-  const outputs = Number(name.match(/\d+$/)[0]);
+  // lookup_8: eight outputs; f32_4x2: four rows by two vectors of four.
+  const [, rows, vectors] = /_(\d+)(?:x(\d+))?$/.exec(name);
+  const outputs = Number(rows) * (vectors === undefined ? 1 : 4 * Number(vectors));
   const start = performance.now();
   for (let call = 0; call < TILE_CALLS; call++) tiles[name](1 << 20, 2 << 20, DEPTH, 3 << 20);
   return (2 * outputs * DEPTH * TILE_CALLS) / (performance.now() - start) / 1e6;
@@ -103,12 +115,13 @@ async function profileRound(form) {
 
 mkdirSync(FOLDER, { recursive: true });
 const script = path.join(ROOT, 'tests/bench/make_layers.py');
-if (!existsSync(path.join(FOLDER, 'layers.f32.onnx'))) {
+const files = Object.values(FORMS).map(({ file }) => path.join(FOLDER, `layers.${file}.onnx`));
+if (!files.every((file) => existsSync(file))) {
   run(process.env.REQUANT_PYTHON ?? '/usr/bin/python3', [script, FOLDER]);
 }
-const tiles = await buildTiles();
+const tiles = { ...(await buildTiles('bit_tiles')), ...(await buildTiles('tiles')) };
 const tileRates = {};
-for (const name of Object.keys(tiles)) if (/_\d+$/.test(name)) tileRates[name] = [];
+for (const name of Object.keys(tiles)) if (/_\d+(x\d+)?$/.test(name)) tileRates[name] = [];
 for (const name of Object.keys(tileRates)) timeTile(tiles, name); // V8 compiles
 const forms = {};
 for (const [name, form] of Object.entries(FORMS)) forms[name] = await openForm(form);
@@ -122,7 +135,7 @@ for (let round = 0; round <= rounds; round++) {
 
 const ceilings = {};
 for (const [name, rates] of Object.entries(tileRates)) {
-  const loop = name.replace(/_\d+$/, '');
+  const loop = name.replace(/_[\dx]+$/, '');
   ceilings[loop] = Math.max(ceilings[loop] ?? 0, median(rates));
 }
 const steps = Object.fromEntries(
@@ -151,7 +164,7 @@ for (const [network, pattern] of Object.entries({
     Object.keys(FORMS).map((name) => {
       const macs = layers.reduce((sum, layer) => sum + steps[name][layer].macs, 0);
       const rate = (2 * macs) / median(total(name)) / 1e6;
-      const { planes, tile } = FORMS[name];
+      const { planes = 1, tile = TILE_OF[steps[name][layers[0]].kernel] } = FORMS[name];
       return [
         name,
         {
@@ -170,17 +183,24 @@ if (values.json) {
   console.log(JSON.stringify({ ceilings, summary }, null, 2));
   process.exit(0);
 }
-console.log('Inner loops alone, GOPS of one bit by one bit (lookup: by inputs of 1, 2 and 4 bits)');
+console.log(
+  'Inner loops alone, GOPS; those on bits of one bit by one bit (lookup: inputs of 1, 2 and 4 bits)',
+);
 for (const [loop, rate] of Object.entries(ceilings)) {
   console.log(`  ${loop.padEnd(12)} ${rate.toFixed(0)}`);
 }
 console.log();
 console.log(
   table(
-    ['layer, GOPS', ...Object.keys(FORMS)],
+    ['layer, GOPS (of ceiling)', ...Object.keys(FORMS)],
     steps.W8A8.map(({ name }, layer) => [
       name,
-      ...Object.keys(FORMS).map((form) => gops(form, layer).toFixed(0)),
+      ...Object.keys(FORMS).map((form) => {
+        const { planes = 1, tile = TILE_OF[steps[form][layer].kernel] } = FORMS[form];
+        const rate = gops(form, layer);
+        const share = tile ? ` (${((100 * rate * planes) / ceilings[tile]).toFixed(0)} %)` : '';
+        return `${rate.toFixed(0)}${share}`;
+      }),
     ]),
   ),
 );

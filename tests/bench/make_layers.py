@@ -4,7 +4,7 @@
     python3 tests/bench/make_layers.py FOLDER
 
 One file for each form, FOLDER/layers.<form>.onnx: `a<bits>w<bits>` as QLinearConv on uint8 codes
-that a Clip has limited (8 bits: no Clip), weights of one bit {-1, 1}, of two {-2 .. 1}; `f32` as
+that a Clip has limited (8 bits: no Clip), weights of one bit {-1, 1}, of two {-2 .. 1}, of four {-8 .. 7}; `f32` as
 Conv. Every layer of LAYERS is a branch of its own with input "x<index>" (NCHW). Needs onnx and numpy.
 """
 
@@ -33,7 +33,16 @@ MOBILENET = [
     (7, 320, 1280, 1, 1),
 ]
 LAYERS = RESNET18 + MOBILENET
-FORMS = {"a1w1": (1, 1), "a2w1": (2, 1), "a2w2": (2, 2), "a4w2": (4, 2), "a8w8": (8, 8), "f32": None}
+FORMS = {
+    "a1w1": (1, 1),
+    "a2w1": (2, 1),
+    "a2w2": (2, 2),
+    "a4w2": (4, 2),
+    "a4w4": (4, 4),
+    "a8w4": (8, 4),
+    "a8w8": (8, 8),
+    "f32": None,
+}
 
 
 def codes(random, bits, shape):
