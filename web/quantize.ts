@@ -94,10 +94,13 @@ export interface OperatorRecord {
   outputs: (TensorRecord | null)[];
 }
 
-/** What a recovery method gained on the kept samples; null for those that only rewrite the network. */
+/**
+ * What a recovery method gained. Of methods that learn: signal to noise of the outputs against the float
+ * network on the kept samples, in dB; of others that of what `detail` names, averaged over the layers.
+ */
 export interface RecoveryRecord {
   method: string;
-  /** Signal to noise of the outputs against the float network, in dB. */
+  /** null: not measured. */
   beforeDb: number | null;
   afterDb: number | null;
   detail: string;

@@ -1,5 +1,7 @@
 #include "api/requant.h"
 
+#include <algorithm>
+
 namespace requant {
 
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
@@ -33,24 +35,27 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
   if (pass != session_pass_) {
     session_.reset();
     observed_ = quantizer_.observed_values(pass);
+    std::sort(observed_.begin(), observed_.end());
     SessionOptions options;
     options.runner = runner_;
+    options.plan.visit = true;
     session_ = std::make_unique<Session>(WithTaps(quantizer_.graph(), observed_), options);
     session_pass_ = pass;
   }
   if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);
-  const std::vector<Tensor> results = session_->Run(feeds);
-  const std::vector<Value*>& outputs = session_->graph().outputs();
   for (const std::string& name : observed_) {
     const auto feed = feeds.find(name);
-    if (feed != feeds.end()) {
+    // The session says what is wrong with other types.
+    if (feed != feeds.end() && feed->second.dtype() == DType::kFloat32) {
       quantizer_.Observe(pass, name, feed->second);
-      continue;
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i]->name == name) quantizer_.Observe(pass, name, results[i]);
     }
   }
+  session_->Visit(feeds, [&](size_t output, const Tensor& tensor, bool channels_last) {
+    const std::string& name = session_->graph().outputs()[output]->name;
+    if (std::binary_search(observed_.begin(), observed_.end(), name) && !feeds.contains(name)) {
+      quantizer_.Observe(pass, name, tensor, channels_last);
+    }
+  });
   quantizer_.EndSample(pass);
 }
 

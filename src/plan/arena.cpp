@@ -18,7 +18,7 @@ void Touch(Plan& plan, int slot, int step) {
   root.last_step = std::max(root.last_step, step);
 }
 
-void ComputeLifetimes(Plan& plan) {
+void ComputeLifetimes(Plan& plan, bool keep_outputs) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = *plan.steps[i];
     const int index = static_cast<int>(i);
@@ -26,6 +26,7 @@ void ComputeLifetimes(Plan& plan) {
     for (const int slot : step.outputs) Touch(plan, slot, index);
     if (step.workspace >= 0) Touch(plan, step.workspace, index);
   }
+  if (!keep_outputs) return;
   for (const int slot : plan.outputs) Touch(plan, slot, static_cast<int>(plan.steps.size()));
 }
 
@@ -117,8 +118,8 @@ size_t AnnotateUsedMemory(Plan& plan, const std::vector<size_t>& order) {
 
 }  // namespace
 
-void LayOutArena(Plan& plan) {
-  ComputeLifetimes(plan);
+void LayOutArena(Plan& plan, bool keep_outputs) {
+  ComputeLifetimes(plan, keep_outputs);
   MergeInPlace(plan);
   std::vector<size_t> order;
   for (size_t i = 0; i < plan.slots.size(); ++i) {

@@ -131,11 +131,14 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
       throw;
     }
   }
-  for (const Value* output : plan->graph->outputs()) plan->outputs.push_back(builder.In(output));
+  for (const Value* output : plan->graph->outputs()) {
+    plan->outputs.push_back(
+        builder.In(output, options.visit ? builder.LayoutOf(output) : Layout::kPlain));
+  }
   builder.NoteGroups();
   builder.ReleaseConstants();
   if (MissingLowBits() == nullptr) kPackActivations(*plan, options);
-  LayOutArena(*plan);
+  LayOutArena(*plan, !options.visit);
   return plan;
 }
 

@@ -140,6 +140,9 @@ struct PlanOptions {
   /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session
   /// has. The results are the same.
   int threads = 0;
+  /// For Session::Visit(): outputs are looked at behind their steps, in the layout they have;
+  /// nothing of them is kept.
+  bool visit = false;
 };
 
 struct Plan {

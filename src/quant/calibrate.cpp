@@ -21,7 +21,36 @@ void Hash(uint64_t& hash, std::string_view text) {
   hash = (hash ^ 0xff) * 1099511628211u;
 }
 
+/// A copy in ONNX's order.
+Tensor ChannelsFirst(const Tensor& tensor) {
+  Tensor out(tensor.dtype(), tensor.shape());
+  if (tensor.count() == 0) return out;
+  const float* from = tensor.data<float>();
+  const int64_t channels = tensor.dim(1);
+  const int64_t plane = tensor.count() / tensor.dim(0) / channels;
+  for (int64_t image = 0; image < tensor.dim(0); ++image) {
+    float* to = out.data<float>() + image * channels * plane;
+    for (int64_t pixel = 0; pixel < plane; ++pixel) {
+      for (int64_t c = 0; c < channels; ++c) to[c * plane + pixel] = *from++;
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+/// Whether somebody looks at more of the value than its range and patches.
+bool Quantizer::Impl::NeedsOrder(int pass, const std::string& value) const {
+  const auto found = watched.find(value);
+  if (found == watched.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(), [&](int index) {
+    const TensorQuantizationConfig& config = record.configs[static_cast<size_t>(index)];
+    if (options.scales.contains(value)) return false;
+    if (config.per_channel()) return true;
+    const Observer& observer = *observers.at(index).channels[0];
+    return pass - first_pass < observer.passes() && !observer.takes_range();
+  });
+}
 
 void Quantizer::Impl::PlanObservers() {
   int passes = 1;
@@ -124,6 +153,14 @@ void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor, const 
   Watch& watch = observers.at(index);
   const TensorQuantizationConfig& config = Config(index);
   const std::span<const float> values = tensor.values<float>();
+  const float largest = std::max(std::fabs(scan.low), std::fabs(scan.high));
+  if (pass == 0 && !values.empty() && largest > 0) {
+    int exponent = 0;
+    std::frexp(largest, &exponent);
+    Watch::Magnitude& magnitude = watch.magnitudes[exponent];
+    if (magnitude.samples++ == 0)
+      magnitude.first = first_sample + samples.at(static_cast<size_t>(first_pass));
+  }
   const int64_t row = tensor.rank() == 0 ? 1 : tensor.shape().back();
   if (!config.per_channel()) {
     Observer& observer = *watch.channels[0];
@@ -151,7 +188,8 @@ void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor, const 
   }
 }
 
-void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor) {
+void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor,
+                        bool channels_last) {
   if (pass < 0 || pass >= passes()) {
     Fail(ErrorCode::kInvalidArgument, StrCat("there is no calibration pass ", pass));
   }
@@ -165,6 +203,9 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor
   const int64_t sample = impl_->first_sample + impl_->samples[static_cast<size_t>(pass)];
   const std::span<const float> values = tensor.values<float>();
   const Scan scan = ScanValues(values);
+  if (channels_last && (!scan.finite || equalizing || impl_->NeedsOrder(pass, value))) {
+    return Observe(pass, value, ChannelsFirst(tensor));
+  }
   for (size_t i = 0; i < values.size() && !scan.finite; ++i) {
     if (std::isfinite(values[i])) continue;
     Fail(ErrorCode::kInvalidArgument,
@@ -186,7 +227,7 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor
       if (impl_->probing) {
         moments->Probe(tensor);
       } else {
-        moments->Observe(tensor, static_cast<uint32_t>(sample));
+        moments->Observe(tensor, static_cast<uint32_t>(sample), channels_last);
       }
     }
   }
@@ -262,6 +303,14 @@ void Quantizer::Impl::Fields(int pass, StateBytes& state) {
 
 void Quantizer::Impl::CalibrationFields(int pass, StateBytes& state) {
   for (auto& [index, watch] : observers) {
+    std::vector<int64_t> magnitudes;  // in threes
+    for (const auto& [exponent, found] : watch.magnitudes) {
+      magnitudes.insert(magnitudes.end(), {exponent, found.samples, found.first});
+    }
+    if (pass == 0) state.List(magnitudes);
+    for (size_t i = 0; state.reading() && i + 2 < magnitudes.size(); i += 3) {
+      watch.magnitudes[static_cast<int>(magnitudes[i])] = {magnitudes[i + 1], magnitudes[i + 2]};
+    }
     uint64_t channels = watch.channels.size();
     state.Value(channels);
     if (state.reading() && channels > 0) MakeChannels(index, watch, static_cast<size_t>(channels));
@@ -333,6 +382,11 @@ void Quantizer::MergeState(int pass, std::span<const uint8_t> bytes) {
   pass -= own.first_pass;
   for (auto& [index, watch] : own.observers) {
     const Watch& later = other.observers.at(index);
+    for (const auto& [exponent, found] : later.magnitudes) {
+      Watch::Magnitude& magnitude = watch.magnitudes[exponent];
+      if (magnitude.samples == 0) magnitude.first = found.first;
+      magnitude.samples += found.samples;
+    }
     if (later.channels.empty()) continue;
     own.MakeChannels(index, watch, later.channels.size());
     for (size_t i = 0; i < watch.channels.size(); ++i) {

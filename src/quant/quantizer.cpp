@@ -65,7 +65,10 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
   std::vector<RecoveryStep> rewritten;
   for (const RecoveryRow& row : RecoveryTable()) {
     if (row.stage != RecoveryStage::kGraph || !Contains(options.recover, row.name)) continue;
-    rewritten.push_back({row.name, 0, 0, row.rewrite(impl_->graph, options)});
+    const double before = WeightsSnr(impl_->graph, options);
+    std::string detail =
+        StrCat(row.rewrite(impl_->graph, options), "; dB of an output channel's weights");
+    rewritten.push_back({row.name, before, WeightsSnr(impl_->graph, options), std::move(detail)});
   }
   impl_->record = AssignConfigs(impl_->graph, options);
   impl_->record.recovery = std::move(rewritten);
@@ -121,8 +124,19 @@ FinishProgress Quantizer::Impl::QuantizeNext() {
     if (layer) break;
   }
   const bool last = next_node == graph.nodes().size();
-  if (last && !learning.empty()) before_db = OutputSnr();
+  if (last) {
+    RecordGain("round_weights", rounding);
+    RecordGain("bias_correction", correcting);
+    if (!learning.empty()) before_db = OutputSnr();
+  }
   return {"round", static_cast<int64_t>(next_node), count, last};
+}
+
+void Quantizer::Impl::RecordGain(const char* method, const LayersGain& gain) {
+  if (gain.layers == 0) return;
+  record.recovery.push_back(
+      {method, gain.before / gain.layers, gain.after / gain.layers,
+       StrCat("errors of weights in the outputs of ", gain.layers, " layers")});
 }
 
 /// Of the simulated network against float, over some kept samples.
@@ -145,6 +159,10 @@ FinishProgress Quantizer::Step() {
   const bool analyze = impl.options.analyze && impl.record.analysis.empty();
   if (!impl.started) {
     impl.CheckSamples();
+    if (impl.samples.front() == 1 && !impl.observers.empty()) {
+      impl.record.warnings.push_back(
+          "there was one calibration sample, whose ranges others may exceed: give some hundred");
+    }
     impl.Equalize();
     impl.chooser = impl.MakeChooser();
     impl.started = true;

@@ -46,8 +46,10 @@ class Quantizer {
   /// Float values to tap in that pass (graph inputs may be among them), each once.
   std::vector<std::string> observed_values(int pass) const;
   /// Throws kInvalidArgument naming value and index for NaN or infinity, and for a value that was
-  /// not asked for; kTypeMismatch for a tensor that is not float32.
-  void Observe(int pass, const std::string& value, const Tensor& float_tensor);
+  /// not asked for; kTypeMismatch for a tensor that is not float32. `channels_last`: the elements
+  /// are in that order, the shape is as ONNX has it.
+  void Observe(int pass, const std::string& value, const Tensor& float_tensor,
+               bool channels_last = false);
   void EndSample(int pass);
   /// The feeds of a sample, in pass 0: copied while a method wants samples and memory allows.
   void Keep(const TensorMap& feeds);

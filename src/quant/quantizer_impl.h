@@ -15,6 +15,7 @@
 #include "quant/quantizer.h"
 #include "quant/recover/equalize_activations.h"
 #include "quant/recover/moments.h"
+#include "quant/recover/recover.h"
 
 namespace requant {
 
@@ -28,6 +29,24 @@ inline constexpr int64_t kSamplesOfAuto = 64;
 /// The observers of one slot: one, or one for each channel.
 struct Watch {
   std::vector<std::unique_ptr<Observer>> channels;
+  /// Samples whose largest magnitude is in [2^(key - 1), 2^key), without those that are 0.
+  struct Magnitude {
+    int64_t samples = 0;
+    int64_t first = 0;  // the index of one of them
+  };
+  std::map<int, Magnitude> magnitudes;
+};
+
+/// What a method gained, averaged over the layers.
+struct LayersGain {
+  double before = 0, after = 0;  // sums of decibels
+  int layers = 0;
+  void Add(const LayerNoise& noise) {
+    if (!(noise.signal > 0)) return;
+    before += noise.Decibels(noise.before);
+    after += noise.Decibels(noise.after);
+    ++layers;
+  }
 };
 
 struct Quantizer::Impl {
@@ -60,6 +79,7 @@ struct Quantizer::Impl {
   size_t learned = 0;
   std::unique_ptr<RecoveryJob> job;
   double before_db = 0;
+  LayersGain rounding, correcting;
 
   TensorQuantizationConfig& Config(int index) { return record.configs[static_cast<size_t>(index)]; }
   bool Fixed(int index) { return options.scales.contains(Config(index).value); }
@@ -69,6 +89,7 @@ struct Quantizer::Impl {
   void CheckSamples() const;
   FinishProgress QuantizeNext();
   double OutputSnr();
+  void RecordGain(const char* method, const LayersGain& gain);
   FinishProgress Analyze();
   // calibrate.cpp
   bool Equalizing(int pass) const { return pass < first_pass; }
@@ -76,6 +97,7 @@ struct Quantizer::Impl {
   void PlanObservers();
   void PlanMoments();
   void MakeChannels(int index, Watch& watch, size_t count);
+  bool NeedsOrder(int pass, const std::string& value) const;
   void Watching(int pass, int index, const Tensor& tensor, const Scan& scan);
   void Fields(int pass, StateBytes& state);
   void CalibrationFields(int pass, StateBytes& state);
@@ -83,6 +105,7 @@ struct Quantizer::Impl {
   // scales.cpp
   std::unique_ptr<RangeChooser> MakeChooser();
   void Activate();
+  void WarnOfUselessScales();
   void SetGiven(TensorQuantizationConfig& config) const;
   void SetScale(TensorQuantizationConfig& config, const std::vector<Range>& ranges);
   void QuantizeLayer(const Node& node, const OperatorQuantization& op);

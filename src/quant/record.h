@@ -41,8 +41,8 @@ struct OperatorQuantization {
   int table_config = -1;  // of that value
 };
 
-/// What one recovery method gained: signal to noise of the outputs against the float network, on
-/// the kept samples, before and after it.
+/// What one recovery method gained: signal to noise before and after it. Of methods that learn that
+/// of the network's outputs on the kept samples; of others what `detail` says.
 struct RecoveryStep {
   std::string method;
   double before_db = 0, after_db = 0;

@@ -70,6 +70,38 @@ std::unique_ptr<RangeChooser> Quantizer::Impl::MakeChooser() {
   return MakeRangeChooser(graph, record, std::move(proposals), std::span(kept).subspan(0, count));
 }
 
+/// Where half of the samples stay within so few steps that hardly anything is left of them: one
+/// warning for all values, since outliers spread from each to those behind it.
+void Quantizer::Impl::WarnOfUselessScales() {
+  std::string text;
+  int more = 0;
+  for (const auto& [index, watch] : observers) {
+    const TensorQuantizationConfig& config = Config(index);
+    if (Fixed(index) || config.exponential() || config.bits < 5 || watch.magnitudes.empty())
+      continue;
+    int64_t all = 0;
+    for (const auto& [exponent, found] : watch.magnitudes) all += found.samples;
+    int64_t below = 0;
+    auto middle = watch.magnitudes.begin();
+    while (2 * (below += middle->second.samples) < all) ++middle;
+    const double largest = std::ldexp(1.0, middle->first);
+    const float step = *std::min_element(config.scale.begin(), config.scale.end());
+    if (largest >= 4 * static_cast<double>(step)) continue;
+    if (!text.empty()) {
+      ++more;
+      continue;
+    }
+    text = StrCat("value '", config.value, "' stays below ", largest,
+                  " in half of the calibration samples, but outliers, as in sample ",
+                  watch.magnitudes.rbegin()->second.first, ", made its range ", config.range_min,
+                  "..", config.range_max, ", whose steps are ", step);
+  }
+  if (text.empty()) return;
+  if (more > 0) text += StrCat(" (", more, " values behind it, too)");
+  record.warnings.push_back(
+      text + ": remove those samples, or, if they are typical, take observer 'percentile'");
+}
+
 /// Ranges become scales.
 void Quantizer::Impl::Activate() {
   for (const auto& [index, watch] : observers) {
@@ -102,6 +134,7 @@ void Quantizer::Impl::Activate() {
     SetScale(config, ranges);
     Transit(config.state, QuantizationState::kActivated, config.node);
   }
+  WarnOfUselessScales();
 }
 
 void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
@@ -144,13 +177,17 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
   const bool correct = bias_correction && bias_slot >= 0 && inputs;
   // Error feedback needs evenly spaced codes.
   const bool rounded = round_weights && inputs && !config.exotic_weight();
-  config.baked = rounded ? RoundWeights(weights, *inputs, config, correct)
+  LayerNoise of_rounding;
+  LayerNoise of_shift;
+  config.baked = rounded ? RoundWeights(weights, *inputs, config, correct, &of_rounding)
                          : QuantizeParameter(weights, config);
   if (correct) {
-    const std::vector<double> shift = MeanShift(weights, config.baked, *inputs, config);
+    const std::vector<double> shift = MeanShift(weights, config.baked, *inputs, config, &of_shift);
     bias.resize(shift.size());
     for (size_t i = 0; i < shift.size(); ++i) bias[i] -= shift[i];
   }
+  rounding.Add(of_rounding);
+  correcting.Add(of_shift);
   biases[node.name] = std::move(bias);
   if (found != moments.end()) found->second.reset();  // the matrices are large
 }

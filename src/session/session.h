@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -40,6 +41,12 @@ class Session {
   /// Outputs in graph order, in memory of their own. Throws like Interpret.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
+  /// Shows output `i` as `visit(i, tensor, channels_last)`, whose memory is valid during the call
+  /// and whose dimensions are in ONNX's order even if the elements are channels-last. In any order.
+  /// Only for a session with options.plan.visit, which can do nothing else.
+  using Visitor = std::function<void(size_t, const Tensor&, bool)>;
+  void Visit(const TensorMap& feeds, const Visitor& visit);
+
   /// Plans runs of these feeds. Throws as Run, and kUnsupported where the shape of an output
   /// depends on data.
   BoundRun Bind(const TensorMap& feeds);
@@ -68,6 +75,7 @@ class Session {
     std::shared_ptr<const Plan> plan;  // one of these
     std::shared_ptr<Program> program;
     std::vector<StepProfile> profile;
+    std::vector<std::vector<size_t>> visits;  // by step: outputs that are there before it
   };
 
   /// `only`: no other shapes can follow.

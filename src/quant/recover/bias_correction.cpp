@@ -3,26 +3,38 @@
 namespace requant {
 
 std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
-                              const InputMoments& moments, const TensorQuantizationConfig& config) {
+                              const InputMoments& moments, const TensorQuantizationConfig& config,
+                              LayerNoise* noise) {
+  LayerNoise unused;
+  if (noise == nullptr) noise = &unused;
   const WeightMatrix& view = moments.view();
   std::vector<double> shift(static_cast<size_t>(view.rows));
   const float* data = weights.data<float>();
   for (int64_t group = 0; group < view.groups; ++group) {
     const std::vector<double> mean = moments.Mean(group);
+    const std::vector<double> variance = moments.Diagonal(group, true);
     for (int64_t i = 0; i < view.rows_per_group(); ++i) {
       const int64_t row = group * view.rows_per_group() + i;
       const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
       const double scale = static_cast<double>(config.scale[channel]);
       double sum = 0;
+      double output = 0;  // its mean
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = row * view.row_stride + column * view.k_stride;
-        const double error =
-            static_cast<double>(integers.AsInt64(at)) * scale - static_cast<double>(data[at]);
-        sum += error * mean[static_cast<size_t>(column)];
+        const auto k = static_cast<size_t>(column);
+        const auto weight = static_cast<double>(data[at]);
+        const double error = static_cast<double>(integers.AsInt64(at)) * scale - weight;
+        sum += error * mean[k];
+        output += weight * mean[k];
+        noise->signal += variance[k] * weight * weight;
+        noise->after += variance[k] * error * error;
       }
+      noise->signal += output * output;
+      noise->before += sum * sum;
       shift[static_cast<size_t>(row)] = sum;
     }
   }
+  noise->before += noise->after;
   return shift;
 }
 

@@ -8,6 +8,7 @@
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "quant/observers/state_bytes.h"
+#include "quant/recover/product_sums.h"
 #include "quant/weights.h"
 
 namespace requant {
@@ -18,22 +19,19 @@ class InputMoments {
   /// their diagonals.
   InputMoments(const Node& node, QuantRule rule);
 
-  /// Adds a bounded number of patches of a sample (all of them, or pseudo-random ones: the same for
-  /// the same seed, which is the sample's index), of the first samples and later of some of them.
-  /// Throws kShapeMismatch for a tensor that the layer cannot take.
-  void Observe(const Tensor& input, uint32_t seed);
+  /// Adds some patches of a sample, spread over all of its positions: the same for the same
+  /// `sample`, which is its index. Throws kShapeMismatch for a tensor that the layer cannot take.
+  void Observe(const Tensor& input, uint32_t sample, bool channels_last = false);
 
-  // Sums must not depend on their order, so that shards can be added: each sample's are rounded to
-  // whole multiples of a unit, far below what matters, and doubles add whole numbers exactly.
-  /// Sets the units by the first sample of all, without counting it.
+  /// Sums are those of whole multiples of a unit, so that they do not depend on their order and
+  /// shards can be added. Sets the unit by the first sample of all, without counting it.
   void Probe(const Tensor& input);
   void Merge(const InputMoments& later);
   void Fields(StateBytes& state);
 
   const WeightMatrix& view() const { return view_; }
-  int64_t count() const { return count_; }
+  int64_t count() const { return sums_.count(); }
   bool full() const { return full_; }
-  int64_t full_count() const { return full_count_; }
   /// E[x] over all patches, k numbers.
   std::vector<double> Mean(int64_t group) const;
   /// E[x^2] - E[x]^2, or E[x^2] when not centered.
@@ -42,25 +40,17 @@ class InputMoments {
   std::vector<double> Matrix(int64_t group, bool centered) const;
 
  private:
-  void Gather(const Tensor& input, uint32_t seed);
-  void GatherConv(const Tensor& input, uint32_t seed);
-  void Accumulate(uint32_t sample);
-  void SetUnits();
+  void Gather(const Tensor& input, uint32_t sample);
+  void GatherConv(const Tensor& input, uint32_t sample, bool channels_last);
+  int64_t PatchesOf(uint32_t sample) const;
 
   const Node& node_;
   QuantRule rule_;
   WeightMatrix view_;
   bool full_ = false;
-  int64_t per_sample_ = 64;
-  int64_t full_limit_ = 0;
-  int64_t count_ = 0;
-  int64_t full_count_ = 0;
-  std::vector<double> sum_, squares_;      // [groups][k] over all patches
-  std::vector<double> full_sum_;           // [groups][k] over those in full_matrix_
-  std::vector<double> full_matrix_;        // [groups][k][k], upper triangle
-  double sum_unit_ = 0, square_unit_ = 0;  // 0: not known yet
-  bool probing_ = false;
-  std::vector<float> patches_;  // [patches][groups][k] of the current sample
+  double unit_ = 0;  // a power of two; 0: not known yet
+  ProductSums sums_;
+  std::vector<float> quad_;  // [groups][k][4 patches]
 };
 
 }  // namespace requant

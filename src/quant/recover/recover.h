@@ -9,13 +9,21 @@
 
 namespace requant {
 
+/// Expected power of a layer's outputs and of the errors that its weights make in them, without and
+/// with a method, summed over the rows.
+struct LayerNoise {
+  double signal = 0, before = 0, after = 0;
+  double Decibels(double noise) const;
+};
+
 /// Integer weights for the scales of `config` that keep the layer's OUTPUT close to the float one,
 /// rather than each weight: minimizes, row by row, the expected squared output error
 ///   d^T C d   with d = w_q * s - w and C the (co)variance of the layer's inputs.
 /// `centered`: the mean of the error is corrected elsewhere (bias correction), so C is the
-/// covariance. Deterministic.
+/// covariance. Deterministic. `noise`: compared with rounding to nearest.
 Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
-                    const TensorQuantizationConfig& config, bool centered);
+                    const TensorQuantizationConfig& config, bool centered,
+                    LayerNoise* noise = nullptr);
 
 /// Expected output error of integer weights, per row: E[(d^T x)^2], or its variance when centered.
 /// By the full matrix when there is one, else by its diagonal (and the mean).
@@ -26,7 +34,9 @@ std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
 /// Mean shift of every output channel that the rounding of its weights causes: sum_k d_k E[x_k].
 /// Subtracting it from the bias removes it (Nagel et al. 2019, "Data-Free Quantization Through
 /// Weight Equalization and Bias Correction", section 4.2, with measured instead of derived means).
+/// `noise`: what that removes, inputs taken for independent.
 std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
-                              const InputMoments& moments, const TensorQuantizationConfig& config);
+                              const InputMoments& moments, const TensorQuantizationConfig& config,
+                              LayerNoise* noise = nullptr);
 
 }  // namespace requant

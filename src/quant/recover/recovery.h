@@ -60,6 +60,10 @@ struct RecoveryRow {
 std::span<const RecoveryRow> RecoveryTable();
 const RecoveryRow* FindRecovery(std::string_view name);
 
+/// Signal to noise of an output channel's weights on their grid, in dB, averaged over all channels
+/// of all layers: what rewriting the network is for (weights_noise.cpp).
+double WeightsSnr(const Graph& graph, const QuantizeOptions& options);
+
 std::string EqualizeLayers(Graph& graph, const QuantizeOptions& options);  // equalize.cpp
 std::string EqualizeThroughClips(Graph& graph, const QuantizeOptions& options);
 std::string SplitChannels(Graph& graph, const QuantizeOptions& options);  // channel_split.cpp

@@ -59,7 +59,7 @@ std::vector<double> Regularized(const InputMoments& moments, int64_t group, bool
   const std::vector<double> raw = moments.Matrix(group, centered);
   double trace = 0;
   for (size_t i = 0; i < k; ++i) trace += raw[i * k + i];
-  const double seen = static_cast<double>(moments.full_count());
+  const double seen = static_cast<double>(moments.count());
   const double keep = seen / (seen + 0.2 * static_cast<double>(k) + 1);
   const double ridge = 0.01 * trace / static_cast<double>(k);
   std::vector<double> out(k * k);
@@ -79,6 +79,7 @@ struct Row {
   std::vector<double> chosen;   // errors of error feedback, in steps
   double nearest_cost = 0;
   double chosen_cost = 0;
+  double power = 0;  // of the output
 };
 
 void StoreInteger(Tensor& integers, int64_t at, double value) {
@@ -86,7 +87,8 @@ void StoreInteger(Tensor& integers, int64_t at, double value) {
 }
 
 void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t group,
-                const TensorQuantizationConfig& config, bool centered, Tensor& integers) {
+                const TensorQuantizationConfig& config, bool centered, Tensor& integers,
+                LayerNoise& noise) {
   const WeightMatrix& view = moments.view();
   const auto k = static_cast<size_t>(view.k);
   const std::vector<double> diagonal = moments.Diagonal(group, centered);
@@ -121,15 +123,23 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
       const double pull = Dot(column.data(), row.chosen.data(), step);
       const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
       const double wanted = row.wanted[step];
+      const double output = pivot * (wanted + Dot(column.data(), row.wanted.data(), step));
       row.chosen[step] = std::clamp(std::nearbyint(wanted - pull), lo, hi) - wanted;
       const double term = pivot * (row.chosen[step] + pull);
       const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
       row.chosen_cost += term * term;
       row.nearest_cost += nearest_term * nearest_term;
+      row.power += output * output;
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
+    const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(first) + i : 0;
+    const auto scale = static_cast<double>(config.scale[channel]);
+    const double unit = scale * scale;
+    noise.signal += unit * row.power;
+    noise.before += unit * row.nearest_cost;
+    noise.after += unit * std::min(row.chosen_cost, row.nearest_cost);
     if (!(row.chosen_cost < row.nearest_cost)) continue;
     const int64_t base = (first + static_cast<int64_t>(i)) * view.row_stride;
     for (size_t step = 0; step < k; ++step) {
@@ -142,7 +152,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
 /// Too many inputs for a matrix: only the mean error is worth steering, C = diag(v) + m m^T. Each
 /// weight takes the neighbour that keeps v_k d_k^2 + (running mean error)^2 smaller.
 void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t group,
-                 const TensorQuantizationConfig& config, Tensor& integers) {
+                 const TensorQuantizationConfig& config, Tensor& integers, LayerNoise& noise) {
   const WeightMatrix& view = moments.view();
   const std::vector<double> mean = moments.Mean(group);
   const std::vector<double> variance = moments.Diagonal(group, true);
@@ -151,11 +161,15 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
     const int64_t row = group * view.rows_per_group() + i;
     const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
     const double inverse = 1 / static_cast<double>(config.scale[channel]);
+    const double unit = 1 / (inverse * inverse);
     double running = 0;
+    double nearest_running = 0;
+    double output = 0;  // its mean
     for (int64_t column = 0; column < view.k; ++column) {
       const auto at = static_cast<size_t>(column);
       const int64_t offset = row * view.row_stride + column * view.k_stride;
       const double wanted = static_cast<double>(data[offset]) * inverse;
+      const double nearest = std::nearbyint(wanted) - wanted;
       double best = 0;
       double best_cost = HUGE_VAL;
       for (const double choice : {std::floor(wanted), std::ceil(wanted)}) {
@@ -170,22 +184,32 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
         }
       }
       running += mean[at] * (best - wanted);
+      nearest_running += mean[at] * nearest;
+      output += mean[at] * wanted;
+      noise.signal += unit * variance[at] * wanted * wanted;
+      noise.before += unit * variance[at] * nearest * nearest;
+      noise.after += unit * variance[at] * (best - wanted) * (best - wanted);
       StoreInteger(integers, offset, best);
     }
+    noise.signal += unit * output * output;
+    noise.before += unit * nearest_running * nearest_running;
+    noise.after += unit * running * running;
   }
 }
 
 }  // namespace
 
 Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
-                    const TensorQuantizationConfig& config, bool centered) {
+                    const TensorQuantizationConfig& config, bool centered, LayerNoise* noise) {
+  LayerNoise unused;
+  if (noise == nullptr) noise = &unused;
   Tensor integers = QuantizeParameter(weights, config);
   if (moments.count() == 0) return integers;
   for (int64_t group = 0; group < moments.view().groups; ++group) {
     if (moments.full()) {
-      RoundGroup(weights, moments, group, config, centered, integers);
+      RoundGroup(weights, moments, group, config, centered, integers, *noise);
     } else if (!centered) {
-      RoundByMean(weights, moments, group, config, integers);
+      RoundByMean(weights, moments, group, config, integers, *noise);
     }
   }
   return integers;

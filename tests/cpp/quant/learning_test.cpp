@@ -41,7 +41,7 @@ TEST(Learning, EveryMethodAloneGains) {
       // Steps of activations are hardly what limits 8 bits.
       const double least = row.stage == RecoveryStage::kLearn ? -0.3 : -0.5;
       EXPECT_GT(got, plain + least) << row.name << " " << weights << " " << activations;
-      if (row.stage != RecoveryStage::kLearn) continue;
+      if (row.stage == RecoveryStage::kMeasure) continue;
       ASSERT_EQ(model.record.recovery.size(), 1u);
       EXPECT_EQ(model.record.recovery[0].method, row.name);
       EXPECT_GT(model.record.recovery[0].after_db, model.record.recovery[0].before_db - 0.1)
@@ -114,8 +114,29 @@ TEST(Rewriting, KeepsTheFunction) {
     const double got = Snr(graph, LowerToInteger(model));
     EXPECT_GT(got, plain + (std::string(method) == "equalize" ? 3 : -1)) << method;
     ASSERT_EQ(model.record.recovery.size(), 1u);
-    EXPECT_FALSE(model.record.recovery[0].detail.empty());
+    const RecoveryStep& gain = model.record.recovery[0];
+    EXPECT_FALSE(gain.detail.empty());
+    EXPECT_GT(gain.before_db, 10) << method;
+    if (std::string(method) == "equalize") {
+      EXPECT_GT(gain.after_db, gain.before_db + 3);
+    }
   }
+  // Outliers among the input channels of a layer without groups.
+  Builder plain;
+  Value* first = plain.Op(
+      "Relu", {plain.Conv(plain.Input("x", {1, 3, 8, 8}), "c1", {16, 3, 3, 3}, 1, noise)}, "r1");
+  plain.graph.AddOutput(plain.Conv(first, "c2", {8, 16, 1, 1}, 0, noise));
+  Tensor outlier = plain.graph.FindValue("c2_w")->constant.Clone();
+  for (int64_t row = 0; row < 8; ++row) outlier.data<float>()[row * 16 + 5] *= 12;
+  plain.graph.FindValue("c2_w")->constant = outlier;
+  QuantizeOptions splitting;
+  splitting.recover = {"channel_split"};
+  splitting.global.weights.bits = 4;
+  const QuantizedModel split = Learn(plain.graph, splitting, 16);
+  EXPECT_GT(Snr(plain.graph, split.float_graph), 100);
+  ASSERT_EQ(split.record.recovery.size(), 1u);
+  EXPECT_NE(split.record.recovery[0].detail.find("1 channels split"), std::string::npos);
+  EXPECT_GT(split.record.recovery[0].after_db, split.record.recovery[0].before_db + 0.3);
   // A ReLU6 becomes a Relu, and the record says so.
   Graph clipped = SmallNetwork();
   QuantizeOptions options;

@@ -1,0 +1,51 @@
+// Running a graph to look at its values: each where and as it is, while it is in the cache.
+#include <algorithm>
+
+#include "session/session.h"
+
+namespace requant {
+namespace {
+
+/// The step behind which output `slot` is there, -1: an input or a constant. Slots are numbered in
+/// the order they are planned in, and those that share memory have a root in common.
+int StepOf(const Plan& plan, int slot) {
+  int found = -1;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    for (const int output : plan.steps[i]->outputs) {
+      const bool same_memory = plan.slots[static_cast<size_t>(output)].root ==
+                               plan.slots[static_cast<size_t>(slot)].root;
+      if (output <= slot && same_memory) found = static_cast<int>(i);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void Session::Visit(const TensorMap& feeds, const Visitor& visit) {
+  std::vector<const void*> inputs;
+  if (Entry& entry = Find(feeds, inputs); entry.program) {
+    const std::vector<Tensor> results = entry.program->Run(feeds);
+    for (size_t i = 0; i < results.size(); ++i) visit(i, results[i], false);
+    return;
+  }
+  const Plan& plan = *current_->plan;
+  if (current_->visits.empty()) {
+    current_->visits.resize(plan.steps.size() + 1);
+    for (size_t i = 0; i < plan.outputs.size(); ++i) {
+      const int step = StepOf(plan, plan.outputs[i]);
+      current_->visits[static_cast<size_t>(step + 1)].push_back(i);
+    }
+  }
+  const RunContext context(plan.slots, arena_.data(), inputs, options_.runner);
+  for (size_t i = 0; i <= plan.steps.size(); ++i) {
+    if (i > 0) plan.steps[i - 1]->Run(context);
+    for (const size_t output : current_->visits[i]) {
+      const Slot& place = context.slot(plan.outputs[output]);
+      visit(output, Tensor::Unowned(place.dtype, place.shape, context.Write(plan.outputs[output])),
+            place.layout == Layout::kChannelsLast);
+    }
+  }
+}
+
+}  // namespace requant

@@ -1,0 +1,104 @@
+// Values looked at while a graph runs are those that it returns.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "passes/runner.h"
+#include "session/session.h"
+#include "session/taps.h"
+
+namespace requant {
+namespace {
+
+Tensor Filled(Shape shape, uint32_t seed) {
+  Tensor out(DType::kFloat32, std::move(shape));
+  for (int64_t i = 0; i < out.count(); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    out.data<float>()[i] = static_cast<float>(seed >> 8) / 8388608.0f - 1.0f;
+  }
+  return out;
+}
+
+/// Layouts change, outputs share memory with others, are written in place and into a Concat.
+Graph Network() {
+  Graph graph;
+  graph.opsets[""] = 17;
+  const auto op = [&graph](const char* type, std::vector<Value*> inputs, const char* name,
+                           AttributeMap attributes = {}) {
+    return graph.AddOp(type, "", std::move(inputs), name, {}, std::move(attributes),
+                       std::string(name) + "_node");
+  };
+  const auto constant = [&graph](const char* name, Shape shape) {
+    return graph.AddConstant(name, Filled(std::move(shape), 7));
+  };
+  Value* x = graph.AddValue("x", {DType::kFloat32, ToSymbolic({2, 8, 6, 10})});
+  graph.AddInput(x);
+  AttributeMap same, depthwise, axis, flat;
+  same.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  depthwise.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  depthwise.Set("group", int64_t{16});
+  axis.Set("axis", int64_t{1});
+  flat.Set("axis", int64_t{1});
+  Value* a = op("Relu", {op("Conv", {x, constant("w1", {16, 8, 3, 3})}, "conv1", same)}, "relu1");
+  Value* b = op("Conv", {a, constant("w2", {16, 1, 3, 3})}, "conv2", depthwise);
+  Value* c = op("Sigmoid", {b}, "sigmoid");
+  Value* d = op("Add", {a, c}, "sum");
+  Value* e = op("Concat", {a, d}, "both", axis);
+  Value* f = op("Exp", {op("Neg", {e}, "neg")}, "exp");
+  Value* g = op("GlobalAveragePool", {f}, "mean");
+  Value* h = op("Flatten", {g}, "flat", flat);
+  Value* k = op("Relu", {h}, "relu2");
+  graph.AddOutput(op("MatMul", {k, constant("w3", {32, 5})}, "y"));
+  graph.AddOutput(op("Transpose", {op("Flatten", {d}, "rows", flat)}, "turned"));
+  return graph;
+}
+
+Tensor Plain(const Tensor& tensor, bool channels_last) {
+  if (!channels_last) return tensor.Clone();
+  Tensor out(tensor.dtype(), tensor.shape());
+  const int64_t channels = tensor.dim(1), plane = tensor.dim(2) * tensor.dim(3);
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const int64_t image = i / (channels * plane), c = i / plane % channels, at = i % plane;
+    out.data<float>()[i] = tensor.data<float>()[(image * plane + at) * channels + c];
+  }
+  return out;
+}
+
+TEST(Visit, SeesWhatARunReturns) {
+  Graph graph = Network();
+  RunPasses(graph, {});
+  const TensorMap feeds = {{"x", Filled({2, 8, 6, 10}, 3)}};
+  std::vector<std::string> names;
+  for (const auto& value : graph.values()) {
+    if (value->producer) names.push_back(value->name);
+  }
+  // All values, and each alone, so that the others are fused or overwritten.
+  std::vector<std::vector<std::string>> choices = {names};
+  for (const std::string& name : names) choices.push_back({name});
+  bool turned = false;
+  for (const std::vector<std::string>& taps : choices) {
+    const std::shared_ptr<const Graph> tapped = WithTaps(graph, taps);
+    Session run(tapped, {});
+    const std::vector<Tensor> wanted = run.Run(feeds);
+    SessionOptions options;
+    options.plan.visit = true;
+    Session visiting(tapped, options);
+    for (int again = 0; again < 2; ++again) {
+      std::set<size_t> seen;
+      visiting.Visit(feeds, [&](size_t output, const Tensor& tensor, bool channels_last) {
+        EXPECT_TRUE(seen.insert(output).second);
+        turned = turned || channels_last;
+        EXPECT_TRUE(Plain(tensor, channels_last).SameBits(wanted[output]))
+            << tapped->outputs()[output]->name;
+      });
+      EXPECT_EQ(seen.size(), tapped->outputs().size());
+    }
+    if (taps.size() == names.size()) {
+      EXPECT_LT(visiting.memory().arena, run.memory().arena);
+    }
+  }
+  EXPECT_TRUE(turned);
+}
+
+}  // namespace
+}  // namespace requant

@@ -1,0 +1,130 @@
+// Calibration data and configs that nobody wishes for: an error that names the place, or a warning that says
+// what was done, and scales that are of use.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { InferenceSession, Tensor, loadModel, quantize } from 'requant';
+import { MODEL, agreement, calibration, isError, outputsOf, testImages } from './support.mjs';
+
+const model = await loadModel(MODEL);
+const shape = [1, 1, 28, 28];
+const filled = (value) => ({
+  image: new Tensor('float32', new Float32Array(784).fill(value), shape),
+});
+const images = testImages(40);
+const float = await outputsOf(await InferenceSession.create(model), images);
+
+async function agreementOf(quantized) {
+  const session = await InferenceSession.create(quantized);
+  return agreement(await outputsOf(session, images), float);
+}
+
+function checkScales({ config }) {
+  for (const { name, inputs, outputs } of config.operators) {
+    for (const slot of [...inputs, ...outputs]) {
+      for (const scale of slot?.scale ?? []) assert.ok(scale > 0 && scale < Infinity, name);
+    }
+  }
+}
+
+test('NaN and infinity: the sample, the value and the place', async () => {
+  for (const [value, word] of [
+    [NaN, 'NaN'],
+    [Infinity, 'infinite'],
+    [-Infinity, 'infinite'],
+  ]) {
+    const samples = calibration(3);
+    samples[2].image.data[100] = value;
+    await assert.rejects(
+      quantize(model, { calibration: samples }),
+      isError('INVALID_ARGUMENT', {
+        value: 'image',
+        message: new RegExp(`sample 2: .*'image' is ${word} at index 100`),
+      }),
+    );
+  }
+});
+
+test('values that overflow inside the network are named', async () => {
+  await assert.rejects(
+    quantize(model, { calibration: [...calibration(1), filled(3e38)] }),
+    isError('INVALID_ARGUMENT', { message: /sample 1: value '.+' is (NaN|infinite) at index/ }),
+  );
+});
+
+test('all zero, constant and denormal samples', async () => {
+  for (const [value, pattern] of [
+    [0, /'image' was 0 in all calibration samples/],
+    [1e-40, /'image' only took values below 1e-16/],
+    [0.5, undefined],
+  ]) {
+    const quantized = await quantize(model, { calibration: [filled(value), filled(value)] });
+    checkScales(quantized);
+    if (pattern) assert.match(quantized.config.warnings.join('\n'), pattern);
+    else assert.deepEqual(quantized.config.warnings, []);
+    quantized.dispose();
+  }
+});
+
+test('zeros between samples change nothing but means', async () => {
+  const mixed = [filled(0), ...calibration(24), filled(1e-40)];
+  const quantized = await quantize(model, { calibration: mixed });
+  assert.deepEqual(quantized.config.warnings, []);
+  assert.ok((await agreementOf(quantized)) >= 0.95);
+});
+
+test('a single sample is enough, with a warning', async () => {
+  const quantized = await quantize(model, { calibration: calibration(1) });
+  checkScales(quantized);
+  assert.match(quantized.config.warnings.join('\n'), /one calibration sample/);
+  assert.ok((await agreementOf(quantized)) >= 0.8);
+});
+
+test('a huge outlier: a warning names the sample, and what it advises helps', async () => {
+  const samples = calibration(24);
+  samples[5].image.data[400] = 1e6;
+  const plain = await quantize(model, { calibration: samples });
+  checkScales(plain);
+  assert.equal(plain.config.warnings.length, 1);
+  assert.match(
+    plain.config.warnings[0],
+    /'image' stays below 2 in half of the calibration samples, but outliers, as in sample 5,.*remove those samples/,
+  );
+  const advised = await quantize(model, { calibration: samples.toSpliced(5, 1) });
+  assert.deepEqual(advised.config.warnings, []);
+  assert.ok((await agreementOf(advised)) > 0.95);
+  assert.ok((await agreementOf(plain)) < 0.5);
+});
+
+test('shapes that do not fit, in the middle of the stream', async () => {
+  const small = { image: new Tensor('float32', new Float32Array(27 * 28), [1, 1, 27, 28]) };
+  const integers = { image: new Tensor('uint8', new Uint8Array(784), shape) };
+  for (const [bad, code] of [
+    [small, 'SHAPE_MISMATCH'],
+    [integers, 'TYPE_MISMATCH'],
+  ]) {
+    await assert.rejects(
+      quantize(model, { calibration: [...calibration(2), bad] }),
+      isError(code, { value: 'image', message: /^calibration sample 2: / }),
+    );
+  }
+  // Nothing is left broken.
+  assert.ok((await quantize(model, { calibration: calibration(4) })).config.operators.length > 0);
+});
+
+test('configs that name what is not there', async () => {
+  for (const [config, message] of [
+    [{ operators: { nobody: null } }, /'nobody'|nobody/],
+    [{ operatorTypes: { Convolution: null } }, /Convolution/],
+    [{ activations: { observer: 'magic' } }, /magic/],
+    [{ recover: ['magic'] }, /magic/],
+    [{ target: 'magic' }, /magic/],
+    [{ activations: { bits: 1 } }, /bits/],
+  ]) {
+    await assert.rejects(quantize(model, { calibration: calibration(2), config }), (error) => {
+      assert.equal(error.code, 'INVALID_ARGUMENT');
+      assert.match(`${error.message} ${error.hint ?? ''}`, message);
+      return true;
+    });
+  }
+});
