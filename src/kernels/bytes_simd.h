@@ -3,7 +3,7 @@
 //
 // uint8 and int8 go through the same code: xor with 0x80 maps an unsigned byte u to the signed byte
 // u - 128, and the zero point moves along with it. "coded" below means this signed form.
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant::simd {
 

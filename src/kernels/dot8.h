@@ -3,7 +3,7 @@
 // machine (rq_dot8): unsigned or signed bytes. Freestanding.
 //
 // A byte of the other type gets its top bit flipped, which moves the zero point by 128.
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant::simd {
 

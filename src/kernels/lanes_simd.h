@@ -1,6 +1,6 @@
 #pragma once
 // Four floats with the operations of lanes.h: lane by lane the same bits.
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant {
 

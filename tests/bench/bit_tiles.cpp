@@ -1,7 +1,7 @@
 // The inner loops of bit-serial products alone, operands in the first cache: what bitserial.mjs
 // holds the kernels against. Each export adds up `k` products of one bit by one bit (lookup: of
 // inputs of few bits by one bit) for some outputs; the numbers in its name say how many.
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace {
 

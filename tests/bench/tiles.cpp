@@ -1,7 +1,7 @@
 // The inner loops of matrix products alone: R rows times N vectors of columns in registers,
 // operands in the first cache, no packing, no epilogue. What the best of them reaches is the
 // ceiling that layers.mjs holds the kernels against. Names: step_RxN.
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
 #pragma once
 // Packing and unpacking (nibbles.h), and the end of the kernels that can write packed. Vector code,
 // freestanding.
+#include "base/simd.h"
 #include "kernels/bitserial/nibbles.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/conv/finish.h"
-#include "kernels/simd.h"
 
 namespace requant::bitserial {
 

@@ -1,8 +1,8 @@
 // Reading and writing tensors that are planes of bits (planes.h).
+#include "base/simd.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/requantize/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

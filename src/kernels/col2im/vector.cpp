@@ -1,7 +1,7 @@
 // Four channels at a time, every one summed in the scalar row's order.
+#include "base/simd.h"
 #include "kernels/col2im/kernel.h"
 #include "kernels/col2im/walk.h"
-#include "kernels/simd.h"
 
 using namespace requant;
 

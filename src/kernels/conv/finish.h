@@ -1,9 +1,9 @@
 #pragma once
 // From a strip of accumulators to the output: the end of both 8-bit vector kernels. Freestanding.
+#include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/requantize/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant::conv {
 

@@ -1,9 +1,9 @@
 #pragma once
 // Gathers the inputs under each window into rows of a panel (the part of im2col that fits a cache).
 // Vector code, freestanding; included by the vector kernels only.
+#include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant::conv {
 

@@ -14,8 +14,8 @@
 //
 // Op: In, Weight (element types), kGroup (elements of k in one step), kPasses, Load(const Weight*)
 // (the step's weights of four channels) and Dot(weights, splatted inputs, accumulators).
+#include "base/simd.h"
 #include "kernels/conv/blocking.h"
-#include "kernels/simd.h"
 
 namespace requant::conv {
 

@@ -4,8 +4,8 @@
 // Input lines are brought into the kernel's form once, with all padding written out, and live in a
 // ring of kernel_h lines that neighbouring output rows share: line y, counted from the top padding,
 // is at y % kernel_h.
+#include "base/simd.h"
 #include "kernels/conv/blocking.h"
-#include "kernels/simd.h"
 
 namespace requant::conv {
 

@@ -3,9 +3,9 @@
 // 8 channels: 8 biases, then K rows of 8. Each output is one running sum over k = 0..K-1 starting
 // at the bias, so it depends neither on how rows are split nor on where the inputs lie.
 // Freestanding.
+#include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant::conv {
 

@@ -6,10 +6,10 @@
 // Neighbouring output rows share converted blocks, which live in a ring of slots; with vertical
 // dilation every output row converts its own. A group of channels goes through the whole image
 // before the next, so that the ring stays small.
+#include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/requantize/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant::dwconv {
 

@@ -4,9 +4,9 @@
 // together; rows above or below the image are replaced by one vector of zeros that is never stepped
 // over. The pixels at the left and right border take one at a time and skip the taps outside. Each
 // output sums its taps in the order (ky, kx), starting at the bias, on every path.
+#include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -5,9 +5,9 @@
 // inputs with `input_add` added, and adds neighbours; with padding as the zero point z', which has
 // it in it too, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit
 // int16, which pack_narrow.cpp looks at; what is added on the way may wrap.
+#include "base/simd.h"
 #include "kernels/dot8.h"
 #include "kernels/dwconv/ring.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -7,10 +7,10 @@
 // a kernel of height 3 whose first row is even meets its weights as (w0, w1), (w2, 0), an odd one
 // as (0, w0), (w1, w2): both forms are packed, and neighbouring output rows share the converted
 // pairs, which live in a ring in the workspace (ring.h).
+#include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/dwconv/ring.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // A function of four floats applied to all elements. Freestanding.
+#include "base/simd.h"
 #include "kernels/elementwise/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 

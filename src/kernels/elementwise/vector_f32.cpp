@@ -1,7 +1,7 @@
 // float32 elementwise kernels, eight elements a step. Every operation is one IEEE rounding, so the
 // results are those of the scalar rows bit for bit.
+#include "base/simd.h"
 #include "kernels/elementwise/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -1,6 +1,6 @@
 // Four lanes of the scalar row's arithmetic, operation by operation.
+#include "base/simd.h"
 #include "kernels/layer_norm/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -1,7 +1,7 @@
 // Transposes in register blocks (8x8 bytes, 4x4 words) and row copies. A block's loads and stores
 // both run along rows, which is what a transposition element by element lacks.
+#include "base/simd.h"
 #include "kernels/layout/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -2,8 +2,8 @@
 // i8x16.swizzle (3.6 relaxed) over a table in registers and 2.9 for gathering eight results in one
 // 64-bit word: the two loads of a lookup are all that counts, and the swizzles need 48 instructions
 // for 16 bytes.
+#include "base/simd.h"
 #include "kernels/lut/kernel.h"
-#include "kernels/simd.h"
 
 using requant::LutF32Params;
 using requant::LutParams;

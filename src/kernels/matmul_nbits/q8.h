@@ -1,9 +1,9 @@
 #pragma once
 // The integer rows: bytes times 4-bit codes by a relaxed dot product, whose second operand has
 // seven bits here, so that every machine computes the same. Vector code, freestanding.
+#include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant::nbits {
 

@@ -1,9 +1,9 @@
 // The float row. A group's weights become floats once for a panel of rows and then go through a
 // register tile as in kernels/conv/tile_f32.h; for a few rows they go from codes straight into the
 // sums, since writing them down would be most of the work.
+#include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -1,6 +1,6 @@
 // Sixteen lanes at a time: along the elements where they are side by side, else of as many columns.
+#include "base/simd.h"
 #include "kernels/reduce/kernel.h"
-#include "kernels/simd.h"
 
 namespace requant {
 namespace {

@@ -19,7 +19,7 @@
 // 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
 #include "kernels/requantize/kernel.h"
 
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant {
 namespace {

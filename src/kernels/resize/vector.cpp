@@ -1,6 +1,6 @@
 // Four channels at a time, by the scalar row's arithmetic: plain multiplies and adds.
+#include "base/simd.h"
 #include "kernels/resize/kernel.h"
-#include "kernels/simd.h"
 
 using namespace requant;
 

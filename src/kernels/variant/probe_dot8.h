@@ -6,7 +6,7 @@
 // AVX-VNNI: PMADDUBSW). Within one process an engine must keep to one meaning. It is asked for by
 // computing: extreme operands first, in all lanes and in some of them, then random ones, each with
 // accumulators that overflow as well (VPDPBUSDS would saturate).
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant {
 

@@ -72,10 +72,16 @@ InputMoments::InputMoments(const Node& node, QuantRule rule)
       quad_(CheckedMul(CheckedMul(static_cast<size_t>(view_.groups), static_cast<size_t>(view_.k)),
                        4)) {}
 
-/// Multiples of four: products take patches * k^2, gathering patches * k. The matrices of groups
-/// are small but many.
+/// Multiples of four: products take patches * k^2, gathering patches * k, so that small matrices
+/// get more patches for the same time. Those of groups are small but many.
 int64_t InputMoments::PatchesOf(uint32_t sample) const {
-  const int64_t most = view_.groups > 1 ? 16 : view_.k <= 256 ? 64 : view_.k <= 600 ? 32 : 16;
+  const int64_t k = view_.k;
+  const int64_t most = view_.groups > 1 ? 16
+                       : k <= 64        ? 256
+                       : k <= 160       ? 128
+                       : k <= 300       ? 64
+                       : k <= 600       ? 32
+                                        : 16;
   return sample < kFirstSamples ? most : most / 4;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant {
 namespace {

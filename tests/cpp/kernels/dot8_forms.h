@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/simd.h"
+#include "base/simd.h"
 
 namespace requant::dot8_forms {
 
