@@ -6,15 +6,15 @@
 namespace requant {
 namespace {
 
-/// The step behind which output `slot` is there, -1: an input or a constant. Slots are numbered in
-/// the order they are planned in, and those that share memory have a root in common.
-int StepOf(const Plan& plan, int slot) {
-  int found = -1;
+/// How many steps have run when output `slot` is there, 0: an input or a constant. Slots are
+/// numbered in the order they are planned in, and those that share memory have a root in common.
+size_t StepsBefore(const Plan& plan, int slot) {
+  size_t found = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     for (const int output : plan.steps[i]->outputs) {
       const bool same_memory = plan.slots[static_cast<size_t>(output)].root ==
                                plan.slots[static_cast<size_t>(slot)].root;
-      if (output <= slot && same_memory) found = static_cast<int>(i);
+      if (output <= slot && same_memory) found = i + 1;
     }
   }
   return found;
@@ -33,8 +33,7 @@ void Session::Visit(const TensorMap& feeds, const Visitor& visit) {
   if (current_->visits.empty()) {
     current_->visits.resize(plan.steps.size() + 1);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
-      const int step = StepOf(plan, plan.outputs[i]);
-      current_->visits[static_cast<size_t>(step + 1)].push_back(i);
+      current_->visits[StepsBefore(plan, plan.outputs[i])].push_back(i);
     }
   }
   const RunContext context(plan.slots, arena_.data(), inputs, options_.runner);

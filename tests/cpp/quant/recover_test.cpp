@@ -234,7 +234,7 @@ TEST(Recover, MomentsAreDeterministic) {
   a.Observe(large, 3);
   b.Observe(large, 3);
   EXPECT_EQ(a.Matrix(0, true), b.Matrix(0, true));
-  EXPECT_LE(a.count(), 64);
+  EXPECT_EQ(a.count(), 128);  // of 1,600
 }
 
 TEST(Weights, MultipliersStayInABand) {
