@@ -136,7 +136,6 @@ val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
 /// A run that is repeated: what run_bound knows by its address.
 struct Bound {
   Session* session;
-  TensorMap feeds;
   BoundRun run;
 };
 
@@ -157,15 +156,13 @@ class SessionHandle {
   /// { id, inputs, results }: where every run of this id reads its feeds and leaves its outputs.
   val Bind(const val& names, const val& types, const val& dims) {
     return Guard([&] {
-      TensorMap feeds = ReadFeeds(names, types, dims, val::undefined());
+      const TensorMap feeds = ReadFeeds(names, types, dims, val::undefined());
       val inputs = val::array();
       const auto count = names["length"].as<unsigned>();
       for (unsigned i = 0; i < count; ++i) {
-        inputs.call<void>("push", Address(feeds[names[i].as<std::string>()].raw()));
+        inputs.call<void>("push", Address(feeds.at(names[i].as<std::string>()).raw()));
       }
-      BoundRun run = session_->Bind(feeds);
-      bound_.push_back(
-          std::make_unique<Bound>(Bound{session_.get(), std::move(feeds), std::move(run)}));
+      bound_.push_back(std::make_unique<Bound>(Bound{session_.get(), session_->Bind(feeds)}));
       val out = val::object();
       out.set("id", Address(bound_.back().get()));
       out.set("inputs", inputs);

@@ -4,112 +4,24 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/number_text.h"
 #include "base/str_cat.h"
+#include "ir/scanner.h"
 #include "ir/text.h"
 
 namespace requant {
 namespace {
 
-/// A recursive-descent parser straight over the characters; the grammar is in text.h.
-class Parser {
+/// A recursive-descent parser; the grammar is in text.h.
+class Parser : private Scanner {
  public:
   explicit Parser(std::string_view text, size_t at = 0, int depth = 0)
-      : text_(text), at_(at), depth_(depth) {}
+      : Scanner(text, at), text_(text), depth_(depth) {}
 
   /// A whole text, or a subgraph up to its closing brace.
   Graph Parse();
-  size_t at() const { return at_; }
+  using Scanner::at;
 
  private:
-  [[noreturn]] void Wrong(const std::string& message) const {
-    size_t line = 1;
-    size_t column = 1;
-    for (size_t i = 0; i < at_ && i < text_.size(); ++i) {
-      ++column;
-      if (text_[i] == '\n') {
-        ++line;
-        column = 1;
-      }
-    }
-    Fail(ErrorCode::kInvalidModel, StrCat("line ", line, ", column ", column, ": ", message),
-         {.hint = "the grammar is described in src/ir/text.h"});
-  }
-
-  // --- characters and tokens
-  char Peek() {
-    SkipSpace();
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  void SkipSpace() {
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == '#') {  // a comment, to the end of the line
-        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-      } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-        ++at_;
-      } else {
-        return;
-      }
-    }
-  }
-  bool Accept(std::string_view token) {
-    SkipSpace();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-  void Expect(std::string_view token) {
-    if (!Accept(token)) Wrong(StrCat("expected '", token, "'"));
-  }
-  static bool IsWordChar(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '/' || c == '-';
-  }
-  /// A run of name characters, maybe empty.
-  std::string_view Word() {
-    SkipSpace();
-    const size_t start = at_;
-    while (at_ < text_.size() && IsWordChar(text_[at_])) ++at_;
-    return text_.substr(start, at_ - start);
-  }
-  /// The word ahead, not consumed.
-  std::string_view NextWord() {
-    SkipSpace();
-    const size_t start = at_;
-    const std::string_view word = Word();
-    at_ = start;
-    return word;
-  }
-  std::string Quoted();
-  std::string Identifier() {
-    if (Peek() == '"') return Quoted();
-    const std::string_view word = Word();
-    if (word.empty()) Wrong("expected a name");
-    return std::string(word);
-  }
-  int HexDigit() {
-    const char c = at_ < text_.size() ? text_[at_++] : '\0';
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    Wrong("expected a hexadecimal digit");
-  }
-
-  // --- numbers
-  struct Number {
-    bool is_float = false;
-    bool negative = false;
-    uint64_t magnitude = 0;  // of an integer
-    std::string text;        // of a float
-    std::optional<uint64_t> nan_bits;
-  };
-  Number ReadNumber();
-  int64_t Integer(const Number& number, int64_t low, uint64_t high);
-  float ToFloat(const Number& number);
-  double ToDouble(const Number& number);
-
-  // --- the grammar
   ValueType ReadType();
   Shape ReadStaticShape();
   Tensor ReadData(DType dtype, const Shape& shape);
@@ -118,7 +30,7 @@ class Parser {
   Attribute ReadList();
   std::string RefName() {
     Expect("%");
-    if (at_ < text_.size() && text_[at_] == '"') return Quoted();
+    if (Touches('"')) return Quoted();
     const std::string_view word = Word();
     if (word.empty()) Wrong("expected the name of a value");
     return std::string(word);
@@ -141,115 +53,9 @@ class Parser {
   void ReadNode();
 
   std::string_view text_;
-  size_t at_ = 0;
   int depth_ = 0;
   Graph graph_;
 };
-
-std::string Parser::Quoted() {
-  Expect("\"");
-  std::string out;
-  while (true) {
-    if (at_ >= text_.size()) Wrong("the string does not end");
-    const char c = text_[at_++];
-    if (c == '"') return out;
-    if (c != '\\') {
-      out += c;
-      continue;
-    }
-    const char escape = at_ < text_.size() ? text_[at_++] : '\0';
-    if (escape == 'n') {
-      out += '\n';
-    } else if (escape == 't') {
-      out += '\t';
-    } else if (escape == '"' || escape == '\\') {
-      out += escape;
-    } else if (escape == 'x') {
-      const int high = HexDigit();
-      out += static_cast<char>(high * 16 + HexDigit());
-    } else {
-      Wrong("unknown escape in a string");
-    }
-  }
-}
-
-Parser::Number Parser::ReadNumber() {
-  Number number;
-  number.negative = Accept("-");
-  if (Accept("+")) Wrong("a number has no plus sign");
-  SkipSpace();
-  const size_t start = at_;
-  if (NextWord() == "nan" || NextWord() == "inf") {
-    number.is_float = true;
-    number.text = std::string(Word());
-    if (number.text == "nan" && at_ < text_.size() && text_[at_] == '(') {
-      Expect("(0x");
-      uint64_t bits = 0;
-      while (Peek() != ')') bits = bits * 16 + static_cast<uint64_t>(HexDigit());
-      Expect(")");
-      number.nan_bits = bits;
-    }
-    return number;
-  }
-  const auto digits = [this] {
-    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
-  };
-  digits();
-  if (at_ == start) Wrong("expected a number");
-  const size_t whole = at_;
-  if (at_ < text_.size() && text_[at_] == '.') {
-    number.is_float = true;
-    ++at_;
-    digits();
-  }
-  if (at_ < text_.size() && (text_[at_] == 'e' || text_[at_] == 'E')) {
-    number.is_float = true;
-    ++at_;
-    if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+')) ++at_;
-    digits();
-  }
-  number.text = std::string(text_.substr(start, at_ - start));
-  if (number.is_float) return number;
-  for (size_t i = start; i < whole; ++i) {
-    const auto digit = static_cast<uint64_t>(text_[i] - '0');
-    if (__builtin_mul_overflow(number.magnitude, 10, &number.magnitude) ||
-        __builtin_add_overflow(number.magnitude, digit, &number.magnitude)) {
-      Wrong("the number is too large");
-    }
-  }
-  return number;
-}
-
-/// Within [low, high]; uint64 values above INT64_MAX come back with the same 64 bits.
-int64_t Parser::Integer(const Number& number, int64_t low, uint64_t high) {
-  if (number.is_float) Wrong("expected an integer");
-  const uint64_t below = low < 0 ? ~static_cast<uint64_t>(low) + 1 : 0;  // |low|
-  if (number.negative ? number.magnitude > below : number.magnitude > high) {
-    Wrong("the number is out of its type's range");
-  }
-  return static_cast<int64_t>(number.negative ? ~number.magnitude + 1 : number.magnitude);
-}
-
-double Parser::ToDouble(const Number& number) {
-  if (number.nan_bits) {
-    double out;
-    std::memcpy(&out, &*number.nan_bits, sizeof out);
-    return out;
-  }
-  const double magnitude = NumberFromText(number.text);
-  return number.negative ? -magnitude : magnitude;
-}
-
-float Parser::ToFloat(const Number& number) {
-  if (number.nan_bits) {
-    const auto bits = static_cast<uint32_t>(*number.nan_bits);
-    float out;
-    std::memcpy(&out, &bits, sizeof out);
-    return out;
-  }
-  const float magnitude = static_cast<float>(NumberFromText(number.text));
-  return number.negative ? -magnitude : magnitude;
-}
 
 ValueType Parser::ReadType() {
   const std::string name(Word());
@@ -401,9 +207,9 @@ Attribute Parser::ReadAttribute() {
   if (Accept("{")) {
     constexpr int kDeepest = 64;
     if (depth_ >= kDeepest) Wrong("subgraphs are nested too deeply");
-    Parser inner(text_, at_, depth_ + 1);
+    Parser inner(text_, at(), depth_ + 1);
     auto body = std::make_shared<Graph>(inner.Parse());
-    at_ = inner.at();
+    Return(inner.at());
     return Subgraph(std::move(body));
   }
   const DType dtype = DTypeFromName(NextWord());
@@ -435,7 +241,7 @@ void Parser::ReadHeader() {
 void Parser::ReadConst() {
   Value* value;
   SkipSpace();
-  const size_t start = at_;
+  const size_t start = at();
   const std::string name = RefName();
   Value* known = graph_.FindValue(name);
   if (known && graph_.IsInput(known) && !known->is_constant()) {
@@ -443,7 +249,7 @@ void Parser::ReadConst() {
     Expect(":");
     value->type = ReadType();
   } else {
-    at_ = start;
+    Return(start);
     value = Define();
   }
   if (!value->type.IsStatic()) Wrong("a constant needs a type with a known shape");

@@ -153,6 +153,7 @@ std::vector<Tensor> Session::Run(const TensorMap& feeds) {
 
 BoundRun Session::Bind(const TensorMap& feeds) {
   BoundRun bound;
+  bound.feeds = feeds;
   const Entry& entry = Find(feeds, bound.inputs);
   bound.plan = entry.plan;
   if (entry.program) {
@@ -165,7 +166,6 @@ BoundRun Session::Bind(const TensorMap& feeds) {
       bound.outputs.emplace_back(output->type.dtype, output->type.StaticShape());
     }
     bound.program = entry.program;
-    bound.feeds = feeds;
     return bound;
   }
   for (const int slot : bound.plan->outputs) {

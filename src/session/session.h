@@ -20,8 +20,8 @@ namespace requant {
 struct BoundRun {
   std::shared_ptr<const Plan> plan;  // one of these
   std::shared_ptr<Program> program;
-  std::vector<const void*> inputs;  // the feeds' memory, which is the caller's
-  TensorMap feeds;                  // the same, of a program
+  TensorMap feeds;                  // share their memory with the tensors that were bound
+  std::vector<const void*> inputs;  // that memory, in graph order
   std::vector<Tensor> outputs;      // in graph order, filled by every run
 };
 

@@ -8,6 +8,8 @@ import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
 export const range = (type) => (type === 'int8' ? [-128, 127] : [0, 255]);
 export const integers = (random, count, lo, hi) =>
   Array.from({ length: count }, () => lo + Math.floor(random() * (hi - lo + 1)));
+export const floats = (random, count, size) =>
+  Array.from({ length: count }, () => Math.fround((random() - 0.5) * size));
 export const product = (dims) => dims.reduce((a, b) => a * b, 1);
 export const constant = (name, type, dims, values) =>
   `const %${name}: ${type}[${dims.join(', ')}] = {${values.join(', ')}}`;
