@@ -73,8 +73,7 @@ export interface PlanStep {
   output?: {
     name: string;
     type: TensorType;
-    layout:
-      'plain' | 'channels-last' | 'channels-last, two to a byte' | 'channels-last, planes of bits';
+    layout: `${'plain' | 'channels-last'}${'' | ', two to a byte' | ', planes of bits'}`;
     dims: number[];
   };
 }

@@ -44,9 +44,6 @@ export function checkTuning(tuning: unknown, name: string): asserts tuning is Tu
 
 /** The row that only machines have whose dot products are exact for whole bytes. */
 const DOT8 = 'conv_q8_dot8';
-/** Browsers on x86; those of a Mac say so on either of its processors. */
-const X64 = /x86_64|x64|Win64/;
-
 const dot8 = new WeakMap<Core, boolean>();
 
 /** Whether this machine has it; asked for once. */
@@ -59,9 +56,20 @@ function hasDot8(core: Core): boolean {
   return dot8.get(core)!;
 }
 
+/**
+ * @internal Whether the processor is an x86, by its arithmetic: there an invalid operation gives a NaN with
+ * the sign set ("QNaN floating-point indefinite", Intel SDM vol. 1, table 4-3), elsewhere one without (ARM's
+ * default NaN). The infinity comes from a clock, so that no compiler computes the NaN ahead with its own bits.
+ */
+export function isX86(): boolean {
+  const value = new Float32Array([Date.now() * Infinity]);
+  value[0]! -= value[0]!;
+  return new Uint8Array(value.buffer)[3] === 0xff;
+}
+
 /** @internal Which of the package's own records count: by instructions and processor. */
 export function deviceKind(core: Core): string {
-  const arch = isNode ? process.arch : X64.test(navigator.userAgent) ? 'x64' : 'other';
+  const arch = isX86() ? 'x64' : 'other';
   return [variantOf(core), ...(hasDot8(core) ? ['dot8'] : []), arch].join(', ');
 }
 

@@ -3,6 +3,7 @@
 
 #include "api/requant.h"
 #include "base/json.h"
+#include "base/str_cat.h"
 #include "passes/infer_type.h"
 #include "passes/pass.h"
 
@@ -125,10 +126,11 @@ std::string PlanJson(const Plan* plan) {
         json.Key("output").BeginObject();
         json.Key("name").String(slot.name);
         json.Key("type").String(DTypeName(slot.dtype));
-        const char* last = slot.packed        ? "channels-last, two to a byte"
-                           : slot.planes != 0 ? "channels-last, planes of bits"
-                                              : "channels-last";
-        json.Key("layout").String(slot.layout == Layout::kPlain ? "plain" : last);
+        const char* packed = slot.packed        ? ", two to a byte"
+                             : slot.planes != 0 ? ", planes of bits"
+                                                : "";
+        const char* layout = slot.layout == Layout::kPlain ? "plain" : "channels-last";
+        json.Key("layout").String(StrCat(layout, packed));
         json.Key("dims").BeginArray();
         for (const int64_t dim : slot.shape) json.Int(dim);
         json.EndArray().EndObject();

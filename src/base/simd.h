@@ -125,36 +125,28 @@ RQ_INLINE v128_t TruncInRange(v128_t x) {
 #endif
 }
 
-/// Loads n (1..4) floats; the other lanes are 0. Never reads past p[n - 1].
-RQ_INLINE v128_t LoadPartialF32(const float* p, int32_t n) {
-  v128_t v = wasm_f32x4_splat(0.0f);
+/// Loads n (1..4) values of 32 bits; the other lanes are 0. Never reads past p[n - 1].
+template <typename T>
+RQ_INLINE v128_t LoadPartial(const T* p, int32_t n) {
+  static_assert(sizeof(T) == 4);
   if (n >= 4) return wasm_v128_load(p);
-  v = wasm_f32x4_replace_lane(v, 0, p[0]);
-  if (n > 1) v = wasm_f32x4_replace_lane(v, 1, p[1]);
-  if (n > 2) v = wasm_f32x4_replace_lane(v, 2, p[2]);
+  v128_t v = wasm_v128_load32_zero(p);
+  if (n > 1) v = wasm_v128_load32_lane(p + 1, v, 1);
+  if (n > 2) v = wasm_v128_load32_lane(p + 2, v, 2);
   return v;
 }
 
-/// Stores the first n (1..4) floats of v.
-RQ_INLINE void StorePartialF32(float* p, v128_t v, int32_t n) {
+/// Stores the first n (1..4) values of 32 bits of v.
+template <typename T>
+RQ_INLINE void StorePartial(T* p, v128_t v, int32_t n) {
+  static_assert(sizeof(T) == 4);
   if (n >= 4) {
     wasm_v128_store(p, v);
     return;
   }
-  p[0] = wasm_f32x4_extract_lane(v, 0);
-  if (n > 1) p[1] = wasm_f32x4_extract_lane(v, 1);
-  if (n > 2) p[2] = wasm_f32x4_extract_lane(v, 2);
-}
-
-/// Stores the first n (1..4) int32 of v.
-RQ_INLINE void StorePartialI32(int32_t* p, v128_t v, int32_t n) {
-  if (n >= 4) {
-    wasm_v128_store(p, v);
-    return;
-  }
-  p[0] = wasm_i32x4_extract_lane(v, 0);
-  if (n > 1) p[1] = wasm_i32x4_extract_lane(v, 1);
-  if (n > 2) p[2] = wasm_i32x4_extract_lane(v, 2);
+  wasm_v128_store32_lane(p, v, 0);
+  if (n > 1) wasm_v128_store32_lane(p + 1, v, 1);
+  if (n > 2) wasm_v128_store32_lane(p + 2, v, 2);
 }
 
 /// Stores the first n (1..8) bytes of the low half of v.

@@ -21,12 +21,18 @@ constexpr int32_t kMostRange = 15;
 ConvQ8Step* AsConv(Step& step) {
   return step.kind() == StepKind::kConvQ8 ? static_cast<ConvQ8Step*>(&step) : nullptr;
 }
+DepthwiseQ8Step* AsDepthwise(Step& step) {
+  return step.kind() == StepKind::kDepthwiseQ8 ? static_cast<DepthwiseQ8Step*>(&step) : nullptr;
+}
 QBinaryStep<QAddParams>* AsAdd(Step& step) {
   return step.kind() == StepKind::kQAdd ? static_cast<QBinaryStep<QAddParams>*>(&step) : nullptr;
 }
 
-bool KnowsNibbles(const ConvQ8Step& step) {
-  return std::any_of(ConvQ8Kernels().begin(), ConvQ8Kernels().end(), [&](const ConvQ8Kernel& row) {
+/// Of the kernels of convolutions those for few bits do.
+template <typename Params>
+bool KnowsNibbles(const WindowStep<Params>& step) {
+  const auto rows = KernelsOf(step.params);
+  return std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
     return step.kernel == row.name && row.missing == MissingLowBits;
   });
 }
@@ -41,20 +47,28 @@ bool IsPlainAdd(const QAddParams& p) {
 
 bool HasResidual(const ConvQ8Step& step) { return step.inputs.size() > 1; }
 
+CodeRange RangeOf(const QAddParams& addition) { return {addition.lo, addition.hi}; }
+CodeRange RangeOf(const RequantizeParams& requantize) { return {requantize.lo, requantize.hi}; }
+
 /// Of what the step computes.
 CodeRange CodesOfStep(Step& step) {
+  if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
+    return RangeOf(depthwise->requantize.Params());
+  }
   const ConvQ8Step* conv = AsConv(step);
-  if (conv == nullptr) return {AsAdd(step)->params.lo, AsAdd(step)->params.hi};
-  const QAddParams& addition = conv->params.addition;
-  const RequantizeParams requantize = conv->requantize.Params();
-  return HasResidual(*conv) ? CodeRange{addition.lo, addition.hi}
-                            : CodeRange{requantize.lo, requantize.hi};
+  if (conv == nullptr) return RangeOf(AsAdd(step)->params);
+  return HasResidual(*conv) ? RangeOf(conv->params.addition) : RangeOf(conv->requantize.Params());
 }
 
 bool CanWrite(Step& step) {
   if (const ConvQ8Step* conv = AsConv(step)) {
     const ConvGeometry& g = conv->params.geometry;
     if (!KnowsNibbles(*conv) || !IsBlocked(g.out_c, g.groups, g.output_stride, kNibbleBlock)) {
+      return false;
+    }
+  } else if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
+    const ConvGeometry& g = depthwise->params.geometry;
+    if (!KnowsNibbles(*depthwise) || !IsBlocked(g.out_c, 1, g.output_stride, kNibbleBlock)) {
       return false;
     }
   } else if (const QBinaryStep<QAddParams>* add = AsAdd(step); !add || !IsPlainAdd(add->params)) {
@@ -72,6 +86,10 @@ bool CanRead(Step& step, int slot) {
     const bool residual = !HasResidual(*conv) || conv->inputs[1] != slot ||
                           IsBlocked(g.out_c, g.groups, conv->params.residual_stride, kNibbleBlock);
     return KnowsNibbles(*conv) && input && residual;
+  }
+  if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
+    const ConvGeometry& g = depthwise->params.geometry;
+    return KnowsNibbles(*depthwise) && IsBlocked(g.in_c, 1, g.input_stride, kNibbleBlock);
   }
   const QBinaryStep<QAddParams>* add = AsAdd(step);
   return add != nullptr && IsPlainAdd(add->params);
@@ -162,8 +180,8 @@ std::vector<Use> UsesOf(const Plan& plan) {
   const auto use = [&](int slot) -> Use& { return uses[static_cast<size_t>(slot)]; };
   for (size_t i = 0; i < uses.size(); ++i) {
     const Slot& slot = plan.slots[i];
-    uses[i].own = slot.home == Slot::Home::kArena && slot.root == static_cast<int>(i) &&
-                  slot.layout == Layout::kChannelsLast && IsByte(slot.dtype);
+    uses[i].own =
+        slot.home == Slot::Home::kArena && slot.root == static_cast<int>(i) && IsByte(slot.dtype);
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     if (plan.slots[i].root != static_cast<int>(i)) use(plan.slots[i].root).own = false;
@@ -220,6 +238,10 @@ void PackActivations(Plan& plan, const PlanOptions& options) {
       }
       conv->params.input_planes = slot_of(conv->inputs[0]).planes;
       conv->params.output_planes = slot_of(conv->outputs[0]).planes;
+    } else if (DepthwiseQ8Step* depthwise = AsDepthwise(*step)) {
+      depthwise->params.input_packed = packed(depthwise->inputs[0]) ? 1 : 0;
+      depthwise->params.input_base = base_of(depthwise->inputs[0]);
+      depthwise->params.output_packed = packed(depthwise->outputs[0]) ? 1 : 0;
     } else if (QBinaryStep<QAddParams>* add = AsAdd(*step)) {
       const std::vector<int> slots = {add->inputs[0], add->inputs[1], add->outputs[0]};
       if (std::none_of(slots.begin(), slots.end(), packed)) continue;

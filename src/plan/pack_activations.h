@@ -11,9 +11,9 @@ namespace requant {
 ///   a convolution for few bits computes it and only convolutions that count bits read it, its
 ///   channels (of a group) are a multiple of 32, and nothing else shares its memory.
 ///   a value has a byte for each element / has half a byte
-///   `compact`, the step that computes it and all that read it are convolutions or additions whose
-///   kernels can pack and unpack, it leaves out all but 16 neighbouring codes, its channels (of a
-///   group) are a multiple of 8, and nothing else shares its memory.
+///   `compact`, the step that computes it and all that read it are convolutions, depthwise ones
+///   too, or additions whose kernels can pack and unpack, it leaves out all but 16 neighbouring
+///   codes, its channels (of a group) are a multiple of 8, and nothing else shares its memory.
 /// The same integers. Planes save time and memory, halves of bytes cost a few percent of time.
 /// A record of tune() (Tuned::output) for the step that computes the value may decide otherwise
 /// where both are possible.

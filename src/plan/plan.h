@@ -123,6 +123,8 @@ struct Tuned {
   int panel = 0;    ///< windows that are gathered at a time (ConvGeometry::panel_rows); 0: as usual
   /// How the step's output lies where there is a choice (plan/pack_activations.h).
   enum class Output { kUsual, kBytes, kPacked } output = Output::kUsual;
+
+  bool operator==(const Tuned&) const = default;
 };
 
 struct PlanOptions {

@@ -17,7 +17,7 @@ void OptionFields(PlanArchive& archive, PlanOptions& options) {
     std::string name;
     Tuned tuning;
     if (!archive.reading()) std::tie(name, tuning) = *next++;
-    archive.Fields(name, tuning.kernel, tuning.threads);
+    archive.Fields(name, tuning.kernel, tuning.threads, tuning.panel, tuning.output);
     if (archive.reading()) options.tuned[name] = tuning;
   }
 }

@@ -94,8 +94,8 @@ RQ_INLINE void Words(const char* a, const char* b, int k, char* out) {
 }
 
 /// 16 outputs by a shuffle of a table of four inputs' subset sums; bytes go to 16 bits after
-/// kFlush lookups.
-template <int kRows, int kFlush, v128_t (*kLookup)(v128_t, v128_t)>
+/// kFlush lookups, two planes joined by a dot product where kJoins.
+template <int kRows, int kFlush, v128_t (*kLookup)(v128_t, v128_t), bool kJoins = false>
 RQ_INLINE void Lookup(const char* tables, const char* indices, int k, char* out) {
   v128_t pairs[kRows], highs[kRows];
   RQ_UNROLL for (int r = 0; r < kRows; ++r) pairs[r] = highs[r] = wasm_i16x8_splat(0);
@@ -116,6 +116,10 @@ RQ_INLINE void Lookup(const char* tables, const char* indices, int k, char* out)
       k -= 16;
     } while (--steps > 0);
     RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+      if (kJoins) {
+        pairs[r] = wasm_i16x8_add(pairs[r], simd::DotI8I7(sums[r], wasm_i16x8_splat(0x0201)));
+        continue;
+      }
       pairs[r] = wasm_i16x8_add(pairs[r], sums[r]);
       highs[r] = wasm_i16x8_add(highs[r], wasm_u16x8_shr(sums[r], 8));
     }
@@ -148,5 +152,9 @@ TILE(lookup_48, Lookup<3, 16, simd::Lookup16>)
 TILE(lookup_64, Lookup<4, 16, simd::Lookup16>)
 TILE(lookup_a4_48, Lookup<3, 4, simd::Lookup16>)
 TILE(lookup_a4_64, Lookup<4, 4, simd::Lookup16>)
+TILE(lookup_joined_48, Lookup<3, 16, simd::Lookup16, true>)
+TILE(lookup_joined_64, Lookup<4, 16, simd::Lookup16, true>)
+TILE(lookup_a4_joined_48, Lookup<3, 4, simd::Lookup16, true>)
+TILE(lookup_a4_joined_64, Lookup<4, 4, simd::Lookup16, true>)
 TILE(swizzle_48, Lookup<3, 16, Swizzle>)
 TILE(swizzle_64, Lookup<4, 16, Swizzle>)

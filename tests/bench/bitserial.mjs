@@ -1,5 +1,5 @@
 // Convolutions of few bits next to those of 8, of 16 and of floats: ResNet-18's 3x3 layers and
-// MobileNetV2's 1x1 (make_layers.py), layer by layer; and the inner loops of bit-serial products
+// MobileNetV2's 1x1 and depthwise (make_layers.py), layer by layer; and the inner loops of bit-serial products
 // alone (bit_tiles.cpp) and of all others (tiles.cpp), the best of which is the ceiling.
 //
 //   node tests/bench/bitserial.mjs [--rounds N] [--json]
@@ -8,7 +8,7 @@
 // ratios those of one round. Needs clang++-19, wasm-ld-19, and python3-onnx.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { FOLDER, ROOT, count, ensureNode, formatRatio, median, ratios } from './networks.mjs';
@@ -23,8 +23,8 @@ const CARRY_SAVE = { conv_q8: 'conv_q8_carry_save' };
 const FORMS = {
   A1W1: { file: 'a1w1', planes: 1, tile: 'lookup' },
   A2W1: { file: 'a2w1', planes: 1, tile: 'lookup' },
-  A2W2: { file: 'a2w2', planes: 2, tile: 'lookup' },
-  A4W2: { file: 'a4w2', planes: 2, tile: 'lookup_a4' },
+  A2W2: { file: 'a2w2', planes: 2, tile: 'lookup_joined' },
+  A4W2: { file: 'a4w2', planes: 2, tile: 'lookup_a4_joined' },
   'A1W1 popcount': { file: 'a1w1', planes: 1, tile: 'and_popcnt', kernels: POPCOUNT },
   'A1W1 carry-save': { file: 'a1w1', planes: 1, tile: 'carry_save', kernels: CARRY_SAVE },
   'A2W1 popcount': { file: 'a2w1', planes: 2, tile: 'and_popcnt', kernels: POPCOUNT },
@@ -116,7 +116,8 @@ async function profileRound(form) {
 mkdirSync(FOLDER, { recursive: true });
 const script = path.join(ROOT, 'tests/bench/make_layers.py');
 const files = Object.values(FORMS).map(({ file }) => path.join(FOLDER, `layers.${file}.onnx`));
-if (!files.every((file) => existsSync(file))) {
+const isFresh = (file) => existsSync(file) && statSync(file).mtimeMs > statSync(script).mtimeMs;
+if (!files.every(isFresh)) {
   run(process.env.REQUANT_PYTHON ?? '/usr/bin/python3', [script, FOLDER]);
 }
 const tiles = { ...(await buildTiles('bit_tiles')), ...(await buildTiles('tiles')) };
@@ -144,6 +145,16 @@ const steps = Object.fromEntries(
     return [name, steps.map((step) => all[step])];
   }),
 );
+/**
+ * Products a second that the loop behind a layer's kernel allows; nothing for depthwise layers, which are not
+ * bound by their products.
+ */
+function ceilingOf(form, layer) {
+  const { kernel } = steps[form][layer];
+  if (kernel.startsWith('dwconv')) return undefined;
+  const tile = TILE_OF[kernel];
+  return tile ? ceilings[tile] : ceilings[FORMS[form].tile] / (FORMS[form].planes ?? 1);
+}
 const gops = (name, layer) =>
   (2 * steps[name][layer].macs) / median(forms[name].times[layer]) / 1e6;
 // The layers of one network, together.
@@ -153,6 +164,7 @@ const summary = {};
 for (const [network, pattern] of Object.entries({
   'ResNet-18, 3 x 3': / 3 x 3 /,
   'MobileNetV2, 1 x 1': / 1 x 1 /,
+  'MobileNetV2, depthwise': / depthwise /,
 })) {
   const layers = layersOf(pattern);
   const kernelsOf = (name) => [...new Set(layers.map((layer) => steps[name][layer].kernel))];
@@ -164,13 +176,13 @@ for (const [network, pattern] of Object.entries({
     Object.keys(FORMS).map((name) => {
       const macs = layers.reduce((sum, layer) => sum + steps[name][layer].macs, 0);
       const rate = (2 * macs) / median(total(name)) / 1e6;
-      const { planes = 1, tile = TILE_OF[steps[name][layers[0]].kernel] } = FORMS[name];
+      const ceiling = ceilingOf(name, layers[0]);
       return [
         name,
         {
           kernels: kernelsOf(name).join(', '),
           gops: rate,
-          ofCeiling: tile ? (rate * planes) / ceilings[tile] : undefined,
+          ofCeiling: ceiling && rate / ceiling,
           againstW8A8: ratios(total('W8A8'), total(name)),
           againstI16: ratios(total('i16'), total(name)),
           againstF32: ratios(total('f32'), total(name)),
@@ -196,9 +208,9 @@ console.log(
     steps.W8A8.map(({ name }, layer) => [
       name,
       ...Object.keys(FORMS).map((form) => {
-        const { planes = 1, tile = TILE_OF[steps[form][layer].kernel] } = FORMS[form];
+        const ceiling = ceilingOf(form, layer);
         const rate = gops(form, layer);
-        const share = tile ? ` (${((100 * rate * planes) / ceilings[tile]).toFixed(0)} %)` : '';
+        const share = ceiling ? ` (${((100 * rate) / ceiling).toFixed(0)} %)` : '';
         return `${rate.toFixed(0)}${share}`;
       }),
     ]),

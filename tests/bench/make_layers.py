@@ -32,7 +32,22 @@ MOBILENET = [
     (7, 160, 960, 1, 1),
     (7, 320, 1280, 1, 1),
 ]
-LAYERS = RESNET18 + MOBILENET
+# Channels are the groups.
+DEPTHWISE = [
+    (112, 32, 32, 3, 1),
+    (112, 96, 96, 3, 2),
+    (56, 144, 144, 3, 1),
+    (56, 144, 144, 3, 2),
+    (28, 192, 192, 3, 1),
+    (28, 192, 192, 3, 2),
+    (14, 384, 384, 3, 1),
+    (14, 576, 576, 3, 1),
+    (14, 576, 576, 3, 2),
+    (7, 960, 960, 3, 1),
+]
+LAYERS = [(*layer, False) for layer in RESNET18 + MOBILENET] + [
+    (*layer, True) for layer in DEPTHWISE
+]
 FORMS = {
     "a1w1": (1, 1),
     "a2w1": (2, 1),
@@ -60,16 +75,19 @@ def main(folder):
             constants.append(numpy_helper.from_array(np.asarray(value), name))
             return name
 
-        for index, (size, in_c, out_c, kernel, stride) in enumerate(LAYERS):
+        for index, (size, in_c, out_c, kernel, stride, depthwise) in enumerate(LAYERS):
             pad = kernel // 2
+            groups = in_c if depthwise else 1
+            kind = f"{in_c} depthwise" if depthwise else f"{in_c} -> {out_c}, {kernel} x {kernel}"
             window = {
+                "group": groups,
                 "kernel_shape": [kernel, kernel],
                 "strides": [stride, stride],
                 "pads": [pad] * 4,
-                "name": f"{size} x {size} x {in_c} -> {out_c}, {kernel} x {kernel} / {stride}",
+                "name": f"{size} x {size} x {kind} / {stride}",
             }
             out_size = (size + 2 * pad - kernel) // stride + 1
-            x, y, shape = f"x{index}", f"y{index}", (out_c, in_c, kernel, kernel)
+            x, y, shape = f"x{index}", f"y{index}", (out_c, in_c // groups, kernel, kernel)
             dtype = TensorProto.FLOAT if bits is None else TensorProto.UINT8
             inputs.append(helper.make_tensor_value_info(x, dtype, [1, in_c, size, size]))
             outputs.append(helper.make_tensor_value_info(y, dtype, [1, out_c, out_size, out_size]))
@@ -92,7 +110,7 @@ def main(folder):
                 constant(f"w{index}", codes(random, bits[1], shape)),
                 scale,
                 constant(f"wz{index}", np.int8(0)),
-                constant(f"ys{index}", np.float32(in_c)),
+                constant(f"ys{index}", np.float32(in_c // groups)),
                 constant(f"yz{index}", np.uint8(128)),
             ]
             nodes.append(helper.make_node("QLinearConv", [x, *parameters], [y], **window))

@@ -1,5 +1,16 @@
 // Inputs for models of which nothing is known.
 
+// Integers of more than eight bits are mostly indices, lengths and rates: small ones, not negative.
+const small = (value) => Math.abs(Math.round(value)) % 8;
+const TYPES = {
+  float32: (values) => Float32Array.from(values),
+  int8: (values) => Int8Array.from(values),
+  uint8: (values) => Uint8Array.from(values),
+  int32: (values) => Int32Array.from(values, small),
+  int64: (values) => BigInt64Array.from(values, (value) => BigInt(small(value))),
+  bool: (values) => Uint8Array.from(values, (value) => (value > 0 ? 1 : 0)),
+};
+
 /** Noise for every input of a model; its open dimensions are those of the list, by axis, or 1. */
 export async function noiseFor(model, openDims) {
   const { InferenceSession, Tensor } = await import('requant');
@@ -8,7 +19,8 @@ export async function noiseFor(model, openDims) {
     const dims = shape.map((dim, axis) => (typeof dim === 'number' ? dim : (openDims[axis] ?? 1)));
     const count = dims.reduce((one, other) => one * other, 1);
     const values = Array.from({ length: count }, (_, at) => Math.sin(at * 12.9898) * 100);
-    const data = { float32: Float32Array, int8: Int8Array, uint8: Uint8Array }[type].from(values);
+    const data = TYPES[type]?.(values);
+    if (data === undefined) throw new Error(`input ${name} is ${type}: no noise for that`);
     return [name, new Tensor(type, data, dims)];
   });
   await session.release();

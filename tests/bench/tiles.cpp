@@ -67,9 +67,9 @@ RQ_INLINE void Tile(const char* a, const char* b, int k, char* out) {
 // It wraps macros without semicolons in ever new ways.
 // clang-format off
 #define TILES(name, Step)                                                         \
-  TILE(name, Step, 4, 2) TILE(name, Step, 6, 2) TILE(name, Step, 3, 3)            \
-  TILE(name, Step, 4, 3) TILE(name, Step, 2, 4) TILE(name, Step, 8, 1)            \
-  TILE(name, Step, 4, 4)
+  TILE(name, Step, 4, 2) TILE(name, Step, 5, 2) TILE(name, Step, 6, 2)            \
+  TILE(name, Step, 3, 3) TILE(name, Step, 4, 3) TILE(name, Step, 2, 4)            \
+  TILE(name, Step, 8, 1) TILE(name, Step, 4, 4)
 // clang-format on
 
 TILES(f32, F32)

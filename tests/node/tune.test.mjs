@@ -14,7 +14,7 @@ import {
   tune,
 } from '../../dist/index.js';
 import { defaultKernels } from '../../dist/default_tuning.js';
-import { deviceKind, deviceName } from '../../dist/tuning.js';
+import { deviceKind, deviceName, isX86 } from '../../dist/tuning.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'requant-tune-'));
@@ -37,6 +37,21 @@ after(() => {
   model.dispose();
   rmSync(folder, { recursive: true });
 });
+
+/** Records of the kernels that tune() finds for `source`, all with the same settings beside them. */
+async function recordsWith(source) {
+  const { tuning } = await tune(source, { feeds, budget: 50 });
+  const [device] = Object.keys(tuning.devices);
+  const kernels = Object.entries(tuning.devices[device]);
+  return (settings) => ({
+    version: 1,
+    devices: {
+      [device]: Object.fromEntries(
+        kernels.map(([shape, { kernel }]) => [shape, { kernel, faster: 1, ...settings }]),
+      ),
+    },
+  });
+}
 
 async function runWith(tuning) {
   const tuned = await InferenceSession.create(model, { tuning });
@@ -100,17 +115,9 @@ test('records that are wrong, stale or of another device change nothing', async 
 test('a record may say for how many threads', async () => {
   const float = await loadModel(MODEL, { numThreads: 2 });
   const images = testImages(1);
-  const { tuning } = await tune(float, { feeds, budget: 50 });
-  const [device] = Object.keys(tuning.devices);
+  const records = await recordsWith(float);
   const threadsWith = async (threads) => {
-    const records = Object.fromEntries(
-      Object.entries(tuning.devices[device]).map(([shape, { kernel }]) => [
-        shape,
-        { kernel, faster: 1, threads },
-      ]),
-    );
-    const options = { tuning: { version: 1, devices: { [device]: records } } };
-    const limited = await InferenceSession.create(float, options);
+    const limited = await InferenceSession.create(float, { tuning: records({ threads }) });
     const { logits } = await limited.run(images[0]);
     const { steps } = limited.plan();
     limited.dispose();
@@ -133,17 +140,9 @@ test('a record may say for how many threads', async () => {
 test('a record may say how many windows are gathered at a time', async () => {
   const float = await loadModel(MODEL);
   for (const source of [float, model]) {
-    const { tuning } = await tune(source, { feeds, budget: 50 });
-    const [device] = Object.keys(tuning.devices);
+    const records = await recordsWith(source);
     const runWithPanel = async (panel) => {
-      const records = Object.fromEntries(
-        Object.entries(tuning.devices[device]).map(([shape, { kernel }]) => [
-          shape,
-          { kernel, faster: 1, panel },
-        ]),
-      );
-      const options = { tuning: { version: 1, devices: { [device]: records } } };
-      const session = await InferenceSession.create(source, options);
+      const session = await InferenceSession.create(source, { tuning: records({ panel }) });
       const { logits } = await session.run(feeds);
       const { steps } = session.plan();
       session.dispose();
@@ -279,6 +278,12 @@ output %y
     }
   }
   conv.dispose();
+});
+
+test('the kind of processor is known by its arithmetic, compiled or not', () => {
+  const seen = new Set();
+  for (let at = 0; at < 300_000; at++) seen.add(isX86());
+  assert.deepEqual([...seen], [process.arch === 'x64' || process.arch === 'ia32']);
 });
 
 test('bad options and cancelling', async () => {

@@ -16,6 +16,22 @@ RQ_INLINE v128_t UnpackLow(v128_t v) {
   return wasm_i32x4_shuffle(low, high, 0, 4, 1, 5);
 }
 
+/// n elements, a multiple of 8, whose codes less `base` are below 16.
+RQ_INLINE void PackCodes(const uint8_t* in, ptrdiff_t n, v128_t base, uint8_t* out) {
+  ptrdiff_t i = 0;
+  for (; i + 32 <= n; i += 32, out += 16) {
+    const v128_t x = wasm_i8x16_sub(wasm_v128_load(in + i), base);
+    const v128_t y = wasm_i8x16_sub(wasm_v128_load(in + i + 16), base);
+    const v128_t low = wasm_i32x4_shuffle(x, y, 0, 2, 4, 6);
+    const v128_t high = wasm_i32x4_shuffle(x, y, 1, 3, 5, 7);
+    wasm_v128_store(out, wasm_v128_or(low, wasm_i32x4_shl(high, 4)));
+  }
+  for (; i < n; i += 8, out += 4) {
+    const v128_t x = wasm_i8x16_sub(wasm_v128_load64_zero(in + i), base);
+    wasm_v128_store32_lane(out, wasm_v128_or(x, wasm_u64x2_shr(x, 28)), 0);
+  }
+}
+
 /// Packed input or output: how far apart channels and pixels are, in bytes.
 RQ_INLINE ptrdiff_t NibbleBytes(ptrdiff_t elements) { return elements / 2; }
 

@@ -71,11 +71,10 @@ bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
     return taps * outputs >= (MissingDot8() == nullptr ? 256 : rq_variant() != 0 ? 48 : 0);
   }
   // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
-  // input or the sums leave their bytes often, products of few bits (conv/vector_narrow.cpp) do
-  // more. GOPS by lookup and by products, 2 x 2 and 4 x 2 bits: 3x3 of 64 channels 200 and 130, 165
-  // and 145; 1x1 of 64 to 384 105 and 94, 96 and 105, of 576 to 96 139 and 157, 112 and 158.
-  const bool shared = taps * outputs >= 192 && (taps > 1 || w.input_hi - w.input_lo <= 7);
-  return MissingDot8() != nullptr && shared && g.in_c / g.groups * taps >= 48;
+  // input, products of few bits (conv/vector_narrow.cpp) do more. GOPS by lookup and by products of
+  // 4 x 2 bits, Zen 4 at 2.8 GHz: 3x3 of 64 channels 180 and 125, 1x1 of 64 to 256 97 and 93, 512
+  // to 2048 169 and 123, 512 to 128 131 and 131, 256 to 128 119 and 124, 256 to 64 102 and 127.
+  return MissingDot8() != nullptr && taps * outputs >= 192 && g.in_c / g.groups * taps >= 48;
 }
 
 size_t LookupPackedSize(const ConvQ8Weights& w) {

@@ -15,6 +15,10 @@
 // pairs read as 16 bits (which wraps) and h = sum of their odd bytes, the even bytes' sum is
 // a - 256 h. Lanes 2j and 2j + 1 are channels j and j + 8 of one plane, or two planes of channel j.
 //
+// Where two planes of few bits share the pairs, a relaxed dot product with (1, 2) joins them on
+// their way to 16 bits: two instructions instead of three, and half as many sums. Its operand is
+// signed, so tables have the middle of their range taken off, twice the codes' range.
+//
 // Packed weights: header; per group and block: a bias and sum(w) for each of its channels, then per
 // segment, tap and slice of 16 channels two vectors: four bits for each of two tables.
 #include "kernels/bitserial/lookup.h"
@@ -33,12 +37,29 @@ RQ_INLINE v128_t PairSums(v128_t x, const v128_t* patterns) {
                         wasm_v128_and(simd::Lookup16(x, patterns[2]), patterns[3]));
 }
 
-/// The tables of the four codes behind pair sums, lanes 0 to 7 and 8 to 15.
-RQ_INLINE void StoreTables(v128_t pairs, const v128_t* patterns, uint8_t* out) {
-  wasm_v128_store(out, wasm_i8x16_add(wasm_i32x4_shuffle(pairs, pairs, 0, 0, 0, 0),
+/// The tables of the four codes behind pair sums, lanes 0 to 7 and 8 to 15, less `bias`.
+RQ_INLINE void StoreTables(v128_t pairs, const v128_t* patterns, v128_t bias, uint8_t* out) {
+  const v128_t first = wasm_i8x16_sub(pairs, bias);
+  wasm_v128_store(out, wasm_i8x16_add(wasm_i32x4_shuffle(first, first, 0, 0, 0, 0),
                                       simd::Lookup16(pairs, patterns[4])));
-  wasm_v128_store(out + 16, wasm_i8x16_add(wasm_i32x4_shuffle(pairs, pairs, 2, 2, 2, 2),
+  wasm_v128_store(out + 16, wasm_i8x16_add(wasm_i32x4_shuffle(first, first, 2, 2, 2, 2),
                                            simd::Lookup16(pairs, patterns[5])));
+}
+
+/// Whether two planes are joined by a dot product: see above.
+RQ_INLINE bool JoinsPlanes(const bitserial::LookupHeader* header, const LookupShape& s) {
+#ifdef REQUANT_RELAXED
+  constexpr bool kHasDot = true;
+#else
+  constexpr bool kHasDot = false;  // there it takes seven instructions
+#endif
+  // What a slice adds is at most 24 times the range: a segment of 72 fits int16.
+  return kHasDot && header->planes == 2 && s.taps <= bitserial::kSegmentSlices;
+}
+
+/// What the entries of tables are less than the sums.
+RQ_INLINE int32_t TableBias(const bitserial::LookupHeader* header, const LookupShape& s) {
+  return JoinsPlanes(header, s) ? 2 * header->input_range : 0;
 }
 
 /// Tables and sums of line y of an image; a line outside is padding.
@@ -59,6 +80,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
       wasm_i8x16_splat(static_cast<int8_t>(header->input_lo - (packed ? p->input_base : 0)));
   const v128_t padding =
       wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header->input_lo));
+  const v128_t bias = wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s)));
   const int32_t rest = channels - (s.slices - 1) * kSlice;
   const v128_t last =
       wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
@@ -94,8 +116,9 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
         if (slice == s.slices) codes = wasm_v128_and(codes, last);
         sum = wasm_i32x4_add(
             sum, wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(codes)));
-        StoreTables(PairSums(codes, patterns), patterns, out);
-        StoreTables(PairSums(wasm_i64x2_shuffle(codes, codes, 1, 1), patterns), patterns, out + 32);
+        StoreTables(PairSums(codes, patterns), patterns, bias, out);
+        StoreTables(PairSums(wasm_i64x2_shuffle(codes, codes, 1, 1), patterns), patterns, bias,
+                    out + 32);
       }
       *sums++ = wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
                 wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3);
@@ -113,22 +136,78 @@ struct Segment {
 };
 
 /// Adds to out[0..7] the products of eight 16-bit sums.
-RQ_INLINE void AddScaled(v128_t sums, v128_t scale, int32_t* out) {
-  wasm_v128_store(out, wasm_i32x4_add(wasm_v128_load(out),
-                                      wasm_i32x4_mul(wasm_u32x4_extend_low_u16x8(sums), scale)));
-  wasm_v128_store(out + 4,
-                  wasm_i32x4_add(wasm_v128_load(out + 4),
-                                 wasm_i32x4_mul(wasm_u32x4_extend_high_u16x8(sums), scale)));
+RQ_INLINE void AddScaled(v128_t low, v128_t high, v128_t scale, int32_t* out) {
+  wasm_v128_store(out, wasm_i32x4_add(wasm_v128_load(out), wasm_i32x4_mul(low, scale)));
+  wasm_v128_store(out + 4, wasm_i32x4_add(wasm_v128_load(out + 4), wasm_i32x4_mul(high, scale)));
+}
+RQ_INLINE void AddUnsigned(v128_t sums, v128_t scale, int32_t* out) {
+  AddScaled(wasm_u32x4_extend_low_u16x8(sums), wasm_u32x4_extend_high_u16x8(sums), scale, out);
+}
+
+/// The sums of 16 bits of kPixels pixels, of lanes apart: `pairs` read as 16 bits, `highs` their
+/// odd bytes.
+template <int kPixels>
+struct Apart {
+  v128_t pairs[kPixels], highs[kPixels];
+  RQ_MEMBER void Clear() {
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) pairs[i] = highs[i] = wasm_i16x8_splat(0);
+  }
+  RQ_MEMBER void Add(const v128_t* bytes) {
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
+      pairs[i] = wasm_i16x8_add(pairs[i], bytes[i]);
+      highs[i] = wasm_i16x8_add(highs[i], wasm_u16x8_shr(bytes[i], 8));
+    }
+  }
+  RQ_MEMBER void Finish(const Segment& s, int32_t* even, int32_t* odd) const {
+    const v128_t even_scale = wasm_i32x4_splat(s.even_scale);
+    const v128_t odd_scale = wasm_i32x4_splat(s.odd_scale);
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
+      const v128_t evens = wasm_i16x8_sub(pairs[i], wasm_i16x8_shl(highs[i], 8));
+      AddUnsigned(evens, even_scale, even + 8 * i);
+      AddUnsigned(highs[i], odd_scale, odd + 8 * i);
+    }
+  }
+};
+
+/// Of two planes, joined.
+template <int kPixels>
+struct Joined {
+  v128_t sums[kPixels];
+  RQ_MEMBER void Clear() {
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) sums[i] = wasm_i16x8_splat(0);
+  }
+  RQ_MEMBER void Add(const v128_t* bytes) {
+    const v128_t weights = wasm_i16x8_splat(0x0201);
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
+      sums[i] = wasm_i16x8_add(sums[i], simd::DotI8I7(bytes[i], weights));
+    }
+  }
+  RQ_MEMBER void Finish(const Segment& s, int32_t* even, int32_t*) const {
+    const v128_t scale = wasm_i32x4_splat(s.even_scale);
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
+      AddScaled(wasm_i32x4_extend_low_i16x8(sums[i]), wasm_i32x4_extend_high_i16x8(sums[i]), scale,
+                even + 8 * i);
+    }
+  }
+};
+
+/// Four lookups of kPixels pixels; the first of several are the sums.
+template <int kPixels, bool kFirst>
+RQ_INLINE void LookUpSlice(const uint8_t* tables, const uint8_t* indices, v128_t* acc) {
+  RQ_UNROLL for (int r = 0; r < 4; ++r) {
+    const v128_t index = wasm_v128_load(indices + 16 * r);
+    RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
+      const v128_t found = simd::Lookup16(wasm_v128_load(tables + kSliceBytes * i + 16 * r), index);
+      acc[i] = kFirst && r == 0 ? found : wasm_i8x16_add(acc[i], found);
+    }
+  }
 }
 
 /// Output pixels that are neighbours, times 16 lanes.
-template <int kPixels>
+template <template <int> typename Sums, int kPixels>
 RQ_INLINE void Tile(const Segment& s, const uint8_t* tables, int32_t* even, int32_t* odd) {
-  v128_t pairs[kPixels], highs[kPixels];
-  RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
-    pairs[i] = wasm_i16x8_splat(0);
-    highs[i] = wasm_i16x8_splat(0);
-  }
+  Sums<kPixels> sums;
+  sums.Clear();
   const uint8_t* indices = s.indices;
   for (int32_t tap = 0; tap < s.taps; ++tap) {
     const uint8_t* t = tables + s.offsets[tap];
@@ -136,33 +215,20 @@ RQ_INLINE void Tile(const Segment& s, const uint8_t* tables, int32_t* even, int3
       int32_t n = left < s.slices_per_flush ? left : s.slices_per_flush;
       left -= n;
       v128_t acc[kPixels];
-      RQ_UNROLL for (int i = 0; i < kPixels; ++i) acc[i] = wasm_i8x16_splat(0);
-      do {
-        RQ_UNROLL for (int r = 0; r < 4; ++r) {
-          const v128_t index = wasm_v128_load(indices + 16 * r);
-          RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
-            acc[i] = wasm_i8x16_add(
-                acc[i], simd::Lookup16(wasm_v128_load(t + kSliceBytes * i + 16 * r), index));
-          }
-        }
-        t += s.pitch;
-        indices += kSliceBytes;
-      } while (--n > 0);
-      RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
-        pairs[i] = wasm_i16x8_add(pairs[i], acc[i]);
-        highs[i] = wasm_i16x8_add(highs[i], wasm_u16x8_shr(acc[i], 8));
+      LookUpSlice<kPixels, true>(t, indices, acc);
+      t += s.pitch, indices += kSliceBytes;
+      while (--n > 0) {
+        LookUpSlice<kPixels, false>(t, indices, acc);
+        t += s.pitch, indices += kSliceBytes;
       }
+      sums.Add(acc);
     }
   }
-  const v128_t even_scale = wasm_i32x4_splat(s.even_scale);
-  const v128_t odd_scale = wasm_i32x4_splat(s.odd_scale);
-  RQ_UNROLL for (int i = 0; i < kPixels; ++i) {
-    AddScaled(wasm_i16x8_sub(pairs[i], wasm_i16x8_shl(highs[i], 8)), even_scale, even + 8 * i);
-    AddScaled(highs[i], odd_scale, odd + 8 * i);
-  }
+  sums.Finish(s, even, odd);
 }
 
 /// `count` pixels of a line. Threes, so that 7 and 14 pixels leave no rest.
+template <template <int> typename Sums>
 __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t taps, int32_t slices,
                                       int32_t slices_per_flush, ptrdiff_t pitch,
                                       const uint8_t* indices, int32_t even_scale, int32_t odd_scale,
@@ -173,29 +239,29 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t taps, int3
   while (count > 0) {
     int32_t n = 1;
     if (count == 4 || count >= 7) {
-      Tile<4>(s, tables, even, odd);
+      Tile<Sums, 4>(s, tables, even, odd);
       n = 4;
     } else if (count >= 3) {
-      Tile<3>(s, tables, even, odd);
+      Tile<Sums, 3>(s, tables, even, odd);
       n = 3;
     } else {
-      Tile<1>(s, tables, even, odd);
+      Tile<Sums, 1>(s, tables, even, odd);
     }
     count -= n;
     tables += n * kSliceBytes, even += 8 * n, odd += 8 * n;
   }
 }
 
-/// out[r][8] = bias + z * sum of weights + offset * sums[r]
+/// out[r][8] = bias + z * sum of weights + offset * sums[r] + more
 RQ_INLINE void FillStrip(const int32_t* bias, const int32_t* weights, int32_t z, int32_t offset,
-                         const int32_t* sums, int32_t count, int32_t* out) {
+                         const int32_t* sums, int32_t more, int32_t count, int32_t* out) {
   const v128_t zero = wasm_i32x4_splat(z);
   const v128_t low =
       wasm_i32x4_add(wasm_v128_load(bias), wasm_i32x4_mul(zero, wasm_v128_load(weights)));
   const v128_t high =
       wasm_i32x4_add(wasm_v128_load(bias + 4), wasm_i32x4_mul(zero, wasm_v128_load(weights + 4)));
   for (int32_t r = 0; r < count; ++r, out += 8) {
-    const v128_t term = wasm_i32x4_splat(offset * sums[r]);
+    const v128_t term = wasm_i32x4_splat(offset * sums[r] + more);
     wasm_v128_store(out, wasm_i32x4_add(low, term));
     wasm_v128_store(out + 4, wasm_i32x4_add(high, term));
   }
@@ -235,6 +301,9 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   int32_t* even = reinterpret_cast<int32_t*>(at += parts.row_sums);
   uint8_t* indices = at += parts.strips;
   uint8_t* tables = at + parts.indices;
+  const bool joins = JoinsPlanes(header, s);
+  // Four tables of each slice, in both planes: once and twice.
+  const int32_t bias = TableBias(header, s) * 4 * s.taps * s.slices * 3 * header->scale;
   const int32_t halves = channels / 8;
   int32_t* odd = even + (halves - 1) * (parts.strips / 8);
   for (int32_t slot = 0; slot < s.ring; ++slot) tags[slot] = -1;
@@ -281,7 +350,7 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
         const int32_t z = header->input_lo - p->input_zero_point;
         for (int32_t half = 0; half < halves; ++half) {
           FillStrip(bases + half * 8, bases + channels + half * 8, z, header->offset, row_sums,
-                    count, half == 0 ? even : odd);
+                    bias, count, half == 0 ? even : odd);
         }
         const int32_t vectors = s.taps * s.slices * 2;
         ExpandIndices(block, vectors, indices);
@@ -294,10 +363,16 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
           done = 0;
           for (int32_t line = 0; line < lines; ++line, begin = 0) {
             const int32_t n = g.out_w - begin < count - done ? g.out_w - begin : count - done;
-            Pixels(offsets + line * s.taps, s.taps, slices, slices_per_flush, s.pitch, segment,
-                   header->scale, header->planes * header->scale,
-                   from + static_cast<ptrdiff_t>(begin) * kSliceBytes, n, even + done * 8,
-                   odd + done * 8);
+            const int32_t* taps = offsets + line * s.taps;
+            const uint8_t* first = from + static_cast<ptrdiff_t>(begin) * kSliceBytes;
+            if (joins) {
+              Pixels<Joined>(taps, s.taps, slices, slices_per_flush, s.pitch, segment,
+                             header->scale, 0, first, n, even + done * 8, even + done * 8);
+            } else {
+              Pixels<Apart>(taps, s.taps, slices, slices_per_flush, s.pitch, segment, header->scale,
+                            header->planes * header->scale, first, n, even + done * 8,
+                            odd + done * 8);
+            }
             done += n;
           }
           segment += static_cast<ptrdiff_t>(s.taps) * slices * kSliceBytes;

@@ -8,6 +8,7 @@ namespace requant {
 namespace {
 
 using bitserial::NibbleBytes;
+using bitserial::PackCodes;
 using bitserial::UnpackLow;
 
 /// Codes of n elements, a multiple of 8, plus `add`.
@@ -24,22 +25,6 @@ RQ_INLINE void UnpackCodes(const uint8_t* in, ptrdiff_t n, v128_t add, uint8_t* 
   for (; i < n; i += 8, in += 4) {
     const v128_t codes = wasm_i8x16_add(UnpackLow(wasm_v128_load32_zero(in)), add);
     wasm_v128_store64_lane(out + i, codes, 0);
-  }
-}
-
-/// n elements, a multiple of 8, whose codes less `base` are below 16.
-RQ_INLINE void PackCodes(const uint8_t* in, ptrdiff_t n, v128_t base, uint8_t* out) {
-  ptrdiff_t i = 0;
-  for (; i + 32 <= n; i += 32, out += 16) {
-    const v128_t x = wasm_i8x16_sub(wasm_v128_load(in + i), base);
-    const v128_t y = wasm_i8x16_sub(wasm_v128_load(in + i + 16), base);
-    const v128_t low = wasm_i32x4_shuffle(x, y, 0, 2, 4, 6);
-    const v128_t high = wasm_i32x4_shuffle(x, y, 1, 3, 5, 7);
-    wasm_v128_store(out, wasm_v128_or(low, wasm_i32x4_shl(high, 4)));
-  }
-  for (; i < n; i += 8, out += 4) {
-    const v128_t x = wasm_i8x16_sub(wasm_v128_load64_zero(in + i), base);
-    wasm_v128_store32_lane(out, wasm_v128_or(x, wasm_u64x2_shr(x, 28)), 0);
   }
 }
 

@@ -20,11 +20,11 @@ void rq_col2im_f32(const Col2ImF32Params* p) {
       for (int32_t c = 0; c < width; c += 4) {
         const int32_t left = width - c;
         v128_t sum = p->bias == nullptr ? wasm_f32x4_splat(0.0f)
-                                        : simd::LoadPartialF32(p->bias + first + c, left);
+                                        : simd::LoadPartial(p->bias + first + c, left);
         col2im::ForEachTap(p, n, oy, row % g.out_w, [&](const float* products) {
-          sum = wasm_f32x4_add(sum, simd::LoadPartialF32(products + base + c, left));
+          sum = wasm_f32x4_add(sum, simd::LoadPartial(products + base + c, left));
         });
-        simd::StorePartialF32(out + first + c, simd::ClampF32(sum, lo, hi), left);
+        simd::StorePartial(out + first + c, simd::ClampF32(sum, lo, hi), left);
       }
     }
   }

@@ -15,8 +15,8 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
   if (p->output_type == ConvQ8Output::kInt32) {
     int32_t* out = static_cast<int32_t*>(p->output) + offset;
     for (int32_t r = 0; r < count; ++r, acc += kChannelBlock, out += stride) {
-      simd::StorePartialI32(out, wasm_v128_load(acc), n);
-      if (n > 4) simd::StorePartialI32(out + 4, wasm_v128_load(acc + 4), n - 4);
+      simd::StorePartial(out, wasm_v128_load(acc), n);
+      if (n > 4) simd::StorePartial(out + 4, wasm_v128_load(acc + 4), n - 4);
     }
     return;
   }

@@ -24,7 +24,7 @@ struct CopyF32 {
   using Out = float;
   RQ_MEMBER void Copy(const float* in, int32_t n, float* out) const {
     if (n < 4) {
-      simd::StorePartialF32(out, simd::LoadPartialF32(in, n), n);
+      simd::StorePartial(out, simd::LoadPartial(in, n), n);
       return;
     }
     for (int32_t i = 0; i + 4 <= n; i += 4) wasm_v128_store(out + i, wasm_v128_load(in + i));
@@ -33,7 +33,7 @@ struct CopyF32 {
   RQ_MEMBER void Fill(int32_t n, float* out) const {
     const v128_t zero = wasm_f32x4_splat(0.0f);
     if (n < 4) {
-      simd::StorePartialF32(out, zero, n);
+      simd::StorePartial(out, zero, n);
       return;
     }
     for (int32_t i = 0; i + 4 <= n; i += 4) wasm_v128_store(out + i, zero);

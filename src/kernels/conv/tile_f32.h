@@ -19,14 +19,14 @@ RQ_INLINE void Store(const ConvF32Params* p, ptrdiff_t row, int32_t channel, int
   const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
   if (p->residual != nullptr) {
     const float* residual = p->residual + row * p->residual_stride + channel;
-    y0 = wasm_f32x4_add(y0, simd::LoadPartialF32(residual, n));
-    if (n > 4) y1 = wasm_f32x4_add(y1, simd::LoadPartialF32(residual + 4, n - 4));
+    y0 = wasm_f32x4_add(y0, simd::LoadPartial(residual, n));
+    if (n > 4) y1 = wasm_f32x4_add(y1, simd::LoadPartial(residual + 4, n - 4));
   }
   y0 = simd::ClampF32(y0, lo, hi);
   y1 = simd::ClampF32(y1, lo, hi);
   float* out = p->output + row * p->geometry.output_stride + channel;
-  simd::StorePartialF32(out, y0, n);
-  if (n > 4) simd::StorePartialF32(out + 4, y1, n - 4);
+  simd::StorePartial(out, y0, n);
+  if (n > 4) simd::StorePartial(out + 4, y1, n - 4);
 }
 
 /// Rows [row, row + kRows) x channels [channel, channel + n), n <= 8. `w` is the packed block. The

@@ -216,7 +216,8 @@ RQ_INLINE void DwConvDot8(const DwConvQ8Params* p) {
         const uint8_t* block = static_cast<const uint8_t*>(p->weights) + channel / 8 * block_bytes;
         StripDot8<Dot8>(p->geometry, ring, slot_bytes, slots, slot, phase, group, n, block,
                         coding.zero_point, ox, count, acc);
-      });
+      },
+      [=](const Results& results) __attribute__((always_inline)) { FinishBytes(p, results); });
 }
 
 }  // namespace requant::dwconv

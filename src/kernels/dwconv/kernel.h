@@ -34,6 +34,9 @@ struct DwConvQ8Params {
   int32_t output_signed = 0;  ///< 0: uint8, 1: int8
   RequantizeParams requantize;
   void* workspace = nullptr;
+  /// As of ConvQ8Params; only for the kernel of few bits.
+  int32_t input_packed = 0, output_packed = 0;
+  int32_t input_base = 0;
 };
 
 }  // namespace requant

@@ -28,9 +28,11 @@ size_t Dot8PackedSize(const DwConvQ8Weights& weights);
 void Dot8Pack(const DwConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
 
-// The row of few bits (vector_narrow.cpp); pack_narrow.cpp. Its workspace is that of the 8-bit row.
+// The row of few bits (vector_narrow.cpp); pack_narrow.cpp. Its workspace is that of the 8-bit row,
+// and a byte for each accumulator.
 bool NarrowSupports(const DwConvQ8Weights& weights);
 size_t NarrowPackedSize(const DwConvQ8Weights& weights);
 void NarrowPack(const DwConvQ8Weights& weights, void* packed);
+size_t NarrowWorkspace(const ConvGeometry& geometry);
 
 }  // namespace requant::dwconv

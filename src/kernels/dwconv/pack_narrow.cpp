@@ -67,4 +67,8 @@ void NarrowPack(const DwConvQ8Weights& w, void* packed) {
   }
 }
 
+size_t NarrowWorkspace(const ConvGeometry& g) {
+  return CheckedAdd(VectorQ8Workspace(g), kStripElements);
+}
+
 }  // namespace requant::dwconv

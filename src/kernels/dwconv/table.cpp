@@ -22,7 +22,7 @@ constexpr DwConvQ8Kernel kQ8Kernels[] = {
     {"dwconv_q8_vector", "simd128", nullptr, SupportsAll, dwconv::VectorQ8PackedSize,
      dwconv::VectorQ8Pack, dwconv::VectorQ8Workspace, rq_dwconv_q8},
     {"dwconv_q8_narrow", "relaxed", MissingLowBits, dwconv::NarrowSupports,
-     dwconv::NarrowPackedSize, dwconv::NarrowPack, dwconv::VectorQ8Workspace, rq_dwconv_q8_narrow},
+     dwconv::NarrowPackedSize, dwconv::NarrowPack, dwconv::NarrowWorkspace, rq_dwconv_q8_narrow},
     {"dwconv_q8_dot8", "relaxed", MissingDot8, dwconv::Dot8Supports, dwconv::Dot8PackedSize,
      dwconv::Dot8Pack, dwconv::Dot8Workspace, rq_dwconv_q8_dot8},
 };

@@ -7,6 +7,7 @@
 #include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
+#include "kernels/output_lines.h"
 
 namespace requant {
 namespace {
@@ -30,10 +31,10 @@ RQ_INLINE void Pixel(const DwConvF32Params* p, const float* image, const float* 
       const int32_t x = x0 + kx * g.dilation_w;
       if (x < 0 || x >= g.in_w) continue;
       const float* in = image + static_cast<ptrdiff_t>(y * g.in_w + x) * g.input_stride;
-      acc = simd::MulAddF32(simd::LoadPartialF32(in, n), wasm_v128_load(w), acc);
+      acc = simd::MulAddF32(simd::LoadPartial(in, n), wasm_v128_load(w), acc);
     }
   }
-  simd::StorePartialF32(out, simd::ClampF32(acc, lo, hi), n);
+  simd::StorePartial(out, simd::ClampF32(acc, lo, hi), n);
 }
 
 /// Four neighbouring interior pixels of a 3x3 window without dilation; column c of row r is at
@@ -176,14 +177,10 @@ void rq_dwconv_f32(const requant::DwConvF32Params* p) {
   using namespace requant;
   const ConvGeometry& g = p->geometry;
   wasm_v128_store(p->workspace, wasm_f32x4_splat(0.0f));
-  int32_t row = p->row_begin;
-  while (row < p->row_end) {
-    const int32_t ox = row % g.out_w, line = row / g.out_w;
-    const int32_t oy = line % g.out_h, image = line / g.out_h;
-    int32_t end = g.out_w;
-    if (p->row_end - row < end - ox) end = ox + (p->row_end - row);
-    Segment(p, p->input + static_cast<ptrdiff_t>(image) * g.in_h * g.in_w * g.input_stride,
-            p->output + static_cast<ptrdiff_t>(line) * g.out_w * g.output_stride, oy, ox, end);
-    row += end - ox;
-  }
+  ForEachLine(
+      g, p->row_begin, p->row_end, [&](const OutputLine& at) __attribute__((always_inline)) {
+        const ptrdiff_t pixel = at.row - at.begin;
+        Segment(p, p->input + static_cast<ptrdiff_t>(at.image) * g.in_h * g.in_w * g.input_stride,
+                p->output + pixel * g.output_stride, at.y, at.begin, at.end);
+      });
 }

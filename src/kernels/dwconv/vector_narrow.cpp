@@ -5,33 +5,83 @@
 // inputs with `input_add` added, and adds neighbours; with padding as the zero point z', which has
 // it in it too, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit
 // int16, which pack_narrow.cpp looks at; what is added on the way may wrap.
-#include "base/simd.h"
+#include "kernels/bitserial/nibbles_simd.h"
+#include "kernels/bytes_simd.h"
 #include "kernels/dot8.h"
 #include "kernels/dwconv/ring.h"
 
 namespace requant {
 namespace {
 
-/// Sixteen channels of both rows; a row that is missing is padding.
-RQ_INLINE void ConvertSixteen(const uint8_t* in_a, const uint8_t* in_b, v128_t add, v128_t zero,
-                              v128_t mask_a, v128_t mask_b, uint8_t* out) {
-  const v128_t a = wasm_v128_bitselect(wasm_i8x16_add(wasm_v128_load(in_a), add), zero, mask_a);
-  const v128_t b = wasm_v128_bitselect(wasm_i8x16_add(wasm_v128_load(in_b), add), zero, mask_b);
-  wasm_v128_store(out,
-                  wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
-  wasm_v128_store(out + 16, wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                               14, 30, 15, 31));
+using bitserial::PackCodes;
+using bitserial::UnpackLow;
+
+/// What brings the bytes of two rows into the ring.
+struct Pairing {
+  v128_t add, zero;
+  v128_t has_a, has_b;  ///< a row that is missing is padding
+
+  /// Of sixteen channels those of both rows, each its byte of the one and of the other.
+  RQ_MEMBER void Store(v128_t a, v128_t b, uint8_t* out) const {
+    StoreLow(a, b, out);
+    wasm_v128_store(out + 16, wasm_i8x16_shuffle(A(a), B(b), 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                 13, 29, 14, 30, 15, 31));
+  }
+  /// Of the first eight.
+  RQ_MEMBER void StoreLow(v128_t a, v128_t b, uint8_t* out) const {
+    wasm_v128_store(out, wasm_i8x16_shuffle(A(a), B(b), 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                            22, 7, 23));
+  }
+  RQ_MEMBER v128_t A(v128_t a) const {
+    return wasm_v128_bitselect(wasm_i8x16_add(a, add), zero, has_a);
+  }
+  RQ_MEMBER v128_t B(v128_t b) const {
+    return wasm_v128_bitselect(wasm_i8x16_add(b, add), zero, has_b);
+  }
+};
+
+/// n channels of a pixel, a byte each.
+RQ_INLINE void PairBytes(const uint8_t* a, const uint8_t* b, int32_t n, const Pairing& pairing,
+                         uint8_t* out) {
+  int32_t c = 0;
+  for (; c + 16 <= n; c += 16) {
+    pairing.Store(wasm_v128_load(a + c), wasm_v128_load(b + c), out + 2 * c);
+  }
+  if (c < n && n >= 16) {
+    pairing.Store(wasm_v128_load(a + n - 16), wasm_v128_load(b + n - 16), out + 2 * (n - 16));
+    return;
+  }
+  for (; c < n; c += 8) {
+    const auto rest = static_cast<size_t>(n - c);
+    pairing.StoreLow(simd::LoadPartialBytes(a + c, rest), simd::LoadPartialBytes(b + c, rest),
+                     out + 2 * c);
+  }
+}
+
+/// n channels of a pixel, a multiple of 8, two to a byte (bitserial/nibbles.h).
+RQ_INLINE void PairNibbles(const uint8_t* a, const uint8_t* b, int32_t n, const Pairing& pairing,
+                           uint8_t* out) {
+  for (; n >= 16; n -= 16, a += 8, b += 8, out += 32) {
+    pairing.Store(UnpackLow(wasm_v128_load64_zero(a)), UnpackLow(wasm_v128_load64_zero(b)), out);
+  }
+  if (n > 0) {
+    pairing.StoreLow(UnpackLow(wasm_v128_load32_zero(a)), UnpackLow(wasm_v128_load32_zero(b)), out);
+  }
 }
 
 /// Input rows row_a and row_b, channels [channel, channel + n), to `out`: of every padded column
 /// `group` channels, each its byte of the one and of the other row.
+template <bool kPacked>
 __attribute__((noinline)) void ConvertBytes(const DwConvQ8Params* p, int32_t image, int32_t row_a,
                                             int32_t row_b, int32_t channel, int32_t n,
                                             int32_t group, int32_t add, uint8_t* out) {
   const ConvGeometry& g = p->geometry;
   const int32_t width = dwconv::PaddedWidth(g), zero_point = p->input_zero_point + add;
   const ptrdiff_t column = 2 * static_cast<ptrdiff_t>(group);
-  const ptrdiff_t line = static_cast<ptrdiff_t>(g.in_w) * g.input_stride;
+  const auto bytes = [](ptrdiff_t elements) {
+    return kPacked ? bitserial::NibbleBytes(elements) : elements;
+  };
+  const ptrdiff_t pixel = bytes(g.input_stride), line = g.in_w * pixel;
   const bool has_a = row_a >= 0 && row_a < g.in_h, has_b = row_b >= 0 && row_b < g.in_h;
   int32_t first = g.pad_left < width ? g.pad_left : width;
   int32_t last = g.pad_left + g.in_w < width ? g.pad_left + g.in_w : width;
@@ -42,27 +92,20 @@ __attribute__((noinline)) void ConvertBytes(const DwConvQ8Params* p, int32_t ima
   if (first >= last) return;
 
   // A missing row reads the other one instead.
-  const v128_t mask_a = wasm_i8x16_splat(has_a ? -1 : 0);
-  const v128_t mask_b = wasm_i8x16_splat(has_b ? -1 : 0);
-  const v128_t adds = wasm_i8x16_splat(static_cast<int8_t>(add));
-  const uint8_t* from = static_cast<const uint8_t*>(p->input) + image * g.in_h * line + channel;
+  const Pairing pairing = {
+      wasm_i8x16_splat(static_cast<int8_t>(kPacked ? p->input_base + add : add)), zero,
+      wasm_i8x16_splat(has_a ? -1 : 0), wasm_i8x16_splat(has_b ? -1 : 0)};
+  const uint8_t* from =
+      static_cast<const uint8_t*>(p->input) + image * g.in_h * line + bytes(channel);
   const uint8_t* in_a = from + (has_a ? row_a : row_b) * line;
   const uint8_t* in_b = from + (has_b ? row_b : row_a) * line;
   out += first * column;
-  for (int32_t x = first; x < last; ++x, in_a += g.input_stride, in_b += g.input_stride) {
-    int32_t c = 0;
-    for (; c + 16 <= n; c += 16) {
-      ConvertSixteen(in_a + c, in_b + c, adds, zero, mask_a, mask_b, out + 2 * c);
+  for (int32_t x = first; x < last; ++x, in_a += pixel, in_b += pixel, out += column) {
+    if (kPacked) {
+      PairNibbles(in_a, in_b, n, pairing, out);
+    } else {
+      PairBytes(in_a, in_b, n, pairing, out);
     }
-    if (c < n && n >= 16) {
-      ConvertSixteen(in_a + n - 16, in_b + n - 16, adds, zero, mask_a, mask_b, out + 2 * (n - 16));
-      c = n;
-    }
-    for (; c < n; ++c) {
-      out[2 * c] = static_cast<uint8_t>(has_a ? in_a[c] + add : zero_point);
-      out[2 * c + 1] = static_cast<uint8_t>(has_b ? in_b[c] + add : zero_point);
-    }
-    out += column;
   }
 }
 
@@ -181,6 +224,18 @@ RQ_INLINE void Strip(const DwConvQ8Params* p, const uint8_t* ring, ptrdiff_t slo
   }
 }
 
+/// To the output two to a byte, through `codes`, which has a byte for each accumulator.
+RQ_INLINE void FinishNibbles(const DwConvQ8Params* p, const dwconv::Results& r, uint8_t* codes) {
+  rq_requantize_rows(r.acc, r.group, r.count, r.c, r.n, &p->requantize, codes, r.group,
+                     p->output_signed);
+  const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(p->requantize.lo));
+  const ptrdiff_t step = bitserial::NibbleBytes(p->geometry.output_stride);
+  uint8_t* out = static_cast<uint8_t*>(p->output) + r.pixel * step + bitserial::NibbleBytes(r.c);
+  for (int32_t i = 0; i < r.count; ++i, codes += r.group, out += step) {
+    PackCodes(codes, r.n, base, out);
+  }
+}
+
 }  // namespace
 }  // namespace requant
 
@@ -195,16 +250,29 @@ void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* p) {
   const int32_t add = header->input_add;
   const ptrdiff_t octet_bytes = dwconv::NarrowOctetBytes(g.kernel_h, g.kernel_w);
   int32_t* acc = static_cast<int32_t*>(p->workspace);
-  uint8_t* ring = reinterpret_cast<uint8_t*>(acc + dwconv::kStripElements);
+  uint8_t* codes = reinterpret_cast<uint8_t*>(acc + dwconv::kStripElements);
+  uint8_t* ring = codes + dwconv::kStripElements;
   dwconv::WalkRing<2>(
       p, group, slots, acc,
-      [=](int32_t image, int32_t row, int32_t step, int32_t channel, int32_t n,
-          int32_t slot) __attribute__((always_inline)) {
-        ConvertBytes(p, image, row, row + step, channel, n, group, add, ring + slot * slot_bytes);
-      },
+      [=](int32_t image, int32_t row, int32_t step, int32_t channel, int32_t n, int32_t slot)
+          __attribute__((always_inline)) {
+            uint8_t* to = ring + slot * slot_bytes;
+            if (p->input_packed != 0) {
+              ConvertBytes<true>(p, image, row, row + step, channel, n, group, add, to);
+            } else {
+              ConvertBytes<false>(p, image, row, row + step, channel, n, group, add, to);
+            }
+          },
       [=](int32_t channel, int32_t n, int32_t slot, int32_t odd, int32_t ox, int32_t count)
           __attribute__((always_inline)) {
             Strip(p, ring, slot_bytes, slot, odd, group, n, blocks + channel / 8 * octet_bytes,
                   p->input_zero_point + add, ox, count, acc);
-          });
+          },
+      [=](const dwconv::Results& results) __attribute__((always_inline)) {
+        if (p->output_packed != 0) {
+          FinishNibbles(p, results, codes);
+        } else {
+          dwconv::FinishBytes(p, results);
+        }
+      });
 }

@@ -253,5 +253,7 @@ void rq_dwconv_q8(const requant::DwConvQ8Params* p) {
                 static_cast<const uint8_t*>(p->weights) + channel / kQuad * quad_bytes;
             Strip(p->geometry, ring, slot_elements, slots, slot, odd, group, n, weights, ox, count,
                   acc);
-          });
+          },
+      [=](const dwconv::Results& results)
+          __attribute__((always_inline)) { dwconv::FinishBytes(p, results); });
 }

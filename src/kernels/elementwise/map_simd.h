@@ -10,7 +10,7 @@ template <typename Function>
 RQ_INLINE void Map(const UnaryF32Params* p, Function function) {
   for (size_t i = 0; i < p->n; i += 4) {
     const int32_t left = p->n - i < 4 ? static_cast<int32_t>(p->n - i) : 4;
-    simd::StorePartialF32(p->out + i, function(simd::LoadPartialF32(p->in + i, left)), left);
+    simd::StorePartial(p->out + i, function(simd::LoadPartial(p->in + i, left)), left);
   }
 }
 

@@ -25,7 +25,7 @@ RQ_INLINE v128_t Load(const float* p, size_t i) {
 }
 template <bool kStep>
 RQ_INLINE v128_t LoadTail(const float* p, size_t i, size_t n) {
-  return kStep ? simd::LoadPartialF32(p + i, static_cast<int32_t>(n)) : wasm_v128_load32_splat(p);
+  return kStep ? simd::LoadPartial(p + i, static_cast<int32_t>(n)) : wasm_v128_load32_splat(p);
 }
 
 template <typename Op, bool kStepA, bool kStepB>
@@ -47,7 +47,7 @@ RQ_INLINE void Rows(const BinaryF32Params* p) {
     for (; i < n; i += 4) {
       const size_t left = n - i < 4 ? n - i : 4;
       const v128_t v = Op::Run(LoadTail<kStepA>(a, i, left), LoadTail<kStepB>(b, i, left));
-      simd::StorePartialF32(out + i, simd::ClampF32(v, lo, hi), static_cast<int32_t>(left));
+      simd::StorePartial(out + i, simd::ClampF32(v, lo, hi), static_cast<int32_t>(left));
     }
   }
 }
@@ -129,7 +129,7 @@ RQ_INLINE void Unary(const UnaryF32Params* p) {
   }
   for (; i < n; i += 4) {
     const int32_t left = n - i < 4 ? static_cast<int32_t>(n - i) : 4;
-    simd::StorePartialF32(out + i, op.Run(simd::LoadPartialF32(in + i, left)), left);
+    simd::StorePartial(out + i, op.Run(simd::LoadPartial(in + i, left)), left);
   }
 }
 

@@ -36,7 +36,7 @@ RQ_INLINE void Rows(const LayerNormF32Params* p) {
     v128_t lanes = zero, mean = zero;
     if (p->center != 0) {
       for (size_t i = 0; i < whole; i += 4) lanes = wasm_f32x4_add(lanes, wasm_v128_load(in + i));
-      if (left > 0) lanes = wasm_f32x4_add(lanes, simd::LoadPartialF32(in + whole, left));
+      if (left > 0) lanes = wasm_f32x4_add(lanes, simd::LoadPartial(in + whole, left));
       mean = wasm_f32x4_splat(Reduce(lanes) / count);
       lanes = zero;
     }
@@ -45,7 +45,7 @@ RQ_INLINE void Rows(const LayerNormF32Params* p) {
       lanes = wasm_f32x4_add(lanes, wasm_f32x4_mul(d, d));
     }
     if (left > 0) {
-      const v128_t d = Difference(simd::LoadPartialF32(in + whole, left), mean);
+      const v128_t d = Difference(simd::LoadPartial(in + whole, left), mean);
       lanes = wasm_f32x4_add(lanes, FirstLanes(wasm_f32x4_mul(d, d), left));
     }
     const float variance = Reduce(lanes) / count + p->epsilon;
@@ -56,10 +56,10 @@ RQ_INLINE void Rows(const LayerNormF32Params* p) {
                                 kBias ? wasm_v128_load(p->bias + i) : zero));
     }
     if (left > 0) {
-      const v128_t y = Apply<kBias>(simd::LoadPartialF32(in + whole, left), mean, inverse,
-                                    simd::LoadPartialF32(p->scale + whole, left),
-                                    kBias ? simd::LoadPartialF32(p->bias + whole, left) : zero);
-      simd::StorePartialF32(out + whole, y, left);
+      const v128_t y = Apply<kBias>(simd::LoadPartial(in + whole, left), mean, inverse,
+                                    simd::LoadPartial(p->scale + whole, left),
+                                    kBias ? simd::LoadPartial(p->bias + whole, left) : zero);
+      simd::StorePartial(out + whole, y, left);
     }
   }
 }

@@ -50,7 +50,7 @@ static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int
   for (int32_t c = 0; c < chunks; ++c, k -= chunk, x += chunk, a += a_step) {
     v128_t most = wasm_f32x4_splat(0);
     for (int32_t i = 0; i < chunk && i < k; i += 4) {
-      most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartialF32(x + i, k - i)));
+      most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartial(x + i, k - i)));
     }
     const float largest = Largest(most);
     const v128_t inverse = wasm_f32x4_splat(largest == 0 ? 0 : 127.0f / largest);
@@ -58,7 +58,7 @@ static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int
     int8_t* bytes = a;
     for (int32_t i = 0; i < chunk; i += 4, bytes += group) {
       v128_t code = wasm_i32x4_splat(0);
-      if (i < k) code = Codes(simd::LoadPartialF32(x + i, k - i), inverse);
+      if (i < k) code = Codes(simd::LoadPartial(x + i, k - i), inverse);
       sum = wasm_i32x4_add(sum, code);
       const v128_t narrow = wasm_i16x8_narrow_i32x4(code, code);
       wasm_v128_store32_lane(bytes, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
@@ -225,8 +225,8 @@ RQ_INLINE void StoreRows(const MatMulNBitsParams* p, const float* sums, int32_t 
   const int32_t left = p->n - column;
   float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
   for (int32_t r = 0; r < count; ++r, out += p->n, sums += kColumns) {
-    simd::StorePartialF32(out, wasm_v128_load(sums), left);
-    if (left > 4) simd::StorePartialF32(out + 4, wasm_v128_load(sums + 4), left - 4);
+    simd::StorePartial(out, wasm_v128_load(sums), left);
+    if (left > 4) simd::StorePartial(out + 4, wasm_v128_load(sums + 4), left - 4);
   }
 }
 

@@ -69,8 +69,8 @@ RQ_INLINE void Store(const MatMulNBitsParams* p, int32_t row, int32_t column, v1
                      v128_t y1) {
   float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
   const int32_t left = p->n - column;
-  simd::StorePartialF32(out, y0, left);
-  if (left > 4) simd::StorePartialF32(out + 4, y1, left - 4);
+  simd::StorePartial(out, y0, left);
+  if (left > 4) simd::StorePartial(out + 4, y1, left - 4);
 }
 
 template <int kRows>

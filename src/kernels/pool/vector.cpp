@@ -36,7 +36,7 @@ RQ_INLINE void MaxF32Block(const float* in, const Taps& taps, float* out, int32_
     for (int32_t x = 0; x < taps.columns; ++x, at += taps.step_x) {
       RQ_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        const v128_t value = kPartial ? simd::LoadPartialF32(at, n) : wasm_v128_load(at + 4 * v);
+        const v128_t value = kPartial ? simd::LoadPartial(at, n) : wasm_v128_load(at + 4 * v);
         // pmax keeps `most` when the value is NaN; the mask remembers, all ones being a NaN itself.
         most[v] = wasm_f32x4_pmax(most[v], value);
         nan[v] = wasm_v128_or(nan[v], wasm_f32x4_ne(value, value));
@@ -47,7 +47,7 @@ RQ_INLINE void MaxF32Block(const float* in, const Taps& taps, float* out, int32_
   for (int v = 0; v < kVectors; ++v) {
     const v128_t result = wasm_v128_or(most[v], nan[v]);
     if (kPartial) {
-      simd::StorePartialF32(out, result, n);
+      simd::StorePartial(out, result, n);
     } else {
       wasm_v128_store(out + 4 * v, result);
     }
@@ -73,7 +73,7 @@ RQ_INLINE void AvgF32Block(const float* in, const Taps& taps, float* out, int32_
     for (int32_t x = 0; x < taps.columns; ++x, at += taps.step_x) {
       RQ_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        const v128_t value = kPartial ? simd::LoadPartialF32(at, n) : wasm_v128_load(at + 4 * v);
+        const v128_t value = kPartial ? simd::LoadPartial(at, n) : wasm_v128_load(at + 4 * v);
         line[v] = wasm_f32x4_add(line[v], value);
       }
     }
@@ -85,7 +85,7 @@ RQ_INLINE void AvgF32Block(const float* in, const Taps& taps, float* out, int32_
     v128_t result = mean.empty ? wasm_f32x4_splat(0.0f) : wasm_f32x4_div(sum[v], mean.count);
     result = simd::ClampF32(result, mean.lo, mean.hi);
     if (kPartial) {
-      simd::StorePartialF32(out, result, n);
+      simd::StorePartial(out, result, n);
     } else {
       wasm_v128_store(out + 4 * v, result);
     }

@@ -35,15 +35,6 @@ RQ_INLINE v128_t LowBytes(v128_t a, v128_t b, v128_t c, v128_t d) {
   return wasm_u8x16_narrow_i16x8(low, high);
 }
 
-RQ_INLINE v128_t LoadPartialI32(const int32_t* p, size_t n) {
-  v128_t v = wasm_i32x4_splat(0);
-  if (n >= 4) return wasm_v128_load(p);
-  v = wasm_i32x4_replace_lane(v, 0, p[0]);
-  if (n > 1) v = wasm_i32x4_replace_lane(v, 1, p[1]);
-  if (n > 2) v = wasm_i32x4_replace_lane(v, 2, p[2]);
-  return v;
-}
-
 /// Source of parameters: the same for all elements.
 struct PerTensor {
   Lanes lanes;
@@ -57,8 +48,9 @@ struct PerChannel {
   int32_t lo, hi;
   inline __attribute__((always_inline)) Lanes At(size_t c, size_t n) const {
     // A partial load leaves scale 0 in unused lanes: their quotients are never stored.
-    const v128_t scale = simd::LoadPartialF32(scales + c, static_cast<int32_t>(n));
-    const v128_t zero = zeros != nullptr ? LoadPartialI32(zeros + c, n) : wasm_i32x4_splat(0);
+    const v128_t scale = simd::LoadPartial(scales + c, static_cast<int32_t>(n));
+    const v128_t zero = zeros != nullptr ? simd::LoadPartial(zeros + c, static_cast<int32_t>(n))
+                                         : wasm_i32x4_splat(0);
     return MakeLanes(scale, zero, lo, hi);
   }
 };
@@ -79,7 +71,7 @@ RQ_INLINE void QuantizeRows(const QuantizeParams* p, const Source& source) {
     }
     for (; i < n; i += 4) {
       const size_t left = n - i < 4 ? n - i : 4;
-      const v128_t x = simd::LoadPartialF32(in + i, static_cast<int32_t>(left));
+      const v128_t x = simd::LoadPartial(in + i, static_cast<int32_t>(left));
       const v128_t q = Quantize4(x, source.At(i, left));
       simd::StorePartialBytes(out + i, LowBytes(q, q, q, q), static_cast<int32_t>(left));
     }

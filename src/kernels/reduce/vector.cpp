@@ -70,7 +70,7 @@ RQ_INLINE v128_t Row(const Op& op, const float* from, size_t count) {
   }
   for (; i < count; i += 4) {
     const int32_t left = static_cast<int32_t>(count - i < 4 ? count - i : 4);
-    a = op.TakeFirst(a, simd::LoadPartialF32(from + i, left), left);
+    a = op.TakeFirst(a, simd::LoadPartial(from + i, left), left);
   }
   v128_t all = op.Join(op.Join(a, c), op.Join(b, d));
   all = op.Join(all, wasm_i32x4_shuffle(all, all, 2, 3, 0, 1));
@@ -100,9 +100,9 @@ RQ_INLINE void Columns(const Op& op, const float* from, float* out, size_t count
     v128_t a = op.Start();
     const float* at = from + i;
     for (size_t row = 0; row < count; ++row, at += inner) {
-      a = op.Take(a, simd::LoadPartialF32(at, left));
+      a = op.Take(a, simd::LoadPartial(at, left));
     }
-    simd::StorePartialF32(out + i, op.Result(a), left);
+    simd::StorePartial(out + i, op.Result(a), left);
   }
 }
 
@@ -113,7 +113,7 @@ RQ_INLINE void Run(const ReduceF32Params* p) {
     const float* from = p->in + o * p->count * p->inner;
     float* out = p->out + o * p->inner;
     if (p->inner == 1) {
-      simd::StorePartialF32(out, op.Result(Row(op, from, p->count)), 1);
+      simd::StorePartial(out, op.Result(Row(op, from, p->count)), 1);
     } else {
       Columns(op, from, out, p->count, p->inner);
     }

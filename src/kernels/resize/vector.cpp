@@ -30,11 +30,11 @@ void rq_resize_linear_f32(const ResizeLinearF32Params* p) {
       const v128_t wx1 = wasm_f32x4_splat(h.second_weight);
       for (size_t c = 0; c < p->channels; c += 4) {
         const int32_t count = p->channels - c < 4 ? static_cast<int32_t>(p->channels - c) : 4;
-        const v128_t above = Mix(simd::LoadPartialF32(top + left + c, count), wx0,
-                                 simd::LoadPartialF32(top + right + c, count), wx1);
-        const v128_t below = Mix(simd::LoadPartialF32(bottom + left + c, count), wx0,
-                                 simd::LoadPartialF32(bottom + right + c, count), wx1);
-        simd::StorePartialF32(out + c, Mix(above, wy0, below, wy1), count);
+        const v128_t above = Mix(simd::LoadPartial(top + left + c, count), wx0,
+                                 simd::LoadPartial(top + right + c, count), wx1);
+        const v128_t below = Mix(simd::LoadPartial(bottom + left + c, count), wx0,
+                                 simd::LoadPartial(bottom + right + c, count), wx1);
+        simd::StorePartial(out + c, Mix(above, wy0, below, wy1), count);
       }
     }
   }

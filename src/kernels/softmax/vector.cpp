@@ -67,8 +67,8 @@ RQ_INLINE void Softmax(const SoftmaxF32Params* p) {
     }
     const int32_t left = static_cast<int32_t>(n - i);
     if (left > 0) {
-      const v128_t e = Exp::Run(wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most));
-      simd::StorePartialF32(out + i, e, left);
+      const v128_t e = Exp::Run(wasm_f32x4_sub(simd::LoadPartial(in + i, left), most));
+      simd::StorePartial(out + i, e, left);
       lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
     }
     const v128_t sum = Splat(Reduce(lanes));
@@ -76,8 +76,8 @@ RQ_INLINE void Softmax(const SoftmaxF32Params* p) {
       wasm_v128_store(out + i, wasm_f32x4_div(wasm_v128_load(out + i), sum));
     }
     if (left > 0) {
-      const v128_t e = simd::LoadPartialF32(out + i, left);
-      simd::StorePartialF32(out + i, wasm_f32x4_div(e, sum), left);
+      const v128_t e = simd::LoadPartial(out + i, left);
+      simd::StorePartial(out + i, wasm_f32x4_div(e, sum), left);
     }
   }
 }
@@ -104,7 +104,7 @@ void rq_log_softmax_f32(const SoftmaxF32Params* p) {
     }
     const int32_t left = static_cast<int32_t>(n - i);
     if (left > 0) {
-      const v128_t e = Exp4(wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most));
+      const v128_t e = Exp4(wasm_f32x4_sub(simd::LoadPartial(in + i, left), most));
       lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
     }
     const v128_t log_sum = Splat(softmax::LogOfSum(Reduce(lanes)));
@@ -113,8 +113,8 @@ void rq_log_softmax_f32(const SoftmaxF32Params* p) {
       wasm_v128_store(out + i, wasm_f32x4_sub(x, log_sum));
     }
     if (left > 0) {
-      const v128_t x = wasm_f32x4_sub(simd::LoadPartialF32(in + i, left), most);
-      simd::StorePartialF32(out + i, wasm_f32x4_sub(x, log_sum), left);
+      const v128_t x = wasm_f32x4_sub(simd::LoadPartial(in + i, left), most);
+      simd::StorePartial(out + i, wasm_f32x4_sub(x, log_sum), left);
     }
   }
 }

@@ -24,8 +24,8 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
   auto& step = builder.Add<DepthwiseF32Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
-  step.params.lo = static_cast<float>(epilogue.lo);
-  step.params.hi = static_cast<float>(epilogue.hi);
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
   // Whole lines, whose windows share what they read.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
@@ -65,8 +65,8 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
   step.params.residual_stride = geometry.out_c;
-  step.params.lo = static_cast<float>(epilogue.lo);
-  step.params.hi = static_cast<float>(epilogue.hi);
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
   step.Set(builder, kernel, geometry, packed, TapsOf(weights.layout), kConvTile, kMacsPerPart);
 }
 

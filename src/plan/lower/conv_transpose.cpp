@@ -130,8 +130,8 @@ bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
   step.run = kernel.run;
   step.params.geometry = g;
   step.params.row_end = ConvRows(g);
-  step.params.lo = static_cast<float>(epilogue.lo);
-  step.params.hi = static_cast<float>(epilogue.hi);
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
   const int64_t sums = int64_t{ConvRows(g)} * g.out_c * g.kernel_h * g.kernel_w;
   DivideRows(builder, step, kernel.run, ConvRows(g), 1, sums, kSlowMacsPerPart);
   return true;

@@ -110,8 +110,8 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   step.params.out_row_stride = walk->cols;
   step.params.a_step = walk->a_step;
   step.params.b_step = walk->b_step;
-  step.params.lo = static_cast<float>(epilogue.lo);
-  step.params.hi = static_cast<float>(epilogue.hi);
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
   DivideBinary(builder, step, kernel.run, step.params, sizeof(float));
   return true;
 }

@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "plan/lower/qelementwise.h"
 
 namespace requant {
 
 std::optional<ClampBounds> ReadClamp(const Node& node) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (node.Is("Relu")) return ClampBounds{0.0, kInfinity};
+  ClampBounds bounds;
+  if (node.Is("Relu")) {
+    bounds.lo = 0;
+    return bounds;
+  }
   if (!node.Is("Clip")) return std::nullopt;
-  ClampBounds bounds{-kInfinity, kInfinity};
   if (const Attribute* min = node.attributes.Find("min")) {
     if (const float* value = std::get_if<float>(min)) bounds.lo = *value;
   }
@@ -49,23 +52,25 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
   epilogue.op = node.op_type;
   bool clamped = false;
   for (const Node* next = builder.Follower(node); next; next = builder.Follower(*next)) {
-    if (const Value* other = allow_residual && !clamped && epilogue.residual == nullptr
-                                 ? ResidualOf(builder, *next, epilogue.output)
-                                 : nullptr) {
+    const bool may_add = allow_residual && epilogue.residual == nullptr &&
+                         !(clamped && epilogue.output->type.dtype == DType::kFloat32);
+    if (const Value* other = may_add ? ResidualOf(builder, *next, epilogue.output) : nullptr) {
       epilogue.residual = other;
       epilogue.addition = next;
+      epilogue.own = std::exchange(epilogue.clamp, {});
     } else if (const auto bounds = ReadClamp(*next); bounds && next->inputs[0] == epilogue.output) {
       // Clamps one after the other: the later one decides where they disagree.
-      epilogue.lo = std::clamp(epilogue.lo, bounds->lo, bounds->hi);
-      epilogue.hi = std::clamp(epilogue.hi, bounds->lo, bounds->hi);
+      epilogue.clamp.lo = std::clamp(epilogue.clamp.lo, bounds->lo, bounds->hi);
+      epilogue.clamp.hi = std::clamp(epilogue.clamp.hi, bounds->lo, bounds->hi);
       clamped = true;
     } else {
-      return epilogue;
+      break;
     }
     builder.Absorb(next, node);
     epilogue.op += "+" + next->op_type;
     epilogue.output = next->outputs[0];
   }
+  if (epilogue.residual == nullptr) epilogue.own = epilogue.clamp;
   return epilogue;
 }
 

@@ -105,8 +105,8 @@ void AddAverageF32(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, geometry, epilogue);
   step.params.count = count;
-  step.params.lo = static_cast<float>(epilogue.lo);
-  step.params.hi = static_cast<float>(epilogue.hi);
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
 }
 
 bool AddAverageQ8(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
@@ -124,7 +124,7 @@ bool AddAverageQ8(PlanBuilder& builder, const Node& node, const ConvGeometry& ge
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, geometry, epilogue);
   const DType out_type = epilogue.output->type.dtype;
-  const CodeRange clamp = ClampOf(out_type, epilogue);
+  const CodeRange clamp = ClampOf(out_type, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
   step.params.count = count;
   step.params.in_signed = node.inputs[0]->type.dtype == DType::kInt8;
@@ -166,7 +166,7 @@ bool LowerPool(PlanBuilder& builder, const Node& node) {
     const MaxPoolQ8Kernel& kernel = builder.Choose("maxpool_q8", MaxPoolQ8Kernels());
     const Epilogue epilogue = TakeEpilogue(builder, node, false);
     auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, *geometry, epilogue);
-    const CodeRange clamp = ClampOf(x->type.dtype, epilogue);
+    const CodeRange clamp = ClampOf(x->type.dtype, epilogue.clamp);
     step.params.is_signed = x->type.dtype == DType::kInt8;
     step.params.lo = clamp.lo;
     step.params.hi = clamp.hi;

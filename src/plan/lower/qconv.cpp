@@ -64,10 +64,20 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
       codes.lo,
       codes.hi};
   const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
+  const auto rows = DwConvQ8Kernels();
+  const auto packs = [&](const DwConvQ8Kernel& row) {
+    return row.missing == MissingLowBits && IsUsable(row, relaxed) && row.supports(weights);
+  };
+  // Kernels on whole bytes cannot read or write two to a byte (plan/pack_activations.h).
+  const bool compact = builder.options().compact && codes.hi - codes.lo <= 15 &&
+                       std::any_of(rows.begin(), rows.end(), packs);
   std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);
   const DwConvQ8Kernel& kernel = builder.Choose(
-      "dwconv_q8", DwConvQ8Kernels(),
-      [&](const DwConvQ8Kernel& row) { return IsUsable(row, relaxed) && row.supports(weights); },
+      "dwconv_q8", rows,
+      [&](const DwConvQ8Kernel& row) {
+        return IsUsable(row, relaxed) && row.supports(weights) &&
+               !(compact && row.missing == MissingDot8);
+      },
       tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed);
@@ -84,7 +94,7 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.params.input_zero_point = product.input_zero_point;
   const DType output_type = node.outputs[0]->type.dtype;
   step.params.output_signed = output_type == DType::kInt8;
-  const CodeRange clamp = ClampOf(output_type, epilogue);
+  const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
   step.requantize = Prepare(builder, product, bounds, clamp);
   // Whole lines, whose windows share what they read.
@@ -126,10 +136,10 @@ std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels)
   return constants;
 }
 
-CodeRange ClampOf(DType dtype, const Epilogue& epilogue) {
+CodeRange ClampOf(DType dtype, const ClampBounds& bounds) {
   const double lo = dtype == DType::kInt8 ? -128 : 0;
-  return {static_cast<int32_t>(std::clamp(epilogue.lo, lo, lo + 255)),
-          static_cast<int32_t>(std::clamp(epilogue.hi, lo, lo + 255))};
+  return {static_cast<int32_t>(std::clamp(bounds.lo, lo, lo + 255)),
+          static_cast<int32_t>(std::clamp(bounds.hi, lo, lo + 255))};
 }
 
 CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zero_point) {
@@ -174,11 +184,9 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   step.params.input_zero_point = product.input_zero_point;
   const DType own_type = node.outputs[0]->type.dtype;
   step.params.output_type = own_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
-  const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue);
+  const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
-  CodeRange own = clamp;
   if (epilogue.addition) {
-    own = CodesOf(own_type);
     step.params.addition = *QAddOf(builder, *epilogue.addition);
     step.params.addition.lo = clamp.lo;
     step.params.addition.hi = clamp.hi;
@@ -186,7 +194,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
     step.params.residual_first = epilogue.addition->inputs[0] == epilogue.residual;
     step.params.residual_stride = geometry.out_c;
   }
-  step.requantize = Prepare(builder, product, bounds, own);
+  step.requantize = Prepare(builder, product, bounds, ClampOf(own_type, epilogue.own));
   step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
            kMacsPerPart);
 }

@@ -22,7 +22,7 @@ std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
 std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels);
 
 /// The clamp of an 8-bit output: its type's range cut by the epilogue's bounds.
-CodeRange ClampOf(DType dtype, const Epilogue& epilogue);
+CodeRange ClampOf(DType dtype, const ClampBounds& bounds);
 /// The codes under a window: the value's and, in the padding, its zero point.
 CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zero_point);
 

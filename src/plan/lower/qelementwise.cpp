@@ -84,7 +84,7 @@ void AddQBinaryStep(PlanBuilder& builder, const Node& node, const Kernel& kernel
   step.op = epilogue.op;
   step.run = kernel.run;
   step.may_overwrite = a->type.StaticShape() == out->type.StaticShape();
-  const CodeRange clamp = ClampOf(out->type.dtype, epilogue);
+  const CodeRange clamp = ClampOf(out->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
   step.params = params;
   step.params.rows = walk.rows;

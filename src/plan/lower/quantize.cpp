@@ -80,7 +80,7 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
   const Layout layout = builder.LayoutOf(x);
   // The clamps that limit the codes to fewer bits.
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
-  const CodeRange clamp = ClampOf(y->type.dtype, epilogue);
+  const CodeRange clamp = ClampOf(y->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
   if (shape.size() == 4 && layout == Layout::kPlain && !LayoutsCoincide(shape) &&
       dims.channels <= 4) {

@@ -31,8 +31,8 @@ constexpr Form kForms[] = {
     {"conv_q8_narrow_x", "uint8", 112, 0, 15},
 };
 
-/// Two convolutions and additions of both results: w is packed, and so is v unless `read` is a
-/// pool.
+/// Two convolutions, an addition of both results and a convolution of each: w is packed, and so is
+/// v unless a pool reads it.
 std::string Text(std::mt19937& random, const Form& form, int channels, int groups, bool pool) {
   const int size = Pick(random, 1, 3), stride = Pick(random, 1, 2), pad = Pick(random, 0, 2);
   const int inner = channels / groups, height = size + Pick(random, 0, 9);
@@ -57,6 +57,7 @@ std::string Text(std::mt19937& random, const Form& form, int channels, int group
       "%w_ = QLinearConv(%v, %s, %z, %b, %ws, %wz, %ys, %z)\n", clip("w"),
       "%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %d, %z, %s, %z)\n", clip("t"),
       "%y = QLinearConv(%t, %s, %z, %b, %ws, %wz, %ys, %z)\noutput %y\n",
+      "%k = QLinearConv(%w, %s, %z, %b, %ws, %wz, %ys, %z)\noutput %k\n",
       pool ? "%p = MaxPool(%v) {kernel_shape = [1, 1]}\noutput %p\n" : "");
 }
 
@@ -217,6 +218,121 @@ TEST(PackActivations, SumsOfAStepAndItsResidual) {
       if (slot.name != "t" && slot.name != "v") continue;
       EXPECT_TRUE(slot.packed || slot.planes) << slot.name;
     }
+  }
+}
+
+/// A convolution of one pixel, three depthwise ones of any windows, and a convolution.
+std::string Depthwise(std::mt19937& random, const Form& form, int channels) {
+  const std::string t = form.type;
+  const auto depthwise = [&](const char* to, const char* from, const char* weights, int size) {
+    const int stride = Pick(random, 1, 2), dilation = Pick(random, 1, 2);
+    const auto pad = [&] { return Pick(random, 0, size - 1); };
+    return StrCat("%", to, "_ = QLinearConv(%", from, ", %s, %z, %", weights,
+                  ", %s, %wz, %ds, %z) {strides = [", stride, ", ", stride, "], dilations = [",
+                  dilation, ", ", dilation, "], pads = [", pad(), ", ", pad(), ", ", pad(), ", ",
+                  pad(), "], group = ", channels, "}\n%", to, " = Clip(%", to, "_, %low, %high)\n");
+  };
+  const auto weights = [&](const char* name, int size) {
+    return StrCat("const %", name, ": int8[", channels, ", 1, ", size, ", ", size,
+                  "] = ", Numbers(random, channels * size * size, form.weight_lo, form.weight_hi),
+                  "\n");
+  };
+  const int first = Pick(random, 1, 4);
+  return StrCat(
+      "graph \"\" opset 13\ninput %x: ", t, "[2, ", channels, ", ", Pick(random, 19, 24), ", ",
+      Pick(random, 19, 40), "]\nconst %s: float32[] = {1.0}\nconst %ds: float32[] = {6.0}\n",
+      "const %ys: float32[] = {", channels, ".0}\nconst %z: ", t, "[] = {", form.low + 5,
+      "}\nconst %wz: int8[] = {0}\nconst %low: ", t, "[] = {", form.low, "}\nconst %high: ", t,
+      "[] = {", form.low + 15, "}\nconst %b: int8[", channels, ", ", channels,
+      ", 1, 1] = ", Numbers(random, channels * channels, form.weight_lo, form.weight_hi), "\n",
+      weights("a", first), weights("c", 3), weights("e", 2),
+      "%u = Clip(%x, %low, %high)\n%p_ = QLinearConv(%u, %s, %z, %b, %s, %wz, %ys, %z)\n"
+      "%p = Clip(%p_, %low, %high)\n",
+      depthwise("v", "p", "a", first), depthwise("w", "v", "c", 3), depthwise("t", "w", "e", 2),
+      "%y = QLinearConv(%t, %s, %z, %b, %s, %wz, %ys, %z)\noutput %y\n");
+}
+
+TEST(PackActivations, OfDepthwiseConvolutions) {
+  std::mt19937 random(64);
+  testing::ThreadRunner threads(3);
+  for (int i = 0; i < 60; ++i) {
+    const Form& form = kForms[i % 5];
+    const int channels = i % 6 == 0 ? Pick(random, 1, 70) : 8 * Pick(random, 1, 18);
+    SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
+    auto graph = std::make_shared<Graph>(ParseGraph(Depthwise(random, form, channels)));
+    const Value* x = graph->inputs()[0];
+    Tensor input(x->type.dtype, x->type.StaticShape());
+    for (int64_t at = 0; at < input.count(); ++at) {
+      static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(form.low + Pick(random, 0, 15));
+    }
+    const TensorMap feeds = {{"x", input}};
+    SessionOptions options;
+    options.plan.force_kernels = {{"conv_q8", form.kernel}, {"dwconv_q8", "dwconv_q8_narrow"}};
+    options.plan.compact = true;
+    options.plan.requantize = i % 4 == 0 ? RequantizeMode::kFloat : RequantizeMode::kUpward;
+    if (i % 2 == 1) options.runner = &threads;
+    InterpretOptions interpret;
+    interpret.requantize = options.plan.requantize;
+    const Tensor expected = Interpret(*graph, feeds, interpret)[0];
+    Session session(graph, options);
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected));
+    int packed = 0;
+    for (const Slot& slot : session.plan()->slots) packed += slot.packed ? 1 : 0;
+    // Between depthwise ones always; around them where the other row is one for few bits.
+    EXPECT_TRUE(channels % 8 == 0 ? packed == 2 || packed == 4 : packed == 0) << packed;
+    if (channels % 8 == 0 && channels >= 32) EXPECT_EQ(packed, 4);
+    // By default, where a machine multiplies whole bytes as well.
+    options.plan.force_kernels.clear();
+    Session usual(graph, options);
+    EXPECT_TRUE(usual.Run(feeds)[0].SameBits(expected));
+  }
+}
+
+TEST(PackActivations, OfMatrixProducts) {
+  std::mt19937 random(65);
+  testing::ThreadRunner threads(2);
+  for (int i = 0; i < 40; ++i) {
+    const Form& form = kForms[i % 5];
+    const int inner = i % 6 == 0 ? Pick(random, 1, 70) : 8 * Pick(random, 2, 12);
+    const int rows = Pick(random, 1, 70), outer = Pick(random, 1, 40);
+    SCOPED_TRACE(StrCat(form.kernel, ", ", rows, " x ", inner, ", case ", i));
+    const std::string t = form.type;
+    const auto weights = [&](const char* name, int k, int n) {
+      return StrCat("const %", name, ": int8[", k, ", ", n,
+                    "] = ", Numbers(random, k * n, form.weight_lo, form.weight_hi), "\n");
+    };
+    auto graph = std::make_shared<Graph>(ParseGraph(StrCat(
+        "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, "[", rows, ", ", inner,
+        "]\nconst %s: float32[] = {1.0}\nconst %ys: float32[] = {", inner, ".0}\nconst %z: ", t,
+        "[] = {", form.low + 5, "}\nconst %wz: int8[] = {0}\nconst %low: ", t, "[] = {", form.low,
+        "}\nconst %high: ", t, "[] = {", form.low + 15, "}\n", weights("a", inner, inner),
+        weights("b", inner, outer),
+        "%u = Clip(%x, %low, %high)\n%v_ = QLinearMatMul(%u, %s, %z, %a, %s, %wz, %ys, %z)\n"
+        "%v = Clip(%v_, %low, %high)\n%w_ = QLinearMatMul(%v, %s, %z, %a, %s, %wz, %ys, %z)\n"
+        "%w = Clip(%w_, %low, %high)\n"
+        "%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %s, %z, %s, %z)\n"
+        "%t = Clip(%t_, %low, %high)\n"
+        "%y = QLinearMatMul(%t, %s, %z, %b, %s, %wz, %ys, %z)\noutput %y\n")));
+    const Value* x = graph->inputs()[0];
+    Tensor input(x->type.dtype, x->type.StaticShape());
+    for (int64_t at = 0; at < input.count(); ++at) {
+      static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(random());
+    }
+    const TensorMap feeds = {{"x", input}};
+    const Tensor expected = Interpret(*graph, feeds)[0];
+    SessionOptions options;
+    options.plan.force_kernels = {{"conv_q8", form.kernel}};
+    options.plan.compact = true;
+    if (i % 2 == 1) options.runner = &threads;
+    Session session(graph, options);
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected));
+    int packed = 0, planes = 0;
+    for (const Slot& slot : session.plan()->slots) {
+      packed += slot.packed ? 1 : 0;
+      planes += slot.planes != 0 ? 1 : 0;
+    }
+    if (inner % 8 != 0) EXPECT_EQ(packed + planes, 0);
+    if (inner % 8 == 0 && inner >= 32) EXPECT_EQ(packed + planes, 2);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "interpret/interpreter.h"
 #include "ir/text.h"
+#include "session/program.h"
 #include "session/session.h"
 
 namespace requant {
@@ -268,6 +269,20 @@ TEST(Program, KeepsWhatItWasPlannedWith) {
     scalar += line.kernel == "conv_f32_scalar" ? line.runs : 0;
   }
   EXPECT_EQ(scalar, 4);
+}
+
+TEST(Program, KeepsEverySettingThatWasTuned) {
+  PlanOptions options;
+  options.tuned["a"] = {"conv_q8_lines", 3, 120, Tuned::Output::kPacked};
+  options.tuned["b"] = {"conv_f32_vector"};
+  std::vector<uint8_t> bytes;
+  PlanArchive writer(&bytes);
+  OptionFields(writer, options);
+  PlanOptions read;
+  PlanArchive reader(bytes);
+  OptionFields(reader, read);
+  EXPECT_EQ(reader.left(), 0);
+  EXPECT_EQ(read.tuned, options.tuned);
 }
 
 TEST(Program, DamageIsFound) {

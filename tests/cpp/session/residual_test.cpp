@@ -29,7 +29,7 @@ constexpr Form kForms[] = {
     {"conv_q8_popcount", 4, -4, 3},     {"conv_q8_scalar", 256, -128, 127},
 };
 
-/// %y = [Clip](conv(%c) + %r), or %r + conv(%c); every type int8 or uint8.
+/// %y = [Clip]([Clip](conv(%c)) + %r), or %r + ...; every type int8 or uint8.
 std::string Text(std::mt19937& random, const Form& form) {
   const auto type = [&] { return Pick(random, 0, 1) == 0 ? "int8" : "uint8"; };
   const std::string own = type(), other = type(), sum = type();
@@ -37,9 +37,10 @@ std::string Text(std::mt19937& random, const Form& form) {
   const int height = size + Pick(random, 0, 9), width = size + Pick(random, 0, 20);
   const int batch = Pick(random, 1, 2), stride = Pick(random, 1, 2);
   const bool first = Pick(random, 0, 1) == 0, clips = Pick(random, 0, 1) == 0;
+  const bool clips_own = Pick(random, 0, 1) == 0;
   const std::string shape = StrCat("[", batch, ", ", out, ", ", (height - size) / stride + 1, ", ",
                                    (width - size) / stride + 1, "]");
-  const std::string a = "%v, %s, %own_z", b = "%r, %rs, %other_z";
+  const std::string a = StrCat(clips_own ? "%u" : "%v", ", %s, %own_z"), b = "%r, %rs, %other_z";
   return StrCat(
       "graph \"\" opset 13, com.microsoft 1\ninput %x: uint8[", batch, ", ", channels, ", ", height,
       ", ", width, "]\ninput %r: ", other, shape,
@@ -50,14 +51,16 @@ std::string Text(std::mt19937& random, const Form& form) {
       Pick(random, 0, 100), "}\nconst %sum_z: ", sum, "[] = {", Pick(random, 0, 100),
       "}\nconst %low: uint8[] = {0}\nconst %high: uint8[] = {", form.codes - 1,
       "}\nconst %least: ", sum, "[] = {", Pick(random, 0, 20), "}\nconst %most: ", sum, "[] = {",
-      Pick(random, 60, 127), "}\nconst %w: int8[", out, ", ", channels, ", ", size, ", ", size,
+      Pick(random, 60, 127), "}\nconst %own_least: ", own, "[] = {", Pick(random, 0, 50),
+      "}\nconst %own_most: ", own, "[] = {", Pick(random, 51, 127), "}\nconst %w: int8[", out, ", ",
+      channels, ", ", size, ", ", size,
       "] = ", Numbers(random, out * channels * size * size, form.weight_lo, form.weight_hi),
       "\nconst %b: int32[", out, "] = ", Numbers(random, out, -500, 500),
       "\n%c = Clip(%x, %low, %high)\n",
       "%v = QLinearConv(%c, %s, %z, %w, %s, %wz, %ys, %own_z, %b) {strides = [", stride, ", ",
-      stride, "]}\n%t = com.microsoft::QLinearAdd(", first ? b : a, ", ", first ? a : b,
-      ", %ts, %sum_z)\n", clips ? "%y = Clip(%t, %least, %most)\n" : "%y = Identity(%t)\n",
-      "output %y\n");
+      stride, "]}\n", clips_own ? "%u = Clip(%v, %own_least, %own_most)\n" : "",
+      "%t = com.microsoft::QLinearAdd(", first ? b : a, ", ", first ? a : b, ", %ts, %sum_z)\n",
+      clips ? "%y = Clip(%t, %least, %most)\n" : "%y = Identity(%t)\n", "output %y\n");
 }
 
 TensorMap Feeds(std::mt19937& random, const Graph& graph) {
@@ -82,7 +85,7 @@ bool HasStep(const Session& session, std::string_view op, std::string_view kerne
 TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
   std::mt19937 random(71);
   testing::ThreadRunner threads(3);
-  int forced = 0;
+  int forced = 0, forced_with_clip = 0;
   for (int i = 0; i < 120; ++i) {
     const Form& form = kForms[i % 8];
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form)));
@@ -99,8 +102,11 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
     const std::vector<Tensor> results = session.Run(feeds);
     EXPECT_TRUE(results[0].SameBits(expected[0]));
     if (HasStep(session, "QLinearConv+QLinearAdd", form.kernel)) ++forced;
+    if (HasStep(session, "QLinearConv+Clip+QLinearAdd", form.kernel)) ++forced_with_clip;
   }
-  EXPECT_GT(forced, 100);
+  EXPECT_GT(forced, 40);
+  EXPECT_GT(forced_with_clip, 40);
+  EXPECT_GT(forced + forced_with_clip, 100);
 }
 
 TEST(Residual, IsAddedByAStepOfItsOwnWhereItHasTo) {
