@@ -2,26 +2,40 @@
 
 // Integers of more than eight bits are mostly indices, lengths and rates: small ones, not negative.
 const small = (value) => Math.abs(Math.round(value)) % 8;
+const same = (value) => value;
 const TYPES = {
-  float32: (values) => Float32Array.from(values),
-  int8: (values) => Int8Array.from(values),
-  uint8: (values) => Uint8Array.from(values),
-  int32: (values) => Int32Array.from(values, small),
-  int64: (values) => BigInt64Array.from(values, (value) => BigInt(small(value))),
-  bool: (values) => Uint8Array.from(values, (value) => (value > 0 ? 1 : 0)),
+  float32: { of: same, from: (values) => Float32Array.from(values) },
+  int8: { of: same, from: (values) => Int8Array.from(values) },
+  uint8: { of: same, from: (values) => Uint8Array.from(values) },
+  int32: { of: small, from: (values) => Int32Array.from(values) },
+  int64: { of: small, from: (values) => BigInt64Array.from(values, BigInt) },
+  bool: { of: (value) => (value > 0 ? 1 : 0), from: (values) => Uint8Array.from(values) },
 };
 
-/** Noise for every input of a model; its open dimensions are those of the list, by axis, or 1. */
-export async function noiseFor(model, openDims) {
+/**
+ * Noise for every input of a model.
+ * @param openDims what the open dimensions of the first input are, by axis, or 1; others of these names as well
+ * @param given values of inputs by name, for those that noise will not do, such as a sampling rate
+ */
+export async function noiseFor(model, openDims, given = {}) {
   const { InferenceSession, Tensor } = await import('requant');
   const session = await InferenceSession.create(model);
-  const feeds = session.inputMetadata.map(({ name, type, shape }) => {
-    const dims = shape.map((dim, axis) => (typeof dim === 'number' ? dim : (openDims[axis] ?? 1)));
+  const named = {};
+  const feeds = session.inputMetadata.map(({ name, type, shape }, input) => {
+    const dims = shape.map((dim, axis) => {
+      if (typeof dim === 'number') return dim;
+      const size = named[dim] ?? (input === 0 ? openDims[axis] : undefined) ?? 1;
+      if (dim !== null) named[dim] = size;
+      return size;
+    });
     const count = dims.reduce((one, other) => one * other, 1);
-    const values = Array.from({ length: count }, (_, at) => Math.sin(at * 12.9898) * 100);
-    const data = TYPES[type]?.(values);
-    if (data === undefined) throw new Error(`input ${name} is ${type}: no noise for that`);
-    return [name, new Tensor(type, data, dims)];
+    const make = TYPES[type];
+    if (make === undefined) throw new Error(`input ${name} is ${type}: no noise for that`);
+    const { from, of } = make;
+    const values = Array.from({ length: count }, (_, at) =>
+      name in given ? given[name] : of(Math.sin(at * 12.9898) * 100),
+    );
+    return [name, new Tensor(type, from(values), dims)];
   });
   await session.release();
   return Object.fromEntries(feeds);

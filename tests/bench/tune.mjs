@@ -2,9 +2,10 @@
 // sessions, turn by turn.
 //
 //   node tests/bench/tune.mjs [NETWORK | FILE.onnx ...] [--forms int8,float,w4a4,w1a2,...] [--budget MS] [--rounds N]
-//                             [--simd auto|relaxed|simd128] [--threads N] [--dims 1,3,48,192] [--json]
+//                             [--simd auto|relaxed|simd128] [--threads N] [--dims 1,3,48,192] [--set sr=16000 ...] [--json]
 //
-// A file runs as it is, on noise; its open dimensions are 1, or those of --dims. The others are made in the forms that are asked for.
+// A file runs as it is, on noise; the open dimensions of its first input are 1, or those of --dims, and --set gives
+// all elements of an input a value. The others are made in the forms that are asked for.
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -36,6 +37,7 @@ const { values, positionals } = parseArgs({
     simd: { type: 'string', default: 'auto' },
     threads: { type: 'string', default: '1' },
     dims: { type: 'string' },
+    set: { type: 'string', multiple: true, default: [] },
     json: { type: 'boolean', default: false },
   },
 });
@@ -47,6 +49,9 @@ const budget = count(values, 'budget');
 const numThreads = count(values, 'threads');
 const forms = values.forms.split(',');
 const openDims = (values.dims ?? '').split(',').filter(Boolean).map(Number);
+const given = Object.fromEntries(
+  values.set.map((text) => [text.split('=')[0], Number(text.split('=')[1])]),
+);
 const { InferenceSession, Tensor, env, loadModel, tune } = await import('requant');
 env.wasm.simd = values.simd;
 await makeNetworks(
@@ -62,7 +67,7 @@ async function measure(name, form) {
   );
   let feeds;
   if (isFile) {
-    feeds = await noiseFor(model, openDims);
+    feeds = await noiseFor(model, openDims, given);
   } else {
     const { data, dims } = inputOf(name);
     feeds = { input: new Tensor('float32', data, dims) };
