@@ -83,7 +83,7 @@ function explain(operator: OperatorAnalysis, values: Map<string, ValueAnalysis>)
     if (value.channelSpread > 8 && value.channelOutliers <= Math.max(1, value.channels / 16)) {
       return say(
         `the range of '${value.name}' is dominated by ${value.channelOutliers} of ${value.channels} channels, ${value.channelSpread.toFixed(0)} times the median`,
-        'try recover: equalize or channel_split, or the observer mse',
+        'try recover: equalize_activations or channel_split, or the observer mse',
       );
     }
     if (value.zeros > 0.9 && value.max > 20 * value.scale) {

@@ -63,6 +63,8 @@ export interface TensorRecord {
   bits?: number;
   quantMin?: number;
   quantMax?: number;
+  /** Of a small float. */
+  format?: 'e4m3' | 'e5m2';
   /** Of the stored integers. */
   dtype?: TensorType;
   /** Of the channels, with a scale for each. */
@@ -140,6 +142,10 @@ function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undef
     symmetric,
     powerOf2: slot.policy.includes('POWER_OF_2'),
     rounding: slot.rounding as NonNullable<TensorConfig['rounding']>,
+    ...(slot.format ? { format: slot.format } : {}),
+    ...(slot.axis === undefined || slot.state === 'BAKED'
+      ? {}
+      : { perChannel: true, axis: slot.axis }),
     ...(symmetric ? { fullRange: slot.quantMin < -slot.quantMax } : { signed: slot.quantMin < 0 }),
   };
 }

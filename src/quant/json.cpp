@@ -40,6 +40,10 @@ std::string Slot(const QuantizationRecord& record, int index) {
                 ",\"rounding\":", Quote(RoundingPolicyName(root.rounding)), ",\"bits\":", root.bits,
                 ",\"quantMin\":", root.quant_min, ",\"quantMax\":", root.quant_max,
                 ",\"dtype\":", Quote(DTypeName(root.dtype)));
+  if (root.exponential()) {
+    const auto [exponent, mantissa] = root.small_float;
+    out += StrCat(",\"format\":", Quote(StrCat("e", exponent, "m", mantissa)));
+  }
   if (root.per_channel()) out += StrCat(",\"axis\":", root.axis);
   out += StrCat(",\"scale\":", List(root.scale));
   // A parameter per channel is symmetric: a list of zeros would only be noise.

@@ -12,7 +12,6 @@
 #include "quant/prepare.h"
 #include "quant/quantizer_impl.h"
 #include "quant/recover/recover.h"
-#include "quant/sim/simulator.h"
 
 namespace requant {
 namespace {
@@ -127,7 +126,7 @@ FinishProgress Quantizer::Impl::QuantizeNext() {
   if (last) {
     RecordGain("round_weights", rounding);
     RecordGain("bias_correction", correcting);
-    if (!learning.empty()) before_db = OutputSnr();
+    if (!learning.empty()) before = OutputSnr();
   }
   return {"round", static_cast<int64_t>(next_node), count, last};
 }
@@ -140,7 +139,7 @@ void Quantizer::Impl::RecordGain(const char* method, const LayersGain& gain) {
 }
 
 /// Of the simulated network against float, over some kept samples.
-double Quantizer::Impl::OutputSnr() {
+SnrMeter Quantizer::Impl::OutputSnr() {
   Simulator simulator(graph, record);
   for (const auto& [name, bias] : biases) simulator.SetWeights(graph.FindNode(name), &bias);
   SnrMeter meter;
@@ -151,7 +150,7 @@ double Quantizer::Impl::OutputSnr() {
     const std::vector<Tensor> got = simulator.Outputs(sample, SimMode::kQuantized);
     for (size_t j = 0; j < wanted.size(); ++j) meter.Add(wanted[j], got[j]);
   }
-  return meter.Decibels();
+  return meter;
 }
 
 FinishProgress Quantizer::Step() {
@@ -183,17 +182,32 @@ FinishProgress Quantizer::Step() {
   }
   const RecoveryRow& row = *impl.learning[impl.learned];
   if (!impl.job) {
+    impl.before_job = {impl.record.configs, impl.biases};
     impl.job = row.make({impl.graph, impl.record, impl.options, impl.kept, impl.biases});
   }
   FinishProgress progress = impl.job->Step();
   progress.method = row.name;
   if (!progress.finished) return progress;
-  const double after = impl.OutputSnr();
-  impl.record.recovery.push_back({row.name, impl.before_db, after, impl.job->detail()});
-  impl.before_db = after;
-  impl.job.reset();
+  impl.EndJob(row);
   progress.finished = ++impl.learned == impl.learning.size() && !analyze;
   return progress;
+}
+
+/// Layers and blocks that improve one by one may still add up to worse outputs.
+void Quantizer::Impl::EndJob(const RecoveryRow& row) {
+  SnrMeter after = OutputSnr();
+  std::string detail = job->detail();
+  job.reset();
+  if (after.ScoreDecibels() < before.ScoreDecibels()) {
+    detail +=
+        StrCat("; undone: the outputs fell to ", std::round(10 * after.Decibels()) / 10, " dB");
+    record.configs = std::move(before_job.configs);
+    biases = std::move(before_job.biases);
+    after = before;
+  }
+  record.recovery.push_back({row.name, before.Decibels(), after.Decibels(), std::move(detail)});
+  before = after;
+  before_job = {};
 }
 
 FinishProgress Quantizer::Impl::Analyze() {

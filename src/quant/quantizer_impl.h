@@ -16,6 +16,7 @@
 #include "quant/recover/equalize_activations.h"
 #include "quant/recover/moments.h"
 #include "quant/recover/recover.h"
+#include "quant/sim/simulator.h"
 
 namespace requant {
 
@@ -78,7 +79,11 @@ struct Quantizer::Impl {
   std::vector<const RecoveryRow*> learning;
   size_t learned = 0;
   std::unique_ptr<RecoveryJob> job;
-  double before_db = 0;
+  struct {
+    std::vector<TensorQuantizationConfig> configs;
+    std::map<std::string, std::vector<double>> biases;
+  } before_job;     // what a method that learns may change
+  SnrMeter before;  // of the outputs
   LayersGain rounding, correcting;
 
   TensorQuantizationConfig& Config(int index) { return record.configs[static_cast<size_t>(index)]; }
@@ -88,8 +93,9 @@ struct Quantizer::Impl {
   void CheckOptions();
   void CheckSamples() const;
   FinishProgress QuantizeNext();
-  double OutputSnr();
+  SnrMeter OutputSnr();
   void RecordGain(const char* method, const LayersGain& gain);
+  void EndJob(const RecoveryRow& row);
   FinishProgress Analyze();
   // calibrate.cpp
   bool Equalizing(int pass) const { return pass < first_pass; }

@@ -135,6 +135,35 @@ test('a record, and scales of another tool, replace calibration', async () => {
   assert.match(some.config.warnings.join(), /'nobody'/);
 });
 
+test('records of simulated grids are configs as well', async () => {
+  const decision = ({ bits, quantMin, quantMax, policy, rounding, format, axis, scale, offset }) =>
+    JSON.stringify([bits, quantMin, quantMax, policy, rounding, format, axis, scale, offset]);
+  for (const config of [
+    { activations: { format: 'e4m3' }, weights: { format: 'e5m2' } },
+    { activations: { symmetric: true, perChannel: true }, operatorTypes: { Gemm: null } },
+    { activations: { bits: 12, rounding: 'HALF_UP' }, weights: { bits: 10 } },
+    { activations: { powerOf2: true, symmetric: true, fullRange: true } },
+  ]) {
+    const what = JSON.stringify(config);
+    const first = await quantize(model, {
+      calibration: samples,
+      config: { ...config, recover: [] },
+    });
+    const text = JSON.stringify(first.config); // as a file has it
+    const again = await quantize(model, { calibration: [], config: configOf(JSON.parse(text)) });
+    for (const [at, { name, quantized, inputs, outputs }] of first.config.operators.entries()) {
+      const other = again.config.operators[at];
+      assert.equal(other.quantized, quantized, `${what}: ${name}`);
+      const slots = [...other.inputs, ...other.outputs];
+      for (const [slot, own] of [...inputs, ...outputs].entries()) {
+        if (own) assert.equal(decision(slots[slot]), decision(own), `${what}: ${name}`);
+      }
+    }
+    const outputs = await outputsOf(await InferenceSession.create(first), images);
+    assert.deepEqual(await outputsOf(await InferenceSession.create(again), images), outputs, what);
+  }
+});
+
 test('low bits run in other engines as here', async () => {
   const config = { weights: { bits: 4 }, activations: { bits: 4 } };
   const quantized = await quantize(model, { calibration: samples, config });

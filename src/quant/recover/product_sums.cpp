@@ -15,7 +15,9 @@ namespace {
 
 constexpr size_t kPanel = 4;
 constexpr size_t kPairs = 64;  // that wait at most
-constexpr size_t kPairBytes = 2 * kPanel * sizeof(int16_t);
+/// The same for depthwise layers and other groups of few panels: there are many of them, and what
+/// waits should stay in the cache.
+constexpr size_t kPairsOfFewPanels = 16, kFewPanels = 8;
 constexpr float kLargestShort = 32767;
 constexpr float kLargestExact = 2097152;  // 2^21: 2^11 products of 2^42 are exact
 
@@ -60,7 +62,7 @@ ProductSums::ProductSums(int64_t groups, int64_t k, bool products)
     : groups_(static_cast<size_t>(groups)),
       k_(static_cast<size_t>(k)),
       panels_((k_ + kPanel - 1) / kPanel),
-      capacity_(panels_ < 8 ? 16 : 64),
+      capacity_(panels_ < kFewPanels ? kPairsOfFewPanels : kPairs),
       products_(products) {
   sums_.assign(CheckedMul(CheckedMul(groups_, panels_), kPanel), 0);
   tiles_.assign(products_ ? CheckedMul(groups_, TilesOfGroup()) : sums_.size(), 0);

@@ -16,6 +16,7 @@
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
+#include "quant/recover/adam.h"
 #include "quant/recover/blocks.h"
 #include "quant/recover/recovery.h"
 #include "quant/recover/tape.h"
@@ -37,26 +38,6 @@ constexpr Method kAdaRound = {true, true, false, false, false, 400, 1024, 8};
 constexpr Method kBlocks = {false, true, true, true, false, 600, 4096, 8};
 constexpr Method kSteps = {false, false, true, false, false, 200, 4096, 8};
 constexpr Method kMeans = {true, false, false, false, true, 0, 1, 1};
-
-/// Adam (Kingma and Ba 2015).
-struct Adam {
-  std::vector<float> mean, square;
-  int64_t step = 0;
-  void Update(std::vector<float>& values, const std::vector<float>& gradient, float rate) {
-    if (mean.empty()) {
-      mean.assign(values.size(), 0);
-      square.assign(values.size(), 0);
-    }
-    ++step;
-    const auto fix1 = static_cast<float>(1 - std::pow(0.9, static_cast<double>(step)));
-    const auto fix2 = static_cast<float>(1 - std::pow(0.999, static_cast<double>(step)));
-    for (size_t i = 0; i < values.size(); ++i) {
-      mean[i] = 0.9f * mean[i] + 0.1f * gradient[i];
-      square[i] = 0.999f * square[i] + 0.001f * gradient[i] * gradient[i];
-      values[i] -= rate * (mean[i] / fix1) / (std::sqrt(square[i] / fix2) + 1e-12f);
-    }
-  }
-};
 
 float Opened(float v) { return std::clamp(kStretch / (1 + std::exp(-v)) + kShift, 0.0f, 1.0f); }
 

@@ -71,6 +71,7 @@ class Explorer {
         continue;
       group_ = {};
       good_ = true;
+      done_.clear();  // what an earlier group failed at must fail this one as well
       const Value* output = node->outputs[0];
       Visit(output, node->Is("Conv") ? 1 : static_cast<int>(RankOf(*output)) - 1);
       if (good_ && !group_.readers.empty() && SameChannels()) groups.push_back(group_);

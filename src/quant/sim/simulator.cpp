@@ -231,18 +231,36 @@ std::vector<Tensor> Simulator::Outputs(const TensorMap& feeds, SimMode mode) {
 
 void SnrMeter::Add(const Tensor& reference, const Tensor& candidate) {
   if (reference.dtype() != DType::kFloat32 || reference.count() != candidate.count()) return;
+  const bool scores = reference.rank() == 2 && reference.dim(1) > 1;
+  const int64_t row = scores ? reference.dim(1) : std::max<int64_t>(1, reference.count());
   const float* a = reference.data<float>();
   const float* b = candidate.data<float>();
-  for (int64_t i = 0; i < reference.count(); ++i) {
-    const auto r = static_cast<double>(a[i]);
-    const double error = r - static_cast<double>(b[i]);
-    signal_ += r * r;
-    noise_ += error * error;
+  for (int64_t begin = 0; begin < reference.count(); begin += row) {
+    double signal = 0;
+    double noise = 0;
+    double mean = 0;
+    double mean_error = 0;
+    for (int64_t i = begin; i < begin + row; ++i) {
+      const auto r = static_cast<double>(a[i]);
+      const double error = r - static_cast<double>(b[i]);
+      signal += r * r;
+      noise += error * error;
+      mean += r;
+      mean_error += error;
+    }
+    signal_ += signal;
+    noise_ += noise;
+    score_signal_ += signal - (scores ? mean * mean / static_cast<double>(row) : 0);
+    score_noise_ += noise - (scores ? mean_error * mean_error / static_cast<double>(row) : 0);
   }
 }
 
 double SnrMeter::Decibels() const {
   return 10 * std::log10((signal_ + 1e-300) / (noise_ + 1e-300));
+}
+
+double SnrMeter::ScoreDecibels() const {
+  return 10 * std::log10((score_signal_ + 1e-300) / (std::max(0.0, score_noise_) + 1e-300));
 }
 
 }  // namespace requant

@@ -72,10 +72,14 @@ class SnrMeter {
  public:
   void Add(const Tensor& reference, const Tensor& candidate);
   double Decibels() const;
+  /// The same of class scores, matrices whose rows mean the same with any number added to them;
+  /// other outputs as they are.
+  double ScoreDecibels() const;
   double noise() const { return noise_; }
 
  private:
   double signal_ = 0, noise_ = 0;
+  double score_signal_ = 0, score_noise_ = 0;
 };
 
 }  // namespace requant

@@ -184,5 +184,47 @@ TEST(EqualizeActivations, WhatStopsIt) {
   }
 }
 
+/// A sum with an operand that lets no factors through spoils all that is added to it later, from
+/// whichever layer one looks.
+TEST(EqualizeActivations, ChainsBehindWhatStopsIt) {
+  Builder b;
+  Noise noise(3);
+  Value* x = b.Input("x", {1, 3, 4, 4});
+  Value* other = b.Op("Sigmoid", {b.Conv(x, "q", {4, 3, 1, 1}, 0, noise)}, "other");
+  Value* first = b.Op("Add", {b.Conv(x, "p", {4, 3, 1, 1}, 0, noise), other}, "first");
+  Value* relu = b.Op("Relu", {first}, "relu");
+  Value* second = b.Op("Add", {b.Conv(relu, "c", {4, 4, 1, 1}, 0, noise), relu}, "second");
+  b.graph.AddOutput(b.Conv(second, "y", {2, 4, 1, 1}, 0, noise));
+  const Quantizer typed(b.graph, {});
+  EXPECT_TRUE(FindScalingGroups(typed.graph()).empty());
+  const QuantizedModel equal = Equalized(b.graph, {"equalize_activations"});
+  EXPECT_GT(Snr(b.graph, equal.float_graph), 100);
+}
+
+/// A channel that hardly speaks in calibration is given more codes, but not all of them: what it
+/// says later would burst them.
+TEST(EqualizeActivations, QuietChannelsKeepRoom) {
+  Builder b;
+  Noise noise(4);
+  Value* a = b.Conv(b.Input("x", {1, 4, 4, 4}), "a", {4, 4, 1, 1}, 0, noise);
+  b.graph.AddOutput(b.Conv(b.Op("Relu", {a}, "relu"), "y", {2, 4, 1, 1}, 0, noise));
+  const auto scale = [&](const char* name, float factor, auto&& is_its) {
+    Tensor& constant = b.graph.FindValue(name)->constant;
+    for (int64_t i = 0; i < constant.count(); ++i) {
+      if (is_its(i)) constant.data<float>()[i] *= factor;
+    }
+  };
+  scale("a_w", 1e-3f, [](int64_t i) { return i / 4 == 3; });
+  scale("a_b", 1e-3f, [](int64_t i) { return i == 3; });
+  scale("y_w", 1e3f, [](int64_t i) { return i % 4 == 3; });
+  const QuantizedModel equal = Equalized(b.graph, {"equalize_activations"});
+  const Tensor& before = b.graph.FindValue("a_w")->constant;
+  const Tensor& after = equal.float_graph.FindNode("a_node")->inputs[1]->constant;
+  const auto factor = [&](int64_t c) { return after.AsDouble(c * 4) / before.AsDouble(c * 4); };
+  const double others = std::max({factor(0), factor(1), factor(2)});
+  EXPECT_GT(factor(3) / others, 4);
+  EXPECT_LT(factor(3) / others, 500);  // a thousand times would fill the range
+}
+
 }  // namespace
 }  // namespace requant

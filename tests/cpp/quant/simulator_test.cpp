@@ -35,6 +35,22 @@ TEST(Gemm, AgainstSums) {
   }
 }
 
+/// A number added to a row of class scores changes no answer; of other outputs it is an error.
+TEST(SnrMeter, ScoresAndOtherOutputs) {
+  for (const bool scores : {true, false}) {
+    const std::vector<int64_t> shape =
+        scores ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{6};
+    const Tensor wanted = Tensor::FromVector<float>({1, 2, 6, -1, 0, 1}, shape);
+    const Tensor got = Tensor::FromVector<float>({2, 3, 7, -1, 0.5f, 1}, shape);
+    SnrMeter meter;
+    meter.Add(wanted, got);
+    const double all = 10 * std::log10(43 / 3.25);
+    EXPECT_NEAR(meter.Decibels(), all, 1e-9);
+    // Rows less their means: signal 14 + 2, errors (1/6, -1/3, 1/6) in the second row.
+    EXPECT_NEAR(meter.ScoreDecibels(), scores ? 10 * std::log10(16 * 6.0) : all, 1e-9);
+  }
+}
+
 TEST(Simulator, FloatIsTheInterpreter) {
   const Graph graph = SmallNetwork();
   const QuantizedModel model = QuantizeGraph(graph);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace requant {
+
+/// Adam (Kingma and Ba 2015).
+struct Adam {
+  std::vector<float> mean, square;
+  int64_t step = 0;
+  void Update(std::vector<float>& values, const std::vector<float>& gradient, float rate) {
+    if (mean.empty()) {
+      mean.assign(values.size(), 0);
+      square.assign(values.size(), 0);
+    }
+    ++step;
+    const auto fix1 = static_cast<float>(1 - std::pow(0.9, static_cast<double>(step)));
+    const auto fix2 = static_cast<float>(1 - std::pow(0.999, static_cast<double>(step)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      mean[i] = 0.9f * mean[i] + 0.1f * gradient[i];
+      square[i] = 0.999f * square[i] + 0.001f * gradient[i] * gradient[i];
+      values[i] -= rate * (mean[i] / fix1) / (std::sqrt(square[i] / fix2) + 1e-12f);
+    }
+  }
+};
+
+}  // namespace requant
