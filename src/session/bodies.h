@@ -12,10 +12,12 @@ namespace requant {
 bool IsExpensive(const Graph& graph, const Node& node);
 
 /// The subgraphs of a Program's nodes as sessions, made when they run first; cheap ones by the
-/// references. The code is among the tools, where all operators with subgraphs are.
+/// references. Running them is among the tools, where all operators with subgraphs are; making and
+/// deleting it (program.cpp) is not, since every Program has one.
 class Bodies : public BodyRunner {
  public:
   explicit Bodies(const SessionOptions& options) : options_(options) {}
+  ~Bodies() override;
 
   std::vector<Tensor> Run(const Graph& body, std::span<const Tensor* const> inputs) override;
 

@@ -94,6 +94,7 @@ Program::Program(const Graph& graph, const SessionOptions& options) : options_(o
 }
 
 Program::~Program() = default;
+Bodies::~Bodies() = default;
 
 const Graph* Program::Stage::Interface() const { return session ? &session->graph() : graph.get(); }
 

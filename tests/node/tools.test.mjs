@@ -61,10 +61,19 @@ test('models run without the tools; what needs them says so and can be tried aga
   model.dispose();
 });
 
-/** Another process, which has no tools yet, runs the model or plan. */
+const PACKAGE = JSON.stringify(new URL('../../dist/index.js', import.meta.url));
+
+/** What a script prints as JSON in another process, which has no tools yet. */
+function elsewhere(script) {
+  const args = [...process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'))];
+  args.push('--input-type=module', '--eval', script);
+  return JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }));
+}
+
+/** Another process runs the model or plan. */
 function runElsewhere(file) {
-  const script = `
-    import { InferenceSession, Tensor, env } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url))};
+  return elsewhere(`
+    import { InferenceSession, Tensor, env } from ${PACKAGE};
     env.wasm.wasmPaths = { 'requant-tools.wasm': '/missing.wasm' };
     const create = () => InferenceSession.create(${JSON.stringify(file)});
     const code = await create().then(() => 'none', (error) => error.code);
@@ -72,10 +81,7 @@ function runElsewhere(file) {
     const session = await create();
     const x = new Tensor('float32', Float32Array.from({ length: 16 }, (_, i) => i), [1, 4, 2, 2]);
     const { y } = await session.run({ x });
-    console.log(JSON.stringify({ code, values: [...y.data] }));`;
-  const args = [...process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'))];
-  args.push('--input-type=module', '--eval', script);
-  return JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }));
+    console.log(JSON.stringify({ code, values: [...y.data] }));`);
 }
 
 test('a model or plan with one of the rarer operators brings the tools along', async (t) => {
@@ -98,6 +104,30 @@ test('a model or plan with one of the rarer operators brings the tools along', a
   values.sort((a, b) => a - b);
   const expected = { code: 'LOAD_FAILED', values };
   assert.deepEqual(runElsewhere(path.join(folder, 'scalar.plan')), expected);
+});
+
+test('a session whose shapes depend on data gives its memory back without the tools', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'requant-tools-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const model = await parseModel(`graph "dependent" opset 13
+    input %x: float32[8]
+    %at = NonZero(%x)
+    %y = Squeeze(%at)
+    output %y`);
+  const file = path.join(folder, 'dependent.onnx');
+  writeFileSync(file, model.toOnnx());
+  model.dispose();
+  const held = elsewhere(`
+    import { InferenceSession, Tensor, engineInfo, env } from ${PACKAGE};
+    env.wasm.wasmPaths = { 'requant-tools.wasm': '/missing.wasm' };
+    const { liveBytes } = await engineInfo();
+    const session = await InferenceSession.create(${JSON.stringify(file)});
+    const x = new Tensor('float32', Float32Array.of(0, 1, 0, 2, 3, 0, 0, 4), [8]);
+    const { y } = await session.run({ x });
+    await session.release();
+    const after = (await engineInfo()).liveBytes;
+    console.log(JSON.stringify({ values: [...y.data].map(Number), left: after - liveBytes }));`);
+  assert.deepEqual(held, { values: [1, 3, 4, 7], left: 0 });
 });
 
 test('threads have tools of their own', async () => {
