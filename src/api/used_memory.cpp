@@ -1,14 +1,12 @@
 // AnnotateUsedMemory
 // Before: a graph
 // After:  the same; every node says how many bytes of intermediate values are in memory while it
-// runs
-//   (Node::used_bytes, in the text form "uses N"). A node that runs as part of another one says
-//   what that one uses; one that costs nothing (Reshape) what the one before it uses.
+//   runs (Node::used_bytes, in the text form "uses N"). A node that runs as part of another one
+//   says what that one uses; one that costs nothing (Reshape) what the one before it uses.
 // Conditions: all shapes are known, and no control flow.
 // Formula: the graph is planned as for a run; a step uses what is alive between its inputs' last
-// and
-//   its outputs' first use, its workspace included, each rounded up to the arena's alignment of 64
-//   bytes. The largest of these is the size of the arena wherever the planner reaches its lower
+//   and its outputs' first use, its workspace included, each rounded up to the arena's alignment of
+//   64 bytes. The largest of these is the size of the arena wherever the planner reaches its lower
 //   bound, as it does for every network of the tests.
 #include <algorithm>
 

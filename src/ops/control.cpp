@@ -188,8 +188,8 @@ class Stack {
   std::vector<uint8_t> bytes_;
 };
 
-// --- Loop: M, condition, carried...; body: iteration, condition, carried -> condition, carried,
-// scanned
+// --- Loop: M, condition, carried...
+// Body: iteration, condition, carried -> condition, carried, scanned
 
 struct LoopForm {
   const Graph& body;

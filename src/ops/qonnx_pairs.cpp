@@ -1,9 +1,10 @@
-// Our own QONNX exports as Q/DQ pairs, which quant/file/from_qdq.cpp reads. Before: x -> Quant ->
-// y. After: x -> QuantizeLinear -> (Clip) -> DequantizeLinear -> y; constants become integers
-// behind DequantizeLinear. Conditions: the file says that it is ours (other tools put Quant nodes
-// where no integer operator follows: qonnx.cpp), and every node has constant parameters and 2 to 8
-// bits. Formula: both round x / scale half to even; with an odd zero point, ties go to the other
-// side.
+// Our own QONNX exports as Q/DQ pairs, which quant/file/from_qdq.cpp reads
+// Before: x -> Quant -> y
+// After:  x -> QuantizeLinear -> (Clip) -> DequantizeLinear -> y; constants become integers behind
+//   DequantizeLinear
+// Conditions: the file says that it is ours (other tools put Quant nodes where no integer operator
+//   follows: qonnx.cpp), and every node has constant parameters and 2 to 8 bits.
+// Formula: both round x / scale half to even; with an odd zero point, ties go to the other side.
 #include <algorithm>
 #include <cmath>
 

@@ -8,8 +8,7 @@
 //   reduced axes keep their order, so that sums add up in the same order. What meets its inverse is
 //   cancelled by SimplifyExpr.
 // Formula: f(T x) = T f(x) for every f of one element; Concat(T x, T y, a) = T Concat(x, y, p[a]);
-// a
-//   sum over axes a of T x is a sum over axes p[a] of x.
+//   a sum over axes a of T x is a sum over axes p[a] of x.
 #include <algorithm>
 #include <string_view>
 

@@ -6,13 +6,11 @@
 //   that is neither a number nor x's own dimension at that place, Expand none.
 //
 // Before: Squeeze, Unsqueeze, Tile, TopK, OneHot, Resize, Pad, Slice, ConstantOfShape, Split or
-// Range
-//   with computed axes, counts, sizes, pads or bounds
+//   Range with computed axes, counts, sizes, pads or bounds
 // After:  the same by constants
 // Conditions: every element is a number that follows from shapes that are known.
 // Formula: elements of shape values are numbers or dimensions (shape_values.h); Shape, Gather,
-// Concat,
-//   Slice and arithmetic on them are computed with these symbols.
+//   Concat, Slice and arithmetic on them are computed with these symbols.
 #include <algorithm>
 
 #include "passes/pass.h"

@@ -2,8 +2,7 @@
 // Before: the batch trick by which frameworks without dilation spell it: every b-th pixel of every
 //   b-th row becomes an image of its own, a convolution runs on those, the pixels go back.
 //   (a) as tf2onnx writes SpaceToBatchND and BatchToSpaceND, transposes merged, p = [1, 0, 2, 3]:
-//       DepthToSpace(T(Conv(T(SpaceToDepth(x, b), p), W), p), b)           images and channels
-//       changed over
+//       DepthToSpace(T(Conv(T(SpaceToDepth(x, b), p), W), p), b), images and channels changed over
 //   (b) as reshapes: Reshape(T(Reshape(Conv(Reshape(T(Reshape(x, 6-D))), W), 6-D)))
 // After:  Conv(x, W) with b times the dilation and b times the padding; (a) with both transposes
 // Conditions: stride 1, explicit padding; the same blocks on both ways, images in the same order;

@@ -6,7 +6,7 @@
 //   beyond max_constant_growth times; no graph output (an output stays computed); and nothing that
 //   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators.
 // Formula: the operator's own reference (OpDef::evaluate), on constants or on the symbols of
-// shapes.
+//   shapes.
 #include <algorithm>
 #include <string_view>
 

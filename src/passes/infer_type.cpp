@@ -4,8 +4,7 @@
 // Conditions: dtypes must agree; ranks must agree; two known sizes must agree. A known size wins
 //   over a symbol, an inferred symbol over a declared one (it is the one the inputs use).
 // Formula: the operators' inference (OpDef::infer), node by node in order, with dimensions as
-// numbers or
-//   symbols; two types that hold for one value are joined dimension by dimension.
+//   numbers or symbols; two types that hold for one value are joined dimension by dimension.
 #include "passes/infer_type.h"
 
 #include <algorithm>

@@ -4,12 +4,11 @@
 //   and the same for every operator that only moves or selects values: 8-bit numbers move instead
 //   of floats, and pairs meet and cancel (SimplifyExpr: QuantizeLinear of DequantizeLinear).
 // Conditions: 8-bit q, one constant s and z; nobody else reads the value between, and it is no
-// graph
-//   output. MaxPool: from opset 12 on, where ONNX has it for 8 bits, without indices; rounding and
-//   saturation keep the order of numbers, so the largest stays the largest.
+//   graph output. MaxPool: from opset 12 on, where ONNX has it for 8 bits, without indices;
+//   rounding and saturation keep the order of numbers, so the largest stays the largest.
 // Formula: s * (m(q) - z) = m(s * (q - z)) where m moves, selects or takes the largest of numbers.
-// Exact. Optional: a file whose Q/DQ pairs surround operators is what sessions make integer
-// operators of.
+//   Exact. Optional: a file whose Q/DQ pairs surround operators is what sessions make integer
+//   operators of.
 #include <algorithm>
 #include <string_view>
 

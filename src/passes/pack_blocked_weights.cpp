@@ -4,8 +4,7 @@
 //               {transB = 1}
 //   After:  y = com.microsoft::MatMulNBits(x, w', s', z', _, c) {K, N, bits = 4, block_size = b}
 //   Conditions: w int4 or uint4, constant like s, z and c; positive float32 scales; b a power of
-//   two from 16
-//     on that divides K; nobody else reads the floats.
+//     two from 16 on that divides K; nobody else reads the floats.
 //   Formula: w' = w + 8 for int4, w for uint4; z' = z + 8 or z, where 8 stands for none; then
 //     (w' - z') * s' = (w - z) * s   (onnxruntime docs/ContribOperators.md, MatMulNBits)
 #include <algorithm>

@@ -11,12 +11,12 @@
 //   A Transpose may stand between Pad and operator, and stays.
 //
 // A Slice behind a convolution
-// Before: Slice(Conv(x)), Slice(Transpose(Conv(x)))   After: the same without Slice and less
-// padding Conditions: stride 1, explicit padding of at least what is cut off, spatial axes of known
-// size,
+// Before: Slice(Conv(x)), Slice(Transpose(Conv(x)))
+// After:  the same without Slice and less padding
+// Conditions: stride 1, explicit padding of at least what is cut off, spatial axes of known size,
 //   slices of step 1; nobody else reads the values in between.
-// Formula: a window operator pads with the same value; stride 1: row i of what is left is row i +
-// cut.
+// Formula: a window operator pads with the same value; with stride 1, row i of what is left is row
+//   i + cut.
 #include "passes/pad_fold.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Rewrites by example, and what the passes Substitute... have in common.
+// Conditions of these: float32. They are optional, since they change results. Quantized sessions
+//   read such functions from tables of 256 entries and gain nothing. The graph before is the way
+//   back: a caller that may want it keeps the model (Model.substitute gives a new one and leaves
+//   the original alone).
 #pragma once
 
 #include <span>

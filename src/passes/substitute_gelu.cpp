@@ -1,10 +1,7 @@
 // SubstituteGelu
 // Before: Gelu(x)
 // After:  x * Sigmoid(1.702 x), as one operator
-// Conditions: float32. Optional: it changes results. Quantized sessions read such functions from
-// tables
-//   of 256 entries and gain nothing. The graph before is the way back: a caller that may want it
-//   keeps the model (Model.substitute gives a new one and leaves the original alone).
+// Conditions: those of all substitutions (patterns.h).
 // Formula: x / 2 * (1 + erf(x / sqrt 2)) becomes x / (1 + exp(-1.702 x))
 //   (Hendrycks & Gimpel, "Gaussian error linear units", 2016)
 // Bound: |difference| <= 0.021.

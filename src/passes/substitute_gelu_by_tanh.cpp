@@ -1,10 +1,7 @@
 // SubstituteGeluByTanh
 // Before: Gelu(x)
 // After:  FastGelu(x) of com.microsoft
-// Conditions: float32. Optional: it changes results. Quantized sessions read such functions from
-// tables
-//   of 256 entries and gain nothing. The graph before is the way back: a caller that may want it
-//   keeps the model (Model.substitute gives a new one and leaves the original alone).
+// Conditions: those of all substitutions (patterns.h).
 // Formula: x / 2 * (1 + erf(x / sqrt 2)) becomes
 //   x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel, 2016)
 // Bound: |difference| <= 4.8e-4.

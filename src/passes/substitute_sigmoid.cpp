@@ -1,10 +1,7 @@
 // SubstituteSigmoid
 // Before: Sigmoid(x), x * Sigmoid(x) (SiLU)
 // After:  HardSigmoid(x, 1/6, 1/2), HardSwish(x) (before opset 14 x * HardSigmoid(x))
-// Conditions: float32. Optional: it changes results. Quantized sessions read such functions from
-// tables
-//   of 256 entries and gain nothing. The graph before is the way back: a caller that may want it
-//   keeps the model (Model.substitute gives a new one and leaves the original alone).
+// Conditions: those of all substitutions (patterns.h).
 // Formula: 1 / (1 + exp(-x)) becomes max(0, min(1, x / 6 + 1/2)), SiLU x times that.
 // Bound: |difference| <= 0.07 for Sigmoid (near |x| = 1.5 and 3), 0.143 for SiLU (at |x| = 3).
 #include "passes/pass.h"

@@ -1,10 +1,7 @@
 // SubstituteSiluByRelu6
 // Before: x * Sigmoid(x)
 // After:  Clip(x, 0, 6)
-// Conditions: float32. Optional: it changes results. Quantized sessions read such functions from
-// tables
-//   of 256 entries and gain nothing. The graph before is the way back: a caller that may want it
-//   keeps the model (Model.substitute gives a new one and leaves the original alone).
+// Conditions: those of all substitutions (patterns.h).
 // Formula: x / (1 + exp(-x)) becomes max(0, min(6, x)).
 // Bound: |difference| <= 0.279 below 6 (at x = -1.28), x - 6 above.
 #include "passes/pass.h"

@@ -1,11 +1,10 @@
 // The bytes of what was saved: plans (plan/save.h) and programs of several (session/program.h).
 //
-//   header     64 bytes: magic, version, kind, threads, whether it needs the tools, size, checksum
-//   of
-//              all that follows, build
+//   header     64 bytes: magic, version, kind, threads, whether it needs the tools, size,
+//              checksum of all that follows, build
 //   fields     sizes of the blobs, then plan/archive.h
-//   blobs      weights, constants, files in the file: aligned, each followed by kReadAhead spare
-//   bytes
+//   blobs      weights, constants, files in the file: aligned, each followed by kReadAhead
+//              spare bytes
 #pragma once
 
 #include <memory>

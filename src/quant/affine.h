@@ -19,8 +19,7 @@ struct Affine {
 ///              z = qmin - round(min / s); symmetric: s = max|x| / qmax, z = 0
 ///              (Jacob et al. 2018, arXiv 1712.05877; ONNX DynamicQuantizeLinear)
 ///   ppq        symmetric: s = 2 * max|x| / (qmax - qmin), else as onnx (ppq observer/range.py;
-///   with
-///              MegEngine's observers)
+///              with MegEngine's observers)
 ///   google     symmetric: s = max|x| / (2^(b-1) - 1); asymmetric: s = (max - min) / (2^b - 1),
 ///              z = -round(min / s) for unsigned integers, 0 NOT forced into the range
 ///              (OneFlow min_max_observer_kernel.cpp)

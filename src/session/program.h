@@ -24,8 +24,7 @@ class Session;
 ///   2. the middle: control flow, data-dependent operators and whatever is cheap after them, one by
 ///      one; subgraphs are sessions, with plans for the shapes they are given;
 ///   3. the tail: what is left from the next expensive operator on, a session again. Its inputs
-///   have
-///      shapes by then, maybe others in every run. It may be a Program in turn.
+///      have shapes by then, maybe others in every run. It may be a Program in turn.
 ///
 /// What is planned once stays planned: only shapes that have not been seen lately cost anything.
 class Program {
@@ -55,8 +54,8 @@ class Program {
  private:
   /// One session over part of the graph.
   struct Stage {
-    std::shared_ptr<const Graph>
-        graph;  // of one that is planned when it runs, until it has a session
+    /// Of one that is planned when it runs, until it has a session.
+    std::shared_ptr<const Graph> graph;
     std::unique_ptr<Session> session;
     bool planned = false;  // by its session, which keeps no graph then
 

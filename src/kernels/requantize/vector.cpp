@@ -3,17 +3,14 @@
 // Fixed point, ties up, two exact vector forms (numeric/requantize_prepare.cpp decides):
 //
 // kDouble: x = acc * (M * 2^-t) is exact in float64 while |acc * M| < 2^53; adding 1.5 * 2^52
-// rounds it
-//   half to even and leaves the integer, in two's complement, in the low word. Where the bound on
-//   acc allows x to be a tie at all, 2^-(t+1), half a unit of x's last place, is added first: it
-//   turns a tie into "just above" and moves nothing else across a rounding boundary (and needs
-//   2^52).
+//   rounds it half to even and leaves the integer, in two's complement, in the low word. Where the
+//   bound on acc allows x to be a tie at all, 2^-(t+1), half a unit of x's last place, is added
+//   first: it turns a tie into "just above" and moves nothing else across a rounding boundary (and
+//   needs 2^52).
 // kShift: T is the largest t of the eight channels, at least 32, and P = (acc * 2^(T - t)) * M in
-// 64
-//   bits, which takes a bound on acc (else the eight channels go the scalar way); the high word of
-//   P + 2^(T-1), shifted right by T -
-// 32
-//   (arithmetically, and on 32-bit lanes: the 64-bit form is slow on x86), is floor(P / 2^T + 1/2).
+//   64 bits, which takes a bound on acc (else the eight channels go the scalar way); the high word
+//   of P + 2^(T-1), shifted right by T - 32 (arithmetically, and on 32-bit lanes: the 64-bit form
+//   is slow on x86), is floor(P / 2^T + 1/2).
 //
 // Float: half_even(float(acc) * scale); the value is small, or clamped first, so that adding
 // 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
