@@ -101,7 +101,12 @@ class PairRemover {
     nodes.clear();
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
     for (Node* node : nodes) {
-      if (node->Is("DequantizeLinear")) RemoveConstant(*node);
+      if (!node->Is("DequantizeLinear")) continue;
+      if (node->inputs[0]->is_constant()) {
+        RemoveConstant(*node);
+      } else {
+        ReadIntegers(*node);
+      }
     }
     // Names only now: replacing a graph output renames the value that takes its place.
     for (const auto& [value, config] : writes_) found_.writes.emplace(value->name, config);
@@ -158,8 +163,11 @@ class PairRemover {
                           EvaluateNode(graph_, quantize, inputs, RequantizeMode::kUpward)[0]);
       return;
     }
-    if (config.scale.size() != 1 || !IsByte(config.dtype) || graph_.IsOutput(integers)) return;
-    Node* limit = graph_.SoleConsumer(integers);
+    if (config.scale.size() != 1 || !IsByte(config.dtype)) return;
+    // Integers that leave the graph: the node stays, as in ReadIntegers.
+    const bool stays = graph_.IsOutput(integers);
+    if (stays && (graph_.IsInput(real) || graph_.SoleConsumer(real) != &quantize)) return;
+    Node* limit = stays ? nullptr : graph_.SoleConsumer(integers);
     if (limit && limit->Is("Clip") && ReadLimit(*limit, config)) {
       integers = limit->outputs[0];
       if (graph_.IsOutput(integers)) return;
@@ -184,13 +192,27 @@ class PairRemover {
       graph_.EraseNode(pair);
     }
     if (limit) graph_.EraseNode(limit);
-    graph_.EraseNode(&quantize);
+    if (!stays) graph_.EraseNode(&quantize);
     writes_.emplace(real, config);  // the first pair is the producer's
+  }
+
+  /// Integers that come as such, an 8-bit graph input's: who reads them has them on a grid. The
+  /// node stays; where its result is quantized again, both cancel (SimplifyExpr).
+  void ReadIntegers(const Node& node) {
+    const Value* integers = node.inputs[0];
+    const auto& shape = node.outputs[0]->type.shape;
+    TensorQuantizationConfig config;
+    if (!IsByte(integers->type.dtype) ||
+        !ReadConfig(node, integers->type.dtype, shape ? static_cast<int64_t>(shape->size()) : 0,
+                    config) ||
+        config.scale.size() != 1) {
+      return;
+    }
+    Annotate(node.outputs[0], config);
   }
 
   void RemoveConstant(Node& node) {
     Value* integers = node.inputs[0];
-    if (!integers->is_constant()) return;
     TensorQuantizationConfig config;
     if (!ReadConfig(node, integers->constant.dtype(), integers->constant.rank(), config)) return;
     if (config.scale.size() > 1 &&
@@ -205,7 +227,8 @@ class PairRemover {
     const auto is_weight = [result](const Node* reader) {
       return reader->input(1) == result && reader->input(0) != result &&
              reader->input(2) != result &&
-             (reader->Is("Conv") || reader->Is("Gemm") || reader->Is("MatMul"));
+             (reader->Is("Conv") || reader->Is("ConvTranspose") || reader->Is("Gemm") ||
+              reader->Is("MatMul"));
     };
     const bool leave_out =
         !keep_weights_ && IsByte(config.dtype) && !graph_.IsOutput(result) &&
