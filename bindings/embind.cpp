@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -74,11 +73,8 @@ TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const v
 }
 
 val OperatorFunctions(const Graph& graph) {
-  std::set<const OpDef*> operators;
-  for (const auto& node : graph.nodes()) operators.insert(FindOp(node->op_type, node->domain));
   val functions = val::array();
-  for (const OpDef* op : operators) {
-    if (op == nullptr) continue;
+  for (const OpDef* op : OperatorsOf(graph)) {
     functions.call<void>("push", Address(reinterpret_cast<const void*>(op->infer)));
     functions.call<void>("push", Address(reinterpret_cast<const void*>(op->evaluate)));
   }

@@ -6,9 +6,8 @@
 
 // Legalize
 // Before: Conv and its kin between DequantizeLinear and QuantizeLinear
-// After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, QLinearAdd, Lut,
-// ... Conditions: 8 bits on all sides of an operator, constant scales, no integer operator in the
-// graph
+// After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, Lut and so on
+// Conditions: 8 bits on all sides of an operator, constant scales, no integer operator in the graph
 //   yet; what has none stays float between the pairs. FromQdq (quant/file/from_qdq.cpp) reads what
 //   the pairs say, LowerToInteger (quant/lower) makes the operators.
 // Formula: q_y = z_y + requantize(sum of (q_x - z_x) * (q_w - z_w) + b, s_x * s_w / s_y), which is
@@ -43,6 +42,19 @@ bool Legalize(Graph& graph, PassContext&) {
   graph = Graph();  // its memory goes before the integer graph's comes
   graph = LowerToInteger(*quantized);
   return true;
+}
+
+std::set<const OpDef*> OperatorsOf(const Graph& graph) {
+  std::set<const OpDef*> operators;
+  const bool quantized = IsQuantized(graph);
+  for (const auto& node : graph.nodes()) {
+    const OpDef* op = FindOp(node->op_type, node->domain);
+    if (op != nullptr) operators.insert(op);
+    if (quantized && node->Is("ConvTranspose")) {
+      operators.insert(FindOp("QLinearConvTranspose", kRequantDomain));
+    }
+  }
+  return operators;
 }
 
 bool IsQuantized(const Graph& graph) { return HasQdq(graph) || HasIntegerOps(graph); }

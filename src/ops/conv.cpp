@@ -25,24 +25,32 @@ void InferConv(InferContext& context) {
             ConvOutputShape(context.attributes(), *x, context.shape(1), context.shape(2)));
 }
 
-template <typename T>
+/// `sum` as one element of a float32 or float64 tensor.
+void Store(Tensor& out, int64_t index, double sum) {
+  if (out.dtype() == DType::kFloat64) {
+    out.data<double>()[index] = sum;
+  } else {
+    out.data<float>()[index] = static_cast<float>(sum);
+  }
+}
+
 void Convolve(const Geometry& g, int64_t group, const Tensor& x, const Tensor& weight,
               const Tensor* bias, Tensor& out) {
   const int64_t channels_out = weight.dim(0);
   const int64_t depth = weight.dim(1);
-  const T* b = bias ? bias->data<T>() : nullptr;
+  const std::vector<double> data = x.ToDoubles();
+  const std::vector<double> kernels = weight.ToDoubles();
   std::vector<double> sums(static_cast<size_t>(g.output_size()));
-  T* to = out.data<T>();
+  int64_t index = 0;
   for (int64_t n = 0; n < x.dim(0); ++n) {
     for (int64_t m = 0; m < channels_out; ++m) {
-      std::fill(sums.begin(), sums.end(), b ? static_cast<double>(b[m]) : 0.0);
+      std::fill(sums.begin(), sums.end(), bias ? bias->AsDouble(m) : 0.0);
       const int64_t first = m / (channels_out / group) * depth;
       for (int64_t c = 0; c < depth; ++c) {
-        const T* plane = x.data<T>() + (n * x.dim(1) + first + c) * g.input_size();
-        const T* kernel = weight.data<T>() + (m * depth + c) * g.kernel_size();
-        AddConvolved(g, plane, kernel, sums.data());
+        AddConvolved(g, data.data() + (n * x.dim(1) + first + c) * g.input_size(),
+                     kernels.data() + (m * depth + c) * g.kernel_size(), sums.data());
       }
-      for (const double sum : sums) *to++ = static_cast<T>(sum);
+      for (const double sum : sums) Store(out, index++, sum);
     }
   }
 }
@@ -59,11 +67,7 @@ void EvaluateConv(EvalContext& context) {
   if (out.count() > 0) {
     const Geometry g = PlaceGeometry(ConvWindow(context.attributes(), weight.shape()), x.shape());
     const int64_t group = context.attributes().Int("group", 1);
-    if (x.dtype() == DType::kFloat64) {
-      Convolve<double>(g, group, x, weight, bias, out);
-    } else {
-      Convolve<float>(g, group, x, weight, bias, out);
-    }
+    Convolve(g, group, x, weight, bias, out);
   }
   context.outputs[0] = std::move(out);
 }
@@ -124,6 +128,121 @@ TransposeAttributes ReadTranspose(const AttributeMap& attributes, std::vector<in
   return out;
 }
 
+void InferConvTranspose(InferContext& context) {
+  RequireFloat(context, 0);
+  RequireSameDType(context, 0, 1);
+  RequireSameDType(context, 0, 2);
+  std::optional<SymbolicShape> shape;
+  if (context.shape(0) && context.shape(1)) {
+    shape = TransposeOutputShape(context.attributes(), *context.shape(0), *context.shape(1),
+                                 context.shape(2));
+  }
+  SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
+}
+
+void ConvolveTransposed(const Geometry& g, int64_t group, const Tensor& x, const Tensor& weight,
+                        const Tensor* bias, Tensor& out) {
+  const int64_t channels_in = weight.dim(0);
+  const int64_t width = weight.dim(1);  // output channels of a group
+  const int64_t depth = channels_in / group;
+  const std::vector<double> data = x.ToDoubles();
+  const std::vector<double> kernels = weight.ToDoubles();
+  std::vector<double> sums(static_cast<size_t>(g.output_size()));
+  int64_t index = 0;
+  for (int64_t n = 0; n < x.dim(0); ++n) {
+    for (int64_t m = 0; m < width * group; ++m) {
+      std::fill(sums.begin(), sums.end(), bias ? bias->AsDouble(m) : 0.0);
+      const int64_t first = m / width * depth;
+      for (int64_t c = first; c < first + depth; ++c) {
+        AddTransposed(g, data.data() + (n * channels_in + c) * g.input_size(),
+                      kernels.data() + (c * width + m % width) * g.kernel_size(), sums.data());
+      }
+      for (const double sum : sums) Store(out, index++, sum);
+    }
+  }
+}
+
+void EvaluateConvTranspose(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const Tensor& weight = context.input(1);
+  const Tensor* bias = context.has(2) ? &context.input(2) : nullptr;
+  const SymbolicShape bias_shape = bias ? ToSymbolic(bias->shape()) : SymbolicShape{};
+  const ValueType type{
+      x.dtype(), TransposeOutputShape(context.attributes(), ToSymbolic(x.shape()),
+                                      ToSymbolic(weight.shape()), bias ? &bias_shape : nullptr)};
+  Tensor out(x.dtype(), type.StaticShape());
+  if (out.count() > 0) {
+    const Geometry g = TransposedGeometry(context.attributes(), x.shape(), weight.shape());
+    const int64_t group = context.attributes().Int("group", 1);
+    ConvolveTransposed(g, group, x, weight, bias, out);
+  }
+  context.outputs[0] = std::move(out);
+}
+
+constexpr OpDef kOps[] = {
+    {"Conv", "", 1, 2, 3, 1, InferConv, EvaluateConv, QuantRule::kConv, FusionRule::kOutFusable},
+    {"ConvTranspose", "", 1, 2, 3, 1, InferConvTranspose, EvaluateConvTranspose, QuantRule::kConv,
+     FusionRule::kOutFusable},
+};
+
+}  // namespace
+
+void AddConvolved(const Geometry& g, const double* plane, const double* kernel, double* sums) {
+  for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
+    const int64_t offset_d = kd * g.dilation[0] - g.pad_begin[0];
+    const Range rd = InsideOutputs(g.input[0], g.output[0], g.stride[0], offset_d);
+    for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
+      const int64_t offset_h = kh * g.dilation[1] - g.pad_begin[1];
+      const Range rh = InsideOutputs(g.input[1], g.output[1], g.stride[1], offset_h);
+      for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+        const double weight = *kernel++;
+        const int64_t offset_w = kw * g.dilation[2] - g.pad_begin[2];
+        const Range rw = InsideOutputs(g.input[2], g.output[2], g.stride[2], offset_w);
+        const int64_t stride = g.stride[2];
+        for (int64_t d = rd.first; d < rd.last; ++d) {
+          for (int64_t h = rh.first; h < rh.last; ++h) {
+            const int64_t line =
+                (d * g.stride[0] + offset_d) * g.input[1] + h * g.stride[1] + offset_h;
+            const double* from = plane + line * g.input[2] + offset_w;
+            double* to = sums + (d * g.output[1] + h) * g.output[2];
+            if (stride == 1) {
+              for (int64_t w = rw.first; w < rw.last; ++w) to[w] += weight * from[w];
+            } else {
+              for (int64_t w = rw.first; w < rw.last; ++w) to[w] += weight * from[w * stride];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+void AddTransposed(const Geometry& g, const double* plane, const double* kernel, double* sums) {
+  // InsideOutputs with the roles of input and output changed over.
+  for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
+    const int64_t offset_d = kd * g.dilation[0] - g.pad_begin[0];
+    const Range rd = InsideOutputs(g.output[0], g.input[0], g.stride[0], offset_d);
+    for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
+      const int64_t offset_h = kh * g.dilation[1] - g.pad_begin[1];
+      const Range rh = InsideOutputs(g.output[1], g.input[1], g.stride[1], offset_h);
+      for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+        const double weight = *kernel++;
+        const int64_t offset_w = kw * g.dilation[2] - g.pad_begin[2];
+        const Range rw = InsideOutputs(g.output[2], g.input[2], g.stride[2], offset_w);
+        for (int64_t d = rd.first; d < rd.last; ++d) {
+          for (int64_t h = rh.first; h < rh.last; ++h) {
+            const double* from = plane + (d * g.input[1] + h) * g.input[2];
+            const int64_t line =
+                (d * g.stride[0] + offset_d) * g.output[1] + h * g.stride[1] + offset_h;
+            double* to = sums + line * g.output[2] + offset_w;
+            for (int64_t w = rw.first; w < rw.last; ++w) to[w * g.stride[2]] += weight * from[w];
+          }
+        }
+      }
+    }
+  }
+}
+
 SymbolicShape TransposeOutputShape(const AttributeMap& attributes, const SymbolicShape& x,
                                    const SymbolicShape& weight, const SymbolicShape* bias) {
   if (x.size() < 3 || x.size() > 5 || weight.size() != x.size()) {
@@ -170,98 +289,6 @@ SymbolicShape TransposeOutputShape(const AttributeMap& attributes, const Symboli
   }
   return out;
 }
-
-void InferConvTranspose(InferContext& context) {
-  RequireFloat(context, 0);
-  RequireSameDType(context, 0, 1);
-  RequireSameDType(context, 0, 2);
-  std::optional<SymbolicShape> shape;
-  if (context.shape(0) && context.shape(1)) {
-    shape = TransposeOutputShape(context.attributes(), *context.shape(0), *context.shape(1),
-                                 context.shape(2));
-  }
-  SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
-}
-
-/// sums += every input element times the kernel, laid down at its place. In `g`, input and output
-/// are those of the transposed operation; InsideOutputs swaps their roles.
-template <typename T>
-void AddTransposed(const Geometry& g, const T* plane, const T* kernel, double* sums) {
-  for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
-    const int64_t offset_d = kd * g.dilation[0] - g.pad_begin[0];
-    const Range rd = InsideOutputs(g.output[0], g.input[0], g.stride[0], offset_d);
-    for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
-      const int64_t offset_h = kh * g.dilation[1] - g.pad_begin[1];
-      const Range rh = InsideOutputs(g.output[1], g.input[1], g.stride[1], offset_h);
-      for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
-        const double weight = *kernel++;
-        const int64_t offset_w = kw * g.dilation[2] - g.pad_begin[2];
-        const Range rw = InsideOutputs(g.output[2], g.input[2], g.stride[2], offset_w);
-        for (int64_t d = rd.first; d < rd.last; ++d) {
-          for (int64_t h = rh.first; h < rh.last; ++h) {
-            const T* from = plane + (d * g.input[1] + h) * g.input[2];
-            const int64_t line =
-                (d * g.stride[0] + offset_d) * g.output[1] + h * g.stride[1] + offset_h;
-            double* to = sums + line * g.output[2] + offset_w;
-            for (int64_t w = rw.first; w < rw.last; ++w) to[w * g.stride[2]] += weight * from[w];
-          }
-        }
-      }
-    }
-  }
-}
-
-template <typename T>
-void ConvolveTransposed(const Geometry& g, int64_t group, const Tensor& x, const Tensor& weight,
-                        const Tensor* bias, Tensor& out) {
-  const int64_t channels_in = weight.dim(0);
-  const int64_t width = weight.dim(1);  // output channels of a group
-  const int64_t depth = channels_in / group;
-  const T* b = bias ? bias->data<T>() : nullptr;
-  std::vector<double> sums(static_cast<size_t>(g.output_size()));
-  T* to = out.data<T>();
-  for (int64_t n = 0; n < x.dim(0); ++n) {
-    for (int64_t m = 0; m < width * group; ++m) {
-      std::fill(sums.begin(), sums.end(), b ? static_cast<double>(b[m]) : 0.0);
-      const int64_t first = m / width * depth;
-      for (int64_t c = first; c < first + depth; ++c) {
-        const T* plane = x.data<T>() + (n * channels_in + c) * g.input_size();
-        const T* kernel = weight.data<T>() + (c * width + m % width) * g.kernel_size();
-        AddTransposed(g, plane, kernel, sums.data());
-      }
-      for (const double sum : sums) *to++ = static_cast<T>(sum);
-    }
-  }
-}
-
-void EvaluateConvTranspose(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const Tensor& weight = context.input(1);
-  const Tensor* bias = context.has(2) ? &context.input(2) : nullptr;
-  const SymbolicShape bias_shape = bias ? ToSymbolic(bias->shape()) : SymbolicShape{};
-  const ValueType type{
-      x.dtype(), TransposeOutputShape(context.attributes(), ToSymbolic(x.shape()),
-                                      ToSymbolic(weight.shape()), bias ? &bias_shape : nullptr)};
-  Tensor out(x.dtype(), type.StaticShape());
-  if (out.count() > 0) {
-    const Geometry g = TransposedGeometry(context.attributes(), x.shape(), weight.shape());
-    const int64_t group = context.attributes().Int("group", 1);
-    if (x.dtype() == DType::kFloat64) {
-      ConvolveTransposed<double>(g, group, x, weight, bias, out);
-    } else {
-      ConvolveTransposed<float>(g, group, x, weight, bias, out);
-    }
-  }
-  context.outputs[0] = std::move(out);
-}
-
-constexpr OpDef kOps[] = {
-    {"Conv", "", 1, 2, 3, 1, InferConv, EvaluateConv, QuantRule::kConv, FusionRule::kOutFusable},
-    {"ConvTranspose", "", 1, 2, 3, 1, InferConvTranspose, EvaluateConvTranspose, QuantRule::kFloat,
-     FusionRule::kOutFusable},
-};
-
-}  // namespace
 
 Geometry TransposedGeometry(const AttributeMap& attributes, const Shape& input,
                             const Shape& weights) {

@@ -20,7 +20,7 @@ namespace requant {
 /// channel, bias int32.
 enum class QuantRule : uint8_t {
   kFloat,        // stays in float
-  kConv,         // weighted: Conv, (ConvTranspose)
+  kConv,         // weighted: Conv, ConvTranspose
   kMatMul,       // Gemm, MatMul
   kAdd,          // Add, Sub: operands rescaled to the output
   kMul,          // Mul

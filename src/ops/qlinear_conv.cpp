@@ -37,24 +37,25 @@ void Convolve(const AttributeMap& attributes, const ConvOperands& in, Begin&& be
   const int64_t channels = in.w.dim(0);
   const int64_t depth = in.w.dim(1);
   const int64_t per_group = channels / attributes.Int("group", 1);
-  const std::vector<int32_t> x = CenteredValues(in.x, in.x_zero);
-  std::vector<int32_t> w = CenteredValues(in.w, 0);
+  const std::vector<int32_t> centered = CenteredValues(in.x, in.x_zero);
+  const std::vector<double> x(centered.begin(), centered.end());
+  std::vector<double> w = in.w.ToDoubles();
   const auto filter = static_cast<size_t>(depth * g.kernel_size());
   for (size_t i = 0; i < w.size(); ++i) {
     w[i] -= in.w_zeros[in.w_zeros.size() == 1 ? 0 : i / filter];
   }
   const int32_t* bias = in.bias ? in.bias->data<int32_t>() : nullptr;
-  std::vector<int64_t> sums(static_cast<size_t>(g.output_size()));
+  std::vector<double> sums(static_cast<size_t>(g.output_size()));
   int64_t index = 0;
   for (int64_t n = 0; n < in.x.dim(0); ++n) {
     for (int64_t m = 0; m < channels; ++m) {
-      std::fill(sums.begin(), sums.end(), bias ? int64_t{bias[m]} : int64_t{0});
+      std::fill(sums.begin(), sums.end(), bias ? bias[m] : 0);
       for (int64_t c = 0; c < depth; ++c) {
         const int64_t plane = n * in.x.dim(1) + m / per_group * depth + c;
         AddConvolved(g, x.data() + plane * g.input_size(),
                      w.data() + (m * depth + c) * g.kernel_size(), sums.data());
       }
-      for (const int64_t sum : sums) store(index++, Accumulator(sum), m);
+      for (const double sum : sums) store(index++, Accumulator(static_cast<int64_t>(sum)), m);
     }
   }
 }

@@ -38,6 +38,7 @@ std::span<const OpDef* const> OpTable() {
                                                 MatMulNBitsOps(),
                                                 QuantizeOps(),
                                                 QLinearConvOps(),
+                                                QLinearConvTransposeOps(),
                                                 QLinearMatMulOps(),
                                                 QLinearBinaryOps(),
                                                 QLinearPoolOps(),

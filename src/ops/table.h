@@ -43,13 +43,14 @@ std::span<const OpDef> QonnxOps();        // qonnx.cpp: Quant, BipolarQuant, Tru
 std::span<const OpDef> MatMulNBitsOps();  // matmul_nbits.cpp: UnpackBits
 std::span<const OpDef> FunctionOps();     // function.cpp: operators spelled out in others
 std::span<const OpDef> QuantizeOps();     // quantize.cpp: QuantizeLinear, DequantizeLinear
-std::span<const OpDef> DynamicQuantizeOps();  // dynamic_quantize.cpp: DynamicQuantizeLinear
-std::span<const OpDef> FakeQuantizeOps();     // fake_quantize.cpp: FakeQuantize
-std::span<const OpDef> QLinearConvOps();      // qlinear_conv.cpp: QLinearConv, ConvInteger
-std::span<const OpDef> QLinearMatMulOps();    // qlinear_matmul.cpp: QLinearMatMul, QGemm ...
-std::span<const OpDef> QLinearBinaryOps();    // qlinear_binary.cpp: QLinearAdd, QLinearMul
-std::span<const OpDef> QLinearPoolOps();      // qlinear_pool.cpp: QLinearAveragePool ...
-std::span<const OpDef> QLinearUnaryOps();     // qlinear_unary.cpp: QLinearConcat, Lut
-std::span<const OpDef> QLinearFunctionOps();  // qlinear_functions.cpp: QLinearSigmoid ...
+std::span<const OpDef> DynamicQuantizeOps();       // dynamic_quantize.cpp: DynamicQuantizeLinear
+std::span<const OpDef> FakeQuantizeOps();          // fake_quantize.cpp: FakeQuantize
+std::span<const OpDef> QLinearConvOps();           // qlinear_conv.cpp: QLinearConv, ConvInteger
+std::span<const OpDef> QLinearConvTransposeOps();  // qlinear_conv_transpose.cpp
+std::span<const OpDef> QLinearMatMulOps();         // qlinear_matmul.cpp: QLinearMatMul, QGemm ...
+std::span<const OpDef> QLinearBinaryOps();         // qlinear_binary.cpp: QLinearAdd, QLinearMul
+std::span<const OpDef> QLinearPoolOps();           // qlinear_pool.cpp: QLinearAveragePool ...
+std::span<const OpDef> QLinearUnaryOps();          // qlinear_unary.cpp: QLinearConcat, Lut
+std::span<const OpDef> QLinearFunctionOps();       // qlinear_functions.cpp: QLinearSigmoid ...
 
 }  // namespace requant

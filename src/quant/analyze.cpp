@@ -178,7 +178,7 @@ class Analysis : public RecoveryJob {
     std::vector<float> rows(static_cast<size_t>(view.rows));
     for (int64_t row = 0; row < view.rows; ++row) {
       for (int64_t k = 0; k < view.k; ++k) {
-        const float x = std::fabs(weights.data<float>()[row * view.row_stride + k * view.k_stride]);
+        const float x = std::fabs(weights.data<float>()[view.At(row, k)]);
         rows[static_cast<size_t>(row)] = std::max(rows[static_cast<size_t>(row)], x);
       }
     }

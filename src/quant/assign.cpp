@@ -112,7 +112,7 @@ class Assigner {
   void FindFloatOutputs() {
     for (const auto& node : graph_.nodes()) {
       OperatorQuantization& op = Op(*node);
-      if (!op.quantized || WeightSlot(*node, op.rule) < 0 || !op.activation.empty() ||
+      if (!op.quantized || !HasFloatForm(*node, op.rule) || !op.activation.empty() ||
           !op.absorbed_by.empty() || !op.table.empty()) {
         continue;
       }

@@ -25,6 +25,8 @@ int WeightSlot(const Node& node, QuantRule rule);
 int BiasSlot(const Node& node, QuantRule rule);
 /// Axis of the weight that is the output channel; -1 when scales per channel have no spelling.
 int WeightAxis(const Node& node, QuantRule rule);
+/// Whether an operator with weights can write its accumulators as floats.
+bool HasFloatForm(const Node& node, QuantRule rule);
 /// Nullptr when integer operators can express the node, else the reason why not: what depends on
 /// the node alone, not on its neighbours.
 const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,

@@ -24,13 +24,16 @@ void BakeBias(const std::vector<double>& bias, const std::vector<float>& input_s
   }
   config.policy = kLinear | kSymmetrical | (weights.scale.size() > 1 ? kPerChannel : kPerTensor);
   config.scale.clear();
-  for (const float scale : weights.scale) config.scale.push_back(input_scale[0] * scale);
+  // The groups of a ConvTranspose may share their scales.
+  const size_t scales = weights.scale.size();
+  for (size_t row = 0; row < (scales > 1 ? bias.size() : 1); ++row) {
+    config.scale.push_back(input_scale[0] * weights.scale[row % scales]);
+  }
   config.offset.assign(config.scale.size(), 0);
   config.baked = Tensor(DType::kInt32, {rows});
   for (int64_t row = 0; row < rows; ++row) {
-    const size_t channel = weights.scale.size() > 1 ? static_cast<size_t>(row) : 0;
-    const double unit =
-        static_cast<double>(input_scale[0]) * static_cast<double>(weights.scale[channel]);
+    const float scale = weights.scale[static_cast<size_t>(row) % scales];
+    const double unit = static_cast<double>(input_scale[0]) * static_cast<double>(scale);
     const double integer = std::nearbyint(bias[static_cast<size_t>(row)] / unit);
     config.baked.data<int32_t>()[row] =
         static_cast<int32_t>(std::clamp(integer, -2147483648.0, 2147483647.0));

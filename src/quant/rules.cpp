@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "quant/assign.h"
+#include "quant/weights.h"
 
 namespace requant {
 namespace {
@@ -22,7 +23,6 @@ const char* WhyFloatWeighted(const Node& node, QuantRule rule) {
   const Tensor& tensor = weight->constant;
   if (tensor.count() == 0) return "its weights are empty";
   if (rule == QuantRule::kConv) {
-    if (!node.Is("Conv")) return "transposed convolutions have no integer operator";
     if (tensor.rank() < 3) return "its weights have no spatial dimension";
   } else {
     if (tensor.rank() != 2) return "its weights are no matrix";
@@ -32,7 +32,7 @@ const char* WhyFloatWeighted(const Node& node, QuantRule rule) {
     }
   }
   if (const Value* bias = node.input(2)) {
-    const int64_t channels = tensor.dim(WeightAxis(node, rule));
+    const int64_t channels = ViewWeights(node, rule).rows;
     if (!IsFloatConstant(bias)) return "its bias is not constant float32";
     if (!IsBiasShape(bias->constant, channels)) return "its bias is not one number per channel";
   }
@@ -105,9 +105,20 @@ int BiasSlot(const Node& node, QuantRule rule) {
 }
 
 int WeightAxis(const Node& node, QuantRule rule) {
+  if (node.Is("ConvTranspose")) {
+    // [in, out / group, ...]: an axis of the outputs with one group, or with one channel in each.
+    const int64_t group = node.attributes.Int("group", 1);
+    const Tensor& weights = node.inputs[1]->constant;
+    if (group == 1) return 1;
+    return weights.dim(1) == 1 && weights.dim(0) == group ? 0 : -1;
+  }
   if (rule == QuantRule::kConv) return 0;
   if (rule == QuantRule::kMatMul) return node.attributes.Int("transB", 0) != 0 ? 0 : 1;
   return -1;
+}
+
+bool HasFloatForm(const Node& node, QuantRule rule) {
+  return WeightSlot(node, rule) >= 0 && !node.Is("ConvTranspose");
 }
 
 bool IsTableCandidate(const Node& node, QuantRule rule) {

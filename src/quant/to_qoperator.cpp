@@ -2,12 +2,13 @@
 // use is said beside them, as in Q/DQ files.
 #include "base/str_cat.h"
 #include "ops/qonnx.h"
+#include "quant/file/spell_pairs.h"
 #include "quant/quantizer.h"
 
 namespace requant {
-
 Graph ToQOperator(const QuantizedModel& model) {
   Graph graph = LowerToInteger(model, {.use_lut = false});
+  SpellPairs(graph, "QLinearConvTranspose");  // of our own
   for (const TensorQuantizationConfig& config : model.record.configs) {
     if (config.baked.empty() || !IsByte(config.dtype)) continue;
     graph.metadata[kCodesKey] +=

@@ -78,11 +78,16 @@ WeightMatrix ViewWeights(const Node& node, QuantRule rule) {
   const Tensor& weights = node.inputs[1]->constant;
   WeightMatrix view;
   if (rule == QuantRule::kConv) {
+    const bool transposed = node.Is("ConvTranspose");
     view.groups = std::max<int64_t>(1, node.attributes.Int("group", 1));
-    view.rows = weights.dim(0);
-    view.k = view.rows == 0 ? 0 : weights.count() / view.rows;
-    view.row_stride = view.k;
-    view.k_stride = 1;
+    view.rows = transposed ? weights.dim(1) * view.groups : weights.dim(0);
+    if (view.rows == 0) return view;
+    view.k = weights.count() / view.rows;
+    view.group_stride = weights.count() / view.groups;
+    const int64_t channels = transposed ? weights.dim(0) / view.groups : weights.dim(1);
+    view.taps = channels == 0 ? 1 : std::max<int64_t>(1, view.k / channels);
+    view.row_stride = transposed ? view.taps : view.k;
+    view.k_stride = transposed ? view.taps * weights.dim(1) : view.taps;
     return view;
   }
   const bool transposed = node.attributes.Int("transB", 0) != 0;
@@ -124,7 +129,7 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
         importance.insert(importance.end(), squares.begin(), squares.end());
       }
       for (int64_t column = 0; column < view.k; ++column) {
-        magnitudes.push_back(std::fabs(data[row * view.row_stride + column * view.k_stride]));
+        magnitudes.push_back(std::fabs(data[view.At(row, column)]));
       }
       if (!bias.empty()) {
         largest_bias = std::max(largest_bias, std::fabs(bias[static_cast<size_t>(row)]));

@@ -18,6 +18,7 @@ struct OutputSlots {
 constexpr OutputSlots kOutputSlots[] = {
     {"QuantizeLinear", "", 1, 2},
     {"QLinearConv", "", 6, 7},
+    {"QLinearConvTranspose", kRequantDomain, 6, 7},
     {"QLinearMatMul", "", 6, 7},
     {"QLinearAdd", kMicrosoftDomain, 6, 7},
     {"QLinearMul", kMicrosoftDomain, 6, 7},

@@ -92,6 +92,46 @@ const convolution = (random, { activation, depthwise } = {}) => {
   };
 };
 
+/** Upsampling by random strides, kernels, pads and output paddings. */
+const transposed = (
+  random,
+  { activation, groups = 1, depthwise, dilation = 1, same, image: size = [7, 9] } = {},
+) => {
+  const depth = depthwise ? 1 : 1 + Math.floor(random() * 6);
+  const width = depthwise ? 1 : 1 + Math.floor(random() * 6);
+  const [channels, outputs] = [groups * depth, groups * width];
+  const strides = size.map(() => pick(random, [1, 2, 3]));
+  const kernel = size.map((_, axis) =>
+    Math.max(pick(random, [1, 2, 3, 4]), strides[axis] - (same ? 0 : 1)),
+  );
+  const extent = kernel.map((taps) => (taps - 1) * dilation + 1);
+  const begin = extent.map((taps) => Math.floor(random() * Math.min(taps, 3)));
+  const end = extent.map((taps, axis) => Math.floor(random() * Math.min(taps - begin[axis], 3)));
+  const more = strides.map((stride) => (same ? 0 : Math.floor(random() * stride)));
+  const each = width > 1 && random() < 0.7;
+  // A bias has a scale for each output; the weights only for those of one group.
+  const biased = !each || groups === 1;
+  const padding = same ? 'auto_pad = "SAME_UPPER"' : `pads = [${[...begin, ...end].join(', ')}]`;
+  const attributes = `{group = ${groups}, strides = [${strides.join(', ')}], ${padding}, output_padding = [${more.join(', ')}], dilations = [${size.map(() => dilation).join(', ')}]}`;
+  const out = size.map((input, axis) =>
+    same
+      ? input * strides[axis]
+      : (input - 1) * strides[axis] + more[axis] + extent[axis] - begin[axis] - end[axis],
+  );
+  return {
+    inputs: [[1, channels, ...size]],
+    body: [
+      ...weights(random, [channels, width, ...kernel], each ? 1 : undefined),
+      ...(biased ? bias(random, outputs, each) : []),
+      `%${activation ? 'c' : 'f'} = ConvTranspose(%a, %w${biased ? ', %bias' : ''}) ${attributes}`,
+      ...(activation ?? []),
+    ],
+    step: 0.03 * Math.sqrt(depth * product(kernel)) * (0.5 + random()),
+    out: [1, outputs, ...out],
+    integer: true,
+  };
+};
+
 /** A convolution of a kernel of this size and dilation. */
 const line = (random, kernel, dilation) => {
   const [channels, outputs] = integers(random, 2, 1, 9);
@@ -117,18 +157,13 @@ const operators = {
     convolution(random, {
       activation: [scale('lo', 0), scale('hi', 6), '%f = Clip(%c, %lo, %hi)'],
     }),
-  ConvTranspose(random) {
-    const [channels, outputs] = [1 + Math.floor(random() * 6), 1 + Math.floor(random() * 6)];
-    return {
-      inputs: [[1, channels, 7, 9]],
-      body: [
-        ...weights(random, [channels, outputs, 2, 2]),
-        '%f = ConvTranspose(%a, %w) {strides = [2, 2]}',
-      ],
-      step: 0.03 * Math.sqrt(channels),
-      out: [1, outputs, 14, 18],
-    };
-  },
+  ConvTranspose: (random) => transposed(random),
+  'ConvTranspose and Relu': (random) => transposed(random, { activation: ['%f = Relu(%c)'] }),
+  'ConvTranspose of groups': (random) => transposed(random, { groups: 3 }),
+  'ConvTranspose, depthwise': (random) => transposed(random, { groups: 5, depthwise: true }),
+  'ConvTranspose, dilated': (random) => transposed(random, { dilation: 2 }),
+  'ConvTranspose, same': (random) => transposed(random, { same: true }),
+  'ConvTranspose, one dimension': (random) => transposed(random, { image: [11] }),
   MatMul(random) {
     const [m, k, n] = integers(random, 3, 1, 40);
     const each = random() < 0.5;
@@ -244,24 +279,27 @@ const operators = {
 // What only moves numbers, or clamps them, keeps the scale.
 const KEEPS = /^%f = (Max|Reshape|Transpose|Slice|Gather|Pad|Resize|Clip|Relu)/;
 
-/** The whole text of one operator between its pairs; the step of the output. */
-function textOf(random, type, { inputs, body, step, out }) {
+/**
+ * The whole text of one operator between its pairs; the step of the output. With `bytes` the graph takes
+ * and gives the integers, without the outer halves of the pairs.
+ */
+function textOf(random, type, { inputs, body, step, out }, bytes = false) {
   const [lo, hi] = range(type);
   const names = ['a', 'b'].slice(0, inputs.length);
   const zeros = names.map(() => integers(random, 1, lo + 60, hi - 60)[0]);
   const steps = names.map(() => 0.02 + random() * 0.04);
   const feeds = inputs.map((dims, at) => ({
-    name: `${names[at]}x`,
-    type: 'float32',
+    name: `${names[at]}${bytes ? 'q' : 'x'}`,
+    type: bytes ? type : 'float32',
     dims,
-    data: integers(random, product(dims), lo, hi).map(
-      (q) => (q - zeros[at] + 0.9 * (random() - 0.5)) * steps[at],
+    data: integers(random, product(dims), lo, hi).map((q) =>
+      bytes ? q : (q - zeros[at] + 0.9 * (random() - 0.5)) * steps[at],
     ),
   }));
   const keeps = body.some((line) => KEEPS.test(line)) && !body.some((line) => /^%c =/.test(line));
   const lines = [
     'graph "pairs" opset 13, com.microsoft 1',
-    ...feeds.map((feed) => `input %${feed.name}: float32[${feed.dims.join(', ')}]`),
+    ...feeds.map((feed) => `input %${feed.name}: ${feed.type}[${feed.dims.join(', ')}]`),
     ...names.flatMap((name, at) => [
       scale(`${name}s`, steps[at]),
       zero(`${name}z`, type, zeros[at]),
@@ -269,37 +307,52 @@ function textOf(random, type, { inputs, body, step, out }) {
     scale('ys', keeps ? steps[0] : step),
     zero('yz', type, keeps ? zeros[0] : integers(random, 1, lo + 20, hi - 20)[0]),
     ...names.flatMap((name) => [
-      `%${name}q = QuantizeLinear(%${name}x, %${name}s, %${name}z)`,
+      ...(bytes ? [] : [`%${name}q = QuantizeLinear(%${name}x, %${name}s, %${name}z)`]),
       `%${name} = DequantizeLinear(%${name}q, %${name}s, %${name}z)`,
     ]),
     ...body,
-    '%q = QuantizeLinear(%f, %ys, %yz)',
-    `%y: float32[${out.join(', ')}] = DequantizeLinear(%q, %ys, %yz)`,
+    ...(bytes
+      ? [`%y: ${type}[${out.join(', ')}] = QuantizeLinear(%f, %ys, %yz)`]
+      : [
+          '%q = QuantizeLinear(%f, %ys, %yz)',
+          `%y: float32[${out.join(', ')}] = DequantizeLinear(%q, %ys, %yz)`,
+        ]),
     'output %y',
   ];
   return { text: lines.join('\n'), feeds, step: keeps ? steps[0] : step };
 }
 
+/** `outer`: how many Quantize- and DequantizeLinear steps an operator in integers needs around it. */
+async function check(name, type, make, bytes, outer) {
+  const random = randomSource(name.length * 313 + (type === 'int8' ? 11 : 0));
+  let [count, different] = [0, 0];
+  for (let round = 0; round < ROUNDS; round++) {
+    const form = make(random);
+    const { text, feeds, step } = textOf(random, type, form, bytes);
+    const found = await compareWithOrt(text, feeds, 'float');
+    const apart = Math.round(found.worst / (bytes ? 1 : step));
+    assert.ok(apart <= 1, `${apart} steps away\n${text.slice(0, 900)}`);
+    count += found.count;
+    different += found.different;
+    const between = found.steps.filter((op) => /^(Dequantize|Quantize)/.test(op));
+    if (form.integer) assert.equal(between.length, outer(feeds), found.steps.join());
+  }
+  assert.ok(different <= count / 1000, `${different} of ${count} elements differ`);
+}
+
 describe('operators between Q/DQ pairs against ONNX Runtime', () => {
   for (const [name, make] of Object.entries(operators)) {
     for (const type of ['uint8', 'int8']) {
-      test(`${name}, ${type}`, async () => {
-        const random = randomSource(name.length * 313 + (type === 'int8' ? 11 : 0));
-        let [count, different] = [0, 0];
-        for (let round = 0; round < ROUNDS; round++) {
-          const form = make(random);
-          const { text, feeds, step } = textOf(random, type, form);
-          const found = await compareWithOrt(text, feeds, 'float');
-          const apart = Math.round(found.worst / step);
-          assert.ok(apart <= 1, `${apart} steps away\n${text.slice(0, 900)}`);
-          count += found.count;
-          different += found.different;
-          // The numbers are quantized where they come in and become floats where they go out.
-          const between = found.steps.filter((op) => /^(Dequantize|Quantize)/.test(op));
-          if (form.integer) assert.equal(between.length, feeds.length + 1, found.steps.join());
-        }
-        assert.ok(different <= count / 1000, `${different} of ${count} elements differ`);
-      });
+      // The numbers are quantized where they come in and become floats where they go out.
+      test(`${name}, ${type}`, () => check(name, type, make, false, (feeds) => feeds.length + 1));
+    }
+  }
+});
+
+describe('graphs that take and give 8-bit integers', () => {
+  for (const [name, make] of Object.entries(operators)) {
+    for (const type of ['uint8', 'int8']) {
+      test(`${name}, ${type}`, () => check(name, type, make, true, () => 0));
     }
   }
 });

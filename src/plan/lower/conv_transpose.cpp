@@ -1,7 +1,6 @@
 // Float ConvTranspose: a matrix product gives what every input pixel adds to the outputs, then each
 // output pixel gathers its sum.
 #include "kernels/col2im/table.h"
-#include "ops/convolve.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
@@ -51,45 +50,6 @@ std::vector<float> ProductWeights(const ConvGeometry& g, const float* weights) {
   return out;
 }
 
-/// nullopt for sizes beyond int32 and more than two spatial dimensions.
-std::optional<ConvGeometry> Transposed(const Node& node, const Shape& in, const Shape& out,
-                                       const Shape& weights) {
-  if ((in.size() != 3 && in.size() != 4) || NumElements(out) == 0) return std::nullopt;
-  const Geometry source = TransposedGeometry(node.attributes, in, weights);
-  constexpr int64_t kMax = 1 << 28;
-  for (const Shape& shape : {in, out, weights}) {
-    for (const int64_t dim : shape) {
-      if (dim > kMax) return std::nullopt;
-    }
-  }
-  for (size_t axis = 1; axis < 3; ++axis) {
-    if (source.stride[axis] > kMax || source.dilation[axis] > kMax ||
-        source.pad_begin[axis] > kMax || source.pad_begin[axis] < -kMax ||
-        source.kernel[axis] * source.dilation[axis] > kMax) {
-      return std::nullopt;
-    }
-  }
-  ConvGeometry g;
-  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
-  g.batch = narrow(in[0]);
-  g.in_h = narrow(source.input[1]);
-  g.in_w = narrow(source.input[2]);
-  g.in_c = g.input_stride = narrow(in[1]);
-  g.out_h = narrow(source.output[1]);
-  g.out_w = narrow(source.output[2]);
-  g.out_c = g.output_stride = narrow(out[1]);
-  g.kernel_h = narrow(source.kernel[1]);
-  g.kernel_w = narrow(source.kernel[2]);
-  g.stride_h = narrow(source.stride[1]);
-  g.stride_w = narrow(source.stride[2]);
-  g.dilation_h = narrow(source.dilation[1]);
-  g.dilation_w = narrow(source.dilation[2]);
-  g.pad_top = narrow(source.pad_begin[1]);
-  g.pad_left = narrow(source.pad_begin[2]);
-  g.groups = narrow(node.attributes.Int("group", 1));
-  return g;
-}
-
 }  // namespace
 
 bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
@@ -97,7 +57,8 @@ bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
   const Tensor* weights = node.constant(1);
   if (weights == nullptr || weights->dtype() != DType::kFloat32) return false;
   const Shape in = x->type.StaticShape();
-  const auto geometry = Transposed(node, in, node.outputs[0]->type.StaticShape(), weights->shape());
+  const auto geometry =
+      TransposedGeometryOf(node, in, node.outputs[0]->type.StaticShape(), weights->shape());
   if (!geometry) return false;
   const ConvGeometry& g = *geometry;
   const double wide = static_cast<double>(g.kernel_h) * g.kernel_w * g.out_c;

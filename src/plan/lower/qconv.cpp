@@ -51,56 +51,6 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
                            clamp.hi);
 }
 
-void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
-                    const QProduct& product) {
-  const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
-  const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
-  const DwConvQ8Weights weights{
-      {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
-      product.weights.data,
-      product.weights.is_signed,
-      product.weights.zero_points,
-      product.weights.bias,
-      codes.lo,
-      codes.hi};
-  const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
-  const auto rows = DwConvQ8Kernels();
-  const auto packs = [&](const DwConvQ8Kernel& row) {
-    return row.missing == MissingLowBits && IsUsable(row, relaxed) && row.supports(weights);
-  };
-  // Kernels on whole bytes cannot read or write two to a byte (plan/pack_activations.h).
-  const bool compact = builder.options().compact && codes.hi - codes.lo <= 15 &&
-                       std::any_of(rows.begin(), rows.end(), packs);
-  std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);
-  const DwConvQ8Kernel& kernel = builder.Choose(
-      "dwconv_q8", rows,
-      [&](const DwConvQ8Kernel& row) {
-        return IsUsable(row, relaxed) && row.supports(weights) &&
-               !(compact && row.missing == MissingDot8);
-      },
-      tuning);
-  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
-  kernel.pack_weights(weights, packed);
-  const DType input_type = node.inputs[0]->type.dtype;
-  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
-  DwConvQ8AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
-  const Epilogue epilogue = TakeEpilogue(builder, node, false);
-  const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
-  const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
-  auto& step = builder.Add<DepthwiseQ8Step>(node, kernel.name, {input}, {output});
-  step.op = epilogue.op;
-  step.tuning = std::move(tuning);
-  step.params.input_signed = input_type == DType::kInt8;
-  step.params.input_zero_point = product.input_zero_point;
-  const DType output_type = node.outputs[0]->type.dtype;
-  step.params.output_signed = output_type == DType::kInt8;
-  const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
-  builder.SetRange(epilogue.output, clamp);
-  step.requantize = Prepare(builder, product, bounds, clamp);
-  // Whole lines, whose windows share what they read.
-  step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
-}
-
 }  // namespace
 
 std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
@@ -160,8 +110,65 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
       [&](const ConvQ8Kernel& row) { return row.pays(weights, geometry); }, tuning);
 }
 
+void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                        const QProduct& product, int input, int output, const Epilogue& epilogue) {
+  const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
+  const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
+  const DwConvQ8Weights weights{
+      {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
+      product.weights.data,
+      product.weights.is_signed,
+      product.weights.zero_points,
+      product.weights.bias,
+      codes.lo,
+      codes.hi};
+  const bool relaxed = rq_variant() != 0 || builder.IsForced("dwconv_q8");
+  const auto rows = DwConvQ8Kernels();
+  const auto packs = [&](const DwConvQ8Kernel& row) {
+    return row.missing == MissingLowBits && IsUsable(row, relaxed) && row.supports(weights);
+  };
+  // Kernels on whole bytes cannot read or write two to a byte (plan/pack_activations.h).
+  const bool compact = builder.options().compact && codes.hi - codes.lo <= 15 &&
+                       std::any_of(rows.begin(), rows.end(), packs);
+  std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);
+  const DwConvQ8Kernel& kernel = builder.Choose(
+      "dwconv_q8", rows,
+      [&](const DwConvQ8Kernel& row) {
+        return IsUsable(row, relaxed) && row.supports(weights) &&
+               !(compact && row.missing == MissingDot8);
+      },
+      tuning);
+  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
+  kernel.pack_weights(weights, packed);
+  const DType input_type = node.inputs[0]->type.dtype;
+  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
+  DwConvQ8AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
+  auto& step = builder.Add<DepthwiseQ8Step>(node, kernel.name, {input}, {output});
+  step.op = epilogue.op;
+  step.tuning = std::move(tuning);
+  step.params.input_signed = input_type == DType::kInt8;
+  step.params.input_zero_point = product.input_zero_point;
+  const DType output_type = node.outputs[0]->type.dtype;
+  step.params.output_signed = output_type == DType::kInt8;
+  const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
+  builder.SetRange(epilogue.output, clamp);
+  step.requantize = Prepare(builder, product, bounds, clamp);
+  // Whole lines, whose windows share what they read.
+  step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
+}
+
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input) {
+  const Epilogue epilogue = TakeEpilogue(builder, node, true);
+  std::vector<int> inputs = {input};
+  if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
+  const int output = builder.Out(epilogue.output, layout);
+  AddConvQ8Step(builder, node, geometry, std::move(product), inputs, output, epilogue);
+}
+
+void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                   QProduct product, const std::vector<int>& inputs, int output,
+                   const Epilogue& epilogue) {
   const CodeRange codes = InputCodes(builder, node.inputs[0], product.input_zero_point);
   product.weights.input_lo = codes.lo;
   product.weights.input_hi = codes.hi;
@@ -173,10 +180,6 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
   ConvQ8AccumulatorBounds(product.weights, LargestInput(codes, product.input_zero_point),
                           bounds.data());
-  const Epilogue epilogue = TakeEpilogue(builder, node, true);
-  std::vector<int> inputs = {input};
-  if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
-  const int output = builder.Out(epilogue.output, layout);
   auto& step = builder.Add<ConvQ8Step>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
@@ -233,11 +236,13 @@ bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
   product.weight_scales = per_channel->scales;
   product.output_scale = y->scales[0];
   product.output_zero_point = y->zero_points[0];
+  const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
   if (IsDepthwise(*geometry)) {
-    LowerDepthwise(builder, node, *geometry, product);
+    const Epilogue epilogue = TakeEpilogue(builder, node, false);
+    const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
+    AddDepthwiseQ8Step(builder, node, *geometry, product, input, output, epilogue);
   } else {
-    AddConvQ8Step(builder, node, *geometry, std::move(product), Layout::kChannelsLast,
-                  builder.In(node.inputs[0], Layout::kChannelsLast));
+    AddConvQ8Step(builder, node, *geometry, std::move(product), Layout::kChannelsLast, input);
   }
   return true;
 }

@@ -50,5 +50,13 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
 /// Adds the step for `node`, with the clamps that follow merged.
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input);
+/// The same with what follows taken already: slots of the data and maybe a residual, and of the
+/// output.
+void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                   QProduct product, const std::vector<int>& inputs, int output,
+                   const Epilogue& epilogue);
+/// One channel each; without a residual.
+void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                        const QProduct& product, int input, int output, const Epilogue& epilogue);
 
 }  // namespace requant

@@ -46,9 +46,10 @@ enum class StepKind : uint8_t {
   kRecurrent,
   kIntegerProduct,
   kDynamicQuantize,
+  kInterleave,
 };
 inline constexpr StepKind kFirstToolStep = StepKind::kMatMul;
-inline constexpr StepKind kLastStep = StepKind::kDynamicQuantize;
+inline constexpr StepKind kLastStep = StepKind::kInterleave;
 
 /// An empty step of that kind; nullptr for a kind that does not exist.
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
@@ -76,5 +77,6 @@ std::unique_ptr<Step> NewComputedStep(StepKind kind);     // matmul_computed.cpp
 std::unique_ptr<Step> NewAttentionStep(StepKind kind);    // attention.cpp
 std::unique_ptr<Step> NewRecurrentStep(StepKind kind);    // recurrent.cpp
 std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
+std::unique_ptr<Step> NewInterleaveStep(StepKind kind);   // qconv_transpose.cpp
 
 }  // namespace requant

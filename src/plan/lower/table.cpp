@@ -25,6 +25,7 @@ constexpr LowerRow kRows[] = {
     {"RNN", "", LowerRecurrent},
     {"MatMulNBits", kMicrosoftDomain, LowerMatMulNBits},
     {"QLinearConv", "", LowerQLinearConv},
+    {"QLinearConvTranspose", kRequantDomain, LowerQLinearConvTranspose},
     {"QLinearMatMul", "", LowerQLinearMatMul},
     {"QGemm", kMicrosoftDomain, LowerQGemm},
     {"ConvInteger", "", LowerConvInteger, Any},
@@ -105,11 +106,11 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,      NewQConvStep,  NewElementwiseStep, NewQBinaryStep,  NewLayoutStep,
-      NewBoxCopyStep,   NewLutStep,    NewPoolStep,        NewQuantizeStep, NewSoftmaxStep,
-      NewReferenceStep, NewCastStep,   NewConcatStep,      NewCol2ImStep,   NewLayerNormStep,
-      NewReduceStep,    NewResizeStep, NewMatMulNBitsStep, NewComputedStep, NewAttentionStep,
-      NewRecurrentStep, NewIntegerStep};
+      NewConvStep,      NewQConvStep,   NewElementwiseStep, NewQBinaryStep,  NewLayoutStep,
+      NewBoxCopyStep,   NewLutStep,     NewPoolStep,        NewQuantizeStep, NewSoftmaxStep,
+      NewReferenceStep, NewCastStep,    NewConcatStep,      NewCol2ImStep,   NewLayerNormStep,
+      NewReduceStep,    NewResizeStep,  NewMatMulNBitsStep, NewComputedStep, NewAttentionStep,
+      NewRecurrentStep, NewIntegerStep, NewInterleaveStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

@@ -13,6 +13,11 @@ namespace requant {
 std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
                                        std::vector<int64_t> kernel);
 
+/// The same for a ConvTranspose: input and output are those of the transposed operation, and a pad
+/// is what its outputs begin at. nullopt for more than two spatial dimensions and large sizes.
+std::optional<ConvGeometry> TransposedGeometryOf(const Node& node, const Shape& input,
+                                                 const Shape& output, const Shape& weights);
+
 /// Step::tuning of a convolution: the family of kernels and everything of the shape that time may
 /// depend on; `more` is what else there is.
 std::string TuningOf(const char* family, const ConvGeometry& geometry,

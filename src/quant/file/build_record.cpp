@@ -70,7 +70,8 @@ class RecordBuilder {
   bool GoodWeights(const Node& node, const OperatorQuantization& op) const {
     const TensorQuantizationConfig* config = Read(node, 1);
     if (config == nullptr || config->baked.empty() || !IsByte(config->dtype)) return false;
-    return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule);
+    return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule) ||
+           (config->axis == 1 && node.Is("ConvTranspose"));
   }
 
   bool InTable(const Node& node, const OperatorQuantization& op) const {
@@ -120,8 +121,7 @@ class RecordBuilder {
     FindFusions(graph_, record_, barriers_);
     for (const auto& node : graph_.nodes()) {
       OperatorQuantization& op = Op(*node);
-      op.float_output = WeightSlot(*node, op.rule) >= 0 &&
-                        IsMaterialized(record_, node->outputs[0]) &&
+      op.float_output = HasFloatForm(*node, op.rule) && IsMaterialized(record_, node->outputs[0]) &&
                         !file_.writes.contains(node->outputs[0]->name);
     }
     std::vector<OperatorQuantization*> lost;

@@ -32,6 +32,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"QLinearConv", "Conv", 2, 6, 8},
+    {"QLinearConvTranspose", "ConvTranspose", 2, 6, 8},
     {"QLinearMatMul", "MatMul", 2, 6, -1},
     {"QGemm", "Gemm", 2, 7, 6},
     {"QLinearAdd", "Add", 2, 6, -1},
@@ -54,11 +55,13 @@ class Speller {
  public:
   explicit Speller(Graph& graph) : graph_(graph) {}
 
-  bool Run() {
+  /// `only`: these operators, all if it is empty.
+  bool Run(std::string_view only) {
     std::vector<Node*> nodes;
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
     bool any = false;
     for (Node* node : nodes) {
+      if (!only.empty() && node->op_type != only) continue;
       if (node->Is("QuantizeLinear")) {
         formats_[node->outputs[0]] = {node->input(1), node->input(2)};
       }
@@ -139,6 +142,9 @@ class Speller {
       if (scale && scale->is_constant() && scale->constant.count() > 1) {
         const bool rows = row.bias == 8 || node.attributes.Int("transB", 0) != 0;
         axis = rows ? 0 : integers->constant.rank() - 1;
+        // Of a ConvTranspose with groups of one channel each it is the first.
+        const bool transposed = node.op_type == "QLinearConvTranspose";
+        if (transposed && integers->constant.dim(1) == scale->constant.count()) axis = 1;
       }
       inputs.push_back(
           Dequantized(node, integers, {node.input(3 * at + 1), node.input(3 * at + 2)}, axis));
@@ -159,9 +165,13 @@ class Speller {
     if (a == nullptr || b == nullptr) {
       Fail(ErrorCode::kUnsupported, "a bias of computed scale", {.node = node.name});
     }
-    std::vector<float> scales = b->ToFloats();
-    for (float& scale : scales) scale *= a->ToFloats()[0];
-    const auto count = static_cast<int64_t>(scales.size());
+    const std::vector<float> own = b->ToFloats();
+    // Groups of a ConvTranspose may share their scales.
+    const auto count = own.size() > 1 ? integers->constant.count() : 1;
+    std::vector<float> scales;
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      scales.push_back(own[i % own.size()] * a->ToFloats()[0]);
+    }
     Value* scale = graph_.AddConstant(
         integers->name + "_scale", Tensor::FromVector(scales, count > 1 ? Shape{count} : Shape{}));
     return Dequantized(node, integers, {scale, nullptr}, count > 1 ? 0 : -1);
@@ -266,6 +276,6 @@ class Speller {
 
 }  // namespace
 
-bool SpellPairs(Graph& graph) { return Speller(graph).Run(); }
+bool SpellPairs(Graph& graph, std::string_view only) { return Speller(graph).Run(only); }
 
 }  // namespace requant

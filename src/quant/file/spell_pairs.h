@@ -1,13 +1,15 @@
 // Files that say their quantization by integer operators, as Q/DQ pairs, which FromQdq reads.
 #pragma once
 
+#include <string_view>
+
 #include "ir/graph.h"
 
 namespace requant {
 
-/// QOperator -> Q/DQ (spell_pairs.cpp). Returns whether there was anything to spell. Throws
-/// kUnsupported, naming the node, for computed scales and for an operator on integers of unknown
-/// scale.
-bool SpellPairs(Graph& graph);
+/// QOperator -> Q/DQ (spell_pairs.cpp), or only operators of one type. Returns whether there was
+/// anything to spell. Throws kUnsupported, naming the node, for computed scales and for an operator
+/// on integers of unknown scale.
+bool SpellPairs(Graph& graph, std::string_view only = {});
 
 }  // namespace requant

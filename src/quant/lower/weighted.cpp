@@ -1,4 +1,5 @@
-// Conv -> QLinearConv; Gemm -> com.microsoft::QGemm; MatMul -> QLinearMatMul.
+// Conv -> QLinearConv; ConvTranspose -> ai.requant::QLinearConvTranspose;
+// Gemm -> com.microsoft::QGemm; MatMul -> QLinearMatMul.
 #include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/lower/lowering.h"
@@ -114,7 +115,9 @@ void LowerConvolution(Lowering& lowering, const Node& node, const OperatorQuanti
                                 lowering.ScaleOf(output),
                                 lowering.ZeroPointOf(output)};
   if (Value* bias = EmitBias(lowering, node, op)) inputs.push_back(bias);
-  lowering.EmitCompute(node, op, "QLinearConv", "", std::move(inputs), node.attributes);
+  const bool transposed = node.Is("ConvTranspose");
+  lowering.EmitCompute(node, op, transposed ? "QLinearConvTranspose" : "QLinearConv",
+                       transposed ? kRequantDomain : "", std::move(inputs), node.attributes);
 }
 
 void LowerMatrixProduct(Lowering& lowering, const Node& node, const OperatorQuantization& op) {

@@ -20,7 +20,7 @@ std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
       double sum = 0;
       double output = 0;  // its mean
       for (int64_t column = 0; column < view.k; ++column) {
-        const int64_t at = row * view.row_stride + column * view.k_stride;
+        const int64_t at = view.At(row, column);
         const auto k = static_cast<size_t>(column);
         const auto weight = static_cast<double>(data[at]);
         const double error = static_cast<double>(integers.AsInt64(at)) * scale - weight;

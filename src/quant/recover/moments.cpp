@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/convolve.h"
 #include "ops/infer_util.h"
 
 namespace requant {
@@ -143,32 +144,54 @@ void InputMoments::Gather(const Tensor& input, uint32_t sample) {
   }
 }
 
+/// Along one spatial dimension of a layer: output o and tap k read the input at
+/// (o * stride + k * dilation - begin) / divisor, if that is whole and inside; of a ConvTranspose
+/// the dilation is negative.
+struct InputMoments::Axis {
+  int64_t input, output, kernel, stride, dilation, begin, divisor;
+};
+
+std::vector<InputMoments::Axis> InputMoments::AxesOf(const Tensor& input) const {
+  const Shape& weights = node_.inputs[1]->constant.shape();
+  std::vector<Axis> axes;
+  if (node_.Is("ConvTranspose")) {
+    const Geometry g = TransposedGeometry(node_.attributes, input.shape(), weights);
+    for (size_t at = 5 - weights.size(); at < 3; ++at) {
+      axes.push_back({g.input[at], g.output[at], g.kernel[at], 1, -g.dilation[at], -g.pad_begin[at],
+                      g.stride[at]});
+    }
+    return axes;
+  }
+  const Window window = ReadWindow(node_.attributes, {weights.begin() + 2, weights.end()});
+  for (size_t axis = 0; axis + 2 < weights.size(); ++axis) {
+    const int64_t size = input.dim(static_cast<int64_t>(axis) + 2);
+    const WindowAxis placed = PlaceWindow(window, axis, size);
+    axes.push_back({size, placed.output, window.kernel[axis], window.strides[axis],
+                    window.dilations[axis], placed.pad_begin, 1});
+  }
+  return axes;
+}
+
 void InputMoments::GatherConv(const Tensor& input, uint32_t sample, bool channels_last) {
-  const Tensor& weights = node_.inputs[1]->constant;
-  const size_t spatial = static_cast<size_t>(weights.rank()) - 2;
-  const int64_t channels = view_.groups * weights.dim(1);
-  if (input.rank() != weights.rank() || input.dim(1) != channels) {
+  const auto spatial = static_cast<size_t>(node_.inputs[1]->constant.rank()) - 2;
+  const int64_t channels = view_.groups * (view_.k / view_.taps);
+  if (input.rank() != static_cast<int64_t>(spatial) + 2 || input.dim(1) != channels) {
     Fail(ErrorCode::kShapeMismatch,
          StrCat("the layer takes ", channels, " channels, not ", ShapeToString(input.shape())),
          {.node = node_.name});
   }
-  const Window window =
-      ReadWindow(node_.attributes, {weights.shape().begin() + 2, weights.shape().end()});
-  std::vector<int64_t> outputs, begins, strides(spatial, 1);
+  const std::vector<Axis> axes = AxesOf(input);
+  std::vector<int64_t> strides(spatial, 1);
   int64_t positions = input.dim(0);
   int64_t plane = 1;
-  for (size_t axis = 0; axis < spatial; ++axis) {
-    const int64_t size = input.dim(static_cast<int64_t>(axis) + 2);
-    const WindowAxis placed = PlaceWindow(window, axis, size);
-    outputs.push_back(placed.output);
-    begins.push_back(placed.pad_begin);
-    positions = CheckedMul64(positions, placed.output);
-    plane = CheckedMul64(plane, size);
+  for (const Axis& axis : axes) {
+    positions = CheckedMul64(positions, axis.output);
+    plane = CheckedMul64(plane, axis.input);
   }
   for (size_t axis = spatial - 1; axis > 0; --axis) {
     strides[axis - 1] = strides[axis] * input.dim(static_cast<int64_t>(axis) + 2);
   }
-  const auto taps = static_cast<size_t>(view_.k / weights.dim(1));
+  const auto taps = static_cast<size_t>(view_.taps);
   const int64_t pixel = channels_last ? channels : 1;  // from one to the next
   const int64_t channel_step = channels_last ? 1 : plane;
   const std::vector<int64_t> picked = PickPositions(positions, PatchesOf(sample), sample);
@@ -180,8 +203,8 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t sample, bool channel
     for (size_t lane = 0; lane < count; ++lane) {
       int64_t position = picked[first + lane];
       for (size_t axis = spatial; axis-- > 0;) {
-        corner[axis] = (position % outputs[axis]) * window.strides[axis] - begins[axis];
-        position /= outputs[axis];
+        corner[axis] = (position % axes[axis].output) * axes[axis].stride - axes[axis].begin;
+        position /= axes[axis].output;
       }
       const float* image = input.data<float>() + position * channels * plane;
       for (size_t tap = 0; tap < taps; ++tap) {
@@ -189,10 +212,11 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t sample, bool channel
         int64_t offset = 0;
         bool inside = true;
         for (size_t axis = spatial; axis-- > 0;) {
-          const int64_t at = corner[axis] + (rest % window.kernel[axis]) * window.dilations[axis];
-          rest /= window.kernel[axis];
-          inside = inside && at >= 0 && at < input.dim(static_cast<int64_t>(axis) + 2);
-          offset += at * strides[axis];
+          const Axis& along = axes[axis];
+          const int64_t at = corner[axis] + (rest % along.kernel) * along.dilation;
+          rest /= along.kernel;
+          inside = inside && at >= 0 && at % along.divisor == 0 && at / along.divisor < along.input;
+          offset += at / along.divisor * strides[axis];
         }
         if (!inside) continue;
         columns[tap].at[lane] = image + offset * pixel;

@@ -43,6 +43,8 @@ class InputMoments {
   void Gather(const Tensor& input, uint32_t sample);
   void GatherConv(const Tensor& input, uint32_t sample, bool channels_last);
   int64_t PatchesOf(uint32_t sample) const;
+  struct Axis;
+  std::vector<Axis> AxesOf(const Tensor& input) const;
 
   const Node& node_;
   QuantRule rule_;

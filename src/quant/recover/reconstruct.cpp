@@ -234,7 +234,7 @@ class Reconstruction : public RecoveryJob {
       const size_t channel = learner.config->scale.size() > 1 ? static_cast<size_t>(row) : 0;
       const float scale = learner.config->scale[channel];
       for (int64_t column = 0; column < view.k; ++column) {
-        const int64_t at = row * view.row_stride + column * view.k_stride;
+        const int64_t at = view.At(row, column);
         const float wanted = data[at] / scale;
         const auto now = static_cast<float>(learner.config->baked.AsInt64(at));
         float base = std::floor(wanted);

@@ -109,7 +109,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
     const double inverse = 1 / static_cast<double>(config.scale[channel]);
     rows[i].chosen.resize(k);
     for (const size_t column : order) {
-      const int64_t at = row * view.row_stride + static_cast<int64_t>(column) * view.k_stride;
+      const int64_t at = view.At(row, static_cast<int64_t>(column));
       const double wanted = static_cast<double>(data[at]) * inverse;
       rows[i].wanted.push_back(wanted);
       rows[i].nearest.push_back(std::clamp(std::nearbyint(wanted), lo, hi) - wanted);
@@ -141,9 +141,9 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
     noise.before += unit * row.nearest_cost;
     noise.after += unit * std::min(row.chosen_cost, row.nearest_cost);
     if (!(row.chosen_cost < row.nearest_cost)) continue;
-    const int64_t base = (first + static_cast<int64_t>(i)) * view.row_stride;
     for (size_t step = 0; step < k; ++step) {
-      StoreInteger(integers, base + static_cast<int64_t>(order[step]) * view.k_stride,
+      StoreInteger(integers,
+                   view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(order[step])),
                    std::nearbyint(row.wanted[step] + row.chosen[step]));
     }
   }
@@ -167,7 +167,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
     double output = 0;  // its mean
     for (int64_t column = 0; column < view.k; ++column) {
       const auto at = static_cast<size_t>(column);
-      const int64_t offset = row * view.row_stride + column * view.k_stride;
+      const int64_t offset = view.At(row, column);
       const double wanted = static_cast<double>(data[offset]) * inverse;
       const double nearest = std::nearbyint(wanted) - wanted;
       double best = 0;
@@ -234,7 +234,7 @@ std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
       double shift = 0;
       double sum = 0;
       for (size_t column = 0; column < k; ++column) {
-        const int64_t at = row * view.row_stride + static_cast<int64_t>(column) * view.k_stride;
+        const int64_t at = view.At(row, static_cast<int64_t>(column));
         error[column] =
             static_cast<double>(integers.AsInt64(at)) * static_cast<double>(config.scale[channel]) -
             static_cast<double>(data[at]);

@@ -30,7 +30,7 @@ double WeightsSnr(const Graph& graph, const QuantizeOptions& options) {
     for (int64_t row = 0; row < view.rows; ++row) {
       LayerNoise noise;
       for (int64_t column = 0; column < view.k; ++column) {
-        const int64_t at = row * view.row_stride + column * view.k_stride;
+        const int64_t at = view.At(row, column);
         const double w = weights.AsDouble(at);
         const double error = got.AsDouble(at) - w;
         noise.signal += w * w;

@@ -4,16 +4,18 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/convolve.h"
 #include "ops/infer_util.h"
 #include "quant/sim/gemm.h"
 
 namespace requant {
 
 /// Where the windows of one image of one group lie: three spatial dimensions, missing ones are 1.
+/// A ConvTranspose is the convolution whose input it writes.
 struct LayerMath::Place {
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
   int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, begin[3] = {0, 0, 0};
-  int64_t channels = 1;  // of one group
+  int64_t channels = 1;  // of the layer's input, of one group
   int64_t batch = 1;
   bool pointwise = false;
   int64_t plane() const { return in[0] * in[1] * in[2]; }
@@ -21,13 +23,16 @@ struct LayerMath::Place {
 };
 
 LayerMath::LayerMath(const Node& node, QuantRule rule)
-    : node_(node), rule_(rule), view_(ViewWeights(node, rule)) {}
+    : node_(node),
+      rule_(rule),
+      view_(ViewWeights(node, rule)),
+      transposed_(node.Is("ConvTranspose")) {}
 
 LayerMath::Place LayerMath::PlaceOf(const Tensor& x) const {
   Place place;
   const Shape& weights = node_.inputs[1]->constant.shape();
   const size_t spatial = weights.size() - 2;
-  place.channels = weights[1];
+  place.channels = view_.k / view_.taps;
   if (x.rank() != static_cast<int64_t>(weights.size()) ||
       x.dim(1) != place.channels * view_.groups || spatial > 3) {
     Fail(ErrorCode::kShapeMismatch,
@@ -35,6 +40,18 @@ LayerMath::Place LayerMath::PlaceOf(const Tensor& x) const {
          {.node = node_.name});
   }
   place.batch = x.dim(0);
+  if (transposed_) {
+    const Geometry g = TransposedGeometry(node_.attributes, x.shape(), weights);
+    for (size_t at = 0; at < 3; ++at) {
+      place.in[at] = g.output[at];
+      place.out[at] = g.input[at];
+      place.begin[at] = g.pad_begin[at];
+      place.kernel[at] = g.kernel[at];
+      place.stride[at] = g.stride[at];
+      place.dilation[at] = g.dilation[at];
+    }
+    return place;
+  }
   const Window window = ReadWindow(node_.attributes, {weights.begin() + 2, weights.end()});
   place.pointwise = true;
   for (size_t axis = 0; axis < spatial; ++axis) {
@@ -53,8 +70,8 @@ LayerMath::Place LayerMath::PlaceOf(const Tensor& x) const {
 }
 
 /// columns[k][pixel]
-void LayerMath::Unfold(const Place& p, const float* image, float* columns) const {
-  for (int64_t channel = 0; channel < p.channels; ++channel, image += p.plane()) {
+void LayerMath::Unfold(const Place& p, int64_t channels, const float* image, float* columns) {
+  for (int64_t channel = 0; channel < channels; ++channel, image += p.plane()) {
     for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
       for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
         for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
@@ -88,8 +105,8 @@ void LayerMath::Unfold(const Place& p, const float* image, float* columns) const
   }
 }
 
-void LayerMath::Fold(const Place& p, const float* columns, float* image) const {
-  for (int64_t channel = 0; channel < p.channels; ++channel, image += p.plane()) {
+void LayerMath::Fold(const Place& p, int64_t channels, const float* columns, float* image) {
+  for (int64_t channel = 0; channel < channels; ++channel, image += p.plane()) {
     for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
       for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
         for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
@@ -122,7 +139,9 @@ Shape LayerMath::OutputShape(const Tensor& x, const Place& place) const {
   Shape shape = x.shape();
   shape[1] = view_.rows;
   const size_t spatial = shape.size() - 2;
-  for (size_t axis = 0; axis < spatial; ++axis) shape[axis + 2] = place.out[3 - spatial + axis];
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    shape[axis + 2] = (transposed_ ? place.in : place.out)[3 - spatial + axis];
+  }
   return shape;
 }
 
@@ -146,6 +165,10 @@ Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vect
   }
   const Place place = PlaceOf(x);
   Tensor y(DType::kFloat32, OutputShape(x, place));
+  if (transposed_) {
+    ForwardTransposed(place, data, weights, bias, y.data<float>());
+    return y;
+  }
   auto* out = y.data<float>();
   const int64_t pixels = place.pixels();
   const int64_t rows = view_.rows_per_group();
@@ -153,7 +176,7 @@ Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vect
   for (int64_t image = 0; image < place.batch; ++image) {
     for (int64_t group = 0; group < view_.groups; ++group) {
       const float* from = data + (image * view_.groups + group) * place.channels * place.plane();
-      if (!place.pointwise) Unfold(place, from, columns_.data());
+      if (!place.pointwise) Unfold(place, place.channels, from, columns_.data());
       const float* columns = place.pointwise ? from : columns_.data();
       float* to = out + (image * view_.rows + group * rows) * pixels;
       for (int64_t row = 0; row < rows; ++row) {
@@ -199,6 +222,11 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
     return;
   }
   const Place place = PlaceOf(x);
+  if (transposed_) {
+    BackwardTransposed(place, data, weights, dy, weight_gradient, bias_gradient,
+                       x_gradient ? x_gradient->data<float>() : nullptr);
+    return;
+  }
   const int64_t pixels = place.pixels();
   const int64_t rows = view_.rows_per_group();
   columns_.resize(static_cast<size_t>(view_.k * pixels));
@@ -212,7 +240,7 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
         bias_gradient[group * rows + row] += sum;
       }
       if (weight_gradient) {
-        if (!place.pointwise) Unfold(place, data + at, columns_.data());
+        if (!place.pointwise) Unfold(place, place.channels, data + at, columns_.data());
         const float* columns = place.pointwise ? data + at : columns_.data();
         Gemm(rows, view_.k, pixels, {gradient, pixels, 1}, {columns, 1, pixels},
              weight_gradient + group * rows * view_.k, view_.k, true);
@@ -226,7 +254,56 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
       }
       Gemm(view_.k, pixels, rows, {w, 1, view_.k}, {gradient, pixels, 1}, columns_.data(), pixels,
            false);
-      Fold(place, columns_.data(), to);
+      Fold(place, place.channels, columns_.data(), to);
+    }
+  }
+}
+
+/// y = W^T x for every pixel of x, folded into the image. A group's weights are the matrix
+/// [channels][outputs * taps].
+void LayerMath::ForwardTransposed(const Place& place, const float* x, const float* weights,
+                                  const std::vector<float>& bias, float* y) {
+  const int64_t pixels = place.pixels();
+  const int64_t outputs = view_.rows_per_group();
+  const int64_t wide = outputs * view_.taps;
+  columns_.resize(static_cast<size_t>(wide * pixels));
+  for (int64_t i = 0; i < place.batch * view_.groups; ++i) {
+    const int64_t group = i % view_.groups;
+    float* image = y + i * outputs * place.plane();
+    for (int64_t row = 0; row < outputs; ++row) {
+      const float b = bias.empty() ? 0 : bias[static_cast<size_t>(group * outputs + row)];
+      std::fill_n(image + row * place.plane(), place.plane(), b);
+    }
+    Gemm(wide, pixels, place.channels, {weights + group * view_.group_stride, 1, wide},
+         {x + i * place.channels * pixels, pixels, 1}, columns_.data(), pixels, false);
+    Fold(place, outputs, columns_.data(), image);
+  }
+}
+
+void LayerMath::BackwardTransposed(const Place& place, const float* x, const float* weights,
+                                   const float* dy, float* weight_gradient, float* bias_gradient,
+                                   float* x_gradient) {
+  const int64_t pixels = place.pixels();
+  const int64_t outputs = view_.rows_per_group();
+  const int64_t wide = outputs * view_.taps;
+  columns_.resize(static_cast<size_t>(wide * pixels));
+  for (int64_t i = 0; i < place.batch * view_.groups; ++i) {
+    const int64_t group = i % view_.groups;
+    const float* gradient = dy + i * outputs * place.plane();
+    for (int64_t row = 0; row < outputs && bias_gradient; ++row) {
+      float sum = 0;
+      for (int64_t at = 0; at < place.plane(); ++at) sum += gradient[row * place.plane() + at];
+      bias_gradient[group * outputs + row] += sum;
+    }
+    Unfold(place, outputs, gradient, columns_.data());
+    const int64_t at = i * place.channels * pixels;
+    if (weight_gradient) {
+      Gemm(place.channels, wide, pixels, {x + at, pixels, 1}, {columns_.data(), 1, pixels},
+           weight_gradient + group * view_.group_stride, wide, true);
+    }
+    if (x_gradient) {
+      Gemm(place.channels, pixels, wide, {weights + group * view_.group_stride, wide, 1},
+           {columns_.data(), pixels, 1}, x_gradient + at, pixels, false);
     }
   }
 }

@@ -1,5 +1,5 @@
-// A layer with weights as matrix products, forward and backward: Conv of any rank, group, stride
-// and dilation, Gemm, MatMul with constant weights.
+// A layer with weights as matrix products, forward and backward: Conv and ConvTranspose of any
+// rank, group, stride and dilation, Gemm, MatMul with constant weights.
 #pragma once
 
 #include <vector>
@@ -24,13 +24,18 @@ class LayerMath {
  private:
   struct Place;
   Place PlaceOf(const Tensor& x) const;
-  void Unfold(const Place& place, const float* image, float* columns) const;
-  void Fold(const Place& place, const float* columns, float* image) const;
+  static void Unfold(const Place& place, int64_t channels, const float* image, float* columns);
+  static void Fold(const Place& place, int64_t channels, const float* columns, float* image);
+  void ForwardTransposed(const Place& place, const float* x, const float* weights,
+                         const std::vector<float>& bias, float* y);
+  void BackwardTransposed(const Place& place, const float* x, const float* weights, const float* dy,
+                          float* weight_gradient, float* bias_gradient, float* x_gradient);
   Shape OutputShape(const Tensor& x, const Place& place) const;
 
   const Node& node_;
   QuantRule rule_;
   WeightMatrix view_;
+  bool transposed_;
   std::vector<float> columns_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "model.h"
 #include "quant/affine.h"
+#include "quant/assign.h"
 
 namespace requant {
 namespace {
@@ -22,13 +23,25 @@ struct Layer {
   std::vector<Tensor> inputs;
   TensorQuantizationConfig config;
 
-  Layer(int64_t channels, int64_t rows, int64_t kernel, int64_t group, int bits) {
+  /// `upsampling`: the stride of a ConvTranspose, 0 for a Conv.
+  Layer(int64_t channels, int64_t rows, int64_t kernel, int64_t group, int bits,
+        int64_t upsampling = 0) {
     Noise noise(3);
     Value* x = builder.Input("x", {1, channels, 8, 8});
-    Value* y =
-        builder.Conv(x, "conv", {rows, channels / group, kernel, kernel}, kernel / 2, noise, group);
-    node = y->producer;
-    for (int i = 0; i < 30; ++i) {
+    if (upsampling > 0) {
+      AttributeMap attributes;
+      attributes.Set("strides", std::vector<int64_t>{upsampling, upsampling});
+      attributes.Set("group", group);
+      attributes.Set("pads", std::vector<int64_t>{1, 0, 1, 0});
+      const Shape shape = {channels, rows / group, kernel, kernel};
+      Value* w = builder.Const("w", noise.Make(shape, 0.2f));
+      node = builder.Op("ConvTranspose", {x, w}, "conv", std::move(attributes))->producer;
+    } else {
+      const Shape shape = {rows, channels / group, kernel, kernel};
+      node = builder.Conv(x, "conv", shape, kernel / 2, noise, group)->producer;
+    }
+    // Patches of a ConvTranspose differ from phase to phase, so that it takes more of them.
+    for (int i = 0; i < (upsampling > 0 ? 300 : 30); ++i) {
       Tensor input = noise.Make({1, channels, 8, 8}, 0.5f, 0.3f);
       const Tensor common = noise.Make({8, 8});
       for (int64_t j = 0; j < input.count(); ++j) {
@@ -38,8 +51,9 @@ struct Layer {
       }
       inputs.push_back(std::move(input));
     }
-    ApplySettings({.bits = bits, .symmetric = true, .per_channel = true}, true, config);
-    config.axis = 0;
+    const int axis = WeightAxis(*node, QuantRule::kConv);
+    ApplySettings({.bits = bits, .symmetric = true, .per_channel = axis >= 0}, true, config);
+    config.axis = axis;
   }
 };
 
@@ -50,7 +64,7 @@ double MeasuredError(Layer& layer, const Tensor& integers, std::vector<double>* 
   for (int64_t i = 0; i < error.count(); ++i) {
     error.data<float>()[i] -= weights.data<float>()[i];
   }
-  const int64_t rows = weights.dim(0);
+  const int64_t rows = ViewWeights(*layer.node, QuantRule::kConv).rows;
   double sum = 0;
   double count = 0;
   std::vector<double> shift(static_cast<size_t>(rows));
@@ -59,13 +73,14 @@ double MeasuredError(Layer& layer, const Tensor& integers, std::vector<double>* 
     const std::vector<const Tensor*> feeds = {&input, &error};
     const Tensor out =
         EvaluateNode(layer.builder.graph, *layer.node, feeds, RequantizeMode::kUpward)[0];
+    const int64_t pixels = out.count() / rows;
     for (int64_t i = 0; i < out.count(); ++i) {
       const double value = out.AsDouble(i);
-      const auto row = static_cast<size_t>(i / 64 % rows);
+      const auto row = static_cast<size_t>(i / pixels % rows);
       shift[row] += value;
       squares[row] += value * value;
     }
-    count += 64;
+    count += static_cast<double>(pixels);
   }
   for (size_t row = 0; row < shift.size(); ++row) {
     shift[row] /= count;
@@ -77,11 +92,12 @@ double MeasuredError(Layer& layer, const Tensor& integers, std::vector<double>* 
 
 TEST(Recover, RoundingLowersTheMeasuredError) {
   struct Case {
-    int64_t channels, rows, kernel, group;
+    int64_t channels, rows, kernel, group, upsampling;
   };
   for (const Case& c :
-       {Case{16, 8, 3, 1}, Case{12, 12, 3, 12}, Case{32, 16, 1, 1}, Case{8, 8, 3, 2}}) {
-    Layer layer(c.channels, c.rows, c.kernel, c.group, 4);
+       {Case{16, 8, 3, 1, 0}, Case{12, 12, 3, 12, 0}, Case{32, 16, 1, 1, 0}, Case{8, 8, 3, 2, 0},
+        Case{16, 6, 4, 1, 2}, Case{32, 16, 2, 1, 2}, Case{8, 8, 3, 2, 2}, Case{9, 9, 3, 9, 1}}) {
+    Layer layer(c.channels, c.rows, c.kernel, c.group, 4, c.upsampling);
     const Tensor& weights = layer.node->inputs[1]->constant;
     InputMoments moments(*layer.node, QuantRule::kConv);
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
@@ -97,10 +113,11 @@ TEST(Recover, RoundingLowersTheMeasuredError) {
       const double after = MeasuredError(layer, rounded, centered ? &mean : nullptr);
       // The taps of one channel are hardly correlated here: little to gain for a depthwise layer.
       EXPECT_LT(after, (c.group == c.channels ? 1.0 : 0.9) * before)
-          << c.channels << " " << c.kernel << " " << centered;
+          << c.channels << " " << c.kernel << " " << centered << " " << c.upsampling;
       // What the moments predict is what the layer does.
       EXPECT_NEAR(Total(OutputError(weights, rounded, moments, layer.config, centered)), after,
-                  0.1 * after);
+                  0.1 * after)
+          << c.channels << " " << c.group << " " << c.upsampling;
       for (int64_t i = 0; i < rounded.count(); ++i) {
         EXPECT_LE(std::abs(rounded.AsInt64(i)), 7);
       }
