@@ -92,7 +92,7 @@ class Assigner {
     });
   }
 
-  /// Outputs are floats: an operator without weights that makes one would only round it.
+  /// Outputs are floats: an operator that cannot write any and makes one would only round it.
   void FindLast() {
     constexpr QuantRule kRules[] = {QuantRule::kPassive, QuantRule::kAveragePool, QuantRule::kAdd,
                                     QuantRule::kMul, QuantRule::kConcat};
@@ -102,7 +102,8 @@ class Assigner {
       if (!IsLast(node)) continue;
       if (op.rule == QuantRule::kPassive || op.rule == QuantRule::kShape) movers_.insert(&node);
       const bool listed =
-          std::find(std::begin(kRules), std::end(kRules), op.rule) != std::end(kRules);
+          std::find(std::begin(kRules), std::end(kRules), op.rule) != std::end(kRules) ||
+          node.Is("ConvTranspose");  // which cannot write its accumulators
       if (op.reason.empty() && listed) op.reason = "it makes an output, which is float";
     }
   }

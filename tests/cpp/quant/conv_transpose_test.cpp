@@ -70,6 +70,21 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
   }
 }
 
+/// An output in float is not put on a grid first.
+TEST(QuantizedConvTranspose, LastOneStaysFloat) {
+  Builder b;
+  Noise noise(12);
+  Value* first = b.Conv(b.Input("x", {1, 3, 6, 6}), "first", {8, 3, 3, 3}, 1, noise);
+  Value* relu = b.Op("Relu", {first}, "relu");
+  b.graph.AddOutput(Transposed(b, relu, "y", {8, 2, 3, 3}, 1, noise));
+  const Graph bytes = LowerToInteger(QuantizeGraph(b.graph));
+  EXPECT_EQ(CountOps(bytes, "QLinearConvTranspose"), 1);
+  const Graph floats = LowerToInteger(QuantizeGraph(b.graph, {.float_outputs = true}));
+  VerifyGraph(floats);
+  EXPECT_EQ(CountOps(floats, "ConvTranspose"), 1);
+  EXPECT_GT(Snr(b.graph, floats), Snr(b.graph, bytes));
+}
+
 /// Other tools write a scale for each entry of axis 1, which all groups share.
 TEST(QuantizedConvTranspose, GroupsShareTheScalesOfAFile) {
   Graph graph = ParseGraph(R"(graph "" opset 13
