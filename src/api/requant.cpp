@@ -44,15 +44,16 @@ bool Legalize(Graph& graph, PassContext&) {
   return true;
 }
 
-std::set<const OpDef*> OperatorsOf(const Graph& graph) {
-  std::set<const OpDef*> operators;
+std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
+  std::vector<const OpDef*> operators;
+  const auto add = [&operators](const OpDef* op) {
+    const bool known = std::find(operators.begin(), operators.end(), op) != operators.end();
+    if (op != nullptr && !known) operators.push_back(op);
+  };
   const bool quantized = IsQuantized(graph);
   for (const auto& node : graph.nodes()) {
-    const OpDef* op = FindOp(node->op_type, node->domain);
-    if (op != nullptr) operators.insert(op);
-    if (quantized && node->Is("ConvTranspose")) {
-      operators.insert(FindOp("QLinearConvTranspose", kRequantDomain));
-    }
+    add(FindOp(node->op_type, node->domain));
+    if (quantized && node->Is("ConvTranspose")) add(FindOp("QLinearConvTranspose", kRequantDomain));
   }
   return operators;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,7 @@ bool IsQuantized(const Graph& graph);
 
 /// The rows of the operators that a graph has, and of those that Prepare makes of them which are
 /// among the tools.
-std::set<const OpDef*> OperatorsOf(const Graph& graph);
+std::vector<const OpDef*> OperatorsOf(const Graph& graph);
 
 /// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a
 /// QOperator graph is optimized as it is. A graph that is handed over gives its memory back early.

@@ -12,6 +12,8 @@ std::set<const Value*> ShapeOrIndexValues(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const OpDef* op = FindOp(node->op_type, node->domain);
     bool from_shapes = op != nullptr && op->quant == QuantRule::kShape;
+    // What integers stand for is data.
+    if (node->Is("DequantizeLinear")) continue;
     if (!from_shapes) {
       // A float that has only shapes and constants behind it; a Cast of indices counts, too.
       bool any = false;

@@ -18,25 +18,32 @@
 namespace requant {
 namespace {
 
-/// Outputs of one phase: those at (first + i) * stride + residue - pad, for i < count.
-struct Phase {
-  int32_t residue, first, count;
-};
-
 /// Along one dimension, phases that are one convolution: its output i is each phase's i + begin.
 struct PhaseGroup {
-  std::vector<Phase> phases;
+  int32_t phases = 0;
   int32_t taps = 0;    // of the convolution; without any it has one that is 0
   int32_t offset = 0;  // inputs that the last of these lies before the output
   int32_t begin = 0, size = 0, pad = 0;
 };
 
+/// Outputs of one phase: those at (first + i) * stride + residue - pad, for i < count.
+struct Phase {
+  int32_t residue, first, count;
+  size_t group;
+};
+
+int32_t FloorDiv(int32_t a, int32_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+/// One spatial dimension of the ConvTranspose.
 struct Axis {
-  int32_t input, output, kernel, stride, dilation, pad;
+  int32_t output, kernel, stride, dilation, pad;
+  std::vector<PhaseGroup> groups;
+  std::vector<Phase> phases;                                                // of all groups
   int32_t step() const { return stride / std::gcd(stride, dilation); }      // between taps
   int32_t spread() const { return dilation / std::gcd(stride, dilation); }  // between their inputs
   /// The kernel's taps in the order of the convolution's; -1 for the one of none.
-  std::vector<int32_t> TapsOf(const PhaseGroup& group, const Phase& phase) const {
+  std::vector<int32_t> TapsOf(const Phase& phase) const {
+    const PhaseGroup& group = groups[phase.group];
     if (group.taps == 0) return {-1};
     int32_t tap = 0;
     while (int64_t{tap} * dilation % stride != phase.residue) ++tap;
@@ -46,13 +53,10 @@ struct Axis {
   }
 };
 
-int32_t FloorDiv(int32_t a, int32_t b) { return a / b - (a % b < 0 ? 1 : 0); }
-
 /// With `apart` every phase is a group of its own.
-std::vector<PhaseGroup> GroupPhases(const Axis& axis, bool apart) {
-  std::vector<PhaseGroup> groups;
+void GroupPhases(Axis& axis, bool apart) {
   for (int32_t residue = 0; residue < axis.stride; ++residue) {
-    Phase phase{residue, -FloorDiv(residue - axis.pad, axis.stride), 0};
+    Phase phase{residue, -FloorDiv(residue - axis.pad, axis.stride), 0, 0};
     phase.count = FloorDiv(axis.output - 1 + axis.pad - residue, axis.stride) + 1 - phase.first;
     if (phase.count <= 0) continue;
     PhaseGroup own;
@@ -61,24 +65,28 @@ std::vector<PhaseGroup> GroupPhases(const Axis& axis, bool apart) {
       if (at % axis.stride != residue) continue;
       if (own.taps++ == 0) own.offset = static_cast<int32_t>((at - residue) / axis.stride);
     }
-    auto same = std::find_if(groups.begin(), groups.end(), [&](const PhaseGroup& group) {
+    const auto same = [&](const PhaseGroup& group) {
       return !apart && group.taps == own.taps && group.offset == own.offset;
-    });
-    if (same == groups.end()) same = groups.insert(groups.end(), own);
-    same->phases.push_back(phase);
+    };
+    const auto found = std::find_if(axis.groups.begin(), axis.groups.end(), same);
+    phase.group = static_cast<size_t>(found - axis.groups.begin());
+    if (found == axis.groups.end()) axis.groups.push_back(own);
+    ++axis.groups[phase.group].phases;
+    axis.phases.push_back(phase);
   }
-  for (PhaseGroup& group : groups) {
+  for (size_t index = 0; index < axis.groups.size(); ++index) {
+    PhaseGroup& group = axis.groups[index];
     const int32_t reach = group.offset + std::max(group.taps - 1, 0) * axis.spread();
     group.begin = reach;  // pads are never negative
     int32_t end = 0;
-    for (const Phase& phase : group.phases) {
+    for (const Phase& phase : axis.phases) {
+      if (phase.group != index) continue;
       group.begin = std::min(group.begin, phase.first);
       end = std::max(end, phase.first + phase.count);
     }
     group.size = end - group.begin;
     group.pad = reach - group.begin;
   }
-  return groups;
 }
 
 /// Pixels of convolutions to their places in the output.
@@ -109,42 +117,42 @@ class Transposition {
   Transposition(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                 const QProduct& whole)
       : builder_(builder), node_(node), g_(geometry), whole_(whole) {
-    rows_ = {g_.in_h, g_.out_h, g_.kernel_h, g_.stride_h, g_.dilation_h, g_.pad_top};
-    columns_ = {g_.in_w, g_.out_w, g_.kernel_w, g_.stride_w, g_.dilation_w, g_.pad_left};
+    rows_ = {g_.out_h, g_.kernel_h, g_.stride_h, g_.dilation_h, g_.pad_top, {}, {}};
+    columns_ = {g_.out_w, g_.kernel_w, g_.stride_w, g_.dilation_w, g_.pad_left, {}, {}};
     const bool depthwise = g_.groups == g_.in_c && g_.groups == g_.out_c;
-    row_groups_ = GroupPhases(rows_, depthwise);
-    column_groups_ = GroupPhases(columns_, depthwise);
+    GroupPhases(rows_, depthwise);
+    GroupPhases(columns_, depthwise);
   }
 
   /// Whether all sizes fit the kernels.
   bool Fits() const {
-    return std::all_of(row_groups_.begin(), row_groups_.end(), [this](const PhaseGroup& rows) {
-      return std::all_of(
-          column_groups_.begin(), column_groups_.end(), [&](const PhaseGroup& columns) {
-            const auto phases = static_cast<double>(rows.phases.size() * columns.phases.size());
-            return phases * g_.out_c < 1 << 28 && FitsInt32(GeometryOf(rows, columns));
-          });
-    });
+    for (size_t row = 0; row < rows_.groups.size(); ++row) {
+      for (size_t column = 0; column < columns_.groups.size(); ++column) {
+        const double phases =
+            static_cast<double>(rows_.groups[row].phases) * columns_.groups[column].phases;
+        if (phases * g_.out_c >= 1 << 28 || !FitsInt32(GeometryOf(row, column))) return false;
+      }
+    }
+    return true;
   }
 
   void Plan() {
     const Epilogue epilogue = TakeEpilogue(builder_, node_, false);
     const int input = builder_.In(node_.inputs[0], Layout::kChannelsLast);
-    if (rows_.stride == 1 && columns_.stride == 1 && row_groups_[0].size == g_.out_h &&
-        column_groups_[0].size == g_.out_w) {
-      AddConvolution(row_groups_[0], column_groups_[0], input,
-                     builder_.Out(epilogue.output, Layout::kChannelsLast), epilogue);
+    if (rows_.stride == 1 && columns_.stride == 1 && rows_.groups[0].size == g_.out_h &&
+        columns_.groups[0].size == g_.out_w) {
+      AddConvolution(0, 0, input, builder_.Out(epilogue.output, Layout::kChannelsLast), epilogue);
       return;
     }
     std::vector<int> made;
     std::vector<InterleaveStep::Part> moves;
-    for (const PhaseGroup& rows : row_groups_) {
-      for (const PhaseGroup& columns : column_groups_) {
-        const ConvGeometry geometry = GeometryOf(rows, columns);
+    for (size_t row = 0; row < rows_.groups.size(); ++row) {
+      for (size_t column = 0; column < columns_.groups.size(); ++column) {
+        const ConvGeometry geometry = GeometryOf(row, column);
         const int slot = builder_.Workspace(static_cast<size_t>(ConvRows(geometry)) *
                                             static_cast<size_t>(geometry.out_c));
-        AddConvolution(rows, columns, input, slot, epilogue);
-        AddMoves(rows, columns, geometry, static_cast<uint32_t>(made.size()), moves);
+        AddConvolution(row, column, input, slot, epilogue);
+        AddMoves(row, column, geometry, static_cast<uint32_t>(made.size()), moves);
         made.push_back(slot);
       }
     }
@@ -157,12 +165,13 @@ class Transposition {
   int32_t width() const { return g_.out_c / g_.groups; }
 
   /// Its channels are, of each group of the weights, each phase's.
-  ConvGeometry GeometryOf(const PhaseGroup& rows, const PhaseGroup& columns) const {
+  ConvGeometry GeometryOf(size_t row_group, size_t column_group) const {
+    const PhaseGroup& rows = rows_.groups[row_group];
+    const PhaseGroup& columns = columns_.groups[column_group];
     ConvGeometry geometry = g_;
     geometry.out_h = rows.size;
     geometry.out_w = columns.size;
-    geometry.out_c = geometry.output_stride =
-        g_.out_c * static_cast<int32_t>(rows.phases.size() * columns.phases.size());
+    geometry.out_c = geometry.output_stride = g_.out_c * rows.phases * columns.phases;
     geometry.kernel_h = std::max(rows.taps, 1);
     geometry.kernel_w = std::max(columns.taps, 1);
     geometry.stride_h = geometry.stride_w = 1;
@@ -173,9 +182,9 @@ class Transposition {
     return geometry;
   }
 
-  void AddConvolution(const PhaseGroup& rows, const PhaseGroup& columns, int input, int output,
+  void AddConvolution(size_t row_group, size_t column_group, int input, int output,
                       const Epilogue& epilogue) {
-    const ConvGeometry geometry = GeometryOf(rows, columns);
+    const ConvGeometry geometry = GeometryOf(row_group, column_group);
     const int32_t depth = g_.in_c / g_.groups;
     std::vector<uint8_t> weights;
     std::vector<int32_t> bias;
@@ -185,10 +194,12 @@ class Transposition {
     weights.reserve(static_cast<size_t>(geometry.out_c) * static_cast<size_t>(depth) *
                     static_cast<size_t>(geometry.kernel_h * geometry.kernel_w));
     for (int32_t group = 0; group < g_.groups; ++group) {
-      for (const Phase& row : rows.phases) {
-        const std::vector<int32_t> y = rows_.TapsOf(rows, row);
-        for (const Phase& column : columns.phases) {
-          const std::vector<int32_t> x = columns_.TapsOf(columns, column);
+      for (const Phase& row : rows_.phases) {
+        if (row.group != row_group) continue;
+        const std::vector<int32_t> y = rows_.TapsOf(row);
+        for (const Phase& column : columns_.phases) {
+          if (column.group != column_group) continue;
+          const std::vector<int32_t> x = columns_.TapsOf(column);
           for (int32_t o = 0; o < width(); ++o) {
             const auto channel = static_cast<size_t>(group * width() + o);
             const auto& zeros = whole_.weight_zero_points;
@@ -229,16 +240,20 @@ class Transposition {
   }
 
   /// An element of these copies is what a pixel has of one group and phase.
-  void AddMoves(const PhaseGroup& rows, const PhaseGroup& columns, const ConvGeometry& geometry,
+  void AddMoves(size_t row_group, size_t column_group, const ConvGeometry& geometry,
                 uint32_t source, std::vector<InterleaveStep::Part>& moves) const {
+    const PhaseGroup& rows = rows_.groups[row_group];
+    const PhaseGroup& columns = columns_.groups[column_group];
     const auto size = static_cast<size_t>(width());
     const auto groups = static_cast<size_t>(g_.groups);
-    const size_t phases = rows.phases.size() * columns.phases.size();
+    const auto phases = static_cast<size_t>(rows.phases * columns.phases);
     const auto wide = static_cast<size_t>(geometry.out_w);
     const auto line = static_cast<size_t>(g_.out_w);
     size_t index = 0;
-    for (const Phase& row : rows.phases) {
-      for (const Phase& column : columns.phases) {
+    for (const Phase& row : rows_.phases) {
+      if (row.group != row_group) continue;
+      for (const Phase& column : columns_.phases) {
+        if (column.group != column_group) continue;
         InterleaveStep::Part part{source, 0, 0, {}};
         StridedCopyParams& copy = part.copy;
         const auto top = static_cast<size_t>(row.first - rows.begin);
@@ -271,8 +286,7 @@ class Transposition {
   const Node& node_;
   const ConvGeometry& g_;
   const QProduct& whole_;
-  Axis rows_{}, columns_{};
-  std::vector<PhaseGroup> row_groups_, column_groups_;
+  Axis rows_, columns_;
 };
 
 }  // namespace

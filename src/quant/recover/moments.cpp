@@ -153,21 +153,27 @@ struct InputMoments::Axis {
 
 std::vector<InputMoments::Axis> InputMoments::AxesOf(const Tensor& input) const {
   const Shape& weights = node_.inputs[1]->constant.shape();
-  std::vector<Axis> axes;
+  std::vector<Axis> axes(weights.size() - 2);
   if (node_.Is("ConvTranspose")) {
     const Geometry g = TransposedGeometry(node_.attributes, input.shape(), weights);
-    for (size_t at = 5 - weights.size(); at < 3; ++at) {
-      axes.push_back({g.input[at], g.output[at], g.kernel[at], 1, -g.dilation[at], -g.pad_begin[at],
-                      g.stride[at]});
+    for (size_t axis = 0; axis < axes.size(); ++axis) {
+      const size_t at = 3 - axes.size() + axis;
+      axes[axis] = {g.input[at],     g.output[at],     g.kernel[at], 1,
+                    -g.dilation[at], -g.pad_begin[at], g.stride[at]};
     }
     return axes;
   }
   const Window window = ReadWindow(node_.attributes, {weights.begin() + 2, weights.end()});
-  for (size_t axis = 0; axis + 2 < weights.size(); ++axis) {
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
     const int64_t size = input.dim(static_cast<int64_t>(axis) + 2);
     const WindowAxis placed = PlaceWindow(window, axis, size);
-    axes.push_back({size, placed.output, window.kernel[axis], window.strides[axis],
-                    window.dilations[axis], placed.pad_begin, 1});
+    axes[axis] = {size,
+                  placed.output,
+                  window.kernel[axis],
+                  window.strides[axis],
+                  window.dilations[axis],
+                  placed.pad_begin,
+                  1};
   }
   return axes;
 }
