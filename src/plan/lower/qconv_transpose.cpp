@@ -192,7 +192,8 @@ class Transposition {
     product.weight_scales.clear();
     product.weight_zero_points.clear();
     weights.reserve(static_cast<size_t>(geometry.out_c) * static_cast<size_t>(depth) *
-                    static_cast<size_t>(geometry.kernel_h * geometry.kernel_w));
+                    static_cast<size_t>(geometry.kernel_h) *
+                    static_cast<size_t>(geometry.kernel_w));
     for (int32_t group = 0; group < g_.groups; ++group) {
       for (const Phase& row : rows_.phases) {
         if (row.group != row_group) continue;
@@ -201,7 +202,8 @@ class Transposition {
           if (column.group != column_group) continue;
           const std::vector<int32_t> x = columns_.TapsOf(column);
           for (int32_t o = 0; o < width(); ++o) {
-            const auto channel = static_cast<size_t>(group * width() + o);
+            const int32_t index = group * width() + o;
+            const auto channel = static_cast<size_t>(index);
             const auto& zeros = whole_.weight_zero_points;
             product.weight_scales.push_back(whole_.weight_scales[channel]);
             product.weight_zero_points.push_back(zeros.empty() ? 0 : zeros[channel]);
@@ -246,7 +248,7 @@ class Transposition {
     const PhaseGroup& columns = columns_.groups[column_group];
     const auto size = static_cast<size_t>(width());
     const auto groups = static_cast<size_t>(g_.groups);
-    const auto phases = static_cast<size_t>(rows.phases * columns.phases);
+    const auto phases = static_cast<size_t>(rows.phases) * static_cast<size_t>(columns.phases);
     const auto wide = static_cast<size_t>(geometry.out_w);
     const auto line = static_cast<size_t>(g_.out_w);
     size_t index = 0;
