@@ -72,12 +72,13 @@ bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   }
   // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
   // input, products of few bits (conv/vector_narrow.cpp) do more. GOPS by lookup and by products of
-  // 4 x 2 bits, Zen 4 at 2.8 GHz: 3x3 of 64 channels 180 and 125, 1x1 of 64 to 256 97 and 93, 512
-  // to 2048 169 and 123, 512 to 128 131 and 131, 256 to 128 119 and 124, 256 to 64 102 and 127; 3x3
-  // of 16 to 32 with stride 2, where a table has a quarter of the windows, 0.9 times as many.
-  // Without relaxed SIMD there are pairs of 16 bits instead: 192 to 32 channels 1.1 times as many.
+  // 4 x 2 bits, Zen 4 at 2.8 GHz: 3x3 of 64 channels 180 and 125, of 16 1.46 times as many, 1x1 of
+  // 64 to 256 97 and 93, 512 to 2048 169 and 123, 512 to 128 131 and 131, 256 to 128 119 and 124,
+  // 256 to 64 102 and 127; 3x3 of 16 to 32 with stride 2, where a table has a quarter of the
+  // windows, 0.9 times as many. Without relaxed SIMD there are pairs of 16 bits instead: 192 to 32
+  // channels 1.1 times as many.
   const int32_t shared = taps == 1 ? outputs : taps * outputs / (g.stride_h * g.stride_w);
-  return MissingDot8() != nullptr && shared >= (rq_variant() != 0 ? 160 : 32) &&
+  return MissingDot8() != nullptr && shared >= (rq_variant() != 0 ? 144 : 32) &&
          g.in_c / g.groups * taps >= 48;
 }
 
