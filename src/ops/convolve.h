@@ -8,6 +8,9 @@
 
 namespace requant {
 
+/// `sum` as an element of a float32 or float64 tensor.
+void StoreSum(Tensor& out, int64_t index, double sum);
+
 /// sums += one input plane convolved with one kernel.
 void AddConvolved(const Geometry& g, const double* plane, const double* kernel, double* sums);
 

@@ -8,6 +8,7 @@ std::span<const OpDef* const> OpTable() {
   static const std::vector<const OpDef*> table = [] {
     std::vector<const OpDef*> rows;
     for (const std::span<const OpDef> family : {ConvOps(),
+                                                ConvTransposeOps(),
                                                 MatMulOps(),
                                                 PoolOps(),
                                                 NormalizeOps(),

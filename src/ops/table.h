@@ -9,6 +9,7 @@
 namespace requant {
 
 std::span<const OpDef> ConvOps();             // conv.cpp: Conv
+std::span<const OpDef> ConvTransposeOps();    // conv_transpose.cpp
 std::span<const OpDef> MatMulOps();           // matmul.cpp: Gemm, MatMul
 std::span<const OpDef> PoolOps();             // pool.cpp: MaxPool, AveragePool, Global*
 std::span<const OpDef> NormalizeOps();        // normalize.cpp: BatchNormalization, Softmax, LRN ...
