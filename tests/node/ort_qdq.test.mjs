@@ -4,7 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { randomSource } from './ort_operators.mjs';
+import { check as compareFloats, graph, randomSource } from './ort_operators.mjs';
 import {
   compareWithOrt,
   constant,
@@ -354,5 +354,42 @@ describe('graphs that take and give 8-bit integers', () => {
     for (const type of ['uint8', 'int8']) {
       test(`${name}, ${type}`, () => check(name, type, make, true, () => 0));
     }
+  }
+});
+
+// Whoever reads the value itself, not what its pair makes of it, reads it as it was before it was rounded.
+describe('a value that is read beside its Q/DQ pair', () => {
+  const inputs = { a: 'float32[1, 4, 5, 5]' };
+  const readers = {
+    'by an operator': { x: 'Neg(%a)', beside: ['%t = Tanh(%x)'], outputs: ['y', 't'] },
+    'by an operator, as a graph input': { beside: ['%t = Tanh(%a)'], outputs: ['y', 't'] },
+    'as an output': { x: 'Neg(%a)', beside: [], outputs: ['y', 'x'] },
+    'by the addition around a convolution': {
+      x: 'Neg(%a)',
+      beside: ['%t = Add(%y, %x)'],
+      outputs: ['t'],
+    },
+  };
+  for (const [name, { x, beside, outputs }] of Object.entries(readers)) {
+    test(name, async () => {
+      const body = [
+        scale('s', 0.0625),
+        zero('z', 'uint8', 128),
+        scale('ws', 0.015625),
+        zero('wz', 'int8', 0),
+        constant('w', 'int8', [4, 4, 1, 1], integers(randomSource(8), 16, -127, 127)),
+        ...(x ? [`%x = ${x}`] : []),
+        `%q = QuantizeLinear(${x ? '%x' : '%a'}, %s, %z)`,
+        '%d = DequantizeLinear(%q, %s, %z)',
+        '%wd = DequantizeLinear(%w, %ws, %wz)',
+        '%y = Conv(%d, %wd)',
+        ...beside,
+      ];
+      const { kernels } = await compareFloats(graph(17, inputs, body, outputs), inputs, outputs);
+      assert.ok(
+        kernels.some((step) => /conv_q8/.test(step)),
+        kernels.join(),
+      );
+    });
   }
 });

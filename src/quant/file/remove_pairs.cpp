@@ -93,9 +93,12 @@ class PairRemover {
   FileQuantization Run() {
     std::vector<Node*> nodes;
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
+    // Asked before any pair is gone: then their readers look like others.
     std::vector<Node*> quantizers;
     for (Node* node : nodes) {
-      if (node->Is("QuantizeLinear")) quantizers.push_back(node);
+      if (node->Is("QuantizeLinear") && !IsReadUnrounded(node->inputs[0])) {
+        quantizers.push_back(node);
+      }
     }
     for (Node* node : quantizers) RemovePair(*node);
     nodes.clear();
@@ -120,6 +123,18 @@ class PairRemover {
     if (zero_point) return zero_point->dtype();
     const int64_t wanted = node.attributes.Int("output_dtype", 0);
     return wanted == 0 ? DType::kUint8 : static_cast<DType>(wanted);
+  }
+
+  /// Whether somebody reads the value as it was before it was rounded: then its pairs stay, and
+  /// operators behind them read integers that come as such (ReadIntegers).
+  bool IsReadUnrounded(const Value* real) const {
+    if (real->is_constant()) return false;
+    // On a grid already: each reader of these reads its own.
+    if (real->producer && real->producer->Is("DequantizeLinear")) return false;
+    return graph_.IsOutput(real) ||
+           std::any_of(real->consumers.begin(), real->consumers.end(), [](const Node* reader) {
+             return !reader->Is("QuantizeLinear") && !reader->Is("Shape") && !reader->Is("Size");
+           });
   }
 
   void Annotate(const Value* value, const TensorQuantizationConfig& config) {
