@@ -105,12 +105,13 @@ void (*const kPackActivations)(Plan&, const PlanOptions&) = PackActivations;
 std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
+  // Each is asked in turn: those among the tools last, which are there if the kind is theirs.
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,      NewQConvStep,   NewElementwiseStep, NewQBinaryStep,  NewLayoutStep,
-      NewBoxCopyStep,   NewLutStep,     NewPoolStep,        NewQuantizeStep, NewSoftmaxStep,
-      NewReferenceStep, NewCastStep,    NewConcatStep,      NewCol2ImStep,   NewLayerNormStep,
-      NewReduceStep,    NewResizeStep,  NewMatMulNBitsStep, NewComputedStep, NewAttentionStep,
-      NewRecurrentStep, NewIntegerStep, NewInterleaveStep};
+      NewConvStep,      NewQConvStep,       NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
+      NewBoxCopyStep,   NewLutStep,         NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
+      NewReferenceStep, NewCastStep,        NewConcatStep,      NewLayerNormStep, NewReduceStep,
+      NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep,
+      NewCol2ImStep,    NewIntegerStep,     NewInterleaveStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }
