@@ -50,11 +50,7 @@ std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
     const bool known = std::find(operators.begin(), operators.end(), op) != operators.end();
     if (op != nullptr && !known) operators.push_back(op);
   };
-  const bool quantized = IsQuantized(graph);
-  for (const auto& node : graph.nodes()) {
-    add(FindOp(node->op_type, node->domain));
-    if (quantized && node->Is("ConvTranspose")) add(FindOp("QLinearConvTranspose", kRequantDomain));
-  }
+  for (const auto& node : graph.nodes()) add(FindOp(node->op_type, node->domain));
   return operators;
 }
 
