@@ -43,6 +43,24 @@ inline int32_t QAddFixed(int32_t a, int32_t b, const QAddMultipliers& multiplier
   return qadd_internal::ClampSum(rounded, out_zero, lo, hi);
 }
 
+/// QAddFixed in 16 bits, for operands of few codes:
+///   ((a * Na + b * Nb + bias) >> shift) + out_zero, clamped,
+/// where every sum fits int16. `shift` is 0 where there is no such form.
+struct QAddNarrow {
+  int16_t a, b, bias, shift;
+};
+
+/// The values that an operand can have, without its zero point.
+struct QAddRange {
+  int32_t lo, hi;
+};
+
+/// A form in 16 bits that gives QAddFixed's integer for every pair of the ranges: found by trying
+/// neighbours of the rounded ratios, and proven by going through all pairs. None is looked for
+/// where there are more than 1024.
+QAddNarrow MakeQAddNarrow(const QAddMultipliers& multipliers, QAddRange a, QAddRange b,
+                          int32_t out_zero, int32_t lo, int32_t hi);
+
 /// ONNX Runtime's QLinearAdd (mlas/lib/qladd.cpp, the scalar form): in float, one rounding each,
 ///   nearbyint((s_a * a + s_b * b) / s_c + z_c)
 /// with the zero point added BEFORE rounding and a true division. Some CPUs use fixed point there,

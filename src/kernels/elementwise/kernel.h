@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "numeric/qadd.h"
 #include "numeric/requantize.h"
 
 namespace requant {
@@ -65,7 +66,8 @@ struct QAddParams {
   int32_t a_multiplier;  // qadd_fixed: MakeQAddMultipliers of numeric/qadd.h
   int32_t b_multiplier;
   int32_t shift;
-  float a_scale;  // qadd_float; negative to subtract
+  QAddNarrow narrow;  // qadd_fixed: the same in 16 bits, where that is exact
+  float a_scale;      // qadd_float; negative to subtract
   float b_scale;
   float out_scale;
 };

@@ -82,6 +82,16 @@ struct AddFixed {
   }
 };
 
+/// QAddNarrow of numeric/qadd.h. Products wrap modulo 2^16, and the total fits int16.
+struct AddNarrow {
+  v128_t ma, mb, bias, out_zero;
+  uint32_t shift;
+  RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
+    const v128_t sum = wasm_i16x8_add(wasm_i16x8_mul(a, ma), wasm_i16x8_mul(b, mb));
+    return wasm_i16x8_add(wasm_i16x8_shr(wasm_i16x8_add(sum, bias), shift), out_zero);
+  }
+};
+
 /// The float form, step by step as in QAddFloat.
 struct AddFloat {
   v128_t a_zero, b_zero;  // i16, coded
@@ -195,13 +205,28 @@ void rq_qadd_fixed(const QAddParams* p) {
   const bool swap = MustSwap(p);
   const uint32_t a_zero = static_cast<uint32_t>(p->a_zero - simd::CodeOffset(p->a_signed));
   const uint32_t b_zero = static_cast<uint32_t>(p->b_zero - simd::CodeOffset(p->b_signed));
-  const uint32_t bias = (1u << (p->shift - 1)) - a_zero * static_cast<uint32_t>(p->a_multiplier) -
-                        b_zero * static_cast<uint32_t>(p->b_multiplier);
+  const v128_t out_zero = SplatI16(p->out_zero - simd::CodeOffset(p->out_signed));
+  const auto zeros_share = [=](int32_t ma, int32_t mb) __attribute__((always_inline)) {
+    return a_zero * static_cast<uint32_t>(ma) + b_zero * static_cast<uint32_t>(mb);
+  };
+  if (p->narrow.shift != 0) {
+    const QAddNarrow& narrow = p->narrow;
+    const uint32_t bias = static_cast<uint32_t>(narrow.bias) - zeros_share(narrow.a, narrow.b);
+    AddNarrow op;
+    op.ma = wasm_i16x8_splat(swap ? narrow.b : narrow.a);
+    op.mb = wasm_i16x8_splat(swap ? narrow.a : narrow.b);
+    op.bias = SplatI16(static_cast<int32_t>(bias));
+    op.out_zero = out_zero;
+    op.shift = static_cast<uint32_t>(narrow.shift);
+    Walk(p, swap, op);
+    return;
+  }
   AddFixed op;
   op.ma = wasm_i32x4_splat(swap ? p->b_multiplier : p->a_multiplier);
   op.mb = wasm_i32x4_splat(swap ? p->a_multiplier : p->b_multiplier);
+  const uint32_t bias = (1u << (p->shift - 1)) - zeros_share(p->a_multiplier, p->b_multiplier);
   op.bias = wasm_i32x4_splat(static_cast<int32_t>(bias));
-  op.out_zero = SplatI16(p->out_zero - simd::CodeOffset(p->out_signed));
+  op.out_zero = out_zero;
   op.shift = static_cast<uint32_t>(p->shift);
   Walk(p, swap, op);
 }

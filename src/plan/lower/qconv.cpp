@@ -189,15 +189,21 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   step.params.output_type = own_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
   const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
+  const CodeRange own = ClampOf(own_type, epilogue.own);
   if (epilogue.addition) {
-    step.params.addition = *QAddOf(builder, *epilogue.addition);
-    step.params.addition.lo = clamp.lo;
-    step.params.addition.hi = clamp.hi;
-    step.params.addition_is_float = builder.options().requantize == RequantizeMode::kFloat;
-    step.params.residual_first = epilogue.addition->inputs[0] == epilogue.residual;
+    const RequantizeMode mode = builder.options().requantize;
+    const CodeRange other = builder.RangeOf(epilogue.residual);
+    const bool first = epilogue.addition->inputs[0] == epilogue.residual;
+    QAddParams& addition = step.params.addition;
+    addition = *QAddOf(builder, *epilogue.addition);
+    addition.lo = clamp.lo;
+    addition.hi = clamp.hi;
+    FindNarrow(mode, first ? other : own, first ? own : other, addition);
+    step.params.addition_is_float = mode == RequantizeMode::kFloat;
+    step.params.residual_first = first;
     step.params.residual_stride = geometry.out_c;
   }
-  step.requantize = Prepare(builder, product, bounds, ClampOf(own_type, epilogue.own));
+  step.requantize = Prepare(builder, product, bounds, own);
   step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
            kMacsPerPart);
 }

@@ -1,6 +1,8 @@
 // com.microsoft::QLinearAdd and QLinearMul.
 #include "plan/lower/qelementwise.h"
 
+#include <type_traits>
+
 #include "kernels/elementwise/table.h"
 #include "numeric/multiplier.h"
 #include "numeric/qadd.h"
@@ -96,6 +98,10 @@ void AddQBinaryStep(PlanBuilder& builder, const Node& node, const Kernel& kernel
   step.params.b_step = walk.b_step;
   step.params.lo = clamp.lo;
   step.params.hi = clamp.hi;
+  if constexpr (std::is_same_v<Params, QAddParams>) {
+    FindNarrow(builder.options().requantize, builder.RangeOf(a), builder.RangeOf(node.inputs[3]),
+               step.params);
+  }
   DivideBinary(builder, step, kernel.run, step.params, 1);
 }
 
@@ -105,6 +111,14 @@ std::optional<QAddParams> QAddOf(const PlanBuilder& builder, const Node& node) {
   const auto operands = OperandsOf(builder, node);
   if (!operands || builder.IsForced("qadd")) return std::nullopt;
   return AdditionOf(node, *operands, builder.options().requantize);
+}
+
+void FindNarrow(RequantizeMode mode, CodeRange a, CodeRange b, QAddParams& addition) {
+  if (mode != RequantizeMode::kUpward) return;
+  addition.narrow = MakeQAddNarrow({addition.a_multiplier, addition.b_multiplier, addition.shift},
+                                   {a.lo - addition.a_zero, a.hi - addition.a_zero},
+                                   {b.lo - addition.b_zero, b.hi - addition.b_zero},
+                                   addition.out_zero, addition.lo, addition.hi);
 }
 
 bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {

@@ -11,4 +11,7 @@ namespace requant {
 /// equally scaled tensors do not compute it: another rounding, or scales that are computed.
 std::optional<QAddParams> QAddOf(const PlanBuilder& builder, const Node& node);
 
+/// Looks for `addition.narrow`, with all else but the operands set, of the codes that they hold.
+void FindNarrow(RequantizeMode mode, CodeRange a, CodeRange b, QAddParams& addition);
+
 }  // namespace requant

@@ -270,11 +270,19 @@ void FillBytes(Random& random, Params& p) {
   }
 }
 
+std::vector<uint8_t> CodesIn(Random& random, size_t count, QAddRange range) {
+  std::vector<uint8_t> codes(count);
+  for (uint8_t& code : codes) code = static_cast<uint8_t>(random.Int(range.lo, range.hi));
+  return codes;
+}
+
+/// On codes of all bytes, or of these ranges.
 template <typename Params, typename Kernel, typename Judge>
-void ExpectByteRows(const Kernel& kernel, Random& random, Run<Params>& run, Judge&& judge) {
+void ExpectByteRows(const Kernel& kernel, Random& random, Run<Params>& run, Judge&& judge,
+                    QAddRange a_codes = {0, 255}, QAddRange b_codes = {0, 255}) {
   Params& p = run.params;
-  const std::vector<uint8_t> a = random.Bytes(run.a_size);
-  const std::vector<uint8_t> b = random.Bytes(run.b_size);
+  const std::vector<uint8_t> a = CodesIn(random, run.a_size, a_codes);
+  const std::vector<uint8_t> b = CodesIn(random, run.b_size, b_codes);
   std::vector<uint8_t> out(run.out_size, kCanary);
   std::vector<uint8_t> expected = out;
   p.a = a.data();
@@ -322,6 +330,54 @@ TEST(QAdd, EveryRowGivesTheNormativeIntegers) {
       }
     }
   }
+}
+
+TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
+  Random random(11);
+  int found = 0, tried = 0;
+  for (const QAddKernel& kernel : QAddKernels()) {
+    if (kernel.mode != QBinaryMode::kFixed) continue;
+    for (const Form& form : kForms) {
+      for (int round = 0; round < 100; ++round) {
+        SCOPED_TRACE(form.name);
+        auto run = MakeRun<QAddParams>(random, form);
+        QAddParams& p = run.params;
+        FillBytes(random, p);
+        // 2 to 32 codes each, anywhere in a byte, and zero points among them or not.
+        const auto codes = [&](int32_t is_signed) {
+          const int32_t least = is_signed ? -128 : 0, count = 1 << random.Int(1, 5);
+          const int32_t lo = least + random.Int(0, 256 - count);
+          return QAddRange{lo, lo + count - 1};
+        };
+        const QAddRange a = codes(p.a_signed), b = codes(p.b_signed);
+        const float ratio_a = std::exp(random.Float(-4, 1));
+        const float ratio_b = std::exp(random.Float(-4, 1)) * (round % 4 == 0 ? -1.0f : 1.0f);
+        const auto m = MakeQAddMultipliers(ratio_a, ratio_b);
+        p.a_multiplier = m.a;
+        p.b_multiplier = m.b;
+        p.shift = m.shift;
+        p.narrow = MakeQAddNarrow(m, {a.lo - p.a_zero, a.hi - p.a_zero},
+                                  {b.lo - p.b_zero, b.hi - p.b_zero}, p.out_zero, p.lo, p.hi);
+        ++tried;
+        found += p.narrow.shift != 0 ? 1 : 0;
+        ExpectByteRows(
+            kernel, random, run,
+            [&](int32_t x, int32_t y) { return QAddFixed(x, y, m, p.out_zero, p.lo, p.hi); }, a, b);
+      }
+    }
+  }
+  EXPECT_GT(found, tried / 2);
+}
+
+TEST(QAdd, WhatHasNoExactFormIn16BitsHasNone) {
+  const auto form = [](double a, double b, QAddRange range) {
+    return MakeQAddNarrow(MakeQAddMultipliers(a, b), range, range, 0, -128, 127).shift;
+  };
+  EXPECT_NE(form(1.0, 1.0, {-8, 7}), 0);
+  EXPECT_NE(form(0.731, 0.402, {-8, 7}), 0);
+  EXPECT_EQ(form(0.731, 0.402, {-128, 127}), 0);  // too many pairs
+  EXPECT_EQ(form(0.731, 0.402, {7, -8}), 0);      // no value at all
+  EXPECT_EQ(form(40000.0, 0.402, {-8, 7}), 0);    // beyond 16 bits
 }
 
 TEST(QMul, EveryRowGivesTheNormativeIntegers) {
