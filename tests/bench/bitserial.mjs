@@ -2,16 +2,17 @@
 // MobileNetV2's 1x1 and depthwise (make_layers.py), layer by layer; and the inner loops of bit-serial products
 // alone (bit_tiles.cpp) and of all others (tiles.cpp), the best of which is the ceiling.
 //
-//   node tests/bench/bitserial.mjs [--rounds N] [--json]
+//   node tests/bench/bitserial.mjs [--rounds N] [--chromium] [--json]
 //
-// All forms take turns in one process; GOPS = 2 x multiply-accumulates / s, medians over the rounds,
+// All forms take turns in one process, or on one page; GOPS = 2 x multiply-accumulates / s, medians over the rounds,
 // ratios those of one round. Needs clang++-19, wasm-ld-19, and python3-onnx.
 
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { FOLDER, ROOT, count, ensureNode, formatRatio, median, ratios } from './networks.mjs';
+import { openPlace } from './place.mjs';
+import { buildTiles, run } from './tiles.mjs';
 
 const DEPTH = 1024; // products that a tile adds up
 const TILE_CALLS = 4000;
@@ -50,68 +51,12 @@ ensureNode();
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '11' },
+    chromium: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
 });
 const rounds = count(values, 'rounds');
-const { InferenceSession, Tensor } = await import('requant');
 const { table } = await import('requant/report');
-
-function run(command, args) {
-  const { status, error } = spawnSync(command, args, { stdio: 'inherit' });
-  if (status !== 0) throw new Error(`${command}: ${error?.message ?? `exit status ${status}`}`);
-}
-
-async function buildTiles(source) {
-  const object = path.join(FOLDER, `${source}.o`);
-  const module = path.join(FOLDER, `${source}.wasm`);
-  run('clang++-19', [
-    ...['--target=wasm32', '-std=c++20', '-O3', '-fno-unroll-loops', '-ffreestanding'],
-    ...['-nostdlib', '-nostdinc++', '-msimd128', '-mrelaxed-simd', '-DREQUANT_RELAXED=1'],
-    ...['-DREQUANT_KERNEL_MODULE=1', `-I${path.join(ROOT, 'src')}`],
-    ...['-c', path.join(ROOT, `tests/bench/${source}.cpp`), '-o', object],
-  ]);
-  run('wasm-ld-19', ['--no-entry', '--import-memory', object, '-o', module]);
-  const memory = new WebAssembly.Memory({ initial: 64 });
-  const { instance } = await WebAssembly.instantiate(readFileSync(module), { env: { memory } });
-  // Indices below 16 are also bits.
-  new Uint8Array(memory.buffer).forEach((_, at, bytes) => (bytes[at] = (at * 7) & 15));
-  return instance.exports;
-}
-
-function timeTile(tiles, name) {
-  // lookup_8: eight outputs; f32_4x2: four rows by two vectors of four.
-  const [, rows, vectors] = /_(\d+)(?:x(\d+))?$/.exec(name);
-  const outputs = Number(rows) * (vectors === undefined ? 1 : 4 * Number(vectors));
-  const start = performance.now();
-  for (let call = 0; call < TILE_CALLS; call++) tiles[name](1 << 20, 2 << 20, DEPTH, 3 << 20);
-  return (2 * outputs * DEPTH * TILE_CALLS) / (performance.now() - start) / 1e6;
-}
-
-async function openForm({ file, kernels }) {
-  const bytes = new Uint8Array(readFileSync(path.join(FOLDER, `layers.${file}.onnx`)));
-  const session = await InferenceSession.create(bytes, { ...FIXED, kernels, profile: true });
-  const feeds = {};
-  for (const { name, shape, type } of session.inputMetadata) {
-    const size = shape.reduce((a, b) => a * b, 1);
-    const data = type === 'float32' ? new Float32Array(size) : new Uint8Array(size);
-    for (let at = 0; at < size; at++) data[at] = ((at * 31) % 97) % 16;
-    feeds[name] = new Tensor(type, data, shape);
-  }
-  await session.run(feeds);
-  const steps = session.profile().flatMap(({ macs }, index) => (macs > 0 ? [index] : []));
-  return { session, feeds, steps, times: steps.map(() => []) };
-}
-
-/** Appends the milliseconds of one run of every layer. */
-async function profileRound(form) {
-  const before = form.session.profile();
-  for (let at = 0; at < RUNS; at++) await form.session.run(form.feeds);
-  const after = form.session.profile();
-  form.steps.forEach((step, layer) => {
-    form.times[layer].push((after[step].milliseconds - before[step].milliseconds) / RUNS);
-  });
-}
 
 mkdirSync(FOLDER, { recursive: true });
 const script = path.join(ROOT, 'tests/bench/make_layers.py');
@@ -120,31 +65,41 @@ const isFresh = (file) => existsSync(file) && statSync(file).mtimeMs > statSync(
 if (!files.every(isFresh)) {
   run(process.env.REQUANT_PYTHON ?? '/usr/bin/python3', [script, FOLDER]);
 }
-const tiles = { ...(await buildTiles('bit_tiles')), ...(await buildTiles('tiles')) };
+const place = await openPlace(values);
+const modules = ['bit_tiles', 'tiles'].map((name) => buildTiles(name, ['-fno-unroll-loops']));
+const timeTile = (name) => place.call('timeTile', name, DEPTH, TILE_CALLS);
 const tileRates = {};
-for (const name of Object.keys(tiles)) if (/_\d+(x\d+)?$/.test(name)) tileRates[name] = [];
-for (const name of Object.keys(tileRates)) timeTile(tiles, name); // V8 compiles
-const forms = {};
-for (const [name, form] of Object.entries(FORMS)) forms[name] = await openForm(form);
+for (const name of await place.call('loadTiles', modules)) {
+  tileRates[name] = [];
+  await timeTile(name); // V8 compiles
+}
+/** Of every form and layer: what its step is, and milliseconds of one run by round. */
+const steps = {};
+const times = {};
+const places = {}; // of the layers among the steps
+for (const [name, { file, kernels }] of Object.entries(FORMS)) {
+  const options = { ...FIXED, kernels, profile: true };
+  await place.call('open', name, { file: `layers.${file}.onnx`, options, numbers: 'codes' });
+  const all = await place.call('steps', name);
+  places[name] = all.flatMap(({ macs }, index) => (macs > 0 ? [index] : []));
+  steps[name] = places[name].map((step) => all[step]);
+  times[name] = steps[name].map(() => []);
+}
 for (let round = 0; round <= rounds; round++) {
-  for (const name of Object.keys(tileRates)) tileRates[name].push(timeTile(tiles, name));
-  for (const form of Object.values(forms)) {
-    await profileRound(form);
-    if (round === 0) for (const layer of form.times) layer.length = 0;
+  for (const name of Object.keys(tileRates)) tileRates[name].push(await timeTile(name));
+  for (const name of Object.keys(FORMS)) {
+    const milliseconds = await place.call('profile', name, RUNS);
+    if (round === 0) continue; // V8 compiles
+    places[name].forEach((step, layer) => times[name][layer].push(milliseconds[step]));
   }
 }
+await place.close();
 
 const ceilings = {};
 for (const [name, rates] of Object.entries(tileRates)) {
   const loop = name.replace(/_[\dx]+$/, '');
   ceilings[loop] = Math.max(ceilings[loop] ?? 0, median(rates));
 }
-const steps = Object.fromEntries(
-  Object.entries(forms).map(([name, { session, steps }]) => {
-    const all = session.profile();
-    return [name, steps.map((step) => all[step])];
-  }),
-);
 /**
  * Products a second that the loop behind a layer's kernel allows; nothing for depthwise layers, which are not
  * bound by their products.
@@ -155,8 +110,7 @@ function ceilingOf(form, layer) {
   const tile = TILE_OF[kernel];
   return tile ? ceilings[tile] : ceilings[FORMS[form].tile] / (FORMS[form].planes ?? 1);
 }
-const gops = (name, layer) =>
-  (2 * steps[name][layer].macs) / median(forms[name].times[layer]) / 1e6;
+const gops = (name, layer) => (2 * steps[name][layer].macs) / median(times[name][layer]) / 1e6;
 // The layers of one network, together.
 const layersOf = (pattern) =>
   steps.W8A8.flatMap(({ name }, layer) => (pattern.test(name) ? [layer] : []));
@@ -169,8 +123,8 @@ for (const [network, pattern] of Object.entries({
   const layers = layersOf(pattern);
   const kernelsOf = (name) => [...new Set(layers.map((layer) => steps[name][layer].kernel))];
   const total = (name) =>
-    forms[name].times[0].map((_, round) =>
-      layers.reduce((sum, layer) => sum + forms[name].times[layer][round], 0),
+    times[name][0].map((_, round) =>
+      layers.reduce((sum, layer) => sum + times[name][layer][round], 0),
     );
   summary[network] = Object.fromEntries(
     Object.keys(FORMS).map((name) => {
@@ -192,9 +146,10 @@ for (const [network, pattern] of Object.entries({
   );
 }
 if (values.json) {
-  console.log(JSON.stringify({ ceilings, summary }, null, 2));
+  console.log(JSON.stringify({ place: place.name, ceilings, summary }, null, 2));
   process.exit(0);
 }
+console.log(`${place.name}, ${rounds} rounds\n`);
 console.log(
   'Inner loops alone, GOPS; those on bits of one bit by one bit (lookup: inputs of 1, 2 and 4 bits)',
 );

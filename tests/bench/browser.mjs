@@ -13,14 +13,11 @@
 // has been here before, with the plan in the page's cache. --cold 0 leaves all that out.
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { brotliCompressSync, constants } from 'node:zlib';
-import { build } from 'vite';
 import { launch, openPage } from '../browser/browser.mjs';
 import {
   FOLDER,
@@ -38,14 +35,9 @@ import {
   ratios,
   snr,
   spread,
+  takeTurns,
 } from './networks.mjs';
-
-const ROUND_MS = 40;
-const WARM_UP_MS = 1500;
-const PEERS = path.join(ROOT, 'build/peers/node_modules');
-const LITERT = path.join(PEERS, '@litertjs/core');
-const SITE = path.join(FOLDER, 'site');
-const PAGES = path.join(path.dirname(fileURLToPath(import.meta.url)), 'page');
+import { LITERT, buildSite, startServer } from './site.mjs';
 
 const CONTENDERS = {
   float: { engine: 'ours', file: '.onnx' },
@@ -62,76 +54,6 @@ const CONTENDERS = {
   'LiteRT float': { engine: 'litert', file: '.tflite' },
   'LiteRT int8': { engine: 'litert', file: '.int8.tflite' },
 };
-
-const TYPES = {
-  '.html': 'text/html',
-  '.js': 'text/javascript',
-  '.mjs': 'text/javascript',
-  '.wasm': 'application/wasm',
-};
-
-/** A page of every engine, bundled. */
-async function buildSite(engines) {
-  for (const engine of engines) {
-    const root = path.join(FOLDER, 'pages', engine);
-    mkdirSync(root, { recursive: true });
-    const script = path.relative(root, path.join(PAGES, `${engine}.js`)).replaceAll('\\', '/');
-    writeFileSync(
-      path.join(root, 'index.html'),
-      '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">' +
-        '<script type="module" src="./main.js"></script>',
-    );
-    writeFileSync(path.join(root, 'main.js'), `import ${JSON.stringify(script)};\n`);
-    await build({
-      root,
-      base: './',
-      configFile: false,
-      logLevel: 'error',
-      worker: { format: 'es' },
-      resolve: {
-        alias: {
-          '@litertjs/core': path.join(LITERT, 'dist/index.js'),
-          '@litertjs/wasm-utils': path.join(PEERS, '@litertjs/wasm-utils'),
-        },
-      },
-      build: {
-        outDir: path.join(SITE, engine),
-        emptyOutDir: true,
-        target: 'es2022',
-        assetsInlineLimit: 0,
-      },
-    });
-  }
-}
-
-/** Serves the site, the models and LiteRT's modules; `fetched` collects files beside the models. */
-async function startServer() {
-  const fetched = new Set();
-  const roots = { models: FOLDER, litert: path.join(LITERT, 'wasm'), site: SITE };
-  const server = createServer((request, response) => {
-    const { pathname } = new URL(request.url, 'http://localhost');
-    const [, root, ...rest] = pathname.split('/');
-    let file = path.join(roots[root] ?? SITE, ...rest);
-    if (pathname.endsWith('/')) file = path.join(file, 'index.html');
-    if (!roots[root] || rest.includes('..') || !existsSync(file)) {
-      response.writeHead(404).end();
-      return;
-    }
-    if (root !== 'models') fetched.add(file);
-    const bytes = readFileSync(file);
-    response.writeHead(200, {
-      'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream',
-      'content-length': bytes.length,
-      'cache-control': root === 'models' ? 'no-store' : 'max-age=3600',
-      // Shared memory, which threads need, wants an isolated page.
-      'cross-origin-opener-policy': 'same-origin',
-      'cross-origin-embedder-policy': 'require-corp',
-    });
-    response.end(bytes);
-  });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { server, fetched, url: `http://127.0.0.1:${server.address().port}` };
-}
 
 function makeTflite(names) {
   const python = process.env.REQUANT_PYTHON ?? '/usr/bin/python3';
@@ -169,7 +91,7 @@ async function measure(pages, name, rounds) {
     const call = (method, ...args) =>
       page.evaluate(([what, rest]) => globalThis.bench[what](...rest), [method, [label, ...args]]);
     await call('open', `/models/${name}${file}`, size, options);
-    rows.push({ label, call, times: [] });
+    rows.push({ label, call, time: (runs) => call('time', runs), times: [] });
   }
   const outputs = {};
   for (const { label, call } of rows) outputs[label] = await call('output');
@@ -180,20 +102,7 @@ async function measure(pages, name, rounds) {
     const quality = snr(outputs['LiteRT float'], outputs['LiteRT int8']);
     if (!(quality > 10)) throw new Error(`${name}: LiteRT int8 to float ${quality.toFixed(1)} dB`);
   }
-  for (const row of rows) {
-    let least = Infinity;
-    const start = performance.now();
-    for (let at = 0; at < 5 || performance.now() - start < WARM_UP_MS; at++) {
-      least = Math.min(least, await row.call('time', 1));
-    }
-    row.runs = Math.max(1, Math.round(ROUND_MS / least));
-  }
-  for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < rows.length; at++) {
-      const { call, runs, times } = rows[(at + round) % rows.length];
-      times.push(await call('time', runs));
-    }
-  }
+  await takeTurns(rows, rounds);
   for (const { call } of rows) await call('close');
   const timesOf = Object.fromEntries(rows.map(({ label, times }) => [label, times]));
   const better = (...labels) =>

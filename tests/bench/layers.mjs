@@ -1,28 +1,25 @@
 // How much of what the instructions allow the convolutions reach: the best register tile of every
 // arithmetic (tiles.cpp) is the ceiling, the profile of whole networks gives the layers.
 //
-//   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--json]
+//   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--chromium] [--json]
 //
 // GOPS = 2 x multiply-accumulates / s. --all prints every layer of every form, not only the slowest of two. Tiles and
 // networks take turns, and the median over the rounds counts. Needs clang++-19 and wasm-ld-19.
 
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import {
-  FOLDER,
   LOW_BITS,
   NETWORKS,
-  ROOT,
-  bytesOf,
   chosenNetworks,
   count,
   ensureNode,
-  inputOf,
+  fileOf,
   makeNetworks,
   median,
 } from './networks.mjs';
+import { openPlace } from './place.mjs';
+import { buildTiles } from './tiles.mjs';
 
 const DEPTH = 512; // of the tiles: both operands fit the first cache
 const TILE_CALLS = 3000;
@@ -67,6 +64,7 @@ try {
     options: {
       rounds: { type: 'string', default: '9' },
       all: { type: 'boolean', default: false },
+      chromium: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     },
   });
@@ -77,71 +75,19 @@ try {
   console.error(`layers: ${error.message}`);
   process.exit(2);
 }
-const { InferenceSession, Tensor } = await import('requant');
 const { table } = await import('requant/report');
 
-function run(command, args) {
-  const { status, error } = spawnSync(command, args, { stdio: 'inherit' });
-  if (status !== 0) throw new Error(`${command}: ${error?.message ?? `exit status ${status}`}`);
-}
-
-/** Functions (a, b, depth, out) by name, from tiles.cpp. */
-async function buildTiles() {
-  mkdirSync(FOLDER, { recursive: true });
-  const object = path.join(FOLDER, 'tiles.o');
-  const module = path.join(FOLDER, 'tiles.wasm');
-  run('clang++-19', [
-    ...['--target=wasm32', '-std=c++20', '-O3', '-ffreestanding', '-nostdlib', '-nostdinc++'],
-    ...['-msimd128', '-mrelaxed-simd', '-DREQUANT_RELAXED=1', '-DREQUANT_KERNEL_MODULE=1'],
-    ...[`-I${path.join(ROOT, 'src')}`, '-c', path.join(ROOT, 'tests/bench/tiles.cpp')],
-    ...['-o', object],
-  ]);
-  run('wasm-ld-19', ['--no-entry', '--import-memory', object, '-o', module]);
-  const memory = new WebAssembly.Memory({ initial: 64 });
-  const { instance } = await WebAssembly.instantiate(readFileSync(module), { env: { memory } });
-  return { memory, tiles: instance.exports };
-}
-
-const A = 1 << 20;
-const B = 2 << 20;
-const OUT = 3 << 20;
-
-function timeTile({ memory, tiles }, name) {
-  // Ordinary numbers: denormal floats would cost tens of cycles each.
-  if (name.startsWith('f32')) new Float32Array(memory.buffer, A, 1 << 19).fill(0.75);
-  else new Uint8Array(memory.buffer, A, 2 << 20).fill(21);
-  const [rows, vectors] = name
-    .match(/(\d)x(\d)$/)
-    .slice(1)
-    .map(Number);
-  const start = performance.now();
-  for (let call = 0; call < TILE_CALLS; call++) tiles[name](A, B, DEPTH, OUT);
-  const operations = 2 * rows * vectors * 4 * DEPTH * TILE_CALLS;
-  return operations / (performance.now() - start) / 1e6;
-}
-
-async function openForm(name, { file, options }) {
-  const session = await InferenceSession.create(bytesOf(name, file), { ...options, profile: true });
-  const { data, dims } = inputOf(name);
-  const feeds = { input: new Tensor('float32', data, dims) };
-  await session.run(feeds);
-  return { session, feeds, layers: session.profile().map(() => []) };
-}
-
-/** Appends the milliseconds of one run of every step. */
-async function profileRound(form, runs) {
-  const before = form.session.profile();
-  for (let at = 0; at < runs; at++) await form.session.run(form.feeds);
-  form.session.profile().forEach((step, index) => {
-    form.layers[index].push((step.milliseconds - before[index].milliseconds) / runs);
-  });
+/** A form's session in the place, and room for the milliseconds of its steps. */
+async function openForm(place, name, label, { file, options }) {
+  const key = `${name} ${label}`;
+  const spec = { file: path.basename(fileOf(name, file)), numbers: 'normals' };
+  await place.call('open', key, { ...spec, options: { ...options, profile: true } });
+  const steps = await place.call('steps', key);
+  return { key, steps, layers: steps.map(() => []) };
 }
 
 function summarize(form, ceilings) {
-  const steps = form.session.profile();
-  const plan = form.session.plan().steps;
-  const rows = steps.map(({ name, op, kernel, macs }, index) => {
-    const dims = plan[index].output?.dims ?? [];
+  const rows = form.steps.map(({ name, op, kernel, macs, dims }, index) => {
     const depth = macs / dims.reduce((a, b) => a * b, 1);
     const milliseconds = median(form.layers[index]);
     const arithmetic = ARITHMETIC.find(([prefix]) => kernel.startsWith(prefix))?.[1];
@@ -173,25 +119,33 @@ try {
     names,
     Object.keys(LOW_BITS).filter((form) => form in FORMS),
   );
-  const built = await buildTiles();
-  const tileNames = Object.keys(built.tiles).filter((name) => /_\dx\d$/.test(name));
-  const tileRates = Object.fromEntries(tileNames.map((name) => [name, []]));
-  for (const name of tileNames) timeTile(built, name); // V8 compiles
+  const place = await openPlace(values);
+  const timeTile = (name) => place.call('timeTile', name, DEPTH, TILE_CALLS);
+  const tileRates = {};
+  for (const name of await place.call('loadTiles', [buildTiles('tiles')])) {
+    tileRates[name] = [];
+    await timeTile(name); // V8 compiles
+  }
   const results = {};
   for (const name of names) {
     const forms = {};
-    for (const [label, form] of Object.entries(FORMS)) forms[label] = await openForm(name, form);
+    for (const [label, form] of Object.entries(FORMS)) {
+      forms[label] = await openForm(place, name, label, form);
+    }
     for (let round = 0; round <= rounds; round++) {
-      for (const tile of tileNames) tileRates[tile].push(timeTile(built, tile));
-      for (const form of Object.values(forms)) {
-        await profileRound(form, RUNS[name]);
-        if (round === 0) for (const layer of form.layers) layer.length = 0; // V8 compiles
+      for (const tile of Object.keys(tileRates)) tileRates[tile].push(await timeTile(tile));
+      for (const { key, layers } of Object.values(forms)) {
+        const milliseconds = await place.call('profile', key, RUNS[name]);
+        if (round === 0) continue; // V8 compiles
+        milliseconds.forEach((time, step) => layers[step].push(time));
       }
     }
+    for (const { key } of Object.values(forms)) await place.call('close', key);
     results[name] = forms;
   }
+  await place.close();
   const ceilings = {};
-  for (const tile of tileNames) {
+  for (const tile of Object.keys(tileRates)) {
     const arithmetic = tile.split('_')[0];
     ceilings[arithmetic] = Math.max(ceilings[arithmetic] ?? 0, median(tileRates[tile]));
   }
@@ -202,9 +156,10 @@ try {
     );
   }
   if (values.json) {
-    console.log(JSON.stringify({ ceilings, networks: summaries }, null, 2));
+    console.log(JSON.stringify({ place: place.name, ceilings, networks: summaries }, null, 2));
     process.exit(0);
   }
+  console.log(`${place.name}, ${rounds} rounds\n`);
   console.log('Ceilings, GOPS: the best register tile of each arithmetic');
   for (const [arithmetic, gops] of Object.entries(ceilings)) {
     console.log(`  ${arithmetic.padEnd(5)} ${gops.toFixed(0)}`);

@@ -1,13 +1,16 @@
 // Matrix products with 4-bit weights in blocks of 32 (com.microsoft.MatMulNBits): our kernels and
 // onnxruntime-web's, each beside its own float product, in turns.
 //
-//   node tests/bench/nbits.mjs [--rounds N] [--size K=N] [--simd auto|relaxed|simd128] [--json]
+//   node tests/bench/nbits.mjs [--rounds N] [--size K=N] [--simd auto|relaxed|simd128] [--chromium] [--json]
 //
 // M = 1 is a language model's next token, M = 64 a prompt. "4-bit, int8": accuracy_level 4, activations
 // in eight bits with a scale for 32; "4-bit, float": activations as they are.
 
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { parseArgs } from 'node:util';
 import {
+  FOLDER,
   count,
   ensureNode,
   formatRatio,
@@ -17,6 +20,8 @@ import {
   spread,
   takeTurns,
 } from './networks.mjs';
+import { uniform } from './numbers.js';
+import { openPlace } from './place.mjs';
 
 ensureNode();
 const { values } = parseArgs({
@@ -24,28 +29,17 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '15' },
     size: { type: 'string', default: '2048' },
     simd: { type: 'string', default: 'auto' },
+    chromium: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
 });
 const rounds = count(values, 'rounds');
 const size = count(values, 'size');
-const { InferenceSession, Tensor, env, parseModel, quantizeWeights } = await import('requant');
-const ort = await import('onnxruntime-web');
-env.wasm.simd = values.simd;
-ort.env.wasm.numThreads = 1;
-ort.env.logLevel = 'error';
+const { parseModel, quantizeWeights } = await import('requant');
 
-/** Deterministic, about uniform in [-1, 1]. */
-function noise(length, seed) {
-  let state = seed;
-  return Float32Array.from({ length }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.fround(state / 2 ** 31 - 1);
-  });
-}
-
+/** The models by label, as files of build/bench. */
 async function makeFiles() {
-  const weights = noise(size * size, 7);
+  const weights = uniform(size * size, 7);
   const text = `graph "product" opset 17
 input %x: float32["M", ${size}]
 const %w: float32[${size}, ${size}] = {${[...weights].map((w) => w.toFixed(3)).join(', ')}}
@@ -64,35 +58,39 @@ output %y
   }
   made.float = model.toOnnx();
   model.dispose();
-  return made;
+  mkdirSync(FOLDER, { recursive: true });
+  return Object.fromEntries(
+    Object.entries(made).map(([label, bytes], at) => {
+      const file = `nbits.${at}.onnx`;
+      writeFileSync(path.join(FOLDER, file), bytes);
+      return [label, { file, bytes: bytes.length }];
+    }),
+  );
 }
 
 const files = await makeFiles();
 const report = [];
+const place = await openPlace(values);
 for (const m of [1, 64]) {
-  const x = noise(m * size, 3);
   const rows = [];
-  for (const [label, bytes] of Object.entries(files)) {
-    const ours = await InferenceSession.create(bytes);
-    const feeds = { x: new Tensor('float32', x, [m, size]) };
-    rows.push({ label, run: () => ours.run(feeds), release: () => ours.release(), times: [] });
-    const theirs = await ort.InferenceSession.create(bytes, { executionProviders: ['wasm'] });
-    const ortFeeds = { x: new ort.Tensor('float32', x, [m, size]) };
-    rows.push({
-      label: `ort ${label}`,
-      run: () => theirs.run(ortFeeds),
-      release: () => theirs.release(),
-      times: [],
-    });
-  }
   const outputs = {};
-  for (const { label, run } of rows) outputs[label] = (await run()).y.data;
+  for (const [label, { file }] of Object.entries(files)) {
+    for (const [key, engine] of [
+      [label, 'ours'],
+      [`ort ${label}`, 'ort'],
+    ]) {
+      const dims = { x: [m, size] };
+      await place.call('open', key, { file, engine, numbers: 'uniform', dims });
+      outputs[key] = await place.call('output', key);
+      rows.push({ label: key, time: (runs) => place.call('time', key, runs), times: [] });
+    }
+  }
   const agreement = Object.fromEntries(
     Object.keys(files).map((label) => [label, snr(outputs[`ort ${label}`], outputs[label])]),
   );
   await takeTurns(rows, rounds, { warmUpMs: 1000 });
   const times = Object.fromEntries(rows.map(({ label, times: all }) => [label, all]));
-  for (const { release } of rows) await release();
+  for (const { label } of rows) await place.call('close', label);
   report.push({
     m,
     k: size,
@@ -109,9 +107,11 @@ for (const m of [1, 64]) {
   });
 }
 
+await place.close();
 if (values.json) {
-  console.log(JSON.stringify({ node: process.versions.node, rounds, report }, null, 2));
+  console.log(JSON.stringify({ place: place.name, rounds, report }, null, 2));
 } else {
+  console.log(`${place.name}, ${rounds} rounds`);
   for (const { m, agreement, times, ratios: faster } of report) {
     console.log(`\n[${m}, ${size}] x [${size}, ${size}], ms: median [min-max]`);
     for (const [label, of] of Object.entries(times)) {
@@ -123,6 +123,6 @@ if (values.json) {
     const text = Object.entries(agreement).map(([label, db]) => `${label} ${db.toFixed(1)} dB`);
     console.log(`  agreement with onnxruntime-web: ${text.join(', ')}`);
   }
-  const bytes = Object.entries(files).map(([label, file]) => `${label} ${file.length}`);
+  const bytes = Object.entries(files).map(([label, file]) => `${label} ${file.bytes}`);
   console.log(`\nbytes of the files: ${bytes.join(', ')}`);
 }

@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { normals } from './numbers.js';
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 export const FOLDER = path.join(ROOT, 'build/bench');
@@ -43,14 +44,10 @@ export const FILES = {
 
 export const fileOf = (name, kind) => path.join(FOLDER, name + FILES[kind]);
 
-/** Reproducible normal-like numbers: sums of three of Park and Miller's (CACM 31, 1988, p. 1192). */
+/** What every benchmark gives a network. */
 export function inputOf(name, seed = 1) {
   const { size } = NETWORKS[name];
-  const values = new Float32Array(3 * size * size);
-  let state = seed * 7919;
-  const next = () => (state = (state * 48271) % 2147483647) / 2147483647;
-  for (let at = 0; at < values.length; at++) values[at] = 2 * (next() + next() + next() - 1.5);
-  return { data: values, dims: [1, 3, size, size] };
+  return { data: normals(3 * size * size, seed), dims: [1, 3, size, size] };
 }
 
 /** Milliseconds of one of `runs` runs. */
@@ -64,22 +61,23 @@ export async function time(run, runs) {
  * Times contenders turn by turn, each for about `roundMs` a round in an order that rotates, after a warm-up:
  * V8 compiles every function again, better, after a while, and what is timed is what lasts. Fills `times` of
  * every row, milliseconds of one run for each round.
- * @param rows `{ run, times: [] }`
+ * @param rows `{ run, times: [] }`, or with `time(runs)`, milliseconds of one of so many, where they run elsewhere
  */
 export async function takeTurns(rows, rounds, { roundMs = 40, warmUpMs = 1500 } = {}) {
   const runs = new Map();
+  const timeOf = (row, count) => (row.time ? row.time(count) : time(row.run, count));
   for (const row of rows) {
     const start = performance.now();
     let least = Infinity;
     for (let at = 0; at < 5 || performance.now() - start < warmUpMs; at++) {
-      least = Math.min(least, await time(row.run, 1));
+      least = Math.min(least, await timeOf(row, 1));
     }
     runs.set(row, Math.max(1, Math.round(roundMs / least)));
   }
   for (let round = 0; round < rounds; round++) {
     for (let at = 0; at < rows.length; at++) {
       const row = rows[(at + round) % rows.length];
-      row.times.push(await time(row.run, runs.get(row)));
+      row.times.push(await timeOf(row, runs.get(row)));
     }
   }
 }

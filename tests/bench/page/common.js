@@ -1,13 +1,9 @@
 // What every engine's page does: timing on demand, and a cold start when the address asks for one.
 
+import { normals } from '../numbers.js';
+
 /** The same numbers as inputOf() of networks.mjs. */
-function input(size) {
-  const values = new Float32Array(3 * size * size);
-  let state = 7919;
-  const next = () => (state = (state * 48271) % 2147483647) / 2147483647;
-  for (let at = 0; at < values.length; at++) values[at] = 2 * (next() + next() + next() - 1.5);
-  return values;
-}
+const input = (size) => normals(3 * size * size);
 
 async function read(url) {
   const response = await fetch(url);

@@ -1,0 +1,26 @@
+// Register tiles alone (tiles.cpp, bit_tiles.cpp): the ceilings that layers are held against.
+
+import { spawnSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { FOLDER, ROOT } from './networks.mjs';
+
+export function run(command, args) {
+  const { status, error } = spawnSync(command, args, { stdio: 'inherit' });
+  if (status !== 0) throw new Error(`${command}: ${error?.message ?? `exit status ${status}`}`);
+}
+
+/** Compiles tests/bench/NAME.cpp to a module in build/bench, whose name it gives. Needs clang++-19 and wasm-ld-19. */
+export function buildTiles(name, flags = []) {
+  mkdirSync(FOLDER, { recursive: true });
+  const object = path.join(FOLDER, `${name}.o`);
+  run('clang++-19', [
+    ...['--target=wasm32', '-std=c++20', '-O3', '-ffreestanding', '-nostdlib', '-nostdinc++'],
+    ...['-msimd128', '-mrelaxed-simd', '-DREQUANT_RELAXED=1', '-DREQUANT_KERNEL_MODULE=1'],
+    ...[...flags, `-I${path.join(ROOT, 'src')}`],
+    ...['-c', path.join(ROOT, `tests/bench/${name}.cpp`), '-o', object],
+  ]);
+  const module = path.join(FOLDER, `${name}.wasm`);
+  run('wasm-ld-19', ['--no-entry', '--import-memory', object, '-o', module]);
+  return path.basename(module);
+}
