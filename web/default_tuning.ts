@@ -21,17 +21,11 @@ export const defaultKernels: Record<string, Record<string, string>> = {
     'conv_f32 1x3x1x96 to 1x1x96, window 3x1 stride 1x1 dilation 1x1 groups 1': 'conv_f32_lines',
     'conv_q8 1x49x10x1 to 25x5x64, window 10x4 stride 2x2 dilation 1x1 groups 1, codes -128 to 127, weights of 8 bits':
       'conv_q8_vector',
-    'conv_q8 1x32x32x16 to 16x16x32, window 3x3 stride 2x2 dilation 1x1 groups 1, codes -128 to 127, weights of 8 bits':
-      'conv_q8_lines',
-    'conv_q8 1x16x16x32 to 16x16x32, window 3x3 stride 1x1 dilation 1x1 groups 1, codes -128 to 127, weights of 8 bits':
-      'conv_q8_lines',
     'conv_q8 1x32x32x16 to 16x16x32, window 1x1 stride 2x2 dilation 1x1 groups 1, codes -128 to 127, weights of 8 bits':
       'conv_q8_lines',
     'conv_f32 1x32x32x16 to 16x16x32, window 1x1 stride 2x2 dilation 1x1 groups 1':
       'conv_f32_lines',
     'conv_f32 1x16x16x32 to 8x8x64, window 3x3 stride 2x2 dilation 1x1 groups 1': 'conv_f32_lines',
     'conv_f32 1x8x8x64 to 8x8x64, window 3x3 stride 1x1 dilation 1x1 groups 1': 'conv_f32_lines',
-    'conv_q8 1x1x64x32 to 1x64x64, window 1x5 stride 1x1 dilation 1x1 groups 1, codes -128 to 127, weights of 8 bits':
-      'conv_q8_lines',
   },
 };
