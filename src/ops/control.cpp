@@ -52,6 +52,8 @@ std::vector<ValueType> InferBody(const InferContext& context, const Graph& body,
                                  std::vector<ValueType> types) {
   const size_t from = CapturedFrom(context.node, body);
   for (size_t i = 0; i < body.captured; ++i) types.push_back(context.inputs[from + i]);
+  // The last round of a Loop has the types that do not change any more.
+  if (context.bodies) (*context.bodies)[&body] = types;
   return InferGraph(body, types);
 }
 

@@ -92,10 +92,10 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
   return *op;
 }
 
-std::vector<ValueType> InferNode(const Graph& graph, const Node& node) {
+std::vector<ValueType> InferNode(const Graph& graph, const Node& node, BodyTypes* bodies) {
   try {
     const OpDef& op = OpOf(graph, node);
-    InferContext context{graph, node, graph.opset(node.domain), {}, {}, {}};
+    InferContext context{graph, node, graph.opset(node.domain), {}, {}, {}, bodies};
     for (const Value* input : node.inputs) {
       context.inputs.push_back(input ? input->type : ValueType{});
       context.constants.push_back(input && input->is_constant() ? &input->constant : nullptr);

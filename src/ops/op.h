@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,10 @@ enum class FusionRule : uint8_t {
   kOpaque,      // anything else, such as control flow: stays alone
 };
 
+/// By body, the types of its inputs (all of them, in order) in every iteration, as far as they
+/// follow from those of its node's.
+using BodyTypes = std::map<const Graph*, std::vector<ValueType>>;
+
 struct InferContext {
   const Graph& graph;
   const Node& node;
@@ -48,6 +53,7 @@ struct InferContext {
   std::vector<ValueType> inputs;         // dtype kUndefined for one left out
   std::vector<const Tensor*> constants;  // known value of the input, or nullptr
   std::vector<ValueType> outputs;        // to be filled: one per output slot
+  BodyTypes* bodies = nullptr;           // to be filled, where wanted
 
   bool has(size_t slot) const { return slot < inputs.size() && node.input(slot) != nullptr; }
   const Tensor* constant(size_t slot) const {
@@ -120,8 +126,8 @@ const OpDef* FindOp(std::string_view name, std::string_view domain);
 const OpDef& OpOf(const Graph& graph, const Node& node);
 
 /// Runs one node's inference on the graph's current types (constants included); returns the output
-/// types. Errors carry the node's name.
-std::vector<ValueType> InferNode(const Graph& graph, const Node& node);
+/// types, and those of what its bodies are given. Errors carry the node's name.
+std::vector<ValueType> InferNode(const Graph& graph, const Node& node, BodyTypes* bodies = nullptr);
 
 /// Evaluates one node on concrete tensors. Errors carry the node's name. Outputs may share the
 /// memory of inputs.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/str_cat.h"
 #include "ops/subgraph.h"
 
 namespace requant {
-namespace {
 
 bool NeedsSession(const Graph& body) {
   return std::any_of(body.nodes().begin(), body.nodes().end(), [&body](const auto& node) {
@@ -18,30 +18,34 @@ bool NeedsSession(const Graph& body) {
   });
 }
 
-std::unique_ptr<Session> SessionOf(const Graph& body, std::span<const Tensor* const> inputs,
-                                   const SessionOptions& options) {
-  if (!NeedsSession(body)) return nullptr;
-  auto graph = std::make_shared<Graph>(body.Clone());
-  // What a body says of its inputs' shapes need not hold for every iteration.
+Graph BodyOfTypes(const Graph& body, std::span<const ValueType> types) {
+  Graph graph = body.Clone();
   size_t next = 0;
-  for (Value* input : graph->inputs()) {
-    if (!input->is_constant()) input->type = {inputs[next++]->dtype(), std::nullopt};
+  for (Value* input : graph.inputs()) {
+    if (input->is_constant()) continue;
+    graph.RenameValue(input, StrCat("#", next));
+    input->type = types[next++];
   }
-  graph->captured = 0;
-  return std::make_unique<Session>(std::move(graph), options);
+  graph.captured = 0;
+  return graph;
 }
-
-}  // namespace
 
 std::vector<Tensor> Bodies::Run(const Graph& body, std::span<const Tensor* const> inputs) {
   auto found = sessions_.find(&body);
   if (found == sessions_.end()) {
-    found = sessions_.emplace(&body, SessionOf(body, inputs, options_)).first;
+    found = sessions_.emplace(&body, nullptr).first;
+    if (NeedsSession(body)) {
+      // What a body says of its inputs' shapes itself need not hold for every iteration.
+      std::vector<ValueType> types;
+      for (const Tensor* input : inputs) types.push_back({input->dtype(), std::nullopt});
+      found->second =
+          std::make_unique<Session>(std::make_shared<Graph>(BodyOfTypes(body, types)), options_);
+    }
   }
   if (!found->second) return EvaluateGraph(body, inputs, options_.plan.requantize);
   TensorMap feeds;
   size_t next = 0;
-  for (const Value* input : body.inputs()) {
+  for (const Value* input : found->second->graph().inputs()) {
     if (!input->is_constant()) feeds[input->name] = *inputs[next++];
   }
   return found->second->Run(feeds);

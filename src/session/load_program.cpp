@@ -1,12 +1,13 @@
 // Among the tools: what was saved of a program says in its header that it needs them.
 #include "onnx/read.h"
+#include "session/bodies.h"
 #include "session/program.h"
 #include "session/session.h"
 
 namespace requant {
 
 std::shared_ptr<Program> Program::Load(SavedFile file, const SessionOptions& options) {
-  if (file.blobs.size() != 3) DamagedPlan("it has not the parts of a program");
+  if (file.blobs.size() < 3) DamagedPlan("it has not the parts of a program");
   std::shared_ptr<Program> program(new Program);
   program->options_ = options;
   PlanOptions& planning = program->options_.plan;
@@ -17,7 +18,8 @@ std::shared_ptr<Program> Program::Load(SavedFile file, const SessionOptions& opt
   Stage& head = program->head_;
   Stage& tail = program->tail_;
   head.planned = true;
-  file.archive.Fields(tail.planned);
+  std::vector<uint32_t> plans;
+  file.archive.Fields(tail.planned, plans);
   const auto bytes_of = [&file](size_t blob) { return SharedBytes{file.owner, file.blobs[blob]}; };
   program->middle_ = ReadOnnx(bytes_of(0));
   for (Stage* stage : {&head, &tail}) {
@@ -30,6 +32,9 @@ std::shared_ptr<Program> Program::Load(SavedFile file, const SessionOptions& opt
     }
   }
   program->Complete();
+  std::vector<SharedBytes> bodies;
+  for (size_t blob = 3; blob < file.blobs.size(); ++blob) bodies.push_back(bytes_of(blob));
+  program->bodies_->Load(program->middle_, plans, bodies);
   return program;
 }
 

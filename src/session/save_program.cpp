@@ -1,6 +1,9 @@
 // A program as bytes; load_program.cpp reads them. Blobs: the middle and an open tail as ONNX,
-// planned stages as files of their own (plan/save.h, or this again).
+// planned stages as files of their own (plan/save.h, or this again), then the bodies' plans
+// likewise.
+#include "base/tools.h"
 #include "onnx/write.h"
+#include "session/bodies.h"
 #include "session/program.h"
 #include "session/session.h"
 
@@ -28,14 +31,16 @@ std::vector<uint8_t> Program::Save() const {
     if (graph == nullptr) return {};
     return stage.planned ? stage.session->Save() : WriteOnnx(*graph);
   };
-  const std::vector<uint8_t> files[] = {WriteOnnx(middle_), bytes_of(head_), bytes_of(tail_)};
-  const std::vector<BlobRange> blobs(std::begin(files), std::end(files));
+  std::vector<std::vector<uint8_t>> files = {WriteOnnx(middle_), bytes_of(head_), bytes_of(tail_)};
+  std::vector<uint32_t> plans;  // of each body
+  if (ToolsLoaded()) bodies_->Save(middle_, plans, files);
+  const std::vector<BlobRange> blobs(files.begin(), files.end());
   SavedWriter writer(blobs);
   // Writing changes nothing.
   auto& self = const_cast<Program&>(*this);
   InterfaceFields(writer.archive, self.interface_);
   OptionFields(writer.archive, self.options_.plan);
-  writer.archive.Fields(self.tail_.planned);
+  writer.archive.Fields(self.tail_.planned, plans);
   return writer.Finish(SavedKind::kProgram, options_.plan.threads, true);
 }
 

@@ -25,19 +25,25 @@ Session::Session(std::shared_ptr<const Graph> graph, SessionOptions options)
 
 Session::Session(const SharedBytes& saved_plan, SessionOptions options)
     : Session(nullptr, std::move(options)) {
+  graph_ = Load(saved_plan);
+  Enter(entries_.front());
+}
+
+std::shared_ptr<const Graph> Session::Load(const SharedBytes& saved_plan) {
   SavedFile file = OpenSaved(saved_plan, options_.plan.threads);
-  Entry& entry = entries_.emplace_front();
+  Entry& entry = entries_.emplace_back();
+  std::shared_ptr<const Graph> interface;
   if (file.kind == SavedKind::kProgram) {
     if (!file.tools || !ToolsLoaded()) DamagedPlan("its header does not fit");
     entry.program = kLoadProgram(std::move(file), options_);
-    graph_ = {entry.program, &entry.program->graph()};
+    interface = {entry.program, &entry.program->graph()};
   } else {
     LoadedPlan loaded = LoadPlan(std::move(file));
-    graph_ = std::move(loaded.graph);
+    interface = std::move(loaded.graph);
     entry.plan = std::move(loaded.plan);
   }
-  for (const Value* input : graph_->inputs()) entry.shapes.push_back(input->type.StaticShape());
-  Enter(entry);
+  for (const Value* input : interface->inputs()) entry.shapes.push_back(input->type.StaticShape());
+  return interface;
 }
 
 std::vector<uint8_t> Session::Save() const {
@@ -45,23 +51,28 @@ std::vector<uint8_t> Session::Save() const {
     Fail(ErrorCode::kUnsupported, "there is no plan to save",
          {.hint = "run the session once, so that the shapes are known"});
   }
-  if (current_->program) return current_->program->Save();
+  return Save(*current_);
+}
+
+std::vector<uint8_t> Session::Save(const Entry& entry) const {
+  if (entry.program) return entry.program->Save();
+  const Plan& plan = *entry.plan;
   // What the graph leaves open is given by the shapes that the plan was made for.
   Graph interface;
   size_t next = 0;
   for (const Value* input : graph_->inputs()) {
     if (input->is_constant()) continue;
     interface.AddInput(
-        interface.AddValue(input->name, {input->type.dtype, ToSymbolic(current_->shapes[next++])}));
+        interface.AddValue(input->name, {input->type.dtype, ToSymbolic(entry.shapes[next++])}));
   }
-  for (size_t i = 0; i < plan()->outputs.size(); ++i) {
-    const Slot& slot = plan()->slots[static_cast<size_t>(plan()->outputs[i])];
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Slot& slot = plan.slots[static_cast<size_t>(plan.outputs[i])];
     const std::string& name = graph_->outputs()[i]->name;
     Value* value = interface.FindValue(name);
     if (value == nullptr) value = interface.AddValue(name, {slot.dtype, ToSymbolic(slot.shape)});
     interface.AddOutput(value);
   }
-  return SavePlan(*plan(), interface);
+  return SavePlan(plan, interface);
 }
 
 void Session::Enter(Entry& entry) {

@@ -34,9 +34,16 @@ class Session {
   /// Runs a plan that was saved; options.plan is not looked at. Throws like LoadPlan.
   Session(const SharedBytes& saved_plan, SessionOptions options);
 
+  /// Runs a body (session/bodies.h) with these plans (of SavePlans) where the feeds have their
+  /// shapes; others are planned with options.plan. Throws like LoadPlan.
+  Session(const Graph& body, std::span<const SharedBytes> saved_plans, SessionOptions options);
+
   /// The plan or Program that ran last (or was prepared) as bytes, for the constructor above.
   /// Throws kUnsupported before the first run of a graph of open shape.
   std::vector<uint8_t> Save() const;
+
+  /// What Save() gives for every plan that is kept, the one that ran last first.
+  std::vector<std::vector<uint8_t>> SavePlans() const;
 
   /// Outputs in graph order, in memory of their own. Throws like Interpret.
   std::vector<Tensor> Run(const TensorMap& feeds);
@@ -79,6 +86,9 @@ class Session {
   };
 
   /// `only`: no other shapes can follow.
+  std::vector<uint8_t> Save(const Entry& entry) const;
+  /// Appends what was saved to the entries; returns its inputs and outputs.
+  std::shared_ptr<const Graph> Load(const SharedBytes& saved_plan);
   void Enter(Entry& entry);
   /// Checks the feeds and finds the plan for them; fills `inputs` with their memory.
   Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);

@@ -310,6 +310,154 @@ TEST(Program, DamageIsFound) {
   }
 }
 
+/// What was saved of a program, to be altered and written with a checksum that is right.
+struct SavedProgram {
+  Graph interface;
+  PlanOptions options;
+  bool planned = false;
+  std::vector<uint32_t> plans;              // of each body
+  std::vector<std::vector<uint8_t>> parts;  // the middle, head, tail, the bodies' plans
+
+  explicit SavedProgram(const std::vector<uint8_t>& bytes) {
+    const auto shared = std::make_shared<std::vector<uint8_t>>(bytes);
+    SavedFile file = OpenSaved(SharedBytes{shared, *shared}, 1);
+    InterfaceFields(file.archive, interface);
+    OptionFields(file.archive, options);
+    file.archive.Fields(planned, plans);
+    for (const BlobRange& blob : file.blobs) parts.emplace_back(blob.begin(), blob.end());
+  }
+
+  SharedBytes Bytes() {
+    const std::vector<BlobRange> blobs(parts.begin(), parts.end());
+    SavedWriter writer(blobs);
+    InterfaceFields(writer.archive, interface);
+    OptionFields(writer.archive, options);
+    writer.archive.Fields(planned, plans);
+    const auto bytes =
+        std::make_shared<std::vector<uint8_t>>(writer.Finish(SavedKind::kProgram, 1, true));
+    return {bytes, *bytes};
+  }
+};
+
+/// Both branches are products, of different weights.
+constexpr const char* kTwoProducts = R"(graph "" opset 13
+input %c: bool[]
+input %x: float32[2, 2]
+%y = If(%c, %x, %x) {then_branch = { graph "" opset 13
+capture %a: float32[2, 2]
+const %m: float32[2, 2] = {1.0, 2.0, 3.0, 4.0}
+%z = MatMul(%a, %m) "yes"
+output %z
+}, else_branch = { graph "" opset 13
+capture %a: float32[2, 2]
+const %m: float32[2, 2] = {-5.0, 0.5, 0.25, 1.0}
+%z = MatMul(%a, %m) "no"
+output %z
+}} "branch"
+output %y
+)";
+
+TEST(Program, BodiesArePlannedInTheFile) {
+  const auto graph = Parse(kTwoProducts);
+  Session session(graph, {});
+  session.Prepare();
+  SavedProgram saved(session.Save());  // nothing has run, but the shapes are known
+  EXPECT_EQ(saved.plans, (std::vector<uint32_t>{1, 1}));
+  ASSERT_EQ(saved.parts.size(), 5U);
+  const TensorMap feeds = {{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 2})}};
+  const TensorMap others = {{"c", Tensor::Scalar(false)}, {"x", Ramp({2, 2})}};
+  const Tensor yes = session.Run(feeds)[0], no = session.Run(others)[0];
+  // That they are what runs is seen when they change places.
+  for (const bool swapped : {false, true}) {
+    if (swapped) std::swap(saved.parts[3], saved.parts[4]);
+    Session loaded(saved.Bytes(), {});
+    EXPECT_TRUE(loaded.Run(feeds)[0].SameBits(swapped ? no : yes));
+    EXPECT_TRUE(loaded.Run(others)[0].SameBits(swapped ? yes : no));
+  }
+}
+
+TEST(Program, BodiesOfOtherShapesArePlannedWhenTheyRun) {
+  // The list grows by two rows in every round: what was seen is saved, and at most four plans.
+  const auto graph = Parse(R"(graph "" opset 13
+input %n: int64[]
+input %x: float32[2, 3]
+const %go: bool[] = {1}
+const %m: float32[3, 3] = {0.5, 0.0, 0.25, -0.5, 1.0, 0.0, 0.0, 0.25, 1.0}
+%grown = Loop(%n, %go, %x, %x, %m) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %list: float32[...]
+capture %first: float32[2, 3]
+capture %w: float32[3, 3]
+%next = MatMul(%list, %w)
+%more = Concat(%next, %first) {axis = 0}
+%c2 = Identity(%c)
+output %c2
+output %more
+}} "loop"
+output %grown
+)");
+  Session session(graph, {});
+  session.Prepare();
+  EXPECT_EQ(SavedProgram(session.Save()).plans, std::vector<uint32_t>{0});
+  const auto feeds = [](int64_t rounds) {
+    return TensorMap{{"n", Tensor::Scalar(rounds)}, {"x", Ramp({2, 3})}};
+  };
+  std::vector<Tensor> wanted;
+  for (int64_t rounds = 0; rounds < 8; ++rounds) {
+    wanted.push_back(Session(graph, {}).Run(feeds(rounds))[0]);
+  }
+  for (const int64_t seen : {2, 7}) {
+    session.Run(feeds(seen));
+    SavedProgram saved(session.Save());
+    EXPECT_EQ(saved.plans, std::vector<uint32_t>{seen == 2 ? 2U : 4U});
+    for (const size_t rounds : {size_t{2}, size_t{7}, size_t{0}, size_t{3}}) {
+      Session loaded(saved.Bytes(), {});
+      for (const size_t now : {rounds, size_t{5}, rounds}) {
+        const Tensor got = loaded.Run(feeds(static_cast<int64_t>(now)))[0];
+        EXPECT_TRUE(got.SameBits(wanted[now])) << seen << " seen, " << now;
+      }
+    }
+  }
+}
+
+TEST(Program, WrongPlansOfBodiesAreRefused) {
+  const auto graph = Parse(kTwoProducts);
+  Session session(graph, {});
+  session.Prepare();
+  const std::vector<uint8_t> bytes = session.Save();
+  const auto refused = [&bytes](auto&& alter) {
+    SavedProgram saved(bytes);
+    alter(saved);
+    const SharedBytes file = saved.Bytes();
+    try {
+      Session loaded(file, {});
+      return false;
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::kInvalidModel || error.code() == ErrorCode::kUnsupported;
+    }
+  };
+  EXPECT_FALSE(refused([](SavedProgram&) {}));
+  for (const std::vector<uint32_t>& plans :
+       {std::vector<uint32_t>{}, {1}, {2}, {2, 1}, {1, 0}, {0, 0}, {1, 1, 0}, {0xffffffff, 2}}) {
+    EXPECT_TRUE(refused([&plans](SavedProgram& saved) { saved.plans = plans; }));
+  }
+  // No plan, a damaged one, that of something else.
+  for (size_t at = 0; at < SavedProgram(bytes).parts[3].size(); at += at < 64 ? 1 : 29) {
+    EXPECT_TRUE(refused([at](SavedProgram& saved) { saved.parts[3][at] ^= 4; })) << at;
+    EXPECT_TRUE(refused([at](SavedProgram& saved) { saved.parts[3].resize(at); })) << at;
+  }
+  const auto other = Parse(R"(graph "" opset 13
+input %a: float32[2, 2]
+input %b: float32[2, 2]
+%z = MatMul(%a, %b)
+output %z
+)");
+  Session plain(other, {});
+  plain.Prepare();
+  EXPECT_TRUE(refused([&plain](SavedProgram& saved) { saved.parts[4] = plain.Save(); }));
+}
+
 TEST(Program, ProfilesEveryPart) {
   const auto graph = Parse(kBranches);
   SessionOptions options;
