@@ -1,7 +1,6 @@
 #include "kernels/entry.h"
 
 #include "kernels/bitserial/nibbles.h"
-#include "kernels/col2im/kernel.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/elementwise/kernel.h"
@@ -88,7 +87,6 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_matmul_nbits_f32, MatMulNBitsParams),
       ENTRY(rq_matmul_nbits_q8, MatMulNBitsParams),
       ENTRY(rq_matmul_nbits_dot8, MatMulNBitsParams),
-      ENTRY(rq_col2im_f32, Col2ImF32Params),
       ENTRY(rq_resize_linear_f32, ResizeLinearF32Params),
       ENTRY(rq_transpose_x8, TransposeParams),
       ENTRY(rq_transpose_x32, TransposeParams),

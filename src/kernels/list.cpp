@@ -1,6 +1,5 @@
 #include "kernels/list.h"
 
-#include "kernels/col2im/table.h"
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/elementwise/table.h"
@@ -54,7 +53,6 @@ std::vector<KernelInfo> ListKernels() {
   Append(out, "layer_norm_f32", LayerNormF32Kernels());
   Append(out, "reduce_f32", ReduceF32Kernels());
   Append(out, "matmul_nbits", MatMulNBitsKernels());
-  Append(out, "col2im_f32", Col2ImF32Kernels());
   Append(out, "resize_linear_f32", ResizeLinearF32Kernels());
   Append(out, "transpose", TransposeKernels());
   Append(out, "copy_rows", CopyRowsKernels());

@@ -7,21 +7,17 @@
 #include "plan/lower/window_step.h"
 
 namespace requant {
-namespace {
-
-void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
-                    const Tensor& weights, const float* bias) {
+void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                         const float* weights, const float* bias, int input, int output,
+                         const Epilogue& epilogue) {
   const DwConvF32Kernel& kernel = builder.Choose("dwconv_f32", DwConvF32Kernels());
   const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
   const DwConvF32Weights source{
       {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
-      weights.data<float>(),
+      weights,
       bias};
   uint8_t* packed = builder.Packed(kernel.packed_size(source));
   kernel.pack_weights(source, packed);
-  const Epilogue epilogue = TakeEpilogue(builder, node, false);
-  const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
-  const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
   auto& step = builder.Add<DepthwiseF32Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
@@ -29,8 +25,6 @@ void LowerDepthwise(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   // Whole lines, whose windows share what they read.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
-
-}  // namespace
 
 const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
                                    const std::string& tuning) {
@@ -83,7 +77,11 @@ bool LowerConv(PlanBuilder& builder, const Node& node) {
   if (!geometry) return false;
   const float* bias_data = bias ? bias->data<float>() : nullptr;
   if (IsDepthwise(*geometry)) {
-    LowerDepthwise(builder, node, *geometry, *weights, bias_data);
+    const Epilogue epilogue = TakeEpilogue(builder, node, false);
+    const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
+    const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
+    AddDepthwiseF32Step(builder, node, *geometry, weights->data<float>(), bias_data, input, output,
+                        epilogue);
     return true;
   }
   const ConvF32Weights source{OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,

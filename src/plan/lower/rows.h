@@ -75,5 +75,10 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue);
+/// A float convolution of one channel each, weights [channels, 1, kernel_h, kernel_w]; without a
+/// residual. `bias` may be nullptr.
+void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                         const float* weights, const float* bias, int input, int output,
+                         const Epilogue& epilogue);
 
 }  // namespace requant

@@ -43,7 +43,6 @@ enum class StepKind : uint8_t {
   kMatMul,
   kAttention,
   kRecurrent,
-  kCol2Im,
   kIntegerProduct,
   kDynamicQuantize,
   kInterleave,
@@ -61,7 +60,6 @@ std::unique_ptr<Step> NewElementwiseStep(StepKind kind);  // elementwise.cpp
 std::unique_ptr<Step> NewQBinaryStep(StepKind kind);      // qelementwise.cpp
 std::unique_ptr<Step> NewLayoutStep(StepKind kind);       // layout.cpp
 std::unique_ptr<Step> NewConcatStep(StepKind kind);       // concat.cpp
-std::unique_ptr<Step> NewCol2ImStep(StepKind kind);       // conv_transpose.cpp
 std::unique_ptr<Step> NewLayerNormStep(StepKind kind);    // layer_norm.cpp
 std::unique_ptr<Step> NewReduceStep(StepKind kind);       // reduce.cpp
 std::unique_ptr<Step> NewResizeStep(StepKind kind);       // resize.cpp
@@ -77,6 +75,6 @@ std::unique_ptr<Step> NewComputedStep(StepKind kind);     // matmul_computed.cpp
 std::unique_ptr<Step> NewAttentionStep(StepKind kind);    // attention.cpp
 std::unique_ptr<Step> NewRecurrentStep(StepKind kind);    // recurrent.cpp
 std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
-std::unique_ptr<Step> NewInterleaveStep(StepKind kind);   // qconv_transpose.cpp
+std::unique_ptr<Step> NewInterleaveStep(StepKind kind);   // transposition.cpp
 
 }  // namespace requant

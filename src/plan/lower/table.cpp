@@ -111,7 +111,7 @@ std::unique_ptr<Step> NewStep(StepKind kind) {
       NewBoxCopyStep,   NewLutStep,         NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
       NewReferenceStep, NewCastStep,        NewConcatStep,      NewLayerNormStep, NewReduceStep,
       NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep,
-      NewCol2ImStep,    NewIntegerStep,     NewInterleaveStep};
+      NewIntegerStep,   NewInterleaveStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

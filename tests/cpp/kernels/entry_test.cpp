@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 
-#include "kernels/col2im/table.h"
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/elementwise/table.h"
@@ -54,7 +53,6 @@ TEST(KernelEntries, AreAllVectorKernelsOfTheTables) {
   ExpectEntries(LayerNormF32Kernels());
   ExpectEntries(ReduceF32Kernels());
   ExpectEntries(MatMulNBitsKernels());
-  ExpectEntries(Col2ImF32Kernels());
   ExpectEntries(ResizeLinearF32Kernels());
   ExpectEntries(TransposeKernels());
 }

@@ -1,8 +1,7 @@
-// Layer normalization, col2im and linear resizing: the vector rows have the scalar rows' bits. That
-// the results are right is held against the references in tests/cpp/session.
+// Layer normalization and linear resizing: the vector rows have the scalar rows' bits. That the
+// results are right is held against the references in tests/cpp/session.
 #include <gtest/gtest.h>
 
-#include "kernels/col2im/table.h"
 #include "kernels/layer_norm/table.h"
 #include "kernels/random_data.h"
 #include "kernels/resize/table.h"
@@ -44,40 +43,6 @@ TEST(LayerNorm, RowsAgreeBitForBit) {
     p.epsilon = 1e-5f;
     p.center = cols % 4 == 0 ? 0 : 1;
     ExpectEqualRows(LayerNormF32Kernels(), p, &LayerNormF32Params::out, 3 * cols);
-  }
-}
-
-TEST(Col2Im, RowsAgreeBitForBit) {
-  Random random(12);
-  for (int round = 0; round < 60; ++round) {
-    Col2ImF32Params p;
-    ConvGeometry& g = p.geometry;
-    g.batch = random.Int(1, 2);
-    g.in_h = random.Int(1, 5);
-    g.in_w = random.Int(1, 5);
-    g.groups = random.Int(1, 3);
-    g.out_c = g.groups * random.Int(1, 9);
-    g.output_stride = g.out_c;
-    g.kernel_h = random.Int(1, 4);
-    g.kernel_w = random.Int(1, 4);
-    g.stride_h = random.Int(1, 3);
-    g.stride_w = random.Int(1, 3);
-    g.dilation_h = random.Int(1, 2);
-    g.pad_top = random.Int(-1, 2);
-    g.pad_left = random.Int(-1, 2);
-    g.out_h = random.Int(1, 12);
-    g.out_w = random.Int(1, 12);
-    const size_t pixels = static_cast<size_t>(g.batch * g.in_h * g.in_w);
-    const std::vector<float> products =
-        random.WildFloats(pixels * static_cast<size_t>(g.kernel_h * g.kernel_w * g.out_c));
-    const std::vector<float> bias = random.Floats(static_cast<size_t>(g.out_c), -1, 1);
-    p.products = products.data();
-    p.bias = round % 2 ? bias.data() : nullptr;
-    p.row_end = ConvRows(g);
-    p.lo = round % 3 ? -5 : 0;
-    p.hi = 5;
-    ExpectEqualRows(Col2ImF32Kernels(), p, &Col2ImF32Params::output,
-                    static_cast<size_t>(p.row_end) * static_cast<size_t>(g.out_c));
   }
 }
 

@@ -353,31 +353,6 @@ TEST(SessionOperators, Reductions) {
   }
 }
 
-TEST(SessionOperators, ConvTranspose) {
-  const auto text = [](const std::string& image, const std::string& weights,
-                       const std::string& attributes, const std::string& bias) {
-    return "graph \"\" opset 13\ninput %x: float32[" + image + "]\nconst %ww: float32[" + weights +
-           "] = random\nconst %wb: float32[" + bias +
-           "] = random\n%y = ConvTranspose(%x, %ww, %wb) {" + attributes +
-           "}\n%z = Relu(%y)\noutput %z\n";
-  };
-  const std::vector<std::string> kernels{"transpose", "conv_f32", "col2im_f32", "transpose"};
-  Check({"2x2 stride 2", text("2, 5, 4, 3", "5, 6, 2, 2", "strides = [2, 2]", "6"), 1e-5, kernels});
-  Check({"4x4 stride 2, padded",
-         text("1, 3, 5, 4", "3, 7, 4, 4", "strides = [2, 2], pads = [1, 1, 1, 1]", "7"), 1e-5,
-         kernels});
-  Check({"output padding, dilation",
-         text("1, 3, 5, 4", "3, 5, 3, 3",
-              "strides = [3, 2], dilations = [2, 1], pads = [1, 0, 2, 1], output_padding = [1, 1]",
-              "5"),
-         1e-5, kernels});
-  Check({"groups", text("1, 6, 4, 4", "6, 3, 3, 3", "strides = [2, 2], group = 2", "6"), 1e-5,
-         kernels});
-  Check({"one dimension",
-         text("2, 4, 6", "4, 3, 5", "strides = [2], auto_pad = \"SAME_UPPER\"", "3"), 1e-5,
-         kernels});
-}
-
 TEST(SessionOperators, Resize) {
   const auto text = [](const std::string& image, const std::string& type, const std::string& scales,
                        const std::string& attributes) {

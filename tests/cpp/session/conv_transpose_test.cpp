@@ -1,6 +1,6 @@
-// QLinearConvTranspose of random forms in a session, whose convolutions by phases must give the
-// same bits as the reference, whatever kernels and threads compute them; and the reference against
-// sums in double.
+// ConvTranspose and QLinearConvTranspose of random forms in a session, whose convolutions by phases
+// must give what the reference gives (of 8-bit values: the same bits), whatever kernels and threads
+// compute them; and the reference against sums in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,6 +71,18 @@ std::string Scales(std::mt19937& random, int64_t count, double size) {
   return text;
 }
 
+std::string AttributesOf(const Form& form) {
+  const auto each = [&](const int64_t* numbers) {
+    return form.height == 0 ? StrCat(numbers[1]) : StrCat(numbers[0], ", ", numbers[1]);
+  };
+  const std::string attributes =
+      StrCat("group = ", form.groups, ", strides = [", each(form.stride), "], dilations = [",
+             each(form.dilation), "], output_padding = [", each(form.extra), "]");
+  return attributes + (form.auto_pad != "NOTSET"
+                           ? StrCat(", auto_pad = \"", form.auto_pad, "\"")
+                           : StrCat(", pads = [", each(form.begin), ", ", each(form.end), "]"));
+}
+
 std::string TextOf(const Form& form, std::mt19937& random) {
   const int first = form.height == 0 ? 1 : 0;
   const auto each = [&](const int64_t* numbers) {
@@ -83,12 +95,6 @@ std::string TextOf(const Form& form, std::mt19937& random) {
   const int64_t taps = (first ? 1 : form.kernel[0]) * form.kernel[1];
   const int64_t scales = form.per_channel ? outputs : 1;
   const std::string many = form.per_channel ? StrCat(outputs) : "";
-  std::string attributes =
-      StrCat("group = ", form.groups, ", strides = [", each(form.stride), "], dilations = [",
-             each(form.dilation), "], output_padding = [", each(form.extra), "]");
-  attributes += form.auto_pad != "NOTSET"
-                    ? StrCat(", auto_pad = \"", form.auto_pad, "\"")
-                    : StrCat(", pads = [", each(form.begin), ", ", each(form.end), "]");
   const int lo = form.is_signed ? -128 : 0;
   const double step = 0.01 * std::sqrt(static_cast<double>(form.depth * taps));
   std::string text =
@@ -104,7 +110,7 @@ std::string TextOf(const Form& form, std::mt19937& random) {
       StrCat("const %b: int32[", outputs, "] = {", Numbers(random, outputs, -20000, 20000), "}\n");
   const std::string bias = form.biased ? ", %b" : "";
   text += StrCat("%y = ai.requant::QLinearConvTranspose(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz", bias,
-                 ") {", attributes, "}\n");
+                 ") {", AttributesOf(form), "}\n");
   if (!form.relu) return text + "output %y\n";
   return text +
          StrCat("const %lo: ", type, "[] = {", lo + 70, "}\n%z = Clip(%y, %lo)\noutput %z\n");
@@ -151,6 +157,56 @@ TEST(QLinearConvTranspose, SameBitsAsTheReference) {
       ASSERT_TRUE(loaded.Run(feeds)[0].SameBits(wanted));
     }
   }
+}
+
+std::string FloatTextOf(const Form& form, std::mt19937& random) {
+  const bool line = form.height == 0;
+  const int64_t outputs = form.groups * form.width;
+  const int64_t channels = form.groups * form.depth;
+  const int64_t taps = (line ? 1 : form.kernel[0]) * form.kernel[1];
+  const std::string spatial = line ? StrCat(form.length) : StrCat(form.height, ", ", form.length);
+  const std::string kernel =
+      line ? StrCat(form.kernel[1]) : StrCat(form.kernel[0], ", ", form.kernel[1]);
+  const std::string text =
+      StrCat("graph \"\" opset 13\ninput %x: float32[", form.batch, ", ", channels, ", ", spatial,
+             "]\nconst %w: float32[", channels, ", ", form.width, ", ", kernel, "] = {",
+             Scales(random, channels * form.width * taps, 0.1), "}\nconst %b: float32[", outputs,
+             "] = {", Scales(random, outputs, 0.5), "}\n%y = ConvTranspose(%x, %w",
+             form.biased ? ", %b" : "", ") {", AttributesOf(form), "}\n");
+  return text + (form.relu ? "%z = Relu(%y)\noutput %z\n" : "output %y\n");
+}
+
+TEST(ConvTranspose, FloatsAsTheReference) {
+  testing::ThreadRunner threads(3);
+  int depthwise = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Form form = RandomForm(random);
+    const auto graph = std::make_shared<Graph>(ParseGraph(FloatTextOf(form, random)));
+    Tensor x(DType::kFloat32, graph->inputs()[0]->type.StaticShape());
+    for (int64_t i = 0; i < x.count(); ++i) {
+      x.data<float>()[i] = std::uniform_real_distribution<float>(-1, 1)(random);
+    }
+    const TensorMap feeds{{"x", x}};
+    const Tensor wanted = Interpret(*graph, feeds)[0];
+    SessionOptions options;
+    Session session(graph, options);
+    const Tensor got = session.Run(feeds)[0];
+    ASSERT_EQ(got.shape(), wanted.shape());
+    for (int64_t i = 0; i < got.count(); ++i) {
+      ASSERT_NEAR(got.AsDouble(i), wanted.AsDouble(i), 1e-5) << AttributesOf(form);
+    }
+    for (const auto& step : session.plan()->steps) {
+      EXPECT_NE(step->kernel, "reference");
+      depthwise += step->kernel.starts_with("dwconv_f32") ? 1 : 0;
+    }
+    options.runner = &threads;
+    EXPECT_TRUE(Session(graph, options).Run(feeds)[0].SameBits(got));
+    const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
+    EXPECT_TRUE(Session({saved, *saved}, {}).Run(feeds)[0].SameBits(got));
+  }
+  EXPECT_GT(depthwise, 20);
 }
 
 /// The definition, one product after the other.
