@@ -10,5 +10,7 @@ void Prepare(Graph& graph);
 void PrepareBodies(Graph& graph);
 /// Called through a pointer: the function is among the tools.
 extern void (*const kPrepareBodies)(Graph& graph);
+/// JoinPairs (quant/file/spell_pairs.h), likewise.
+extern bool (*const kJoinPairs)(Graph& graph);
 
 }  // namespace requant

@@ -7,9 +7,11 @@
 // Legalize
 // Before: Conv and its kin between DequantizeLinear and QuantizeLinear
 // After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, Lut and so on
-// Conditions: 8 bits on all sides of an operator, constant scales, no integer operator in the graph
-//   yet; what has none stays float between the pairs. FromQdq (quant/file/from_qdq.cpp) reads what
-//   the pairs say, LowerToInteger (quant/lower) makes the operators.
+// Conditions: 8 bits on all sides of an operator, constant scales; what has no integer operator
+//   stays float between the pairs. In a graph that has integer operators already only
+//   ConvTranspose, which our own QOperator files spell so (JoinPairs, quant/file/spell_pairs.h).
+//   FromQdq (quant/file/from_qdq.cpp) reads what the pairs say, LowerToInteger (quant/lower) makes
+//   the operators.
 // Formula: q_y = z_y + requantize(sum of (q_x - z_x) * (q_w - z_w) + b, s_x * s_w / s_y), which is
 //   what the float operator between its pairs gives but for the rounding of float sums: results
 //   differ by at most a step where those fall on the other side of a half.
@@ -36,7 +38,8 @@ bool HasIntegerOps(const Graph& graph) {
 }  // namespace
 
 bool Legalize(Graph& graph, PassContext&) {
-  if (!HasQdq(graph) || HasIntegerOps(graph)) return false;
+  if (!HasQdq(graph)) return false;
+  if (HasIntegerOps(graph)) return ToolsLoaded() && kJoinPairs(graph);
   std::optional<QuantizedModel> quantized = FromQdq(graph, false);
   if (!quantized) return false;
   graph = Graph();  // its memory goes before the integer graph's comes

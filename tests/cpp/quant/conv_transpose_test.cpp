@@ -5,6 +5,7 @@
 #include "ir/verify.h"
 #include "model.h"
 #include "quant/assign.h"
+#include "quant/file/spell_pairs.h"
 #include "quant/sim/layer.h"
 
 namespace requant {
@@ -60,13 +61,20 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
     ASSERT_TRUE(read.has_value());
     EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
 
-    const Graph qoperator = ToQOperator(model);
+    Graph qoperator = ToQOperator(model);
     VerifyGraph(qoperator);
     EXPECT_EQ(CountOps(qoperator, "QLinearConvTranspose"), 0);
     EXPECT_EQ(CountOps(qoperator, "ConvTranspose"), 2);
     const double step = static_cast<double>(OutputScale(model, "y_node"));
     EXPECT_LE(LargestDifference(qdq, qoperator), 1.01 * step);
     EXPECT_LE(LargestDifference(integer, qoperator), 2.01 * step);
+    // Read back, it is integers again.
+    EXPECT_TRUE(JoinPairs(qoperator));
+    VerifyGraph(qoperator);
+    EXPECT_EQ(CountOps(qoperator, "QLinearConvTranspose"), 2);
+    EXPECT_EQ(CountOps(qoperator, "ConvTranspose"), 0);
+    EXPECT_EQ(LargestDifference(integer, qoperator), 0);
+    EXPECT_FALSE(JoinPairs(qoperator));
   }
 }
 
