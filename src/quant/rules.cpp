@@ -106,11 +106,11 @@ int BiasSlot(const Node& node, QuantRule rule) {
 
 int WeightAxis(const Node& node, QuantRule rule) {
   if (node.Is("ConvTranspose")) {
-    // [in, out / group, ...]: an axis of the outputs with one group, or with one channel in each.
+    // [in, out / group, ...]: of groups of one channel each the first, else they share the second.
     const int64_t group = node.attributes.Int("group", 1);
     const Tensor& weights = node.inputs[1]->constant;
-    if (group == 1) return 1;
-    return weights.dim(1) == 1 && weights.dim(0) == group ? 0 : -1;
+    if (group == 1 || weights.dim(1) > 1) return 1;
+    return weights.dim(0) == group ? 0 : -1;
   }
   if (rule == QuantRule::kConv) return 0;
   if (rule == QuantRule::kMatMul) return node.attributes.Int("transB", 0) != 0 ? 0 : 1;

@@ -159,7 +159,7 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
       found != moments.end() && found->second->count() > 0 ? found->second.get() : nullptr;
   const auto fixed = options.scales.find(node.inputs[1]->name);
   if (fixed != options.scales.end()) {
-    const size_t channels = config.per_channel() ? static_cast<size_t>(view.rows) : 1;
+    const size_t channels = config.per_channel() ? static_cast<size_t>(view.scales) : 1;
     if (fixed->second.scale.size() != channels) {
       Fail(ErrorCode::kInvalidQuantization,
            StrCat(fixed->second.scale.size(), " scales were given for '", fixed->first, "', ",

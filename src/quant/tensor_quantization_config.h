@@ -64,6 +64,10 @@ struct TensorQuantizationConfig {
            rounding != RoundingPolicy::kHalfEven;
   }
   bool exotic_weight() const { return bits > 8 || exponential(); }
+  /// Of weights: the scale of a row (WeightMatrix).
+  double ScaleOfRow(int64_t row) const {
+    return static_cast<double>(scale[static_cast<size_t>(row) % scale.size()]);
+  }
 };
 
 }  // namespace requant

@@ -81,6 +81,7 @@ WeightMatrix ViewWeights(const Node& node, QuantRule rule) {
     const bool transposed = node.Is("ConvTranspose");
     view.groups = std::max<int64_t>(1, node.attributes.Int("group", 1));
     view.rows = transposed ? weights.dim(1) * view.groups : weights.dim(0);
+    view.scales = transposed && weights.dim(1) > 1 ? weights.dim(1) : view.rows;
     if (view.rows == 0) return view;
     view.k = weights.count() / view.rows;
     view.group_stride = weights.count() / view.groups;
@@ -91,7 +92,7 @@ WeightMatrix ViewWeights(const Node& node, QuantRule rule) {
     return view;
   }
   const bool transposed = node.attributes.Int("transB", 0) != 0;
-  view.rows = weights.dim(transposed ? 0 : 1);
+  view.rows = view.scales = weights.dim(transposed ? 0 : 1);
   view.k = weights.dim(transposed ? 1 : 0);
   view.row_stride = transposed ? view.k : 1;
   view.k_stride = transposed ? 1 : view.rows;
@@ -113,8 +114,7 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
   for (int64_t i = 0; i < weights.count(); ++i) {
     layer_largest = std::max(layer_largest, std::fabs(data[i]));
   }
-  const int64_t channels = config.per_channel() ? view.rows : 1;
-  const int64_t rows_each = view.rows / channels;
+  const int64_t channels = config.per_channel() ? view.scales : 1;
   config.scale.clear();
   std::vector<float> magnitudes;
   std::vector<double> importance;
@@ -123,7 +123,7 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
     magnitudes.clear();
     importance.clear();
     double largest_bias = 0;
-    for (int64_t row = channel * rows_each; row < (channel + 1) * rows_each; ++row) {
+    for (int64_t row = channel; row < view.rows; row += channels) {
       if (weighed) {
         const std::vector<double> squares = inputs->Diagonal(row / view.rows_per_group(), false);
         importance.insert(importance.end(), squares.begin(), squares.end());

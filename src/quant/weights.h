@@ -21,6 +21,9 @@ struct WeightMatrix {
   int64_t group_stride = 0;
   int64_t row_stride = 0;  // within a group
   int64_t k_stride = 0;    // from one `taps` columns to the next
+  /// Different scales that rows may have, row r that of r % scales: the groups of a ConvTranspose
+  /// share theirs, since ONNX has one axis for them.
+  int64_t scales = 0;
   int64_t rows_per_group() const { return rows / groups; }
   /// Where an element is in the tensor.
   int64_t At(int64_t row, int64_t column) const {

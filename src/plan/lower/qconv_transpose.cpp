@@ -63,8 +63,8 @@ bool LowerQLinearConvTranspose(PlanBuilder& builder, const Node& node) {
   if (!geometry) return false;
   // Groups may share theirs.
   const size_t own = w->scales.size();
-  while (own > 1 && own == w->zero_points.size() &&
-         w->scales.size() < static_cast<size_t>(geometry->out_c)) {
+  const bool shared = own > 1 && own == w->zero_points.size();
+  while (shared && w->scales.size() < static_cast<size_t>(geometry->out_c)) {
     w->scales.push_back(w->scales[w->scales.size() - own]);
     w->zero_points.push_back(w->zero_points[w->zero_points.size() - own]);
   }

@@ -70,8 +70,7 @@ class RecordBuilder {
   bool GoodWeights(const Node& node, const OperatorQuantization& op) const {
     const TensorQuantizationConfig* config = Read(node, 1);
     if (config == nullptr || config->baked.empty() || !IsByte(config->dtype)) return false;
-    return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule) ||
-           (config->axis == 1 && node.Is("ConvTranspose"));
+    return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule);
   }
 
   bool InTable(const Node& node, const OperatorQuantization& op) const {

@@ -54,11 +54,10 @@ bool IsInProducts(const Node& bias, const Tensor& input_scale, const Tensor& wei
 
 bool Join(Graph& graph, Node* node) {
   const Value* x = node->input(0);
-  const Value* result = node->output();
   Node* input = x ? x->producer : nullptr;
   Node* weights = ConstantPair(*node, 1);
   Node* bias = ConstantPair(*node, 2);
-  Node* quantize = graph.SoleConsumer(result);
+  Node* quantize = graph.SoleConsumer(node->output());
   if (!IsPlainPair(input, "DequantizeLinear") || !IsPlainPair(quantize, "QuantizeLinear") ||
       weights == nullptr || weights->constant(2) == nullptr ||
       !IsByte(weights->constant(0)->dtype()) || weights->constant(0)->rank() < 3 ||
@@ -72,12 +71,15 @@ bool Join(Graph& graph, Node* node) {
                                 quantize->inputs[1], quantize->inputs[2]};
   if (bias) inputs.push_back(bias->inputs[0]);
   Value* integers = quantize->outputs[0];
-  Value* joined = graph.AddOp("QLinearConvTranspose", kRequantDomain, std::move(inputs),
-                              result->name + "_q", integers->type, node->attributes, node->name);
-  graph.opsets[kRequantDomain] = 1;
+  Value* joined = graph.AddValue(integers->name, integers->type);
+  AttributeMap attributes = node->attributes;
+  const std::string name = node->name;
   graph.ReplaceAndKeepName(integers, joined);
   graph.EraseNode(quantize);
   graph.EraseNode(node);
+  graph.AddNode("QLinearConvTranspose", kRequantDomain, std::move(inputs), {joined},
+                std::move(attributes), name);
+  graph.opsets[kRequantDomain] = 1;
   for (Node* pair : {input, weights, bias}) {
     if (pair && pair->output()->consumers.empty() && !graph.IsOutput(pair->output())) {
       graph.EraseNode(pair);

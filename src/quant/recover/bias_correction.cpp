@@ -15,8 +15,7 @@ std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
     const std::vector<double> variance = moments.Diagonal(group, true);
     for (int64_t i = 0; i < view.rows_per_group(); ++i) {
       const int64_t row = group * view.rows_per_group() + i;
-      const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
-      const double scale = static_cast<double>(config.scale[channel]);
+      const double scale = config.ScaleOfRow(row);
       double sum = 0;
       double output = 0;  // its mean
       for (int64_t column = 0; column < view.k; ++column) {

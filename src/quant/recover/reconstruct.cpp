@@ -231,8 +231,7 @@ class Reconstruction : public RecoveryJob {
     learner.v.resize(count);
     learner.scale.resize(count);
     for (int64_t row = 0; row < view.rows; ++row) {
-      const size_t channel = learner.config->scale.size() > 1 ? static_cast<size_t>(row) : 0;
-      const float scale = learner.config->scale[channel];
+      const auto scale = static_cast<float>(learner.config->ScaleOfRow(row));
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = view.At(row, column);
         const float wanted = data[at] / scale;

@@ -105,8 +105,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   std::vector<Row> rows(static_cast<size_t>(view.rows_per_group()));
   for (size_t i = 0; i < rows.size(); ++i) {
     const int64_t row = first + static_cast<int64_t>(i);
-    const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
-    const double inverse = 1 / static_cast<double>(config.scale[channel]);
+    const double inverse = 1 / config.ScaleOfRow(row);
     rows[i].chosen.resize(k);
     for (const size_t column : order) {
       const int64_t at = view.At(row, static_cast<int64_t>(column));
@@ -134,8 +133,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
-    const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(first) + i : 0;
-    const auto scale = static_cast<double>(config.scale[channel]);
+    const double scale = config.ScaleOfRow(first + static_cast<int64_t>(i));
     const double unit = scale * scale;
     noise.signal += unit * row.power;
     noise.before += unit * row.nearest_cost;
@@ -159,8 +157,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
   const float* data = weights.data<float>();
   for (int64_t i = 0; i < view.rows_per_group(); ++i) {
     const int64_t row = group * view.rows_per_group() + i;
-    const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
-    const double inverse = 1 / static_cast<double>(config.scale[channel]);
+    const double inverse = 1 / config.ScaleOfRow(row);
     const double unit = 1 / (inverse * inverse);
     double running = 0;
     double nearest_running = 0;
@@ -230,14 +227,12 @@ std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
     const std::vector<double> mean = moments.Mean(group);
     for (int64_t i = 0; i < view.rows_per_group(); ++i) {
       const int64_t row = group * view.rows_per_group() + i;
-      const size_t channel = config.scale.size() > 1 ? static_cast<size_t>(row) : 0;
       double shift = 0;
       double sum = 0;
       for (size_t column = 0; column < k; ++column) {
         const int64_t at = view.At(row, static_cast<int64_t>(column));
-        error[column] =
-            static_cast<double>(integers.AsInt64(at)) * static_cast<double>(config.scale[channel]) -
-            static_cast<double>(data[at]);
+        error[column] = static_cast<double>(integers.AsInt64(at)) * config.ScaleOfRow(row) -
+                        static_cast<double>(data[at]);
         shift += error[column] * mean[column];
         if (matrix.empty()) sum += variance[column] * error[column] * error[column];
       }

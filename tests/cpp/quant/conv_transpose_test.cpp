@@ -52,7 +52,7 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
       return model.record.configs[static_cast<size_t>(slot)].scale.size();
     };
     EXPECT_EQ(scales("up_node"), 6U);
-    EXPECT_EQ(scales("grouped_node"), depthwise ? 6U : 1U);
+    EXPECT_EQ(scales("grouped_node"), depthwise ? 6U : 2U);  // shared by both groups
 
     const Graph qdq = ToQdq(model);
     VerifyGraph(qdq);

@@ -20,7 +20,7 @@ namespace {
 struct Form {
   int64_t batch, groups, depth, width, height, length;
   int64_t kernel[2], stride[2], dilation[2], begin[2], end[2], extra[2];
-  bool is_signed, per_channel, biased, relu;
+  bool is_signed, per_channel, shared, biased, relu;
   std::string auto_pad;
 };
 
@@ -51,6 +51,7 @@ Form RandomForm(std::mt19937& random) {
   constexpr const char* kAutoPads[] = {"NOTSET",     "NOTSET",     "NOTSET",
                                        "SAME_UPPER", "SAME_LOWER", "VALID"};
   form.auto_pad = kAutoPads[pick(0, 5)];
+  form.shared = form.per_channel && form.groups > 1 && form.width > 1 && pick(0, 1) == 1;
   return form;
 }
 
@@ -93,8 +94,8 @@ std::string TextOf(const Form& form, std::mt19937& random) {
   const int64_t outputs = form.groups * form.width;
   const int64_t channels = form.groups * form.depth;
   const int64_t taps = (first ? 1 : form.kernel[0]) * form.kernel[1];
-  const int64_t scales = form.per_channel ? outputs : 1;
-  const std::string many = form.per_channel ? StrCat(outputs) : "";
+  const int64_t scales = !form.per_channel ? 1 : form.shared ? form.width : outputs;
+  const std::string many = form.per_channel ? StrCat(scales) : "";
   const int lo = form.is_signed ? -128 : 0;
   const double step = 0.01 * std::sqrt(static_cast<double>(form.depth * taps));
   std::string text =
@@ -225,7 +226,7 @@ TEST(QLinearConvTranspose, ReferenceAgainstSumsInDouble) {
     const Node& node = *graph.nodes()[0];
     const auto number = [&node](size_t slot, int64_t i) {
       const Tensor& tensor = *node.constant(slot);
-      return tensor.AsDouble(tensor.count() == 1 ? 0 : i);
+      return tensor.AsDouble(i % tensor.count());
     };
     const Tensor& w = *node.constant(3);
     const int64_t outputs = form.groups * form.width;
