@@ -45,6 +45,7 @@ enum class StepKind : uint8_t {
   kRecurrent,
   kIntegerProduct,
   kDynamicQuantize,
+  kWiden,
   kInterleave,
 };
 inline constexpr StepKind kFirstToolStep = StepKind::kMatMul;

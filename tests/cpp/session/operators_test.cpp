@@ -315,6 +315,33 @@ TEST(SessionOperators, ComputedProductsAmongThreads) {
   }
 }
 
+/// As tools quantize dynamically: depthwise sums are computed in floats, and the same integers.
+TEST(SessionOperators, DepthwiseConvInteger) {
+  const auto text = [](const std::string& attributes, bool zeros, bool cast) {
+    std::string numbers, offsets;
+    for (int i = 0; i < 6 * 9; ++i) numbers += (i ? ", " : "") + std::to_string((i * 89) % 256);
+    for (int i = 0; i < 6; ++i) offsets += (i ? ", " : "") + std::to_string(i * 51);
+    return "graph \"\" opset 13\ninput %x: float32[2, 6, 7, 5]\nconst %w: uint8[6, 1, 3, 3] = {" +
+           numbers + "}\nconst %wz: uint8[6] = {" + offsets +
+           "}\n%q, %s, %z = DynamicQuantizeLinear(%x)\n%y = ConvInteger(%q, %w, %z" +
+           (zeros ? ", %wz" : "") + ") {group = 6" + attributes + "}\n" +
+           (cast ? "%f = Cast(%y) {to = 1}\noutput %f\n" : "output %y\n") + "output %s\n";
+  };
+  for (const bool zeros : {false, true}) {
+    for (const std::string attributes :
+         {"", ", pads = [1, 0, 2, 1]", ", strides = [2, 1], dilations = [1, 2]"}) {
+      Check({"floats" + attributes,
+             text(attributes, zeros, true),
+             0,
+             {"quantize", "transpose", "dequantize", "dwconv_f32", "transpose"}});
+      Check({"integers" + attributes,
+             text(attributes, zeros, false),
+             0,
+             {"quantize", "transpose", "conv_q8", "transpose"}});
+    }
+  }
+}
+
 TEST(SessionOperators, Reductions) {
   const auto text = [](const std::string& op, const std::string& axes, const std::string& shape) {
     return "graph \"\" opset 18\ninput %x: float32[" + shape + "]\nconst %a: int64[" +
