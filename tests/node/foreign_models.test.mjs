@@ -7,19 +7,10 @@ import path from 'node:path';
 import { test } from 'node:test';
 import * as ort from 'onnxruntime-web';
 import { InferenceSession, Tensor } from '../../dist/index.js';
-import { SHARED, skipShared } from './shared_models.mjs';
+import { FOREIGN, SHARED, foreignModel, skipShared } from './shared_models.mjs';
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
-const FOLDER = path.join(SHARED, 'models/third_party');
-const arrays = {
-  float32: Float32Array,
-  int64: BigInt64Array,
-  int32: Int32Array,
-  uint8: Uint8Array,
-  int8: Int8Array,
-};
-
 // Equal to the last bit on their reference input, as the files' README asks.
 const EXACT = [
   'mlperf_tiny_ad_autoencoder_int8_qdq',
@@ -66,32 +57,18 @@ const FLOAT = [
 // Image files are decoded and encoded inside.
 const REFUSED = ['super_resolution_prepost'];
 
-function readTensor(folder, { name, shape, dims, dtype, type, file }, fallback) {
-  const kind = (dtype ?? type ?? 'float32').replace(/^float$/, 'float32');
-  const bytes = readFileSync(path.join(folder, file ?? fallback));
-  const data = new arrays[kind](
-    bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
-  );
-  return { name, tensor: new Tensor(kind, data, shape ?? dims) };
-}
-
 async function outputsAndReferences(name) {
-  const folder = path.join(FOLDER, name);
-  const io = JSON.parse(readFileSync(path.join(folder, 'io.json'), 'utf8'));
-  const session = await InferenceSession.create(path.join(folder, 'model.onnx'), {
-    requantize: 'float',
-  });
+  const { file, inputs, outputs: references } = foreignModel(name);
+  const session = await InferenceSession.create(file, { requantize: 'float' });
   try {
-    const feeds = Object.fromEntries(
-      io.inputs
-        .map((input, index) => readTensor(folder, input, `input_${index}.bin`))
-        .map((input) => [input.name, input.tensor]),
+    const outputs = await session.run(
+      Object.fromEntries(
+        inputs.map(({ name: key, type, data, dims }) => [key, new Tensor(type, data, dims)]),
+      ),
     );
-    const outputs = await session.run(feeds);
-    return io.outputs.map((output, index) => {
-      const { tensor } = readTensor(folder, output, `output_${index}.bin`);
-      assert.equal(outputs[output.name].size, tensor.size, output.name);
-      return { actual: [...outputs[output.name].data], expected: [...tensor.data] };
+    return references.map(({ name: key, data }) => {
+      assert.equal(outputs[key].size, data.length, key);
+      return { actual: [...outputs[key].data], expected: [...data] };
     });
   } finally {
     await session.release();
@@ -132,7 +109,7 @@ for (const name of FLOAT) {
 for (const name of REFUSED) {
   test(`${name} is refused`, { skip: skipShared }, async () => {
     await assert.rejects(
-      InferenceSession.create(path.join(FOLDER, name, 'model.onnx')),
+      InferenceSession.create(path.join(FOREIGN, name, 'model.onnx')),
       (error) =>
         error.code === 'UNSUPPORTED' &&
         Boolean(error.node) &&
@@ -144,7 +121,7 @@ for (const name of REFUSED) {
 
 test('every folder of foreign models is there', { skip: skipShared }, () => {
   const tested = [...EXACT, ...SAME_CLASS, ...FLOAT, ...REFUSED];
-  assert.deepEqual(readdirSync(FOLDER).sort(), tested.sort());
+  assert.deepEqual(readdirSync(FOREIGN).sort(), tested.sort());
 });
 
 /** Pixels of an NHWC image of bytes resized by averaging, as planes of (x / scale - mean). */
@@ -181,7 +158,7 @@ for (const [name, form] of Object.entries(SETS)) {
     const read = (file) => readFileSync(path.join(SHARED, 'data/imagenet', file));
     const labels = JSON.parse(read('test_100.json')).images.map(({ label }) => label);
     const pixels = new Uint8Array(read('test_100.bin'));
-    const bytes = new Uint8Array(readFileSync(path.join(FOLDER, name, 'model.onnx')));
+    const bytes = new Uint8Array(readFileSync(path.join(FOREIGN, name, 'model.onnx')));
     const ours = await InferenceSession.create(bytes, { requantize: 'float' });
     const theirs = await ort.InferenceSession.create(bytes);
     let [right, theirRight] = [0, 0];

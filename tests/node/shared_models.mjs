@@ -26,6 +26,36 @@ export function floats(...names) {
 
 export const modelPath = (name) => path.join(SHARED, 'models', name, 'model.onnx');
 
+/** The folder of models that other tools made. */
+export const FOREIGN = path.join(SHARED, 'models/third_party');
+
+const ARRAYS = {
+  float32: Float32Array,
+  int64: BigInt64Array,
+  int32: Int32Array,
+  uint8: Uint8Array,
+  int8: Int8Array,
+};
+
+/** One of them: its file, and its inputs and reference outputs as { name, type, data, dims }. */
+export function foreignModel(name) {
+  const folder = path.join(FOREIGN, name);
+  const io = JSON.parse(readFileSync(path.join(folder, 'io.json'), 'utf8'));
+  const read = (kind) => (entry, index) => {
+    const type = (entry.dtype ?? entry.type ?? 'float32').replace(/^float$/, 'float32');
+    const bytes = readFileSync(path.join(folder, entry.file ?? `${kind}_${index}.bin`));
+    const data = new ARRAYS[type](
+      bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
+    );
+    return { name: entry.name, type, data, dims: entry.shape ?? entry.dims };
+  };
+  return {
+    file: path.join(folder, 'model.onnx'),
+    inputs: io.inputs.map(read('input')),
+    outputs: io.outputs.map(read('output')),
+  };
+}
+
 function cifar(name) {
   return parseCifar10(new Uint8Array(file('data/cifar10', `${name}.bin`)));
 }
