@@ -19,6 +19,7 @@ export type Recovery =
   | 'equalize_activations'
   | 'round_weights'
   | 'bias_correction'
+  | 'float_start'
   | 'adaround'
   | 'learned_steps'
   | 'block_reconstruction'
@@ -94,7 +95,7 @@ export interface QuantizeConfig extends OperatorConfig {
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /**
    * Default 'round_weights' and 'bias_correction', and where `activations.observer` is 'auto' also
-   * 'empirical_bias'; [] for none.
+   * 'float_start' and 'empirical_bias'; [] for none.
    */
   recover?: readonly Recovery[];
   /**
@@ -162,12 +163,18 @@ const recoveries: readonly Recovery[] = [
   'equalize_activations',
   'round_weights',
   'bias_correction',
+  'float_start',
   'adaround',
   'learned_steps',
   'block_reconstruction',
   'empirical_bias',
 ];
-const autoRecovery: readonly Recovery[] = ['round_weights', 'bias_correction', 'empirical_bias'];
+const autoRecovery: readonly Recovery[] = [
+  'round_weights',
+  'bias_correction',
+  'float_start',
+  'empirical_bias',
+];
 const roundings: readonly Rounding[] = [
   'HALF_EVEN',
   'HALF_UP',

@@ -10,7 +10,8 @@ const HOPELESS = 4;
 /** Milliseconds: of a shorter step, what reads the clock is a large part. */
 const SHORT = 0.004;
 
-function median(values: readonly number[]): number {
+/** @internal */
+export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[sorted.length >> 1]!;
 }

@@ -56,6 +56,8 @@ export type {
   RequantizeMode,
   ValueInfo,
 } from './model.js';
+export { measureLatencies } from './latencies.js';
+export type { Latencies, LatencyOptions } from './latencies.js';
 export { tune } from './tune.js';
 export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune.js';
 export { mergeTunings } from './tuning.js';

@@ -74,6 +74,8 @@ export interface TensorRecord {
   offset?: number[] | number;
   /** How the range was found; missing for constants. */
   observer?: string;
+  /** Of the observer 'auto': how it was chosen. */
+  detail?: string;
   range?: [number | null, number | null];
   /** The slot that decided for this one. */
   dominator?: { node: string; slot: string };
@@ -159,7 +161,7 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   const operators: Record<string, OperatorConfig | null> = {};
   for (const { name, quantized, inputs, outputs, reason } of record.operators) {
     if (!quantized) {
-      if (reason?.includes('options keep it')) operators[escape(name)] = null;
+      if (/options keep it|float_start/.test(reason ?? '')) operators[escape(name)] = null;
       continue;
     }
     const weights = inputs.find((slot) => slot?.state === 'BAKED');

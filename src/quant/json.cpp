@@ -51,6 +51,7 @@ std::string Slot(const QuantizationRecord& record, int index) {
   if (own.baked.empty()) {
     out += StrCat(",\"observer\":", Quote(root.observer), ",\"range\":[", Number(root.range_min),
                   ",", Number(root.range_max), "]");
+    if (!root.detail.empty()) out += StrCat(",\"detail\":", Quote(root.detail));
   }
   if (&own != &root) {
     out += StrCat(",\"dominator\":{\"node\":", Quote(root.node),

@@ -182,7 +182,7 @@ FinishProgress Quantizer::Step() {
   }
   const RecoveryRow& row = *impl.learning[impl.learned];
   if (!impl.job) {
-    impl.before_job = {impl.record.configs, impl.biases};
+    impl.before_job = {impl.record.configs, impl.record.operators, impl.biases};
     impl.job = row.make({impl.graph, impl.record, impl.options, impl.kept, impl.biases});
   }
   FinishProgress progress = impl.job->Step();
@@ -202,6 +202,7 @@ void Quantizer::Impl::EndJob(const RecoveryRow& row) {
     detail +=
         StrCat("; undone: the outputs fell to ", std::round(10 * after.Decibels()) / 10, " dB");
     record.configs = std::move(before_job.configs);
+    record.operators = std::move(before_job.operators);
     biases = std::move(before_job.biases);
     after = before;
   }

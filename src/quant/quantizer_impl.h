@@ -81,6 +81,7 @@ struct Quantizer::Impl {
   std::unique_ptr<RecoveryJob> job;
   struct {
     std::vector<TensorQuantizationConfig> configs;
+    std::map<std::string, OperatorQuantization> operators;
     std::map<std::string, std::vector<double>> biases;
   } before_job;     // what a method that learns may change
   SnrMeter before;  // of the outputs

@@ -12,6 +12,7 @@ import {
   configOf,
   diagnose,
   loadModel,
+  measureLatencies,
   mixedPrecision,
   quantize,
   quantizeDynamic,
@@ -359,4 +360,55 @@ test('the command analyze, and quantize with a budget and a record', (t) => {
   const scales = path.join(folder, 'scales.json');
   writeFileSync(scales, JSON.stringify({ image: { scale: 1 / 255, zero_point: 0 } }));
   run('quantize', MODEL, ...common, '-o', again, '-c', scales, '--budget', '80000');
+});
+
+test('latencies: every layer at every width, for a budget in milliseconds', async () => {
+  const quantized = await quantize(model, { calibration: samples, analyze: true });
+  const { analysis } = quantized.config;
+  const [feeds] = samples;
+  let last;
+  const latencies = await measureLatencies(model, {
+    feeds,
+    rounds: 3,
+    onProgress: (progress) => (last = progress),
+  });
+  assert.deepEqual(last, { done: 9, total: 9 });
+  const layers = analysis.operators.filter(({ noise }) => noise).map(({ name }) => name);
+  for (const name of layers) {
+    assert.deepEqual(Object.keys(latencies[name]).sort(), ['2', '32', '4', '8']);
+    for (const ms of Object.values(latencies[name])) assert.ok(ms >= 0 && ms < 1000);
+  }
+  // The same latencies give the same bits; a budget that all of it meets takes nothing away.
+  const maxMs = layers.reduce((sum, name) => sum + Math.max(...Object.values(latencies[name])), 0);
+  const one = mixedPrecision(analysis, { maxMs, latencies });
+  assert.deepEqual(mixedPrecision(analysis, { maxMs, latencies }), one);
+  assert.deepEqual(one.chosen, one.frontier[0]);
+  const few = await measureLatencies(model, { feeds, widths: [8], rounds: 1 });
+  assert.deepEqual(Object.keys(few[layers[0]]), ['8']);
+
+  const controller = new AbortController();
+  const onProgress = () => controller.abort();
+  const { signal } = controller;
+  await assert.rejects(measureLatencies(model, { feeds, signal, onProgress }), isError('ABORTED'));
+  for (const bad of [{}, { feeds, rounds: 0 }, { feeds, widths: [3] }, { feeds, width: [8] }]) {
+    await assert.rejects(measureLatencies(model, bad), isError('INVALID_ARGUMENT'));
+  }
+});
+
+test('what float_start left in float stays there with the config of the record', async () => {
+  const record = {
+    operators: [
+      {
+        name: 'first',
+        type: 'Conv',
+        quantized: false,
+        reason: 'float_start keeps it in float',
+        inputs: [{ value: 'x', state: 'DEQUANTIZED' }],
+        outputs: [{ value: 'y', state: 'DEQUANTIZED' }],
+      },
+    ],
+    recovery: [],
+    warnings: [],
+  };
+  assert.deepEqual(configOf(record).operators, { first: null });
 });

@@ -1,6 +1,10 @@
 // The command `analyze`: what quantization costs where, and which widths meet a budget.
 
 import { diagnose, mixedPrecision } from '../analysis.js';
+import type { QuantizeConfig } from '../config.js';
+import { type Dataset, feedsOf, take } from '../dataset/sample.js';
+import { type Latencies, measureLatencies } from '../latencies.js';
+import type { Model } from '../model.js';
 import { analysisHtml, formatAnalysis, formatBytes } from '../report/index.js';
 import {
   type CommandSpec,
@@ -8,12 +12,13 @@ import {
   commonOptions,
   dataOptions,
   integer,
+  numbers,
   required,
   text,
   threadsOption,
 } from './args.js';
 import { load, write } from './models.js';
-import type { Streams } from './output.js';
+import { Progress, type Streams } from './output.js';
 import { openData, quantizeWithProgress, readConfig } from './quantizing.js';
 
 export const analyzeSpec: CommandSpec = {
@@ -25,6 +30,11 @@ export const analyzeSpec: CommandSpec = {
     bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
     'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
     budget: { type: 'string', value: 'BYTES', help: 'choose bits so that weights take no more' },
+    'max-ms': {
+      type: 'string',
+      value: 'MS',
+      help: 'choose bits so that layers take no longer on this machine, which is measured',
+    },
     html: { type: 'string', value: 'FILE', help: 'write the report as an HTML page' },
     layers: { type: 'string', value: 'N', help: 'operators to list, worst first; default 8' },
     ...dataOptions,
@@ -32,6 +42,28 @@ export const analyzeSpec: CommandSpec = {
     ...commonOptions,
   },
 };
+
+/** By the first sample, at all widths. */
+async function latenciesOf(
+  model: Model,
+  data: Dataset,
+  config: QuantizeConfig,
+  streams: Streams,
+): Promise<Latencies> {
+  const progress = new Progress(streams);
+  try {
+    for await (const feeds of feedsOf(take(data, 1))) {
+      return await measureLatencies(model, {
+        feeds,
+        ...(config.activations ? { activations: config.activations } : {}),
+        onProgress: ({ done, total }) => progress.show('measuring layers', done, total),
+      });
+    }
+    return {};
+  } finally {
+    progress.clear();
+  }
+}
 
 export async function runAnalyze(
   values: Values,
@@ -42,26 +74,39 @@ export async function runAnalyze(
   const config = await readConfig(values);
   const layers = integer(values, 'layers', 0) ?? 8;
   const maxBytes = integer(values, 'budget', 1);
+  const maxMs = numbers(values, 'max-ms')?.[0];
+  const chooses = maxBytes !== undefined || maxMs !== undefined;
   const html = text(values, 'html');
   using model = await load(file!, streams);
   const data = await openData(values, model);
   using quantized = await quantizeWithProgress(model, data, config, streams, true);
   const analysis = quantized.config.analysis!;
-  const mixed = mixedPrecision(analysis, maxBytes === undefined ? {} : { maxBytes });
+  const latencies =
+    maxMs === undefined ? undefined : await latenciesOf(model, data, config, streams);
+  const mixed = mixedPrecision(analysis, {
+    ...(maxBytes === undefined ? {} : { maxBytes }),
+    ...(maxMs === undefined ? {} : { maxMs, latencies: latencies! }),
+  });
   if (html !== undefined) {
     const { frontier, chosen } = mixed;
-    const marked = maxBytes === undefined ? {} : { chosen };
+    const marked = chooses ? { chosen } : {};
     await write(html, analysisHtml(analysis, { subtitle: file!, frontier, ...marked }));
   }
   if (values['json']) {
-    const json = { analysis, diagnoses: diagnose(analysis), ...mixed };
+    const json = {
+      analysis,
+      diagnoses: diagnose(analysis),
+      ...mixed,
+      ...(latencies ? { latencies } : {}),
+    };
     streams.out(`${JSON.stringify(json, null, 2)}\n`);
     return;
   }
   streams.out(`${formatAnalysis(analysis, { layers })}\n`);
-  if (maxBytes !== undefined) {
-    const { bytes, snr, widths } = mixed.chosen;
-    streams.out(`\n${formatBytes(bytes)} of weights, about ${snr.toFixed(1)} dB:\n`);
+  if (chooses) {
+    const { bytes, ms, snr, widths } = mixed.chosen;
+    const time = latencies ? `, ${ms.toFixed(2)} ms of layers` : '';
+    streams.out(`\n${formatBytes(bytes)} of weights${time}, about ${snr.toFixed(1)} dB:\n`);
     for (const [name, width] of Object.entries(widths)) {
       streams.out(`  ${name}: ${width === 32 ? 'float' : `${width} bits`}\n`);
     }

@@ -81,7 +81,7 @@ void Lowering::EmitSimulated(const Node& node, bool last) {
     const Value* value = node.outputs[slot];
     if (value == nullptr) continue;
     const int index = op.outputs[slot];
-    if (!gridded || index < 0 || !IsQuantizing(record().Root(index).state)) {
+    if (!gridded || index < 0 || !IsQuantizing(Own(index).state)) {
       SetFloat(value, outputs[slot]);
       continue;
     }

@@ -10,6 +10,7 @@ constexpr RecoveryRow kRecoveries[] = {
     {"equalize_activations", RecoveryStage::kMeasure, nullptr, nullptr},
     {"round_weights", RecoveryStage::kWeights, nullptr, nullptr},
     {"bias_correction", RecoveryStage::kWeights, nullptr, nullptr},
+    {"float_start", RecoveryStage::kLearn, nullptr, &MakeFloatStart},
     {"adaround", RecoveryStage::kLearn, nullptr, &MakeAdaRound},
     {"learned_steps", RecoveryStage::kLearn, nullptr, &MakeLearnedSteps},
     {"block_reconstruction", RecoveryStage::kLearn, nullptr, &MakeBlockReconstruction},

@@ -124,8 +124,15 @@ const TensorQuantizationConfig* Simulator::WriteConfig(const Node& node, size_t 
       !IsMaterialized(record_, node.outputs[slot])) {
     return nullptr;
   }
+  if (!IsQuantizing(record_.configs[static_cast<size_t>(op->outputs[slot])].state)) return nullptr;
   const TensorQuantizationConfig& root = record_.Root(op->outputs[slot]);
-  return IsQuantizing(root.state) && !root.scale.empty() ? &root : nullptr;
+  return root.scale.empty() ? nullptr : &root;
+}
+
+bool Simulator::WeightsAreOnGrid(const Node& node) const {
+  const OperatorQuantization& op = record_.operators.at(node.name);
+  const auto slot = static_cast<size_t>(WeightSlot(node, op.rule));
+  return IsQuantizing(record_.configs[static_cast<size_t>(op.inputs[slot])].state);
 }
 
 std::vector<Tensor> Simulator::Evaluate(const Node& node, const std::vector<const Tensor*>& inputs,
@@ -165,7 +172,7 @@ std::vector<Tensor> Simulator::Evaluate(const Node& node, const std::vector<cons
 void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool forget) {
   for (size_t at = begin; at < end; ++at) {
     const Node& node = *nodes_[at];
-    const bool on_grid = mode == SimMode::kQuantized && (active.empty() || active[at]);
+    const bool on_grid = mode == SimMode::kQuantized;
     std::vector<Tensor> made;
     made.reserve(node.inputs.size());
     std::vector<const Tensor*> inputs;
@@ -178,7 +185,7 @@ void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool
         if (op && op->quantized && slot < op->inputs.size() && op->inputs[slot] >= 0 &&
             (op->rule == QuantRule::kAdd || op->rule == QuantRule::kMul) && op->table.empty()) {
           const auto& own = record_.configs[static_cast<size_t>(op->inputs[slot])];
-          if (!own.baked.empty()) {
+          if (!own.baked.empty() && IsQuantizing(own.state)) {
             made.push_back(DequantizeParameter(own.baked, own));
             constant = &made.back();
           }
@@ -189,7 +196,7 @@ void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool
       const Tensor& tensor = values.at(value);
       const TensorQuantizationConfig* config = on_grid ? ReadConfig(node, slot) : nullptr;
       bool same = config == nullptr || tensor.dtype() != DType::kFloat32;
-      if (!same && active.empty() && value->producer) {
+      if (!same && value->producer) {
         for (size_t i = 0; i < value->producer->outputs.size() && !same; ++i) {
           same = value->producer->outputs[i] == value && WriteConfig(*value->producer, i) == config;
         }
@@ -202,7 +209,7 @@ void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool
       }
     }
     SimLayer* layer = on_grid ? Layer(&node) : nullptr;
-    const bool ready = layer && !layer->weights.empty();
+    const bool ready = layer && !layer->weights.empty() && WeightsAreOnGrid(node);
     std::vector<Tensor> outputs = Evaluate(node, inputs, ready ? layer->weights.data() : nullptr,
                                            ready ? &layer->bias : nullptr);
     for (size_t slot = 0; slot < node.outputs.size(); ++slot) {

@@ -44,13 +44,12 @@ class Simulator {
   void Run(Values& values, SimMode mode, size_t begin, size_t end, bool forget = true);
   /// Outputs of the whole network.
   std::vector<Tensor> Outputs(const TensorMap& feeds, SimMode mode);
-  /// In kQuantized, only nodes with active[i] are on their grids; empty = all.
-  std::vector<uint8_t> active;
-
   /// The config through which the slot reads its value; nullptr when it reads it as it is.
   const TensorQuantizationConfig* ReadConfig(const Node& node, size_t slot) const;
   /// The config through which the output is written; nullptr for none.
   const TensorQuantizationConfig* WriteConfig(const Node& node, size_t slot) const;
+  /// Of a layer: whether its weights are quantized.
+  bool WeightsAreOnGrid(const Node& node) const;
 
   /// What a node computes, without grids; weighted layers with `weights`, nullptr = the model's.
   std::vector<Tensor> Evaluate(const Node& node, const std::vector<const Tensor*>& inputs,
