@@ -46,7 +46,7 @@ struct TensorQuantizationConfig {
   /// The calibrated range, before the scale was derived. Empty for parameters.
   double range_min = 0, range_max = 0;
   std::string observer = "minmax";
-  /// How that was chosen among several, in words; empty where there was no choice.
+  /// How that was chosen among several, in words; empty for the first choice.
   std::string detail;
   double percentile = 99.99;
   double momentum = 0.95;

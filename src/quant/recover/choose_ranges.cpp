@@ -125,8 +125,6 @@ class Chooser : public RangeChooser {
             StrCat("least of ", list.size(),
                    " ranges' errors: ", std::round(100 * trial.Error(best) / trial.Error(0)),
                    " % of that of least squares");
-      } else if (list.size() > 1) {
-        config.detail = StrCat("none of ", list.size(), " ranges was clearly better");
       }
       config.observer = list[best].observer;
       config.range_min = list[best].range.min;

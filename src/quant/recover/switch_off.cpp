@@ -3,12 +3,22 @@
 namespace requant {
 namespace {
 
-/// Calls body(index of the config) for every slot of the operator.
-template <typename Body>
-void ForSlots(const OperatorQuantization& op, Body body) {
+using States = std::vector<std::pair<int, QuantizationState>>;
+
+/// The operator's slots go to `to`; `before` (nullptr: for good) learns where they were.
+void SwitchSlots(QuantizationRecord& record, const OperatorQuantization& op, QuantizationState to,
+                 States* before) {
   for (const std::vector<int>* slots : {&op.inputs, &op.outputs}) {
     for (const int index : *slots) {
-      if (index >= 0) body(index);
+      if (index < 0) continue;
+      QuantizationState& state = record.configs[static_cast<size_t>(index)].state;
+      if (IsQuantizing(state)) {
+        if (before) before->emplace_back(index, state);
+        Transit(state, to);
+      } else if (!before && (state == QuantizationState::kInitial ||
+                             state == QuantizationState::kPassiveInit)) {
+        Transit(state, QuantizationState::kFp32);
+      }
     }
   }
 }
@@ -18,12 +28,7 @@ void ForSlots(const OperatorQuantization& op, Body body) {
 SwitchedOff::SwitchedOff(QuantizationRecord& record, std::span<const std::string> operators)
     : record_(record) {
   for (const std::string& name : operators) {
-    ForSlots(record_.operators.at(name), [&](int index) {
-      TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
-      if (!IsQuantizing(config.state)) return;
-      states_.emplace_back(index, config.state);
-      Transit(config.state, QuantizationState::kDeactivated, name);
-    });
+    SwitchSlots(record_, record_.operators.at(name), QuantizationState::kDeactivated, &states_);
   }
 }
 
@@ -35,15 +40,7 @@ SwitchedOff::~SwitchedOff() {
 
 void Dequantize(QuantizationRecord& record, const std::string& name, const std::string& reason) {
   OperatorQuantization& op = record.operators.at(name);
-  ForSlots(op, [&](int index) {
-    TensorQuantizationConfig& config = record.configs[static_cast<size_t>(index)];
-    if (IsQuantizing(config.state)) {
-      Transit(config.state, QuantizationState::kDequantized, name);
-    } else if (config.state == QuantizationState::kInitial ||
-               config.state == QuantizationState::kPassiveInit) {
-      Transit(config.state, QuantizationState::kFp32, name);
-    }
-  });
+  SwitchSlots(record, op, QuantizationState::kDequantized, nullptr);
   op.quantized = false;
   op.reason = reason;
   op.activation.clear();
