@@ -18,6 +18,7 @@ import {
   spread,
   takeTurns,
 } from './networks.mjs';
+import { uniform } from './numbers.js';
 
 ensureNode();
 const { values, positionals } = parseArgs({
@@ -37,20 +38,11 @@ const ort = await import('onnxruntime-web');
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 
-/** Deterministic, about uniform in [-1, 1]. */
-function noise(length, seed) {
-  let state = seed;
-  return Float32Array.from({ length }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.fround(state / 2 ** 31 - 1);
-  });
-}
-
 let seeds = 1;
 /** A constant of small random numbers, as text. */
 function weights(name, dims, scale = 1 / Math.sqrt(dims.at(-2) ?? 1)) {
   const length = dims.reduce((a, b) => a * b, 1);
-  const numbers = Array.from(noise(length, ++seeds), (x) => (x * scale).toFixed(5));
+  const numbers = Array.from(uniform(length, ++seeds), (x) => (x * scale).toFixed(5));
   return `const %${name}: float32[${dims.join(', ')}] = {${numbers.join(', ')}}`;
 }
 
@@ -187,8 +179,8 @@ for (const rows of [1, 32]) {
   cases[`int4 weights in blocks, ${rows} x 1024 x 1024`] = () => [
     { x: [rows, 1024] },
     [
-      `const %w: int4[1024, 1024] = {${Array.from(noise(1 << 20, 5), (x) => Math.floor(x * 8)).join(', ')}}`,
-      `const %s: float32[32, 1024] = {${Array.from(noise(1 << 15, 6), (x) => (0.02 + 0.01 * x).toFixed(5)).join(', ')}}`,
+      `const %w: int4[1024, 1024] = {${Array.from(uniform(1 << 20, 5), (x) => Math.floor(x * 8)).join(', ')}}`,
+      `const %s: float32[32, 1024] = {${Array.from(uniform(1 << 15, 6), (x) => (0.02 + 0.01 * x).toFixed(5)).join(', ')}}`,
       '%d = DequantizeLinear(%w, %s) {axis = 0, block_size = 32}',
       '%y = MatMul(%x, %d)',
     ],
@@ -214,7 +206,7 @@ async function measure(name) {
   model.dispose();
   const data = Object.entries(inputs).map(([input, dims], i) => [
     input,
-    noise(
+    uniform(
       dims.reduce((a, b) => a * b, 1),
       100 + i,
     ),
