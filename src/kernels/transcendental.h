@@ -21,88 +21,95 @@ inline constexpr float kC2 = 0.5f, kC3 = 1.6666667163e-1f, kC4 = 4.1666667908e-2
 
 /// c[0] * x^(n-1) + ... + c[n-1], by Horner's rule.
 template <typename L, typename... Rest>
-static inline __attribute__((always_inline)) typename L::Value Polynomial(typename L::Value x,
+static inline __attribute__((always_inline)) typename L::Value Polynomial(const L& l,
+                                                                          typename L::Value x,
                                                                           float first,
                                                                           Rest... rest) {
-  typename L::Value sum = L::Splat(first);
-  ((sum = L::Add(L::Mul(sum, x), L::Splat(rest))), ...);
+  typename L::Value sum = l.Splat(first);
+  ((sum = l.Add(l.Mul(sum, x), l.Splat(rest))), ...);
   return sum;
 }
 
 /// e^x for x <= 0; NaN stays NaN.
 template <typename L>
-static inline __attribute__((always_inline)) typename L::Value Exp(typename L::Value x) {
-  const auto below = L::Less(x, L::Splat(kExpMin));
-  const auto clamped = L::Select(below, L::Splat(kExpMin), x);
-  const auto shifted = L::Add(L::Mul(clamped, L::Splat(kLog2e)), L::Splat(kMagic));
-  const auto n = L::Sub(shifted, L::Splat(kMagic));
-  const auto high = L::Sub(clamped, L::Mul(n, L::Splat(kLn2High)));
-  const auto r = L::Sub(high, L::Mul(n, L::Splat(kLn2Low)));
-  const auto q = Polynomial<L>(r, kC7, kC6, kC5, kC4, kC3, kC2);
-  const auto tail = L::Add(r, L::Mul(L::Mul(r, r), q));
-  const auto e = L::Mul(L::Add(L::Splat(1.0f), tail), L::PowerOfTwo(shifted));
-  return L::Select(below, L::Splat(0.0f), e);
+static inline __attribute__((always_inline)) typename L::Value Exp(const L& l,
+                                                                   typename L::Value x) {
+  const auto below = l.Less(x, l.Splat(kExpMin));
+  const auto clamped = l.Select(below, l.Splat(kExpMin), x);
+  const auto shifted = l.Add(l.Mul(clamped, l.Splat(kLog2e)), l.Splat(kMagic));
+  const auto n = l.Sub(shifted, l.Splat(kMagic));
+  const auto high = l.Sub(clamped, l.Mul(n, l.Splat(kLn2High)));
+  const auto r = l.Sub(high, l.Mul(n, l.Splat(kLn2Low)));
+  const auto q = Polynomial(l, r, kC7, kC6, kC5, kC4, kC3, kC2);
+  const auto tail = l.Add(r, l.Mul(l.Mul(r, r), q));
+  const auto e = l.Mul(l.Add(l.Splat(1.0f), tail), l.PowerOfTwo(shifted));
+  return l.Select(below, l.Splat(0.0f), e);
 }
 
 /// 1 / (1 + e^-x), from e^-|x|, which cannot overflow.
 template <typename L>
-static inline __attribute__((always_inline)) typename L::Value Sigmoid(typename L::Value x) {
-  const auto one = L::Splat(1.0f);
-  const auto e = Exp<L>(L::Sub(L::Splat(0.0f), L::Abs(x)));
-  const auto numerator = L::Select(L::Less(x, L::Splat(0.0f)), e, one);
-  return L::Div(numerator, L::Add(one, e));
+static inline __attribute__((always_inline)) typename L::Value Sigmoid(const L& l,
+                                                                       typename L::Value x) {
+  const auto one = l.Splat(1.0f);
+  const auto e = Exp(l, l.Sub(l.Splat(0.0f), l.Abs(x)));
+  const auto numerator = l.Select(l.Less(x, l.Splat(0.0f)), e, one);
+  return l.Div(numerator, l.Add(one, e));
 }
 
 /// tanh: near zero, where 1 - e^-2|x| would cancel, x + x^3 * P(x^2) with the coefficients of
 /// Cephes (S. Moshier, tanhf.c: relative error below 1.3e-7 up to 0.625), else (1 - e) / (1 + e).
 template <typename L>
-static inline __attribute__((always_inline)) typename L::Value Tanh(typename L::Value x) {
-  const auto one = L::Splat(1.0f);
-  const auto most = L::Abs(x);
-  const auto square = L::Mul(x, x);
-  const auto p = Polynomial<L>(square, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
-                               1.33314422036e-1f, -3.33332819422e-1f);
-  const auto small = L::Add(L::Mul(L::Mul(square, p), x), x);
-  const auto e = Exp<L>(L::Mul(most, L::Splat(-2.0f)));
-  const auto large = L::CopySign(L::Div(L::Sub(one, e), L::Add(one, e)), x);
-  return L::Select(L::Less(most, L::Splat(0.625f)), small, large);
+static inline __attribute__((always_inline)) typename L::Value Tanh(const L& l,
+                                                                    typename L::Value x) {
+  const auto one = l.Splat(1.0f);
+  const auto most = l.Abs(x);
+  const auto square = l.Mul(x, x);
+  const auto p = Polynomial(l, square, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                            1.33314422036e-1f, -3.33332819422e-1f);
+  const auto small = l.Add(l.Mul(l.Mul(square, p), x), x);
+  const auto e = Exp(l, l.Mul(most, l.Splat(-2.0f)));
+  const auto large = l.CopySign(l.Div(l.Sub(one, e), l.Add(one, e)), x);
+  return l.Select(l.Less(most, l.Splat(0.625f)), small, large);
 }
 
 /// The error function: up to 1 its Maclaurin series to x^21 (the next term is below 1e-9), beyond
 /// it Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26 (error below 1.5e-7).
 template <typename L>
-static inline __attribute__((always_inline)) typename L::Value Erf(typename L::Value x) {
-  const auto one = L::Splat(1.0f);
-  const auto most = L::Abs(x);
-  const auto square = L::Mul(x, x);
+static inline __attribute__((always_inline)) typename L::Value Erf(const L& l,
+                                                                   typename L::Value x) {
+  const auto one = l.Splat(1.0f);
+  const auto most = l.Abs(x);
+  const auto square = l.Mul(x, x);
   // 2 / sqrt(pi) * (-1)^k / (k! (2k + 1)), k = 10 ... 0
   const auto series =
-      Polynomial<L>(square, 1.4807192815879217e-8f, -1.6365844691234924e-7f, 1.6462114365889246e-6f,
-                    -1.4925650358406250e-5f, 1.2055332981789664e-4f, -8.5483270234508520e-4f,
-                    5.2239776254421880e-3f, -2.6866170645131252e-2f, 1.1283791670955126e-1f,
-                    -3.7612638903183754e-1f, 1.1283791670955126f);
-  const auto t = L::Div(one, L::Add(one, L::Mul(most, L::Splat(0.3275911f))));
-  const auto p = L::Mul(
-      t, Polynomial<L>(t, 1.061405429f, -1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f));
-  const auto e = Exp<L>(L::Sub(L::Splat(0.0f), square));
-  const auto large = L::CopySign(L::Sub(one, L::Mul(p, e)), x);
-  return L::Select(L::Less(most, one), L::Mul(series, x), large);
+      Polynomial(l, square, 1.4807192815879217e-8f, -1.6365844691234924e-7f, 1.6462114365889246e-6f,
+                 -1.4925650358406250e-5f, 1.2055332981789664e-4f, -8.5483270234508520e-4f,
+                 5.2239776254421880e-3f, -2.6866170645131252e-2f, 1.1283791670955126e-1f,
+                 -3.7612638903183754e-1f, 1.1283791670955126f);
+  const auto t = l.Div(one, l.Add(one, l.Mul(most, l.Splat(0.3275911f))));
+  const auto p = l.Mul(
+      t, Polynomial(l, t, 1.061405429f, -1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f));
+  const auto e = Exp(l, l.Sub(l.Splat(0.0f), square));
+  const auto large = l.CopySign(l.Sub(one, l.Mul(p, e)), x);
+  return l.Select(l.Less(most, one), l.Mul(series, x), large);
 }
 
 /// x / 2 * (1 + erf(x / sqrt(2))) (onnx docs/Operators.md, Gelu).
 template <typename L>
-static inline __attribute__((always_inline)) typename L::Value Gelu(typename L::Value x) {
-  const auto half = L::Mul(x, L::Splat(0.5f));
-  return L::Mul(half, L::Add(L::Splat(1.0f), Erf<L>(L::Mul(x, L::Splat(0.70710678118654752f)))));
+static inline __attribute__((always_inline)) typename L::Value Gelu(const L& l,
+                                                                    typename L::Value x) {
+  const auto half = l.Mul(x, l.Splat(0.5f));
+  return l.Mul(half, l.Add(l.Splat(1.0f), Erf(l, l.Mul(x, l.Splat(0.70710678118654752f)))));
 }
 
 /// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (onnx docs/Operators.md, Gelu).
 template <typename L>
-static inline __attribute__((always_inline)) typename L::Value GeluTanh(typename L::Value x) {
-  const auto half = L::Mul(x, L::Splat(0.5f));
-  const auto cube = L::Mul(L::Mul(L::Mul(x, x), x), L::Splat(0.044715f));
-  const auto inner = L::Mul(L::Add(x, cube), L::Splat(0.79788456080286536f));
-  return L::Mul(half, L::Add(L::Splat(1.0f), Tanh<L>(inner)));
+static inline __attribute__((always_inline)) typename L::Value GeluTanh(const L& l,
+                                                                        typename L::Value x) {
+  const auto half = l.Mul(x, l.Splat(0.5f));
+  const auto cube = l.Mul(l.Mul(l.Mul(x, x), x), l.Splat(0.044715f));
+  const auto inner = l.Mul(l.Add(x, cube), l.Splat(0.79788456080286536f));
+  return l.Mul(half, l.Add(l.Splat(1.0f), Tanh(l, inner)));
 }
 
 }  // namespace requant::transcendental

@@ -51,7 +51,10 @@ std::string Slot(const QuantizationRecord& record, int index) {
   if (own.baked.empty()) {
     out += StrCat(",\"observer\":", Quote(root.observer), ",\"range\":[", Number(root.range_min),
                   ",", Number(root.range_max), "]");
-    if (!root.detail.empty()) out += StrCat(",\"detail\":", Quote(root.detail));
+    if (root.ranges_tried > 0) {
+      out += StrCat(",\"detail\":\"least of ", root.ranges_tried,
+                    " ranges' errors: ", root.error_percent, " % of that of least squares\"");
+    }
   }
   if (&own != &root) {
     out += StrCat(",\"dominator\":{\"node\":", Quote(root.node),

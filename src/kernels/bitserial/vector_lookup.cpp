@@ -268,7 +268,7 @@ RQ_INLINE void FillStrip(const int32_t* bias, const int32_t* weights, int32_t z,
 }
 
 RQ_INLINE void ExpandIndices(const uint8_t* packed, int32_t vectors, uint8_t* out) {
-  const v128_t mask = wasm_i8x16_splat(15);
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(vectors));
   for (int32_t i = 0; i < vectors; ++i, packed += 16, out += 32) {
     const v128_t two = wasm_v128_load(packed);
     wasm_v128_store(out, wasm_v128_and(two, mask));

@@ -13,7 +13,7 @@ using bitserial::UnpackLow;
 
 /// Codes of n elements, a multiple of 8, plus `add`.
 RQ_INLINE void UnpackCodes(const uint8_t* in, ptrdiff_t n, v128_t add, uint8_t* out) {
-  const v128_t mask = wasm_i8x16_splat(15);
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(n));
   ptrdiff_t i = 0;
   for (; i + 32 <= n; i += 32, in += 16) {
     const v128_t v = wasm_v128_load(in);

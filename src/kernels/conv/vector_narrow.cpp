@@ -22,41 +22,40 @@ constexpr int32_t kLargeTile = 5, kSmallTile = 4;
 
 /// Inputs in [0, 127], weights any signed bytes.
 struct NarrowInputs {
+  static constexpr bool kAdds = true;
   RQ_INLINE v128_t Dot(v128_t w, v128_t x) { return simd::DotI8I7(w, x); }
 };
 /// Weights in [0, 127], inputs any signed bytes: `offset` is what the weights are coded lower than
 /// they are, and the sum of a row times it is added.
 struct NarrowWeights {
+  static constexpr bool kAdds = false;
   RQ_INLINE v128_t Dot(v128_t w, v128_t x) { return simd::DotI8I7(x, w); }
 };
 
-/// The weights of one step: low nibbles are channels 0 to 3, high ones 4 to 7.
-RQ_INLINE v128_t LowNibbles(v128_t packed, v128_t add) {
-  return wasm_i8x16_add(wasm_v128_and(packed, wasm_i8x16_splat(15)), add);
-}
-RQ_INLINE v128_t HighNibbles(v128_t packed, v128_t add) {
-  return wasm_i8x16_add(wasm_v128_and(wasm_u16x8_shr(packed, 4), wasm_i8x16_splat(15)), add);
+/// The weights of one step: low nibbles are channels 0 to 3, high ones 4 to 7. `mask`: 15.
+RQ_INLINE v128_t LowNibbles(v128_t packed, v128_t mask) { return wasm_v128_and(packed, mask); }
+RQ_INLINE v128_t HighNibbles(v128_t packed, v128_t mask) {
+  return wasm_v128_and(wasm_u16x8_shr(packed, 4), mask);
 }
 
 __attribute__((noinline)) void Unpack(const uint8_t* packed, int32_t steps, int32_t add,
                                       uint8_t* bytes) {
   const v128_t adds = wasm_i8x16_splat(static_cast<int8_t>(add));
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(steps));
   for (; steps > 0; --steps, packed += 16, bytes += 32) {
     const v128_t both = wasm_v128_load(packed);
-    wasm_v128_store(bytes, LowNibbles(both, adds));
-    wasm_v128_store(bytes + 16, HighNibbles(both, adds));
+    wasm_v128_store(bytes, wasm_i8x16_add(LowNibbles(both, mask), adds));
+    wasm_v128_store(bytes + 16, wasm_i8x16_add(HighNibbles(both, mask), adds));
   }
 }
 
 /// out[tiles * kRows][8] = from + the products of so many rows, lda bytes apart, with one block;
-/// `from`, which may be `out`, has from_step int32 from row to row. Nibbles have `add` added. All
-/// tiles in one call: a call costs as much as three of the 16 steps of 64 channels.
-template <typename Op, int kRows, bool kNibbles>
+/// `from`, which may be `out`, has from_step int32 from row to row. All tiles in one call: a call
+/// costs as much as three of the 16 steps of 64 channels.
+template <typename Op, int kRows>
 __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights,
-                                           int32_t add, int32_t all_steps, int32_t segment,
-                                           const int32_t* bases, ptrdiff_t from_step, int32_t tiles,
-                                           int32_t* out) {
-  const v128_t adds = wasm_i8x16_splat(static_cast<int8_t>(add));
+                                           int32_t all_steps, int32_t segment, const int32_t* bases,
+                                           ptrdiff_t from_step, int32_t tiles, int32_t* out) {
   for (; tiles > 0; --tiles) {
     const uint8_t* rows[kRows];
     RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] = a + i * lda;
@@ -70,15 +69,8 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
       v128_t acc0[kRows], acc1[kRows];
       RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = acc1[i] = wasm_i16x8_splat(0);
       for (; k < end; k += conv::kDot7Group) {
-        v128_t w0 = wasm_v128_load(w), w1;
-        if (kNibbles) {
-          w1 = HighNibbles(w0, adds);
-          w0 = LowNibbles(w0, adds);
-          w += 16;
-        } else {
-          w1 = wasm_v128_load(w + 16);
-          w += 32;
-        }
+        const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 16);
+        w += 32;
         RQ_UNROLL for (int i = 0; i < kRows; ++i) {
           const v128_t x = wasm_v128_load32_splat(rows[i] + k);
           acc0[i] = wasm_i16x8_add(acc0[i], Op::Dot(w0, x));
@@ -103,6 +95,56 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
   }
 }
 
+/// The same for single rows, whose weights may be nibbles: `add` is added to those of NarrowInputs.
+template <typename Op, bool kNibbles>
+__attribute__((noinline)) void NarrowSingleRows(const uint8_t* a, ptrdiff_t lda,
+                                                const uint8_t* weights, int32_t add,
+                                                int32_t all_steps, int32_t segment,
+                                                const int32_t* bases, ptrdiff_t from_step,
+                                                int32_t rows, int32_t* out) {
+  constexpr int kUnroll = 2;
+  constexpr ptrdiff_t kStep = kNibbles ? 16 : 32;
+  const v128_t adds = wasm_i8x16_splat(static_cast<int8_t>(add));
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(rows));
+  for (; rows > 0; --rows, a += lda, bases += from_step, out += conv::kChannelBlock) {
+    const uint8_t* x = a;
+    const uint8_t* w = weights;
+    v128_t sum0 = wasm_v128_load(bases), sum1 = wasm_v128_load(bases + 4);
+    for (int32_t steps = all_steps; steps > 0; steps -= segment) {
+      const uint8_t* end = x + (steps < segment ? steps : segment) * conv::kDot7Group;
+      v128_t acc0[kUnroll], acc1[kUnroll];
+      RQ_UNROLL for (int u = 0; u < kUnroll; ++u) acc0[u] = acc1[u] = wasm_i16x8_splat(0);
+      const auto step = [&](int u) __attribute__((always_inline)) {
+        v128_t w0 = wasm_v128_load(w + u * kStep), w1;
+        if (kNibbles) {
+          w1 = HighNibbles(w0, mask);
+          w0 = LowNibbles(w0, mask);
+          if (Op::kAdds) {
+            w0 = wasm_i8x16_add(w0, adds);
+            w1 = wasm_i8x16_add(w1, adds);
+          }
+        } else {
+          w1 = wasm_v128_load(w + u * kStep + 16);
+        }
+        const v128_t value = wasm_v128_load32_splat(x + u * conv::kDot7Group);
+        acc0[u] = wasm_i16x8_add(acc0[u], Op::Dot(w0, value));
+        acc1[u] = wasm_i16x8_add(acc1[u], Op::Dot(w1, value));
+      };
+      for (; end - x >= kUnroll * conv::kDot7Group; x += kUnroll * conv::kDot7Group) {
+        RQ_UNROLL for (int u = 0; u < kUnroll; ++u) step(u);
+        w += kUnroll * kStep;
+      }
+      for (; x != end; x += conv::kDot7Group, w += kStep) step(0);
+      const v128_t all0 = wasm_i16x8_add(acc0[0], acc0[1]);
+      const v128_t all1 = wasm_i16x8_add(acc1[0], acc1[1]);
+      sum0 = wasm_i32x4_add(sum0, wasm_i32x4_extadd_pairwise_i16x8(all0));
+      sum1 = wasm_i32x4_add(sum1, wasm_i32x4_extadd_pairwise_i16x8(all1));
+    }
+    wasm_v128_store(out, sum0);
+    wasm_v128_store(out + 4, sum1);
+  }
+}
+
 /// All rows of a strip, by tiles of five, then of four. Nibbles are fewer rows than a tile: more
 /// have them unpacked.
 template <typename Op>
@@ -117,18 +159,18 @@ RQ_INLINE void NarrowRows(const uint8_t* a, ptrdiff_t lda, const uint8_t* w, boo
     count -= rows;
   };
   if (fives > 0) {
-    NarrowTiles<Op, kLargeTile, false>(a, lda, w, 0, steps, segment, from, from_step, fives, out);
+    NarrowTiles<Op, kLargeTile>(a, lda, w, steps, segment, from, from_step, fives, out);
     skip(fives * kLargeTile);
   }
   if (fours > 0) {
-    NarrowTiles<Op, kSmallTile, false>(a, lda, w, 0, steps, segment, from, from_step, fours, out);
+    NarrowTiles<Op, kSmallTile>(a, lda, w, steps, segment, from, from_step, fours, out);
     skip(fours * kSmallTile);
   }
   if (count == 0) return;
   if (nibbles) {
-    NarrowTiles<Op, 1, true>(a, lda, w, add, steps, segment, from, from_step, count, out);
+    NarrowSingleRows<Op, true>(a, lda, w, add, steps, segment, from, from_step, count, out);
   } else {
-    NarrowTiles<Op, 1, false>(a, lda, w, 0, steps, segment, from, from_step, count, out);
+    NarrowSingleRows<Op, false>(a, lda, w, 0, steps, segment, from, from_step, count, out);
   }
 }
 

@@ -99,38 +99,38 @@ void SqrtF32Reference(const UnaryF32Params* p) {
   UnaryF32(p, [](float x) { return std::sqrt(x); });
 }
 void SigmoidF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return transcendental::Sigmoid<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return transcendental::Sigmoid(ScalarLanes(), x); });
 }
 void TanhF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return transcendental::Tanh<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return transcendental::Tanh(ScalarLanes(), x); });
 }
 void ErfF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return transcendental::Erf<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return transcendental::Erf(ScalarLanes(), x); });
 }
 void GeluF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return transcendental::Gelu<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return transcendental::Gelu(ScalarLanes(), x); });
 }
 void GeluTanhF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return transcendental::GeluTanh<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return transcendental::GeluTanh(ScalarLanes(), x); });
 }
 
 void QuickGeluF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [p](float x) { return x * transcendental::Sigmoid<ScalarLanes>(p->alpha * x); });
+  UnaryF32(p, [p](float x) { return x * transcendental::Sigmoid(ScalarLanes(), p->alpha * x); });
 }
 void FastExpF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return fast_math::Exp<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return fast_math::Exp(ScalarLanes(), x); });
 }
 void FastTanhF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return fast_math::Tanh<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return fast_math::Tanh(ScalarLanes(), x); });
 }
 void FastSigmoidF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return fast_math::Sigmoid<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return fast_math::Sigmoid(ScalarLanes(), x); });
 }
 void FastErfF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return fast_math::Erf<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return fast_math::Erf(ScalarLanes(), x); });
 }
 void FastGeluF32Reference(const UnaryF32Params* p) {
-  UnaryF32(p, [](float x) { return fast_math::Gelu<ScalarLanes>(x); });
+  UnaryF32(p, [](float x) { return fast_math::Gelu(ScalarLanes(), x); });
 }
 
 void QAddFixedReference(const QAddParams* p) {

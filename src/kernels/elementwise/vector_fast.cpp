@@ -7,10 +7,14 @@ using requant::UnaryF32Params;
 using requant::VectorLanes;
 namespace fast_math = requant::fast_math;
 
-void rq_fast_exp_f32(const UnaryF32Params* p) { requant::Map(p, fast_math::Exp<VectorLanes>); }
-void rq_fast_tanh_f32(const UnaryF32Params* p) { requant::Map(p, fast_math::Tanh<VectorLanes>); }
-void rq_fast_sigmoid_f32(const UnaryF32Params* p) {
-  requant::Map(p, fast_math::Sigmoid<VectorLanes>);
+void rq_fast_exp_f32(const UnaryF32Params* p) { requant::MapLanes(p, fast_math::Exp<VectorLanes>); }
+void rq_fast_tanh_f32(const UnaryF32Params* p) {
+  requant::MapLanes(p, fast_math::Tanh<VectorLanes>);
 }
-void rq_fast_erf_f32(const UnaryF32Params* p) { requant::Map(p, fast_math::Erf<VectorLanes>); }
-void rq_fast_gelu_f32(const UnaryF32Params* p) { requant::Map(p, fast_math::Gelu<VectorLanes>); }
+void rq_fast_sigmoid_f32(const UnaryF32Params* p) {
+  requant::MapLanes(p, fast_math::Sigmoid<VectorLanes>);
+}
+void rq_fast_erf_f32(const UnaryF32Params* p) { requant::MapLanes(p, fast_math::Erf<VectorLanes>); }
+void rq_fast_gelu_f32(const UnaryF32Params* p) {
+  requant::MapLanes(p, fast_math::Gelu<VectorLanes>);
+}

@@ -145,7 +145,7 @@ struct MulFloat {
 
 /// Both operations are symmetric once scales and zero points travel with their operand, so a
 /// repeated scalar is always made the second one. Two repeated scalars never come here.
-template <typename Params, typename Op>
+template <bool kBothStep = false, typename Params, typename Op>
 RQ_INLINE void Walk(const Params* p, bool swap, const Op& op) {
   // Chosen field by field: a choice between two structs would put them in memory.
   const uint8_t a_flip = simd::FlipOf(p->a_signed);
@@ -158,7 +158,7 @@ RQ_INLINE void Walk(const Params* p, bool swap, const Op& op) {
   if (p->cols == 0) return;
   uint8_t* out = static_cast<uint8_t*>(p->out);
   const Output output = Output::Make(p);
-  if (y_step != 0) {
+  if (kBothStep || y_step != 0) {
     Rows<true>(x, y, out, p->out_row_stride, p->rows, p->cols, output, op);
   } else {
     Rows<false>(x, y, out, p->out_row_stride, p->rows, p->cols, output, op);
@@ -209,16 +209,16 @@ void rq_qadd_fixed(const QAddParams* p) {
   const auto zeros_share = [=](int32_t ma, int32_t mb) __attribute__((always_inline)) {
     return a_zero * static_cast<uint32_t>(ma) + b_zero * static_cast<uint32_t>(mb);
   };
-  if (p->narrow.shift != 0) {
+  if (p->narrow.shift != 0 && p->a_step != 0 && p->b_step != 0) {
     const QAddNarrow& narrow = p->narrow;
     const uint32_t bias = static_cast<uint32_t>(narrow.bias) - zeros_share(narrow.a, narrow.b);
     AddNarrow op;
-    op.ma = wasm_i16x8_splat(swap ? narrow.b : narrow.a);
-    op.mb = wasm_i16x8_splat(swap ? narrow.a : narrow.b);
+    op.ma = wasm_i16x8_splat(narrow.a);
+    op.mb = wasm_i16x8_splat(narrow.b);
     op.bias = SplatI16(static_cast<int32_t>(bias));
     op.out_zero = out_zero;
     op.shift = static_cast<uint32_t>(narrow.shift);
-    Walk(p, swap, op);
+    Walk<true>(p, false, op);
     return;
   }
   AddFixed op;

@@ -8,17 +8,21 @@ using requant::VectorLanes;
 namespace transcendental = requant::transcendental;
 
 void rq_sigmoid_f32(const UnaryF32Params* p) {
-  requant::Map(p, transcendental::Sigmoid<VectorLanes>);
+  requant::MapLanes(p, transcendental::Sigmoid<VectorLanes>);
 }
-void rq_tanh_f32(const UnaryF32Params* p) { requant::Map(p, transcendental::Tanh<VectorLanes>); }
-void rq_erf_f32(const UnaryF32Params* p) { requant::Map(p, transcendental::Erf<VectorLanes>); }
-void rq_gelu_f32(const UnaryF32Params* p) { requant::Map(p, transcendental::Gelu<VectorLanes>); }
+void rq_tanh_f32(const UnaryF32Params* p) {
+  requant::MapLanes(p, transcendental::Tanh<VectorLanes>);
+}
+void rq_erf_f32(const UnaryF32Params* p) { requant::MapLanes(p, transcendental::Erf<VectorLanes>); }
+void rq_gelu_f32(const UnaryF32Params* p) {
+  requant::MapLanes(p, transcendental::Gelu<VectorLanes>);
+}
 void rq_gelu_tanh_f32(const UnaryF32Params* p) {
-  requant::Map(p, transcendental::GeluTanh<VectorLanes>);
+  requant::MapLanes(p, transcendental::GeluTanh<VectorLanes>);
 }
 void rq_quick_gelu_f32(const UnaryF32Params* p) {
   const v128_t alpha = wasm_f32x4_splat(p->alpha);
-  requant::Map(p, [alpha](v128_t x) {
-    return wasm_f32x4_mul(x, transcendental::Sigmoid<VectorLanes>(wasm_f32x4_mul(alpha, x)));
+  requant::MapLanes(p, [alpha](const VectorLanes& l, v128_t x) {
+    return wasm_f32x4_mul(x, transcendental::Sigmoid(l, wasm_f32x4_mul(alpha, x)));
   });
 }

@@ -113,19 +113,13 @@ RQ_INLINE v128_t End(v128_t acc, v128_t zero, const int32_t* sum) {
   return wasm_i32x4_add(Op::Sum(acc), Correction<kZeros>(zero, sum));
 }
 
-/// A splat that neither compiler nor optimizer knows to be a constant, which they would make anew
-/// at every use. `block` is a multiple of 16.
-RQ_INLINE v128_t LowHalves(int32_t block) {
-  return wasm_i8x16_splat(static_cast<int8_t>((block - 1) & 15));
-}
-
 /// One row times one group.
 template <typename Op, bool kZeros>
 static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const int8_t* a,
                                                 const float* a_scales, const int32_t* a_sums,
                                                 const uint8_t* block, float* out) {
   const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
-  const v128_t mask = LowHalves(p->block);
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
   v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
   for (int32_t b = 0; b < blocks; ++b) {
     const BlockHeader<kZeros> header(block);
@@ -204,7 +198,7 @@ static __attribute__((noinline)) void Tiles(const MatMulNBitsParams* p, int32_t 
                                             const int32_t* a_sums, const uint8_t* block, uint8_t* w,
                                             float* y) {
   const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block), rows = tiles * kTileRows;
-  const v128_t mask = LowHalves(p->block);
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
   for (int32_t i = 0; i < rows * kColumns; i += 4) wasm_v128_store(y + i, wasm_f32x4_splat(0));
   for (int32_t b = 0; b < blocks; ++b) {
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);

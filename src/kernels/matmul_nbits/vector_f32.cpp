@@ -38,9 +38,9 @@ RQ_INLINE void ToFloats(v128_t levels, v128_t* out) {
 }
 
 /// One step of codes less their zero points, as floats [k][column]: columns 0..3 and 4..7.
-RQ_INLINE void LoadStep(const uint8_t* codes, v128_t zero0, v128_t zero1, v128_t* low,
+RQ_INLINE void LoadStep(const uint8_t* codes, v128_t mask, v128_t zero0, v128_t zero1, v128_t* low,
                         v128_t* high) {
-  const v128_t both = wasm_v128_load(codes), mask = wasm_i8x16_splat(15);
+  const v128_t both = wasm_v128_load(codes);
   ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
   ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)), high);
 }
@@ -49,6 +49,7 @@ RQ_INLINE void LoadStep(const uint8_t* codes, v128_t zero0, v128_t zero1, v128_t
 __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t* block,
                                       int32_t blocks, float* out) {
   const bool has_zero_points = p->has_zero_points != 0;
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
   for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
     const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
     const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
@@ -56,7 +57,7 @@ __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t*
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
     for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, out += kStep * kColumns) {
       v128_t low[4], high[4];
-      LoadStep(codes, zero0, zero1, low, high);
+      LoadStep(codes, mask, zero0, zero1, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         wasm_v128_store(out + i * kColumns, wasm_f32x4_mul(low[i], scale0));
         wasm_v128_store(out + i * kColumns + 4, wasm_f32x4_mul(high[i], scale1));
@@ -98,6 +99,7 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
                                          const uint8_t* block, int32_t blocks, int32_t row,
                                          int32_t column) {
   const bool has_zero_points = p->has_zero_points != 0;
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
   v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
   for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
     const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
@@ -107,7 +109,7 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
     RQ_UNROLL for (int i = 0; i < 2; ++i) acc0[i] = acc1[i] = wasm_f32x4_splat(0);
     for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, a += kStep) {
       v128_t low[4], high[4];
-      LoadStep(codes, zero0, zero1, low, high);
+      LoadStep(codes, mask, zero0, zero1, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         const v128_t x = wasm_v128_load32_splat(a + i);
         acc0[i % 2] = simd::MulAddF32(x, low[i], acc0[i % 2]);

@@ -93,30 +93,31 @@ RQ_INLINE v128_t FloatProduct(const int32_t* acc, v128_t scale) {
   return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_v128_load(acc)), scale);
 }
 
-RQ_INLINE v128_t FloatRound(v128_t x, v128_t base) {
-  const v128_t rounded = wasm_f32x4_add(x, wasm_f32x4_splat(12582912.0f));  // 1.5 * 2^23
-  return wasm_i32x4_sub(rounded, base);
+RQ_INLINE v128_t FloatRound(v128_t x, v128_t magic, v128_t base) {
+  return wasm_i32x4_sub(wasm_f32x4_add(x, magic), base);
 }
 
 RQ_INLINE void FloatBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
                           const RequantizeParams& p, int32_t zero_point, const Store& s) {
   const v128_t scale0 = wasm_v128_load(p.scale + c);
   const v128_t scale1 = wasm_v128_load(p.scale + c + 4);
+  const auto count = static_cast<size_t>(rows);
+  const v128_t magic = simd::LoopConstant(12582912.0f, count);  // 1.5 * 2^23
   const v128_t base = wasm_i32x4_splat(0x4B400000 - zero_point);
   if (p.small_products) {
     ForRows(
         acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
-          return wasm_i16x8_narrow_i32x4(FloatRound(FloatProduct(a, scale0), base),
-                                         FloatRound(FloatProduct(a + 4, scale1), base));
+          return wasm_i16x8_narrow_i32x4(FloatRound(FloatProduct(a, scale0), magic, base),
+                                         FloatRound(FloatProduct(a + 4, scale1), magic, base));
         });
     return;
   }
-  const v128_t lo = wasm_f32x4_splat(-1024.0f), hi = wasm_f32x4_splat(1024.0f);
+  const v128_t lo = simd::LoopConstant(-1024.0f, count), hi = simd::LoopConstant(1024.0f, count);
   ForRows(
       acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
         return wasm_i16x8_narrow_i32x4(
-            FloatRound(simd::ClampF32(FloatProduct(a, scale0), lo, hi), base),
-            FloatRound(simd::ClampF32(FloatProduct(a + 4, scale1), lo, hi), base));
+            FloatRound(simd::ClampF32(FloatProduct(a, scale0), lo, hi), magic, base),
+            FloatRound(simd::ClampF32(FloatProduct(a + 4, scale1), lo, hi), magic, base));
       });
 }
 

@@ -41,11 +41,11 @@ void Softmax(const SoftmaxF32Params* p, const Exp& exp) {
 }  // namespace
 
 void SoftmaxF32Reference(const SoftmaxF32Params* p) {
-  Softmax(p, [](float x) { return transcendental::Exp<ScalarLanes>(x); });
+  Softmax(p, [](float x) { return transcendental::Exp(ScalarLanes(), x); });
 }
 
 void FastSoftmaxF32Reference(const SoftmaxF32Params* p) {
-  Softmax(p, [](float x) { return fast_math::Exp<ScalarLanes>(x); });
+  Softmax(p, [](float x) { return fast_math::Exp(ScalarLanes(), x); });
 }
 
 void LogSoftmaxF32Reference(const SoftmaxF32Params* p) {
@@ -56,7 +56,7 @@ void LogSoftmaxF32Reference(const SoftmaxF32Params* p) {
     const float most = RowMax(in, p->cols);
     float lanes[4] = {0, 0, 0, 0};
     for (size_t i = 0; i < p->cols; ++i)
-      lanes[i % 4] += transcendental::Exp<ScalarLanes>(in[i] - most);
+      lanes[i % 4] += transcendental::Exp(ScalarLanes(), in[i] - most);
     const float log_sum = softmax::LogOfSum(ReduceLanes(lanes));
     for (size_t i = 0; i < p->cols; ++i) {
       const float x = in[i] - most;

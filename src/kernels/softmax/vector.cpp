@@ -10,8 +10,6 @@ namespace {
 
 RQ_INLINE v128_t Splat(float value) { return wasm_f32x4_splat(value); }
 
-RQ_INLINE v128_t Exp4(v128_t x) { return transcendental::Exp<VectorLanes>(x); }
-
 RQ_INLINE float Reduce(v128_t lanes) {
   return (wasm_f32x4_extract_lane(lanes, 0) + wasm_f32x4_extract_lane(lanes, 2)) +
          (wasm_f32x4_extract_lane(lanes, 1) + wasm_f32x4_extract_lane(lanes, 3));
@@ -44,16 +42,17 @@ RQ_INLINE v128_t FirstLanes(v128_t x, size_t n) {
 }
 
 struct ExactExp {
-  RQ_INLINE v128_t Run(v128_t x) { return Exp4(x); }
+  RQ_INLINE v128_t Run(const VectorLanes& l, v128_t x) { return transcendental::Exp(l, x); }
 };
 struct FastExp {
-  RQ_INLINE v128_t Run(v128_t x) { return fast_math::Exp<VectorLanes>(x); }
+  RQ_INLINE v128_t Run(const VectorLanes& l, v128_t x) { return fast_math::Exp(l, x); }
 };
 
 template <typename Exp>
 RQ_INLINE void Softmax(const SoftmaxF32Params* p) {
   const size_t n = p->cols;
   if (n == 0) return;
+  const VectorLanes l(n);
   for (size_t r = 0; r < p->rows; ++r) {
     const float* in = p->in + r * p->in_row_stride;
     float* out = p->out + r * p->out_row_stride;
@@ -61,13 +60,13 @@ RQ_INLINE void Softmax(const SoftmaxF32Params* p) {
     v128_t lanes = Splat(0.0f);
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-      const v128_t e = Exp::Run(wasm_f32x4_sub(wasm_v128_load(in + i), most));
+      const v128_t e = Exp::Run(l, wasm_f32x4_sub(wasm_v128_load(in + i), most));
       wasm_v128_store(out + i, e);
       lanes = wasm_f32x4_add(lanes, e);
     }
     const int32_t left = static_cast<int32_t>(n - i);
     if (left > 0) {
-      const v128_t e = Exp::Run(wasm_f32x4_sub(simd::LoadPartial(in + i, left), most));
+      const v128_t e = Exp::Run(l, wasm_f32x4_sub(simd::LoadPartial(in + i, left), most));
       simd::StorePartial(out + i, e, left);
       lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
     }
@@ -93,6 +92,7 @@ void rq_fast_softmax_f32(const SoftmaxF32Params* p) { Softmax<FastExp>(p); }
 void rq_log_softmax_f32(const SoftmaxF32Params* p) {
   const size_t n = p->cols;
   if (n == 0) return;
+  const VectorLanes l(n);
   for (size_t r = 0; r < p->rows; ++r) {
     const float* in = p->in + r * p->in_row_stride;
     float* out = p->out + r * p->out_row_stride;
@@ -100,11 +100,13 @@ void rq_log_softmax_f32(const SoftmaxF32Params* p) {
     v128_t lanes = Splat(0.0f);
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-      lanes = wasm_f32x4_add(lanes, Exp4(wasm_f32x4_sub(wasm_v128_load(in + i), most)));
+      lanes = wasm_f32x4_add(lanes,
+                             transcendental::Exp(l, wasm_f32x4_sub(wasm_v128_load(in + i), most)));
     }
     const int32_t left = static_cast<int32_t>(n - i);
     if (left > 0) {
-      const v128_t e = Exp4(wasm_f32x4_sub(simd::LoadPartial(in + i, left), most));
+      const v128_t e =
+          transcendental::Exp(l, wasm_f32x4_sub(simd::LoadPartial(in + i, left), most));
       lanes = wasm_f32x4_add(lanes, FirstLanes(e, n - i));
     }
     const v128_t log_sum = Splat(softmax::LogOfSum(Reduce(lanes)));

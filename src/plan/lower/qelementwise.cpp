@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/elementwise/table.h"
+#include "kernels/variant/missing.h"
 #include "numeric/multiplier.h"
 #include "numeric/qadd.h"
 #include "numeric/requantize_prepare.h"
@@ -114,11 +115,11 @@ std::optional<QAddParams> QAddOf(const PlanBuilder& builder, const Node& node) {
 }
 
 void FindNarrow(RequantizeMode mode, CodeRange a, CodeRange b, QAddParams& addition) {
-  if (mode != RequantizeMode::kUpward) return;
-  addition.narrow = MakeQAddNarrow({addition.a_multiplier, addition.b_multiplier, addition.shift},
-                                   {a.lo - addition.a_zero, a.hi - addition.a_zero},
-                                   {b.lo - addition.b_zero, b.hi - addition.b_zero},
-                                   addition.out_zero, addition.lo, addition.hi);
+  if (mode != RequantizeMode::kUpward || MissingLowBits() != nullptr) return;
+  addition.narrow = kMakeQAddNarrow({addition.a_multiplier, addition.b_multiplier, addition.shift},
+                                    {a.lo - addition.a_zero, a.hi - addition.a_zero},
+                                    {b.lo - addition.b_zero, b.hi - addition.b_zero},
+                                    addition.out_zero, addition.lo, addition.hi);
 }
 
 bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {

@@ -1,6 +1,7 @@
 #include "plan/lower/table.h"
 
 #include "ops/products.h"
+#include "plan/lower/qelementwise.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 #include "plan/pack_activations.h"
@@ -101,6 +102,8 @@ constexpr LowerRow kRows[] = {
 }  // namespace
 
 void (*const kPackActivations)(Plan&, const PlanOptions&) = PackActivations;
+QAddNarrow (*const kMakeQAddNarrow)(const QAddMultipliers&, QAddRange, QAddRange, int32_t, int32_t,
+                                    int32_t) = MakeQAddNarrow;
 
 std::span<const LowerRow> LowerTable() { return kRows; }
 

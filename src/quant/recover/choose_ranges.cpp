@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/recover/recovery.h"
 #include "quant/sim/simulator.h"
@@ -121,10 +120,9 @@ class Chooser : public RangeChooser {
       const size_t best = trial.Best();
       TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
       if (best > 0) {
-        config.detail =
-            StrCat("least of ", list.size(),
-                   " ranges' errors: ", std::round(100 * trial.Error(best) / trial.Error(0)),
-                   " % of that of least squares");
+        config.ranges_tried = static_cast<int32_t>(list.size());
+        config.error_percent =
+            static_cast<int32_t>(std::lround(100 * trial.Error(best) / trial.Error(0)));
       }
       config.observer = list[best].observer;
       config.range_min = list[best].range.min;

@@ -15,7 +15,7 @@ namespace {
 using testing::kCanaryF32;
 using testing::Random;
 
-float Exp(float x) { return transcendental::Exp<ScalarLanes>(x); }
+float Exp(float x) { return transcendental::Exp(ScalarLanes(), x); }
 
 std::vector<float> RunRow(const SoftmaxF32Kernel& kernel, const std::vector<float>& in) {
   std::vector<float> out(in.size() + 8, kCanaryF32);

@@ -1,0 +1,72 @@
+// Additions of few codes in 16 bits. A file of its own since only networks of few bits need it
+// (bindings/cmake/tools_sources.txt).
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+
+#include "numeric/qadd.h"
+
+namespace requant {
+namespace {
+
+constexpr int64_t kMostPairs = 1024;
+
+/// Of all pairs: what the bias can be if these factors are to give `multipliers`' results.
+struct BiasBounds {
+  int32_t least = -32768, most = 32767;
+  bool none() const { return least > most; }
+  void AtLeast(int32_t bound) { least = bound > least ? bound : least; }
+  void AtMost(int32_t bound) { most = bound < most ? bound : most; }
+};
+
+struct Addition {
+  const QAddMultipliers& multipliers;
+  QAddRange a, b;
+  int32_t out_zero, lo, hi;
+
+  BiasBounds BoundsOf(int32_t factor_a, int32_t factor_b, int32_t shift) const {
+    BiasBounds bounds;
+    for (int32_t x = a.lo; x <= a.hi && !bounds.none(); ++x) {
+      for (int32_t y = b.lo; y <= b.hi; ++y) {
+        const int32_t sum = x * factor_a + y * factor_b;
+        const int32_t code = QAddFixed(x, y, multipliers, out_zero, lo, hi);
+        // Beyond the clamp any sum will do, as long as 16 bits hold it.
+        if (code > lo) bounds.AtLeast((code - out_zero) * (1 << shift) - sum);
+        if (code < hi) bounds.AtMost((code + 1 - out_zero) * (1 << shift) - 1 - sum);
+        bounds.AtLeast(-32768 - sum);
+        bounds.AtMost(32767 - sum);
+      }
+    }
+    return bounds;
+  }
+};
+
+}  // namespace
+
+QAddNarrow MakeQAddNarrow(const QAddMultipliers& multipliers, QAddRange a, QAddRange b,
+                          int32_t out_zero, int32_t lo, int32_t hi) {
+  constexpr QAddNarrow kNone = {0, 0, 0, 0};
+  constexpr int32_t kMostShift = 14, kMostFactor = 32766;
+  if (a.lo > a.hi || b.lo > b.hi) return kNone;
+  if (int64_t{a.hi - a.lo + 1} * (b.hi - b.lo + 1) > kMostPairs) return kNone;
+  const Addition addition{multipliers, a, b, out_zero, lo, hi};
+  for (int32_t shift = kMostShift; shift > 0; --shift) {
+    const auto a_factor =
+        static_cast<int32_t>(std::lround(std::ldexp(multipliers.a, shift - multipliers.shift)));
+    const auto b_factor =
+        static_cast<int32_t>(std::lround(std::ldexp(multipliers.b, shift - multipliers.shift)));
+    if (std::abs(a_factor) > kMostFactor || std::abs(b_factor) > kMostFactor) continue;
+    for (const int32_t da : {0, 1, -1}) {
+      for (const int32_t db : {0, 1, -1}) {
+        const BiasBounds bounds = addition.BoundsOf(a_factor + da, b_factor + db, shift);
+        if (bounds.none()) continue;
+        const auto narrow = [](int32_t value) { return static_cast<int16_t>(value); };
+        return {narrow(a_factor + da), narrow(b_factor + db),
+                narrow(bounds.least + (bounds.most - bounds.least) / 2), narrow(shift)};
+      }
+    }
+  }
+  return kNone;
+}
+
+}  // namespace requant
