@@ -350,6 +350,13 @@ test('the command analyze, and quantize with a budget and a record', (t) => {
   assert.match(readFileSync(page, 'utf8'), /Size against accuracy/);
   const json = JSON.parse(run('analyze', MODEL, ...common, '--json'));
   assert.ok(json.frontier.length > 2);
+  // How long layers take is measured, so only a budget that everything meets has a sure answer.
+  const timed = JSON.parse(run('analyze', MODEL, ...common, '--max-ms', '100000', '--json'));
+  assert.ok(timed.chosen.ms > 0 && timed.chosen.ms <= 100000);
+  for (const [layer, width] of Object.entries(timed.chosen.widths)) {
+    assert.equal(width, 32, layer);
+    assert.deepEqual(Object.keys(timed.latencies[layer]), ['2', '4', '8', '32'], layer);
+  }
 
   const record = path.join(folder, 'record.json');
   const out = path.join(folder, 'q.onnx');
