@@ -86,6 +86,7 @@ void ReadTensorSettings(const val& object, TensorSettings& settings) {
 
 OperatorSettings ReadOperatorSettings(const val& object, OperatorSettings settings) {
   Read(object, "quantize", settings.quantize);
+  Read(object, "floatOutput", settings.float_output);
   if (Has(object, "activations")) ReadTensorSettings(object["activations"], settings.activations);
   if (Has(object, "weights")) ReadTensorSettings(object["weights"], settings.weights);
   return settings;

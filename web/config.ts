@@ -20,6 +20,7 @@ export type Recovery =
   | 'round_weights'
   | 'bias_correction'
   | 'float_start'
+  | 'float_sums'
   | 'adaround'
   | 'learned_steps'
   | 'block_reconstruction'
@@ -68,6 +69,11 @@ export interface TensorConfig {
 export interface OperatorConfig {
   activations?: TensorConfig;
   weights?: TensorConfig;
+  /**
+   * Of operatorTypes and operators: layers write floats from their accumulators, whoever reads them, but
+   * for those that compute their activation as well. Default false.
+   */
+  floatOutput?: boolean;
 }
 
 /** What a runtime expects; anything given beside it wins. */
@@ -83,7 +89,7 @@ export interface GivenScale {
 }
 
 /** How a model is quantized. Everything has a default. */
-export interface QuantizeConfig extends OperatorConfig {
+export interface QuantizeConfig extends Omit<OperatorConfig, 'floatOutput'> {
   /** Settings that a runtime expects, before everything else. */
   target?: Target;
   /** By operator type; null keeps all operators of that type in float. */
@@ -95,7 +101,7 @@ export interface QuantizeConfig extends OperatorConfig {
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /**
    * Default 'round_weights' and 'bias_correction', and where `activations.observer` is 'auto' also
-   * 'float_start' and 'empirical_bias'; [] for none.
+   * 'float_start', 'float_sums' and 'empirical_bias'; [] for none.
    */
   recover?: readonly Recovery[];
   /**
@@ -164,6 +170,7 @@ const recoveries: readonly Recovery[] = [
   'round_weights',
   'bias_correction',
   'float_start',
+  'float_sums',
   'adaround',
   'learned_steps',
   'block_reconstruction',
@@ -173,6 +180,7 @@ const autoRecovery: readonly Recovery[] = [
   'round_weights',
   'bias_correction',
   'float_start',
+  'float_sums',
   'empirical_bias',
 ];
 const roundings: readonly Rounding[] = [
@@ -248,10 +256,11 @@ function parseTensor(config: unknown, name: string, weights: boolean): CoreTenso
 
 function parseOperator(config: unknown, name: string): CoreOperatorOptions {
   if (config === null) return { quantize: false };
-  checkOptions(config, { activations: 'object', weights: 'object' }, name);
-  const { activations, weights } = config as OperatorConfig;
+  checkOptions(config, { activations: 'object', weights: 'object', floatOutput: 'boolean' }, name);
+  const { activations, weights, floatOutput } = config as OperatorConfig;
   return {
     quantize: true,
+    ...(floatOutput === undefined ? {} : { floatOutput }),
     ...(activations ? { activations: parseTensor(activations, `${name}.activations`, false) } : {}),
     ...(weights ? { weights: parseTensor(weights, `${name}.weights`, true) } : {}),
   };

@@ -106,6 +106,7 @@ export interface CoreOperatorOptions {
   /** Of a named operator: its type, whose settings it starts from. */
   type?: string;
   quantize?: boolean;
+  floatOutput?: boolean;
   activations?: CoreTensorOptions;
   weights?: CoreTensorOptions;
 }

@@ -88,6 +88,8 @@ export interface OperatorRecord {
   quantized: boolean;
   /** Its grid has no integer operator: computed in float on that grid. */
   simulated?: boolean;
+  /** A layer that writes its accumulators as floats. */
+  floatOutput?: boolean;
   /** Why it stays float. */
   reason?: string;
   /** The activation that it computes as well. */
@@ -159,9 +161,10 @@ function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undef
 export function configOf(record: QuantizationRecord): QuantizeConfig {
   const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const operators: Record<string, OperatorConfig | null> = {};
-  for (const { name, quantized, inputs, outputs, reason } of record.operators) {
+  for (const { name, quantized, floatOutput, inputs, outputs, reason } of record.operators) {
     if (!quantized) {
-      if (/options keep it|float_start/.test(reason ?? '')) operators[escape(name)] = null;
+      if (/options keep it|float_start|float_sums/.test(reason ?? ''))
+        operators[escape(name)] = null;
       continue;
     }
     const weights = inputs.find((slot) => slot?.state === 'BAKED');
@@ -173,6 +176,7 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
       ...(own?.symmetric
         ? { weights: { ...own, perChannel: weights!.policy!.includes('PER_CHANNEL') } }
         : {}),
+      ...(floatOutput ? { floatOutput } : {}),
     };
   }
   return { operators, scales: scalesOf(record), recover: [] };

@@ -24,7 +24,7 @@ class Assigner {
     ChooseOperators();
     for (const auto& node : graph_.nodes()) MakeConfigs(*node);
     FindFusions(graph_, record_);
-    if (options_.float_outputs) FindFloatOutputs();
+    FindFloatOutputs();
     return std::move(record_);
   }
 
@@ -108,8 +108,8 @@ class Assigner {
     }
   }
 
-  /// Layers without an activation of their own whose readers all want floats. Of convolutions only
-  /// the last ones: large images are better carried in 8 bits.
+  /// Layers without an activation of their own that are asked to, or whose readers all want floats.
+  /// Of convolutions only the last ones: large images are better carried in 8 bits.
   void FindFloatOutputs() {
     for (const auto& node : graph_.nodes()) {
       OperatorQuantization& op = Op(*node);
@@ -121,9 +121,11 @@ class Assigner {
       const bool last = std::all_of(readers.begin(), readers.end(), [this](const Node* reader) {
         return movers_.contains(reader) || IsLast(*reader);
       });
-      op.float_output = (op.rule == QuantRule::kMatMul || last) &&
-                        std::none_of(readers.begin(), readers.end(),
-                                     [this](const Node* reader) { return Op(*reader).quantized; });
+      const bool wanted = options_.float_outputs && (op.rule == QuantRule::kMatMul || last) &&
+                          std::none_of(readers.begin(), readers.end(), [this](const Node* reader) {
+                            return Op(*reader).quantized;
+                          });
+      op.float_output = wanted || SettingsOf(*node).float_output;
       if (!op.float_output) continue;
       TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(op.outputs[0])];
       Transit(config.state, QuantizationState::kFp32, node->name);

@@ -83,6 +83,7 @@ std::string RecordToJson(const QuantizationRecord& record) {
     out += StrCat("\n{\"name\":", Quote(name), ",\"type\":", Quote(op.op_type),
                   ",\"quantized\":", op.quantized ? "true" : "false");
     if (op.simulated) out += ",\"simulated\":true";
+    if (op.float_output) out += ",\"floatOutput\":true";
     if (!op.reason.empty()) out += StrCat(",\"reason\":", Quote(op.reason));
     if (!op.activation.empty()) out += StrCat(",\"activation\":", Quote(op.activation));
     if (!op.absorbed_by.empty()) out += StrCat(",\"computedBy\":", Quote(op.absorbed_by));

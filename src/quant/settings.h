@@ -37,6 +37,9 @@ struct TensorSettings {
 
 struct OperatorSettings {
   bool quantize = true;
+  /// A layer without an activation of its own writes its accumulators as floats, whoever reads
+  /// them.
+  bool float_output = false;
   /// Asymmetric uint8 per tensor; symmetric means int8 with zero point 0.
   TensorSettings activations = {};
   /// Symmetric int8 per output channel, [-127, 127] for 8 bits and [-63, 63] for 7.

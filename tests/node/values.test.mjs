@@ -115,6 +115,15 @@ describe('config', () => {
     assert.equal(asked.options.floatOutputs, false);
   });
 
+  test('layers that are asked for floats', () => {
+    const parsed = parseConfig({ operators: { a: { floatOutput: true }, '.*': { weights: {} } } });
+    const nodes = ['a', 'b'].map((name) => ({ name, type: 'Conv' }));
+    assert.deepEqual(resolveOperators(parsed, nodes).operators, {
+      a: { type: 'Conv', quantize: true, floatOutput: true, weights: {} },
+      b: { type: 'Conv', quantize: true, weights: {} },
+    });
+  });
+
   test('a name with special letters matches itself', () => {
     const parsed = parseConfig({ operators: { 'a.b(1)[2]': null } });
     const nodes = ['a.b(1)[2]', 'x'].map((name) => ({ name, type: 'Conv' }));
@@ -124,6 +133,8 @@ describe('config', () => {
   const bad = [
     [{ activation: {} }, 'config.activation', /activations/],
     [{ activations: { bit: 8 } }, 'config.activations.bit', /"bits"/],
+    [{ floatOutput: true }, 'config.floatOutput', /"floatOutputs"/],
+    [{ operators: { a: { floatOutput: 1 } } }, 'config.operators["a"].floatOutput'],
     [{ activations: { bits: 33 } }, 'config.activations.bits'],
     [{ weights: { bits: 1 } }, 'config.weights.bits'],
     [{ activations: { bits: '8' } }, 'config.activations.bits'],

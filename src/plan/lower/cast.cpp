@@ -1,4 +1,6 @@
-// Cast of int32 to float32, as behind the accumulators of dynamically quantized networks.
+// Cast of int32 to float32, as behind the accumulators of dynamically quantized networks and of
+// layers that write floats.
+#include "base/simd.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -12,7 +14,11 @@ class CastStep : public Step {
   void Run(const RunContext& context) const override {
     const auto* from = context.Read<int32_t>(inputs[0]);
     auto* to = context.Write<float>(outputs[0]);
-    for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      wasm_v128_store(to + i, wasm_f32x4_convert_i32x4(wasm_v128_load(from + i)));
+    }
+    for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
   }
   size_t count = 0;
 };
@@ -27,7 +33,7 @@ bool LowerCast(PlanBuilder& builder, const Node& node) {
   const Layout layout = builder.LayoutOf(x);
   const int input = builder.In(x, layout);
   const int output = builder.Out(node.outputs[0], layout);
-  auto& step = builder.Add<CastStep>(node, "scalar", {input}, {output});
+  auto& step = builder.Add<CastStep>(node, "simd128", {input}, {output});
   step.count = static_cast<size_t>(NumElements(x->type.StaticShape()));
   return true;
 }

@@ -5,31 +5,35 @@ namespace {
 
 using States = std::vector<std::pair<int, QuantizationState>>;
 
-/// The operator's slots go to `to`; `before` (nullptr: for good) learns where they were.
-void SwitchSlots(QuantizationRecord& record, const OperatorQuantization& op, QuantizationState to,
+/// These slots go to `to`; `before` (nullptr: for good) learns where they were.
+void SwitchSlots(QuantizationRecord& record, const std::vector<int>& slots, QuantizationState to,
                  States* before) {
-  for (const std::vector<int>* slots : {&op.inputs, &op.outputs}) {
-    for (const int index : *slots) {
-      if (index < 0) continue;
-      QuantizationState& state = record.configs[static_cast<size_t>(index)].state;
-      if (IsQuantizing(state)) {
-        if (before) before->emplace_back(index, state);
-        Transit(state, to);
-      } else if (!before && (state == QuantizationState::kInitial ||
-                             state == QuantizationState::kPassiveInit)) {
-        Transit(state, QuantizationState::kFp32);
-      }
+  for (const int index : slots) {
+    if (index < 0) continue;
+    QuantizationState& state = record.configs[static_cast<size_t>(index)].state;
+    if (IsQuantizing(state)) {
+      if (before) before->emplace_back(index, state);
+      Transit(state, to);
+    } else if (!before &&
+               (state == QuantizationState::kInitial || state == QuantizationState::kPassiveInit)) {
+      Transit(state, QuantizationState::kFp32);
     }
   }
 }
 
 }  // namespace
 
-SwitchedOff::SwitchedOff(QuantizationRecord& record, std::span<const std::string> operators)
+SwitchedOff::SwitchedOff(QuantizationRecord& record, std::span<const std::string> operators,
+                         std::span<const std::string> layers)
     : record_(record) {
+  const auto off = [this](const std::vector<int>& slots) {
+    SwitchSlots(record_, slots, QuantizationState::kDeactivated, &states_);
+  };
   for (const std::string& name : operators) {
-    SwitchSlots(record_, record_.operators.at(name), QuantizationState::kDeactivated, &states_);
+    off(record_.operators.at(name).inputs);
+    off(record_.operators.at(name).outputs);
   }
+  for (const std::string& name : layers) off(record_.operators.at(name).outputs);
 }
 
 SwitchedOff::~SwitchedOff() {
@@ -40,12 +44,20 @@ SwitchedOff::~SwitchedOff() {
 
 void Dequantize(QuantizationRecord& record, const std::string& name, const std::string& reason) {
   OperatorQuantization& op = record.operators.at(name);
-  SwitchSlots(record, op, QuantizationState::kDequantized, nullptr);
+  for (const std::vector<int>* slots : {&op.inputs, &op.outputs}) {
+    SwitchSlots(record, *slots, QuantizationState::kDequantized, nullptr);
+  }
   op.quantized = false;
   op.reason = reason;
   op.activation.clear();
   op.absorbed_by.clear();
   op.table.clear();
+}
+
+void DequantizeResult(QuantizationRecord& record, const std::string& name) {
+  OperatorQuantization& op = record.operators.at(name);
+  SwitchSlots(record, op.outputs, QuantizationState::kDequantized, nullptr);
+  op.float_output = true;
 }
 
 }  // namespace requant

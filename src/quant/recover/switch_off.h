@@ -10,12 +10,13 @@
 
 namespace requant {
 
-/// For as long as it lives, the slots of these operators are DEACTIVATED: a Simulator computes them
-/// in float, and who reads their results still does so through a grid of its own. Their states
-/// return afterwards.
+/// For as long as it lives, the slots of these operators are DEACTIVATED, and of these layers that
+/// of the result: a Simulator computes them in float, and who reads their results still does so
+/// through a grid of its own. Their states return afterwards.
 class SwitchedOff {
  public:
-  SwitchedOff(QuantizationRecord& record, std::span<const std::string> operators);
+  SwitchedOff(QuantizationRecord& record, std::span<const std::string> operators,
+              std::span<const std::string> layers = {});
   ~SwitchedOff();
   SwitchedOff(const SwitchedOff&) = delete;
   SwitchedOff& operator=(const SwitchedOff&) = delete;
@@ -29,5 +30,9 @@ class SwitchedOff {
 /// scales, by which others may still read its results. What it computes together with other
 /// operators must be dequantized with it.
 void Dequantize(QuantizationRecord& record, const std::string& name, const std::string& reason);
+
+/// The quantized layer writes its accumulators as floats from now on (HasFloatForm, without an
+/// activation of its own).
+void DequantizeResult(QuantizationRecord& record, const std::string& name);
 
 }  // namespace requant

@@ -11,6 +11,7 @@ constexpr RecoveryRow kRecoveries[] = {
     {"round_weights", RecoveryStage::kWeights, nullptr, nullptr},
     {"bias_correction", RecoveryStage::kWeights, nullptr, nullptr},
     {"float_start", RecoveryStage::kLearn, nullptr, &MakeFloatStart},
+    {"float_sums", RecoveryStage::kLearn, nullptr, &MakeFloatSums},
     {"adaround", RecoveryStage::kLearn, nullptr, &MakeAdaRound},
     {"learned_steps", RecoveryStage::kLearn, nullptr, &MakeLearnedSteps},
     {"block_reconstruction", RecoveryStage::kLearn, nullptr, &MakeBlockReconstruction},
