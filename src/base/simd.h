@@ -72,6 +72,31 @@ RQ_INLINE v128_t ClampF32(v128_t x, v128_t lo, v128_t hi) {
   return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi);
 }
 
+/// Four floats of less than 2^31 in magnitude, no NaN, to integers, towards zero.
+RQ_INLINE v128_t TruncateSmall(v128_t x) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_i32x4_relaxed_trunc_f32x4(x);
+#else
+  return wasm_i32x4_trunc_sat_f32x4(x);
+#endif
+}
+
+/// Eight i16: (a * b + 2^14) >> 15, b never the least integer: only then engines agree.
+RQ_INLINE v128_t MulQ15(v128_t a, v128_t b) {
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+  return wasm_i16x8_relaxed_q15mulr(a, b);
+#else
+  return wasm_i16x8_q15mulr_sat(a, b);
+#endif
+}
+
+/// Eight i16: (v + 2^(shift-1)) >> shift, for step = RoundingStepI16(shift), shift in 1..15.
+/// Engines make four instructions of a shift by a number that they do not know.
+RQ_INLINE v128_t RoundingStepI16(int32_t shift) {
+  return wasm_i16x8_splat(static_cast<int16_t>(1 << (15 - shift)));
+}
+RQ_INLINE v128_t RoundingShiftI16(v128_t v, v128_t step) { return MulQ15(v, step); }
+
 /// Eight i16: a[2i]*b[2i] + a[2i+1]*b[2i+1], a signed bytes, b in [0, 127] (else engines disagree:
 /// see the relaxed SIMD proposal, i16x8.relaxed_dot_i8x16_i7x16_s). No pair sum can saturate.
 RQ_INLINE v128_t DotI8I7(v128_t a, v128_t b) {

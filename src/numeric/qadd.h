@@ -44,10 +44,12 @@ inline int32_t QAddFixed(int32_t a, int32_t b, const QAddMultipliers& multiplier
 }
 
 /// QAddFixed in 16 bits, for operands of few codes:
-///   ((a * Na + b * Nb + bias) >> shift) + out_zero, clamped,
-/// where every sum fits int16. `shift` is 0 where there is no such form.
+///   ((a * Na + b * Nb + bias + 2^(shift-1)) >> shift) + middle, clamped,
+/// where the sum but for the rounding constant fits int16. `shift` is 0 where there is no such
+/// form.
 struct QAddNarrow {
   int16_t a, b, bias, shift;
+  int32_t middle;
 };
 
 /// The values that an operand can have, without its zero point.

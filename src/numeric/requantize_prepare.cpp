@@ -61,6 +61,11 @@ RequantizeParams PreparedRequantize::Params() const {
   params.headroom = headroom_.data();
   params.exact_scale = exact_scale_.data();
   params.exact_tie = has_ties_ ? exact_tie_.data() : nullptr;
+  params.narrow.scale = narrow_scale_.data();
+  params.narrow.factor = narrow_factor_.data();
+  params.narrow.bias = narrow_bias_.data();
+  params.narrow.float_scale = narrow_float_scale_.data();
+  params.narrow.float_bias = narrow_float_bias_.data();
   return params;
 }
 

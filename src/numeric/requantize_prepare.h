@@ -14,6 +14,11 @@ namespace requant {
 /// when m is negative, not finite, or >= 2^30 (shift < 1).
 FixedMultiplier MakeFixedMultiplier(double m);
 
+/// How many channels have a form of NarrowRequantize.
+struct NarrowChannels {
+  int32_t in_16_bits = 0, in_float = 0;
+};
+
 /// Owns the arrays behind a RequantizeParams. Movable; Params() stays valid while the object lives.
 class PreparedRequantize {
  public:
@@ -26,10 +31,13 @@ class PreparedRequantize {
   template <typename Archive>
   void Fields(Archive& archive) {
     archive.Fields(channels_, has_ties_, params_, multiplier_, shift_, headroom_, scale_,
-                   exact_scale_, exact_tie_);
+                   exact_scale_, exact_tie_, narrow_scale_, narrow_factor_, narrow_bias_,
+                   narrow_float_scale_, narrow_float_bias_);
   }
 
  private:
+  friend NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
+                                            const std::vector<int64_t>& bounds);
   friend PreparedRequantize PrepareRequantize(RequantizeMode mode,
                                               const std::vector<double>& multipliers,
                                               const std::vector<int64_t>& bounds,
@@ -40,6 +48,8 @@ class PreparedRequantize {
   std::vector<int32_t> multiplier_, shift_, headroom_;
   std::vector<float> scale_;
   std::vector<double> exact_scale_, exact_tie_;
+  std::vector<int32_t> narrow_scale_, narrow_factor_, narrow_bias_;
+  std::vector<float> narrow_float_scale_, narrow_float_bias_;
 };
 
 /// Computes every array for `multipliers` (one per output channel, m_c = s_in * s_w[c] / s_out) and
@@ -50,5 +60,11 @@ class PreparedRequantize {
 PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<double>& multipliers,
                                      const std::vector<int64_t>& bounds, int32_t zero_point,
                                      int32_t lo, int32_t hi);
+
+/// Adds the forms of NarrowRequantize for every channel whose accumulators, within `bounds` as
+/// above, they give the same codes for: a requantization is a staircase, so that is proved at both
+/// sides of every step. For clamps to at most 16 codes.
+NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
+                                   const std::vector<int64_t>& bounds);
 
 }  // namespace requant

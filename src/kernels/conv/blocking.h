@@ -89,15 +89,23 @@ inline int32_t NarrowPanelRows(const ConvGeometry& g) {
 }
 
 /// First bytes of the packed weights of vector_narrow.cpp; blocks follow: 8 biases, 8 sums of
-/// weights, kNarrowSegment, then the weights of every step.
+/// weights, a NarrowSegment, then the weights of every step.
 struct NarrowHeader {
   int32_t second;     ///< the operand in [0, 127]; 0: inputs, 1: weights
   int32_t nibbles;    ///< 0: weights are bytes, 1: two to a byte
   int32_t offset;     ///< what a weight is less its code
   int32_t input_add;  ///< to the inputs' codes
 };
-inline constexpr int32_t kNarrowSegment = kChannelBlock * 8;  ///< where: int32, steps
+struct NarrowSegment {
+  int32_t steps;  ///< of which the products fit int16
+  /// If that is all of them: what may be added to every sum.
+  int32_t least_base, most_base;
+  int32_t reserved;
+};
+inline constexpr int32_t kNarrowSegment = kChannelBlock * 8;  ///< where
 inline constexpr int32_t kNarrowBlockHeader = kNarrowSegment + 16;
+/// Of the workspace, for BlockCodes (narrow_codes.h).
+inline constexpr int32_t kNarrowCodesBytes = 352;
 
 /// First bytes of packed q8 weights.
 struct PackedQ8Header {

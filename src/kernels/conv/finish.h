@@ -8,6 +8,7 @@
 namespace requant::conv {
 
 /// Requantizes, or copies, the accumulators of `count` rows and n channels to the output.
+template <decltype(&rq_requantize_rows) kRequantize = rq_requantize_rows>
 RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
   const int32_t stride = p->geometry.output_stride;
@@ -20,15 +21,15 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
     }
     return;
   }
-  rq_requantize_rows(acc, kChannelBlock, count, channel, n, &p->requantize,
-                     static_cast<uint8_t*>(p->output) + offset, stride,
-                     p->output_type == ConvQ8Output::kInt8);
+  kRequantize(acc, kChannelBlock, count, channel, n, &p->requantize,
+              static_cast<uint8_t*>(p->output) + offset, stride,
+              p->output_type == ConvQ8Output::kInt8);
 }
 
 /// Once all channels of these rows are there. (What is packed was added eight channels at a time.)
 RQ_INLINE void AddResidual(const ConvQ8Params* p, int32_t row, int32_t count) {
   if (p->residual == nullptr || p->output_packed != 0 || p->residual_packed != 0) return;
-  rq_conv_add_residual(p, row, count);
+  rq_conv_add_residual(p, row, count, 0, p->geometry.out_c);
 }
 
 }  // namespace requant::conv

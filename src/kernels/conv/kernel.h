@@ -66,9 +66,10 @@ struct ConvQ8Params {
 
 }  // namespace requant
 
-/// The residual's addition to `count` rows of the output that have all their channels.
+/// The residual's addition to `count` rows of the output, of which these channels are there.
 RQ_KERNEL(rq_conv_add_residual)
-void rq_conv_add_residual(const requant::ConvQ8Params* params, int32_t row, int32_t count);
+void rq_conv_add_residual(const requant::ConvQ8Params* params, int32_t row, int32_t count,
+                          int32_t channel, int32_t channels);
 
 RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const requant::ConvF32Params* params);
 RQ_KERNEL(rq_conv_f32_lines) void rq_conv_f32_lines(const requant::ConvF32Params* params);

@@ -88,7 +88,11 @@ struct LaneBounds {
   }
 };
 
-__attribute__((noinline)) bool SegmentsFit(const LaneBounds& bounds, size_t steps, size_t segment) {
+/// What can be added to the sums of all segments of that length without leaving int16; none: the
+/// sums do not fit themselves.
+__attribute__((noinline)) NarrowSegment RoomOf(const LaneBounds& bounds, size_t steps,
+                                               size_t segment) {
+  int64_t least = 0, most = 0;
   for (size_t begin = 0; begin < steps; begin += segment) {
     const size_t end = std::min(begin + segment, steps);
     for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -98,18 +102,21 @@ __attribute__((noinline)) bool SegmentsFit(const LaneBounds& bounds, size_t step
         lo += bounds.lo[at];
         hi += bounds.hi[at];
       }
-      if (lo < INT16_MIN || hi > INT16_MAX) return false;
+      least = std::min(least, lo);
+      most = std::max(most, hi);
     }
   }
-  return true;
+  if (least < INT16_MIN || most > INT16_MAX) return {};
+  return {static_cast<int32_t>(segment), static_cast<int32_t>(INT16_MIN - least),
+          static_cast<int32_t>(INT16_MAX - most), 0};
 }
 
 /// A long segment whose sums fit, whatever codes the inputs have.
-int32_t SegmentOf(const LaneBounds& bounds, size_t steps) {
+NarrowSegment SegmentOf(const LaneBounds& bounds, size_t steps) {
   for (size_t parts = 1;; parts += parts / 4 + 1) {
-    const size_t segment = (steps + parts - 1) / parts;
-    if (segment <= kLeastSegment) return kLeastSegment;
-    if (SegmentsFit(bounds, steps, segment)) return static_cast<int32_t>(segment);
+    const size_t segment = std::max<size_t>((steps + parts - 1) / parts, kLeastSegment);
+    const NarrowSegment found = RoomOf(bounds, steps, segment);
+    if (found.steps != 0) return found;
   }
 }
 
@@ -146,8 +153,8 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
     std::memcpy(out + lane * 4, &bias, 4);
     std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
     if (lane == kChannelBlock - 1 || (o + 1) % group_out == 0) {
-      const int32_t segment = SegmentOf(bounds, steps);
-      std::memcpy(out + kNarrowSegment, &segment, 4);
+      const NarrowSegment segment = SegmentOf(bounds, steps);
+      std::memcpy(out + kNarrowSegment, &segment, sizeof segment);
       bounds = LaneBounds(steps);
     }
   });
@@ -174,9 +181,9 @@ size_t NarrowWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   const size_t row_bytes = CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group);
   const auto rows = static_cast<size_t>(NarrowPanelRows(g));
-  // A base, terms of the rows, the weights of one block, the panel.
+  // A base, what makes codes, terms of the rows, the weights of one block, the panel.
   return CheckedAdd(
-      kEpilogueBytes + kChannelBlock * 4,
+      kEpilogueBytes + kChannelBlock * 4 + kNarrowCodesBytes,
       CheckedAdd(CheckedMul(rows, row_bytes + 4), CheckedMul(row_bytes, kChannelBlock)));
 }
 

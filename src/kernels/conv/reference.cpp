@@ -90,7 +90,9 @@ void rq_conv_q8_scalar(const ConvQ8Params* p) {
   } else {
     ConvQ8<uint8_t>(*p);
   }
-  if (p->residual != nullptr) rq_conv_add_residual(p, p->row_begin, p->row_end - p->row_begin);
+  if (p->residual != nullptr) {
+    rq_conv_add_residual(p, p->row_begin, p->row_end - p->row_begin, 0, p->geometry.out_c);
+  }
 }
 
 }  // namespace requant

@@ -13,12 +13,26 @@
 // cycles.
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/narrow_codes.h"
 
 namespace requant {
 namespace {
 
 /// Rows of the register tiles.
 constexpr int32_t kLargeTile = 5, kSmallTile = 4;
+
+/// How many tiles of five rows, then of four, `count` rows are; fewer than four rows are left.
+struct Tiles {
+  int32_t fives, fours;
+  RQ_INLINE Tiles Of(int32_t count) {
+    int32_t fours = (kLargeTile - count % kLargeTile) % kLargeTile;
+    if (fours > count / kSmallTile) fours = count / kSmallTile;
+    return {(count - fours * kSmallTile) / kLargeTile, fours};
+  }
+};
+RQ_INLINE int32_t RowsOf(Tiles tiles) {
+  return tiles.fives * kLargeTile + tiles.fours * kSmallTile;
+}
 
 /// Inputs in [0, 127], weights any signed bytes.
 struct NarrowInputs {
@@ -49,6 +63,26 @@ __attribute__((noinline)) void Unpack(const uint8_t* packed, int32_t steps, int3
   }
 }
 
+/// Adds the products of `steps` steps of kRows rows, moved on behind them like the weights, with
+/// one block to 2 * kRows vectors of int16: four channels each, two lanes a channel.
+template <typename Op, int kRows>
+RQ_INLINE void AddProducts(const uint8_t** rows, const uint8_t*& weights, int32_t steps,
+                           v128_t* acc0, v128_t* acc1) {
+  const uint8_t* w = weights;
+  const int32_t end = steps * conv::kDot7Group;
+  for (int32_t k = 0; k < end; k += conv::kDot7Group) {
+    const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 16);
+    w += 32;
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+      const v128_t x = wasm_v128_load32_splat(rows[i] + k);
+      acc0[i] = wasm_i16x8_add(acc0[i], Op::Dot(w0, x));
+      acc1[i] = wasm_i16x8_add(acc1[i], Op::Dot(w1, x));
+    }
+  }
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] += end;
+  weights = w;
+}
+
 /// out[tiles * kRows][8] = from + the products of so many rows, lda bytes apart, with one block;
 /// `from`, which may be `out`, has from_step int32 from row to row. All tiles in one call: a call
 /// costs as much as three of the 16 steps of 64 channels.
@@ -64,19 +98,10 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
     ptrdiff_t step = from_step;
     int32_t steps = all_steps;
     do {
-      int32_t k = 0, end = (steps < segment ? steps : segment) * conv::kDot7Group;
-      steps -= segment;
       v128_t acc0[kRows], acc1[kRows];
       RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = acc1[i] = wasm_i16x8_splat(0);
-      for (; k < end; k += conv::kDot7Group) {
-        const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 16);
-        w += 32;
-        RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-          const v128_t x = wasm_v128_load32_splat(rows[i] + k);
-          acc0[i] = wasm_i16x8_add(acc0[i], Op::Dot(w0, x));
-          acc1[i] = wasm_i16x8_add(acc1[i], Op::Dot(w1, x));
-        }
-      }
+      AddProducts<Op, kRows>(rows, w, steps < segment ? steps : segment, acc0, acc1);
+      steps -= segment;
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
         const int32_t* before = from + i * step;
         int32_t* after = out + i * conv::kChannelBlock;
@@ -84,7 +109,6 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
                                               wasm_i32x4_extadd_pairwise_i16x8(acc0[i])));
         wasm_v128_store(after + 4, wasm_i32x4_add(wasm_v128_load(before + 4),
                                                   wasm_i32x4_extadd_pairwise_i16x8(acc1[i])));
-        rows[i] += end;
       }
       from = out;
       step = conv::kChannelBlock;
@@ -93,6 +117,66 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
     bases += kRows * from_step;
     out += kRows * conv::kChannelBlock;
   }
+}
+
+/// NarrowTiles to codes; kAdds: the residual's are added.
+template <int kRows, bool kAdds>
+__attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights,
+                                         int32_t steps, const conv::BlockCodes* codes,
+                                         int32_t tiles, const uint8_t* residual,
+                                         ptrdiff_t residual_stride, uint8_t* out,
+                                         ptrdiff_t out_stride) {
+  const conv::BlockCodes& c = *codes;
+  for (; tiles > 0; --tiles) {
+    const uint8_t* rows[kRows];
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] = a + i * lda;
+    const uint8_t* w = weights;
+    v128_t acc0[kRows], acc1[kRows];
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+      acc0[i] = c.base0;
+      acc1[i] = c.base1;
+    }
+    AddProducts<NarrowInputs, kRows>(rows, w, steps, acc0, acc1);
+    if (c.in_float != 0) {
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        acc0[i] = conv::FloatCodesOf(acc0[i], acc1[i], c);
+      }
+    } else {
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::CodesOf(acc0[i], acc1[i], c);
+    }
+    if (kAdds) {
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        acc0[i] = conv::SumsOf(acc0[i], residual + i * residual_stride, c);
+      }
+    }
+    RQ_UNROLL for (int i = 0; i < kRows; i += 2) {
+      const bool two = i + 1 < kRows;
+      const v128_t bytes = conv::ClampCodes(acc0[i], acc0[two ? i + 1 : i], c);
+      wasm_v128_store64_lane(out + i * out_stride, bytes, 0);
+      if (two) wasm_v128_store64_lane(out + (i + 1) * out_stride, bytes, 1);
+    }
+    a += kRows * lda;
+    if (kAdds) residual += kRows * residual_stride;
+    out += kRows * out_stride;
+  }
+}
+
+/// So many rows of a block, from `row` of the output and `channel` on.
+template <bool kAdds>
+RQ_INLINE void CodeRows(const ConvQ8Params* p, const uint8_t* a, ptrdiff_t lda, const uint8_t* w,
+                        int32_t steps, const conv::BlockCodes* codes, Tiles tiles, int32_t row,
+                        int32_t channel) {
+  const ptrdiff_t stride = p->geometry.output_stride;
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + channel;
+  const uint8_t* residual = nullptr;
+  const ptrdiff_t other_stride = kAdds ? p->residual_stride : 0;
+  if (kAdds) residual = static_cast<const uint8_t*>(p->residual) + row * other_stride + channel;
+  CodeTiles<kLargeTile, kAdds>(a, lda, w, steps, codes, tiles.fives, residual, other_stride, out,
+                               stride);
+  const ptrdiff_t done = tiles.fives * kLargeTile;
+  if (kAdds) residual += done * other_stride;
+  CodeTiles<kSmallTile, kAdds>(a + done * lda, lda, w, steps, codes, tiles.fours, residual,
+                               other_stride, out + done * stride, stride);
 }
 
 /// The same for single rows, whose weights may be nibbles: `add` is added to those of NarrowInputs.
@@ -145,26 +229,23 @@ __attribute__((noinline)) void NarrowSingleRows(const uint8_t* a, ptrdiff_t lda,
   }
 }
 
-/// All rows of a strip, by tiles of five, then of four. Nibbles are fewer rows than a tile: more
-/// have them unpacked.
+/// All rows of a strip. Nibbles are fewer rows than a tile: more have them unpacked.
 template <typename Op>
 RQ_INLINE void NarrowRows(const uint8_t* a, ptrdiff_t lda, const uint8_t* w, bool nibbles,
                           int32_t add, int32_t steps, int32_t segment, const int32_t* from,
                           ptrdiff_t from_step, int32_t count, int32_t* out) {
-  int32_t fours = (kLargeTile - count % kLargeTile) % kLargeTile;
-  if (fours > count / kSmallTile) fours = count / kSmallTile;
-  const int32_t fives = (count - fours * kSmallTile) / kLargeTile;
+  const Tiles tiles = Tiles::Of(count);
   const auto skip = [&](int32_t rows) __attribute__((always_inline)) {
     a += rows * lda, from += rows * from_step, out += rows * conv::kChannelBlock;
     count -= rows;
   };
-  if (fives > 0) {
-    NarrowTiles<Op, kLargeTile>(a, lda, w, steps, segment, from, from_step, fives, out);
-    skip(fives * kLargeTile);
+  if (tiles.fives > 0) {
+    NarrowTiles<Op, kLargeTile>(a, lda, w, steps, segment, from, from_step, tiles.fives, out);
+    skip(tiles.fives * kLargeTile);
   }
-  if (fours > 0) {
-    NarrowTiles<Op, kSmallTile>(a, lda, w, steps, segment, from, from_step, fours, out);
-    skip(fours * kSmallTile);
+  if (tiles.fours > 0) {
+    NarrowTiles<Op, kSmallTile>(a, lda, w, steps, segment, from, from_step, tiles.fours, out);
+    skip(tiles.fours * kSmallTile);
   }
   if (count == 0) return;
   if (nibbles) {
@@ -209,16 +290,23 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
                         header->input_add == 0 && group_in % kDot7Group == 0;
   const int32_t panel_rows = conv::NarrowPanelRows(g);
   int32_t* base = static_cast<int32_t*>(p->workspace);
-  int32_t* acc = base + kChannelBlock;
+  auto* codes = reinterpret_cast<conv::BlockCodes*>(base + kChannelBlock);
+  int32_t* acc = base + kChannelBlock + conv::kNarrowCodesBytes / 4;
   int32_t* terms = acc + kEpilogueRows * kChannelBlock;
   uint8_t* unpacked = reinterpret_cast<uint8_t*>(terms + panel_rows);
   uint8_t* panel = unpacked + steps * 32;
+  const uint8_t* first_block = reinterpret_cast<const uint8_t*>(header + 1);
   terms[0] = 0;
+  const bool adds = p->residual != nullptr;
+  // Blocks that can be made so have the residual added right away, and then the others as well.
+  const bool to_codes = !sums && conv::CanMakeCodes(p);
+  if (to_codes) conv::SetOutput(p, codes);
 
   for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {
     const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
     const bool unpack = nibbles && count >= kSmallTile;
-    const uint8_t* block = reinterpret_cast<const uint8_t*>(header + 1);
+    const Tiles tiles = Tiles::Of(count);
+    const uint8_t* block = first_block;
     for (int32_t group = 0; group < g.groups; ++group) {
       const uint8_t* a = panel;
       ptrdiff_t lda = steps * kDot7Group;
@@ -244,8 +332,18 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
           Unpack(w, steps, weight_add, unpacked);
           w = unpacked;
         }
+        const int32_t out_channel = group * group_out + channel;
+        int32_t r = 0;
         if (!sums) Bases(block, zero_point, terms, 1, base);
-        for (int32_t r = 0; r < count; r += kEpilogueRows) {
+        if (to_codes && conv::SetCodes(p, block, steps, base, out_channel, codes)) {
+          r = RowsOf(tiles);
+          if (adds) {
+            CodeRows<true>(p, a, lda, w, steps, codes, tiles, row, out_channel);
+          } else {
+            CodeRows<false>(p, a, lda, w, steps, codes, tiles, row, out_channel);
+          }
+        }
+        for (; r < count; r += kEpilogueRows) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
           if (sums) {
             Bases(block, zero_point, terms + r, strip, acc);
@@ -255,10 +353,11 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
             NarrowRows<NarrowInputs>(a + r * lda, lda, w, nibbles && !unpack, weight_add, steps,
                                      segment, base, 0, strip, acc);
           }
-          bitserial::Finish(p, acc, row + r, strip, group * group_out + channel, n);
+          bitserial::Finish(p, acc, row + r, strip, out_channel, n);
+          if (to_codes && adds) rq_conv_add_residual(p, row + r, strip, out_channel, n);
         }
       }
     }
-    conv::AddResidual(p, row, count);
+    if (!to_codes) conv::AddResidual(p, row, count);
   }
 }

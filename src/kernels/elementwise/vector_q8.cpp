@@ -84,11 +84,10 @@ struct AddFixed {
 
 /// QAddNarrow of numeric/qadd.h. Products wrap modulo 2^16, and the total fits int16.
 struct AddNarrow {
-  v128_t ma, mb, bias, out_zero;
-  uint32_t shift;
+  v128_t ma, mb, bias, middle, step;
   RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
     const v128_t sum = wasm_i16x8_add(wasm_i16x8_mul(a, ma), wasm_i16x8_mul(b, mb));
-    return wasm_i16x8_add(wasm_i16x8_shr(wasm_i16x8_add(sum, bias), shift), out_zero);
+    return wasm_i16x8_add(simd::RoundingShiftI16(wasm_i16x8_add(sum, bias), step), middle);
   }
 };
 
@@ -216,8 +215,8 @@ void rq_qadd_fixed(const QAddParams* p) {
     op.ma = wasm_i16x8_splat(narrow.a);
     op.mb = wasm_i16x8_splat(narrow.b);
     op.bias = SplatI16(static_cast<int32_t>(bias));
-    op.out_zero = out_zero;
-    op.shift = static_cast<uint32_t>(narrow.shift);
+    op.middle = SplatI16(narrow.middle - simd::CodeOffset(p->out_signed));
+    op.step = simd::RoundingStepI16(narrow.shift);
     Walk<true>(p, false, op);
     return;
   }

@@ -12,65 +12,17 @@
 //   of P + 2^(T-1), shifted right by T - 32 (arithmetically, and on 32-bit lanes: the 64-bit form
 //   is slow on x86), is floor(P / 2^T + 1/2).
 //
+// Few codes: one float32 product and sum, proved to give every code
+// (numeric/requantize_narrow.cpp).
+//
 // Float: half_even(float(acc) * scale); the value is small, or clamped first, so that adding
 // 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
 #include "kernels/requantize/kernel.h"
 
-#include "base/simd.h"
+#include "kernels/requantize/store.h"
 
 namespace requant {
 namespace {
-
-/// Where results go. A signed result is computed as an unsigned one 128 higher; flip takes that
-/// off. `whole`: uint8 without a clamp, for which the narrowing itself is the saturation.
-struct Store {
-  v128_t lo, hi, flip;
-  bool whole;
-  uint8_t* output;
-  int32_t stride, channels;
-};
-
-template <bool kWhole>
-RQ_INLINE v128_t ToBytes(const Store& s, v128_t first, v128_t second) {
-  const v128_t bytes = wasm_u8x16_narrow_i16x8(first, second);
-  if (kWhole) return bytes;
-  return wasm_v128_xor(wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi), s.flip);
-}
-
-/// All rows of eight channels.
-template <bool kWhole, typename Step>
-RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
-                            Step step) {
-  uint8_t* out = s.output;
-  for (; rows >= 2; rows -= 2) {
-    const v128_t bytes = ToBytes<kWhole>(s, step(acc), step(acc + acc_stride));
-    wasm_v128_store64_lane(out, bytes, 0);
-    wasm_v128_store64_lane(out + s.stride, bytes, 1);
-    acc += 2 * acc_stride;
-    out += 2 * static_cast<ptrdiff_t>(s.stride);
-  }
-  if (rows > 0) {
-    const v128_t last = step(acc);
-    wasm_v128_store64_lane(out, ToBytes<kWhole>(s, last, last), 0);
-  }
-}
-
-/// Runs step(row of acc) -> eight int16, zero point included, over all rows and stores the bytes.
-template <typename Step>
-RQ_INLINE void ForRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
-                       Step step) {
-  if (s.channels >= 8 && s.whole) {
-    ForWholeRows<true>(acc, acc_stride, rows, s, step);
-  } else if (s.channels >= 8) {
-    ForWholeRows<false>(acc, acc_stride, rows, s, step);
-  } else {
-    uint8_t* out = s.output;
-    for (; rows > 0; --rows, acc += acc_stride, out += s.stride) {
-      const v128_t row = step(acc);
-      simd::StorePartialBytes(out, ToBytes<false>(s, row, row), s.channels);
-    }
-  }
-}
 
 /// The low words of two pairs of 64-bit lanes.
 RQ_INLINE v128_t LowWords(v128_t a, v128_t b) { return wasm_i32x4_shuffle(a, b, 0, 2, 4, 6); }
@@ -201,14 +153,8 @@ void rq_requantize_rows(const int32_t* acc, int32_t acc_stride, int32_t rows, in
                         int32_t output_stride, int32_t output_signed) {
   using namespace requant;
   const RequantizeParams& p = *requantize;
-  const int32_t bias = output_signed ? 128 : 0;
-  Store s;
-  s.lo = wasm_i8x16_splat(static_cast<int8_t>(p.lo + bias));
-  s.hi = wasm_i8x16_splat(static_cast<int8_t>(p.hi + bias));
-  s.flip = wasm_i8x16_splat(static_cast<int8_t>(bias));
-  s.whole = !output_signed && p.lo <= 0 && p.hi >= 255;
-  s.stride = output_stride;
-  const int32_t zero_point = p.zero_point + bias;
+  Store s = Store::Of(p, output_stride, output_signed);
+  const int32_t zero_point = p.zero_point + s.bias;
   const bool fixed = p.mode == RequantizeMode::kUpward;
   for (int32_t c = 0; c < channels; c += 8) {
     s.output = static_cast<uint8_t*>(output) + c;

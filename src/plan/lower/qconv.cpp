@@ -153,6 +153,7 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
   const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
   step.requantize = Prepare(builder, product, bounds, clamp);
+  if (kernel.missing == MissingLowBits) kAddNarrowRequantize(step.requantize, bounds);
   // Whole lines, whose windows share what they read.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
@@ -204,6 +205,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
     step.params.residual_stride = geometry.out_c;
   }
   step.requantize = Prepare(builder, product, bounds, own);
+  if (kernel.missing == MissingLowBits) kAddNarrowRequantize(step.requantize, bounds);
   step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
            kMacsPerPart);
 }

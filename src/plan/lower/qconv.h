@@ -41,6 +41,10 @@ struct QProduct {
   }
 };
 
+/// AddNarrowRequantize, which is loaded with the kernels for few bits.
+extern NarrowChannels (*const kAddNarrowRequantize)(PreparedRequantize& prepared,
+                                                    const std::vector<int64_t>& bounds);
+
 /// Nothing when all are 0, as int8 weights usually have it: they need no subtraction, and packing
 /// them is a copy.
 std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points);

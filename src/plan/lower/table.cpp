@@ -1,6 +1,7 @@
 #include "plan/lower/table.h"
 
 #include "ops/products.h"
+#include "plan/lower/qconv.h"
 #include "plan/lower/qelementwise.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -104,6 +105,8 @@ constexpr LowerRow kRows[] = {
 void (*const kPackActivations)(Plan&, const PlanOptions&) = PackActivations;
 QAddNarrow (*const kMakeQAddNarrow)(const QAddMultipliers&, QAddRange, QAddRange, int32_t, int32_t,
                                     int32_t) = MakeQAddNarrow;
+NarrowChannels (*const kAddNarrowRequantize)(PreparedRequantize&,
+                                             const std::vector<int64_t>&) = AddNarrowRequantize;
 
 std::span<const LowerRow> LowerTable() { return kRows; }
 

@@ -1,6 +1,8 @@
 // Rows for operands of fewer bits: every pair of widths, and sums at the limit of int16.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/conv/blocking.h"
@@ -132,6 +134,102 @@ TEST(ConvNarrow, RequantizedLikeTheReference) {
     test.Run(row, ConvQ8Output::kUint8, prepared.Params(), Cuts(random, pixels), got.data());
     ASSERT_EQ(got, expected) << row.name << " " << Describe(g);
   }
+}
+
+/// Codes of a few bits whose forms in 16 bits and in float32 are known to the kernel, with and
+/// without a residual of few codes, unsigned or signed.
+TEST(ConvNarrow, CodesMadeInRegistersAreThoseOfTheReference) {
+  std::mt19937 random(35);
+  const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  const ConvQ8Kernel& row = Row("conv_q8_narrow_x");
+  NarrowChannels found;
+  int32_t channels = 0, sums = 0;
+  for (int variant = 1; variant < 160; ++variant) {
+    const int32_t size = variant % 3 == 0 ? 3 : 1, groups = variant % 10 == 0 ? 2 : 1;
+    const int32_t in_c = (1 + of(variant % 2 == 0 ? 130 : 12)) * groups;
+    const int32_t out_c = variant % 4 == 3 ? 1 + of(40) : (1 + of(6)) * 8;
+    const ConvGeometry geometry = Geometry(1 + of(5), 1 + of(14), in_c, out_c * groups, size, size,
+                                           1 + of(2), size / 2, 1, groups);
+    const Q8Case test = NarrowCase(random, geometry, variant, 4, 1 + of(4));
+    if (!row.supports(test.view, test.g)) continue;
+    const ConvGeometry& g = test.g;
+    const int32_t pixels = ConvRows(g);
+    std::vector<int64_t> bounds(static_cast<size_t>(g.out_c));
+    ConvQ8AccumulatorBounds(test.view,
+                            std::max(std::abs(test.view.input_lo - test.input_zero_point),
+                                     std::abs(test.view.input_hi - test.input_zero_point)),
+                            bounds.data());
+    std::vector<double> multipliers;
+    for (const int64_t bound : bounds) {
+      // Sixteen codes for a half to a thirtieth of what accumulators can be.
+      multipliers.push_back(16.0 * (1 + of(30)) / (static_cast<double>(bound) + 1));
+    }
+    const bool is_signed = variant % 5 == 1;
+    const int32_t lo = is_signed ? -8 : variant % 7 == 0 ? 100 : 0;
+    PreparedRequantize prepared = PrepareRequantize(RequantizeMode::kUpward, multipliers, bounds,
+                                                    lo + of(16), lo, lo + 15 - of(3));
+    const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
+    found.in_16_bits += more.in_16_bits;
+    found.in_float += more.in_float;
+    channels += g.out_c;
+    ConvQ8Params p;
+    p.geometry = g;
+    p.input = test.input.data();
+    p.input_signed = test.input_signed;
+    p.input_zero_point = test.input_zero_point;
+    p.output_type = is_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
+    p.requantize = prepared.Params();
+    std::vector<uint8_t> residual;
+    if (variant % 2 == 1) {
+      QAddParams& add = p.addition;
+      add.a_step = add.b_step = 1;
+      p.residual_first = of(2);
+      const bool other_signed = of(2) != 0;
+      const int32_t other_lo = other_signed ? -8 : of(3) * 120;
+      p.residual_stride = g.out_c + of(4);
+      residual.resize(static_cast<size_t>(pixels) * p.residual_stride + 16);
+      Limit(random, residual, other_lo, other_lo + 15, Ends::kNone);
+      p.residual = residual.data();
+      const bool first = p.residual_first != 0;
+      add.a_signed = first ? other_signed : is_signed;
+      add.b_signed = first ? is_signed : other_signed;
+      add.a_zero = (first ? other_lo : lo) + of(16);
+      add.b_zero = (first ? lo : other_lo) + of(16);
+      add.out_signed = is_signed;
+      add.lo = is_signed ? -128 : 0;
+      add.hi = add.lo + (variant % 3 == 0 ? 15 : 255);
+      add.out_zero = add.lo + of(static_cast<uint32_t>(add.hi - add.lo + 1));
+      const QAddMultipliers m = MakeQAddMultipliers(0.3 + of(100) / 70.0, 0.3 + of(100) / 70.0);
+      add.a_multiplier = m.a;
+      add.b_multiplier = m.b;
+      add.shift = m.shift;
+      const QAddRange own = {p.requantize.lo, p.requantize.hi}, other = {other_lo, other_lo + 15};
+      const auto less = [](QAddRange range, int32_t zero) {
+        return QAddRange{range.lo - zero, range.hi - zero};
+      };
+      add.narrow =
+          MakeQAddNarrow(m, less(first ? other : own, add.a_zero),
+                         less(first ? own : other, add.b_zero), add.out_zero, add.lo, add.hi);
+      sums += add.narrow.shift != 0 ? 1 : 0;
+    }
+    std::vector<uint8_t> expected(Elements(pixels, g.output_stride, g.out_c), 0xA5);
+    std::vector<uint8_t> got = expected;
+    const auto run = [&](const ConvQ8Kernel& kernel, const std::vector<int32_t>& cuts,
+                         std::vector<uint8_t>& output) {
+      std::vector<uint8_t> packed(kernel.packed_size(test.view));
+      kernel.pack_weights(test.view, packed.data());
+      p.weights = packed.data();
+      p.output = output.data();
+      RunRanges(kernel, p, cuts);
+    };
+    run(ConvQ8Kernels()[0], {0, pixels}, expected);
+    run(row, Cuts(random, pixels), got);
+    ASSERT_EQ(got, expected) << Describe(g) << ", " << variant;
+  }
+  // Both forms, and channels that have but one.
+  EXPECT_GT(found.in_16_bits, channels / 2);
+  EXPECT_GT(found.in_float, found.in_16_bits);
+  EXPECT_GT(sums, 20);
 }
 
 /// Steps that add up in int16, of the first block.

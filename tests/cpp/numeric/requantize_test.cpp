@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "numeric/requantize_prepare.h"
@@ -136,6 +138,79 @@ TEST(PrepareRequantize, PicksTheFastestExactPath) {
   EXPECT_EQ(p.multiplier[2], 0);
   EXPECT_NE(p.multiplier[3], 0);
   EXPECT_EQ(p.headroom[0], 6);  // 2^24 * 2^6 < 2^31
+}
+
+/// What the two forms of NarrowRequantize give.
+int32_t In16Bits(int32_t acc, const RequantizeParams& p, int32_t c) {
+  const NarrowRequantize& n = p.narrow;
+  const auto saturated = [](int64_t value) {
+    return static_cast<int32_t>(std::clamp<int64_t>(value, INT16_MIN, INT16_MAX));
+  };
+  const int32_t y = (saturated(int64_t{acc} * n.scale[c]) * n.factor[c] + (1 << 14)) >> 15;
+  const int32_t code = (saturated(y + n.bias[c]) + (1 << (n.shift - 1))) >> n.shift;
+  return std::clamp(code + p.lo + kNarrowMiddle, p.lo, p.hi);
+}
+int32_t InFloat(int32_t acc, const RequantizeParams& p, int32_t c) {
+  const float product = static_cast<float>(acc) * p.narrow.float_scale[c];
+  const float sum = product + p.narrow.float_bias[c];
+  return static_cast<int32_t>(std::clamp(std::trunc(sum) + static_cast<float>(p.lo),
+                                         static_cast<float>(p.lo), static_cast<float>(p.hi)));
+}
+
+TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
+  std::mt19937 random(7);
+  int32_t channels = 0;
+  NarrowChannels found;
+  for (int round = 0; round < 300; ++round) {
+    const RequantizeMode mode = static_cast<RequantizeMode>(round % 4);
+    const int32_t lo = static_cast<int32_t>(random() % 256) - 128;
+    const int32_t hi = lo + 1 + static_cast<int32_t>(random() % 15);
+    const int32_t zero = lo + static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
+    std::vector<double> multipliers;
+    std::vector<int64_t> bounds;
+    for (int c = 0; c < 9; ++c) {
+      // From channels that always give one code to those whose steps are a few units apart; ties.
+      const double m = std::ldexp(1 + random() / 4294967296.0, -static_cast<int>(random() % 16));
+      multipliers.push_back(c == 7 ? std::ldexp(1, -static_cast<int>(random() % 12)) : m);
+      bounds.push_back(1 + static_cast<int64_t>(random() % 9000));
+    }
+    multipliers[8] = 0;
+    PreparedRequantize prepared = PrepareRequantize(mode, multipliers, bounds, zero, lo, hi);
+    const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
+    found.in_16_bits += more.in_16_bits;
+    found.in_float += more.in_float;
+    const RequantizeParams p = prepared.Params();
+    for (int32_t c = 0; c < 9; ++c, ++channels) {
+      const auto bound = static_cast<int32_t>(bounds[static_cast<size_t>(c)]);
+      for (int32_t acc = -bound; acc <= bound; ++acc) {
+        const int32_t expected = ApplyRequantize(acc, p, c);
+        if (p.narrow.scale[c] != 0) {
+          ASSERT_EQ(In16Bits(acc, p, c), expected) << acc << " * " << multipliers[c];
+        }
+        if (p.narrow.float_scale[c] >= 0) {
+          ASSERT_EQ(InFloat(acc, p, c), expected) << acc << " * " << multipliers[c];
+        }
+      }
+    }
+  }
+  EXPECT_GT(found.in_16_bits, channels * 3 / 4);
+  EXPECT_GT(found.in_float, channels * 4 / 5);  // not what is rounded twice
+}
+
+TEST(NarrowRequantize, WhatHasNoneHasNone) {
+  const auto forms = [](double m, int64_t bound, int32_t hi) {
+    PreparedRequantize prepared =
+        PrepareRequantize(RequantizeMode::kUpward, {m}, {bound}, 0, 0, hi);
+    const NarrowChannels found = AddNarrowRequantize(prepared, {bound});
+    return std::pair(found.in_16_bits, found.in_float);
+  };
+  using Found = std::pair<int32_t, int32_t>;
+  EXPECT_EQ(forms(0.01, 9000, 15), Found(1, 1));
+  EXPECT_EQ(forms(0.01, 9000, 16), Found(0, 0));              // too many codes
+  EXPECT_EQ(forms(0.01, int64_t{1} << 31, 15), Found(0, 0));  // unknown accumulators
+  EXPECT_EQ(forms(1e-5, 1 << 24, 15), Found(0, 1));           // steps beyond 16 bits
+  EXPECT_EQ(forms(1e-7, INT32_MAX, 15), Found(0, 0));         // and beyond a float's integers
+  EXPECT_EQ(forms(1e8, 1 << 20, 15), Found(0, 0));            // products beyond int32
 }
 
 TEST(PrepareRequantize, RefusesWhatDoesNotFit) {

@@ -1,0 +1,184 @@
+// Requantization to few codes in 16 bits. A file of its own since only networks of few bits need it
+// (bindings/cmake/tools_sources.txt).
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "numeric/requantize_prepare.h"
+
+namespace requant {
+namespace {
+
+constexpr int32_t kMostCodes = 2 * kNarrowMiddle;
+/// 16 codes << 12 is all of int16; less where the zero point is not in the middle of them.
+constexpr int32_t kMostShift = 12;
+constexpr int32_t kMostFactor = 32767;
+constexpr int32_t kScales = 8;  // to try: each rounds otherwise
+
+/// The smallest accumulator whose code is at least `code`; more than `bound` if there is none.
+int64_t StepTo(int32_t code, const RequantizeParams& p, int32_t channel, double multiplier,
+               int64_t bound) {
+  const auto reached = [&](int64_t acc) {
+    return ApplyRequantize(static_cast<int32_t>(acc), p, channel) >= code;
+  };
+  if (reached(-bound)) return -bound;
+  if (!reached(bound)) return bound + 1;
+  int64_t above = bound, below = -bound;
+  // Mostly it is where the real numbers say.
+  const double guess = std::ceil((code - p.zero_point - 0.5) / multiplier);
+  for (const int64_t acc : {int64_t{-1}, int64_t{0}, int64_t{1}}) {
+    const double at = guess + static_cast<double>(acc);
+    if (!(at > static_cast<double>(below) && at < static_cast<double>(above))) continue;
+    const auto integer = static_cast<int64_t>(at);
+    (reached(integer) ? above : below) = integer;
+  }
+  while (above - below > 1) {
+    const int64_t middle = below + (above - below) / 2;
+    (reached(middle) ? above : below) = middle;
+  }
+  return above;
+}
+
+struct In16Bits {
+  int32_t scale, factor, bias;
+};
+struct InFloat {
+  float scale, bias;
+};
+
+int32_t Product(int64_t acc, int32_t scale, int32_t factor) {
+  const auto x = static_cast<int32_t>(
+      std::clamp<int64_t>(acc * scale, int64_t{INT16_MIN}, int64_t{INT16_MAX}));
+  return (x * factor + (1 << 14)) >> 15;
+}
+
+/// One channel: the steps from code to code, and what gives them.
+class Staircase {
+ public:
+  Staircase(const RequantizeParams& p, int32_t channel, double multiplier, int64_t bound)
+      : multiplier_(multiplier), bound_(bound) {
+    for (int32_t code = p.lo + 1; code <= p.hi; ++code) {
+      const int64_t at = StepTo(code, p, channel, multiplier, bound);
+      steps_[count_++] = at;
+      if (at > -bound && at <= bound) farthest_ = std::max({farthest_, std::abs(at), 1 - at});
+    }
+  }
+
+  /// scale 0 if there is none.
+  In16Bits FindIn16Bits(int32_t shift) const {
+    constexpr In16Bits kNone = {0, 0, 0};
+    if (farthest_ > INT16_MAX) return kNone;
+    const auto most_scale = static_cast<int32_t>(INT16_MAX / std::max<int64_t>(farthest_, 1));
+    for (int32_t i = 0; i < kScales && i < most_scale; ++i) {
+      const int32_t scale = most_scale - i;
+      const double exact = std::ldexp(multiplier_, shift + 15) / scale;
+      if (!(exact < kMostFactor)) break;
+      const auto rounded = static_cast<int32_t>(std::lround(exact));
+      for (const int32_t factor : {rounded, rounded + 1, std::max(rounded - 1, 0)}) {
+        const auto [least, most] = BiasBounds(scale, factor, shift);
+        if (least > most) continue;
+        return {scale, factor, least + (most - least) / 2};
+      }
+    }
+    return kNone;
+  }
+
+  /// scale < 0 if there is none.
+  InFloat FindInFloat() const {
+    constexpr InFloat kNone = {-1, 0};
+    constexpr double kMostProduct = 1 << 30;
+    if (farthest_ > kMostExact || static_cast<double>(bound_) * multiplier_ > kMostProduct) {
+      return kNone;
+    }
+    const auto rounded = static_cast<float>(multiplier_);
+    for (const float scale :
+         {rounded, std::nextafter(rounded, 2 * rounded + 1), std::nextafter(rounded, 0.0f)}) {
+      double least = -kMostProduct, most = kMostProduct;
+      for (int32_t i = 0; i < count_; ++i) {
+        const int64_t at = steps_[i];
+        if (at <= bound_) least = std::max<double>(least, i + 1 - FloatProduct(at, scale));
+        if (at > -bound_) most = std::min<double>(most, i + 1 - FloatProduct(at - 1, scale));
+      }
+      const InFloat found = {scale, static_cast<float>(least + (most - least) / 2)};
+      if (least < most && Gives(found)) return found;
+    }
+    return kNone;
+  }
+
+ private:
+  /// Up to here integers are float32s.
+  static constexpr int64_t kMostExact = 1 << 24;
+
+  static float FloatProduct(int64_t acc, float scale) { return static_cast<float>(acc) * scale; }
+
+  /// Whether this gives every step.
+  bool Gives(const InFloat& form) const {
+    const auto reached = [&](int64_t acc, int32_t code) {
+      const float sum = FloatProduct(acc, form.scale) + form.bias;
+      return sum >= static_cast<float>(code);
+    };
+    for (int32_t i = 0; i < count_; ++i) {
+      if (steps_[i] <= bound_ && !reached(steps_[i], i + 1)) return false;
+      if (steps_[i] > -bound_ && reached(steps_[i] - 1, i + 1)) return false;
+    }
+    return true;
+  }
+
+  /// What the bias can be if these are to give every step.
+  std::pair<int32_t, int32_t> BiasBounds(int32_t scale, int32_t factor, int32_t shift) const {
+    int32_t least = INT16_MIN, most = INT16_MAX;
+    for (int32_t i = 0; i < count_; ++i) {
+      const int32_t from = (i + 1 - kNarrowMiddle) * (1 << shift) - (1 << (shift - 1));
+      const int64_t at = steps_[i];
+      if (at <= bound_) least = std::max(least, from - Product(at, scale, factor));
+      if (at > -bound_) most = std::min(most, from - 1 - Product(at - 1, scale, factor));
+    }
+    return {least, most};
+  }
+
+  double multiplier_;
+  int64_t bound_, farthest_ = 0;
+  int32_t count_ = 0;
+  int64_t steps_[kMostCodes - 1] = {};
+};
+
+}  // namespace
+
+NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
+                                   const std::vector<int64_t>& bounds) {
+  NarrowChannels found;
+  RequantizeParams p = prepared.Params();
+  if (p.hi - p.lo >= kMostCodes) return found;
+  const auto channels = static_cast<size_t>(prepared.channels_);
+  for (auto* values : {&prepared.narrow_scale_, &prepared.narrow_factor_, &prepared.narrow_bias_}) {
+    values->assign(channels + kRequantizePadding, 0);
+  }
+  prepared.narrow_float_scale_.assign(channels + kRequantizePadding, 0);
+  prepared.narrow_float_bias_.assign(channels + kRequantizePadding, 0);
+  const double farthest = std::max(p.hi - p.zero_point, p.zero_point - p.lo) - 0.5;
+  int32_t shift = kMostShift;
+  while (std::ldexp(farthest, shift) > INT16_MAX) --shift;
+  for (size_t c = 0; c < channels; ++c) {
+    const int64_t bound = bounds[bounds.size() == 1 ? 0 : c];
+    prepared.narrow_float_scale_[c] = -1;
+    if (bound > INT32_MAX) continue;
+    const double multiplier = p.mode == RequantizeMode::kFloat
+                                  ? static_cast<double>(p.scale[c])
+                                  : std::ldexp(static_cast<double>(p.multiplier[c]), -p.shift[c]);
+    const Staircase steps(p, static_cast<int32_t>(c), multiplier, bound);
+    const In16Bits integers = steps.FindIn16Bits(shift);
+    prepared.narrow_scale_[c] = integers.scale;
+    prepared.narrow_factor_[c] = integers.factor;
+    prepared.narrow_bias_[c] = integers.bias;
+    found.in_16_bits += integers.scale != 0 ? 1 : 0;
+    const InFloat floats = steps.FindInFloat();
+    prepared.narrow_float_scale_[c] = floats.scale;
+    prepared.narrow_float_bias_[c] = floats.bias;
+    found.in_float += floats.scale >= 0 ? 1 : 0;
+  }
+  if (found.in_16_bits + found.in_float > 0) prepared.params_.narrow.shift = shift;
+  return found;
+}
+
+}  // namespace requant
