@@ -2,10 +2,13 @@
 // ways on calibration images and measured on the test images. Markdown on stdout.
 //
 //   node tests/bench/quantization.mjs [--table observers|bits|recovery|NAME] [--networks a,b]
-//     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--validate] [--json FILE]
+//     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--validate] [--json FILE] [--wide]
 //
 // --validate measures on the calibration images that were not used, for decisions about the method:
 // those must not be made on the test images.
+//
+// --wide also prints a table with a column for each network in the end: right answers less those of
+// float (if there are labels), the share of answers equal to float's in %, signal to noise in dB.
 //
 // A row: right answers (and their difference to float), the share of answers equal to float's, the
 // signal to noise ratio of the outputs, and the seconds that quantizing took.
@@ -87,6 +90,7 @@ const { values } = parseArgs({
     rows: { type: 'string' },
     json: { type: 'string' },
     validate: { type: 'boolean', default: false },
+    wide: { type: 'boolean', default: false },
   },
 });
 
@@ -188,6 +192,25 @@ for (const network of networks.filter(({ name }) => chosen.includes(name))) {
       );
     }
     for (const warning of row.warnings) process.stderr.write(`  ${warning}\n`);
+  }
+}
+if (values.wide) {
+  const measured = [...new Set(rows.map(({ network }) => network))];
+  const cell = ({ right, float, same, images, snr }) => {
+    const more = `${right > float ? '+' : ''}${right - float}, `;
+    return `${float > 0 ? more : ''}${((100 * same) / images).toFixed(1)}, ${snr.toFixed(1)}`;
+  };
+  const named = [...new Set(rows.map(({ name }) => name))];
+  const lines = named.map((name) => [
+    name,
+    ...measured.map((network) => {
+      const row = rows.find((one) => one.name === name && one.network === network);
+      return row ? cell(row) : '';
+    }),
+  ]);
+  const rule = ['---', ...measured.map(() => '---:')];
+  for (const line of [['', ...measured], rule, ...lines]) {
+    process.stdout.write(`| ${line.join(' | ')} |\n`);
   }
 }
 if (values.json) writeFileSync(values.json, JSON.stringify(rows, null, 2));
