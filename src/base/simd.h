@@ -72,15 +72,6 @@ RQ_INLINE v128_t ClampF32(v128_t x, v128_t lo, v128_t hi) {
   return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi);
 }
 
-/// Four floats of less than 2^31 in magnitude, no NaN, to integers, towards zero.
-RQ_INLINE v128_t TruncateSmall(v128_t x) {
-#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
-  return wasm_i32x4_relaxed_trunc_f32x4(x);
-#else
-  return wasm_i32x4_trunc_sat_f32x4(x);
-#endif
-}
-
 /// Eight i16: (a * b + 2^14) >> 15, b never the least integer: only then engines agree.
 RQ_INLINE v128_t MulQ15(v128_t a, v128_t b) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)

@@ -6,7 +6,7 @@ namespace requant {
 namespace {
 
 RQ_INLINE v128_t Quad(const int32_t* acc, v128_t scale, v128_t bias) {
-  return simd::TruncateSmall(
+  return simd::TruncInRange(
       wasm_f32x4_add(wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_v128_load(acc)), scale), bias));
 }
 
