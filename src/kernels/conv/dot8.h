@@ -34,7 +34,6 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
   const int32_t steps = (Depth(g) + kDot8Group - 1) / kDot8Group;
   const int32_t group_in = g.in_c / g.groups, group_out = g.out_c / g.groups;
-  const int32_t blocks = (group_out + kChannelBlock - 1) / kChannelBlock;
   const ptrdiff_t weight_bytes = static_cast<ptrdiff_t>(steps) * kDot8Group * kChannelBlock;
   const auto coding = simd::CodingOf<Dot8>(p->input_signed, p->input_zero_point, p->row_end);
   const bool in_place = IsPointwise(g) && !coding.flip && group_in % kDot8Group == 0;
@@ -56,17 +55,30 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
         rq_conv_gather_bytes(p, group * group_in, row, count, coding.flip ? 128 : 0,
                              coding.zero_point, panel, lda);
       }
-      for (int32_t b = 0; b < blocks; ++b) {
-        const int32_t channel = b * kChannelBlock;
-        const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
+      for (int32_t channel = 0; channel < group_out; channel += kChannelBlock) {
+        const int32_t rest = group_out - channel;
+        const int32_t n = rest < kChannelBlock ? rest : kChannelBlock;
         const int8_t* w = reinterpret_cast<const int8_t*>(block + 2 * kChannelBlock);
+        const int32_t* next = reinterpret_cast<const int32_t*>(w + weight_bytes);
+        if (count == 1 && n < rest) {
+          simd::StoreBase(block, coding.zero_point, acc);
+          simd::StoreBase(next, coding.zero_point, acc + kChannelBlock);
+          SingleRow<Dot8Op<Dot8>, 2>(a, w, weight_bytes + 2 * kChannelBlock * 4, steps, acc,
+                                     kChannelBlock, acc);
+          Finish(p, acc, row, 1, group * group_out + channel,
+                 rest < 2 * kChannelBlock ? rest : 2 * kChannelBlock);
+          channel += kChannelBlock;
+          block = reinterpret_cast<const int32_t*>(
+              reinterpret_cast<const int8_t*>(next + 2 * kChannelBlock) + weight_bytes);
+          continue;
+        }
         simd::StoreBase(block, coding.zero_point, base);
         for (int32_t r = 0; r < count; r += kEpilogueRows) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
           Product<Dot8Op<Dot8>>(a + r * lda, lda, w, steps, base, 0, strip, acc);
           Finish(p, acc, row + r, strip, group * group_out + channel, n);
         }
-        block = reinterpret_cast<const int32_t*>(w + weight_bytes);
+        block = next;
       }
     }
     AddResidual(p, row, count);

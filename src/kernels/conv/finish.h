@@ -7,7 +7,8 @@
 
 namespace requant::conv {
 
-/// Requantizes, or copies, the accumulators of `count` rows and n channels to the output.
+/// Requantizes, or copies, the accumulators of `count` rows and n channels, at most a block's but
+/// for a single row, to the output.
 template <decltype(&rq_requantize_rows) kRequantize = rq_requantize_rows>
 RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
@@ -16,8 +17,9 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
   if (p->output_type == ConvQ8Output::kInt32) {
     int32_t* out = static_cast<int32_t*>(p->output) + offset;
     for (int32_t r = 0; r < count; ++r, acc += kChannelBlock, out += stride) {
-      simd::StorePartial(out, wasm_v128_load(acc), n);
-      if (n > 4) simd::StorePartial(out + 4, wasm_v128_load(acc + 4), n - 4);
+      for (int32_t c = 0; c < n; c += 4) {
+        simd::StorePartial(out + c, wasm_v128_load(acc + c), n - c);
+      }
     }
     return;
   }

@@ -84,35 +84,47 @@ static __attribute__((noinline)) void Tile(const typename Op::In* a, ptrdiff_t l
   }
 }
 
-/// One row over all steps, with four partial sums so that a dot product need not wait for the one
-/// before.
-template <typename Op>
+/// One row over all steps by kBlocks blocks, w_step weights and from_step int32 apart. It has four
+/// partial sums, so that a dot product need not wait for the one before. Two blocks are two streams
+/// to read ahead in where weights come from beyond the second-level cache: 15 instead of 11 GB/s
+/// (x86-64), and they share the inputs' loads.
+template <typename Op, int kBlocks = 1>
 static __attribute__((noinline)) void SingleRow(const typename Op::In* a,
-                                                const typename Op::Weight* w, int32_t steps,
-                                                const int32_t* from, int32_t* out) {
-  constexpr int kStep = kChannelBlock * Op::kGroup, kSplit = 4;
-  v128_t acc0[kSplit], acc1[kSplit];
-  RQ_UNROLL for (int u = 0; u < kSplit; ++u) acc0[u] = acc1[u] = wasm_i32x4_splat(0);
-  acc0[0] = wasm_v128_load(from);
-  acc1[0] = wasm_v128_load(from + 4);
+                                                const typename Op::Weight* w, ptrdiff_t w_step,
+                                                int32_t steps, const int32_t* from,
+                                                ptrdiff_t from_step, int32_t* out) {
+  constexpr int kStep = kChannelBlock * Op::kGroup, kSplit = 4 / kBlocks;
+  v128_t acc0[kBlocks][kSplit], acc1[kBlocks][kSplit];
+  RQ_UNROLL for (int b = 0; b < kBlocks; ++b) {
+    RQ_UNROLL for (int u = 0; u < kSplit; ++u) acc0[b][u] = acc1[b][u] = wasm_i32x4_splat(0);
+    acc0[b][0] = wasm_v128_load(from + b * from_step);
+    acc1[b][0] = wasm_v128_load(from + b * from_step + 4);
+  }
   for (; steps >= kSplit; steps -= kSplit, a += kSplit * Op::kGroup, w += kSplit * kStep) {
     RQ_UNROLL for (int u = 0; u < kSplit; ++u) {
       const v128_t x = wasm_v128_load32_splat(a + u * Op::kGroup);
-      acc0[u] = Op::Dot(Op::Load(w + u * kStep), x, acc0[u]);
-      acc1[u] = Op::Dot(Op::Load(w + u * kStep + kStep / 2), x, acc1[u]);
+      RQ_UNROLL for (int b = 0; b < kBlocks; ++b) {
+        const typename Op::Weight* at = w + b * w_step + u * kStep;
+        acc0[b][u] = Op::Dot(Op::Load(at), x, acc0[b][u]);
+        acc1[b][u] = Op::Dot(Op::Load(at + kStep / 2), x, acc1[b][u]);
+      }
     }
   }
   for (; steps > 0; --steps, a += Op::kGroup, w += kStep) {
     const v128_t x = wasm_v128_load32_splat(a);
-    acc0[0] = Op::Dot(Op::Load(w), x, acc0[0]);
-    acc1[0] = Op::Dot(Op::Load(w + kStep / 2), x, acc1[0]);
+    RQ_UNROLL for (int b = 0; b < kBlocks; ++b) {
+      acc0[b][0] = Op::Dot(Op::Load(w + b * w_step), x, acc0[b][0]);
+      acc1[b][0] = Op::Dot(Op::Load(w + b * w_step + kStep / 2), x, acc1[b][0]);
+    }
   }
-  RQ_UNROLL for (int u = 1; u < kSplit; ++u) {
-    acc0[0] = wasm_i32x4_add(acc0[0], acc0[u]);
-    acc1[0] = wasm_i32x4_add(acc1[0], acc1[u]);
+  RQ_UNROLL for (int b = 0; b < kBlocks; ++b, out += kChannelBlock) {
+    RQ_UNROLL for (int u = 1; u < kSplit; ++u) {
+      acc0[b][0] = wasm_i32x4_add(acc0[b][0], acc0[b][u]);
+      acc1[b][0] = wasm_i32x4_add(acc1[b][0], acc1[b][u]);
+    }
+    wasm_v128_store(out, acc0[b][0]);
+    wasm_v128_store(out + 4, acc1[b][0]);
   }
-  wasm_v128_store(out, acc0[0]);
-  wasm_v128_store(out + 4, acc1[0]);
 }
 
 /// out[count][8] = from + the products of `count` rows, lda elements apart, with one block. `from`
@@ -128,7 +140,7 @@ RQ_INLINE void Product(const typename Op::In* a, ptrdiff_t lda, const typename O
       from += 4 * from_step;
     }
     for (; count >= 1; --count, a += lda, from += from_step, out += kChannelBlock) {
-      SingleRow<Op>(a, w, steps, from, out);
+      SingleRow<Op>(a, w, 0, steps, from, 0, out);
     }
     return;
   }

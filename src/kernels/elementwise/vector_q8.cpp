@@ -34,10 +34,25 @@ struct Output {
   }
 };
 
-/// Walks the rows; op.Half(a, b) maps eight coded i16 lanes each to eight coded i16 lanes.
-template <bool kStepB, typename Op>
-RQ_INLINE void Rows(const Operand& x, const Operand& y, uint8_t* out_data, size_t out_row_stride,
-                    size_t rows, size_t cols, const Output& output, const Op& op) {
+/// Ops that take eight coded i16 lanes of each operand at a time: Half(a, b) gives those of the
+/// result.
+template <typename Op>
+struct Halves : Op {
+  RQ_METHOD v128_t Low(v128_t a, v128_t b) const {
+    return this->Half(wasm_i16x8_extend_low_i8x16(a), wasm_i16x8_extend_low_i8x16(b));
+  }
+  RQ_METHOD v128_t High(v128_t a, v128_t b) const {
+    return this->Half(wasm_i16x8_extend_high_i8x16(a), wasm_i16x8_extend_high_i8x16(b));
+  }
+};
+
+/// Walks the rows; op.Low(a, b) and op.High(a, b) map halves of coded bytes to eight coded i16
+/// lanes. y may be one value for a whole row (y_step 0): a branch that a processor predicts costs
+/// less than a second loop weighs.
+template <typename Op>
+RQ_INLINE void Rows(const Operand& x, const Operand& y, int32_t y_step, uint8_t* out_data,
+                    size_t out_row_stride, size_t rows, size_t cols, const Output& output,
+                    const Op& op) {
   const v128_t a_flip = simd::SplatByte(x.flip);
   const v128_t b_flip = simd::SplatByte(y.flip);
   for (size_t r = 0; r < rows; ++r) {
@@ -48,18 +63,16 @@ RQ_INLINE void Rows(const Operand& x, const Operand& y, uint8_t* out_data, size_
     size_t i = 0;
     for (; i + 16 <= cols; i += 16) {
       const v128_t va = wasm_v128_xor(wasm_v128_load(a + i), a_flip);
-      const v128_t vb = kStepB ? wasm_v128_xor(wasm_v128_load(b + i), b_flip) : b_splat;
-      const v128_t low = op.Half(wasm_i16x8_extend_low_i8x16(va), wasm_i16x8_extend_low_i8x16(vb));
-      const v128_t high =
-          op.Half(wasm_i16x8_extend_high_i8x16(va), wasm_i16x8_extend_high_i8x16(vb));
-      wasm_v128_store(out + i, output.Pack(low, high));
+      v128_t vb = b_splat;
+      if (y_step != 0) vb = wasm_v128_xor(wasm_v128_load(b + i), b_flip);
+      wasm_v128_store(out + i, output.Pack(op.Low(va, vb), op.High(va, vb)));
     }
     for (; i < cols; i += 8) {
       const size_t left = cols - i < 8 ? cols - i : 8;
       const v128_t va = wasm_v128_xor(simd::LoadPartialBytes(a + i, left), a_flip);
-      const v128_t vb =
-          kStepB ? wasm_v128_xor(simd::LoadPartialBytes(b + i, left), b_flip) : b_splat;
-      const v128_t low = op.Half(wasm_i16x8_extend_low_i8x16(va), wasm_i16x8_extend_low_i8x16(vb));
+      v128_t vb = b_splat;
+      if (y_step != 0) vb = wasm_v128_xor(simd::LoadPartialBytes(b + i, left), b_flip);
+      const v128_t low = op.Low(va, vb);
       simd::StorePartialBytes(out + i, output.Pack(low, low), static_cast<int32_t>(left));
     }
   }
@@ -81,6 +94,49 @@ struct AddFixed {
     return wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(low, high), out_zero);
   }
 };
+
+/// The same by products of 16-bit pairs, for multipliers that a shift of kShift leaves room for
+/// (PairsFit): with M = 2^8 * high + low, a * Ma + b * Mb is one dot product of [2^8 a, 2^8 b] with
+/// the high parts and one of [a, b] with the low ones. Nothing is widened, and a shift by a
+/// constant is one instruction where any other is five (x86-64, V8).
+struct AddPairs {
+  static constexpr int kShift = 22;
+  v128_t high, low, bias, out_zero;
+
+  RQ_METHOD v128_t Quarter(v128_t pairs) const {
+    const v128_t sum = wasm_i32x4_add(wasm_i32x4_dot_i16x8(pairs, high),
+                                      wasm_i32x4_dot_i16x8(wasm_i16x8_shr(pairs, 8), low));
+    return wasm_i32x4_shr(wasm_i32x4_add(sum, bias), kShift);
+  }
+  /// Bytes a, b of eight elements.
+  RQ_METHOD v128_t Half(v128_t ab) const {
+    const v128_t zero = wasm_i32x4_splat(0);
+    const v128_t first = Quarter(
+        wasm_i8x16_shuffle(zero, ab, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
+    const v128_t second = Quarter(
+        wasm_i8x16_shuffle(zero, ab, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+    return wasm_i16x8_add(wasm_i16x8_narrow_i32x4(first, second), out_zero);
+  }
+  RQ_METHOD v128_t Low(v128_t a, v128_t b) const {
+    return Half(wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
+  }
+  RQ_METHOD v128_t High(v128_t a, v128_t b) const {
+    return Half(
+        wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+  }
+};
+
+/// Whether the multipliers, brought to AddPairs' shift, leave every sum inside int32: with
+/// |q - z| <= 255 it is below 2^31 if |Ma| + |Mb| is at most 2^23, the rounding constant included.
+/// Then either is below 2^23, and its high part fits int16.
+RQ_INLINE bool PairsFit(const QAddParams* p) {
+  if (p->shift > AddPairs::kShift) return false;
+  const auto magnitude = [](int32_t m) __attribute__((always_inline)) {
+    return static_cast<int64_t>(m < 0 ? -m : m);
+  };
+  const int64_t sum = magnitude(p->a_multiplier) + magnitude(p->b_multiplier);
+  return sum < (int64_t{1} << 23) >> (AddPairs::kShift - p->shift);
+}
 
 /// QAddNarrow of numeric/qadd.h. Products wrap modulo 2^16, and the total fits int16.
 struct AddNarrow {
@@ -144,7 +200,7 @@ struct MulFloat {
 
 /// Both operations are symmetric once scales and zero points travel with their operand, so a
 /// repeated scalar is always made the second one. Two repeated scalars never come here.
-template <bool kBothStep = false, typename Params, typename Op>
+template <typename Params, typename Op>
 RQ_INLINE void Walk(const Params* p, bool swap, const Op& op) {
   // Chosen field by field: a choice between two structs would put them in memory.
   const uint8_t a_flip = simd::FlipOf(p->a_signed);
@@ -157,11 +213,7 @@ RQ_INLINE void Walk(const Params* p, bool swap, const Op& op) {
   if (p->cols == 0) return;
   uint8_t* out = static_cast<uint8_t*>(p->out);
   const Output output = Output::Make(p);
-  if (kBothStep || y_step != 0) {
-    Rows<true>(x, y, out, p->out_row_stride, p->rows, p->cols, output, op);
-  } else {
-    Rows<false>(x, y, out, p->out_row_stride, p->rows, p->cols, output, op);
-  }
+  Rows(x, y, y_step, out, p->out_row_stride, p->rows, p->cols, output, op);
 }
 
 RQ_INLINE v128_t SplatI16(int32_t value) { return wasm_i16x8_splat(static_cast<int16_t>(value)); }
@@ -211,18 +263,33 @@ void rq_qadd_fixed(const QAddParams* p) {
   if (p->narrow.shift != 0 && p->a_step != 0 && p->b_step != 0) {
     const QAddNarrow& narrow = p->narrow;
     const uint32_t bias = static_cast<uint32_t>(narrow.bias) - zeros_share(narrow.a, narrow.b);
-    AddNarrow op;
+    Halves<AddNarrow> op;
     op.ma = wasm_i16x8_splat(narrow.a);
     op.mb = wasm_i16x8_splat(narrow.b);
     op.bias = SplatI16(static_cast<int32_t>(bias));
     op.middle = SplatI16(narrow.middle - simd::CodeOffset(p->out_signed));
     op.step = simd::RoundingStepI16(narrow.shift);
-    Walk<true>(p, false, op);
+    Walk(p, false, op);
     return;
   }
-  AddFixed op;
-  op.ma = wasm_i32x4_splat(swap ? p->b_multiplier : p->a_multiplier);
-  op.mb = wasm_i32x4_splat(swap ? p->a_multiplier : p->b_multiplier);
+  const int32_t m_first = swap ? p->b_multiplier : p->a_multiplier;
+  const int32_t m_second = swap ? p->a_multiplier : p->b_multiplier;
+  if (PairsFit(p)) {
+    const int32_t more = 1 << (AddPairs::kShift - p->shift);
+    const int32_t ma = m_first * more, mb = m_second * more;
+    AddPairs op;
+    op.high = wasm_i32x4_splat((mb >> 8) * 65536 + (ma >> 8 & 65535));
+    op.low = wasm_i32x4_splat((mb & 255) * 65536 + (ma & 255));
+    op.bias = wasm_i32x4_splat(
+        static_cast<int32_t>((1u << (AddPairs::kShift - 1)) -
+                             zeros_share(p->a_multiplier * more, p->b_multiplier * more)));
+    op.out_zero = out_zero;
+    Walk(p, swap, op);
+    return;
+  }
+  Halves<AddFixed> op;
+  op.ma = wasm_i32x4_splat(m_first);
+  op.mb = wasm_i32x4_splat(m_second);
   const uint32_t bias = (1u << (p->shift - 1)) - zeros_share(p->a_multiplier, p->b_multiplier);
   op.bias = wasm_i32x4_splat(static_cast<int32_t>(bias));
   op.out_zero = out_zero;
@@ -240,7 +307,7 @@ void rq_qadd_float(const QAddParams* p) {
   const bool swap = MustSwap(p);
   const v128_t a_zero = SplatI16(p->a_zero - simd::CodeOffset(p->a_signed));
   const v128_t b_zero = SplatI16(p->b_zero - simd::CodeOffset(p->b_signed));
-  AddFloat op;
+  Halves<AddFloat> op;
   op.a_zero = swap ? b_zero : a_zero;
   op.b_zero = swap ? a_zero : b_zero;
   op.a_scale = wasm_f32x4_splat(swap ? p->b_scale : p->a_scale);
@@ -265,7 +332,7 @@ void rq_qmul_fixed(const QMulParams* p) {
   const bool swap = MustSwap(p);
   const v128_t a_zero = SplatI16(p->a_zero - simd::CodeOffset(p->a_signed));
   const v128_t b_zero = SplatI16(p->b_zero - simd::CodeOffset(p->b_signed));
-  MulFixed op;
+  Halves<MulFixed> op;
   op.a_zero = swap ? b_zero : a_zero;
   op.b_zero = swap ? a_zero : b_zero;
   op.out_zero = SplatI16(p->out_zero - simd::CodeOffset(p->out_signed));
@@ -283,7 +350,7 @@ void rq_qmul_float(const QMulParams* p) {
   const bool swap = MustSwap(p);
   const v128_t a_zero = SplatI16(p->a_zero - simd::CodeOffset(p->a_signed));
   const v128_t b_zero = SplatI16(p->b_zero - simd::CodeOffset(p->b_signed));
-  MulFloat op;
+  Halves<MulFloat> op;
   op.a_zero = swap ? b_zero : a_zero;
   op.b_zero = swap ? a_zero : b_zero;
   op.scale = wasm_f32x4_splat(p->scale);

@@ -19,7 +19,10 @@ inline std::vector<ConvGeometry> Geometries() {
     all.push_back(Geometry(3, 5, c, 68 - c, 1, 1, 1, 0));  // pointwise
     all.push_back(Geometry(5, 4, c, c % 11 + 1, 3, 3, 1, 1));
   }
-  all.push_back(Geometry(1, 1, 67, 35, 1, 1, 1, 0));            // one row
+  for (const int32_t out : {8, 9, 16, 17, 24, 35}) {  // one row, blocks two by two
+    all.push_back(Geometry(1, 1, 2 * out - 3, out, 1, 1, 1, 0));
+  }
+  all.push_back(Geometry(1, 1, 15, 60, 1, 1, 1, 0, 1, 3));
   all.push_back(Geometry(1, 71, 16, 24, 1, 1, 1, 0));           // a matrix product
   all.push_back(Geometry(9, 7, 3, 8, 3, 3, 2, 1));              // first layer
   all.push_back(Geometry(11, 13, 5, 9, 5, 3, 3, 2));            // odd everything

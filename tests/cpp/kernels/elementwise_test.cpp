@@ -332,6 +332,45 @@ TEST(QAdd, EveryRowGivesTheNormativeIntegers) {
   }
 }
 
+// Sums of multipliers around the bound below which vector kernels multiply 16-bit pairs.
+TEST(QAdd, FactorsAtTheBoundOfPairs) {
+  constexpr int32_t kMost = (1 << 21) - 1;
+  Random random(12);
+  auto run = requant::Run<QAddParams>{};
+  run.a_size = run.b_size = run.out_size = 65536;
+  QAddParams& p = run.params;
+  p = {};
+  p.rows = 1;
+  p.cols = 65536;
+  p.a_step = p.b_step = 1;
+  p.lo = -128;
+  p.hi = 127;
+  p.out_signed = 1;
+  for (const QAddKernel& kernel : QAddKernels()) {
+    if (kernel.mode != QBinaryMode::kFixed) continue;
+    for (int32_t shift = 18; shift <= 23; ++shift) {
+      const int32_t bound = shift <= 20 ? (1 << 23) >> (22 - shift) : 2 * kMost + 1;
+      for (const int32_t a : {kMost, bound / 2, 12345, 1, 0}) {
+        for (const int32_t more : {-1, 0, 1}) {
+          const int32_t b = std::min(std::max(bound - a + more, -kMost), kMost);
+          p.a_multiplier = std::min(a, kMost) * (random.Int(0, 1) * 2 - 1);
+          p.b_multiplier = b * (random.Int(0, 1) * 2 - 1);
+          p.shift = shift;
+          p.a_signed = random.Int(0, 1);
+          p.b_signed = random.Int(0, 1);
+          p.a_zero = (p.a_signed ? -128 : 0) + 255 * random.Int(0, 1);
+          p.b_zero = (p.b_signed ? -128 : 0) + 255 * random.Int(0, 1);
+          p.out_zero = random.Int(0, 1) * 255 - 128;
+          const QAddMultipliers m = {p.a_multiplier, p.b_multiplier, shift};
+          ExpectByteRows(kernel, random, run, [&](int32_t x, int32_t y) {
+            return QAddFixed(x, y, m, p.out_zero, p.lo, p.hi);
+          });
+        }
+      }
+    }
+  }
+}
+
 TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
   Random random(11);
   int found = 0, tried = 0;
