@@ -91,7 +91,7 @@ enum class RequantizePath : int32_t {
 /// below:
 ///   x = saturated(acc * scale), y = (x * factor + 2^14) >> 15,
 ///   output = clamp(((saturated(y + bias) + 2^(shift-1)) >> shift) + lo + kNarrowMiddle, lo, hi);
-/// or, where 16 bits are not exact, in float32, the product rounded by itself:
+/// or, where 16 bits are not exact, in float32, the product rounded by itself or not:
 ///   output = clamp(truncated(float(acc) * float_scale + float_bias) + lo, lo, hi).
 /// scale is 0, float_scale negative for channels that have no such form. AddNarrowRequantize finds
 /// and proves both.

@@ -43,7 +43,7 @@ RQ_INLINE void Finish(const ConvQ8Params* p, int32_t* acc, int32_t row, int32_t 
   } else if (p->output_planes != 0) {
     rq_conv_finish_planes(p, acc, row, count, channel);
   } else {
-    conv::Finish<rq_requantize_narrow>(p, acc, row, count, channel, n);
+    conv::Finish(p, acc, row, count, channel, n);
   }
 }
 

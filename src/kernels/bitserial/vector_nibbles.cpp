@@ -96,9 +96,8 @@ void rq_conv_finish_nibbles(const requant::ConvQ8Params* p, int32_t* acc, int32_
   using namespace requant;
   // Results are bytes of what was accumulators: none is written before it is read.
   uint8_t* bytes = reinterpret_cast<uint8_t*>(acc);
-  rq_requantize_narrow(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock,
-                       &p->requantize, bytes, conv::kChannelBlock,
-                       p->output_type == ConvQ8Output::kInt8);
+  rq_requantize_rows(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock, &p->requantize,
+                     bytes, conv::kChannelBlock, p->output_type == ConvQ8Output::kInt8);
   if (p->residual != nullptr) AddEight(p, bytes, row, count, channel);
   const int32_t stride = p->geometry.output_stride;
   uint8_t* out = static_cast<uint8_t*>(p->output);

@@ -68,9 +68,8 @@ void rq_conv_finish_planes(const requant::ConvQ8Params* p, int32_t* acc, int32_t
   using namespace requant;
   // Results are bytes of what was accumulators: none is written before it is read.
   uint8_t* bytes = reinterpret_cast<uint8_t*>(acc);
-  rq_requantize_narrow(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock,
-                       &p->requantize, bytes, conv::kChannelBlock,
-                       p->output_type == ConvQ8Output::kInt8);
+  rq_requantize_rows(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock, &p->requantize,
+                     bytes, conv::kChannelBlock, p->output_type == ConvQ8Output::kInt8);
   const int32_t planes = p->output_planes;
   const ptrdiff_t plane_bytes = p->geometry.out_c / 8, pixel = planes * plane_bytes;
   uint8_t* out = static_cast<uint8_t*>(p->output) + row * pixel + channel / 8;

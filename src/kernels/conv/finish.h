@@ -9,7 +9,6 @@ namespace requant::conv {
 
 /// Requantizes, or copies, the accumulators of `count` rows and n channels, at most a block's but
 /// for a single row, to the output.
-template <decltype(&rq_requantize_rows) kRequantize = rq_requantize_rows>
 RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
   const int32_t stride = p->geometry.output_stride;
@@ -23,9 +22,9 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
     }
     return;
   }
-  kRequantize(acc, kChannelBlock, count, channel, n, &p->requantize,
-              static_cast<uint8_t*>(p->output) + offset, stride,
-              p->output_type == ConvQ8Output::kInt8);
+  rq_requantize_rows(acc, kChannelBlock, count, channel, n, &p->requantize,
+                     static_cast<uint8_t*>(p->output) + offset, stride,
+                     p->output_type == ConvQ8Output::kInt8);
 }
 
 /// Once all channels of these rows are there. (What is packed was added eight channels at a time.)

@@ -61,12 +61,11 @@ RQ_INLINE void WalkRing(const DwConvQ8Params* p, int32_t group, int32_t slots, c
 }
 
 /// To bytes of the output.
-template <decltype(&rq_requantize_rows) kRequantize = rq_requantize_rows>
 RQ_INLINE void FinishBytes(const DwConvQ8Params* p, const Results& r) {
   const int32_t stride = p->geometry.output_stride;
   const ptrdiff_t at = static_cast<ptrdiff_t>(r.pixel) * stride + r.c;
-  kRequantize(r.acc, r.group, r.count, r.c, r.n, &p->requantize,
-              static_cast<uint8_t*>(p->output) + at, stride, p->output_signed);
+  rq_requantize_rows(r.acc, r.group, r.count, r.c, r.n, &p->requantize,
+                     static_cast<uint8_t*>(p->output) + at, stride, p->output_signed);
 }
 
 }  // namespace requant::dwconv

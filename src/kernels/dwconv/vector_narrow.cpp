@@ -226,8 +226,8 @@ RQ_INLINE void Strip(const DwConvQ8Params* p, const uint8_t* ring, ptrdiff_t slo
 
 /// To the output two to a byte, through `codes`, which has a byte for each accumulator.
 RQ_INLINE void FinishNibbles(const DwConvQ8Params* p, const dwconv::Results& r, uint8_t* codes) {
-  rq_requantize_narrow(r.acc, r.group, r.count, r.c, r.n, &p->requantize, codes, r.group,
-                       p->output_signed);
+  rq_requantize_rows(r.acc, r.group, r.count, r.c, r.n, &p->requantize, codes, r.group,
+                     p->output_signed);
   const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(p->requantize.lo));
   const ptrdiff_t step = bitserial::NibbleBytes(p->geometry.output_stride);
   uint8_t* out = static_cast<uint8_t*>(p->output) + r.pixel * step + bitserial::NibbleBytes(r.c);
@@ -272,7 +272,7 @@ void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* p) {
         if (p->output_packed != 0) {
           FinishNibbles(p, results, codes);
         } else {
-          dwconv::FinishBytes<rq_requantize_narrow>(p, results);
+          dwconv::FinishBytes(p, results);
         }
       });
 }

@@ -14,10 +14,3 @@ RQ_KERNEL(rq_requantize_rows)
 void rq_requantize_rows(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t channel_begin,
                         int32_t channels, const requant::RequantizeParams* requantize, void* output,
                         int32_t output_stride, int32_t output_signed);
-
-/// The same with the forms of NarrowRequantize, where there are such.
-RQ_LOW_BITS_KERNEL(rq_requantize_narrow)
-void rq_requantize_narrow(const int32_t* acc, int32_t acc_stride, int32_t rows,
-                          int32_t channel_begin, int32_t channels,
-                          const requant::RequantizeParams* requantize, void* output,
-                          int32_t output_stride, int32_t output_signed);

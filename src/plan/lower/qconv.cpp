@@ -51,6 +51,11 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
                            clamp.hi);
 }
 
+/// What gives few codes at less cost, for kernels of any width; it comes with those of few bits.
+void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bounds) {
+  if (MissingLowBits() == nullptr) kAddNarrowRequantize(requantize, bounds);
+}
+
 }  // namespace
 
 std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
@@ -153,7 +158,7 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
   const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
   step.requantize = Prepare(builder, product, bounds, clamp);
-  if (kernel.missing == MissingLowBits) kAddNarrowRequantize(step.requantize, bounds);
+  AddNarrow(step.requantize, bounds);
   // Whole lines, whose windows share what they read.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
@@ -205,7 +210,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
     step.params.residual_stride = geometry.out_c;
   }
   step.requantize = Prepare(builder, product, bounds, own);
-  if (kernel.missing == MissingLowBits) kAddNarrowRequantize(step.requantize, bounds);
+  AddNarrow(step.requantize, bounds);
   step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
            kMacsPerPart);
 }

@@ -150,9 +150,11 @@ int32_t In16Bits(int32_t acc, const RequantizeParams& p, int32_t c) {
   const int32_t code = (saturated(y + n.bias[c]) + (1 << (n.shift - 1))) >> n.shift;
   return std::clamp(code + p.lo + kNarrowMiddle, p.lo, p.hi);
 }
-int32_t InFloat(int32_t acc, const RequantizeParams& p, int32_t c) {
-  const float product = static_cast<float>(acc) * p.narrow.float_scale[c];
-  const float sum = product + p.narrow.float_bias[c];
+int32_t InFloat(int32_t acc, const RequantizeParams& p, int32_t c, bool fused) {
+  const auto x = static_cast<float>(acc);
+  const float scale = p.narrow.float_scale[c], bias = p.narrow.float_bias[c];
+  const float product = x * scale;
+  const float sum = fused ? std::fma(x, scale, bias) : product + bias;
   return static_cast<int32_t>(std::clamp(std::trunc(sum) + static_cast<float>(p.lo),
                                          static_cast<float>(p.lo), static_cast<float>(p.hi)));
 }
@@ -188,7 +190,8 @@ TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
           ASSERT_EQ(In16Bits(acc, p, c), expected) << acc << " * " << multipliers[c];
         }
         if (p.narrow.float_scale[c] >= 0) {
-          ASSERT_EQ(InFloat(acc, p, c), expected) << acc << " * " << multipliers[c];
+          ASSERT_EQ(InFloat(acc, p, c, false), expected) << acc << " * " << multipliers[c];
+          ASSERT_EQ(InFloat(acc, p, c, true), expected) << acc << " * " << multipliers[c];
         }
       }
     }
