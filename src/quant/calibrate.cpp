@@ -13,7 +13,7 @@ namespace requant {
 namespace {
 
 constexpr size_t kKeptBytes = size_t{96} << 20;
-constexpr uint32_t kStateMagic = 0x53715231;  // "1RqS"
+constexpr uint32_t kStateMagic = 0x53715232;  // "2RqS"
 
 /// FNV-1a.
 void Hash(uint64_t& hash, std::string_view text) {

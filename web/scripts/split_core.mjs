@@ -114,7 +114,8 @@ while (waiting.length > 0) {
   if (main.has(name) || !calls.has(name)) continue;
   main.add(name);
   for (const callee of calls.get(name)) {
-    if (own.has(callee) && stays.test(name)) own.delete(callee); // a template of such a function
+    // A template of such a function, or one that the standard library calls itself.
+    if (own.has(callee) && (stays.test(name) || !defined.has(name))) own.delete(callee);
     if (own.has(callee)) wrong.push([name, callee]);
     else waiting.push(callee);
   }

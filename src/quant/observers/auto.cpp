@@ -1,6 +1,7 @@
 // Several observers at once; which of them is right for this slot is decided after calibration, by
 // the error of the operators that read it (recover/choose_ranges.cpp). By itself it proposes the
 // least squared error.
+#include <string_view>
 #include <vector>
 
 #include "quant/observers/auto.h"
@@ -20,6 +21,11 @@ constexpr Candidate kCandidates[] = {
     {"kl", 99.99},
 };
 
+/// Percentiles are read from the histogram of the first candidate, which has the same bins.
+bool Watches(const Observer& part, int pass) {
+  return pass < part.passes() && std::string_view(part.kind()) != "percentile";
+}
+
 }  // namespace
 
 AutoObserver::AutoObserver(const TensorQuantizationConfig& config) {
@@ -35,32 +41,38 @@ AutoObserver::AutoObserver(const TensorQuantizationConfig& config) {
 
 void AutoObserver::Observe(int pass, std::span<const float> values, int64_t row) {
   for (const auto& part : parts_) {
-    if (pass < part->passes()) part->Observe(pass, values, row);
+    if (Watches(*part, pass)) part->Observe(pass, values, row);
   }
 }
 
 void AutoObserver::EndSample(int pass) {
   for (const auto& part : parts_) {
-    if (pass < part->passes()) part->EndSample(pass);
+    if (Watches(*part, pass)) part->EndSample(pass);
   }
 }
 
 void AutoObserver::Fields(StateBytes& state, int pass) {
   for (const auto& part : parts_) {
-    if (pass < part->passes()) part->Fields(state, pass);
+    if (Watches(*part, pass)) part->Fields(state, pass);
   }
 }
 
 void AutoObserver::MergeSame(const Observer& later, int pass) {
   const auto& other = static_cast<const AutoObserver&>(later);
   for (size_t i = 0; i < parts_.size(); ++i) {
-    if (pass < parts_[i]->passes()) parts_[i]->Merge(*other.parts_[i], pass);
+    if (Watches(*parts_[i], pass)) parts_[i]->Merge(*other.parts_[i], pass);
   }
 }
 
 std::vector<AutoObserver::Proposal> AutoObserver::Proposals() const {
   std::vector<Proposal> out;
-  for (const auto& part : parts_) out.push_back({part->kind(), part->Get()});
+  for (const auto& part : parts_) {
+    if (!Watches(*part, 0)) {
+      static_cast<HistogramObserver&>(*part).CopyCounts(
+          static_cast<const HistogramObserver&>(*parts_[0]));
+    }
+    out.push_back({part->kind(), part->Get()});
+  }
   return out;
 }
 

@@ -3,15 +3,18 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "quant/observers/scan.h"
 
 namespace requant {
 
 void HistogramObserver::Observe(int pass, std::span<const float> values, int64_t) {
   if (values.empty()) return;
   if (pass == 0) {
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    min_ = seen_ ? std::min(min_, static_cast<double>(*low)) : static_cast<double>(*low);
-    max_ = seen_ ? std::max(max_, static_cast<double>(*high)) : static_cast<double>(*high);
+    const Scan scan = ScanValues(values);
+    const auto low = static_cast<double>(scan.low);
+    const auto high = static_cast<double>(scan.high);
+    min_ = seen_ ? std::min(min_, low) : low;
+    max_ = seen_ ? std::max(max_, high) : high;
     seen_ = true;
     return;
   }
@@ -26,6 +29,14 @@ void HistogramObserver::Observe(int pass, std::span<const float> values, int64_t
     const double position = (static_cast<double>(value) - min_) * scale;
     ++counts_[static_cast<size_t>(std::clamp(position, 0.0, kBins - 1.0))];
   }
+}
+
+void HistogramObserver::CopyCounts(const HistogramObserver& other) {
+  seen_ = other.seen_;
+  min_ = other.min_;
+  max_ = other.max_;
+  counts_ = other.counts_;
+  total_ = other.total_;
 }
 
 void HistogramObserver::Fields(StateBytes& state, int pass) {

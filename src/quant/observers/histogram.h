@@ -17,6 +17,8 @@ class HistogramObserver : public Observer {
   int passes() const override { return 2; }
   void Observe(int pass, std::span<const float> values, int64_t row) override;
   void Fields(StateBytes& state, int pass) override;
+  /// Everything that `other` saw, instead of watching it again.
+  void CopyCounts(const HistogramObserver& other);
 
  protected:
   void MergeSame(const Observer& later, int pass) override;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quant/observers/observer.h"
+#include "quant/observers/scan.h"
 
 namespace requant {
 namespace {
@@ -27,11 +28,12 @@ class MovingAverageObserver : public Observer {
   const char* kind() const override { return "moving_average"; }
   void Observe(int, std::span<const float> values, int64_t) override {
     if (values.empty()) return;
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    const double zero = with_zero_ ? 0.0 : static_cast<double>(*low);
-    if (!open_) sample_ = {zero, with_zero_ ? 0.0 : static_cast<double>(*high)};
-    sample_.min = std::min(sample_.min, static_cast<double>(*low));
-    sample_.max = std::max(sample_.max, static_cast<double>(*high));
+    const Scan scan = ScanValues(values);
+    const auto low = static_cast<double>(scan.low);
+    const auto high = static_cast<double>(scan.high);
+    if (!open_) sample_ = {with_zero_ ? 0.0 : low, with_zero_ ? 0.0 : high};
+    sample_.min = std::min(sample_.min, low);
+    sample_.max = std::max(sample_.max, high);
     open_ = true;
   }
   void EndSample(int) override {

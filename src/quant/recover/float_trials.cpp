@@ -11,6 +11,10 @@ namespace {
 constexpr size_t kSamples = 16;
 constexpr double kLeastGain = 0.5;  // dB
 
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 }  // namespace
 
 FloatTrials::FloatTrials(const RecoveryContext& context, const char* method)
@@ -54,11 +58,35 @@ FinishProgress FloatTrials::Step() {
   return {"", static_cast<int64_t>(at_), static_cast<int64_t>(total), finished};
 }
 
+/// How many of the first nodes compute with the choice what they do in that mode without it.
+size_t FloatTrials::Shared(const FloatChoice& choice, SimMode mode) const {
+  size_t at = 0;
+  for (; at < nodes().size(); ++at) {
+    const std::string& name = nodes()[at]->name;
+    const OperatorQuantization* op = context_.record.Find(name);
+    const bool off = Contains(choice.operators, name);
+    if (mode == SimMode::kFloat ? op != nullptr && op->quantized && !off
+                                : off || Contains(choice.layers, name)) {
+      break;
+    }
+  }
+  return at;
+}
+
 void FloatTrials::Measure(const TensorMap& sample, Trial& trial) {
-  if (&trial == trials_.data()) wanted_ = simulator_.Outputs(sample, SimMode::kFloat);
+  if (&trial == trials_.data()) {
+    float_ = quantized_ = simulator_.Start(sample);
+    simulator_.Run(float_, SimMode::kFloat, 0, nodes().size(), false);
+    simulator_.Run(quantized_, SimMode::kQuantized, 0, nodes().size(), false);
+  }
+  const size_t in_float = Shared(trial.choice, SimMode::kFloat);
+  const size_t as_before = Shared(trial.choice, SimMode::kQuantized);
+  Values values = in_float > as_before ? float_ : quantized_;
   const SwitchedOff off(context_.record, trial.choice.operators, trial.choice.layers);
-  const std::vector<Tensor> got = simulator_.Outputs(sample, SimMode::kQuantized);
-  for (size_t i = 0; i < got.size(); ++i) trial.meter.Add(wanted_[i], got[i]);
+  simulator_.Run(values, SimMode::kQuantized, std::max(in_float, as_before), nodes().size());
+  const std::vector<Tensor> wanted = simulator_.Outputs(float_);
+  const std::vector<Tensor> got = simulator_.Outputs(values);
+  for (size_t i = 0; i < got.size(); ++i) trial.meter.Add(wanted[i], got[i]);
 }
 
 void FloatTrials::Apply() {

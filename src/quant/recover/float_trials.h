@@ -53,6 +53,7 @@ class FloatTrials : public RecoveryJob {
   };
 
   void MeasureWork();
+  size_t Shared(const FloatChoice& choice, SimMode mode) const;
   void Measure(const TensorMap& sample, Trial& trial);
   void Apply();
 
@@ -62,7 +63,7 @@ class FloatTrials : public RecoveryJob {
   std::vector<Work> works_;
   double all_products_ = 0;
   std::vector<Trial> trials_;  // the first: nothing in float
-  std::vector<Tensor> wanted_;
+  Values float_, quantized_;   // of one sample, without a choice
   size_t count_ = 0, at_ = 0;
   std::string detail_ = "everything stays quantized";
 };

@@ -138,9 +138,8 @@ class Reconstruction : public RecoveryJob {
       targets_[prepared_].clear();
       for (const Value* output : block.outputs) targets_[prepared_].push_back(values.at(output));
       if (method_.mean_only) AddMeans(block, values);
-      Values dropped = real_[prepared_];
-      simulator_.Run(dropped, SimMode::kFloat, block.begin, block.end);
-      next_.push_back(std::move(dropped));
+      simulator_.Forget(values, block.begin, block.end);
+      next_.push_back(std::move(values));
     }
   }
 

@@ -62,6 +62,12 @@ void Gemm(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, con
       for (int64_t k = 0; k < deep; ++k) {
         const float* from = b.data + (k0 + k) * b.row_step + j0 * b.column_step;
         float* to = panel + k * kColumns;
+        if (wide == kColumns && b.column_step == 1) {
+          const auto* vectors = reinterpret_cast<const Vector*>(from);
+          reinterpret_cast<Vector*>(to)[0] = vectors[0];
+          reinterpret_cast<Vector*>(to)[1] = vectors[1];
+          continue;
+        }
         for (int64_t j = 0; j < wide; ++j) to[j] = from[j * b.column_step];
         for (int64_t j = wide; j < kColumns; ++j) to[j] = 0;
       }
@@ -70,6 +76,11 @@ void Gemm(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, con
         const int64_t filled = std::min(kRows, rows - block * kRows);
         for (int64_t i = 0; i < filled; ++i) {
           float* to = c + (block * kRows + i) * c_step + j0;
+          if (wide == kColumns) {
+            reinterpret_cast<Vector*>(to)[0] += reinterpret_cast<const Vector*>(tile)[2 * i];
+            reinterpret_cast<Vector*>(to)[1] += reinterpret_cast<const Vector*>(tile)[2 * i + 1];
+            continue;
+          }
           for (int64_t j = 0; j < wide; ++j) to[j] += tile[i * kColumns + j];
         }
       }

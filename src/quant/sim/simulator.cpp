@@ -220,7 +220,12 @@ void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool
                           ? FakeQuantizeTensor(outputs[slot], *config)
                           : std::move(outputs[slot]);
     }
-    if (!forget) continue;
+    if (forget) Forget(values, at, at + 1);
+  }
+}
+
+void Simulator::Forget(Values& values, size_t begin, size_t end) const {
+  for (size_t at = begin; at < end; ++at) {
     for (const Value* value : dead_after_[at]) values.erase(value);
   }
 }
@@ -228,6 +233,10 @@ void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool
 std::vector<Tensor> Simulator::Outputs(const TensorMap& feeds, SimMode mode) {
   Values values = Start(feeds);
   Run(values, mode, 0, nodes_.size());
+  return Outputs(values);
+}
+
+std::vector<Tensor> Simulator::Outputs(const Values& values) const {
   std::vector<Tensor> out;
   for (const Value* output : graph_.outputs()) {
     const auto found = values.find(output);

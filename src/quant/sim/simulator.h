@@ -42,8 +42,12 @@ class Simulator {
   Values Start(const TensorMap& feeds) const;
   /// Runs nodes [begin, end). With `forget`, values that nothing later reads are dropped.
   void Run(Values& values, SimMode mode, size_t begin, size_t end, bool forget = true);
+  /// Drops what nothing behind nodes [begin, end) reads.
+  void Forget(Values& values, size_t begin, size_t end) const;
   /// Outputs of the whole network.
   std::vector<Tensor> Outputs(const TensorMap& feeds, SimMode mode);
+  /// The same of values that are computed.
+  std::vector<Tensor> Outputs(const Values& values) const;
   /// The config through which the slot reads its value; nullptr when it reads it as it is.
   const TensorQuantizationConfig* ReadConfig(const Node& node, size_t slot) const;
   /// The config through which the output is written; nullptr for none.
