@@ -4,6 +4,7 @@
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
+#include "kernels/requantize/narrow_f32.h"
 
 namespace requant::conv {
 
@@ -30,8 +31,7 @@ RQ_INLINE v128_t CodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
 
 /// The same in float32.
 RQ_INLINE v128_t FloatQuarter(v128_t acc, v128_t scale, v128_t bias) {
-  const v128_t x = wasm_f32x4_convert_i32x4(wasm_i32x4_extadd_pairwise_i16x8(acc));
-  return simd::TruncInRange(wasm_f32x4_add(wasm_f32x4_mul(x, scale), bias));
+  return NarrowCodesF32(wasm_i32x4_extadd_pairwise_i16x8(acc), scale, bias);
 }
 RQ_INLINE v128_t FloatCodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   const v128_t codes = wasm_i16x8_narrow_i32x4(FloatQuarter(acc0, c.float_scale0, c.float_bias0),

@@ -19,6 +19,7 @@
 // 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
 #include "kernels/requantize/kernel.h"
 
+#include "kernels/requantize/narrow_f32.h"
 #include "kernels/requantize/store.h"
 
 namespace requant {
@@ -102,11 +103,6 @@ RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
       });
 }
 
-RQ_INLINE v128_t NarrowQuad(const int32_t* acc, v128_t scale, v128_t bias) {
-  return simd::TruncInRange(
-      simd::MulAddF32(wasm_f32x4_convert_i32x4(wasm_v128_load(acc)), scale, bias));
-}
-
 /// False when one of the eight channels has no such form.
 RQ_INLINE bool NarrowBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
                            const RequantizeParams& p, const Store& s) {
@@ -119,7 +115,8 @@ RQ_INLINE bool NarrowBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
   ForRows(
       acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
         return wasm_i16x8_add_sat(
-            wasm_i16x8_narrow_i32x4(NarrowQuad(a, scale0, bias0), NarrowQuad(a + 4, scale1, bias1)),
+            wasm_i16x8_narrow_i32x4(NarrowCodesF32(wasm_v128_load(a), scale0, bias0),
+                                    NarrowCodesF32(wasm_v128_load(a + 4), scale1, bias1)),
             least);
       });
   return true;
