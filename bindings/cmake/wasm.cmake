@@ -51,14 +51,14 @@ add_executable(core ${core_sources})
 # The parts of the core that compute for seconds: observers, and matrices of second moments; and
 # products of few rows, which have no kernel of their own.
 set(recover src/quant/recover)
-set_source_files_properties(${recover}/moments.cpp ${recover}/product_sums.cpp ${recover}/reconstruct.cpp
-  ${recover}/round_weights.cpp ${recover}/tape.cpp src/plan/lower/few_rows.cpp
-  PROPERTIES COMPILE_OPTIONS -O3)
+set_source_files_properties(${recover}/moments.cpp ${recover}/product_sums.cpp
+  ${recover}/round_weights.cpp src/plan/lower/few_rows.cpp PROPERTIES COMPILE_OPTIONS -O3)
 # Because of the -Oz em++ forbids inlining, of std::min as well, and without it no loop becomes vectors.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp)
 set(observers src/quant/observers)
-set_source_files_properties(${simulator_sources} ${observers}/histogram.cpp ${observers}/kl.cpp
-  ${observers}/moving_average.cpp ${observers}/mse.cpp ${observers}/scan.cpp
+set_source_files_properties(${simulator_sources} ${recover}/gradients.cpp ${recover}/soft_rounding.cpp
+  ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
+  ${observers}/scan.cpp
   PROPERTIES COMPILE_OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
 # And what walks over every weight while a model is loaded.
 set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp

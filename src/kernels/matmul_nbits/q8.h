@@ -12,6 +12,7 @@ namespace requant::nbits {
 /// are sums of 16 products of -127..127 by -8..7.
 struct Pairs {
   static constexpr bool kWide = false;
+  static constexpr int kRowGroups = 1;
   RQ_INLINE v128_t Add(v128_t acc, v128_t x, v128_t w) {
     return wasm_i16x8_add(acc, simd::DotI8I7(x, w));
   }
@@ -22,6 +23,7 @@ struct Pairs {
 /// zero point's share.
 struct Quads {
   static constexpr bool kWide = true;
+  static constexpr int kRowGroups = 2;
   RQ_INLINE v128_t Add(v128_t acc, v128_t x, v128_t w) { return simd::DotI8I7Add(x, w, acc); }
   RQ_INLINE v128_t Sum(v128_t acc) { return acc; }
 };
@@ -113,35 +115,58 @@ RQ_INLINE v128_t End(v128_t acc, v128_t zero, const int32_t* sum) {
   return wasm_i32x4_add(Op::Sum(acc), Correction<kZeros>(zero, sum));
 }
 
-/// One row times one group.
-template <typename Op, bool kZeros>
+RQ_INLINE void StoreColumns(const MatMulNBitsParams* p, int32_t row, int32_t column, v128_t y0,
+                            v128_t y1) {
+  const int32_t left = p->n - column;
+  float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
+  simd::StorePartial(out, y0, left);
+  if (left > 4) simd::StorePartial(out + 4, y1, left - 4);
+}
+
+/// One row times neighbouring groups. Two of them share the row's bytes and are two streams of
+/// weights for the processor to read ahead in: Quads are 1.06 times as fast by two, Pairs 0.93 (Zen
+/// 5).
+template <typename Op, bool kZeros, int kGroups>
 static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const int8_t* a,
                                                 const float* a_scales, const int32_t* a_sums,
-                                                const uint8_t* block, float* out) {
+                                                const uint8_t* block, int32_t row, int32_t column) {
   const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
+  const ptrdiff_t block_bytes = BlockBytes(p->block, p->has_zero_points);
+  const ptrdiff_t group_bytes = blocks * block_bytes;
   const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
-  v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
-  for (int32_t b = 0; b < blocks; ++b) {
-    const BlockHeader<kZeros> header(block);
+  v128_t y0[kGroups], y1[kGroups];
+  RQ_UNROLL for (int g = 0; g < kGroups; ++g) y0[g] = y1[g] = wasm_f32x4_splat(0);
+  for (int32_t b = 0; b < blocks; ++b, block += block_bytes) {
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
-    block += BlockBytes(p->block, p->has_zero_points);
     for (int32_t done = 0; done < p->block; done += chunk, ++a_scales, ++a_sums) {
-      v128_t acc0 = Begin<Op, kZeros>(header.zero0, a_sums);
-      v128_t acc1 = Begin<Op, kZeros>(header.zero1, a_sums);
+      v128_t acc0[kGroups], acc1[kGroups];
+      RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+        const BlockHeader<kZeros> header(block + g * group_bytes);
+        acc0[g] = Begin<Op, kZeros>(header.zero0, a_sums);
+        acc1[g] = Begin<Op, kZeros>(header.zero1, a_sums);
+      }
       for (const int8_t* end = a + chunk; a != end; a += 2 * kStep, codes += 2 * kStepBytes) {
         RQ_UNROLL for (int u = 0; u < 2; ++u) {
-          const v128_t both = wasm_v128_load(codes + u * kStepBytes);
           const v128_t x = wasm_v128_load32_splat(a + u * kStep);
-          acc0 = Op::Add(acc0, x, wasm_v128_and(both, mask));
-          acc1 = Op::Add(acc1, x, wasm_v128_and(wasm_u16x8_shr(both, 4), mask));
+          RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+            const v128_t both = wasm_v128_load(codes + g * group_bytes + u * kStepBytes);
+            acc0[g] = Op::Add(acc0[g], x, wasm_v128_and(both, mask));
+            acc1[g] = Op::Add(acc1[g], x, wasm_v128_and(wasm_u16x8_shr(both, 4), mask));
+          }
         }
       }
-      y0 = AddChunk(y0, End<Op, kZeros>(acc0, header.zero0, a_sums), header.scale0, a_scales);
-      y1 = AddChunk(y1, End<Op, kZeros>(acc1, header.zero1, a_sums), header.scale1, a_scales);
+      RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+        const BlockHeader<kZeros> header(block + g * group_bytes);
+        y0[g] = AddChunk(y0[g], End<Op, kZeros>(acc0[g], header.zero0, a_sums), header.scale0,
+                         a_scales);
+        y1[g] = AddChunk(y1[g], End<Op, kZeros>(acc1[g], header.zero1, a_sums), header.scale1,
+                         a_scales);
+      }
     }
   }
-  wasm_v128_store(out, y0);
-  wasm_v128_store(out + 4, y1);
+  RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+    StoreColumns(p, row, column + g * kColumns, y0[g], y1[g]);
+  }
 }
 
 /// The codes of a chunk as bytes: of every step columns 0..3, then 4..7.
@@ -214,16 +239,6 @@ static __attribute__((noinline)) void Tiles(const MatMulNBitsParams* p, int32_t 
   }
 }
 
-RQ_INLINE void StoreRows(const MatMulNBitsParams* p, const float* sums, int32_t count, int32_t row,
-                         int32_t column) {
-  const int32_t left = p->n - column;
-  float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
-  for (int32_t r = 0; r < count; ++r, out += p->n, sums += kColumns) {
-    simd::StorePartial(out, wasm_v128_load(sums), left);
-    if (left > 4) simd::StorePartial(out + 4, wasm_v128_load(sums + 4), left - 4);
-  }
-}
-
 template <typename Op, bool kZeros>
 RQ_INLINE void MultiplyBy(const MatMulNBitsParams* p) {
   const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
@@ -252,14 +267,29 @@ RQ_INLINE void MultiplyBy(const MatMulNBitsParams* p) {
                     scales + r * chunks, sums + r * chunks, 1);
       }
     }
-    for (int32_t group = p->begin; group < p->end; ++group) {
+    for (int32_t group = p->begin, some = 0; group < p->end; group += some) {
+      some = p->end - group < Op::kRowGroups ? 1 : Op::kRowGroups;
       const uint8_t* block = static_cast<const uint8_t*>(p->weights) + group * group_bytes;
-      if (tiles > 0) Tiles<Op, kZeros>(p, tiles, bytes, scales, sums, block, unpacked, y);
-      for (ptrdiff_t r = tiled; r < count; ++r) {
-        SingleRow<Op, kZeros>(p, bytes + r * lda, scales + r * chunks, sums + r * chunks, block,
-                              y + r * kColumns);
+      const int32_t column = group * kColumns;
+      for (int32_t g = 0; tiles > 0 && g < some; ++g) {
+        Tiles<Op, kZeros>(p, tiles, bytes, scales, sums, block + g * group_bytes, unpacked, y);
+        for (int32_t r = 0; r < tiled; ++r) {
+          const float* from = y + r * kColumns;
+          StoreColumns(p, row + r, column + g * kColumns, wasm_v128_load(from),
+                       wasm_v128_load(from + 4));
+        }
       }
-      StoreRows(p, y, count, row, group * kColumns);
+      for (ptrdiff_t r = tiled; r < count; ++r) {
+        const int8_t* x = bytes + r * lda;
+        const float* x_scales = scales + r * chunks;
+        const int32_t* x_sums = sums + r * chunks;
+        const int32_t to = static_cast<int32_t>(row + r);
+        if (some > 1) {
+          SingleRow<Op, kZeros, Op::kRowGroups>(p, x, x_scales, x_sums, block, to, column);
+        } else {
+          SingleRow<Op, kZeros, 1>(p, x, x_scales, x_sums, block, to, column);
+        }
+      }
     }
   }
 }

@@ -18,10 +18,12 @@ struct Adam {
     ++step;
     const auto fix1 = static_cast<float>(1 - std::pow(0.9, static_cast<double>(step)));
     const auto fix2 = static_cast<float>(1 - std::pow(0.999, static_cast<double>(step)));
-    for (size_t i = 0; i < values.size(); ++i) {
-      mean[i] = 0.9f * mean[i] + 0.1f * gradient[i];
-      square[i] = 0.999f * square[i] + 0.001f * gradient[i] * gradient[i];
-      values[i] -= rate * (mean[i] / fix1) / (std::sqrt(square[i] / fix2) + 1e-12f);
+    float *to = values.data(), *first = mean.data(), *second = square.data();
+    const float* slope = gradient.data();
+    for (size_t i = 0, n = values.size(); i < n; ++i) {
+      first[i] = 0.9f * first[i] + 0.1f * slope[i];
+      second[i] = 0.999f * second[i] + 0.001f * slope[i] * slope[i];
+      to[i] -= rate * (first[i] / fix1) / (std::sqrt(second[i] / fix2) + 1e-12f);
     }
   }
 };

@@ -1,6 +1,6 @@
 // Rounding, steps and biases learned on the reconstruction of layers or blocks, without labels:
-//   adaround              Nagel et al. 2020, arXiv 2004.10568: every weight rounds down or up by a
-//                         rectified sigmoid, pushed to 0 or 1 as learning goes on
+//   adaround              Nagel et al. 2020, arXiv 2004.10568: every weight rounds down or up
+//                         (soft_rounding.h)
 //   block_reconstruction  BRECQ, Li et al. 2021, arXiv 2102.05426, with the dropped quantization of
 //                         QDrop, Wei et al. 2022, arXiv 2203.05740, and learned activation steps
 //   learned_steps         only the activations' steps and the biases
@@ -19,13 +19,13 @@
 #include "quant/recover/adam.h"
 #include "quant/recover/blocks.h"
 #include "quant/recover/recovery.h"
+#include "quant/recover/soft_rounding.h"
 #include "quant/recover/tape.h"
 
 namespace requant {
 namespace {
 
 constexpr size_t kMemory = size_t{384} << 20;
-constexpr float kStretch = 1.2f, kShift = -0.1f;  // of the rectified sigmoid
 
 struct Method {
   bool by_layer, rounding, steps, drop, mean_only;
@@ -39,14 +39,12 @@ constexpr Method kBlocks = {false, true, true, true, false, 600, 4096, 8};
 constexpr Method kSteps = {false, false, true, false, false, 200, 4096, 8};
 constexpr Method kMeans = {true, false, false, false, true, 0, 1, 1};
 
-float Opened(float v) { return std::clamp(kStretch / (1 + std::exp(-v)) + kShift, 0.0f, 1.0f); }
-
 struct Learner {
   const Node* node = nullptr;
   TensorQuantizationConfig* config = nullptr;
-  std::vector<float> base, v, scale;  // by weight
+  SoftRounding rounding;
   std::vector<float> bias;
-  Adam v_adam, bias_adam;
+  Adam bias_adam;
   float bias_rate = 0;
 };
 
@@ -225,39 +223,21 @@ class Reconstruction : public RecoveryJob {
     const WeightMatrix view = ViewWeights(*learner.node, op.rule);
     const Tensor& weights = learner.node->inputs[1]->constant;
     const float* data = weights.data<float>();
-    const auto count = static_cast<size_t>(weights.count());
-    learner.base.resize(count);
-    learner.v.resize(count);
-    learner.scale.resize(count);
+    learner.rounding = SoftRounding(static_cast<size_t>(weights.count()), learner.config->quant_min,
+                                    learner.config->quant_max);
     for (int64_t row = 0; row < view.rows; ++row) {
       const auto scale = static_cast<float>(learner.config->ScaleOfRow(row));
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = view.At(row, column);
-        const float wanted = data[at] / scale;
-        const auto now = static_cast<float>(learner.config->baked.AsInt64(at));
-        float base = std::floor(wanted);
-        if (now < base || now > base + 1) base = now < base ? now : now - 1;
-        // Halfway between the exact weight and what rounding has found so far.
-        const float part = std::clamp(wanted - base, 0.0f, 1.0f);
-        const float open = std::clamp(0.5f * part + 0.5f * (now - base), 0.02f, 0.98f);
-        const float sigmoid = (open - kShift) / kStretch;
-        learner.base[static_cast<size_t>(at)] = base;
-        learner.v[static_cast<size_t>(at)] = std::log(sigmoid / (1 - sigmoid));
-        learner.scale[static_cast<size_t>(at)] = scale;
+        learner.rounding.Start(static_cast<size_t>(at), data[at] / scale,
+                               static_cast<float>(learner.config->baked.AsInt64(at)), scale);
       }
     }
   }
 
-  void Soften(Learner& learner, bool hard) {
-    if (learner.v.empty()) return;
-    std::vector<float>& weights = tape_.layers.at(learner.node).weights;
-    const auto low = static_cast<float>(learner.config->quant_min);
-    const auto high = static_cast<float>(learner.config->quant_max);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const float open = Opened(learner.v[i]);
-      const float q = learner.base[i] + (hard ? (open >= 0.5f ? 1.0f : 0.0f) : open);
-      weights[i] = std::clamp(q, low, high) * learner.scale[i];
-    }
+  void Soften(const Learner& learner, bool hard) {
+    if (learner.rounding.empty()) return;
+    learner.rounding.Weights(hard, tape_.layers.at(learner.node).weights);
   }
 
   /// Mean squared error of the block's outputs, relative to their power, over some samples.
@@ -300,9 +280,9 @@ class Reconstruction : public RecoveryJob {
         const Tensor& wanted = targets_[sample][o];
         const Tensor& got = values.at(block.outputs[o]);
         Tensor gradient(DType::kFloat32, got.shape());
-        for (int64_t e = 0; e < got.count(); ++e) {
-          gradient.data<float>()[e] = factor * (got.data<float>()[e] - wanted.data<float>()[e]);
-        }
+        auto* to = gradient.data<float>();
+        const float *y = got.data<float>(), *target = wanted.data<float>();
+        for (int64_t e = 0, n = got.count(); e < n; ++e) to[e] = factor * (y[e] - target[e]);
         gradients[block.outputs[o]] = std::move(gradient);
       }
       tape_.Backward(values, std::move(gradients));
@@ -320,7 +300,7 @@ class Reconstruction : public RecoveryJob {
       auto* to = mixed.data<float>();
       const float* from = other->second.data<float>();
       uint32_t state = random_ ^ 0x9e3779b9u;
-      for (int64_t i = 0; i < mixed.count(); ++i) {
+      for (int64_t i = 0, n = mixed.count(); i < n; ++i) {
         state = state * 1664525u + 1013904223u;
         if (state >> 31) to[i] = from[i];
       }
@@ -332,32 +312,15 @@ class Reconstruction : public RecoveryJob {
   void Update(double at) {
     // The loss starts at 1; a weight's share of it is about 1 / weights.
     size_t weights = 1;
-    for (const Learner& learner : learners_) weights += learner.v.size();
+    for (const Learner& learner : learners_) weights += learner.rounding.count();
     const double warm = 0.2;
     const double beta =
         at < warm ? 0 : 2 + 18 * 0.5 * (1 + std::cos(M_PI * (at - warm) / (1 - warm)));
     const float push = at < warm ? 0 : 0.3f / static_cast<float>(weights);
     const auto decay = static_cast<float>(0.5 * (1 + std::cos(M_PI * at)));
-    std::vector<float> gradient;
     for (Learner& learner : learners_) {
       LayerGradient& own = tape_.layers.at(learner.node);
-      if (!learner.v.empty()) {
-        gradient.resize(learner.v.size());
-        for (size_t i = 0; i < gradient.size(); ++i) {
-          const float sigmoid = 1 / (1 + std::exp(-learner.v[i]));
-          const float open = Opened(learner.v[i]);
-          const float slope = open > 0 && open < 1 ? kStretch * sigmoid * (1 - sigmoid) : 0;
-          float wanted = own.weight_gradient[i] * learner.scale[i];
-          if (push > 0) {
-            // d/dh (1 - |2h - 1|^beta)
-            const float off = 2 * open - 1;
-            const auto power = static_cast<float>(std::pow(std::fabs(off), beta - 1));
-            wanted -= push * static_cast<float>(2 * beta) * power * (off < 0 ? -1.0f : 1.0f);
-          }
-          gradient[i] = wanted * slope;
-        }
-        learner.v_adam.Update(learner.v, gradient, 0.02f);
-      }
+      if (!learner.rounding.empty()) learner.rounding.Update(own.weight_gradient, push, beta);
       if (learner.bias.empty()) continue;
       if (learner.bias_rate == 0) {
         // A tenth of a per cent of what a typical bias or output is.
@@ -389,14 +352,11 @@ class Reconstruction : public RecoveryJob {
     }
     ++improved_;
     for (Learner& learner : learners_) {
-      if (!learner.v.empty()) {
+      if (!learner.rounding.empty()) {
         Tensor integers(learner.config->baked.dtype(), learner.config->baked.shape());
-        for (int64_t i = 0; i < integers.count(); ++i) {
-          const auto at = static_cast<size_t>(i);
-          const float q = learner.base[at] + (Opened(learner.v[at]) >= 0.5f ? 1.0f : 0.0f);
-          integers.data<int8_t>()[i] =
-              static_cast<int8_t>(std::clamp(q, static_cast<float>(learner.config->quant_min),
-                                             static_cast<float>(learner.config->quant_max)));
+        auto* to = integers.data<int8_t>();
+        for (size_t i = 0; i < learner.rounding.count(); ++i) {
+          to[i] = static_cast<int8_t>(learner.rounding.Integer(i));
         }
         learner.config->baked = std::move(integers);
       }

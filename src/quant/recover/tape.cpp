@@ -5,17 +5,10 @@
 
 #include "ops/infer_util.h"
 #include "quant/affine.h"
+#include "quant/recover/gradients.h"
 
 namespace requant {
 namespace {
-
-/// The same for the same element, sample and step.
-bool Dropped(uint32_t mix, int64_t i) {
-  uint32_t x = mix + static_cast<uint32_t>(i) * 2654435761u;
-  x ^= x >> 15;
-  x *= 2246822519u;
-  return (x >> 31) != 0;
-}
 
 bool IsReshaping(const Node& node) {
   return node.Is("Flatten") || node.Is("Reshape") || node.Is("Squeeze") || node.Is("Unsqueeze") ||
@@ -111,9 +104,7 @@ void AddTo(std::map<const Value*, Tensor>& gradients, const Value* value, Tensor
     gradients[value] = std::move(gradient);
     return;
   }
-  auto* to = found->second.data<float>();
-  const float* from = gradient.data<float>();
-  for (int64_t i = 0; i < gradient.count(); ++i) to[i] += from[i];
+  AddGradient(gradient.data<float>(), 1, gradient.count(), found->second.data<float>());
 }
 
 }  // namespace
@@ -135,44 +126,25 @@ uint32_t Tape::Mix(size_t node, size_t slot) const {
 
 Tensor Tape::OnGrid(const Tensor& x, const TensorQuantizationConfig& config, uint32_t mix) const {
   Tensor y = FakeQuantizeTensor(x, config);
-  if (!drop) return y;
-  auto* to = y.data<float>();
-  const float* from = x.data<float>();
-  for (int64_t i = 0; i < y.count(); ++i) {
-    if (Dropped(mix, i)) to[i] = from[i];
-  }
+  if (drop) KeepDropped(mix, x.data<float>(), y.count(), y.data<float>());
   return y;
 }
 
 Tensor Tape::GridBackward(const Tensor& x, const Tensor& dy, const TensorQuantizationConfig& config,
                           uint32_t mix) {
   Tensor dx(DType::kFloat32, x.shape());
-  const float* from = x.data<float>();
   const float* gradient = dy.data<float>();
-  auto* to = dx.data<float>();
   if (config.scale.size() != 1 || config.exponential()) {  // straight through
-    std::copy_n(gradient, dx.count(), to);
+    std::copy_n(gradient, dx.count(), dx.data<float>());
     return dx;
   }
-  const float scale = config.scale[0];
-  const auto low = static_cast<float>(config.quant_min - config.offset[0]);
-  const auto high = static_cast<float>(config.quant_max - config.offset[0]);
-  double step = 0;
-  constexpr float kMagic = 12582912.0f;  // adding 1.5 * 2^23 rounds half to even
-  for (int64_t i = 0; i < dx.count(); ++i) {
-    if (drop && Dropped(mix, i)) {
-      to[i] = gradient[i];
-      continue;
-    }
-    const float v = from[i] / scale;
-    const float clamped = std::min(std::max(v, low), high);
-    const float q = (clamped + kMagic) - kMagic;
-    const bool inside = clamped == v;
-    to[i] = inside ? gradient[i] : 0;
-    step += static_cast<double>((inside ? q - v : q) * gradient[i]);
-  }
+  const GridRange grid = {config.scale[0], static_cast<float>(config.quant_min - config.offset[0]),
+                          static_cast<float>(config.quant_max - config.offset[0])};
   const auto learns = steps.find(&config);
-  if (learns != steps.end()) learns->second += step * static_cast<double>(scale);
+  const double step = GridGradient(x.data<float>(), gradient, dx.count(), grid,
+                                   drop ? std::optional<uint32_t>(mix) : std::nullopt,
+                                   learns != steps.end(), dx.data<float>());
+  if (learns != steps.end()) learns->second += step;
   return dx;
 }
 
@@ -248,16 +220,22 @@ std::vector<Tensor> Tape::OperatorBackward(const Node& node, const Entry& entry,
       const Tensor& other = entry.inputs[1 - slot];
       Tensor made(DType::kFloat32, own.shape());
       auto* to = made.data<float>();
-      const bool plain = own.shape() == dy.shape();
-      const std::vector<int64_t> mine =
-          plain ? std::vector<int64_t>() : BroadcastIndex(own.shape(), dy.shape());
-      const std::vector<int64_t> theirs =
-          node.Is("Mul") ? BroadcastIndex(other.shape(), dy.shape()) : std::vector<int64_t>();
-      const float sign = node.Is("Sub") && slot == 1 ? -1.0f : 1.0f;
-      for (int64_t i = 0; i < dy.count(); ++i) {
-        const auto at = static_cast<size_t>(i);
-        const float factor = node.Is("Mul") ? other.data<float>()[theirs[at]] : sign;
-        to[plain ? i : mine[at]] += gradient[i] * factor;
+      const std::vector<int64_t> mine = own.shape() == dy.shape()
+                                            ? std::vector<int64_t>()
+                                            : BroadcastIndex(own.shape(), dy.shape());
+      const int64_t* place = mine.empty() ? nullptr : mine.data();
+      const int64_t count = dy.count();
+      if (node.Is("Mul")) {
+        const std::vector<int64_t> theirs = BroadcastIndex(other.shape(), dy.shape());
+        const int64_t* from = theirs.data();
+        const float* factors = other.data<float>();
+        for (int64_t i = 0; i < count; ++i) {
+          to[place ? place[i] : i] += gradient[i] * factors[from[i]];
+        }
+      } else {
+        const float sign = node.Is("Sub") && slot == 1 ? -1.0f : 1.0f;
+        if (place == nullptr) AddGradient(gradient, sign, count, to);
+        for (int64_t i = 0; i < count && place; ++i) to[place[i]] += gradient[i] * sign;
       }
       out[slot] = std::move(made);
     }
@@ -290,16 +268,16 @@ std::vector<Tensor> Tape::OperatorBackward(const Node& node, const Entry& entry,
   Tensor made(DType::kFloat32, x.shape());
   auto* to = made.data<float>();
   const float* from = x.data<float>();
+  const int64_t count = x.count();
   if (node.Is("GlobalAveragePool")) {
-    const int64_t each = dy.count() == 0 ? 1 : x.count() / dy.count();
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = gradient[i / each] / static_cast<float>(each);
+    const int64_t each = dy.count() == 0 ? 1 : count / dy.count();
+    for (int64_t i = 0; i < count; ++i) to[i] = gradient[i / each] / static_cast<float>(each);
   } else if (IsReshaping(node)) {
-    std::copy_n(gradient, x.count(), to);
+    std::copy_n(gradient, count, to);
   } else if (node.Is("Relu")) {
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = from[i] > 0 ? gradient[i] : 0;
+    ReluGradient(from, gradient, count, to);
   } else if (node.Is("Clip")) {
-    const float* y = entry.raw[0].data<float>();
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = y[i] == from[i] ? gradient[i] : 0;
+    ClipGradient(from, entry.raw[0].data<float>(), gradient, count, to);
   } else {
     // Any elementwise function: its slope by central differences.
     std::vector<const Tensor*> inputs;
@@ -308,19 +286,18 @@ std::vector<Tensor> Tape::OperatorBackward(const Node& node, const Entry& entry,
     }
     constexpr float kStep = 1e-3f;
     Tensor moved[2] = {x.Clone(), x.Clone()};
-    for (int64_t i = 0; i < x.count(); ++i) {
-      moved[0].data<float>()[i] += kStep;
-      moved[1].data<float>()[i] -= kStep;
+    float *above = moved[0].data<float>(), *below = moved[1].data<float>();
+    for (int64_t i = 0; i < count; ++i) {
+      above[i] += kStep;
+      below[i] -= kStep;
     }
     Tensor results[2];
     for (int side = 0; side < 2; ++side) {
       inputs[0] = &moved[side];
       results[side] = EvaluateNode(simulator_.graph(), node, inputs, RequantizeMode::kUpward)[0];
     }
-    for (int64_t i = 0; i < x.count(); ++i) {
-      to[i] =
-          gradient[i] * (results[0].data<float>()[i] - results[1].data<float>()[i]) / (2 * kStep);
-    }
+    const float *high = results[0].data<float>(), *low = results[1].data<float>();
+    for (int64_t i = 0; i < count; ++i) to[i] = gradient[i] * (high[i] - low[i]) / (2 * kStep);
   }
   out[0] = std::move(made);
   return out;

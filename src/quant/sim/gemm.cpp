@@ -1,7 +1,7 @@
 #include "quant/sim/gemm.h"
 
 #include <algorithm>
-#include <vector>
+#include <memory>
 
 namespace requant {
 namespace {
@@ -35,6 +35,48 @@ void Tile(const float* a, const float* b, int64_t depth, float* out) {
   to[4] = c20, to[5] = c21, to[6] = c30, to[7] = c31;
 }
 
+/// Four vectors as the columns of four.
+void Transpose(const Vector* in, float* out, int64_t out_step) {
+  const Vector ab0 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
+  const Vector ab1 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
+  const Vector cd0 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
+  const Vector cd1 = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
+  *reinterpret_cast<Vector*>(out) = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
+  *reinterpret_cast<Vector*>(out + out_step) = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
+  *reinterpret_cast<Vector*>(out + 2 * out_step) = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
+  *reinterpret_cast<Vector*>(out + 3 * out_step) = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
+}
+
+/// A strip of `filled` rows or columns of a matrix as [depth][kWide], zeros behind the last one.
+/// Steps: from one row or column of the strip to the next, and along the depth.
+template <int64_t kWide>
+void Pack(const float* from, int64_t step, int64_t deep_step, int64_t filled, int64_t depth,
+          float* to) {
+  int64_t k = 0;
+  if (filled == kWide && step == 1) {
+    for (; k < depth; ++k, to += kWide) {
+      for (int64_t i = 0; i < kWide; i += 4) {
+        *reinterpret_cast<Vector*>(to + i) =
+            *reinterpret_cast<const Vector*>(from + k * deep_step + i);
+      }
+    }
+  } else if (filled == kWide && deep_step == 1) {
+    for (; k + 4 <= depth; k += 4, to += 4 * kWide) {
+      for (int64_t i = 0; i < kWide; i += 4) {
+        Vector lines[4];
+        for (int64_t j = 0; j < 4; ++j) {
+          lines[j] = *reinterpret_cast<const Vector*>(from + (i + j) * step + k);
+        }
+        Transpose(lines, to + i, kWide);
+      }
+    }
+  }
+  for (; k < depth; ++k, to += kWide) {
+    for (int64_t i = 0; i < filled; ++i) to[i] = from[i * step + k * deep_step];
+    for (int64_t i = filled; i < kWide; ++i) to[i] = 0;
+  }
+}
+
 }  // namespace
 
 void Gemm(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b,
@@ -43,36 +85,23 @@ void Gemm(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, con
     for (int64_t row = 0; row < rows; ++row) std::fill_n(c + row * c_step, columns, 0.0f);
   }
   const int64_t row_blocks = (rows + kRows - 1) / kRows;
-  std::vector<float> packed(static_cast<size_t>(row_blocks * kRows * kDepth));
+  const std::unique_ptr<float[]> packed(
+      new float[static_cast<size_t>(row_blocks * kRows * kDepth)]);
   alignas(16) float panel[kDepth * kColumns];
   alignas(16) float tile[kRows * kColumns];
   for (int64_t k0 = 0; k0 < depth; k0 += kDepth) {
     const int64_t deep = std::min(kDepth, depth - k0);
     for (int64_t block = 0; block < row_blocks; ++block) {
-      float* to = packed.data() + block * kRows * deep;
-      const int64_t filled = std::min(kRows, rows - block * kRows);
-      for (int64_t k = 0; k < deep; ++k) {
-        const float* from = a.data + block * kRows * a.row_step + (k0 + k) * a.column_step;
-        for (int64_t i = 0; i < kRows; ++i)
-          to[k * kRows + i] = i < filled ? from[i * a.row_step] : 0;
-      }
+      Pack<kRows>(a.data + block * kRows * a.row_step + k0 * a.column_step, a.row_step,
+                  a.column_step, std::min(kRows, rows - block * kRows), deep,
+                  packed.get() + block * kRows * deep);
     }
     for (int64_t j0 = 0; j0 < columns; j0 += kColumns) {
       const int64_t wide = std::min(kColumns, columns - j0);
-      for (int64_t k = 0; k < deep; ++k) {
-        const float* from = b.data + (k0 + k) * b.row_step + j0 * b.column_step;
-        float* to = panel + k * kColumns;
-        if (wide == kColumns && b.column_step == 1) {
-          const auto* vectors = reinterpret_cast<const Vector*>(from);
-          reinterpret_cast<Vector*>(to)[0] = vectors[0];
-          reinterpret_cast<Vector*>(to)[1] = vectors[1];
-          continue;
-        }
-        for (int64_t j = 0; j < wide; ++j) to[j] = from[j * b.column_step];
-        for (int64_t j = wide; j < kColumns; ++j) to[j] = 0;
-      }
+      Pack<kColumns>(b.data + k0 * b.row_step + j0 * b.column_step, b.column_step, b.row_step, wide,
+                     deep, panel);
       for (int64_t block = 0; block < row_blocks; ++block) {
-        Tile(packed.data() + block * kRows * deep, panel, deep, tile);
+        Tile(packed.get() + block * kRows * deep, panel, deep, tile);
         const int64_t filled = std::min(kRows, rows - block * kRows);
         for (int64_t i = 0; i < filled; ++i) {
           float* to = c + (block * kRows + i) * c_step + j0;

@@ -7,20 +7,9 @@
 #include "ops/convolve.h"
 #include "ops/infer_util.h"
 #include "quant/sim/gemm.h"
+#include "quant/sim/windows.h"
 
 namespace requant {
-
-/// Where the windows of one image of one group lie: three spatial dimensions, missing ones are 1.
-/// A ConvTranspose is the convolution whose input it writes.
-struct LayerMath::Place {
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
-  int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, begin[3] = {0, 0, 0};
-  int64_t channels = 1;  // of the layer's input, of one group
-  int64_t batch = 1;
-  bool pointwise = false;
-  int64_t plane() const { return in[0] * in[1] * in[2]; }
-  int64_t pixels() const { return out[0] * out[1] * out[2]; }
-};
 
 LayerMath::LayerMath(const Node& node, QuantRule rule)
     : node_(node),
@@ -28,8 +17,8 @@ LayerMath::LayerMath(const Node& node, QuantRule rule)
       view_(ViewWeights(node, rule)),
       transposed_(node.Is("ConvTranspose")) {}
 
-LayerMath::Place LayerMath::PlaceOf(const Tensor& x) const {
-  Place place;
+Windows LayerMath::WindowsOf(const Tensor& x) const {
+  Windows place;
   const Shape& weights = node_.inputs[1]->constant.shape();
   const size_t spatial = weights.size() - 2;
   place.channels = view_.k / view_.taps;
@@ -69,73 +58,7 @@ LayerMath::Place LayerMath::PlaceOf(const Tensor& x) const {
   return place;
 }
 
-/// columns[k][pixel]
-void LayerMath::Unfold(const Place& p, int64_t channels, const float* image, float* columns) {
-  for (int64_t channel = 0; channel < channels; ++channel, image += p.plane()) {
-    for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
-      for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
-        for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
-          const int64_t left = kw * p.dilation[2] - p.begin[2];
-          for (int64_t d = 0; d < p.out[0]; ++d) {
-            const int64_t z = d * p.stride[0] + kd * p.dilation[0] - p.begin[0];
-            for (int64_t h = 0; h < p.out[1]; ++h, columns += p.out[2]) {
-              const int64_t y = h * p.stride[1] + kh * p.dilation[1] - p.begin[1];
-              if (z < 0 || z >= p.in[0] || y < 0 || y >= p.in[1]) {
-                std::fill_n(columns, p.out[2], 0.0f);
-                continue;
-              }
-              const float* line = image + (z * p.in[1] + y) * p.in[2];
-              if (p.stride[2] == 1) {
-                const int64_t first = std::clamp<int64_t>(-left, 0, p.out[2]);
-                const int64_t last = std::clamp<int64_t>(p.in[2] - left, first, p.out[2]);
-                std::fill_n(columns, first, 0.0f);
-                std::copy_n(line + left + first, last - first, columns + first);
-                std::fill_n(columns + last, p.out[2] - last, 0.0f);
-                continue;
-              }
-              for (int64_t w = 0; w < p.out[2]; ++w) {
-                const int64_t x = w * p.stride[2] + left;
-                columns[w] = x >= 0 && x < p.in[2] ? line[x] : 0;
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-void LayerMath::Fold(const Place& p, int64_t channels, const float* columns, float* image) {
-  for (int64_t channel = 0; channel < channels; ++channel, image += p.plane()) {
-    for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
-      for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
-        for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
-          const int64_t left = kw * p.dilation[2] - p.begin[2];
-          for (int64_t d = 0; d < p.out[0]; ++d) {
-            const int64_t z = d * p.stride[0] + kd * p.dilation[0] - p.begin[0];
-            for (int64_t h = 0; h < p.out[1]; ++h, columns += p.out[2]) {
-              const int64_t y = h * p.stride[1] + kh * p.dilation[1] - p.begin[1];
-              if (z < 0 || z >= p.in[0] || y < 0 || y >= p.in[1]) continue;
-              float* line = image + (z * p.in[1] + y) * p.in[2];
-              if (p.stride[2] == 1) {
-                const int64_t first = std::clamp<int64_t>(-left, 0, p.out[2]);
-                const int64_t last = std::clamp<int64_t>(p.in[2] - left, first, p.out[2]);
-                for (int64_t w = first; w < last; ++w) line[left + w] += columns[w];
-                continue;
-              }
-              for (int64_t w = 0; w < p.out[2]; ++w) {
-                const int64_t x = w * p.stride[2] + left;
-                if (x >= 0 && x < p.in[2]) line[x] += columns[w];
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-Shape LayerMath::OutputShape(const Tensor& x, const Place& place) const {
+Shape LayerMath::OutputShape(const Tensor& x, const Windows& place) const {
   Shape shape = x.shape();
   shape[1] = view_.rows;
   const size_t spatial = shape.size() - 2;
@@ -163,7 +86,7 @@ Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vect
          {weights, view_.k_stride, view_.row_stride}, out, view_.rows, true);
     return y;
   }
-  const Place place = PlaceOf(x);
+  const Windows place = WindowsOf(x);
   Tensor y(DType::kFloat32, OutputShape(x, place));
   if (transposed_) {
     ForwardTransposed(place, data, weights, bias, y.data<float>());
@@ -176,23 +99,19 @@ Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vect
   for (int64_t image = 0; image < place.batch; ++image) {
     for (int64_t group = 0; group < view_.groups; ++group) {
       const float* from = data + (image * view_.groups + group) * place.channels * place.plane();
-      if (!place.pointwise) Unfold(place, place.channels, from, columns_.data());
-      const float* columns = place.pointwise ? from : columns_.data();
       float* to = out + (image * view_.rows + group * rows) * pixels;
       for (int64_t row = 0; row < rows; ++row) {
         const float b = bias.empty() ? 0 : bias[static_cast<size_t>(group * rows + row)];
         std::fill_n(to + row * pixels, pixels, b);
       }
       const float* w = weights + group * rows * view_.k;
-      if (rows > 1) {
-        Gemm(rows, pixels, view_.k, {w, view_.k, 1}, {columns, pixels, 1}, to, pixels, true);
+      if (rows == 1) {
+        AddSingleOutput(place, from, w, to);
         continue;
       }
-      for (int64_t k = 0; k < view_.k; ++k) {  // depthwise
-        const float factor = w[k];
-        const float* line = columns + k * pixels;
-        for (int64_t i = 0; i < pixels; ++i) to[i] += factor * line[i];
-      }
+      if (!place.pointwise) Unfold(place, place.channels, from, columns_.data());
+      const float* columns = place.pointwise ? from : columns_.data();
+      Gemm(rows, pixels, view_.k, {w, view_.k, 1}, {columns, pixels, 1}, to, pixels, true);
     }
   }
   return y;
@@ -221,7 +140,7 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
     }
     return;
   }
-  const Place place = PlaceOf(x);
+  const Windows place = WindowsOf(x);
   if (transposed_) {
     BackwardTransposed(place, data, weights, dy, weight_gradient, bias_gradient,
                        x_gradient ? x_gradient->data<float>() : nullptr);
@@ -238,6 +157,14 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
         float sum = 0;
         for (int64_t i = 0; i < pixels; ++i) sum += gradient[row * pixels + i];
         bias_gradient[group * rows + row] += sum;
+      }
+      if (rows == 1) {
+        const float* w = weights + group * view_.k;
+        if (weight_gradient) {
+          AddSingleWeightGradient(place, data + at, gradient, weight_gradient + group * view_.k);
+        }
+        if (x_gradient) AddSingleInputGradient(place, w, gradient, x_gradient->data<float>() + at);
+        continue;
       }
       if (weight_gradient) {
         if (!place.pointwise) Unfold(place, place.channels, data + at, columns_.data());
@@ -261,7 +188,7 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
 
 /// y = W^T x for every pixel of x, folded into the image. A group's weights are the matrix
 /// [channels][outputs * taps].
-void LayerMath::ForwardTransposed(const Place& place, const float* x, const float* weights,
+void LayerMath::ForwardTransposed(const Windows& place, const float* x, const float* weights,
                                   const std::vector<float>& bias, float* y) {
   const int64_t pixels = place.pixels();
   const int64_t outputs = view_.rows_per_group();
@@ -280,7 +207,7 @@ void LayerMath::ForwardTransposed(const Place& place, const float* x, const floa
   }
 }
 
-void LayerMath::BackwardTransposed(const Place& place, const float* x, const float* weights,
+void LayerMath::BackwardTransposed(const Windows& place, const float* x, const float* weights,
                                    const float* dy, float* weight_gradient, float* bias_gradient,
                                    float* x_gradient) {
   const int64_t pixels = place.pixels();

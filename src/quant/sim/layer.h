@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "quant/sim/windows.h"
 #include "quant/weights.h"
 
 namespace requant {
@@ -22,15 +23,14 @@ class LayerMath {
                 float* weight_gradient, float* bias_gradient, Tensor* x_gradient);
 
  private:
-  struct Place;
-  Place PlaceOf(const Tensor& x) const;
-  static void Unfold(const Place& place, int64_t channels, const float* image, float* columns);
-  static void Fold(const Place& place, int64_t channels, const float* columns, float* image);
-  void ForwardTransposed(const Place& place, const float* x, const float* weights,
+  /// A ConvTranspose is the convolution whose input it writes.
+  Windows WindowsOf(const Tensor& x) const;
+  void ForwardTransposed(const Windows& place, const float* x, const float* weights,
                          const std::vector<float>& bias, float* y);
-  void BackwardTransposed(const Place& place, const float* x, const float* weights, const float* dy,
-                          float* weight_gradient, float* bias_gradient, float* x_gradient);
-  Shape OutputShape(const Tensor& x, const Place& place) const;
+  void BackwardTransposed(const Windows& place, const float* x, const float* weights,
+                          const float* dy, float* weight_gradient, float* bias_gradient,
+                          float* x_gradient);
+  Shape OutputShape(const Tensor& x, const Windows& place) const;
 
   const Node& node_;
   QuantRule rule_;

@@ -1,0 +1,74 @@
+#include "quant/recover/gradients.h"
+
+#include <algorithm>
+
+namespace requant {
+namespace {
+
+constexpr int64_t kPart = 256;  // elements at a time: loops of a known shape become vectors
+
+/// 0 or all ones: the same for the same element and `mix`.
+uint32_t Dropped(uint32_t mix, uint32_t i) {
+  uint32_t x = mix + i * 2654435761u;
+  x ^= x >> 15;
+  x *= 2246822519u;
+  return 0u - (x >> 31);
+}
+
+}  // namespace
+
+void KeepDropped(uint32_t mix, const float* before, int64_t count, float* values) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float kept = before[i], value = values[i];
+    values[i] = Dropped(mix, static_cast<uint32_t>(i)) != 0 ? kept : value;
+  }
+}
+
+double GridGradient(const float* x, const float* dy, int64_t count, const GridRange& grid,
+                    std::optional<uint32_t> mix, bool step_learns, float* dx) {
+  constexpr float kMagic = 12582912.0f;  // adding 1.5 * 2^23 rounds half to even
+  const float scale = grid.scale, low = grid.low, high = grid.high;
+  const uint32_t drops = mix ? ~0u : 0u, seed = mix.value_or(0);
+  double sum = 0;
+  float steps[kPart];
+  for (int64_t begin = 0; begin < count; begin += kPart) {
+    const int64_t part = std::min(kPart, count - begin);
+    const float *from = x + begin, *gradients = dy + begin;
+    float* to = dx + begin;
+    const auto first = static_cast<uint32_t>(begin);
+    for (int64_t i = 0; i < part; ++i) {
+      const float v = from[i] / scale;
+      const float above = v < low ? low : v;
+      const float clamped = above > high ? high : above;
+      const float q = (clamped + kMagic) - kMagic;
+      const bool inside = clamped == v;
+      const bool passed = (Dropped(seed, first + static_cast<uint32_t>(i)) & drops) != 0;
+      const float gradient = gradients[i];
+      const float step = (inside ? q - v : q) * gradient;
+      steps[i] = passed ? 0.0f : step;
+      to[i] = passed || inside ? gradient : 0.0f;
+    }
+    for (int64_t i = 0; i < part && step_learns; ++i) sum += static_cast<double>(steps[i]);
+  }
+  return sum * static_cast<double>(scale);
+}
+
+void AddGradient(const float* from, float factor, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
+}
+
+void ReluGradient(const float* x, const float* dy, int64_t count, float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = dy[i];
+    dx[i] = x[i] > 0 ? gradient : 0;
+  }
+}
+
+void ClipGradient(const float* x, const float* y, const float* dy, int64_t count, float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = dy[i];
+    dx[i] = x[i] == y[i] ? gradient : 0;
+  }
+}
+
+}  // namespace requant

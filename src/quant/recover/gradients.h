@@ -1,0 +1,34 @@
+// Gradients of what works on each element alone. Rounding to a grid while steps learn: which
+// elements stay off the grid, and what the rest pass on. Rounding passes gradients straight through
+// inside its range (Bengio et al. 2013); steps learn as in LSQ (Esser et al. 2020, arXiv
+// 1902.08153).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace requant {
+
+/// A grid of one scale: integers low..high, less the offset.
+struct GridRange {
+  float scale, low, high;
+};
+
+/// Half of the elements get their value of before the grid back (QDrop: Wei et al. 2022, arXiv
+/// 2203.05740): the same ones for the same `mix`.
+void KeepDropped(uint32_t mix, const float* before, int64_t count, float* values);
+
+/// d loss / d x in `dx`, from d loss / d y of y = x on its grid. `mix`: elements that KeepDropped()
+/// kept off the grid pass everything on. The result is d loss / d log(scale); 0 without
+/// `step_learns`.
+double GridGradient(const float* x, const float* dy, int64_t count, const GridRange& grid,
+                    std::optional<uint32_t> mix, bool step_learns, float* dx);
+
+/// to += factor * from
+void AddGradient(const float* from, float factor, int64_t count, float* to);
+
+/// dx = dy where x > 0, else 0: of Relu; where x == y: of Clip.
+void ReluGradient(const float* x, const float* dy, int64_t count, float* dx);
+void ClipGradient(const float* x, const float* y, const float* dy, int64_t count, float* dx);
+
+}  // namespace requant
