@@ -179,6 +179,10 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
   const bool rounded = round_weights && inputs && !config.exotic_weight();
   LayerNoise of_rounding;
   LayerNoise of_shift;
+  if (rounded && config.observer == "auto" && config.bits > 5 &&
+      config.scale.size() == static_cast<size_t>(view.rows) && !(config.policy & kPowerOf2)) {
+    RefineScales(weights, *inputs, correct, config);
+  }
   config.baked = rounded ? RoundWeights(weights, *inputs, config, correct, &of_rounding)
                          : QuantizeParameter(weights, config);
   if (correct) {

@@ -8,7 +8,7 @@
 namespace requant {
 namespace {
 
-constexpr size_t kSamples = 16;
+constexpr size_t kSamples = 32;
 constexpr double kLeastGain = 0.5;  // dB
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {

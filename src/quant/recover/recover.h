@@ -25,6 +25,11 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
                     const TensorQuantizationConfig& config, bool centered,
                     LayerNoise* noise = nullptr);
 
+/// Widens the steps of rows by what lets RoundWeights() come closest, up to some hundredths: of
+/// some scales for every row, fewer for longer ones. For one scale for each row, 6 bits and more.
+void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered,
+                  TensorQuantizationConfig& config);
+
 /// Expected output error of integer weights, per row: E[(d^T x)^2], or its variance when centered.
 /// By the full matrix when there is one, else by its diagonal (and the mean).
 std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,

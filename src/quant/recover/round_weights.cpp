@@ -9,6 +9,9 @@
 //
 // Weights are decided in order of falling variance: the last ones have the fewest left to make up
 // for them. A row keeps nearest rounding where the feedback does not help it.
+//
+// Rows of few weights also choose their scale that way (RefineScales): how well some numbers fit an
+// evenly spaced grid is chance, and slightly wider steps are another chance.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,6 +22,9 @@
 
 namespace requant {
 namespace {
+
+constexpr double kMostWidening = 0.15;                   // of a step, by RefineScales
+constexpr size_t kMostChoices = 48, kChoiceWork = 2048;  // scales for a row; times its weights
 
 /// Four sums at once: one would wait for every addition (floating-point sums have a fixed order, so
 /// no compiler may do this on its own).
@@ -72,6 +78,25 @@ std::vector<double> Regularized(const InputMoments& moments, int64_t group, bool
   return out;
 }
 
+/// What decides the weights of a group, and in which order.
+struct Lattice {
+  std::vector<size_t> order;
+  std::vector<double> factor;  // R, upper triangular
+};
+
+/// No factor: constant inputs, nothing to gain.
+Lattice MakeLattice(const InputMoments& moments, int64_t group, bool centered) {
+  Lattice lattice;
+  const auto k = static_cast<size_t>(moments.view().k);
+  const std::vector<double> diagonal = moments.Diagonal(group, centered);
+  lattice.order.resize(k);
+  std::iota(lattice.order.begin(), lattice.order.end(), size_t{0});
+  StableSort(lattice.order, [&](size_t a, size_t b) { return diagonal[a] > diagonal[b]; });
+  lattice.factor = Regularized(moments, group, centered, lattice.order);
+  if (!UpperFactor(lattice.factor, k)) lattice.factor.clear();
+  return lattice;
+}
+
 /// The row being rounded, in the order of decision.
 struct Row {
   std::vector<double> wanted;   // w / s
@@ -91,12 +116,9 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
                 LayerNoise& noise) {
   const WeightMatrix& view = moments.view();
   const auto k = static_cast<size_t>(view.k);
-  const std::vector<double> diagonal = moments.Diagonal(group, centered);
-  std::vector<size_t> order(k);
-  std::iota(order.begin(), order.end(), size_t{0});
-  StableSort(order, [&](size_t a, size_t b) { return diagonal[a] > diagonal[b]; });
-  std::vector<double> factor = Regularized(moments, group, centered, order);
-  if (!UpperFactor(factor, k)) return;  // constant inputs: nothing to gain
+  const Lattice lattice = MakeLattice(moments, group, centered);
+  const std::vector<double>& factor = lattice.factor;
+  if (factor.empty()) return;
 
   const auto lo = static_cast<double>(config.quant_min);
   const auto hi = static_cast<double>(config.quant_max);
@@ -107,7 +129,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
     const int64_t row = first + static_cast<int64_t>(i);
     const double inverse = 1 / config.ScaleOfRow(row);
     rows[i].chosen.resize(k);
-    for (const size_t column : order) {
+    for (const size_t column : lattice.order) {
       const int64_t at = view.At(row, static_cast<int64_t>(column));
       const double wanted = static_cast<double>(data[at]) * inverse;
       rows[i].wanted.push_back(wanted);
@@ -140,9 +162,10 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
     noise.after += unit * std::min(row.chosen_cost, row.nearest_cost);
     if (!(row.chosen_cost < row.nearest_cost)) continue;
     for (size_t step = 0; step < k; ++step) {
-      StoreInteger(integers,
-                   view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(order[step])),
-                   std::nearbyint(row.wanted[step] + row.chosen[step]));
+      StoreInteger(
+          integers,
+          view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(lattice.order[step])),
+          std::nearbyint(row.wanted[step] + row.chosen[step]));
     }
   }
 }
@@ -195,6 +218,54 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
 }
 
 }  // namespace
+
+void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered,
+                  TensorQuantizationConfig& config) {
+  const WeightMatrix& view = moments.view();
+  const auto k = static_cast<size_t>(view.k);
+  const size_t choices = std::min(kMostChoices, kChoiceWork / std::max<size_t>(1, k));
+  if (choices < 2 || !moments.full() || moments.count() == 0) return;
+  const auto lo = static_cast<double>(config.quant_min);
+  const auto hi = static_cast<double>(config.quant_max);
+  const float* data = weights.data<float>();
+  std::vector<double> wanted(k), errors(k), columns(k * k);
+  for (int64_t group = 0; group < view.groups; ++group) {
+    const Lattice lattice = MakeLattice(moments, group, centered);
+    if (lattice.factor.empty()) continue;
+    for (size_t step = 0; step < k; ++step) {
+      for (size_t j = 0; j <= step; ++j) columns[step * k + j] = lattice.factor[j * k + step];
+    }
+    for (int64_t i = 0; i < view.rows_per_group(); ++i) {
+      const int64_t row = group * view.rows_per_group() + i;
+      for (size_t step = 0; step < k; ++step) {
+        wanted[step] =
+            static_cast<double>(data[view.At(row, static_cast<int64_t>(lattice.order[step]))]);
+      }
+      float& scale = config.scale[static_cast<size_t>(row)];
+      const float start = scale;
+      double least = HUGE_VAL;
+      for (size_t choice = 0; choice < choices; ++choice) {
+        const auto tried = static_cast<float>(
+            static_cast<double>(start) *
+            (1 + kMostWidening * static_cast<double>(choice) / static_cast<double>(choices - 1)));
+        const auto unit = static_cast<double>(tried);
+        double cost = 0;
+        for (size_t step = 0; step < k && cost < least; ++step) {
+          const double* column = columns.data() + step * k;
+          const double pull = Dot(column, errors.data(), step) / column[step];
+          const double target = wanted[step] / unit;
+          errors[step] = (std::clamp(std::nearbyint(target - pull / unit), lo, hi) - target) * unit;
+          const double term = column[step] * (errors[step] + pull);
+          cost += term * term;
+        }
+        if (cost < least) {
+          least = cost;
+          scale = tried;
+        }
+      }
+    }
+  }
+}
 
 Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
                     const TensorQuantizationConfig& config, bool centered, LayerNoise* noise) {

@@ -125,6 +125,33 @@ TEST(Recover, RoundingLowersTheMeasuredError) {
   }
 }
 
+TEST(Recover, WiderStepsLowerTheMeasuredError) {
+  struct Case {
+    int64_t channels, rows, kernel, group, upsampling;
+    double most;  // of the error before
+  };
+  for (const Case& c : {Case{12, 12, 3, 12, 0, 0.75}, Case{16, 8, 1, 1, 0, 0.75},
+                        Case{32, 16, 1, 1, 0, 0.85}, Case{8, 8, 3, 1, 2, 0.9}}) {
+    Layer layer(c.channels, c.rows, c.kernel, c.group, 8, c.upsampling);
+    const Tensor& weights = layer.node->inputs[1]->constant;
+    InputMoments moments(*layer.node, QuantRule::kConv);
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      moments.Observe(layer.inputs[i], static_cast<uint32_t>(i));
+    }
+    ScaleWeights(weights, moments.view(), 0.01, 0.02, {}, layer.config);
+    const std::vector<float> start = layer.config.scale;
+    const double before = MeasuredError(layer, RoundWeights(weights, moments, layer.config, false));
+    RefineScales(weights, moments, false, layer.config);
+    ASSERT_EQ(layer.config.scale.size(), start.size());
+    for (size_t i = 0; i < start.size(); ++i) {
+      EXPECT_GE(layer.config.scale[i], start[i]);
+      EXPECT_LE(layer.config.scale[i], 1.1501f * start[i]);
+    }
+    const double after = MeasuredError(layer, RoundWeights(weights, moments, layer.config, false));
+    EXPECT_LT(after, c.most * before) << c.channels << " " << c.kernel << " " << c.upsampling;
+  }
+}
+
 TEST(Recover, BiasCorrectionIsTheMeanShift) {
   Layer layer(16, 8, 3, 1, 4);
   const Tensor& weights = layer.node->inputs[1]->constant;
