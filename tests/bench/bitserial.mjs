@@ -41,7 +41,7 @@ const FORMS = {
 // The loop that is the ceiling of a row, where the form does not say.
 const TILE_OF = {
   conv_q8_narrow_x: 'narrow',
-  conv_q8_narrow_w: 'narrow',
+  conv_q8_narrow_w: 'widened',
   conv_q8_vector: 'i16',
   conv_q8_dot7: 'dot7',
   conv_q8_dot8: 'dot8',

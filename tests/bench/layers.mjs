@@ -29,6 +29,7 @@ const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 const ARITHMETIC = [
   ['conv_q8_dot8', 'dot8'],
   ['conv_q8_dot7', 'dot7'],
+  ['conv_q8_narrow_w', 'widened'],
   ['conv_q8_narrow', 'narrow'],
   ['conv_q8', 'i16'],
   ['conv_f32', 'f32'],

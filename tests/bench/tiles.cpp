@@ -57,12 +57,49 @@ RQ_INLINE void Tile(const char* a, const char* b, int k, char* out) {
   }
 }
 
+/// Narrow with inputs of eight bits: 2 * 128 * 15 a step fit int16 eight times, and then the sums
+/// go to int32 in memory, since there is no room for both in registers.
+template <int kRows, int kVectors>
+RQ_INLINE void WidenedTile(const char* a, const char* b, int k, char* out) {
+  constexpr int kSteps = 8;
+  for (int i = 0; i < 16 * kRows * kVectors; i += 16) wasm_v128_store(out + i, wasm_i32x4_splat(0));
+  for (; k > 0; k -= kSteps * Narrow::kDepth) {
+    v128_t sums[kRows][kVectors];
+    RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+      RQ_UNROLL for (int v = 0; v < kVectors; ++v) sums[r][v] = wasm_i16x8_splat(0);
+    }
+    for (int step = 0; step < kSteps; ++step) {
+      RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+        const v128_t x = wasm_v128_load32_splat(a + 4 * r);
+        RQ_UNROLL for (int v = 0; v < kVectors; ++v) {
+          sums[r][v] = Narrow::Add(wasm_v128_load(b + 16 * v), x, sums[r][v]);
+        }
+      }
+      a += 4 * kRows;
+      b += 16 * kVectors;
+    }
+    RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+      RQ_UNROLL for (int v = 0; v < kVectors; ++v) {
+        char* to = out + 16 * (r * kVectors + v);
+        wasm_v128_store(
+            to, wasm_i32x4_add(wasm_v128_load(to), wasm_i32x4_extadd_pairwise_i16x8(sums[r][v])));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 #define TILE(name, Step, rows, vectors)                                                           \
   extern "C" __attribute__((export_name(#name "_" #rows "x" #vectors))) void name##rows##vectors( \
       const char* a, const char* b, int k, char* out) {                                           \
     Tile<Step, rows, vectors>(a, b, k, out);                                                      \
+  }
+#define WIDENED(rows, vectors)                                                                 \
+  extern "C"                                                                                   \
+      __attribute__((export_name("widened_" #rows "x" #vectors))) void widened##rows##vectors( \
+          const char* a, const char* b, int k, char* out) {                                    \
+    WidenedTile<rows, vectors>(a, b, k, out);                                                  \
   }
 // It wraps macros without semicolons in ever new ways.
 // clang-format off
@@ -77,3 +114,6 @@ TILES(i16, I16)
 TILES(dot7, Dot7)
 TILES(dot8, Dot8)
 TILES(narrow, Narrow)
+// clang-format off
+WIDENED(4, 2) WIDENED(5, 2) WIDENED(6, 2) WIDENED(3, 3) WIDENED(4, 3) WIDENED(2, 4) WIDENED(8, 1) WIDENED(4, 4)
+    // clang-format on

@@ -247,7 +247,7 @@ void ActivationEqualizer::Try(Group& group, const Node& reader, const Tensor& te
       std::find(group.scaling.readers.begin(), group.scaling.readers.end(), &reader) -
       group.scaling.readers.begin());
   const float* right = wanted.data<float>();
-  for (int64_t i = 0; i < wanted.count(); ++i) {
+  for (int64_t i = 0, n = wanted.count(); i < n; ++i) {
     errors.power += static_cast<double>(right[i]) * static_cast<double>(right[i]);
   }
   TensorQuantizationConfig config = group.InputOf(record_, reader);
@@ -264,17 +264,21 @@ void ActivationEqualizer::Try(Group& group, const Node& reader, const Tensor& te
     config.scale = {affine.scale};
     config.offset = {affine.offset};
     Tensor scaled(DType::kFloat32, tensor.shape());
-    for (int64_t i = 0; i < tensor.count(); ++i) {
-      scaled.data<float>()[i] =
-          tensor.data<float>()[i] * factors[static_cast<size_t>(i / view.inner % view.channels)];
+    const float* from = tensor.data<float>();
+    auto* to = scaled.data<float>();
+    for (int64_t begin = 0; begin < tensor.count(); begin += view.inner) {
+      const float factor = factors[static_cast<size_t>(begin / view.inner % view.channels)];
+      for (int64_t i = begin; i < begin + view.inner; ++i) to[i] = from[i] * factor;
     }
     const Tensor got = math.Forward(FakeQuantizeTensor(scaled, config),
                                     group.readers.at(&reader).weights[choice].data(), {});
-    for (int64_t i = 0; i < wanted.count(); ++i) {
-      const double error =
-          static_cast<double>(right[i]) - static_cast<double>(got.data<float>()[i]);
-      errors.noise[choice] += error * error;
+    const float* made = got.data<float>();
+    double noise = 0;
+    for (int64_t i = 0, n = wanted.count(); i < n; ++i) {
+      const double error = static_cast<double>(right[i]) - static_cast<double>(made[i]);
+      noise += error * error;
     }
+    errors.noise[choice] += noise;
   }
   group.errors.push_back(errors);
 }
