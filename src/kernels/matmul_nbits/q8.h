@@ -4,6 +4,7 @@
 #include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
+#include "kernels/matmul_nbits/store.h"
 
 namespace requant::nbits {
 
@@ -113,14 +114,6 @@ template <typename Op, bool kZeros>
 RQ_INLINE v128_t End(v128_t acc, v128_t zero, const int32_t* sum) {
   if constexpr (Op::kWide || !kZeros) return Op::Sum(acc);
   return wasm_i32x4_add(Op::Sum(acc), Correction<kZeros>(zero, sum));
-}
-
-RQ_INLINE void StoreColumns(const MatMulNBitsParams* p, int32_t row, int32_t column, v128_t y0,
-                            v128_t y1) {
-  const int32_t left = p->n - column;
-  float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
-  simd::StorePartial(out, y0, left);
-  if (left > 4) simd::StorePartial(out + 4, y1, left - 4);
 }
 
 /// One row times neighbouring groups. Two of them share the row's bytes and are two streams of

@@ -4,6 +4,7 @@
 #include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
+#include "kernels/matmul_nbits/store.h"
 
 namespace requant {
 namespace {
@@ -66,14 +67,6 @@ __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t*
   }
 }
 
-RQ_INLINE void Store(const MatMulNBitsParams* p, int32_t row, int32_t column, v128_t y0,
-                     v128_t y1) {
-  float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;
-  const int32_t left = p->n - column;
-  simd::StorePartial(out, y0, left);
-  if (left > 4) simd::StorePartial(out + 4, y1, left - 4);
-}
-
 template <int kRows>
 __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, ptrdiff_t lda,
                                     const float* w, int32_t row, int32_t column) {
@@ -91,7 +84,7 @@ __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, 
       acc1[i] = simd::MulAddF32(x, w1, acc1[i]);
     }
   }
-  RQ_UNROLL for (int i = 0; i < kRows; ++i) Store(p, row + i, column, acc0[i], acc1[i]);
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) StoreColumns(p, row + i, column, acc0[i], acc1[i]);
 }
 
 /// One row times one group, from the codes. Scales are applied to the sum of a block.
@@ -119,7 +112,7 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
     y0 = simd::MulAddF32(wasm_f32x4_add(acc0[0], acc0[1]), wasm_v128_load(block), y0);
     y1 = simd::MulAddF32(wasm_f32x4_add(acc1[0], acc1[1]), wasm_v128_load(block + 16), y1);
   }
-  Store(p, row, column, y0, y1);
+  StoreColumns(p, row, column, y0, y1);
 }
 
 /// Rows of `a` with k padded by 0.

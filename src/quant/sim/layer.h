@@ -25,12 +25,12 @@ class LayerMath {
  private:
   /// A ConvTranspose is the convolution whose input it writes.
   Windows WindowsOf(const Tensor& x) const;
-  void ForwardTransposed(const Windows& place, const float* x, const float* weights,
+  void ForwardTransposed(const Windows& windows, const float* x, const float* weights,
                          const std::vector<float>& bias, float* y);
-  void BackwardTransposed(const Windows& place, const float* x, const float* weights,
+  void BackwardTransposed(const Windows& windows, const float* x, const float* weights,
                           const float* dy, float* weight_gradient, float* bias_gradient,
                           float* x_gradient);
-  Shape OutputShape(const Tensor& x, const Windows& place) const;
+  Shape OutputShape(const Tensor& x, const Windows& windows) const;
 
   const Node& node_;
   QuantRule rule_;
