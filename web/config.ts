@@ -21,6 +21,8 @@ export type Recovery =
   | 'bias_correction'
   | 'float_start'
   | 'float_sums'
+  | 'float_end'
+  | 'float_answers'
   | 'adaround'
   | 'learned_steps'
   | 'block_reconstruction'
@@ -101,7 +103,7 @@ export interface QuantizeConfig extends Omit<OperatorConfig, 'floatOutput'> {
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /**
    * Default 'round_weights' and 'bias_correction', and where `activations.observer` is 'auto' also
-   * 'float_start', 'float_sums' and 'empirical_bias'; [] for none.
+   * 'float_start', 'float_sums', 'float_end', 'float_answers' and 'empirical_bias'; [] for none.
    */
   recover?: readonly Recovery[];
   /**
@@ -171,6 +173,8 @@ const recoveries: readonly Recovery[] = [
   'bias_correction',
   'float_start',
   'float_sums',
+  'float_end',
+  'float_answers',
   'adaround',
   'learned_steps',
   'block_reconstruction',
@@ -181,6 +185,8 @@ const autoRecovery: readonly Recovery[] = [
   'bias_correction',
   'float_start',
   'float_sums',
+  'float_end',
+  'float_answers',
   'empirical_bias',
 ];
 const roundings: readonly Rounding[] = [

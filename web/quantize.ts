@@ -163,8 +163,7 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   const operators: Record<string, OperatorConfig | null> = {};
   for (const { name, quantized, floatOutput, inputs, outputs, reason } of record.operators) {
     if (!quantized) {
-      if (/options keep it|float_start|float_sums/.test(reason ?? ''))
-        operators[escape(name)] = null;
+      if (/options keep it|float_\w+ keeps it/.test(reason ?? '')) operators[escape(name)] = null;
       continue;
     }
     const weights = inputs.find((slot) => slot?.state === 'BAKED');

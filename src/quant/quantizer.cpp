@@ -16,7 +16,8 @@
 namespace requant {
 namespace {
 
-constexpr size_t kSamplesOfReport = 16;
+constexpr size_t kSamplesOfReport = 64;
+constexpr int64_t kSmallOutputs = 1 << 16;  // elements, of one sample
 
 }  // namespace
 
@@ -146,11 +147,22 @@ SnrMeter Quantizer::Impl::OutputSnr() {
   for (size_t i = 0; i < std::min(kept.size(), kSamplesOfReport); ++i) {
     // From the end: learning sees all of them, but this is the same for every method.
     const TensorMap& sample = kept[kept.size() - 1 - i];
-    const std::vector<Tensor> wanted = simulator.Outputs(sample, SimMode::kFloat);
+    const std::vector<Tensor> wanted = FloatOutputs(simulator, i, sample);
     const std::vector<Tensor> got = simulator.Outputs(sample, SimMode::kQuantized);
     for (size_t j = 0; j < wanted.size(); ++j) meter.Add(wanted[j], got[j]);
   }
   return meter;
+}
+
+/// Of the i-th sample that is reported on. They stay the same, and small ones are kept.
+std::vector<Tensor> Quantizer::Impl::FloatOutputs(Simulator& simulator, size_t i,
+                                                  const TensorMap& sample) {
+  if (i < float_outputs.size()) return float_outputs[i];
+  std::vector<Tensor> made = simulator.Outputs(sample, SimMode::kFloat);
+  int64_t elements = 0;
+  for (const Tensor& output : made) elements += output.count();
+  if (i == float_outputs.size() && elements <= kSmallOutputs) float_outputs.push_back(made);
+  return made;
 }
 
 FinishProgress Quantizer::Step() {

@@ -85,6 +85,7 @@ struct Quantizer::Impl {
     std::map<std::string, std::vector<double>> biases;
   } before_job;     // what a method that learns may change
   SnrMeter before;  // of the outputs
+  std::vector<std::vector<Tensor>> float_outputs;
   LayersGain rounding, correcting;
 
   TensorQuantizationConfig& Config(int index) { return record.configs[static_cast<size_t>(index)]; }
@@ -95,6 +96,7 @@ struct Quantizer::Impl {
   void CheckSamples() const;
   FinishProgress QuantizeNext();
   SnrMeter OutputSnr();
+  std::vector<Tensor> FloatOutputs(Simulator& simulator, size_t i, const TensorMap& sample);
   void RecordGain(const char* method, const LayersGain& gain);
   void EndJob(const RecoveryRow& row);
   FinishProgress Analyze();

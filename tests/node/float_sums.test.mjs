@@ -137,5 +137,11 @@ test('auto keeps sums in float', async () => {
     config: { activations: { observer: 'auto' } },
   });
   const methods = auto.config.recovery.map(({ method }) => method);
-  assert.deepEqual(methods.slice(-3), ['float_start', 'float_sums', 'empirical_bias']);
+  assert.deepEqual(methods.slice(-5), [
+    'float_start',
+    'float_sums',
+    'float_end',
+    'float_answers',
+    'empirical_bias',
+  ]);
 });

@@ -402,20 +402,22 @@ test('latencies: every layer at every width, for a budget in milliseconds', asyn
   }
 });
 
-test('what float_start left in float stays there with the config of the record', async () => {
-  const record = {
-    operators: [
-      {
-        name: 'first',
-        type: 'Conv',
-        quantized: false,
-        reason: 'float_start keeps it in float',
-        inputs: [{ value: 'x', state: 'DEQUANTIZED' }],
-        outputs: [{ value: 'y', state: 'DEQUANTIZED' }],
-      },
-    ],
-    recovery: [],
-    warnings: [],
-  };
-  assert.deepEqual(configOf(record).operators, { first: null });
+test('what recovery left in float stays there with the config of the record', async () => {
+  for (const method of ['float_start', 'float_sums', 'float_end', 'float_answers']) {
+    const record = {
+      operators: [
+        {
+          name: 'first',
+          type: 'Conv',
+          quantized: false,
+          reason: `${method} keeps it in float`,
+          inputs: [{ value: 'x', state: 'DEQUANTIZED' }],
+          outputs: [{ value: 'y', state: 'DEQUANTIZED' }],
+        },
+      ],
+      recovery: [],
+      warnings: [],
+    };
+    assert.deepEqual(configOf(record).operators, { first: null });
+  }
 });

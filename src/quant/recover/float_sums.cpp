@@ -56,7 +56,7 @@ class Chains {
         floats += results_.at(name);
       }
       sums += chain->sums.size();
-      choice.price = kPrice * kProducts * floats / std::max(1.0, trials_.all_products());
+      choice.price = kPrice * kProducts * floats / std::max(1.0, trials_.all().products);
       choice.detail =
           StrCat(sums, " sums, from '", chain->sums[0], "' on, and what ", choice.layers.size(),
                  " layers add to them stay in float: ", static_cast<int64_t>(floats), " values");

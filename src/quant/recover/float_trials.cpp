@@ -1,6 +1,7 @@
 #include "quant/recover/float_trials.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/str_cat.h"
 #include "quant/recover/switch_off.h"
@@ -8,19 +9,38 @@
 namespace requant {
 namespace {
 
-constexpr size_t kSamples = 32;
-constexpr double kLeastGain = 0.5;  // dB
+constexpr size_t kSamples = 64;
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// What the answer is read from: the one output, or of probabilities what they are made of.
+/// nullptr for other networks.
+const Value* ScoresOf(const Graph& graph) {
+  if (graph.outputs().size() != 1) return nullptr;
+  const Value* scores = graph.outputs()[0];
+  while (scores->producer && scores->producer->Is("Softmax")) scores = scores->producer->inputs[0];
+  const bool rows = scores->type.shape.has_value() && scores->type.shape->size() == 2;
+  return rows && scores->producer ? scores : nullptr;
+}
+
 }  // namespace
 
-FloatTrials::FloatTrials(const RecoveryContext& context, const char* method)
-    : context_(context), method_(method), simulator_(context.graph, context.record) {
+FloatTrials::FloatTrials(const RecoveryContext& context, const char* method, FloatGain gain,
+                         double least_gain)
+    : context_(context),
+      method_(method),
+      scores_(gain == FloatGain::kAnswers ? ScoresOf(context.graph) : nullptr),
+      least_gain_(least_gain),
+      simulator_(context.graph, context.record),
+      end_(simulator_.nodes().size()) {
   for (auto& [name, bias] : context_.biases) {
     simulator_.SetWeights(context_.graph.FindNode(name), &bias);
+  }
+  if (scores_) {
+    const auto last = std::find(nodes().begin(), nodes().end(), scores_->producer);
+    end_ = static_cast<size_t>(last - nodes().begin()) + 1;
   }
   trials_.emplace_back();
   count_ = std::min(kSamples, context_.samples.size());
@@ -40,22 +60,61 @@ void FloatTrials::MeasureWork() {
     const auto result = values.find(node->outputs[0]);
     if (result == values.end()) continue;
     works_[i].results = static_cast<double>(result->second.count());
-    if (SimLayer* layer = simulator_.Layer(node)) {
-      works_[i].products = works_[i].results * static_cast<double>(layer->math->view().k);
-      all_products_ += works_[i].products;
+    if (const LayerMath* math = simulator_.Math(node)) {
+      works_[i].products = works_[i].results * static_cast<double>(math->view().k);
+      works_[i].weights = static_cast<double>(math->weight_count());
     }
+    all_.products += works_[i].products;
+    all_.results += works_[i].results;
+    all_.weights += works_[i].weights;
   }
 }
 
 FinishProgress FloatTrials::Step() {
-  const size_t total = trials_.size() > 1 ? count_ * trials_.size() : 0;
-  if (at_ < total) {
-    Measure(context_.samples[at_ / trials_.size()], trials_[at_ % trials_.size()]);
-    ++at_;
+  if (trials_.size() == 1 || count_ == 0) return {"", 0, 0, true};
+  if (pass_.end == 0) BeginPass();
+  if (trial_ == pass_.begin) {
+    float_ = quantized_ = simulator_.Start(context_.samples[sample_]);
+    simulator_.Run(float_, SimMode::kFloat, 0, nodes().size(), false);
+    simulator_.Run(quantized_, SimMode::kQuantized, 0, nodes().size(), false);
   }
-  const bool finished = at_ >= total;
-  if (finished && total > 0) Apply();
-  return {"", static_cast<int64_t>(at_), static_cast<int64_t>(total), finished};
+  Measure(trials_[trial_]);
+  bool finished = false;
+  if (++trial_ == pass_.end) {
+    trial_ = pass_.begin;
+    if (++sample_ == count_) finished = EndPass();
+  }
+  const size_t all = count_ * trials_.size();
+  const size_t done =
+      finished ? all
+               : count_ * pass_.begin + sample_ * (pass_.end - pass_.begin) + trial_ - pass_.begin;
+  return {"", static_cast<int64_t>(done), static_cast<int64_t>(all), finished};
+}
+
+/// Decibels: all trials together. Answers: first without a choice, and with the dearest one, which
+/// is the last that was offered.
+void FloatTrials::BeginPass() {
+  pass_.end = trials_.size();
+  if (scores_ == nullptr) return;
+  std::rotate(trials_.begin() + 1, trials_.end() - 1, trials_.end());
+  pass_.end = 2;
+}
+
+/// What costs more than even the dearest gains needs no trial.
+bool FloatTrials::EndPass() {
+  if (pass_.end < trials_.size()) {
+    const double most = Gain(trials_[1]) - Gain(trials_[0]) - least_gain_;
+    const auto rest = trials_.begin() + 2;
+    trials_.erase(std::remove_if(rest, trials_.end(),
+                                 [&](const Trial& trial) { return trial.choice.price > most; }),
+                  trials_.end());
+    sample_ = 0;
+    trial_ = 2;
+    pass_ = {2, trials_.size()};
+    if (trials_.size() > 2) return false;
+  }
+  Apply();
+  return true;
 }
 
 /// How many of the first nodes compute with the choice what they do in that mode without it.
@@ -73,36 +132,69 @@ size_t FloatTrials::Shared(const FloatChoice& choice, SimMode mode) const {
   return at;
 }
 
-void FloatTrials::Measure(const TensorMap& sample, Trial& trial) {
-  if (&trial == trials_.data()) {
-    float_ = quantized_ = simulator_.Start(sample);
-    simulator_.Run(float_, SimMode::kFloat, 0, nodes().size(), false);
-    simulator_.Run(quantized_, SimMode::kQuantized, 0, nodes().size(), false);
-  }
+void FloatTrials::Measure(Trial& trial) {
   const size_t in_float = Shared(trial.choice, SimMode::kFloat);
   const size_t as_before = Shared(trial.choice, SimMode::kQuantized);
   Values values = in_float > as_before ? float_ : quantized_;
   const SwitchedOff off(context_.record, trial.choice.operators, trial.choice.layers);
-  simulator_.Run(values, SimMode::kQuantized, std::max(in_float, as_before), nodes().size());
+  simulator_.Run(values, SimMode::kQuantized, std::max(in_float, as_before), end_);
+  if (scores_) {
+    if (&trial == trials_.data()) odds_.Add(float_.at(scores_));
+    trial.meter.Add(float_.at(scores_), values.at(scores_));
+    return;
+  }
   const std::vector<Tensor> wanted = simulator_.Outputs(float_);
   const std::vector<Tensor> got = simulator_.Outputs(values);
   for (size_t i = 0; i < got.size(); ++i) trial.meter.Add(wanted[i], got[i]);
 }
 
+double FloatTrials::Gain(const Trial& trial) const {
+  return scores_ ? odds_.Kept(trial.meter.ScoreVariance()) : trial.meter.ScoreDecibels();
+}
+
 void FloatTrials::Apply() {
-  const auto score = [](const Trial& trial) {
-    return trial.meter.ScoreDecibels() - trial.choice.price;
-  };
+  const auto score = [this](const Trial& trial) { return Gain(trial) - trial.choice.price; };
   const Trial& best =
       *std::max_element(trials_.begin(), trials_.end(),
                         [&](const Trial& a, const Trial& b) { return score(a) < score(b); });
-  if (score(best) < score(trials_[0]) + kLeastGain) return;
+  if (score(best) < score(trials_[0]) + least_gain_) return;
   for (const std::string& name : best.choice.operators) {
     Dequantize(context_.record, name, StrCat(method_, " keeps it in float"));
     context_.biases.erase(name);
   }
   for (const std::string& name : best.choice.layers) DequantizeResult(context_.record, name);
   detail_ = best.choice.detail;
+}
+
+void OfferStarts(FloatTrials& trials, double most, double price, double apart) {
+  const std::vector<const Node*>& nodes = trials.nodes();
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < nodes.size(); ++i) index[nodes[i]->name] = i;
+  std::vector<std::string> names;
+  double sum = 0;
+  double gained = 0;  // products that become float
+  double last = 0;    // share of them in the offer before
+  size_t whole = 0;   // a cut before that node would divide what is computed together
+  for (size_t i = 0; i + 1 < trials.works().size(); ++i) {
+    sum += trials.works()[i].products;
+    if (sum > most * trials.all().products) break;
+    const OperatorQuantization* op = trials.context().record.Find(nodes[i]->name);
+    if (op == nullptr || !op->quantized) continue;
+    names.push_back(nodes[i]->name);
+    gained += trials.works()[i].products;
+    for (const std::string* other : {&op->activation, &op->absorbed_by}) {
+      if (!other->empty()) whole = std::max(whole, index.at(*other) + 1);
+    }
+    if (i + 1 < whole || op->rule == QuantRule::kPassive) continue;
+    const double share = trials.all().products > 0 ? gained / trials.all().products : 0;
+    if (share < last + apart) continue;
+    last = share;
+    trials.Offer({names,
+                  {},
+                  price * share,
+                  StrCat(names.size(), " operators, to '", names.back(), "', with ",
+                         std::round(1000 * share) / 10, " % of the products stay in float")});
+  }
 }
 
 }  // namespace requant

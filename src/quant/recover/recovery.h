@@ -69,6 +69,8 @@ std::string EqualizeThroughClips(Graph& graph, const QuantizeOptions& options);
 std::string SplitChannels(Graph& graph, const QuantizeOptions& options);  // channel_split.cpp
 std::unique_ptr<RecoveryJob> MakeFloatStart(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context);
+std::unique_ptr<RecoveryJob> MakeFloatEnd(const RecoveryContext& context);
+std::unique_ptr<RecoveryJob> MakeFloatAnswers(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeEmpiricalBias(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeAdaRound(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& context);

@@ -48,6 +48,7 @@ void Dequantize(QuantizationRecord& record, const std::string& name, const std::
     SwitchSlots(record, *slots, QuantizationState::kDequantized, nullptr);
   }
   op.quantized = false;
+  op.float_output = false;
   op.reason = reason;
   op.activation.clear();
   op.absorbed_by.clear();

@@ -12,6 +12,8 @@ constexpr RecoveryRow kRecoveries[] = {
     {"bias_correction", RecoveryStage::kWeights, nullptr, nullptr},
     {"float_start", RecoveryStage::kLearn, nullptr, &MakeFloatStart},
     {"float_sums", RecoveryStage::kLearn, nullptr, &MakeFloatSums},
+    {"float_end", RecoveryStage::kLearn, nullptr, &MakeFloatEnd},
+    {"float_answers", RecoveryStage::kLearn, nullptr, &MakeFloatAnswers},
     {"adaround", RecoveryStage::kLearn, nullptr, &MakeAdaRound},
     {"learned_steps", RecoveryStage::kLearn, nullptr, &MakeLearnedSteps},
     {"block_reconstruction", RecoveryStage::kLearn, nullptr, &MakeBlockReconstruction},

@@ -5,20 +5,17 @@
 
 #include "quant/affine.h"
 #include "quant/assign.h"
+#include "quant/sim/fast_ops.h"
 
 namespace requant {
 namespace {
 
-bool SameShape(const std::vector<const Tensor*>& inputs) {
-  return inputs.size() == 2 && inputs[0] && inputs[1] && inputs[0]->dtype() == DType::kFloat32 &&
-         inputs[1]->dtype() == DType::kFloat32 && inputs[0]->shape() == inputs[1]->shape();
-}
-
-bool IsPlainClip(const Node& node, const std::vector<const Tensor*>& inputs) {
-  return node.Is("Clip") && inputs.size() == 3 &&
-         std::all_of(inputs.begin(), inputs.end(), [](const Tensor* input) {
-           return input && input->dtype() == DType::kFloat32;
-         });
+/// Whether the node is a matrix product with the weights of the model, quantized or not.
+bool HasWeights(const Node& node, const OperatorQuantization& op) {
+  const int bias = BiasSlot(node, op.rule);
+  const Value* added = bias < 0 ? nullptr : node.input(static_cast<size_t>(bias));
+  return WeightSlot(node, op.rule) >= 0 && node.input(1)->is_constant() &&
+         node.input(1)->constant.dtype() == DType::kFloat32 && (!added || added->is_constant());
 }
 
 }  // namespace
@@ -60,8 +57,9 @@ Simulator::Simulator(const Graph& graph, const QuantizationRecord& record)
       if (output && output->consumers.empty()) last[output] = nodes_.size();
     }
     const OperatorQuantization* op = record.Find(node->name);
-    if (op != nullptr && op->quantized && WeightSlot(*node, op->rule) >= 0) {
+    if (op != nullptr && HasWeights(*node, *op)) {
       SimLayer& layer = layers_[node.get()];
+      layer.quantized = op->quantized;
       layer.math = std::make_unique<LayerMath>(*node, op->rule);
       const int bias = BiasSlot(*node, op->rule);
       const std::vector<double> values =
@@ -79,7 +77,12 @@ Simulator::Simulator(const Graph& graph, const QuantizationRecord& record)
 
 SimLayer* Simulator::Layer(const Node* node) {
   const auto found = layers_.find(node);
-  return found == layers_.end() ? nullptr : &found->second;
+  return found == layers_.end() || !found->second.quantized ? nullptr : &found->second;
+}
+
+const LayerMath* Simulator::Math(const Node* node) const {
+  const auto found = layers_.find(node);
+  return found == layers_.end() ? nullptr : found->second.math.get();
 }
 
 void Simulator::SetWeights(const Node* node, const std::vector<double>* bias) {
@@ -146,24 +149,8 @@ std::vector<Tensor> Simulator::Evaluate(const Node& node, const std::vector<cons
                                       bias ? *bias : layer.float_bias));
     return out;
   }
-  if (IsPlainClip(node, inputs)) {
-    const float low = inputs[1]->data<float>()[0];
-    const float high = inputs[2]->data<float>()[0];
-    Tensor made(DType::kFloat32, inputs[0]->shape());
-    const float* x = inputs[0]->data<float>();
-    auto* to = made.data<float>();
-    for (int64_t i = 0; i < made.count(); ++i) to[i] = std::min(std::max(x[i], low), high);
-    out.push_back(std::move(made));
-    return out;
-  }
-  if ((node.Is("Relu") || node.Is("Add")) && inputs[0]->dtype() == DType::kFloat32 &&
-      (node.Is("Relu") || SameShape(inputs))) {
-    Tensor made(DType::kFloat32, inputs[0]->shape());
-    const float* a = inputs[0]->data<float>();
-    const float* b = node.Is("Add") ? inputs[1]->data<float>() : nullptr;
-    auto* to = made.data<float>();
-    for (int64_t i = 0; i < made.count(); ++i) to[i] = b ? a[i] + b[i] : std::max(a[i], 0.0f);
-    out.push_back(std::move(made));
+  if (std::optional<Tensor> made = EvaluateFast(node, inputs)) {
+    out.push_back(std::move(*made));
     return out;
   }
   return EvaluateNode(graph_, node, inputs, RequantizeMode::kUpward);
@@ -268,6 +255,7 @@ void SnrMeter::Add(const Tensor& reference, const Tensor& candidate) {
     noise_ += noise;
     score_signal_ += signal - (scores ? mean * mean / static_cast<double>(row) : 0);
     score_noise_ += noise - (scores ? mean_error * mean_error / static_cast<double>(row) : 0);
+    scores_ += static_cast<double>(row - (scores ? 1 : 0));
   }
 }
 
@@ -277,6 +265,10 @@ double SnrMeter::Decibels() const {
 
 double SnrMeter::ScoreDecibels() const {
   return 10 * std::log10((score_signal_ + 1e-300) / (std::max(0.0, score_noise_) + 1e-300));
+}
+
+double SnrMeter::ScoreVariance() const {
+  return scores_ > 0 ? std::max(0.0, score_noise_) / scores_ : 0;
 }
 
 }  // namespace requant

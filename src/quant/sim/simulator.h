@@ -18,6 +18,7 @@ using Values = std::map<const Value*, Tensor>;
 
 /// One kind of layer with weights, as the simulator runs it.
 struct SimLayer {
+  bool quantized = true;
   std::unique_ptr<LayerMath> math;
   std::vector<float> float_bias;  // of the model
   std::vector<float> weights;     // on the grid
@@ -33,8 +34,10 @@ class Simulator {
   const Graph& graph() const { return graph_; }
   const QuantizationRecord& record() const { return record_; }
   const std::vector<const Node*>& nodes() const { return nodes_; }
-  /// nullptr for operators without weights.
+  /// nullptr for operators without weights and those that are not quantized.
   SimLayer* Layer(const Node* node);
+  /// Of any layer with weights of the model, quantized or not; nullptr for other operators.
+  const LayerMath* Math(const Node* node) const;
   /// The layer's weights and bias on their grid, from its config's integers. `bias` replaces the
   /// model's; nullptr keeps it.
   void SetWeights(const Node* node, const std::vector<double>* bias);
@@ -78,11 +81,14 @@ class SnrMeter {
   /// The same of class scores, matrices whose rows mean the same with any number added to them;
   /// other outputs as they are.
   double ScoreDecibels() const;
+  /// Of one score's error.
+  double ScoreVariance() const;
   double noise() const { return noise_; }
 
  private:
   double signal_ = 0, noise_ = 0;
   double score_signal_ = 0, score_noise_ = 0;
+  double scores_ = 0;  // less one in each row
 };
 
 }  // namespace requant
