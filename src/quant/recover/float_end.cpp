@@ -8,8 +8,6 @@
 //   products and kMostWeights of its weights, which would take four times the bytes, become float.
 // Formula: the last n operators with the largest signal to noise of the outputs in dB, over some
 //   samples (float_trials.h).
-#include <algorithm>
-
 #include "base/str_cat.h"
 #include "quant/recover/float_trials.h"
 
@@ -20,26 +18,7 @@ constexpr double kMostProducts = 0.01;
 constexpr double kMostWeights = 0.02;
 constexpr double kLeastGain = 0.1;  // dB: they cost nothing
 
-/// The nodes before which a cut would divide nothing that is computed together.
-std::vector<bool> WholeCuts(const FloatTrials& trials) {
-  const std::vector<const Node*>& nodes = trials.nodes();
-  std::map<std::string, size_t> index;
-  for (size_t i = 0; i < nodes.size(); ++i) index[nodes[i]->name] = i;
-  std::vector<bool> cuts(nodes.size());
-  size_t whole = 0;  // the first such node behind those before i
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    cuts[i] = i >= whole;
-    const OperatorQuantization* op = trials.context().record.Find(nodes[i]->name);
-    if (op == nullptr) continue;
-    for (const std::string* other : {&op->activation, &op->absorbed_by}) {
-      if (!other->empty()) whole = std::max(whole, index.at(*other) + 1);
-    }
-  }
-  return cuts;
-}
-
 void OfferEnds(FloatTrials& trials) {
-  const std::vector<bool> cuts = WholeCuts(trials);
   FloatChoice choice;
   double products = 0;
   double weights = 0;
@@ -54,7 +33,7 @@ void OfferEnds(FloatTrials& trials) {
     const OperatorQuantization* op = trials.context().record.Find(name);
     if (op == nullptr || !op->quantized) continue;
     choice.operators.push_back(name);
-    if (!cuts[i] || op->rule == QuantRule::kPassive) continue;
+    if (!trials.MayCutBefore(i) || op->rule == QuantRule::kPassive) continue;
     choice.detail = StrCat("the last ", choice.operators.size(), " operators, from '", name,
                            "' on, stay in float");
     trials.Offer(choice);

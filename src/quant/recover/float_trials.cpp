@@ -44,10 +44,25 @@ FloatTrials::FloatTrials(const RecoveryContext& context, const char* method, Flo
   }
   trials_.emplace_back();
   count_ = std::min(kSamples, context_.samples.size());
+  FindCuts();
   if (count_ > 0) {
     MeasureWork();
   } else {
     context_.record.warnings.push_back(StrCat(method_, " had no samples to measure with: skipped"));
+  }
+}
+
+void FloatTrials::FindCuts() {
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < nodes().size(); ++i) index[nodes()[i]->name] = i;
+  size_t together = 0;  // the last node that is computed with one of those before i
+  for (size_t i = 0; i < nodes().size(); ++i) {
+    whole_.push_back(i == 0 || i > together);
+    const OperatorQuantization* op = context_.record.Find(nodes()[i]->name);
+    if (op == nullptr) continue;
+    for (const std::string* other : {&op->activation, &op->absorbed_by}) {
+      if (!other->empty()) together = std::max(together, index.at(*other));
+    }
   }
 }
 
@@ -168,25 +183,20 @@ void FloatTrials::Apply() {
 
 void OfferStarts(FloatTrials& trials, double most, double price, double apart) {
   const std::vector<const Node*>& nodes = trials.nodes();
-  std::map<std::string, size_t> index;
-  for (size_t i = 0; i < nodes.size(); ++i) index[nodes[i]->name] = i;
+  const double all = std::max(1.0, trials.all().products);
   std::vector<std::string> names;
   double sum = 0;
   double gained = 0;  // products that become float
   double last = 0;    // share of them in the offer before
-  size_t whole = 0;   // a cut before that node would divide what is computed together
   for (size_t i = 0; i + 1 < trials.works().size(); ++i) {
     sum += trials.works()[i].products;
-    if (sum > most * trials.all().products) break;
+    if (sum > most * all) break;
     const OperatorQuantization* op = trials.context().record.Find(nodes[i]->name);
     if (op == nullptr || !op->quantized) continue;
     names.push_back(nodes[i]->name);
     gained += trials.works()[i].products;
-    for (const std::string* other : {&op->activation, &op->absorbed_by}) {
-      if (!other->empty()) whole = std::max(whole, index.at(*other) + 1);
-    }
-    if (i + 1 < whole || op->rule == QuantRule::kPassive) continue;
-    const double share = trials.all().products > 0 ? gained / trials.all().products : 0;
+    if (!trials.MayCutBefore(i + 1) || op->rule == QuantRule::kPassive) continue;
+    const double share = gained / all;
     if (share < last + apart) continue;
     last = share;
     trials.Offer({names,

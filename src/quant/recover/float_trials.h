@@ -50,6 +50,9 @@ class FloatTrials : public RecoveryJob {
   const Work& all() const { return all_; }
   /// The class that float gives the most to is the largest of this value; nullptr for none.
   const Value* scores() const { return scores_; }
+  /// Whether the nodes before i may be float and those from i on not, or the other way round: not
+  /// where operators are computed together.
+  bool MayCutBefore(size_t i) const { return whole_[i]; }
   /// Before the first step.
   void Offer(FloatChoice choice) { trials_.push_back({std::move(choice), {}}); }
 
@@ -65,6 +68,7 @@ class FloatTrials : public RecoveryJob {
     SnrMeter meter;
   };
 
+  void FindCuts();
   void MeasureWork();
   double Gain(const Trial& trial) const;
   size_t Shared(const FloatChoice& choice, SimMode mode) const;
@@ -79,6 +83,7 @@ class FloatTrials : public RecoveryJob {
   double least_gain_;
   AnswerOdds odds_;
   Simulator simulator_;
+  std::vector<bool> whole_;  // by node: whether MayCutBefore it
   std::vector<Work> works_;
   Work all_;
   std::vector<Trial> trials_;  // the first: nothing in float
