@@ -1,23 +1,28 @@
 // The accuracy tables of docs/quantization.md: pretrained networks of ../shared, quantized in many
 // ways on calibration images and measured on the test images. Markdown on stdout.
 //
-//   node tests/bench/quantization.mjs [--table observers|bits|recovery|NAME] [--networks a,b]
-//     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--validate] [--json FILE] [--wide]
+//   node tests/bench/quantization.mjs [--table auto|observers|bits|w4a8|w4a4] [--networks a,b]
+//     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--json FILE] [--wide]
+//     [--validate [--moved] [--last]] [--other FILE]
 //
 // --validate measures on the calibration images that were not used, for decisions about the method:
-// those must not be made on the test images.
+// those must not be made on the test images. --moved makes four of each: itself, mirrored, moved by
+// 8 pixels, both. --last calibrates with the last N images instead of the first.
+// --other measures CIFAR networks on the labelled images of ../shared/data/cifar10/FILE.bin.
 //
 // --wide also prints a table with a column for each network in the end: right answers less those of
 // float (if there are labels), the share of answers equal to float's in %, signal to noise in dB.
 //
 // A row: right answers (and their difference to float), the share of answers equal to float's, the
-// signal to noise ratio of the outputs, and the seconds that quantizing took.
+// signal to noise ratio of the outputs, that of the differences between classes (each row less its
+// mean), and the seconds that quantizing took.
 
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { InferenceSession, loadModel, quantize } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
-import { argmax, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { movedImages } from './moved_images.mjs';
 import { edgesOf } from './networks.mjs';
 
 const a4 = (observer) => ({ bits: 4, observer });
@@ -64,6 +69,18 @@ const tables = {
     default: {},
     auto: { activations: { observer: 'auto' }, weights: { observer: 'auto' } },
   }),
+  bits: () => {
+    const config = (activations, weights, rest) => ({
+      activations: { ...rest, bits: activations },
+      weights: { ...rest, bits: weights },
+      floatOutputs: true,
+    });
+    const pairs = [8, 9, 10, 12, 16].map((bits) => [bits, 8]).concat([[8, 16]]);
+    return {
+      ...Object.fromEntries(pairs.map(([a, w]) => [`A${a}, W${w}`, config(a, w)])),
+      'A8, W8, auto': config(8, 8, { observer: 'auto' }),
+    };
+  },
   w4a8: () =>
     Object.fromEntries(
       Object.entries(recoveries).map(([name, recover]) => [
@@ -90,6 +107,9 @@ const { values } = parseArgs({
     rows: { type: 'string' },
     json: { type: 'string' },
     validate: { type: 'boolean', default: false },
+    moved: { type: 'boolean', default: false },
+    last: { type: 'boolean', default: false },
+    other: { type: 'string' },
     wide: { type: 'boolean', default: false },
   },
 });
@@ -103,19 +123,43 @@ async function answersOf(session, images) {
   return answers;
 }
 
-async function* after(samples, count) {
+async function* between(samples, begin, end) {
   let index = 0;
-  for await (const sample of samples) if (index++ >= count) yield sample;
+  for await (const sample of samples) {
+    if (index >= begin && index < end) yield sample;
+    index++;
+  }
 }
 
-async function measure(network, name, config) {
+const part = (samples, begin, end) => ({
+  length: end - begin,
+  [Symbol.asyncIterator]: () => between(samples, begin, end),
+});
+
+/** What a network is calibrated with, and what it is measured on. */
+function imagesOf(network) {
   const { calibration, test } = dataOf(network);
-  const count = Number(values.calibration ?? (network.kind === 'cifar' ? 256 : 32));
-  const rest = {
-    length: calibration.length - count,
-    [Symbol.asyncIterator]: () => after(calibration, count),
-  };
-  const all = values.validate ? rest : test;
+  const { length } = calibration;
+  const count = Math.min(
+    length,
+    Number(values.calibration ?? (network.kind === 'cifar' ? 256 : 32)),
+  );
+  const shown = values.last
+    ? part(calibration, length - count, length)
+    : part(calibration, 0, count);
+  if (!values.validate)
+    return { shown, images: values.other ? cifarImages(network, values.other) : test };
+  const rest = values.last
+    ? part(calibration, 0, length - count)
+    : part(calibration, count, length);
+  return { shown, images: values.moved ? movedImages(rest) : rest };
+}
+
+const power = (values) => values.reduce((sum, value) => sum + value * value, 0);
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+async function measure(network, name, config) {
+  const { shown, images: all } = imagesOf(network);
   const images = values.images ? take(all, Number(values.images)) : all;
   const model = await loadModel(modelPath(network.name));
   const float = await answersOf(await InferenceSession.create(model), images);
@@ -124,14 +168,14 @@ async function measure(network, name, config) {
   let keep = {};
   if (edges) {
     const probe = await quantize(model, {
-      calibration: feedsOf(take(calibration, 1)),
+      calibration: feedsOf(take(shown, 1)),
       config: { recover: [] },
     });
     keep = { operators: edgesOf(probe, config.edgeActivations) };
     probe.dispose();
   }
   const quantized = await quantize(model, {
-    calibration: feedsOf(take(calibration, count)),
+    calibration: feedsOf(shown),
     config: { ...plain, ...keep },
     onProgress: ({ phase, method, done, total }) =>
       process.stderr.isTTY &&
@@ -148,18 +192,20 @@ async function measure(network, name, config) {
     same: 0,
     seconds,
   };
-  let [signal, noise] = [0, 0];
+  let [signal, noise, classes, classNoise] = [0, 0, 0, 0];
   mine.forEach(({ label, data }, index) => {
     const wanted = float[index].data;
     row.right += Number(argmax(data) === label);
     row.float += Number(argmax(wanted) === label);
     row.same += Number(argmax(data) === argmax(wanted));
-    data.forEach((value, at) => {
-      signal += wanted[at] ** 2;
-      noise += (wanted[at] - value) ** 2;
-    });
+    const errors = wanted.map((value, at) => value - data[at]);
+    signal += power(wanted);
+    noise += power(errors);
+    classes += power(wanted) - power([mean(wanted)]) * wanted.length;
+    classNoise += power(errors) - power([mean(errors)]) * errors.length;
   });
   row.snr = 10 * Math.log10(signal / noise);
+  row.classSnr = 10 * Math.log10(classes / classNoise);
   row.recovery = quantized.config.recovery;
   row.warnings = quantized.config.warnings;
   quantized.dispose();
@@ -169,13 +215,16 @@ async function measure(network, name, config) {
 
 const rows = [];
 const chosen = values.networks.split(',');
+if (!values.config && !(values.table in tables)) {
+  throw new Error(`--table ${values.table}: there are ${Object.keys(tables).join(', ')}`);
+}
 const configs = values.config
   ? Object.fromEntries([JSON.parse(values.config)].flat().map((one) => [JSON.stringify(one), one]))
   : tables[values.table]();
 process.stdout.write(
-  '| network | configuration | top-1 | against float | agreement | SNR dB | s |\n',
+  '| network | configuration | top-1 | against float | agreement | SNR dB | between classes | s |\n',
 );
-process.stdout.write('| --- | --- | --- | --- | --- | --- | --- |\n');
+process.stdout.write('| --- | --- | --- | --- | --- | --- | --- | --- |\n');
 for (const network of networks.filter(({ name }) => chosen.includes(name))) {
   for (const [name, config] of Object.entries(configs)) {
     if (values.rows && !new RegExp(values.rows).test(name)) continue;
@@ -184,7 +233,8 @@ for (const network of networks.filter(({ name }) => chosen.includes(name))) {
     process.stderr.write('\r');
     process.stdout.write(
       `| ${row.network} | ${name} | ${row.right}/${row.images} | ${row.right - row.float} | ` +
-        `${((100 * row.same) / row.images).toFixed(1)} % | ${row.snr.toFixed(1)} | ${row.seconds.toFixed(1)} |\n`,
+        `${((100 * row.same) / row.images).toFixed(1)} % | ${row.snr.toFixed(1)} | ` +
+        `${row.classSnr.toFixed(1)} | ${row.seconds.toFixed(1)} |\n`,
     );
     for (const { method, beforeDb, afterDb, detail } of row.recovery) {
       process.stderr.write(

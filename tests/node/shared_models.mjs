@@ -99,6 +99,11 @@ export function dataOf({ name, kind, preprocess, right }) {
   };
 }
 
+/** Samples of another file of labelled CIFAR-10 images, for a network of that kind. */
+export function cifarImages({ preprocess }, name) {
+  return imageSamples(cifar(name), { input: 'input', ...preprocess });
+}
+
 /** Index of the largest element; the first of equals. */
 export function argmax(values) {
   let best = 0;
