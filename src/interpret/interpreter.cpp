@@ -1,6 +1,7 @@
 #include "interpret/interpreter.h"
 
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -36,7 +37,7 @@ void CheckFeed(const Value& input, const Tensor& feed, std::map<std::string, int
 
 std::vector<Tensor> Interpret(const Graph& graph, const TensorMap& feeds,
                               const InterpretOptions& options) {
-  std::map<const Value*, Tensor> known;
+  KnownValues known;
   std::map<std::string, int64_t> symbols;
   for (const Value* input : graph.inputs()) {
     const auto feed = feeds.find(input->name);
@@ -55,41 +56,7 @@ std::vector<Tensor> Interpret(const Graph& graph, const TensorMap& feeds,
            {.value = name, .hint = "see inputNames"});
     }
   }
-  const auto lookup = [&](const Value* value) -> const Tensor* {
-    if (value == nullptr) return nullptr;
-    const auto found = known.find(value);
-    if (found != known.end()) return &found->second;
-    return value->is_constant() ? &value->constant : nullptr;
-  };
-  // How many reads are still to come, so that intermediates are freed early.
-  std::map<const Value*, size_t> reads;
-  for (const auto& value : graph.values()) reads[value.get()] = value->consumers.size();
-  for (const Value* output : graph.outputs()) ++reads[output];
-
-  for (const auto& node : graph.nodes()) {
-    std::vector<const Tensor*> inputs;
-    for (const Value* input : node->inputs) inputs.push_back(lookup(input));
-    std::vector<Tensor> outputs = EvaluateNode(graph, *node, inputs, options.requantize);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const Value* value = node->outputs[i];
-      if (value == nullptr) continue;
-      if (options.observe) options.observe(*value, outputs[i]);
-      known[value] = std::move(outputs[i]);
-    }
-    for (const Value* input : node->inputs) {
-      if (input && --reads[input] == 0) known.erase(input);
-    }
-  }
-  std::vector<Tensor> results;
-  for (const Value* output : graph.outputs()) {
-    const Tensor* tensor = lookup(output);
-    if (tensor == nullptr) {
-      Fail(ErrorCode::kInvalidModel, StrCat("output '", output->name, "' is never computed"),
-           {.value = output->name});
-    }
-    results.push_back(*tensor);
-  }
-  return results;
+  return EvaluateGraph(graph, std::move(known), options.requantize, options.observe);
 }
 
 }  // namespace requant

@@ -2,13 +2,13 @@
 // fast sessions.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "ops/op.h"
+#include "ops/subgraph.h"
 
 namespace requant {
 
@@ -17,7 +17,7 @@ using TensorMap = std::map<std::string, Tensor>;
 struct InterpretOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
   /// Called with every computed value, in order; may be empty.
-  std::function<void(const Value&, const Tensor&)> observe;
+  ValueObserver observe;
 };
 
 /// Outputs in graph order. Throws kInvalidArgument (missing or unknown feed), kShapeMismatch,

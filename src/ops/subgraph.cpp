@@ -1,32 +1,39 @@
 #include "ops/subgraph.h"
 
-#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
 
 namespace requant {
 
-std::vector<Tensor> EvaluateGraph(const Graph& graph, std::span<const Tensor* const> inputs,
-                                  RequantizeMode requantize) {
-  std::map<const Value*, Tensor> known;
-  size_t next = 0;
-  for (const Value* input : graph.inputs()) {
-    if (!input->is_constant()) known[input] = *inputs[next++];
-  }
+std::vector<Tensor> EvaluateGraph(const Graph& graph, KnownValues known, RequantizeMode requantize,
+                                  const ValueObserver& observe) {
   const auto lookup = [&known](const Value* value) -> const Tensor* {
     if (value == nullptr) return nullptr;
-    if (value->is_constant()) return &value->constant;
     const auto found = known.find(value);
-    return found == known.end() ? nullptr : &found->second;
+    if (found != known.end()) return &found->second;
+    return value->is_constant() ? &value->constant : nullptr;
   };
+  // How many reads are still to come, so that intermediates are freed early.
+  graph.Renumber();
+  std::vector<size_t> reads;
+  for (const auto& value : graph.values()) reads.push_back(value->consumers.size());
+  for (const Value* output : graph.outputs()) ++reads[output->position];
+
   std::vector<const Tensor*> operands;
   for (const auto& node : graph.nodes()) {
     operands.clear();
     for (const Value* input : node->inputs) operands.push_back(lookup(input));
     std::vector<Tensor> outputs = EvaluateNode(graph, *node, operands, requantize);
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (node->outputs[i]) known[node->outputs[i]] = std::move(outputs[i]);
+      const Value* value = node->outputs[i];
+      if (value == nullptr) continue;
+      if (observe) observe(*value, outputs[i]);
+      known[value] = std::move(outputs[i]);
+    }
+    for (const Value* input : node->inputs) {
+      if (input && --reads[input->position] == 0) known.erase(input);
     }
   }
   std::vector<Tensor> results;
@@ -39,6 +46,16 @@ std::vector<Tensor> EvaluateGraph(const Graph& graph, std::span<const Tensor* co
     results.push_back(*tensor);
   }
   return results;
+}
+
+std::vector<Tensor> EvaluateGraph(const Graph& graph, std::span<const Tensor* const> inputs,
+                                  RequantizeMode requantize) {
+  KnownValues known;
+  size_t next = 0;
+  for (const Value* input : graph.inputs()) {
+    if (!input->is_constant()) known[input] = *inputs[next++];
+  }
+  return EvaluateGraph(graph, std::move(known), requantize);
 }
 
 std::vector<ValueType> InferGraph(const Graph& graph, std::span<const ValueType> inputs) {

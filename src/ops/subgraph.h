@@ -1,6 +1,9 @@
-// Whole graphs by the references of their operators: the bodies of If, Loop and Scan.
+// Whole graphs by the references of their operators: models (interpreter.h), the bodies of If, Loop
+// and Scan.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -8,8 +11,17 @@
 
 namespace requant {
 
-/// Outputs in graph order for the inputs that are no constants, in order. They may share memory
-/// with inputs and constants. Throws what an operator throws.
+using KnownValues = std::map<const Value*, Tensor>;
+using ValueObserver = std::function<void(const Value&, const Tensor&)>;
+
+/// Outputs in graph order, from what is known: all inputs but those with a constant of their own,
+/// which may be known, too. They may share memory with inputs and constants. `observe`, if any, is
+/// called with every computed value, in order. Throws kInvalidModel for an output that nothing
+/// computes, and what an operator throws.
+std::vector<Tensor> EvaluateGraph(const Graph& graph, KnownValues known, RequantizeMode requantize,
+                                  const ValueObserver& observe = {});
+
+/// The same for the inputs that are no constants, in order.
 std::vector<Tensor> EvaluateGraph(const Graph& graph, std::span<const Tensor* const> inputs,
                                   RequantizeMode requantize);
 
