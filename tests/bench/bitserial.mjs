@@ -9,8 +9,8 @@
 
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import { FOLDER, ROOT, count, ensureNode, formatRatio, median, ratios } from './networks.mjs';
+import { readArguments } from './arguments.mjs';
+import { FOLDER, ROOT, formatRatio, median, ratios } from './networks.mjs';
 import { openPlace } from './place.mjs';
 import { buildTiles, run } from './tiles.mjs';
 
@@ -47,15 +47,7 @@ const TILE_OF = {
   conv_q8_dot8: 'dot8',
 };
 
-ensureNode();
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '11' },
-    chromium: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-  },
-});
-const rounds = count(values, 'rounds');
+const { rounds, chromium, json } = readArguments({ rounds: 11, chromium: false, json: false });
 const { table } = await import('requant/report');
 
 mkdirSync(FOLDER, { recursive: true });
@@ -65,7 +57,7 @@ const isFresh = (file) => existsSync(file) && statSync(file).mtimeMs > statSync(
 if (!files.every(isFresh)) {
   run(process.env.REQUANT_PYTHON ?? '/usr/bin/python3', [script, FOLDER]);
 }
-const place = await openPlace(values);
+const place = await openPlace({ chromium });
 const modules = ['bit_tiles', 'tiles'].map((name) => buildTiles(name, ['-fno-unroll-loops']));
 const timeTile = (name) => place.call('timeTile', name, DEPTH, TILE_CALLS);
 const tileRates = {};
@@ -145,7 +137,7 @@ for (const [network, pattern] of Object.entries({
     }),
   );
 }
-if (values.json) {
+if (json) {
   console.log(JSON.stringify({ place: place.name, ceilings, summary }, null, 2));
   process.exit(0);
 }

@@ -16,18 +16,15 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { launch, openPage } from '../browser/browser.mjs';
+import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
 import {
   FOLDER,
   LOW_BITS,
   NETWORKS,
   ROOT,
   checkAgreement,
-  chosenNetworks,
-  count,
-  ensureNode,
   fileOf,
   formatRatio,
   formatTimes,
@@ -265,46 +262,40 @@ function printCold(cold, table) {
 }
 
 async function main() {
-  ensureNode();
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      rounds: { type: 'string', default: '15' },
-      cold: { type: 'string', default: '7' },
-      simd: { type: 'string', default: 'auto' },
-      threads: { type: 'string', default: '1' },
-      low: { type: 'string' },
-      json: { type: 'boolean', default: false },
-    },
+  const standards = { rounds: 15, cold: '7', simd: 'auto', threads: 1, low: '', json: false };
+  const { rounds, cold, simd, threads, json, names, low } = readArguments(standards, (values) => {
+    if (!/^\d+$/.test(values.cold)) throw new Error(`--cold ${values.cold}`);
+    return {
+      ...values,
+      names: chosenNetworks(values.words),
+      low: chosenForms(values.low),
+      cold: Number(values.cold),
+    };
   });
-  const low = values.low === 'all' ? Object.keys(LOW_BITS) : (values.low?.split(',') ?? []);
   for (const form of low) {
     const options = { requantize: 'fixed' };
     CONTENDERS[form] = { engine: 'ours', file: `.${form}.onnx`, options };
   }
-  const names = chosenNetworks(positionals);
-  const rounds = count(values, 'rounds');
-  const repeats = values.cold === '0' ? 0 : count(values, 'cold');
   await makeNetworks(names, low);
-  if (repeats > 0) await makeNetworks(['mobilenet_v2']);
+  if (cold > 0) await makeNetworks(['mobilenet_v2']);
   const engines = ['ours', 'ort'];
   if (existsSync(LITERT)) {
     engines.push('litert');
     makeTflite([...new Set([...names, 'mobilenet_v2'])]);
-  } else if (!values.json) {
+  } else if (!json) {
     console.log('LiteRT.js is not in build/peers and left out');
   }
   const { table } = await import('requant/report');
   await buildSite(engines);
   const site = await startServer();
-  const result = { threads: Number(values.threads), rounds, networks: [] };
+  const result = { threads, rounds, networks: [] };
   const browser = await launch();
   try {
     result.browser = browser.version();
-    if (!values.json) console.log(`Chromium ${result.browser}, ${rounds} rounds`);
+    if (!json) console.log(`Chromium ${result.browser}, ${rounds} rounds`);
     for (const name of names) {
       // New pages for every network: what one left behind must not matter to the next.
-      const pages = await openPages(browser, site.url, engines, values);
+      const pages = await openPages(browser, site.url, engines, { simd, threads });
       const measured = await measure(pages, name, rounds);
       for (const { page, problems } of Object.values(pages)) {
         // LiteRT.js tells everything that it does as errors.
@@ -313,7 +304,7 @@ async function main() {
         await page.context().close();
       }
       result.networks.push(measured);
-      if (values.json) continue;
+      if (json) continue;
       console.log(`\n${NETWORKS[name].title}\n`);
       const cells = Object.entries(measured.times).map(([label, of]) => [label, formatTimes(of)]);
       console.log(table(['', 'ms: median [min-max]'], cells));
@@ -323,17 +314,12 @@ async function main() {
   } finally {
     await browser.close();
   }
-  if (repeats > 0) {
-    result.cold = await coldStart(
-      site,
-      ['second visit', 'saved plan', ...engines],
-      repeats,
-      values.simd,
-    );
-    if (!values.json) printCold(result.cold, table);
+  if (cold > 0) {
+    result.cold = await coldStart(site, ['second visit', 'saved plan', ...engines], cold, simd);
+    if (!json) printCold(result.cold, table);
   }
   site.server.close();
-  if (values.json) console.log(JSON.stringify(result, null, 2));
+  if (json) console.log(JSON.stringify(result, null, 2));
 }
 
 await main().catch((error) => {

@@ -6,13 +6,10 @@
 // W4A4 by default. "compact" keeps weights packed also where a machine is faster on whole bytes, and values
 // of at most 16 codes two to a byte; "packed weights" forces the same kernels without the latter.
 
-import { parseArgs } from 'node:util';
+import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
 import {
   LOW_BITS,
   bytesOf,
-  chosenNetworks,
-  count,
-  ensureNode,
   formatRatio,
   formatTimes,
   inputOf,
@@ -22,18 +19,12 @@ import {
   takeTurns,
 } from './networks.mjs';
 
-ensureNode();
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    rounds: { type: 'string', default: '11' },
-    low: { type: 'string', default: 'w4a4' },
-    json: { type: 'boolean', default: false },
-  },
-});
-const names = chosenNetworks(positionals);
-const rounds = count(values, 'rounds');
-const low = values.low === 'all' ? Object.keys(LOW_BITS) : values.low.split(',');
+const standards = { rounds: 11, low: 'w4a4', json: false };
+const { rounds, json, names, low } = readArguments(standards, (values) => ({
+  ...values,
+  names: chosenNetworks(values.words),
+  low: chosenForms(values.low),
+}));
 const { InferenceSession, Tensor, engineInfo } = await import('requant');
 const { table } = await import('requant/report');
 await makeNetworks(names, low);
@@ -94,7 +85,7 @@ const networks = [];
 for (const name of names) {
   const result = await measure(name);
   networks.push(result);
-  if (values.json) continue;
+  if (json) continue;
   const kilobytes = (bytes) => (bytes / 1e3).toFixed(0);
   console.log(`\n${name}`);
   console.log(
@@ -112,7 +103,7 @@ for (const name of names) {
     ),
   );
 }
-if (values.json) {
+if (json) {
   const { variant } = await engineInfo();
   const { node } = process.versions;
   console.log(JSON.stringify({ node, engine: variant, rounds, networks }, null, 2));

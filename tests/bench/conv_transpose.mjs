@@ -3,18 +3,15 @@
 //
 //   node tests/bench/conv_transpose.mjs [--rounds N]
 
-import { parseArgs } from 'node:util';
-import { count, ensureNode, formatRatio, ratios, spread } from './networks.mjs';
-
-ensureNode();
+import { readArguments } from './arguments.mjs';
+import { formatRatio, ratios, spread } from './networks.mjs';
 
 const { InferenceSession, Tensor, parseModel } = await import('requant');
 const ort = await import('onnxruntime-web');
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' } } });
-const rounds = count(values, 'rounds');
+const { rounds } = readArguments({ rounds: 15 });
 
 const FORMS = [
   { what: '2x2, stride 2', channels: 128, outputs: 64, kernel: 2, stride: 2, pad: 0, size: 32 },

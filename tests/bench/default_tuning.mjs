@@ -5,27 +5,23 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
-import { ROOT, count, ensureNode } from './networks.mjs';
+import { readArguments } from './arguments.mjs';
+import { ROOT } from './networks.mjs';
 import { noiseFor } from './noise.mjs';
 
-ensureNode();
-const { values, positionals: files } = parseArgs({
-  allowPositionals: true,
-  options: {
-    budget: { type: 'string', default: '15000' },
-    simd: { type: 'string', default: 'auto' },
-    dims: { type: 'string', default: '' },
-  },
-});
-const budget = count(values, 'budget');
-const openDims = values.dims.split(',').filter(Boolean).map(Number);
+const {
+  budget,
+  simd,
+  dims,
+  words: files,
+} = readArguments({ budget: 15000, simd: 'auto', dims: '' });
+const openDims = dims.split(',').filter(Boolean).map(Number);
 const FILE = path.join(ROOT, 'web/default_tuning.ts');
 const { env, loadModel, tune } = await import('requant');
 const { defaultKernels } = await import('../../dist/default_tuning.js');
 const { deviceKind } = await import('../../dist/tuning.js');
-env.wasm.simd = values.simd;
+env.wasm.simd = simd;
 
 /** What two tunings of a model agree on. */
 async function findTwice(model) {

@@ -5,11 +5,9 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { FOREIGN, foreignModel } from '../node/shared_models.mjs';
-import { count, ensureNode, formatRatio, formatTimes, ratios, spread } from './networks.mjs';
-
-ensureNode();
+import { readArguments } from './arguments.mjs';
+import { formatRatio, formatTimes, ratios, spread } from './networks.mjs';
 
 const { InferenceSession, Tensor } = await import('requant');
 const ort = await import('onnxruntime-web');
@@ -17,11 +15,7 @@ ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 const QUIET = { logSeverityLevel: 3 };
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { rounds: { type: 'string', default: '11' } },
-});
-const rounds = count(values, 'rounds');
+const { rounds, words } = readArguments({ rounds: 11 });
 
 /** "equal", or the largest error of all outputs by the largest magnitude of theirs. */
 function distance(outputs, references) {
@@ -80,7 +74,7 @@ console.log('| model | error: ORT | ours | ORT ms | ours | ratio |');
 console.log('| --- | --- | --- | --- | --- | --- |');
 // Those without reference outputs are refused by both engines.
 const all = readdirSync(FOREIGN).filter((name) => existsSync(path.join(FOREIGN, name, 'io.json')));
-for (const name of positionals.length > 0 ? positionals : all.sort()) {
+for (const name of words.length > 0 ? words : all.sort()) {
   console.log(`| ${[name, ...(await row(name))].join(' | ')} |`);
 }
 process.exit(0);

@@ -7,17 +7,8 @@
 // networks take turns, and the median over the rounds counts. Needs clang++-19 and wasm-ld-19.
 
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import {
-  LOW_BITS,
-  NETWORKS,
-  chosenNetworks,
-  count,
-  ensureNode,
-  fileOf,
-  makeNetworks,
-  median,
-} from './networks.mjs';
+import { chosenNetworks, readArguments } from './arguments.mjs';
+import { LOW_BITS, NETWORKS, fileOf, makeNetworks, median } from './networks.mjs';
 import { openPlace } from './place.mjs';
 import { buildTiles } from './tiles.mjs';
 
@@ -55,27 +46,11 @@ for (const form of ['w4a4', 'w4a8', 'w8a4']) {
   };
 }
 
-ensureNode();
-let values;
-let names;
-let rounds;
-try {
-  const parsed = parseArgs({
-    allowPositionals: true,
-    options: {
-      rounds: { type: 'string', default: '9' },
-      all: { type: 'boolean', default: false },
-      chromium: { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-    },
-  });
-  values = parsed.values;
-  names = chosenNetworks(parsed.positionals);
-  rounds = count(values, 'rounds');
-} catch (error) {
-  console.error(`layers: ${error.message}`);
-  process.exit(2);
-}
+const standards = { rounds: 9, all: false, chromium: false, json: false };
+const { rounds, all, chromium, json, names } = readArguments(standards, (values) => ({
+  ...values,
+  names: chosenNetworks(values.words),
+}));
 const { table } = await import('requant/report');
 
 /** A form's session in the place, and room for the milliseconds of its steps. */
@@ -120,7 +95,7 @@ try {
     names,
     Object.keys(LOW_BITS).filter((form) => form in FORMS),
   );
-  const place = await openPlace(values);
+  const place = await openPlace({ chromium });
   const timeTile = (name) => place.call('timeTile', name, DEPTH, TILE_CALLS);
   const tileRates = {};
   for (const name of await place.call('loadTiles', [buildTiles('tiles')])) {
@@ -156,7 +131,7 @@ try {
       Object.entries(results[name]).map(([label, form]) => [label, summarize(form, ceilings)]),
     );
   }
-  if (values.json) {
+  if (json) {
     console.log(JSON.stringify({ place: place.name, ceilings, networks: summaries }, null, 2));
     process.exit(0);
   }
@@ -183,13 +158,13 @@ try {
       ),
     );
     for (const [form, { rows }] of Object.entries(summaries[name])) {
-      if (!values.all && form !== 'int8' && form !== 'w4a4') continue;
+      if (!all && form !== 'int8' && form !== 'w4a4') continue;
       const slowest = [...rows].sort((a, b) => b.milliseconds - a.milliseconds);
       console.log(
         table(
           [`${form} layer`, 'kernel', 'output', 'depth', 'ms', 'GOPS', 'of ceiling'],
           slowest
-            .slice(0, values.all ? undefined : 12)
+            .slice(0, all ? undefined : 12)
             .map((row) => [
               `${row.op} ${row.name}`,
               row.kernel,

@@ -10,18 +10,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import {
-  NETWORKS,
-  chosenNetworks,
-  count,
-  ensureNode,
-  fileOf,
-  inputOf,
-  makeNetworks,
-  median,
-  spread,
-} from './networks.mjs';
+import { chosenNetworks, readArguments } from './arguments.mjs';
+import { NETWORKS, fileOf, inputOf, makeNetworks, median, spread } from './networks.mjs';
 
 const RUNS = 20;
 const self = fileURLToPath(import.meta.url);
@@ -77,26 +67,20 @@ function inProcess(...args) {
 }
 
 async function main() {
-  ensureNode();
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      repeats: { type: 'string', default: '5' },
-      simd: { type: 'string', default: 'auto' },
-      json: { type: 'boolean', default: false },
-    },
-  });
-  const names = chosenNetworks(positionals.length > 0 ? positionals : ['mobilenet_v2', 'resnet50']);
-  const repeats = count(values, 'repeats');
+  const standards = { repeats: 5, simd: 'auto', json: false };
+  const { repeats, simd, json, names } = readArguments(standards, (values) => ({
+    ...values,
+    names: values.words.length > 0 ? chosenNetworks(values.words) : ['mobilenet_v2', 'resnet50'],
+  }));
   await makeNetworks(names);
   const { table } = await import('requant/report');
   const bare = [];
   const samples = Object.fromEntries(names.map((name) => [name, { ours: [], ort: [] }]));
   for (let repeat = 0; repeat < repeats; repeat++) {
-    bare.push(inProcess('bare', names[0], values.simd));
+    bare.push(inProcess('bare', names[0], simd));
     for (const name of names) {
       for (const kind of ['ours', 'ort']) {
-        samples[name][kind].push(inProcess(kind, name, values.simd));
+        samples[name][kind].push(inProcess(kind, name, simd));
       }
     }
   }
@@ -109,7 +93,7 @@ async function main() {
       return { network, what, base, ours, ort, ratio: ours.median / ort.median };
     }),
   );
-  if (values.json) {
+  if (json) {
     console.log(JSON.stringify({ node: process.versions.node, repeats, results }, null, 2));
     return;
   }

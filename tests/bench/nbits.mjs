@@ -8,33 +8,13 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import {
-  FOLDER,
-  count,
-  ensureNode,
-  formatRatio,
-  formatTimes,
-  ratios,
-  snr,
-  spread,
-  takeTurns,
-} from './networks.mjs';
+import { readArguments } from './arguments.mjs';
+import { FOLDER, formatRatio, formatTimes, ratios, snr, spread, takeTurns } from './networks.mjs';
 import { uniform } from './numbers.js';
 import { openPlace } from './place.mjs';
 
-ensureNode();
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '15' },
-    size: { type: 'string', default: '2048' },
-    simd: { type: 'string', default: 'auto' },
-    chromium: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-  },
-});
-const rounds = count(values, 'rounds');
-const size = count(values, 'size');
+const standards = { rounds: 15, size: 2048, simd: 'auto', chromium: false, json: false };
+const { rounds, size, simd, chromium, json } = readArguments(standards);
 const { parseModel, quantizeWeights } = await import('requant');
 
 /** The models by label, as files of build/bench. */
@@ -70,7 +50,7 @@ output %y
 
 const files = await makeFiles();
 const report = [];
-const place = await openPlace(values);
+const place = await openPlace({ chromium, simd });
 for (const m of [1, 64]) {
   const rows = [];
   const outputs = {};
@@ -108,7 +88,7 @@ for (const m of [1, 64]) {
 }
 
 await place.close();
-if (values.json) {
+if (json) {
   console.log(JSON.stringify({ place: place.name, rounds, report }, null, 2));
 } else {
   console.log(`${place.name}, ${rounds} rounds`);

@@ -132,19 +132,6 @@ export const formatTimes = ({ median: middle, min, max }) => {
   return `${middle.toFixed(digits)} [${min.toFixed(digits)}-${max.toFixed(digits)}]`;
 };
 
-/** Checks names of networks; without any, all. */
-export function chosenNetworks(names) {
-  const unknown = names.find((name) => !(name in NETWORKS));
-  if (unknown) throw new Error(`no network ${unknown} (${Object.keys(NETWORKS).join(', ')})`);
-  return names.length > 0 ? names : Object.keys(NETWORKS);
-}
-
-/** A whole number of the command line. */
-export function count(values, name) {
-  if (!/^[1-9]\d*$/.test(values[name])) throw new Error(`--${name} ${values[name]}`);
-  return Number(values[name]);
-}
-
 /**
  * Browsers have relaxed SIMD switched on, Node 20 has not. Starts this script again where that helps:
  * with the newer Node that `npm test` fetches, or else with flags. Returns where nothing is to do.

@@ -8,10 +8,8 @@
 
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import { ROOT, count, ensureNode, formatRatio, formatTimes, ratios, spread } from './networks.mjs';
-
-ensureNode();
+import { readArguments } from './arguments.mjs';
+import { ROOT, formatRatio, formatTimes, ratios, spread } from './networks.mjs';
 
 const { InferenceSession, Tensor, loadModel, parseModel, substitute } = await import('requant');
 
@@ -36,15 +34,8 @@ const FLOAT = [
   'ultraface_rfb_320',
 ];
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    rounds: { type: 'string', default: '11' },
-    load: { type: 'boolean', default: false },
-    'fast-math': { type: 'boolean', default: false },
-  },
-});
-const rounds = count(values, 'rounds');
+const standards = { rounds: 11, load: false, 'fast-math': false };
+const { rounds, load, 'fast-math': fastMath, words } = readArguments(standards);
 
 function fileOf(name) {
   if (name === 'demo') return path.join(ROOT, 'demos/models/fashion_mnist.onnx');
@@ -122,7 +113,7 @@ async function speed(name) {
  * Parse, optimize and plan, both engines running already; and until the first answer is there, also
  * from a saved plan that was made before anything ran.
  */
-async function load(name) {
+async function loading(name) {
   const file = fileOf(name);
   const bytes = readFileSync(file);
   const ort = await import('onnxruntime-web');
@@ -187,7 +178,7 @@ async function load(name) {
   console.log(`| ${name} (${size} MB) | ${[...cells, ...saved].join(' | ')} |`);
 }
 
-async function fastMath() {
+async function compareFastMath() {
   for (const op of ['Exp', 'Tanh', 'Sigmoid', 'Erf', 'Gelu', 'Softmax']) {
     const model = await parseModel(
       `graph "f" opset 20\ninput %x: float32[64, 1024]\n%y = ${op}(%x) "f"\noutput %y`,
@@ -208,19 +199,19 @@ async function fastMath() {
   }
 }
 
-if (values.load) {
+if (load) {
   console.log(
     '| network | created: ORT ms | ours | ratio | first answer: ORT ms | ours | ratio | saved plan: MB | first answer, ms | ratio |',
   );
   console.log(`|${' --- |'.repeat(10)}`);
-  for (const name of positionals.length > 0 ? positionals : ['mobilenet_v2_100_224_dequant']) {
-    await load(name);
+  for (const name of words.length > 0 ? words : ['mobilenet_v2_100_224_dequant']) {
+    await loading(name);
   }
-} else if (values['fast-math']) {
+} else if (fastMath) {
   console.log(
     '| function | largest error | exact ms | fast ms | ratio |\n| --- | --- | --- | --- | --- |',
   );
-  await fastMath();
+  await compareFastMath();
 } else {
   console.log('| network | operators | after | as it is, ms | optimized, ms | ratio |');
   console.log('| --- | --- | --- | --- | --- | --- |');
@@ -230,5 +221,5 @@ if (values.load) {
           readdirSync(SHARED).includes(name) || existsSync(path.join(SHARED, 'third_party', name)),
       )
     : [];
-  for (const name of positionals.length > 0 ? positionals : ['demo', ...there]) await speed(name);
+  for (const name of words.length > 0 ? words : ['demo', ...there]) await speed(name);
 }

@@ -5,33 +5,20 @@
 //
 // A session as it is and one with the records of tune() take turns, some hundred runs a round.
 
-import { parseArgs } from 'node:util';
-import {
-  LOW_BITS,
-  count,
-  ensureNode,
-  formatRatio,
-  formatTimes,
-  ratios,
-  spread,
-  takeTurns,
-} from './networks.mjs';
+import { readArguments } from './arguments.mjs';
+import { LOW_BITS, formatRatio, formatTimes, ratios, spread, takeTurns } from './networks.mjs';
 import { uniform } from './numbers.js';
 
 const WIDTHS = [784, 1024, 1024, 1024, 10];
 const FORMS = { ...LOW_BITS, w3a3: [3, 3], int8: [8, 8] };
 
-ensureNode();
-const { values } = parseArgs({
-  options: {
-    forms: { type: 'string', default: 'w2a2,w2a4,w4a4,w3a3,w2a8,w4a8,int8' },
-    budget: { type: 'string', default: '4000' },
-    rounds: { type: 'string', default: '31' },
-    json: { type: 'boolean', default: false },
-  },
-});
-const rounds = count(values, 'rounds');
-const budget = count(values, 'budget');
+const standards = {
+  forms: 'w2a2,w2a4,w4a4,w3a3,w2a8,w4a8,int8',
+  budget: 4000,
+  rounds: 31,
+  json: false,
+};
+const { forms, budget, rounds, json } = readArguments(standards);
 const { InferenceSession, Tensor, parseModel, quantize, tune } = await import('requant');
 
 function textOfModel() {
@@ -52,7 +39,7 @@ const feeds = (seed) => ({
 });
 const model = await parseModel(textOfModel());
 const report = [];
-for (const form of values.forms.split(',')) {
+for (const form of forms.split(',')) {
   if (!(form in FORMS)) throw new Error(`no form ${form} (${Object.keys(FORMS).join(', ')})`);
   const [weights, activations] = FORMS[form];
   const quantized = await quantize(model, {
@@ -79,11 +66,11 @@ for (const form of values.forms.split(',')) {
       before === kernel ? kernel : `${before} -> ${kernel}`,
     ),
   });
-  if (values.json) continue;
+  if (json) continue;
   const { usual: before, tuned: after, faster, kernels } = report.at(-1);
   console.log(
     `${form}: ${formatTimes(before)} -> ${formatTimes(after)} ms, ${formatRatio(faster)}; ${kernels.join(', ')}`,
   );
 }
 model.dispose();
-if (values.json) console.log(JSON.stringify({ rounds, budget, report }, null, 2));
+if (json) console.log(JSON.stringify({ rounds, budget, report }, null, 2));

@@ -11,15 +11,11 @@
 // are those of one round, so that whatever else the machine does hits both sides. Before anything is
 // timed, the outputs of both engines on the same file are compared.
 
-import { parseArgs } from 'node:util';
+import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
 import {
-  LOW_BITS,
   NETWORKS,
   bytesOf,
   checkAgreement,
-  chosenNetworks,
-  count,
-  ensureNode,
   formatRatio,
   formatTimes,
   inputOf,
@@ -41,42 +37,20 @@ const CONTENDERS = {
   'ort QOperator': { engine: 'ort', file: 'qoperator' },
 };
 
-ensureNode();
-let values;
-let names;
-let rounds;
-let threads;
-let low;
-try {
-  const parsed = parseArgs({
-    allowPositionals: true,
-    options: {
-      rounds: { type: 'string', default: '15' },
-      simd: { type: 'string', default: 'auto' },
-      threads: { type: 'string', default: '1' },
-      low: { type: 'string' },
-      json: { type: 'boolean', default: false },
-    },
-  });
-  values = parsed.values;
-  low = values.low === 'all' ? Object.keys(LOW_BITS) : (values.low?.split(',') ?? []);
-  const unknown = low.find((form) => !(form in LOW_BITS));
-  if (unknown) throw new Error(`no form ${unknown} (${Object.keys(LOW_BITS).join(', ')})`);
-  for (const form of low) CONTENDERS[form] = { engine: 'ours', file: form, requantize: 'fixed' };
-  names = chosenNetworks(parsed.positionals);
-  rounds = count(values, 'rounds');
-  threads = count(values, 'threads');
-} catch (error) {
-  console.error(`bench: ${error.message}`);
-  process.exit(2);
-}
+const standards = { rounds: 15, simd: 'auto', threads: 1, low: '', json: false };
+const { rounds, simd, threads, json, names, low } = readArguments(standards, (values) => ({
+  ...values,
+  names: chosenNetworks(values.words),
+  low: chosenForms(values.low),
+}));
+for (const form of low) CONTENDERS[form] = { engine: 'ours', file: form, requantize: 'fixed' };
 
 const ort = await import('onnxruntime-web');
 const { InferenceSession, Tensor, engineInfo, env } = await import('requant');
 const { table } = await import('requant/report');
 ort.env.wasm.numThreads = threads;
 ort.env.logLevel = 'error';
-env.wasm.simd = values.simd;
+env.wasm.simd = simd;
 env.wasm.numThreads = threads;
 
 async function open(name, { engine, file, requantize }) {
@@ -182,7 +156,7 @@ if (threads > 1 && used !== threads) {
   process.exit(2);
 }
 const networks = [];
-if (!values.json) {
+if (!json) {
   console.log(
     `Node ${process.versions.node}, engine ${variant}, threads ${threads}, ${rounds} rounds`,
   );
@@ -190,9 +164,9 @@ if (!values.json) {
 for (const name of names) {
   const result = await measure(name);
   networks.push(result);
-  if (!values.json) print(result);
+  if (!json) print(result);
 }
-if (values.json) {
+if (json) {
   const { node } = process.versions;
   console.log(JSON.stringify({ node, engine: variant, threads, rounds, networks }, null, 2));
 }

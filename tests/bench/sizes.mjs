@@ -5,26 +5,15 @@
 // "file": QDQ with ONNX's int4 and int2, one bit by packWeights(). The first and the last layer keep 8 bits,
 // and are left out of "inner": what all other layers have, scales and biases included.
 
-import { parseArgs } from 'node:util';
-import {
-  LOW_BITS,
-  bytesOf,
-  chosenNetworks,
-  ensureNode,
-  inputOf,
-  makeNetworks,
-} from './networks.mjs';
+import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
+import { LOW_BITS, bytesOf, inputOf, makeNetworks } from './networks.mjs';
 
-ensureNode();
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    forms: { type: 'string', default: 'w4a4,w2a2,w1a1' },
-    json: { type: 'boolean', default: false },
-  },
-});
-const names = chosenNetworks(positionals);
-const forms = values.forms.split(',');
+const standards = { forms: 'w4a4,w2a2,w1a1', json: false };
+const { json, names, forms } = readArguments(standards, (values) => ({
+  ...values,
+  names: chosenNetworks(values.words),
+  forms: chosenForms(values.forms),
+}));
 const { InferenceSession, Tensor, loadModel, packWeights } = await import('requant');
 const { table } = await import('requant/report');
 await makeNetworks(names, forms);
@@ -65,7 +54,7 @@ for (const name of names) {
   const rows = [];
   for (const form of ['int8', ...forms]) rows.push(await sizesOf(name, form));
   networks.push({ network: name, rows });
-  if (values.json) continue;
+  if (json) continue;
   const [int8] = rows;
   const share = (bytes, all) => `${(bytes / 1e3).toFixed(0)} (${(bytes / all).toFixed(3)})`;
   console.log(`\n${name}, kB (of int8's)`);
@@ -83,4 +72,4 @@ for (const name of names) {
     ),
   );
 }
-if (values.json) console.log(JSON.stringify({ networks }, null, 2));
+if (json) console.log(JSON.stringify({ networks }, null, 2));

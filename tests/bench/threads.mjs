@@ -4,13 +4,10 @@
 //
 // Outputs must be the same bits. A ratio is that of one round, as in run.mjs.
 
-import { parseArgs } from 'node:util';
+import { chosenNetworks, readArguments } from './arguments.mjs';
 import {
   NETWORKS,
   bytesOf,
-  chosenNetworks,
-  count,
-  ensureNode,
   formatRatio,
   formatTimes,
   inputOf,
@@ -25,28 +22,11 @@ const FORMS = {
   int8: { file: 'qoperator', options: { requantize: 'fixed' } },
 };
 
-ensureNode();
-let values;
-let names;
-let rounds;
-let threads;
-try {
-  const parsed = parseArgs({
-    allowPositionals: true,
-    options: {
-      rounds: { type: 'string', default: '15' },
-      threads: { type: 'string', default: '2' },
-      json: { type: 'boolean', default: false },
-    },
-  });
-  values = parsed.values;
-  names = chosenNetworks(parsed.positionals);
-  rounds = count(values, 'rounds');
-  threads = count(values, 'threads');
-} catch (error) {
-  console.error(`threads: ${error.message}`);
-  process.exit(2);
-}
+const standards = { rounds: 15, threads: 2, json: false };
+const { rounds, threads, json, names } = readArguments(standards, (values) => ({
+  ...values,
+  names: chosenNetworks(values.words),
+}));
 const { InferenceSession, Tensor } = await import('requant');
 const { table } = await import('requant/report');
 
@@ -81,7 +61,7 @@ try {
       results[name][label] = await measure(name, form);
     }
   }
-  if (values.json) {
+  if (json) {
     console.log(JSON.stringify({ threads, rounds, networks: results }, null, 2));
   } else {
     const cells = names.flatMap((name) =>

@@ -7,32 +7,15 @@
 
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
-import {
-  count,
-  ensureNode,
-  formatRatio,
-  formatTimes,
-  ratios,
-  snr,
-  spread,
-  takeTurns,
-} from './networks.mjs';
+import { readArguments } from './arguments.mjs';
+import { formatRatio, formatTimes, ratios, snr, spread, takeTurns } from './networks.mjs';
 import { uniform } from './numbers.js';
 
-ensureNode();
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    rounds: { type: 'string', default: '15' },
-    before: { type: 'string' },
-    json: { type: 'boolean', default: false },
-  },
-});
-const rounds = count(values, 'rounds');
+const standards = { rounds: 15, before: '', json: false };
+const { rounds, before, json, words } = readArguments(standards);
 const engines = { ours: await import('requant') };
-if (values.before) {
-  engines.before = await import(pathToFileURL(path.resolve(values.before, 'index.js')).href);
+if (before) {
+  engines.before = await import(pathToFileURL(path.resolve(before, 'index.js')).href);
 }
 const ort = await import('onnxruntime-web');
 ort.env.wasm.numThreads = 1;
@@ -188,7 +171,7 @@ for (const rows of [1, 32]) {
   ];
 }
 
-const unknown = positionals.find((name) => !(name in cases));
+const unknown = words.find((name) => !(name in cases));
 if (unknown) throw new Error(`no case ${unknown} (${Object.keys(cases).join(', ')})`);
 
 async function measure(name) {
@@ -235,17 +218,16 @@ async function measure(name) {
 }
 
 const report = {};
-const before = Boolean(values.before);
-if (!values.json) {
+if (!json) {
   console.log(
     `| case | ORT ms | ours | ORT : ours |${before ? ' before, ms | before : ours |' : ''}`,
   );
   console.log(`| --- | --- | --- | --- |${before ? ' --- | --- |' : ''}`);
 }
-for (const name of positionals.length > 0 ? positionals : Object.keys(cases)) {
+for (const name of words.length > 0 ? words : Object.keys(cases)) {
   const times = await measure(name);
   report[name] = times;
-  if (values.json) continue;
+  if (json) continue;
   const cells = [
     name,
     formatTimes(spread(times.ort)),
@@ -257,4 +239,4 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(cases)) {
   }
   console.log(`| ${cells.join(' | ')} |`);
 }
-if (values.json) console.log(JSON.stringify(report, null, 2));
+if (json) console.log(JSON.stringify(report, null, 2));

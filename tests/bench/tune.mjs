@@ -8,13 +8,10 @@
 // all elements of an input a value. The others are made in the forms that are asked for.
 
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { chosenNetworks, readArguments } from './arguments.mjs';
 import {
   LOW_BITS,
   bytesOf,
-  chosenNetworks,
-  count,
-  ensureNode,
   formatRatio,
   formatTimes,
   inputOf,
@@ -27,33 +24,36 @@ import { noiseFor } from './noise.mjs';
 
 const FILE_OF = { int8: 'qoperator', int7: 'qoperator7' };
 
-ensureNode();
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    forms: { type: 'string', default: 'int8' },
-    budget: { type: 'string', default: '20000' },
-    rounds: { type: 'string', default: '15' },
-    simd: { type: 'string', default: 'auto' },
-    threads: { type: 'string', default: '1' },
-    dims: { type: 'string' },
-    set: { type: 'string', multiple: true, default: [] },
-    json: { type: 'boolean', default: false },
-  },
-});
-const files = positionals.filter((name) => name.endsWith('.onnx'));
-const networks = positionals.filter((name) => !files.includes(name));
-const names = files.length > 0 && networks.length === 0 ? [] : chosenNetworks(networks);
-const rounds = count(values, 'rounds');
-const budget = count(values, 'budget');
-const numThreads = count(values, 'threads');
-const forms = values.forms.split(',');
-const openDims = (values.dims ?? '').split(',').filter(Boolean).map(Number);
-const given = Object.fromEntries(
-  values.set.map((text) => [text.split('=')[0], Number(text.split('=')[1])]),
+const standards = {
+  forms: 'int8',
+  budget: 20000,
+  rounds: 15,
+  simd: 'auto',
+  threads: 1,
+  dims: '',
+  set: [],
+  json: false,
+};
+const read = (values) => {
+  const files = values.words.filter((name) => name.endsWith('.onnx'));
+  const networks = values.words.filter((name) => !files.includes(name));
+  return {
+    ...values,
+    files,
+    names: files.length > 0 && networks.length === 0 ? [] : chosenNetworks(networks),
+    forms: values.forms.split(','),
+    openDims: values.dims.split(',').filter(Boolean).map(Number),
+    given: Object.fromEntries(
+      values.set.map((text) => [text.split('=')[0], Number(text.split('=')[1])]),
+    ),
+  };
+};
+const { files, names, forms, openDims, given, budget, rounds, simd, threads, json } = readArguments(
+  standards,
+  read,
 );
 const { InferenceSession, Tensor, env, loadModel, tune } = await import('requant');
-env.wasm.simd = values.simd;
+env.wasm.simd = simd;
 await makeNetworks(
   names,
   forms.filter((form) => form in LOW_BITS),
@@ -63,7 +63,7 @@ async function measure(name, form) {
   const isFile = form === 'as it is';
   const model = await loadModel(
     isFile ? new Uint8Array(readFileSync(name)) : bytesOf(name, FILE_OF[form] ?? form),
-    { numThreads },
+    { numThreads: threads },
   );
   let feeds;
   if (isFile) {
@@ -110,7 +110,7 @@ const tasks = [
 for (const [name, form] of tasks) {
   const result = await measure(name, form);
   results.push(result);
-  if (values.json) continue;
+  if (json) continue;
   const { shapes, changed, usual, tuned, faster } = result;
   console.log(
     `${name}, ${form}: ${formatRatio(faster)}; ${formatTimes(usual)} -> ${formatTimes(tuned)} ms; ` +
@@ -121,4 +121,4 @@ for (const [name, form] of tasks) {
     console.log(`    ${tuning}: ${before} -> ${kernel}${more.join('')}, ${times.toFixed(2)}x`);
   }
 }
-if (values.json) console.log(JSON.stringify({ rounds, budget, numThreads, results }, null, 2));
+if (json) console.log(JSON.stringify({ rounds, budget, numThreads: threads, results }, null, 2));
