@@ -18,6 +18,7 @@ std::span<const OpDef* const> OpTable() {
                                                 ShapeOps(),
                                                 CastOps(),
                                                 ConstantOps(),
+                                                OneHotOps(),
                                                 MovementOps(),
                                                 SpaceDepthOps(),
                                                 PadOps(),

@@ -21,19 +21,20 @@ std::span<const OpDef> BinaryOps();           // binary.cpp: Add, Mul, Where, co
 std::span<const OpDef> ReduceOps();           // reduce.cpp: ReduceMean ..., ArgMax
 std::span<const OpDef> ShapeOps();            // shape.cpp: Shape, Reshape, Flatten, Squeeze, Expand
 std::span<const OpDef> CastOps();             // cast.cpp: Cast, CastLike
-std::span<const OpDef> ConstantOps();    // constant.cpp: Constant, ConstantOfShape, Range, OneHot
-std::span<const OpDef> MovementOps();    // movement.cpp: Transpose, Concat, Slice, Split, Tile
-std::span<const OpDef> SpaceDepthOps();  // space_depth.cpp: DepthToSpace, SpaceToDepth
-std::span<const OpDef> PadOps();         // pad.cpp: Pad
-std::span<const OpDef> GatherOps();      // gather.cpp
-std::span<const OpDef> ScatterOps();     // scatter.cpp: ScatterElements, ScatterND
-std::span<const OpDef> ResizeOps();      // resize.cpp: Resize, Upsample
-std::span<const OpDef> ControlOps();     // control.cpp: If, Loop, Scan
-std::span<const OpDef> FastMathOps();    // fast_math.cpp: FastExp ... of ai.requant
-std::span<const OpDef> AttentionOps();   // attention.cpp: Attention, GroupQueryAttention ...
-std::span<const OpDef> TensorScatterOps();  // tensor_scatter.cpp: TensorScatter
-std::span<const OpDef> RotaryOps();         // rotary.cpp: RotaryEmbedding
-std::span<const OpDef> RecurrentOps();      // recurrent.cpp: LSTM, GRU, RNN
+std::span<const OpDef> ConstantOps();         // constant.cpp: Constant, ConstantOfShape, Range
+std::span<const OpDef> OneHotOps();           // one_hot.cpp: EyeLike, OneHot, NonZero, Trilu
+std::span<const OpDef> MovementOps();         // movement.cpp: Transpose, Concat, Slice, Split, Tile
+std::span<const OpDef> SpaceDepthOps();       // space_depth.cpp: DepthToSpace, SpaceToDepth
+std::span<const OpDef> PadOps();              // pad.cpp: Pad
+std::span<const OpDef> GatherOps();           // gather.cpp
+std::span<const OpDef> ScatterOps();          // scatter.cpp: ScatterElements, ScatterND
+std::span<const OpDef> ResizeOps();           // resize.cpp: Resize, Upsample
+std::span<const OpDef> ControlOps();          // control.cpp: If, Loop, Scan
+std::span<const OpDef> FastMathOps();         // fast_math.cpp: FastExp ... of ai.requant
+std::span<const OpDef> AttentionOps();        // attention.cpp: Attention, GroupQueryAttention ...
+std::span<const OpDef> TensorScatterOps();    // tensor_scatter.cpp: TensorScatter
+std::span<const OpDef> RotaryOps();           // rotary.cpp: RotaryEmbedding
+std::span<const OpDef> RecurrentOps();        // recurrent.cpp: LSTM, GRU, RNN
 std::span<const OpDef> DetectionOps();    // detection.cpp: NonMaxSuppression, RoiAlign, GridSample
 std::span<const OpDef> EinsumOps();       // einsum.cpp: Einsum
 std::span<const OpDef> BitPackOps();      // bitpack.cpp: BitPack of ai.requant

@@ -7,21 +7,16 @@
 
 namespace requant::conv {
 
-/// Requantizes, or copies, the accumulators of `count` rows and n channels, at most a block's but
-/// for a single row, to the output.
+/// Requantizes, or writes as they are, the accumulators of `count` rows and n channels, at most a
+/// block's but for a single row, to the output.
 RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
-  const int32_t stride = p->geometry.output_stride;
-  const ptrdiff_t offset = static_cast<ptrdiff_t>(row) * stride + channel;
-  if (p->output_type == ConvQ8Output::kInt32) {
-    int32_t* out = static_cast<int32_t*>(p->output) + offset;
-    for (int32_t r = 0; r < count; ++r, acc += kChannelBlock, out += stride) {
-      for (int32_t c = 0; c < n; c += 4) {
-        simd::StorePartial(out + c, wasm_v128_load(acc + c), n - c);
-      }
-    }
+  if (p->output_type >= ConvQ8Output::kInt32) {
+    rq_conv_write_sums(p, acc, row, count, channel, n);
     return;
   }
+  const int32_t stride = p->geometry.output_stride;
+  const ptrdiff_t offset = static_cast<ptrdiff_t>(row) * stride + channel;
   rq_requantize_rows(acc, kChannelBlock, count, channel, n, &p->requantize,
                      static_cast<uint8_t*>(p->output) + offset, stride,
                      p->output_type == ConvQ8Output::kInt8);

@@ -30,7 +30,19 @@ struct ConvF32Params {
 enum class ConvQ8Output : int32_t {
   kUint8 = 0,
   kInt8 = 1,
-  kInt32 = 2,  ///< the accumulator itself (ConvInteger, MatMulInteger); `requantize` is not read
+  // Not requantized: `requantize` is not read.
+  kInt32 = 2,    ///< the accumulator itself (ConvInteger, MatMulInteger)
+  kFloat32 = 3,  ///< see FloatSums
+};
+
+/// clamp(acc * scale + bias + residual, lo, hi), every operation rounded to float32, as the Cast,
+/// Mul, Add, Add and Clip behind a ConvInteger are. A NaN propagates.
+struct FloatSums {
+  const float* scale = nullptr;     ///< by channel; three more are readable
+  const float* bias = nullptr;      ///< optional, likewise
+  const float* residual = nullptr;  ///< optional, one row of out_c floats per output pixel
+  int32_t residual_stride = 0;      ///< elements between the residual's pixels
+  float lo = -__builtin_inff(), hi = __builtin_inff();
 };
 
 /// 8-bit convolution with int32 accumulators (which wrap; the planner keeps them in range):
@@ -62,6 +74,7 @@ struct ConvQ8Params {
   int32_t residual_packed = 0, residual_base = 0;  ///< as of the input
   int32_t addition_is_float = 0;
   QAddParams addition = {};  ///< all but operands, output and sizes, which the kernel fills in
+  FloatSums sums;
 };
 
 }  // namespace requant
@@ -70,6 +83,11 @@ struct ConvQ8Params {
 RQ_KERNEL(rq_conv_add_residual)
 void rq_conv_add_residual(const requant::ConvQ8Params* params, int32_t row, int32_t count,
                           int32_t channel, int32_t channels);
+
+/// Accumulators that are not requantized, kChannelBlock apart from row to row, to the output.
+RQ_KERNEL(rq_conv_write_sums)
+void rq_conv_write_sums(const requant::ConvQ8Params* params, const int32_t* acc, int32_t row,
+                        int32_t count, int32_t channel, int32_t channels);
 
 RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const requant::ConvF32Params* params);
 RQ_KERNEL(rq_conv_f32_lines) void rq_conv_f32_lines(const requant::ConvF32Params* params);

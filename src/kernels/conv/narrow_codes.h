@@ -56,7 +56,7 @@ RQ_INLINE v128_t ClampCodes(v128_t first, v128_t second, const BlockCodes& c) {
 /// each.
 RQ_INLINE bool CanMakeCodes(const ConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
-  if (p->requantize.narrow.shift == 0 || p->output_type == ConvQ8Output::kInt32 ||
+  if (p->requantize.narrow.shift == 0 || p->output_type >= ConvQ8Output::kInt32 ||
       p->output_packed != 0 || p->output_planes != 0 || g.out_c / g.groups % kChannelBlock != 0) {
     return false;
   }

@@ -57,6 +57,16 @@ void ConvQ8(const ConvQ8Params& p) {
         case ConvQ8Output::kInt32:
           static_cast<int32_t*>(p.output)[at] = acc;
           break;
+        case ConvQ8Output::kFloat32: {
+          const FloatSums& to = p.sums;
+          float sum = static_cast<float>(acc) * to.scale[o];
+          if (to.bias) sum += to.bias[o];
+          if (to.residual) sum += to.residual[static_cast<ptrdiff_t>(row) * to.residual_stride + o];
+          if (sum < to.lo) sum = to.lo;  // a NaN passes both comparisons
+          if (sum > to.hi) sum = to.hi;
+          static_cast<float*>(p.output)[at] = sum;
+          break;
+        }
       }
     }
   }

@@ -69,6 +69,17 @@ std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a,
   return walk;
 }
 
+const Tensor* ConstantAlong(const Node& binary, const Value* own, size_t axis) {
+  const Tensor* other = binary.constant(binary.inputs[0] == own ? 1 : 0);
+  const Shape full = own->type.StaticShape();
+  if (other == nullptr || other->dtype() != DType::kFloat32 ||
+      other->shape().size() > full.size()) {
+    return nullptr;
+  }
+  const bool fits = other->count() == 1 || VectorAxis(other->shape(), full) == axis;
+  return fits ? other : nullptr;
+}
+
 int WalkedOperand(PlanBuilder& builder, const Value* operand, const Value* out, Layout layout) {
   const bool full = operand->type.StaticShape() == out->type.StaticShape();
   return builder.In(operand, full ? layout : Layout::kPlain);

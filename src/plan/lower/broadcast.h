@@ -18,6 +18,9 @@ struct BinaryWalk {
 /// one vector along the channels or the last axis; nullopt otherwise.
 std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a, const Value* b,
                                      const Value* out);
+/// The operand beside `own` of a binary operator if it is a constant: one float, or one for each
+/// index along that axis of `own`, whose shape is the output's, too. nullptr otherwise.
+const Tensor* ConstantAlong(const Node& binary, const Value* own, size_t axis);
 /// The slot of an operand in the walk's layout (plain for the smaller one).
 int WalkedOperand(PlanBuilder& builder, const Value* operand, const Value* out, Layout layout);
 

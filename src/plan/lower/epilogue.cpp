@@ -46,7 +46,8 @@ const Value* ResidualOf(const PlanBuilder& builder, const Node& addition, const 
 
 }  // namespace
 
-Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual) {
+Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual,
+                      const Node* first) {
   Epilogue epilogue;
   epilogue.output = node.outputs[0];
   epilogue.op = node.op_type;
@@ -66,7 +67,7 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
     } else {
       break;
     }
-    builder.Absorb(next, node);
+    builder.Absorb(next, first ? *first : node);
     epilogue.op += "+" + next->op_type;
     epilogue.output = next->outputs[0];
   }

@@ -29,7 +29,8 @@ std::optional<ClampBounds> ReadClamp(const Node& node);
 /// Takes what the builder's Follower() offers and the kernel can do: one Add or QLinearAdd with an
 /// equally shaped tensor that is already planned (only if `allow_residual`), then Relu and Clip;
 /// before a QLinearAdd as well, since codes of few bits are 8-bit ones that are clipped. The nodes
-/// taken are absorbed.
-Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual);
+/// taken are absorbed, by the step's first node where that is another.
+Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residual,
+                      const Node* first = nullptr);
 
 }  // namespace requant

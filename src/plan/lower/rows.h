@@ -45,9 +45,10 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node);               // soft
 bool LowerLayerNormalization(PlanBuilder& builder, const Node& node);    // layer_norm.cpp
 bool LowerConvTranspose(PlanBuilder& builder, const Node& node);         // conv_transpose.cpp
 bool LowerResize(PlanBuilder& builder, const Node& node);                // resize.cpp
-bool LowerConvInteger(PlanBuilder& builder, const Node& node);           // integer.cpp
-bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);         // integer.cpp
-bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);       // integer.cpp
+bool LowerConvInteger(PlanBuilder& builder, const Node& node);           // integer_product.cpp
+bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);         // integer_product.cpp
+bool LowerDepthwiseInteger(PlanBuilder& builder, const Node& node);      // dynamic_quantize.cpp
+bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);       // dynamic_quantize.cpp
 bool LowerCast(PlanBuilder& builder, const Node& node);                  // cast.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);         // concat.cpp
 

@@ -39,11 +39,11 @@ enum class StepKind : uint8_t {
   kCast,
   kMatMulNBits,
   kQAddNibbles,
+  kIntegerProduct,
   // Those whose code is among the tools (bindings/README.md).
   kMatMul,
   kAttention,
   kRecurrent,
-  kIntegerProduct,
   kDynamicQuantize,
   kWiden,
   kInterleave,
@@ -55,27 +55,28 @@ inline constexpr StepKind kLastStep = StepKind::kInterleave;
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
 
 /// The same for the kinds of one file, nullptr for the others'.
-std::unique_ptr<Step> NewConvStep(StepKind kind);         // conv.cpp
-std::unique_ptr<Step> NewQConvStep(StepKind kind);        // qconv.cpp
-std::unique_ptr<Step> NewElementwiseStep(StepKind kind);  // elementwise.cpp
-std::unique_ptr<Step> NewQBinaryStep(StepKind kind);      // qelementwise.cpp
-std::unique_ptr<Step> NewLayoutStep(StepKind kind);       // layout.cpp
-std::unique_ptr<Step> NewConcatStep(StepKind kind);       // concat.cpp
-std::unique_ptr<Step> NewLayerNormStep(StepKind kind);    // layer_norm.cpp
-std::unique_ptr<Step> NewReduceStep(StepKind kind);       // reduce.cpp
-std::unique_ptr<Step> NewResizeStep(StepKind kind);       // resize.cpp
-std::unique_ptr<Step> NewBoxCopyStep(StepKind kind);      // slice.cpp
-std::unique_ptr<Step> NewLutStep(StepKind kind);          // lut.cpp
-std::unique_ptr<Step> NewPoolStep(StepKind kind);         // pool.cpp
-std::unique_ptr<Step> NewQuantizeStep(StepKind kind);     // quantize.cpp
-std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);      // softmax.cpp
-std::unique_ptr<Step> NewReferenceStep(StepKind kind);    // reference.cpp
-std::unique_ptr<Step> NewCastStep(StepKind kind);         // cast.cpp
-std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);  // matmul_nbits_step.cpp
-std::unique_ptr<Step> NewComputedStep(StepKind kind);     // matmul_computed.cpp
-std::unique_ptr<Step> NewAttentionStep(StepKind kind);    // attention.cpp
-std::unique_ptr<Step> NewRecurrentStep(StepKind kind);    // recurrent.cpp
-std::unique_ptr<Step> NewIntegerStep(StepKind kind);      // integer.cpp
-std::unique_ptr<Step> NewInterleaveStep(StepKind kind);   // transposition.cpp
+std::unique_ptr<Step> NewConvStep(StepKind kind);             // conv.cpp
+std::unique_ptr<Step> NewQConvStep(StepKind kind);            // qconv.cpp
+std::unique_ptr<Step> NewElementwiseStep(StepKind kind);      // elementwise.cpp
+std::unique_ptr<Step> NewQBinaryStep(StepKind kind);          // qelementwise.cpp
+std::unique_ptr<Step> NewLayoutStep(StepKind kind);           // layout.cpp
+std::unique_ptr<Step> NewConcatStep(StepKind kind);           // concat.cpp
+std::unique_ptr<Step> NewLayerNormStep(StepKind kind);        // layer_norm.cpp
+std::unique_ptr<Step> NewReduceStep(StepKind kind);           // reduce.cpp
+std::unique_ptr<Step> NewResizeStep(StepKind kind);           // resize.cpp
+std::unique_ptr<Step> NewBoxCopyStep(StepKind kind);          // slice.cpp
+std::unique_ptr<Step> NewLutStep(StepKind kind);              // lut.cpp
+std::unique_ptr<Step> NewPoolStep(StepKind kind);             // pool.cpp
+std::unique_ptr<Step> NewQuantizeStep(StepKind kind);         // quantize.cpp
+std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);          // softmax.cpp
+std::unique_ptr<Step> NewReferenceStep(StepKind kind);        // reference.cpp
+std::unique_ptr<Step> NewCastStep(StepKind kind);             // cast.cpp
+std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);      // matmul_nbits_step.cpp
+std::unique_ptr<Step> NewComputedStep(StepKind kind);         // matmul_computed.cpp
+std::unique_ptr<Step> NewAttentionStep(StepKind kind);        // attention.cpp
+std::unique_ptr<Step> NewRecurrentStep(StepKind kind);        // recurrent.cpp
+std::unique_ptr<Step> NewIntegerProductStep(StepKind kind);   // integer_product.cpp
+std::unique_ptr<Step> NewDynamicQuantizeStep(StepKind kind);  // dynamic_quantize.cpp
+std::unique_ptr<Step> NewInterleaveStep(StepKind kind);       // transposition.cpp
 
 }  // namespace requant

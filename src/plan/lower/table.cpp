@@ -30,8 +30,9 @@ constexpr LowerRow kRows[] = {
     {"QLinearConvTranspose", kRequantDomain, LowerQLinearConvTranspose},
     {"QLinearMatMul", "", LowerQLinearMatMul},
     {"QGemm", kMicrosoftDomain, LowerQGemm},
-    {"ConvInteger", "", LowerConvInteger, Any},
-    {"MatMulInteger", "", LowerMatMulInteger, Any},
+    {"ConvInteger", "", LowerDepthwiseInteger, Any},
+    {"ConvInteger", "", LowerConvInteger},
+    {"MatMulInteger", "", LowerMatMulInteger},
     {"DynamicQuantizeLinear", "", LowerDynamicQuantize},
     {"Cast", "", LowerCast},
     {"Add", "", LowerBinary},
@@ -113,11 +114,12 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 std::unique_ptr<Step> NewStep(StepKind kind) {
   // Each is asked in turn: those among the tools last, which are there if the kind is theirs.
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,      NewQConvStep,       NewElementwiseStep, NewQBinaryStep,   NewLayoutStep,
-      NewBoxCopyStep,   NewLutStep,         NewPoolStep,        NewQuantizeStep,  NewSoftmaxStep,
-      NewReferenceStep, NewCastStep,        NewConcatStep,      NewLayerNormStep, NewReduceStep,
-      NewResizeStep,    NewMatMulNBitsStep, NewComputedStep,    NewAttentionStep, NewRecurrentStep,
-      NewIntegerStep,   NewInterleaveStep};
+      NewConvStep,           NewQConvStep,           NewElementwiseStep, NewQBinaryStep,
+      NewLayoutStep,         NewBoxCopyStep,         NewLutStep,         NewPoolStep,
+      NewQuantizeStep,       NewSoftmaxStep,         NewReferenceStep,   NewCastStep,
+      NewConcatStep,         NewLayerNormStep,       NewReduceStep,      NewResizeStep,
+      NewMatMulNBitsStep,    NewComputedStep,        NewAttentionStep,   NewRecurrentStep,
+      NewIntegerProductStep, NewDynamicQuantizeStep, NewInterleaveStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

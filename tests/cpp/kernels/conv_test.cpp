@@ -75,6 +75,60 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   EXPECT_GT(lines, 0);
 }
 
+TEST(ConvQ8, FloatSumsAreThoseOfSeparateOperations) {
+  std::mt19937 random(13);
+  const std::vector<ConvQ8Kernel> kernels = KernelsInEveryForm();
+  const auto numbers = [&random](size_t count, float most) {
+    std::vector<float> all(count);
+    std::uniform_real_distribution<float> any(-most, most);
+    for (float& number : all) number = any(random);
+    return all;
+  };
+  int variant = 0;
+  for (const ConvGeometry& geometry : Geometries()) {
+    for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
+      const Q8Case test(random, geometry, variant, repeat == 2);
+      const ConvGeometry& g = test.g;
+      const int32_t rows = ConvRows(g);
+      const size_t size = Elements(rows, g.output_stride, g.out_c);
+      const size_t channels = static_cast<size_t>(g.out_c) + 3;
+      std::vector<float> scale = numbers(channels, 0.01F), bias = numbers(channels, 100);
+      if (variant % 9 == 0) scale[0] = std::numeric_limits<float>::infinity();
+      FloatSums sums;
+      sums.scale = scale.data();
+      if (variant % 2 == 0) sums.bias = bias.data();
+      sums.residual_stride = g.out_c + variant % 3;
+      const std::vector<float> residual =
+          numbers(Elements(rows, sums.residual_stride, g.out_c), 50);
+      if (variant % 3 != 0) sums.residual = residual.data();
+      if (variant % 4 < 2) sums.lo = 0;
+      if (variant % 8 < 3) sums.hi = 60;
+      std::vector<float> expected(size, -7);
+      for (int32_t r = 0; r < rows; ++r) {
+        for (int32_t o = 0; o < g.out_c; ++o) {
+          float sum = static_cast<float>(static_cast<int32_t>(test.Accumulator(r, o)));
+          sum *= scale[o];
+          if (sums.bias) sum += bias[o];
+          if (sums.residual) sum += residual[static_cast<size_t>(r) * sums.residual_stride + o];
+          if (sum < sums.lo) sum = sums.lo;
+          if (sum > sums.hi) sum = sums.hi;
+          expected[static_cast<size_t>(r) * g.output_stride + o] = sum;
+        }
+      }
+      for (const ConvQ8Kernel& kernel : kernels) {
+        if (!kernel.supports(test.view, test.g)) continue;
+        std::vector<float> got(size, -7);
+        test.Run(kernel, ConvQ8Output::kFloat32, {}, Cuts(random, rows), got.data(), sums);
+        for (size_t i = 0; i < size; ++i) {
+          ASSERT_TRUE(got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i])))
+              << kernel.name << " " << Describe(g) << " variant " << variant << " at " << i << ": "
+              << got[i] << " for " << expected[i];
+        }
+      }
+    }
+  }
+}
+
 TEST(ConvQ8, RequantizedOutputsMatchTheReferenceRow) {
   std::mt19937 random(12);
   const std::vector<ConvGeometry> geometries = Geometries();

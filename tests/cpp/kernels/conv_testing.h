@@ -134,7 +134,7 @@ struct Q8Case {
 
   /// Runs a row over [0, rows) in the given pieces.
   void Run(const ConvQ8Kernel& kernel, ConvQ8Output type, const RequantizeParams& requantize,
-           const std::vector<int32_t>& cuts, void* output) const {
+           const std::vector<int32_t>& cuts, void* output, const FloatSums& sums = {}) const {
     std::vector<uint8_t> packed(kernel.packed_size(view));
     kernel.pack_weights(view, packed.data());
     ConvQ8Params p;
@@ -146,6 +146,7 @@ struct Q8Case {
     p.output = output;
     p.output_type = type;
     p.requantize = requantize;
+    p.sums = sums;
     RunRanges(kernel, p, cuts);
   }
 };

@@ -1,0 +1,33 @@
+// The end of convolutions whose sums are not requantized: one pass for what would be five over all
+// of the output.
+#include "base/simd.h"
+#include "kernels/conv/blocking.h"
+#include "kernels/conv/kernel.h"
+
+using requant::conv::kChannelBlock;
+namespace simd = requant::simd;
+
+void rq_conv_write_sums(const requant::ConvQ8Params* p, const int32_t* acc, int32_t row,
+                        int32_t count, int32_t channel, int32_t channels) {
+  const requant::FloatSums& to = p->sums;
+  const bool is_float = p->output_type == requant::ConvQ8Output::kFloat32;
+  const v128_t lo = wasm_f32x4_splat(to.lo), hi = wasm_f32x4_splat(to.hi);
+  for (int32_t r = 0; r < count; ++r, acc += kChannelBlock) {
+    const ptrdiff_t at = row + r;
+    int32_t* out = static_cast<int32_t*>(p->output) + at * p->geometry.output_stride + channel;
+    for (int32_t c = 0; c < channels; c += 4) {
+      v128_t sum = wasm_v128_load(acc + c);
+      if (is_float) {
+        sum = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), wasm_v128_load(to.scale + channel + c));
+        if (to.bias) sum = wasm_f32x4_add(sum, wasm_v128_load(to.bias + channel + c));
+        if (to.residual) {
+          const float* residual = to.residual + at * to.residual_stride + channel + c;
+          sum = wasm_f32x4_add(sum, simd::LoadPartial(residual, channels - c));
+        }
+        // pmin(a, b) is b < a ? b : a: a NaN stays.
+        sum = wasm_f32x4_pmin(wasm_f32x4_pmax(sum, lo), hi);
+      }
+      simd::StorePartial(out + c, sum, channels - c);
+    }
+  }
+}
