@@ -10,20 +10,20 @@
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
+#include "plan/lower/window_step.h"
 
 namespace requant {
 namespace {
 
 /// Inputs: the data, its zero point if that is given, and the residual if `adds`.
-class IntegerProductStep : public Step {
+class IntegerProductStep : public ConvQ8Step {
  public:
   StepKind kind() const override { return StepKind::kIntegerProduct; }
   void Fields(PlanArchive& archive) override {
-    archive.Fields(params, adds);
-    archive.Blob(params.weights);
+    ConvQ8Step::Fields(archive);
+    archive.Fields(adds);
     archive.Blob(params.sums.scale);
     archive.Blob(params.sums.bias);
-    archive.Kernel(ConvQ8Kernels(), kernel, run);
   }
   void Run(const RunContext& context) const override {
     ConvQ8Params call = params;
@@ -37,9 +37,7 @@ class IntegerProductStep : public Step {
     }
     RunParts(context, parts, run, call);
   }
-  ConvQ8Params params;
   bool adds = false;
-  void (*run)(const ConvQ8Params*) = nullptr;
 };
 
 /// Numbers for the channels, of one for each or one for all; nullptr for none.
@@ -90,9 +88,12 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
   const Value* input_zero = node.input(2);
   const auto zeros = WeightZeros(node, geometry.out_c);
   if (!zeros || !HasOneInputZero(node)) return false;
+  const Tensor* zero = node.constant(2);
   // A zero point that is known only when the step runs may be any.
   const CodeRange codes =
-      input_zero ? CodesOf(node.inputs[0]->type.dtype) : InputCodes(builder, node.inputs[0], 0);
+      input_zero && !zero
+          ? CodesOf(node.inputs[0]->type.dtype)
+          : InputCodes(builder, node.inputs[0], zero ? static_cast<int32_t>(zero->AsInt64(0)) : 0);
   const ConvQ8Weights packing{weights_layout,
                               weights->raw(),
                               weights->dtype() == DType::kInt8,
@@ -100,7 +101,8 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
                               nullptr,
                               codes.lo,
                               codes.hi};
-  const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, geometry, {});
+  std::string tuning = QTuningOf("conv_q8", geometry, codes, packing);
+  const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, geometry, tuning);
   uint8_t* packed = builder.Packed(kernel.packed_size(packing));
   kernel.pack_weights(packing, packed);
   std::vector<int> inputs = {builder.In(node.inputs[0], layout)};
@@ -112,18 +114,12 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
   const int output = builder.Out(epilogue ? epilogue->output : node.outputs[0], layout);
   auto& step = builder.Add<IntegerProductStep>(node, kernel.name, inputs, {output});
   if (epilogue) step.op = epilogue->op;
+  step.tuning = std::move(tuning);
   step.adds = residual != nullptr;
   step.params.sums = sums;
-  step.run = kernel.run;
-  step.params.geometry = geometry;
-  step.params.row_end = ConvRows(geometry);
   step.params.input_signed = node.inputs[0]->type.dtype == DType::kInt8;
-  step.params.weights = packed;
   step.params.output_type = epilogue ? ConvQ8Output::kFloat32 : ConvQ8Output::kInt32;
-  step.macs = int64_t{ConvRows(geometry)} * geometry.out_c * weights_layout.in_c_per_group *
-              weights_layout.kernel_h * weights_layout.kernel_w;
-  DivideRows(builder, step, kernel.run, ConvRows(geometry), kConvTile, step.macs, kMacsPerPart,
-             kernel.workspace_size(geometry));
+  step.Set(builder, kernel, geometry, packed, TapsOf(weights_layout), kConvTile, kMacsPerPart);
   return true;
 }
 

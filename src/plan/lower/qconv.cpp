@@ -28,13 +28,6 @@ bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
                      });
 }
 
-std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
-                      const ConvQ8Weights& weights) {
-  return TuningOf(family, geometry,
-                  StrCat(", codes ", codes.lo, " to ", codes.hi, ", weights of ",
-                         ConvQ8WeightBits(weights), " bits"));
-}
-
 int32_t LargestInput(CodeRange codes, int32_t zero_point) {
   return std::max(std::abs(codes.lo - zero_point), std::abs(codes.hi - zero_point));
 }
@@ -57,6 +50,13 @@ void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bound
 }
 
 }  // namespace
+
+std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
+                      const ConvQ8Weights& weights) {
+  return TuningOf(family, geometry,
+                  StrCat(", codes ", codes.lo, " to ", codes.hi, ", weights of ",
+                         ConvQ8WeightBits(weights), " bits"));
+}
 
 std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
                                         size_t zero_point_slot) {

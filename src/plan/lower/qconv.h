@@ -26,6 +26,10 @@ CodeRange ClampOf(DType dtype, const ClampBounds& bounds);
 /// The codes under a window: the value's and, in the padding, its zero point.
 CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zero_point);
 
+/// Step::tuning of a product of 8-bit values: of a family of kernels, for these codes and weights.
+std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
+                      const ConvQ8Weights& weights);
+
 /// Everything that a convolution or matrix product of 8-bit values needs besides its geometry.
 struct QProduct {
   ConvQ8Weights weights;
