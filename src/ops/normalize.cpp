@@ -1,5 +1,5 @@
-// Normalizations: BatchNormalization, Softmax and its kin, Layer- and LpNormalization. Means and
-// variances are summed in double.
+// Normalizations: BatchNormalization, Softmax and its kin, LayerNormalization. Means and variances
+// are summed in double.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -168,48 +168,6 @@ void EvaluateSoftmax(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
-// --- LpNormalization
-
-void InferLpNormalization(InferContext& context) {
-  RequireFloat(context, 0);
-  const int64_t p = context.attributes().Int("p", 2);
-  if (p != 1 && p != 2) {
-    Fail(ErrorCode::kInvalidModel, StrCat("LpNormalization of order ", p, "; 1 or 2 are possible"));
-  }
-  if (const SymbolicShape* shape = context.shape(0)) {
-    NormalizeAxis(context.attributes().Int("axis", -1), static_cast<int64_t>(shape->size()));
-  }
-  SameAsInput(context);
-}
-
-void EvaluateLpNormalization(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const auto axis =
-      static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", -1), x.rank()));
-  const bool squares = context.attributes().Int("p", 2) == 2;
-  const Lines lines = {Product(x.shape(), 0, axis), x.shape()[axis],
-                       Product(x.shape(), axis + 1, x.shape().size())};
-  Tensor out(x.dtype(), x.shape());
-  if (x.count() > 0) {
-    VisitFloat(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      ForEachLine<T>(lines, x, out, [&](const T* from, T* to, int64_t step) {
-        double norm = 0;
-        for (int64_t i = 0; i < lines.length; ++i) {
-          const double value = from[i * step];
-          norm += squares ? value * value : std::fabs(value);
-        }
-        if (squares) norm = std::sqrt(norm);
-        // A line of zeros stays one, as in ONNX Runtime.
-        for (int64_t i = 0; i < lines.length; ++i) {
-          to[i * step] = static_cast<T>(norm == 0 ? 0.0 : from[i * step] / norm);
-        }
-      });
-    });
-  }
-  context.outputs[0] = std::move(out);
-}
-
 // --- LayerNormalization
 
 void InferLayerNormalization(InferContext& context) {
@@ -321,8 +279,6 @@ constexpr OpDef kOps[] = {
      QuantRule::kFloat, FusionRule::kOutFusable},
     {"SimplifiedLayerNormalization", "", 1, 2, 2, 2, InferLayerNormalization,
      EvaluateLayerNormalization, QuantRule::kFloat, FusionRule::kOutFusable},
-    {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,
-     QuantRule::kFloat, FusionRule::kOutFusable},
     SoftmaxRow("Softmax"),
 };
 

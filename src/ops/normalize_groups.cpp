@@ -1,4 +1,4 @@
-// Normalizations over groups of channels: LRN, Instance- and GroupNormalization.
+// Normalizations that fewer networks have: LRN, Instance-, Group- and LpNormalization.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -147,11 +147,55 @@ void EvaluateGroupNormalization(EvalContext& context) {
   NormalizeGroups(context, groups, parameters[0], parameters[1]);
 }
 
+// --- LpNormalization
+
+void InferLpNormalization(InferContext& context) {
+  RequireFloat(context, 0);
+  const int64_t p = context.attributes().Int("p", 2);
+  if (p != 1 && p != 2) {
+    Fail(ErrorCode::kInvalidModel, StrCat("LpNormalization of order ", p, "; 1 or 2 are possible"));
+  }
+  if (const SymbolicShape* shape = context.shape(0)) {
+    NormalizeAxis(context.attributes().Int("axis", -1), static_cast<int64_t>(shape->size()));
+  }
+  SameAsInput(context);
+}
+
+void EvaluateLpNormalization(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", -1), x.rank());
+  const bool squares = context.attributes().Int("p", 2) == 2;
+  const int64_t length = x.dim(axis);
+  const int64_t step = NumElements(Shape(x.shape().begin() + axis + 1, x.shape().end()));
+  Tensor out(x.dtype(), x.shape());
+  VisitFloat(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    for (int64_t line = 0; line * length < x.count(); ++line) {
+      const int64_t begin = line / step * step * length + line % step;
+      const T* from = x.data<T>() + begin;
+      T* to = out.data<T>() + begin;
+      double norm = 0;
+      for (int64_t i = 0; i < length; ++i) {
+        const double value = from[i * step];
+        norm += squares ? value * value : std::fabs(value);
+      }
+      if (squares) norm = std::sqrt(norm);
+      // A line of zeros stays one, as in ONNX Runtime.
+      for (int64_t i = 0; i < length; ++i) {
+        to[i * step] = static_cast<T>(norm == 0 ? 0.0 : from[i * step] / norm);
+      }
+    }
+  });
+  context.outputs[0] = std::move(out);
+}
+
 constexpr OpDef kOps[] = {
     {"GroupNormalization", "", 18, 3, 3, 1, InferGroupNormalization, EvaluateGroupNormalization,
      QuantRule::kFloat, FusionRule::kOutFusable},
     {"InstanceNormalization", "", 6, 3, 3, 1, InferInstanceNormalization,
      EvaluateInstanceNormalization, QuantRule::kFloat, FusionRule::kOutFusable},
+    {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,
+     QuantRule::kFloat, FusionRule::kOutFusable},
     {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat, FusionRule::kOutFusable},
 };
 

@@ -21,7 +21,12 @@ class Assigner {
     CheckOptions();
     for (const auto& node : graph_.nodes()) Classify(*node);
     if (options_.float_outputs) FindLast();
-    ChooseOperators();
+    do {
+      ChooseOperators();
+    } while (FindFloatFunctions());
+    for (auto& [name, op] : record_.operators) {
+      if (!op.quantized && op.reason.empty()) op.reason = "its operands are computed in float";
+    }
     for (const auto& node : graph_.nodes()) MakeConfigs(*node);
     FindFusions(graph_, record_);
     FindFloatOutputs();
@@ -185,9 +190,22 @@ class Assigner {
       }
       if (wanted) Choose(node);
     }
-    for (auto& [name, op] : record_.operators) {
-      if (!op.quantized && op.reason.empty()) op.reason = "its operands are computed in float";
+  }
+
+  /// Functions of two values (a Div or Max of two layers) that no region makes functions of one. If
+  /// there are any they get a reason, and everything has to be chosen anew.
+  bool FindFloatFunctions() {
+    FindFusions(graph_, record_);
+    bool any = false;
+    for (const auto& node : graph_.nodes()) {
+      if (!NeedsTable(*node, Op(*node))) continue;
+      Op(*node).reason = "there is no integer operator for two values";
+      any = true;
     }
+    if (!any) return false;
+    bytes_.clear();
+    for (auto& [name, op] : record_.operators) op.quantized = false;
+    return true;
   }
 
   int AddConfig(const Node& node, bool is_output, size_t slot, const Value* value,

@@ -34,9 +34,14 @@ const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
 /// A function of one 8-bit value when all of `node`'s other inputs are scalar constants.
 bool IsTableCandidate(const Node& node, QuantRule rule);
 
+/// Whether a quantized operator (Add, Sub and Mul have integer operators of their own) can only be
+/// a table, and is none so far. After FindFusions it is a function of two values and has to be
+/// float.
+bool NeedsTable(const Node& node, const OperatorQuantization& op);
+
 /// Finds Relu/Clip computed by their producers and regions that fold into one table, among the
-/// operators with quantized == true, and fills in activation, absorbed_by and table. A value among
-/// `barriers` must exist as integers, so that nothing is fused across it.
+/// operators with quantized == true, and fills in activation, absorbed_by and table anew. A value
+/// among `barriers` must exist as integers, so that nothing is fused across it.
 void FindFusions(const Graph& graph, QuantizationRecord& record,
                  const std::set<const Value*>& barriers = {});
 

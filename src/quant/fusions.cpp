@@ -44,6 +44,12 @@ class Fusions {
       : graph_(graph), record_(record), barriers_(barriers) {}
 
   void Run() {
+    for (auto& [name, op] : record_.operators) {
+      op.activation.clear();
+      op.absorbed_by.clear();
+      op.table.clear();
+      op.table_input.clear();
+    }
     FindRoots();
     for (const auto& node : graph_.nodes()) FindRegion(*node);
     for (const auto& node : graph_.nodes()) FuseActivation(*node);
@@ -168,16 +174,16 @@ class Fusions {
     activation.absorbed_by = node.name;
   }
 
-  /// Functions that stand alone are tables of one; Add, Sub and Mul have operators of their own.
+  /// Functions that stand alone are tables of one, if they are functions of one value.
   void CloseSingle(const Node& node) {
-    if (!Quantized(record_, &node)) return;
-    const OperatorQuantization& op = Op(node);
-    if (!op.table.empty() || !op.absorbed_by.empty()) return;
-    if (node.Is("Add") || node.Is("Sub") || node.Is("Mul")) return;
-    if (!IsTableCandidate(node, op.rule)) return;
+    if (!NeedsTable(node, Op(node))) return;
+    const Value* data = nullptr;
     for (const Value* input : node.inputs) {
-      if (input && !input->is_constant()) return Close(node, {node.name}, input);
+      if (input == nullptr || input->is_constant() || input == data) continue;
+      if (data) return;
+      data = input;
     }
+    Close(node, {node.name}, data);
   }
 
   const Graph& graph_;
@@ -187,6 +193,11 @@ class Fusions {
 };
 
 }  // namespace
+
+bool NeedsTable(const Node& node, const OperatorQuantization& op) {
+  return op.quantized && op.table.empty() && op.absorbed_by.empty() && !node.Is("Add") &&
+         !node.Is("Sub") && !node.Is("Mul") && IsTableCandidate(node, op.rule);
+}
 
 void FindFusions(const Graph& graph, QuantizationRecord& record,
                  const std::set<const Value*>& barriers) {

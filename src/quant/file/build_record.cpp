@@ -73,6 +73,17 @@ class RecordBuilder {
     return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule);
   }
 
+  /// Half of int32 is left for the products: tools saturate the biases of channels whose weights
+  /// are next to nothing.
+  bool IsGoodBias(const Node& node, size_t slot) const {
+    const TensorQuantizationConfig* config = Read(node, slot);
+    if (config == nullptr || config->baked.dtype() != DType::kInt32) return true;
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const std::vector<int64_t> numbers = config->baked.ToInts();
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [](int64_t number) { return number >= -kMost && number <= kMost; });
+  }
+
   bool InTable(const Node& node, const OperatorQuantization& op) const {
     if (!op.table.empty()) return true;
     return !op.absorbed_by.empty() && record_.Find(op.absorbed_by)->activation != node.name;
@@ -82,13 +93,16 @@ class RecordBuilder {
   bool IsSurrounded(const Node& node) {
     const OperatorQuantization& op = Op(node);
     const int weight = WeightSlot(node, op.rule);
-    if (weight >= 0 && !GoodWeights(node, op)) return false;
+    if ((weight >= 0 && !GoodWeights(node, op)) || NeedsTable(node, op)) return false;
     bool any_data = false;
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const Value* value = node.inputs[slot];
       const auto index = static_cast<int>(slot);
       if (value == nullptr || soi_.contains(value) || index == weight) continue;
-      if (weight >= 0 && index == BiasSlot(node, op.rule)) continue;
+      if (weight >= 0 && index == BiasSlot(node, op.rule)) {
+        if (!IsGoodBias(node, slot)) return false;
+        continue;
+      }
       if (op.rule == QuantRule::kPassive && slot > 0) continue;
       const TensorQuantizationConfig* config = Read(node, slot);
       if (value->is_constant()) {
@@ -110,13 +124,7 @@ class RecordBuilder {
 
   /// Finds fusions among the operators that are left; true when some had to go.
   bool Settle() {
-    for (auto& [name, op] : record_.operators) {
-      op.float_output = false;
-      op.activation.clear();
-      op.absorbed_by.clear();
-      op.table.clear();
-      op.table_input.clear();
-    }
+    for (auto& [name, op] : record_.operators) op.float_output = false;
     FindFusions(graph_, record_, barriers_);
     for (const auto& node : graph_.nodes()) {
       OperatorQuantization& op = Op(*node);

@@ -29,10 +29,13 @@ void RestoreFloatPairs(QuantizedModel& model,
     const bool read_as_float = std::any_of(value->consumers.begin(), value->consumers.end(),
                                            [&](const Node* node) { return !is_quantized(node); });
     if (!read_as_float && !(value->producer && graph.IsOutput(value))) continue;
-    Tensor offset(config.dtype, {});
-    *static_cast<uint8_t*>(offset.raw()) = static_cast<uint8_t>(config.offset[0]);
+    const auto byte = [&graph, &name = name, &config = config](const char* what, int32_t number) {
+      Tensor tensor(config.dtype, {});
+      *static_cast<uint8_t*>(tensor.raw()) = static_cast<uint8_t>(number);
+      return graph.AddConstant(name + what, std::move(tensor));
+    };
     Value* scale = graph.AddConstant(name + "_scale", Tensor::Scalar(config.scale[0]));
-    Value* zero_point = graph.AddConstant(name + "_zero_point", std::move(offset));
+    Value* zero_point = byte("_zero_point", config.offset[0]);
     ValueType integer_type = value->type;
     integer_type.dtype = config.dtype;
     Value* rounded = graph.AddValue(name + "_rounded", value->type);
@@ -49,6 +52,11 @@ void RestoreFloatPairs(QuantizedModel& model,
     }
     Value* integers = graph.AddOp("QuantizeLinear", "", {value, scale, zero_point},
                                   name + "_integers", integer_type);
+    if (config.quant_max - config.quant_min < 255) {  // four bits are in bytes here
+      integers = graph.AddOp(
+          "Clip", "", {integers, byte("_low", config.quant_min), byte("_high", config.quant_max)},
+          name + "_limited", integer_type);
+    }
     graph.AddNode("DequantizeLinear", "", {integers, scale, zero_point}, {rounded});
   }
   graph.SortTopologically();

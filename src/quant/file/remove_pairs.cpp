@@ -198,7 +198,14 @@ class PairRemover {
         return;
       }
       const Value* result = pair->outputs[0];
-      if (graph_.IsOutput(result) && (graph_.IsOutput(real) || graph_.IsInput(real))) return;
+      // Another grid than the producer's is its readers', but an output has none.
+      const auto written = writes_.find(real);
+      const bool other_grid =
+          written != writes_.end() && !SameQuantization(written->second, config);
+      if (graph_.IsOutput(result) &&
+          (graph_.IsOutput(real) || graph_.IsInput(real) || other_grid)) {
+        return;
+      }
     }
     for (Node* pair : pairs) {
       Value* result = pair->outputs[0];
