@@ -78,10 +78,10 @@ class RecordBuilder {
   bool IsGoodBias(const Node& node, size_t slot) const {
     const TensorQuantizationConfig* config = Read(node, slot);
     if (config == nullptr || config->baked.dtype() != DType::kInt32) return true;
-    constexpr int64_t kMost = int64_t{1} << 30;
-    const std::vector<int64_t> numbers = config->baked.ToInts();
-    return std::all_of(numbers.begin(), numbers.end(),
-                       [](int64_t number) { return number >= -kMost && number <= kMost; });
+    constexpr int32_t kMost = 1 << 30;
+    const int32_t* numbers = config->baked.data<int32_t>();
+    return std::all_of(numbers, numbers + config->baked.count(),
+                       [](int32_t number) { return number >= -kMost && number <= kMost; });
   }
 
   bool InTable(const Node& node, const OperatorQuantization& op) const {
