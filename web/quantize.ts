@@ -161,9 +161,9 @@ function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undef
 export function configOf(record: QuantizationRecord): QuantizeConfig {
   const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const operators: Record<string, OperatorConfig | null> = {};
-  for (const { name, quantized, floatOutput, inputs, outputs, reason } of record.operators) {
+  for (const { name, quantized, floatOutput, inputs, outputs } of record.operators) {
     if (!quantized) {
-      if (/options keep it|float_\w+ keeps it/.test(reason ?? '')) operators[escape(name)] = null;
+      operators[escape(name)] = null;
       continue;
     }
     const weights = inputs.find((slot) => slot?.state === 'BAKED');

@@ -3,18 +3,21 @@
 #include <algorithm>
 
 namespace requant {
+namespace {
+
+Graph OptimizedFloatOf(const Graph& graph) {
+  if (IsQuantized(graph)) {
+    Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
+         {.hint = "quantize the float model it was made from"});
+  }
+  return OptimizedFloat(graph);
+}
+
+}  // namespace
 
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
                        ParallelRunner* runner)
-    : graph_([&float_graph] {
-        if (IsQuantized(float_graph)) {
-          Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
-               {.hint = "quantize the float model it was made from"});
-        }
-        return std::make_shared<Graph>(OptimizedFloat(float_graph));
-      }()),
-      quantizer_(*graph_, options),
-      runner_(runner) {}
+    : quantizer_(OptimizedFloatOf(float_graph), options), runner_(runner) {}
 
 void Calibrator::Add(int pass, const TensorMap& feeds) {
   if (pass == 0) quantizer_.Keep(feeds);
@@ -39,7 +42,7 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     SessionOptions options;
     options.runner = runner_;
     options.plan.visit = true;
-    session_ = std::make_unique<Session>(WithTaps(quantizer_.graph(), observed_), options);
+    session_ = std::make_unique<Session>(WithTaps(graph(), observed_), options);
     session_pass_ = pass;
   }
   if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);

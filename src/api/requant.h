@@ -48,8 +48,9 @@ class Calibrator {
   Calibrator(const Graph& float_graph, const QuantizeOptions& options,
              ParallelRunner* runner = nullptr);
 
-  /// The optimized float graph, whose node names the options refer to.
-  const Graph& graph() const { return *graph_; }
+  /// What samples are shown to: the optimized float graph, whose node names the options and the
+  /// record refer to.
+  const Graph& graph() const { return quantizer_.graph(); }
   int passes() const { return quantizer_.passes(); }
   void Add(int pass, const TensorMap& feeds);
   /// Sample 0, shown to a shard that begins with a later one (`first_sample`).
@@ -63,7 +64,6 @@ class Calibrator {
  private:
   void Show(int pass, const TensorMap& feeds);
 
-  std::shared_ptr<const Graph> graph_;
   Quantizer quantizer_;
   ParallelRunner* runner_;
   int session_pass_ = -1;

@@ -171,7 +171,10 @@ void Graph::ReplaceAllUses(Value* from, Value* to) {
 }
 
 void Graph::ReplaceAndKeepName(Value* from, Value* to) {
-  const bool swap_names = IsOutput(from) && !IsOutput(to) && !IsInput(to);
+  const bool swap_names = IsOutput(from);
+  if (swap_names && (IsOutput(to) || IsInput(to))) {
+    Fail(ErrorCode::kInternal, "an output would lose its name", {.value = from->name});
+  }
   ReplaceAllUses(from, to);
   if (!swap_names) return;
   std::string wanted = from->name;

@@ -1,5 +1,6 @@
 // Operators that another one computes as well: activations by the saturation or clamp of their
 // producer, chains of elementwise functions by one table.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -44,14 +45,8 @@ class Fusions {
       : graph_(graph), record_(record), barriers_(barriers) {}
 
   void Run() {
-    for (auto& [name, op] : record_.operators) {
-      op.activation.clear();
-      op.absorbed_by.clear();
-      op.table.clear();
-      op.table_input.clear();
-    }
     FindRoots();
-    for (const auto& node : graph_.nodes()) FindRegion(*node);
+    FindRegions();
     for (const auto& node : graph_.nodes()) FuseActivation(*node);
     for (const auto& node : graph_.nodes()) CloseSingle(*node);
   }
@@ -113,13 +108,30 @@ class Fusions {
     members.push_back(node.name);
   }
 
-  /// The value a closed region is a function of: the nearest materialized one.
-  void FindRegion(const Node& node) {
+  /// Where one turns out to be no table, what it was made of may be inside others no more.
+  void FindRegions() {
+    bool closed = false;
+    while (!closed) {
+      for (auto& [name, op] : record_.operators) {
+        op.activation.clear();
+        op.absorbed_by.clear();
+        op.table.clear();
+        op.table_input.clear();
+        op.table_config = -1;
+      }
+      closed = std::all_of(graph_.nodes().begin(), graph_.nodes().end(),
+                           [this](const auto& node) { return FindRegion(*node); });
+    }
+  }
+
+  /// The value a closed region is a function of: the nearest materialized one. False if there are
+  /// two: the region cannot be one table, so its operators stand alone.
+  bool FindRegion(const Node& node) {
     const Value* output = node.output(0);
-    if (!output || !roots_.contains(output) || IsInterior(output)) return;
+    if (!output || !roots_.contains(output) || IsInterior(output)) return true;
     std::vector<std::string> members;
     Collect(node, members);
-    if (members.size() < 2) return;
+    if (members.size() < 2) return true;
     // A materialized value between root and end (it has readers outside) may be the true input.
     const Value* input = nullptr;
     bool one = true;
@@ -131,16 +143,12 @@ class Fusions {
         input = read;
       }
     }
-    if (!one || input == nullptr) return Split(node, members);
-    Close(node, members, input);
-  }
-
-  /// Two materialized inputs: the region cannot be one table, so its operators stand alone.
-  void Split(const Node&, const std::vector<std::string>& members) {
-    for (const std::string& name : members) {
-      roots_.erase(graph_.FindNode(name)->outputs[0]);
-      record_.operators.at(name).absorbed_by.clear();
+    if (one && input) {
+      Close(node, members, input);
+      return true;
     }
+    for (const std::string& name : members) roots_.erase(graph_.FindNode(name)->outputs[0]);
+    return false;
   }
 
   void Close(const Node& end, const std::vector<std::string>& members, const Value* input) {

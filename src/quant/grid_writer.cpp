@@ -23,9 +23,9 @@ Graph GridWriter::Run() {
   return std::move(out_);
 }
 
-void GridWriter::RefuseSimulated(const char* format) const {
-  for (const auto& node : graph_.nodes()) {
-    const OperatorQuantization* op = record_.Find(node->name);
+void RefuseSimulated(const Graph& graph, const QuantizationRecord& record, const char* format) {
+  for (const auto& node : graph.nodes()) {
+    const OperatorQuantization* op = record.Find(node->name);
     if (op == nullptr || !op->simulated) continue;
     Fail(ErrorCode::kUnsupported,
          StrCat("the grid of operator '", node->name, "' cannot be said with ", format),

@@ -11,6 +11,9 @@
 
 namespace requant {
 
+/// Throws kUnsupported for an operator whose grid no integer operator has.
+void RefuseSimulated(const Graph& graph, const QuantizationRecord& record, const char* format);
+
 class GridWriter {
  public:
   explicit GridWriter(const QuantizedModel& model)
@@ -29,9 +32,6 @@ class GridWriter {
                       std::string result) = 0;
   /// The parameter's numbers, from its integers.
   virtual Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) = 0;
-
-  /// Throws kUnsupported for an operator whose grid no integer operator has.
-  void RefuseSimulated(const char* format) const;
 
   const Graph& graph_;
   const QuantizationRecord& record_;

@@ -1,5 +1,6 @@
 #include "quant/joint.h"
 
+#include <cmath>
 #include <set>
 
 namespace requant {
@@ -68,6 +69,18 @@ bool ServesOnly(const Graph& graph, const QuantizationRecord& record, const Valu
   return true;
 }
 
+/// A Pad whose value may be none of its data's: what it writes decides the range of both. Very
+/// large ones stand for the least there is, which the lowest code is to a MaxPool; a range that has
+/// them would have nothing else.
+bool PadsWithAnother(const Node& node) {
+  constexpr float kLargest = 1e4;
+  if (!node.Is("Pad") || node.attributes.String("mode", "constant") != "constant") return false;
+  const Tensor* value = node.constant(2);
+  if (value == nullptr || value->dtype() != DType::kFloat32 || value->count() != 1) return false;
+  const float padding = value->data<float>()[0];
+  return padding != 0 && std::fabs(padding) <= kLargest;
+}
+
 }  // namespace
 
 int OutputConfig(const QuantizationRecord& record, const Value* value) {
@@ -124,7 +137,13 @@ void JoinConfigs(const Graph& graph, QuantizationRecord& record) {
         !op->absorbed_by.empty()) {
       continue;
     }
-    for (const int output : op->outputs) Join(record, output, op->inputs[0]);
+    for (const int output : op->outputs) {
+      if (PadsWithAnother(*node)) {
+        Join(record, op->inputs[0], output);
+      } else {
+        Join(record, output, op->inputs[0]);
+      }
+    }
   }
   for (const auto& node : graph.nodes()) {
     const OperatorQuantization* op = record.Find(node->name);

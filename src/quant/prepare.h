@@ -12,11 +12,13 @@ namespace requant {
 /// form cannot be translated (a Softmax over several axes of unknown sizes).
 void RaiseOpset(Graph& graph);
 
-/// Clone, RaiseOpset, types inferred, and forms that have no integer spelling normalized: Gemm's
-/// alpha and beta go into its constants, GlobalMaxPool becomes MaxPool where the sizes are known,
-/// Dropout and Identity disappear where nothing else depends on them. `normalize` = false leaves
-/// the operators as they are (their integers are known already).
-Graph PrepareFloatGraph(const Graph& graph, bool normalize = true);
+/// Clone, RaiseOpset, types inferred.
+Graph PrepareFloatGraph(const Graph& graph);
+
+/// Forms that have no integer spelling get one: Gemm's alpha and beta go into its constants,
+/// GlobalMaxPool becomes MaxPool where the sizes are known, Dropout and Identity disappear where
+/// nothing else depends on them, or are Identity. Not for files whose integers are known already.
+void NormalizeForms(Graph& graph);
 
 /// Infers every node in order and fills in what the values do not know yet.
 void RefreshTypes(Graph& graph);

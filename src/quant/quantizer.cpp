@@ -62,6 +62,7 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
   impl_->options = options;
   impl_->CheckOptions();
   impl_->graph = PrepareFloatGraph(float_graph);
+  NormalizeForms(impl_->graph);
   std::vector<RecoveryStep> rewritten;
   for (const RecoveryRow& row : RecoveryTable()) {
     if (row.stage != RecoveryStage::kGraph || !Contains(options.recover, row.name)) continue;

@@ -90,7 +90,8 @@ Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = 
 /// changes on the way to opset 21.
 Graph ToQdq(const QuantizedModel& model, int narrowest = 8);
 
-/// LowerToInteger without Lut: the QOperator form that ONNX Runtime runs.
+/// LowerToInteger without Lut: the QOperator form that ONNX Runtime runs. Throws kUnsupported for
+/// simulated operators.
 Graph ToQOperator(const QuantizedModel& model);
 
 /// The float graph with QONNX's Quant and BipolarQuant nodes, which say 2 to 8 bits as they are;

@@ -6,6 +6,7 @@
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
+#include "quant/flat_ends.h"
 #include "quant/observers/auto.h"
 #include "quant/quantizer_impl.h"
 #include "quant/recover/recover.h"
@@ -58,7 +59,8 @@ std::unique_ptr<RangeChooser> Quantizer::Impl::MakeChooser() {
     const TensorQuantizationConfig& config = Config(index);
     if (config.observer != "auto" || config.per_channel() || Fixed(index)) continue;
     for (const auto& proposal : static_cast<const AutoObserver&>(*watch.channels[0]).Proposals()) {
-      proposals[index].push_back({proposal.observer, proposal.range});
+      proposals[index].push_back(
+          {proposal.observer, WithoutFlatEnds(graph, record, index, proposal.range)});
     }
     chosen.insert(index);
   }
@@ -115,7 +117,9 @@ void Quantizer::Impl::Activate() {
     if (chosen.contains(index)) {
       ranges.push_back({config.range_min, config.range_max});
     } else {
-      for (const auto& observer : watch.channels) ranges.push_back(observer->Get());
+      for (const auto& observer : watch.channels) {
+        ranges.push_back(WithoutFlatEnds(graph, record, index, observer->Get()));
+      }
     }
     bool useful = false;
     config.range_min = config.range_max = 0;

@@ -15,7 +15,7 @@ class QdqWriter : public GridWriter {
 
  private:
   void Begin() override {
-    RefuseSimulated("Q/DQ");
+    RefuseSimulated(graph_, record_, "Q/DQ");
     if (narrowest_ > 4) return;
     RequireRaisable(graph_);
     out_.opsets[""] = std::max(out_.opset(), narrowest_ <= 2 ? 25 : 21);

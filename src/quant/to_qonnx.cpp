@@ -18,7 +18,7 @@ class QonnxWriter : public GridWriter {
 
  private:
   void Begin() override {
-    RefuseSimulated("Quant nodes of one scale");
+    RefuseSimulated(graph_, record_, "Quant nodes of one scale");
     out_.opsets[kDomain] = 1;
     out_.metadata[kFormKey] = "qonnx";
   }

@@ -3,10 +3,13 @@
 #include "base/str_cat.h"
 #include "ops/qonnx.h"
 #include "quant/file/spell_pairs.h"
+#include "quant/grid_writer.h"
 #include "quant/quantizer.h"
 
 namespace requant {
+
 Graph ToQOperator(const QuantizedModel& model) {
+  RefuseSimulated(model.float_graph, model.record, "integer operators");
   Graph graph = LowerToInteger(model, {.use_lut = false});
   SpellPairs(graph, "QLinearConvTranspose");  // of our own
   for (const TensorQuantizationConfig& config : model.record.configs) {

@@ -9,27 +9,37 @@
 namespace requant {
 namespace {
 
-// Which inputs of an operator hold the scale and zero point of its output.
-struct OutputSlots {
+// Which inputs of an operator hold the scale and zero point of its output, and how many of its
+// inputs come first, each with its own: x, scale, zero point.
+struct AffineSlots {
   const char* op;
   const char* domain;
-  size_t scale, zero_point;
+  uint8_t inputs, scale, zero_point;
 };
-constexpr OutputSlots kOutputSlots[] = {
-    {"QuantizeLinear", "", 1, 2},
-    {"QLinearConv", "", 6, 7},
-    {"QLinearConvTranspose", kRequantDomain, 6, 7},
-    {"QLinearMatMul", "", 6, 7},
-    {"QLinearAdd", kMicrosoftDomain, 6, 7},
-    {"QLinearMul", kMicrosoftDomain, 6, 7},
-    {"QGemm", kMicrosoftDomain, 7, 8},
-    {"QLinearConcat", kMicrosoftDomain, 0, 1},
-    {"QLinearAveragePool", kMicrosoftDomain, 3, 4},
-    {"QLinearGlobalAveragePool", kMicrosoftDomain, 3, 4},
-    {"QLinearSigmoid", kMicrosoftDomain, 3, 4},
-    {"QLinearLeakyRelu", kMicrosoftDomain, 3, 4},
-    {"QLinearSoftmax", kMicrosoftDomain, 3, 4},
+constexpr uint8_t kNone = UINT8_MAX;
+constexpr AffineSlots kAffineSlots[] = {
+    {"QuantizeLinear", "", 0, 1, 2},
+    {"DequantizeLinear", "", 1, kNone, kNone},
+    {"QLinearConv", "", 1, 6, 7},
+    {"QLinearConvTranspose", kRequantDomain, 1, 6, 7},
+    {"QLinearMatMul", "", 2, 6, 7},
+    {"QLinearAdd", kMicrosoftDomain, 2, 6, 7},
+    {"QLinearMul", kMicrosoftDomain, 2, 6, 7},
+    {"QGemm", kMicrosoftDomain, 1, 7, 8},
+    {"QLinearConcat", kMicrosoftDomain, 0, 0, 1},
+    {"QLinearAveragePool", kMicrosoftDomain, 1, 3, 4},
+    {"QLinearGlobalAveragePool", kMicrosoftDomain, 1, 3, 4},
+    {"QLinearSigmoid", kMicrosoftDomain, 1, 3, 4},
+    {"QLinearLeakyRelu", kMicrosoftDomain, 1, 3, 4},
+    {"QLinearSoftmax", kMicrosoftDomain, 1, 3, 4},
 };
+
+const AffineSlots* FindSlots(const Node& node) {
+  const auto* found =
+      std::find_if(std::begin(kAffineSlots), std::end(kAffineSlots),
+                   [&node](const AffineSlots& row) { return node.Is(row.op, row.domain); });
+  return found == std::end(kAffineSlots) ? nullptr : found;
+}
 
 std::optional<ValueAffine> ReadAffine(const Node& node, size_t scale_slot, size_t zero_slot) {
   const Tensor* scale = node.constant(scale_slot);
@@ -39,23 +49,40 @@ std::optional<ValueAffine> ReadAffine(const Node& node, size_t scale_slot, size_
                      zero ? static_cast<int32_t>(zero->AsInt64(0)) : 0};
 }
 
+bool IsPassive(const Node& node) {
+  const OpDef* op = FindOp(node.op_type, node.domain);
+  return op && (op->quant == QuantRule::kPassive || op->quant == QuantRule::kConcat) &&
+         !node.inputs.empty();
+}
+
+/// As the first reader that says so takes the value.
+std::optional<ValueAffine> AffineOfReaders(const Value& value) {
+  for (const Node* reader : value.consumers) {
+    const AffineSlots* slots = FindSlots(*reader);
+    for (size_t i = 0; slots && i < 3U * slots->inputs; i += 3) {
+      if (reader->input(i) != &value) continue;
+      if (const auto affine = ReadAffine(*reader, i + 1, i + 2)) return affine;
+    }
+    if (!IsPassive(*reader) || reader->output(0) == nullptr) continue;
+    if (const auto affine = AffineOfReaders(*reader->outputs[0])) return affine;
+  }
+  return std::nullopt;
+}
+
 std::optional<ValueAffine> AffineOf(const Node& node,
                                     const std::map<std::string, ValueAffine>& known) {
-  for (const OutputSlots& row : kOutputSlots) {
-    if (node.Is(row.op, row.domain)) return ReadAffine(node, row.scale, row.zero_point);
+  if (const AffineSlots* slots = FindSlots(node)) {
+    if (slots->scale == kNone) return std::nullopt;
+    return ReadAffine(node, slots->scale, slots->zero_point);
   }
-  if (node.Is("Lut", kRequantDomain)) {
-    if (!node.attributes.Has("scale")) return std::nullopt;
-    return ValueAffine{node.attributes.Float("scale", 1),
-                       static_cast<int32_t>(node.attributes.Int("zero_point", 0))};
-  }
-  const OpDef* op = FindOp(node.op_type, node.domain);
-  const bool passive = op && (op->quant == QuantRule::kPassive || op->quant == QuantRule::kConcat);
-  if (!passive || node.inputs.empty()) return std::nullopt;
+  if (node.Is("Lut", kRequantDomain)) return AffineOfReaders(*node.outputs[0]);
+  if (!IsPassive(node)) return std::nullopt;
   const auto found = known.find(node.inputs[0]->name);
   if (found == known.end()) return std::nullopt;
   return found->second;
 }
+
+int LowestCode(DType dtype) { return dtype == DType::kInt8 ? -128 : 0; }
 
 }  // namespace
 
@@ -84,13 +111,25 @@ Tensor QuantizeTensor(const Tensor& values, const ValueAffine& affine, DType dty
   Tensor out(dtype, values.shape());
   const float* source = values.data<float>();
   auto* bytes = static_cast<uint8_t*>(out.raw());
-  const float lo = dtype == DType::kInt8 ? -128.0F : 0.0F;
+  const auto lo = static_cast<float>(LowestCode(dtype));
   for (int64_t i = 0; i < values.count(); ++i) {
     const float q =
         std::nearbyint(source[i] / affine.scale) + static_cast<float>(affine.zero_point);
     const float clamped =
         std::isnan(q) ? static_cast<float>(affine.zero_point) : std::clamp(q, lo, lo + 255.0F);
     bytes[i] = static_cast<uint8_t>(static_cast<int>(clamped));
+  }
+  return out;
+}
+
+Tensor ClampTensor(const Tensor& values, const ValueAffine& affine, DType dtype) {
+  const int lowest = LowestCode(dtype) - affine.zero_point;
+  const float least = static_cast<float>(lowest) * affine.scale;
+  const float most = static_cast<float>(lowest + 255) * affine.scale;
+  Tensor out(DType::kFloat32, values.shape());
+  const float* source = values.data<float>();
+  for (int64_t i = 0; i < values.count(); ++i) {
+    out.data<float>()[i] = std::clamp(source[i], least, most);
   }
   return out;
 }

@@ -94,7 +94,12 @@ void Comparer::FindLayers() {
           reference->type.dtype != DType::kFloat32) {
         continue;
       }
-      layers_.push_back({node->name, node->op_type, name, node.get(), output->name, {}, {}});
+      const bool tables =
+          !output->consumers.empty() &&
+          std::all_of(output->consumers.begin(), output->consumers.end(),
+                      [](const Node* reader) { return reader->Is("Lut", kRequantDomain); });
+      layers_.push_back(
+          {node->name, node->op_type, name, node.get(), output->name, tables, {}, {}});
       break;
     }
   }
@@ -168,7 +173,7 @@ void Comparer::CompareLayers(const TensorMap& feeds, bool alone) {
     const auto affine = affine_.find(layer.candidate_value);
     const Tensor real =
         affine == affine_.end() ? actual->second : DequantizeTensor(actual->second, affine->second);
-    layer.graphwise.Add(expected->second.values<float>(), real.values<float>());
+    layer.graphwise.Add(Wanted(layer, expected->second).values<float>(), real.values<float>());
     // A float operator has an error of its own where it is another one than in the float model.
     const Value* value = reference_->FindValue(layer.value);
     const Node* original = value ? value->producer : nullptr;
@@ -208,7 +213,13 @@ void Comparer::MeasureAlone(Layer& layer, const TensorMap& taps) {
   if (affine == affine_.end() && results[0].dtype() != DType::kFloat32) return;
   const Tensor real =
       affine == affine_.end() ? results[0] : DequantizeTensor(results[0], affine->second);
-  layer.alone.Add(expected.values<float>(), real.values<float>());
+  layer.alone.Add(Wanted(layer, expected).values<float>(), real.values<float>());
+}
+
+Tensor Comparer::Wanted(const Layer& layer, const Tensor& expected) const {
+  const auto affine = affine_.find(layer.candidate_value);
+  if (!layer.tables || affine == affine_.end()) return expected;
+  return ClampTensor(expected, affine->second, layer.node->outputs[0]->type.dtype);
 }
 
 std::string Comparer::Report() const {

@@ -53,6 +53,7 @@ class Comparer {
     std::string name, op, value;  // value: of the float graph
     const Node* node = nullptr;   // of the candidate
     std::string candidate_value;
+    bool tables = false;  // nothing but tables reads it
     ErrorMetrics graphwise, alone;
   };
   struct Output {
@@ -63,6 +64,9 @@ class Comparer {
   void FindLayers();
   void CompareLayers(const TensorMap& feeds, bool alone);
   void MeasureAlone(Layer& layer, const TensorMap& taps);
+  /// The float values of the layer. What only tables read ends where these are flat (the
+  /// quantizer's flat_ends.h), so that values beyond its codes count as the outermost ones.
+  Tensor Wanted(const Layer& layer, const Tensor& expected) const;
 
   CompareOptions options_;
   std::shared_ptr<const Graph> reference_, candidate_;

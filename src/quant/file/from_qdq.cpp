@@ -88,7 +88,7 @@ std::optional<QuantizedModel> FromQdq(const Graph& source, bool keep_weights) {
   FileQuantization file = RemovePairs(graph, keep_weights);
   if (file.reads.empty() && file.writes.empty()) return std::nullopt;
   graph.SortTopologically();
-  QuantizedModel model{PrepareFloatGraph(graph, false), {}};
+  QuantizedModel model{PrepareFloatGraph(graph), {}};
   const auto writes = file.writes;  // of the file's own pairs only
   model.record = BuildRecord(model.float_graph, file);
   RestoreFloatWeights(model, file.reads);

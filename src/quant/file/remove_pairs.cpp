@@ -190,6 +190,7 @@ class PairRemover {
       limit = nullptr;
     }
     std::vector<Node*> pairs = integers->consumers;
+    bool named = graph_.IsOutput(real) || graph_.IsInput(real);  // a value has one name
     for (const Node* pair : pairs) {
       TensorQuantizationConfig other;
       if (!pair->Is("DequantizeLinear") ||
@@ -202,10 +203,9 @@ class PairRemover {
       const auto written = writes_.find(real);
       const bool other_grid =
           written != writes_.end() && !SameQuantization(written->second, config);
-      if (graph_.IsOutput(result) &&
-          (graph_.IsOutput(real) || graph_.IsInput(real) || other_grid)) {
-        return;
-      }
+      if (!graph_.IsOutput(result)) continue;
+      if (named || other_grid) return;
+      named = true;
     }
     for (Node* pair : pairs) {
       Value* result = pair->outputs[0];

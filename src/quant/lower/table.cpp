@@ -3,40 +3,10 @@
 // steps.
 #include <map>
 
-#include "base/error.h"
 #include "quant/lower/lowering.h"
+#include "quant/table_region.h"
 
 namespace requant {
-namespace {
-
-/// The region's results for all 256 patterns, by the operators' references.
-Tensor EvaluateRegion(const Graph& graph, const OperatorQuantization& op, const Tensor& patterns) {
-  std::map<const Value*, Tensor> known;
-  known[graph.FindValue(op.table_input)] = patterns;
-  Tensor last;
-  for (const std::string& name : op.table) {
-    const Node* node = graph.FindNode(name);
-    std::vector<const Tensor*> inputs;
-    for (const Value* input : node->inputs) {
-      if (input == nullptr) {
-        inputs.push_back(nullptr);
-      } else if (input->is_constant()) {
-        inputs.push_back(&input->constant);
-      } else {
-        inputs.push_back(&known.at(input));
-      }
-    }
-    std::vector<Tensor> outputs = EvaluateNode(graph, *node, inputs, RequantizeMode::kUpward);
-    last = outputs[0];
-    known[node->outputs[0]] = std::move(outputs[0]);
-  }
-  if (last.dtype() != DType::kFloat32 || last.count() != 256) {
-    Fail(ErrorCode::kInternal, "a table's operators are not elementwise");
-  }
-  return last.Reshaped({256});
-}
-
-}  // namespace
 
 void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const Value* input = lowering.source().FindValue(op.table_input);

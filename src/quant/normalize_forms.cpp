@@ -1,0 +1,67 @@
+#include "quant/prepare.h"
+
+namespace requant {
+namespace {
+
+/// y = alpha * A * B + beta * C: alpha into B, beta into C, where they are constants.
+void FoldGemmFactors(Graph& graph, Node& node) {
+  const auto scaled = [](const Tensor& tensor, float factor) {
+    Tensor out = tensor.Clone();
+    float* data = out.data<float>();
+    for (int64_t i = 0; i < out.count(); ++i) data[i] *= factor;
+    return out;
+  };
+  for (const auto& [name, slot] : {std::pair{"alpha", size_t{1}}, std::pair{"beta", size_t{2}}}) {
+    const float factor = node.attributes.Float(name, 1);
+    const Tensor* constant = node.constant(slot);
+    if (factor == 1 || constant == nullptr || constant->dtype() != DType::kFloat32) continue;
+    graph.SetInput(&node, slot,
+                   graph.AddConstant(node.inputs[slot]->name, scaled(*constant, factor)));
+    node.attributes.Remove(name);
+  }
+}
+
+/// ONNX's GlobalMaxPool is float only; MaxPool takes bytes.
+void SpellGlobalMaxPool(Node& node) {
+  const auto& shape = node.inputs[0]->type.shape;
+  if (!shape || shape->size() < 3) return;
+  std::vector<int64_t> kernel;
+  for (size_t i = 2; i < shape->size(); ++i) {
+    if (!(*shape)[i].known()) return;
+    kernel.push_back((*shape)[i].value);
+  }
+  node.op_type = "MaxPool";
+  node.attributes = {};
+  node.attributes.Set("kernel_shape", std::move(kernel));
+}
+
+/// Dropout is float only; Identity takes bytes.
+void SpellIdentity(Graph& graph, Node& node) {
+  node.op_type = "Identity";
+  node.attributes = {};
+  while (node.inputs.size() > 1) graph.RemoveNodeInput(&node, 1);
+  node.outputs.resize(1);
+}
+
+}  // namespace
+
+void NormalizeForms(Graph& graph) {
+  std::vector<Node*> nodes;
+  for (const auto& node : graph.nodes()) nodes.push_back(node.get());
+  for (Node* node : nodes) {
+    if (node->Is("Gemm")) FoldGemmFactors(graph, *node);
+    if (node->Is("GlobalMaxPool")) SpellGlobalMaxPool(*node);
+    if (node->Is("Identity") || (node->Is("Dropout") && node->output(1) == nullptr)) {
+      const bool replaceable = !graph.IsOutput(node->outputs[0]) || node->inputs[0]->producer;
+      if (!replaceable || (graph.IsOutput(node->outputs[0]) && graph.IsOutput(node->inputs[0]))) {
+        SpellIdentity(graph, *node);
+        continue;
+      }
+      graph.ReplaceAndKeepName(node->outputs[0], node->inputs[0]);
+      graph.EraseNode(node);
+    }
+  }
+  graph.RemoveUnusedValues();
+}
+
+}  // namespace requant
