@@ -10,6 +10,24 @@ TensorQuantizationConfig& At(QuantizationRecord& record, int index) {
   return record.configs[static_cast<size_t>(index)];
 }
 
+/// A slot of values that never exist as integers of their own: whatever the options say for its
+/// operator, the parent decides.
+void Absorb(QuantizationRecord& record, int child, int parent) {
+  if (child < 0 || parent < 0) return;
+  TensorQuantizationConfig& config = At(record, child);
+  const TensorQuantizationConfig& decides = record.Root(parent);
+  if (config.state != decides.state) return;
+  config.policy = decides.policy;
+  config.bits = decides.bits;
+  config.dtype = decides.dtype;
+  config.quant_min = decides.quant_min;
+  config.quant_max = decides.quant_max;
+  config.rounding = decides.rounding;
+  config.formula = decides.formula;
+  config.small_float = decides.small_float;
+  Join(record, child, parent);
+}
+
 /// Operators whose results never exist as integers of their own: the activation or the end of the
 /// region decides.
 void JoinAbsorbed(const Graph& graph, QuantizationRecord& record) {
@@ -18,10 +36,9 @@ void JoinAbsorbed(const Graph& graph, QuantizationRecord& record) {
     if (op == nullptr || !op->quantized) continue;
     if (!op->activation.empty()) {
       const OperatorQuantization& activation = record.operators.at(op->activation);
-      Join(record, op->outputs[0], activation.outputs[0]);
-      Join(record, activation.inputs[0], activation.outputs[0]);
+      Absorb(record, op->outputs[0], activation.outputs[0]);
+      Absorb(record, activation.inputs[0], activation.outputs[0]);
     }
-    if (op->table.size() < 2) continue;
     const std::set<std::string> members(op->table.begin(), op->table.end());
     for (const std::string& name : op->table) {
       const Node* member = graph.FindNode(name);
@@ -30,10 +47,12 @@ void JoinAbsorbed(const Graph& graph, QuantizationRecord& record) {
       for (size_t slot = 0; slot < inner.inputs.size(); ++slot) {
         const Value* value = member->input(slot);
         if (value && value->producer && members.contains(value->producer->name)) {
-          Join(record, inner.inputs[slot], op->outputs[0]);
+          Absorb(record, inner.inputs[slot], op->outputs[0]);
+        } else if (value && value->name == op->table_input) {  // one table reads one format
+          Absorb(record, inner.inputs[slot], op->table_config);
         }
       }
-      if (name != node->name) Join(record, inner.outputs[0], op->outputs[0]);
+      if (name != node->name) Absorb(record, inner.outputs[0], op->outputs[0]);
     }
   }
 }

@@ -118,6 +118,142 @@ test('two outputs of one value keep their names', async () => {
   model.dispose();
 });
 
+/** The integers of every file are those of the network itself. */
+async function sameInFiles(result, formats = ['qdq', 'qoperator', 'qonnx']) {
+  const [feeds] = samples(1);
+  const own = await outputs(result, feeds);
+  for (const format of formats) {
+    const file = result.toOnnx({ format });
+    assert.deepEqual(await outputs(file, feeds, { requantize: 'fixed' }), own, format);
+  }
+  return own;
+}
+
+test('what an activation is given decides for the layer that computes it', async (t) => {
+  const { quantized: result } = await quantized(
+    t,
+    `graph "relu" opset 13
+    input %x: float32[1, 2, 3, 4]
+    ${CONV}
+    %r = Relu(%c) "relu"
+    const %v: float32[1, 2, 1, 1] = {1, -0.5}
+    %y = Conv(%r, %v)
+    output %y
+    output %r`,
+    { recover: [], operators: { relu: { activations: { bits: 2, symmetric: true } } } },
+  );
+  const { r } = await sameInFiles(result);
+  assert.deepEqual(new Set(r).size, 2); // 0 and 1 of -1, 0 and 1
+});
+
+test('operators of one table read one format', async (t) => {
+  const { quantized: result } = await quantized(
+    t,
+    `graph "mish" opset 13
+    input %x: float32[1, 2, 3, 4]
+    ${CONV}
+    %p = Softplus(%c) "softplus"
+    %t = Tanh(%p)
+    %m = Mul(%c, %t)
+    const %v: float32[1, 2, 1, 1] = {1, -0.5}
+    %y = Conv(%m, %v)
+    output %y`,
+    { operators: { softplus: { activations: { bits: 3, signed: true } } } },
+  );
+  await sameInFiles(result);
+});
+
+test('int8 and uint8 in one network, in ONNX Runtime as well', async (t) => {
+  const symmetric = { activations: { symmetric: true } };
+  const { quantized: result } = await quantized(
+    t,
+    `graph "types" opset 13
+    input %x: float32[1, 2, 3, 4]
+    ${CONV}
+    const %u: float32[2, 2, 1, 1] = {1, -0.5, 0.25, 1}
+    %d = Conv(%c, %u) "second"
+    %a = Add(%d, %c) "sum"
+    %k = Concat(%a, %d) {axis = 1} "both"
+    %g = GlobalAveragePool(%k) "mean"
+    %f = Flatten(%g)
+    const %m: float32[4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}
+    %y = Gemm(%f, %m) "matrix"
+    output %y`,
+    { operators: { second: symmetric, both: symmetric, matrix: symmetric } },
+  );
+  const own = await sameInFiles(result);
+  const [feeds] = samples(1);
+  for (const format of ['qdq', 'qoperator']) {
+    const [theirs] = await ortOutputs(result.toOnnx({ format }), [feeds]);
+    assert.ok(decibels(own.y, [...theirs]) > 35, format);
+  }
+});
+
+test('a transposed convolution and its Clip are one operator in every file', async (t) => {
+  const { quantized: result } = await quantized(
+    t,
+    `graph "transposed" opset 13
+    input %x: float32[1, 2, 3, 4]
+    const %w: float32[2, 2, 1, 1] = {0.5, -0.25, 0.75, 1}
+    %c = ConvTranspose(%x, %w)
+    const %low: float32[] = {-1}
+    const %high: float32[] = {0.5}
+    %y = Clip(%c, %low, %high)
+    output %y`,
+    { target: 'power-of-2' },
+  );
+  await sameInFiles(result, ['qdq', 'qoperator']);
+});
+
+/** A Q/DQ file against ONNX Runtime. */
+async function againstOrt(text) {
+  const model = await parseModel(text);
+  const [feeds] = samples(1);
+  const [theirs] = await ortOutputs(model.toOnnx(), [feeds]);
+  const { y } = await outputs(model, feeds);
+  model.dispose();
+  y.forEach((value, at) => {
+    assert.ok(Math.abs(value - theirs[at]) < 1e-5, `${value} for ${theirs[at]}`);
+  });
+}
+
+test('a value on two grids is rounded to each, not to one after the other', async () => {
+  await againstOrt(`graph "grids" opset 13
+    input %x: float32[1, 2, 3, 4]
+    const %wide: float32[] = {1.37}
+    const %fine: float32[] = {0.03}
+    const %z: uint8[] = {128}
+    const %w: int8[2, 2, 1, 1] = {64, -32, 96, 127}
+    const %ws: float32[] = {0.0078125}
+    const %wz: int8[] = {0}
+    %xq = QuantizeLinear(%x, %fine, %z)
+    %xd = DequantizeLinear(%xq, %fine, %z)
+    %wd = DequantizeLinear(%w, %ws, %wz)
+    %c = Conv(%xd, %wd)
+    %q1 = QuantizeLinear(%c, %wide, %z)
+    %d1 = DequantizeLinear(%q1, %wide, %z)
+    %q2 = QuantizeLinear(%c, %fine, %z)
+    %d2 = DequantizeLinear(%q2, %fine, %z)
+    %t = Transpose(%d1) {perm = [0, 1, 3, 2]}
+    %u = Conv(%d2, %wd)
+    %v = Transpose(%u) {perm = [0, 1, 3, 2]}
+    %y = Add(%t, %v)
+    output %y`);
+});
+
+test('a Pad of floats behind integers adds what it says', async () => {
+  await againstOrt(`graph "pad" opset 13
+    input %x: float32[1, 2, 3, 4]
+    const %s: float32[] = {0.05}
+    const %z: uint8[] = {0}
+    const %pads: int64[8] = {0, 0, 1, 1, 0, 0, 1, 1}
+    const %value: float32[] = {-0.83}
+    %q = QuantizeLinear(%x, %s, %z)
+    %d = DequantizeLinear(%q, %s, %z)
+    %y = Pad(%d, %pads, %value)
+    output %y`);
+});
+
 const SOFTMAX = `graph "softmax" opset 11
     input %x: float32[1, 2, 3, 4]
     ${CONV}

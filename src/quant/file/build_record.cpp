@@ -51,7 +51,8 @@ class RecordBuilder {
   void Passthrough(const Node& node) {
     const TensorQuantizationConfig* input = Read(node, 0);
     const QuantRule rule = RuleOf(node);
-    if (input == nullptr || rule != QuantRule::kPassive || WhyFloat(graph_, node, rule, soi_)) {
+    if (input == nullptr || rule != QuantRule::kPassive || WhyFloat(graph_, node, rule, soi_) ||
+        !PadsOnGrid(node)) {
       return;
     }
     const TensorQuantizationConfig config = *input;
@@ -65,6 +66,21 @@ class RecordBuilder {
         }
       }
     }
+  }
+
+  /// What a Pad adds is among the integers of its data: it must be on their grid, unless all that
+  /// the Pad writes is rounded to that.
+  bool PadsOnGrid(const Node& node) const {
+    const Tensor* value = node.Is("Pad") ? node.constant(2) : nullptr;
+    const TensorQuantizationConfig* data = Read(node, 0);
+    if (value == nullptr || value->dtype() != DType::kFloat32 || data == nullptr) return true;
+    const auto written = file_.writes.find(node.outputs[0]->name);
+    if (written != file_.writes.end() && written->second.scale == data->scale &&
+        written->second.offset == data->offset && written->second.dtype == data->dtype) {
+      return true;
+    }
+    const Tensor rounded = DequantizeParameter(QuantizeParameter(*value, *data), *data);
+    return rounded.data<float>()[0] == value->data<float>()[0];
   }
 
   bool GoodWeights(const Node& node, const OperatorQuantization& op) const {
@@ -93,7 +109,9 @@ class RecordBuilder {
   bool IsSurrounded(const Node& node) {
     const OperatorQuantization& op = Op(node);
     const int weight = WeightSlot(node, op.rule);
-    if ((weight >= 0 && !GoodWeights(node, op)) || NeedsTable(node, op)) return false;
+    if ((weight >= 0 && !GoodWeights(node, op)) || NeedsTable(node, op) || !PadsOnGrid(node)) {
+      return false;
+    }
     bool any_data = false;
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const Value* value = node.inputs[slot];

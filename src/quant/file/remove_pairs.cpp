@@ -125,15 +125,22 @@ class PairRemover {
     return wanted == 0 ? DType::kUint8 : static_cast<DType>(wanted);
   }
 
-  /// Whether somebody reads the value as it was before it was rounded: then its pairs stay, and
-  /// operators behind them read integers that come as such (ReadIntegers).
+  /// Whether somebody reads the value as it was before it was rounded, another grid among them:
+  /// then its pairs stay, and operators behind them read integers that come as such (ReadIntegers).
   bool IsReadUnrounded(const Value* real) const {
     if (real->is_constant()) return false;
     // On a grid already: each reader of these reads its own.
     if (real->producer && real->producer->Is("DequantizeLinear")) return false;
+    const Node* first = nullptr;
     return graph_.IsOutput(real) ||
-           std::any_of(real->consumers.begin(), real->consumers.end(), [](const Node* reader) {
-             return !reader->Is("QuantizeLinear") && !reader->Is("Shape") && !reader->Is("Size");
+           std::any_of(real->consumers.begin(), real->consumers.end(), [&](const Node* reader) {
+             if (reader->Is("Shape") || reader->Is("Size")) return false;
+             if (!reader->Is("QuantizeLinear")) return true;
+             if (first == nullptr) first = reader;
+             TensorQuantizationConfig one, other;
+             return first != reader && ReadConfig(*first, QuantizedType(*first), 0, one) &&
+                    ReadConfig(*reader, QuantizedType(*reader), 0, other) &&
+                    !SameQuantization(one, other);
            });
   }
 

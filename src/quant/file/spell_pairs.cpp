@@ -55,13 +55,13 @@ class Speller {
  public:
   explicit Speller(Graph& graph) : graph_(graph) {}
 
-  /// `only`: these operators, all if it is empty.
+  /// `only`: these operators, with the Clips behind them; all if it is empty.
   bool Run(std::string_view only) {
     std::vector<Node*> nodes;
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
     bool any = false;
     for (Node* node : nodes) {
-      if (!only.empty() && node->op_type != only) continue;
+      if (!only.empty() && node->op_type != only && !(node->Is("Clip") && IsMade(*node))) continue;
       if (node->Is("QuantizeLinear")) {
         formats_[node->outputs[0]] = {node->input(1), node->input(2)};
       }
@@ -98,6 +98,12 @@ class Speller {
       if (graph_.FindValue(own) == nullptr) return own;
     }
     return name + "_dq";
+  }
+
+  /// Whether the node reads what an operator spelled before has written.
+  bool IsMade(const Node& node) const {
+    const Node* maker = node.inputs[0]->producer;
+    return maker && maker->Is("QuantizeLinear") && made_.contains(maker->inputs[0]);
   }
 
   static ValueType RealType(const Value* integers) {
@@ -197,8 +203,7 @@ class Speller {
     }
     const Format format = known->second;
     const Node* maker = node.inputs[0]->producer;
-    if (node.Is("Clip") && maker && maker->Is("QuantizeLinear") &&
-        !made_.contains(maker->inputs[0])) {
+    if (node.Is("Clip") && maker && maker->Is("QuantizeLinear") && !IsMade(node)) {
       formats_[node.outputs[0]] = format;  // the file's own pair
       return;
     }

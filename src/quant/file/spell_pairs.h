@@ -8,9 +8,9 @@
 
 namespace requant {
 
-/// QOperator -> Q/DQ (spell_pairs.cpp), or only operators of one type. Returns whether there was
-/// anything to spell. Throws kUnsupported, naming the node, for computed scales and for an operator
-/// on integers of unknown scale.
+/// QOperator -> Q/DQ (spell_pairs.cpp), or only operators of one type and the Clips behind them.
+/// Returns whether there was anything to spell. Throws kUnsupported, naming the node, for computed
+/// scales and for an operator on integers of unknown scale.
 bool SpellPairs(Graph& graph, std::string_view only = {});
 
 /// The way back where a file of integer operators has pairs as well: ConvTranspose, of which ONNX
