@@ -173,7 +173,7 @@ void Graph::ReplaceAllUses(Value* from, Value* to) {
 void Graph::ReplaceAndKeepName(Value* from, Value* to) {
   const bool swap_names = IsOutput(from);
   if (swap_names && (IsOutput(to) || IsInput(to))) {
-    Fail(ErrorCode::kInternal, "an output would lose its name", {.value = from->name});
+    Fail(ErrorCode::kInternal, "an output would lose its name");
   }
   ReplaceAllUses(from, to);
   if (!swap_names) return;

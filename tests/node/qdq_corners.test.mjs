@@ -141,3 +141,79 @@ for (const [op, apply] of Object.entries(FUNCTIONS)) {
     model.dispose();
   });
 }
+
+test('two grids in a row round twice, also where nothing quantized writes the value', async () => {
+  const file = (first, last) => `graph "row" opset 13
+    input %x: float32[1, 4]
+    const %s1: float32[] = {0.5}
+    const %z1: uint8[] = {0}
+    const %s2: float32[] = {0.4}
+    const %z2: int8[] = {0}
+    ${first}
+    %q1 = QuantizeLinear(%v, %s1, %z1)
+    %d1 = DequantizeLinear(%q1, %s1, %z1)
+    %q2 = QuantizeLinear(%d1, %s2, %z2)
+    %d2 = DequantizeLinear(%q2, %s2, %z2)
+    ${last}
+    output %y`;
+  const x = { x: row(-3, 0.3, 1.2, 60) };
+  // 0, 0.5, 1 and 60 on the first grid; 0, 0.4, 0.8 (2.5 steps are 2) and 50.8 on the second.
+  const expected = [0, 0.4, 0.8, 50.8];
+  for (const first of ['%v = Identity(%x)', '%v = Elu(%x)']) {
+    near(await run(file(first, '%y = Relu(%d2)'), x), expected);
+    near(
+      await run(
+        file(first, '%y = Reshape(%d2, %shape)').replace(
+          'input %x: float32[1, 4]',
+          `input %x: float32[1, 4]
+    const %shape: int64[2] = {1, 4}`,
+        ),
+        x,
+      ),
+      expected,
+    );
+  }
+});
+
+test('the functions of a GELU that are all rounded', async () => {
+  const grid = (value, scale) => `%${value}q = QuantizeLinear(%${value}, %${scale}, %z)
+    %${value}d = DequantizeLinear(%${value}q, %${scale}, %z)`;
+  const y = await run(
+    `graph "gelu" opset 13
+    input %x: float32[1, 3]
+    const %z: int8[] = {0}
+    const %s: float32[] = {0.03125}
+    const %t: float32[] = {0.011}
+    const %root: float32[] = {1.41421354}
+    const %one: float32[] = {1}
+    const %half: float32[] = {0.5}
+    %m = Softmax(%x)
+    ${grid('m', 's')}
+    %a = Div(%md, %root)
+    ${grid('a', 't')}
+    %e = Erf(%ad)
+    ${grid('e', 't')}
+    %o = Add(%ed, %one)
+    ${grid('o', 's')}
+    %h = Mul(%md, %half)
+    ${grid('h', 't')}
+    %y = Mul(%hd, %od)
+    output %y`,
+    { x: row(0, 1, -1) },
+  );
+  // Softmax: 0.2447, 0.6652, 0.0900 -> 8, 21 and 3 steps of 1 / 32.
+  const rounded = (value, scale) => Math.round(value / scale) * scale;
+  const expected = [8, 21, 3].map((steps) => {
+    const m = steps / 32;
+    const a = rounded(m / Math.SQRT2, 0.011);
+    // erf by its series, exact enough for arguments below 1.
+    let [term, erf] = [a, 0];
+    for (let n = 0; n < 30; n++) {
+      erf += term / (2 * n + 1);
+      term *= (-a * a) / (n + 1);
+    }
+    const e = rounded((2 / Math.sqrt(Math.PI)) * erf, 0.011);
+    return rounded(m / 2, 0.011) * rounded(e + 1, 1 / 32);
+  });
+  near(y, expected);
+});

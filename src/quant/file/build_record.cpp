@@ -68,19 +68,14 @@ class RecordBuilder {
     }
   }
 
-  /// What a Pad adds is among the integers of its data: it must be on their grid, unless all that
-  /// the Pad writes is rounded to that.
+  /// What a Pad adds is among the integers of its data: it must be 0, which is on every grid,
+  /// unless all that the Pad writes is rounded to that of its data.
   bool PadsOnGrid(const Node& node) const {
     const Tensor* value = node.Is("Pad") ? node.constant(2) : nullptr;
     const TensorQuantizationConfig* data = Read(node, 0);
-    if (value == nullptr || value->dtype() != DType::kFloat32 || data == nullptr) return true;
+    if (!value || !data || value->count() != 1 || value->AsDouble(0) == 0) return true;
     const auto written = file_.writes.find(node.outputs[0]->name);
-    if (written != file_.writes.end() && written->second.scale == data->scale &&
-        written->second.offset == data->offset && written->second.dtype == data->dtype) {
-      return true;
-    }
-    const Tensor rounded = DequantizeParameter(QuantizeParameter(*value, *data), *data);
-    return rounded.data<float>()[0] == value->data<float>()[0];
+    return written != file_.writes.end() && SameQuantization(written->second, *data);
   }
 
   bool GoodWeights(const Node& node, const OperatorQuantization& op) const {

@@ -17,6 +17,9 @@ struct FileQuantization {
   std::map<std::string, TensorQuantizationConfig> writes;  // by value name
 };
 
+/// The same scales, zero points and type. Fewer codes than the type has are not compared.
+bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b);
+
 /// Takes the pairs out of the graph, which is float then. With `keep_weights` false, weights that
 /// only layers read become placeholders: dtype and shape without values.
 FileQuantization RemovePairs(Graph& graph, bool keep_weights);

@@ -13,51 +13,91 @@
 namespace requant {
 namespace {
 
+bool SameCodes(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
+  return SameQuantization(a, b) && a.quant_min == b.quant_min && a.quant_max == b.quant_max;
+}
+
+/// value -> its pair -> `rounded`.
+void WritePair(Graph& graph, Value* value, const TensorQuantizationConfig& config, Value* rounded) {
+  const std::string& name = rounded->name;
+  const auto byte = [&](const char* what, int64_t number) {
+    Tensor tensor(config.dtype, {});
+    *static_cast<uint8_t*>(tensor.raw()) = static_cast<uint8_t>(number);
+    return graph.AddConstant(name + what, std::move(tensor));
+  };
+  Value* scale = graph.AddConstant(name + "_scale", Tensor::Scalar(config.scale[0]));
+  Value* zero_point = byte("_zero_point", config.offset[0]);
+  ValueType type = value->type;
+  type.dtype = config.dtype;
+  Value* integers =
+      graph.AddOp("QuantizeLinear", "", {value, scale, zero_point}, name + "_q", type);
+  if (config.quant_max - config.quant_min < 255) {  // four bits are in bytes here
+    integers = graph.AddOp(
+        "Clip", "", {integers, byte("_low", config.quant_min), byte("_high", config.quant_max)},
+        name + "_q", type);
+  }
+  graph.AddNode("DequantizeLinear", "", {integers, scale, zero_point}, {rounded});
+}
+
+/// Whether the operator reads the value on another grid than that of `config`.
+bool ReadsOtherwise(const QuantizationRecord& record, const Node& node, const Value* value,
+                    const TensorQuantizationConfig& config) {
+  const OperatorQuantization& op = record.operators.at(node.name);
+  for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
+    if (node.input(slot) != value || op.inputs[slot] < 0) continue;
+    const TensorQuantizationConfig& own = record.Root(op.inputs[slot]);
+    if (!own.scale.empty() && !SameCodes(own, config)) return true;
+  }
+  return false;
+}
+
 /// Pairs between two float operators (a Softmax and the graph's output) are no operator's integers,
-/// but they round all the same: they go back into the graph.
+/// but they round all the same: they go back into the graph. So do those of floats that a second
+/// pair rounds again for their readers.
 void RestoreFloatPairs(QuantizedModel& model,
+                       const std::map<SlotKey, TensorQuantizationConfig>& reads,
                        const std::map<std::string, TensorQuantizationConfig>& writes) {
   Graph& graph = model.float_graph;
   const auto is_quantized = [&model](const Node* node) {
     const OperatorQuantization* found = model.record.Find(node->name);
     return found && (found->quantized || !found->absorbed_by.empty());
   };
+  for (const auto& [key, config] : reads) {
+    Node* node = graph.FindNode(key.first);
+    if (node == nullptr || is_quantized(node) || node->inputs[key.second]->is_constant()) continue;
+    Value* value = node->inputs[key.second];
+    const auto written = writes.find(value->name);
+    if (written == writes.end() || SameCodes(written->second, config)) continue;
+    Value* rounded = graph.AddValue(value->name + "_again", value->type);
+    WritePair(graph, value, config, rounded);
+    graph.SetInput(node, key.second, rounded);
+  }
   for (const auto& [name, config] : writes) {
     Value* value = graph.FindValue(name);
     if (value == nullptr || value->is_constant()) continue;
     if (value->producer && is_quantized(value->producer)) continue;
-    const bool read_as_float = std::any_of(value->consumers.begin(), value->consumers.end(),
-                                           [&](const Node* node) { return !is_quantized(node); });
-    if (!read_as_float && !(value->producer && graph.IsOutput(value))) continue;
-    const auto byte = [&graph, &name = name, &config = config](const char* what, int32_t number) {
-      Tensor tensor(config.dtype, {});
-      *static_cast<uint8_t*>(tensor.raw()) = static_cast<uint8_t>(number);
-      return graph.AddConstant(name + what, std::move(tensor));
+    const auto reads_rounded = [&, &config = config](const Node* node) {
+      return !is_quantized(node) || ReadsOtherwise(model.record, *node, value, config);
     };
-    Value* scale = graph.AddConstant(name + "_scale", Tensor::Scalar(config.scale[0]));
-    Value* zero_point = byte("_zero_point", config.offset[0]);
-    ValueType integer_type = value->type;
-    integer_type.dtype = config.dtype;
+    const bool read = std::any_of(value->consumers.begin(), value->consumers.end(), reads_rounded);
+    if (!read && !(value->producer && graph.IsOutput(value))) continue;
     Value* rounded = graph.AddValue(name + "_rounded", value->type);
     if (value->producer) {
       graph.ReplaceAndKeepName(value, rounded);
+      for (auto& [node, op] : model.record.operators) {
+        if (op.table_input == name) op.table_input = rounded->name;
+      }
     } else {
-      // Of a graph input only what stays float reads the rounded values.
+      // Of a graph input nobody else reads the rounded values.
       const std::vector<Node*> readers = value->consumers;
       for (Node* reader : readers) {
-        for (size_t slot = 0; slot < reader->inputs.size() && !is_quantized(reader); ++slot) {
+        if (!reads_rounded(reader)) continue;
+        for (size_t slot = 0; slot < reader->inputs.size(); ++slot) {
           if (reader->inputs[slot] == value) graph.SetInput(reader, slot, rounded);
         }
       }
     }
-    Value* integers = graph.AddOp("QuantizeLinear", "", {value, scale, zero_point},
-                                  name + "_integers", integer_type);
-    if (config.quant_max - config.quant_min < 255) {  // four bits are in bytes here
-      integers = graph.AddOp(
-          "Clip", "", {integers, byte("_low", config.quant_min), byte("_high", config.quant_max)},
-          name + "_limited", integer_type);
-    }
-    graph.AddNode("DequantizeLinear", "", {integers, scale, zero_point}, {rounded});
+    WritePair(graph, value, config, rounded);
   }
   graph.SortTopologically();
 }
@@ -92,7 +132,7 @@ std::optional<QuantizedModel> FromQdq(const Graph& source, bool keep_weights) {
   const auto writes = file.writes;  // of the file's own pairs only
   model.record = BuildRecord(model.float_graph, file);
   RestoreFloatWeights(model, file.reads);
-  RestoreFloatPairs(model, writes);
+  RestoreFloatPairs(model, file.reads, writes);
   return model;
 }
 

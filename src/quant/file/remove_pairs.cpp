@@ -81,11 +81,6 @@ bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationC
   return true;
 }
 
-bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
-  return a.dtype == b.dtype && a.scale == b.scale && a.offset == b.offset &&
-         a.axis == b.axis;  // limits are read with the first of the pair
-}
-
 class PairRemover {
  public:
   PairRemover(Graph& graph, bool keep_weights) : graph_(graph), keep_weights_(keep_weights) {}
@@ -144,10 +139,12 @@ class PairRemover {
            });
   }
 
+  /// The grid that the value's readers see, unless a pair between them and it had another.
   void Annotate(const Value* value, const TensorQuantizationConfig& config) {
     for (const Node* consumer : value->consumers) {
       for (size_t slot = 0; slot < consumer->inputs.size(); ++slot) {
-        if (consumer->inputs[slot] == value) found_.reads[{consumer->name, slot}] = config;
+        if (consumer->inputs[slot] == value)
+          found_.reads.try_emplace({consumer->name, slot}, config);
       }
     }
   }
@@ -274,6 +271,10 @@ class PairRemover {
 };
 
 }  // namespace
+
+bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
+  return a.dtype == b.dtype && a.scale == b.scale && a.offset == b.offset && a.axis == b.axis;
+}
 
 FileQuantization RemovePairs(Graph& graph, bool keep_weights) {
   return PairRemover(graph, keep_weights).Run();
