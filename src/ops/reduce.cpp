@@ -1,4 +1,4 @@
-// Reductions over axes, ArgMax / ArgMin and CumSum.
+// Reductions over axes, ArgMax / ArgMin.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -304,56 +304,6 @@ void EvaluateArg(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
-// --- CumSum
-
-void InferCumSum(InferContext& context) {
-  RequireDType(context, 0,
-               {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64, DType::kUint32,
-                DType::kUint64});
-  const ListArgument axis = ReadList(context, nullptr, 1);
-  if (axis.known()) {
-    if (axis.values.size() != 1) {
-      Fail(ErrorCode::kShapeMismatch, "the axis of CumSum must be a scalar");
-    }
-    if (const SymbolicShape* x = context.shape(0)) {
-      NormalizeAxis(axis.values[0], static_cast<int64_t>(x->size()));
-    }
-  }
-  SameAsInput(context);
-}
-
-void EvaluateCumSum(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  if (context.input(1).count() != 1) {
-    Fail(ErrorCode::kShapeMismatch, "the axis of CumSum must be a scalar");
-  }
-  const int64_t axis = NormalizeAxis(context.input(1).AsInt64(0), x.rank());
-  const bool exclusive = context.attributes().Int("exclusive", 0) != 0;
-  const bool reverse = context.attributes().Int("reverse", 0) != 0;
-  Tensor out(x.dtype(), x.shape());
-  if (x.count() > 0) {
-    std::vector<bool> summed(x.shape().size(), false);
-    summed[static_cast<size_t>(axis)] = true;
-    const std::vector<int64_t> kept = Offsets(x.shape(), summed, false);
-    std::vector<int64_t> along = Offsets(x.shape(), summed, true);
-    if (reverse) std::reverse(along.begin(), along.end());
-    VisitDType(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      using W = WrappingOf<T>;
-      for (const int64_t base : kept) {
-        W sum{0};
-        for (const int64_t offset : along) {
-          const auto value = static_cast<W>(x.data<T>()[base + offset]);
-          if (exclusive) out.data<T>()[base + offset] = static_cast<T>(sum);
-          sum += value;
-          if (!exclusive) out.data<T>()[base + offset] = static_cast<T>(sum);
-        }
-      }
-    });
-  }
-  context.outputs[0] = std::move(out);
-}
-
 constexpr OpDef ReduceRow(const char* name, QuantRule quant = QuantRule::kFloat) {
   return {name, "", 1, 1, 2, 1, InferReduce, EvaluateReduce, quant, FusionRule::kReduction};
 }
@@ -371,7 +321,6 @@ constexpr OpDef kOps[] = {
     ReduceRow("ReduceLogSumExp"),
     {"ArgMax", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat, FusionRule::kReduction},
     {"ArgMin", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat, FusionRule::kReduction},
-    {"CumSum", "", 11, 2, 2, 1, InferCumSum, EvaluateCumSum, QuantRule::kFloat},
 };
 
 }  // namespace

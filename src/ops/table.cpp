@@ -15,6 +15,7 @@ std::span<const OpDef* const> OpTable() {
                                                 UnaryOps(),
                                                 BinaryOps(),
                                                 ReduceOps(),
+                                                CumSumOps(),
                                                 ShapeOps(),
                                                 CastOps(),
                                                 ConstantOps(),

@@ -19,6 +19,7 @@ std::span<const OpDef> NormalizeGroupsOps();  // normalize_groups.cpp: LRN, Grou
 std::span<const OpDef> TrigonometryOps();     // trigonometry.cpp: Sin, Acosh ...
 std::span<const OpDef> BinaryOps();           // binary.cpp: Add, Mul, Where, comparisons ...
 std::span<const OpDef> ReduceOps();           // reduce.cpp: ReduceMean ..., ArgMax
+std::span<const OpDef> CumSumOps();           // cum_sum.cpp: CumSum
 std::span<const OpDef> ShapeOps();            // shape.cpp: Shape, Reshape, Flatten, Squeeze, Expand
 std::span<const OpDef> CastOps();             // cast.cpp: Cast, CastLike
 std::span<const OpDef> ConstantOps();         // constant.cpp: Constant, ConstantOfShape, Range

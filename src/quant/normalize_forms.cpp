@@ -52,13 +52,13 @@ void NormalizeForms(Graph& graph) {
     if (node->Is("Gemm")) FoldGemmFactors(graph, *node);
     if (node->Is("GlobalMaxPool")) SpellGlobalMaxPool(*node);
     if (node->Is("Identity") || (node->Is("Dropout") && node->output(1) == nullptr)) {
-      const bool replaceable = !graph.IsOutput(node->outputs[0]) || node->inputs[0]->producer;
-      if (!replaceable || (graph.IsOutput(node->outputs[0]) && graph.IsOutput(node->inputs[0]))) {
+      const Value* x = node->inputs[0];
+      if (graph.IsOutput(node->outputs[0]) && (x->producer == nullptr || graph.IsOutput(x))) {
         SpellIdentity(graph, *node);
-        continue;
+      } else {
+        graph.ReplaceAndKeepName(node->outputs[0], node->inputs[0]);
+        graph.EraseNode(node);
       }
-      graph.ReplaceAndKeepName(node->outputs[0], node->inputs[0]);
-      graph.EraseNode(node);
     }
   }
   graph.RemoveUnusedValues();

@@ -34,8 +34,8 @@ void ReadAs(Graph& graph, Node& node, size_t slot, DType dtype) {
   const std::string& name = integers->name;
   Tensor moved(dtype, zero_point->constant.shape());
   for (int64_t i = 0; i < moved.count(); ++i) {
-    static_cast<uint8_t*>(moved.raw())[i] =
-        static_cast<const uint8_t*>(zero_point->constant.raw())[i] ^ uint8_t { 128 };
+    const uint32_t bits = static_cast<const uint8_t*>(zero_point->constant.raw())[i];
+    static_cast<uint8_t*>(moved.raw())[i] = static_cast<uint8_t>(bits ^ 0x80U);
   }
   ValueType type{DType::kFloat32, integers->is_constant() ? ToSymbolic(integers->constant.shape())
                                                           : integers->type.shape};

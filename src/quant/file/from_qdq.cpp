@@ -42,10 +42,10 @@ void WritePair(Graph& graph, Value* value, const TensorQuantizationConfig& confi
 /// Whether the operator reads the value on another grid than that of `config`.
 bool ReadsOtherwise(const QuantizationRecord& record, const Node& node, const Value* value,
                     const TensorQuantizationConfig& config) {
-  const OperatorQuantization& op = record.operators.at(node.name);
-  for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
-    if (node.input(slot) != value || op.inputs[slot] < 0) continue;
-    const TensorQuantizationConfig& own = record.Root(op.inputs[slot]);
+  const std::vector<int>& slots = record.operators.at(node.name).inputs;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    if (node.input(slot) != value || slots[slot] < 0) continue;
+    const TensorQuantizationConfig& own = record.Root(slots[slot]);
     if (!own.scale.empty() && !SameCodes(own, config)) return true;
   }
   return false;
@@ -64,8 +64,9 @@ void RestoreFloatPairs(QuantizedModel& model,
   };
   for (const auto& [key, config] : reads) {
     Node* node = graph.FindNode(key.first);
-    if (node == nullptr || is_quantized(node) || node->inputs[key.second]->is_constant()) continue;
-    Value* value = node->inputs[key.second];
+    if (node == nullptr || is_quantized(node)) continue;
+    Value* value = node->input(key.second);
+    if (value == nullptr || value->is_constant()) continue;
     const auto written = writes.find(value->name);
     if (written == writes.end() || SameCodes(written->second, config)) continue;
     Value* rounded = graph.AddValue(value->name + "_again", value->type);
