@@ -88,16 +88,23 @@ RQ_INLINE v128_t RoundingStepI16(int32_t shift) {
 }
 RQ_INLINE v128_t RoundingShiftI16(v128_t v, v128_t step) { return MulQ15(v, step); }
 
+/// Bytes of a and b in turns, those of the lower and of the upper halves.
+RQ_INLINE v128_t InterleaveLowI8(v128_t a, v128_t b) {
+  return wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+RQ_INLINE v128_t InterleaveHighI8(v128_t a, v128_t b) {
+  return wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
 /// Eight i16: a[2i]*b[2i] + a[2i+1]*b[2i+1], a signed bytes, b in [0, 127] (else engines disagree:
 /// see the relaxed SIMD proposal, i16x8.relaxed_dot_i8x16_i7x16_s). No pair sum can saturate.
 RQ_INLINE v128_t DotI8I7(v128_t a, v128_t b) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_i16x8_relaxed_dot_i8x16_i7x16(a, b);
 #else
-  const v128_t low = wasm_i16x8_extmul_low_i8x16(a, b);
-  const v128_t high = wasm_i16x8_extmul_high_i8x16(a, b);
-  return wasm_i16x8_add(wasm_i16x8_shuffle(low, high, 0, 2, 4, 6, 8, 10, 12, 14),
-                        wasm_i16x8_shuffle(low, high, 1, 3, 5, 7, 9, 11, 13, 15));
+  const v128_t even = wasm_i16x8_mul(wasm_i16x8_shr(wasm_i16x8_shl(a, 8), 8),
+                                     wasm_v128_and(b, wasm_i16x8_splat(127)));
+  return wasm_i16x8_add(even, wasm_i16x8_mul(wasm_i16x8_shr(a, 8), wasm_i16x8_shr(b, 8)));
 #endif
 }
 

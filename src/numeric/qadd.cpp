@@ -28,4 +28,21 @@ QAddMultipliers MakeQAddMultipliers(double ratio_a, double ratio_b) {
           static_cast<int32_t>(std::round(std::ldexp(ratio_b, shift))), shift};
 }
 
+QAddNarrow MakeQAddSimple(const QAddMultipliers& multipliers, int32_t out_zero) {
+  auto [a, b, shift] = multipliers;
+  while (shift > 1 && (a | b) % 2 == 0) {
+    a /= 2;
+    b /= 2;
+    --shift;
+  }
+  const auto fits = [](int32_t factor) { return factor >= 0 && factor <= kSimpleFactor; };
+  if (!fits(a) || !fits(b) || shift > kSimpleShift) return {};
+  return {static_cast<int16_t>(a),
+          static_cast<int16_t>(b),
+          0,
+          static_cast<int16_t>(shift),
+          out_zero,
+          1};
+}
+
 }  // namespace requant

@@ -43,14 +43,23 @@ inline int32_t QAddFixed(int32_t a, int32_t b, const QAddMultipliers& multiplier
   return qadd_internal::ClampSum(rounded, out_zero, lo, hi);
 }
 
-/// QAddFixed in 16 bits, for operands of few codes:
-///   ((a * Na + b * Nb + bias + 2^(shift-1)) >> shift) + middle, clamped,
-/// where the sum but for the rounding constant fits int16. `shift` is 0 where there is no such
-/// form.
+/// QAddFixed in 16 bits, for operands of few codes or factors of few bits:
+///   ((a * Na + b * Nb + bias + 2^(shift-1)) >> shift) + middle, clamped.
+/// `shift` is 0 where there is no such form.
 struct QAddNarrow {
-  int16_t a, b, bias, shift;
-  int32_t middle;
+  int16_t a = 0, b = 0, bias = 0, shift = 0;
+  int32_t middle = 0;
+  /// Of MakeQAddNarrow: no sum is beyond int16, but for the rounding constant. Of MakeQAddSimple
+  /// that is so without the zero points' share, and the rest saturates; there is no bias.
+  int32_t saturates = 0;
 };
+
+/// A form for all codes, where both factors are at most kSimpleFactor when powers of two that they
+/// share are taken out, and `shift` is at most kSimpleShift then: codes in [-128, 127] times two of
+/// these stay inside int16, and a sum that saturates with its zero points is 256 steps off, beyond
+/// every clamp. The quantizer makes scales of sums such fractions (quant/simple_sums.h).
+QAddNarrow MakeQAddSimple(const QAddMultipliers& multipliers, int32_t out_zero);
+inline constexpr int32_t kSimpleFactor = 127, kSimpleShift = 7;
 
 /// The values that an operand can have, without its zero point.
 struct QAddRange {

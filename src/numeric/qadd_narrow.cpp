@@ -52,7 +52,7 @@ struct Addition {
 
 QAddNarrow MakeQAddNarrow(const QAddMultipliers& multipliers, QAddRange a, QAddRange b,
                           int32_t out_zero, int32_t lo, int32_t hi) {
-  constexpr QAddNarrow kNone = {0, 0, 0, 0, 0};
+  constexpr QAddNarrow kNone;
   constexpr int32_t kMostShift = 14, kMostFactor = 32766;
   if (a.lo > a.hi || b.lo > b.hi) return kNone;
   if (int64_t{a.hi - a.lo + 1} * (b.hi - b.lo + 1) > kMostPairs) return kNone;
@@ -69,8 +69,12 @@ QAddNarrow MakeQAddNarrow(const QAddMultipliers& multipliers, QAddRange a, QAddR
         if (bounds.none()) continue;
         const int32_t middle = addition.Middle(a_factor + da, b_factor + db, shift);
         const auto narrow = [](int32_t value) { return static_cast<int16_t>(value); };
-        return {narrow(a_factor + da), narrow(b_factor + db),
-                narrow(bounds.least + (bounds.most - bounds.least) / 2), narrow(shift), middle};
+        return {narrow(a_factor + da),
+                narrow(b_factor + db),
+                narrow(bounds.least + (bounds.most - bounds.least) / 2),
+                narrow(shift),
+                middle,
+                0};
       }
     }
   }

@@ -1,4 +1,4 @@
-// MaxPool, AveragePool, LpPool and their global forms.
+// MaxPool, AveragePool and their global forms.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,20 +20,6 @@ std::optional<SymbolicShape> InferredPool(const InferContext& context) {
     return std::nullopt;
   }
   return PoolOutputShape(context.attributes(), *context.shape(0));
-}
-
-/// Everything an evaluation needs: the output tensor, the geometry and the number of planes.
-struct PoolJob {
-  Tensor out;
-  Geometry geometry;
-  int64_t planes;
-};
-
-PoolJob StartPool(const EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const ValueType type{x.dtype(), PoolOutputShape(context.attributes(), ToSymbolic(x.shape()))};
-  return {Tensor(x.dtype(), type.StaticShape()),
-          PlaceGeometry(PoolWindow(context.attributes()), x.shape()), x.dim(0) * x.dim(1)};
 }
 
 // --- MaxPool
@@ -111,12 +97,7 @@ void EvaluateMaxPool(EvalContext& context) {
   if (context.outputs.size() > 1) context.outputs[1] = std::move(indices);
 }
 
-// --- AveragePool and LpPool
-
-void InferFloatPool(InferContext& context) {
-  RequireFloat(context, 0);
-  SetOutput(context, 0, context.inputs[0].dtype, InferredPool(context));
-}
+// --- AveragePool
 
 template <typename T>
 void PoolAverage(const PoolJob& job, const T* x, T* to, bool include_pad) {
@@ -146,42 +127,6 @@ void EvaluateAveragePool(EvalContext& context) {
   context.outputs[0] = std::move(job.out);
 }
 
-/// The p of an Lp norm. Throws kInvalidModel below 1.
-double NormOrder(const AttributeMap& attributes) {
-  const int64_t p = attributes.Int("p", 2);
-  if (p < 1) Fail(ErrorCode::kInvalidModel, StrCat("attribute p is ", p));
-  return static_cast<double>(p);
-}
-
-template <typename T>
-void PoolNorm(const PoolJob& job, const T* x, T* to, double p) {
-  const Geometry& g = job.geometry;
-  for (int64_t plane = 0; plane < job.planes; ++plane) {
-    const T* from = x + plane * g.input_size();
-    ForEachWindow(g, [&](const auto& taps, const auto& start, int64_t index) {
-      double sum = 0;
-      ForEachTap(g, taps, start, [&](int64_t offset) {
-        sum += std::pow(std::fabs(static_cast<double>(from[offset])), p);
-      });
-      to[plane * g.output_size() + index] = static_cast<T>(std::pow(sum, 1.0 / p));
-    });
-  }
-}
-
-void EvaluateLpPool(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  PoolJob job = StartPool(context);
-  const double p = NormOrder(context.attributes());
-  if (job.out.count() > 0) {
-    if (x.dtype() == DType::kFloat64) {
-      PoolNorm(job, x.data<double>(), job.out.data<double>(), p);
-    } else {
-      PoolNorm(job, x.data<float>(), job.out.data<float>(), p);
-    }
-  }
-  context.outputs[0] = std::move(job.out);
-}
-
 // --- global forms
 
 void InferGlobal(InferContext& context) {
@@ -190,26 +135,9 @@ void InferGlobal(InferContext& context) {
   SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
 }
 
-void InferGlobalFloat(InferContext& context) {
-  RequireFloat(context, 0);
-  InferGlobal(context);
-}
-
 void InferGlobalMax(InferContext& context) {
   RequireDType(context, 0, {DType::kFloat32, DType::kFloat64, DType::kInt8, DType::kUint8});
   InferGlobal(context);
-}
-
-/// Calls `reduce(first element, count)` for every plane and stores what it returns.
-template <typename T, typename Reduce>
-Tensor ReducePlanes(const Tensor& x, Reduce&& reduce) {
-  const ValueType type{x.dtype(), GlobalPoolOutputShape(ToSymbolic(x.shape()))};
-  Tensor out(x.dtype(), type.StaticShape());
-  const int64_t area = out.count() > 0 ? x.count() / out.count() : 0;
-  for (int64_t i = 0; i < out.count(); ++i) {
-    out.data<T>()[i] = reduce(x.data<T>() + i * area, area);
-  }
-  return out;
 }
 
 template <typename T>
@@ -255,40 +183,35 @@ void EvaluateGlobalAveragePool(EvalContext& context) {
       x.dtype() == DType::kFloat64 ? GlobalAverage<double>(x) : GlobalAverage<float>(x);
 }
 
-template <typename T>
-Tensor GlobalNorm(const Tensor& x, double p) {
-  return ReducePlanes<T>(x, [p](const T* from, int64_t count) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      sum += std::pow(std::fabs(static_cast<double>(from[i])), p);
-    }
-    return static_cast<T>(std::pow(sum, 1.0 / p));
-  });
-}
-
-void EvaluateGlobalLpPool(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const double p = NormOrder(context.attributes());
-  context.outputs[0] =
-      x.dtype() == DType::kFloat64 ? GlobalNorm<double>(x, p) : GlobalNorm<float>(x, p);
-}
-
 constexpr OpDef kOps[] = {
     {"MaxPool", "", 1, 1, 1, 2, InferMaxPool, EvaluateMaxPool, QuantRule::kPassive,
      FusionRule::kOutFusable},
     {"AveragePool", "", 1, 1, 1, 1, InferFloatPool, EvaluateAveragePool, QuantRule::kAveragePool,
      FusionRule::kOutFusable},
-    {"LpPool", "", 2, 1, 1, 1, InferFloatPool, EvaluateLpPool, QuantRule::kFloat,
-     FusionRule::kOutFusable},
     {"GlobalMaxPool", "", 1, 1, 1, 1, InferGlobalMax, EvaluateGlobalMaxPool, QuantRule::kPassive,
      FusionRule::kOutFusable},
     {"GlobalAveragePool", "", 1, 1, 1, 1, InferGlobalFloat, EvaluateGlobalAveragePool,
      QuantRule::kAveragePool, FusionRule::kOutFusable},
-    {"GlobalLpPool", "", 2, 1, 1, 1, InferGlobalFloat, EvaluateGlobalLpPool, QuantRule::kFloat,
-     FusionRule::kOutFusable},
 };
 
 }  // namespace
+
+PoolJob StartPool(const EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const ValueType type{x.dtype(), PoolOutputShape(context.attributes(), ToSymbolic(x.shape()))};
+  return {Tensor(x.dtype(), type.StaticShape()),
+          PlaceGeometry(PoolWindow(context.attributes()), x.shape()), x.dim(0) * x.dim(1)};
+}
+
+void InferFloatPool(InferContext& context) {
+  RequireFloat(context, 0);
+  SetOutput(context, 0, context.inputs[0].dtype, InferredPool(context));
+}
+
+void InferGlobalFloat(InferContext& context) {
+  RequireFloat(context, 0);
+  InferGlobal(context);
+}
 
 std::span<const OpDef> PoolOps() { return kOps; }
 

@@ -1,10 +1,11 @@
-// How the references of pools, float and integer, walk their windows.
+// What the references of pools share: how they walk their windows, float and integer.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
+#include "ops/op.h"
 #include "ops/shape_rules.h"
 
 namespace requant {
@@ -71,5 +72,29 @@ inline double AverageDivisor(const Geometry& g, const std::array<Range, 3>& taps
   }
   return divisor;
 }
+
+/// Everything an evaluation needs: the output tensor, the geometry and the number of planes.
+struct PoolJob {
+  Tensor out;
+  Geometry geometry;
+  int64_t planes;
+};
+PoolJob StartPool(const EvalContext& context);
+
+/// Calls `reduce(first element, count)` for every plane and stores what it returns.
+template <typename T, typename Reduce>
+Tensor ReducePlanes(const Tensor& x, Reduce&& reduce) {
+  const ValueType type{x.dtype(), GlobalPoolOutputShape(ToSymbolic(x.shape()))};
+  Tensor out(x.dtype(), type.StaticShape());
+  const int64_t area = out.count() > 0 ? x.count() / out.count() : 0;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    out.data<T>()[i] = reduce(x.data<T>() + i * area, area);
+  }
+  return out;
+}
+
+/// Of floats only: windows, and whole planes.
+void InferFloatPool(InferContext& context);
+void InferGlobalFloat(InferContext& context);
 
 }  // namespace requant

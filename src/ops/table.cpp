@@ -11,6 +11,7 @@ std::span<const OpDef* const> OpTable() {
                                                 ConvTransposeOps(),
                                                 MatMulOps(),
                                                 PoolOps(),
+                                                LpPoolOps(),
                                                 NormalizeOps(),
                                                 UnaryOps(),
                                                 BinaryOps(),

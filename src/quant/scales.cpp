@@ -10,6 +10,7 @@
 #include "quant/observers/auto.h"
 #include "quant/quantizer_impl.h"
 #include "quant/recover/recover.h"
+#include "quant/simple_sums.h"
 #include "quant/weights.h"
 
 namespace requant {
@@ -138,6 +139,7 @@ void Quantizer::Impl::Activate() {
     SetScale(config, ranges);
     Transit(config.state, QuantizationState::kActivated, config.node);
   }
+  SimplifySums(graph, record, [this](int index) { return Fixed(index); });
   WarnOfUselessScales();
 }
 

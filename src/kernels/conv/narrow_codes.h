@@ -63,7 +63,8 @@ RQ_INLINE bool CanMakeCodes(const ConvQ8Params* p) {
   if (p->residual == nullptr) return true;
   const QAddParams& add = p->addition;
   return p->residual_packed == 0 && p->addition_is_float == 0 && add.narrow.shift != 0 &&
-         add.lo - add.narrow.middle >= -128 && add.hi - add.narrow.middle <= 127;
+         add.narrow.saturates == 0 && add.lo - add.narrow.middle >= -128 &&
+         add.hi - add.narrow.middle <= 127;
 }
 
 /// Eight numbers of 16 bits.

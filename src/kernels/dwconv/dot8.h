@@ -41,10 +41,8 @@ RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t i
         if (c + 8 > n) c = n - 8;
         const v128_t a = wasm_v128_load64_zero(in0 + c), b = wasm_v128_load64_zero(in1 + c);
         const v128_t d = wasm_v128_load64_zero(in2 + c), e = wasm_v128_load64_zero(in3 + c);
-        const v128_t ab =
-            wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        const v128_t de =
-            wasm_i8x16_shuffle(d, e, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        const v128_t ab = simd::InterleaveLowI8(a, b);
+        const v128_t de = simd::InterleaveLowI8(d, e);
         const v128_t low =
             wasm_v128_xor(wasm_i16x8_shuffle(ab, de, 0, 8, 1, 9, 2, 10, 3, 11), flips);
         const v128_t high =

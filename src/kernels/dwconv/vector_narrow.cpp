@@ -24,13 +24,11 @@ struct Pairing {
   /// Of sixteen channels those of both rows, each its byte of the one and of the other.
   RQ_MEMBER void Store(v128_t a, v128_t b, uint8_t* out) const {
     StoreLow(a, b, out);
-    wasm_v128_store(out + 16, wasm_i8x16_shuffle(A(a), B(b), 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
-                                                 13, 29, 14, 30, 15, 31));
+    wasm_v128_store(out + 16, simd::InterleaveHighI8(A(a), B(b)));
   }
   /// Of the first eight.
   RQ_MEMBER void StoreLow(v128_t a, v128_t b, uint8_t* out) const {
-    wasm_v128_store(out, wasm_i8x16_shuffle(A(a), B(b), 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
-                                            22, 7, 23));
+    wasm_v128_store(out, simd::InterleaveLowI8(A(a), B(b)));
   }
   RQ_MEMBER v128_t A(v128_t a) const {
     return wasm_v128_bitselect(wasm_i8x16_add(a, add), zero, has_a);

@@ -78,73 +78,66 @@ RQ_INLINE void Rows(const Operand& x, const Operand& y, int32_t y_step, uint8_t*
   }
 }
 
-/// (a * Ma + b * Mb + bias) >> shift with the zero points and the rounding constant in the bias.
-/// Sums wrap modulo 2^32, and the total fits int32 (the bound in qadd.h), so the order is free.
-struct AddFixed {
-  v128_t ma, mb, bias, out_zero;
-  uint32_t shift;
-  RQ_METHOD v128_t Quarter(v128_t a, v128_t b) const {
-    const v128_t sum = wasm_i32x4_add(wasm_i32x4_mul(a, ma), wasm_i32x4_mul(b, mb));
-    return wasm_i32x4_shr(wasm_i32x4_add(sum, bias), shift);
-  }
-  RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
-    const v128_t low = Quarter(wasm_i32x4_extend_low_i16x8(a), wasm_i32x4_extend_low_i16x8(b));
-    const v128_t high = Quarter(wasm_i32x4_extend_high_i16x8(a), wasm_i32x4_extend_high_i16x8(b));
-    // Both saturations are far outside the output's range.
-    return wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(low, high), out_zero);
-  }
-};
-
-/// The same by products of 16-bit pairs, for multipliers that a shift of kShift leaves room for
-/// (PairsFit): with M = 2^8 * high + low, a * Ma + b * Mb is one dot product of [2^8 a, 2^8 b] with
-/// the high parts and one of [a, b] with the low ones. Nothing is widened, and a shift by a
+/// (a * Ma + b * Mb + bias) >> shift by products of 16-bit pairs, the zero points and the rounding
+/// constant in the bias: with M = 2^8 * high + low, a * Ma + b * Mb is one dot product of
+/// [2^8 a, 2^8 b] with the high parts, which fit int16, and one of [a, b] with the low ones. Sums
+/// wrap modulo 2^32, and the total fits int32 (the bound in qadd.h), so the order is free.
+/// Multipliers that a shift of kShift leaves room for (ShiftIsCommon) have that one: a shift by a
 /// constant is one instruction where any other is five (x86-64, V8).
+constexpr int kCommonShift = 22;
+
+template <bool kCommon>
 struct AddPairs {
-  static constexpr int kShift = 22;
   v128_t high, low, bias, out_zero;
+  uint32_t shift;
 
   RQ_METHOD v128_t Quarter(v128_t pairs) const {
     const v128_t sum = wasm_i32x4_add(wasm_i32x4_dot_i16x8(pairs, high),
                                       wasm_i32x4_dot_i16x8(wasm_i16x8_shr(pairs, 8), low));
-    return wasm_i32x4_shr(wasm_i32x4_add(sum, bias), kShift);
+    return wasm_i32x4_shr(wasm_i32x4_add(sum, bias), kCommon ? kCommonShift : shift);
   }
-  /// Bytes a, b of eight elements.
+  /// Bytes a, b of eight elements. Both saturations are far outside the output's range.
   RQ_METHOD v128_t Half(v128_t ab) const {
     const v128_t zero = wasm_i32x4_splat(0);
-    const v128_t first = Quarter(
-        wasm_i8x16_shuffle(zero, ab, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
-    const v128_t second = Quarter(
-        wasm_i8x16_shuffle(zero, ab, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
-    return wasm_i16x8_add(wasm_i16x8_narrow_i32x4(first, second), out_zero);
+    const v128_t first = Quarter(simd::InterleaveLowI8(zero, ab));
+    const v128_t second = Quarter(simd::InterleaveHighI8(zero, ab));
+    return wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(first, second), out_zero);
   }
-  RQ_METHOD v128_t Low(v128_t a, v128_t b) const {
-    return Half(wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
-  }
-  RQ_METHOD v128_t High(v128_t a, v128_t b) const {
-    return Half(
-        wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
-  }
+  RQ_METHOD v128_t Low(v128_t a, v128_t b) const { return Half(simd::InterleaveLowI8(a, b)); }
+  RQ_METHOD v128_t High(v128_t a, v128_t b) const { return Half(simd::InterleaveHighI8(a, b)); }
 };
 
-/// Whether the multipliers, brought to AddPairs' shift, leave every sum inside int32: with
+/// Whether the multipliers, brought to kCommonShift, leave every sum inside int32: with
 /// |q - z| <= 255 it is below 2^31 if |Ma| + |Mb| is at most 2^23, the rounding constant included.
 /// Then either is below 2^23, and its high part fits int16.
-RQ_INLINE bool PairsFit(const QAddParams* p) {
-  if (p->shift > AddPairs::kShift) return false;
+RQ_INLINE bool ShiftIsCommon(const QAddParams* p) {
+  if (p->shift > kCommonShift) return false;
   const auto magnitude = [](int32_t m) __attribute__((always_inline)) {
     return static_cast<int64_t>(m < 0 ? -m : m);
   };
   const int64_t sum = magnitude(p->a_multiplier) + magnitude(p->b_multiplier);
-  return sum < (int64_t{1} << 23) >> (AddPairs::kShift - p->shift);
+  return sum < (int64_t{1} << 23) >> (kCommonShift - p->shift);
 }
 
-/// QAddNarrow of numeric/qadd.h. Products wrap modulo 2^16, and the total fits int16.
+/// QAddNarrow of numeric/qadd.h for few codes: products wrap modulo 2^16, and the total fits int16.
 struct AddNarrow {
   v128_t ma, mb, bias, middle, step;
   RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
     const v128_t sum = wasm_i16x8_add(wasm_i16x8_mul(a, ma), wasm_i16x8_mul(b, mb));
     return wasm_i16x8_add(simd::RoundingShiftI16(wasm_i16x8_add(sum, bias), step), middle);
   }
+};
+
+/// The same for all codes and simple factors: a dot product of bytes [a, b], whose sum fits int16
+/// without the zero points.
+struct AddSimple {
+  v128_t factors, bias, middle, step;
+  RQ_METHOD v128_t Half(v128_t ab) const {
+    const v128_t sum = wasm_i16x8_add_sat(simd::DotI8I7(ab, factors), bias);
+    return wasm_i16x8_add(simd::RoundingShiftI16(sum, step), middle);
+  }
+  RQ_METHOD v128_t Low(v128_t a, v128_t b) const { return Half(simd::InterleaveLowI8(a, b)); }
+  RQ_METHOD v128_t High(v128_t a, v128_t b) const { return Half(simd::InterleaveHighI8(a, b)); }
 };
 
 /// The float form, step by step as in QAddFloat.
@@ -262,39 +255,44 @@ void rq_qadd_fixed(const QAddParams* p) {
   };
   if (p->narrow.shift != 0 && p->a_step != 0 && p->b_step != 0) {
     const QAddNarrow& narrow = p->narrow;
-    const uint32_t bias = static_cast<uint32_t>(narrow.bias) - zeros_share(narrow.a, narrow.b);
+    const auto bias =
+        static_cast<int32_t>(static_cast<uint32_t>(narrow.bias) - zeros_share(narrow.a, narrow.b));
+    const v128_t middle = SplatI16(narrow.middle - simd::CodeOffset(p->out_signed));
+    const v128_t step = simd::RoundingStepI16(narrow.shift);
+    if (narrow.saturates != 0) {
+      AddSimple op;
+      op.factors = wasm_i16x8_splat(static_cast<int16_t>(narrow.b * 256 + narrow.a));
+      op.bias = SplatI16(bias);
+      op.middle = middle;
+      op.step = step;
+      Walk(p, false, op);
+      return;
+    }
     Halves<AddNarrow> op;
     op.ma = wasm_i16x8_splat(narrow.a);
     op.mb = wasm_i16x8_splat(narrow.b);
-    op.bias = SplatI16(static_cast<int32_t>(bias));
-    op.middle = SplatI16(narrow.middle - simd::CodeOffset(p->out_signed));
-    op.step = simd::RoundingStepI16(narrow.shift);
+    op.bias = SplatI16(bias);
+    op.middle = middle;
+    op.step = step;
     Walk(p, false, op);
     return;
   }
-  const int32_t m_first = swap ? p->b_multiplier : p->a_multiplier;
-  const int32_t m_second = swap ? p->a_multiplier : p->b_multiplier;
-  if (PairsFit(p)) {
-    const int32_t more = 1 << (AddPairs::kShift - p->shift);
-    const int32_t ma = m_first * more, mb = m_second * more;
-    AddPairs op;
-    op.high = wasm_i32x4_splat((mb >> 8) * 65536 + (ma >> 8 & 65535));
-    op.low = wasm_i32x4_splat((mb & 255) * 65536 + (ma & 255));
-    op.bias = wasm_i32x4_splat(
-        static_cast<int32_t>((1u << (AddPairs::kShift - 1)) -
-                             zeros_share(p->a_multiplier * more, p->b_multiplier * more)));
-    op.out_zero = out_zero;
+  const bool common = ShiftIsCommon(p);
+  const int32_t more = common ? 1 << (kCommonShift - p->shift) : 1;
+  const int32_t ma = (swap ? p->b_multiplier : p->a_multiplier) * more;
+  const int32_t mb = (swap ? p->a_multiplier : p->b_multiplier) * more;
+  const auto shift = common ? static_cast<uint32_t>(kCommonShift) : static_cast<uint32_t>(p->shift);
+  const v128_t high = wasm_i32x4_splat((mb >> 8) * 65536 + (ma >> 8 & 65535));
+  const v128_t low = wasm_i32x4_splat((mb & 255) * 65536 + (ma & 255));
+  const uint32_t zeros = zeros_share(p->a_multiplier * more, p->b_multiplier * more);
+  const v128_t bias = wasm_i32x4_splat(static_cast<int32_t>((1u << (shift - 1)) - zeros));
+  if (common) {
+    const AddPairs<true> op = {high, low, bias, out_zero, shift};
     Walk(p, swap, op);
-    return;
+  } else {
+    const AddPairs<false> op = {high, low, bias, out_zero, shift};
+    Walk(p, swap, op);
   }
-  Halves<AddFixed> op;
-  op.ma = wasm_i32x4_splat(m_first);
-  op.mb = wasm_i32x4_splat(m_second);
-  const uint32_t bias = (1u << (p->shift - 1)) - zeros_share(p->a_multiplier, p->b_multiplier);
-  op.bias = wasm_i32x4_splat(static_cast<int32_t>(bias));
-  op.out_zero = out_zero;
-  op.shift = static_cast<uint32_t>(p->shift);
-  Walk(p, swap, op);
 }
 
 void rq_qadd_float(const QAddParams* p) {

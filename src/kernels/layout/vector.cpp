@@ -6,8 +6,6 @@
 namespace requant {
 namespace {
 
-#define RQ_INTERLEAVE_LOW8(a, b) \
-  wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define RQ_INTERLEAVE_LOW16(a, b) wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define RQ_INTERLEAVE_HIGH16(a, b) wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define RQ_INTERLEAVE_LOW32(a, b) wasm_i32x4_shuffle(a, b, 0, 4, 1, 5)
@@ -24,10 +22,10 @@ RQ_INLINE void Block8x8(const uint8_t* in, size_t in_stride, uint8_t* out, size_
   const v128_t r6 = wasm_v128_load64_zero(in + 6 * in_stride);
   const v128_t r7 = wasm_v128_load64_zero(in + 7 * in_stride);
   // Pairs of rows: bytes (c, r), (c, r + 1) for the eight c.
-  const v128_t p01 = RQ_INTERLEAVE_LOW8(r0, r1);
-  const v128_t p23 = RQ_INTERLEAVE_LOW8(r2, r3);
-  const v128_t p45 = RQ_INTERLEAVE_LOW8(r4, r5);
-  const v128_t p67 = RQ_INTERLEAVE_LOW8(r6, r7);
+  const v128_t p01 = simd::InterleaveLowI8(r0, r1);
+  const v128_t p23 = simd::InterleaveLowI8(r2, r3);
+  const v128_t p45 = simd::InterleaveLowI8(r4, r5);
+  const v128_t p67 = simd::InterleaveLowI8(r6, r7);
   // Fours of rows: c 0..3 and c 4..7.
   const v128_t low03 = RQ_INTERLEAVE_LOW16(p01, p23);
   const v128_t high03 = RQ_INTERLEAVE_HIGH16(p01, p23);

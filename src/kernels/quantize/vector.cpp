@@ -206,14 +206,10 @@ void rq_quantize_planes(const QuantizePlanesParams* p) {
     const v128_t c1 = p->channels > 1 ? Plane16(in + p->in_plane_stride, lanes) : none;
     const v128_t c2 = p->channels > 2 ? Plane16(in + 2 * p->in_plane_stride, lanes) : none;
     const v128_t c3 = p->channels > 3 ? Plane16(in + 3 * p->in_plane_stride, lanes) : none;
-    const v128_t c01_low =
-        wasm_i8x16_shuffle(c0, c1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const v128_t c01_high =
-        wasm_i8x16_shuffle(c0, c1, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    const v128_t c23_low =
-        wasm_i8x16_shuffle(c2, c3, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const v128_t c23_high =
-        wasm_i8x16_shuffle(c2, c3, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    const v128_t c01_low = simd::InterleaveLowI8(c0, c1);
+    const v128_t c01_high = simd::InterleaveHighI8(c0, c1);
+    const v128_t c23_low = simd::InterleaveLowI8(c2, c3);
+    const v128_t c23_high = simd::InterleaveHighI8(c2, c3);
     const size_t group = 4 * stride;
     StorePixels(to, wasm_i16x8_shuffle(c01_low, c23_low, 0, 8, 1, 9, 2, 10, 3, 11), p->channels,
                 stride);

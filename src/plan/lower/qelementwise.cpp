@@ -60,6 +60,7 @@ QAddParams AdditionOf(const Node& node, const Operands& operands, RequantizeMode
   params.a_multiplier = multipliers.a;
   params.b_multiplier = multipliers.b;
   params.shift = multipliers.shift;
+  params.narrow = MakeQAddSimple(multipliers, params.out_zero);
   params.a_step = params.b_step = 1;
   return params;
 }
@@ -116,10 +117,12 @@ std::optional<QAddParams> QAddOf(const PlanBuilder& builder, const Node& node) {
 
 void FindNarrow(RequantizeMode mode, CodeRange a, CodeRange b, QAddParams& addition) {
   if (mode != RequantizeMode::kUpward || MissingLowBits() != nullptr) return;
-  addition.narrow = kMakeQAddNarrow({addition.a_multiplier, addition.b_multiplier, addition.shift},
-                                    {a.lo - addition.a_zero, a.hi - addition.a_zero},
-                                    {b.lo - addition.b_zero, b.hi - addition.b_zero},
-                                    addition.out_zero, addition.lo, addition.hi);
+  const QAddNarrow found =
+      kMakeQAddNarrow({addition.a_multiplier, addition.b_multiplier, addition.shift},
+                      {a.lo - addition.a_zero, a.hi - addition.a_zero},
+                      {b.lo - addition.b_zero, b.hi - addition.b_zero}, addition.out_zero,
+                      addition.lo, addition.hi);
+  if (found.shift != 0) addition.narrow = found;
 }
 
 bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {

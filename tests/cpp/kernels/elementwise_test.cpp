@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -406,6 +407,75 @@ TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
     }
   }
   EXPECT_GT(found, tried / 2);
+}
+
+/// QAddNarrow as its definition says, for codes without their zero points.
+int32_t NarrowSum(const QAddNarrow& narrow, int32_t a, int32_t b, int32_t lo, int32_t hi) {
+  const int32_t sum = std::clamp(a * narrow.a + b * narrow.b + narrow.bias, -32768, 32767);
+  const int32_t rounded = (sum + (1 << (narrow.shift - 1))) >> narrow.shift;
+  return std::clamp(rounded + narrow.middle, lo, hi);
+}
+
+TEST(QAdd, SimpleFactorsFit16BitsForAllCodes) {
+  Random random(21);
+  for (int32_t shift = 1; shift <= kSimpleShift; ++shift) {
+    for (int round = 0; round < 6; ++round) {
+      const int32_t factor_a = round == 0 ? kSimpleFactor : random.Int(0, kSimpleFactor);
+      const int32_t factor_b = round < 2 ? kSimpleFactor : random.Int(0, kSimpleFactor);
+      const auto m =
+          MakeQAddMultipliers(std::ldexp(factor_a, -shift), std::ldexp(factor_b, -shift));
+      for (const int32_t zero : {-128, -3, 0, 127}) {
+        const QAddNarrow form = MakeQAddSimple(m, zero);
+        ASSERT_NE(form.shift, 0) << factor_a << " " << factor_b << " " << shift;
+        for (int32_t a = -255; a <= 255; ++a) {
+          for (int32_t b = -255; b <= 255; ++b) {
+            ASSERT_EQ(NarrowSum(form, a, b, -128, 127), QAddFixed(a, b, m, zero, -128, 127));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(QAdd, OtherFactorsHaveNoSimpleForm) {
+  const auto form = [](double a, double b) {
+    return MakeQAddSimple(MakeQAddMultipliers(a, b), 0).shift;
+  };
+  EXPECT_NE(form(127.0 / 128, 1.0 / 128), 0);
+  EXPECT_NE(form(63, 1), 0);
+  EXPECT_EQ(form(129.0 / 128, 0.5), 0);  // eight bits
+  EXPECT_EQ(form(0.731, 0.5), 0);
+  EXPECT_EQ(form(1.0 / 256, 1), 0);  // a shift of 8 could saturate too early
+  EXPECT_EQ(form(0.5, -0.5), 0);
+}
+
+TEST(QAdd, SimpleFactorsGiveTheNormativeIntegers) {
+  Random random(22);
+  for (const QAddKernel& kernel : QAddKernels()) {
+    if (kernel.mode != QBinaryMode::kFixed) continue;
+    for (const Form& form : kForms) {
+      for (int round = 0; round < 100; ++round) {
+        SCOPED_TRACE(form.name);
+        auto run = MakeRun<QAddParams>(random, form);
+        QAddParams& p = run.params;
+        FillBytes(random, p);
+        const int32_t shift = random.Int(1, kSimpleShift);
+        const auto ratio = [&] {
+          const int32_t pick = random.Int(0, 3);
+          return std::ldexp(pick == 0 ? kSimpleFactor : random.Int(0, kSimpleFactor), -shift);
+        };
+        const auto m = MakeQAddMultipliers(ratio(), ratio());
+        p.a_multiplier = m.a;
+        p.b_multiplier = m.b;
+        p.shift = m.shift;
+        p.narrow = MakeQAddSimple(m, p.out_zero);
+        ASSERT_NE(p.narrow.shift, 0);
+        ExpectByteRows(kernel, random, run, [&](int32_t x, int32_t y) {
+          return QAddFixed(x, y, m, p.out_zero, p.lo, p.hi);
+        });
+      }
+    }
+  }
 }
 
 TEST(QAdd, WhatHasNoExactFormIn16BitsHasNone) {

@@ -131,7 +131,8 @@ TEST(SwitchedOff, IsFloatAndComesBack) {
 TEST(Undo, GivesBackWhatWasBefore) {
   int undone = 0;
   int kept = 0;
-  for (uint32_t seed = 1; seed <= 12; ++seed) {
+  // Whether a network has a method undone is chance: until there is one.
+  for (uint32_t seed = 1; seed <= 12 || (undone == 0 && seed <= 60); ++seed) {
     const Graph graph = SmallNetwork(seed);
     const QuantizedModel plain = Start(graph, {});
     for (const char* method : {"empirical_bias", "learned_steps"}) {
