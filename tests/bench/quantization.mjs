@@ -3,11 +3,12 @@
 //
 //   node tests/bench/quantization.mjs [--table auto|observers|bits|w4a8|w4a4] [--networks a,b]
 //     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--json FILE] [--wide]
-//     [--validate [--moved] [--last]] [--other FILE]
+//     [--validate [--moved] [--last]] [--from N] [--other FILE]
 //
 // --validate measures on the calibration images that were not used, for decisions about the method:
 // those must not be made on the test images. --moved makes four of each: itself, mirrored, moved by
 // 8 pixels, both. --last calibrates with the last N images instead of the first.
+// --from calibrates with N images from that one on: what depends on the choice of images.
 // --other measures CIFAR networks on the labelled images of ../shared/data/cifar10/FILE.bin.
 //
 // --wide also prints a table with a column for each network in the end: right answers less those of
@@ -109,6 +110,7 @@ const { values } = parseArgs({
     validate: { type: 'boolean', default: false },
     moved: { type: 'boolean', default: false },
     last: { type: 'boolean', default: false },
+    from: { type: 'string', default: '0' },
     other: { type: 'string' },
     wide: { type: 'boolean', default: false },
   },
@@ -144,9 +146,8 @@ function imagesOf(network) {
     length,
     Number(values.calibration ?? (network.kind === 'cifar' ? 256 : 32)),
   );
-  const shown = values.last
-    ? part(calibration, length - count, length)
-    : part(calibration, 0, count);
+  const from = values.last ? length - count : Number(values.from);
+  const shown = part(calibration, from, Math.min(from + count, length));
   if (!values.validate)
     return { shown, images: values.other ? cifarImages(network, values.other) : test };
   const rest = values.last
