@@ -1,8 +1,9 @@
 // How much of what the instructions allow the convolutions reach: the best register tile of every
 // arithmetic (tiles.cpp) is the ceiling, the profile of whole networks gives the layers.
 //
-//   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--chromium] [--json]
+//   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--apart] [--chromium] [--json]
 //
+// --apart: additions are steps of their own, so that convolutions alone are held against the ceiling.
 // GOPS = 2 x multiply-accumulates / s. --all prints every layer of every form, not only the slowest of two. Tiles and
 // networks take turns, and the median over the rounds counts. Needs clang++-19 and wasm-ld-19.
 
@@ -46,18 +47,28 @@ for (const form of ['w4a4', 'w4a8', 'w8a4']) {
   };
 }
 
-const standards = { rounds: 9, all: false, chromium: false, json: false };
-const { rounds, all, chromium, json, names } = readArguments(standards, (values) => ({
+const standards = { rounds: 9, all: false, apart: false, chromium: false, json: false };
+const { rounds, all, apart, chromium, json, names } = readArguments(standards, (values) => ({
   ...values,
   names: chosenNetworks(values.words),
 }));
 const { table } = await import('requant/report');
+const { loadModel } = await import('requant');
+
+/** What sums of 8-bit values read: taps of a session, behind which no layer adds. */
+async function addends(file) {
+  const model = await loadModel(file);
+  const sums = model.info.nodes.filter(({ op }) => op === 'QLinearAdd');
+  model.dispose();
+  return [...new Set(sums.flatMap(({ inputs }) => [inputs[0], inputs[3]]))];
+}
 
 /** A form's session in the place, and room for the milliseconds of its steps. */
 async function openForm(place, name, label, { file, options }) {
   const key = `${name} ${label}`;
   const spec = { file: path.basename(fileOf(name, file)), numbers: 'normals' };
-  await place.call('open', key, { ...spec, options: { ...options, profile: true } });
+  const taps = apart ? await addends(fileOf(name, file)) : [];
+  await place.call('open', key, { ...spec, options: { ...options, taps, profile: true } });
   const steps = await place.call('steps', key);
   return { key, steps, layers: steps.map(() => []) };
 }
