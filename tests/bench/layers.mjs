@@ -55,12 +55,21 @@ const { rounds, all, apart, chromium, json, names } = readArguments(standards, (
 const { table } = await import('requant/report');
 const { loadModel } = await import('requant');
 
-/** What sums of 8-bit values read: taps of a session, behind which no layer adds. */
+/** The integers that sums read: taps of a session, behind which no layer adds. */
 async function addends(file) {
   const model = await loadModel(file);
-  const sums = model.info.nodes.filter(({ op }) => op === 'QLinearAdd');
+  const { nodes } = model.info;
   model.dispose();
-  return [...new Set(sums.flatMap(({ inputs }) => [inputs[0], inputs[3]]))];
+  const pairs = nodes.filter(({ op }) => op === 'DequantizeLinear');
+  const integers = new Map(pairs.map(({ inputs, outputs }) => [outputs[0], inputs[0]]));
+  const sums = nodes.filter(({ op }) => op === 'Add' || op === 'QLinearAdd');
+  return [
+    ...new Set(
+      sums.flatMap(({ op, inputs }) =>
+        [inputs[0], inputs[op === 'Add' ? 1 : 3]].map((name) => integers.get(name) ?? name),
+      ),
+    ),
+  ];
 }
 
 /** A form's session in the place, and room for the milliseconds of its steps. */
