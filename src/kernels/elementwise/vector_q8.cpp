@@ -82,7 +82,7 @@ RQ_INLINE void Rows(const Operand& x, const Operand& y, int32_t y_step, uint8_t*
 /// constant in the bias: with M = 2^8 * high + low, a * Ma + b * Mb is one dot product of
 /// [2^8 a, 2^8 b] with the high parts, which fit int16, and one of [a, b] with the low ones. Sums
 /// wrap modulo 2^32, and the total fits int32 (the bound in qadd.h), so the order is free.
-/// Multipliers that a shift of kShift leaves room for (ShiftIsCommon) have that one: a shift by a
+/// Multipliers that kCommonShift leaves room for (ShiftIsCommon) have that one: a shift by a
 /// constant is one instruction where any other is five (x86-64, V8).
 constexpr int kCommonShift = 22;
 
