@@ -90,17 +90,12 @@ enum class RequantizePath : int32_t {
 /// A requantization to at most 16 codes in 16 bits, per output channel, arrays padded as those
 /// below:
 ///   x = saturated(acc * scale), y = (x * factor + 2^14) >> 15,
-///   output = clamp(((saturated(y + bias) + 2^(shift-1)) >> shift) + lo + kNarrowMiddle, lo, hi);
-/// or, where 16 bits are not exact, in float32, the product rounded by itself or not:
-///   output = clamp(truncated(float(acc) * float_scale + float_bias) + lo, lo, hi).
-/// scale is 0, float_scale negative for channels that have no such form. AddNarrowRequantize finds
-/// and proves both.
+///   output = clamp(((saturated(y + bias) + 2^(shift-1)) >> shift) + lo + kNarrowMiddle, lo, hi).
+/// scale is 0 for channels that have no such form. AddNarrowRequantize finds and proves it.
 struct NarrowRequantize {
   const int32_t* scale = nullptr;  // int16, these three
   const int32_t* factor = nullptr;
   const int32_t* bias = nullptr;
-  const float* float_scale = nullptr;
-  const float* float_bias = nullptr;
   int32_t shift = 0;  ///< 0: there are none of these
 };
 inline constexpr int32_t kNarrowMiddle = 8;
@@ -122,6 +117,11 @@ struct RequantizeParams {
   /// can make a tie.
   const double* exact_scale = nullptr;
   const double* exact_tie = nullptr;
+  /// The same codes in float32, the product rounded by itself or not:
+  ///   output = clamp(truncated(float(acc) * float_scale + float_bias) + lo, lo, hi);
+  /// float_scale is negative for channels that have no such form. Null where no channel has.
+  const float* float_scale = nullptr;
+  const float* float_bias = nullptr;
   NarrowRequantize narrow;
   int32_t zero_point = 0;
   int32_t lo = -128;  ///< output clamp, activation merged

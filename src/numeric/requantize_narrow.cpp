@@ -163,14 +163,18 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
   for (auto* values : {&prepared.narrow_scale_, &prepared.narrow_factor_, &prepared.narrow_bias_}) {
     values->assign(channels + kRequantizePadding, 0);
   }
-  prepared.narrow_float_scale_.assign(channels + kRequantizePadding, 0);
-  prepared.narrow_float_bias_.assign(channels + kRequantizePadding, 0);
+  std::vector<float>& float_scale = prepared.float_scale_;
+  std::vector<float>& float_bias = prepared.float_bias_;
+  if (float_scale.empty()) {
+    float_scale.assign(channels + kRequantizePadding, 0);
+    float_bias.assign(channels + kRequantizePadding, 0);
+    std::fill_n(float_scale.begin(), channels, -1.0f);
+  }
   const double farthest = std::max(p.hi - p.zero_point, p.zero_point - p.lo) - 0.5;
   int32_t shift = kMostShift;
   while (std::ldexp(farthest, shift) > INT16_MAX) --shift;
   for (size_t c = 0; c < channels; ++c) {
     const int64_t bound = bounds[bounds.size() == 1 ? 0 : c];
-    prepared.narrow_float_scale_[c] = -1;
     if (bound > INT32_MAX) continue;
     const double multiplier = p.mode == RequantizeMode::kFloat
                                   ? static_cast<double>(p.scale[c])
@@ -181,10 +185,12 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
     prepared.narrow_factor_[c] = integers.factor;
     prepared.narrow_bias_[c] = integers.bias;
     found.in_16_bits += integers.scale != 0 ? 1 : 0;
-    const InFloat floats = steps.FindInFloat();
-    prepared.narrow_float_scale_[c] = floats.scale;
-    prepared.narrow_float_bias_[c] = floats.bias;
-    found.in_float += floats.scale >= 0 ? 1 : 0;
+    if (float_scale[c] < 0) {
+      const InFloat floats = steps.FindInFloat();
+      float_scale[c] = floats.scale;
+      float_bias[c] = floats.bias;
+    }
+    found.in_float += float_scale[c] >= 0 ? 1 : 0;
   }
   if (found.in_16_bits + found.in_float > 0) prepared.params_.narrow.shift = shift;
   return found;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -13,6 +14,12 @@ namespace {
 /// occur, are then exact in the 53 bits of a float64.
 constexpr double kExactProduct = 9007199254740991.0;         // 2^53 - 1
 constexpr double kExactProductWithTie = 4503599627370495.0;  // 2^52 - 1
+
+/// x = acc * k / 2^16 and x + b, b = zero_point - lo + 1/2 in (0, 256), are exact in the 24 bits of
+/// a float32 where 0 <= x + b < 256; elsewhere rounding keeps them outside, and k <= 2^15 within
+/// int32.
+constexpr double kSimpleUnits = 65536;
+constexpr int32_t kMostSimpleCode = 255;
 
 /// Is acc * M an odd multiple of 2^(t-1), that is, a tie, for some acc up to `bound`? With M = odd
 /// * 2^j, acc would have to be a multiple of 2^(t-1-j).
@@ -28,6 +35,12 @@ bool AlwaysZero(FixedMultiplier m, int64_t bound) {
 }
 
 }  // namespace
+
+double SimpleMultiplier(double m) {
+  const double k = std::round(m * kSimpleUnits);
+  if (!(k >= 1 && k <= kSimpleUnits / 2)) return 0;
+  return std::fabs(m * kSimpleUnits - k) <= std::ldexp(k, -23) ? k / kSimpleUnits : 0;
+}
 
 FixedMultiplier MakeFixedMultiplier(double m) {
   if (!std::isfinite(m) || m < 0) {
@@ -64,8 +77,10 @@ RequantizeParams PreparedRequantize::Params() const {
   params.narrow.scale = narrow_scale_.data();
   params.narrow.factor = narrow_factor_.data();
   params.narrow.bias = narrow_bias_.data();
-  params.narrow.float_scale = narrow_float_scale_.data();
-  params.narrow.float_bias = narrow_float_bias_.data();
+  if (!float_scale_.empty()) {
+    params.float_scale = float_scale_.data();
+    params.float_bias = float_bias_.data();
+  }
   return params;
 }
 
@@ -88,15 +103,22 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
   out.headroom_.assign(padded, 0);
   out.exact_scale_.assign(padded, 0.0);
   out.exact_tie_.assign(padded, 0.0);
+  const bool can_be_simple = mode == RequantizeMode::kUpward && zero_point >= lo &&
+                             zero_point - lo <= kMostSimpleCode && hi - lo <= kMostSimpleCode;
+  std::vector<float> float_scale(padded, 0.0f);
+  bool any_simple = false;
 
   double largest_product = 0, largest_result = 0, largest_float = 0;
   bool within_int32 = true;
   for (size_t c = 0; c < channels; ++c) {
-    FixedMultiplier m = MakeFixedMultiplier(multipliers[c]);
+    const double simple = mode == RequantizeMode::kUpward ? SimpleMultiplier(multipliers[c]) : 0;
+    FixedMultiplier m = MakeFixedMultiplier(simple > 0 ? simple : multipliers[c]);
     // A channel that only ever gives 0 (dead filters have tiny scales) must not spoil the shift it
     // shares with its neighbours. Not for gemmlowp, whose first rounding can lift a value over one
     // half.
     if (mode == RequantizeMode::kUpward && AlwaysZero(m, bound_of(c))) m = {};
+    if (m.multiplier != 0) float_scale[c] = simple > 0 ? static_cast<float>(simple) : -1;
+    any_simple = any_simple || simple > 0;
     out.multiplier_[c] = m.multiplier;
     out.shift_[c] = m.shift;
     out.scale_[c] = static_cast<float>(multipliers[c]);
@@ -111,6 +133,10 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
     while (out.headroom_[c] < 30 && std::ldexp(bound, out.headroom_[c] + 1) < 2147483648.0) {
       ++out.headroom_[c];
     }
+  }
+  if (can_be_simple && any_simple) {
+    out.float_scale_ = std::move(float_scale);
+    out.float_bias_.assign(padded, static_cast<float>(zero_point - lo) + 0.5f);
   }
   const bool exact_in_double =
       largest_product < (out.has_ties_ ? kExactProductWithTie : kExactProduct) &&

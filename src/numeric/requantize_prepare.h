@@ -14,7 +14,11 @@ namespace requant {
 /// when m is negative, not finite, or >= 2^30 (shift < 1).
 FixedMultiplier MakeFixedMultiplier(double m);
 
-/// How many channels have a form of NarrowRequantize.
+/// k / 2^16 for a whole k in [1, 2^15] where that is m to float32's precision (a relative 2^-23),
+/// else 0. With such a multiplier products and codes are exact in float32: PrepareRequantize.
+double SimpleMultiplier(double m);
+
+/// How many channels have a form of NarrowRequantize, and how many one in float32.
 struct NarrowChannels {
   int32_t in_16_bits = 0, in_float = 0;
 };
@@ -31,8 +35,8 @@ class PreparedRequantize {
   template <typename Archive>
   void Fields(Archive& archive) {
     archive.Fields(channels_, has_ties_, params_, multiplier_, shift_, headroom_, scale_,
-                   exact_scale_, exact_tie_, narrow_scale_, narrow_factor_, narrow_bias_,
-                   narrow_float_scale_, narrow_float_bias_);
+                   exact_scale_, exact_tie_, float_scale_, float_bias_, narrow_scale_,
+                   narrow_factor_, narrow_bias_);
   }
 
  private:
@@ -46,24 +50,24 @@ class PreparedRequantize {
   bool has_ties_ = false;
   RequantizeParams params_;  // its pointers are filled by Params()
   std::vector<int32_t> multiplier_, shift_, headroom_;
-  std::vector<float> scale_;
+  std::vector<float> scale_, float_scale_, float_bias_;
   std::vector<double> exact_scale_, exact_tie_;
   std::vector<int32_t> narrow_scale_, narrow_factor_, narrow_bias_;
-  std::vector<float> narrow_float_scale_, narrow_float_bias_;
 };
 
 /// Computes every array for `multipliers` (one per output channel, m_c = s_in * s_w[c] / s_out) and
 /// picks the fastest exact vector path. `bounds` holds per channel the largest |accumulator| that
 /// can occur, bias included (one entry stands for all channels; int32 range when unknown: pass
-/// 2^31). The output is clamp(zero_point + ..., lo, hi) with lo <= hi. Throws Error on sizes that
-/// disagree or a multiplier MakeFixedMultiplier refuses.
+/// 2^31). The output is clamp(zero_point + ..., lo, hi) with lo <= hi. In mode kUpward a multiplier
+/// that is k / 2^16 to float32's precision, which is all that scales have, is exactly that. Throws
+/// Error on sizes that disagree or a multiplier MakeFixedMultiplier refuses.
 PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<double>& multipliers,
                                      const std::vector<int64_t>& bounds, int32_t zero_point,
                                      int32_t lo, int32_t hi);
 
-/// Adds the forms of NarrowRequantize for every channel whose accumulators, within `bounds` as
-/// above, they give the same codes for: a requantization is a staircase, so that is proved at both
-/// sides of every step. For clamps to at most 16 codes.
+/// Adds the forms of NarrowRequantize, and those in float32, for every channel whose accumulators,
+/// within `bounds` as above, they give the same codes for: a requantization is a staircase, so that
+/// is proved at both sides of every step. For clamps to at most 16 codes.
 NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
                                    const std::vector<int64_t>& bounds);
 

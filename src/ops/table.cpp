@@ -14,6 +14,7 @@ std::span<const OpDef* const> OpTable() {
                                                 LpPoolOps(),
                                                 NormalizeOps(),
                                                 UnaryOps(),
+                                                FloatTestOps(),
                                                 BinaryOps(),
                                                 ReduceOps(),
                                                 CumSumOps(),

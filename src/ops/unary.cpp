@@ -283,34 +283,6 @@ void EvaluateNot(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
-void InferFloatTest(InferContext& context) {
-  RequireFloat(context, 0);
-  SetOutput(context, 0, DType::kBool, context.inputs[0].shape);
-}
-
-template <typename Test>
-void MapTest(EvalContext& context, Test&& test) {
-  const Tensor& x = context.input(0);
-  Tensor out(DType::kBool, x.shape());
-  auto* to = out.data<uint8_t>();
-  if (x.dtype() == DType::kFloat64) {
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = test(x.data<double>()[i]);
-  } else {
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = test(double{x.data<float>()[i]});
-  }
-  context.outputs[0] = std::move(out);
-}
-
-void EvaluateIsNaN(EvalContext& context) {
-  MapTest(context, [](double x) { return std::isnan(x); });
-}
-
-void EvaluateIsInf(EvalContext& context) {
-  const bool negative = context.attributes().Int("detect_negative", 1) != 0;
-  const bool positive = context.attributes().Int("detect_positive", 1) != 0;
-  MapTest(context, [=](double x) { return std::isinf(x) && (x < 0 ? negative : positive); });
-}
-
 // --- Identity, Dropout
 
 void EvaluateIdentity(EvalContext& context) { context.outputs[0] = context.input(0); }
@@ -377,10 +349,6 @@ constexpr OpDef kOps[] = {
     FunctionRow("HardSigmoid", 1),
     FunctionRow("HardSwish", 14),
     {"Identity", "", 1, 1, 1, 1, SameAsInput, EvaluateIdentity, QuantRule::kPassive,
-     FusionRule::kBroadcast},
-    {"IsInf", "", 10, 1, 1, 1, InferFloatTest, EvaluateIsInf, QuantRule::kFloat,
-     FusionRule::kBroadcast},
-    {"IsNaN", "", 9, 1, 1, 1, InferFloatTest, EvaluateIsNaN, QuantRule::kFloat,
      FusionRule::kBroadcast},
     FunctionRow("LeakyRelu", 1),
     FunctionRow("Log", 1),

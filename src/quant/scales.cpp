@@ -10,6 +10,7 @@
 #include "quant/observers/auto.h"
 #include "quant/quantizer_impl.h"
 #include "quant/recover/recover.h"
+#include "quant/simple_multipliers.h"
 #include "quant/simple_sums.h"
 #include "quant/weights.h"
 
@@ -163,6 +164,7 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
   const auto found = moments.find(node.name);
   const InputMoments* inputs =
       found != moments.end() && found->second->count() > 0 ? found->second.get() : nullptr;
+  double unit = 0;  // of scales with simple multipliers
   const auto fixed = options.scales.find(node.inputs[1]->name);
   if (fixed != options.scales.end()) {
     const size_t channels = config.per_channel() ? static_cast<size_t>(view.scales) : 1;
@@ -177,6 +179,9 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
     config.observer = "given";
   } else {
     ScaleWeights(weights, view, input_scale, output_scale, bias, config, inputs);
+    if (!op.float_output) {
+      unit = SimplifyMultipliers(input_scale, record.Root(op.outputs[0]), config);
+    }
   }
   Transit(config.state, QuantizationState::kActivated, node.name);
 
@@ -187,7 +192,7 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
   LayerNoise of_shift;
   if (rounded && config.observer == "auto" && config.bits > 5 &&
       config.scale.size() == static_cast<size_t>(view.rows) && !(config.policy & kPowerOf2)) {
-    RefineScales(weights, *inputs, correct, config);
+    RefineScales(weights, *inputs, correct, unit, config);
   }
   config.baked = rounded ? RoundWeights(weights, *inputs, config, correct, &of_rounding)
                          : QuantizeParameter(weights, config);

@@ -71,15 +71,50 @@ const resnet = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
 const mobilenet = { scale: 1 / 127.5, mean: 1 };
 const vgg = { scale: 1, mean: [123, 117, 104] };
 
-/** `right`: correct answers of the float network, by the README (null: not measured). */
+/**
+ * `right`: correct answers of the float network, by the README (null: not measured); `decibels`: the least signal to
+ * noise ratio of the outputs with 8 bits and defaults.
+ */
 export const networks = [
-  { name: 'resnet8_cifar10', kind: 'cifar', preprocess: raw, right: 540, quick: true },
-  { name: 'resnet20_cifar10', kind: 'cifar', preprocess: resnet, right: 551 },
-  { name: 'resnet56_cifar10', kind: 'cifar', preprocess: resnet, right: 563 },
-  { name: 'mobilenet_v1_025_224', kind: 'imagenet', preprocess: mobilenet, right: 57 },
-  { name: 'squeezenet_v1_1_224', kind: 'imagenet', preprocess: vgg, right: 51, quick: true },
-  { name: 'mobilenet_v2_100_224_dequant', kind: 'imagenet', preprocess: mobilenet, right: 83 },
-  { name: 'mobilenet_v2_035_224_food101', kind: 'imagenet', preprocess: mobilenet, right: null },
+  {
+    name: 'resnet8_cifar10',
+    kind: 'cifar',
+    preprocess: raw,
+    right: 540,
+    quick: true,
+    decibels: 34.5,
+  },
+  { name: 'resnet20_cifar10', kind: 'cifar', preprocess: resnet, right: 551, decibels: 30 },
+  { name: 'resnet56_cifar10', kind: 'cifar', preprocess: resnet, right: 563, decibels: 28.5 },
+  {
+    name: 'mobilenet_v1_025_224',
+    kind: 'imagenet',
+    preprocess: mobilenet,
+    right: 57,
+    decibels: 20.5,
+  },
+  {
+    name: 'squeezenet_v1_1_224',
+    kind: 'imagenet',
+    preprocess: vgg,
+    right: 51,
+    quick: true,
+    decibels: 31,
+  },
+  {
+    name: 'mobilenet_v2_100_224_dequant',
+    kind: 'imagenet',
+    preprocess: mobilenet,
+    right: 83,
+    decibels: 20.5,
+  },
+  {
+    name: 'mobilenet_v2_035_224_food101',
+    kind: 'imagenet',
+    preprocess: mobilenet,
+    right: null,
+    decibels: 29,
+  },
 ];
 
 /** Calibration and test samples of a network, and its reference logits, row by row. */

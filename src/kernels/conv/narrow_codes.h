@@ -4,7 +4,7 @@
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
-#include "kernels/requantize/narrow_f32.h"
+#include "kernels/requantize/codes_f32.h"
 
 namespace requant::conv {
 
@@ -31,7 +31,7 @@ RQ_INLINE v128_t CodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
 
 /// The same in float32.
 RQ_INLINE v128_t FloatQuarter(v128_t acc, v128_t scale, v128_t bias) {
-  return NarrowCodesF32(wasm_i32x4_extadd_pairwise_i16x8(acc), scale, bias);
+  return CodesF32(wasm_i32x4_extadd_pairwise_i16x8(acc), scale, bias);
 }
 RQ_INLINE v128_t FloatCodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   const v128_t codes = wasm_i16x8_narrow_i32x4(FloatQuarter(acc0, c.float_scale0, c.float_bias0),
@@ -88,10 +88,10 @@ RQ_INLINE bool SetCodes(const ConvQ8Params* p, const uint8_t* block, int32_t ste
   if (!wasm_i32x4_all_true(wasm_v128_and(within(base0), within(base1)))) return false;
   codes->in_float = wasm_i16x8_all_true(scale) ? 0 : 1;
   if (codes->in_float != 0) {
-    codes->float_scale0 = wasm_v128_load(narrow.float_scale + channel);
-    codes->float_scale1 = wasm_v128_load(narrow.float_scale + channel + 4);
-    codes->float_bias0 = wasm_v128_load(narrow.float_bias + channel);
-    codes->float_bias1 = wasm_v128_load(narrow.float_bias + channel + 4);
+    codes->float_scale0 = wasm_v128_load(p->requantize.float_scale + channel);
+    codes->float_scale1 = wasm_v128_load(p->requantize.float_scale + channel + 4);
+    codes->float_bias0 = wasm_v128_load(p->requantize.float_bias + channel);
+    codes->float_bias1 = wasm_v128_load(p->requantize.float_bias + channel + 4);
     if (wasm_i32x4_bitmask(wasm_v128_or(codes->float_scale0, codes->float_scale1)) != 0) {
       return false;
     }

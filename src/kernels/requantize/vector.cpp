@@ -12,14 +12,14 @@
 //   of P + 2^(T-1), shifted right by T - 32 (arithmetically, and on 32-bit lanes: the 64-bit form
 //   is slow on x86), is floor(P / 2^T + 1/2).
 //
-// Few codes, fixed point or float: one float32 product and sum, proved to give every code, fused or
-// not (numeric/requantize_narrow.cpp).
+// Few codes, or fixed point with simple multipliers: one float32 product and sum, which give every
+// code, fused or not (numeric/requantize_narrow.cpp, numeric/requantize_prepare.cpp).
 //
 // Float: half_even(float(acc) * scale); the value is small, or clamped first, so that adding
 // 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
 #include "kernels/requantize/kernel.h"
 
-#include "kernels/requantize/narrow_f32.h"
+#include "kernels/requantize/codes_f32.h"
 #include "kernels/requantize/store.h"
 
 namespace requant {
@@ -104,19 +104,19 @@ RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
 }
 
 /// False when one of the eight channels has no such form.
-RQ_INLINE bool NarrowBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
-                           const RequantizeParams& p, const Store& s) {
-  const v128_t scale0 = wasm_v128_load(p.narrow.float_scale + c);
-  const v128_t scale1 = wasm_v128_load(p.narrow.float_scale + c + 4);
-  const v128_t bias0 = wasm_v128_load(p.narrow.float_bias + c);
-  const v128_t bias1 = wasm_v128_load(p.narrow.float_bias + c + 4);
+RQ_INLINE bool Float32Block(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
+                            const RequantizeParams& p, const Store& s) {
+  const v128_t scale0 = wasm_v128_load(p.float_scale + c);
+  const v128_t scale1 = wasm_v128_load(p.float_scale + c + 4);
+  const v128_t bias0 = wasm_v128_load(p.float_bias + c);
+  const v128_t bias1 = wasm_v128_load(p.float_bias + c + 4);
   if (wasm_i32x4_bitmask(wasm_v128_or(scale0, scale1)) != 0) return false;
   const v128_t least = wasm_i16x8_splat(static_cast<int16_t>(p.lo + s.bias));
   ForRows(
       acc, acc_stride, rows, s, [&](const int32_t* a) __attribute__((always_inline)) {
         return wasm_i16x8_add_sat(
-            wasm_i16x8_narrow_i32x4(NarrowCodesF32(wasm_v128_load(a), scale0, bias0),
-                                    NarrowCodesF32(wasm_v128_load(a + 4), scale1, bias1)),
+            wasm_i16x8_narrow_i32x4(CodesF32(wasm_v128_load(a), scale0, bias0),
+                                    CodesF32(wasm_v128_load(a + 4), scale1, bias1)),
             least);
       });
   return true;
@@ -179,7 +179,8 @@ void rq_requantize_rows(const int32_t* acc, int32_t acc_stride, int32_t rows, in
   for (int32_t c = 0; c < channels; c += 8) {
     s.output = static_cast<uint8_t*>(output) + c;
     s.channels = channels - c;
-    if (p.narrow.shift != 0 && NarrowBlock(acc + c, acc_stride, rows, channel_begin + c, p, s)) {
+    if (p.float_scale != nullptr &&
+        Float32Block(acc + c, acc_stride, rows, channel_begin + c, p, s)) {
       continue;
     }
     if (p.mode == RequantizeMode::kFloat) {

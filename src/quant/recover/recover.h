@@ -26,8 +26,9 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
                     LayerNoise* noise = nullptr);
 
 /// Widens the steps of rows by what lets RoundWeights() come closest, up to some hundredths: of
-/// some scales for every row, fewer for longer ones. For one scale for each row, 6 bits and more.
-void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered,
+/// some scales for every row, fewer for longer ones. Multiples of `unit`, if it is not 0
+/// (SimplifyMultipliers), remain some. For one scale for each row, 6 bits and more.
+void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered, double unit,
                   TensorQuantizationConfig& config);
 
 /// Expected output error of integer weights, per row: E[(d^T x)^2], or its variance when centered.

@@ -19,6 +19,7 @@
 #include "base/sort.h"
 #include "quant/affine.h"
 #include "quant/recover/recover.h"
+#include "quant/simple_multipliers.h"
 
 namespace requant {
 namespace {
@@ -217,9 +218,19 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
   }
 }
 
+/// A step that is wider by this share; about so much, as a multiple of `unit`, if it was one.
+float Widened(float start, double share, double unit) {
+  const auto plain = static_cast<double>(start);
+  const double steps = unit > 0 ? std::round(plain / unit) : 0;
+  if (!(std::fabs(steps * unit - plain) <= 1e-6 * plain)) {
+    return static_cast<float>(plain * (1 + share));
+  }
+  return static_cast<float>(NextWithFewTies(std::round(steps * (1 + share))) * unit);
+}
+
 }  // namespace
 
-void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered,
+void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered, double unit,
                   TensorQuantizationConfig& config) {
   const WeightMatrix& view = moments.view();
   const auto k = static_cast<size_t>(view.k);
@@ -243,18 +254,22 @@ void RefineScales(const Tensor& weights, const InputMoments& moments, bool cente
       }
       float& scale = config.scale[static_cast<size_t>(row)];
       const float start = scale;
+      float previous = start;
       double least = HUGE_VAL;
       for (size_t choice = 0; choice < choices; ++choice) {
-        const auto tried = static_cast<float>(
-            static_cast<double>(start) *
-            (1 + kMostWidening * static_cast<double>(choice) / static_cast<double>(choices - 1)));
-        const auto unit = static_cast<double>(tried);
+        const double widening =
+            kMostWidening * static_cast<double>(choice) / static_cast<double>(choices - 1);
+        const float tried = Widened(start, widening, unit);
+        if (choice > 0 && tried == previous) continue;
+        previous = tried;
+        const auto width = static_cast<double>(tried);
         double cost = 0;
         for (size_t step = 0; step < k && cost < least; ++step) {
           const double* column = columns.data() + step * k;
           const double pull = Dot(column, errors.data(), step) / column[step];
-          const double target = wanted[step] / unit;
-          errors[step] = (std::clamp(std::nearbyint(target - pull / unit), lo, hi) - target) * unit;
+          const double target = wanted[step] / width;
+          errors[step] =
+              (std::clamp(std::nearbyint(target - pull / width), lo, hi) - target) * width;
           const double term = column[step] * (errors[step] + pull);
           cost += term * term;
         }

@@ -62,7 +62,7 @@ std::vector<int32_t> Accumulators(std::mt19937& random, int64_t bound) {
 
 TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
   std::mt19937 random(7);
-  int paths_seen[3] = {0, 0, 0};
+  int paths_seen[3] = {0, 0, 0}, in_float = 0;
   for (const int64_t bound : {int64_t{1000}, int64_t{1} << 18, (int64_t{1} << 21) - 1,
                               int64_t{1} << 25, int64_t{1} << 28, int64_t{1} << 31}) {
     for (int round = 0; round < 24; ++round) {
@@ -75,6 +75,7 @@ TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
         if (round % 4 == 0) m = std::ldexp(fraction, -static_cast<int>(random() % 12));
         if (random() % 9 == 0) m *= round % 2 == 0 ? 1e-7 : 1e-4;
         if (random() % 17 == 0) m = 0;
+        if (round % 8 >= 6) m = std::round(m * 65536) / 65536;  // simple ones
       }
       const bool is_signed = round % 2 == 1;
       const int32_t zero_points[] = {0, 255, 128, 3, 0, -128, 127, -3};
@@ -89,6 +90,9 @@ TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
                               narrow ? type_lo + 20 : type_lo, narrow ? type_hi - 30 : type_hi);
         RequantizeParams p = prepared.Params();
         ++paths_seen[static_cast<int>(p.path)];
+        in_float += p.float_scale != nullptr ? 1 : 0;
+        ExpectSameAsScalar(p, acc, is_signed);
+        p.float_scale = nullptr;
         ExpectSameAsScalar(p, acc, is_signed);
         if (bound < int64_t{1} << 31) {
           p.path = RequantizePath::kShift;
@@ -101,6 +105,7 @@ TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
     }
   }
   for (const int seen : paths_seen) EXPECT_GT(seen, 0);
+  EXPECT_GT(in_float, 30);
 }
 
 }  // namespace

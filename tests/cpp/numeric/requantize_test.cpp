@@ -152,11 +152,80 @@ int32_t In16Bits(int32_t acc, const RequantizeParams& p, int32_t c) {
 }
 int32_t InFloat(int32_t acc, const RequantizeParams& p, int32_t c, bool fused) {
   const auto x = static_cast<float>(acc);
-  const float scale = p.narrow.float_scale[c], bias = p.narrow.float_bias[c];
+  const float scale = p.float_scale[c], bias = p.float_bias[c];
   const float product = x * scale;
   const float sum = fused ? std::fma(x, scale, bias) : product + bias;
   return static_cast<int32_t>(std::clamp(std::trunc(sum) + static_cast<float>(p.lo),
                                          static_cast<float>(p.lo), static_cast<float>(p.hi)));
+}
+
+TEST(SimpleMultiplier, WholeShares) {
+  EXPECT_EQ(SimpleMultiplier(0.5), 0.5);
+  EXPECT_EQ(SimpleMultiplier(1.0 / 65536), 1.0 / 65536);
+  EXPECT_EQ(SimpleMultiplier(97.0 / 65536), 97.0 / 65536);
+  // Within what three float32 scales can say, and beyond it.
+  EXPECT_EQ(SimpleMultiplier(97.0 / 65536 * (1 + std::ldexp(1, -24))), 97.0 / 65536);
+  EXPECT_EQ(SimpleMultiplier(97.0 / 65536 * (1 - std::ldexp(1, -24))), 97.0 / 65536);
+  EXPECT_EQ(SimpleMultiplier(97.0 / 65536 * (1 + std::ldexp(1, -22))), 0);
+  for (const double m : {0.0, -0.25, 0.3 / 65536, 97.5 / 65536, 32769.0 / 65536, 2.0, 1e300}) {
+    EXPECT_EQ(SimpleMultiplier(m), 0) << m;
+  }
+  EXPECT_EQ(SimpleMultiplier(std::nan("")), 0);
+  EXPECT_EQ(SimpleMultiplier(std::numeric_limits<double>::infinity()), 0);
+}
+
+/// Every accumulator that has a code within the clamp or next to it, all ties among them, and those
+/// far outside: fused and not the same code as the integers.
+TEST(SimpleMultiplier, CodesInFloat32AreExact) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 400; ++round) {
+    const int32_t k = round < 40 ? round + 1 : 1 + static_cast<int32_t>(random() % 32768);
+    const int32_t lo = static_cast<int32_t>(random() % 256) - 128;
+    const int32_t hi = lo + 1 + static_cast<int32_t>(random() % 255);
+    const int32_t zero = round % 3 == 0   ? lo
+                         : round % 3 == 1 ? hi
+                                          : lo + static_cast<int32_t>(random() % 256);
+    const double m = k / 65536.0 * (1 + (round % 5 - 2) * std::ldexp(1, -24));
+    const PreparedRequantize prepared =
+        PrepareRequantize(RequantizeMode::kUpward, {m}, {int64_t{1} << 31}, zero, lo, hi);
+    const RequantizeParams p = prepared.Params();
+    ASSERT_NE(p.float_scale, nullptr);
+    ASSERT_EQ(p.float_scale[0], static_cast<float>(k / 65536.0));
+    const auto check = [&](int64_t wide) {
+      const auto acc = static_cast<int32_t>(std::clamp<int64_t>(wide, kMin, kMax));
+      const int64_t exact = ((int64_t{acc} * k + 32768) >> 16) + zero;
+      const auto expected = static_cast<int32_t>(std::clamp<int64_t>(exact, lo, hi));
+      ASSERT_EQ(ApplyRequantize(acc, p, 0), expected) << acc << " * " << k;
+      ASSERT_EQ(InFloat(acc, p, 0, false), expected) << acc << " * " << k;
+      ASSERT_EQ(InFloat(acc, p, 0, true), expected) << acc << " * " << k;
+    };
+    // The least accumulator of a code and its neighbours, for all codes and some beyond.
+    for (int32_t code = lo - 300; code <= hi + 300; ++code) {
+      const int64_t at =
+          static_cast<int64_t>(std::ceil((static_cast<double>(code - zero) - 0.5) * 65536 / k));
+      for (int64_t acc = at - 2; acc <= at + 2; ++acc) check(acc);
+    }
+    for (int i = 0; i < 200; ++i) check(static_cast<int32_t>(random()));
+    for (const int64_t acc : {int64_t{kMin}, int64_t{kMax}, int64_t{1} << 24, -(int64_t{1} << 24),
+                              (int64_t{1} << 24) + 1, int64_t{0}}) {
+      check(acc);
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(SimpleMultiplier, OtherModesAndClampsHaveNoSuchForm) {
+  const auto has = [](RequantizeMode mode, double m, int32_t zero, int32_t lo, int32_t hi) {
+    return PrepareRequantize(mode, {m}, {1 << 20}, zero, lo, hi).Params().float_scale != nullptr;
+  };
+  EXPECT_TRUE(has(RequantizeMode::kUpward, 0.25, 0, -128, 127));
+  EXPECT_FALSE(has(RequantizeMode::kUpward, 0.0123, 0, -128, 127));
+  EXPECT_FALSE(has(RequantizeMode::kUpward, 0.25, -129, -128, 127));
+  EXPECT_FALSE(has(RequantizeMode::kUpward, 0.25, 128, -128, 128));  // 257 codes
+  for (const RequantizeMode mode :
+       {RequantizeMode::kFloat, RequantizeMode::kToNearest, RequantizeMode::kGemmlowp}) {
+    EXPECT_FALSE(has(mode, 0.25, 0, -128, 127));
+  }
 }
 
 TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
@@ -189,7 +258,7 @@ TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
         if (p.narrow.scale[c] != 0) {
           ASSERT_EQ(In16Bits(acc, p, c), expected) << acc << " * " << multipliers[c];
         }
-        if (p.narrow.float_scale[c] >= 0) {
+        if (p.float_scale[c] >= 0) {
           ASSERT_EQ(InFloat(acc, p, c, false), expected) << acc << " * " << multipliers[c];
           ASSERT_EQ(InFloat(acc, p, c, true), expected) << acc << " * " << multipliers[c];
         }

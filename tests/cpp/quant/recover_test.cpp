@@ -141,14 +141,26 @@ TEST(Recover, WiderStepsLowerTheMeasuredError) {
     ScaleWeights(weights, moments.view(), 0.01, 0.02, {}, layer.config);
     const std::vector<float> start = layer.config.scale;
     const double before = MeasuredError(layer, RoundWeights(weights, moments, layer.config, false));
-    RefineScales(weights, moments, false, layer.config);
-    ASSERT_EQ(layer.config.scale.size(), start.size());
-    for (size_t i = 0; i < start.size(); ++i) {
-      EXPECT_GE(layer.config.scale[i], start[i]);
-      EXPECT_LE(layer.config.scale[i], 1.1501f * start[i]);
+    // Any steps, and multiples of a unit, of which there are fewer.
+    for (const double unit : {0.0, 0.004 * static_cast<double>(start[0])}) {
+      layer.config.scale = start;
+      if (unit > 0) {
+        for (float& scale : layer.config.scale) {
+          scale = static_cast<float>(std::ceil(static_cast<double>(scale) / unit) * unit);
+        }
+      }
+      RefineScales(weights, moments, false, unit, layer.config);
+      ASSERT_EQ(layer.config.scale.size(), start.size());
+      for (size_t i = 0; i < start.size(); ++i) {
+        const auto scale = static_cast<double>(layer.config.scale[i]);
+        EXPECT_GE(layer.config.scale[i], start[i]);
+        EXPECT_LE(scale, 1.1501 * static_cast<double>(start[i]) + 2 * unit);
+        if (unit > 0) EXPECT_NEAR(scale / unit, std::round(scale / unit), 1e-4);
+      }
+      const double after =
+          MeasuredError(layer, RoundWeights(weights, moments, layer.config, false));
+      EXPECT_LT(after, c.most * before) << c.channels << " " << c.kernel << " " << unit;
     }
-    const double after = MeasuredError(layer, RoundWeights(weights, moments, layer.config, false));
-    EXPECT_LT(after, c.most * before) << c.channels << " " << c.kernel << " " << c.upsampling;
   }
 }
 
