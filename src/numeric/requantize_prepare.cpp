@@ -18,7 +18,6 @@ constexpr double kExactProductWithTie = 4503599627370495.0;  // 2^52 - 1
 /// x = acc * k / 2^16 and x + b, b = zero_point - lo + 1/2 in (0, 256), are exact in the 24 bits of
 /// a float32 where 0 <= x + b < 256; elsewhere rounding keeps them outside, and k <= 2^15 within
 /// int32.
-constexpr double kSimpleUnits = 65536;
 constexpr int32_t kMostSimpleCode = 255;
 
 /// Is acc * M an odd multiple of 2^(t-1), that is, a tie, for some acc up to `bound`? With M = odd

@@ -17,6 +17,7 @@ FixedMultiplier MakeFixedMultiplier(double m);
 /// k / 2^16 for a whole k in [1, 2^15] where that is m to float32's precision (a relative 2^-23),
 /// else 0. With such a multiplier products and codes are exact in float32: PrepareRequantize.
 double SimpleMultiplier(double m);
+inline constexpr double kSimpleUnits = 65536;
 
 /// How many channels have a form of NarrowRequantize, and how many one in float32.
 struct NarrowChannels {

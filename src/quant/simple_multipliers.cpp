@@ -2,8 +2,8 @@
 // After:  s_w' = k / 2^16 * s_out / s_in, k = ceil(m * 2^16), or one more than a multiple of 4
 // Conditions: no scale grows by more than kMostWidening: m is above some 50 / 2^16, in layers whose
 //   outputs add up few products. Those that add up many hardly wait for their requantization. Of
-//   2^16 accumulators an odd k makes a tie of one, a multiple of 2^j of 2^j, and on ties engines
-//   disagree: multiples of 4 are only taken where the next is too far.
+//   2^16 accumulators in a row an odd k makes one a tie, an odd multiple of 2^j 2^j of them, and on
+//   ties engines disagree: multiples of 4 are only taken where the next is too far.
 // Why: products by such multipliers are exact in float32 where the code is one of eight bits, so
 //   that requantizing takes three instructions for four accumulators instead of seven in float64;
 //   a step 1 % wider is 0.1 dB of the weights' rounding noise.
@@ -28,7 +28,7 @@ float Widened(float scale, double unit) {
   for (const double k : {NextWithFewTies(least), least}) {
     const auto widened = static_cast<float>(k * unit);
     if (static_cast<double>(widened) <= kMostWidening * plain &&
-        SimpleMultiplier(static_cast<double>(widened) / unit / 65536) > 0) {
+        SimpleMultiplier(static_cast<double>(widened) / unit / kSimpleUnits) > 0) {
       return widened;
     }
   }
@@ -45,7 +45,7 @@ double SimplifyMultipliers(double input_scale, const TensorQuantizationConfig& o
       output.exotic_activation() || output.per_channel() || (config.policy & kPowerOf2)) {
     return 0;
   }
-  const double unit = static_cast<double>(output.scale[0]) / input_scale / 65536;
+  const double unit = static_cast<double>(output.scale[0]) / input_scale / kSimpleUnits;
   std::vector<float>& scales = config.scale;
   for (size_t begin = 0; begin < scales.size(); begin += kBlock) {
     float block[kBlock];
