@@ -23,7 +23,7 @@ import { parseArgs } from 'node:util';
 import { InferenceSession, loadModel, quantize } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
 import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
-import { movedImages } from './moved_images.mjs';
+import { movedImages } from '../node/moved_images.mjs';
 import { edgesOf } from './networks.mjs';
 
 const a4 = (observer) => ({ bits: 4, observer });

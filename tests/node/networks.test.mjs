@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { InferenceSession, loadModel, quantize } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
-import { movedImages } from '../bench/moved_images.mjs';
+import { movedImages } from './moved_images.mjs';
 import { argmax, cifarImages, dataOf, modelPath, networks, skipShared } from './shared_models.mjs';
 
 const LONG = Boolean(process.env.REQUANT_LONG);
@@ -81,9 +81,10 @@ for (const network of networks) {
       count.int8 += Number(y === label);
     }
     const total = images.length;
+    const snr = 10 * Math.log10(signal / noise);
     t.diagnostic(
       `${name}: float ${right === null ? '-' : count.float} int8 ${right === null ? '-' : count.int8} of ${total}, ` +
-        `the same ${count.agree}, ${(10 * Math.log10(signal / noise)).toFixed(1)} dB, largest float error ${((largest / (highest - lowest)) * 1e6).toFixed(2)}e-6 of the range, ` +
+        `the same ${count.agree}, ${snr.toFixed(1)} dB, largest float error ${((largest / (highest - lowest)) * 1e6).toFixed(2)}e-6 of the range, ` +
         `mean ms ${(ms.float / total).toFixed(2)} and ${(ms.int8 / total).toFixed(2)}`,
     );
     assert.ok(largest <= 1e-4 * (highest - lowest), `float logits differ by ${largest}`);
@@ -102,7 +103,6 @@ for (const network of networks) {
       const beyondChance = lost - won - Math.sqrt(lost + won);
       assert.ok(beyondChance <= MAY_LOSE[kind] * more.length, `quantization costs ${lost - won}`);
     }
-    const snr = 10 * Math.log10(signal / noise);
     assert.ok(snr >= decibels, `${snr} dB`);
     assert.ok(
       count.agree >= MUST_AGREE[kind] * total,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "model.h"
 #include "numeric/requantize_prepare.h"
@@ -26,9 +27,7 @@ Graph Chain(uint32_t seed) {
 
 QuantizedModel Quantized(const Graph& graph, QuantizeOptions options = {}) {
   options.recover = {};
-  Quantizer quantizer(graph, options);
-  Calibrate(quantizer, quantizer.graph(), 4);
-  return quantizer.Finish();
+  return QuantizeGraph(graph, std::move(options), 4);
 }
 
 struct Layer {
