@@ -97,6 +97,9 @@ struct NarrowRequantize {
   const int32_t* factor = nullptr;
   const int32_t* bias = nullptr;
   int32_t shift = 0;  ///< 0: there are none of these
+  /// Where the clamp is to two codes: the largest accumulator of the lower one, clamped to int16,
+  /// which is right for accumulators above -2^15. Null where there are more codes.
+  const int32_t* last_low = nullptr;
 };
 inline constexpr int32_t kNarrowMiddle = 8;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "numeric/requantize_prepare.h"
 
@@ -63,6 +64,12 @@ class Staircase {
       steps_[count_++] = at;
       if (at > -bound && at <= bound) farthest_ = std::max({farthest_, std::abs(at), 1 - at});
     }
+  }
+
+  /// The largest accumulator of the least code, or the nearest of int16.
+  int32_t LastLow() const {
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(steps_[0] - 1, int64_t{INT16_MIN}, int64_t{INT16_MAX}));
   }
 
   /// scale 0 if there is none.
@@ -173,13 +180,19 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
   const double farthest = std::max(p.hi - p.zero_point, p.zero_point - p.lo) - 0.5;
   int32_t shift = kMostShift;
   while (std::ldexp(farthest, shift) > INT16_MAX) --shift;
+  std::vector<int32_t> last_low(channels + kRequantizePadding, 0);
+  bool has_last_low = p.hi - p.lo == 1;
   for (size_t c = 0; c < channels; ++c) {
     const int64_t bound = bounds[bounds.size() == 1 ? 0 : c];
-    if (bound > INT32_MAX) continue;
+    if (bound > INT32_MAX) {
+      has_last_low = false;
+      continue;
+    }
     const double multiplier = p.mode == RequantizeMode::kFloat
                                   ? static_cast<double>(p.scale[c])
                                   : std::ldexp(static_cast<double>(p.multiplier[c]), -p.shift[c]);
     const Staircase steps(p, static_cast<int32_t>(c), multiplier, bound);
+    if (has_last_low) last_low[c] = steps.LastLow();
     const In16Bits integers = steps.FindIn16Bits(shift);
     prepared.narrow_scale_[c] = integers.scale;
     prepared.narrow_factor_[c] = integers.factor;
@@ -192,6 +205,7 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
     }
     found.in_float += float_scale[c] >= 0 ? 1 : 0;
   }
+  if (has_last_low) prepared.narrow_last_low_ = std::move(last_low);
   if (found.in_16_bits + found.in_float > 0) prepared.params_.narrow.shift = shift;
   return found;
 }

@@ -76,6 +76,7 @@ RequantizeParams PreparedRequantize::Params() const {
   params.narrow.scale = narrow_scale_.data();
   params.narrow.factor = narrow_factor_.data();
   params.narrow.bias = narrow_bias_.data();
+  if (!narrow_last_low_.empty()) params.narrow.last_low = narrow_last_low_.data();
   if (!float_scale_.empty()) {
     params.float_scale = float_scale_.data();
     params.float_bias = float_bias_.data();

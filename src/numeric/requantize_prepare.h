@@ -37,7 +37,7 @@ class PreparedRequantize {
   void Fields(Archive& archive) {
     archive.Fields(channels_, has_ties_, params_, multiplier_, shift_, headroom_, scale_,
                    exact_scale_, exact_tie_, float_scale_, float_bias_, narrow_scale_,
-                   narrow_factor_, narrow_bias_);
+                   narrow_factor_, narrow_bias_, narrow_last_low_);
   }
 
  private:
@@ -53,7 +53,7 @@ class PreparedRequantize {
   std::vector<int32_t> multiplier_, shift_, headroom_;
   std::vector<float> scale_, float_scale_, float_bias_;
   std::vector<double> exact_scale_, exact_tie_;
-  std::vector<int32_t> narrow_scale_, narrow_factor_, narrow_bias_;
+  std::vector<int32_t> narrow_scale_, narrow_factor_, narrow_bias_, narrow_last_low_;
 };
 
 /// Computes every array for `multipliers` (one per output channel, m_c = s_in * s_w[c] / s_out) and

@@ -3,9 +3,9 @@
 
     python3 tests/bench/make_layers.py FOLDER
 
-One file for each form, FOLDER/layers.<form>.onnx: `a<bits>w<bits>` as QLinearConv on uint8 codes
-that a Clip has limited (8 bits: no Clip), weights of one bit {-1, 1}, of two {-2 .. 1}, of four {-8 .. 7}; `f32` as
-Conv. Every layer of LAYERS is a branch of its own with input "x<index>" (NCHW). Needs onnx and numpy.
+One file for each form, FOLDER/layers.<form>.onnx: `a<bits>w<bits>` as QLinearConv from and to uint8 codes
+that a Clip has limited (8 bits: no Clip), as in a network of such layers; weights of one bit {-1, 1}, of two {-2 .. 1},
+of four {-8 .. 7}; `f32` as Conv. Every layer of LAYERS is a branch of its own with input "x<index>" (NCHW). Needs onnx and numpy.
 """
 
 import os
@@ -66,6 +66,12 @@ def codes(random, bits, shape):
     return random.integers(-(1 << (bits - 1)), 1 << (bits - 1), shape).astype(np.int8)
 
 
+def output_scale(depth, bits):
+    """What makes two standard deviations of sums of random codes half of the output's codes."""
+    deviation = 2 ** (bits[0] + bits[1] - 2) * np.sqrt(depth) / 3
+    return 2 * deviation / 2 ** (bits[0] - 1)
+
+
 def main(folder):
     for form, bits in FORMS.items():
         random = np.random.default_rng(1)
@@ -95,6 +101,7 @@ def main(folder):
                 weights = constant(f"w{index}", random.normal(0, 0.05, shape).astype(np.float32))
                 nodes.append(helper.make_node("Conv", [x, weights], [y], **window))
                 continue
+            result = y
             if bits[0] < 8:
                 limits = [
                     constant(f"{x}_lo", np.uint8(0)),
@@ -102,6 +109,7 @@ def main(folder):
                 ]
                 nodes.append(helper.make_node("Clip", [x, *limits], [f"{x}_clipped"]))
                 x = f"{x}_clipped"
+                result = f"{y}_wide"
             scale = constant(f"s{index}", np.float32(1))
             zero = constant(f"z{index}", np.uint8(0))
             parameters = [
@@ -110,10 +118,12 @@ def main(folder):
                 constant(f"w{index}", codes(random, bits[1], shape)),
                 scale,
                 constant(f"wz{index}", np.int8(0)),
-                constant(f"ys{index}", np.float32(in_c // groups)),
-                constant(f"yz{index}", np.uint8(128)),
+                constant(f"ys{index}", np.float32(output_scale(in_c // groups * kernel**2, bits))),
+                constant(f"yz{index}", np.uint8(128 if bits[0] == 8 else 0)),
             ]
-            nodes.append(helper.make_node("QLinearConv", [x, *parameters], [y], **window))
+            nodes.append(helper.make_node("QLinearConv", [x, *parameters], [result], **window))
+            if bits[0] < 8:
+                nodes.append(helper.make_node("Clip", [result, *limits], [y]))
         graph = helper.make_graph(nodes, "layers", inputs, outputs, constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
         model.ir_version = 8

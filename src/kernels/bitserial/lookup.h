@@ -13,13 +13,20 @@ inline constexpr int32_t kSlice = 16;
 inline constexpr int32_t kSliceBytes = 64;
 /// Codes of a convolution's input span at most this much: the sums of four, four times, fit a byte.
 inline constexpr int32_t kMostRange = 15;
-/// Slices under the taps of a window that are summed in 16 bits: 256 * 16 * 15 < 65536.
+/// Slices under the taps of a window that are summed in 16 bits, those of the second of two planes
+/// twice: 256 * 16 * 15 < 65536.
 inline constexpr int32_t kMostTaps = 256;
-/// As many of them as tables fit the first caches of most machines.
-inline constexpr int32_t kSegmentSlices = 72;
-/// Of the tables of a band of lines, and rows of it whose accumulators are kept.
+/// As many of them as the weights of a group of blocks fit half of most first caches.
+inline constexpr int32_t kSegmentSlices = 36;
+/// Bytes of the tables of a band of lines.
 inline constexpr int32_t kTableBytes = 192 * 1024;
-inline constexpr int32_t kBandRows = 512;
+/// Rows of it whose sums are kept.
+inline constexpr int32_t kBandRows = 64;
+/// Blocks whose sums are kept, of 16 lanes each.
+inline constexpr int32_t kBlockGroup = 8;
+inline constexpr int32_t kStripRow = kBlockGroup * 16;
+/// Eight blocks at a time, whose sums are in memory, pay where so many slices are summed in bytes.
+inline constexpr int32_t kMemoryFlush = 5;
 
 /// First bytes of the packed weights: w = offset + scale * u, u of `planes` bits.
 struct LookupHeader {
@@ -43,6 +50,10 @@ inline constexpr uint8_t kTablePatterns[6][16] = {
 };
 
 inline int32_t BlockChannels(int32_t planes) { return planes == 1 ? 16 : 8; }
+/// Biases, sums of weights, a conv::NarrowSegment.
+inline int32_t BlockHeaderBytes(int32_t planes) {
+  return BlockChannels(planes) * 8 + static_cast<int32_t>(sizeof(conv::NarrowSegment));
+}
 
 struct LookupShape {
   ConvGeometry g;       ///< a pointwise convolution's pixels cut into lines of a handy length
@@ -50,12 +61,12 @@ struct LookupShape {
   int32_t slices;       ///< of the channels of one group
   int32_t taps;         ///< of a window
   int32_t segment;      ///< slices that are summed in 16 bits
-  int32_t phases;       ///< columns are kept by x mod stride: a tile's windows are neighbours
-  int32_t phase_width;  ///< columns of one phase
-  int32_t pitch;        ///< bytes between the slices of a line of tables
-  int32_t line_bytes;
-  int32_t band;  ///< output lines whose tables are there at a time
-  int32_t ring;  ///< input lines that they touch
+  int32_t runs;         ///< of neighbouring slices in a segment of a window
+  int32_t run_taps;     ///< taps of each
+  int32_t columns;      ///< of a line, padding included
+  int32_t pixel_bytes;  ///< of a pixel's tables
+  int32_t band;         ///< output lines whose tables are there at a time
+  int32_t ring;         ///< input lines that they touch
 };
 
 /// Filled in place, in the workspace: the kernel has no memory of its own. 32 bits suffice for what
@@ -68,23 +79,22 @@ inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
   s.taps = g.kernel_h * g.kernel_w;
   s.segment = kSegmentSlices / s.taps < 1 ? 1 : kSegmentSlices / s.taps;
   if (conv::IsPointwise(geometry)) {
-    int32_t width = kTableBytes / kSliceBytes / s.slices / 4 * 4;
-    width = width < 4 ? 4 : width > 64 ? 64 : width;
+    int32_t width = kTableBytes / kSliceBytes / s.slices;
+    width = width < 1 ? 1 : width > kBandRows ? kBandRows : width;
     if (width > s.pixels) width = s.pixels;
     g.batch = 1;
     g.in_w = g.out_w = width;
     g.in_h = g.out_h = (s.pixels + width - 1) / width;
   }
-  s.phases = g.kernel_w == 1 ? 1 : g.stride_w;
-  s.phase_width = g.out_w + (g.kernel_w - 1) * g.dilation_w / g.stride_w;
-  s.pitch = s.phases * s.phase_width * kSliceBytes;
-  s.line_bytes = s.pitch * s.slices;
+  s.run_taps = g.dilation_w == 1 && s.slices <= s.segment ? g.kernel_w : 1;
+  s.runs = s.taps / s.run_taps;
+  s.columns = conv::PaddedWidth(g);
+  s.pixel_bytes = s.slices * kSliceBytes;
   const int32_t span = (g.kernel_h - 1) * g.dilation_h + 1;
-  const int32_t lines = kTableBytes / s.line_bytes;
+  const int32_t lines = kTableBytes / (s.columns * s.pixel_bytes);
   s.band = lines > span ? (lines - span) / g.stride_h + 1 : 1;
-  if (s.band > kBandRows / g.out_w) s.band = kBandRows / g.out_w;
+  if (s.band > kBandRows / g.out_w + 2) s.band = kBandRows / g.out_w + 2;
   if (s.band > g.out_h) s.band = g.out_h;
-  if (s.band < 1) s.band = 1;
   s.ring = (s.band - 1) * g.stride_h + span;
 }
 
@@ -92,23 +102,35 @@ inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
 struct LookupParts {
   int32_t shape;     ///< the LookupShape
   int32_t tags;      ///< which line a slot of the ring holds, int64
-  int32_t offsets;   ///< int32 [band][taps]: from the first table to that of column 0
-  int32_t sums;      ///< int32 [ring][phases][phase_width]: sums of codes
-  int32_t row_sums;  ///< int32 [band][out_w]: the same under a window
-  int32_t strips;    ///< int32 [2][band][out_w][8]: accumulators of even and of odd lanes
-  int32_t indices;   ///< of a block of weights, a byte each
+  int32_t offsets;   ///< int32 [band][runs]: from the first table to that of column 0
+  int32_t sums;      ///< int32 [ring][columns]: sums of codes
+  int32_t row_sums;  ///< int32 [kBandRows]: the same under a window
+  int32_t terms;     ///< int16 [kBandRows]: what they add to the sums of a window
+  int32_t base;      ///< int32 [8]: what the sums of a block begin with
+  int32_t codes;     ///< conv::BlockCodes
+  int32_t acc;       ///< int32 [kBandRows][8]: accumulators
+  int32_t strips;    ///< int16 [kBandRows][kStripRow]: sums
+  int32_t wide;      ///< int32, likewise
+  int32_t shared;    ///< the tables of four bits
+  int32_t indices;   ///< of a segment of a group of blocks, a byte each
 };
 
 inline LookupParts LookupPartsOf(const LookupShape& s) {
   const auto align = [](int32_t bytes) { return (bytes + 15) & ~15; };
-  const int32_t rows = s.band * s.g.out_w;
+  const int32_t slices = s.slices < s.segment ? s.slices : s.segment;
   return {align(sizeof(LookupShape)),
           align(s.ring * 8),
-          align(s.band * s.taps * 4),
-          align(s.ring * s.phases * s.phase_width * 4),
-          align(rows * 4),
-          rows * 64,
-          s.taps * s.slices * kSliceBytes};
+          align(s.band * s.runs * 4),
+          align(s.ring * s.columns * 4),
+          kBandRows * 4,
+          kBandRows * 2,
+          32,
+          conv::kNarrowCodesBytes,
+          kBandRows * 32,
+          kBandRows * kStripRow * 2,
+          kBandRows * kStripRow * 4,
+          256,
+          s.taps * slices * kBlockGroup * kSliceBytes};
 }
 
 }  // namespace requant::bitserial

@@ -9,7 +9,6 @@
 #include "kernels/bitserial/lookup.h"
 #include "kernels/geometry_check.h"
 #include "kernels/variant/kernel.h"
-#include "kernels/variant/missing.h"
 
 namespace requant::bitserial {
 namespace {
@@ -37,7 +36,7 @@ size_t Slices(const ConvWeightsLayout& l) {
 
 size_t BlockBytes(const ConvWeightsLayout& l, int32_t planes) {
   const size_t taps = CheckedMul(static_cast<size_t>(l.kernel_h), static_cast<size_t>(l.kernel_w));
-  return CheckedAdd(static_cast<size_t>(BlockChannels(planes)) * 8,
+  return CheckedAdd(static_cast<size_t>(BlockHeaderBytes(planes)),
                     CheckedMul(CheckedMul(taps, Slices(l)), kSliceBytes / 2));
 }
 
@@ -49,37 +48,38 @@ int32_t Blocks(const ConvWeightsLayout& l, int32_t planes) {
 }  // namespace
 
 bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (w.input_hi - w.input_lo > kMostRange || int64_t{g.kernel_h} * g.kernel_w > kMostTaps) {
-    return false;
-  }
+  if (w.input_hi - w.input_lo > kMostRange) return false;
   // Of one output line: tables, and what is kept for each of its pixels.
   const int64_t columns = int64_t{g.out_w} * g.stride_w + int64_t{g.kernel_w} * g.dilation_w;
   const int64_t lines = int64_t{g.kernel_h - 1} * g.dilation_h + 1;
   const int64_t slices = g.in_c / g.groups / kSlice + 1;
-  return columns < kMostTableBytes / (kSliceBytes * slices * lines) && FewLevels(w);
+  if (columns >= kMostTableBytes / (kSliceBytes * slices * lines)) return false;
+  const std::optional<Levels> levels = FewLevels(w);
+  return levels && int64_t{g.kernel_h} * g.kernel_w * (levels->planes == 2 ? 3 : 1) <= kMostTaps;
 }
 
+/// Products of few bits (conv/vector_narrow.cpp), and of whole bytes where a machine has them, do
+/// more where few outputs share the tables of an input or few products stand behind an output. GOPS
+/// on Zen 5, lookups of 1 x 1 or 2 x 1 bits against products of few bits: 1x1 of 64 to 64 channels
+/// 113 and 121, 64 to 128 204 and 133, 128 to 64 129 and 127, 256 to 64 256 and 169, 512 to 256 356
+/// and 152; 3x3 with stride 2 of 16 to 32 70 and 71, of 32 113 and 99, of 64 to 16 80 and 101. Of 2
+/// x 2: 1x1 of 64 to 128 114 and 107, 128 to 64 107 and 126, 256 to 128 163 and 139, 512 to 256 206
+/// and 138; 3x3 of 16 64 and 50, of 64 207 and 138; of 4 x 2, 1x1 of 64 to 128 103 and 108, 256 to
+/// 128 148 and 126, 3x3 of 64 185 and 134. Against whole bytes (AVX-VNNI) the same from these sizes
+/// on: 1 x 1 bits 155 and 113, 2 x 2 163 and 141, 4 x 2 202 and 188 (1x1 of 64 to 128, twice 128 to
+/// 256), 3x3 of 64 334 and 139, 204 and 144, 246 and 189. Without relaxed SIMD, against pairs of 16
+/// bits: 32 outputs 46 and 52, 64 69 and 57, 256 137 and 60.
 bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  // Lanes without channels, and tables that few channels share, cost as much as others.
-  if (g.in_c / g.groups < 12 || g.out_c / g.groups < 12) return false;
-  const int32_t taps = g.kernel_h * g.kernel_w, outputs = g.out_c / g.groups;
-  // One plane: on Zen 5, where byte products reach 200 to 240 GOPS, 1x1 lookups reach 82 for 24 to
-  // 144 channels, 182 for 576 to 96, 210 for 64 to 384, and 3x3 lookups 416 to 595. On Zen 4, where
-  // products of few bits reach 150 to 170, 133 for 192 to 32 and 61 for 576 to 24; without relaxed
-  // SIMD there are no such products.
+  const int32_t channels = g.in_c / g.groups, outputs = g.out_c / g.groups;
+  // Lanes without channels cost as much as others.
+  if (channels < 12 || outputs < 12) return false;
+  const int32_t taps = g.kernel_h * g.kernel_w, depth = channels * taps;
+  const int32_t shared = taps * outputs / (g.stride_h * g.stride_w);
+  if (rq_variant() == 0) return shared >= 64;
   if (FewLevels(w)->planes == 1) {
-    return taps * outputs >= (MissingDot8() == nullptr ? 256 : rq_variant() != 0 ? 48 : 0);
+    return channels >= 32 && (shared >= 96 || (shared >= 64 && depth >= 128));
   }
-  // Two planes: where a machine multiplies whole bytes, or where few outputs share the tables of an
-  // input, products of few bits (conv/vector_narrow.cpp) do more. GOPS by lookup and by products of
-  // 4 x 2 bits, Zen 4 at 2.8 GHz: 3x3 of 64 channels 180 and 125, of 16 1.46 times as many, 1x1 of
-  // 64 to 256 97 and 93, 512 to 2048 169 and 123, 512 to 128 131 and 131, 256 to 128 119 and 124,
-  // 256 to 64 102 and 127; 3x3 of 16 to 32 with stride 2, where a table has a quarter of the
-  // windows, 0.9 times as many. Without relaxed SIMD there are pairs of 16 bits instead: 192 to 32
-  // channels 1.1 times as many.
-  const int32_t shared = taps == 1 ? outputs : taps * outputs / (g.stride_h * g.stride_w);
-  return MissingDot8() != nullptr && shared >= (rq_variant() != 0 ? 144 : 32) &&
-         g.in_c / g.groups * taps >= 48;
+  return (shared >= 128 && depth >= 128) || (shared >= 256 && depth >= 64);
 }
 
 size_t LookupPackedSize(const ConvQ8Weights& w) {
@@ -113,12 +113,14 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
         static_cast<size_t>(group * Blocks(l, levels.planes) + in_group / channels) * block_bytes;
     // Where the channel's one or first plane lies among the lanes.
     const int32_t byte = levels.planes == 2 ? 2 * lane : lane % 8 * 2 + lane / 8;
-    uint8_t* bits = block + static_cast<size_t>(channels) * 8 + byte;
+    uint8_t* bits = block + static_cast<size_t>(BlockHeaderBytes(levels.planes)) + byte;
     int32_t sum = 0;
+    int64_t least = 0, most = 0;  // of what the codes above the least one add
     for (int32_t tap = 0; tap < taps; ++tap) {
       for (int32_t i = 0; i < l.in_c_per_group; ++i) {
         const int32_t value = WeightAt(w, o, i, tap / l.kernel_w, tap % l.kernel_w);
         sum += value;
+        (value < 0 ? least : most) += int64_t{value} * header.input_range;
         const int32_t u = (value - levels.offset) / levels.scale;
         const int32_t slice = i / kSlice, start = slice / segment * segment;
         const int32_t in_segment = std::min(segment, slices - start);
@@ -132,6 +134,13 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
     const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
     std::memcpy(block + lane * 4, &bias, 4);
     std::memcpy(block + (channels + lane) * 4, &sum, 4);
+    auto& segment = *reinterpret_cast<conv::NarrowSegment*>(block + channels * 8);
+    if (lane == 0) segment = {taps * slices, -INT16_MAX, INT16_MAX, 0};
+    const bool fits = least >= -INT16_MAX && most <= INT16_MAX;
+    segment.least_base =
+        fits ? std::max(segment.least_base, static_cast<int32_t>(-INT16_MAX - least)) : INT32_MAX;
+    if (fits)
+      segment.most_base = std::min(segment.most_base, static_cast<int32_t>(INT16_MAX - most));
   }
 }
 
@@ -139,11 +148,15 @@ size_t LookupWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   LookupShape s;
   SetLookupShape(g, s);
-  const LookupParts parts = LookupPartsOf(s);
-  return static_cast<size_t>(parts.shape) + static_cast<size_t>(parts.tags) +
-         static_cast<size_t>(parts.offsets) + static_cast<size_t>(parts.sums) +
-         static_cast<size_t>(parts.row_sums) + static_cast<size_t>(parts.strips) +
-         static_cast<size_t>(parts.indices) + static_cast<size_t>(s.ring * s.line_bytes);
+  const LookupParts p = LookupPartsOf(s);
+  size_t bytes = 0;
+  for (const int32_t part : {p.shape, p.tags, p.offsets, p.sums, p.row_sums, p.terms, p.base,
+                             p.codes, p.acc, p.strips, p.wide, p.shared, p.indices}) {
+    bytes = CheckedAdd(bytes, static_cast<size_t>(part));
+  }
+  const size_t line_bytes =
+      CheckedMul(static_cast<size_t>(s.columns), static_cast<size_t>(s.pixel_bytes)) + 32;
+  return CheckedAdd(bytes, CheckedMul(line_bytes, static_cast<size_t>(s.ring)));
 }
 
 }  // namespace requant::bitserial

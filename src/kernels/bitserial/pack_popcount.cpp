@@ -37,12 +37,13 @@ bool PopcountSupports(const ConvQ8Weights& w, const ConvGeometry&) {
 }
 
 bool PopcountPays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  // One bit by one, where tables for lookups are made for few outputs or few pixels. GOPS by lookup
-  // and by counting, 1x1, Zen 4: 384 to 64 channels 179 and 206, 960 to 160 247 and 267, 960 to 320
-  // 301 and 293, 576 to 24 61 and 90 (by products 96), 1024 to 1024 of one pixel 87 and 121.
+  // One bit by one, of few pixels, or of outputs that are too few for lookups. GOPS by lookups, by
+  // counting, and by products of few bits, 1x1, Zen 5: 1024 to 1024 of one pixel 102, 190 and 60,
+  // of four 283, 301 and 118, 512 to 512 of sixteen 428, 297 and 154; 1024 to 48 of 49 pixels 153,
+  // 235 and 163, 256 to 64 256, 203 and 169.
   const int32_t depth = g.in_c / g.groups, outputs = g.out_c / g.groups;
-  const bool shallow = ConvRows(g) < 8 || (outputs >= 48 && depth >= 5 * outputs);
-  return g.kernel_h * g.kernel_w == 1 && w.input_hi - w.input_lo == 1 && depth >= 256 && shallow &&
+  const bool few = ConvRows(g) < 8 || (outputs >= 48 && outputs < 64);
+  return g.kernel_h * g.kernel_w == 1 && w.input_hi - w.input_lo == 1 && depth >= 256 && few &&
          LevelsOf(w, 2);
 }
 

@@ -105,7 +105,7 @@ struct NarrowSegment {
 inline constexpr int32_t kNarrowSegment = kChannelBlock * 8;  ///< where
 inline constexpr int32_t kNarrowBlockHeader = kNarrowSegment + 16;
 /// Of the workspace, for BlockCodes (narrow_codes.h).
-inline constexpr int32_t kNarrowCodesBytes = 352;
+inline constexpr int32_t kNarrowCodesBytes = 464;
 
 /// First bytes of packed q8 weights.
 struct PackedQ8Header {

@@ -1,6 +1,7 @@
 #pragma once
-// From sums of int16 to codes of few bits without leaving the registers: the end of the tiles of
-// vector_narrow.cpp where all products of an output fit int16. Vector code, freestanding.
+// From sums of int16 to codes without widening them first: the end of the tiles of
+// vector_narrow.cpp and of lookups (kernels/bitserial/lookup_codes.h) where all products of an
+// output fit int16. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
@@ -8,17 +9,26 @@
 
 namespace requant::conv {
 
-/// For the eight channels of a block: NarrowRequantize of numeric/requantize.h, and the addition
-/// behind it, QAddNarrow of numeric/qadd.h. Vectors in memory, since tiles need the registers.
+/// How codes are made: the forms of NarrowRequantize in numeric/requantize.h, and that in float32.
+enum class CodeForm : int32_t { kIn16Bits, kInFloat, kBit };
+
+/// For the eight channels of a block: one of these forms, and the addition behind it, QAddNarrow of
+/// numeric/qadd.h. Vectors in memory, since tiles need the registers.
 struct BlockCodes {
-  v128_t base0, base1;    // what the sums start with: an int16 for every channel, before a 0
-  v128_t scale0, scale1;  // int16, twice for every channel
+  // Where two lanes are a channel (products): what the sums start with, an int16 for every channel
+  // before a 0; its scale, twice for every channel.
+  v128_t base0, base1, scale0, scale1;
+  // Where one is (lookups): the same, and where its product with the scale is at its ends.
+  v128_t base, scale, least, most;
   v128_t factor, bias, step;
   v128_t float_scale0, float_scale1, float_bias0, float_bias1;
+  v128_t below;           // what a code less `middle` is less than one from the least code on
   v128_t lo, hi, middle;  // of the output, bytes; the clamp is less `middle`
+  v128_t least_code;
+  v128_t last_low;  // of the two codes of an output, less the base: int16
   // The addition: of codes less their middle and of bytes xor `flip`.
   v128_t own_lo, own_hi, own, other, flip, sum_bias, sum_step;
-  int32_t in_float;
+  CodeForm form;
 };
 static_assert(sizeof(BlockCodes) <= kNarrowCodesBytes);
 
@@ -29,14 +39,30 @@ RQ_INLINE v128_t CodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   return simd::RoundingShiftI16(wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias), c.step);
 }
 
-/// The same in float32.
-RQ_INLINE v128_t FloatQuarter(v128_t acc, v128_t scale, v128_t bias) {
-  return CodesF32(wasm_i32x4_extadd_pairwise_i16x8(acc), scale, bias);
+/// The same in float32, of four accumulators of int32 each.
+RQ_INLINE v128_t FloatCodes(v128_t acc0, v128_t acc1, const BlockCodes& c) {
+  const v128_t codes = wasm_i16x8_narrow_i32x4(CodesF32(acc0, c.float_scale0, c.float_bias0),
+                                               CodesF32(acc1, c.float_scale1, c.float_bias1));
+  return wasm_i16x8_sub_sat(codes, c.below);
 }
 RQ_INLINE v128_t FloatCodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
-  const v128_t codes = wasm_i16x8_narrow_i32x4(FloatQuarter(acc0, c.float_scale0, c.float_bias0),
-                                               FloatQuarter(acc1, c.float_scale1, c.float_bias1));
-  return wasm_i16x8_sub_sat(codes, wasm_i16x8_splat(kNarrowMiddle));
+  return FloatCodes(wasm_i32x4_extadd_pairwise_i16x8(acc0), wasm_i32x4_extadd_pairwise_i16x8(acc1),
+                    c);
+}
+
+/// Both, of accumulators of which one lane is a channel.
+RQ_INLINE v128_t CodesOf(v128_t acc, const BlockCodes& c) {
+  const v128_t x = wasm_i16x8_mul(wasm_i16x8_min(wasm_i16x8_max(acc, c.least), c.most), c.scale);
+  return simd::RoundingShiftI16(wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias), c.step);
+}
+RQ_INLINE v128_t FloatCodesOf(v128_t acc, const BlockCodes& c) {
+  return FloatCodes(wasm_i32x4_extend_low_i16x8(acc), wasm_i32x4_extend_high_i16x8(acc), c);
+}
+
+/// Two codes, of accumulators without their base: -1 for the higher one.
+RQ_INLINE v128_t BitsOf(v128_t sum, const BlockCodes& c) { return wasm_i16x8_gt(sum, c.last_low); }
+RQ_INLINE v128_t CodesOfBits(v128_t bits, const BlockCodes& c) {
+  return wasm_i16x8_sub(c.own_lo, bits);
 }
 
 /// The same of the sum of these codes and the eight of `residual`.
@@ -52,17 +78,23 @@ RQ_INLINE v128_t ClampCodes(v128_t first, v128_t second, const BlockCodes& c) {
   return wasm_i8x16_add(wasm_i8x16_min(wasm_i8x16_max(bytes, c.lo), c.hi), c.middle);
 }
 
+/// The bytes of sixteen outputs of two codes.
+RQ_INLINE v128_t BytesOfBits(v128_t first, v128_t second, const BlockCodes& c) {
+  return wasm_i8x16_sub(c.least_code, wasm_i8x16_narrow_i16x8(first, second));
+}
+
 /// Whether the codes of whole blocks can be made here, and the residual added; SetCodes says it of
 /// each.
 RQ_INLINE bool CanMakeCodes(const ConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
-  if (p->requantize.narrow.shift == 0 || p->output_type >= ConvQ8Output::kInt32 ||
-      p->output_packed != 0 || p->output_planes != 0 || g.out_c / g.groups % kChannelBlock != 0) {
+  if (p->output_type >= ConvQ8Output::kInt32 || p->output_packed != 0 || p->output_planes != 0 ||
+      g.out_c / g.groups % kChannelBlock != 0) {
     return false;
   }
-  if (p->residual == nullptr) return true;
+  const bool few = p->requantize.narrow.shift != 0;
+  if (p->residual == nullptr) return few || p->requantize.float_scale != nullptr;
   const QAddParams& add = p->addition;
-  return p->residual_packed == 0 && p->addition_is_float == 0 && add.narrow.shift != 0 &&
+  return few && p->residual_packed == 0 && p->addition_is_float == 0 && add.narrow.shift != 0 &&
          add.narrow.saturates == 0 && add.lo - add.narrow.middle >= -128 &&
          add.hi - add.narrow.middle <= 127;
 }
@@ -72,39 +104,68 @@ RQ_INLINE v128_t LoadInt16(const int32_t* from) {
   return wasm_i16x8_narrow_i32x4(wasm_v128_load(from), wasm_v128_load(from + 4));
 }
 
-/// Whether a block's codes can be made without leaving the registers; if so, fills `codes`.
-RQ_INLINE bool SetCodes(const ConvQ8Params* p, const uint8_t* block, int32_t steps,
-                        const int32_t* base, int32_t channel, BlockCodes* codes) {
-  const NarrowRequantize& narrow = p->requantize.narrow;
-  const auto* segment = reinterpret_cast<const NarrowSegment*>(block + kNarrowSegment);
-  if (segment->steps < steps) return false;
-  const v128_t base0 = wasm_v128_load(base), base1 = wasm_v128_load(base + 4);
-  const v128_t least = wasm_i32x4_splat(segment->least_base);
-  const v128_t most = wasm_i32x4_splat(segment->most_base);
+/// The form in 16 bits for eight channels, if all have one.
+RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, BlockCodes* codes) {
+  if (narrow.shift == 0) return false;
   const v128_t scale = LoadInt16(narrow.scale + channel);
-  const auto within = [&](v128_t x) __attribute__((always_inline)) {
-    return wasm_v128_and(wasm_i32x4_ge(x, least), wasm_i32x4_le(x, most));
-  };
-  if (!wasm_i32x4_all_true(wasm_v128_and(within(base0), within(base1)))) return false;
-  codes->in_float = wasm_i16x8_all_true(scale) ? 0 : 1;
-  if (codes->in_float != 0) {
-    codes->float_scale0 = wasm_v128_load(p->requantize.float_scale + channel);
-    codes->float_scale1 = wasm_v128_load(p->requantize.float_scale + channel + 4);
-    codes->float_bias0 = wasm_v128_load(p->requantize.float_bias + channel);
-    codes->float_bias1 = wasm_v128_load(p->requantize.float_bias + channel + 4);
-    if (wasm_i32x4_bitmask(wasm_v128_or(codes->float_scale0, codes->float_scale1)) != 0) {
-      return false;
-    }
-  }
-  const v128_t low = wasm_i32x4_splat(0xFFFF);
-  codes->base0 = wasm_v128_and(base0, low);
-  codes->base1 = wasm_v128_and(base1, low);
+  if (!wasm_i16x8_all_true(scale)) return false;
   codes->scale0 = wasm_i16x8_shuffle(scale, scale, 0, 0, 1, 1, 2, 2, 3, 3);
   codes->scale1 = wasm_i16x8_shuffle(scale, scale, 4, 4, 5, 5, 6, 6, 7, 7);
+  codes->scale = scale;
+  // Behind these the product, saturated or not, gives the first or the last code.
+  const auto quotient = [&](int32_t c) __attribute__((always_inline)) {
+    const v128_t divisor = wasm_f32x4_convert_i32x4(wasm_v128_load(narrow.scale + c));
+    return simd::TruncInRange(wasm_f32x4_div(wasm_f32x4_splat(INT16_MAX), divisor));
+  };
+  codes->most = wasm_i16x8_narrow_i32x4(quotient(channel), quotient(channel + 4));
+  codes->least = wasm_i16x8_neg(codes->most);
   codes->factor = LoadInt16(narrow.factor + channel);
   codes->bias = LoadInt16(narrow.bias + channel);
   codes->step = simd::RoundingStepI16(narrow.shift);
   return true;
+}
+
+/// The form in float32.
+RQ_INLINE bool SetInFloat(const RequantizeParams& r, int32_t channel, BlockCodes* codes) {
+  if (r.float_scale == nullptr) return false;
+  codes->float_scale0 = wasm_v128_load(r.float_scale + channel);
+  codes->float_scale1 = wasm_v128_load(r.float_scale + channel + 4);
+  codes->float_bias0 = wasm_v128_load(r.float_bias + channel);
+  codes->float_bias1 = wasm_v128_load(r.float_bias + channel + 4);
+  return wasm_i32x4_bitmask(wasm_v128_or(codes->float_scale0, codes->float_scale1)) == 0;
+}
+
+/// The form of two codes.
+RQ_INLINE bool SetBit(const NarrowRequantize& narrow, int32_t channel, BlockCodes* codes) {
+  if (narrow.last_low == nullptr) return false;
+  codes->last_low = wasm_i16x8_sub_sat(LoadInt16(narrow.last_low + channel), codes->base);
+  return true;
+}
+
+/// Whether the sums of a block that begin with `base` fit int16.
+RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockCodes* codes) {
+  const v128_t base0 = wasm_v128_load(base), base1 = wasm_v128_load(base + 4);
+  const v128_t least = wasm_i32x4_splat(segment.least_base);
+  const v128_t most = wasm_i32x4_splat(segment.most_base);
+  const auto within = [&](v128_t x) __attribute__((always_inline)) {
+    return wasm_v128_and(wasm_i32x4_ge(x, least), wasm_i32x4_le(x, most));
+  };
+  const v128_t low = wasm_i32x4_splat(0xFFFF);
+  codes->base0 = wasm_v128_and(base0, low);
+  codes->base1 = wasm_v128_and(base1, low);
+  codes->base = wasm_i16x8_narrow_i32x4(base0, base1);
+  return wasm_i32x4_all_true(wasm_v128_and(within(base0), within(base1)));
+}
+
+/// Whether their codes can be made of them; if so, fills `codes`. `or_bit`: comparing will do, too.
+RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, const int32_t* base,
+                        int32_t channel, bool or_bit, BlockCodes* codes) {
+  if (!SetBase(segment, base, codes)) return false;
+  const RequantizeParams& r = p->requantize;
+  codes->form = or_bit && SetBit(r.narrow, channel, codes) ? CodeForm::kBit
+                : SetIn16Bits(r.narrow, channel, codes)    ? CodeForm::kIn16Bits
+                                                           : CodeForm::kInFloat;
+  return codes->form != CodeForm::kInFloat || SetInFloat(r, channel, codes);
 }
 
 /// What the codes of all blocks have in common.
@@ -116,13 +177,17 @@ RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   const RequantizeParams& own = p->requantize;
   const QAddParams& add = p->addition;
   const int32_t lo = adds ? add.lo : own.lo, hi = adds ? add.hi : own.hi;
-  const int32_t middle = adds ? add.narrow.middle : lo + kNarrowMiddle;
+  // More codes than sixteen are bytes less 128.
+  const int32_t below = own.narrow.shift != 0 ? kNarrowMiddle : 128;
+  const int32_t middle = adds ? add.narrow.middle : lo + below;
   const auto splat8 = [](int32_t value) __attribute__((always_inline)) {
     return wasm_i8x16_splat(static_cast<int8_t>(value));
   };
+  codes->below = splat16(below);
   codes->lo = splat8(lo - middle);
   codes->hi = splat8(hi - middle);
   codes->middle = splat8(middle);
+  codes->least_code = splat8(lo);
   if (!adds) return;
   const bool first = p->residual_first != 0;
   const int32_t own_factor = first ? add.narrow.b : add.narrow.a;

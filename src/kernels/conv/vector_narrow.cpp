@@ -137,7 +137,7 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
       acc1[i] = c.base1;
     }
     AddProducts<NarrowInputs, kRows>(rows, w, steps, acc0, acc1);
-    if (c.in_float != 0) {
+    if (c.form == conv::CodeForm::kInFloat) {
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
         acc0[i] = conv::FloatCodesOf(acc0[i], acc1[i], c);
       }
@@ -326,7 +326,8 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
       for (int32_t b = 0; b < blocks; ++b, block += block_bytes) {
         const int32_t channel = b * kChannelBlock;
         const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
-        const int32_t segment = *reinterpret_cast<const int32_t*>(block + conv::kNarrowSegment);
+        const auto& segment =
+            *reinterpret_cast<const conv::NarrowSegment*>(block + conv::kNarrowSegment);
         const uint8_t* w = block + conv::kNarrowBlockHeader;
         if (unpack) {
           Unpack(w, steps, weight_add, unpacked);
@@ -335,7 +336,8 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
         const int32_t out_channel = group * group_out + channel;
         int32_t r = 0;
         if (!sums) Bases(block, zero_point, terms, 1, base);
-        if (to_codes && conv::SetCodes(p, block, steps, base, out_channel, codes)) {
+        if (to_codes && segment.steps >= steps &&
+            conv::SetCodes(p, segment, base, out_channel, false, codes)) {
           r = RowsOf(tiles);
           if (adds) {
             CodeRows<true>(p, a, lda, w, steps, codes, tiles, row, out_channel);
@@ -348,10 +350,10 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
           if (sums) {
             Bases(block, zero_point, terms + r, strip, acc);
             NarrowRows<NarrowWeights>(a + r * lda, lda, w, nibbles && !unpack, weight_add, steps,
-                                      segment, acc, kChannelBlock, strip, acc);
+                                      segment.steps, acc, kChannelBlock, strip, acc);
           } else {
             NarrowRows<NarrowInputs>(a + r * lda, lda, w, nibbles && !unpack, weight_add, steps,
-                                     segment, base, 0, strip, acc);
+                                     segment.steps, base, 0, strip, acc);
           }
           bitserial::Finish(p, acc, row + r, strip, out_channel, n);
           if (to_codes && adds) rq_conv_add_residual(p, row + r, strip, out_channel, n);

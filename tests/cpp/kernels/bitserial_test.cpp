@@ -48,6 +48,7 @@ std::vector<ConvGeometry> Geometries(std::mt19937& random) {
   all.push_back(Geometry(4, 4, 460, 9, 3, 3, 1, 1));    // several segments
   all.push_back(Geometry(5, 31, 1300, 20, 1, 1, 1, 0));
   all.push_back(Geometry(17, 17, 2, 3, 15, 15, 1, 7));  // 225 taps
+  all.push_back(Geometry(12, 11, 17, 3, 9, 9, 1, 4));   // 81, which two planes may have
   for (int i = 0; i < 60; ++i) {
     const auto pick = [&](int32_t lo, int32_t hi) {
       return lo + static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
@@ -148,7 +149,10 @@ TEST(ConvLookup, AccumulatorsMatchTheScalarRow) {
   for (const ConvGeometry& geometry : Geometries(random)) {
     for (const Codes& codes : LookupCodes()) {
       const Case test(random, geometry, codes, extreme++ % 5);
-      ASSERT_TRUE(bitserial::LookupSupports(test.view, test.g)) << Describe(geometry, codes);
+      if (!bitserial::LookupSupports(test.view, test.g)) {
+        ASSERT_GT(test.g.kernel_h * test.g.kernel_w, 85) << Describe(geometry, codes);
+        continue;
+      }
       const int32_t rows = ConvRows(test.g);
       const size_t size = Elements(rows, test.g.output_stride, test.g.out_c);
       std::vector<int32_t> expected(size, 0x5A5A5A5A), got = expected;
@@ -200,7 +204,8 @@ TEST(ConvLookup, BitsArePackedAsSuch) {
   std::mt19937 random(34);
   const ConvGeometry g = Geometry(7, 7, 512, 512, 3, 3, 1, 1);
   const ConvQ8Kernel& lookup = Row("conv_q8_lookup");
-  const size_t weights = size_t{512} * 512 * 9, biases = 512 * 8 + 128;
+  // Beside them a bias and a sum for each channel, 16 bytes for each block, and the header.
+  const size_t weights = size_t{512} * 512 * 9, biases = 512 * 8 + 512 / 8 * 16 + 128;
   EXPECT_LE(lookup.packed_size(Case(random, g, {0, 1, 0, {-1, 1}}, 0).view), weights / 8 + biases);
   EXPECT_LE(lookup.packed_size(Case(random, g, {0, 3, 0, {-1, 0, 1}}, 0).view),
             weights / 4 + biases);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -137,21 +138,23 @@ TEST(ConvNarrow, RequantizedLikeTheReference) {
 }
 
 /// Codes of a few bits whose forms in 16 bits and in float32 are known to the kernel, with and
-/// without a residual of few codes, unsigned or signed.
-TEST(ConvNarrow, CodesMadeInRegistersAreThoseOfTheReference) {
+/// without a residual of few codes, unsigned or signed; and codes of eight bits by simple
+/// multipliers. Products and lookups.
+TEST(ConvNarrow, CodesMadeOfInt16AreThoseOfTheReference) {
   std::mt19937 random(35);
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
-  const ConvQ8Kernel& row = Row("conv_q8_narrow_x");
+  const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_lookup")};
+  int runs[2] = {0, 0};
   NarrowChannels found;
   int32_t channels = 0, sums = 0;
-  for (int variant = 1; variant < 160; ++variant) {
+  for (int variant = 1; variant < 320; ++variant) {
     const int32_t size = variant % 3 == 0 ? 3 : 1, groups = variant % 10 == 0 ? 2 : 1;
-    const int32_t in_c = (1 + of(variant % 2 == 0 ? 130 : 12)) * groups;
+    const int32_t most_in = variant % 32 == 6 ? 1300 : variant % 2 == 0 ? 130 : 12;
+    const int32_t in_c = (1 + of(static_cast<uint32_t>(most_in))) * groups;
     const int32_t out_c = variant % 4 == 3 ? 1 + of(40) : (1 + of(6)) * 8;
     const ConvGeometry geometry = Geometry(1 + of(5), 1 + of(14), in_c, out_c * groups, size, size,
                                            1 + of(2), size / 2, 1, groups);
-    const Q8Case test = NarrowCase(random, geometry, variant, 4, 1 + of(4));
-    if (!row.supports(test.view, test.g)) continue;
+    const Q8Case test = NarrowCase(random, geometry, variant, 1 + of(4), 1 + of(4));
     const ConvGeometry& g = test.g;
     const int32_t pixels = ConvRows(g);
     std::vector<int64_t> bounds(static_cast<size_t>(g.out_c));
@@ -159,19 +162,26 @@ TEST(ConvNarrow, CodesMadeInRegistersAreThoseOfTheReference) {
                             std::max(std::abs(test.view.input_lo - test.input_zero_point),
                                      std::abs(test.view.input_hi - test.input_zero_point)),
                             bounds.data());
+    const bool is_signed = variant % 5 == 1, wide = variant % 8 == 2;
+    const int32_t codes = wide ? 256 : 2 << of(4);
     std::vector<double> multipliers;
     for (const int64_t bound : bounds) {
-      // Sixteen codes for a half to a thirtieth of what accumulators can be.
-      multipliers.push_back(16.0 * (1 + of(30)) / (static_cast<double>(bound) + 1));
+      // All codes for a half to a thirtieth of what accumulators can be.
+      const double multiplier = codes * (1.0 + of(30)) / (static_cast<double>(bound) + 1);
+      const double steps = std::clamp(std::round(multiplier * kSimpleUnits), 1.0, 32768.0);
+      multipliers.push_back(wide ? steps / kSimpleUnits : multiplier);
     }
-    const bool is_signed = variant % 5 == 1;
-    const int32_t lo = is_signed ? -8 : variant % 7 == 0 ? 100 : 0;
-    PreparedRequantize prepared = PrepareRequantize(RequantizeMode::kUpward, multipliers, bounds,
-                                                    lo + of(16), lo, lo + 15 - of(3));
-    const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
-    found.in_16_bits += more.in_16_bits;
-    found.in_float += more.in_float;
-    channels += g.out_c;
+    const int32_t lo = is_signed ? -codes / 2 : variant % 7 == 0 && !wide ? 100 : 0;
+    PreparedRequantize prepared = PrepareRequantize(
+        RequantizeMode::kUpward, multipliers, bounds, lo + of(static_cast<uint32_t>(codes)), lo,
+        lo + codes - 1 - of(static_cast<uint32_t>(codes) / 5 + 1));
+    if (!wide) {
+      const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
+      found.in_16_bits += more.in_16_bits;
+      found.in_float += more.in_float;
+      channels += g.out_c;
+    }
+    EXPECT_TRUE(!wide || prepared.Params().float_scale != nullptr);
     ConvQ8Params p;
     p.geometry = g;
     p.input = test.input.data();
@@ -194,11 +204,12 @@ TEST(ConvNarrow, CodesMadeInRegistersAreThoseOfTheReference) {
       Limit(random, residual, other_lo, other_lo + other_count - 1, Ends::kNone);
       p.residual = residual.data();
       const bool first = p.residual_first != 0;
+      const auto any_own = [&] { return lo + of(static_cast<uint32_t>(codes)); };
       add.a_signed = first ? other_signed : is_signed;
       add.b_signed = first ? is_signed : other_signed;
       const int32_t other_zero = other_lo + (simple ? 255 * of(2) : of(16));
-      add.a_zero = first ? other_zero : lo + of(16);
-      add.b_zero = first ? lo + of(16) : other_zero;
+      add.a_zero = first ? other_zero : any_own();
+      add.b_zero = first ? any_own() : other_zero;
       add.out_signed = is_signed;
       add.lo = is_signed ? -128 : 0;
       add.hi = add.lo + (variant % 3 == 0 ? 15 : 255);
@@ -226,7 +237,6 @@ TEST(ConvNarrow, CodesMadeInRegistersAreThoseOfTheReference) {
       EXPECT_TRUE(!simple || add.narrow.shift != 0);
     }
     std::vector<uint8_t> expected(Elements(pixels, g.output_stride, g.out_c), 0xA5);
-    std::vector<uint8_t> got = expected;
     const auto run = [&](const ConvQ8Kernel& kernel, const std::vector<int32_t>& cuts,
                          std::vector<uint8_t>& output) {
       std::vector<uint8_t> packed(kernel.packed_size(test.view));
@@ -236,9 +246,16 @@ TEST(ConvNarrow, CodesMadeInRegistersAreThoseOfTheReference) {
       RunRanges(kernel, p, cuts);
     };
     run(ConvQ8Kernels()[0], {0, pixels}, expected);
-    run(row, Cuts(random, pixels), got);
-    ASSERT_EQ(got, expected) << Describe(g) << ", " << variant;
+    for (int row = 0; row < 2; ++row) {
+      if (!rows[row].supports(test.view, g)) continue;
+      ++runs[row];
+      std::vector<uint8_t> got(expected.size(), 0xA5);
+      run(rows[row], Cuts(random, pixels), got);
+      ASSERT_EQ(got, expected) << rows[row].name << " " << Describe(g) << ", " << variant;
+    }
   }
+  EXPECT_GT(runs[0], 200);
+  EXPECT_GT(runs[1], 100);
   // Both forms, and channels that have but one.
   EXPECT_GT(found.in_16_bits, channels / 2);
   EXPECT_GT(found.in_float, found.in_16_bits);

@@ -1,0 +1,80 @@
+#pragma once
+// From lookups' sums of int16 to codes (conv/narrow_codes.h): the end of vector_lookup.cpp where
+// what an output adds up fits int16. Vector code, freestanding.
+#include "base/simd.h"
+#include "kernels/bitserial/lookup.h"
+#include "kernels/conv/narrow_codes.h"
+
+namespace requant::bitserial {
+
+/// What the accumulators of a block are more than its base: terms[row] + scale * sums[row].
+struct LookupSums {
+  const int16_t* sums;   ///< [rows][kStripRow], of eight channels
+  const int16_t* terms;  ///< [rows]
+  int32_t scale;
+
+  RQ_MEMBER v128_t Of(int32_t row) const {
+    const v128_t products = wasm_i16x8_mul(wasm_v128_load(sums + kStripRow * row),
+                                           wasm_i16x8_splat(static_cast<int16_t>(scale)));
+    return wasm_i16x8_add(products, wasm_v128_load16_splat(terms + row));
+  }
+};
+
+/// Eight channels of `count` rows, the residual of which is added, if any.
+template <conv::CodeForm kForm, bool kAdds>
+__attribute__((noinline)) void CodeRows(const int16_t* sums, const int16_t* terms, int32_t scale,
+                                        const conv::BlockCodes* codes, int32_t count,
+                                        const uint8_t* residual, ptrdiff_t residual_stride,
+                                        uint8_t* out, ptrdiff_t out_stride) {
+  const LookupSums all = {sums, terms, scale};
+  const conv::BlockCodes c = *codes;  // what is stored could change it otherwise
+  const auto code = [&](int32_t row) __attribute__((always_inline)) {
+    const v128_t sum = all.Of(row), acc = wasm_i16x8_add(sum, c.base);
+    const v128_t own = kForm == conv::CodeForm::kBit ? conv::CodesOfBits(conv::BitsOf(sum, c), c)
+                       : kForm == conv::CodeForm::kInFloat ? conv::FloatCodesOf(acc, c)
+                                                           : conv::CodesOf(acc, c);
+    return kAdds ? conv::SumsOf(own, residual + row * residual_stride, c) : own;
+  };
+  const auto bytes = [&](int32_t first, int32_t second) __attribute__((always_inline)) {
+    if (kForm == conv::CodeForm::kBit && !kAdds) {
+      return conv::BytesOfBits(conv::BitsOf(all.Of(first), c), conv::BitsOf(all.Of(second), c), c);
+    }
+    return conv::ClampCodes(code(first), code(second), c);
+  };
+  int32_t row = 0;
+  for (; row + 2 <= count; row += 2, out += 2 * out_stride) {
+    const v128_t both = bytes(row, row + 1);
+    wasm_v128_store64_lane(out, both, 0);
+    wasm_v128_store64_lane(out + out_stride, both, 1);
+  }
+  if (row < count) wasm_v128_store64_lane(out, bytes(row, row), 0);
+}
+
+/// Of `count` rows from `row` of the output on, from `channel` on.
+RQ_INLINE void WriteCodes(const ConvQ8Params* p, const int16_t* sums, const int16_t* terms,
+                          int32_t scale, const conv::BlockCodes* codes, int32_t row, int32_t count,
+                          int32_t channel) {
+  const ptrdiff_t stride = p->geometry.output_stride, residual_stride = p->residual_stride;
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + channel;
+  const auto* residual = static_cast<const uint8_t*>(p->residual);
+  const bool adds = residual != nullptr;
+  if (adds) residual += row * residual_stride + channel;
+  const auto rows = [&]<conv::CodeForm kForm>() __attribute__((always_inline)) {
+    if (adds) {
+      CodeRows<kForm, true>(sums, terms, scale, codes, count, residual, residual_stride, out,
+                            stride);
+    } else {
+      CodeRows<kForm, false>(sums, terms, scale, codes, count, nullptr, 0, out, stride);
+    }
+  };
+  switch (codes->form) {
+    case conv::CodeForm::kIn16Bits:
+      return rows.template operator()<conv::CodeForm::kIn16Bits>();
+    case conv::CodeForm::kInFloat:
+      return rows.template operator()<conv::CodeForm::kInFloat>();
+    case conv::CodeForm::kBit:
+      return rows.template operator()<conv::CodeForm::kBit>();
+  }
+}
+
+}  // namespace requant::bitserial

@@ -1,0 +1,181 @@
+#pragma once
+// The loops of vector_lookup.cpp: lookups, and their sums. Vector code, freestanding.
+//
+// A tile is one pixel by so many blocks of 16 lanes: the table stays in a register, and x86 takes
+// the indices right from memory. GOPS of one-bit planes by rows x blocks of the tile, Zen 5: 1 x 8
+// 690, 1 x 4 600, 4 x 1 540 to 570, 2 x 4 570, 3 x 3 545.
+#include "base/simd.h"
+#include "kernels/bitserial/lookup.h"
+
+namespace requant::bitserial {
+
+/// The tables of a pixel's slice of sixteen codes: its own,
+struct OwnTables {
+  static constexpr int kBytes = kSliceBytes;
+  RQ_INLINE v128_t Load(const uint8_t* in, int i, const uint8_t*) {
+    return wasm_v128_load(in + 16 * i);
+  }
+};
+/// or, where codes are bits, those of the sixteen combinations of four, each four bits giving where
+/// theirs is.
+struct SharedTables {
+  static constexpr int kBytes = kSliceBytes / 16;
+  RQ_INLINE v128_t Load(const uint8_t* in, int i, const uint8_t* shared) {
+    return wasm_v128_load(shared + in[i]);
+  }
+};
+
+/// Eight 16-bit sums, modulo 2^16, beside what is there or not.
+RQ_INLINE void PutSums(v128_t sums, bool adds, int16_t* out) {
+  wasm_v128_store(out, adds ? wasm_i16x8_add(sums, wasm_v128_load(out)) : sums);
+}
+/// Of lanes apart: eight channels and eight more, or two planes of eight.
+RQ_INLINE void PutApart(v128_t evens, v128_t odds, bool two_planes, bool adds, int16_t* out) {
+  if (two_planes) {
+    PutSums(wasm_i16x8_add(evens, wasm_i16x8_shl(odds, 1)), adds, out);
+  } else {
+    PutSums(evens, adds, out);
+    PutSums(odds, adds, out + 8);
+  }
+}
+/// Of two planes, joined.
+RQ_INLINE v128_t Join(v128_t bytes) { return simd::DotI8I7(bytes, wasm_i16x8_splat(0x0201)); }
+
+/// Sums of 16 bits of lanes apart: `pairs` read as 16 bits, `highs` their odd bytes.
+template <int kBlocks>
+struct Apart {
+  static constexpr bool kInMemory = false;
+  v128_t pairs[kBlocks], highs[kBlocks];
+  RQ_MEMBER void Clear() {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) pairs[i] = highs[i] = wasm_i16x8_splat(0);
+  }
+  RQ_MEMBER void Add(const v128_t* bytes, bool, bool, int16_t*) {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
+      pairs[i] = wasm_i16x8_add(pairs[i], bytes[i]);
+      highs[i] = wasm_i16x8_add(highs[i], wasm_u16x8_shr(bytes[i], 8));
+    }
+  }
+  RQ_MEMBER void Finish(bool two_planes, bool adds, int16_t* out) const {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
+      PutApart(wasm_i16x8_sub(pairs[i], wasm_i16x8_shl(highs[i], 8)), highs[i], two_planes, adds,
+               out + (two_planes ? 8 : 16) * i);
+    }
+  }
+};
+
+template <int kBlocks>
+struct Joined {
+  static constexpr bool kInMemory = false;
+  v128_t sums[kBlocks];
+  RQ_MEMBER void Clear() {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) sums[i] = wasm_i16x8_splat(0);
+  }
+  RQ_MEMBER void Add(const v128_t* bytes, bool, bool, int16_t*) {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) sums[i] = wasm_i16x8_add(sums[i], Join(bytes[i]));
+  }
+  RQ_MEMBER void Finish(bool, bool adds, int16_t* out) const {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) PutSums(sums[i], adds, out + 8 * i);
+  }
+};
+
+/// The same in memory, for more blocks than registers have sums.
+template <int kBlocks>
+struct ApartInMemory {
+  static constexpr bool kInMemory = true;
+  RQ_MEMBER void Clear() {}
+  RQ_MEMBER void Add(const v128_t* bytes, bool two_planes, bool adds, int16_t* out) {
+    const v128_t low = wasm_i16x8_splat(255);
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
+      PutApart(wasm_v128_and(bytes[i], low), wasm_u16x8_shr(bytes[i], 8), two_planes, adds,
+               out + (two_planes ? 8 : 16) * i);
+    }
+  }
+  RQ_MEMBER void Finish(bool, bool, int16_t*) const {}
+};
+template <int kBlocks>
+struct JoinedInMemory {
+  static constexpr bool kInMemory = true;
+  RQ_MEMBER void Clear() {}
+  RQ_MEMBER void Add(const v128_t* bytes, bool, bool adds, int16_t* out) {
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) PutSums(Join(bytes[i]), adds, out + 8 * i);
+  }
+  RQ_MEMBER void Finish(bool, bool, int16_t*) const {}
+};
+
+/// Four lookups of a pixel for kBlocks blocks; the first of several are the sums.
+template <typename Tables, int kBlocks, bool kFirst>
+RQ_INLINE void LookUpSlice(const uint8_t* in, const uint8_t* shared, const uint8_t* indices,
+                           v128_t* acc) {
+  RQ_UNROLL for (int r = 0; r < 4; ++r) {
+    const v128_t table = Tables::Load(in, r, shared);
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
+      const v128_t found = simd::Lookup16(table, wasm_v128_load(indices + 16 * (r * kBlocks + i)));
+      acc[i] = kFirst && r == 0 ? found : wasm_i8x16_add(acc[i], found);
+    }
+  }
+}
+
+/// Slices of a run, whose sums fit bytes.
+template <typename Tables, int kBlocks, bool kFirst>
+RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, const uint8_t* shared,
+                            const uint8_t*& indices, v128_t* acc) {
+  if (kFirst) {
+    LookUpSlice<Tables, kBlocks, true>(in, shared, indices, acc);
+    in += Tables::kBytes, indices += kBlocks * kSliceBytes;
+    --count;
+  }
+  for (; count > 0; --count) {
+    LookUpSlice<Tables, kBlocks, false>(in, shared, indices, acc);
+    in += Tables::kBytes, indices += kBlocks * kSliceBytes;
+  }
+}
+
+/// The sums of a segment of `count` neighbouring windows of a line, `step` bytes apart, for kBlocks
+/// blocks: runs of `slices` at in + offsets[run].
+template <typename Tables, template <int> typename Sums, int kBlocks>
+__attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int32_t slices,
+                                      int32_t slices_per_flush, const uint8_t* in, ptrdiff_t step,
+                                      const uint8_t* shared, const uint8_t* indices,
+                                      bool two_planes, bool adds, int32_t count, int16_t* out) {
+  for (; count > 0; --count, in += step, out += kStripRow) {
+    Sums<kBlocks> sums;
+    sums.Clear();
+    const uint8_t* index = indices;
+    if (!Sums<kBlocks>::kInMemory) {
+      for (int32_t run = 0; run < runs; ++run) {
+        const uint8_t* x = in + offsets[run];
+        for (int32_t left = slices; left > 0; left -= slices_per_flush) {
+          v128_t acc[kBlocks];
+          LookUpSlices<Tables, kBlocks, true>(left < slices_per_flush ? left : slices_per_flush, x,
+                                              shared, index, acc);
+          sums.Add(acc, two_planes, true, out);
+        }
+      }
+      sums.Finish(two_planes, adds, out);
+      continue;
+    }
+    // As few additions to memory as the bytes allow, across runs.
+    v128_t acc[kBlocks];
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) acc[i] = wasm_i8x16_splat(0);
+    bool more = adds;
+    int32_t room = slices_per_flush;
+    for (int32_t run = 0; run < runs; ++run) {
+      const uint8_t* x = in + offsets[run];
+      for (int32_t left = slices; left > 0;) {
+        if (room == 0) {
+          sums.Add(acc, two_planes, more, out);
+          RQ_UNROLL for (int i = 0; i < kBlocks; ++i) acc[i] = wasm_i8x16_splat(0);
+          more = true;
+          room = slices_per_flush;
+        }
+        const int32_t n = left < room ? left : room;
+        left -= n;
+        room -= n;
+        LookUpSlices<Tables, kBlocks, false>(n, x, shared, index, acc);
+      }
+    }
+    sums.Add(acc, two_planes, more, out);
+  }
+}
+
+}  // namespace requant::bitserial
