@@ -77,7 +77,7 @@ bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int32_t shared = taps * outputs / (g.stride_h * g.stride_w);
   if (rq_variant() == 0) return shared >= 64;
   if (FewLevels(w)->planes == 1) {
-    return channels >= 32 && (shared >= 96 || (shared >= 64 && depth >= 128));
+    return depth >= 32 && (shared >= 96 || (shared >= 64 && depth >= 128));
   }
   return (shared >= 128 && depth >= 128) || (shared >= 256 && depth >= 64);
 }

@@ -151,7 +151,9 @@ TEST(ConvNarrow, CodesMadeOfInt16AreThoseOfTheReference) {
     const int32_t size = variant % 3 == 0 ? 3 : 1, groups = variant % 10 == 0 ? 2 : 1;
     const int32_t most_in = variant % 32 == 6 ? 1300 : variant % 2 == 0 ? 130 : 12;
     const int32_t in_c = (1 + of(static_cast<uint32_t>(most_in))) * groups;
-    const int32_t out_c = variant % 4 == 3 ? 1 + of(40) : (1 + of(6)) * 8;
+    const int32_t most_blocks = variant % 16 == 4 ? 40 : 6;
+    const int32_t out_c =
+        variant % 4 == 3 ? 1 + of(40) : (1 + of(static_cast<uint32_t>(most_blocks))) * 8;
     const ConvGeometry geometry = Geometry(1 + of(5), 1 + of(14), in_c, out_c * groups, size, size,
                                            1 + of(2), size / 2, 1, groups);
     const Q8Case test = NarrowCase(random, geometry, variant, 1 + of(4), 1 + of(4));

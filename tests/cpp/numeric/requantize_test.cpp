@@ -235,7 +235,7 @@ TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
   for (int round = 0; round < 300; ++round) {
     const RequantizeMode mode = static_cast<RequantizeMode>(round % 4);
     const int32_t lo = static_cast<int32_t>(random() % 256) - 128;
-    const int32_t hi = lo + 1 + static_cast<int32_t>(random() % 15);
+    const int32_t hi = lo + 1 + (round % 3 == 0 ? 0 : static_cast<int32_t>(random() % 15));
     const int32_t zero = lo + static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
     std::vector<double> multipliers;
     std::vector<int64_t> bounds;
@@ -262,11 +262,35 @@ TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
           ASSERT_EQ(InFloat(acc, p, c, false), expected) << acc << " * " << multipliers[c];
           ASSERT_EQ(InFloat(acc, p, c, true), expected) << acc << " * " << multipliers[c];
         }
+        if (p.narrow.last_low != nullptr) {
+          ASSERT_EQ(acc > p.narrow.last_low[c] ? hi : lo, expected)
+              << acc << " * " << multipliers[c];
+        }
       }
     }
+    ASSERT_EQ(p.narrow.last_low != nullptr, hi == lo + 1);
   }
   EXPECT_GT(found.in_16_bits, channels * 3 / 4);
   EXPECT_GT(found.in_float, channels * 4 / 5);  // not what is rounded twice
+}
+
+TEST(NarrowRequantize, OneStepAnywhereIsRightForAccumulatorsOfInt16) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 400; ++round) {
+    // Steps from far below int16 to far above it.
+    const double m = std::ldexp(1 + random() / 4294967296.0, -static_cast<int>(random() % 20));
+    const int32_t zero = static_cast<int32_t>(random() % 2001) - 1000;
+    const int32_t lo = zero + (round % 2 == 0 ? 1 : -1) * static_cast<int32_t>(random() % 40);
+    const std::vector<int64_t> bounds = {1 << 20};
+    PreparedRequantize prepared =
+        PrepareRequantize(RequantizeMode::kUpward, {m}, bounds, zero, lo, lo + 1);
+    AddNarrowRequantize(prepared, bounds);
+    const RequantizeParams p = prepared.Params();
+    ASSERT_NE(p.narrow.last_low, nullptr);
+    for (int32_t acc = -INT16_MAX; acc <= INT16_MAX; acc += 1 + round % 7) {
+      ASSERT_EQ(acc > p.narrow.last_low[0] ? lo + 1 : lo, ApplyRequantize(acc, p, 0)) << acc;
+    }
+  }
 }
 
 TEST(NarrowRequantize, WhatHasNoneHasNone) {
