@@ -93,40 +93,59 @@ RQ_INLINE void Words(const char* a, const char* b, int k, char* out) {
   }
 }
 
-/// 16 outputs by a shuffle of a table of four inputs' subset sums; bytes go to 16 bits after
-/// kFlush lookups, two planes joined by a dot product where kJoins.
-template <int kRows, int kFlush, v128_t (*kLookup)(v128_t, v128_t), bool kJoins = false>
+/// 16 outputs by a shuffle of a table of four inputs' subset sums, kRows inputs by kBlocks times
+/// sixteen outputs; bytes go to 16 bits after kFlush lookups, in registers or, more than four
+/// vectors of them, in memory, two planes joined by a dot product where kJoins.
+template <int kRows, int kBlocks, int kFlush, v128_t (*kLookup)(v128_t, v128_t),
+          bool kJoins = false>
 RQ_INLINE void Lookup(const char* tables, const char* indices, int k, char* out) {
-  v128_t pairs[kRows], highs[kRows];
-  RQ_UNROLL for (int r = 0; r < kRows; ++r) pairs[r] = highs[r] = wasm_i16x8_splat(0);
+  constexpr int kSums = kRows * kBlocks;
+  constexpr bool kInMemory = kSums > 4;
+  v128_t low[kSums], high[kSums];
+  RQ_UNROLL for (int i = 0; i < kSums; ++i) low[i] = high[i] = wasm_i16x8_splat(0);
+  const auto add = [&](v128_t x, v128_t & sum, char* to) __attribute__((always_inline)) {
+    if (kInMemory) {
+      wasm_v128_store(to, wasm_i16x8_add(x, wasm_v128_load(to)));
+    } else {
+      sum = wasm_i16x8_add(sum, x);
+    }
+  };
   while (k > 0) {
-    v128_t sums[kRows];
-    RQ_UNROLL for (int r = 0; r < kRows; ++r) sums[r] = wasm_i8x16_splat(0);
-    int steps = kFlush / 4;
+    v128_t sums[kSums];
+    RQ_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = wasm_i8x16_splat(0);
+    int steps = k < 4 * kFlush ? k / 16 : kFlush / 4;
+    k -= 16 * steps;
     do {
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
-        const v128_t index = wasm_v128_load(indices + 16 * i);
+        v128_t table[kRows];
         RQ_UNROLL for (int r = 0; r < kRows; ++r) {
-          sums[r] =
-              wasm_i8x16_add(sums[r], kLookup(wasm_v128_load(tables + 64 * r + 16 * i), index));
+          table[r] = wasm_v128_load(tables + 64 * r + 16 * i);
+        }
+        RQ_UNROLL for (int b = 0; b < kBlocks; ++b) {
+          const v128_t index = wasm_v128_load(indices + 16 * (i * kBlocks + b));
+          RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+            v128_t& sum = sums[r * kBlocks + b];
+            sum = wasm_i8x16_add(sum, kLookup(table[r], index));
+          }
         }
       }
       tables += 64 * kRows;
-      indices += 64;
-      k -= 16;
+      indices += 64 * kBlocks;
     } while (--steps > 0);
-    RQ_UNROLL for (int r = 0; r < kRows; ++r) {
+    RQ_UNROLL for (int i = 0; i < kSums; ++i) {
       if (kJoins) {
-        pairs[r] = wasm_i16x8_add(pairs[r], simd::DotI8I7(sums[r], wasm_i16x8_splat(0x0201)));
-        continue;
+        add(simd::DotI8I7(sums[i], wasm_i16x8_splat(0x0201)), low[i], out + 16 * i);
+      } else {
+        const v128_t pairs = kInMemory ? wasm_v128_and(sums[i], wasm_i16x8_splat(255)) : sums[i];
+        add(pairs, low[i], out + 32 * i);
+        add(wasm_u16x8_shr(sums[i], 8), high[i], out + 32 * i + 16);
       }
-      pairs[r] = wasm_i16x8_add(pairs[r], sums[r]);
-      highs[r] = wasm_i16x8_add(highs[r], wasm_u16x8_shr(sums[r], 8));
     }
   }
-  RQ_UNROLL for (int r = 0; r < kRows; ++r) {
-    wasm_v128_store(out + 32 * r, pairs[r]);
-    wasm_v128_store(out + 32 * r + 16, highs[r]);
+  if (kInMemory) return;
+  RQ_UNROLL for (int i = 0; i < kSums; ++i) {
+    wasm_v128_store(out + 32 * i, low[i]);
+    wasm_v128_store(out + 32 * i + 16, high[i]);
   }
 }
 
@@ -148,13 +167,16 @@ TILE(carry_save_2, CarrySave<2>)
 TILE(words_16, Words<4, 4>)
 TILE(words_8, Words<4, 2>)
 TILE(words_4, Words<2, 2>)
-TILE(lookup_48, Lookup<3, 16, simd::Lookup16>)
-TILE(lookup_64, Lookup<4, 16, simd::Lookup16>)
-TILE(lookup_a4_48, Lookup<3, 4, simd::Lookup16>)
-TILE(lookup_a4_64, Lookup<4, 4, simd::Lookup16>)
-TILE(lookup_joined_48, Lookup<3, 16, simd::Lookup16, true>)
-TILE(lookup_joined_64, Lookup<4, 16, simd::Lookup16, true>)
-TILE(lookup_a4_joined_48, Lookup<3, 4, simd::Lookup16, true>)
-TILE(lookup_a4_joined_64, Lookup<4, 4, simd::Lookup16, true>)
-TILE(swizzle_48, Lookup<3, 16, Swizzle>)
-TILE(swizzle_64, Lookup<4, 16, Swizzle>)
+// One row: the tables stay in registers, and x86 takes indices right from memory.
+TILE(lookup_128, Lookup<1, 8, 60, simd::Lookup16>)
+TILE(lookup_64, Lookup<1, 4, 60, simd::Lookup16>)
+TILE(lookup_rows_64, Lookup<4, 1, 60, simd::Lookup16>)
+TILE(lookup_rows_96, Lookup<3, 2, 60, simd::Lookup16>)
+TILE(lookup_a2_128, Lookup<1, 8, 20, simd::Lookup16>)
+TILE(lookup_a2_64, Lookup<1, 4, 20, simd::Lookup16>)
+TILE(lookup_a4_64, Lookup<1, 4, 4, simd::Lookup16>)
+TILE(lookup_joined_128, Lookup<1, 8, 20, simd::Lookup16, true>)
+TILE(lookup_joined_64, Lookup<1, 4, 20, simd::Lookup16, true>)
+TILE(lookup_a4_joined_64, Lookup<1, 4, 4, simd::Lookup16, true>)
+TILE(swizzle_128, Lookup<1, 8, 60, Swizzle>)
+TILE(swizzle_64, Lookup<1, 4, 60, Swizzle>)

@@ -44,21 +44,29 @@ RQ_INLINE int32_t TableBias(const LookupHeader* header, const LookupShape& s) {
   return JoinsPlanes(header, s) ? 2 * header->input_range : 0;
 }
 
-/// Bits can do with shared tables, which cost less to make and more to find: for few outputs. GOPS
-/// on Zen 5, with tables of their own and with shared ones: 1x1 of 576 to 96 channels 304 and 388,
-/// 64 to 384 244 and 240, 320 to 1280 492 and 485; 3x3 of 64 450 and 430, of 256 574 and 486.
+/// Bits can do with shared tables, which cost less to make and more to find: where each is looked
+/// up in once. GOPS on Zen 5, with tables of their own and with shared ones: 1x1 of 576 to 96
+/// channels 300 and 420, 64 to 384 293 and 305, 320 to 1280 548 and 547; 3x3 of 64 485 and 473, of
+/// 256 555 and 532.
 RQ_INLINE bool SharesTables(const LookupHeader* header, const LookupShape& s) {
-  const int32_t lanes = s.g.out_c / s.g.groups * header->planes;
-  return header->input_range <= 1 && s.taps * lanes <= 256 * s.g.stride_w;
+  return header->input_range <= 1 && s.taps == 1;
 }
 
-/// Where the tables of four bits each, of sixteen, lie among the shared ones: four bytes.
+/// Where the tables of four bits each lie among the shared ones, of sixteen codes: four bytes; and
+/// of 64.
+RQ_INLINE v128_t PairPlaces(v128_t bits) {
+  return simd::DotI8I7(wasm_i32x4_splat(0x40201008), bits);
+}
+RQ_INLINE v128_t Places(v128_t first, v128_t second) {
+  const v128_t pairs = wasm_u8x16_narrow_i16x8(PairPlaces(first), PairPlaces(second));
+  return simd::DotI8I7(wasm_i8x16_splat(2), pairs);
+}
 RQ_INLINE void StorePlaces(v128_t bits, uint8_t* out) {
-  const v128_t pairs = simd::DotI8I7(wasm_i32x4_splat(0x40201008), bits);
-  const v128_t places = wasm_i32x4_shl(wasm_i32x4_extadd_pairwise_i16x8(pairs), 1);
-  wasm_v128_store32_lane(
-      out, wasm_i8x16_shuffle(places, places, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12),
-      0);
+  const v128_t places = Places(bits, bits);
+  wasm_v128_store32_lane(out, wasm_u8x16_narrow_i16x8(places, places), 0);
+}
+RQ_INLINE void StorePlaces(const v128_t* bits, uint8_t* out) {
+  wasm_v128_store(out, wasm_u8x16_narrow_i16x8(Places(bits[0], bits[1]), Places(bits[2], bits[3])));
 }
 
 /// The shared tables, of all combinations of four bits.
@@ -72,72 +80,114 @@ RQ_INLINE void BuildShared(const LookupHeader* header, v128_t bias, uint8_t* out
   }
 }
 
+/// How a line is read and written: what is the same for all of its pixels.
+struct LineForm {
+  bool packed;
+  int32_t slices, rest;  ///< codes of the last slice
+  v128_t lo, padding, bias, last;
+  v128_t patterns[6];
+};
+
+/// A slice of codes, of which `rest` are there.
+RQ_INLINE v128_t LoadSlice(const LineForm& f, const uint8_t* in, int32_t rest, uint8_t* room) {
+  if (f.packed) {
+    const v128_t nibbles = rest < kSlice ? wasm_v128_load32_zero(in) : wasm_v128_load64_zero(in);
+    return wasm_i8x16_sub(UnpackLow(nibbles), f.lo);
+  }
+  if (rest == kSlice) return wasm_i8x16_sub(wasm_v128_load(in), f.lo);
+  for (int32_t c = 0; c < rest; ++c) room[c] = in[c];
+  return wasm_i8x16_sub(wasm_v128_load(room), f.lo);
+}
+
+RQ_INLINE v128_t AddCodes(v128_t sum, v128_t codes) {
+  return wasm_i32x4_add(sum,
+                        wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(codes)));
+}
+
+/// Tables or places of one pixel, or of padding where `in` is null; returns the sum of its codes.
+template <typename Tables>
+RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out) {
+  constexpr bool kShares = Tables::kBytes < kSliceBytes;
+  const auto store = [&](v128_t codes) __attribute__((always_inline)) {
+    if (kShares) {
+      StorePlaces(codes, out);
+    } else {
+      StoreSlice(codes, f.patterns, f.bias, out);
+    }
+    out += Tables::kBytes;
+  };
+  v128_t sum = wasm_i32x4_splat(0);
+  int32_t left = f.slices;
+  if (in != nullptr && !f.packed) {
+    if (kShares) {
+      for (; left > 4; left -= 4, in += 4 * kSlice, out += 4 * Tables::kBytes) {
+        v128_t codes[4];
+        RQ_UNROLL for (int i = 0; i < 4; ++i) {
+          codes[i] = wasm_i8x16_sub(wasm_v128_load(in + kSlice * i), f.lo);
+        }
+        StorePlaces(codes, out);
+        sum = AddCodes(sum, wasm_i8x16_add(wasm_i8x16_add(codes[0], codes[1]),
+                                           wasm_i8x16_add(codes[2], codes[3])));
+      }
+    }
+    for (; left > 1; --left, in += kSlice) {
+      const v128_t codes = wasm_i8x16_sub(wasm_v128_load(in), f.lo);
+      sum = AddCodes(sum, codes);
+      store(codes);
+    }
+  }
+  for (; left > 0; --left) {
+    v128_t codes = f.padding;
+    if (in != nullptr) {
+      // Where the tables will be, or behind them, is room for some codes.
+      codes = LoadSlice(f, in, left > 1 ? kSlice : f.rest, out);
+      in += f.packed ? kSlice / 2 : kSlice;
+    }
+    if (left == 1) codes = wasm_v128_and(codes, f.last);
+    sum = AddCodes(sum, codes);
+    store(codes);
+  }
+  return wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
+         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3);
+}
+
 /// Tables, or places of shared ones, and sums of line y of an image; a line outside is padding.
+template <typename Tables>
 __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShape& s, int32_t image,
                                          int32_t y, int32_t group, const LookupHeader* header,
                                          uint8_t* out, int32_t* sums) {
   const ConvGeometry& g = s.g;
-  const int32_t channels = g.in_c / g.groups;
+  const int32_t channels = g.in_c / g.groups, columns = s.columns, stride = g.stride_w;
   const int32_t first = (image * g.in_h + y) * g.in_w;
   // The last line of a pointwise convolution may be shorter.
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
-  const bool packed = p->input_packed != 0, shares = SharesTables(header, s);
-  const int32_t step = packed ? kSlice / 2 : kSlice;
+  LineForm f;
+  f.packed = p->input_packed != 0;
+  f.slices = s.slices;
+  f.rest = channels - (s.slices - 1) * kSlice;
   // Packed codes are less than they are by their own base.
-  const v128_t lo =
-      wasm_i8x16_splat(static_cast<int8_t>(header->input_lo - (packed ? p->input_base : 0)));
-  const v128_t padding =
-      wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header->input_lo));
-  const v128_t bias = wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s)));
-  const int32_t rest = channels - (s.slices - 1) * kSlice;
-  const v128_t last =
-      wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                    wasm_i8x16_splat(static_cast<int8_t>(rest)));
-  v128_t patterns[6];
-  RQ_UNROLL for (int i = 0; i < 6; ++i) patterns[i] = wasm_v128_load(header->patterns[i]);
-  for (int32_t x = -g.pad_left; x < s.columns - g.pad_left; ++x) {
-    const bool inside = x >= 0 && x < width;
-    const uint8_t* in = static_cast<const uint8_t*>(p->input);
-    if (inside) {
-      const ptrdiff_t at = static_cast<ptrdiff_t>(first + x) * g.input_stride + group * channels;
-      in += packed ? NibbleBytes(at) : at;
+  f.lo = wasm_i8x16_splat(static_cast<int8_t>(header->input_lo - (f.packed ? p->input_base : 0)));
+  f.padding = wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header->input_lo));
+  f.bias = wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s)));
+  f.last = wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                         wasm_i8x16_splat(static_cast<int8_t>(f.rest)));
+  RQ_UNROLL for (int i = 0; i < 6; ++i) f.patterns[i] = wasm_v128_load(header->patterns[i]);
+  // Windows may leave columns out.
+  const int32_t used = g.dilation_w == 1 ? g.kernel_w : stride;
+  const ptrdiff_t step = g.input_stride;
+  const auto* input = static_cast<const uint8_t*>(p->input);
+  ptrdiff_t at = (static_cast<ptrdiff_t>(first) - g.pad_left) * step + group * channels;
+  int32_t x = -g.pad_left, phase = 0;
+  for (int32_t column = 0; column < columns; ++column, ++x, at += step) {
+    if (phase < used) {
+      const bool inside = x >= 0 && x < width;
+      const uint8_t* in = inside ? input + (f.packed ? NibbleBytes(at) : at) : nullptr;
+      *sums = BuildPixel<Tables>(f, in, out);
     }
-    // Windows that leave columns out.
-    if ((x + g.pad_left) % g.stride_w >= g.kernel_w && g.dilation_w == 1) {
-      out += s.slices * (shares ? SharedTables::kBytes : OwnTables::kBytes);
-      ++sums;
-      continue;
-    }
-    v128_t sum = wasm_i32x4_splat(0);
-    for (int32_t slice = 1; slice <= s.slices; ++slice, in += step) {
-      v128_t codes = padding;
-      if (inside && packed) {
-        const bool half = slice == s.slices && rest < kSlice;
-        const v128_t nibbles = half ? wasm_v128_load32_zero(in) : wasm_v128_load64_zero(in);
-        codes = wasm_i8x16_sub(UnpackLow(nibbles), lo);
-      } else if (inside) {
-        const uint8_t* from = in;
-        if (slice == s.slices && rest < kSlice) {
-          // Where the tables will be, or behind them, is room for the codes.
-          for (int32_t c = 0; c < rest; ++c) out[c] = in[c];
-          from = out;
-        }
-        codes = wasm_i8x16_sub(wasm_v128_load(from), lo);
-      }
-      if (slice == s.slices) codes = wasm_v128_and(codes, last);
-      sum = wasm_i32x4_add(
-          sum, wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(codes)));
-      if (shares) {
-        StorePlaces(codes, out);
-        out += SharedTables::kBytes;
-      } else {
-        StoreSlice(codes, patterns, bias, out);
-        out += OwnTables::kBytes;
-      }
-    }
-    *sums++ = wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-              wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3);
+    if (++phase == stride) phase = 0;
+    ++sums;
+    out += f.slices * Tables::kBytes;
   }
 }
 

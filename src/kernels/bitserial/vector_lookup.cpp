@@ -85,8 +85,12 @@ RQ_INLINE void FillTables(const ConvQ8Params* p, const LookupHeader* header, con
       const int64_t tag = ((int64_t{image} << 32) + y) * g.groups + group;
       if (tags[slot] != tag) {
         tags[slot] = tag;
-        BuildLine(p, s, image, y - g.pad_top, group, header, l.tables + slot * l.line_bytes,
-                  built_sums);
+        uint8_t* built = l.tables + slot * l.line_bytes;
+        if (l.shares) {
+          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, header, built, built_sums);
+        } else {
+          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, header, built, built_sums);
+        }
       }
       for (int32_t kx = 0; kx < g.kernel_w; kx += s.run_taps) {
         *to++ = slot * l.line_bytes + kx * g.dilation_w * l.pixel_bytes;
