@@ -292,28 +292,35 @@ void EvaluatePow(EvalContext& context) {
   Tensor out(base.dtype(), BroadcastShapes(base.shape(), exponent.shape()));
   const RowPlan plan = PlanRows(out.shape(), {&base.shape(), &exponent.shape()});
   const bool integers = IsInteger(base.dtype()) && IsInteger(exponent.dtype());
+  // One loop for all types: there are ten, and few of their powers are taken.
+  const auto count = static_cast<size_t>(out.count());
+  std::vector<int64_t> whole(integers ? count : 0);
+  std::vector<double> real(integers ? 0 : count);
+  const std::vector<double> bases = integers ? std::vector<double>{} : Doubles(base);
   const std::vector<double> powers = integers ? std::vector<double>{} : Doubles(exponent);
+  ForEachRow(plan, [&](const RowStep& row) {
+    for (int64_t i = 0; i < row.length; ++i) {
+      const int64_t from = row.input[0] + i * row.step[0], at = row.input[1] + i * row.step[1];
+      const auto to = static_cast<size_t>(row.output + i);
+      if (integers) {
+        whole[to] = PowerOfIntegers(base.AsInt64(from), exponent.AsInt64(at));
+      } else {
+        real[to] = std::pow(bases[static_cast<size_t>(from)], powers[static_cast<size_t>(at)]);
+      }
+    }
+  });
   VisitDType(base.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    const T* from = static_cast<const T*>(base.raw());
     T* to = static_cast<T*>(out.raw());
-    ForEachRow(plan, [&](const RowStep& row) {
-      for (int64_t i = 0; i < row.length; ++i) {
-        const T x = from[row.input[0] + i * row.step[0]];
-        const int64_t at = row.input[1] + i * row.step[1];
-        T& y = to[row.output + i];
-        if (integers) {
-          y = static_cast<T>(PowerOfIntegers(static_cast<int64_t>(x), exponent.AsInt64(at)));
-          continue;
-        }
-        const double power = std::pow(static_cast<double>(x), powers[static_cast<size_t>(at)]);
-        if constexpr (std::is_floating_point_v<T>) {
-          y = static_cast<T>(power);
-        } else {
-          y = Saturated<T>(power);
-        }
+    for (size_t i = 0; i < count; ++i) {
+      if (integers) {
+        to[i] = static_cast<T>(whole[i]);
+      } else if constexpr (std::is_floating_point_v<T>) {
+        to[i] = static_cast<T>(real[i]);
+      } else {
+        to[i] = Saturated<T>(real[i]);
       }
-    });
+    }
   });
   context.outputs[0] = std::move(out);
 }

@@ -46,6 +46,12 @@ inline bool IsPointwise(const ConvGeometry& g) {
          g.pad_top == 0 && g.pad_left == 0 && g.out_h == g.in_h && g.out_w == g.in_w;
 }
 
+/// A window of one pixel that is always in the image; strides may leave others out.
+inline bool IsOnePixel(const ConvGeometry& g) {
+  return g.kernel_h == 1 && g.kernel_w == 1 && g.pad_top == 0 && g.pad_left == 0 &&
+         (g.out_h - 1) * g.stride_h < g.in_h && (g.out_w - 1) * g.stride_w < g.in_w;
+}
+
 /// Columns, padding included, that the windows of one output row touch.
 inline int32_t PaddedWidth(const ConvGeometry& g) {
   return (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1;

@@ -1,12 +1,39 @@
 #include "kernels/conv/gather.h"
 #include "kernels/conv/gather_bytes.h"
 
+namespace requant::conv {
+namespace {
+
+/// Windows of one pixel, of which strides may leave others out.
+RQ_INLINE void GatherPixels(const ConvGeometry& g, const uint8_t* input, int32_t row, int32_t count,
+                            const AddBytes& op, int32_t channels, uint8_t* panel) {
+  const ptrdiff_t step = static_cast<ptrdiff_t>(g.stride_w) * g.input_stride;
+  int32_t line = row / g.out_w, x = row - line * g.out_w;
+  for (; count > 0; ++line, x = 0) {
+    const int32_t y = line / g.out_h * g.in_h + line % g.out_h * g.stride_h;
+    const uint8_t* in = input + static_cast<ptrdiff_t>(y) * g.in_w * g.input_stride + x * step;
+    int32_t n = count < g.out_w - x ? count : g.out_w - x;
+    count -= n;
+    for (; n > 0; --n, in += step, panel += channels) op.Copy(in, channels, panel);
+  }
+}
+
+}  // namespace
+}  // namespace requant::conv
+
 void rq_conv_gather_bytes(const requant::ConvQ8Params* p, int32_t first_channel, int32_t row,
                           int32_t count, int32_t add, int32_t zero_point, void* panel,
                           ptrdiff_t stride) {
-  const requant::conv::AddBytes op{zero_point, add};
-  requant::conv::GatherRows(p->geometry, static_cast<const uint8_t*>(p->input), first_channel, row,
-                            count, op, static_cast<uint8_t*>(panel), stride);
+  using namespace requant::conv;
+  const AddBytes op{zero_point, add};
+  const auto* input = static_cast<const uint8_t*>(p->input);
+  auto* out = static_cast<uint8_t*>(panel);
+  const int32_t channels = p->geometry.in_c / p->geometry.groups;
+  if (IsOnePixel(p->geometry) && stride == channels && !IsPointwise(p->geometry)) {
+    GatherPixels(p->geometry, input + first_channel, row, count, op, channels, out);
+  } else {
+    GatherRows(p->geometry, input, first_channel, row, count, op, out, stride);
+  }
 }
 
 void rq_conv_gather_sums(const requant::ConvQ8Params* p, int32_t first_channel, int32_t row,
