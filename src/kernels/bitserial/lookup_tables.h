@@ -29,27 +29,27 @@ RQ_INLINE void StoreSlice(v128_t codes, const v128_t* patterns, v128_t bias, uin
 }
 
 /// Whether two planes are joined by a dot product: see above.
-RQ_INLINE bool JoinsPlanes(const LookupHeader* header, const LookupShape& s) {
+RQ_INLINE bool JoinsPlanes(const LookupHeader& header, const LookupShape& s) {
 #ifdef REQUANT_RELAXED
   constexpr bool kHasDot = true;
 #else
   constexpr bool kHasDot = false;  // there it takes seven instructions
 #endif
   // What a slice adds is at most 24 times the range: a segment fits int16.
-  return kHasDot && header->planes == 2 && s.taps <= kSegmentSlices;
+  return kHasDot && header.planes == 2 && s.taps <= kSegmentSlices;
 }
 
 /// What the entries of tables are less than the sums.
-RQ_INLINE int32_t TableBias(const LookupHeader* header, const LookupShape& s) {
-  return JoinsPlanes(header, s) ? 2 * header->input_range : 0;
+RQ_INLINE int32_t TableBias(const LookupHeader& header, const LookupShape& s) {
+  return JoinsPlanes(header, s) ? 2 * header.input_range : 0;
 }
 
 /// Bits can do with shared tables, which cost less to make and more to find: where each is looked
 /// up in once. GOPS on Zen 5, with tables of their own and with shared ones: 1x1 of 576 to 96
 /// channels 300 and 420, 64 to 384 293 and 305, 320 to 1280 548 and 547; 3x3 of 64 485 and 473, of
 /// 256 555 and 532.
-RQ_INLINE bool SharesTables(const LookupHeader* header, const LookupShape& s) {
-  return header->input_range <= 1 && s.taps == 1;
+RQ_INLINE bool SharesTables(const LookupHeader& header, const LookupShape& s) {
+  return header.input_range <= 1 && s.taps == 1;
 }
 
 /// Where the tables of four bits each lie among the shared ones, of sixteen codes: four bytes; and
@@ -70,9 +70,10 @@ RQ_INLINE void StorePlaces(const v128_t* bits, uint8_t* out) {
 }
 
 /// The shared tables, of all combinations of four bits.
-RQ_INLINE void BuildShared(const LookupHeader* header, v128_t bias, uint8_t* out) {
+RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* out) {
+  const v128_t bias = wasm_i8x16_splat(static_cast<int8_t>(less));
   v128_t patterns[6];
-  RQ_UNROLL for (int i = 0; i < 6; ++i) patterns[i] = wasm_v128_load(header->patterns[i]);
+  RQ_UNROLL for (int i = 0; i < 6; ++i) patterns[i] = wasm_v128_load(header.patterns[i]);
   const v128_t low = wasm_i8x16_make(0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0);
   RQ_UNROLL for (int i = 0; i < 4; ++i, out += kSliceBytes) {
     const v128_t bits = wasm_v128_or(low, wasm_i32x4_splat((i & 1) << 16 | (i >> 1) << 24));
@@ -154,7 +155,7 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
 /// Tables, or places of shared ones, and sums of line y of an image; a line outside is padding.
 template <typename Tables>
 __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShape& s, int32_t image,
-                                         int32_t y, int32_t group, const LookupHeader* header,
+                                         int32_t y, int32_t group, const LookupHeader& header,
                                          uint8_t* out, int32_t* sums) {
   const ConvGeometry& g = s.g;
   const int32_t channels = g.in_c / g.groups, columns = s.columns, stride = g.stride_w;
@@ -167,12 +168,12 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   f.slices = s.slices;
   f.rest = channels - (s.slices - 1) * kSlice;
   // Packed codes are less than they are by their own base.
-  f.lo = wasm_i8x16_splat(static_cast<int8_t>(header->input_lo - (f.packed ? p->input_base : 0)));
-  f.padding = wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header->input_lo));
+  f.lo = wasm_i8x16_splat(static_cast<int8_t>(header.input_lo - (f.packed ? p->input_base : 0)));
+  f.padding = wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header.input_lo));
   f.bias = wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s)));
   f.last = wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                          wasm_i8x16_splat(static_cast<int8_t>(f.rest)));
-  RQ_UNROLL for (int i = 0; i < 6; ++i) f.patterns[i] = wasm_v128_load(header->patterns[i]);
+  RQ_UNROLL for (int i = 0; i < 6; ++i) f.patterns[i] = wasm_v128_load(header.patterns[i]);
   // Windows may leave columns out.
   const int32_t used = g.dilation_w == 1 ? g.kernel_w : stride;
   const ptrdiff_t step = g.input_stride;

@@ -34,15 +34,68 @@
 namespace requant::bitserial {
 namespace {
 
-/// What all bands have in common.
+/// What all bands have in common: how codes are looked up, how weights lie, and the workspace.
 struct Lookups {
   const LookupShape& shape;
-  int32_t pixel_bytes, line_bytes, slices_per_flush, planes;
+  const LookupHeader& header;
   bool shares, joins;
-  int32_t* offsets;
-  uint8_t* tables;
-  const uint8_t* shared;
+  bool wide;     ///< sums of all segments may be more than 16 bits hold
+  int32_t bias;  ///< what all tables together are less than the sums, in an accumulator
+  int32_t pixel_bytes, line_bytes, slices_per_flush;
+  int32_t channels, header_bytes;  ///< of a block
+  ptrdiff_t block_bytes;
+  int64_t* tags;
+  int32_t *offsets, *code_sums, *row_sums;
+  int16_t* terms;
+  int32_t* base;
+  conv::BlockCodes* codes;
+  int32_t* acc;
+  int16_t* sums;
+  int32_t* wide_sums;
+  uint8_t *shared, *indices, *tables;
 };
+
+RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, void* workspace) {
+  const LookupParts parts = LookupPartsOf(s);
+  const int32_t planes = header.planes, range = header.input_range < 1 ? 1 : header.input_range;
+  const bool shares = SharesTables(header, s);
+  const int32_t pixel_bytes = s.slices * (shares ? SharedTables::kBytes : OwnTables::kBytes);
+  auto* at = static_cast<uint8_t*>(workspace) + parts.shape;
+  const auto take = [&](int32_t bytes) __attribute__((always_inline)) {
+    uint8_t* part = at;
+    at += bytes;
+    return part;
+  };
+  return {
+      s,
+      header,
+      shares,
+      JoinsPlanes(header, s),
+      int64_t{s.taps} * s.slices * kSlice * range * (planes == 2 ? 3 : 1) > 65535,
+      // Four tables of each slice, in both planes: once and twice.
+      TableBias(header, s) * 4 * s.taps * s.slices * 3 * header.scale,
+      pixel_bytes,
+      // Behind the last pixel of a line there is room for a slice's codes.
+      (s.columns * pixel_bytes + 31) / 16 * 16,
+      255 / (4 * range) / 4,
+      BlockChannels(planes),
+      BlockHeaderBytes(planes),
+      BlockHeaderBytes(planes) + static_cast<ptrdiff_t>(s.taps) * s.slices * 32,
+      reinterpret_cast<int64_t*>(take(parts.tags)),
+      reinterpret_cast<int32_t*>(take(parts.offsets)),
+      reinterpret_cast<int32_t*>(take(parts.sums)),
+      reinterpret_cast<int32_t*>(take(parts.row_sums)),
+      reinterpret_cast<int16_t*>(take(parts.terms)),
+      reinterpret_cast<int32_t*>(take(parts.base)),
+      reinterpret_cast<conv::BlockCodes*>(take(parts.codes)),
+      reinterpret_cast<int32_t*>(take(parts.acc)),
+      reinterpret_cast<int16_t*>(take(parts.strips)),
+      reinterpret_cast<int32_t*>(take(parts.wide)),
+      take(parts.shared),
+      take(parts.indices),
+      at,
+  };
+}
 
 /// Output rows that are computed at a time, of one image: the first is first_x of its line.
 struct Band {
@@ -67,9 +120,8 @@ struct Band {
 
 /// The tables of the lines under a band, as far as they are not there, where they are, and the sums
 /// of the codes under its windows.
-RQ_INLINE void FillTables(const ConvQ8Params* p, const LookupHeader* header, const Lookups& l,
-                          const Band& band, int32_t row, int32_t group, int64_t* tags,
-                          int32_t* sums, int32_t* row_sums) {
+RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
+                          int32_t group) {
   const LookupShape& s = l.shape;
   const ConvGeometry& g = s.g;
   const int32_t first_line = row / g.out_w, image = first_line / g.out_h;
@@ -77,19 +129,19 @@ RQ_INLINE void FillTables(const ConvQ8Params* p, const LookupHeader* header, con
   for (int32_t line = 0; line < band.lines; ++line, begin = 0) {
     const int32_t top = (first_line + line - image * g.out_h) * g.stride_h;
     const int32_t n = band.Left(g.out_w, begin, done);
-    for (int32_t r = 0; r < n; ++r) row_sums[done + r] = 0;
+    for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] = 0;
     int32_t* to = l.offsets + line * s.runs;
     for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
       const int32_t y = top + ky * g.dilation_h, slot = y % s.ring;
-      int32_t* built_sums = sums + slot * s.columns;
+      int32_t* built_sums = l.code_sums + slot * s.columns;
       const int64_t tag = ((int64_t{image} << 32) + y) * g.groups + group;
-      if (tags[slot] != tag) {
-        tags[slot] = tag;
+      if (l.tags[slot] != tag) {
+        l.tags[slot] = tag;
         uint8_t* built = l.tables + slot * l.line_bytes;
         if (l.shares) {
-          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, header, built, built_sums);
+          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
         } else {
-          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, header, built, built_sums);
+          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
         }
       }
       for (int32_t kx = 0; kx < g.kernel_w; kx += s.run_taps) {
@@ -97,10 +149,13 @@ RQ_INLINE void FillTables(const ConvQ8Params* p, const LookupHeader* header, con
       }
       for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
         const int32_t* from = built_sums + begin * g.stride_w + kx * g.dilation_w;
-        for (int32_t r = 0; r < n; ++r) row_sums[done + r] += from[r * g.stride_w];
+        for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] += from[r * g.stride_w];
       }
     }
     done += n;
+  }
+  for (int32_t r = 0; r < band.count; ++r) {
+    l.terms[r] = static_cast<int16_t>(l.header.offset * l.row_sums[r] + l.bias);
   }
 }
 
@@ -118,28 +173,28 @@ __attribute__((noinline)) void Expand(const uint8_t* packed, int32_t vectors, ui
 template <typename Tables, template <int> typename Apart, template <int> typename Joined,
           int kBlocks>
 RQ_INLINE void Line(const Lookups& l, const int32_t* offsets, int32_t slices, const uint8_t* in,
-                    const uint8_t* indices, bool adds, int32_t count, int16_t* out) {
+                    bool adds, int32_t count, int16_t* out) {
   const LookupShape& s = l.shape;
   const ptrdiff_t step = static_cast<ptrdiff_t>(s.g.stride_w) * l.pixel_bytes;
   if (l.joins) {
     Pixels<Tables, Joined, kBlocks>(offsets, s.runs, slices, l.slices_per_flush, in, step, l.shared,
-                                    indices, true, adds, count, out);
+                                    l.indices, true, adds, count, out);
   } else {
     Pixels<Tables, Apart, kBlocks>(offsets, s.runs, slices, l.slices_per_flush, in, step, l.shared,
-                                   indices, l.planes == 2, adds, count, out);
+                                   l.indices, l.header.planes == 2, adds, count, out);
   }
 }
 
-/// The sums of a band for one segment of kBlocks blocks, block_bytes apart.
+/// The sums of a band for one segment of kBlocks blocks, modulo 2^16.
 template <template <int> typename Apart, template <int> typename Joined, int kBlocks>
 RQ_INLINE void Segment(const Lookups& l, const Band& band, int32_t slice, int32_t slices,
-                       const uint8_t* weights, ptrdiff_t block_bytes, uint8_t* indices, bool adds,
-                       int16_t* out) {
+                       const uint8_t* weights, int16_t* out) {
   const LookupShape& s = l.shape;
   const int32_t vectors = s.taps * slices * 2;
   for (int32_t b = 0; b < kBlocks; ++b) {
-    Expand<kBlocks>(weights + b * block_bytes, vectors, indices + 16 * b);
+    Expand<kBlocks>(weights + b * l.block_bytes, vectors, l.indices + 16 * b);
   }
+  const bool adds = slice > 0 && !l.wide;
   const int32_t run = slices * s.run_taps;
   const int32_t first = slice * (l.shares ? SharedTables::kBytes : OwnTables::kBytes);
   int32_t done = 0, begin = band.first_x;
@@ -150,9 +205,9 @@ RQ_INLINE void Segment(const Lookups& l, const Band& band, int32_t slice, int32_
         l.tables + first + static_cast<ptrdiff_t>(begin) * s.g.stride_w * l.pixel_bytes;
     int16_t* to = out + done * kStripRow;
     if (l.shares) {
-      Line<SharedTables, Apart, Joined, kBlocks>(l, offsets, run, in, indices, adds, n, to);
+      Line<SharedTables, Apart, Joined, kBlocks>(l, offsets, run, in, adds, n, to);
     } else {
-      Line<OwnTables, Apart, Joined, kBlocks>(l, offsets, run, in, indices, adds, n, to);
+      Line<OwnTables, Apart, Joined, kBlocks>(l, offsets, run, in, adds, n, to);
     }
     done += n;
   }
@@ -197,6 +252,65 @@ __attribute__((noinline)) void FillStrip(const int32_t* base, int32_t offset,
   }
 }
 
+/// The sums of a band for a group of blocks, in l.sums and, wide ones, in l.wide_sums.
+RQ_INLINE void SumGroup(const Lookups& l, const Band& band, const uint8_t* group, int32_t blocks) {
+  const LookupShape& s = l.shape;
+  const bool in_memory = l.slices_per_flush >= kMemoryFlush;
+  for (int32_t slice = 0; slice < s.slices; slice += s.segment) {
+    const int32_t slices = s.slices - slice < s.segment ? s.slices - slice : s.segment;
+    const uint8_t* from = group + l.header_bytes + static_cast<ptrdiff_t>(s.taps) * slice * 32;
+    for (int32_t done = 0; done < blocks;) {
+      const uint8_t* w = from + done * l.block_bytes;
+      int16_t* out = l.sums + done * l.channels;
+      const int32_t left = blocks - done;
+      if (in_memory && left >= 8) {
+        Segment<ApartInMemory, JoinedInMemory, 8>(l, band, slice, slices, w, out);
+        done += 8;
+      } else if (in_memory && left >= 6) {
+        Segment<ApartInMemory, JoinedInMemory, 6>(l, band, slice, slices, w, out);
+        done += 6;
+      } else if (left >= 4) {
+        Segment<Apart, Joined, 4>(l, band, slice, slices, w, out);
+        done += 4;
+      } else if (left >= 2) {
+        Segment<Apart, Joined, 2>(l, band, slice, slices, w, out);
+        done += 2;
+      } else {
+        Segment<Apart, Joined, 1>(l, band, slice, slices, w, out);
+        done += 1;
+      }
+    }
+    if (l.wide) Widen(l.sums, l.joins, slice > 0, band.count, l.wide_sums);
+  }
+}
+
+/// The outputs of a group's `channels`, from `channel` on: eight at a time, as codes of int16 or,
+/// those that cannot be made so, by accumulators.
+RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
+                           const uint8_t* group, int32_t channel, int32_t channels, bool to_codes) {
+  bool widened = l.wide;
+  for (int32_t c = 0; c < channels; c += 8) {
+    const int32_t in_block = c % l.channels;
+    const auto* biases = reinterpret_cast<const int32_t*>(group + c / l.channels * l.block_bytes);
+    FillBase(biases + in_block, biases + l.channels + in_block,
+             l.header.input_lo - p->input_zero_point, l.base);
+    const auto& room = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * l.channels);
+    if (to_codes && conv::SetCodes(p, room, l.base, channel + c, true, l.codes)) {
+      WriteCodes(p, l.sums + c, l.terms, l.header.scale, l.codes, row, band.count, channel + c);
+      continue;
+    }
+    if (!widened) Widen(l.sums, l.joins, false, band.count, l.wide_sums);
+    widened = true;
+    FillStrip(l.base, l.header.offset, l.row_sums, l.bias, l.header.scale, l.wide_sums + c,
+              band.count, l.acc);
+    const int32_t n = channels - c < 8 ? channels - c : 8;
+    Finish(p, l.acc, row, band.count, channel + c, n);
+    if (to_codes && p->residual != nullptr) {
+      rq_conv_add_residual(p, row, band.count, channel + c, n);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace requant::bitserial
 
@@ -205,106 +319,29 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   using namespace requant::bitserial;
   LookupShape& s = *static_cast<LookupShape*>(p->workspace);
   SetLookupShape(p->geometry, s);
-  const LookupParts parts = LookupPartsOf(s);
   const ConvGeometry& g = s.g;
   const auto* header = static_cast<const LookupHeader*>(p->weights);
-
-  uint8_t* at = static_cast<uint8_t*>(p->workspace);
-  int64_t* tags = reinterpret_cast<int64_t*>(at += parts.shape);
-  int32_t* offsets = reinterpret_cast<int32_t*>(at += parts.tags);
-  int32_t* code_sums = reinterpret_cast<int32_t*>(at += parts.offsets);
-  int32_t* row_sums = reinterpret_cast<int32_t*>(at += parts.sums);
-  int16_t* terms = reinterpret_cast<int16_t*>(at += parts.row_sums);
-  int32_t* base = reinterpret_cast<int32_t*>(at += parts.terms);
-  auto* codes = reinterpret_cast<conv::BlockCodes*>(at += parts.base);
-  int32_t* acc = reinterpret_cast<int32_t*>(at += parts.codes);
-  int16_t* sums = reinterpret_cast<int16_t*>(at += parts.acc);
-  int32_t* wide_sums = reinterpret_cast<int32_t*>(at += parts.strips);
-  uint8_t* shared = at += parts.wide;
-  uint8_t* indices = at += parts.shared;
-
-  const bool shares = SharesTables(header, s), joins = JoinsPlanes(header, s);
-  const int32_t range = header->input_range < 1 ? 1 : header->input_range;
-  const int32_t pixel_bytes = s.slices * (shares ? SharedTables::kBytes : OwnTables::kBytes);
-  const Lookups l = {s, pixel_bytes,
-                     // Behind the last pixel of a line there is room for a slice's codes.
-                     (s.columns * pixel_bytes + 31) / 16 * 16, 255 / (4 * range) / 4,
-                     header->planes, shares, joins, offsets, indices + parts.indices, shared};
-  if (shares)
-    BuildShared(header, wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s))), shared);
-  // Four tables of each slice, in both planes: once and twice.
-  const int32_t bias = TableBias(header, s) * 4 * s.taps * s.slices * 3 * header->scale;
-  const int32_t z = header->input_lo - p->input_zero_point;
-  // Sums of all segments may be more than 16 bits hold.
-  const bool wide =
-      int64_t{s.taps} * s.slices * kSlice * range * (header->planes == 2 ? 3 : 1) > 65535;
-  const bool adds = p->residual != nullptr, to_codes = !wide && conv::CanMakeCodes(p);
-  if (to_codes) conv::SetOutput(p, codes);
-
-  const int32_t group_out = g.out_c / g.groups, channels = BlockChannels(header->planes);
-  const int32_t blocks = (group_out + channels - 1) / channels;
-  const int32_t header_bytes = BlockHeaderBytes(header->planes);
-  const ptrdiff_t block_bytes = header_bytes + static_cast<ptrdiff_t>(s.taps) * s.slices * 32;
-  for (int32_t slot = 0; slot < s.ring; ++slot) tags[slot] = -1;
+  const Lookups l = LookupsOf(s, *header, p->workspace);
+  if (l.shares) BuildShared(*header, TableBias(*header, s), l.shared);
+  for (int32_t slot = 0; slot < s.ring; ++slot) l.tags[slot] = -1;
+  // Eight channels that can be made codes so have the residual added right away, and then the
+  // others as well.
+  const bool to_codes = !l.wide && conv::CanMakeCodes(p);
+  if (to_codes) conv::SetOutput(p, l.codes);
+  const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
   Band band;
   for (int32_t row = p->row_begin; row < p->row_end; row += band.count) {
     band = Band::At(row, p->row_end, s);
     const uint8_t* weights = reinterpret_cast<const uint8_t*>(header + 1);
     for (int32_t group = 0; group < g.groups; ++group) {
-      FillTables(p, header, l, band, row, group, tags, code_sums, row_sums);
-      for (int32_t r = 0; r < band.count; ++r) {
-        terms[r] = static_cast<int16_t>(header->offset * row_sums[r] + bias);
-      }
-      for (int32_t b = 0; b < blocks; b += kBlockGroup) {
-        const int32_t n = blocks - b < kBlockGroup ? blocks - b : kBlockGroup;
-        for (int32_t slice = 0; slice < s.slices; slice += s.segment) {
-          const int32_t slices = s.slices - slice < s.segment ? s.slices - slice : s.segment;
-          const uint8_t* from =
-              weights + header_bytes + static_cast<ptrdiff_t>(s.taps) * slice * 32;
-          const bool more = slice > 0 && !wide;
-          for (int32_t done = 0; done < n;) {
-            const uint8_t* w = from + done * block_bytes;
-            int16_t* out = sums + done * channels;
-            if (n - done >= 8 && l.slices_per_flush >= kMemoryFlush) {
-              Segment<ApartInMemory, JoinedInMemory, 8>(l, band, slice, slices, w, block_bytes,
-                                                        indices, more, out);
-              done += 8;
-            } else if (n - done >= 4) {
-              Segment<Apart, Joined, 4>(l, band, slice, slices, w, block_bytes, indices, more, out);
-              done += 4;
-            } else if (n - done >= 2) {
-              Segment<Apart, Joined, 2>(l, band, slice, slices, w, block_bytes, indices, more, out);
-              done += 2;
-            } else {
-              Segment<Apart, Joined, 1>(l, band, slice, slices, w, block_bytes, indices, more, out);
-              done += 1;
-            }
-          }
-          if (wide) Widen(sums, joins, slice > 0, band.count, wide_sums);
-        }
-        // Eight channels at a time: those that cannot be made codes of int16 as accumulators.
-        bool widened = wide;
-        for (int32_t c = b * channels; c < (b + n) * channels && c < group_out; c += 8) {
-          const int32_t in_block = c % channels, channel = group * group_out + c;
-          const auto* biases =
-              reinterpret_cast<const int32_t*>(weights + (c / channels - b) * block_bytes);
-          FillBase(biases + in_block, biases + channels + in_block, z, base);
-          const int32_t strip = c - b * channels;
-          const auto& room = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
-          if (to_codes && conv::SetCodes(p, room, base, channel, true, codes)) {
-            WriteCodes(p, sums + strip, terms, header->scale, codes, row, band.count, channel);
-            continue;
-          }
-          if (!widened) Widen(sums, joins, false, band.count, wide_sums);
-          widened = true;
-          FillStrip(base, header->offset, row_sums, bias, header->scale, wide_sums + strip,
-                    band.count, acc);
-          const int32_t some = group_out - c < 8 ? group_out - c : 8;
-          bitserial::Finish(p, acc, row, band.count, channel, some);
-          if (to_codes && adds) rq_conv_add_residual(p, row, band.count, channel, some);
-        }
-        weights += n * block_bytes;
+      FillTables(p, l, band, row, group);
+      for (int32_t channel = 0; channel < group_out; channel += most) {
+        const int32_t n = group_out - channel < most ? group_out - channel : most;
+        const int32_t blocks = (n + l.channels - 1) / l.channels;
+        SumGroup(l, band, weights, blocks);
+        FinishGroup(p, l, band, row, weights, group * group_out + channel, n, to_codes);
+        weights += blocks * l.block_bytes;
       }
     }
     if (!to_codes) conv::AddResidual(p, row, band.count);
