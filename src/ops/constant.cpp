@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/cast.h"
 #include "ops/infer_util.h"
 #include "ops/select.h"
 #include "ops/table.h"
@@ -86,20 +87,29 @@ int64_t RangeCount(const Tensor& start, const Tensor& limit, const Tensor& delta
   return steps > 0 ? static_cast<int64_t>(steps) : 0;
 }
 
+template <typename T>
+Tensor FloatRange(const Tensor& start, const Tensor& delta, int64_t count) {
+  Tensor out(start.dtype(), {count});
+  const T first = start.data<T>()[0], step = delta.data<T>()[0];
+  for (int64_t i = 0; i < count; ++i) out.data<T>()[i] = first + static_cast<T>(i) * step;
+  return out;
+}
+
 Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) {
-  Tensor out(start.dtype(), {RangeCount(start, limit, delta)});
-  const bool known = VisitDType(start.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const T first = *static_cast<const T*>(start.raw());
-    const T step = *static_cast<const T*>(delta.raw());
-    for (int64_t i = 0; i < out.count(); ++i) {
-      static_cast<T*>(out.raw())[i] = static_cast<T>(first + static_cast<T>(i) * step);
-    }
-  });
-  if (!known) {
+  const int64_t count = RangeCount(start, limit, delta);
+  if (start.dtype() == DType::kFloat32) return FloatRange<float>(start, delta, count);
+  if (start.dtype() == DType::kFloat64) return FloatRange<double>(start, delta, count);
+  if (!IsInteger(start.dtype())) {
     Fail(ErrorCode::kUnsupported, StrCat("Range of ", DTypeName(start.dtype())));
   }
-  return out;
+  // Modulo 2^64, of which the type keeps what it holds.
+  Tensor out(DType::kInt64, {count});
+  const auto first = static_cast<uint64_t>(start.AsInt64(0));
+  const auto step = static_cast<uint64_t>(delta.AsInt64(0));
+  for (int64_t i = 0; i < count; ++i) {
+    out.data<int64_t>()[i] = static_cast<int64_t>(first + static_cast<uint64_t>(i) * step);
+  }
+  return CastTensor(out, start.dtype());
 }
 
 void InferRange(InferContext& context) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/cast.h"
 #include "ops/elementwise.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
@@ -311,12 +312,9 @@ void EvaluateDropout(EvalContext& context) {
   }
   context.outputs[0] = x;
   if (context.outputs.size() < 2) return;
-  Tensor mask(context.opset < 10 ? x.dtype() : DType::kBool, x.shape());
-  VisitDType(mask.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    std::fill_n(mask.data<T>(), mask.count(), T{1});
-  });
-  context.outputs[1] = std::move(mask);
+  Tensor mask(DType::kBool, x.shape());
+  std::fill_n(mask.data<uint8_t>(), mask.count(), uint8_t{1});
+  context.outputs[1] = context.opset < 10 ? CastTensor(mask, x.dtype()) : std::move(mask);
 }
 
 constexpr OpDef FunctionRow(const char* name, int since_version, const char* domain = "") {

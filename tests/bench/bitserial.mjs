@@ -45,6 +45,9 @@ const TILE_OF = {
   conv_q8_vector: 'i16',
   conv_q8_dot7: 'dot7',
   conv_q8_dot8: 'dot8',
+  conv_q8_lines: 'i16',
+  conv_q8_dot7_lines: 'dot7',
+  conv_q8_dot8_lines: 'dot8',
 };
 
 const { rounds, chromium, json } = readArguments({ rounds: 11, chromium: false, json: false });

@@ -8,8 +8,9 @@
 // and the last sums need no products: four neighbouring x have a table of their 16 subset sums, the
 // four bits u_p of an output are an index into it, and one byte shuffle looks up 16 outputs, which
 // is 64 multiply-accumulates. Padding has the code z. The tables of an input pixel are made once
-// for all windows and output channels. Sums of bytes are exact for as many lookups as the range of
-// the codes allows; then they go to 16 bits, for one segment of the channels, then to 32.
+// for all windows and output channels; where inputs are bits, sixteen tables are all there are.
+// Sums of bytes are exact for as many lookups as the range of the codes allows; then they go to 16
+// bits, for one segment of the channels.
 //
 // A vector's lanes are pairs, so that the step to 16 bits needs no shuffles: with a = sum of the
 // pairs read as 16 bits (which wraps) and h = sum of their odd bytes, the even bytes' sum is
@@ -19,8 +20,8 @@
 // their way to 16 bits: two instructions instead of three, and half as many sums. Its operand is
 // signed, so tables have the middle of their range taken off, twice the codes' range.
 //
-// Where all that an output adds up fits int16, its sums are made codes there, modulo 2^16
-// (lookup_codes.h), and elsewhere go to int32.
+// Where all that an output adds up fits int16, its sums, modulo 2^16, are made codes there
+// (lookup_codes.h); elsewhere they go to int32.
 //
 // Packed weights: header; per group and block: a bias and sum(w) for each of its channels, what may
 // be added to its sums in int16, then per segment, tap and slice of 16 channels two vectors: four

@@ -22,7 +22,7 @@ struct BlockCodes {
   v128_t base, scale, least, most;
   v128_t factor, bias, step;
   v128_t float_scale0, float_scale1, float_bias0, float_bias1;
-  v128_t below;           // what a code less `middle` is less than one from the least code on
+  v128_t below;           // `middle` of the codes themselves, less the least one: int16
   v128_t lo, hi, middle;  // of the output, bytes; the clamp is less `middle`
   v128_t least_code;
   v128_t last_low;  // of the two codes of an output, less the base: int16
