@@ -28,7 +28,7 @@ RQ_INLINE void StoreSlice(v128_t codes, const v128_t* patterns, v128_t bias, uin
   StoreTables(PairSums(wasm_i64x2_shuffle(codes, codes, 1, 1), patterns), patterns, bias, out + 32);
 }
 
-/// Whether two planes are joined by a dot product: see above.
+/// Whether two planes are joined by a dot product: see vector_lookup.cpp.
 RQ_INLINE bool JoinsPlanes(const LookupHeader& header, const LookupShape& s) {
 #ifdef REQUANT_RELAXED
   constexpr bool kHasDot = true;
@@ -100,11 +100,6 @@ RQ_INLINE v128_t LoadSlice(const LineForm& f, const uint8_t* in, int32_t rest, u
   return wasm_i8x16_sub(wasm_v128_load(room), f.lo);
 }
 
-RQ_INLINE v128_t AddCodes(v128_t sum, v128_t codes) {
-  return wasm_i32x4_add(sum,
-                        wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(codes)));
-}
-
 /// Tables or places of one pixel, or of padding where `in` is null; returns the sum of its codes.
 template <typename Tables>
 RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out) {
@@ -127,13 +122,13 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
           codes[i] = wasm_i8x16_sub(wasm_v128_load(in + kSlice * i), f.lo);
         }
         StorePlaces(codes, out);
-        sum = AddCodes(sum, wasm_i8x16_add(wasm_i8x16_add(codes[0], codes[1]),
+        sum = AddLanes(sum, wasm_i8x16_add(wasm_i8x16_add(codes[0], codes[1]),
                                            wasm_i8x16_add(codes[2], codes[3])));
       }
     }
     for (; left > 1; --left, in += kSlice) {
       const v128_t codes = wasm_i8x16_sub(wasm_v128_load(in), f.lo);
-      sum = AddCodes(sum, codes);
+      sum = AddLanes(sum, codes);
       store(codes);
     }
   }
@@ -145,11 +140,10 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
       in += f.packed ? kSlice / 2 : kSlice;
     }
     if (left == 1) codes = wasm_v128_and(codes, f.last);
-    sum = AddCodes(sum, codes);
+    sum = AddLanes(sum, codes);
     store(codes);
   }
-  return wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3);
+  return SumOfLanes(sum);
 }
 
 /// Tables, or places of shared ones, and sums of line y of an image; a line outside is padding.

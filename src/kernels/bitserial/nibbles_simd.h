@@ -1,12 +1,22 @@
 #pragma once
-// Packing and unpacking (nibbles.h), and the end of the kernels that can write packed. Vector code,
-// freestanding.
+// Packing and unpacking (nibbles.h), sums of codes, and the end of the kernels that can write
+// packed. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/bitserial/nibbles.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/conv/finish.h"
 
 namespace requant::bitserial {
+
+/// acc + the bytes, added up in each lane of 32 bits.
+RQ_INLINE v128_t AddLanes(v128_t acc, v128_t bytes) {
+  return wasm_i32x4_add(acc,
+                        wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(bytes)));
+}
+RQ_INLINE int32_t SumOfLanes(v128_t lanes) {
+  return wasm_i32x4_extract_lane(lanes, 0) + wasm_i32x4_extract_lane(lanes, 1) +
+         wasm_i32x4_extract_lane(lanes, 2) + wasm_i32x4_extract_lane(lanes, 3);
+}
 
 /// The sixteen codes in the low half of v, less the least code.
 RQ_INLINE v128_t UnpackLow(v128_t v) {

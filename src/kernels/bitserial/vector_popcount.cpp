@@ -22,6 +22,7 @@
 namespace requant {
 namespace {
 
+using bitserial::AddLanes;
 using bitserial::kBlockWordBytes;
 using bitserial::kWordBits;
 using conv::kChannelBlock;
@@ -30,12 +31,6 @@ using conv::kEpilogueRows;
 /// Words whose counts fit a byte.
 constexpr int32_t kMostWords = 31;
 constexpr int32_t kWordBytes = kWordBits / 8;
-
-/// acc + the counts of a vector's bytes, added up in each lane of 32 bits.
-RQ_INLINE v128_t AddLanes(v128_t acc, v128_t bytes) {
-  return wasm_i32x4_add(acc,
-                        wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(bytes)));
-}
 
 RQ_INLINE void AddShifted(v128_t counts, int32_t shift, int32_t* out) {
   wasm_v128_store(out, wasm_i32x4_add(wasm_v128_load(out),
@@ -163,8 +158,7 @@ __attribute__((noinline)) int32_t PackBits(const uint8_t* codes, int32_t words, 
       x = wasm_i8x16_add(x, x);
     }
   }
-  return wasm_i32x4_extract_lane(sum, 0) + wasm_i32x4_extract_lane(sum, 1) +
-         wasm_i32x4_extract_lane(sum, 2) + wasm_i32x4_extract_lane(sum, 3);
+  return bitserial::SumOfLanes(sum);
 }
 
 RQ_INLINE void Clear(int32_t count, int32_t* out) {

@@ -75,15 +75,34 @@ void ExpectByteRows(const Kernel& kernel, Random& random, Run<Params>& run, Judg
   ASSERT_EQ(expected, out) << kernel.name;
 }
 
+/// Calls body(kernel, run, round) with random bytes for every kernel and every form, `rounds`
+/// times.
+template <typename Params, typename Kernels, typename Body>
+void ForEachRun(Random& random, const Kernels& kernels, int rounds, Body&& body) {
+  for (const auto& kernel : kernels) {
+    for (const Form& form : kForms) {
+      for (int round = 0; round < rounds; ++round) {
+        SCOPED_TRACE(form.name);
+        auto run = MakeRun<Params>(random, form);
+        FillBytes(random, run.params);
+        body(kernel, run, round);
+      }
+    }
+  }
+}
+
+void SetMultipliers(QAddParams& p, const QAddMultipliers& m) {
+  p.a_multiplier = m.a;
+  p.b_multiplier = m.b;
+  p.shift = m.shift;
+}
+
 TEST(QAdd, EveryRowGivesTheNormativeIntegers) {
   Random random(3);
-  for (const QAddKernel& kernel : QAddKernels()) {
-    for (const Form& form : kForms) {
-      for (int round = 0; round < 60; ++round) {
-        SCOPED_TRACE(form.name);
-        auto run = MakeRun<QAddParams>(random, form);
+  ForEachRun<QAddParams>(
+      random, QAddKernels(), 60,
+      [&](const QAddKernel& kernel, requant::Run<QAddParams>& run, int round) {
         QAddParams& p = run.params;
-        FillBytes(random, p);
         p.a_scale = std::exp(random.Float(-8, 3));
         p.b_scale = std::exp(random.Float(-8, 3)) * (round % 4 == 0 ? -1.0f : 1.0f);
         p.out_scale = std::exp(random.Float(-8, 3));
@@ -91,18 +110,14 @@ TEST(QAdd, EveryRowGivesTheNormativeIntegers) {
         if (round % 10 == 0) p.out_scale *= 2;
         const auto m = MakeQAddMultipliers(static_cast<double>(p.a_scale) / p.out_scale,
                                            static_cast<double>(p.b_scale) / p.out_scale);
-        p.a_multiplier = m.a;
-        p.b_multiplier = m.b;
-        p.shift = m.shift;
+        SetMultipliers(p, m);
         ExpectByteRows(kernel, random, run, [&](int32_t a, int32_t b) {
           if (kernel.mode == QBinaryMode::kFixed) {
             return QAddFixed(a, b, m, p.out_zero, p.lo, p.hi);
           }
           return QAddFloat(a, b, p.a_scale, p.b_scale, p.out_scale, p.out_zero, p.lo, p.hi);
         });
-      }
-    }
-  }
+      });
 }
 
 // Sums of multipliers around the bound below which vector kernels multiply 16-bit pairs.
@@ -147,14 +162,11 @@ TEST(QAdd, FactorsAtTheBoundOfPairs) {
 TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
   Random random(11);
   int found = 0, tried = 0;
-  for (const QAddKernel& kernel : QAddKernels()) {
-    if (kernel.mode != QBinaryMode::kFixed) continue;
-    for (const Form& form : kForms) {
-      for (int round = 0; round < 100; ++round) {
-        SCOPED_TRACE(form.name);
-        auto run = MakeRun<QAddParams>(random, form);
+  ForEachRun<QAddParams>(
+      random, QAddKernels(), 100,
+      [&](const QAddKernel& kernel, requant::Run<QAddParams>& run, int round) {
+        if (kernel.mode != QBinaryMode::kFixed) return;
         QAddParams& p = run.params;
-        FillBytes(random, p);
         // 2 to 32 codes each, anywhere in a byte, and zero points among them or not.
         const auto codes = [&](int32_t is_signed) {
           const int32_t least = is_signed ? -128 : 0, count = 1 << random.Int(1, 5);
@@ -165,9 +177,7 @@ TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
         const float ratio_a = std::exp(random.Float(-4, 1));
         const float ratio_b = std::exp(random.Float(-4, 1)) * (round % 4 == 0 ? -1.0f : 1.0f);
         const auto m = MakeQAddMultipliers(ratio_a, ratio_b);
-        p.a_multiplier = m.a;
-        p.b_multiplier = m.b;
-        p.shift = m.shift;
+        SetMultipliers(p, m);
         p.narrow = MakeQAddNarrow(m, {a.lo - p.a_zero, a.hi - p.a_zero},
                                   {b.lo - p.b_zero, b.hi - p.b_zero}, p.out_zero, p.lo, p.hi);
         ++tried;
@@ -175,9 +185,7 @@ TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
         ExpectByteRows(
             kernel, random, run,
             [&](int32_t x, int32_t y) { return QAddFixed(x, y, m, p.out_zero, p.lo, p.hi); }, a, b);
-      }
-    }
-  }
+      });
   EXPECT_GT(found, tried / 2);
 }
 
@@ -223,31 +231,24 @@ TEST(QAdd, OtherFactorsHaveNoSimpleForm) {
 
 TEST(QAdd, SimpleFactorsGiveTheNormativeIntegers) {
   Random random(22);
-  for (const QAddKernel& kernel : QAddKernels()) {
-    if (kernel.mode != QBinaryMode::kFixed) continue;
-    for (const Form& form : kForms) {
-      for (int round = 0; round < 100; ++round) {
-        SCOPED_TRACE(form.name);
-        auto run = MakeRun<QAddParams>(random, form);
+  ForEachRun<QAddParams>(
+      random, QAddKernels(), 100,
+      [&](const QAddKernel& kernel, requant::Run<QAddParams>& run, int /*round*/) {
+        if (kernel.mode != QBinaryMode::kFixed) return;
         QAddParams& p = run.params;
-        FillBytes(random, p);
         const int32_t shift = random.Int(1, kSimpleShift);
         const auto ratio = [&] {
           const int32_t pick = random.Int(0, 3);
           return std::ldexp(pick == 0 ? kSimpleFactor : random.Int(0, kSimpleFactor), -shift);
         };
         const auto m = MakeQAddMultipliers(ratio(), ratio());
-        p.a_multiplier = m.a;
-        p.b_multiplier = m.b;
-        p.shift = m.shift;
+        SetMultipliers(p, m);
         p.narrow = MakeQAddSimple(m, p.out_zero);
         ASSERT_NE(p.narrow.shift, 0);
         ExpectByteRows(kernel, random, run, [&](int32_t x, int32_t y) {
           return QAddFixed(x, y, m, p.out_zero, p.lo, p.hi);
         });
-      }
-    }
-  }
+      });
 }
 
 TEST(QAdd, WhatHasNoExactFormIn16BitsHasNone) {
@@ -263,27 +264,22 @@ TEST(QAdd, WhatHasNoExactFormIn16BitsHasNone) {
 
 TEST(QMul, EveryRowGivesTheNormativeIntegers) {
   Random random(4);
-  for (const QMulKernel& kernel : QMulKernels()) {
-    for (const Form& form : kForms) {
-      for (int round = 0; round < 60; ++round) {
-        SCOPED_TRACE(form.name);
-        auto run = MakeRun<QMulParams>(random, form);
-        QMulParams& p = run.params;
-        FillBytes(random, p);
-        double factor = std::exp2(random.Float(-20, 2));
-        if (round % 5 == 0) factor = std::ldexp(1.0, random.Int(-10, 0));  // ties abound
-        if (round % 30 == 0) factor = 1e6;                                 // beyond the vector form
-        p.multiplier = MakeFixedMultiplier(factor);
-        p.scale = static_cast<float>(factor);
-        ExpectByteRows(kernel, random, run, [&](int32_t a, int32_t b) {
-          if (kernel.mode == QBinaryMode::kFixed) {
-            return QMulFixed(a, b, p.multiplier, p.out_zero, p.lo, p.hi);
-          }
-          return QMulFloat(a, b, p.scale, p.out_zero, p.lo, p.hi);
-        });
-      }
-    }
-  }
+  ForEachRun<QMulParams>(random, QMulKernels(), 60,
+                         [&](const QMulKernel& kernel, requant::Run<QMulParams>& run, int round) {
+                           QMulParams& p = run.params;
+                           double factor = std::exp2(random.Float(-20, 2));
+                           if (round % 5 == 0)
+                             factor = std::ldexp(1.0, random.Int(-10, 0));  // ties abound
+                           if (round % 30 == 0) factor = 1e6;  // beyond the vector form
+                           p.multiplier = MakeFixedMultiplier(factor);
+                           p.scale = static_cast<float>(factor);
+                           ExpectByteRows(kernel, random, run, [&](int32_t a, int32_t b) {
+                             if (kernel.mode == QBinaryMode::kFixed) {
+                               return QMulFixed(a, b, p.multiplier, p.out_zero, p.lo, p.hi);
+                             }
+                             return QMulFloat(a, b, p.scale, p.out_zero, p.lo, p.hi);
+                           });
+                         });
 }
 
 TEST(QAdd, HandValuesAndTies) {
