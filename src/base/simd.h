@@ -45,6 +45,9 @@ RQ_INLINE int32_t UnknownZero(size_t count) {
 RQ_INLINE v128_t LoopConstant(int8_t x, size_t count) {
   return wasm_i8x16_splat(static_cast<int8_t>(x + UnknownZero(count)));
 }
+RQ_INLINE v128_t LoopConstant(v128_t x, size_t count) {
+  return wasm_i8x16_add(x, wasm_i8x16_splat(static_cast<int8_t>(UnknownZero(count))));
+}
 RQ_INLINE v128_t LoopConstant(float x, size_t count) {
   return wasm_i32x4_splat(__builtin_bit_cast(int32_t, x) + UnknownZero(count));
 }

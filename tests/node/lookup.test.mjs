@@ -23,11 +23,14 @@ function randomSource(seed) {
 function randomCase(seed) {
   const next = randomSource(seed);
   const a = [1, 1, 2, 3, 4][seed % 5];
-  const w = 1 + (next(0, 1) % 2);
-  const o = [1, 2, 4, 8][next(0, 3)];
-  const size = next(0, 2) === 0 ? 3 : 1;
+  // Sums that fit bytes become two codes there.
+  const inBytes = seed % 4 === 3;
+  const w = inBytes ? 1 : 1 + (next(0, 1) % 2);
+  const o = inBytes ? 1 : [1, 2, 4, 8][next(0, 3)];
+  const size = !inBytes && next(0, 2) === 0 ? 3 : 1;
   const stride = next(1, 2);
-  const channels = next(0, 3) === 0 ? next(1, 900) : next(1, 140);
+  const channels =
+    next(0, 3) === 0 ? next(1, 900) : next(1, inBytes ? Math.floor(240 / (2 ** a - 1)) : 140);
   const outputs = next(0, 3) === 0 ? next(1, 300) : 8 * next(1, 34);
   const [height, width] = [next(size, 6), next(size, 17)];
   const levels =
@@ -35,7 +38,8 @@ function randomCase(seed) {
       ? [
           [-1, 1],
           [0, 1],
-        ][next(0, 1)]
+          [-1, 0],
+        ][next(0, 2)]
       : [-2, -1, 0, 1];
   const numbers = (count, value) => Array.from({ length: count }, value).join(', ');
   const depth = channels * size * size;

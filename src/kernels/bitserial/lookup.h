@@ -25,6 +25,8 @@ inline constexpr int32_t kBandRows = 64;
 /// Blocks whose sums are kept, of 16 lanes each.
 inline constexpr int32_t kBlockGroup = 8;
 inline constexpr int32_t kStripRow = kBlockGroup * 16;
+/// Bytes of the thresholds of a block (lookup_bits.h).
+inline constexpr int32_t kThresholdBytes = 32;
 /// Eight blocks at a time, whose sums are in memory, pay where so many slices are summed in bytes.
 inline constexpr int32_t kMemoryFlush = 5;
 
@@ -100,19 +102,20 @@ inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
 
 /// Bytes of the parts of the workspace, in their order; whole vectors.
 struct LookupParts {
-  int32_t shape;     ///< the LookupShape
-  int32_t tags;      ///< which line a slot of the ring holds, int64
-  int32_t offsets;   ///< int32 [band][runs]: from the first table to that of column 0
-  int32_t sums;      ///< int32 [ring][columns]: sums of codes
-  int32_t row_sums;  ///< int32 [kBandRows]: the same under a window
-  int32_t terms;     ///< int16 [kBandRows]: what they add to the sums of a window
-  int32_t base;      ///< int32 [8]: what the sums of a block begin with
-  int32_t codes;     ///< conv::BlockCodes
-  int32_t acc;       ///< int32 [kBandRows][8]: accumulators
-  int32_t strips;    ///< int16 [kBandRows][kStripRow]: sums
-  int32_t wide;      ///< int32, likewise
-  int32_t shared;    ///< the tables of four bits
-  int32_t indices;   ///< of a segment of a group of blocks, a byte each
+  int32_t shape;       ///< the LookupShape
+  int32_t tags;        ///< which line a slot of the ring holds, int64
+  int32_t offsets;     ///< int32 [band][runs]: from the first table to that of column 0
+  int32_t sums;        ///< int32 [ring][columns]: sums of codes
+  int32_t row_sums;    ///< int32 [kBandRows]: the same under a window
+  int32_t terms;       ///< int16 [kBandRows]: what they add to the sums of a window
+  int32_t base;        ///< int32 [8]: what the sums of a block begin with
+  int32_t codes;       ///< conv::BlockCodes
+  int32_t acc;         ///< int32 [kBandRows][8]: accumulators
+  int32_t strips;      ///< int16 [kBandRows][kStripRow]: sums
+  int32_t wide;        ///< int32, likewise
+  int32_t shared;      ///< the tables of four bits
+  int32_t indices;     ///< of a segment of a group of blocks, a byte each
+  int32_t thresholds;  ///< of all blocks (lookup_bits.h), where windows are one pixel
 };
 
 inline LookupParts LookupPartsOf(const LookupShape& s) {
@@ -130,7 +133,8 @@ inline LookupParts LookupPartsOf(const LookupShape& s) {
           kBandRows * kStripRow * 2,
           kBandRows * kStripRow * 4,
           256,
-          s.taps * slices * kBlockGroup * kSliceBytes};
+          s.taps * slices * kBlockGroup * kSliceBytes,
+          s.taps == 1 ? (s.g.out_c / s.g.groups + 15) / 16 * s.g.groups * kThresholdBytes : 0};
 }
 
 }  // namespace requant::bitserial

@@ -61,12 +61,17 @@ RQ_INLINE v128_t Places(v128_t first, v128_t second) {
   const v128_t pairs = wasm_u8x16_narrow_i16x8(PairPlaces(first), PairPlaces(second));
   return simd::DotI8I7(wasm_i8x16_splat(2), pairs);
 }
-RQ_INLINE void StorePlaces(v128_t bits, uint8_t* out) {
-  const v128_t places = Places(bits, bits);
-  wasm_v128_store32_lane(out, wasm_u8x16_narrow_i16x8(places, places), 0);
+/// Stores them and returns the sum of the codes, which is how many bits of theirs are set.
+RQ_INLINE int32_t StorePlaces(v128_t bits, uint8_t* out) {
+  const v128_t places = Places(bits, bits), bytes = wasm_u8x16_narrow_i16x8(places, places);
+  wasm_v128_store32_lane(out, bytes, 0);
+  return __builtin_popcount(static_cast<uint32_t>(wasm_i32x4_extract_lane(bytes, 0)));
 }
-RQ_INLINE void StorePlaces(const v128_t* bits, uint8_t* out) {
-  wasm_v128_store(out, wasm_u8x16_narrow_i16x8(Places(bits[0], bits[1]), Places(bits[2], bits[3])));
+RQ_INLINE int32_t StorePlaces(const v128_t* bits, uint8_t* out) {
+  const v128_t bytes = wasm_u8x16_narrow_i16x8(Places(bits[0], bits[1]), Places(bits[2], bits[3]));
+  wasm_v128_store(out, bytes);
+  return __builtin_popcountll(static_cast<uint64_t>(wasm_i64x2_extract_lane(bytes, 0))) +
+         __builtin_popcountll(static_cast<uint64_t>(wasm_i64x2_extract_lane(bytes, 1)));
 }
 
 /// The shared tables, of all combinations of four bits.
@@ -85,6 +90,7 @@ RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* ou
 struct LineForm {
   bool packed;
   int32_t slices, rest;  ///< codes of the last slice
+  int32_t fours;         ///< four whole slices
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
 };
@@ -104,33 +110,30 @@ RQ_INLINE v128_t LoadSlice(const LineForm& f, const uint8_t* in, int32_t rest, u
 template <typename Tables>
 RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out) {
   constexpr bool kShares = Tables::kBytes < kSliceBytes;
+  v128_t lanes = wasm_i32x4_splat(0);
+  int32_t sum = 0;
   const auto store = [&](v128_t codes) __attribute__((always_inline)) {
     if (kShares) {
-      StorePlaces(codes, out);
+      sum += StorePlaces(codes, out);
     } else {
+      lanes = AddLanes(lanes, codes);
       StoreSlice(codes, f.patterns, f.bias, out);
     }
     out += Tables::kBytes;
   };
-  v128_t sum = wasm_i32x4_splat(0);
   int32_t left = f.slices;
   if (in != nullptr && !f.packed) {
     if (kShares) {
-      for (; left > 4; left -= 4, in += 4 * kSlice, out += 4 * Tables::kBytes) {
+      left -= 4 * f.fours;
+      for (int32_t i = 0; i < f.fours; ++i, in += 4 * kSlice, out += 4 * Tables::kBytes) {
         v128_t codes[4];
-        RQ_UNROLL for (int i = 0; i < 4; ++i) {
-          codes[i] = wasm_i8x16_sub(wasm_v128_load(in + kSlice * i), f.lo);
+        RQ_UNROLL for (int j = 0; j < 4; ++j) {
+          codes[j] = wasm_i8x16_sub(wasm_v128_load(in + kSlice * j), f.lo);
         }
-        StorePlaces(codes, out);
-        sum = AddLanes(sum, wasm_i8x16_add(wasm_i8x16_add(codes[0], codes[1]),
-                                           wasm_i8x16_add(codes[2], codes[3])));
+        sum += StorePlaces(codes, out);
       }
     }
-    for (; left > 1; --left, in += kSlice) {
-      const v128_t codes = wasm_i8x16_sub(wasm_v128_load(in), f.lo);
-      sum = AddLanes(sum, codes);
-      store(codes);
-    }
+    for (; left > 1; --left, in += kSlice) store(wasm_i8x16_sub(wasm_v128_load(in), f.lo));
   }
   for (; left > 0; --left) {
     v128_t codes = f.padding;
@@ -140,10 +143,9 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
       in += f.packed ? kSlice / 2 : kSlice;
     }
     if (left == 1) codes = wasm_v128_and(codes, f.last);
-    sum = AddLanes(sum, codes);
     store(codes);
   }
-  return SumOfLanes(sum);
+  return kShares ? sum : SumOfLanes(lanes);
 }
 
 /// Tables, or places of shared ones, and sums of line y of an image; a line outside is padding.
@@ -161,6 +163,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   f.packed = p->input_packed != 0;
   f.slices = s.slices;
   f.rest = channels - (s.slices - 1) * kSlice;
+  f.fours = channels / (4 * kSlice);
   // Packed codes are less than they are by their own base.
   f.lo = wasm_i8x16_splat(static_cast<int8_t>(header.input_lo - (f.packed ? p->input_base : 0)));
   f.padding = wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header.input_lo));

@@ -103,30 +103,34 @@ struct JoinedInMemory {
   RQ_MEMBER void Finish(bool, bool, int16_t*) const {}
 };
 
-/// Four lookups of a pixel for kBlocks blocks; the first of several are the sums.
-template <typename Tables, int kBlocks, bool kFirst>
+/// What sums begin with: what is there, their first lookup, or that and `start`.
+enum class Begin { kThere, kFirst, kStart };
+
+/// Four lookups of a pixel for kBlocks blocks.
+template <typename Tables, int kBlocks, Begin kBegin>
 RQ_INLINE void LookUpSlice(const uint8_t* in, const uint8_t* shared, const uint8_t* indices,
-                           v128_t* acc) {
+                           v128_t start, v128_t* acc) {
   RQ_UNROLL for (int r = 0; r < 4; ++r) {
-    const v128_t table = Tables::Load(in, r, shared);
+    v128_t table = Tables::Load(in, r, shared);
+    if (kBegin == Begin::kStart && r == 0) table = wasm_i8x16_add(table, start);
     RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
       const v128_t found = simd::Lookup16(table, wasm_v128_load(indices + 16 * (r * kBlocks + i)));
-      acc[i] = kFirst && r == 0 ? found : wasm_i8x16_add(acc[i], found);
+      acc[i] = kBegin != Begin::kThere && r == 0 ? found : wasm_i8x16_add(acc[i], found);
     }
   }
 }
 
 /// Slices of a run, whose sums fit bytes.
-template <typename Tables, int kBlocks, bool kFirst>
+template <typename Tables, int kBlocks, Begin kBegin>
 RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, const uint8_t* shared,
-                            const uint8_t*& indices, v128_t* acc) {
-  if (kFirst) {
-    LookUpSlice<Tables, kBlocks, true>(in, shared, indices, acc);
+                            const uint8_t*& indices, v128_t start, v128_t* acc) {
+  if (kBegin != Begin::kThere) {
+    LookUpSlice<Tables, kBlocks, kBegin>(in, shared, indices, start, acc);
     in += Tables::kBytes, indices += kBlocks * kSliceBytes;
     --count;
   }
   for (; count > 0; --count) {
-    LookUpSlice<Tables, kBlocks, false>(in, shared, indices, acc);
+    LookUpSlice<Tables, kBlocks, Begin::kThere>(in, shared, indices, start, acc);
     in += Tables::kBytes, indices += kBlocks * kSliceBytes;
   }
 }
@@ -138,6 +142,7 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
                                       int32_t slices_per_flush, const uint8_t* in, ptrdiff_t step,
                                       const uint8_t* shared, const uint8_t* indices,
                                       bool two_planes, bool adds, int32_t count, int16_t* out) {
+  const v128_t zero = wasm_i8x16_splat(0);
   for (; count > 0; --count, in += step, out += kStripRow) {
     Sums<kBlocks> sums;
     sums.Clear();
@@ -147,8 +152,8 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
         const uint8_t* x = in + offsets[run];
         for (int32_t left = slices; left > 0; left -= slices_per_flush) {
           v128_t acc[kBlocks];
-          LookUpSlices<Tables, kBlocks, true>(left < slices_per_flush ? left : slices_per_flush, x,
-                                              shared, index, acc);
+          LookUpSlices<Tables, kBlocks, Begin::kFirst>(
+              left < slices_per_flush ? left : slices_per_flush, x, shared, index, zero, acc);
           sums.Add(acc, two_planes, true, out);
         }
       }
@@ -172,7 +177,7 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
         const int32_t n = left < room ? left : room;
         left -= n;
         room -= n;
-        LookUpSlices<Tables, kBlocks, false>(n, x, shared, index, acc);
+        LookUpSlices<Tables, kBlocks, Begin::kThere>(n, x, shared, index, zero, acc);
       }
     }
     sums.Add(acc, two_planes, more, out);

@@ -49,6 +49,7 @@ int32_t Blocks(const ConvWeightsLayout& l, int32_t planes) {
 
 bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (w.input_hi - w.input_lo > kMostRange) return false;
+  if (g.out_c >= kMostTableBytes / kThresholdBytes) return false;
   // Of one output line: tables, and what is kept for each of its pixels.
   const int64_t columns = int64_t{g.out_w} * g.stride_w + int64_t{g.kernel_w} * g.dilation_w;
   const int64_t lines = int64_t{g.kernel_h - 1} * g.dilation_h + 1;
@@ -151,7 +152,7 @@ size_t LookupWorkspace(const ConvGeometry& g) {
   const LookupParts p = LookupPartsOf(s);
   size_t bytes = 0;
   for (const int32_t part : {p.shape, p.tags, p.offsets, p.sums, p.row_sums, p.terms, p.base,
-                             p.codes, p.acc, p.strips, p.wide, p.shared, p.indices}) {
+                             p.codes, p.acc, p.strips, p.wide, p.shared, p.indices, p.thresholds}) {
     bytes = CheckedAdd(bytes, static_cast<size_t>(part));
   }
   const size_t line_bytes =

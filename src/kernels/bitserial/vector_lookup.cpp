@@ -21,12 +21,14 @@
 // signed, so tables have the middle of their range taken off, twice the codes' range.
 //
 // Where all that an output adds up fits int16, its sums, modulo 2^16, are made codes there
-// (lookup_codes.h); elsewhere they go to int32.
+// (lookup_codes.h); elsewhere they go to int32. Where all lookups of an output of two codes fit a
+// byte, it is made of that (lookup_bits.h).
 //
 // Packed weights: header; per group and block: a bias and sum(w) for each of its channels, what may
 // be added to its sums in int16, then per segment, tap and slice of 16 channels two vectors: four
 // bits for each of two tables.
 #include "kernels/bitserial/lookup.h"
+#include "kernels/bitserial/lookup_bits.h"
 #include "kernels/bitserial/lookup_codes.h"
 #include "kernels/bitserial/lookup_tables.h"
 #include "kernels/bitserial/lookup_tile.h"
@@ -53,7 +55,7 @@ struct Lookups {
   int32_t* acc;
   int16_t* sums;
   int32_t* wide_sums;
-  uint8_t *shared, *indices, *tables;
+  uint8_t *shared, *indices, *thresholds, *tables;
 };
 
 RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, void* workspace) {
@@ -94,6 +96,7 @@ RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, vo
       reinterpret_cast<int32_t*>(take(parts.wide)),
       take(parts.shared),
       take(parts.indices),
+      take(parts.thresholds),
       at,
   };
 }
@@ -312,6 +315,78 @@ RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& 
   }
 }
 
+/// Sets the thresholds of all groups; false if there are none.
+RQ_INLINE bool SetAllThresholds(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
+  const ConvGeometry& g = l.shape.g;
+  const int32_t channels = g.out_c / g.groups, blocks = (channels + 15) / 16;
+  for (int32_t group = 0; group < g.groups; ++group, weights += blocks * l.block_bytes) {
+    if (!SetThresholds(p, l.header, weights, l.block_bytes, blocks, group * channels,
+                       l.thresholds + group * blocks * kThresholdBytes)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Codes of a band for kBlocks blocks.
+template <int kBlocks>
+RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weights,
+                         const uint8_t* thresholds, int32_t lower, uint8_t* out, int32_t last) {
+  const LookupShape& s = l.shape;
+  for (int32_t b = 0; b < kBlocks; ++b) {
+    Expand<kBlocks>(weights + l.header_bytes + b * l.block_bytes, s.slices * 2, l.indices + 16 * b);
+  }
+  const ptrdiff_t step = static_cast<ptrdiff_t>(s.g.stride_w) * l.pixel_bytes;
+  int32_t done = 0, begin = band.first_x;
+  for (int32_t line = 0; line < band.lines; ++line, begin = 0) {
+    const int32_t n = band.Left(s.g.out_w, begin, done);
+    const uint8_t* in = l.tables + l.offsets[line] + begin * step;
+    const auto pixels = [&]<typename Tables>() __attribute__((always_inline)) {
+      BitPixels<Tables, kBlocks>(s.slices, in, step, l.shared, l.indices, thresholds,
+                                 HalvesOf(l.header), l.row_sums + done, n, lower, out,
+                                 s.g.output_stride, last);
+    };
+    if (l.shares) {
+      pixels.template operator()<SharedTables>();
+    } else {
+      pixels.template operator()<OwnTables>();
+    }
+    out += n * s.g.output_stride;
+    done += n;
+  }
+}
+
+/// The outputs of a group, of two codes, by the thresholds of its blocks; returns the weights of
+/// the next one.
+RQ_INLINE const uint8_t* BitGroup(const ConvQ8Params* p, const Lookups& l, const Band& band,
+                                  int32_t row, int32_t group, const uint8_t* weights) {
+  const ConvGeometry& g = l.shape.g;
+  const int32_t channels = g.out_c / g.groups, blocks = (channels + 15) / 16;
+  const uint8_t* thresholds = l.thresholds + group * blocks * kThresholdBytes;
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * g.output_stride + group * channels;
+  for (int32_t done = 0; done < blocks;) {
+    const int32_t left = blocks - done, last = channels - (blocks - 1) * 16;
+    const auto some = [&]<int kBlocks>() __attribute__((always_inline)) {
+      BitBlocks<kBlocks>(l, band, weights, thresholds, p->requantize.lo, out,
+                         left == kBlocks ? last : 16);
+      done += kBlocks;
+      weights += kBlocks * l.block_bytes;
+      thresholds += kBlocks * kThresholdBytes;
+      out += kBlocks * 16;
+    };
+    if (left >= 8) {
+      some.template operator()<8>();
+    } else if (left >= 4) {
+      some.template operator()<4>();
+    } else if (left >= 2) {
+      some.template operator()<2>();
+    } else {
+      some.template operator()<1>();
+    }
+  }
+  return weights;
+}
+
 }  // namespace
 }  // namespace requant::bitserial
 
@@ -329,14 +404,20 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   // others as well.
   const bool to_codes = !l.wide && conv::CanMakeCodes(p);
   if (to_codes) conv::SetOutput(p, l.codes);
+  const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
+  const bool to_bits = to_codes && BitsFit(p, *header, s) && SetAllThresholds(p, l, packed);
   const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
   Band band;
   for (int32_t row = p->row_begin; row < p->row_end; row += band.count) {
     band = Band::At(row, p->row_end, s);
-    const uint8_t* weights = reinterpret_cast<const uint8_t*>(header + 1);
+    const uint8_t* weights = packed;
     for (int32_t group = 0; group < g.groups; ++group) {
       FillTables(p, l, band, row, group);
+      if (to_bits) {
+        weights = BitGroup(p, l, band, row, group, weights);
+        continue;
+      }
       for (int32_t channel = 0; channel < group_out; channel += most) {
         const int32_t n = group_out - channel < most ? group_out - channel : most;
         const int32_t blocks = (n + l.channels - 1) / l.channels;

@@ -185,6 +185,71 @@ TEST(ConvLookup, RequantizedOutputsMatchTheScalarRow) {
   }
 }
 
+/// Where lookups fit bytes, up to 240 above the least of them, and where they just do not;
+/// thresholds within their range and at both ends; all weights that have a form in bytes, and
+/// others.
+TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
+  std::mt19937 random(35);
+  const auto of = [&random](int32_t n) {
+    return static_cast<int32_t>(random() % static_cast<uint32_t>(n));
+  };
+  const ConvQ8Kernel &scalar = Row("conv_q8_scalar"), &lookup = Row("conv_q8_lookup");
+  const std::vector<int32_t> weights[] = {{-1, 1},  {0, 1},  {-1, 0}, {-3, 3},
+                                          {0, 100}, {-1, 2}, {7}};
+  int32_t seen[2] = {0, 0};
+  for (int variant = 0; variant < 1000; ++variant) {
+    const int32_t range = 1 + variant % 3, groups = variant % 9 == 8 ? 2 : 1;
+    // 240 of one bit fill a byte.
+    const int32_t in_c = variant % 5 == 4 ? 225 + of(32) : 1 + of(240 / range + 10);
+    const int32_t out_c = (1 + of(variant % 4 == 3 ? 34 : 6)) * 8 - (variant % 10 == 9 ? 3 : 0);
+    const ConvGeometry geometry =
+        Geometry(1 + of(4), 1 + of(variant % 7 == 6 ? 90 : 12), in_c * groups, out_c * groups, 1, 1,
+                 1 + of(2), variant % 11 == 10 ? 1 : 0, 1, groups);
+    const int32_t lo = variant % 6 == 5 ? -1 : of(3) * 100;
+    const Codes codes = {lo, lo + range, lo + of(range + 1), weights[of(variant % 8 < 3 ? 3 : 7)]};
+    Case test(random, geometry, codes, variant % 8 < 3 ? variant % 8 : 0);
+    // Two channels of three have the highest or the lowest weights only.
+    for (size_t i = 0; i < test.weights.size(); ++i) {
+      const size_t channel = i / static_cast<size_t>(in_c) % 3;
+      test.weights[i] =
+          static_cast<int8_t>(channel == 0   ? codes.weights.front()
+                              : channel == 1 ? codes.weights.back()
+                                             : codes.weights[random() % codes.weights.size()]);
+    }
+    // Of half of the channels, biases among the sums; of others, such as leave one code.
+    for (int32_t& bias : test.bias) {
+      bias = of(2) ? of(2 * in_c + 1) - in_c : of(4) ? bias : of(2) ? 30000 + of(9000) : -30000;
+    }
+    std::vector<int64_t> bounds(test.g.out_c);
+    ConvQ8AccumulatorBounds(test.view, range, bounds.data());
+    std::vector<double> multipliers;
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      multipliers.push_back(1.0 / (1 + of(i % 8 == 7 ? 60000 : in_c)));
+    }
+    const bool is_signed = of(4) == 0;
+    const int32_t lower = is_signed ? -of(127) - 1 : 1 + of(254);
+    PreparedRequantize prepared =
+        PrepareRequantize(of(2) ? RequantizeMode::kUpward : RequantizeMode::kFloat, multipliers,
+                          bounds, lower + of(4) - 1, lower, lower + 1);
+    AddNarrowRequantize(prepared, bounds);
+    ASSERT_NE(prepared.Params().narrow.last_low, nullptr);
+    const int32_t rows = ConvRows(test.g);
+    const auto type = is_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
+    std::vector<uint8_t> expected(Elements(rows, test.g.output_stride, test.g.out_c), 0xA5);
+    std::vector<uint8_t> got = expected;
+    test.Run(scalar, type, prepared.Params(), {0, rows}, expected.data());
+    test.Run(lookup, type, prepared.Params(), Cuts(random, rows), got.data());
+    ASSERT_EQ(got, expected) << Describe(geometry, codes) << ", " << variant;
+    for (const uint8_t code : got) {
+      if (code == static_cast<uint8_t>(lower)) ++seen[0];
+      if (code == static_cast<uint8_t>(lower + 1)) ++seen[1];
+    }
+  }
+  // Neither code is rare.
+  EXPECT_GT(seen[0], seen[1] / 4);
+  EXPECT_GT(seen[1], seen[0] / 4);
+}
+
 TEST(ConvLookup, TakesFewCodesAndFourEvenWeights) {
   std::mt19937 random(33);
   const ConvGeometry g = Geometry(5, 5, 32, 32, 3, 3, 1, 1);
