@@ -43,6 +43,11 @@ inline int32_t QAddFixed(int32_t a, int32_t b, const QAddMultipliers& multiplier
   return qadd_internal::ClampSum(rounded, out_zero, lo, hi);
 }
 
+/// The values that an operand can have, without its zero point.
+struct QAddRange {
+  int32_t lo, hi;
+};
+
 /// QAddFixed in 16 bits, for operands of few codes or factors of few bits:
 ///   ((a * Na + b * Nb + bias + 2^(shift-1)) >> shift) + middle, clamped.
 /// `shift` is 0 where there is no such form.
@@ -52,6 +57,7 @@ struct QAddNarrow {
   /// Of MakeQAddNarrow: no sum is beyond int16, but for the rounding constant. Of MakeQAddSimple
   /// that is so without the zero points' share, and the rest saturates; there is no bias.
   int32_t saturates = 0;
+  QAddRange a_range = {0, -1}, b_range = {0, -1};  ///< of MakeQAddNarrow: its operands'
 };
 
 /// A form for all codes, where both factors are at most kSimpleFactor when powers of two that they
@@ -60,11 +66,6 @@ struct QAddNarrow {
 /// every clamp. The quantizer makes scales of sums such fractions (quant/simple_sums.h).
 QAddNarrow MakeQAddSimple(const QAddMultipliers& multipliers, int32_t out_zero);
 inline constexpr int32_t kSimpleFactor = 127, kSimpleShift = 7;
-
-/// The values that an operand can have, without its zero point.
-struct QAddRange {
-  int32_t lo, hi;
-};
 
 /// A form in 16 bits that gives QAddFixed's integer for every pair of the ranges: found by trying
 /// neighbours of the rounded ratios, and proven by going through all pairs. None is looked for

@@ -74,7 +74,9 @@ QAddNarrow MakeQAddNarrow(const QAddMultipliers& multipliers, QAddRange a, QAddR
                 narrow(bounds.least + (bounds.most - bounds.least) / 2),
                 narrow(shift),
                 middle,
-                0};
+                0,
+                a,
+                b};
       }
     }
   }

@@ -1,5 +1,5 @@
 // How much of what the instructions allow the convolutions reach: the best register tile of every
-// arithmetic (tiles.cpp) is the ceiling, the profile of whole networks gives the layers.
+// arithmetic (tiles.cpp, bit_tiles.cpp) is the ceiling, the profile of whole networks gives the layers.
 //
 //   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--apart] [--chromium] [--json]
 //
@@ -14,6 +14,7 @@ import { openPlace } from './place.mjs';
 import { buildTiles } from './tiles.mjs';
 
 const DEPTH = 512; // of the tiles: both operands fit the first cache
+const BIT_DEPTH = 1024; // of those of bits
 const TILE_CALLS = 3000;
 const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 
@@ -26,6 +27,15 @@ const ARITHMETIC = [
   ['conv_q8', 'i16'],
   ['conv_f32', 'f32'],
 ];
+/** The loop behind a layer: of lookups, the one of weights of one bit by as many codes of the input. */
+function arithmeticOf({ kernel, tuning }) {
+  if (kernel === 'conv_q8_lookup') {
+    const [, lowest, highest] = /codes (\S+) to (\S+),/.exec(tuning);
+    const range = Number(highest) - Number(lowest);
+    return range === 1 ? 'lookup' : range < 4 ? 'lookup_a2' : 'lookup_a4';
+  }
+  return ARITHMETIC.find(([prefix]) => kernel.startsWith(prefix))?.[1];
+}
 const FIXED = { requantize: 'fixed' };
 const FORMS = {
   float: { file: 'float' },
@@ -46,6 +56,8 @@ for (const form of ['w4a4', 'w4a8', 'w8a4']) {
     options: { ...FIXED, kernels: { conv_q8: `conv_q8_narrow_${form === 'w4a8' ? 'w' : 'x'}` } },
   };
 }
+
+FORMS.w1a1 = { file: 'w1a1', options: FIXED };
 
 const standards = { rounds: 9, all: false, apart: false, chromium: false, json: false };
 const { rounds, all, apart, chromium, json, names } = readArguments(standards, (values) => ({
@@ -83,10 +95,11 @@ async function openForm(place, name, label, { file, options }) {
 }
 
 function summarize(form, ceilings) {
-  const rows = form.steps.map(({ name, op, kernel, macs, dims }, index) => {
+  const rows = form.steps.map((step, index) => {
+    const { name, op, kernel, macs, dims } = step;
     const depth = macs / dims.reduce((a, b) => a * b, 1);
     const milliseconds = median(form.layers[index]);
-    const arithmetic = ARITHMETIC.find(([prefix]) => kernel.startsWith(prefix))?.[1];
+    const arithmetic = arithmeticOf(step);
     const gops = macs > 0 ? (2 * macs) / milliseconds / 1e6 : 0;
     const ceiling = arithmetic && ceilings[arithmetic];
     return { name, op, kernel, macs, depth, dims, milliseconds, gops, share: gops / ceiling };
@@ -116,8 +129,15 @@ try {
     Object.keys(LOW_BITS).filter((form) => form in FORMS),
   );
   const place = await openPlace({ chromium });
-  const timeTile = (name) => place.call('timeTile', name, DEPTH, TILE_CALLS);
+  const bits = new Set();
+  const timeTile = (name) =>
+    place.call('timeTile', name, bits.has(name) ? BIT_DEPTH : DEPTH, TILE_CALLS);
   const tileRates = {};
+  for (const name of await place.call('loadTiles', [
+    buildTiles('bit_tiles', ['-fno-unroll-loops']),
+  ])) {
+    bits.add(name);
+  }
   for (const name of await place.call('loadTiles', [buildTiles('tiles')])) {
     tileRates[name] = [];
     await timeTile(name); // V8 compiles
@@ -142,7 +162,7 @@ try {
   await place.close();
   const ceilings = {};
   for (const tile of Object.keys(tileRates)) {
-    const arithmetic = tile.split('_')[0];
+    const arithmetic = tile.replace(/_[\dx]+$/, '');
     ceilings[arithmetic] = Math.max(ceilings[arithmetic] ?? 0, median(tileRates[tile]));
   }
   const summaries = {};

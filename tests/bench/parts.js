@@ -96,7 +96,7 @@ export function makeParts(engines, read) {
       const { steps } = session.plan();
       return session.profile().map(({ name, op, kernel, macs }, step) => ({
         ...{ name, op, kernel, macs },
-        dims: steps[step].output?.dims ?? [],
+        ...{ tuning: steps[step].tuning, dims: steps[step].output?.dims ?? [] },
       }));
     },
     async close(key) {

@@ -25,8 +25,9 @@ inline constexpr int32_t kBandRows = 64;
 /// Blocks whose sums are kept, of 16 lanes each.
 inline constexpr int32_t kBlockGroup = 8;
 inline constexpr int32_t kStripRow = kBlockGroup * 16;
-/// Bytes of the thresholds of a block (lookup_bits.h).
+/// Bytes of the thresholds of sixteen channels (lookup_bits.h), and of those of a group.
 inline constexpr int32_t kThresholdBytes = 32;
+inline int32_t ThresholdBytes(int32_t channels) { return (channels + 15) / 16 * kThresholdBytes; }
 /// Eight blocks at a time, whose sums are in memory, pay where so many slices are summed in bytes.
 inline constexpr int32_t kMemoryFlush = 5;
 
@@ -115,7 +116,8 @@ struct LookupParts {
   int32_t wide;        ///< int32, likewise
   int32_t shared;      ///< the tables of four bits
   int32_t indices;     ///< of a segment of a group of blocks, a byte each
-  int32_t thresholds;  ///< of all blocks (lookup_bits.h), where windows are one pixel
+  int32_t thresholds;  ///< of all channels, lookup_bits.h
+  int32_t bit_sums;    ///< of two codes and a residual's
 };
 
 inline LookupParts LookupPartsOf(const LookupShape& s) {
@@ -134,7 +136,8 @@ inline LookupParts LookupPartsOf(const LookupShape& s) {
           kBandRows * kStripRow * 4,
           256,
           s.taps * slices * kBlockGroup * kSliceBytes,
-          s.taps == 1 ? (s.g.out_c / s.g.groups + 15) / 16 * s.g.groups * kThresholdBytes : 0};
+          ThresholdBytes(s.g.out_c / s.g.groups) * s.g.groups,
+          32};
 }
 
 }  // namespace requant::bitserial

@@ -1,10 +1,12 @@
 #pragma once
-// Outputs of two codes straight from the bytes that lookups add up: the end of vector_lookup.cpp
-// where windows are one pixel and all lookups of an output fit one byte. Vector code, freestanding.
+// Outputs of two codes: the end of vector_lookup.cpp where every sum is compared with a threshold
+// of its channel, and a residual of few codes added by looking the sum of both up. Vector code,
+// freestanding.
 //
-// With r the sum of a window's codes, S that of an output's lookups and h = -2 offset / scale,
-// which is 0, 1 or 2 where the weights are {0, s}, {-s, s} / 2 and {-s, 0}, an accumulator is
-// base + scale * S - scale * h * r / 2. It is more than `last_low` where
+// Sums of int16 are compared as they are. Where windows are one pixel and all lookups of an output
+// fit one byte, that is compared: with r the sum of a window's codes, S that of an output's lookups
+// and h = -2 offset / scale, which is 0, 1 or 2 where the weights are {0, s}, {-s, s} / 2 and
+// {-s, 0}, an accumulator is base + scale * S - scale * h * r / 2. It is more than `last_low` where
 //
 //   S - floor(h r / 2)  >  floor((last_low - base + scale * (h r mod 2) / 2) / scale)
 //
@@ -12,11 +14,13 @@
 // 240.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup.h"
-#include "kernels/bitserial/lookup_tables.h"
+#include "kernels/bitserial/lookup_codes.h"
 #include "kernels/bitserial/lookup_tile.h"
-#include "kernels/conv/narrow_codes.h"
 
 namespace requant::bitserial {
+
+/// What is compared: sums, bytes, or nothing.
+enum class BitsOf : int32_t { kNothing, kSums, kBytes };
 
 /// What keeps the left side within int8, where S is at most twice that.
 inline constexpr int32_t kBitMiddle = 120;
@@ -29,16 +33,27 @@ RQ_INLINE int32_t HalvesOf(const LookupHeader& header) {
   return 3;
 }
 
-/// Whether the lookups of an output fit its byte, of outputs of two codes.
-RQ_INLINE bool BitsFit(const ConvQ8Params* p, const LookupHeader& header, const LookupShape& s) {
-  return p->requantize.narrow.last_low != nullptr && p->residual == nullptr && s.taps == 1 &&
-         header.planes == 1 && s.slices * kSlice * header.input_range <= 2 * kBitMiddle &&
-         HalvesOf(header) <= 2;
+/// The values of a residual.
+RQ_INLINE const QAddRange& ResidualRange(const ConvQ8Params* p) {
+  const QAddNarrow& add = p->addition.narrow;
+  return p->residual_first != 0 ? add.a_range : add.b_range;
+}
+
+/// What to compare if all channels have thresholds.
+RQ_INLINE BitsOf FindBits(const ConvQ8Params* p, const LookupHeader& header, const LookupShape& s) {
+  if (p->requantize.narrow.last_low == nullptr) return BitsOf::kNothing;
+  const QAddRange& range = ResidualRange(p);
+  if (p->residual != nullptr && (range.hi < range.lo || range.hi - range.lo > 15)) {
+    return BitsOf::kNothing;
+  }
+  const bool fit = s.taps == 1 && header.planes == 1 && HalvesOf(header) <= 2 &&
+                   s.slices * kSlice * header.input_range <= 2 * kBitMiddle;
+  return fit ? BitsOf::kBytes : BitsOf::kSums;
 }
 
 /// floor((room + more) / scale) + middle of eight channels, with int8 saturation, in int16.
-RQ_INLINE v128_t ThresholdsOf(v128_t room0, v128_t room1, int32_t more, int32_t scale,
-                              int32_t middle) {
+RQ_INLINE v128_t ByteThresholds(v128_t room0, v128_t room1, int32_t more, int32_t scale,
+                                int32_t middle) {
   const auto four = [&](v128_t room) __attribute__((always_inline)) {
     // Exact: |room| < 2^17, where the rounded quotient of a number below another one is below it.
     const v128_t sum = wasm_f32x4_convert_i32x4(wasm_i32x4_add(room, wasm_i32x4_splat(more)));
@@ -48,34 +63,43 @@ RQ_INLINE v128_t ThresholdsOf(v128_t room0, v128_t room1, int32_t more, int32_t 
   return wasm_i16x8_narrow_i32x4(four(room0), four(room1));
 }
 
-/// The thresholds of `blocks` blocks from `channel` on, of which `packed` is the first, in the
-/// order of their lanes; false if the sums of some channel do not fit int16 (conv::SetBase).
+/// The thresholds of `blocks` blocks from `channel` on, of which `packed` is the first: of bytes in
+/// the order of their lanes, for both (h r mod 2), else int16 by channel. False if the sums of some
+/// channel do not fit int16 (conv::SetBase).
 __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
                                                     const LookupHeader& header,
                                                     const uint8_t* packed, ptrdiff_t block_bytes,
-                                                    int32_t blocks, int32_t channel, uint8_t* out) {
-  const int32_t halves = HalvesOf(header), z = header.input_lo - p->input_zero_point;
-  const int32_t middle = (halves - 1) * kBitMiddle, channels = BlockChannels(1);
-  for (; blocks > 0; --blocks, packed += block_bytes, channel += channels, out += kThresholdBytes) {
+                                                    int32_t blocks, int32_t channel, bool of_bytes,
+                                                    uint8_t* out) {
+  const int32_t z = header.input_lo - p->input_zero_point;
+  const int32_t middle = (HalvesOf(header) - 1) * kBitMiddle;
+  const int32_t channels = BlockChannels(header.planes);
+  for (; blocks > 0; --blocks, packed += block_bytes, channel += channels, out += 2 * channels) {
     const auto* biases = reinterpret_cast<const int32_t*>(packed);
-    const auto& room = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
-    const int32_t* last_low = p->requantize.narrow.last_low + channel;
-    const v128_t least = wasm_i32x4_splat(room.least_base), most = wasm_i32x4_splat(room.most_base);
-    v128_t left[4], fit = wasm_i32x4_splat(-1);
+    const auto& fits = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
+    const v128_t least = wasm_i32x4_splat(fits.least_base), most = wasm_i32x4_splat(fits.most_base);
+    v128_t room[4], fit = wasm_i32x4_splat(-1);
     RQ_UNROLL for (int i = 0; i < 4; ++i) {
-      const v128_t weights = wasm_v128_load(biases + channels + 4 * i);
-      const v128_t base = wasm_i32x4_add(wasm_v128_load(biases + 4 * i),
-                                         wasm_i32x4_mul(wasm_i32x4_splat(z), weights));
+      // Of a block of eight the second half is the first once more.
+      const int32_t c = 4 * i < channels ? 4 * i : 4 * i - 8;
+      const v128_t base = wasm_i32x4_add(
+          wasm_v128_load(biases + c),
+          wasm_i32x4_mul(wasm_i32x4_splat(z), wasm_v128_load(biases + channels + c)));
       fit =
           wasm_v128_and(fit, wasm_v128_and(wasm_i32x4_ge(base, least), wasm_i32x4_le(base, most)));
-      left[i] = wasm_i32x4_sub(wasm_v128_load(last_low + 4 * i), base);
+      room[i] = wasm_i32x4_sub(wasm_v128_load(p->requantize.narrow.last_low + channel + c), base);
     }
     if (!wasm_i32x4_all_true(fit)) return false;
+    if (!of_bytes) {
+      wasm_v128_store(out, wasm_i16x8_narrow_i32x4(room[0], room[1]));
+      if (channels == 16) wasm_v128_store(out + 16, wasm_i16x8_narrow_i32x4(room[2], room[3]));
+      continue;
+    }
     RQ_UNROLL for (int odd = 0; odd < 2; ++odd) {
       const int32_t more = odd * header.scale / 2;
       const v128_t bytes =
-          wasm_i8x16_narrow_i16x8(ThresholdsOf(left[0], left[1], more, header.scale, middle),
-                                  ThresholdsOf(left[2], left[3], more, header.scale, middle));
+          wasm_i8x16_narrow_i16x8(ByteThresholds(room[0], room[1], more, header.scale, middle),
+                                  ByteThresholds(room[2], room[3], more, header.scale, middle));
       wasm_v128_store(out + 16 * odd, wasm_i8x16_shuffle(bytes, bytes, 0, 8, 1, 9, 2, 10, 3, 11, 4,
                                                          12, 5, 13, 6, 14, 7, 15));
     }
@@ -83,8 +107,80 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
   return true;
 }
 
-/// lower_code or the next one for `count` neighbouring windows of a line, whose codes add up to
-/// row_sums, and kBlocks blocks, of the last of which `last` channels are there: 8 or 16.
+/// By the four low bits of a residual's code: the output for the lower code, and what it is more
+/// for the higher one. `codes` is set for the output; 16 bytes of `room`.
+RQ_INLINE void SetSums(const ConvQ8Params* p, const conv::BlockCodes& codes, uint8_t* room,
+                       uint8_t* out) {
+  const QAddParams& add = p->addition;
+  const int32_t zero = p->residual_first != 0 ? add.a_zero : add.b_zero;
+  const v128_t least = wasm_i8x16_splat(static_cast<int8_t>(ResidualRange(p).lo + zero));
+  const v128_t bits = wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const v128_t above = wasm_v128_and(wasm_i8x16_sub(bits, least), wasm_i8x16_splat(15));
+  wasm_v128_store(room, wasm_i8x16_add(least, above));
+  const auto with = [&](v128_t own) __attribute__((always_inline)) {
+    return conv::ClampCodes(conv::SumsOf(own, room, codes), conv::SumsOf(own, room + 8, codes),
+                            codes);
+  };
+  const v128_t lower = with(codes.own_lo);
+  const v128_t higher = with(wasm_i16x8_add(codes.own_lo, wasm_i16x8_splat(1)));
+  wasm_v128_store(out, lower);
+  wasm_v128_store(out + 16, wasm_i8x16_sub(higher, lower));
+}
+
+/// out[channels], which is 0 or 1: the sums with a residual. A multiple of eight channels.
+RQ_INLINE void AddToRow(const uint8_t* residual, int32_t channels, v128_t lower, v128_t more,
+                        uint8_t* out) {
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(channels));
+  const auto sum = [&](v128_t own, v128_t other) __attribute__((always_inline)) {
+    const v128_t at = wasm_v128_and(other, mask), is_higher = wasm_i8x16_neg(own);
+    return wasm_i8x16_add(simd::Lookup16(lower, at),
+                          wasm_v128_and(simd::Lookup16(more, at), is_higher));
+  };
+  int32_t c = 0;
+  for (; c + 16 <= channels; c += 16) {
+    wasm_v128_store(out + c, sum(wasm_v128_load(out + c), wasm_v128_load(residual + c)));
+  }
+  if (c < channels) {
+    const v128_t last = sum(wasm_v128_load64_zero(out + c), wasm_v128_load64_zero(residual + c));
+    wasm_v128_store64_lane(out + c, last, 0);
+  }
+}
+__attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff_t residual_stride,
+                                                int32_t rows, int32_t channels, const uint8_t* sums,
+                                                uint8_t* out, ptrdiff_t stride) {
+  const v128_t lower = wasm_v128_load(sums), more = wasm_v128_load(sums + 16);
+  for (int32_t r = 0; r < rows; ++r, residual += residual_stride, out += stride) {
+    AddToRow(residual, channels, lower, more, out);
+  }
+}
+
+/// lower_code or the next one for `count` rows of a multiple of eight channels, by their int16
+/// sums.
+__attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t* terms,
+                                              int32_t scale, const int16_t* thresholds,
+                                              int32_t count, int32_t channels, int32_t lower_code,
+                                              uint8_t* out, ptrdiff_t stride) {
+  const v128_t lower = wasm_i8x16_splat(static_cast<int8_t>(lower_code));
+  for (int32_t r = 0; r < count; ++r, out += stride, sums += kStripRow) {
+    const LookupSums all = {sums, terms + r, scale};
+    const auto higher = [&](int32_t c) __attribute__((always_inline)) {
+      const LookupSums of = {all.sums + c, all.terms, all.scale};
+      return wasm_i16x8_gt(of.Of(0), wasm_v128_load(thresholds + c));
+    };
+    int32_t c = 0;
+    for (; c + 16 <= channels; c += 16) {
+      wasm_v128_store(out + c,
+                      wasm_i8x16_sub(lower, wasm_i8x16_narrow_i16x8(higher(c), higher(c + 8))));
+    }
+    if (c < channels) {
+      const v128_t last = wasm_i8x16_narrow_i16x8(higher(c), higher(c));
+      wasm_v128_store64_lane(out + c, wasm_i8x16_sub(lower, last), 0);
+    }
+  }
+}
+
+/// The same for `count` neighbouring windows of a line, whose codes add up to row_sums, and kBlocks
+/// blocks, of the last of which `last` channels are there, 8 or 16: by bytes.
 template <typename Tables, int kBlocks>
 __attribute__((noinline)) void BitPixels(int32_t slices, const uint8_t* in, ptrdiff_t step,
                                          const uint8_t* shared, const uint8_t* indices,

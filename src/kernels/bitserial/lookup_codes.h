@@ -29,16 +29,12 @@ __attribute__((noinline)) void CodeRows(const int16_t* sums, const int16_t* term
   const LookupSums all = {sums, terms, scale};
   const conv::BlockCodes c = *codes;  // what is stored could change it otherwise
   const auto code = [&](int32_t row) __attribute__((always_inline)) {
-    const v128_t sum = all.Of(row), acc = wasm_i16x8_add(sum, c.base);
-    const v128_t own = kForm == conv::CodeForm::kBit ? conv::CodesOfBits(conv::BitsOf(sum, c), c)
-                       : kForm == conv::CodeForm::kInFloat ? conv::FloatCodesOf(acc, c)
-                                                           : conv::CodesOf(acc, c);
+    const v128_t acc = wasm_i16x8_add(all.Of(row), c.base);
+    const v128_t own =
+        kForm == conv::CodeForm::kInFloat ? conv::FloatCodesOf(acc, c) : conv::CodesOf(acc, c);
     return kAdds ? conv::SumsOf(own, residual + row * residual_stride, c) : own;
   };
   const auto bytes = [&](int32_t first, int32_t second) __attribute__((always_inline)) {
-    if (kForm == conv::CodeForm::kBit && !kAdds) {
-      return conv::BytesOfBits(conv::BitsOf(all.Of(first), c), conv::BitsOf(all.Of(second), c), c);
-    }
     return conv::ClampCodes(code(first), code(second), c);
   };
   int32_t row = 0;
@@ -72,8 +68,6 @@ RQ_INLINE void WriteCodes(const ConvQ8Params* p, const int16_t* sums, const int1
       return rows.template operator()<conv::CodeForm::kIn16Bits>();
     case conv::CodeForm::kInFloat:
       return rows.template operator()<conv::CodeForm::kInFloat>();
-    case conv::CodeForm::kBit:
-      return rows.template operator()<conv::CodeForm::kBit>();
   }
 }
 

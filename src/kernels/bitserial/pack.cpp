@@ -151,8 +151,9 @@ size_t LookupWorkspace(const ConvGeometry& g) {
   SetLookupShape(g, s);
   const LookupParts p = LookupPartsOf(s);
   size_t bytes = 0;
-  for (const int32_t part : {p.shape, p.tags, p.offsets, p.sums, p.row_sums, p.terms, p.base,
-                             p.codes, p.acc, p.strips, p.wide, p.shared, p.indices, p.thresholds}) {
+  for (const int32_t part :
+       {p.shape, p.tags, p.offsets, p.sums, p.row_sums, p.terms, p.base, p.codes, p.acc, p.strips,
+        p.wide, p.shared, p.indices, p.thresholds, p.bit_sums}) {
     bytes = CheckedAdd(bytes, static_cast<size_t>(part));
   }
   const size_t line_bytes =

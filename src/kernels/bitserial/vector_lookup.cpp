@@ -21,147 +21,21 @@
 // signed, so tables have the middle of their range taken off, twice the codes' range.
 //
 // Where all that an output adds up fits int16, its sums, modulo 2^16, are made codes there
-// (lookup_codes.h); elsewhere they go to int32. Where all lookups of an output of two codes fit a
-// byte, it is made of that (lookup_bits.h).
+// (lookup_codes.h, for two codes lookup_bits.h, which can do with bytes); elsewhere they go to
+// int32.
 //
 // Packed weights: header; per group and block: a bias and sum(w) for each of its channels, what may
 // be added to its sums in int16, then per segment, tap and slice of 16 channels two vectors: four
 // bits for each of two tables.
 #include "kernels/bitserial/lookup.h"
+#include "kernels/bitserial/lookup_bands.h"
 #include "kernels/bitserial/lookup_bits.h"
 #include "kernels/bitserial/lookup_codes.h"
-#include "kernels/bitserial/lookup_tables.h"
 #include "kernels/bitserial/lookup_tile.h"
 #include "kernels/bitserial/nibbles_simd.h"
 
 namespace requant::bitserial {
 namespace {
-
-/// What all bands have in common: how codes are looked up, how weights lie, and the workspace.
-struct Lookups {
-  const LookupShape& shape;
-  const LookupHeader& header;
-  bool shares, joins;
-  bool wide;     ///< sums of all segments may be more than 16 bits hold
-  int32_t bias;  ///< what all tables together are less than the sums, in an accumulator
-  int32_t pixel_bytes, line_bytes, slices_per_flush;
-  int32_t channels, header_bytes;  ///< of a block
-  ptrdiff_t block_bytes;
-  int64_t* tags;
-  int32_t *offsets, *code_sums, *row_sums;
-  int16_t* terms;
-  int32_t* base;
-  conv::BlockCodes* codes;
-  int32_t* acc;
-  int16_t* sums;
-  int32_t* wide_sums;
-  uint8_t *shared, *indices, *thresholds, *tables;
-};
-
-RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, void* workspace) {
-  const LookupParts parts = LookupPartsOf(s);
-  const int32_t planes = header.planes, range = header.input_range < 1 ? 1 : header.input_range;
-  const bool shares = SharesTables(header, s);
-  const int32_t pixel_bytes = s.slices * (shares ? SharedTables::kBytes : OwnTables::kBytes);
-  auto* at = static_cast<uint8_t*>(workspace) + parts.shape;
-  const auto take = [&](int32_t bytes) __attribute__((always_inline)) {
-    uint8_t* part = at;
-    at += bytes;
-    return part;
-  };
-  return {
-      s,
-      header,
-      shares,
-      JoinsPlanes(header, s),
-      int64_t{s.taps} * s.slices * kSlice * range * (planes == 2 ? 3 : 1) > 65535,
-      // Four tables of each slice, in both planes: once and twice.
-      TableBias(header, s) * 4 * s.taps * s.slices * 3 * header.scale,
-      pixel_bytes,
-      // Behind the last pixel of a line there is room for a slice's codes.
-      (s.columns * pixel_bytes + 31) / 16 * 16,
-      255 / (4 * range) / 4,
-      BlockChannels(planes),
-      BlockHeaderBytes(planes),
-      BlockHeaderBytes(planes) + static_cast<ptrdiff_t>(s.taps) * s.slices * 32,
-      reinterpret_cast<int64_t*>(take(parts.tags)),
-      reinterpret_cast<int32_t*>(take(parts.offsets)),
-      reinterpret_cast<int32_t*>(take(parts.sums)),
-      reinterpret_cast<int32_t*>(take(parts.row_sums)),
-      reinterpret_cast<int16_t*>(take(parts.terms)),
-      reinterpret_cast<int32_t*>(take(parts.base)),
-      reinterpret_cast<conv::BlockCodes*>(take(parts.codes)),
-      reinterpret_cast<int32_t*>(take(parts.acc)),
-      reinterpret_cast<int16_t*>(take(parts.strips)),
-      reinterpret_cast<int32_t*>(take(parts.wide)),
-      take(parts.shared),
-      take(parts.indices),
-      take(parts.thresholds),
-      at,
-  };
-}
-
-/// Output rows that are computed at a time, of one image: the first is first_x of its line.
-struct Band {
-  int32_t first_x, count, lines;
-
-  RQ_INLINE Band At(int32_t row, int32_t end, const LookupShape& s) {
-    const ConvGeometry& g = s.g;
-    const int32_t line = row / g.out_w, left_lines = g.out_h - line % g.out_h;
-    const int32_t most_lines = left_lines < s.band ? left_lines : s.band;
-    Band band = {row - line * g.out_w, end - row, 0};
-    if (band.count > kBandRows) band.count = kBandRows;
-    const int32_t most = most_lines * g.out_w - band.first_x;
-    if (band.count > most) band.count = most;
-    band.lines = (band.first_x + band.count + g.out_w - 1) / g.out_w;
-    return band;
-  }
-  /// Of a line from `begin` on, `done` rows behind the first.
-  RQ_MEMBER int32_t Left(int32_t width, int32_t begin, int32_t done) const {
-    return width - begin < count - done ? width - begin : count - done;
-  }
-};
-
-/// The tables of the lines under a band, as far as they are not there, where they are, and the sums
-/// of the codes under its windows.
-RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
-                          int32_t group) {
-  const LookupShape& s = l.shape;
-  const ConvGeometry& g = s.g;
-  const int32_t first_line = row / g.out_w, image = first_line / g.out_h;
-  int32_t done = 0, begin = band.first_x;
-  for (int32_t line = 0; line < band.lines; ++line, begin = 0) {
-    const int32_t top = (first_line + line - image * g.out_h) * g.stride_h;
-    const int32_t n = band.Left(g.out_w, begin, done);
-    for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] = 0;
-    int32_t* to = l.offsets + line * s.runs;
-    for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
-      const int32_t y = top + ky * g.dilation_h, slot = y % s.ring;
-      int32_t* built_sums = l.code_sums + slot * s.columns;
-      const int64_t tag = ((int64_t{image} << 32) + y) * g.groups + group;
-      if (l.tags[slot] != tag) {
-        l.tags[slot] = tag;
-        uint8_t* built = l.tables + slot * l.line_bytes;
-        if (l.shares) {
-          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
-        } else {
-          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
-        }
-      }
-      for (int32_t kx = 0; kx < g.kernel_w; kx += s.run_taps) {
-        *to++ = slot * l.line_bytes + kx * g.dilation_w * l.pixel_bytes;
-      }
-      for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
-        const int32_t* from = built_sums + begin * g.stride_w + kx * g.dilation_w;
-        for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] += from[r * g.stride_w];
-      }
-    }
-    done += n;
-  }
-  for (int32_t r = 0; r < band.count; ++r) {
-    l.terms[r] = static_cast<int16_t>(l.header.offset * l.row_sums[r] + l.bias);
-  }
-}
 
 /// A segment of one of kBlocks blocks, whose indices are in turns.
 template <int kBlocks>
@@ -299,7 +173,7 @@ RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& 
     FillBase(biases + in_block, biases + l.channels + in_block,
              l.header.input_lo - p->input_zero_point, l.base);
     const auto& room = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * l.channels);
-    if (to_codes && conv::SetCodes(p, room, l.base, channel + c, true, l.codes)) {
+    if (to_codes && conv::SetCodes(p, room, l.base, channel + c, l.codes)) {
       WriteCodes(p, l.sums + c, l.terms, l.header.scale, l.codes, row, band.count, channel + c);
       continue;
     }
@@ -315,20 +189,31 @@ RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& 
   }
 }
 
-/// Sets the thresholds of all groups; false if there are none.
-RQ_INLINE bool SetAllThresholds(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
+/// Where the thresholds of a group are.
+RQ_INLINE uint8_t* ThresholdsOf(const Lookups& l, int32_t group) {
   const ConvGeometry& g = l.shape.g;
-  const int32_t channels = g.out_c / g.groups, blocks = (channels + 15) / 16;
-  for (int32_t group = 0; group < g.groups; ++group, weights += blocks * l.block_bytes) {
-    if (!SetThresholds(p, l.header, weights, l.block_bytes, blocks, group * channels,
-                       l.thresholds + group * blocks * kThresholdBytes)) {
-      return false;
-    }
-  }
-  return true;
+  return l.thresholds + group * ThresholdBytes(g.out_c / g.groups);
 }
 
-/// Codes of a band for kBlocks blocks.
+/// What the outputs can be compared with, which is set, for all groups; `weights` of the first.
+RQ_INLINE BitsOf SetBits(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
+  const ConvGeometry& g = l.shape.g;
+  const BitsOf bits = FindBits(p, l.header, l.shape);
+  if (bits == BitsOf::kNothing) return bits;
+  const int32_t channels = g.out_c / g.groups, blocks = (channels + l.channels - 1) / l.channels;
+  for (int32_t group = 0; group < g.groups; ++group, weights += blocks * l.block_bytes) {
+    if (!SetThresholds(p, l.header, weights, l.block_bytes, blocks, group * channels,
+                       bits == BitsOf::kBytes, ThresholdsOf(l, group))) {
+      return BitsOf::kNothing;
+    }
+  }
+  if (p->residual != nullptr) {
+    SetSums(p, *l.codes, reinterpret_cast<uint8_t*>(l.base), l.bit_sums);
+  }
+  return bits;
+}
+
+/// Bits of a band for kBlocks blocks, by bytes.
 template <int kBlocks>
 RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weights,
                          const uint8_t* thresholds, int32_t lower, uint8_t* out, int32_t last) {
@@ -356,19 +241,14 @@ RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weig
   }
 }
 
-/// The outputs of a group, of two codes, by the thresholds of its blocks; returns the weights of
-/// the next one.
-RQ_INLINE const uint8_t* BitGroup(const ConvQ8Params* p, const Lookups& l, const Band& band,
-                                  int32_t row, int32_t group, const uint8_t* weights) {
-  const ConvGeometry& g = l.shape.g;
-  const int32_t channels = g.out_c / g.groups, blocks = (channels + 15) / 16;
-  const uint8_t* thresholds = l.thresholds + group * blocks * kThresholdBytes;
-  uint8_t* out = static_cast<uint8_t*>(p->output) + row * g.output_stride + group * channels;
+/// Bits of a group's `blocks` blocks, of which `channels` are there, by bytes.
+RQ_INLINE void BitGroup(const Lookups& l, const Band& band, const uint8_t* weights, int32_t blocks,
+                        int32_t channels, const uint8_t* thresholds, int32_t lower, uint8_t* out) {
   for (int32_t done = 0; done < blocks;) {
-    const int32_t left = blocks - done, last = channels - (blocks - 1) * 16;
+    const int32_t left = blocks - done;
     const auto some = [&]<int kBlocks>() __attribute__((always_inline)) {
-      BitBlocks<kBlocks>(l, band, weights, thresholds, p->requantize.lo, out,
-                         left == kBlocks ? last : 16);
+      BitBlocks<kBlocks>(l, band, weights, thresholds, lower, out,
+                         left == kBlocks ? channels - (blocks - 1) * 16 : 16);
       done += kBlocks;
       weights += kBlocks * l.block_bytes;
       thresholds += kBlocks * kThresholdBytes;
@@ -384,7 +264,27 @@ RQ_INLINE const uint8_t* BitGroup(const ConvQ8Params* p, const Lookups& l, const
       some.template operator()<1>();
     }
   }
-  return weights;
+}
+
+/// The outputs of a group of blocks where they are of two codes: `channels`, from `channel` of a
+/// group of the convolution on.
+RQ_INLINE void FinishBits(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
+                          BitsOf bits, const uint8_t* weights, int32_t blocks, int32_t group,
+                          int32_t channel, int32_t channels) {
+  const ConvGeometry& g = l.shape.g;
+  const int32_t at = group * (g.out_c / g.groups) + channel;
+  const uint8_t* thresholds = ThresholdsOf(l, group) + 2 * channel;
+  const int32_t lower = p->residual == nullptr ? p->requantize.lo : 0;
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * g.output_stride + at;
+  if (bits == BitsOf::kBytes) {
+    BitGroup(l, band, weights, blocks, channels, thresholds, lower, out);
+  } else {
+    BitRows(l.sums, l.terms, l.header.scale, reinterpret_cast<const int16_t*>(thresholds),
+            band.count, channels, lower, out, g.output_stride);
+  }
+  if (p->residual == nullptr) return;
+  const auto* residual = static_cast<const uint8_t*>(p->residual) + row * p->residual_stride + at;
+  AddToRows(residual, p->residual_stride, band.count, channels, l.bit_sums, out, g.output_stride);
 }
 
 }  // namespace
@@ -405,7 +305,7 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   const bool to_codes = !l.wide && conv::CanMakeCodes(p);
   if (to_codes) conv::SetOutput(p, l.codes);
   const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
-  const bool to_bits = to_codes && BitsFit(p, *header, s) && SetAllThresholds(p, l, packed);
+  const BitsOf bits = to_codes ? SetBits(p, l, packed) : BitsOf::kNothing;
   const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
   Band band;
@@ -414,15 +314,15 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
     const uint8_t* weights = packed;
     for (int32_t group = 0; group < g.groups; ++group) {
       FillTables(p, l, band, row, group);
-      if (to_bits) {
-        weights = BitGroup(p, l, band, row, group, weights);
-        continue;
-      }
       for (int32_t channel = 0; channel < group_out; channel += most) {
         const int32_t n = group_out - channel < most ? group_out - channel : most;
         const int32_t blocks = (n + l.channels - 1) / l.channels;
-        SumGroup(l, band, weights, blocks);
-        FinishGroup(p, l, band, row, weights, group * group_out + channel, n, to_codes);
+        if (bits != BitsOf::kBytes) SumGroup(l, band, weights, blocks);
+        if (bits == BitsOf::kNothing) {
+          FinishGroup(p, l, band, row, weights, group * group_out + channel, n, to_codes);
+        } else {
+          FinishBits(p, l, band, row, bits, weights, blocks, group, channel, n);
+        }
         weights += blocks * l.block_bytes;
       }
     }

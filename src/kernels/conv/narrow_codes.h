@@ -10,7 +10,7 @@
 namespace requant::conv {
 
 /// How codes are made: the forms of NarrowRequantize in numeric/requantize.h, and that in float32.
-enum class CodeForm : int32_t { kIn16Bits, kInFloat, kBit };
+enum class CodeForm : int32_t { kIn16Bits, kInFloat };
 
 /// For the eight channels of a block: one of these forms, and the addition behind it, QAddNarrow of
 /// numeric/qadd.h. Vectors in memory, since tiles need the registers.
@@ -24,8 +24,6 @@ struct BlockCodes {
   v128_t float_scale0, float_scale1, float_bias0, float_bias1;
   v128_t below;           // `middle` of the codes themselves, less the least one: int16
   v128_t lo, hi, middle;  // of the output, bytes; the clamp is less `middle`
-  v128_t least_code;
-  v128_t last_low;  // of the two codes of an output, less the base: int16
   // The addition: of codes less their middle and of bytes xor `flip`.
   v128_t own_lo, own_hi, own, other, flip, sum_bias, sum_step;
   CodeForm form;
@@ -59,12 +57,6 @@ RQ_INLINE v128_t FloatCodesOf(v128_t acc, const BlockCodes& c) {
   return FloatCodes(wasm_i32x4_extend_low_i16x8(acc), wasm_i32x4_extend_high_i16x8(acc), c);
 }
 
-/// Two codes, of accumulators without their base: -1 for the higher one.
-RQ_INLINE v128_t BitsOf(v128_t sum, const BlockCodes& c) { return wasm_i16x8_gt(sum, c.last_low); }
-RQ_INLINE v128_t CodesOfBits(v128_t bits, const BlockCodes& c) {
-  return wasm_i16x8_sub(c.own_lo, bits);
-}
-
 /// The same of the sum of these codes and the eight of `residual`.
 RQ_INLINE v128_t SumsOf(v128_t codes, const uint8_t* residual, const BlockCodes& c) {
   const v128_t own = wasm_i16x8_min(wasm_i16x8_max(codes, c.own_lo), c.own_hi);
@@ -76,11 +68,6 @@ RQ_INLINE v128_t SumsOf(v128_t codes, const uint8_t* residual, const BlockCodes&
 RQ_INLINE v128_t ClampCodes(v128_t first, v128_t second, const BlockCodes& c) {
   const v128_t bytes = wasm_i8x16_narrow_i16x8(first, second);
   return wasm_i8x16_add(wasm_i8x16_min(wasm_i8x16_max(bytes, c.lo), c.hi), c.middle);
-}
-
-/// The bytes of sixteen outputs of two codes.
-RQ_INLINE v128_t BytesOfBits(v128_t first, v128_t second, const BlockCodes& c) {
-  return wasm_i8x16_sub(c.least_code, wasm_i8x16_narrow_i16x8(first, second));
 }
 
 /// Whether the codes of whole blocks can be made here, and the residual added; SetCodes says it of
@@ -135,13 +122,6 @@ RQ_INLINE bool SetInFloat(const RequantizeParams& r, int32_t channel, BlockCodes
   return wasm_i32x4_bitmask(wasm_v128_or(codes->float_scale0, codes->float_scale1)) == 0;
 }
 
-/// The form of two codes.
-RQ_INLINE bool SetBit(const NarrowRequantize& narrow, int32_t channel, BlockCodes* codes) {
-  if (narrow.last_low == nullptr) return false;
-  codes->last_low = wasm_i16x8_sub_sat(LoadInt16(narrow.last_low + channel), codes->base);
-  return true;
-}
-
 /// Whether the sums of a block that begin with `base` fit int16.
 RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockCodes* codes) {
   const v128_t base0 = wasm_v128_load(base), base1 = wasm_v128_load(base + 4);
@@ -157,14 +137,12 @@ RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockC
   return wasm_i32x4_all_true(wasm_v128_and(within(base0), within(base1)));
 }
 
-/// Whether their codes can be made of them; if so, fills `codes`. `or_bit`: comparing will do, too.
+/// Whether their codes can be made of them; if so, fills `codes`.
 RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, const int32_t* base,
-                        int32_t channel, bool or_bit, BlockCodes* codes) {
+                        int32_t channel, BlockCodes* codes) {
   if (!SetBase(segment, base, codes)) return false;
   const RequantizeParams& r = p->requantize;
-  codes->form = or_bit && SetBit(r.narrow, channel, codes) ? CodeForm::kBit
-                : SetIn16Bits(r.narrow, channel, codes)    ? CodeForm::kIn16Bits
-                                                           : CodeForm::kInFloat;
+  codes->form = SetIn16Bits(r.narrow, channel, codes) ? CodeForm::kIn16Bits : CodeForm::kInFloat;
   return codes->form != CodeForm::kInFloat || SetInFloat(r, channel, codes);
 }
 
@@ -187,7 +165,6 @@ RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   codes->lo = splat8(lo - middle);
   codes->hi = splat8(hi - middle);
   codes->middle = splat8(middle);
-  codes->least_code = splat8(lo);
   if (!adds) return;
   const bool first = p->residual_first != 0;
   const int32_t own_factor = first ? add.narrow.b : add.narrow.a;

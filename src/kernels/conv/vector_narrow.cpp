@@ -337,7 +337,7 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
         int32_t r = 0;
         if (!sums) Bases(block, zero_point, terms, 1, base);
         if (to_codes && segment.steps >= steps &&
-            conv::SetCodes(p, segment, base, out_channel, false, codes)) {
+            conv::SetCodes(p, segment, base, out_channel, codes)) {
           r = RowsOf(tiles);
           if (adds) {
             CodeRows<true>(p, a, lda, w, steps, codes, tiles, row, out_channel);

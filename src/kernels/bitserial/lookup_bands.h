@@ -1,0 +1,139 @@
+#pragma once
+// What vector_lookup.cpp works on: its workspace, the output rows that it computes at a time, and
+// the tables under them. Vector code, freestanding.
+#include "base/simd.h"
+#include "kernels/bitserial/lookup.h"
+#include "kernels/bitserial/lookup_tables.h"
+#include "kernels/bitserial/lookup_tile.h"
+#include "kernels/conv/narrow_codes.h"
+
+namespace requant::bitserial {
+
+/// What all bands have in common: how codes are looked up, how weights lie, and the workspace.
+struct Lookups {
+  const LookupShape& shape;
+  const LookupHeader& header;
+  bool shares, joins;
+  bool wide;     ///< sums of all segments may be more than 16 bits hold
+  int32_t bias;  ///< what all tables together are less than the sums, in an accumulator
+  int32_t pixel_bytes, line_bytes, slices_per_flush;
+  int32_t channels, header_bytes;  ///< of a block
+  ptrdiff_t block_bytes;
+  int64_t* tags;
+  int32_t *offsets, *code_sums, *row_sums;
+  int16_t* terms;
+  int32_t* base;
+  conv::BlockCodes* codes;
+  int32_t* acc;
+  int16_t* sums;
+  int32_t* wide_sums;
+  uint8_t *shared, *indices, *thresholds, *bit_sums, *tables;
+};
+
+RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, void* workspace) {
+  const LookupParts parts = LookupPartsOf(s);
+  const int32_t planes = header.planes, range = header.input_range < 1 ? 1 : header.input_range;
+  const bool shares = SharesTables(header, s);
+  const int32_t pixel_bytes = s.slices * (shares ? SharedTables::kBytes : OwnTables::kBytes);
+  auto* at = static_cast<uint8_t*>(workspace) + parts.shape;
+  const auto take = [&](int32_t bytes) __attribute__((always_inline)) {
+    uint8_t* part = at;
+    at += bytes;
+    return part;
+  };
+  return {
+      s,
+      header,
+      shares,
+      JoinsPlanes(header, s),
+      int64_t{s.taps} * s.slices * kSlice * range * (planes == 2 ? 3 : 1) > 65535,
+      // Four tables of each slice, in both planes: once and twice.
+      TableBias(header, s) * 4 * s.taps * s.slices * 3 * header.scale,
+      pixel_bytes,
+      // Behind the last pixel of a line there is room for a slice's codes.
+      (s.columns * pixel_bytes + 31) / 16 * 16,
+      255 / (4 * range) / 4,
+      BlockChannels(planes),
+      BlockHeaderBytes(planes),
+      BlockHeaderBytes(planes) + static_cast<ptrdiff_t>(s.taps) * s.slices * 32,
+      reinterpret_cast<int64_t*>(take(parts.tags)),
+      reinterpret_cast<int32_t*>(take(parts.offsets)),
+      reinterpret_cast<int32_t*>(take(parts.sums)),
+      reinterpret_cast<int32_t*>(take(parts.row_sums)),
+      reinterpret_cast<int16_t*>(take(parts.terms)),
+      reinterpret_cast<int32_t*>(take(parts.base)),
+      reinterpret_cast<conv::BlockCodes*>(take(parts.codes)),
+      reinterpret_cast<int32_t*>(take(parts.acc)),
+      reinterpret_cast<int16_t*>(take(parts.strips)),
+      reinterpret_cast<int32_t*>(take(parts.wide)),
+      take(parts.shared),
+      take(parts.indices),
+      take(parts.thresholds),
+      take(parts.bit_sums),
+      at,
+  };
+}
+
+/// Output rows that are computed at a time, of one image: the first is first_x of its line.
+struct Band {
+  int32_t first_x, count, lines;
+
+  RQ_INLINE Band At(int32_t row, int32_t end, const LookupShape& s) {
+    const ConvGeometry& g = s.g;
+    const int32_t line = row / g.out_w, left_lines = g.out_h - line % g.out_h;
+    const int32_t most_lines = left_lines < s.band ? left_lines : s.band;
+    Band band = {row - line * g.out_w, end - row, 0};
+    if (band.count > kBandRows) band.count = kBandRows;
+    const int32_t most = most_lines * g.out_w - band.first_x;
+    if (band.count > most) band.count = most;
+    band.lines = (band.first_x + band.count + g.out_w - 1) / g.out_w;
+    return band;
+  }
+  /// Of a line from `begin` on, `done` rows behind the first.
+  RQ_MEMBER int32_t Left(int32_t width, int32_t begin, int32_t done) const {
+    return width - begin < count - done ? width - begin : count - done;
+  }
+};
+
+/// The tables of the lines under a band, as far as they are not there, where they are, and the sums
+/// of the codes under its windows.
+RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
+                          int32_t group) {
+  const LookupShape& s = l.shape;
+  const ConvGeometry& g = s.g;
+  const int32_t first_line = row / g.out_w, image = first_line / g.out_h;
+  int32_t done = 0, begin = band.first_x;
+  for (int32_t line = 0; line < band.lines; ++line, begin = 0) {
+    const int32_t top = (first_line + line - image * g.out_h) * g.stride_h;
+    const int32_t n = band.Left(g.out_w, begin, done);
+    for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] = 0;
+    int32_t* to = l.offsets + line * s.runs;
+    for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
+      const int32_t y = top + ky * g.dilation_h, slot = y % s.ring;
+      int32_t* built_sums = l.code_sums + slot * s.columns;
+      const int64_t tag = ((int64_t{image} << 32) + y) * g.groups + group;
+      if (l.tags[slot] != tag) {
+        l.tags[slot] = tag;
+        uint8_t* built = l.tables + slot * l.line_bytes;
+        if (l.shares) {
+          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
+        } else {
+          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
+        }
+      }
+      for (int32_t kx = 0; kx < g.kernel_w; kx += s.run_taps) {
+        *to++ = slot * l.line_bytes + kx * g.dilation_w * l.pixel_bytes;
+      }
+      for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
+        const int32_t* from = built_sums + begin * g.stride_w + kx * g.dilation_w;
+        for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] += from[r * g.stride_w];
+      }
+    }
+    done += n;
+  }
+  for (int32_t r = 0; r < band.count; ++r) {
+    l.terms[r] = static_cast<int16_t>(l.header.offset * l.row_sums[r] + l.bias);
+  }
+}
+
+}  // namespace requant::bitserial
