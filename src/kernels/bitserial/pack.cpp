@@ -69,15 +69,23 @@ bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 /// 128 148 and 126, 3x3 of 64 185 and 134. Against whole bytes (AVX-VNNI) the same from these sizes
 /// on: 1 x 1 bits 155 and 113, 2 x 2 163 and 141, 4 x 2 202 and 188 (1x1 of 64 to 128, twice 128 to
 /// 256), 3x3 of 64 334 and 139, 204 and 144, 246 and 189. Without relaxed SIMD, against pairs of 16
-/// bits: 32 outputs 46 and 52, 64 69 and 57, 256 137 and 60.
+/// bits: 32 outputs 46 and 52, 64 69 and 57, 256 137 and 60. Bits to bits need less for an output
+/// (lookup_bits.h): 1x1 of 24 to 48 channels 85 and 122, 32 to 32 134 and 122, 24 to 144 186 and
+/// 125, 96 to 24 186 and 174, 64 to 64 352 and 167, 64 to 128 with stride 2 424 and 172 (whole
+/// bytes).
 bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int32_t channels = g.in_c / g.groups, outputs = g.out_c / g.groups;
   // Lanes without channels cost as much as others.
   if (channels < 12 || outputs < 12) return false;
   const int32_t taps = g.kernel_h * g.kernel_w, depth = channels * taps;
   const int32_t shared = taps * outputs / (g.stride_h * g.stride_w);
+  const int32_t planes = FewLevels(w)->planes;
+  // Three codes: sums of bits.
+  if (planes == 1 && taps == 1 && w.input_hi - w.input_lo <= 2) {
+    return outputs >= 32 && int64_t{depth} * outputs >= 1500;
+  }
   if (rq_variant() == 0) return shared >= 64;
-  if (FewLevels(w)->planes == 1) {
+  if (planes == 1) {
     return depth >= 32 && (shared >= 96 || (shared >= 64 && depth >= 128));
   }
   return (shared >= 128 && depth >= 128) || (shared >= 256 && depth >= 64);

@@ -37,14 +37,11 @@ bool PopcountSupports(const ConvQ8Weights& w, const ConvGeometry&) {
 }
 
 bool PopcountPays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  // One bit by one, of few pixels, or of outputs that are too few for lookups. GOPS by lookups, by
-  // counting, and by products of few bits, 1x1, Zen 5: 1024 to 1024 of one pixel 102, 190 and 60,
-  // of four 283, 301 and 118, 512 to 512 of sixteen 428, 297 and 154; 1024 to 48 of 49 pixels 153,
-  // 235 and 163, 256 to 64 256, 203 and 169.
-  const int32_t depth = g.in_c / g.groups, outputs = g.out_c / g.groups;
-  const bool few = ConvRows(g) < 8 || (outputs >= 48 && outputs < 64);
-  return g.kernel_h * g.kernel_w == 1 && w.input_hi - w.input_lo == 1 && depth >= 256 && few &&
-         LevelsOf(w, 2);
+  // One bit by one, of few pixels. GOPS by lookups and by counting, Zen 5: 512 to 512 channels of
+  // one pixel 69 and 80, of four 216 and 208; 512 to 56 of 196 369 and 238.
+  const int32_t depth = g.in_c / g.groups;
+  return g.kernel_h * g.kernel_w == 1 && w.input_hi - w.input_lo == 1 && depth >= 256 &&
+         ConvRows(g) < 4 && LevelsOf(w, 2);
 }
 
 size_t PopcountPackedSize(const ConvQ8Weights& w) {
