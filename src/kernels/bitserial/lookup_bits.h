@@ -20,7 +20,7 @@
 namespace requant::bitserial {
 
 /// What is compared: sums, bytes, or nothing.
-enum class BitsOf : int32_t { kNothing, kSums, kBytes };
+enum class BitSource : int32_t { kNone, kSums, kBytes };
 
 /// What keeps the left side within int8, where S is at most twice that.
 inline constexpr int32_t kBitMiddle = 120;
@@ -40,15 +40,16 @@ RQ_INLINE const QAddRange& ResidualRange(const ConvQ8Params* p) {
 }
 
 /// What to compare if all channels have thresholds.
-RQ_INLINE BitsOf FindBits(const ConvQ8Params* p, const LookupHeader& header, const LookupShape& s) {
-  if (p->requantize.narrow.last_low == nullptr) return BitsOf::kNothing;
+RQ_INLINE BitSource FindBits(const ConvQ8Params* p, const LookupHeader& header,
+                             const LookupShape& s) {
+  if (p->requantize.narrow.last_low == nullptr) return BitSource::kNone;
   const QAddRange& range = ResidualRange(p);
   if (p->residual != nullptr && (range.hi < range.lo || range.hi - range.lo > 15)) {
-    return BitsOf::kNothing;
+    return BitSource::kNone;
   }
   const bool fit = s.taps == 1 && header.planes == 1 && HalvesOf(header) <= 2 &&
                    s.slices * kSlice * header.input_range <= 2 * kBitMiddle;
-  return fit ? BitsOf::kBytes : BitsOf::kSums;
+  return fit ? BitSource::kBytes : BitSource::kSums;
 }
 
 /// floor((room + more) / scale) + middle of eight channels, with int8 saturation, in int16.

@@ -196,15 +196,15 @@ RQ_INLINE uint8_t* ThresholdsOf(const Lookups& l, int32_t group) {
 }
 
 /// What the outputs can be compared with, which is set, for all groups; `weights` of the first.
-RQ_INLINE BitsOf SetBits(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
+RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
   const ConvGeometry& g = l.shape.g;
-  const BitsOf bits = FindBits(p, l.header, l.shape);
-  if (bits == BitsOf::kNothing) return bits;
+  const BitSource bits = FindBits(p, l.header, l.shape);
+  if (bits == BitSource::kNone) return bits;
   const int32_t channels = g.out_c / g.groups, blocks = (channels + l.channels - 1) / l.channels;
   for (int32_t group = 0; group < g.groups; ++group, weights += blocks * l.block_bytes) {
     if (!SetThresholds(p, l.header, weights, l.block_bytes, blocks, group * channels,
-                       bits == BitsOf::kBytes, ThresholdsOf(l, group))) {
-      return BitsOf::kNothing;
+                       bits == BitSource::kBytes, ThresholdsOf(l, group))) {
+      return BitSource::kNone;
     }
   }
   if (p->residual != nullptr) {
@@ -269,22 +269,23 @@ RQ_INLINE void BitGroup(const Lookups& l, const Band& band, const uint8_t* weigh
 /// The outputs of a group of blocks where they are of two codes: `channels`, from `channel` of a
 /// group of the convolution on.
 RQ_INLINE void FinishBits(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
-                          BitsOf bits, const uint8_t* weights, int32_t blocks, int32_t group,
+                          BitSource bits, const uint8_t* weights, int32_t blocks, int32_t group,
                           int32_t channel, int32_t channels) {
   const ConvGeometry& g = l.shape.g;
+  const ptrdiff_t stride = g.output_stride, residual_stride = p->residual_stride;
   const int32_t at = group * (g.out_c / g.groups) + channel;
   const uint8_t* thresholds = ThresholdsOf(l, group) + 2 * channel;
   const int32_t lower = p->residual == nullptr ? p->requantize.lo : 0;
-  uint8_t* out = static_cast<uint8_t*>(p->output) + row * g.output_stride + at;
-  if (bits == BitsOf::kBytes) {
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + at;
+  if (bits == BitSource::kBytes) {
     BitGroup(l, band, weights, blocks, channels, thresholds, lower, out);
   } else {
     BitRows(l.sums, l.terms, l.header.scale, reinterpret_cast<const int16_t*>(thresholds),
-            band.count, channels, lower, out, g.output_stride);
+            band.count, channels, lower, out, stride);
   }
   if (p->residual == nullptr) return;
-  const auto* residual = static_cast<const uint8_t*>(p->residual) + row * p->residual_stride + at;
-  AddToRows(residual, p->residual_stride, band.count, channels, l.bit_sums, out, g.output_stride);
+  const auto* residual = static_cast<const uint8_t*>(p->residual) + row * residual_stride + at;
+  AddToRows(residual, residual_stride, band.count, channels, l.bit_sums, out, stride);
 }
 
 }  // namespace
@@ -305,7 +306,7 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   const bool to_codes = !l.wide && conv::CanMakeCodes(p);
   if (to_codes) conv::SetOutput(p, l.codes);
   const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
-  const BitsOf bits = to_codes ? SetBits(p, l, packed) : BitsOf::kNothing;
+  const BitSource bits = to_codes ? SetBits(p, l, packed) : BitSource::kNone;
   const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
   Band band;
@@ -317,8 +318,8 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
       for (int32_t channel = 0; channel < group_out; channel += most) {
         const int32_t n = group_out - channel < most ? group_out - channel : most;
         const int32_t blocks = (n + l.channels - 1) / l.channels;
-        if (bits != BitsOf::kBytes) SumGroup(l, band, weights, blocks);
-        if (bits == BitsOf::kNothing) {
+        if (bits != BitSource::kBytes) SumGroup(l, band, weights, blocks);
+        if (bits == BitSource::kNone) {
           FinishGroup(p, l, band, row, weights, group * group_out + channel, n, to_codes);
         } else {
           FinishBits(p, l, band, row, bits, weights, blocks, group, channel, n);
