@@ -163,9 +163,8 @@ __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t
                                               uint8_t* out, ptrdiff_t stride) {
   const v128_t lower = wasm_i8x16_splat(static_cast<int8_t>(lower_code));
   for (int32_t r = 0; r < count; ++r, out += stride, sums += kStripRow) {
-    const LookupSums all = {sums, terms + r, scale};
     const auto higher = [&](int32_t c) __attribute__((always_inline)) {
-      const LookupSums of = {all.sums + c, all.terms, all.scale};
+      const LookupSums of = {sums + c, terms + r, scale};
       return wasm_i16x8_gt(of.Of(0), wasm_v128_load(thresholds + c));
     };
     int32_t c = 0;
