@@ -19,7 +19,7 @@ inline constexpr int64_t kMacsPerPart = 1 << 17;
 inline constexpr int64_t kSlowMacsPerPart = 1 << 15;  // of depthwise kernels and pools
 inline constexpr int64_t kElementsPerPart = 1 << 14;
 /// No parameter block of a kernel is larger.
-inline constexpr size_t kMaxParamsBytes = 512;
+inline constexpr size_t kMaxParamsBytes = 576;
 
 /// Sets step.parts: `total` units in tiles, `work` of which a part should have `least`. A kernel
 /// that has no entry (-1) is not divided.
