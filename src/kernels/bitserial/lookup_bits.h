@@ -78,7 +78,6 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
   for (; blocks > 0; --blocks, packed += block_bytes, channel += channels, out += 2 * channels) {
     const auto* biases = reinterpret_cast<const int32_t*>(packed);
     const auto& fits = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
-    const v128_t least = wasm_i32x4_splat(fits.least_base), most = wasm_i32x4_splat(fits.most_base);
     v128_t room[4], fit = wasm_i32x4_splat(-1);
     RQ_UNROLL for (int i = 0; i < 4; ++i) {
       // Of a block of eight the second half is the first once more.
@@ -86,8 +85,7 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
       const v128_t base = wasm_i32x4_add(
           wasm_v128_load(biases + c),
           wasm_i32x4_mul(wasm_i32x4_splat(z), wasm_v128_load(biases + channels + c)));
-      fit =
-          wasm_v128_and(fit, wasm_v128_and(wasm_i32x4_ge(base, least), wasm_i32x4_le(base, most)));
+      fit = wasm_v128_and(fit, conv::BaseFits(fits, base));
       room[i] = wasm_i32x4_sub(wasm_v128_load(p->requantize.narrow.last_low + channel + c), base);
     }
     if (!wasm_i32x4_all_true(fit)) return false;
@@ -128,30 +126,27 @@ RQ_INLINE void SetSums(const ConvQ8Params* p, const conv::BlockCodes& codes, uin
   wasm_v128_store(out + 16, wasm_i8x16_sub(higher, lower));
 }
 
-/// out[channels], which is 0 or 1: the sums with a residual. A multiple of eight channels.
-RQ_INLINE void AddToRow(const uint8_t* residual, int32_t channels, v128_t lower, v128_t more,
-                        uint8_t* out) {
-  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(channels));
+/// out[rows][channels], which is 0 or 1, becomes the sums with a residual. A multiple of eight
+/// channels.
+__attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff_t residual_stride,
+                                                int32_t rows, int32_t channels, const uint8_t* sums,
+                                                uint8_t* out, ptrdiff_t stride) {
+  const v128_t lower = wasm_v128_load(sums), more = wasm_v128_load(sums + 16);
+  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(rows));
   const auto sum = [&](v128_t own, v128_t other) __attribute__((always_inline)) {
     const v128_t at = wasm_v128_and(other, mask), is_higher = wasm_i8x16_neg(own);
     return wasm_i8x16_add(simd::Lookup16(lower, at),
                           wasm_v128_and(simd::Lookup16(more, at), is_higher));
   };
-  int32_t c = 0;
-  for (; c + 16 <= channels; c += 16) {
-    wasm_v128_store(out + c, sum(wasm_v128_load(out + c), wasm_v128_load(residual + c)));
-  }
-  if (c < channels) {
-    const v128_t last = sum(wasm_v128_load64_zero(out + c), wasm_v128_load64_zero(residual + c));
-    wasm_v128_store64_lane(out + c, last, 0);
-  }
-}
-__attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff_t residual_stride,
-                                                int32_t rows, int32_t channels, const uint8_t* sums,
-                                                uint8_t* out, ptrdiff_t stride) {
-  const v128_t lower = wasm_v128_load(sums), more = wasm_v128_load(sums + 16);
   for (int32_t r = 0; r < rows; ++r, residual += residual_stride, out += stride) {
-    AddToRow(residual, channels, lower, more, out);
+    int32_t c = 0;
+    for (; c + 16 <= channels; c += 16) {
+      wasm_v128_store(out + c, sum(wasm_v128_load(out + c), wasm_v128_load(residual + c)));
+    }
+    if (c < channels) {
+      const v128_t last = sum(wasm_v128_load64_zero(out + c), wasm_v128_load64_zero(residual + c));
+      wasm_v128_store64_lane(out + c, last, 0);
+    }
   }
 }
 

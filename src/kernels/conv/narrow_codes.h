@@ -122,19 +122,20 @@ RQ_INLINE bool SetInFloat(const RequantizeParams& r, int32_t channel, BlockCodes
   return wasm_i32x4_bitmask(wasm_v128_or(codes->float_scale0, codes->float_scale1)) == 0;
 }
 
+/// -1 where sums that begin with `base`, int32, fit int16.
+RQ_INLINE v128_t BaseFits(const NarrowSegment& segment, v128_t base) {
+  return wasm_v128_and(wasm_i32x4_ge(base, wasm_i32x4_splat(segment.least_base)),
+                       wasm_i32x4_le(base, wasm_i32x4_splat(segment.most_base)));
+}
+
 /// Whether the sums of a block that begin with `base` fit int16.
 RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockCodes* codes) {
   const v128_t base0 = wasm_v128_load(base), base1 = wasm_v128_load(base + 4);
-  const v128_t least = wasm_i32x4_splat(segment.least_base);
-  const v128_t most = wasm_i32x4_splat(segment.most_base);
-  const auto within = [&](v128_t x) __attribute__((always_inline)) {
-    return wasm_v128_and(wasm_i32x4_ge(x, least), wasm_i32x4_le(x, most));
-  };
   const v128_t low = wasm_i32x4_splat(0xFFFF);
   codes->base0 = wasm_v128_and(base0, low);
   codes->base1 = wasm_v128_and(base1, low);
   codes->base = wasm_i16x8_narrow_i32x4(base0, base1);
-  return wasm_i32x4_all_true(wasm_v128_and(within(base0), within(base1)));
+  return wasm_i32x4_all_true(wasm_v128_and(BaseFits(segment, base0), BaseFits(segment, base1)));
 }
 
 /// Whether their codes can be made of them; if so, fills `codes`.
