@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/bitserial/lookup_output.h"
+#include "kernels/bitserial/pack.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/popcount.h"
 #include "plan/lower/qbinary_step.h"
@@ -95,31 +97,59 @@ bool CanRead(Step& step, int slot) {
   return add != nullptr && IsPlainAdd(add->params);
 }
 
-int32_t PlanesOf(const RequantizeParams& requantize) {
-  const auto range = static_cast<uint32_t>(requantize.hi - requantize.lo);
+int32_t PlanesOf(CodeRange codes) {
+  const auto range = static_cast<uint32_t>(codes.hi - codes.lo);
   return range == 0 ? 1 : std::bit_width(range);
+}
+
+/// Whether the convolution adds bits to bits: two codes of its own, of the residual and of the sums.
+bool AddsBits(const ConvQ8Step& conv) {
+  if (!HasResidual(conv) || conv.run != rq_conv_q8_lookup) return false;
+  ConvQ8Params p = conv.params;
+  p.requantize = conv.requantize.Params();
+  p.residual = &p;  // one is there
+  const QAddRange& residual = bitserial::ResidualRange(&p);
+  return p.addition.hi - p.addition.lo == 1 && residual.hi - residual.lo == 1 &&
+         bitserial::LookupCompares(p);
 }
 
 bool CanWritePlanes(Step& step) {
   const ConvQ8Step* conv = AsConv(step);
-  if (conv == nullptr || HasResidual(*conv)) return false;
+  if (conv == nullptr || (HasResidual(*conv) && !AddsBits(*conv))) return false;
   const ConvGeometry& g = conv->params.geometry;
   return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride, kPlaneBlock);
 }
 
-/// Whether the step counts bits of just what `writer` gives: padding may be another code.
-bool CanReadPlanes(Step& step, int slot, Step& writer) {
-  const ConvQ8Step* conv = AsConv(step);
-  if (conv == nullptr || conv->inputs[0] != slot ||
-      (HasResidual(*conv) && conv->inputs[1] == slot) ||  // a residual has bytes
-      (conv->run != rq_conv_q8_popcount && conv->run != rq_conv_q8_carry_save)) {
-    return false;
+/// Whether the kernel takes planes of just these codes as its input: padding may be another one.
+bool TakesPlanes(const ConvQ8Step& conv, CodeRange codes) {
+  if (conv.run == rq_conv_q8_lookup) {
+    const auto& header = *static_cast<const bitserial::LookupHeader*>(conv.params.weights);
+    return header.input_lo == codes.lo && header.input_range == 1 && PlanesOf(codes) == 1;
   }
-  const auto& header = *static_cast<const bitserial::PopcountHeader*>(conv->params.weights);
-  const RequantizeParams requantize = AsConv(writer)->requantize.Params();
+  if (conv.run != rq_conv_q8_popcount && conv.run != rq_conv_q8_carry_save) return false;
+  const auto& header = *static_cast<const bitserial::PopcountHeader*>(conv.params.weights);
+  return header.input_lo == codes.lo && header.input_planes == PlanesOf(codes);
+}
+
+/// The same as what it adds.
+bool AddsPlanes(const ConvQ8Step& conv, CodeRange codes) {
+  const ConvQ8Params& p = conv.params;
+  const ConvGeometry& g = p.geometry;
+  const int32_t least = bitserial::ResidualRange(&p).lo + bitserial::ResidualZero(&p);
+  return least == codes.lo && PlanesOf(codes) == 1 && AddsBits(conv) &&
+         IsBlocked(g.out_c, g.groups, p.residual_stride, kPlaneBlock);
+}
+
+bool CanReadPlanes(Step& step, int slot, CodeRange codes) {
+  const ConvQ8Step* conv = AsConv(step);
+  if (conv == nullptr) return false;
   const ConvGeometry& g = conv->params.geometry;
-  return IsBlocked(g.in_c, g.groups, g.input_stride, kPlaneBlock) &&
-         header.input_lo == requantize.lo && header.input_planes == PlanesOf(requantize);
+  const bool input =
+      conv->inputs[0] != slot ||
+      (IsBlocked(g.in_c, g.groups, g.input_stride, kPlaneBlock) && TakesPlanes(*conv, codes));
+  const bool residual =
+      !HasResidual(*conv) || conv->inputs[1] != slot || AddsPlanes(*conv, codes);
+  return input && residual;
 }
 
 /// An addition with some of its tensors packed.
@@ -209,10 +239,10 @@ void PackActivations(Plan& plan, const PlanOptions& options) {
     if (wanted == Tuned::Output::kBytes) continue;
     const bool compact = options.compact || wanted == Tuned::Output::kPacked;
     const auto reads = [&](Step* step) {
-      return CanReadPlanes(*step, static_cast<int>(i), *use.writer);
+      return CanReadPlanes(*step, static_cast<int>(i), CodesOfStep(*use.writer));
     };
     if (CanWritePlanes(*use.writer) && std::all_of(use.readers.begin(), use.readers.end(), reads)) {
-      slot.planes = static_cast<uint8_t>(PlanesOf(AsConv(*use.writer)->requantize.Params()));
+      slot.planes = static_cast<uint8_t>(PlanesOf(CodesOfStep(*use.writer)));
       slot.bytes = slot.bytes / 8 * slot.planes;
     } else if (compact && CanWrite(*use.writer) &&
                std::all_of(use.readers.begin(), use.readers.end(),
@@ -235,6 +265,7 @@ void PackActivations(Plan& plan, const PlanOptions& options) {
       if (HasResidual(*conv)) {
         conv->params.residual_packed = packed(conv->inputs[1]) ? 1 : 0;
         conv->params.residual_base = base_of(conv->inputs[1]);
+        conv->params.residual_planes = slot_of(conv->inputs[1]).planes;
       }
       conv->params.input_planes = slot_of(conv->inputs[0]).planes;
       conv->params.output_planes = slot_of(conv->outputs[0]).planes;

@@ -116,7 +116,7 @@ struct LookupParts {
   int32_t wide;        ///< int32, likewise
   int32_t shared;      ///< the tables of four bits
   int32_t indices;     ///< of a segment of a group of blocks, a byte each
-  int32_t thresholds;  ///< of all channels, lookup_bits.h
+  int32_t thresholds;  ///< of all channels, lookup_bits.h: of sums, then of bytes
   int32_t bit_sums;    ///< of two codes and a residual's
 };
 
@@ -136,7 +136,7 @@ inline LookupParts LookupPartsOf(const LookupShape& s) {
           kBandRows * kStripRow * 4,
           256,
           s.taps * slices * kBlockGroup * kSliceBytes,
-          ThresholdBytes(s.g.out_c / s.g.groups) * s.g.groups,
+          ThresholdBytes(s.g.out_c / s.g.groups) * s.g.groups * 2,
           32};
 }
 

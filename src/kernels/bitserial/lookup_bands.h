@@ -2,7 +2,7 @@
 // What vector_lookup.cpp works on: its workspace, the output rows that it computes at a time, and
 // the tables under them. Vector code, freestanding.
 #include "base/simd.h"
-#include "kernels/bitserial/lookup.h"
+#include "kernels/bitserial/lookup_output.h"
 #include "kernels/bitserial/lookup_tables.h"
 #include "kernels/bitserial/lookup_tile.h"
 #include "kernels/conv/narrow_codes.h"
@@ -46,7 +46,7 @@ RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, vo
       header,
       shares,
       JoinsPlanes(header, s),
-      int64_t{s.taps} * s.slices * kSlice * range * (planes == 2 ? 3 : 1) > 65535,
+      HasWideSums(header, s),
       // Four tables of each slice, in both planes: once and twice.
       TableBias(header, s) * 4 * s.taps * s.slices * 3 * header.scale,
       pixel_bytes,
@@ -95,6 +95,18 @@ struct Band {
   }
 };
 
+/// to[n] = or += those of a tap, `stride` apart.
+RQ_INLINE void AddTap(const int32_t* from, int32_t stride, bool adds, int32_t n, int32_t* to) {
+  int32_t r = 0;
+  if (stride == 1) {
+    for (; r + 4 <= n; r += 4) {
+      const v128_t sums = wasm_v128_load(from + r);
+      wasm_v128_store(to + r, adds ? wasm_i32x4_add(sums, wasm_v128_load(to + r)) : sums);
+    }
+  }
+  for (; r < n; ++r) to[r] = from[r * stride] + (adds ? to[r] : 0);
+}
+
 /// The tables of the lines under a band, as far as they are not there, where they are, and the sums
 /// of the codes under its windows.
 RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
@@ -106,7 +118,6 @@ RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& b
   for (int32_t line = 0; line < band.lines; ++line, begin = 0) {
     const int32_t top = (first_line + line - image * g.out_h) * g.stride_h;
     const int32_t n = band.Left(g.out_w, begin, done);
-    for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] = 0;
     int32_t* to = l.offsets + line * s.runs;
     for (int32_t ky = 0; ky < g.kernel_h; ++ky) {
       const int32_t y = top + ky * g.dilation_h, slot = y % s.ring;
@@ -116,24 +127,37 @@ RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& b
         l.tags[slot] = tag;
         uint8_t* built = l.tables + slot * l.line_bytes;
         if (l.shares) {
-          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
+          BuildLine<SharedTables>(p, s, image, y - g.pad_top, group, l.header, l.shared, built,
+                                  built_sums);
         } else {
-          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, l.header, built, built_sums);
+          BuildLine<OwnTables>(p, s, image, y - g.pad_top, group, l.header, l.shared, built,
+                               built_sums);
         }
       }
       for (int32_t kx = 0; kx < g.kernel_w; kx += s.run_taps) {
         *to++ = slot * l.line_bytes + kx * g.dilation_w * l.pixel_bytes;
       }
       for (int32_t kx = 0; kx < g.kernel_w; ++kx) {
-        const int32_t* from = built_sums + begin * g.stride_w + kx * g.dilation_w;
-        for (int32_t r = 0; r < n; ++r) l.row_sums[done + r] += from[r * g.stride_w];
+        AddTap(built_sums + begin * g.stride_w + kx * g.dilation_w, g.stride_w, ky + kx > 0, n,
+               l.row_sums + done);
       }
     }
     done += n;
   }
+}
+
+/// What they add to the sums of their windows.
+RQ_INLINE void FillTerms(const Lookups& l, const Band& band) {
   for (int32_t r = 0; r < band.count; ++r) {
     l.terms[r] = static_cast<int16_t>(l.header.offset * l.row_sums[r] + l.bias);
   }
+}
+
+/// Whether those of some window are too many for bytes.
+RQ_INLINE bool HasManyBits(const Lookups& l, const Band& band) {
+  int32_t most = 0;
+  for (int32_t r = 0; r < band.count; ++r) most = l.row_sums[r] > most ? l.row_sums[r] : most;
+  return most > kMostBits;
 }
 
 }  // namespace requant::bitserial

@@ -10,47 +10,16 @@
 //
 //   S - floor(h r / 2)  >  floor((last_low - base + scale * (h r mod 2) / 2) / scale)
 //
-// and since S is one of 0..r, the left side less (1 - h) * 120 is within +-120 where r is at most
-// 240.
+// and since S is one of 0..r, the left side and a constant (BitMiddle) fit int8 where r is at most
+// 254. More codes than that, of which not all are likely to be the highest ones, are tried as well:
+// rows of the output among which there is a larger r are compared by sums.
 #include "base/simd.h"
-#include "kernels/bitserial/lookup.h"
 #include "kernels/bitserial/lookup_codes.h"
+#include "kernels/bitserial/lookup_output.h"
+#include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/lookup_tile.h"
 
 namespace requant::bitserial {
-
-/// What is compared: sums, bytes, or nothing.
-enum class BitSource : int32_t { kNone, kSums, kBytes };
-
-/// What keeps the left side within int8, where S is at most twice that.
-inline constexpr int32_t kBitMiddle = 120;
-
-/// h, of `header`; 3 if there is none.
-RQ_INLINE int32_t HalvesOf(const LookupHeader& header) {
-  for (int32_t h = 0; h <= 2; ++h) {
-    if (-2 * header.offset == h * header.scale) return h;
-  }
-  return 3;
-}
-
-/// The values of a residual.
-RQ_INLINE const QAddRange& ResidualRange(const ConvQ8Params* p) {
-  const QAddNarrow& add = p->addition.narrow;
-  return p->residual_first != 0 ? add.a_range : add.b_range;
-}
-
-/// What to compare if all channels have thresholds.
-RQ_INLINE BitSource FindBits(const ConvQ8Params* p, const LookupHeader& header,
-                             const LookupShape& s) {
-  if (p->requantize.narrow.last_low == nullptr) return BitSource::kNone;
-  const QAddRange& range = ResidualRange(p);
-  if (p->residual != nullptr && (range.hi < range.lo || range.hi - range.lo > 15)) {
-    return BitSource::kNone;
-  }
-  const bool fit = s.taps == 1 && header.planes == 1 && HalvesOf(header) <= 2 &&
-                   s.slices * kSlice * header.input_range <= 2 * kBitMiddle;
-  return fit ? BitSource::kBytes : BitSource::kSums;
-}
 
 /// floor((room + more) / scale) + middle of eight channels, with int8 saturation, in int16.
 RQ_INLINE v128_t ByteThresholds(v128_t room0, v128_t room1, int32_t more, int32_t scale,
@@ -64,18 +33,18 @@ RQ_INLINE v128_t ByteThresholds(v128_t room0, v128_t room1, int32_t more, int32_
   return wasm_i16x8_narrow_i32x4(four(room0), four(room1));
 }
 
-/// The thresholds of `blocks` blocks from `channel` on, of which `packed` is the first: of bytes in
-/// the order of their lanes, for both (h r mod 2), else int16 by channel. False if the sums of some
-/// channel do not fit int16 (conv::SetBase).
+/// The thresholds of `blocks` blocks from `channel` on, of which `packed` is the first: int16 by
+/// channel for sums, and, if there is `of_bytes`, those in the order of a block's lanes, for both
+/// (h r mod 2). False if the sums of some channel do not fit int16 (conv::SetBase).
 __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
                                                     const LookupHeader& header,
                                                     const uint8_t* packed, ptrdiff_t block_bytes,
-                                                    int32_t blocks, int32_t channel, bool of_bytes,
-                                                    uint8_t* out) {
+                                                    int32_t blocks, int32_t channel,
+                                                    uint8_t* of_sums, uint8_t* of_bytes) {
   const int32_t z = header.input_lo - p->input_zero_point;
-  const int32_t middle = (HalvesOf(header) - 1) * kBitMiddle;
+  const int32_t middle = BitMiddle(HalvesOf(header));
   const int32_t channels = BlockChannels(header.planes);
-  for (; blocks > 0; --blocks, packed += block_bytes, channel += channels, out += 2 * channels) {
+  for (; blocks > 0; --blocks, packed += block_bytes, channel += channels) {
     const auto* biases = reinterpret_cast<const int32_t*>(packed);
     const auto& fits = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
     v128_t room[4], fit = wasm_i32x4_splat(-1);
@@ -89,19 +58,19 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
       room[i] = wasm_i32x4_sub(wasm_v128_load(p->requantize.narrow.last_low + channel + c), base);
     }
     if (!wasm_i32x4_all_true(fit)) return false;
-    if (!of_bytes) {
-      wasm_v128_store(out, wasm_i16x8_narrow_i32x4(room[0], room[1]));
-      if (channels == 16) wasm_v128_store(out + 16, wasm_i16x8_narrow_i32x4(room[2], room[3]));
-      continue;
-    }
+    wasm_v128_store(of_sums, wasm_i16x8_narrow_i32x4(room[0], room[1]));
+    if (channels == 16) wasm_v128_store(of_sums + 16, wasm_i16x8_narrow_i32x4(room[2], room[3]));
+    of_sums += 2 * channels;
+    if (of_bytes == nullptr) continue;
     RQ_UNROLL for (int odd = 0; odd < 2; ++odd) {
       const int32_t more = odd * header.scale / 2;
       const v128_t bytes =
           wasm_i8x16_narrow_i16x8(ByteThresholds(room[0], room[1], more, header.scale, middle),
                                   ByteThresholds(room[2], room[3], more, header.scale, middle));
-      wasm_v128_store(out + 16 * odd, wasm_i8x16_shuffle(bytes, bytes, 0, 8, 1, 9, 2, 10, 3, 11, 4,
-                                                         12, 5, 13, 6, 14, 7, 15));
+      wasm_v128_store(of_bytes + 16 * odd, wasm_i8x16_shuffle(bytes, bytes, 0, 8, 1, 9, 2, 10, 3,
+                                                              11, 4, 12, 5, 13, 6, 14, 7, 15));
     }
+    of_bytes += kThresholdBytes;
   }
   return true;
 }
@@ -110,9 +79,8 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
 /// for the higher one. `codes` is set for the output; 16 bytes of `room`.
 RQ_INLINE void SetSums(const ConvQ8Params* p, const conv::BlockCodes& codes, uint8_t* room,
                        uint8_t* out) {
-  const QAddParams& add = p->addition;
-  const int32_t zero = p->residual_first != 0 ? add.a_zero : add.b_zero;
-  const v128_t least = wasm_i8x16_splat(static_cast<int8_t>(ResidualRange(p).lo + zero));
+  const v128_t least =
+      wasm_i8x16_splat(static_cast<int8_t>(ResidualRange(p).lo + ResidualZero(p)));
   const v128_t bits = wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const v128_t above = wasm_v128_and(wasm_i8x16_sub(bits, least), wasm_i8x16_splat(15));
   wasm_v128_store(room, wasm_i8x16_add(least, above));
@@ -150,8 +118,76 @@ __attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff
   }
 }
 
+/// Which sums of bits, own and a residual's, are the higher code: bit 2 * own + other. `sums` of
+/// SetSums.
+RQ_INLINE int32_t BitSums(const ConvQ8Params* p, const uint8_t* sums) {
+  const int32_t least = ResidualRange(p).lo + ResidualZero(p);
+  int32_t all = 0;
+  for (int32_t i = 0; i < 4; ++i) {
+    const int32_t at = (least + (i & 1)) & 15;
+    const int32_t sum = sums[at] + (i < 2 ? 0 : sums[16 + at]);
+    all |= ((sum - p->addition.lo) & 1) << i;
+  }
+  return all;
+}
+
+/// The sums of bits, own[rows][16], and a residual of two codes, of a multiple of 32 channels: one
+/// of both is planes.
+template <bool kFromPlanes, bool kToPlanes>
+__attribute__((noinline)) void AddBits(const uint8_t* own, const uint8_t* residual,
+                                       ptrdiff_t residual_stride, int32_t residual_low,
+                                       int32_t sums, int32_t rows, int32_t channels, int32_t low,
+                                       uint8_t* out, ptrdiff_t stride) {
+  const auto all = [&](int32_t of) __attribute__((always_inline)) {
+    return static_cast<uint32_t>(-(sums >> of & 1));
+  };
+  // What a residual's bit changes, and what one's own does beside each.
+  const uint32_t none = all(0), by_other = all(0) ^ all(1);
+  const uint32_t by_own = all(0) ^ all(2), by_both = by_own ^ all(1) ^ all(3);
+  const v128_t lower = wasm_i8x16_splat(static_cast<int8_t>(low));
+  const v128_t other_lower = wasm_i8x16_splat(static_cast<int8_t>(residual_low));
+  const v128_t places = simd::LoopConstant(
+      wasm_i8x16_make(1, 2, 4, 8, 16, 32, 64, -128, 1, 2, 4, 8, 16, 32, 64, -128),
+      static_cast<size_t>(rows));
+  const auto bits = [&](const uint8_t* bytes) __attribute__((always_inline)) {
+    return static_cast<uint32_t>(
+        wasm_i8x16_bitmask(wasm_i8x16_ne(wasm_v128_load(bytes), other_lower)));
+  };
+  for (int32_t r = 0; r < rows; ++r, own += 16, residual += residual_stride, out += stride) {
+    for (int32_t c = 0; c < channels; c += 32) {
+      uint32_t mine, other;
+      __builtin_memcpy(&mine, own + c / 8, 4);
+      if (kFromPlanes) {
+        __builtin_memcpy(&other, residual + c / 8, 4);
+      } else {
+        other = bits(residual + c) | bits(residual + c + 16) << 16;
+      }
+      const uint32_t sum = none ^ (by_other & other) ^ (mine & (by_own ^ (by_both & other)));
+      if (kToPlanes) {
+        __builtin_memcpy(out + c / 8, &sum, 4);
+        continue;
+      }
+      const v128_t word = wasm_i32x4_splat(static_cast<int32_t>(sum));
+      const v128_t first = wasm_i8x16_shuffle(word, word, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+      const v128_t second = wasm_i8x16_shuffle(word, word, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+      const auto codes = [&](v128_t of) __attribute__((always_inline)) {
+        return wasm_i8x16_sub(lower, wasm_i8x16_eq(wasm_v128_and(of, places), places));
+      };
+      wasm_v128_store(out + c, codes(first));
+      wasm_v128_store(out + c + 16, codes(second));
+    }
+  }
+}
+
+/// The bits of sixteen channels, all or none of a byte's.
+RQ_INLINE void StoreBits(v128_t bytes, uint8_t* out) {
+  const uint32_t bits = wasm_i8x16_bitmask(bytes);
+  __builtin_memcpy(out, &bits, 2);
+}
+
 /// lower_code or the next one for `count` rows of a multiple of eight channels, by their int16
-/// sums.
+/// sums; or the bits of a multiple of sixteen.
+template <bool kToBits>
 __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t* terms,
                                               int32_t scale, const int16_t* thresholds,
                                               int32_t count, int32_t channels, int32_t lower_code,
@@ -164,10 +200,14 @@ __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t
     };
     int32_t c = 0;
     for (; c + 16 <= channels; c += 16) {
-      wasm_v128_store(out + c,
-                      wasm_i8x16_sub(lower, wasm_i8x16_narrow_i16x8(higher(c), higher(c + 8))));
+      const v128_t both = wasm_i8x16_narrow_i16x8(higher(c), higher(c + 8));
+      if (kToBits) {
+        StoreBits(both, out + c / 8);
+      } else {
+        wasm_v128_store(out + c, wasm_i8x16_sub(lower, both));
+      }
     }
-    if (c < channels) {
+    if (!kToBits && c < channels) {
       const v128_t last = wasm_i8x16_narrow_i16x8(higher(c), higher(c));
       wasm_v128_store64_lane(out + c, wasm_i8x16_sub(lower, last), 0);
     }
@@ -176,13 +216,13 @@ __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t
 
 /// The same for `count` neighbouring windows of a line, whose codes add up to row_sums, and kBlocks
 /// blocks, of the last of which `last` channels are there, 8 or 16: by bytes.
-template <typename Tables, int kBlocks>
+template <typename Tables, int kBlocks, bool kToBits>
 __attribute__((noinline)) void BitPixels(int32_t slices, const uint8_t* in, ptrdiff_t step,
                                          const uint8_t* shared, const uint8_t* indices,
                                          const uint8_t* thresholds, int32_t halves,
                                          const int32_t* row_sums, int32_t count, int32_t lower_code,
                                          uint8_t* out, ptrdiff_t stride, int32_t last) {
-  const int32_t middle = (halves - 1) * kBitMiddle;
+  const int32_t middle = BitMiddle(halves);
   const v128_t lower = wasm_i8x16_splat(static_cast<int8_t>(lower_code));
   const v128_t order =
       simd::LoopConstant(wasm_i8x16_make(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15),
@@ -196,6 +236,10 @@ __attribute__((noinline)) void BitPixels(int32_t slices, const uint8_t* in, ptrd
     const uint8_t* least = thresholds + (twice & 1) * 16;
     RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
       const v128_t higher = wasm_i8x16_gt(acc[i], wasm_v128_load(least + kThresholdBytes * i));
+      if (kToBits) {
+        StoreBits(simd::Lookup16(higher, order), out + 2 * i);
+        continue;
+      }
       const v128_t codes = simd::Lookup16(wasm_i8x16_sub(lower, higher), order);
       if (i < kBlocks - 1 || last == 16) {
         wasm_v128_store(out + 16 * i, codes);

@@ -61,6 +61,13 @@ RQ_INLINE v128_t Places(v128_t first, v128_t second) {
   const v128_t pairs = wasm_u8x16_narrow_i16x8(PairPlaces(first), PairPlaces(second));
   return simd::DotI8I7(wasm_i8x16_splat(2), pairs);
 }
+/// The same of eight bytes of bits.
+RQ_INLINE v128_t PlacesOfBits(v128_t bits) {
+  const v128_t mask = wasm_i8x16_splat(-16);
+  return wasm_i8x16_shuffle(wasm_v128_and(wasm_i32x4_shl(bits, 4), mask),
+                            wasm_v128_and(bits, mask), 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                            22, 7, 23);
+}
 /// Stores them and returns the sum of the codes, which is how many bits of theirs are set.
 RQ_INLINE int32_t StorePlaces(v128_t bits, uint8_t* out) {
   const v128_t places = Places(bits, bits), bytes = wasm_u8x16_narrow_i16x8(places, places);
@@ -86,11 +93,68 @@ RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* ou
   }
 }
 
+/// Tables of their own, or places of shared ones, of a pixel whose codes are a plane of bits, a
+/// multiple of 32, or all `padding` where `in` is null; returns the sum of its codes.
+template <typename Tables>
+RQ_INLINE int32_t BuildBits(int32_t channels, const uint8_t* in, uint32_t padding,
+                            const uint8_t* shared, uint8_t* out) {
+  int32_t sum = 0;
+  for (int32_t c = 0; c < channels; c += 32, out += 2 * Tables::kBytes) {
+    uint32_t word = padding;
+    if (in != nullptr) __builtin_memcpy(&word, in + c / 8, 4);
+    sum += __builtin_popcount(word);
+    if (Tables::kBytes < kSliceBytes) {
+      const v128_t bits = wasm_i32x4_splat(static_cast<int32_t>(word));
+      wasm_v128_store64_lane(out, PlacesOfBits(bits), 0);
+    } else {
+      RQ_UNROLL for (int i = 0; i < 8; ++i) {
+        wasm_v128_store(out + 16 * i, wasm_v128_load(shared + (word >> 4 * i & 15) * 16));
+      }
+    }
+  }
+  return sum;
+}
+
+/// Places and sums of `count` pixels, each so many bytes, or sums, behind the one before: of planes,
+/// or of bytes, codes from `least` on of a multiple of 64 channels.
+template <bool kPlanes>
+__attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, const uint8_t* in,
+                                           ptrdiff_t in_step, int32_t least, uint8_t* out,
+                                           ptrdiff_t out_step, int32_t* sums, int32_t sums_step) {
+  const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(least));
+  for (; count > 0; --count, in += in_step, out += out_step, sums += sums_step) {
+    const uint8_t* from = in;
+    uint8_t* to = out;
+    int32_t sum = 0, left = channels;
+    for (; left >= 64; left -= 64, to += 16) {
+      if (kPlanes) {
+        uint64_t word;
+        __builtin_memcpy(&word, from, 8);
+        sum += __builtin_popcountll(word);
+        wasm_v128_store(to, PlacesOfBits(wasm_v128_load64_zero(from)));
+        from += 8;
+        continue;
+      }
+      v128_t codes[4];
+      RQ_UNROLL for (int i = 0; i < 4; ++i) {
+        codes[i] = wasm_i8x16_sub(wasm_v128_load(from + kSlice * i), lo);
+      }
+      sum += StorePlaces(codes, to);
+      from += 64;
+    }
+    if (kPlanes && left > 0) {
+      const v128_t bits = wasm_v128_load32_zero(from);
+      sum += __builtin_popcount(static_cast<uint32_t>(wasm_i32x4_extract_lane(bits, 0)));
+      wasm_v128_store64_lane(to, PlacesOfBits(bits), 0);
+    }
+    *sums = sum;
+  }
+}
+
 /// How a line is read and written: what is the same for all of its pixels.
 struct LineForm {
-  bool packed;
+  bool packed, planes;
   int32_t slices, rest;  ///< codes of the last slice
-  int32_t fours;         ///< four whole slices
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
 };
@@ -123,16 +187,6 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
   };
   int32_t left = f.slices;
   if (in != nullptr && !f.packed) {
-    if (kShares) {
-      left -= 4 * f.fours;
-      for (int32_t i = 0; i < f.fours; ++i, in += 4 * kSlice, out += 4 * Tables::kBytes) {
-        v128_t codes[4];
-        RQ_UNROLL for (int j = 0; j < 4; ++j) {
-          codes[j] = wasm_i8x16_sub(wasm_v128_load(in + kSlice * j), f.lo);
-        }
-        sum += StorePlaces(codes, out);
-      }
-    }
     for (; left > 1; --left, in += kSlice) store(wasm_i8x16_sub(wasm_v128_load(in), f.lo));
   }
   for (; left > 0; --left) {
@@ -152,7 +206,7 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
 template <typename Tables>
 __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShape& s, int32_t image,
                                          int32_t y, int32_t group, const LookupHeader& header,
-                                         uint8_t* out, int32_t* sums) {
+                                         const uint8_t* shared, uint8_t* out, int32_t* sums) {
   const ConvGeometry& g = s.g;
   const int32_t channels = g.in_c / g.groups, columns = s.columns, stride = g.stride_w;
   const int32_t first = (image * g.in_h + y) * g.in_w;
@@ -161,12 +215,13 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   if (width > s.pixels - first) width = s.pixels - first;
   LineForm f;
   f.packed = p->input_packed != 0;
+  f.planes = p->input_planes != 0;
   f.slices = s.slices;
   f.rest = channels - (s.slices - 1) * kSlice;
-  f.fours = channels / (4 * kSlice);
   // Packed codes are less than they are by their own base.
   f.lo = wasm_i8x16_splat(static_cast<int8_t>(header.input_lo - (f.packed ? p->input_base : 0)));
-  f.padding = wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point - header.input_lo));
+  const int32_t padding = p->input_zero_point - header.input_lo;
+  f.padding = wasm_i8x16_splat(static_cast<int8_t>(padding));
   f.bias = wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s)));
   f.last = wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                          wasm_i8x16_splat(static_cast<int8_t>(f.rest)));
@@ -176,12 +231,34 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   const ptrdiff_t step = g.input_stride;
   const auto* input = static_cast<const uint8_t*>(p->input);
   ptrdiff_t at = (static_cast<ptrdiff_t>(first) - g.pad_left) * step + group * channels;
-  int32_t x = -g.pad_left, phase = 0;
-  for (int32_t column = 0; column < columns; ++column, ++x, at += step) {
+  int32_t x = -g.pad_left, phase = 0, column = 0;
+  const bool whole = f.planes || (!f.packed && channels % 64 == 0);
+  if (Tables::kBytes < kSliceBytes && x == 0 && width > 0 && whole) {
+    // All but padding behind the line. A pixel in each `stride` is used.
+    int32_t count = (width - 1) / stride + 1;
+    if (count > g.out_w) count = g.out_w;
+    const ptrdiff_t out_step = stride * f.slices * Tables::kBytes;
+    if (f.planes) {
+      BuildPlaces<true>(channels, count, input + at / 8, stride * step / 8, 0, out, out_step, sums,
+                        stride);
+    } else {
+      BuildPlaces<false>(channels, count, input + at, stride * step, header.input_lo, out, out_step,
+                         sums, stride);
+    }
+    column = x = count * stride;
+    at += column * step;
+    out += count * out_step;
+    sums += column;
+  }
+  for (; column < columns; ++column, ++x, at += step) {
     if (phase < used) {
       const bool inside = x >= 0 && x < width;
-      const uint8_t* in = inside ? input + (f.packed ? NibbleBytes(at) : at) : nullptr;
-      *sums = BuildPixel<Tables>(f, in, out);
+      const auto from = [&](ptrdiff_t offset) __attribute__((always_inline)) {
+        return inside ? input + offset : nullptr;
+      };
+      *sums = f.planes ? BuildBits<Tables>(channels, from(at / 8), static_cast<uint32_t>(-padding),
+                                           shared, out)
+                       : BuildPixel<Tables>(f, from(f.packed ? NibbleBytes(at) : at), out);
     }
     if (++phase == stride) phase = 0;
     ++sums;

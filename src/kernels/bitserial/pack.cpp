@@ -6,7 +6,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/bitserial/levels.h"
-#include "kernels/bitserial/lookup.h"
+#include "kernels/bitserial/lookup_output.h"
 #include "kernels/geometry_check.h"
 #include "kernels/variant/kernel.h"
 
@@ -151,6 +151,29 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
     if (fits)
       segment.most_base = std::min(segment.most_base, static_cast<int32_t>(INT16_MAX - most));
   }
+}
+
+bool LookupCompares(const ConvQ8Params& p) {
+  LookupShape s;
+  SetLookupShape(p.geometry, s);
+  const auto& header = *static_cast<const LookupHeader*>(p.weights);
+  if (FindBits(&p, header, s) == BitSource::kNone) return false;
+  const ConvGeometry& g = p.geometry;
+  const int32_t channels = BlockChannels(header.planes);
+  const int32_t blocks = g.groups * ((g.out_c / g.groups + channels - 1) / channels);
+  const size_t block_bytes = static_cast<size_t>(BlockHeaderBytes(header.planes)) +
+                             static_cast<size_t>(s.taps) * static_cast<size_t>(s.slices) * 32;
+  const auto* block = static_cast<const uint8_t*>(p.weights) + sizeof(header);
+  for (int32_t b = 0; b < blocks; ++b, block += block_bytes) {
+    const auto* biases = reinterpret_cast<const int32_t*>(block);
+    const auto& room = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
+    for (int32_t c = 0; c < channels; ++c) {
+      const int64_t base =
+          biases[c] + int64_t{header.input_lo - p.input_zero_point} * biases[channels + c];
+      if (base < room.least_base || base > room.most_base) return false;
+    }
+  }
+  return true;
 }
 
 size_t LookupWorkspace(const ConvGeometry& g) {

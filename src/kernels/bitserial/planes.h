@@ -1,6 +1,6 @@
 #pragma once
-// Values of few neighbouring codes as planes of bits, from one convolution that counts bits to the
-// next. Freestanding.
+// Values of few neighbouring codes as planes of bits, from one convolution of bits to the next: by
+// counting any number of planes, by lookup one, which may be a residual as well. Freestanding.
 //
 // An NHWC pixel is its planes, lowest bit of (code - least code) first, each the bits of its
 // channels in order: bit i of byte b is channel 8 * b + i. The channels of a tensor, and of each

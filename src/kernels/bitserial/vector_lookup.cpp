@@ -27,7 +27,6 @@
 // Packed weights: header; per group and block: a bias and sum(w) for each of its channels, what may
 // be added to its sums in int16, then per segment, tap and slice of 16 channels two vectors: four
 // bits for each of two tables.
-#include "kernels/bitserial/lookup.h"
 #include "kernels/bitserial/lookup_bands.h"
 #include "kernels/bitserial/lookup_bits.h"
 #include "kernels/bitserial/lookup_codes.h"
@@ -189,10 +188,11 @@ RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& 
   }
 }
 
-/// Where the thresholds of a group are.
-RQ_INLINE uint8_t* ThresholdsOf(const Lookups& l, int32_t group) {
+/// Where the thresholds of a group are, which are compared with `bits`.
+RQ_INLINE uint8_t* ThresholdsOf(const Lookups& l, int32_t group, BitSource bits) {
   const ConvGeometry& g = l.shape.g;
-  return l.thresholds + group * ThresholdBytes(g.out_c / g.groups);
+  const int32_t of_bytes = bits == BitSource::kBytes ? g.groups : 0;
+  return l.thresholds + (of_bytes + group) * ThresholdBytes(g.out_c / g.groups);
 }
 
 /// What the outputs can be compared with, which is set, for all groups; `weights` of the first.
@@ -202,8 +202,9 @@ RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8
   if (bits == BitSource::kNone) return bits;
   const int32_t channels = g.out_c / g.groups, blocks = (channels + l.channels - 1) / l.channels;
   for (int32_t group = 0; group < g.groups; ++group, weights += blocks * l.block_bytes) {
+    uint8_t* of_bytes = bits == BitSource::kBytes ? ThresholdsOf(l, group, bits) : nullptr;
     if (!SetThresholds(p, l.header, weights, l.block_bytes, blocks, group * channels,
-                       bits == BitSource::kBytes, ThresholdsOf(l, group))) {
+                       ThresholdsOf(l, group, BitSource::kSums), of_bytes)) {
       return BitSource::kNone;
     }
   }
@@ -214,9 +215,10 @@ RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8
 }
 
 /// Bits of a band for kBlocks blocks, by bytes.
-template <int kBlocks>
+template <int kBlocks, bool kToBits>
 RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weights,
-                         const uint8_t* thresholds, int32_t lower, uint8_t* out, int32_t last) {
+                         const uint8_t* thresholds, int32_t lower, uint8_t* out,
+                         ptrdiff_t stride, int32_t last) {
   const LookupShape& s = l.shape;
   for (int32_t b = 0; b < kBlocks; ++b) {
     Expand<kBlocks>(weights + l.header_bytes + b * l.block_bytes, s.slices * 2, l.indices + 16 * b);
@@ -227,65 +229,100 @@ RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weig
     const int32_t n = band.Left(s.g.out_w, begin, done);
     const uint8_t* in = l.tables + l.offsets[line] + begin * step;
     const auto pixels = [&]<typename Tables>() __attribute__((always_inline)) {
-      BitPixels<Tables, kBlocks>(s.slices, in, step, l.shared, l.indices, thresholds,
-                                 HalvesOf(l.header), l.row_sums + done, n, lower, out,
-                                 s.g.output_stride, last);
+      BitPixels<Tables, kBlocks, kToBits>(s.slices, in, step, l.shared, l.indices, thresholds,
+                                          HalvesOf(l.header), l.row_sums + done, n, lower, out,
+                                          stride, last);
     };
     if (l.shares) {
       pixels.template operator()<SharedTables>();
     } else {
       pixels.template operator()<OwnTables>();
     }
-    out += n * s.g.output_stride;
+    out += n * stride;
     done += n;
   }
 }
 
 /// Bits of a group's `blocks` blocks, of which `channels` are there, by bytes.
+template <bool kToBits>
 RQ_INLINE void BitGroup(const Lookups& l, const Band& band, const uint8_t* weights, int32_t blocks,
-                        int32_t channels, const uint8_t* thresholds, int32_t lower, uint8_t* out) {
-  for (int32_t done = 0; done < blocks;) {
-    const int32_t left = blocks - done;
+                        int32_t channels, const uint8_t* thresholds, int32_t lower, uint8_t* out,
+                        ptrdiff_t stride) {
+  for (int32_t left = blocks, n; left > 0; left -= n) {
+    n = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    const int32_t last = left == n ? channels - (blocks - 1) * 16 : 16;
     const auto some = [&]<int kBlocks>() __attribute__((always_inline)) {
-      BitBlocks<kBlocks>(l, band, weights, thresholds, lower, out,
-                         left == kBlocks ? channels - (blocks - 1) * 16 : 16);
-      done += kBlocks;
-      weights += kBlocks * l.block_bytes;
-      thresholds += kBlocks * kThresholdBytes;
-      out += kBlocks * 16;
+      BitBlocks<kBlocks, kToBits>(l, band, weights, thresholds, lower, out, stride, last);
     };
-    if (left >= 8) {
+    if (n == 8) {
       some.template operator()<8>();
-    } else if (left >= 4) {
+    } else if (n == 4) {
       some.template operator()<4>();
-    } else if (left >= 2) {
+    } else if (n == 2) {
       some.template operator()<2>();
     } else {
       some.template operator()<1>();
     }
+    weights += n * l.block_bytes;
+    thresholds += n * kThresholdBytes;
+    out += n * (kToBits ? 2 : 16);
   }
 }
 
-/// The outputs of a group of blocks where they are of two codes: `channels`, from `channel` of a
-/// group of the convolution on.
+/// Two codes, or their bits, of a group of blocks: `channels`, from `channel` of a group of the
+/// convolution on.
+template <bool kToBits>
+RQ_INLINE void CompareGroup(const Lookups& l, const Band& band, BitSource bits,
+                            const uint8_t* weights, int32_t blocks, int32_t channels,
+                            const uint8_t* thresholds, int32_t lower, uint8_t* out,
+                            ptrdiff_t stride) {
+  if (bits == BitSource::kBytes) {
+    BitGroup<kToBits>(l, band, weights, blocks, channels, thresholds, lower, out, stride);
+  } else {
+    BitRows<kToBits>(l.sums, l.terms, l.header.scale, reinterpret_cast<const int16_t*>(thresholds),
+                     band.count, channels, lower, out, stride);
+  }
+}
+
+/// The outputs of a group of blocks where they are of two codes.
 RQ_INLINE void FinishBits(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
                           BitSource bits, const uint8_t* weights, int32_t blocks, int32_t group,
                           int32_t channel, int32_t channels) {
   const ConvGeometry& g = l.shape.g;
-  const ptrdiff_t stride = g.output_stride, residual_stride = p->residual_stride;
-  const int32_t at = group * (g.out_c / g.groups) + channel;
-  const uint8_t* thresholds = ThresholdsOf(l, group) + 2 * channel;
-  const int32_t lower = p->residual == nullptr ? p->requantize.lo : 0;
-  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + at;
-  if (bits == BitSource::kBytes) {
-    BitGroup(l, band, weights, blocks, channels, thresholds, lower, out);
-  } else {
-    BitRows(l.sums, l.terms, l.header.scale, reinterpret_cast<const int16_t*>(thresholds),
-            band.count, channels, lower, out, stride);
+  const bool adds = p->residual != nullptr;
+  const bool to_planes = p->output_planes != 0, from_planes = p->residual_planes != 0;
+  const ptrdiff_t at = group * (g.out_c / g.groups) + channel;
+  const ptrdiff_t stride = to_planes ? g.out_c / 8 : g.output_stride;
+  const ptrdiff_t residual_stride = from_planes ? g.out_c / 8 : p->residual_stride;
+  const uint8_t* thresholds = ThresholdsOf(l, group, bits) + 2 * channel;
+  uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + (to_planes ? at / 8 : at);
+  const auto* residual = static_cast<const uint8_t*>(p->residual);
+  if (adds) residual += row * residual_stride + (from_planes ? at / 8 : at);
+  if (!to_planes && !from_planes) {
+    CompareGroup<false>(l, band, bits, weights, blocks, channels, thresholds,
+                        adds ? 0 : p->requantize.lo, out, stride);
+    if (adds) {
+      AddToRows(residual, residual_stride, band.count, channels, l.bit_sums, out, stride);
+    }
+    return;
   }
-  if (p->residual == nullptr) return;
-  const auto* residual = static_cast<const uint8_t*>(p->residual) + row * residual_stride + at;
-  AddToRows(residual, residual_stride, band.count, channels, l.bit_sums, out, stride);
+  // Accumulators have no other use here.
+  uint8_t* own = adds ? reinterpret_cast<uint8_t*>(l.acc) : out;
+  CompareGroup<true>(l, band, bits, weights, blocks, channels, thresholds, 0, own,
+                     adds ? 16 : stride);
+  if (!adds) return;
+  const auto add = [&]<bool kFromPlanes, bool kToPlanes>() __attribute__((always_inline)) {
+    AddBits<kFromPlanes, kToPlanes>(own, residual, residual_stride,
+                                    ResidualRange(p).lo + ResidualZero(p), BitSums(p, l.bit_sums),
+                                    band.count, channels, p->addition.lo, out, stride);
+  };
+  if (!from_planes) {
+    add.template operator()<false, true>();
+  } else if (to_planes) {
+    add.template operator()<true, true>();
+  } else {
+    add.template operator()<true, false>();
+  }
 }
 
 }  // namespace
@@ -299,14 +336,16 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   const ConvGeometry& g = s.g;
   const auto* header = static_cast<const LookupHeader*>(p->weights);
   const Lookups l = LookupsOf(s, *header, p->workspace);
-  if (l.shares) BuildShared(*header, TableBias(*header, s), l.shared);
+  if (l.shares || p->input_planes != 0) BuildShared(*header, TableBias(*header, s), l.shared);
   for (int32_t slot = 0; slot < s.ring; ++slot) l.tags[slot] = -1;
+  const bool can_make_codes = !l.wide && conv::CanMakeCodes(p);
+  if (can_make_codes) conv::SetOutput(p, l.codes);
+  const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
+  const BitSource bits = p->output_packed == 0 && p->residual_packed == 0 ? SetBits(p, l, packed)
+                                                                          : BitSource::kNone;
   // Eight channels that can be made codes so have the residual added right away, and then the
   // others as well.
-  const bool to_codes = !l.wide && conv::CanMakeCodes(p);
-  if (to_codes) conv::SetOutput(p, l.codes);
-  const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
-  const BitSource bits = to_codes ? SetBits(p, l, packed) : BitSource::kNone;
+  const bool to_codes = bits != BitSource::kNone || (can_make_codes && conv::HasBytes(p));
   const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
   Band band;
@@ -315,14 +354,17 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
     const uint8_t* weights = packed;
     for (int32_t group = 0; group < g.groups; ++group) {
       FillTables(p, l, band, row, group);
+      BitSource source = bits;
+      if (bits == BitSource::kBytes && HasManyBits(l, band)) source = BitSource::kSums;
+      if (source != BitSource::kBytes) FillTerms(l, band);
       for (int32_t channel = 0; channel < group_out; channel += most) {
         const int32_t n = group_out - channel < most ? group_out - channel : most;
         const int32_t blocks = (n + l.channels - 1) / l.channels;
-        if (bits != BitSource::kBytes) SumGroup(l, band, weights, blocks);
-        if (bits == BitSource::kNone) {
+        if (source != BitSource::kBytes) SumGroup(l, band, weights, blocks);
+        if (source == BitSource::kNone) {
           FinishGroup(p, l, band, row, weights, group * group_out + channel, n, to_codes);
         } else {
-          FinishBits(p, l, band, row, bits, weights, blocks, group, channel, n);
+          FinishBits(p, l, band, row, source, weights, blocks, group, channel, n);
         }
         weights += blocks * l.block_bytes;
       }

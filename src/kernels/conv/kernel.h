@@ -64,7 +64,7 @@ struct ConvQ8Params {
   int32_t input_packed = 0, output_packed = 0;
   int32_t input_base = 0;
   /// Not 0: so many planes of bits (kernels/bitserial/planes.h), from the least code on, which is
-  /// that of the packed weights, or requantize.lo; the input only for kernels that count bits.
+  /// that of the packed weights, or of what is written; the input only for kernels of bits.
   int32_t input_planes = 0, output_planes = 0;
   /// What is added to the requantized output by `addition`, or null: one row for each output pixel,
   /// residual_stride bytes apart. `output` holds the sums in the end, and is other memory.
@@ -72,6 +72,7 @@ struct ConvQ8Params {
   int32_t residual_stride = 0;
   int32_t residual_first = 0;                      ///< 1: the residual is operand a of the addition
   int32_t residual_packed = 0, residual_base = 0;  ///< as of the input
+  int32_t residual_planes = 0;                     ///< 1: two codes; for lookups of bits
   int32_t addition_is_float = 0;
   QAddParams addition = {};  ///< all but operands, output and sizes, which the kernel fills in
   FloatSums sums;

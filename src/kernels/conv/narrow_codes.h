@@ -3,8 +3,7 @@
 // vector_narrow.cpp and of lookups (kernels/bitserial/lookup_codes.h) where all products of an
 // output fit int16. Vector code, freestanding.
 #include "base/simd.h"
-#include "kernels/conv/blocking.h"
-#include "kernels/conv/kernel.h"
+#include "kernels/conv/can_make_codes.h"
 #include "kernels/requantize/codes_f32.h"
 
 namespace requant::conv {
@@ -68,22 +67,6 @@ RQ_INLINE v128_t SumsOf(v128_t codes, const uint8_t* residual, const BlockCodes&
 RQ_INLINE v128_t ClampCodes(v128_t first, v128_t second, const BlockCodes& c) {
   const v128_t bytes = wasm_i8x16_narrow_i16x8(first, second);
   return wasm_i8x16_add(wasm_i8x16_min(wasm_i8x16_max(bytes, c.lo), c.hi), c.middle);
-}
-
-/// Whether the codes of whole blocks can be made here, and the residual added; SetCodes says it of
-/// each.
-RQ_INLINE bool CanMakeCodes(const ConvQ8Params* p) {
-  const ConvGeometry& g = p->geometry;
-  if (p->output_type >= ConvQ8Output::kInt32 || p->output_packed != 0 || p->output_planes != 0 ||
-      g.out_c / g.groups % kChannelBlock != 0) {
-    return false;
-  }
-  const bool few = p->requantize.narrow.shift != 0;
-  if (p->residual == nullptr) return few || p->requantize.float_scale != nullptr;
-  const QAddParams& add = p->addition;
-  return few && p->residual_packed == 0 && p->addition_is_float == 0 && add.narrow.shift != 0 &&
-         add.narrow.saturates == 0 && add.lo - add.narrow.middle >= -128 &&
-         add.hi - add.narrow.middle <= 127;
 }
 
 /// Eight numbers of 16 bits.

@@ -299,7 +299,7 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
   terms[0] = 0;
   const bool adds = p->residual != nullptr;
   // Blocks that can be made so have the residual added right away, and then the others as well.
-  const bool to_codes = !sums && conv::CanMakeCodes(p);
+  const bool to_codes = !sums && conv::CanMakeCodes(p) && conv::HasBytes(p);
   if (to_codes) conv::SetOutput(p, codes);
 
   for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {

@@ -1,0 +1,29 @@
+#pragma once
+// What the kernels that make codes of sums of int16 (narrow_codes.h) and the planner must agree on.
+// Freestanding.
+#include "kernels/conv/blocking.h"
+#include "kernels/conv/kernel.h"
+
+namespace requant::conv {
+
+/// Whether the codes of whole blocks can be made so, and the residual added; SetCodes says it of
+/// each.
+inline bool CanMakeCodes(const ConvQ8Params* p) {
+  const ConvGeometry& g = p->geometry;
+  if (p->output_type >= ConvQ8Output::kInt32 || g.out_c / g.groups % kChannelBlock != 0) {
+    return false;
+  }
+  const bool few = p->requantize.narrow.shift != 0;
+  if (p->residual == nullptr) return few || p->requantize.float_scale != nullptr;
+  const QAddParams& add = p->addition;
+  return few && p->addition_is_float == 0 && add.narrow.shift != 0 && add.narrow.saturates == 0 &&
+         add.lo - add.narrow.middle >= -128 && add.hi - add.narrow.middle <= 127;
+}
+
+/// Whether they are written, and residuals read, as bytes.
+inline bool HasBytes(const ConvQ8Params* p) {
+  return p->output_packed == 0 && p->residual_packed == 0 && p->output_planes == 0 &&
+         p->residual_planes == 0;
+}
+
+}  // namespace requant::conv
