@@ -11,6 +11,7 @@
 #include "kernels/bitserial/pack.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/popcount.h"
+#include "kernels/dwconv/can_compare.h"
 #include "plan/lower/qbinary_step.h"
 #include "plan/lower/steps.h"
 #include "plan/lower/window_step.h"
@@ -114,6 +115,12 @@ bool AddsBits(const ConvQ8Step& conv) {
 }
 
 bool CanWritePlanes(Step& step) {
+  if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
+    DwConvQ8Params p = depthwise->params;
+    p.requantize = depthwise->requantize.Params();
+    return KnowsNibbles(*depthwise) && dwconv::CanCompare(&p) &&
+           IsBlocked(p.geometry.out_c, 1, p.geometry.output_stride, kPlaneBlock);
+  }
   const ConvQ8Step* conv = AsConv(step);
   if (conv == nullptr || (HasResidual(*conv) && !AddsBits(*conv))) return false;
   const ConvGeometry& g = conv->params.geometry;
@@ -273,6 +280,7 @@ void PackActivations(Plan& plan, const PlanOptions& options) {
       depthwise->params.input_packed = packed(depthwise->inputs[0]) ? 1 : 0;
       depthwise->params.input_base = base_of(depthwise->inputs[0]);
       depthwise->params.output_packed = packed(depthwise->outputs[0]) ? 1 : 0;
+      depthwise->params.output_planes = slot_of(depthwise->outputs[0]).planes;
     } else if (QBinaryStep<QAddParams>* add = AsAdd(*step)) {
       const std::vector<int> slots = {add->inputs[0], add->inputs[1], add->outputs[0]};
       if (std::none_of(slots.begin(), slots.end(), packed)) continue;

@@ -37,6 +37,7 @@ struct DwConvQ8Params {
   /// As of ConvQ8Params; only for the kernel of few bits.
   int32_t input_packed = 0, output_packed = 0;
   int32_t input_base = 0;
+  int32_t output_planes = 0;  ///< likewise, 1: of two codes
 };
 
 }  // namespace requant

@@ -234,6 +234,26 @@ RQ_INLINE void FinishNibbles(const DwConvQ8Params* p, const dwconv::Results& r, 
   }
 }
 
+/// To the output as bits, of two codes, by comparing accumulators (can_compare.h).
+RQ_INLINE void FinishBits(const DwConvQ8Params* p, const dwconv::Results& r) {
+  const int32_t *last_low = p->requantize.narrow.last_low + r.c, *acc = r.acc;
+  const ptrdiff_t step = p->geometry.output_stride / 8;
+  uint8_t* out = static_cast<uint8_t*>(p->output) + r.pixel * step + r.c / 8;
+  for (int32_t i = 0; i < r.count; ++i, acc += r.group, out += step) {
+    for (int32_t c = 0; c < r.n; c += 16) {
+      const auto four = [&](int32_t at) __attribute__((always_inline)) {
+        return wasm_i32x4_gt(wasm_v128_load(acc + c + at), wasm_v128_load(last_low + c + at));
+      };
+      // Behind the last eight there are other numbers, and padding.
+      const uint32_t bits = wasm_i8x16_bitmask(
+          wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(four(0), four(4)),
+                                  wasm_i16x8_narrow_i32x4(four(8), four(12))));
+      out[c / 8] = static_cast<uint8_t>(bits);
+      if (c + 8 < r.n) out[c / 8 + 1] = static_cast<uint8_t>(bits >> 8);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace requant
 
@@ -269,6 +289,8 @@ void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* p) {
       [=](const dwconv::Results& results) __attribute__((always_inline)) {
         if (p->output_packed != 0) {
           FinishNibbles(p, results, codes);
+        } else if (p->output_planes != 0) {
+          FinishBits(p, results);
         } else {
           dwconv::FinishBytes(p, results);
         }
