@@ -103,7 +103,8 @@ int32_t PlanesOf(CodeRange codes) {
   return range == 0 ? 1 : std::bit_width(range);
 }
 
-/// Whether the convolution adds bits to bits: two codes of its own, of the residual and of the sums.
+/// Whether the convolution adds bits to bits: two codes of its own, of the residual and of the
+/// sums.
 bool AddsBits(const ConvQ8Step& conv) {
   if (!HasResidual(conv) || conv.run != rq_conv_q8_lookup) return false;
   ConvQ8Params p = conv.params;
@@ -154,8 +155,7 @@ bool CanReadPlanes(Step& step, int slot, CodeRange codes) {
   const bool input =
       conv->inputs[0] != slot ||
       (IsBlocked(g.in_c, g.groups, g.input_stride, kPlaneBlock) && TakesPlanes(*conv, codes));
-  const bool residual =
-      !HasResidual(*conv) || conv->inputs[1] != slot || AddsPlanes(*conv, codes);
+  const bool residual = !HasResidual(*conv) || conv->inputs[1] != slot || AddsPlanes(*conv, codes);
   return input && residual;
 }
 

@@ -77,12 +77,13 @@ RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, vo
 /// Output rows that are computed at a time, of one image: the first is first_x of its line.
 struct Band {
   int32_t first_x, count, lines;
+  bool expands;  ///< indices that stay are not there yet
 
   RQ_INLINE Band At(int32_t row, int32_t end, const LookupShape& s) {
     const ConvGeometry& g = s.g;
     const int32_t line = row / g.out_w, left_lines = g.out_h - line % g.out_h;
     const int32_t most_lines = left_lines < s.band ? left_lines : s.band;
-    Band band = {row - line * g.out_w, end - row, 0};
+    Band band = {row - line * g.out_w, end - row, 0, false};
     if (band.count > kBandRows) band.count = kBandRows;
     const int32_t most = most_lines * g.out_w - band.first_x;
     if (band.count > most) band.count = most;

@@ -10,14 +10,15 @@
 //
 //   S - floor(h r / 2)  >  floor((last_low - base + scale * (h r mod 2) / 2) / scale)
 //
-// and since S is one of 0..r, the left side and a constant (BitMiddle) fit int8 where r is at most
-// 254. More codes than that, of which not all are likely to be the highest ones, are tried as well:
-// rows of the output among which there is a larger r are compared by sums.
+// and since S is one of 0..r, the left side and a constant (BitMiddle) are within +-127 where r is at
+// most 254; the right side saturates to -128, above which all of them are, and 127. More codes than
+// that, of which not all are likely to be the highest ones, are tried as well: rows of the output
+// among which there is a larger r are compared by sums.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup_codes.h"
 #include "kernels/bitserial/lookup_output.h"
-#include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/lookup_tile.h"
+#include "kernels/bitserial/planes.h"
 
 namespace requant::bitserial {
 
@@ -79,8 +80,7 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
 /// for the higher one. `codes` is set for the output; 16 bytes of `room`.
 RQ_INLINE void SetSums(const ConvQ8Params* p, const conv::BlockCodes& codes, uint8_t* room,
                        uint8_t* out) {
-  const v128_t least =
-      wasm_i8x16_splat(static_cast<int8_t>(ResidualRange(p).lo + ResidualZero(p)));
+  const v128_t least = wasm_i8x16_splat(static_cast<int8_t>(ResidualRange(p).lo + ResidualZero(p)));
   const v128_t bits = wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const v128_t above = wasm_v128_and(wasm_i8x16_sub(bits, least), wasm_i8x16_splat(15));
   wasm_v128_store(room, wasm_i8x16_add(least, above));
@@ -153,7 +153,18 @@ __attribute__((noinline)) void AddBits(const uint8_t* own, const uint8_t* residu
     return static_cast<uint32_t>(
         wasm_i8x16_bitmask(wasm_i8x16_ne(wasm_v128_load(bytes), other_lower)));
   };
+  const v128_t none16 = wasm_i32x4_splat(static_cast<int32_t>(none));
+  const v128_t by_other16 = wasm_i32x4_splat(static_cast<int32_t>(by_other));
+  const v128_t by_own16 = wasm_i32x4_splat(static_cast<int32_t>(by_own));
+  const v128_t by_both16 = wasm_i32x4_splat(static_cast<int32_t>(by_both));
   for (int32_t r = 0; r < rows; ++r, own += 16, residual += residual_stride, out += stride) {
+    if (kFromPlanes && kToPlanes && channels == 128) {
+      const v128_t mine = wasm_v128_load(own), other = wasm_v128_load(residual);
+      const v128_t of_own = wasm_v128_xor(by_own16, wasm_v128_and(by_both16, other));
+      const v128_t of_other = wasm_v128_xor(none16, wasm_v128_and(by_other16, other));
+      wasm_v128_store(out, wasm_v128_xor(of_other, wasm_v128_and(mine, of_own)));
+      continue;
+    }
     for (int32_t c = 0; c < channels; c += 32) {
       uint32_t mine, other;
       __builtin_memcpy(&mine, own + c / 8, 4);
@@ -168,8 +179,10 @@ __attribute__((noinline)) void AddBits(const uint8_t* own, const uint8_t* residu
         continue;
       }
       const v128_t word = wasm_i32x4_splat(static_cast<int32_t>(sum));
-      const v128_t first = wasm_i8x16_shuffle(word, word, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-      const v128_t second = wasm_i8x16_shuffle(word, word, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+      const v128_t first =
+          wasm_i8x16_shuffle(word, word, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+      const v128_t second =
+          wasm_i8x16_shuffle(word, word, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
       const auto codes = [&](v128_t of) __attribute__((always_inline)) {
         return wasm_i8x16_sub(lower, wasm_i8x16_eq(wasm_v128_and(of, places), places));
       };

@@ -24,9 +24,9 @@ inline int32_t HalvesOf(const LookupHeader& header) {
   return 3;
 }
 
-/// What keeps the left side in lookup_bits.h within int8, up to which sum of a window's codes, and
+/// What keeps the left side in lookup_bits.h within +-127, up to which sum of a window's codes, and
 /// of how many codes of one bit that is worth trying: a half of them are set in the mean.
-inline int32_t BitMiddle(int32_t halves) { return halves == 0 ? -128 : halves == 1 ? 0 : 127; }
+inline int32_t BitMiddle(int32_t halves) { return 127 * (halves - 1); }
 inline constexpr int32_t kMostBits = 254;
 inline constexpr int32_t kTriedBits = 400;
 

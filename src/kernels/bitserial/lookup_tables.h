@@ -64,9 +64,8 @@ RQ_INLINE v128_t Places(v128_t first, v128_t second) {
 /// The same of eight bytes of bits.
 RQ_INLINE v128_t PlacesOfBits(v128_t bits) {
   const v128_t mask = wasm_i8x16_splat(-16);
-  return wasm_i8x16_shuffle(wasm_v128_and(wasm_i32x4_shl(bits, 4), mask),
-                            wasm_v128_and(bits, mask), 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
-                            22, 7, 23);
+  return wasm_i8x16_shuffle(wasm_v128_and(wasm_i32x4_shl(bits, 4), mask), wasm_v128_and(bits, mask),
+                            0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
 /// Stores them and returns the sum of the codes, which is how many bits of theirs are set.
 RQ_INLINE int32_t StorePlaces(v128_t bits, uint8_t* out) {
@@ -115,8 +114,8 @@ RQ_INLINE int32_t BuildBits(int32_t channels, const uint8_t* in, uint32_t paddin
   return sum;
 }
 
-/// Places and sums of `count` pixels, each so many bytes, or sums, behind the one before: of planes,
-/// or of bytes, codes from `least` on of a multiple of 64 channels.
+/// Places and sums of `count` pixels, each so many bytes, or sums, behind the one before: of
+/// planes, or of bytes, codes from `least` on of a multiple of 64 channels.
 template <bool kPlanes>
 __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, const uint8_t* in,
                                            ptrdiff_t in_step, int32_t least, uint8_t* out,

@@ -14,8 +14,8 @@ bool LookupPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LookupPackedSize(const ConvQ8Weights& weights);
 void LookupPack(const ConvQ8Weights& weights, void* packed);
 size_t LookupWorkspace(const ConvGeometry& geometry);
-/// Whether all outputs of `params`, whose requantization and residual are set, are made by comparing
-/// sums with thresholds (lookup_bits.h): two codes, and of the residual sixteen at most.
+/// Whether all outputs of `params`, whose requantization and residual are set, are made by
+/// comparing sums with thresholds (lookup_bits.h): two codes, and of the residual sixteen at most.
 bool LookupCompares(const ConvQ8Params& params);
 
 /// Convolution by counting bits (vector_popcount.cpp) takes all codes of eight bits or fewer, and

@@ -50,27 +50,43 @@ __attribute__((noinline)) void Expand(const uint8_t* packed, int32_t vectors, ui
 template <typename Tables, template <int> typename Apart, template <int> typename Joined,
           int kBlocks>
 RQ_INLINE void Line(const Lookups& l, const int32_t* offsets, int32_t slices, const uint8_t* in,
-                    bool adds, int32_t count, int16_t* out) {
+                    const uint8_t* indices, bool adds, int32_t count, int16_t* out) {
   const LookupShape& s = l.shape;
   const ptrdiff_t step = static_cast<ptrdiff_t>(s.g.stride_w) * l.pixel_bytes;
   if (l.joins) {
     Pixels<Tables, Joined, kBlocks>(offsets, s.runs, slices, l.slices_per_flush, in, step, l.shared,
-                                    l.indices, true, adds, count, out);
+                                    indices, true, adds, count, out);
   } else {
     Pixels<Tables, Apart, kBlocks>(offsets, s.runs, slices, l.slices_per_flush, in, step, l.shared,
-                                   l.indices, l.header.planes == 2, adds, count, out);
+                                   indices, l.header.planes == 2, adds, count, out);
   }
+}
+
+/// Whether the indices of all blocks, a segment each, are expanded once and stay.
+RQ_INLINE bool KeepsIndices(const Lookups& l) {
+  const ConvGeometry& g = l.shape.g;
+  return g.groups == 1 && g.out_c <= kBlockGroup * l.channels && l.shape.slices <= l.shape.segment;
+}
+
+/// Where the indices of kBlocks blocks are, expanded from `weights`, the first after `done` others.
+template <int kBlocks>
+RQ_INLINE const uint8_t* Indices(const Lookups& l, const Band& band, const uint8_t* weights,
+                                 int32_t vectors, int32_t done) {
+  const bool keeps = KeepsIndices(l);
+  uint8_t* out = l.indices + (keeps ? done * vectors * 32 : 0);
+  if (keeps && !band.expands) return out;
+  for (int32_t b = 0; b < kBlocks; ++b) {
+    Expand<kBlocks>(weights + b * l.block_bytes, vectors, out + 16 * b);
+  }
+  return out;
 }
 
 /// The sums of a band for one segment of kBlocks blocks, modulo 2^16.
 template <template <int> typename Apart, template <int> typename Joined, int kBlocks>
 RQ_INLINE void Segment(const Lookups& l, const Band& band, int32_t slice, int32_t slices,
-                       const uint8_t* weights, int16_t* out) {
+                       const uint8_t* weights, int32_t blocks_done, int16_t* out) {
   const LookupShape& s = l.shape;
-  const int32_t vectors = s.taps * slices * 2;
-  for (int32_t b = 0; b < kBlocks; ++b) {
-    Expand<kBlocks>(weights + b * l.block_bytes, vectors, l.indices + 16 * b);
-  }
+  const uint8_t* indices = Indices<kBlocks>(l, band, weights, s.taps * slices * 2, blocks_done);
   const bool adds = slice > 0 && !l.wide;
   const int32_t run = slices * s.run_taps;
   const int32_t first = slice * (l.shares ? SharedTables::kBytes : OwnTables::kBytes);
@@ -82,9 +98,9 @@ RQ_INLINE void Segment(const Lookups& l, const Band& band, int32_t slice, int32_
         l.tables + first + static_cast<ptrdiff_t>(begin) * s.g.stride_w * l.pixel_bytes;
     int16_t* to = out + done * kStripRow;
     if (l.shares) {
-      Line<SharedTables, Apart, Joined, kBlocks>(l, offsets, run, in, adds, n, to);
+      Line<SharedTables, Apart, Joined, kBlocks>(l, offsets, run, in, indices, adds, n, to);
     } else {
-      Line<OwnTables, Apart, Joined, kBlocks>(l, offsets, run, in, adds, n, to);
+      Line<OwnTables, Apart, Joined, kBlocks>(l, offsets, run, in, indices, adds, n, to);
     }
     done += n;
   }
@@ -141,19 +157,19 @@ RQ_INLINE void SumGroup(const Lookups& l, const Band& band, const uint8_t* group
       int16_t* out = l.sums + done * l.channels;
       const int32_t left = blocks - done;
       if (in_memory && left >= 8) {
-        Segment<ApartInMemory, JoinedInMemory, 8>(l, band, slice, slices, w, out);
+        Segment<ApartInMemory, JoinedInMemory, 8>(l, band, slice, slices, w, done, out);
         done += 8;
       } else if (in_memory && left >= 6) {
-        Segment<ApartInMemory, JoinedInMemory, 6>(l, band, slice, slices, w, out);
+        Segment<ApartInMemory, JoinedInMemory, 6>(l, band, slice, slices, w, done, out);
         done += 6;
       } else if (left >= 4) {
-        Segment<Apart, Joined, 4>(l, band, slice, slices, w, out);
+        Segment<Apart, Joined, 4>(l, band, slice, slices, w, done, out);
         done += 4;
       } else if (left >= 2) {
-        Segment<Apart, Joined, 2>(l, band, slice, slices, w, out);
+        Segment<Apart, Joined, 2>(l, band, slice, slices, w, done, out);
         done += 2;
       } else {
-        Segment<Apart, Joined, 1>(l, band, slice, slices, w, out);
+        Segment<Apart, Joined, 1>(l, band, slice, slices, w, done, out);
         done += 1;
       }
     }
@@ -217,19 +233,18 @@ RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8
 /// Bits of a band for kBlocks blocks, by bytes.
 template <int kBlocks, bool kToBits>
 RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weights,
-                         const uint8_t* thresholds, int32_t lower, uint8_t* out,
-                         ptrdiff_t stride, int32_t last) {
+                         int32_t blocks_done, const uint8_t* thresholds, int32_t lower,
+                         uint8_t* out, ptrdiff_t stride, int32_t last) {
   const LookupShape& s = l.shape;
-  for (int32_t b = 0; b < kBlocks; ++b) {
-    Expand<kBlocks>(weights + l.header_bytes + b * l.block_bytes, s.slices * 2, l.indices + 16 * b);
-  }
+  const uint8_t* indices =
+      Indices<kBlocks>(l, band, weights + l.header_bytes, s.slices * 2, blocks_done);
   const ptrdiff_t step = static_cast<ptrdiff_t>(s.g.stride_w) * l.pixel_bytes;
   int32_t done = 0, begin = band.first_x;
   for (int32_t line = 0; line < band.lines; ++line, begin = 0) {
     const int32_t n = band.Left(s.g.out_w, begin, done);
     const uint8_t* in = l.tables + l.offsets[line] + begin * step;
     const auto pixels = [&]<typename Tables>() __attribute__((always_inline)) {
-      BitPixels<Tables, kBlocks, kToBits>(s.slices, in, step, l.shared, l.indices, thresholds,
+      BitPixels<Tables, kBlocks, kToBits>(s.slices, in, step, l.shared, indices, thresholds,
                                           HalvesOf(l.header), l.row_sums + done, n, lower, out,
                                           stride, last);
     };
@@ -252,7 +267,8 @@ RQ_INLINE void BitGroup(const Lookups& l, const Band& band, const uint8_t* weigh
     n = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
     const int32_t last = left == n ? channels - (blocks - 1) * 16 : 16;
     const auto some = [&]<int kBlocks>() __attribute__((always_inline)) {
-      BitBlocks<kBlocks, kToBits>(l, band, weights, thresholds, lower, out, stride, last);
+      BitBlocks<kBlocks, kToBits>(l, band, weights, blocks - left, thresholds, lower, out, stride,
+                                  last);
     };
     if (n == 8) {
       some.template operator()<8>();
@@ -341,14 +357,15 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   const bool can_make_codes = !l.wide && conv::CanMakeCodes(p);
   if (can_make_codes) conv::SetOutput(p, l.codes);
   const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
-  const BitSource bits = p->output_packed == 0 && p->residual_packed == 0 ? SetBits(p, l, packed)
-                                                                          : BitSource::kNone;
+  const BitSource bits =
+      p->output_packed == 0 && p->residual_packed == 0 ? SetBits(p, l, packed) : BitSource::kNone;
   // Eight channels that can be made codes so have the residual added right away, and then the
   // others as well.
   const bool to_codes = bits != BitSource::kNone || (can_make_codes && conv::HasBytes(p));
   const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
   Band band;
+  BitSource expanded = bits;
   for (int32_t row = p->row_begin; row < p->row_end; row += band.count) {
     band = Band::At(row, p->row_end, s);
     const uint8_t* weights = packed;
@@ -357,6 +374,9 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
       BitSource source = bits;
       if (bits == BitSource::kBytes && HasManyBits(l, band)) source = BitSource::kSums;
       if (source != BitSource::kBytes) FillTerms(l, band);
+      // Bytes and sums have blocks in turns in their own ways.
+      band.expands = row == p->row_begin || source != expanded;
+      expanded = source;
       for (int32_t channel = 0; channel < group_out; channel += most) {
         const int32_t n = group_out - channel < most ? group_out - channel : most;
         const int32_t blocks = (n + l.channels - 1) / l.channels;

@@ -245,9 +245,8 @@ RQ_INLINE void FinishBits(const DwConvQ8Params* p, const dwconv::Results& r) {
         return wasm_i32x4_gt(wasm_v128_load(acc + c + at), wasm_v128_load(last_low + c + at));
       };
       // Behind the last eight there are other numbers, and padding.
-      const uint32_t bits = wasm_i8x16_bitmask(
-          wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(four(0), four(4)),
-                                  wasm_i16x8_narrow_i32x4(four(8), four(12))));
+      const uint32_t bits = wasm_i8x16_bitmask(wasm_i8x16_narrow_i16x8(
+          wasm_i16x8_narrow_i32x4(four(0), four(4)), wasm_i16x8_narrow_i32x4(four(8), four(12))));
       out[c / 8] = static_cast<uint8_t>(bits);
       if (c + 8 < r.n) out[c / 8 + 1] = static_cast<uint8_t>(bits >> 8);
     }

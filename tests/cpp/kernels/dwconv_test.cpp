@@ -10,6 +10,7 @@
 
 #include "kernels/conv/table.h"
 #include "kernels/dot8_forms.h"
+#include "kernels/dwconv/can_compare.h"
 #include "kernels/dwconv/dot8.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/window_testing.h"
@@ -196,7 +197,7 @@ TEST(DwConvQ8, NarrowMatchesTheGeneralConvolution) {
   const DwConvQ8Kernel& narrow = *std::find_if(rows.begin(), rows.end(), [](const auto& row) {
     return std::string_view(row.name) == "dwconv_q8_narrow";
   });
-  int runs = 0;
+  int runs = 0, planes_runs = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int variant = 0; variant < 16; ++variant) {
       ConvGeometry g = geometry;
@@ -255,9 +256,27 @@ TEST(DwConvQ8, NarrowMatchesTheGeneralConvolution) {
       p.requantize = prepared.Params();
       RunRanges(narrow, p, Cuts(random, rows_of));
       ASSERT_EQ(got, expected) << Describe(g) << " " << bits << " by " << weight_bits << " bits";
+
+      // Two codes as bits.
+      if (g.out_c % 8 != 0 || g.output_stride != g.out_c) continue;
+      PreparedRequantize two_codes = PrepareRequantize(
+          RequantizeMode::kUpward, std::vector<double>(g.out_c, 4.0 / (taps * span * half)), bounds,
+          101, 101, 102);
+      AddNarrowRequantize(two_codes, bounds);
+      p.requantize = two_codes.Params();
+      if (!dwconv::CanCompare(&p)) continue;
+      RunReference(g, general, input.data(), input_signed, zero_point, two_codes,
+                   ConvQ8Output::kUint8, expected.data());
+      std::vector<uint8_t> planes(expected.size() / 8);
+      p.output = planes.data();
+      p.output_planes = 1;
+      RunRanges(narrow, p, Cuts(random, rows_of));
+      ASSERT_EQ(planes, PlaneOf(expected, rows_of, g.out_c, g.out_c, 101)) << Describe(g);
+      ++planes_runs;
     }
   }
   EXPECT_GT(runs, 200);
+  EXPECT_GT(planes_runs, 20);
 }
 
 TEST(DwConvF32, CloseToDoublesOnEveryGeometry) {

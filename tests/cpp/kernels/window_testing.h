@@ -36,6 +36,20 @@ inline size_t Elements(int32_t pixels, int32_t stride, int32_t channels) {
   return static_cast<size_t>(pixels - 1) * stride + channels;
 }
 
+/// Codes from `lo` on of so many channels, a multiple of 8, as one plane of bits.
+inline std::vector<uint8_t> PlaneOf(const std::vector<uint8_t>& codes, int32_t pixels,
+                                    int32_t stride, int32_t channels, int32_t lo) {
+  std::vector<uint8_t> bits(static_cast<size_t>(pixels) * channels / 8);
+  for (int32_t i = 0; i < pixels; ++i) {
+    for (int32_t c = 0; c < channels; ++c) {
+      const uint8_t code = codes[static_cast<size_t>(i) * stride + c];
+      const auto bit = static_cast<uint8_t>(code - static_cast<uint8_t>(lo));
+      bits[(static_cast<size_t>(i) * channels + c) / 8] |= static_cast<uint8_t>(bit << c % 8);
+    }
+  }
+  return bits;
+}
+
 enum class Fill { kRandom, kLowest, kHighest };
 
 inline std::vector<uint8_t> Bytes(std::mt19937& random, size_t n, Fill fill, bool is_signed) {
