@@ -10,15 +10,14 @@
 //
 //   S - floor(h r / 2)  >  floor((last_low - base + scale * (h r mod 2) / 2) / scale)
 //
-// and since S is one of 0..r, the left side and a constant (BitMiddle) are within +-127 where r is at
-// most 254; the right side saturates to -128, above which all of them are, and 127. More codes than
-// that, of which not all are likely to be the highest ones, are tried as well: rows of the output
-// among which there is a larger r are compared by sums.
+// and since S is one of 0..r, the left side and a constant (BitMiddle) are within +-127 where r is
+// at most 254; the right side saturates to -128, above which all of them are, and 127. More codes
+// than that, of which not all are likely to be the highest ones, are tried as well: rows of the
+// output among which there is a larger r are compared by sums.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup_codes.h"
 #include "kernels/bitserial/lookup_output.h"
 #include "kernels/bitserial/lookup_tile.h"
-#include "kernels/bitserial/planes.h"
 
 namespace requant::bitserial {
 

@@ -49,8 +49,9 @@ inline BitSource FindBits(const ConvQ8Params* p, const LookupHeader& header, con
   if (p->residual != nullptr && (range.hi < range.lo || range.hi - range.lo > 15)) {
     return BitSource::kNone;
   }
-  const bool fit = s.taps == 1 && header.planes == 1 && HalvesOf(header) <= 2 &&
-                   s.slices * kSlice * header.input_range <= kTriedBits;
+  // One code has any number of channels.
+  const bool fit = s.taps == 1 && s.slices <= s.segment && header.planes == 1 &&
+                   HalvesOf(header) <= 2 && s.slices * kSlice * header.input_range <= kTriedBits;
   return fit ? BitSource::kBytes : BitSource::kSums;
 }
 

@@ -197,9 +197,13 @@ TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
                                           {0, 100}, {-1, 2}, {7}};
   int32_t seen[2] = {0, 0};
   for (int variant = 0; variant < 1000; ++variant) {
-    const int32_t range = 1 + variant % 3, groups = variant % 9 == 8 ? 2 : 1;
+    // Of one code, any number of channels.
+    const bool one = variant % 41 == 40;
+    const int32_t range = one ? 0 : 1 + variant % 3, groups = variant % 9 == 8 ? 2 : 1;
     // 254 of one bit fill a byte; up to 400 are tried.
-    const int32_t in_c = variant % 5 == 4 ? 225 + of(200) : 1 + of(254 / range + 10);
+    const int32_t in_c = one                ? 1 + of(2000)
+                         : variant % 5 == 4 ? 225 + of(200)
+                                            : 1 + of(254 / range + 10);
     const int32_t out_c = (1 + of(variant % 4 == 3 ? 34 : 6)) * 8 - (variant % 10 == 9 ? 3 : 0);
     const ConvGeometry geometry =
         Geometry(1 + of(4), 1 + of(variant % 7 == 6 ? 90 : 12), in_c * groups, out_c * groups, 1, 1,
