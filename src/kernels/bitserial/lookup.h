@@ -59,8 +59,8 @@ inline int32_t BlockHeaderBytes(int32_t planes) {
 }
 
 struct LookupShape {
-  ConvGeometry g;       ///< a pointwise convolution's pixels cut into lines of a handy length
-  int32_t pixels;       ///< of the input, all images
+  ConvGeometry g;       ///< with windows of one pixel, those used cut into lines of a handy length
+  int32_t pixels;       ///< of the input, all images, or those used
   int32_t slices;       ///< of the channels of one group
   int32_t taps;         ///< of a window
   int32_t segment;      ///< slices that are summed in 16 bits
@@ -77,15 +77,16 @@ struct LookupShape {
 inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
   s.g = geometry;
   ConvGeometry& g = s.g;
-  s.pixels = g.batch * g.in_h * g.in_w;
+  const bool one_pixel = conv::IsOnePixel(geometry);
+  s.pixels = one_pixel ? g.batch * g.out_h * g.out_w : g.batch * g.in_h * g.in_w;
   s.slices = (g.in_c / g.groups + kSlice - 1) / kSlice;
   s.taps = g.kernel_h * g.kernel_w;
   s.segment = kSegmentSlices / s.taps < 1 ? 1 : kSegmentSlices / s.taps;
-  if (conv::IsPointwise(geometry)) {
+  if (one_pixel) {
     int32_t width = kTableBytes / kSliceBytes / s.slices;
     width = width < 1 ? 1 : width > kBandRows ? kBandRows : width;
     if (width > s.pixels) width = s.pixels;
-    g.batch = 1;
+    g.batch = g.stride_h = g.stride_w = 1;
     g.in_w = g.out_w = width;
     g.in_h = g.out_h = (s.pixels + width - 1) / width;
   }

@@ -114,45 +114,48 @@ RQ_INLINE int32_t BuildBits(int32_t channels, const uint8_t* in, uint32_t paddin
   return sum;
 }
 
-/// Places and sums of `count` pixels, each so many bytes, or sums, behind the one before: of
-/// planes, or of bytes, codes from `least` on of a multiple of 64 channels.
+/// Places and sums of `count` pixels, `step` bytes apart: of planes, or of bytes, codes from
+/// `least` on of a multiple of 64 channels.
 template <bool kPlanes>
 __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, const uint8_t* in,
-                                           ptrdiff_t in_step, int32_t least, uint8_t* out,
-                                           ptrdiff_t out_step, int32_t* sums, int32_t sums_step) {
+                                           ptrdiff_t step, int32_t least, uint8_t* out,
+                                           int32_t* sums) {
   const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(least));
-  for (; count > 0; --count, in += in_step, out += out_step, sums += sums_step) {
+  for (int32_t i = 0; i < count; ++i, in += step) {
     const uint8_t* from = in;
-    uint8_t* to = out;
     int32_t sum = 0, left = channels;
-    for (; left >= 64; left -= 64, to += 16) {
+    for (; left >= 64; left -= 64, out += 16) {
       if (kPlanes) {
         uint64_t word;
         __builtin_memcpy(&word, from, 8);
         sum += __builtin_popcountll(word);
-        wasm_v128_store(to, PlacesOfBits(wasm_v128_load64_zero(from)));
+        wasm_v128_store(out, PlacesOfBits(wasm_v128_load64_zero(from)));
         from += 8;
         continue;
       }
       v128_t codes[4];
-      RQ_UNROLL for (int i = 0; i < 4; ++i) {
-        codes[i] = wasm_i8x16_sub(wasm_v128_load(from + kSlice * i), lo);
+      RQ_UNROLL for (int j = 0; j < 4; ++j) {
+        codes[j] = wasm_i8x16_sub(wasm_v128_load(from + kSlice * j), lo);
       }
-      sum += StorePlaces(codes, to);
+      sum += StorePlaces(codes, out);
       from += 64;
     }
     if (kPlanes && left > 0) {
       const v128_t bits = wasm_v128_load32_zero(from);
       sum += __builtin_popcount(static_cast<uint32_t>(wasm_i32x4_extract_lane(bits, 0)));
-      wasm_v128_store64_lane(to, PlacesOfBits(bits), 0);
+      wasm_v128_store64_lane(out, PlacesOfBits(bits), 0);
+      out += 8;
     }
-    *sums = sum;
+    sums[i] = sum;
   }
 }
 
 /// How a line is read and written: what is the same for all of its pixels.
 struct LineForm {
   bool packed, planes;
+  int32_t channels, least;  ///< codes less the least one are those of the tables
+  uint32_t padding_bits;    ///< of planes
+  const uint8_t* shared;
   int32_t slices, rest;  ///< codes of the last slice
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
@@ -201,6 +204,38 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
   return kShares ? sum : SumOfLanes(lanes);
 }
 
+/// Tables or places of one pixel from element `at` of the input on, or of padding.
+template <typename Tables>
+RQ_INLINE int32_t BuildAt(const LineForm& f, const uint8_t* input, bool inside, ptrdiff_t at,
+                          uint8_t* out) {
+  if (f.planes) {
+    const uint8_t* in = inside ? input + at / 8 : nullptr;
+    return BuildBits<Tables>(f.channels, in, f.padding_bits, f.shared, out);
+  }
+  return BuildPixel<Tables>(f, inside ? input + (f.packed ? NibbleBytes(at) : at) : nullptr, out);
+}
+
+/// Whether BuildPlaces did it: `count` pixels, `step` elements apart.
+template <typename Tables>
+RQ_INLINE bool BuildFast(const LineForm& f, const uint8_t* input, ptrdiff_t at, ptrdiff_t step,
+                         int32_t count, uint8_t* out, int32_t* sums) {
+  if (Tables::kBytes == kSliceBytes || f.packed || (!f.planes && f.channels % 64 != 0))
+    return false;
+  if (f.planes) {
+    BuildPlaces<true>(f.channels, count, input + at / 8, step / 8, 0, out, sums);
+  } else {
+    BuildPlaces<false>(f.channels, count, input + at, step, f.least, out, sums);
+  }
+  return true;
+}
+
+/// The input's pixel under a row of the output, of windows of one.
+RQ_INLINE int32_t PixelUnder(const ConvGeometry& g, int32_t row) {
+  const int32_t line = row / g.out_w, image = line / g.out_h;
+  return (image * g.in_h + (line - image * g.out_h) * g.stride_h) * g.in_w +
+         (row - line * g.out_w) * g.stride_w;
+}
+
 /// Tables, or places of shared ones, and sums of line y of an image; a line outside is padding.
 template <typename Tables>
 __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShape& s, int32_t image,
@@ -209,17 +244,21 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   const ConvGeometry& g = s.g;
   const int32_t channels = g.in_c / g.groups, columns = s.columns, stride = g.stride_w;
   const int32_t first = (image * g.in_h + y) * g.in_w;
-  // The last line of a pointwise convolution may be shorter.
+  // The last line of windows of one pixel may be shorter.
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
+  const int32_t padding = p->input_zero_point - header.input_lo;
   LineForm f;
   f.packed = p->input_packed != 0;
   f.planes = p->input_planes != 0;
+  f.channels = channels;
+  // Packed codes are less than they are by their own base.
+  f.least = header.input_lo - (f.packed ? p->input_base : 0);
+  f.padding_bits = static_cast<uint32_t>(-padding);
+  f.shared = shared;
   f.slices = s.slices;
   f.rest = channels - (s.slices - 1) * kSlice;
-  // Packed codes are less than they are by their own base.
-  f.lo = wasm_i8x16_splat(static_cast<int8_t>(header.input_lo - (f.packed ? p->input_base : 0)));
-  const int32_t padding = p->input_zero_point - header.input_lo;
+  f.lo = wasm_i8x16_splat(static_cast<int8_t>(f.least));
   f.padding = wasm_i8x16_splat(static_cast<int8_t>(padding));
   f.bias = wasm_i8x16_splat(static_cast<int8_t>(TableBias(header, s)));
   f.last = wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
@@ -227,41 +266,30 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   RQ_UNROLL for (int i = 0; i < 6; ++i) f.patterns[i] = wasm_v128_load(header.patterns[i]);
   // Windows may leave columns out.
   const int32_t used = g.dilation_w == 1 ? g.kernel_w : stride;
-  const ptrdiff_t step = g.input_stride;
   const auto* input = static_cast<const uint8_t*>(p->input);
-  ptrdiff_t at = (static_cast<ptrdiff_t>(first) - g.pad_left) * step + group * channels;
-  int32_t x = -g.pad_left, phase = 0, column = 0;
-  const bool whole = f.planes || (!f.packed && channels % 64 == 0);
-  if (Tables::kBytes < kSliceBytes && x == 0 && width > 0 && whole) {
-    // All but padding behind the line. A pixel in each `stride` is used.
-    int32_t count = (width - 1) / stride + 1;
-    if (count > g.out_w) count = g.out_w;
-    const ptrdiff_t out_step = stride * f.slices * Tables::kBytes;
-    if (f.planes) {
-      BuildPlaces<true>(channels, count, input + at / 8, stride * step / 8, 0, out, out_step, sums,
-                        stride);
-    } else {
-      BuildPlaces<false>(channels, count, input + at, stride * step, header.input_lo, out, out_step,
-                         sums, stride);
+  const ConvGeometry& o = p->geometry;
+  const bool one_pixel = conv::IsOnePixel(o), in_place = conv::IsPointwise(o);
+  // Windows of one pixel use those under each line of the output.
+  int32_t row = first, left = one_pixel ? width : columns;
+  for (int32_t n; left > 0; left -= n, row += n) {
+    n = one_pixel && !in_place && o.out_w - row % o.out_w < left ? o.out_w - row % o.out_w : left;
+    const ptrdiff_t pixel = one_pixel ? PixelUnder(o, row) : first - g.pad_left;
+    const ptrdiff_t step = static_cast<ptrdiff_t>(one_pixel ? o.stride_w : 1) * g.input_stride;
+    ptrdiff_t at = pixel * g.input_stride + group * channels;
+    if (one_pixel && BuildFast<Tables>(f, input, at, step, n, out, sums)) {
+      out += n * f.slices * Tables::kBytes;
+      sums += n;
+      continue;
     }
-    column = x = count * stride;
-    at += column * step;
-    out += count * out_step;
-    sums += column;
-  }
-  for (; column < columns; ++column, ++x, at += step) {
-    if (phase < used) {
-      const bool inside = x >= 0 && x < width;
-      const auto from = [&](ptrdiff_t offset) __attribute__((always_inline)) {
-        return inside ? input + offset : nullptr;
-      };
-      *sums = f.planes ? BuildBits<Tables>(channels, from(at / 8), static_cast<uint32_t>(-padding),
-                                           shared, out)
-                       : BuildPixel<Tables>(f, from(f.packed ? NibbleBytes(at) : at), out);
+    int32_t x = -g.pad_left, phase = 0;
+    for (int32_t i = 0; i < n; ++i, ++x, at += step) {
+      if (phase < used) {
+        *sums = BuildAt<Tables>(f, input, one_pixel || (x >= 0 && x < width), at, out);
+      }
+      if (++phase == stride) phase = 0;
+      ++sums;
+      out += f.slices * Tables::kBytes;
     }
-    if (++phase == stride) phase = 0;
-    ++sums;
-    out += f.slices * Tables::kBytes;
   }
 }
 
