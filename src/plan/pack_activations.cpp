@@ -159,6 +159,18 @@ bool CanReadPlanes(Step& step, int slot, CodeRange codes) {
   return input && residual;
 }
 
+/// Whether `slot` as planes, or else two to a byte, is beside the other form in a step that adds it
+/// as a residual, or computes it by adding one: no kernel has both.
+bool Mixes(const Plan& plan, Step& step, int slot, bool as_planes) {
+  const ConvQ8Step* conv = AsConv(step);
+  if (conv == nullptr || !HasResidual(*conv)) return false;
+  const bool computes = conv->outputs[0] == slot;
+  if (!computes && conv->inputs[1] != slot) return false;
+  const Slot& other =
+      plan.slots[static_cast<size_t>(computes ? conv->inputs[1] : conv->outputs[0])];
+  return as_planes ? other.packed : other.planes != 0;
+}
+
 /// An addition with some of its tensors packed.
 std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
   auto step = std::make_unique<QBinaryStep<QAddNibblesParams>>();
@@ -245,15 +257,19 @@ void PackActivations(Plan& plan, const PlanOptions& options) {
         tuned == options.tuned.end() ? Tuned::Output::kUsual : tuned->second.output;
     if (wanted == Tuned::Output::kBytes) continue;
     const bool compact = options.compact || wanted == Tuned::Output::kPacked;
-    const auto reads = [&](Step* step) {
-      return CanReadPlanes(*step, static_cast<int>(i), CodesOfStep(*use.writer));
+    const int at = static_cast<int>(i);
+    const auto reads_planes = [&](Step* step) {
+      return CanReadPlanes(*step, at, CodesOfStep(*use.writer)) && !Mixes(plan, *step, at, true);
     };
-    if (CanWritePlanes(*use.writer) && std::all_of(use.readers.begin(), use.readers.end(), reads)) {
+    const auto reads_packed = [&](Step* step) {
+      return CanRead(*step, at) && !Mixes(plan, *step, at, false);
+    };
+    if (CanWritePlanes(*use.writer) && !Mixes(plan, *use.writer, at, true) &&
+        std::all_of(use.readers.begin(), use.readers.end(), reads_planes)) {
       slot.planes = static_cast<uint8_t>(PlanesOf(CodesOfStep(*use.writer)));
       slot.bytes = slot.bytes / 8 * slot.planes;
-    } else if (compact && CanWrite(*use.writer) &&
-               std::all_of(use.readers.begin(), use.readers.end(),
-                           [&](Step* step) { return CanRead(*step, static_cast<int>(i)); })) {
+    } else if (compact && CanWrite(*use.writer) && !Mixes(plan, *use.writer, at, false) &&
+               std::all_of(use.readers.begin(), use.readers.end(), reads_packed)) {
       slot.packed = true;
       slot.bytes /= 2;
       base[i] = CodesOfStep(*use.writer).lo;

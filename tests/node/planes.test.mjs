@@ -24,7 +24,9 @@ const lists = {
   none: [0, 1],
   negative: [-1, 0],
   wide: [-3, 3],
+  many: [-4, -1, 0, 2, 3],
 };
+const twoValues = ['both', 'none', 'negative', 'wide'];
 
 /**
  * A graph, line by line. `layer` adds a convolution of two codes, from `low` on, of which a depthwise one has its
@@ -50,14 +52,14 @@ class Network {
     const { next, lines } = this;
     const name = `v${this.count++}`;
     const inner = from / groups;
-    const values = lists[weights ?? Object.keys(lists)[next(0, 3)]];
+    const values = lists[weights ?? twoValues[next(0, 3)]];
     const depth = inner * size * size;
     // About half of the outputs are the higher code.
-    const sum = (values[0] + values[1]) / 4;
+    const sum = values.reduce((a, b) => a + b) / values.length / 2;
     const scale = Math.max(1, Math.sqrt(depth) * next(1, 3));
     const bias = () => Math.round(scale / 2 - sum * depth + next(-6, 6));
     lines.push(
-      `const %${name}w: int8[${to}, ${inner}, ${size}, ${size}] = {${this.numbers(to * depth, () => values[next(0, 1)])}}`,
+      `const %${name}w: int8[${to}, ${inner}, ${size}, ${size}] = {${this.numbers(to * depth, () => values[next(0, values.length - 1)])}}`,
       `const %${name}b: int32[${to}] = {${this.numbers(to, bias)}}`,
       `const %${name}s: float32[] = {${scale}}`,
       `%${name}_ = QLinearConv(%${input}, %s, %z, %${name}w, %s, %wz, %${name}s, %z, %${name}b) {pads = [${pad}, ${pad}, ${pad}, ${pad}], strides = [${stride}, ${stride}], dilations = [${dilation}, ${dilation}], group = ${groups}}`,
@@ -130,6 +132,19 @@ function fullNetwork() {
   return { text: network.text('1, 384, 9, 11', [third]), dims: [1, 384, 9, 11], low: 0 };
 }
 
+/** Values that layers of bits share with one of more bits, which reads two codes to a byte: beside residuals. */
+function sharedNetwork() {
+  const network = new Network(randomSource(5), 0, false);
+  network.lines.push('%u_ = Identity(%x)', '%u = Clip(%u_, %low, %high)');
+  const layer = (input, more = {}) =>
+    network.layer(input, { from: 64, to: 64, size: 3, pad: 1, weights: 'both', ...more });
+  const first = layer('u');
+  const second = network.add(layer(first), first); // has a residual that others want otherwise
+  const third = network.add(layer(second), second); // is a sum that others want otherwise
+  const outputs = [layer(third, { weights: 'many' }), layer(first, { weights: 'many' })];
+  return { text: network.text('1, 64, 9, 11', outputs), dims: [1, 64, 9, 11], low: 0 };
+}
+
 function feedOf({ dims, low, type = 'uint8' }, next) {
   const count = dims.reduce((a, b) => a * b);
   const data = new (type === 'int8' ? Int8Array : Uint8Array)(count);
@@ -177,6 +192,8 @@ for (const simd of variants) {
               expected.outputs,
               `seed ${seed}`,
             );
+            const compact = await run(model, feeds, { ...lookup, compact: true });
+            assert.deepEqual(compact.outputs, expected.outputs, `seed ${seed}, ${requantize}`);
             const usual = await run(model, feeds, { requantize });
             assert.deepEqual(usual.outputs, expected.outputs, `seed ${seed}, ${requantize}`);
             const some = planes(got);
@@ -193,6 +210,36 @@ for (const simd of variants) {
         assert.ok(seen.sums > cases, `${seen.sums} sums`);
         assert.ok(seen.depthwise > 0 || simd !== 'relaxed', `${seen.depthwise} depthwise`);
         assert.ok(seen.ones > seen.codes / 8 && seen.ones < (7 * seen.codes) / 8, `${seen.ones}`);
+      });
+
+      test('beside values two to a byte', async () => {
+        env.wasm.simd = simd;
+        env.wasm.numThreads = numThreads;
+        const form = sharedNetwork();
+        const next = randomSource(9);
+        const feeds = feedOf(form, () => next(0, 1));
+        const model = await parseModel(form.text);
+        const kernels = { conv_q8: 'conv_q8_scalar' };
+        const expected = await run(model, feeds, { kernels, requantize: 'fixed' });
+        // Layers of many weights have no lookups.
+        for (const row of ['conv_q8_lookup', 'conv_q8_narrow_x', 'conv_q8_popcount']) {
+          const options = { kernels: { conv_q8: row }, requantize: 'fixed' };
+          for (const compact of [false, true]) {
+            const got = await run(model, feeds, { ...options, compact });
+            assert.deepEqual(got.outputs, expected.outputs, `${row}, ${compact}`);
+          }
+        }
+        const options = { requantize: 'fixed', compact: true };
+        const got = await run(model, feeds, options);
+        assert.deepEqual(got.outputs, expected.outputs);
+        if (simd === 'relaxed') {
+          const layouts = got.steps.map(({ output }) => output.layout);
+          assert.ok(
+            layouts.some((layout) => layout.includes('two to a byte')),
+            layouts.join(),
+          );
+        }
+        model.dispose();
       });
 
       test('more bits in a window than bytes hold', async () => {
