@@ -5,22 +5,15 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
+import { integersFrom } from './few_bits.mjs';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
-
-function randomSource(seed) {
-  let state = seed;
-  return (least, most) => {
-    state = (state * 48271) % 2147483647;
-    return least + (state % (most - least + 1));
-  };
-}
 
 const numbers = (count, next) => Array.from({ length: count }, next).join(', ');
 
 /** Two convolutions, the first of which limits what the second reads, and a matrix product. */
 function network({ type, low, high, zero, weights }) {
-  const next = randomSource(7);
+  const next = integersFrom(7);
   const weight = () => weights[next(0, weights.length - 1)];
   return `graph "bits" opset 13
 input %x: ${type}[1, 24, 19, 18]
@@ -61,7 +54,7 @@ for (const simd of variants) {
     for (const [name, form] of Object.entries(forms)) {
       test(name, async () => {
         env.wasm.simd = simd;
-        const next = randomSource(3);
+        const next = integersFrom(3);
         const data = new (form.type === 'int8' ? Int8Array : Uint8Array)(24 * 19 * 18);
         for (let at = 0; at < data.length; at++)
           data[at] = next((form.low - 1) & 255, form.high + 1);

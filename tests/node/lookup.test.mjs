@@ -6,18 +6,10 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
+import { randomSource } from './few_bits.mjs';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 const cases = process.env.REQUANT_LONG ? 160 : 40;
-
-function randomSource(seed) {
-  let state = 48271 * seed;
-  for (let i = 0; i < 5; i++) state = (state * 48271) % 2147483647;
-  return (least, most) => {
-    state = (state * 48271) % 2147483647;
-    return least + (state % (most - least + 1));
-  };
-}
 
 /** A convolution of `a` by `w` bits to `o` bits, whose output also has a residual of 4 bits added. */
 function randomCase(seed) {

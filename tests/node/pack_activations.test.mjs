@@ -3,25 +3,18 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
-import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
+import { Tensor, env, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
+import { integersFrom, runOnce } from './few_bits.mjs';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
-
-function randomSource(seed) {
-  let state = seed;
-  return (least, most) => {
-    state = (state * 48271) % 2147483647;
-    return least + (state % (most - least + 1));
-  };
-}
 
 /**
  * Residual blocks of codes from `low` to `low + 15`, some of whose values cannot be packed: one of 20
  * channels, one that a pool reads, one that is an output.
  */
 function network({ type, low, weights, channels, groups }) {
-  const next = randomSource(11);
+  const next = integersFrom(11);
   const c = channels;
   const numbers = (count) =>
     Array.from({ length: count }, () => weights[next(0, weights.length - 1)]).join(', ');
@@ -81,13 +74,9 @@ afterEach(() => {
 });
 
 async function run(source, feeds, options) {
-  const session = await InferenceSession.create(source, options);
-  const outputs = await session.run(feeds);
-  const { steps } = session.plan();
-  const saved = session.toPlan();
-  session.dispose();
+  const { steps, ...rest } = await runOnce(source, feeds, options);
   const packed = steps.filter(({ output }) => output.layout.includes('two to a byte')).length;
-  return { outputs: Object.values(outputs).map(({ data }) => [...data]), packed, saved };
+  return { ...rest, packed };
 }
 
 for (const simd of variants) {
@@ -97,7 +86,7 @@ for (const simd of variants) {
         test(name, async () => {
           env.wasm.simd = simd;
           env.wasm.numThreads = numThreads;
-          const next = randomSource(5);
+          const next = integersFrom(5);
           const size = 2 * form.channels * 15 * 13;
           const data = new (form.type === 'int8' ? Int8Array : Uint8Array)(size);
           for (let at = 0; at < size; at++) data[at] = next(form.low, form.low + 15);

@@ -4,20 +4,12 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
-import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
+import { Tensor, env, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
+import { randomSource, runOnce as run } from './few_bits.mjs';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 const cases = process.env.REQUANT_LONG ? 24 : 8;
-
-function randomSource(seed) {
-  let state = 48271 * seed;
-  for (let i = 0; i < 5; i++) state = (state * 48271) % 2147483647;
-  return (least, most) => {
-    state = (state * 48271) % 2147483647;
-    return least + (state % (most - least + 1));
-  };
-}
 
 const lists = {
   both: [-1, 1],
@@ -150,15 +142,6 @@ function feedOf({ dims, low, type = 'uint8' }, next) {
   const data = new (type === 'int8' ? Int8Array : Uint8Array)(count);
   for (let at = 0; at < count; at++) data[at] = low + next(at);
   return { x: new Tensor(type, data, dims) };
-}
-
-async function run(source, feeds, options) {
-  const session = await InferenceSession.create(source, options);
-  const outputs = await session.run(feeds);
-  const { steps } = session.plan();
-  const saved = session.toPlan();
-  session.dispose();
-  return { outputs: Object.values(outputs).map(({ data }) => [...data]), steps, saved };
 }
 
 const planes = ({ steps }) => steps.filter(({ output }) => output.layout.includes('planes'));

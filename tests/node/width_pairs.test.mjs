@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { InferenceSession, Tensor, engineInfo, env, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/load_core.js';
+import { integersFrom } from './few_bits.mjs';
 
 const long = Boolean(process.env.REQUANT_LONG);
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
@@ -17,17 +18,9 @@ const pairs = long
   : all.filter(([a, w]) => (a + 3 * w) % 8 === 1 || [2, 9, 16].includes(a + w));
 const shapesOfAPair = long ? 4 : 1;
 
-function randomSource(seed) {
-  let state = seed;
-  return (least, most) => {
-    state = (state * 48271) % 2147483647;
-    return least + (state % (most - least + 1));
-  };
-}
-
 /** A random case of these widths: its text, feeds and name. */
 function randomCase(a, w, seed) {
-  const next = randomSource(1000 * seed + 37 * a + w);
+  const next = integersFrom(1000 * seed + 37 * a + w);
   for (let i = 0; i < 5; i++) next(0, 1);
   const polarity = ['unipolar', 'bipolar', 'mixed'][next(0, 2)];
   const extreme = next(0, 4);
