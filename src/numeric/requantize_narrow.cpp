@@ -16,6 +16,7 @@ constexpr int32_t kMostCodes = 2 * kNarrowMiddle;
 constexpr int32_t kMostShift = 12;
 constexpr int32_t kMostFactor = 32767;
 constexpr int32_t kScales = 8;  // to try: each rounds otherwise
+constexpr int kSlopeSteps = 16;
 
 /// The smallest accumulator whose code is at least `code`; more than `bound` if there is none.
 int64_t StepTo(int32_t code, const RequantizeParams& p, int32_t channel, double multiplier,
@@ -72,14 +73,31 @@ class Staircase {
         std::clamp<int64_t>(steps_[0] - 1, int64_t{INT16_MIN}, int64_t{INT16_MAX}));
   }
 
+  /// The slope of the line that keeps farthest from all steps. That of the multiplier may have one
+  /// accumulator almost on a step and another just short of the next, so that none of its roundings
+  /// fits between them. What is left for the bias is concave in the slope: thirds close in on it.
+  double BestSlope() const {
+    const double spread = multiplier_ / static_cast<double>(std::max<int64_t>(farthest_, 1));
+    double low = multiplier_ - spread, high = multiplier_ + spread;
+    for (int i = 0; i < kSlopeSteps; ++i) {
+      const double third = (high - low) / 3;
+      if (Room(low + third) < Room(high - third)) {
+        low += third;
+      } else {
+        high -= third;
+      }
+    }
+    return low + (high - low) / 2;
+  }
+
   /// scale 0 if there is none.
-  In16Bits FindIn16Bits(int32_t shift) const {
+  In16Bits FindIn16Bits(double slope, int32_t shift) const {
     constexpr In16Bits kNone = {0, 0, 0};
     if (farthest_ > INT16_MAX) return kNone;
     const auto most_scale = static_cast<int32_t>(INT16_MAX / std::max<int64_t>(farthest_, 1));
     for (int32_t i = 0; i < kScales && i < most_scale; ++i) {
       const int32_t scale = most_scale - i;
-      const double exact = std::ldexp(multiplier_, shift + 15) / scale;
+      const double exact = std::ldexp(slope, shift + 15) / scale;
       if (!(exact < kMostFactor)) break;
       const auto rounded = static_cast<int32_t>(std::lround(exact));
       for (const int32_t factor : {rounded, rounded + 1, std::max(rounded - 1, 0)}) {
@@ -92,13 +110,13 @@ class Staircase {
   }
 
   /// scale < 0 if there is none.
-  InFloat FindInFloat() const {
+  InFloat FindInFloat(double slope) const {
     constexpr InFloat kNone = {-1, 0};
     constexpr double kMostProduct = 1 << 30;
-    if (farthest_ > kMostExact || static_cast<double>(bound_) * multiplier_ > kMostProduct) {
+    if (farthest_ > kMostExact || static_cast<double>(bound_) * slope > kMostProduct) {
       return kNone;
     }
-    const auto rounded = static_cast<float>(multiplier_);
+    const auto rounded = static_cast<float>(slope);
     for (const float scale :
          {rounded, std::nextafter(rounded, 2 * rounded + 1), std::nextafter(rounded, 0.0f)}) {
       double least = -kMostProduct, most = kMostProduct;
@@ -118,6 +136,17 @@ class Staircase {
   static constexpr int64_t kMostExact = 1 << 24;
 
   static float FloatProduct(int64_t acc, float scale) { return static_cast<float>(acc) * scale; }
+
+  /// By how much the bias of a line can vary, less than 0 if no bias gives every step.
+  double Room(double slope) const {
+    double least = -HUGE_VAL, most = HUGE_VAL;
+    for (int32_t i = 0; i < count_; ++i) {
+      const auto at = static_cast<double>(steps_[i]);
+      if (steps_[i] <= bound_) least = std::max(least, i - at * slope);
+      if (steps_[i] > -bound_) most = std::min(most, i - (at - 1) * slope);
+    }
+    return most - least;
+  }
 
   /// Whether this gives every step, the product rounded by itself or together with the sum. Rounded
   /// once, what reaches a code in doubles, whose product is exact, reaches it in float32, and what
@@ -193,13 +222,15 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
                                   : std::ldexp(static_cast<double>(p.multiplier[c]), -p.shift[c]);
     const Staircase steps(p, static_cast<int32_t>(c), multiplier, bound);
     if (has_last_low) last_low[c] = steps.LastLow();
-    const In16Bits integers = steps.FindIn16Bits(shift);
+    In16Bits integers = steps.FindIn16Bits(multiplier, shift);
+    const double slope = integers.scale == 0 ? steps.BestSlope() : multiplier;
+    if (integers.scale == 0) integers = steps.FindIn16Bits(slope, shift);
     prepared.narrow_scale_[c] = integers.scale;
     prepared.narrow_factor_[c] = integers.factor;
     prepared.narrow_bias_[c] = integers.bias;
     found.in_16_bits += integers.scale != 0 ? 1 : 0;
     if (float_scale[c] < 0) {
-      const InFloat floats = steps.FindInFloat();
+      const InFloat floats = steps.FindInFloat(slope);
       float_scale[c] = floats.scale;
       float_bias[c] = floats.bias;
     }
