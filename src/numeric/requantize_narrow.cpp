@@ -15,8 +15,8 @@ constexpr int32_t kMostCodes = 2 * kNarrowMiddle;
 /// 16 codes << 12 is all of int16; less where the zero point is not in the middle of them.
 constexpr int32_t kMostShift = 12;
 constexpr int32_t kMostFactor = 32767;
-constexpr int32_t kScales = 8;  // to try: each rounds otherwise
-constexpr int kSlopeSteps = 16;
+constexpr int32_t kScales = 8;   // to try: each rounds otherwise
+constexpr int kSlopeSteps = 16;  // of a search: (2/3)^16 of where it began is left
 
 /// The smallest accumulator whose code is at least `code`; more than `bound` if there is none.
 int64_t StepTo(int32_t code, const RequantizeParams& p, int32_t channel, double multiplier,
@@ -112,39 +112,37 @@ class Staircase {
   /// scale < 0 if there is none.
   InFloat FindInFloat(double slope) const {
     constexpr InFloat kNone = {-1, 0};
-    constexpr double kMostProduct = 1 << 30;
     if (farthest_ > kMostExact || static_cast<double>(bound_) * slope > kMostProduct) {
       return kNone;
     }
-    const auto rounded = static_cast<float>(slope);
-    for (const float scale :
-         {rounded, std::nextafter(rounded, 2 * rounded + 1), std::nextafter(rounded, 0.0f)}) {
-      double least = -kMostProduct, most = kMostProduct;
-      for (int32_t i = 0; i < count_; ++i) {
-        const int64_t at = steps_[i];
-        if (at <= bound_) least = std::max<double>(least, i + 1 - FloatProduct(at, scale));
-        if (at > -bound_) most = std::min<double>(most, i + 1 - FloatProduct(at - 1, scale));
-      }
-      const InFloat found = {scale, static_cast<float>(least + (most - least) / 2)};
-      if (least < most && Gives(found)) return found;
-    }
-    return kNone;
+    const auto scale = static_cast<float>(slope);
+    const auto [least, most] = LineBounds(static_cast<double>(scale));
+    const InFloat found = {scale, static_cast<float>(least + (most - least) / 2)};
+    return least < most && Gives(found) ? found : kNone;
   }
 
  private:
   /// Up to here integers are float32s.
   static constexpr int64_t kMostExact = 1 << 24;
+  static constexpr double kMostProduct = 1 << 30;  // to int32 with a bias of as much
 
   static float FloatProduct(int64_t acc, float scale) { return static_cast<float>(acc) * scale; }
 
-  /// By how much the bias of a line can vary, less than 0 if no bias gives every step.
-  double Room(double slope) const {
-    double least = -HUGE_VAL, most = HUGE_VAL;
+  /// What the bias can be if the line through these products, not rounded, is to reach code i at
+  /// the number i: from the first to below the second.
+  std::pair<double, double> LineBounds(double slope) const {
+    double least = -kMostProduct, most = kMostProduct;
     for (int32_t i = 0; i < count_; ++i) {
       const auto at = static_cast<double>(steps_[i]);
-      if (steps_[i] <= bound_) least = std::max(least, i - at * slope);
-      if (steps_[i] > -bound_) most = std::min(most, i - (at - 1) * slope);
+      if (steps_[i] <= bound_) least = std::max(least, i + 1 - at * slope);
+      if (steps_[i] > -bound_) most = std::min(most, i + 1 - (at - 1) * slope);
     }
+    return {least, most};
+  }
+
+  /// How far these are apart.
+  double Room(double slope) const {
+    const auto [least, most] = LineBounds(slope);
     return most - least;
   }
 
@@ -223,14 +221,14 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
     const Staircase steps(p, static_cast<int32_t>(c), multiplier, bound);
     if (has_last_low) last_low[c] = steps.LastLow();
     In16Bits integers = steps.FindIn16Bits(multiplier, shift);
-    const double slope = integers.scale == 0 ? steps.BestSlope() : multiplier;
-    if (integers.scale == 0) integers = steps.FindIn16Bits(slope, shift);
+    if (integers.scale == 0) integers = steps.FindIn16Bits(steps.BestSlope(), shift);
     prepared.narrow_scale_[c] = integers.scale;
     prepared.narrow_factor_[c] = integers.factor;
     prepared.narrow_bias_[c] = integers.bias;
     found.in_16_bits += integers.scale != 0 ? 1 : 0;
     if (float_scale[c] < 0) {
-      const InFloat floats = steps.FindInFloat(slope);
+      InFloat floats = steps.FindInFloat(multiplier);
+      if (floats.scale < 0) floats = steps.FindInFloat(steps.BestSlope());
       float_scale[c] = floats.scale;
       float_bias[c] = floats.bias;
     }
