@@ -28,14 +28,16 @@ __attribute__((noinline)) void CodeRows(const int16_t* sums, const int16_t* term
                                         uint8_t* out, ptrdiff_t out_stride) {
   const LookupSums all = {sums, terms, scale};
   const conv::BlockCodes c = *codes;  // what is stored could change it otherwise
+  constexpr bool kFloat = kForm == conv::CodeForm::kInFloat;
   const auto code = [&](int32_t row) __attribute__((always_inline)) {
     const v128_t acc = wasm_i16x8_add(all.Of(row), c.base);
-    const v128_t own =
-        kForm == conv::CodeForm::kInFloat ? conv::FloatCodesOf(acc, c) : conv::CodesOf(acc, c);
-    return kAdds ? conv::SumsOf(own, residual + row * residual_stride, c) : own;
+    const v128_t own = kFloat ? conv::FloatCodesOf(acc, c) : conv::CodesOf(acc, c);
+    if (!kAdds) return own;
+    return conv::SumsOf(kFloat ? own : conv::ClampOwn(own, c), residual + row * residual_stride, c);
   };
   const auto bytes = [&](int32_t first, int32_t second) __attribute__((always_inline)) {
-    return conv::ClampCodes(code(first), code(second), c);
+    return kFloat && !kAdds ? conv::FloatBytes(code(first), code(second), c)
+                            : conv::ClampCodes(code(first), code(second), c);
   };
   int32_t row = 0;
   for (; row + 2 <= count; row += 2, out += 2 * out_stride) {

@@ -21,11 +21,14 @@ struct BlockCodes {
   v128_t base, scale, least, most;
   v128_t factor, bias, step;
   v128_t float_scale0, float_scale1, float_bias0, float_bias1;
-  v128_t below;           // `middle` of the codes themselves, less the least one: int16
-  v128_t lo, hi, middle;  // of the output, bytes; the clamp is less `middle`
-  // The addition: of codes less their middle and of bytes xor `flip`.
-  v128_t own_lo, own_hi, own, other, flip, sum_bias, sum_step;
+  v128_t float_lo, float_most;  // the least code, a byte, and what the last is more, uint16
+  v128_t lo, hi, middle;        // of the output, bytes; the clamp is less `middle`
+  // The addition: of codes less their middle or, in float32, less the least, and of bytes xor
+  // `flip`.
+  v128_t own_lo, own_hi, own, other, flip, sum_step;
+  v128_t middle_bias, sum_bias;  // of the former, and that of `form`
   CodeForm form;
+  int32_t of_int32;  // 1: sums do not fit int16; the form is that in float32
 };
 static_assert(sizeof(BlockCodes) <= kNarrowCodesBytes);
 
@@ -36,15 +39,11 @@ RQ_INLINE v128_t CodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   return simd::RoundingShiftI16(wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias), c.step);
 }
 
-/// The same in float32, of four accumulators of int32 each.
+/// In float32, of four accumulators of int32 each: less the least one, clamped.
 RQ_INLINE v128_t FloatCodes(v128_t acc0, v128_t acc1, const BlockCodes& c) {
-  const v128_t codes = wasm_i16x8_narrow_i32x4(CodesF32(acc0, c.float_scale0, c.float_bias0),
+  const v128_t codes = wasm_u16x8_narrow_i32x4(CodesF32(acc0, c.float_scale0, c.float_bias0),
                                                CodesF32(acc1, c.float_scale1, c.float_bias1));
-  return wasm_i16x8_sub_sat(codes, c.below);
-}
-RQ_INLINE v128_t FloatCodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
-  return FloatCodes(wasm_i32x4_extadd_pairwise_i16x8(acc0), wasm_i32x4_extadd_pairwise_i16x8(acc1),
-                    c);
+  return wasm_u16x8_min(codes, c.float_most);
 }
 
 /// Both, of accumulators of which one lane is a channel.
@@ -56,17 +55,25 @@ RQ_INLINE v128_t FloatCodesOf(v128_t acc, const BlockCodes& c) {
   return FloatCodes(wasm_i32x4_extend_low_i16x8(acc), wasm_i32x4_extend_high_i16x8(acc), c);
 }
 
-/// The same of the sum of these codes and the eight of `residual`.
-RQ_INLINE v128_t SumsOf(v128_t codes, const uint8_t* residual, const BlockCodes& c) {
-  const v128_t own = wasm_i16x8_min(wasm_i16x8_max(codes, c.own_lo), c.own_hi);
+/// What SumsOf takes of CodesOf.
+RQ_INLINE v128_t ClampOwn(v128_t codes, const BlockCodes& c) {
+  return wasm_i16x8_min(wasm_i16x8_max(codes, c.own_lo), c.own_hi);
+}
+
+/// The codes, less the middle one, before the clamp, of the sum of these and eight of `residual`.
+RQ_INLINE v128_t SumsOf(v128_t own, const uint8_t* residual, const BlockCodes& c) {
   const v128_t other = wasm_v128_xor(wasm_u16x8_load8x8(residual), c.flip);
   const v128_t sum = wasm_i16x8_add(wasm_i16x8_mul(own, c.own), wasm_i16x8_mul(other, c.other));
   return simd::RoundingShiftI16(wasm_i16x8_add(sum, c.sum_bias), c.sum_step);
 }
 
+/// The codes of two rows, as bytes: of CodesOf or sums, and of FloatCodes.
 RQ_INLINE v128_t ClampCodes(v128_t first, v128_t second, const BlockCodes& c) {
   const v128_t bytes = wasm_i8x16_narrow_i16x8(first, second);
   return wasm_i8x16_add(wasm_i8x16_min(wasm_i8x16_max(bytes, c.lo), c.hi), c.middle);
+}
+RQ_INLINE v128_t FloatBytes(v128_t first, v128_t second, const BlockCodes& c) {
+  return wasm_i8x16_add(wasm_u8x16_narrow_i16x8(first, second), c.float_lo);
 }
 
 /// Eight numbers of 16 bits.
@@ -98,6 +105,9 @@ RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, Bloc
 /// The form in float32.
 RQ_INLINE bool SetInFloat(const RequantizeParams& r, int32_t channel, BlockCodes* codes) {
   if (r.float_scale == nullptr) return false;
+  codes->form = CodeForm::kInFloat;
+  codes->sum_bias = wasm_i16x8_sub(codes->middle_bias,
+                                   wasm_i16x8_mul(codes->own, wasm_i16x8_splat(kNarrowMiddle)));
   codes->float_scale0 = wasm_v128_load(r.float_scale + channel);
   codes->float_scale1 = wasm_v128_load(r.float_scale + channel + 4);
   codes->float_bias0 = wasm_v128_load(r.float_bias + channel);
@@ -121,13 +131,24 @@ RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockC
   return wasm_i32x4_all_true(wasm_v128_and(BaseFits(segment, base0), BaseFits(segment, base1)));
 }
 
-/// Whether their codes can be made of them; if so, fills `codes`.
+/// Whether the codes of a block can be made of sums of int16; if so, fills `codes`.
 RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, const int32_t* base,
                         int32_t channel, BlockCodes* codes) {
   if (!SetBase(segment, base, codes)) return false;
   const RequantizeParams& r = p->requantize;
-  codes->form = SetIn16Bits(r.narrow, channel, codes) ? CodeForm::kIn16Bits : CodeForm::kInFloat;
-  return codes->form != CodeForm::kInFloat || SetInFloat(r, channel, codes);
+  codes->form = CodeForm::kIn16Bits;
+  codes->sum_bias = codes->middle_bias;
+  codes->of_int32 = 0;
+  return SetIn16Bits(r.narrow, channel, codes) || SetInFloat(r, channel, codes);
+}
+
+/// The same of sums of segments, each of which fits int16, of `steps` steps in all.
+RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, int32_t steps,
+                        const int32_t* base, int32_t channel, BlockCodes* codes) {
+  if (segment.steps >= steps && SetCodes(p, segment, base, channel, codes)) return true;
+  codes->base0 = codes->base1 = wasm_i32x4_splat(0);
+  codes->of_int32 = 1;
+  return SetInFloat(p->requantize, channel, codes);
 }
 
 /// What the codes of all blocks have in common.
@@ -139,13 +160,13 @@ RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   const RequantizeParams& own = p->requantize;
   const QAddParams& add = p->addition;
   const int32_t lo = adds ? add.lo : own.lo, hi = adds ? add.hi : own.hi;
-  // More codes than sixteen are bytes less 128.
-  const int32_t below = own.narrow.shift != 0 ? kNarrowMiddle : 128;
-  const int32_t middle = adds ? add.narrow.middle : lo + below;
+  const int32_t own_middle = own.lo + kNarrowMiddle;
+  const int32_t middle = adds ? add.narrow.middle : own_middle;
   const auto splat8 = [](int32_t value) __attribute__((always_inline)) {
     return wasm_i8x16_splat(static_cast<int8_t>(value));
   };
-  codes->below = splat16(below);
+  codes->float_lo = splat8(own.lo);
+  codes->float_most = splat16(own.hi - own.lo);
   codes->lo = splat8(lo - middle);
   codes->hi = splat8(hi - middle);
   codes->middle = splat8(middle);
@@ -157,14 +178,13 @@ RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   const int32_t zero = first ? add.a_zero : add.b_zero;
   // The byte xor 128 is what a signed one is, and 128.
   const int32_t flip = (first ? add.a_signed : add.b_signed) != 0 ? 128 : 0;
-  const int32_t own_middle = own.lo + kNarrowMiddle;
   codes->own_lo = splat16(own.lo - own_middle);
   codes->own_hi = splat16(own.hi - own_middle);
   codes->own = splat16(own_factor);
   codes->other = splat16(factor);
   codes->flip = splat16(flip);
-  codes->sum_bias =
-      splat16(add.narrow.bias + (own_middle - own_zero) * own_factor - (zero + flip) * factor);
+  const int32_t bias = add.narrow.bias - own_zero * own_factor - (zero + flip) * factor;
+  codes->middle_bias = codes->sum_bias = splat16(bias + own_middle * own_factor);
   codes->sum_step = simd::RoundingStepI16(add.narrow.shift);
 }
 

@@ -83,6 +83,17 @@ RQ_INLINE void AddProducts(const uint8_t** rows, const uint8_t*& weights, int32_
   weights = w;
 }
 
+/// From kRows times eight sums of int16, two lanes each, and as many of int32 to sums of int32.
+template <int kRows>
+RQ_INLINE void AddSums(const int32_t* from, ptrdiff_t step, v128_t* acc0, v128_t* acc1) {
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    acc0[i] =
+        wasm_i32x4_add(wasm_v128_load(from + i * step), wasm_i32x4_extadd_pairwise_i16x8(acc0[i]));
+    acc1[i] = wasm_i32x4_add(wasm_v128_load(from + i * step + 4),
+                             wasm_i32x4_extadd_pairwise_i16x8(acc1[i]));
+  }
+}
+
 /// out[tiles * kRows][8] = from + the products of so many rows, lda bytes apart, with one block;
 /// `from`, which may be `out`, has from_step int32 from row to row. All tiles in one call: a call
 /// costs as much as three of the 16 steps of 64 channels.
@@ -102,13 +113,10 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
       RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = acc1[i] = wasm_i16x8_splat(0);
       AddProducts<Op, kRows>(rows, w, steps < segment ? steps : segment, acc0, acc1);
       steps -= segment;
+      AddSums<kRows>(from, step, acc0, acc1);
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        const int32_t* before = from + i * step;
-        int32_t* after = out + i * conv::kChannelBlock;
-        wasm_v128_store(after, wasm_i32x4_add(wasm_v128_load(before),
-                                              wasm_i32x4_extadd_pairwise_i16x8(acc0[i])));
-        wasm_v128_store(after + 4, wasm_i32x4_add(wasm_v128_load(before + 4),
-                                                  wasm_i32x4_extadd_pairwise_i16x8(acc1[i])));
+        wasm_v128_store(out + i * conv::kChannelBlock, acc0[i]);
+        wasm_v128_store(out + i * conv::kChannelBlock + 4, acc1[i]);
       }
       from = out;
       step = conv::kChannelBlock;
@@ -119,41 +127,80 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
   }
 }
 
-/// NarrowTiles to codes; kAdds: the residual's are added.
+/// Stores eight bytes a row, made of two at a time.
+template <int kRows, typename BytesOf>
+RQ_INLINE void StoreRows(const v128_t* rows, uint8_t* out, ptrdiff_t stride,
+                         const BytesOf& bytes_of) {
+  RQ_UNROLL for (int i = 0; i < kRows; i += 2) {
+    const bool two = i + 1 < kRows;
+    const v128_t bytes = bytes_of(rows[i], rows[two ? i + 1 : i]);
+    wasm_v128_store64_lane(out + i * stride, bytes, 0);
+    if (two) wasm_v128_store64_lane(out + (i + 1) * stride, bytes, 1);
+  }
+}
+
+/// NarrowTiles to codes, `sums` of [kRows][8] between segments. kAdds: the residual's are added.
 template <int kRows, bool kAdds>
 __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights,
-                                         int32_t steps, const conv::BlockCodes* codes,
-                                         int32_t tiles, const uint8_t* residual,
-                                         ptrdiff_t residual_stride, uint8_t* out,
-                                         ptrdiff_t out_stride) {
+                                         int32_t all_steps, int32_t segment, const int32_t* base,
+                                         const conv::BlockCodes* codes, int32_t tiles,
+                                         const uint8_t* residual, ptrdiff_t residual_stride,
+                                         uint8_t* out, ptrdiff_t out_stride, int32_t* sums) {
   const conv::BlockCodes& c = *codes;
   for (; tiles > 0; --tiles) {
     const uint8_t* rows[kRows];
     RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] = a + i * lda;
     const uint8_t* w = weights;
+    const int32_t* from = base;
+    ptrdiff_t step = 0;
+    int32_t steps = all_steps;
     v128_t acc0[kRows], acc1[kRows];
-    RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-      acc0[i] = c.base0;
-      acc1[i] = c.base1;
-    }
-    AddProducts<NarrowInputs, kRows>(rows, w, steps, acc0, acc1);
-    if (c.form == conv::CodeForm::kInFloat) {
+    for (;;) {
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        acc0[i] = conv::FloatCodesOf(acc0[i], acc1[i], c);
+        acc0[i] = c.base0;
+        acc1[i] = c.base1;
+      }
+      AddProducts<NarrowInputs, kRows>(rows, w, steps < segment ? steps : segment, acc0, acc1);
+      steps -= segment;
+      if (steps <= 0) break;
+      AddSums<kRows>(from, step, acc0, acc1);
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        wasm_v128_store(sums + i * conv::kChannelBlock, acc0[i]);
+        wasm_v128_store(sums + i * conv::kChannelBlock + 4, acc1[i]);
+      }
+      from = sums;
+      step = conv::kChannelBlock;
+    }
+    const bool in_16_bits = c.form == conv::CodeForm::kIn16Bits;
+    if (in_16_bits) {
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        acc0[i] = conv::CodesOf(acc0[i], acc1[i], c);
+        if (kAdds) acc0[i] = conv::ClampOwn(acc0[i], c);
       }
     } else {
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::CodesOf(acc0[i], acc1[i], c);
+      if (c.of_int32 != 0) {
+        AddSums<kRows>(from, step, acc0, acc1);
+      } else {
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+          acc0[i] = wasm_i32x4_extadd_pairwise_i16x8(acc0[i]);
+          acc1[i] = wasm_i32x4_extadd_pairwise_i16x8(acc1[i]);
+        }
+      }
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::FloatCodes(acc0[i], acc1[i], c);
     }
     if (kAdds) {
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
         acc0[i] = conv::SumsOf(acc0[i], residual + i * residual_stride, c);
       }
     }
-    RQ_UNROLL for (int i = 0; i < kRows; i += 2) {
-      const bool two = i + 1 < kRows;
-      const v128_t bytes = conv::ClampCodes(acc0[i], acc0[two ? i + 1 : i], c);
-      wasm_v128_store64_lane(out + i * out_stride, bytes, 0);
-      if (two) wasm_v128_store64_lane(out + (i + 1) * out_stride, bytes, 1);
+    if (kAdds || in_16_bits) {
+      StoreRows<kRows>(acc0, out, out_stride, [&](v128_t first, v128_t second) {
+        return conv::ClampCodes(first, second, c);
+      });
+    } else {
+      StoreRows<kRows>(acc0, out, out_stride, [&](v128_t first, v128_t second) {
+        return conv::FloatBytes(first, second, c);
+      });
     }
     a += kRows * lda;
     if (kAdds) residual += kRows * residual_stride;
@@ -161,22 +208,23 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
   }
 }
 
-/// So many rows of a block, from `row` of the output and `channel` on.
+/// So many rows of a block, from `row` of the output and `channel` on; room for sums of a tile.
 template <bool kAdds>
 RQ_INLINE void CodeRows(const ConvQ8Params* p, const uint8_t* a, ptrdiff_t lda, const uint8_t* w,
-                        int32_t steps, const conv::BlockCodes* codes, Tiles tiles, int32_t row,
-                        int32_t channel) {
+                        int32_t steps, int32_t segment, const int32_t* base,
+                        const conv::BlockCodes* codes, Tiles tiles, int32_t row, int32_t channel,
+                        int32_t* sums) {
   const ptrdiff_t stride = p->geometry.output_stride;
   uint8_t* out = static_cast<uint8_t*>(p->output) + row * stride + channel;
   const uint8_t* residual = nullptr;
   const ptrdiff_t other_stride = kAdds ? p->residual_stride : 0;
   if (kAdds) residual = static_cast<const uint8_t*>(p->residual) + row * other_stride + channel;
-  CodeTiles<kLargeTile, kAdds>(a, lda, w, steps, codes, tiles.fives, residual, other_stride, out,
-                               stride);
+  CodeTiles<kLargeTile, kAdds>(a, lda, w, steps, segment, base, codes, tiles.fives, residual,
+                               other_stride, out, stride, sums);
   const ptrdiff_t done = tiles.fives * kLargeTile;
   if (kAdds) residual += done * other_stride;
-  CodeTiles<kSmallTile, kAdds>(a + done * lda, lda, w, steps, codes, tiles.fours, residual,
-                               other_stride, out + done * stride, stride);
+  CodeTiles<kSmallTile, kAdds>(a + done * lda, lda, w, steps, segment, base, codes, tiles.fours,
+                               residual, other_stride, out + done * stride, stride, sums);
 }
 
 /// The same for single rows, whose weights may be nibbles: `add` is added to those of NarrowInputs.
@@ -336,13 +384,14 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
         const int32_t out_channel = group * group_out + channel;
         int32_t r = 0;
         if (!sums) Bases(block, zero_point, terms, 1, base);
-        if (to_codes && segment.steps >= steps &&
-            conv::SetCodes(p, segment, base, out_channel, codes)) {
+        if (to_codes && conv::SetCodes(p, segment, steps, base, out_channel, codes)) {
           r = RowsOf(tiles);
           if (adds) {
-            CodeRows<true>(p, a, lda, w, steps, codes, tiles, row, out_channel);
+            CodeRows<true>(p, a, lda, w, steps, segment.steps, base, codes, tiles, row, out_channel,
+                           acc);
           } else {
-            CodeRows<false>(p, a, lda, w, steps, codes, tiles, row, out_channel);
+            CodeRows<false>(p, a, lda, w, steps, segment.steps, base, codes, tiles, row,
+                            out_channel, acc);
           }
         }
         for (; r < count; r += kEpilogueRows) {

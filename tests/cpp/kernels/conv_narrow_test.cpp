@@ -137,26 +137,39 @@ TEST(ConvNarrow, RequantizedLikeTheReference) {
   }
 }
 
+/// Steps that add up in int16, of the first block.
+int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
+  std::vector<uint8_t> packed(row.packed_size(weights));
+  row.pack_weights(weights, packed.data());
+  int32_t segment = 0;
+  std::memcpy(&segment, packed.data() + sizeof(conv::NarrowHeader) + conv::kNarrowSegment, 4);
+  return segment;
+}
+
 /// Codes of a few bits whose forms in 16 bits and in float32 are known to the kernel, with and
 /// without a residual of few codes, unsigned or signed; and codes of eight bits by simple
-/// multipliers. Products and lookups.
-TEST(ConvNarrow, CodesMadeOfInt16AreThoseOfTheReference) {
+/// multipliers. Products, which all fit int16 or, those of weights of eight bits, do not, and
+/// lookups.
+TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
   std::mt19937 random(35);
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
   const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_lookup")};
-  int runs[2] = {0, 0};
+  int runs[2] = {0, 0}, segmented[2] = {0, 0};
   NarrowChannels found;
   int32_t channels = 0, sums = 0;
-  for (int variant = 1; variant < 320; ++variant) {
+  for (int variant = 1; variant < 480; ++variant) {
+    // Those of the second half of every 64 variants.
+    const bool whole_bytes = variant % 64 >= 32;
     const int32_t size = variant % 3 == 0 ? 3 : 1, groups = variant % 10 == 0 ? 2 : 1;
-    const int32_t most_in = variant % 32 == 6 ? 1300 : variant % 2 == 0 ? 130 : 12;
+    const int32_t most_in = variant % 32 == 6 ? 1300 : variant % 2 == 0 || whole_bytes ? 130 : 12;
     const int32_t in_c = (1 + of(static_cast<uint32_t>(most_in))) * groups;
     const int32_t most_blocks = variant % 16 == 4 ? 40 : 6;
     const int32_t out_c =
         variant % 4 == 3 ? 1 + of(40) : (1 + of(static_cast<uint32_t>(most_blocks))) * 8;
     const ConvGeometry geometry = Geometry(1 + of(5), 1 + of(14), in_c, out_c * groups, size, size,
                                            1 + of(2), size / 2, 1, groups);
-    const Q8Case test = NarrowCase(random, geometry, variant, 1 + of(4), 1 + of(4));
+    const Q8Case test =
+        NarrowCase(random, geometry, variant, 1 + of(4), whole_bytes ? 8 : 1 + of(4));
     const ConvGeometry& g = test.g;
     const int32_t pixels = ConvRows(g);
     std::vector<int64_t> bounds(static_cast<size_t>(g.out_c));
@@ -179,9 +192,9 @@ TEST(ConvNarrow, CodesMadeOfInt16AreThoseOfTheReference) {
         lo + codes - 1 - of(static_cast<uint32_t>(codes) / 5 + 1));
     if (!wide) {
       const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
-      found.in_16_bits += more.in_16_bits;
-      found.in_float += more.in_float;
-      channels += g.out_c;
+      found.in_16_bits += whole_bytes ? 0 : more.in_16_bits;
+      found.in_float += whole_bytes ? 0 : more.in_float;
+      channels += whole_bytes ? 0 : g.out_c;
     }
     EXPECT_TRUE(!wide || prepared.Params().float_scale != nullptr);
     ConvQ8Params p;
@@ -248,6 +261,11 @@ TEST(ConvNarrow, CodesMadeOfInt16AreThoseOfTheReference) {
       RunRanges(kernel, p, cuts);
     };
     run(ConvQ8Kernels()[0], {0, pixels}, expected);
+    const int32_t depth = g.in_c / g.groups * size * size;
+    if (g.out_c / g.groups % 8 == 0 && rows[0].supports(test.view, g) &&
+        Segment(rows[0], test.view) * conv::kDot7Group < depth) {
+      ++segmented[p.residual != nullptr && p.addition.narrow.shift != 0 ? 1 : 0];
+    }
     for (int row = 0; row < 2; ++row) {
       if (!rows[row].supports(test.view, g)) continue;
       ++runs[row];
@@ -258,21 +276,14 @@ TEST(ConvNarrow, CodesMadeOfInt16AreThoseOfTheReference) {
   }
   EXPECT_GT(runs[0], 200);
   EXPECT_GT(runs[1], 100);
-  // Both forms: every channel has that in float32, almost every one that in 16 bits. With the
-  // multiplier's own slope only, 51 and 172 of 10,526 channels have none.
+  EXPECT_GT(segmented[0], 20);
+  EXPECT_GT(segmented[1], 20);
+  // Both forms: every channel has that in float32, almost every one of few bits that in 16 bits.
+  // With the multiplier's own slope only, 0.5 and 1.6 of 100 channels have none.
   EXPECT_EQ(found.in_float, channels);
   EXPECT_GT(found.in_16_bits, channels * 0.99);
   EXPECT_LT(found.in_16_bits, channels);
   EXPECT_GT(sums, 20);
-}
-
-/// Steps that add up in int16, of the first block.
-int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
-  std::vector<uint8_t> packed(row.packed_size(weights));
-  row.pack_weights(weights, packed.data());
-  int32_t segment = 0;
-  std::memcpy(&segment, packed.data() + sizeof(conv::NarrowHeader) + conv::kNarrowSegment, 4);
-  return segment;
 }
 
 TEST(ConvNarrow, SegmentsAreAsLongAsTheOperandsAllow) {
