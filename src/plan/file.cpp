@@ -11,7 +11,7 @@ namespace requant {
 namespace {
 
 constexpr char kMagic[8] = {'\x93', 'R', 'Q', 'P', 'L', 'A', 'N', '\n'};
-constexpr uint32_t kVersion = 10;
+constexpr uint32_t kVersion = 11;
 
 struct Header {
   char magic[8];

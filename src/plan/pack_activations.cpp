@@ -12,6 +12,7 @@
 #include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/popcount.h"
 #include "kernels/dwconv/can_compare.h"
+#include "plan/lower/pool_step.h"
 #include "plan/lower/qbinary_step.h"
 #include "plan/lower/steps.h"
 #include "plan/lower/window_step.h"
@@ -26,6 +27,10 @@ ConvQ8Step* AsConv(Step& step) {
 }
 DepthwiseQ8Step* AsDepthwise(Step& step) {
   return step.kind() == StepKind::kDepthwiseQ8 ? static_cast<DepthwiseQ8Step*>(&step) : nullptr;
+}
+PoolStep<MaxPoolQ8Params>* AsMaxPool(Step& step) {
+  return step.kind() == StepKind::kMaxPoolQ8 ? static_cast<PoolStep<MaxPoolQ8Params>*>(&step)
+                                             : nullptr;
 }
 QBinaryStep<QAddParams>* AsAdd(Step& step) {
   return step.kind() == StepKind::kQAdd ? static_cast<QBinaryStep<QAddParams>*>(&step) : nullptr;
@@ -52,9 +57,11 @@ bool HasResidual(const ConvQ8Step& step) { return step.inputs.size() > 1; }
 
 CodeRange RangeOf(const QAddParams& addition) { return {addition.lo, addition.hi}; }
 CodeRange RangeOf(const RequantizeParams& requantize) { return {requantize.lo, requantize.hi}; }
+CodeRange RangeOf(const MaxPoolQ8Params& pool) { return {pool.lo, pool.hi}; }
 
 /// Of what the step computes.
 CodeRange CodesOfStep(Step& step) {
+  if (const auto* pool = AsMaxPool(step)) return RangeOf(pool->params);
   if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
     return RangeOf(depthwise->requantize.Params());
   }
@@ -116,6 +123,10 @@ bool AddsBits(const ConvQ8Step& conv) {
 }
 
 bool CanWritePlanes(Step& step) {
+  if (const auto* pool = AsMaxPool(step)) {
+    const ConvGeometry& g = pool->params.geometry;
+    return IsBlocked(g.out_c, 1, g.output_stride, kPlaneBlock);
+  }
   if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
     DwConvQ8Params p = depthwise->params;
     p.requantize = depthwise->requantize.Params();
@@ -297,6 +308,8 @@ void PackActivations(Plan& plan, const PlanOptions& options) {
       depthwise->params.input_base = base_of(depthwise->inputs[0]);
       depthwise->params.output_packed = packed(depthwise->outputs[0]) ? 1 : 0;
       depthwise->params.output_planes = slot_of(depthwise->outputs[0]).planes;
+    } else if (auto* pool = AsMaxPool(*step)) {
+      pool->params.output_planes = slot_of(pool->outputs[0]).planes;
     } else if (QBinaryStep<QAddParams>* add = AsAdd(*step)) {
       const std::vector<int> slots = {add->inputs[0], add->inputs[1], add->outputs[0]};
       if (std::none_of(slots.begin(), slots.end(), packed)) continue;

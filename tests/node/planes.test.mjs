@@ -1,5 +1,5 @@
 // Values of two codes as planes of bits between convolutions by table lookup: as inputs, residuals and sums of
-// both, behind depthwise convolutions, beside layers that have bytes. The integers are those of the scalar kernel in
+// both, behind pools and depthwise convolutions, beside layers that have bytes. The integers are those of the scalar kernel in
 // every variant, on several threads, in both arithmetics of requantization and from a saved plan.
 
 import assert from 'node:assert/strict';
@@ -78,7 +78,10 @@ class Network {
   }
 }
 
-/** Blocks as of a residual network: each of three convolutions, one of them strided, and its shortcut. */
+/**
+ * Blocks as of a residual network, some behind a pool: each of three convolutions, one of them strided, and its
+ * shortcut.
+ */
 function residualNetwork(seed) {
   const next = randomSource(seed);
   const low = [0, 0, 7, -1][next(0, 3)];
@@ -87,6 +90,10 @@ function residualNetwork(seed) {
   const dims = [next(1, 2), channels, next(5, 13), next(5, 19)];
   network.lines.push('%u_ = Identity(%x)', '%u = Clip(%u_, %low, %high)');
   let value = 'u';
+  if (next(0, 1)) {
+    value = 'first';
+    network.lines.push('%first = MaxPool(%u) {kernel_shape = [2, 3], pads = [0, 1, 0, 1]}');
+  }
   let from = channels;
   for (let block = 0; block < 3; block++) {
     const inner = 32 * next(1, 4);
@@ -157,7 +164,7 @@ for (const simd of variants) {
       test('residual blocks', async () => {
         env.wasm.simd = simd;
         env.wasm.numThreads = numThreads;
-        const seen = { planes: 0, sums: 0, depthwise: 0, ones: 0, codes: 0 };
+        const seen = { planes: 0, sums: 0, pools: 0, depthwise: 0, ones: 0, codes: 0 };
         for (let seed = 1; seed <= cases; seed++) {
           const form = residualNetwork(seed);
           const next = randomSource(seed);
@@ -182,6 +189,7 @@ for (const simd of variants) {
             const some = planes(got);
             seen.planes += some.length;
             seen.sums += some.filter(({ op }) => op.includes('Add')).length;
+            seen.pools += some.filter(({ op }) => op.startsWith('MaxPool')).length;
             seen.depthwise += some.filter(({ kernel }) => kernel.startsWith('dwconv')).length;
             seen.ones += expected.outputs[0].filter((code) => code !== form.low).length;
             seen.codes += expected.outputs[0].length;
@@ -191,6 +199,7 @@ for (const simd of variants) {
         // Three of four values or more, some of them sums; neither code is rare.
         assert.ok(seen.planes > 2 * 6 * cases, `${seen.planes} planes`);
         assert.ok(seen.sums > cases, `${seen.sums} sums`);
+        assert.ok(seen.pools > cases / 2, `${seen.pools} pools`);
         assert.ok(seen.depthwise > 0 || simd !== 'relaxed', `${seen.depthwise} depthwise`);
         assert.ok(seen.ones > seen.codes / 8 && seen.ones < (7 * seen.codes) / 8, `${seen.ones}`);
       });

@@ -29,6 +29,9 @@ struct MaxPoolQ8Params {
   int32_t is_signed = 0;  ///< 1: int8, 0: uint8
   int32_t lo = -128;      ///< fused clamp, the type's range for none
   int32_t hi = 255;
+  /// Not 0: so many planes of bits (kernels/bitserial/planes.h), of the codes less lo, instead of
+  /// bytes. Offsets of pixels count channels all the same.
+  int32_t output_planes = 0;
 };
 
 /// How many positions an average divides by (AveragePool, onnx docs/Operators.md): those inside the

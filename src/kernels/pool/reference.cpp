@@ -22,6 +22,14 @@ void ForEachTap(const ConvGeometry& g, const pool::Window& w, Tap&& tap, LineEnd
   }
 }
 
+/// Bit `bit` of a byte of each plane, `step` bytes apart; the first clears the others.
+void StorePlanes(int32_t code, int32_t planes, int32_t step, int32_t bit, uint8_t* out) {
+  for (int32_t plane = 0; plane < planes; ++plane, out += step) {
+    const int32_t before = bit == 0 ? 0 : *out;
+    *out = static_cast<uint8_t>(before | (((code >> plane) & 1) << bit));
+  }
+}
+
 template <typename T>
 void MaxPoolBytes(const MaxPoolQ8Params* p) {
   const ConvGeometry& g = p->geometry;
@@ -38,6 +46,12 @@ void MaxPoolBytes(const MaxPoolQ8Params* p) {
           },
           [] {});
       most = most < p->lo ? p->lo : (most > p->hi ? p->hi : most);
+      if (p->output_planes != 0) {
+        const size_t pixel = static_cast<size_t>(row) * p->output_planes;
+        auto* planes = static_cast<uint8_t*>(p->output) + pixel * (g.in_c / 8) + c / 8;
+        StorePlanes(most - p->lo, p->output_planes, g.in_c / 8, c % 8, planes);
+        continue;
+      }
       static_cast<T*>(p->output)[static_cast<size_t>(row) * g.output_stride + c] =
           static_cast<T>(most);
     }

@@ -103,10 +103,9 @@ RQ_INLINE v128_t MinBytes(v128_t a, v128_t b) {
   return kSigned ? wasm_i8x16_min(a, b) : wasm_u8x16_min(a, b);
 }
 
-/// Sixteen channels, or with kPartial n (1..8) of them.
+/// Of sixteen channels, or with kPartial n (1..8) of them.
 template <bool kSigned, bool kPartial>
-RQ_INLINE void MaxQ8Block(const uint8_t* in, const Taps& taps, uint8_t* out, int32_t n, v128_t lo,
-                          v128_t hi) {
+RQ_INLINE v128_t MaxQ8Block(const uint8_t* in, const Taps& taps, int32_t n, v128_t lo, v128_t hi) {
   v128_t most = wasm_i8x16_splat(kSigned ? -128 : 0);
   for (int32_t y = 0; y < taps.lines; ++y) {
     const uint8_t* at = in + static_cast<size_t>(y) * taps.step_y;
@@ -116,11 +115,16 @@ RQ_INLINE void MaxQ8Block(const uint8_t* in, const Taps& taps, uint8_t* out, int
       most = MaxBytes<kSigned>(most, value);
     }
   }
-  most = MinBytes<kSigned>(MaxBytes<kSigned>(most, lo), hi);
-  if (kPartial) {
-    simd::StorePartialBytes(out, most, n);
-  } else {
-    wasm_v128_store(out, most);
+  return MinBytes<kSigned>(MaxBytes<kSigned>(most, lo), hi);
+}
+
+/// Two bytes of each plane of bits, `step` bytes apart, of codes less the least one.
+RQ_INLINE void StorePlanes(v128_t codes, int32_t planes, ptrdiff_t step, uint8_t* out) {
+  for (int32_t plane = 0; plane < planes; ++plane, out += step) {
+    const v128_t bit = wasm_v128_and(codes, wasm_i8x16_splat(static_cast<int8_t>(1 << plane)));
+    const uint32_t none = wasm_i8x16_bitmask(wasm_i8x16_eq(bit, wasm_i8x16_splat(0)));
+    const auto bits = static_cast<uint16_t>(~none);
+    __builtin_memcpy(out, &bits, 2);
   }
 }
 
@@ -129,18 +133,35 @@ RQ_INLINE void MaxQ8(const MaxPoolQ8Params* p) {
   const ConvGeometry g = p->geometry;
   const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(p->lo));
   const v128_t hi = wasm_i8x16_splat(static_cast<int8_t>(p->hi));
+  const int32_t planes = p->output_planes;
   pool::Walker walker(g, 0, 0, p->row_begin);
   for (int32_t row = p->row_begin; row < p->row_end; ++row) {
     const Taps taps = MakeTaps(g, walker.Next(g));
     const uint8_t* in = static_cast<const uint8_t*>(p->input) + taps.first;
     uint8_t* out = static_cast<uint8_t*>(p->output) + static_cast<size_t>(row) * g.output_stride;
     int32_t c = 0;
+    if (planes != 0) {
+      uint8_t* first =
+          static_cast<uint8_t*>(p->output) + static_cast<size_t>(row) * (g.in_c / 8) * planes;
+      for (; c < g.in_c; c += 16) {
+        const v128_t codes = MaxQ8Block<kSigned, false>(in + c, taps, 16, lo, hi);
+        if (planes == 1) {
+          const auto bits = static_cast<uint16_t>(wasm_i8x16_bitmask(wasm_i8x16_eq(codes, hi)));
+          __builtin_memcpy(first + c / 8, &bits, 2);
+        } else {
+          StorePlanes(wasm_i8x16_sub(codes, lo), planes, g.in_c / 8, first + c / 8);
+        }
+      }
+      continue;
+    }
     for (; c + 16 <= g.in_c; c += 16) {
-      MaxQ8Block<kSigned, false>(in + c, taps, out + c, 16, lo, hi);
+      const v128_t most = MaxQ8Block<kSigned, false>(in + c, taps, 16, lo, hi);
+      wasm_v128_store(out + c, most);
     }
     for (; c < g.in_c; c += 8) {
       const int32_t n = g.in_c - c < 8 ? g.in_c - c : 8;
-      MaxQ8Block<kSigned, true>(in + c, taps, out + c, n, lo, hi);
+      const v128_t most = MaxQ8Block<kSigned, true>(in + c, taps, n, lo, hi);
+      simd::StorePartialBytes(out + c, most, n);
     }
   }
 }

@@ -1,51 +1,16 @@
 // MaxPool, AveragePool, their global forms and the quantized averages.
-#include "kernels/pool/table.h"
-
 #include <algorithm>
 
 #include "numeric/multiplier.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/parts.h"
+#include "plan/lower/pool_step.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
-
-StepKind KindOf(const MaxPoolF32Params&) { return StepKind::kMaxPoolF32; }
-StepKind KindOf(const MaxPoolQ8Params&) { return StepKind::kMaxPoolQ8; }
-StepKind KindOf(const AvgPoolF32Params&) { return StepKind::kAvgPoolF32; }
-StepKind KindOf(const AvgPoolQ8Params&) { return StepKind::kAvgPoolQ8; }
-auto KernelsOf(const MaxPoolF32Params&) { return MaxPoolF32Kernels(); }
-auto KernelsOf(const MaxPoolQ8Params&) { return MaxPoolQ8Kernels(); }
-auto KernelsOf(const AvgPoolF32Params&) { return AvgPoolF32Kernels(); }
-auto KernelsOf(const AvgPoolQ8Params&) { return AvgPoolQ8Kernels(); }
-
-template <typename Params>
-class PoolStep : public Step {
- public:
-  StepKind kind() const override { return KindOf(params); }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params, multipliers);
-    if constexpr (requires { params.multipliers; }) {
-      params.multipliers = multipliers.empty() ? nullptr : multipliers.data();
-    }
-    archive.Kernel(KernelsOf(params), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    Params call = params;
-    call.input = static_cast<decltype(call.input)>(context.Read(inputs[0]));
-    call.output = static_cast<decltype(call.output)>(context.Write(outputs[0]));
-    RunParts(context, parts, run, call);
-  }
-  bool WriteWithStride(size_t elements) override {
-    return SetOutputStride(params.geometry, elements);
-  }
-  Params params;
-  std::vector<FixedMultiplier> multipliers;  // backs params.multipliers
-  void (*run)(const Params*) = nullptr;
-};
 
 template <typename Params>
 PoolStep<Params>& AddPoolStep(PlanBuilder& builder, const Node& node, const char* kernel,
@@ -168,13 +133,12 @@ bool LowerPool(PlanBuilder& builder, const Node& node) {
     auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, *geometry, epilogue);
     const CodeRange clamp = ClampOf(x->type.dtype, epilogue.clamp);
     step.params.is_signed = x->type.dtype == DType::kInt8;
-    step.params.lo = clamp.lo;
-    step.params.hi = clamp.hi;
     // A window wholly in the padding gives the type's least value.
     CodeRange codes = builder.RangeOf(x);
     if (!WindowsTouchImage(*geometry)) codes.lo = CodesOf(x->type.dtype).lo;
-    builder.SetRange(epilogue.output, {std::clamp(codes.lo, clamp.lo, clamp.hi),
-                                       std::clamp(codes.hi, clamp.lo, clamp.hi)});
+    step.params.lo = std::clamp(codes.lo, clamp.lo, clamp.hi);
+    step.params.hi = std::clamp(codes.hi, clamp.lo, clamp.hi);
+    builder.SetRange(epilogue.output, {step.params.lo, step.params.hi});
     return true;
   }
   if (x->type.dtype != DType::kFloat32) return false;

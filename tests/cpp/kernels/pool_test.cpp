@@ -162,6 +162,56 @@ TEST(MaxPool, Bytes) {
   }
 }
 
+/// Few codes, of which maxima are as well, or all: planes instead of bytes.
+TEST(MaxPool, PlanesOfBits) {
+  Random random(4);
+  int runs[9] = {};
+  for (int round = 0; round < 200; ++round) {
+    Case test = MakeCase(random);
+    test.geometry.in_c = test.geometry.out_c = 32 * random.Int(1, 3);
+    test.geometry.input_stride = test.geometry.in_c + 16 * random.Int(0, 1);
+    test.geometry.output_stride = test.geometry.in_c;
+    const ConvGeometry& g = test.geometry;
+    MaxPoolQ8Params p;
+    Fill(random, test, p);
+    const int planes = 1 + round % 8;
+    p.is_signed = random.Int(0, 1);
+    const int first = p.is_signed ? -128 : 0;
+    p.lo = first + random.Int(0, 256 - (1 << planes));
+    p.hi = p.lo + (1 << planes) - 1 - random.Int(0, planes > 1 ? 1 : 0);
+    const auto pixels = static_cast<size_t>(g.batch) * g.in_h * g.in_w;
+    std::vector<uint8_t> in(pixels * g.input_stride);
+    for (uint8_t& code : in) code = static_cast<uint8_t>(random.Int(p.lo - (p.lo > first), p.hi));
+    p.input = in.data();
+    std::vector<uint8_t> bytes(static_cast<size_t>(ConvRows(g)) * g.in_c, kCanary);
+    p.output = bytes.data();
+    MaxPoolQ8Kernels()[0].run(&p);
+    const size_t step = g.in_c / 8, pixel = step * planes;
+    std::vector<uint8_t> expected(ConvRows(g) * pixel, kCanary);
+    for (int row = p.row_begin; row < p.row_end; ++row) {
+      for (int plane = 0; plane < planes; ++plane) {
+        for (int byte = 0; byte < g.in_c / 8; ++byte) {
+          int bits = 0;
+          for (int c = 0; c < 8; ++c) {
+            const uint8_t code = bytes[static_cast<size_t>(row) * g.in_c + 8 * byte + c];
+            bits |= (static_cast<uint8_t>(code - p.lo) >> plane & 1) << c;
+          }
+          expected[row * pixel + plane * step + byte] = static_cast<uint8_t>(bits);
+        }
+      }
+    }
+    p.output_planes = planes;
+    for (const MaxPoolQ8Kernel& kernel : MaxPoolQ8Kernels()) {
+      std::vector<uint8_t> out(expected.size(), kCanary);
+      p.output = out.data();
+      kernel.run(&p);
+      ASSERT_EQ(expected, out) << kernel.name << ", " << planes << " planes";
+    }
+    ++runs[planes];
+  }
+  EXPECT_GT(*std::min_element(runs + 1, runs + 9), 20);
+}
+
 TEST(AvgPool, Float32) {
   Random random(3);
   for (int round = 0; round < 150; ++round) {

@@ -102,7 +102,8 @@ TEST(PackActivations, GivesTheInterpretersResults) {
 }
 
 /// Three convolutions in a row; the first two give codes [0, 2^bits) and [low, low + 2^bits).
-std::string Chain(std::mt19937& random, int bits, int channels, int groups, int inner_groups) {
+std::string Chain(std::mt19937& random, int bits, int channels, int groups, int inner_groups,
+                  bool pools) {
   const auto conv = [&](const char* to, const char* from, const char* weights, const char* zero,
                         int group, int size) {
     const int stride = Pick(random, 1, 2), dilation = Pick(random, 1, 2);
@@ -128,8 +129,11 @@ std::string Chain(std::mt19937& random, int bits, int channels, int groups, int 
                 "[] = {", low, "}\nconst %high: ", type, "[] = {", low + span, "}\n",
                 weights("a", groups, 3), weights("b", inner_groups, 2), weights("e", 1, 1),
                 "%u = Clip(%x, %low, %high)\n", conv("v_", "u", "%a", "%z", groups, 3),
-                "%v = Clip(%v_, %low, %high)\n", conv("w_", "v", "%b", "%z", inner_groups, 2),
-                "%w = Clip(%w_, %low, %high)\n", conv("y", "w", "%e", "%z", 1, 1), "output %y\n");
+                pools ? "%p = Clip(%v_, %low, %high)\n%v = MaxPool(%p) {kernel_shape = [2, 2], "
+                        "pads = [1, 0, 0, 1]}\n"
+                      : "%v = Clip(%v_, %low, %high)\n",
+                conv("w_", "v", "%b", "%z", inner_groups, 2), "%w = Clip(%w_, %low, %high)\n",
+                conv("y", "w", "%e", "%z", 1, 1), "output %y\n");
 }
 
 TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
@@ -138,8 +142,8 @@ TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
     const int bits = i % 8 + 1, groups = Pick(random, 1, 2), inner_groups = Pick(random, 1, 2);
     const int channels = i % 5 == 4 ? 24 : groups * inner_groups * 32 * Pick(random, 1, 2);
     SCOPED_TRACE(StrCat("case ", i, ", ", bits, " bits, ", channels, " channels"));
-    auto graph =
-        std::make_shared<Graph>(ParseGraph(Chain(random, bits, channels, groups, inner_groups)));
+    auto graph = std::make_shared<Graph>(
+        ParseGraph(Chain(random, bits, channels, groups, inner_groups, i / 8 % 2 == 1)));
     const Value* x = graph->inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
