@@ -106,31 +106,39 @@ struct JoinedInMemory {
 /// What sums begin with: what is there, their first lookup, or that and `start`.
 enum class Begin { kThere, kFirst, kStart };
 
-/// Four lookups of a pixel for kBlocks blocks.
-template <typename Tables, int kBlocks, Begin kBegin>
-RQ_INLINE void LookUpSlice(const uint8_t* in, const uint8_t* shared, const uint8_t* indices,
-                           v128_t start, v128_t* acc) {
+/// Four lookups of kPixels pixels, `step` bytes apart, for kBlocks blocks; `start` of each pixel.
+template <typename Tables, int kPixels, int kBlocks, Begin kBegin>
+RQ_INLINE void LookUpSlice(const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
+                           const uint8_t* indices, const v128_t* start, v128_t* acc) {
   RQ_UNROLL for (int r = 0; r < 4; ++r) {
-    v128_t table = Tables::Load(in, r, shared);
-    if (kBegin == Begin::kStart && r == 0) table = wasm_i8x16_add(table, start);
+    v128_t table[kPixels];
+    RQ_UNROLL for (int x = 0; x < kPixels; ++x) {
+      table[x] = Tables::Load(in + x * step, r, shared);
+      if (kBegin == Begin::kStart && r == 0) table[x] = wasm_i8x16_add(table[x], start[x]);
+    }
     RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
-      const v128_t found = simd::Lookup16(table, wasm_v128_load(indices + 16 * (r * kBlocks + i)));
-      acc[i] = kBegin != Begin::kThere && r == 0 ? found : wasm_i8x16_add(acc[i], found);
+      const v128_t index = wasm_v128_load(indices + 16 * (r * kBlocks + i));
+      RQ_UNROLL for (int x = 0; x < kPixels; ++x) {
+        v128_t& sum = acc[i * kPixels + x];
+        const v128_t found = simd::Lookup16(table[x], index);
+        sum = kBegin != Begin::kThere && r == 0 ? found : wasm_i8x16_add(sum, found);
+      }
     }
   }
 }
 
 /// Slices of a run, whose sums fit bytes.
-template <typename Tables, int kBlocks, Begin kBegin>
-RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, const uint8_t* shared,
-                            const uint8_t*& indices, v128_t start, v128_t* acc) {
+template <typename Tables, int kPixels, int kBlocks, Begin kBegin>
+RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, ptrdiff_t step,
+                            const uint8_t* shared, const uint8_t*& indices, const v128_t* start,
+                            v128_t* acc) {
   if (kBegin != Begin::kThere) {
-    LookUpSlice<Tables, kBlocks, kBegin>(in, shared, indices, start, acc);
+    LookUpSlice<Tables, kPixels, kBlocks, kBegin>(in, step, shared, indices, start, acc);
     in += Tables::kBytes, indices += kBlocks * kSliceBytes;
     --count;
   }
   for (; count > 0; --count) {
-    LookUpSlice<Tables, kBlocks, Begin::kThere>(in, shared, indices, start, acc);
+    LookUpSlice<Tables, kPixels, kBlocks, Begin::kThere>(in, step, shared, indices, start, acc);
     in += Tables::kBytes, indices += kBlocks * kSliceBytes;
   }
 }
@@ -142,7 +150,6 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
                                       int32_t slices_per_flush, const uint8_t* in, ptrdiff_t step,
                                       const uint8_t* shared, const uint8_t* indices,
                                       bool two_planes, bool adds, int32_t count, int16_t* out) {
-  const v128_t zero = wasm_i8x16_splat(0);
   for (; count > 0; --count, in += step, out += kStripRow) {
     Sums<kBlocks> sums;
     sums.Clear();
@@ -152,8 +159,8 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
         const uint8_t* x = in + offsets[run];
         for (int32_t left = slices; left > 0; left -= slices_per_flush) {
           v128_t acc[kBlocks];
-          LookUpSlices<Tables, kBlocks, Begin::kFirst>(
-              left < slices_per_flush ? left : slices_per_flush, x, shared, index, zero, acc);
+          LookUpSlices<Tables, 1, kBlocks, Begin::kFirst>(
+              left < slices_per_flush ? left : slices_per_flush, x, 0, shared, index, nullptr, acc);
           sums.Add(acc, two_planes, true, out);
         }
       }
@@ -177,7 +184,7 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
         const int32_t n = left < room ? left : room;
         left -= n;
         room -= n;
-        LookUpSlices<Tables, kBlocks, Begin::kThere>(n, x, shared, index, zero, acc);
+        LookUpSlices<Tables, 1, kBlocks, Begin::kThere>(n, x, 0, shared, index, nullptr, acc);
       }
     }
     sums.Add(acc, two_planes, more, out);
