@@ -1,10 +1,10 @@
 #pragma once
 // The loops of vector_lookup.cpp: lookups, and their sums. Vector code, freestanding.
 //
-// A tile is one pixel by so many blocks of 16 lanes: the table stays in a register, and x86 takes
-// the indices right from memory. GOPS of one-bit planes by rows x blocks of a tile alone, Zen 5: 1
-// x 8 643 to 662, 1 x 4 633, 4 x 1 606 to 625, 3 x 2 477; the kernel did 514 with tiles of 4 x 1
-// where it does 575 now (28 x 28, 3x3, 128 channels).
+// A tile is one pixel, or two of bits (lookup_bits.h), by so many blocks of 16 lanes: the table
+// stays in a register, and x86 takes the indices right from memory. GOPS of one-bit planes by rows
+// x blocks of a tile alone, Zen 5: 1 x 8 643 to 662, 1 x 4 633, 4 x 1 606 to 625, 3 x 2 477; the
+// kernel did 514 with tiles of 4 x 1 where it does 575 now (28 x 28, 3x3, 128 channels).
 #include "base/simd.h"
 #include "kernels/bitserial/lookup.h"
 
@@ -106,7 +106,8 @@ struct JoinedInMemory {
 /// What sums begin with: what is there, their first lookup, or that and `start`.
 enum class Begin { kThere, kFirst, kStart };
 
-/// Four lookups of kPixels pixels, `step` bytes apart, for kBlocks blocks; `start` of each pixel.
+/// Four lookups of kPixels pixels, `step` bytes apart, for kBlocks blocks: acc[kBlocks][kPixels],
+/// start[kPixels].
 template <typename Tables, int kPixels, int kBlocks, Begin kBegin>
 RQ_INLINE void LookUpSlice(const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
                            const uint8_t* indices, const v128_t* start, v128_t* acc) {

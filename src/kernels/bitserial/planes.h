@@ -1,6 +1,7 @@
 #pragma once
-// Values of few neighbouring codes as planes of bits, from one convolution of bits to the next: by
-// counting any number of planes, by lookup one, which may be a residual as well. Freestanding.
+// Values of few neighbouring codes as planes of bits, from a convolution of bits or a max pool to
+// the next convolution: by counting any number of planes, by lookup one, which may be a residual as
+// well. Freestanding.
 //
 // An NHWC pixel is its planes, lowest bit of (code - least code) first, each the bits of its
 // channels in order: bit i of byte b is channel 8 * b + i. The channels of a tensor, and of each

@@ -94,6 +94,14 @@ RQ_INLINE void AddSums(const int32_t* from, ptrdiff_t step, v128_t* acc0, v128_t
   }
 }
 
+template <int kRows>
+RQ_INLINE void StoreSums(const v128_t* acc0, const v128_t* acc1, int32_t* out) {
+  RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+    wasm_v128_store(out + i * conv::kChannelBlock, acc0[i]);
+    wasm_v128_store(out + i * conv::kChannelBlock + 4, acc1[i]);
+  }
+}
+
 /// out[tiles * kRows][8] = from + the products of so many rows, lda bytes apart, with one block;
 /// `from`, which may be `out`, has from_step int32 from row to row. All tiles in one call: a call
 /// costs as much as three of the 16 steps of 64 channels.
@@ -114,10 +122,7 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
       AddProducts<Op, kRows>(rows, w, steps < segment ? steps : segment, acc0, acc1);
       steps -= segment;
       AddSums<kRows>(from, step, acc0, acc1);
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        wasm_v128_store(out + i * conv::kChannelBlock, acc0[i]);
-        wasm_v128_store(out + i * conv::kChannelBlock + 4, acc1[i]);
-      }
+      StoreSums<kRows>(acc0, acc1, out);
       from = out;
       step = conv::kChannelBlock;
     } while (steps > 0);
@@ -164,10 +169,7 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
       steps -= segment;
       if (steps <= 0) break;
       AddSums<kRows>(from, step, acc0, acc1);
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        wasm_v128_store(sums + i * conv::kChannelBlock, acc0[i]);
-        wasm_v128_store(sums + i * conv::kChannelBlock + 4, acc1[i]);
-      }
+      StoreSums<kRows>(acc0, acc1, sums);
       from = sums;
       step = conv::kChannelBlock;
     }
