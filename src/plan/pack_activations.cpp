@@ -12,6 +12,7 @@
 #include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/popcount.h"
 #include "kernels/dwconv/can_compare.h"
+#include "kernels/variant/missing.h"
 #include "plan/lower/pool_step.h"
 #include "plan/lower/qbinary_step.h"
 #include "plan/lower/steps.h"
@@ -41,7 +42,7 @@ template <typename Params>
 bool KnowsNibbles(const WindowStep<Params>& step) {
   const auto rows = KernelsOf(step.params);
   return std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
-    return step.kernel == row.name && row.missing == MissingLowBits;
+    return step.kernel == row.name && IsLowBits(row.missing);
   });
 }
 

@@ -1,5 +1,5 @@
 // Every pair of 1 to 8 bits of activations by 1 to 8 bits of weights: random convolutions, one of them
-// of channels-last images and one depthwise, and a matrix product give the integers of the scalar kernel with every kernel
+// of channels-last images, one of 3x3 and one depthwise, and a matrix product give the integers of the scalar kernel with every kernel
 // there is, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more shapes.
 
 import assert from 'node:assert/strict';
@@ -49,10 +49,15 @@ function randomCase(a, w, seed) {
   const depthwise = window.replace(/group = .*/, `group = ${channels}`);
   const weights = `int8[${outputs}, ${channels / groups}, ${kh}, ${kw}] = {${numbers(outputs * depth, weight)}}`;
   const inner = next(1, 130);
+  // For windows with fewer products.
+  const [blocks, few] = [16 * next(1, 4), next(1, 20)];
+  const square = [2, blocks, next(3, 10), next(3, 12)];
+  const border = [next(0, 2), next(0, 2), next(0, 2), next(0, 2)];
   const text = `graph "pair" opset 13
 input %x: ${type}[2, ${channels}, ${height}, ${width}]
 input %t: ${type}[1, ${height}, ${width}, ${channels}]
 input %m: ${type}[${next(1, 9)}, ${inner}]
+input %q: ${type}[${square}]
 const %s: float32[] = {1.0}
 const %ys: float32[] = {${scale(depth)}}
 const %ms: float32[] = {${scale(inner)}}
@@ -65,6 +70,8 @@ const %w: ${weights}
 const %b: int32[${outputs}] = {${numbers(outputs, () => next(-50, 50))}}
 const %dw: int8[${channels}, 1, ${kh}, ${kw}] = {${numbers(channels * kh * kw, weight)}}
 const %ds: float32[] = {${scale(kh * kw)}}
+const %qw: int8[${few}, ${blocks}, 3, 3] = {${numbers(few * blocks * 9, weight)}}
+const %qs: float32[] = {${scale(blocks * 9)}}
 const %mw: int8[${inner}, 21] = {${numbers(inner * 21, weight)}}
 %xc = Clip(%x, %low, %high)
 %y = QLinearConv(%xc, %s, %z, %w, %s, %wz, %ys, %yz, %b) {${window}}
@@ -73,12 +80,15 @@ const %mw: int8[${inner}, 21] = {${numbers(inner * 21, weight)}}
 %tv = QLinearConv(%tt, %s, %z, %w, %s, %wz, %ys, %yz, %b) {${window}}
 %last = Transpose(%tv) {perm = [0, 2, 3, 1]}
 %depthwise = QLinearConv(%xc, %s, %z, %dw, %s, %wz, %ds, %yz) {${depthwise}}
+%qc = Clip(%q, %low, %high)
+%square = QLinearConv(%qc, %s, %z, %qw, %s, %wz, %qs, %yz) {pads = [${border}]}
 %mc = Clip(%m, %low, %high)
 %product = QLinearMatMul(%mc, %s, %z, %mw, %s, %wz, %ms, %yz)
 output %y
 output %last
 output %product
 output %depthwise
+output %square
 `;
   const code = () => (extreme === 1 ? low : extreme === 2 ? low + span : low + next(-1, span + 1));
   const feed = (dims) => {
@@ -95,6 +105,7 @@ output %depthwise
     x: feed([2, channels, height, width]),
     t: feed([1, height, width, channels]),
     m: feed([rows, inner]),
+    q: feed(square),
   };
   return { text, feeds, name: `A${a}W${w} ${polarity}, seed ${seed}, extreme ${extreme}` };
 }
@@ -152,7 +163,7 @@ for (const simd of variants) {
         assert.ok(seen.has('conv_q8_vector'), [...seen].join());
         // Elsewhere products of whole bytes may be preferred for all of these shapes.
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
-        for (const narrow of ['conv_q8_narrow_x', 'dwconv_q8_narrow']) {
+        for (const narrow of ['conv_q8_narrow_x', 'conv_q8_winograd', 'dwconv_q8_narrow']) {
           assert.ok(seen.has(narrow), [...seen].join());
         }
       });

@@ -1,6 +1,7 @@
 #include "kernels/conv/pack.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -106,6 +107,19 @@ constexpr int32_t kDot7Offset = 64;
 
 WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
   WeightRange range;
+  if (ArePlain(w)) {
+    // Without calls, which em++ would not inline: so that compilers make vectors of it.
+    int8_t lo = 0, hi = 0;
+    const size_t depth = Depth(w.layout);
+    for (int32_t o = 0; o < w.layout.out_c && hi - lo <= enough; ++o) {
+      const int8_t* plain = PlainWeights(w, o);
+      for (size_t k = 0; k < depth; ++k) {
+        lo = plain[k] < lo ? plain[k] : lo;
+        hi = plain[k] > hi ? plain[k] : hi;
+      }
+    }
+    return {lo, hi};
+  }
   for (int32_t o = 0; o < w.layout.out_c; ++o) {
     ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
       const int32_t value = WeightAt(w, o, offset);
@@ -319,20 +333,27 @@ size_t Dot8Workspace(const ConvGeometry& g) {
 }  // namespace conv
 
 int32_t ConvQ8WeightBits(const ConvQ8Weights& w) {
-  int32_t lo = 0, hi = 0, step = 0;
-  bool first = true;
+  std::array<bool, 1024> seen{};  // weights less their zero points
+  bool* zero = &seen[512];
+  const size_t depth = conv::Depth(w.layout);
   for (int32_t o = 0; o < w.layout.out_c; ++o) {
-    conv::ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
-      const int32_t value = conv::WeightAt(w, o, offset);
-      if (first) lo = hi = value;
-      first = false;
-      if (step != 1) step = std::gcd(step, value - lo);
-      lo = std::min(lo, value);
-      hi = std::max(hi, value);
-    });
-    if (step == 1 && hi - lo > 127) return 8;
+    if (conv::ArePlain(w)) {  // in any order
+      const int8_t* plain = conv::PlainWeights(w, o);
+      for (size_t k = 0; k < depth; ++k) zero[plain[k]] = true;
+    } else {
+      conv::ForEachWeight(
+          w.layout, o, [&](size_t, int64_t offset) { zero[conv::WeightAt(w, o, offset)] = true; });
+    }
   }
-  return step == 0 ? 1 : std::bit_width(static_cast<uint32_t>((hi - lo) / step));
+  const auto first = std::find(seen.begin(), seen.end(), true);
+  int32_t step = 0, range = 0;
+  for (auto at = first; at < seen.end(); ++at) {
+    if (!*at) continue;
+    range = static_cast<int32_t>(at - first);
+    step = std::gcd(step, range);
+  }
+  if (step == 0) return 1;
+  return std::min(8, static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(range / step))));
 }
 
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {

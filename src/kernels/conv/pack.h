@@ -64,4 +64,13 @@ size_t NarrowWeightsPackedSize(const ConvQ8Weights& weights);
 void NarrowWeightsPack(const ConvQ8Weights& weights, void* packed);
 size_t NarrowWorkspace(const ConvGeometry& geometry);
 
+// The rows of 3x3 windows with fewer products (vector_winograd.cpp); pack_winograd.cpp.
+bool WinogradSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t WinogradPackedSize(const ConvQ8Weights& weights);
+void WinogradPack(const ConvQ8Weights& weights, void* packed);
+void WinogradDot8Pack(const ConvQ8Weights& weights, void* packed);
+size_t WinogradWorkspaceSize(const ConvGeometry& geometry);
+
 }  // namespace requant::conv

@@ -23,10 +23,10 @@ constexpr ConvF32Kernel kF32Kernels[] = {
 
 // Of the rows that a machine has, that fit and pay, the last is taken, so they go from slow to fast
 // as measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
-// 4), 254 where the machine multiplies whole bytes. First layers, which gathering windows bounds,
-// are for the lines: the rows of fewer bits leave them alone. Counting bits pays in few places on
-// x86, which has no count of bytes: where a processor has one (ARM), tune() may find it the fastest
-// elsewhere too.
+// 4), 254 where the machine multiplies whole bytes; Winograd's tiles take 4 of 9 products. First
+// layers, which gathering windows bounds, are for the lines: the rows of fewer bits leave them
+// alone. Counting bits pays in few places on x86, which has no count of bytes: where a processor
+// has one (ARM), tune() may find it the fastest elsewhere too.
 constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_scalar", "scalar", nullptr, Always, Always, conv::ScalarQ8PackedSize,
      conv::ScalarQ8Pack, conv::NoWorkspace, rq_conv_q8_scalar},
@@ -53,6 +53,12 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_lookup", "simd128", MissingLowBits, bitserial::LookupSupports, bitserial::LookupPays,
      bitserial::LookupPackedSize, bitserial::LookupPack, bitserial::LookupWorkspace,
      rq_conv_q8_lookup},
+    {"conv_q8_winograd", "relaxed", MissingLowBits, conv::WinogradSupports, conv::WinogradPays,
+     conv::WinogradPackedSize, conv::WinogradPack, conv::WinogradWorkspaceSize,
+     rq_conv_q8_winograd},
+    {"conv_q8_winograd_dot8", "relaxed", MissingLowBitsDot8, conv::WinogradSupports,
+     conv::WinogradDot8Pays, conv::WinogradPackedSize, conv::WinogradDot8Pack,
+     conv::WinogradWorkspaceSize, rq_conv_q8_winograd},
     {"conv_q8_carry_save", "simd128", MissingLowBits, bitserial::PopcountSupports, Never,
      bitserial::PopcountPackedSize, bitserial::PopcountPack, bitserial::PopcountWorkspace,
      rq_conv_q8_carry_save},

@@ -14,6 +14,7 @@
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather_bytes.h"
 #include "kernels/conv/narrow_codes.h"
+#include "kernels/conv/narrow_rows.h"
 
 namespace requant {
 namespace {
@@ -322,6 +323,13 @@ __attribute__((noinline)) void Bases(const uint8_t* block, int32_t zero_point, c
 
 }  // namespace
 }  // namespace requant
+
+void rq_conv_narrow_rows(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights, int32_t steps,
+                         int32_t segment, const int32_t* from, ptrdiff_t from_step, int32_t count,
+                         int32_t* out) {
+  using namespace requant;
+  NarrowRows<NarrowInputs>(a, lda, weights, false, 0, steps, segment, from, from_step, count, out);
+}
 
 void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
   using namespace requant;

@@ -23,7 +23,7 @@ bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
   const auto is_general = [](const ConvQ8Kernel& row) { return row.run == rq_conv_q8; };
   return std::any_of(std::find_if(rows.begin(), rows.end(), is_general), rows.end(),
                      [&](const ConvQ8Kernel& row) {
-                       return row.missing == MissingLowBits && MissingLowBits() == nullptr &&
+                       return IsLowBits(row.missing) && row.missing() == nullptr &&
                               row.supports(weights, geometry) && row.pays(weights, geometry);
                      });
 }
@@ -47,6 +47,11 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
 /// What gives few codes at less cost, for kernels of any width; it comes with those of few bits.
 void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bounds) {
   if (MissingLowBits() == nullptr) kAddNarrowRequantize(requantize, bounds);
+}
+
+/// Rows that a thread should take a multiple of. Those of Winograd come from two lines at a time.
+int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry) {
+  return kernel.run == rq_conv_q8_winograd ? 2 * int64_t{geometry.out_w} : kConvTile;
 }
 
 }  // namespace
@@ -211,8 +216,8 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   }
   step.requantize = Prepare(builder, product, bounds, own);
   AddNarrow(step.requantize, bounds);
-  step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout), kConvTile,
-           kMacsPerPart);
+  step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout),
+           TileOf(kernel, geometry), kMacsPerPart);
 }
 
 std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points) {

@@ -16,51 +16,6 @@ namespace {
 
 using namespace window_testing;
 
-/// Codes in [lo, hi]; extreme: only the ends, `ends` says which.
-enum class Ends { kNone, kBoth, kLow, kHigh };
-void Limit(std::mt19937& random, std::vector<uint8_t>& codes, int32_t lo, int32_t hi, Ends ends) {
-  for (uint8_t& code : codes) {
-    int32_t value = lo + static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
-    if (ends == Ends::kBoth) value = random() % 2 == 0 ? lo : hi;
-    if (ends == Ends::kLow) value = lo;
-    if (ends == Ends::kHigh) value = hi;
-    code = static_cast<uint8_t>(value);
-  }
-}
-
-/// A case whose inputs have `input_bits` and whose weights `weight_bits` bits.
-Q8Case NarrowCase(std::mt19937& random, const ConvGeometry& geometry, int variant,
-                  int32_t input_bits, int32_t weight_bits) {
-  Q8Case test(random, geometry, variant, true);
-  const bool is_signed = test.input_signed;
-  const int32_t count = 1 << input_bits;
-  // Not all ranges begin where their type does.
-  const int32_t lo = is_signed ? -(count / 2) : variant % 7 == 0 ? std::min(100, 256 - count) : 0;
-  const int32_t hi = lo + count - 1;
-  constexpr Ends kEnds[] = {Ends::kNone, Ends::kBoth, Ends::kHigh, Ends::kLow, Ends::kNone};
-  Limit(random, test.input, lo, hi, kEnds[variant % 5]);
-  test.input_zero_point = variant % 4 == 0   ? lo
-                          : variant % 4 == 1 ? hi
-                                             : lo + static_cast<int32_t>(random() % count);
-  const int32_t half = 1 << (weight_bits - 1);
-  Limit(random, test.weights, -half, half - 1, kEnds[variant / 2 % 5]);
-  if (variant % 6 == 5 && weight_bits < 8) {  // all codes moved, and moved back
-    const int32_t zero = static_cast<int32_t>(random() % 100) - 50;
-    for (uint8_t& weight : test.weights) weight = static_cast<uint8_t>(weight + zero);
-    test.weight_zero_points.assign(static_cast<size_t>(test.g.out_c), zero);
-    if (weight_bits == 7) test.weight_zero_points.assign(test.weight_zero_points.size(), 0);
-    if (weight_bits == 7) Limit(random, test.weights, -half, half - 1, Ends::kBoth);
-    test.view.zero_points = test.weight_zero_points.data();
-  }
-  test.view.input_lo = lo;
-  test.view.input_hi = hi;
-  return test;
-}
-
-struct Widths {
-  int32_t inputs, weights;
-};
-
 TEST(ConvNarrow, EveryPairOfWidthsMatchesTheDefinition) {
   std::mt19937 random(31);
   const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_narrow_w")};

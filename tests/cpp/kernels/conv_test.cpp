@@ -25,7 +25,7 @@ void SignedLines(const ConvQ8Params* params) { conv::ConvDot8Lines<dot8_forms::S
 std::vector<ConvQ8Kernel> KernelsInEveryForm() {
   std::vector<ConvQ8Kernel> all(ConvQ8Kernels().begin(), ConvQ8Kernels().end());
   for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
-    if (std::strstr(kernel.name, "dot8") == nullptr) continue;
+    if (std::strstr(kernel.name, "conv_q8_dot8") == nullptr) continue;
     const bool lines = std::strcmp(kernel.name, "conv_q8_dot8_lines") == 0;
     all.push_back(kernel);
     all.back().name = lines ? "lines, signed" : "conv_q8_dot8, signed";

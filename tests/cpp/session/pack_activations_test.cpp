@@ -26,15 +26,22 @@ struct Form {
 };
 
 constexpr Form kForms[] = {
-    {"conv_q8_narrow_x", "uint8", 0, -8, 7},   {"conv_q8_narrow_w", "int8", -128, -7, 7},
-    {"conv_q8_lookup", "uint8", 240, -2, 1},   {"conv_q8_popcount", "int8", -9, -4, 3},
-    {"conv_q8_narrow_x", "uint8", 112, 0, 15},
+    {"conv_q8_narrow_x", "uint8", 0, -8, 7},      {"conv_q8_narrow_w", "int8", -128, -7, 7},
+    {"conv_q8_lookup", "uint8", 240, -2, 1},      {"conv_q8_popcount", "int8", -9, -4, 3},
+    {"conv_q8_narrow_x", "uint8", 112, 0, 15},    {"conv_q8_winograd", "int8", -20, -8, 7},
+    {"conv_q8_winograd_dot8", "uint8", 0, -7, 7},
 };
+
+bool IsWinograd(const Form& form) {
+  return std::string_view(form.kernel).find("winograd") != std::string_view::npos;
+}
 
 /// Two convolutions, an addition of both results and a convolution of each: w is packed, and so is
 /// v unless a pool reads it.
 std::string Text(std::mt19937& random, const Form& form, int channels, int groups, bool pool) {
-  const int size = Pick(random, 1, 3), stride = Pick(random, 1, 2), pad = Pick(random, 0, 2);
+  const bool winograd = IsWinograd(form);
+  const int size = winograd ? 3 : Pick(random, 1, 3), stride = winograd ? 1 : Pick(random, 1, 2);
+  const int pad = Pick(random, 0, 2);
   const int inner = channels / groups, height = size + Pick(random, 0, 9);
   const int width = size + Pick(random, 0, 20);
   const std::string t = form.type;
@@ -63,11 +70,12 @@ std::string Text(std::mt19937& random, const Form& form, int channels, int group
 
 TEST(PackActivations, GivesTheInterpretersResults) {
   std::mt19937 random(61);
-  for (int i = 0; i < 60; ++i) {
-    const Form& form = kForms[i % 5];
-    const int groups = Pick(random, 0, 2) == 0 ? 2 : 1;
-    const int channels = groups * Pick(random, 1, 5) * (i % 7 == 0 ? 4 : 8);
-    const bool pool = i % 5 == 3;
+  for (int i = 0; i < 84; ++i) {
+    const Form& form = kForms[i % 7];
+    const int groups = !IsWinograd(form) && Pick(random, 0, 2) == 0 ? 2 : 1;
+    const int block = IsWinograd(form) ? 16 : i % 7 == 0 ? 4 : 8;
+    const int channels = groups * Pick(random, 1, 5) * block;
+    const bool pool = i % 7 == 3;
     SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form, channels, groups, pool)));
     const Value* x = graph->inputs()[0];

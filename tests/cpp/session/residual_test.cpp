@@ -27,15 +27,18 @@ constexpr Form kForms[] = {
     {"conv_q8_lines", 256, -128, 127},  {"conv_q8_narrow_x", 16, -8, 7},
     {"conv_q8_narrow_w", 256, -8, 7},   {"conv_q8_lookup", 4, -2, 1},
     {"conv_q8_popcount", 4, -4, 3},     {"conv_q8_scalar", 256, -128, 127},
+    {"conv_q8_winograd", 16, -8, 7},    {"conv_q8_winograd_dot8", 32, -7, 7},
 };
 
 /// %y = [Clip]([Clip](conv(%c)) + %r), or %r + ...; every type int8 or uint8.
 std::string Text(std::mt19937& random, const Form& form) {
   const auto type = [&] { return Pick(random, 0, 1) == 0 ? "int8" : "uint8"; };
   const std::string own = type(), other = type(), sum = type();
-  const int channels = Pick(random, 1, 40), out = Pick(random, 1, 40), size = Pick(random, 1, 3);
+  const bool winograd = std::string_view(form.kernel).find("winograd") != std::string_view::npos;
+  const int channels = winograd ? 16 * Pick(random, 1, 3) : Pick(random, 1, 40);
+  const int out = Pick(random, 1, 40), size = winograd ? 3 : Pick(random, 1, 3);
   const int height = size + Pick(random, 0, 9), width = size + Pick(random, 0, 20);
-  const int batch = Pick(random, 1, 2), stride = Pick(random, 1, 2);
+  const int batch = Pick(random, 1, 2), stride = winograd ? 1 : Pick(random, 1, 2);
   const bool first = Pick(random, 0, 1) == 0, clips = Pick(random, 0, 1) == 0;
   const bool clips_own = Pick(random, 0, 1) == 0;
   const std::string shape = StrCat("[", batch, ", ", out, ", ", (height - size) / stride + 1, ", ",
@@ -86,8 +89,8 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
   std::mt19937 random(71);
   testing::ThreadRunner threads(3);
   int forced = 0, forced_with_clip = 0;
-  for (int i = 0; i < 120; ++i) {
-    const Form& form = kForms[i % 8];
+  for (int i = 0; i < 150; ++i) {
+    const Form& form = kForms[i % 10];
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form)));
     const TensorMap feeds = Feeds(random, *graph);
     SessionOptions options;

@@ -1,0 +1,162 @@
+// 3x3 windows with fewer products: the definition's integers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/conv/winograd.h"
+#include "kernels/conv_testing.h"
+#include "numeric/requantize_prepare.h"
+
+namespace requant {
+namespace {
+
+using namespace window_testing;
+
+constexpr const char* kRows[] = {"conv_q8_winograd", "conv_q8_winograd_dot8"};
+
+ConvGeometry RandomGeometry(std::mt19937& random, int i) {
+  const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  const int32_t pad = i % 5 == 4 ? 3 : of(3);
+  ConvGeometry g =
+      Geometry(3 + of(12), 3 + of(15), 16 * (1 + of(9)), 1 + of(70), 3, 3, 1, pad, 1, 1, 1 + i % 3);
+  // Only the top and the left are said: more of them move what is left at the other sides.
+  if (i % 4 == 3) g.pad_top = of(2), g.pad_left = of(3);
+  return g;
+}
+
+std::vector<int32_t> Definition(const Q8Case& test) {
+  const ConvGeometry& g = test.g;
+  const int32_t pixels = ConvRows(g);
+  std::vector<int32_t> all(Elements(pixels, g.output_stride, g.out_c), 0x5A5A5A5A);
+  for (int32_t r = 0; r < pixels; ++r) {
+    for (int32_t o = 0; o < g.out_c; ++o) {
+      all[static_cast<size_t>(r) * g.output_stride + o] =
+          static_cast<int32_t>(test.Accumulator(r, o));
+    }
+  }
+  return all;
+}
+
+TEST(ConvWinograd, EveryPairOfWidthsMatchesTheDefinition) {
+  std::mt19937 random(41);
+  constexpr Widths kWidths[] = {{4, 4}, {5, 4}, {4, 2}, {2, 4}, {1, 1}, {3, 3}, {5, 1}, {4, 3}};
+  int variant = 0;
+  for (int i = 0; i < 60; ++i) {
+    const ConvGeometry geometry = RandomGeometry(random, i);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Widths widths = kWidths[variant % 8];
+      const Q8Case test = NarrowCase(random, geometry, ++variant, widths.inputs, widths.weights);
+      const std::vector<int32_t> expected = Definition(test);
+      for (const char* name : kRows) {
+        const ConvQ8Kernel& row = Row(name);
+        ASSERT_TRUE(row.supports(test.view, test.g)) << name << " " << Describe(test.g);
+        std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
+        test.Run(row, ConvQ8Output::kInt32, {}, Cuts(random, ConvRows(test.g)), got.data());
+        ASSERT_EQ(got, expected) << name << " " << Describe(test.g) << " inputs " << widths.inputs
+                                 << " weights " << widths.weights << " bits, " << variant;
+      }
+    }
+  }
+}
+
+TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
+  std::mt19937 random(42);
+  // Several panels that cut lines of tiles, more steps than are transformed at once, few tiles.
+  const ConvGeometry geometries[] = {
+      Geometry(33, 47, 16, 9, 3, 3, 1, 1), Geometry(9, 150, 32, 8, 3, 3, 1, 1),
+      Geometry(4, 4, 512, 16, 3, 3, 1, 1), Geometry(3, 3, 2048, 8, 3, 3, 1, 1),
+      Geometry(12, 12, 256, 8, 3, 3, 1, 0, 1, 1, 4)};
+  int variant = 0;
+  for (const ConvGeometry& geometry : geometries) {
+    for (const Ends ends : {Ends::kNone, Ends::kHigh, Ends::kLow, Ends::kBoth}) {
+      ++variant;
+      Q8Case test = NarrowCase(random, geometry, variant, 5, 4);
+      Limit(random, test.input, test.view.input_lo, test.view.input_hi, ends);
+      Limit(random, test.weights, -8, 7, variant % 3 == 0 ? Ends::kBoth : ends);
+      test.view.zero_points = nullptr;
+      test.weight_zero_points.clear();
+      const std::vector<int32_t> expected = Definition(test);
+      for (const char* name : kRows) {
+        std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
+        test.Run(Row(name), ConvQ8Output::kInt32, {}, Cuts(random, ConvRows(test.g)), got.data());
+        ASSERT_EQ(got, expected) << name << " " << Describe(test.g) << " variant " << variant;
+      }
+    }
+  }
+}
+
+/// Steps that the row adds up in int16, of the first block.
+int32_t Segment(const ConvQ8Weights& weights) {
+  const ConvQ8Kernel& row = Row(kRows[0]);
+  std::vector<uint8_t> packed(row.packed_size(weights));
+  row.pack_weights(weights, packed.data());
+  conv::WinogradBlock block;
+  std::memcpy(&block, packed.data() + sizeof(conv::WinogradHeader), sizeof block);
+  return block.segment;
+}
+
+TEST(ConvWinograd, SegmentsAreAsLongAsTheOperandsAllow) {
+  std::mt19937 random(43);
+  Q8Case test = NarrowCase(random, Geometry(4, 4, 128, 8, 3, 3, 1, 1), 0, 5, 4);
+  test.view.zero_points = nullptr;
+  test.view.input_lo = 0;
+  for (const auto& [weight, range, segment] : {std::array{14, 31, 1},  // 2 * 126 * 124 = 31248
+                                               std::array{14, 15, 2},  // 15120 a step
+                                               std::array{7, 15, 4},   // 7560
+                                               std::array{-8, 15, 2},  // -8640
+                                               std::array{1, 15, 16},  // 1080
+                                               std::array{1, 3, 32}}) {
+    test.view.input_hi = range;
+    Limit(random, test.weights, weight, weight, Ends::kLow);
+    EXPECT_EQ(Segment(test.view), segment) << weight << " " << range;
+  }
+}
+
+TEST(ConvWinograd, RefusesWhatDoesNotFit) {
+  std::mt19937 random(44);
+  const auto supports = [](const Q8Case& test, ConvGeometry g) {
+    const bool all = Row(kRows[0]).supports(test.view, g);
+    EXPECT_EQ(all, Row(kRows[1]).supports(test.view, g));
+    return all;
+  };
+  const ConvGeometry good = Geometry(6, 6, 32, 8, 3, 3, 1, 1);
+  Q8Case test = NarrowCase(random, good, 1, 4, 4);
+  test.view.zero_points = nullptr;
+  ASSERT_TRUE(supports(test, good));
+  ConvGeometry g = good;
+  g.stride_h = 2;
+  EXPECT_FALSE(supports(test, g));
+  g = good;
+  g.dilation_w = 2;
+  EXPECT_FALSE(supports(test, g));
+  g = good;
+  g.kernel_w = 1;
+  EXPECT_FALSE(supports(test, g));
+  g = good;
+  g.groups = 2;
+  EXPECT_FALSE(supports(test, g));
+  g = good;
+  g.in_c = 24;
+  EXPECT_FALSE(supports(test, g));
+  // Codes and weights that leave a byte once they are transformed.
+  test.view.input_lo = 0;
+  test.view.input_hi = 32;
+  EXPECT_FALSE(supports(test, good));
+  test.view.input_hi = 31;
+  EXPECT_TRUE(supports(test, good));
+  Limit(random, test.weights, 0, 14, Ends::kBoth);
+  EXPECT_TRUE(supports(test, good));
+  Limit(random, test.weights, 0, 15, Ends::kBoth);
+  EXPECT_FALSE(supports(test, good));
+  Limit(random, test.weights, -8, 8, Ends::kBoth);
+  EXPECT_FALSE(supports(test, good));
+  // A bias of which four times does not fit int32.
+  Limit(random, test.weights, -8, 7, Ends::kNone);
+  const std::vector<int32_t> bias(8, -(1 << 29));
+  test.view.bias = bias.data();
+  EXPECT_FALSE(supports(test, good));
+}
+
+}  // namespace
+}  // namespace requant
