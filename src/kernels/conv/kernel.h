@@ -97,6 +97,8 @@ RQ_KERNEL(rq_conv_q8_lines) void rq_conv_q8_lines(const requant::ConvQ8Params* p
 RQ_KERNEL(rq_conv_q8_dot7) void rq_conv_q8_dot7(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_dot7_lines) void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_narrow) void rq_conv_q8_narrow(const requant::ConvQ8Params* params);
+RQ_KERNEL(rq_conv_q8_winograd_pairs)
+void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd)
 void rq_conv_q8_winograd(const requant::ConvQ8Params* params);
 // kernels/bitserial.

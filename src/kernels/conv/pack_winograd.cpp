@@ -9,15 +9,12 @@
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/conv/winograd.h"
-#include "kernels/geometry_check.h"
 
 namespace requant::conv {
 namespace {
 
 /// So that transformed codes are at most 127, and transformed weights too.
 constexpr int32_t kMostInputRange = 31, kMostWeightRange = 15, kMostWeight = 14;
-/// Four times an output is an int32.
-constexpr int64_t kMostSum = INT32_MAX / 4;
 
 using Points = std::array<int32_t, kWinogradPoints>;
 using Taps = std::array<int32_t, kWinogradTaps>;
@@ -101,41 +98,34 @@ class LaneBounds {
 }  // namespace
 
 bool WinogradSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (g.kernel_h != 3 || g.kernel_w != 3 || g.stride_h != 1 || g.stride_w != 1 ||
-      g.dilation_h != 1 || g.dilation_w != 1 || g.groups != 1 || g.in_c % kWinogradChannels != 0 ||
+  if (!WinogradFits(w, g, kWinogradBytes, kMostWeight, kMostInputRange) ||
       w.input_hi - w.input_lo > kMostInputRange) {
     return false;
   }
   const WeightRange range = RangeOf(w, kMostWeightRange);
-  if (range.hi - range.lo > kMostWeightRange || range.hi > kMostWeight || range.lo < -kMostWeight) {
-    return false;
-  }
-  const int64_t most = int64_t{kMostWeight} * kMostInputRange * kWinogradTaps * g.in_c;
-  for (int32_t o = 0; w.bias != nullptr && o < w.layout.out_c; ++o) {
-    if (most + std::abs(int64_t{w.bias[o]}) > kMostSum) return false;
-  }
-  return most <= kMostSum;
+  return range.hi - range.lo <= kMostWeightRange && range.hi <= kMostWeight &&
+         range.lo >= -kMostWeight;
 }
 
-// So many times as fast on Zen 5 as without, by tiles of the output (16: 7 x 7, 8 x 8; 196: 28 x
-// 28):
-//                                                4 or 9     16, 7 x 7  16, 8 x 8  49 and more
-//   products of bytes, 16 to 512 channels     0.89 to 0.98      1.2   1.3 to 1.6   1.7 to 2.2
-//   products of few bits                      0.89 to 1.27   1.2, 1.3  1.0 to 1.6   1.3 to 1.9
-//   lookups of two planes, products of bytes  0.73 to 0.82  0.9 to 1.0  1.1 to 1.3   1.3 to 1.6
-//   the same, of few bits                     0.65 to 0.81      0.8   0.8 to 1.1   0.9 to 1.3
-// (of that the last from 128 channels on 1.0 to 1.3); lookups of one plane are faster everywhere.
+// So many times as fast on Zen 5 as without (16 to 512 channels), by the output:
+//                                          2 to 5 wide      6 x 6       7 x 7       8 x 8   9 and
+//                                          wider
+//   products of bytes                     0.6 to 1.05  0.9 to 1.4         1.2  1.3 to 1.6    1.4
+//   to 2.2 products of few bits                   0.6 to 1.3  1.1 to 1.5  1.2 to 1.3  1.0
+//   to 1.6    1.3 to 1.9 lookups of two planes, against bytes   0.4 to 0.9  1.1 to 1.7  0.9
+//   to 1.0  1.1 to 1.3    1.1 to 1.6 the same, against few bits             0.5 to 0.8 0.8 to 0.9
+//   0.8 to 1.1   0.9 to 1.3
+// of the last from 128 channels on 1.0 to 1.3; 4 x 4 by few bits 1.1 to 1.3. Lookups of one plane
+// are always faster.
 bool WinogradDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  constexpr int32_t kFewTiles = 16;
-  const int32_t tiles = g.batch * WinogradTileLines(g) * WinogradTileColumns(g);
-  if (tiles < kFewTiles) return false;
+  if (!WinogradFills(g, 9)) return false;
   if (!bitserial::LookupSupports(w, g)) return true;
-  // Tiles that hang over the edge by a seventh and more of the lines are too much then.
-  return ConvQ8WeightBits(w) > 1 && tiles * kWinogradOutputs * 9 <= ConvRows(g) * 10;
+  return ConvQ8WeightBits(w) > 1 && WinogradTiles(g) * kWinogradOutputs * 8 <= ConvRows(g) * 10;
 }
 bool WinogradPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 128;
-  return WinogradDot8Pays(w, g) && (g.in_c >= kFewChannels || !bitserial::LookupSupports(w, g));
+  if (!bitserial::LookupSupports(w, g)) return WinogradFills(g, 4);
+  return g.in_c >= kFewChannels && WinogradDot8Pays(w, g);
 }
 
 size_t WinogradPackedSize(const ConvQ8Weights& w) {
@@ -196,15 +186,6 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, int32_t dot8, void* 
 void WinogradPack(const ConvQ8Weights& w, void* packed) { Pack(w, 0, packed); }
 void WinogradDot8Pack(const ConvQ8Weights& w, void* packed) { Pack(w, 1, packed); }
 
-size_t WinogradWorkspaceSize(const ConvGeometry& g) {
-  CheckConvGeometry(g);
-  const WinogradWorkspace bytes = WinogradWorkspaceOf(g);
-  size_t all = 0;
-  for (const int64_t part :
-       {bytes.totals, bytes.products, bytes.sums, bytes.weights, bytes.lines, bytes.panel}) {
-    all = CheckedAdd(all, static_cast<size_t>(part));
-  }
-  return all;
-}
+size_t WinogradWorkspace(const ConvGeometry& g) { return WinogradWorkspaceOf(g, kWinogradBytes); }
 
 }  // namespace requant::conv

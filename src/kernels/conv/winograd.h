@@ -1,16 +1,20 @@
 #pragma once
-// What the packing function and the kernels of vector_winograd.cpp must agree on. Freestanding.
+// What the packing function and the kernels of vector_winograd.cpp and vector_winograd_pairs.cpp
+// must agree on. Freestanding.
 #include "kernels/conv/blocking.h"
 
 namespace requant::conv {
 
 /// A tile is 2 x 2 outputs of a 3 x 3 window: 4 x 4 inputs, and as many products of a channel.
 inline constexpr int32_t kWinogradOutputs = 4, kWinogradPoints = 16, kWinogradTaps = 9;
-/// Channels are transformed sixteen at a time, and multiplied four at a time.
-inline constexpr int32_t kWinogradChannels = 16, kWinogradGroup = 4;
+/// Operands are bytes (few bits), or pairs of int16 (eight bits): of this many bytes, transformed
+/// sixteen bytes at a time, and multiplied four at a time.
+inline constexpr int32_t kWinogradBytes = 1, kWinogradPairs = 2;
+inline constexpr int32_t kWinogradVector = 16, kWinogradGroup = 4;
 
-/// First bytes of the packed weights. Blocks follow, each for 8 output channels: WinogradBlock,
-/// then for every four input channels the nine taps, two weights to a byte as in pack_narrow.cpp.
+/// First bytes of the packed weights of few bits. Blocks follow, each for 8 output channels:
+/// WinogradBlock, then for every four input channels the nine taps, two weights to a byte as in
+/// pack_narrow.cpp.
 struct WinogradHeader {
   int32_t input_lo;     ///< the least code of the input
   int32_t input_range;  ///< the largest less the least: at most 31
@@ -24,18 +28,24 @@ struct WinogradBlock {
   int32_t segment;  ///< steps of four channels of which the products fit int16
   int32_t reserved[3];
 };
+/// Blocks of eight bits: this, then for every two input channels the nine taps, a byte each.
+struct WinogradPairsBlock {
+  int32_t bias[kChannelBlock];
+};
 
 inline int32_t WinogradTileColumns(const ConvGeometry& g) { return (g.out_w + 1) / 2; }
 inline int32_t WinogradTileLines(const ConvGeometry& g) { return (g.out_h + 1) / 2; }
+inline int32_t WinogradTiles(const ConvGeometry& g) {
+  return g.batch * WinogradTileLines(g) * WinogradTileColumns(g);
+}
 
 /// Bytes from one transformed tile to the next. Those a multiple of 256 apart would compete for few
 /// lines of a first-level cache.
-inline int32_t WinogradPitch(const ConvGeometry& g) {
-  return g.in_c % 256 == 0 ? g.in_c + 64 : g.in_c;
+inline int32_t WinogradPitch(const ConvGeometry& g, int32_t operand) {
+  const int32_t bytes = g.in_c * operand;
+  return bytes % 256 == 0 ? bytes + 64 : bytes;
 }
-
-/// Steps of four channels whose weights are transformed at a time, and the bytes of a point,
-/// likewise.
+/// Steps of four bytes whose weights are transformed at a time, and the bytes of a point, likewise.
 inline constexpr int32_t kWinogradSteps = 32;
 inline constexpr int32_t kWinogradWeightBytes =
     kWinogradSteps * kWinogradGroup * kChannelBlock + 64;
@@ -45,28 +55,28 @@ inline constexpr int32_t kWinogradMostTiles = 64;
 inline constexpr int32_t kWinogradProductBytes = kWinogradMostTiles * kChannelBlock * 4 + 64;
 
 /// Tiles that are transformed at once: about half of a second-level cache, and of a first-level one
-/// the products of a block; panels of equal size.
-inline int32_t WinogradPanelTiles(const ConvGeometry& g) {
+/// the products of a block; panels of about equal size, whole register tiles.
+inline int32_t WinogradPanelTiles(const ConvGeometry& g, int32_t operand) {
   constexpr int32_t kMost = kWinogradMostTiles, kLeast = 16, kBytes = 524288;
-  int32_t most = kBytes / (kWinogradPoints * WinogradPitch(g));
+  int32_t most = kBytes / (kWinogradPoints * WinogradPitch(g, operand));
   most = most < kLeast ? kLeast : most > kMost ? kMost : most;
-  const int32_t all = g.batch * WinogradTileLines(g) * WinogradTileColumns(g);
+  const int32_t all = WinogradTiles(g);
   const int32_t panels = (all + most - 1) / most;
-  return (all + panels - 1) / panels;
+  return (all + 4 * panels - 1) / (4 * panels) * 4;
 }
 
-/// Parts of the workspace, in bytes, in this order, and their sum.
-struct WinogradWorkspace {
+/// Parts of the workspace, in bytes, in this order.
+struct WinogradPartBytes {
   int64_t totals, products, sums, weights, lines, panel;
 };
-inline WinogradWorkspace WinogradWorkspaceOf(const ConvGeometry& g) {
-  const int64_t tiles = WinogradPanelTiles(g);
+inline WinogradPartBytes WinogradParts(const ConvGeometry& g, int32_t operand) {
+  const int64_t tiles = WinogradPanelTiles(g, operand);
   return {(kWinogradOutputs + 1) * kChannelBlock * 4,  // and zeros
           kWinogradPoints * kWinogradProductBytes, kWinogradOutputs * tiles * kChannelBlock * 4,
           kWinogradPoints * kWinogradWeightBytes,
           // Four lines of two columns a tile and two more, and a pixel of padding.
-          (4 * (2 * tiles + 2) + 1) * kWinogradChannels,
-          kWinogradPoints * tiles * WinogradPitch(g)};
+          (4 * (2 * tiles + 2) + 1) * kWinogradVector,
+          kWinogradPoints * tiles * WinogradPitch(g, operand)};
 }
 
 }  // namespace requant::conv

@@ -51,7 +51,9 @@ void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bound
 
 /// Rows that a thread should take a multiple of. Those of Winograd come from two lines at a time.
 int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry) {
-  return kernel.run == rq_conv_q8_winograd ? 2 * int64_t{geometry.out_w} : kConvTile;
+  const bool pairs_of_lines =
+      kernel.run == rq_conv_q8_winograd || kernel.run == rq_conv_q8_winograd_pairs;
+  return pairs_of_lines ? 2 * int64_t{geometry.out_w} : kConvTile;
 }
 
 }  // namespace

@@ -60,6 +60,29 @@ TEST(ConvWinograd, EveryPairOfWidthsMatchesTheDefinition) {
   }
 }
 
+TEST(ConvWinograd, EightBitsMatchTheDefinition) {
+  std::mt19937 random(45);
+  const ConvQ8Kernel& row = Row("conv_q8_winograd_pairs");
+  int runs = 0;
+  for (int i = 0; i < 100; ++i) {
+    ConvGeometry geometry = RandomGeometry(random, i);
+    if (i % 10 == 9) geometry = Geometry(9 + i % 30, 40, 8, 9, 3, 3, 1, 1);
+    const int32_t channels = i == 24 ? 1024 : 8 * (1 + static_cast<int32_t>(random() % 12));
+    geometry.input_stride += channels - geometry.in_c;
+    geometry.in_c = channels;
+    // Random bytes and the ends of their types, with zero points.
+    const Q8Case test = i % 3 == 0 ? Q8Case(random, geometry, 4 * i, false)
+                                   : NarrowCase(random, geometry, i, 8, 8 - i % 2);
+    if (!row.supports(test.view, test.g)) continue;
+    ++runs;
+    const std::vector<int32_t> expected = Definition(test);
+    std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
+    test.Run(row, ConvQ8Output::kInt32, {}, Cuts(random, ConvRows(test.g)), got.data());
+    ASSERT_EQ(got, expected) << Describe(test.g) << " variant " << i;
+  }
+  EXPECT_GT(runs, 70);
+}
+
 TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
   std::mt19937 random(42);
   // Several panels that cut lines of tiles, more steps than are transformed at once, few tiles.
@@ -151,11 +174,25 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(supports(test, good));
   Limit(random, test.weights, -8, 8, Ends::kBoth);
   EXPECT_FALSE(supports(test, good));
+  // Eight bits: any of them, but for zero points that need more.
+  const ConvQ8Kernel& pairs = Row("conv_q8_winograd_pairs");
+  EXPECT_TRUE(pairs.supports(test.view, good));
+  g = good;
+  g.in_c = 12;
+  EXPECT_FALSE(pairs.supports(test.view, g));
+  g.in_c = 2000;  // four times an output
+  EXPECT_FALSE(pairs.supports(test.view, g));
+  const std::vector<int32_t> zero_points(8, -120);
+  test.view.zero_points = zero_points.data();
+  Limit(random, test.weights, 0, 8, Ends::kBoth);
+  EXPECT_FALSE(pairs.supports(test.view, good));
+  test.view.zero_points = nullptr;
   // A bias of which four times does not fit int32.
   Limit(random, test.weights, -8, 7, Ends::kNone);
   const std::vector<int32_t> bias(8, -(1 << 29));
   test.view.bias = bias.data();
   EXPECT_FALSE(supports(test, good));
+  EXPECT_FALSE(pairs.supports(test.view, good));
 }
 
 }  // namespace

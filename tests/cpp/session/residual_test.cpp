@@ -23,11 +23,17 @@ struct Form {
 };
 
 constexpr Form kForms[] = {
-    {"conv_q8_vector", 256, -128, 127}, {"conv_q8_dot7", 256, -64, 63},
-    {"conv_q8_lines", 256, -128, 127},  {"conv_q8_narrow_x", 16, -8, 7},
-    {"conv_q8_narrow_w", 256, -8, 7},   {"conv_q8_lookup", 4, -2, 1},
-    {"conv_q8_popcount", 4, -4, 3},     {"conv_q8_scalar", 256, -128, 127},
-    {"conv_q8_winograd", 16, -8, 7},    {"conv_q8_winograd_dot8", 32, -7, 7},
+    {"conv_q8_vector", 256, -128, 127},
+    {"conv_q8_dot7", 256, -64, 63},
+    {"conv_q8_lines", 256, -128, 127},
+    {"conv_q8_narrow_x", 16, -8, 7},
+    {"conv_q8_narrow_w", 256, -8, 7},
+    {"conv_q8_lookup", 4, -2, 1},
+    {"conv_q8_popcount", 4, -4, 3},
+    {"conv_q8_scalar", 256, -128, 127},
+    {"conv_q8_winograd", 16, -8, 7},
+    {"conv_q8_winograd_dot8", 32, -7, 7},
+    {"conv_q8_winograd_pairs", 256, -128, 127},
 };
 
 /// %y = [Clip]([Clip](conv(%c)) + %r), or %r + ...; every type int8 or uint8.
@@ -89,8 +95,8 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
   std::mt19937 random(71);
   testing::ThreadRunner threads(3);
   int forced = 0, forced_with_clip = 0;
-  for (int i = 0; i < 150; ++i) {
-    const Form& form = kForms[i % 10];
+  for (int i = 0; i < 165; ++i) {
+    const Form& form = kForms[i % 11];
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form)));
     const TensorMap feeds = Feeds(random, *graph);
     SessionOptions options;

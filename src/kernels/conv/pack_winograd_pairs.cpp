@@ -1,0 +1,85 @@
+// Packing for vector_winograd_pairs.cpp, and the shapes that Winograd's tiles are for.
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/conv/pack.h"
+#include "kernels/conv/pack_walk.h"
+#include "kernels/conv/winograd.h"
+#include "kernels/geometry_check.h"
+
+namespace requant::conv {
+namespace {
+
+constexpr size_t kPair = kWinogradGroup / kWinogradPairs;
+
+size_t BlockBytes(const ConvQ8Weights& w) {
+  const size_t steps = static_cast<size_t>(w.layout.in_c_per_group) / kPair;
+  return CheckedAdd(sizeof(WinogradPairsBlock), CheckedMul(steps, size_t{kWinogradTaps} * 16));
+}
+
+}  // namespace
+
+bool WinogradFits(const ConvQ8Weights& w, const ConvGeometry& g, int32_t operand,
+                  int32_t most_weight, int32_t most_input) {
+  if (g.kernel_h != 3 || g.kernel_w != 3 || g.stride_h != 1 || g.stride_w != 1 ||
+      g.dilation_h != 1 || g.dilation_w != 1 || g.groups != 1 ||
+      g.in_c % (kWinogradVector / operand) != 0) {
+    return false;
+  }
+  // Four times an output is an int32.
+  const int64_t most = int64_t{most_weight} * most_input * kWinogradTaps * g.in_c;
+  for (int32_t o = 0; w.bias != nullptr && o < w.layout.out_c; ++o) {
+    if (most + std::abs(int64_t{w.bias[o]}) > INT32_MAX / 4) return false;
+  }
+  return most <= INT32_MAX / 4;
+}
+
+bool WinogradPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  if (!WinogradFits(w, g, kWinogradPairs, 128, 255)) return false;
+  const WeightRange range = RangeOf(w, 255);
+  return range.lo >= -128 && range.hi <= 127;
+}
+
+bool WinogradFills(const ConvGeometry& g, int32_t tiles) {
+  return WinogradTiles(g) >= tiles && ConvRows(g) * 4 >= WinogradTiles(g) * kWinogradOutputs * 3;
+}
+
+// Times as fast as pairs, and as 7 bits, on Zen 5 (8 to 256 channels): 14 x 14 and more 1.9 to 2.1
+// and 1.65 to 2.0, 8 x 8 1.6 to 1.9 and 1.5 to 1.7, 7 x 7 1.4 and 1.1 to 1.2, 5 x 5 1.1 and 0.9, 4
+// x 4 1.2 to 1.4 and 1.1 to 1.2, 3 x 3 and 2 x 2 0.6 to 0.9 and 0.5 to 0.75.
+bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) { return WinogradFills(g, 4); }
+
+size_t WinogradPairsPackedSize(const ConvQ8Weights& w) {
+  return CheckedMul(Blocks(w.layout), BlockBytes(w));
+}
+
+void WinogradPairsPack(const ConvQ8Weights& w, void* packed) {
+  std::memset(packed, 0, WinogradPairsPackedSize(w));
+  const size_t depth = Depth(w.layout), channels = depth / kWinogradTaps;
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = static_cast<uint8_t*>(packed) + block * BlockBytes(w);
+    if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
+    out += sizeof(WinogradPairsBlock) + static_cast<size_t>(lane) * kPair;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      const size_t tap = k / channels, c = k % channels;
+      out[(c / kPair * kWinogradTaps + tap) * 16 + c % kPair] =
+          static_cast<uint8_t>(WeightAt(w, o, offset));
+    });
+  });
+}
+
+size_t WinogradWorkspaceOf(const ConvGeometry& g, int32_t operand) {
+  CheckConvGeometry(g);
+  const WinogradPartBytes bytes = WinogradParts(g, operand);
+  size_t all = 0;
+  for (const int64_t part :
+       {bytes.totals, bytes.products, bytes.sums, bytes.weights, bytes.lines, bytes.panel}) {
+    all = CheckedAdd(all, static_cast<size_t>(part));
+  }
+  return all;
+}
+size_t WinogradPairsWorkspace(const ConvGeometry& g) {
+  return WinogradWorkspaceOf(g, kWinogradPairs);
+}
+
+}  // namespace requant::conv

@@ -1,0 +1,100 @@
+// 3x3 convolution of 8 bits with fewer products (winograd_tiles.h), on pairs of int16 as
+// vector_q8.cpp: inputs less their zero point become at most 4 * 255, weights at most 9 * 128.
+#include "kernels/conv/gather.h"
+#include "kernels/conv/product.h"
+#include "kernels/conv/winograd_tiles.h"
+
+namespace requant {
+namespace {
+
+using conv::kChannelBlock, conv::kWinogradPoints;
+
+struct Pairs {
+  using Block = conv::WinogradPairsBlock;
+  static constexpr int32_t kBytes = conv::kWinogradPairs;
+  struct Widening {};
+  RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_i16x8_add(a, b); }
+  RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_i16x8_sub(a, b); }
+  RQ_INLINE ptrdiff_t BytesOf(ptrdiff_t elements) { return elements; }
+  RQ_INLINE conv::WidenQ8 SourceOf(const ConvQ8Params* p) { return conv::WidenOf(p); }
+  RQ_INLINE v128_t Load(const uint8_t* in, bool, const conv::WidenQ8& source) {
+    return source.Eight(in);
+  }
+  RQ_INLINE Widening WidenWith(int32_t, int32_t) { return {}; }
+  RQ_INLINE v128_t Widen(const uint8_t* taps, int half, Widening) {
+    return wasm_i16x8_load8x8(taps + 8 * half);
+  }
+  RQ_INLINE void StoreTotals(const ConvQ8Params*, const Block* block, int32_t* totals) {
+    RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
+      const v128_t four = wasm_i32x4_shl(wasm_v128_load(block->bias + half), 2);
+      RQ_UNROLL for (int o = 0; o < conv::kWinogradOutputs; ++o) {
+        wasm_v128_store(totals + o * kChannelBlock + half, four);
+      }
+    }
+  }
+};
+
+/// kRows tiles at a time (product.h), all in one call.
+template <int kRows>
+__attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
+                                        const uint8_t* weights, int32_t steps, const int32_t* from,
+                                        ptrdiff_t from_step, int32_t count, int32_t* products,
+                                        ptrdiff_t point_bytes) {
+  using Op = conv::PairsOp<int16_t>;
+  for (int32_t point = 0; point < kWinogradPoints; ++point) {
+    const uint8_t* a = panel + point * point_bytes;
+    const int32_t* begin = from;
+    int32_t* out = products;
+    for (int32_t rest = count; rest >= kRows; rest -= kRows) {
+      v128_t acc0[kRows], acc1[kRows];
+      const uint8_t* rows[kRows];
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        acc0[i] = wasm_v128_load(begin + i * from_step);
+        acc1[i] = wasm_v128_load(begin + i * from_step + 4);
+        rows[i] = a + i * pitch;
+      }
+      const int16_t* w = reinterpret_cast<const int16_t*>(weights);
+      for (int32_t k = 0; k < steps * conv::kWinogradGroup; k += conv::kWinogradGroup, w += 16) {
+        const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 8);
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+          const v128_t x = wasm_v128_load32_splat(rows[i] + k);
+          acc0[i] = Op::Dot(w0, x, acc0[i]);
+          acc1[i] = Op::Dot(w1, x, acc1[i]);
+        }
+      }
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+        wasm_v128_store(out + i * kChannelBlock, acc0[i]);
+        wasm_v128_store(out + i * kChannelBlock + 4, acc1[i]);
+      }
+      a += kRows * pitch;
+      begin += kRows * from_step;
+      out += kRows * kChannelBlock;
+    }
+    weights += conv::kWinogradWeightBytes;
+    products += conv::kWinogradProductBytes / 4;
+    if (from_step != 0) from += conv::kWinogradProductBytes / 4;
+  }
+}
+
+}  // namespace
+}  // namespace requant
+
+void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
+  using namespace requant;
+  const v128_t none = wasm_i16x8_splat(0);
+  conv::ConvWinograd<Pairs>(
+      p, static_cast<const uint8_t*>(p->weights), 0, none, none,
+      [](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
+         const conv::WinogradPairsBlock*, const int32_t* from, ptrdiff_t from_step, int32_t count,
+         int32_t* products) __attribute__((always_inline)) {
+        constexpr int32_t kTile = 4;
+        const ptrdiff_t point_bytes = count * pitch;
+        const int32_t tiles = count / kTile * kTile;
+        Multiply<kTile>(inputs, pitch, weights, steps, from, from_step, tiles, products,
+                        point_bytes);
+        Multiply<1>(inputs + tiles * pitch, pitch, weights, steps, from + tiles * from_step,
+                    from_step, count - tiles, products + tiles * kChannelBlock, point_bytes);
+      },
+      [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
+          __attribute__((always_inline)) { conv::Finish(p, sums, row, rows, channel, n); });
+}
