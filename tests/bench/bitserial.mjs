@@ -12,13 +12,14 @@ import path from 'node:path';
 import { readArguments } from './arguments.mjs';
 import { FOLDER, ROOT, formatRatio, median, ratios } from './networks.mjs';
 import { openPlace } from './place.mjs';
-import { buildTiles, run } from './tiles.mjs';
+import { buildTiles, productsOf, run } from './tiles.mjs';
 
 const DEPTH = 1024; // products that a tile adds up
 const TILE_CALLS = 4000;
 const RUNS = 3;
 const FIXED = { requantize: 'fixed' };
 const POPCOUNT = { conv_q8: 'conv_q8_popcount' };
+const LOOKUP = { conv_q8: 'conv_q8_lookup' };
 const CARRY_SAVE = { conv_q8: 'conv_q8_carry_save' };
 // `planes`: lookups, or pairs of planes, for each product. W8A8 twice: by the best row here, and by 16-bit products.
 const FORMS = {
@@ -30,6 +31,7 @@ const FORMS = {
   'A1W1 carry-save': { file: 'a1w1', planes: 1, tile: 'carry_save', kernels: CARRY_SAVE },
   'A2W1 popcount': { file: 'a2w1', planes: 2, tile: 'and_popcnt', kernels: POPCOUNT },
   'A2W2 popcount': { file: 'a2w2', planes: 4, tile: 'and_popcnt', kernels: POPCOUNT },
+  'A2W2 lookup': { file: 'a2w2', planes: 2, tile: 'lookup_joined', kernels: LOOKUP },
   'A2W2 narrow': { file: 'a2w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
   'A4W2 narrow': { file: 'a4w2', kernels: { conv_q8: 'conv_q8_narrow_x' } },
   W4A4: { file: 'a4w4' },
@@ -48,6 +50,9 @@ const TILE_OF = {
   conv_q8_lines: 'i16',
   conv_q8_dot7_lines: 'dot7',
   conv_q8_dot8_lines: 'dot8',
+  conv_q8_winograd: 'narrow',
+  conv_q8_winograd_dot8: 'dot8',
+  conv_q8_winograd_pairs: 'i16',
 };
 
 const { rounds, chromium, json } = readArguments({ rounds: 11, chromium: false, json: false });
@@ -96,14 +101,16 @@ for (const [name, rates] of Object.entries(tileRates)) {
   ceilings[loop] = Math.max(ceilings[loop] ?? 0, median(rates));
 }
 /**
- * Products a second that the loop behind a layer's kernel allows; nothing for depthwise layers, which are not
+ * Products of the definition a second that the loop behind a layer's kernel allows; nothing for depthwise layers, which are not
  * bound by their products.
  */
 function ceilingOf(form, layer) {
-  const { kernel } = steps[form][layer];
-  if (kernel.startsWith('dwconv')) return undefined;
-  const tile = TILE_OF[kernel];
-  return tile ? ceilings[tile] : ceilings[FORMS[form].tile] / (FORMS[form].planes ?? 1);
+  const step = steps[form][layer];
+  if (step.kernel.startsWith('dwconv')) return undefined;
+  const tile = TILE_OF[step.kernel];
+  return tile
+    ? ceilings[tile] / productsOf(step)
+    : ceilings[FORMS[form].tile] / (FORMS[form].planes ?? 1);
 }
 const gops = (name, layer) => (2 * steps[name][layer].macs) / median(times[name][layer]) / 1e6;
 // The layers of one network, together.

@@ -4,7 +4,8 @@
 //   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--apart] [--chromium] [--json]
 //
 // --apart: additions are steps of their own, so that convolutions alone are held against the ceiling.
-// GOPS = 2 x multiply-accumulates / s. --all prints every layer of every form, not only the slowest of two. A round
+// GOPS = 2 x multiply-accumulates / s, of the definition; the share of a ceiling counts what a kernel multiplies.
+// --all prints every layer of every form, not only the slowest of two. A round
 // times the tiles of a form right before and behind its network, so that a change of the clock hits both; medians over
 // the rounds count. Needs clang++-19 and wasm-ld-19.
 
@@ -12,7 +13,7 @@ import path from 'node:path';
 import { chosenNetworks, readArguments } from './arguments.mjs';
 import { LOW_BITS, NETWORKS, fileOf, makeNetworks, median } from './networks.mjs';
 import { openPlace } from './place.mjs';
-import { buildTiles } from './tiles.mjs';
+import { buildTiles, productsOf } from './tiles.mjs';
 
 const DEPTH = 512; // of the tiles: both operands fit the first cache
 const BIT_DEPTH = 1024; // of those of bits
@@ -22,6 +23,9 @@ const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 
 // The ceiling that a kernel is held against, by the beginning of its name; longest first.
 const ARITHMETIC = [
+  ['conv_q8_winograd_dot8', 'dot8'],
+  ['conv_q8_winograd_pairs', 'i16'],
+  ['conv_q8_winograd', 'narrow'],
   ['conv_q8_dot8', 'dot8'],
   ['conv_q8_dot7', 'dot7'],
   ['conv_q8_narrow_w', 'widened'],
@@ -59,6 +63,7 @@ for (const form of ['w4a4', 'w4a8', 'w8a4']) {
   };
 }
 
+FORMS['w4a4, as chosen'] = { file: 'w4a4', options: FIXED };
 FORMS.w1a1 = { file: 'w1a1', options: FIXED };
 
 const standards = { rounds: 9, all: false, apart: false, chromium: false, json: false };
@@ -103,7 +108,8 @@ function addRound({ steps, layers, shares }, milliseconds, rates) {
     layers[index].push(time);
     const step = steps[index];
     const rate = rates[arithmeticOf(step)];
-    if (step.macs > 0 && rate) shares[index].push((2 * step.macs) / time / 1e6 / rate);
+    const products = step.macs * productsOf(step);
+    if (products > 0 && rate) shares[index].push((2 * products) / time / 1e6 / rate);
   });
 }
 

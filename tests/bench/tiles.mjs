@@ -24,3 +24,14 @@ export function buildTiles(name, flags = []) {
   run('wasm-ld-19', ['--no-entry', '--import-memory', object, '-o', module]);
   return path.basename(module);
 }
+
+/**
+ * How many products a step's kernel takes for one of the definition's: Winograd's tiles of 2 x 2 outputs take 16
+ * instead of 36, also for those that hang over the edge.
+ */
+export function productsOf({ kernel, dims }) {
+  if (!kernel.includes('winograd')) return 1;
+  const [height, width] = dims.slice(-2);
+  const tiles = Math.ceil(height / 2) * Math.ceil(width / 2);
+  return (tiles * 16) / (height * width * 9);
+}

@@ -49,13 +49,6 @@ void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bound
   if (MissingLowBits() == nullptr) kAddNarrowRequantize(requantize, bounds);
 }
 
-/// Rows that a thread should take a multiple of. Those of Winograd come from two lines at a time.
-int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry) {
-  const bool pairs_of_lines =
-      kernel.run == rq_conv_q8_winograd || kernel.run == rq_conv_q8_winograd_pairs;
-  return pairs_of_lines ? 2 * int64_t{geometry.out_w} : kConvTile;
-}
-
 }  // namespace
 
 std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
@@ -120,6 +113,12 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
                !(packs && row.missing == MissingDot8);
       },
       [&](const ConvQ8Kernel& row) { return row.pays(weights, geometry); }, tuning);
+}
+
+int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry) {
+  const bool pairs_of_lines =
+      kernel.run == rq_conv_q8_winograd || kernel.run == rq_conv_q8_winograd_pairs;
+  return pairs_of_lines ? 2 * int64_t{geometry.out_w} : kConvTile;
 }
 
 void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
