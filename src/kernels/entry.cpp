@@ -35,7 +35,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_conv_q8_dot7_lines, ConvQ8Params),
       ENTRY(rq_conv_q8_narrow, ConvQ8Params),
       ENTRY(rq_conv_q8_winograd_pairs, ConvQ8Params),
-      ENTRY(rq_conv_q8_winograd, ConvQ8Params),
+      ENTRY(rq_conv_q8_winograd_narrow, ConvQ8Params),
       ENTRY(rq_conv_q8_dot8, ConvQ8Params),
       ENTRY(rq_conv_q8_dot8_lines, ConvQ8Params),
       ENTRY(rq_conv_q8_lookup, ConvQ8Params),

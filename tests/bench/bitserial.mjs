@@ -50,7 +50,7 @@ const TILE_OF = {
   conv_q8_lines: 'i16',
   conv_q8_dot7_lines: 'dot7',
   conv_q8_dot8_lines: 'dot8',
-  conv_q8_winograd: 'narrow',
+  conv_q8_winograd_narrow: 'narrow',
   conv_q8_winograd_dot8: 'dot8',
   conv_q8_winograd_pairs: 'i16',
 };

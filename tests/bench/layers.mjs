@@ -25,7 +25,7 @@ const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 const ARITHMETIC = [
   ['conv_q8_winograd_dot8', 'dot8'],
   ['conv_q8_winograd_pairs', 'i16'],
-  ['conv_q8_winograd', 'narrow'],
+  ['conv_q8_winograd_narrow', 'narrow'],
   ['conv_q8_dot8', 'dot8'],
   ['conv_q8_dot7', 'dot7'],
   ['conv_q8_narrow_w', 'widened'],

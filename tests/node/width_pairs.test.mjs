@@ -163,7 +163,7 @@ for (const simd of variants) {
         assert.ok(seen.has('conv_q8_vector'), [...seen].join());
         // Elsewhere products of whole bytes may be preferred for all of these shapes.
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
-        for (const narrow of ['conv_q8_narrow_x', 'conv_q8_winograd', 'dwconv_q8_narrow']) {
+        for (const narrow of ['conv_q8_narrow_x', 'conv_q8_winograd_narrow', 'dwconv_q8_narrow']) {
           assert.ok(seen.has(narrow), [...seen].join());
         }
       });

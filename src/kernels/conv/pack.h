@@ -65,7 +65,7 @@ void NarrowWeightsPack(const ConvQ8Weights& weights, void* packed);
 size_t NarrowWorkspace(const ConvGeometry& geometry);
 
 // The rows of 3x3 windows with fewer products (winograd_tiles.h), of eight bits and, by
-// pack_winograd.cpp, of few.
+// pack_winograd_narrow.cpp, of few.
 /// Whether shape and sums fit, of weights and inputs, less their zero points, up to these.
 bool WinogradFits(const ConvQ8Weights& weights, const ConvGeometry& geometry, int32_t operand,
                   int32_t most_weight, int32_t most_input);
@@ -77,12 +77,12 @@ bool WinogradPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometr
 size_t WinogradPairsPackedSize(const ConvQ8Weights& weights);
 void WinogradPairsPack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradPairsWorkspace(const ConvGeometry& geometry);
-bool WinogradSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradNarrowSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradNarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-size_t WinogradPackedSize(const ConvQ8Weights& weights);
-void WinogradPack(const ConvQ8Weights& weights, void* packed);
+size_t WinogradNarrowPackedSize(const ConvQ8Weights& weights);
+void WinogradNarrowPack(const ConvQ8Weights& weights, void* packed);
 void WinogradDot8Pack(const ConvQ8Weights& weights, void* packed);
-size_t WinogradWorkspace(const ConvGeometry& geometry);
+size_t WinogradNarrowWorkspace(const ConvGeometry& geometry);
 
 }  // namespace requant::conv

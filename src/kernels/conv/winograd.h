@@ -1,6 +1,6 @@
 #pragma once
-// What the packing function and the kernels of vector_winograd.cpp and vector_winograd_pairs.cpp
-// must agree on. Freestanding.
+// What the packing function and the kernels of vector_winograd_narrow.cpp and
+// vector_winograd_pairs.cpp must agree on. Freestanding.
 #include "kernels/conv/blocking.h"
 
 namespace requant::conv {
@@ -13,15 +13,15 @@ inline constexpr int32_t kWinogradBytes = 1, kWinogradPairs = 2;
 inline constexpr int32_t kWinogradVector = 16, kWinogradGroup = 4;
 
 /// First bytes of the packed weights of few bits. Blocks follow, each for 8 output channels:
-/// WinogradBlock, then for every four input channels the nine taps, two weights to a byte as in
-/// pack_narrow.cpp.
-struct WinogradHeader {
+/// WinogradNarrowBlock, then for every four input channels the nine taps, two weights to a byte as
+/// in pack_narrow.cpp.
+struct WinogradNarrowHeader {
   int32_t input_lo;     ///< the least code of the input
   int32_t input_range;  ///< the largest less the least: at most 31
   int32_t offset;       ///< what a weight is less its code
   int32_t dot8;         ///< 1: for machines that multiply whole bytes
 };
-struct WinogradBlock {
+struct WinogradNarrowBlock {
   int32_t bias[kChannelBlock], sum[kChannelBlock];
   /// What the transformed inputs' being larger than they are adds to four times an output, less.
   int32_t excess[kWinogradOutputs][kChannelBlock];
@@ -54,10 +54,11 @@ inline constexpr int32_t kWinogradWeightBytes =
 inline constexpr int32_t kWinogradMostTiles = 64;
 inline constexpr int32_t kWinogradProductBytes = kWinogradMostTiles * kChannelBlock * 4 + 64;
 
-/// Tiles that are transformed at once: about half of a second-level cache, and of a first-level one
-/// the products of a block; panels of about equal size, whole register tiles.
+/// Tiles that are transformed at once: half of a small second-level cache (all of a large one are
+/// no faster), and of a first-level one the products of a block; panels of about equal size, whole
+/// register tiles.
 inline int32_t WinogradPanelTiles(const ConvGeometry& g, int32_t operand) {
-  constexpr int32_t kMost = kWinogradMostTiles, kLeast = 16, kBytes = 524288;
+  constexpr int32_t kMost = kWinogradMostTiles, kLeast = 16, kBytes = 262144;
   int32_t most = kBytes / (kWinogradPoints * WinogradPitch(g, operand));
   most = most < kLeast ? kLeast : most > kMost ? kMost : most;
   const int32_t all = WinogradTiles(g);

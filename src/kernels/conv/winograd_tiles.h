@@ -17,9 +17,11 @@
 // widened and transformed (4 to 14 % of the time; kept, they would be four times the bytes), then
 // sixteen matrix products are transformed back.
 //
-// An Operand says what is transformed and multiplied: kBytes (winograd.h), Add, Sub, Load(const
-// uint8_t* codes, source), SourceOf(params), Widen(const uint8_t* taps, half, offset): one tap's
-// weights of four output channels; Block, and StoreTotals(params, block, totals).
+// An Operand says what is transformed and multiplied: its kBytes (winograd.h), Add and Sub; how
+// codes are read, BytesOf(elements), SourceOf(params) and Load(codes, inside, source); and how
+// weights are, Block, WidenWith(offset, steps), Widen(taps, half, with), one tap's weights of four
+// output channels, and StoreTotals(params, block, totals), what is added to four times the outputs
+// of a block.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/winograd.h"
 

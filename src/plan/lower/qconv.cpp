@@ -117,7 +117,7 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
 
 int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry) {
   const bool pairs_of_lines =
-      kernel.run == rq_conv_q8_winograd || kernel.run == rq_conv_q8_winograd_pairs;
+      kernel.run == rq_conv_q8_winograd_narrow || kernel.run == rq_conv_q8_winograd_pairs;
   return pairs_of_lines ? 2 * int64_t{geometry.out_w} : kConvTile;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace window_testing;
 
-constexpr const char* kRows[] = {"conv_q8_winograd", "conv_q8_winograd_dot8"};
+constexpr const char* kRows[] = {"conv_q8_winograd_narrow", "conv_q8_winograd_dot8"};
 
 ConvGeometry RandomGeometry(std::mt19937& random, int i) {
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
@@ -114,8 +114,8 @@ int32_t Segment(const ConvQ8Weights& weights) {
   const ConvQ8Kernel& row = Row(kRows[0]);
   std::vector<uint8_t> packed(row.packed_size(weights));
   row.pack_weights(weights, packed.data());
-  conv::WinogradBlock block;
-  std::memcpy(&block, packed.data() + sizeof(conv::WinogradHeader), sizeof block);
+  conv::WinogradNarrowBlock block;
+  std::memcpy(&block, packed.data() + sizeof(conv::WinogradNarrowHeader), sizeof block);
   return block.segment;
 }
 

@@ -31,7 +31,7 @@ constexpr Form kForms[] = {
     {"conv_q8_lookup", 4, -2, 1},
     {"conv_q8_popcount", 4, -4, 3},
     {"conv_q8_scalar", 256, -128, 127},
-    {"conv_q8_winograd", 16, -8, 7},
+    {"conv_q8_winograd_narrow", 16, -8, 7},
     {"conv_q8_winograd_dot8", 32, -7, 7},
     {"conv_q8_winograd_pairs", 256, -128, 127},
 };

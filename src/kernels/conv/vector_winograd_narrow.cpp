@@ -15,12 +15,12 @@ namespace {
 
 using conv::kChannelBlock, conv::kWinogradGroup, conv::kWinogradPoints, conv::kWinogradVector;
 
-RQ_INLINE const conv::WinogradHeader& HeaderOf(const ConvQ8Params* p) {
-  return *static_cast<const conv::WinogradHeader*>(p->weights);
+RQ_INLINE const conv::WinogradNarrowHeader& HeaderOf(const ConvQ8Params* p) {
+  return *static_cast<const conv::WinogradNarrowHeader*>(p->weights);
 }
 
 struct Bytes {
-  using Block = conv::WinogradBlock;
+  using Block = conv::WinogradNarrowBlock;
   static constexpr int32_t kBytes = conv::kWinogradBytes;
   struct Source {};
   struct Widening {
@@ -130,13 +130,13 @@ RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8
 
 template <typename Operand>
 RQ_INLINE void Conv(const ConvQ8Params* p) {
-  const conv::WinogradHeader& header = HeaderOf(p);
+  const conv::WinogradNarrowHeader& header = HeaderOf(p);
   conv::ConvWinograd<Operand>(
       p, reinterpret_cast<const uint8_t*>(&header + 1), header.offset,
       wasm_i8x16_splat(static_cast<int8_t>(2 * header.input_range)),
       wasm_i8x16_splat(static_cast<int8_t>(-4 * header.input_lo)),
       [&header](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
-                const conv::WinogradBlock* block, const int32_t* from, ptrdiff_t from_step,
+                const conv::WinogradNarrowBlock* block, const int32_t* from, ptrdiff_t from_step,
                 int32_t count, int32_t* products) __attribute__((always_inline)) {
         if (header.dot8 != 0) {
           MultiplyDot8(inputs, pitch, weights, steps, from, from_step, count, products);
@@ -152,7 +152,7 @@ RQ_INLINE void Conv(const ConvQ8Params* p) {
 }  // namespace
 }  // namespace requant
 
-void rq_conv_q8_winograd(const requant::ConvQ8Params* p) {
+void rq_conv_q8_winograd_narrow(const requant::ConvQ8Params* p) {
   using namespace requant;
   if (p->input_packed != 0) {
     Conv<Nibbles>(p);
