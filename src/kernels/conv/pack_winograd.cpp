@@ -71,12 +71,8 @@ void WinogradPairsPack(const ConvQ8Weights& w, void* packed) {
 size_t WinogradWorkspaceOf(const ConvGeometry& g, int32_t operand) {
   CheckConvGeometry(g);
   const WinogradPartBytes bytes = WinogradParts(g, operand);
-  size_t all = 0;
-  for (const int64_t part :
-       {bytes.totals, bytes.products, bytes.sums, bytes.weights, bytes.lines, bytes.panel}) {
-    all = CheckedAdd(all, static_cast<size_t>(part));
-  }
-  return all;
+  return CheckedAdd(static_cast<size_t>(bytes.totals + bytes.weights + bytes.products),
+                    static_cast<size_t>(bytes.panel));
 }
 size_t WinogradPairsWorkspace(const ConvGeometry& g) {
   return WinogradWorkspaceOf(g, kWinogradPairs);

@@ -13,6 +13,9 @@
 namespace requant {
 namespace {
 
+// int32 from one point's products to the next one's.
+constexpr ptrdiff_t kPoint = conv::WinogradProductBytes(conv::kWinogradBytes) / 4;
+
 using conv::kChannelBlock, conv::kWinogradGroup, conv::kWinogradPoints, conv::kWinogradVector;
 
 RQ_INLINE const conv::WinogradNarrowHeader& HeaderOf(const ConvQ8Params* p) {
@@ -110,7 +113,7 @@ __attribute__((noinline)) void MultiplyDot8(const uint8_t* panel, ptrdiff_t pitc
     }
     panel += count * pitch;
     weights += conv::kWinogradWeightBytes;
-    products += conv::kWinogradProductBytes / 4;
+    products += kPoint;
     if (from_step != 0) from = products;
   }
 }
@@ -123,7 +126,7 @@ RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8
     rq_conv_narrow_rows(panel, pitch, weights, steps, segment, from, from_step, count, products);
     panel += count * pitch;
     weights += conv::kWinogradWeightBytes;
-    products += conv::kWinogradProductBytes / 4;
+    products += kPoint;
     if (from_step != 0) from = products;
   }
 }

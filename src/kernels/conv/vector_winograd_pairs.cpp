@@ -7,6 +7,9 @@
 namespace requant {
 namespace {
 
+// int32 from one point's products to the next one's.
+constexpr ptrdiff_t kPoint = conv::WinogradProductBytes(conv::kWinogradPairs) / 4;
+
 using conv::kChannelBlock, conv::kWinogradPoints;
 
 struct Pairs {
@@ -71,8 +74,8 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
       out += kRows * kChannelBlock;
     }
     weights += conv::kWinogradWeightBytes;
-    products += conv::kWinogradProductBytes / 4;
-    if (from_step != 0) from += conv::kWinogradProductBytes / 4;
+    products += kPoint;
+    if (from_step != 0) from = products;
   }
 }
 

@@ -50,34 +50,38 @@ inline constexpr int32_t kWinogradSteps = 32;
 inline constexpr int32_t kWinogradWeightBytes =
     kWinogradSteps * kWinogradGroup * kChannelBlock + 64;
 
-/// The most tiles in a panel, and the bytes between their products.
-inline constexpr int32_t kWinogradMostTiles = 64;
-inline constexpr int32_t kWinogradProductBytes = kWinogradMostTiles * kChannelBlock * 4 + 64;
+/// The most tiles in a panel, and the bytes between their products. More share the transformed
+/// weights, which pairs are slow enough not to need: 32 are as fast, and half of the memory.
+constexpr int32_t WinogradMostTiles(int32_t operand) { return operand == kWinogradPairs ? 32 : 64; }
+constexpr int32_t WinogradProductBytes(int32_t operand) {
+  return WinogradMostTiles(operand) * kChannelBlock * 4 + 64;
+}
 
 /// Tiles that are transformed at once: half of a small second-level cache (all of a large one are
 /// no faster), and of a first-level one the products of a block; panels of about equal size, whole
 /// register tiles.
 inline int32_t WinogradPanelTiles(const ConvGeometry& g, int32_t operand) {
-  constexpr int32_t kMost = kWinogradMostTiles, kLeast = 16, kBytes = 262144;
+  constexpr int32_t kLeast = 16, kBytes = 262144;
+  const int32_t largest = WinogradMostTiles(operand);
   int32_t most = kBytes / (kWinogradPoints * WinogradPitch(g, operand));
-  most = most < kLeast ? kLeast : most > kMost ? kMost : most;
+  most = most < kLeast ? kLeast : most > largest ? largest : most;
   const int32_t all = WinogradTiles(g);
   const int32_t panels = (all + most - 1) / most;
   return (all + 4 * panels - 1) / (4 * panels) * 4;
 }
 
-/// Parts of the workspace, in bytes, in this order.
+/// Parts of the workspace, in bytes, in this order. Sums lie where transformed weights were, the
+/// four lines of a strip, of two columns a tile and two more, and a pixel of padding where products
+/// will be.
+static_assert(kWinogradOutputs * WinogradMostTiles(kWinogradBytes) * kChannelBlock * 4 <=
+              kWinogradPoints * kWinogradWeightBytes);
 struct WinogradPartBytes {
-  int64_t totals, products, sums, weights, lines, panel;
+  int64_t totals, weights, products, panel;
 };
 inline WinogradPartBytes WinogradParts(const ConvGeometry& g, int32_t operand) {
-  const int64_t tiles = WinogradPanelTiles(g, operand);
   return {(kWinogradOutputs + 1) * kChannelBlock * 4,  // and zeros
-          kWinogradPoints * kWinogradProductBytes, kWinogradOutputs * tiles * kChannelBlock * 4,
-          kWinogradPoints * kWinogradWeightBytes,
-          // Four lines of two columns a tile and two more, and a pixel of padding.
-          (4 * (2 * tiles + 2) + 1) * kWinogradVector,
-          kWinogradPoints * tiles * WinogradPitch(g, operand)};
+          kWinogradPoints * kWinogradWeightBytes, kWinogradPoints * WinogradProductBytes(operand),
+          int64_t{kWinogradPoints} * WinogradPanelTiles(g, operand) * WinogradPitch(g, operand)};
 }
 
 }  // namespace requant::conv

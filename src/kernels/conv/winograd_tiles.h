@@ -201,10 +201,11 @@ RQ_INLINE void TransformOutputs(const v128_t* m, v128_t* out) {
 
 /// From the products of `count` tiles, [8] for each point, to sums: two lines of twice as many rows
 /// of 8.
+template <typename Operand>
 static __attribute__((noinline)) void TransformProducts(const int32_t* products,
                                                         const int32_t* totals, int32_t count,
                                                         int32_t* out) {
-  constexpr ptrdiff_t kPoint = kWinogradProductBytes / 4;
+  constexpr ptrdiff_t kPoint = WinogradProductBytes(Operand::kBytes) / 4;
   const ptrdiff_t line = static_cast<ptrdiff_t>(count) * 2 * kChannelBlock;
   for (; count > 0; --count, products += kChannelBlock, out += 2 * kChannelBlock) {
     RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
@@ -245,11 +246,11 @@ RQ_INLINE void ConvWinograd(const ConvQ8Params* p, const uint8_t* blocks, int32_
   const WinogradPartBytes bytes = WinogradParts(g, Operand::kBytes);
   int32_t* totals = static_cast<int32_t*>(p->workspace);
   int32_t* zeros = totals + kWinogradOutputs * kChannelBlock;
-  int32_t* products = totals + bytes.totals / 4;
-  int32_t* sums = products + bytes.products / 4;
-  uint8_t* weights = reinterpret_cast<uint8_t*>(sums + bytes.sums / 4);
-  uint8_t* lines = weights + bytes.weights;
-  uint8_t* panel = lines + bytes.lines;
+  int32_t* sums = totals + bytes.totals / 4;
+  uint8_t* weights = reinterpret_cast<uint8_t*>(sums);
+  int32_t* products = sums + bytes.weights / 4;
+  uint8_t* lines = reinterpret_cast<uint8_t*>(products);
+  uint8_t* panel = lines + bytes.products;
   wasm_v128_store(zeros, wasm_i32x4_splat(0));
   wasm_v128_store(zeros + 4, wasm_i32x4_splat(0));
 
@@ -279,7 +280,8 @@ RQ_INLINE void ConvWinograd(const ConvQ8Params* p, const uint8_t* blocks, int32_
       Operand::StoreTotals(p, block, totals);
       ForEachStrip(
           g, tile, tile + count, [&](const TileStrip& strip) __attribute__((always_inline)) {
-            TransformProducts(products + strip.at * kChannelBlock, totals, strip.count, sums);
+            TransformProducts<Operand>(products + strip.at * kChannelBlock, totals, strip.count,
+                                       sums);
             ForEachLineOf(
                 p,
                 strip, [&](int32_t sum, int32_t row, int32_t rows) __attribute__((always_inline)) {
