@@ -41,7 +41,8 @@ bool IsWinograd(const Form& form) {
 std::string Text(std::mt19937& random, const Form& form, int channels, int groups, bool pool) {
   const bool winograd = IsWinograd(form);
   const int size = winograd ? 3 : Pick(random, 1, 3), stride = winograd ? 1 : Pick(random, 1, 2);
-  const int pad = Pick(random, 0, 2);
+  const int pad = Pick(random, 0, 2), next = winograd ? 3 : 1;
+  const std::string pads = winograd ? " {pads = [1, 1, 1, 1]}\n" : "\n";
   const int inner = channels / groups, height = size + Pick(random, 0, 9);
   const int width = size + Pick(random, 0, 20);
   const std::string t = form.type;
@@ -56,15 +57,15 @@ std::string Text(std::mt19937& random, const Form& form, int channels, int group
       "}\nconst %wz: int8[] = {0}\n", "const %low: ", t, "[] = {", form.low, "}\nconst %high: ", t,
       "[] = {", form.low + 15, "}\n", "const %a: int8[", channels, ", ", inner, ", ", size, ", ",
       size, "] = ", Numbers(random, channels * inner * size * size, form.weight_lo, form.weight_hi),
-      "\nconst %b: int8[", channels, ", ", channels,
-      ", 1, 1] = ", Numbers(random, channels * channels, form.weight_lo, form.weight_hi),
+      "\nconst %b: int8[", channels, ", ", channels, ", ", next, ", ", next,
+      "] = ", Numbers(random, channels * channels * next * next, form.weight_lo, form.weight_hi),
       "\nconst %ws: float32[] = {1.0}\n%u = Clip(%x, %low, %high)\n",
       "%v_ = QLinearConv(%u, %s, %z, %a, %ws, %wz, %ys, %z) {strides = [", stride, ", ", stride,
       "], pads = [", pad, ", ", pad, ", ", pad, ", ", pad, "], group = ", groups, "}\n", clip("v"),
-      "%w_ = QLinearConv(%v, %s, %z, %b, %ws, %wz, %ys, %z)\n", clip("w"),
+      "%w_ = QLinearConv(%v, %s, %z, %b, %ws, %wz, %ys, %z)", pads, clip("w"),
       "%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %d, %z, %s, %z)\n", clip("t"),
-      "%y = QLinearConv(%t, %s, %z, %b, %ws, %wz, %ys, %z)\noutput %y\n",
-      "%k = QLinearConv(%w, %s, %z, %b, %ws, %wz, %ys, %z)\noutput %k\n",
+      "%y = QLinearConv(%t, %s, %z, %b, %ws, %wz, %ys, %z)", pads, "output %y\n",
+      "%k = QLinearConv(%w, %s, %z, %b, %ws, %wz, %ys, %z)", pads, "output %k\n",
       pool ? "%p = MaxPool(%v) {kernel_shape = [1, 1]}\noutput %p\n" : "");
 }
 
