@@ -41,7 +41,8 @@ bool WinogradPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 }
 
 bool WinogradFills(const ConvGeometry& g, int32_t tiles) {
-  return WinogradTiles(g) >= tiles && ConvRows(g) * 4 >= WinogradTiles(g) * kWinogradOutputs * 3;
+  const int64_t outputs = int64_t{WinogradTiles(g)} * kWinogradOutputs;
+  return WinogradTiles(g) >= tiles && int64_t{ConvRows(g)} * 4 >= outputs * 3;
 }
 
 // Times as fast as pairs, and as 7 bits, on Zen 5 (8 to 256 channels): 14 x 14 and more 1.9 to 2.1

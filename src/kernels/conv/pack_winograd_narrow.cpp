@@ -121,7 +121,8 @@ bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 bool WinogradDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradFills(g, 9)) return false;
   if (!bitserial::LookupSupports(w, g)) return true;
-  return ConvQ8WeightBits(w) > 1 && WinogradTiles(g) * kWinogradOutputs * 8 <= ConvRows(g) * 10;
+  const int64_t outputs = int64_t{WinogradTiles(g)} * kWinogradOutputs;
+  return ConvQ8WeightBits(w) > 1 && outputs * 8 <= int64_t{ConvRows(g)} * 10;
 }
 bool WinogradNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 128;
