@@ -9,7 +9,7 @@ import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1000e3, brotli: 281e3 };
 const TOOLS_LIMIT = { raw: 728e3, brotli: 233.5e3 };
-const LOW_BITS_LIMIT = { raw: 168e3, brotli: 40e3 };
+const LOW_BITS_LIMIT = { raw: 170e3, brotli: 40e3 };
 
 const dist = path.join(ROOT, 'dist');
 const modules = readdirSync(dist)

@@ -5,11 +5,15 @@
 
 namespace requant {
 
+/// What is left to do behind the narrowing, which saturates: nothing for all of uint8, an upper
+/// limit for uint8 from 0 on.
+enum class Clamp { kNone, kUpper, kBoth };
+
 /// Where results go. A signed result is computed as an unsigned one 128 higher; flip takes that
-/// off. `whole`: uint8 without a clamp, for which the narrowing itself is the saturation.
+/// off.
 struct Store {
   v128_t lo, hi, flip;
-  bool whole;
+  Clamp clamp;
   uint8_t* output;
   int32_t stride, channels;
   int32_t bias;  // of a signed result, or 0
@@ -21,26 +25,27 @@ struct Store {
     s.lo = wasm_i8x16_splat(static_cast<int8_t>(p.lo + s.bias));
     s.hi = wasm_i8x16_splat(static_cast<int8_t>(p.hi + s.bias));
     s.flip = wasm_i8x16_splat(static_cast<int8_t>(s.bias));
-    s.whole = !output_signed && p.lo <= 0 && p.hi >= 255;
+    s.clamp = output_signed || p.lo > 0 ? Clamp::kBoth : p.hi < 255 ? Clamp::kUpper : Clamp::kNone;
     s.stride = stride;
     return s;
   }
 };
 
-template <bool kWhole>
+template <Clamp kClamp>
 RQ_INLINE v128_t ToBytes(const Store& s, v128_t first, v128_t second) {
   const v128_t bytes = wasm_u8x16_narrow_i16x8(first, second);
-  if (kWhole) return bytes;
+  if (kClamp == Clamp::kNone) return bytes;
+  if (kClamp == Clamp::kUpper) return wasm_u8x16_min(bytes, s.hi);
   return wasm_v128_xor(wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi), s.flip);
 }
 
 /// All rows of eight channels.
-template <bool kWhole, typename Step>
+template <Clamp kClamp, typename Step>
 RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
                             Step step) {
   uint8_t* out = s.output;
   for (; rows >= 2; rows -= 2) {
-    const v128_t bytes = ToBytes<kWhole>(s, step(acc), step(acc + acc_stride));
+    const v128_t bytes = ToBytes<kClamp>(s, step(acc), step(acc + acc_stride));
     wasm_v128_store64_lane(out, bytes, 0);
     wasm_v128_store64_lane(out + s.stride, bytes, 1);
     acc += 2 * acc_stride;
@@ -48,7 +53,7 @@ RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows
   }
   if (rows > 0) {
     const v128_t last = step(acc);
-    wasm_v128_store64_lane(out, ToBytes<kWhole>(s, last, last), 0);
+    wasm_v128_store64_lane(out, ToBytes<kClamp>(s, last, last), 0);
   }
 }
 
@@ -56,15 +61,17 @@ RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows
 template <typename Step>
 RQ_INLINE void ForRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
                        Step step) {
-  if (s.channels >= 8 && s.whole) {
-    ForWholeRows<true>(acc, acc_stride, rows, s, step);
+  if (s.channels >= 8 && s.clamp == Clamp::kNone) {
+    ForWholeRows<Clamp::kNone>(acc, acc_stride, rows, s, step);
+  } else if (s.channels >= 8 && s.clamp == Clamp::kUpper) {
+    ForWholeRows<Clamp::kUpper>(acc, acc_stride, rows, s, step);
   } else if (s.channels >= 8) {
-    ForWholeRows<false>(acc, acc_stride, rows, s, step);
+    ForWholeRows<Clamp::kBoth>(acc, acc_stride, rows, s, step);
   } else {
     uint8_t* out = s.output;
     for (; rows > 0; --rows, acc += acc_stride, out += s.stride) {
       const v128_t row = step(acc);
-      simd::StorePartialBytes(out, ToBytes<false>(s, row, row), s.channels);
+      simd::StorePartialBytes(out, ToBytes<Clamp::kBoth>(s, row, row), s.channels);
     }
   }
 }
