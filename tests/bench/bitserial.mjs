@@ -101,8 +101,8 @@ for (const [name, rates] of Object.entries(tileRates)) {
   ceilings[loop] = Math.max(ceilings[loop] ?? 0, median(rates));
 }
 /**
- * Products of the definition a second that the loop behind a layer's kernel allows; nothing for depthwise layers, which are not
- * bound by their products.
+ * Products of the definition a second that the loop behind a layer's kernel allows; nothing for depthwise layers,
+ * which are not bound by their products.
  */
 function ceilingOf(form, layer) {
   const step = steps[form][layer];

@@ -5,9 +5,8 @@
 //
 // --apart: additions are steps of their own, so that convolutions alone are held against the ceiling.
 // GOPS = 2 x multiply-accumulates / s, of the definition; the share of a ceiling counts what a kernel multiplies.
-// --all prints every layer of every form, not only the slowest of two. A round
-// times the tiles of a form right before and behind its network, so that a change of the clock hits both; medians over
-// the rounds count. Needs clang++-19 and wasm-ld-19.
+// --all prints every layer of every form, not only the slowest of two. A round times the tiles of a form right before
+// and behind its network, so that a change of the clock hits both; medians over the rounds count. Needs clang++-19 and wasm-ld-19.
 
 import path from 'node:path';
 import { chosenNetworks, readArguments } from './arguments.mjs';

@@ -1,6 +1,6 @@
 // Every pair of 1 to 8 bits of activations by 1 to 8 bits of weights: random convolutions, one of them
-// of channels-last images, one of 3x3 and one depthwise, and a matrix product give the integers of the scalar kernel with every kernel
-// there is, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more shapes.
+// of channels-last images, one of 3x3 and one depthwise, and a matrix product give the integers of the scalar kernel
+// with every kernel there is, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more shapes.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';

@@ -2,7 +2,6 @@
 // lie.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -16,6 +15,9 @@ namespace {
 
 /// So that transformed codes are at most 127, and transformed weights too.
 constexpr int32_t kMostInputRange = 31, kMostWeightRange = 15, kMostWeight = 14;
+
+/// The point (1, 1), the only one whose inputs are not differences.
+constexpr size_t kSumOfAll = 5;
 
 using Points = std::array<int32_t, kWinogradPoints>;
 using Taps = std::array<int32_t, kWinogradTaps>;
@@ -108,16 +110,15 @@ bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
          range.lo >= -kMostWeight;
 }
 
-// So many times as fast on Zen 5 as without (16 to 512 channels), by the output:
-//                                          2 to 5 wide      6 x 6       7 x 7       8 x 8   9 and
-//                                          wider
-//   products of bytes                     0.6 to 1.05  0.9 to 1.4         1.2  1.3 to 1.6    1.4
-//   to 2.2 products of few bits                   0.6 to 1.3  1.1 to 1.5  1.2 to 1.3  1.0
-//   to 1.6    1.3 to 1.9 lookups of two planes, against bytes   0.4 to 0.9  1.1 to 1.7  0.9
-//   to 1.0  1.1 to 1.3    1.1 to 1.6 the same, against few bits             0.5 to 0.8 0.8 to 0.9
-//   0.8 to 1.1   0.9 to 1.3
-// of the last from 128 channels on 1.0 to 1.3; 4 x 4 by few bits 1.1 to 1.3. Lookups of one plane
-// are always faster.
+// So many times as fast on Zen 5 as without (16 to 512 channels), by the output's width: below 6;
+// 6; 7; 8; 9 and wider.
+// - Products of bytes: 0.6 to 1.05; 0.9 to 1.4; 1.2; 1.3 to 1.6; 1.4 to 2.2.
+// - Products of few bits: 0.6 to 1.3 (4: 1.1 to 1.3); 1.1 to 1.5; 1.2 to 1.3; 1.0 to 1.6; 1.3
+// to 1.9.
+// - Lookups of two planes, by bytes: 0.4 to 0.9; 1.1 to 1.7; 0.9 to 1.0; 1.1 to 1.3; 1.1 to 1.6.
+// - The same, by few bits: 0.5 to 0.8; not measured; 0.8 to 0.9; 0.8 to 1.1; 0.9 to 1.3, of 128
+//   channels and more 1.1 to 1.3.
+// - Lookups of one plane are always faster (0.4 to 0.7).
 bool WinogradDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradFills(g, 9)) return false;
   if (!bitserial::LookupSupports(w, g)) return true;
@@ -169,11 +170,12 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, int32_t dot8, void* 
     // The transform of a sum is the sum of the transforms.
     const Points points = TransformTaps(sums);
     for (size_t output = 0; output < kWinogradOutputs; ++output) {
+      int64_t excess = 0;
       for (size_t point = 0; point < kWinogradPoints; ++point) {
-        if (point == 5) continue;
-        head.excess[output][lane] +=
-            FactorOf(output, point) * 2 * header.input_range * points[point];
+        if (point == kSumOfAll) continue;
+        excess += int64_t{FactorOf(output, point)} * 2 * header.input_range * points[point];
       }
+      head.excess[output][lane] = static_cast<int32_t>(excess);  // modulo 2^32, as all sums
     }
     head.bias[lane] = w.bias == nullptr ? 0 : w.bias[o];
     if (dot8 == 0 && (lane == kChannelBlock - 1 || o + 1 == w.layout.out_c)) {

@@ -73,11 +73,11 @@ inline int32_t WinogradPanelTiles(const ConvGeometry& g, int32_t operand) {
 /// Parts of the workspace, in bytes, in this order. Sums lie where transformed weights were, the
 /// four lines of a strip, of two columns a tile and two more, and a pixel of padding where products
 /// will be.
-static_assert(kWinogradOutputs * WinogradMostTiles(kWinogradBytes) * kChannelBlock * 4 <=
-              kWinogradPoints * kWinogradWeightBytes);
 struct WinogradPartBytes {
   int64_t totals, weights, products, panel;
 };
+static_assert(kWinogradOutputs * WinogradMostTiles(kWinogradBytes) * kChannelBlock * 4 <=
+              kWinogradPoints * kWinogradWeightBytes);
 inline WinogradPartBytes WinogradParts(const ConvGeometry& g, int32_t operand) {
   return {(kWinogradOutputs + 1) * kChannelBlock * 4,  // and zeros
           kWinogradPoints * kWinogradWeightBytes, kWinogradPoints * WinogradProductBytes(operand),

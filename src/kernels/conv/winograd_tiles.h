@@ -14,7 +14,7 @@
 // them four times as large, in integers: the shift by two at the end leaves nothing behind.
 //
 // A panel of tiles is transformed at once, each block of eight output channels has its weights
-// widened and transformed (4 to 14 % of the time; kept, they would be four times the bytes), then
+// widened and transformed (kept, they would be three and a half times the bytes), then
 // sixteen matrix products are transformed back.
 //
 // An Operand says what is transformed and multiplied: its kBytes (winograd.h), Add and Sub; how

@@ -45,13 +45,7 @@ TEST(ConvNarrow, EveryPairOfWidthsMatchesTheDefinition) {
       const Q8Case test = NarrowCase(random, geometry, variant, widths.inputs, widths.weights);
       const ConvGeometry& g = test.g;
       const int32_t pixels = ConvRows(g);
-      std::vector<int32_t> expected(Elements(pixels, g.output_stride, g.out_c), 0x5A5A5A5A);
-      for (int32_t r = 0; r < pixels; ++r) {
-        for (int32_t o = 0; o < g.out_c; ++o) {
-          expected[static_cast<size_t>(r) * g.output_stride + o] =
-              static_cast<int32_t>(test.Accumulator(r, o));
-        }
-      }
+      const std::vector<int32_t> expected = Definition(test);
       for (int row = 0; row < 2; ++row) {
         if (!rows[row].supports(test.view, g)) continue;
         ++runs[row];

@@ -198,6 +198,20 @@ struct Widths {
   int32_t inputs, weights;
 };
 
+/// Accumulators of all outputs, by the definition; what lies between pixels is 0x5A5A5A5A.
+inline std::vector<int32_t> Definition(const Q8Case& test) {
+  const ConvGeometry& g = test.g;
+  const int32_t pixels = ConvRows(g);
+  std::vector<int32_t> all(Elements(pixels, g.output_stride, g.out_c), 0x5A5A5A5A);
+  for (int32_t r = 0; r < pixels; ++r) {
+    for (int32_t o = 0; o < g.out_c; ++o) {
+      all[static_cast<size_t>(r) * g.output_stride + o] =
+          static_cast<int32_t>(test.Accumulator(r, o));
+    }
+  }
+  return all;
+}
+
 /// The row of that name.
 inline const ConvQ8Kernel& Row(const char* name) {
   for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {

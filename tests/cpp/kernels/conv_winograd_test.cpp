@@ -25,19 +25,6 @@ ConvGeometry RandomGeometry(std::mt19937& random, int i) {
   return g;
 }
 
-std::vector<int32_t> Definition(const Q8Case& test) {
-  const ConvGeometry& g = test.g;
-  const int32_t pixels = ConvRows(g);
-  std::vector<int32_t> all(Elements(pixels, g.output_stride, g.out_c), 0x5A5A5A5A);
-  for (int32_t r = 0; r < pixels; ++r) {
-    for (int32_t o = 0; o < g.out_c; ++o) {
-      all[static_cast<size_t>(r) * g.output_stride + o] =
-          static_cast<int32_t>(test.Accumulator(r, o));
-    }
-  }
-  return all;
-}
-
 TEST(ConvWinograd, EveryPairOfWidthsMatchesTheDefinition) {
   std::mt19937 random(41);
   constexpr Widths kWidths[] = {{4, 4}, {5, 4}, {4, 2}, {2, 4}, {1, 1}, {3, 3}, {5, 1}, {4, 3}};
