@@ -40,6 +40,14 @@ inline int32_t PairsPitch(const ConvGeometry& g) {
   return even % 1024 == 0 ? even + 32 : even;
 }
 
+/// Pairs of k whose weights that kernel widens at once, to fit a first-level cache beside a tile's
+/// inputs, and the room for them.
+inline constexpr int32_t kWidenedPairs = 512;
+inline int32_t WidenedBytes(const ConvGeometry& g) {
+  const int32_t pairs = (Depth(g) + 1) / 2;
+  return (pairs < kWidenedPairs ? pairs : kWidenedPairs) * kChannelBlock * 4;
+}
+
 /// A 1x1 window with stride 1 and no padding: output row m reads input row m, nothing to gather.
 inline bool IsPointwise(const ConvGeometry& g) {
   return g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
@@ -63,7 +71,8 @@ inline bool LinesFit(const ConvGeometry& g) {
          int64_t{PaddedWidth(g)} * g.in_c <= (1 << 24);
 }
 /// An image's first layer.
-inline bool IsShortRun(const ConvGeometry& g) { return g.kernel_w * g.in_c <= 32; }
+inline constexpr int32_t kShortRun = 32;
+inline bool IsShortRun(const ConvGeometry& g) { return g.kernel_w * g.in_c <= kShortRun; }
 /// What they are for, as measured: first layers, whose runs are short, and convolutions of few
 /// output channels (at most `few`), for which a gathered window is used too little; but rows of
 /// pixels must be long enough to share a load of weights.

@@ -63,13 +63,12 @@ size_t Q8BlockBytes(const ConvQ8Weights& w, size_t run, bool wide) {
   return CheckedAdd(kChannelBlock * 4, CheckedMul(even, kChannelBlock * (wide ? 2 : 1)));
 }
 
-size_t Q8PackedSize(const ConvQ8Weights& w, size_t run) {
+size_t Q8PackedSize(const ConvQ8Weights& w, size_t run, bool wide) {
   return CheckedAdd(sizeof(PackedQ8Header),
-                    CheckedMul(Blocks(w.layout), Q8BlockBytes(w, run, NeedsWide(w))));
+                    CheckedMul(Blocks(w.layout), Q8BlockBytes(w, run, wide)));
 }
 
-void Q8Pack(const ConvQ8Weights& w, size_t run, void* packed) {
-  const bool wide = NeedsWide(w);
+void Q8Pack(const ConvQ8Weights& w, size_t run, bool wide, void* packed) {
   const size_t block_bytes = Q8BlockBytes(w, run, wide), run_pairs = (run + 1) / 2;
   std::memset(packed, 0, CheckedAdd(sizeof(PackedQ8Header), Blocks(w.layout) * block_bytes));
   static_cast<PackedQ8Header*>(packed)->wide = wide ? 1 : 0;
@@ -99,6 +98,9 @@ void Q8Pack(const ConvQ8Weights& w, size_t run, void* packed) {
 size_t LineRun(const ConvWeightsLayout& l) {
   return CheckedMul(static_cast<size_t>(l.kernel_w), static_cast<size_t>(l.in_c_per_group));
 }
+
+/// An image's first layer has few weights: as int16 they need not be widened in every tile.
+bool LinesAreWide(const ConvQ8Weights& w) { return LineRun(w.layout) <= kShortRun || NeedsWide(w); }
 
 /// Added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
 constexpr int32_t kDot7Offset = 64;
@@ -189,14 +191,18 @@ size_t VectorF32Workspace(const ConvGeometry& g) {
   return CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes);
 }
 
-size_t VectorQ8PackedSize(const ConvQ8Weights& w) { return Q8PackedSize(w, Depth(w.layout)); }
-void VectorQ8Pack(const ConvQ8Weights& w, void* packed) { Q8Pack(w, Depth(w.layout), packed); }
+size_t VectorQ8PackedSize(const ConvQ8Weights& w) {
+  return Q8PackedSize(w, Depth(w.layout), NeedsWide(w));
+}
+void VectorQ8Pack(const ConvQ8Weights& w, void* packed) {
+  Q8Pack(w, Depth(w.layout), NeedsWide(w), packed);
+}
 
 size_t VectorQ8Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   const size_t row_bytes = CheckedMul(static_cast<size_t>(PairsPitch(g)), 2);
   return CheckedAdd(
-      kEpilogueBytes,
+      kEpilogueBytes + static_cast<size_t>(WidenedBytes(g)),
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 
@@ -212,8 +218,12 @@ size_t LinesF32Workspace(const ConvGeometry& g) {
 bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) { return LinesFit(g); }
 bool LinesPays(const ConvQ8Weights&, const ConvGeometry& g) { return LinesPay(g, kFewForPairs); }
 
-size_t LinesPackedSize(const ConvQ8Weights& w) { return Q8PackedSize(w, LineRun(w.layout)); }
-void LinesPack(const ConvQ8Weights& w, void* packed) { Q8Pack(w, LineRun(w.layout), packed); }
+size_t LinesPackedSize(const ConvQ8Weights& w) {
+  return Q8PackedSize(w, LineRun(w.layout), LinesAreWide(w));
+}
+void LinesPack(const ConvQ8Weights& w, void* packed) {
+  Q8Pack(w, LineRun(w.layout), LinesAreWide(w), packed);
+}
 
 size_t LinesWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);

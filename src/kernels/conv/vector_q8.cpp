@@ -15,11 +15,36 @@ namespace {
 using conv::kChannelBlock;
 using conv::kEpilogueRows;
 
-template <typename Int>
-RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const uint8_t* block, int32_t pairs,
-                    int32_t count, int32_t* out) {
-  conv::Product<conv::PairsOp<Int>>(a, lda, reinterpret_cast<const Int*>(block + kChannelBlock * 4),
-                                    pairs, reinterpret_cast<const int32_t*>(block), 0, count, out);
+__attribute__((noinline)) void Widen(const int8_t* weights, int32_t pairs, int16_t* out) {
+  for (; pairs > 0; --pairs, weights += kChannelBlock * 2, out += kChannelBlock * 2) {
+    const v128_t both = wasm_v128_load(weights);
+    wasm_v128_store(out, wasm_i16x8_extend_low_i8x16(both));
+    wasm_v128_store(out + kChannelBlock, wasm_i16x8_extend_high_i8x16(both));
+  }
+}
+
+/// out[count][8] = from + the products with so many pairs of weights.
+RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const int16_t* w, int32_t pairs,
+                    const int32_t* from, ptrdiff_t from_step, int32_t count, int32_t* out) {
+  conv::Product<conv::PairsOp<int16_t>>(a, lda, w, pairs, from, from_step, count, out);
+}
+
+/// The same of bytes, which many rows have widened into `widened` first: 117 instead of 105 GOPS on
+/// Zen 5, where a tile would spend a ninth of its instructions on that.
+RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const int8_t* w, int32_t pairs,
+                    const int32_t* from, int32_t count, int16_t* widened, int32_t* out) {
+  if (count < conv::kFewRows) {
+    conv::Product<conv::PairsOp<int8_t>>(a, lda, w, pairs, from, 0, count, out);
+    return;
+  }
+  ptrdiff_t from_step = 0;
+  for (int32_t pair = 0; pair < pairs; pair += conv::kWidenedPairs) {
+    const int32_t some = pairs - pair < conv::kWidenedPairs ? pairs - pair : conv::kWidenedPairs;
+    Widen(w + pair * kChannelBlock * 2, some, widened);
+    Rows(a + pair * 2, lda, widened, some, from, from_step, count, out);
+    from = out;
+    from_step = kChannelBlock;
+  }
 }
 
 __attribute__((noinline)) void GatherPanel(const ConvQ8Params* p, int32_t first_channel,
@@ -43,8 +68,9 @@ void rq_conv_q8(const requant::ConvQ8Params* p) {
   const ptrdiff_t block_bytes = kChannelBlock * 4 + kChannelBlock * 2 * pairs * (wide ? 2 : 1);
   const int32_t panel_rows = conv::PanelRows(g, static_cast<int32_t>(lda) * 2);
   int32_t* acc = static_cast<int32_t*>(p->workspace);
-  int16_t* panel =
+  int16_t* widened =
       reinterpret_cast<int16_t*>(static_cast<uint8_t*>(p->workspace) + conv::kEpilogueBytes);
+  int16_t* panel = widened + conv::WidenedBytes(g) / 2;
 
   for (int32_t row = p->row_begin; row < p->row_end; row += panel_rows) {
     const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
@@ -56,10 +82,14 @@ void rq_conv_q8(const requant::ConvQ8Params* p) {
         const int32_t n = group_out - channel < kChannelBlock ? group_out - channel : kChannelBlock;
         for (int32_t r = 0; r < count; r += kEpilogueRows) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
+          const int16_t* a = panel + r * lda;
+          const int32_t* bias = reinterpret_cast<const int32_t*>(w);
+          const uint8_t* weights = w + kChannelBlock * 4;
           if (wide) {
-            Rows<int16_t>(panel + r * lda, lda, w, pairs, strip, acc);
+            Rows(a, lda, reinterpret_cast<const int16_t*>(weights), pairs, bias, 0, strip, acc);
           } else {
-            Rows<int8_t>(panel + r * lda, lda, w, pairs, strip, acc);
+            Rows(a, lda, reinterpret_cast<const int8_t*>(weights), pairs, bias, strip, widened,
+                 acc);
           }
           conv::Finish(p, acc, row + r, strip, group * group_out + channel, n);
         }

@@ -38,7 +38,8 @@ inline std::vector<ConvGeometry> Geometries() {
   all.push_back(Geometry(4, 5, 9, 10, 3, 3, 1, 1, 1, 1, 3));    // batch
   all.push_back(Geometry(21, 23, 8, 11, 1, 1, 1, 0, 1, 1, 2));  // several panels
   all.push_back(Geometry(24, 21, 9, 8, 3, 3, 1, 1));
-  all.push_back(Geometry(4, 4, 260, 9, 3, 3, 1, 1));  // deep
+  all.push_back(Geometry(4, 4, 260, 9, 3, 3, 1, 1));    // deep
+  all.push_back(Geometry(9, 9, 1027, 12, 1, 1, 1, 0));  // of many rows
   // Lines of more channels: runs that are no multiple of a step, several strips, strides, batches.
   all.push_back(Geometry(5, 19, 13, 20, 3, 3, 1, 1));
   all.push_back(Geometry(3, 70, 11, 9, 2, 4, 1, 2));
