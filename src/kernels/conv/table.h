@@ -36,11 +36,19 @@ struct ConvQ8Weights {
   int32_t input_lo = -128, input_hi = 255;
 };
 
+/// How a row goes over the output pixels.
+enum class ConvWalk : int32_t {
+  kRows,       ///< one after the other
+  kPanels,     ///< gathering the windows of ConvGeometry::panel_rows at a time
+  kLinePairs,  ///< in tiles of two lines
+};
+
 struct ConvF32Kernel {
   const char* name;
   const char* isa;  ///< "scalar" or "simd128"
   bool (*supports)(const ConvGeometry& geometry);
   bool (*pays)(const ConvGeometry& geometry);  ///< as of ConvQ8Kernel
+  ConvWalk walk;
   size_t (*packed_size)(const ConvF32Weights& weights);
   void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);
@@ -55,6 +63,7 @@ struct ConvQ8Kernel {
   /// before it. Where it does not pay it only runs when it is forced or was tuned.
   bool (*supports)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   bool (*pays)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+  ConvWalk walk;
   size_t (*packed_size)(const ConvQ8Weights& weights);
   void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);

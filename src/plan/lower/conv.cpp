@@ -61,7 +61,8 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.params.residual_stride = geometry.out_c;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
   step.params.hi = static_cast<float>(epilogue.clamp.hi);
-  step.Set(builder, kernel, geometry, packed, TapsOf(weights.layout), kConvTile, kMacsPerPart);
+  step.Set(builder, kernel, geometry, packed, TapsOf(weights.layout), TileOf(kernel.walk, geometry),
+           kMacsPerPart);
 }
 
 bool LowerConv(PlanBuilder& builder, const Node& node) {

@@ -119,7 +119,7 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
   step.params.sums = sums;
   step.params.input_signed = node.inputs[0]->type.dtype == DType::kInt8;
   step.params.output_type = epilogue ? ConvQ8Output::kFloat32 : ConvQ8Output::kInt32;
-  step.Set(builder, kernel, geometry, packed, TapsOf(weights_layout), TileOf(kernel, geometry),
+  step.Set(builder, kernel, geometry, packed, TapsOf(weights_layout), TileOf(kernel.walk, geometry),
            kMacsPerPart);
   return true;
 }

@@ -115,12 +115,6 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
       [&](const ConvQ8Kernel& row) { return row.pays(weights, geometry); }, tuning);
 }
 
-int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry) {
-  const bool pairs_of_lines =
-      kernel.run == rq_conv_q8_winograd_narrow || kernel.run == rq_conv_q8_winograd_pairs;
-  return pairs_of_lines ? 2 * int64_t{geometry.out_w} : kConvTile;
-}
-
 void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                         const QProduct& product, int input, int output, const Epilogue& epilogue) {
   const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
@@ -218,7 +212,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   step.requantize = Prepare(builder, product, bounds, own);
   AddNarrow(step.requantize, bounds);
   step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout),
-           TileOf(kernel, geometry), kMacsPerPart);
+           TileOf(kernel.walk, geometry), kMacsPerPart);
 }
 
 std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points) {

@@ -55,8 +55,6 @@ std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points);
 /// The row for these weights; `tuning` as in PlanBuilder::Choose.
 const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights& weights,
                                  const ConvGeometry& geometry, const std::string& tuning);
-/// Rows that a thread should take a multiple of. Winograd's tiles are from two lines.
-int64_t TileOf(const ConvQ8Kernel& kernel, const ConvGeometry& geometry);
 /// Adds the step for `node`, with the clamps that follow merged.
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input);

@@ -32,6 +32,11 @@ inline int64_t TapsOf(const ConvWeightsLayout& layout) {
   return int64_t{layout.in_c_per_group} * layout.kernel_h * layout.kernel_w;
 }
 
+/// Rows that a thread should take a multiple of.
+inline int64_t TileOf(ConvWalk walk, const ConvGeometry& geometry) {
+  return walk == ConvWalk::kLinePairs ? 2 * int64_t{geometry.out_w} : kConvTile;
+}
+
 template <typename Params>
 class WindowStep : public Step {
   static constexpr bool kRequantizes = requires(Params params) { params.requantize; };
@@ -70,8 +75,10 @@ class WindowStep : public Step {
            int64_t taps, int64_t tile, int64_t least) {
     run = row.run;
     params.geometry = geometry;
-    if constexpr (requires { row.pays; }) {
-      params.geometry.panel_rows = TunedPanel(builder, row, geometry);
+    if constexpr (requires { row.walk; }) {
+      if (row.walk == ConvWalk::kPanels) {
+        params.geometry.panel_rows = TunedPanel(builder, row, geometry);
+      }
     }
     params.row_end = ConvRows(geometry);
     params.weights = weights;
