@@ -261,6 +261,7 @@ void EvaluateMelWeightMatrix(EvalContext& context) {
     Fail(ErrorCode::kInvalidArgument, "MelWeightMatrix of such sizes does not exist");
   }
   const int64_t rows = length / 2 + 1;
+  Tensor out(DType::kFloat64, {rows, mels});  // refuses what does not fit, before the loop
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < mels + 2; ++i) {
     const double mel = static_cast<double>(i) * (high - low) / static_cast<double>(mels + 2) + low;
@@ -269,7 +270,6 @@ void EvaluateMelWeightMatrix(EvalContext& context) {
         static_cast<int64_t>(std::clamp(std::floor(static_cast<double>(length + 1) * hertz / rate),
                                         0.0, static_cast<double>(rows - 1))));
   }
-  Tensor out(DType::kFloat64, {rows, mels});
   const auto cell = [&](int64_t row, int64_t mel) -> double& {
     return out.data<double>()[row * mels + mel];
   };

@@ -3,12 +3,17 @@
 #
 #   setup.sh build    what the build and the demo need
 #   setup.sh          the tests, the formatter and the linter as well
+#   setup.sh fuzz     what web/scripts/fuzz.mjs needs; "fuzz clang": a compiler with libFuzzer too
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 packages=(cmake ninja-build ccache emscripten libprotozero-dev)
 compilers=(clang-19 lld-19 llvm-19)
-if [ "${1:-}" != build ]; then
+if [ "${1:-}" = fuzz ]; then
+  packages=(cmake ninja-build ccache libprotozero-dev libsimde-dev libonnx-testdata)
+  compilers=()
+  if [ "${2:-}" = clang ]; then packages+=(clang-19 lld-19 libclang-rt-19-dev); fi
+elif [ "${1:-}" != build ]; then
   packages+=(g++ clang-format clang-tidy libsimde-dev libgtest-dev libonnx-dev libonnx-testdata
     libprotobuf-dev protobuf-compiler chromium)
 fi

@@ -46,11 +46,14 @@ class ReferenceStep : public Step {
       const int slot = outputs[next++];
       const Slot& place = context.slot(slot);
       if (results[i].shape() != place.shape || results[i].dtype() != place.dtype) {
-        Fail(ErrorCode::kInternal,
+        // Only the file can have said so: what is inferred holds.
+        Fail(ErrorCode::kShapeMismatch,
              StrCat(op, " computed ", DTypeName(results[i].dtype()),
-                    ShapeToString(results[i].shape()), " where the plan has ",
+                    ShapeToString(results[i].shape()), " where the model says ",
                     DTypeName(place.dtype), ShapeToString(place.shape)),
-             {.node = name});
+             {.node = name,
+              .value = node->outputs[i]->name,
+              .hint = "leave the shape open in the model where it depends on data"});
       }
       if (place.bytes > 0) std::memcpy(context.Write(slot), results[i].raw(), place.bytes);
     }

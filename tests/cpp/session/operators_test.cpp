@@ -82,6 +82,25 @@ void Check(const Case& test) {
   }
 }
 
+TEST(Operators, AShapeThatTheFileGotWrongIsNamed) {
+  const auto graph = std::make_shared<Graph>(ParseGraph(R"(graph "" opset 17
+input %size: int64[]
+%window: float32[10] = HannWindow(%size) "hann"
+output %window
+)"));
+  Session session(graph, {});
+  EXPECT_EQ(session.Run({{"size", Tensor::Scalar<int64_t>(10)}})[0].count(), 10);
+  try {
+    session.Run({{"size", Tensor::Scalar<int64_t>(7)}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kShapeMismatch);
+    EXPECT_EQ(error.context().node, "hann");
+    EXPECT_EQ(error.context().value, "window");
+    EXPECT_FALSE(error.context().hint.empty());
+  }
+}
+
 TEST(SessionOperators, Activations) {
   for (const std::string op : {"Sigmoid", "Tanh", "Erf", "Gelu"}) {
     std::string kernel = op + "_f32";
