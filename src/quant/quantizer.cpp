@@ -19,6 +19,27 @@ namespace {
 constexpr size_t kSamplesOfReport = 64;
 constexpr int64_t kSmallOutputs = 1 << 16;  // elements, of one sample
 
+/// Said before anybody waits for a calibration.
+void CheckWeights(const Graph& graph, const QuantizeOptions& options) {
+  const QuantizationRecord record = AssignConfigs(graph, options);
+  for (const auto& node : graph.nodes()) {
+    const OperatorQuantization& op = record.operators.at(node->name);
+    if (!op.quantized || WeightSlot(*node, op.rule) < 0) continue;
+    for (const int slot : {WeightSlot(*node, op.rule), BiasSlot(*node, op.rule)}) {
+      const Tensor* values = slot < 0 ? nullptr : node->constant(static_cast<size_t>(slot));
+      if (values == nullptr || values->dtype() != DType::kFloat32) continue;
+      for (const float value : values->values<float>()) {
+        if (std::isfinite(value)) continue;
+        Fail(ErrorCode::kInvalidModel,
+             StrCat("the weights of '", node->name, "' hold NaN or infinity"),
+             {.node = node->name,
+              .value = node->inputs[static_cast<size_t>(slot)]->name,
+              .hint = "repair the model"});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void Quantizer::Impl::CheckOptions() {
@@ -63,6 +84,7 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
   impl_->CheckOptions();
   impl_->graph = PrepareFloatGraph(float_graph);
   NormalizeForms(impl_->graph);
+  CheckWeights(impl_->graph, options);
   std::vector<RecoveryStep> rewritten;
   for (const RecoveryRow& row : RecoveryTable()) {
     if (row.stage != RecoveryStage::kGraph || !Contains(options.recover, row.name)) continue;

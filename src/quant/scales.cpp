@@ -156,11 +156,6 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
   const int bias_slot = BiasSlot(node, op.rule);
   std::vector<double> bias;
   if (bias_slot >= 0) bias = ReadBias(node.constant(static_cast<size_t>(bias_slot)), view.rows);
-  for (const float value : weights.values<float>()) {
-    if (std::isfinite(value)) continue;
-    Fail(ErrorCode::kInvalidModel, StrCat("the weights of '", node.name, "' hold NaN or infinity"),
-         {.node = node.name, .value = node.inputs[1]->name, .hint = "repair the model"});
-  }
   const auto found = moments.find(node.name);
   const InputMoments* inputs =
       found != moments.end() && found->second->count() > 0 ? found->second.get() : nullptr;

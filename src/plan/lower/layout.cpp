@@ -88,6 +88,10 @@ void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, L
 bool LowerAlias(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
   if (node.output(1)) return false;  // Dropout's mask
+  // A shape that is only known when the step runs has to be held against what the file says.
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    if (node.input(slot) && node.constant(slot) == nullptr) return false;
+  }
   builder.KeepRange(x, node.outputs[0]);
   const bool same_shape = x->type.StaticShape() == node.outputs[0]->type.StaticShape();
   const Layout layout = same_shape ? builder.LayoutOf(x) : Layout::kPlain;

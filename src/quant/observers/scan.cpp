@@ -5,10 +5,11 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/float4.h"
+
 namespace requant {
 namespace {
 
-using Vector = float __attribute__((vector_size(16), aligned(4)));
 constexpr size_t kLanes = 4;
 constexpr size_t kAtOnce = 4;  // vectors that do not wait for each other
 
@@ -22,14 +23,14 @@ Scan ScanValues(std::span<const float> values) {
   // x * 0 is 0 for finite values only.
   float rest = 0;
   if (values.size() >= kLanes * kAtOnce) {
-    Vector low[kAtOnce], high[kAtOnce], zero[kAtOnce];
+    Float4 low[kAtOnce], high[kAtOnce], zero[kAtOnce];
     for (size_t i = 0; i < kAtOnce; ++i) {
-      low[i] = high[i] = *reinterpret_cast<const Vector*>(at + i * kLanes);
-      zero[i] = Vector{};
+      low[i] = high[i] = Load4(at + i * kLanes);
+      zero[i] = Float4{};
     }
     for (; end - at >= static_cast<std::ptrdiff_t>(kLanes * kAtOnce); at += kLanes * kAtOnce) {
       for (size_t i = 0; i < kAtOnce; ++i) {
-        const Vector x = *reinterpret_cast<const Vector*>(at + i * kLanes);
+        const Float4 x = Load4(at + i * kLanes);
         low[i] = x < low[i] ? x : low[i];
         high[i] = x > high[i] ? x : high[i];
         zero[i] += x * 0.0F;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/float4.h"
+
 namespace requant {
 namespace {
-
-using Vector = float __attribute__((vector_size(16), aligned(4)));
 
 constexpr int64_t kRows = 4;
 constexpr int64_t kColumns = 8;
@@ -14,10 +14,9 @@ constexpr int64_t kDepth = 256;  // of a panel of b: 8 kB
 
 /// kRows x kColumns products over one panel. `a` is packed [depth][kRows], `b` [depth][kColumns].
 void Tile(const float* a, const float* b, int64_t depth, float* out) {
-  Vector c00{}, c01{}, c10{}, c11{}, c20{}, c21{}, c30{}, c31{};
+  Float4 c00{}, c01{}, c10{}, c11{}, c20{}, c21{}, c30{}, c31{};
   for (int64_t k = 0; k < depth; ++k) {
-    const Vector b0 = *reinterpret_cast<const Vector*>(b);
-    const Vector b1 = *reinterpret_cast<const Vector*>(b + 4);
+    const Float4 b0 = Load4(b), b1 = Load4(b + 4);
     const float a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
     c00 += a0 * b0;
     c01 += a0 * b1;
@@ -30,21 +29,22 @@ void Tile(const float* a, const float* b, int64_t depth, float* out) {
     a += kRows;
     b += kColumns;
   }
-  auto* to = reinterpret_cast<Vector*>(out);
-  to[0] = c00, to[1] = c01, to[2] = c10, to[3] = c11;
-  to[4] = c20, to[5] = c21, to[6] = c30, to[7] = c31;
+  Store4(out, c00), Store4(out + 4, c01);
+  Store4(out + 8, c10), Store4(out + 12, c11);
+  Store4(out + 16, c20), Store4(out + 20, c21);
+  Store4(out + 24, c30), Store4(out + 28, c31);
 }
 
 /// Four vectors as the columns of four.
-void Transpose(const Vector* in, float* out, int64_t out_step) {
-  const Vector ab0 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
-  const Vector ab1 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
-  const Vector cd0 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
-  const Vector cd1 = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
-  *reinterpret_cast<Vector*>(out) = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
-  *reinterpret_cast<Vector*>(out + out_step) = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
-  *reinterpret_cast<Vector*>(out + 2 * out_step) = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
-  *reinterpret_cast<Vector*>(out + 3 * out_step) = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
+void Transpose(const Float4* in, float* out, int64_t out_step) {
+  const Float4 ab0 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
+  const Float4 ab1 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
+  const Float4 cd0 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
+  const Float4 cd1 = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
+  Store4(out, __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5));
+  Store4(out + out_step, __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7));
+  Store4(out + 2 * out_step, __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5));
+  Store4(out + 3 * out_step, __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7));
 }
 
 /// A strip of `filled` rows or columns of a matrix as [depth][kWide], zeros behind the last one.
@@ -56,16 +56,15 @@ void Pack(const float* from, int64_t step, int64_t deep_step, int64_t filled, in
   if (filled == kWide && step == 1) {
     for (; k < depth; ++k, to += kWide) {
       for (int64_t i = 0; i < kWide; i += 4) {
-        *reinterpret_cast<Vector*>(to + i) =
-            *reinterpret_cast<const Vector*>(from + k * deep_step + i);
+        Store4(to + i, Load4(from + k * deep_step + i));
       }
     }
   } else if (filled == kWide && deep_step == 1) {
     for (; k + 4 <= depth; k += 4, to += 4 * kWide) {
       for (int64_t i = 0; i < kWide; i += 4) {
-        Vector lines[4];
+        Float4 lines[4];
         for (int64_t j = 0; j < 4; ++j) {
-          lines[j] = *reinterpret_cast<const Vector*>(from + (i + j) * step + k);
+          lines[j] = Load4(from + (i + j) * step + k);
         }
         Transpose(lines, to + i, kWide);
       }
@@ -106,8 +105,9 @@ void Gemm(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, con
         for (int64_t i = 0; i < filled; ++i) {
           float* to = c + (block * kRows + i) * c_step + j0;
           if (wide == kColumns) {
-            reinterpret_cast<Vector*>(to)[0] += reinterpret_cast<const Vector*>(tile)[2 * i];
-            reinterpret_cast<Vector*>(to)[1] += reinterpret_cast<const Vector*>(tile)[2 * i + 1];
+            const float* from = tile + i * kColumns;
+            Store4(to, Load4(to) + Load4(from));
+            Store4(to + 4, Load4(to + 4) + Load4(from + 4));
             continue;
           }
           for (int64_t j = 0; j < wide; ++j) to[j] += tile[i * kColumns + j];

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/float4.h"
+
 namespace requant {
 namespace {
-
-using Vector = float __attribute__((vector_size(16), aligned(4)));
 
 // Lines of an image, most of them short: calls of memcpy take longer, and of loops that a compiler
 // makes vectors it would have to prove that the lines do not overlap.
@@ -14,7 +14,7 @@ using Vector = float __attribute__((vector_size(16), aligned(4)));
 void AddLine(const float* from, float factor, int64_t count, float* to) {
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    *reinterpret_cast<Vector*>(to + i) += factor * *reinterpret_cast<const Vector*>(from + i);
+    Store4(to + i, Load4(to + i) + factor * Load4(from + i));
   }
   for (; i < count; ++i) to[i] += factor * from[i];
 }
@@ -22,16 +22,16 @@ void AddLine(const float* from, float factor, int64_t count, float* to) {
 void CopyLine(const float* from, int64_t count, float* to) {
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    *reinterpret_cast<Vector*>(to + i) = *reinterpret_cast<const Vector*>(from + i);
+    Store4(to + i, Load4(from + i));
   }
   for (; i < count; ++i) to[i] = from[i];
 }
 
 float DotLines(const float* a, const float* b, int64_t count) {
-  Vector sums{};
+  Float4 sums{};
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    sums += *reinterpret_cast<const Vector*>(a + i) * *reinterpret_cast<const Vector*>(b + i);
+    sums += Load4(a + i) * Load4(b + i);
   }
   float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   for (; i < count; ++i) sum += a[i] * b[i];

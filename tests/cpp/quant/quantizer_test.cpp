@@ -358,6 +358,26 @@ TEST(Quantizer, OverridesKeepFloat) {
   EXPECT_THROW(Quantizer(graph, options), Error);
 }
 
+TEST(Quantizer, WeightsThatAreNoNumbersAreNamedBeforeCalibration) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), HUGE_VALF}) {
+    for (const char* method : {"round_weights", "equalize"}) {
+      Graph graph = SmallNetwork();
+      graph.FindValue("conv1_w")->constant.data<float>()[3] = bad;
+      QuantizeOptions options;
+      options.recover = {method};
+      try {
+        const Quantizer quantizer(graph, options);
+        FAIL() << method;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kInvalidModel) << error.message();
+        EXPECT_EQ(error.context().node, "conv1_node");
+        EXPECT_EQ(error.context().value, "conv1_w");
+        EXPECT_FALSE(error.context().hint.empty());
+      }
+    }
+  }
+}
+
 TEST(Quantizer, BadCalibrationIsNamed) {
   const Graph graph = SmallNetwork();
   Quantizer empty(graph, {});

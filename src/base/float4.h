@@ -1,0 +1,18 @@
+#pragma once
+// Four floats that compilers keep in a register, read and written anywhere: a pointer to a vector
+// type would promise an alignment.
+
+#include <cstring>
+
+namespace requant {
+
+using Float4 = float __attribute__((vector_size(16)));
+
+inline Float4 Load4(const float* from) {
+  Float4 vector;
+  std::memcpy(&vector, from, sizeof(vector));
+  return vector;
+}
+inline void Store4(float* to, Float4 vector) { std::memcpy(to, &vector, sizeof(vector)); }
+
+}  // namespace requant

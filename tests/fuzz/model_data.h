@@ -1,0 +1,59 @@
+// What the programs that run models share; each includes it once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interpret/interpreter.h"
+#include "ir/graph.h"
+#include "plan/plan.h"
+
+namespace requant::fuzz {
+
+/// Larger models only take longer, and so do loops.
+inline constexpr int64_t kMostElements = 4096;
+
+inline bool IsSmall(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (!IsPlannable(*node)) return false;
+  }
+  for (const auto& value : graph.values()) {
+    if (!value->type.IsStatic()) return false;
+    int64_t count = 1;
+    for (const int64_t dim : value->type.StaticShape()) {
+      if (dim > kMostElements) return false;
+      count *= dim;
+      if (count > kMostElements) return false;
+    }
+  }
+  return true;
+}
+
+/// Bytes that repeat the file's: also NaN, infinities and integers without bounds.
+inline TensorMap BytesAsFeeds(const Graph& graph, const std::vector<uint8_t>& bytes) {
+  TensorMap feeds;
+  size_t at = 0;
+  for (const Value* input : graph.inputs()) {
+    Tensor tensor(input->type.dtype, input->type.StaticShape());
+    auto* out = static_cast<uint8_t*>(tensor.raw());
+    for (size_t i = 0; i < tensor.bytes(); ++i) {
+      const uint8_t byte = bytes[at++ * 7 % bytes.size()];
+      out[i] = tensor.dtype() == DType::kBool ? byte & 1 : byte;
+    }
+    feeds.emplace(input->name, std::move(tensor));
+  }
+  return feeds;
+}
+
+inline void ExpectSame(const std::vector<Tensor>& got, const std::vector<Tensor>& wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!got[i].SameBits(wanted[i])) __builtin_trap();
+  }
+}
+
+}  // namespace requant::fuzz
+
+// A size that data asks for may be any: more than this is no memory.
+extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
+  return "allocator_may_return_null=1:max_allocation_size_mb=256";
+}
