@@ -10,7 +10,10 @@ export const BUILD = path.join(ROOT, 'build');
 
 const CHROMIUM = process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium';
 
-/** Starts the browser, with an empty profile or that of a folder; the caller closes it. */
+/**
+ * Starts the browser, with an empty profile or that of a folder and REQUANT_CHROMIUM_ARGS (such as
+ * --js-flags=--no-enable-avx-vnni); the caller closes it.
+ */
 export function launch(profile) {
   if (!existsSync(CHROMIUM)) {
     throw new Error(`${CHROMIUM} is missing: install chromium, or set REQUANT_CHROMIUM`);
@@ -26,6 +29,7 @@ export function launch(profile) {
       '--disable-domain-reliability',
       '--no-first-run',
       '--no-pings',
+      ...(process.env.REQUANT_CHROMIUM_ARGS?.split(' ') ?? []),
     ],
   };
   if (profile !== undefined) return chromium.launchPersistentContext(profile, options);
