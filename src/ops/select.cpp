@@ -109,7 +109,7 @@ int64_t ResolveIndex(int64_t index, int64_t dim, const char* op) {
 }
 
 std::vector<int64_t> Sequence(int64_t count, int64_t start, int64_t step) {
-  std::vector<int64_t> out(static_cast<size_t>(count));
+  std::vector<int64_t> out(static_cast<size_t>(NumElements({count})));
   for (size_t i = 0; i < out.size(); ++i) out[i] = start + static_cast<int64_t>(i) * step;
   return out;
 }

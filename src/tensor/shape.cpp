@@ -1,6 +1,7 @@
 #include "tensor/shape.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/checked_math.h"
 #include "base/str_cat.h"
@@ -9,17 +10,28 @@ namespace requant {
 
 int64_t NumElements(const Shape& shape) {
   constexpr int64_t kLimit = int64_t{1} << 62;
-  int64_t count = 1;
+  // Callers make a size_t of it, and of single dimensions: 32 bits in wasm.
+  constexpr auto kMachine = static_cast<int64_t>(std::min<uint64_t>(SIZE_MAX, kLimit));
+  bool empty = false;
   for (const int64_t dim : shape) {
     if (dim < 0) {
       Fail(ErrorCode::kInvalidModel, StrCat("negative dimension in ", ShapeToString(shape)));
     }
-    count = CheckedMul64(count, dim);
-    if (count > kLimit) {
+    empty = empty || dim == 0;
+  }
+  int64_t count = 1;
+  for (const int64_t dim : shape) {
+    if (!empty) count = CheckedMul64(count, dim);
+    if (count > kLimit || dim > kLimit) {
       Fail(ErrorCode::kInvalidModel, StrCat("too many elements in ", ShapeToString(shape)));
     }
+    if (count > kMachine || dim > kMachine) {
+      Fail(ErrorCode::kOutOfMemory,
+           StrCat("no machine of ", sizeof(size_t) * 8, " bits holds ", ShapeToString(shape)),
+           {.hint = "make the tensors smaller"});
+    }
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 std::string ShapeToString(const Shape& shape) {

@@ -12,7 +12,8 @@ namespace requant {
 /// A concrete shape: every dimension >= 0.
 using Shape = std::vector<int64_t>;
 
-/// Number of elements. Throws kInvalidModel for a negative dimension or a product beyond 2^62.
+/// Number of elements. Throws kInvalidModel for a negative dimension or a product beyond 2^62, and
+/// kOutOfMemory when it or a dimension is no size_t of this machine.
 int64_t NumElements(const Shape& shape);
 /// "[1, 3, 32, 32]".
 std::string ShapeToString(const Shape& shape);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <new>
 #include <vector>
 
 #include "interpret/interpreter.h"
@@ -53,7 +55,17 @@ inline void ExpectSame(const std::vector<Tensor>& got, const std::vector<Tensor>
 
 }  // namespace requant::fuzz
 
-// A size that data asks for may be any: more than this is no memory.
+// A size that data asks for may be any. More than this is no memory, as there is an end to it in a
+// page: AddressSanitizer's own operator new would end the program instead of throwing.
+inline constexpr size_t kMostBytes = size_t{256} << 20;
+
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
-  return "allocator_may_return_null=1:max_allocation_size_mb=256";
+  return "allocator_may_return_null=1:max_allocation_size_mb=256:alloc_dealloc_mismatch=0";
 }
+void* operator new(size_t bytes) {
+  void* memory = bytes > kMostBytes ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }

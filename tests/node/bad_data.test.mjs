@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { InferenceSession, Tensor, loadModel, quantize } from 'requant';
+import { InferenceSession, Tensor, loadModel, parseModel, quantize } from 'requant';
 import { MODEL, agreement, calibration, isError, outputsOf, testImages } from './support.mjs';
 
 const model = await loadModel(MODEL);
@@ -94,6 +94,44 @@ test('a huge outlier: a warning names the sample, and what it advises helps', as
   assert.deepEqual(advised.config.warnings, []);
   assert.ok((await agreementOf(advised)) > 0.95);
   assert.ok((await agreementOf(plain)) < 0.5);
+});
+
+/** Operators whose output is as large as `n`, a number that is fed, says. */
+const SIZED = {
+  ConstantOfShape: '%y = ConstantOfShape(%n)',
+  Expand: 'const %x: float32[] = {1}\n%y = Expand(%x, %n)',
+  Tile: 'const %x: float32[1, 1] = {1}\n%y = Tile(%x, %n)',
+  Reshape: 'const %x: float32[1] = {1}\n%y = Reshape(%x, %n)',
+  Pad: 'const %x: float32[1] = {1}\n%y = Pad(%x, %n)',
+  Resize: 'const %x: float32[1, 1] = {1}\n%y = Resize(%x, _, _, %n)',
+};
+
+test('sizes that no 32 bits hold are refused, and the engine goes on', async () => {
+  for (const [name, lines] of Object.entries(SIZED)) {
+    const text = `graph "" opset 13\ninput %n: int64[2]\n${lines}\noutput %y\n`;
+    const session = await InferenceSession.create(await parseModel(text));
+    const run = async (...sizes) => {
+      const { y } = await session.run({ n: new Tensor('int64', BigInt64Array.from(sizes), [2]) });
+      return y.dims;
+    };
+    for (const sizes of [
+      [65536n, 65537n], // modulo 2^32 they would be small
+      [2n ** 32n + 1n, 1n],
+      [1n, 2n ** 40n],
+      [2n ** 62n, 2n ** 62n],
+    ].slice(name === 'Pad' ? 1 : 0)) {
+      await assert.rejects(run(...sizes), (error) => {
+        assert.match(
+          error.code,
+          /^(OUT_OF_MEMORY|INVALID_MODEL|SHAPE_MISMATCH)$/,
+          `${name} ${error}`,
+        );
+        return true;
+      });
+    }
+    assert.deepEqual(await run(1n, 1n), name === 'Pad' ? [3] : [1, 1], name);
+    await session.release();
+  }
 });
 
 test('shapes that do not fit, in the middle of the stream', async () => {

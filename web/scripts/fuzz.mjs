@@ -1,6 +1,6 @@
-// tests/fuzz for some time, each program on a core of its own, under the sanitizers.
+// tests/fuzz for some time, all programs at once, under the sanitizers.
 //
-//   node web/scripts/fuzz.mjs [--seconds N] [model] [session] [text]
+//   node web/scripts/fuzz.mjs [--seconds N] [model] [quantize] [session] [text]
 //
 // Files of models begin from those of ONNX's conformance data (Debian's libonnx-testdata). What was
 // found to reach new code is kept in build/fuzz/corpus; what breaks a program is left in build/fuzz and

@@ -46,7 +46,7 @@ std::optional<ConcatRows> RowsOf(const PlanBuilder& builder, const Node& node,
       (before ? concat.rows : inner) *= static_cast<size_t>(out[physical]);
     }
   }
-  concat.innermost = inner == static_cast<size_t>(DTypeBits(y->type.dtype) / 8);
+  concat.innermost = static_cast<int64_t>(PhysicalOrder(out.size(), concat.layout).back()) == axis;
   for (const Value* input : inputs) {
     concat.bytes.push_back(
         inner * static_cast<size_t>(input->type.StaticShape()[static_cast<size_t>(axis)]));

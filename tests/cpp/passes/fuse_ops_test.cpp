@@ -9,7 +9,7 @@
 #include "ops/op.h"
 #include "passes/infer_type.h"
 #include "passes/pass.h"
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 namespace requant {
 namespace {

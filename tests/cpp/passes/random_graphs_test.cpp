@@ -18,8 +18,8 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
-#include "passes/random_graph.h"
 #include "passes/runner.h"
+#include "support/random_graphs/random_graph.h"
 
 namespace requant {
 namespace {

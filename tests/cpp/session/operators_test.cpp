@@ -82,6 +82,29 @@ void Check(const Case& test) {
   }
 }
 
+/// A row of what is joined is more than one of its pixels, though both have a channel each.
+TEST(Operators, PlanesOfOneChannelAreJoinedAlongEveryAxis) {
+  std::mt19937 random(3);
+  for (const int axis : {0, 1, 2, 3}) {
+    const auto graph = std::make_shared<Graph>(ParseGraph(WithWeights(
+        R"(graph "" opset 13
+input %x: float32[2, 1, 4, 3]
+const %w: float32[1, 1, 3, 3] = random
+%p: float32[2, 1, 4, 3] = AveragePool(%x) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}
+%c: float32[2, 1, 4, 3] = Conv(%x, %w) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}
+%y = Concat(%p, %x, %c) {axis = )" +
+            std::to_string(axis) + "}\noutput %y\n",
+        random)));
+    const TensorMap feeds{{"x", RandomTensor(random, graph->inputs()[0]->type)}};
+    const Tensor wanted = Interpret(*graph, feeds)[0];
+    const Tensor got = Session(graph, {}).Run(feeds)[0];
+    ASSERT_EQ(got.shape(), wanted.shape());
+    for (int64_t i = 0; i < got.count(); ++i) {
+      ASSERT_NEAR(got.AsDouble(i), wanted.AsDouble(i), 1e-5) << "axis " << axis << " at " << i;
+    }
+  }
+}
+
 /// Runs it with these integers, for which the file's shape of %y holds, and with those, for which
 /// not.
 void ExpectShapeIsChecked(const char* text, const std::vector<int64_t>& right,

@@ -1,5 +1,5 @@
 // What all fragments of random graphs are made with: values, nodes, the choice among fragments.
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Fragments of random graphs: functions as exporters write them out in several operators.
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 namespace requant {
 

@@ -1,5 +1,5 @@
 // Fragments of random graphs: what does nothing, and quantization.
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 namespace requant {
 

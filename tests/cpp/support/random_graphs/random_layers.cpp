@@ -1,5 +1,5 @@
 // Fragments of random graphs: layers, windows and reductions.
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Small random graphs for the fuzzer of the passes: valid by construction (every node is inferred
+// Small random graphs for passes and sessions: valid by construction (every node is inferred
 // and evaluated as it is added), the same for the same seed on every machine.
 //
 // A fragment is a member function that adds a few nodes and returns their result, or nullptr when
@@ -12,7 +12,7 @@
 
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
-#include "passes/dice.h"
+#include "support/random_graphs/dice.h"
 
 namespace requant {
 

@@ -1,5 +1,5 @@
 // Fragments of random graphs: what moves or selects elements.
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 #include <algorithm>
 

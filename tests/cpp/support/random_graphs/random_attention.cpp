@@ -1,7 +1,7 @@
 // Fragments of random graphs: attention, RMS normalization, Einsum and 4-bit weights in blocks.
 #include <string>
 
-#include "passes/random_graph.h"
+#include "support/random_graphs/random_graph.h"
 
 namespace requant {
 

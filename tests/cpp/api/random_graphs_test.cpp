@@ -1,0 +1,106 @@
+// Random graphs run as the interpreter has them: as floats, quantized, saved and loaded, in less
+// memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "api/requant.h"
+#include "support/random_graphs/random_graph.h"
+
+namespace requant {
+namespace {
+
+/// The largest difference, of the largest value; infinity where shapes, types or NaNs differ.
+double Difference(const std::vector<Tensor>& got, const std::vector<Tensor>& wanted) {
+  constexpr double kNoValue = std::numeric_limits<double>::infinity();
+  if (got.size() != wanted.size()) return kNoValue;
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Tensor &a = got[i], &b = wanted[i];
+    if (a.shape() != b.shape() || a.dtype() != b.dtype()) return kNoValue;
+    double magnitude = 1e-3, difference = 0;
+    for (int64_t k = 0; k < b.count(); ++k) {
+      const double x = a.AsDouble(k), y = b.AsDouble(k);
+      if (std::isfinite(y)) magnitude = std::max(magnitude, std::abs(y));
+      if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+      if (!std::isfinite(x - y)) return kNoValue;
+      difference = std::max(difference, std::abs(x - y));
+    }
+    worst = std::max(worst, difference / magnitude);
+  }
+  return worst;
+}
+
+/// Far less than a step of eight bits.
+constexpr double kRounding = 1e-4;
+
+void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
+                         const std::vector<Tensor>& outputs) {
+  const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
+  const std::vector<Tensor> again = Session(SharedBytes{saved, *saved}, {}).Run(feeds);
+  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_TRUE(again[i].SameBits(outputs[i])) << i;
+}
+
+/// `smooth`: as of GraphMaker; of others a float that rounds differently may become anything.
+bool RunsAsFloats(const RandomGraph& random, bool smooth) {
+  const std::vector<Tensor> wanted = Interpret(random.graph, random.feeds);
+  try {
+    Session session(PrepareForRun(random.graph), {});
+    const std::vector<Tensor> outputs = session.Run(random.feeds);
+    if (smooth) EXPECT_LT(Difference(outputs, wanted), kRounding);
+    ExpectSameWhenSaved(session, random.feeds, outputs);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.message();
+    return false;
+  }
+}
+
+QuantizeOptions OptionsOf(uint64_t seed) {
+  constexpr int kBits[] = {8, 4, 2, 7};
+  QuantizeOptions options;
+  options.global.weights.bits = kBits[seed % 4];
+  options.global.activations.bits = kBits[seed / 4 % 3];
+  options.global.activations.symmetric = seed % 5 == 0;
+  return options;
+}
+
+bool RunsQuantized(const RandomGraph& random, uint64_t seed) {
+  std::shared_ptr<const Graph> integer;
+  try {
+    Calibrator calibrator(random.graph, OptionsOf(seed));
+    for (int pass = 0; pass < calibrator.passes(); ++pass) calibrator.Add(pass, random.feeds);
+    integer = PrepareForRun(LowerToInteger(calibrator.Finish()));
+  } catch (const Error& error) {
+    EXPECT_NE(error.code(), ErrorCode::kInternal) << error.message();
+    return false;
+  }
+  for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
+    const std::vector<Tensor> wanted = Interpret(*integer, random.feeds, {mode, {}});
+    SessionOptions options;
+    options.plan.requantize = mode;
+    EXPECT_LT(Difference(Session(integer, options).Run(random.feeds), wanted), kRounding);
+    options.plan.compact = true;
+    EXPECT_LT(Difference(Session(integer, options).Run(random.feeds), wanted), kRounding);
+  }
+  return true;
+}
+
+TEST(RandomGraphs, RunAsTheInterpreterHasThem) {
+  const uint64_t count = std::getenv("REQUANT_LONG") ? 8000 : 800;
+  uint64_t floats = 0, quantized = 0;
+  for (uint64_t seed = 0; seed < count; ++seed) {
+    const bool smooth = seed % 2 == 0;
+    const RandomGraph random = GraphMaker(seed, smooth).Make();
+    floats += RunsAsFloats(random, smooth) ? 1 : 0;
+    quantized += RunsQuantized(random, seed) ? 1 : 0;
+    if (HasFailure()) FAIL() << "seed " << seed << "\n" << PrintGraph(random.graph);
+  }
+  EXPECT_GT(floats, count * 99 / 100);
+  EXPECT_GT(quantized, count * 4 / 5);
+}
+
+}  // namespace
+}  // namespace requant
