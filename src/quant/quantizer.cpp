@@ -20,8 +20,7 @@ constexpr size_t kSamplesOfReport = 64;
 constexpr int64_t kSmallOutputs = 1 << 16;  // elements, of one sample
 
 /// Said before anybody waits for a calibration.
-void CheckWeights(const Graph& graph, const QuantizeOptions& options) {
-  const QuantizationRecord record = AssignConfigs(graph, options);
+void CheckWeights(const Graph& graph, const QuantizationRecord& record) {
   for (const auto& node : graph.nodes()) {
     const OperatorQuantization& op = record.operators.at(node->name);
     if (!op.quantized || WeightSlot(*node, op.rule) < 0) continue;
@@ -84,7 +83,8 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
   impl_->CheckOptions();
   impl_->graph = PrepareFloatGraph(float_graph);
   NormalizeForms(impl_->graph);
-  CheckWeights(impl_->graph, options);
+  impl_->record = AssignConfigs(impl_->graph, options);
+  CheckWeights(impl_->graph, impl_->record);
   std::vector<RecoveryStep> rewritten;
   for (const RecoveryRow& row : RecoveryTable()) {
     if (row.stage != RecoveryStage::kGraph || !Contains(options.recover, row.name)) continue;
@@ -93,7 +93,7 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
         StrCat(row.rewrite(impl_->graph, options), "; dB of an output channel's weights");
     rewritten.push_back({row.name, before, WeightsSnr(impl_->graph, options), std::move(detail)});
   }
-  impl_->record = AssignConfigs(impl_->graph, options);
+  if (!rewritten.empty()) impl_->record = AssignConfigs(impl_->graph, options);
   impl_->record.recovery = std::move(rewritten);
   JoinConfigs(impl_->graph, impl_->record);
   MarkSimulated(impl_->graph, impl_->record);

@@ -113,8 +113,8 @@ bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 // So many times as fast on Zen 5 as without (16 to 512 channels), by the output's width: below 6;
 // 6; 7; 8; 9 and wider.
 // - Products of bytes: 0.6 to 1.05; 0.9 to 1.4; 1.2; 1.3 to 1.6; 1.4 to 2.2.
-// - Products of few bits: 0.6 to 1.3 (4: 1.1 to 1.3); 1.1 to 1.5; 1.2 to 1.3; 1.0 to 1.6; 1.3
-// to 1.9.
+// - Products of few bits: 0.6 to 1.3; 1.1 to 1.5; 1.2 to 1.3; 1.0 to 1.6; 1.3 to 1.9. Of width 4
+//   1.1 to 1.3.
 // - Lookups of two planes, by bytes: 0.4 to 0.9; 1.1 to 1.7; 0.9 to 1.0; 1.1 to 1.3; 1.1 to 1.6.
 // - The same, by few bits: 0.5 to 0.8; not measured; 0.8 to 0.9; 0.8 to 1.1; 0.9 to 1.3, of 128
 //   channels and more 1.1 to 1.3.

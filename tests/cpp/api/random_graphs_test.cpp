@@ -12,27 +12,8 @@
 namespace requant {
 namespace {
 
-/// What the interpreter computes, and the largest finite number on the way: sums cancel.
-struct Expected {
-  std::vector<Tensor> outputs;
-  double magnitude = 1;
-};
-
-Expected Compute(const Graph& graph, const TensorMap& feeds, RequantizeMode mode) {
-  Expected out;
-  InterpretOptions options{mode, {}};
-  options.observe = [&out](const Value&, const Tensor& tensor) {
-    if (!IsFloat(tensor.dtype())) return;
-    for (int64_t i = 0; i < tensor.count(); ++i) {
-      const double x = std::abs(tensor.AsDouble(i));
-      if (std::isfinite(x)) out.magnitude = std::max(out.magnitude, x);
-    }
-  };
-  out.outputs = Interpret(graph, feeds, options);
-  return out;
-}
-
-/// The largest difference, of that number; infinity where shapes, types or NaNs differ.
+/// The largest difference, of the largest number on the way; infinity where shapes, types or NaNs
+/// differ.
 double Difference(const std::vector<Tensor>& got, const Expected& expected) {
   constexpr double kNoValue = std::numeric_limits<double>::infinity();
   const std::vector<Tensor>& wanted = expected.outputs;
@@ -51,7 +32,7 @@ double Difference(const std::vector<Tensor>& got, const Expected& expected) {
   return worst;
 }
 
-/// Far less than a step of eight bits.
+/// Far less than a step of eight bits where an output is as large as what led to it.
 constexpr double kRounding = 2e-5;
 
 void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
@@ -63,7 +44,7 @@ void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
 
 /// `smooth`: as of GraphMaker; of others a float that rounds differently may become anything.
 bool RunsAsFloats(const RandomGraph& random, bool smooth) {
-  const Expected wanted = Compute(random.graph, random.feeds, RequantizeMode::kUpward);
+  const Expected wanted = Compute(random.graph, random.feeds);
   try {
     Session session(PrepareForRun(random.graph), {});
     const std::vector<Tensor> outputs = session.Run(random.feeds);

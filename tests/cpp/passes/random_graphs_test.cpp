@@ -24,24 +24,6 @@
 namespace requant {
 namespace {
 
-struct Expected {
-  std::vector<Tensor> outputs;
-  double magnitude = 1;
-};
-
-Expected Compute(const RandomGraph& random) {
-  Expected out;
-  InterpretOptions options;
-  options.observe = [&out](const Value&, const Tensor& tensor) {
-    if (!IsFloat(tensor.dtype())) return;
-    for (int64_t i = 0; i < tensor.count(); ++i) {
-      out.magnitude = std::max(out.magnitude, std::fabs(tensor.AsDouble(i)));
-    }
-  };
-  out.outputs = Interpret(random.graph, random.feeds, options);
-  return out;
-}
-
 /// Why the outputs differ by more than the bound; empty when they do not.
 std::string Difference(const std::vector<Tensor>& before, const std::vector<Tensor>& after,
                        double tolerance) {
@@ -75,7 +57,9 @@ std::string NamesOf(const Graph& graph) {
 class Judge {
  public:
   Judge(uint64_t seed, bool smooth)
-      : random_(GraphMaker(seed, smooth).Make()), expected_(Compute(random_)), seed_(seed) {
+      : random_(GraphMaker(seed, smooth).Make()),
+        expected_(Compute(random_.graph, random_.feeds)),
+        seed_(seed) {
     VerifyGraph(random_.graph);
   }
 

@@ -10,6 +10,20 @@
 
 namespace requant {
 
+Expected Compute(const Graph& graph, const TensorMap& feeds, RequantizeMode mode) {
+  Expected out;
+  InterpretOptions options{mode, {}};
+  options.observe = [&out](const Value&, const Tensor& tensor) {
+    if (!IsFloat(tensor.dtype())) return;
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      const double x = std::abs(tensor.AsDouble(i));
+      if (std::isfinite(x)) out.magnitude = std::max(out.magnitude, x);
+    }
+  };
+  out.outputs = Interpret(graph, feeds, options);
+  return out;
+}
+
 RandomGraph GraphMaker::Make() {
   opset_ = dice_.Of({9, 11, 13, 13, 14, 18, 21, 23});
   out_.graph.name = "random";

@@ -22,6 +22,14 @@ struct RandomGraph {
   TensorMap feeds;
 };
 
+/// What the interpreter computes, and the largest finite number on the way: sums cancel.
+struct Expected {
+  std::vector<Tensor> outputs;
+  double magnitude = 1;
+};
+Expected Compute(const Graph& graph, const TensorMap& feeds,
+                 RequantizeMode mode = RequantizeMode::kUpward);
+
 class GraphMaker {
  public:
   /// `smooth`: without operators whose result jumps (rounding, casts to integers, Q/DQ), for passes
