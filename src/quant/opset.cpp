@@ -1,6 +1,12 @@
 // Opset 7..12 -> 13. One row for each operator whose form changed in between (onnx docs/
 // Changelog.md); all others mean the same in both.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -81,50 +87,54 @@ void RaiseResize(Graph& graph, Node& node, int from) {
 
 void RaiseDropout(Graph&, Node& node, int) { node.attributes.Remove("ratio"); }
 
+/// Whether everything after the axis is of size 1, so that the matrix of old is the axis itself.
+bool IsSingleAxis(const SymbolicShape& shape, int64_t axis) {
+  return std::all_of(shape.begin() + axis + 1, shape.end(),
+                     [](const Dim& dim) { return dim.known() && dim.value == 1; });
+}
+
+/// The shape as Reshape's operand, 0 copying what stands before the axis; nothing when a size after
+/// that is unknown.
+std::optional<std::vector<int64_t>> ShapeBack(const SymbolicShape& shape, int64_t axis) {
+  std::vector<int64_t> back(static_cast<size_t>(axis), 0);
+  for (size_t i = back.size(); i < shape.size(); ++i) {
+    if (!shape[i].known()) return std::nullopt;
+    back.push_back(shape[i].value);
+  }
+  return back;
+}
+
 /// Before opset 13 these worked on the matrix [dims before axis, all others]; since then on the one
 /// axis. They agree when every dimension after the axis is 1.
 void RaiseSoftmax(Graph& graph, Node& node, int) {
-  const Value* input = node.input(0);
-  const auto& shape = input ? input->type.shape : std::nullopt;
-  if (!shape) {
-    Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " of unknown rank cannot be raised"),
-         {.node = node.name, .hint = "export the model with opset 13 or newer"});
-  }
-  const auto rank = static_cast<int64_t>(shape->size());
+  Value* input = node.inputs[0];
+  const ValueType flat_type{input->type.dtype, std::nullopt};
   int64_t axis = node.attributes.Int("axis", 1);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank) {
-    Fail(ErrorCode::kInvalidModel, StrCat(node.op_type, "'s axis is out of range"),
-         {.node = node.name});
-  }
-  node.attributes.Set("axis", axis);
-  bool single = true;
-  std::vector<int64_t> flat(static_cast<size_t>(axis), 0);  // 0: copied by Reshape
-  std::vector<int64_t> back = flat;
-  flat.push_back(-1);
-  for (auto i = static_cast<size_t>(axis); i < shape->size(); ++i) {
-    const Dim& dim = (*shape)[i];
-    single = single && (i == static_cast<size_t>(axis) || (dim.known() && dim.value == 1));
-    back.push_back(dim.known() ? dim.value : -2);
-  }
-  if (single) return;
-  for (const int64_t dim : back) {
-    if (dim != -2) continue;
-    Fail(ErrorCode::kUnsupported,
-         StrCat(node.op_type, " over several axes of unknown size cannot be raised to opset 13"),
-         {.node = node.name, .hint = "export the model with opset 13 or newer"});
+  std::optional<std::vector<int64_t>> back;
+  if (const auto& shape = input->type.shape) {
+    const auto rank = static_cast<int64_t>(shape->size());
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) {
+      Fail(ErrorCode::kInvalidModel, StrCat(node.op_type, "'s axis is out of range"),
+           {.node = node.name});
+    }
+    node.attributes.Set("axis", axis);
+    if (IsSingleAxis(*shape, axis)) return;
+    back = ShapeBack(*shape, axis);
   }
   Value* output = node.outputs[0];
-  Value* matrix = graph.AddOp(
-      "Reshape", "",
-      {node.inputs[0], graph.AddConstant(node.name + "_flat_shape", Tensor::Vector(flat))},
-      node.name + "_flat", {DType::kFloat32, std::nullopt}, {}, node.name + "_flatten");
+  Value* shape = back ? graph.AddConstant(node.name + "_back_shape", Tensor::Vector(*back))
+                      : graph.AddOp("Shape", "", {input}, node.name + "_back_shape",
+                                    {DType::kInt64, std::nullopt}, {}, node.name + "_shape");
+  AttributeMap flatten;
+  flatten.Set("axis", axis);
+  Value* matrix = graph.AddOp("Flatten", "", {input}, node.name + "_flat", flat_type,
+                              std::move(flatten), node.name + "_flatten");
+  node.attributes.Set("axis", int64_t{1});
   graph.SetInput(&node, 0, matrix);
-  Value* result = graph.AddValue(node.name + "_matrix", {DType::kFloat32, std::nullopt});
+  Value* result = graph.AddValue(node.name + "_matrix", flat_type);
   graph.SetOutput(&node, 0, result);
-  graph.AddNode("Reshape", "",
-                {result, graph.AddConstant(node.name + "_back_shape", Tensor::Vector(back))},
-                {output}, {}, node.name + "_unflatten");
+  graph.AddNode("Reshape", "", {result, shape}, {output}, {}, node.name + "_unflatten");
 }
 
 struct RaiseRow {
@@ -140,22 +150,49 @@ constexpr RaiseRow kRaises[] = {
     {"LogSoftmax", RaiseSoftmax}, {"Hardmax", RaiseSoftmax},
 };
 
+/// A body alone, with the types of what it captures. What it says of its other shapes need not hold
+/// in every iteration.
+void RaiseBody(Graph& body, std::span<Value* const> captured) {
+  for (const auto& value : body.values()) {
+    if (!value->is_constant()) value->type.shape.reset();
+  }
+  for (const auto& node : body.nodes()) node->typed = false;
+  const size_t formal = body.inputs().size() - captured.size();
+  for (size_t i = 0; i < captured.size(); ++i) {
+    if (captured[i]) body.inputs()[formal + i]->type = captured[i]->type;
+  }
+  RefreshTypes(body);
+  RaiseOpset(body);
+}
+
+void RaiseBodies(Node& node, int from) {
+  if (node.op_type == "Scan" && from < 9) {  // with lengths and batches, which Scan-9 has not
+    Fail(ErrorCode::kUnsupported, "Scan of opset 8 cannot be raised to opset 13",
+         {.node = node.name, .hint = "export the model with opset 9 or newer"});
+  }
+  std::vector<AttributeMap::Entry> raised;
+  size_t next = node.formal_inputs();
+  for (const auto& [name, attribute] : node.attributes.entries()) {
+    const auto* given = std::get_if<Subgraph>(&attribute);
+    if (given == nullptr) continue;
+    auto body = std::make_shared<Graph>((*given)->Clone());
+    RaiseBody(*body, std::span(node.inputs).subspan(next, body->captured));
+    next += body->captured;
+    raised.emplace_back(name, Subgraph(std::move(body)));
+  }
+  for (auto& [name, body] : raised) node.attributes.Set(name, std::move(body));
+}
+
 }  // namespace
 
 void RaiseOpset(Graph& graph) {
   const int from = graph.opset();
   if (from >= kWantedOpset) return;
-  for (const auto& node : graph.nodes()) {
-    if (node->has_subgraph()) {
-      Fail(ErrorCode::kUnsupported,
-           StrCat("the subgraphs of ", node->op_type, " cannot be raised to opset 13"),
-           {.node = node->name, .hint = "convert the model to opset 13 (onnx.version_converter)"});
-    }
-  }
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());
   for (Node* node : nodes) {
     if (!node->domain.empty()) continue;
+    if (node->has_subgraph()) RaiseBodies(*node, from);
     for (const RaiseRow& row : kRaises) {
       if (node->op_type != row.op) continue;
       row.raise(graph, *node, from);

@@ -8,8 +8,8 @@ namespace requant {
 
 /// Quantization per channel needs opset 13 (QuantizeLinear-13, DequantizeLinear-13), and 8-bit
 /// Clip, MaxPool and Pad need 11 to 13: rewrites every operator whose form changed on the way into
-/// its opset 13 form. Does nothing for a newer graph. Throws kUnsupported naming the node when a
-/// form cannot be translated (a Softmax over several axes of unknown sizes).
+/// its opset 13 form, in the bodies of control flow too. Does nothing for a newer graph. Throws
+/// kUnsupported naming the node when a form cannot be translated (Scan of opset 8).
 void RaiseOpset(Graph& graph);
 
 /// Clone, RaiseOpset, types inferred.

@@ -417,38 +417,6 @@ TEST(Quantizer, RecoveryLowersTheErrorOfFewBits) {
   EXPECT_GT(snr({"round_weights", "bias_correction"}), none + 1);
 }
 
-TEST(Quantizer, OldOpsetsAreRaised) {
-  Builder b(9);
-  Noise noise(8);
-  Value* x = b.Input("x", {2, 3, 6, 6});
-  Value* conv = b.Conv(x, "conv", {4, 3, 3, 3}, 1, noise);
-  AttributeMap bounds;
-  bounds.Set("min", 0.0f);
-  bounds.Set("max", 6.0f);
-  Value* clip = b.Op("Clip", {conv}, "clip", bounds);
-  AttributeMap pads;
-  pads.Set("pads", std::vector<int64_t>{0, 0, 1, 1, 0, 0, 1, 1});
-  Value* padded = b.Op("Pad", {clip}, "padded", pads);
-  AttributeMap slice;
-  slice.Set("axes", std::vector<int64_t>{2, 3});
-  slice.Set("starts", std::vector<int64_t>{1, 1});
-  slice.Set("ends", std::vector<int64_t>{7, 7});
-  Value* sliced = b.Op("Slice", {padded}, "sliced", slice);
-  AttributeMap mode;
-  mode.Set("mode", std::string("nearest"));
-  Value* up = b.Op("Upsample", {sliced, b.Const("scales", Tensor::Vector<float>({1, 1, 2, 2}))},
-                   "up", mode);
-  Value* second = b.Conv(up, "second", {3, 4, 3, 3}, 1, noise);
-  b.graph.AddOutput(b.Op("Softmax", {second}, "y"));  // over all of [3, 12, 12]
-  const QuantizedModel model = QuantizeGraph(b.graph);
-  EXPECT_EQ(model.float_graph.opset(), 13);
-  EXPECT_LT(LargestDifference(b.graph, model.float_graph), 1e-6);
-  const Graph integer = LowerToInteger(model);
-  VerifyGraph(integer);
-  EXPECT_GT(Snr(b.graph, integer), 25);
-  EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1);
-}
-
 TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
   Builder b;
   Noise noise(12);
