@@ -138,6 +138,12 @@ void Quantizer::Impl::Activate() {
                                        "its scale is the least that integer operators can use"));
     }
     SetScale(config, ranges);
+    if (*std::max_element(config.scale.begin(), config.scale.end()) >= 1e18f) {
+      record.warnings.push_back(StrCat("value '", config.value, "' took values up to ",
+                                       std::max(-config.range_min, config.range_max),
+                                       ", more than the greatest scale of integer operators holds: ",
+                                       "they are cut off"));
+    }
     Transit(config.state, QuantizationState::kActivated, config.node);
   }
   SimplifySums(graph, record, [this](int index) { return Fixed(index); });

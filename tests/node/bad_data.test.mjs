@@ -52,10 +52,11 @@ test('values that overflow inside the network are named', async () => {
   );
 });
 
-test('all zero, constant and denormal samples', async () => {
+test('all zero, constant, denormal and huge samples', async () => {
   for (const [value, pattern] of [
     [0, /'image' was 0 in all calibration samples/],
     [1e-40, /'image' only took values below 1e-16/],
+    [1e30, /'image' took values up to 1\S*e\+30, more than the greatest scale/],
     [0.5, undefined],
   ]) {
     const quantized = await quantize(model, { calibration: [filled(value), filled(value)] });

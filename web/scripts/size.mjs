@@ -7,7 +7,7 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 281e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 282e3 };
 const TOOLS_LIMIT = { raw: 728e3, brotli: 233.5e3 };
 const LOW_BITS_LIMIT = { raw: 170e3, brotli: 40e3 };
 
