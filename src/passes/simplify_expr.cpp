@@ -72,9 +72,8 @@ bool DropReshape(Graph& graph, Node* node) {
 
 /// Before: Reshape(Reshape/Flatten/Squeeze/Unsqueeze(x), s)   After: Reshape(x, s)
 /// Before: Flatten/Squeeze/Unsqueeze(the same(x))             After: Reshape(x, its own shape)
-/// Conditions: s and axes constant; where s copies a dimension (0), x has the same one there. At
-/// most one
-///   dimension unknown.
+/// Conditions: s and axes constant; where s copies a dimension (0), x has the same one there; at
+///   most one dimension unknown.
 bool MergeReshapes(Graph& graph, Node* node) {
   if (IsReshape(*node) && !node->Is("Reshape") && RankOf(node->output()) >= 0 &&
       (node->input(1) == nullptr || node->constant(1) != nullptr) && node->input(0)->producer &&
