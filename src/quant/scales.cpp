@@ -139,10 +139,10 @@ void Quantizer::Impl::Activate() {
     }
     SetScale(config, ranges);
     if (*std::max_element(config.scale.begin(), config.scale.end()) >= 1e18f) {
-      record.warnings.push_back(StrCat("value '", config.value, "' took values up to ",
-                                       std::max(-config.range_min, config.range_max),
-                                       ", more than the greatest scale of integer operators holds: ",
-                                       "they are cut off"));
+      record.warnings.push_back(StrCat(
+          "value '", config.value, "' took values up to ",
+          std::max(-config.range_min, config.range_max),
+          ", more than the greatest scale of integer operators holds: ", "they are cut off"));
     }
     Transit(config.state, QuantizationState::kActivated, config.node);
   }

@@ -48,7 +48,9 @@ bool RunsAsFloats(const RandomGraph& random, bool smooth) {
   try {
     Session session(PrepareForRun(random.graph), {});
     const std::vector<Tensor> outputs = session.Run(random.feeds);
-    if (smooth) EXPECT_LT(Difference(outputs, wanted), kRounding);
+    if (smooth) {
+      EXPECT_LT(Difference(outputs, wanted), kRounding);
+    }
     ExpectSameWhenSaved(session, random.feeds, outputs);
     return true;
   } catch (const Error& error) {
