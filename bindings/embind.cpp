@@ -264,7 +264,9 @@ val LoadSession(double pointer, double size, const val& options) {
   });
 }
 
-double LiveBytes() { return static_cast<double>(mallinfo().uordblks); }
+double LiveBytes() {  // mallinfo counts in int, which more than 2 GiB overflow
+  return static_cast<double>(static_cast<uint32_t>(mallinfo().uordblks));
+}
 
 EMSCRIPTEN_BINDINGS(requant) {
   using emscripten::class_;

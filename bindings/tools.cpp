@@ -48,14 +48,16 @@ class CalibratorHandle {
       : calibrator_(graph, options, bindings::Threads()) {}
 
   val Nodes() const {
-    val names = val::array();
-    for (const auto& node : calibrator_.graph().nodes()) {
-      val entry = val::object();
-      entry.set("name", node->name);
-      entry.set("type", node->op_type);
-      names.call<void>("push", entry);
-    }
-    return names;
+    return Guard([this] {
+      val names = val::array();
+      for (const auto& node : calibrator_.graph().nodes()) {
+        val entry = val::object();
+        entry.set("name", node->name);
+        entry.set("type", node->op_type);
+        names.call<void>("push", entry);
+      }
+      return names;
+    });
   }
   int Passes() const { return calibrator_.passes(); }
   val Add(int pass, const val& names, const val& types, const val& dims, const val& pointers) {

@@ -41,21 +41,28 @@ void CollectLocations(Message tensor, std::set<std::string>& out) {
   });
 }
 
+/// Of a graph and the bodies of its control flow, `depth` of which are around it.
+void CollectFromGraph(Message graph, int depth, std::set<std::string>& out) {
+  if (depth > kDeepestSubgraph) return;  // the reader refuses such a file
+  ForEach(graph, onnx_tags::GraphProto::kInitializer,
+          [&](Message tensor) { CollectLocations(tensor, out); });
+  ForEach(graph, onnx_tags::GraphProto::kNode, [&](Message node) {
+    ForEach(node, onnx_tags::NodeProto::kAttribute, [&](Message attribute) {
+      ForEach(attribute, onnx_tags::AttributeProto::kTensor,
+              [&](Message tensor) { CollectLocations(tensor, out); });
+      ForEach(attribute, onnx_tags::AttributeProto::kGraph,
+              [&](Message body) { CollectFromGraph(body, depth + 1, out); });
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> ExternalDataLocations(std::span<const uint8_t> file) {
   return Guarded([&] {
     std::set<std::string> locations;
-    ForEach(Message(file), onnx_tags::ModelProto::kGraph, [&](Message graph) {
-      ForEach(graph, onnx_tags::GraphProto::kInitializer,
-              [&](Message tensor) { CollectLocations(tensor, locations); });
-      ForEach(graph, onnx_tags::GraphProto::kNode, [&](Message node) {
-        ForEach(node, onnx_tags::NodeProto::kAttribute, [&](Message attribute) {
-          ForEach(attribute, onnx_tags::AttributeProto::kTensor,
-                  [&](Message tensor) { CollectLocations(tensor, locations); });
-        });
-      });
-    });
+    ForEach(Message(file), onnx_tags::ModelProto::kGraph,
+            [&](Message graph) { CollectFromGraph(graph, 0, locations); });
     return std::vector<std::string>(locations.begin(), locations.end());
   });
 }

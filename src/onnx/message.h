@@ -22,7 +22,11 @@ class Message {
   explicit Message(protozero::data_view view) : reader_(view) {}
 
   /// Moves to the next field; false at the end.
-  bool Next() { return reader_.next(); }
+  bool Next() {
+    if (!reader_.next()) return false;
+    if (Packed()) CheckLength();
+    return true;
+  }
   template <typename Tag>
   Tag tag() const {
     return static_cast<Tag>(reader_.tag());
@@ -82,6 +86,14 @@ class Message {
   }
 
  private:
+  /// On a machine of 32 bits protozero 1.7 takes a length of 2^31 and more for a negative one.
+  void CheckLength() const {
+    const protozero::data_view rest = reader_.data();
+    const char* at = rest.data();
+    const char* end = at + rest.size();
+    const uint64_t length = protozero::decode_varint(&at, end);
+    if (length > static_cast<uint64_t>(end - at)) throw protozero::end_of_buffer_exception{};
+  }
   bool Packed() const { return reader_.wire_type() == protozero::pbf_wire_type::length_delimited; }
   void Expect(protozero::pbf_wire_type wanted) const {
     if (reader_.wire_type() == wanted) return;

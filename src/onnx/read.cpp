@@ -42,8 +42,7 @@ class ModelReader : public SubgraphReader {
   }
 
   Subgraph ReadSubgraph(Message message) override {
-    constexpr int kDeepest = 64;
-    if (depth_ >= kDeepest) InvalidFile("subgraphs are nested too deeply");
+    if (depth_ >= kDeepestSubgraph) InvalidFile("subgraphs are nested too deeply");
     ModelReader inner(file_, options_, depth_ + 1);
     inner.graph_.opsets = graph_.opsets;
     inner.ReadGraph(message);

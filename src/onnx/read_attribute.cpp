@@ -9,6 +9,31 @@ namespace requant {
 
 using onnx_tags::AttributeType;
 
+namespace {
+
+/// Of fields that no operator here reads.
+std::optional<AttributeType> UnreadKind(onnx_tags::AttributeProto tag) {
+  using Tag = onnx_tags::AttributeProto;
+  switch (tag) {
+    case Tag::kTensors:
+      return AttributeType::kTensors;
+    case Tag::kGraphs:
+      return AttributeType::kGraphs;
+    case Tag::kSparseTensor:
+      return AttributeType::kSparseTensor;
+    case Tag::kSparseTensors:
+      return AttributeType::kSparseTensors;
+    case Tag::kTypeProto:
+      return AttributeType::kTypeProto;
+    case Tag::kTypeProtos:
+      return AttributeType::kTypeProtos;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
 void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
                    const SharedBytes& file, const ExternalFiles& external,
                    SubgraphReader& subgraphs, AttributeMap& attributes) {
@@ -67,23 +92,12 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         graph = message.View();
         present.insert(AttributeType::kGraph);
         break;
-      case Tag::kGraphs:
-        present.insert(AttributeType::kGraphs);
-        message.Skip();
-        break;
-      case Tag::kTensors:
-      case Tag::kTypeProto:
-      case Tag::kTypeProtos:
-      case Tag::kSparseTensor:
-      case Tag::kSparseTensors:
-        present.insert(AttributeType::kSparseTensor);
-        message.Skip();
-        break;
       case Tag::kRefAttrName:
         reference = true;
         message.Skip();
         break;
       default:
+        if (const auto kind = UnreadKind(message.tag<Tag>())) present.insert(*kind);
         message.Skip();
     }
   }

@@ -37,6 +37,9 @@ struct ValueInfo {
 /// A ValueInfoProto. Throws kInvalidModel, or kUnsupported for sequences, maps and their like.
 ValueInfo ReadValueInfo(Message message);
 
+/// Graphs that may be around a subgraph; a file with more is refused.
+constexpr int kDeepestSubgraph = 64;
+
 /// Reads the subgraphs of attributes.
 class SubgraphReader {
  public:

@@ -29,7 +29,8 @@ const float* AttentionInputs::data(int32_t slot) const {
 /// Keys that image b has.
 int64_t AttentionInputs::Length(int64_t b) const {
   const int64_t given = inputs_[static_cast<size_t>(form_.lengths_slot)]->AsInt64(b);
-  return form_.cached ? given + 1 : given;
+  // What no cache can hold is refused by the constructor.
+  return form_.cached ? std::min(given, form_.keys) + 1 : given;
 }
 
 int64_t AttentionInputs::PastOf(int64_t b) const {

@@ -89,6 +89,16 @@ std::optional<SymbolicShape> CommonShape(const std::optional<SymbolicShape>& a,
   return out;
 }
 
+/// Whether these say the same; what is unknown stays so.
+bool SameKnowledge(const std::optional<SymbolicShape>& a, const std::optional<SymbolicShape>& b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return a->size() == b->size() &&
+         std::equal(a->begin(), a->end(), b->begin(), [](const Dim& x, const Dim& y) {
+           return x.known() == y.known() && x.symbol == y.symbol &&
+                  (!x.known() || x.value == y.value);
+         });
+}
+
 // --- If
 
 void InferIf(InferContext& context) {
@@ -158,7 +168,8 @@ class Stack {
     const auto* from = static_cast<const uint8_t*>(tensor.raw());
     if (count_ == 0 && limit_ > 0) {
       constexpr size_t kReserve = size_t{1} << 20;
-      bytes_.reserve(std::min(kReserve, CheckedMul(tensor.bytes(), static_cast<size_t>(limit_))));
+      const size_t each = std::max<size_t>(tensor.bytes(), 1);
+      bytes_.reserve(each * std::min(kReserve / each, static_cast<size_t>(limit_)));
     }
     bytes_.insert(bytes_.end(), from, from + tensor.bytes());
     ++count_;
@@ -222,24 +233,21 @@ void InferLoop(InferContext& context) {
     types.push_back({context.inputs[2 + i].dtype, context.inputs[2 + i].shape});
   }
   std::vector<ValueType> results;
-  for (int round = 0;; ++round) {
+  for (bool stable = false; !stable;) {  // each round knows less than the one before
     results = InferBody(context, form.body, types);
-    bool stable = true;
+    stable = true;
     for (size_t i = 0; i < form.carried; ++i) {
       ValueType& type = types[2 + i];
-      const std::optional<SymbolicShape> common = CommonShape(type.shape, results[1 + i].shape);
-      stable = stable && type.shape.has_value() == common.has_value() &&
-               (!common || *common == *type.shape);
-      type.shape = common;
+      std::optional<SymbolicShape> common = CommonShape(type.shape, results[1 + i].shape);
+      stable = stable && SameKnowledge(common, type.shape);
+      type.shape = std::move(common);
       if (type.dtype == DType::kUndefined) type.dtype = results[1 + i].dtype;
     }
-    if (stable || round > 3) break;
   }
   for (size_t i = 0; i < context.outputs.size(); ++i) {
     ValueType type = results[1 + i];
     if (i < form.carried) {
       type = types[2 + i];
-      // A dimension may be left unknown without a symbol on both sides.
     } else if (type.shape) {
       type.shape->insert(type.shape->begin(), Dim());
     }

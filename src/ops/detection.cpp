@@ -121,9 +121,9 @@ struct Bilinear {
 };
 
 Bilinear Neighbours(double y, double x, int64_t height, int64_t width) {
-  if (y < -1 || y > static_cast<double>(height) || x < -1 || x > static_cast<double>(width)) {
-    return {};
-  }
+  const bool inside =
+      y >= -1 && y <= static_cast<double>(height) && x >= -1 && x <= static_cast<double>(width);
+  if (!inside) return {};  // NaN neither
   y = std::max(y, 0.0);
   x = std::max(x, 0.0);
   auto y0 = static_cast<int64_t>(y);
@@ -181,7 +181,8 @@ void EvaluateRoiAlign(EvalContext& context) {
     const double bin_w = roi_w / static_cast<double>(out_w);
     constexpr double kMost = 1 << 16;
     const auto grid = [&](double bin) {
-      return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(bin), 0.0, kMost));
+      if (ratio > 0) return ratio;
+      return bin > 0 ? static_cast<int64_t>(std::min(std::ceil(bin), kMost)) : 0;  // NaN: 0
     };
     const int64_t grid_h = grid(bin_h), grid_w = grid(bin_w);
     const int64_t area = std::max<int64_t>(grid_h * grid_w, 1);
@@ -419,7 +420,8 @@ void EvaluateMaxUnpool(EvalContext& context) {
   const Tensor& indices = context.input(1);
   const Shape pooled = UnpooledShape(context.attributes(), x.shape());
   Tensor out(x.dtype(), context.has(2) ? context.input(2).ToInts() : pooled);
-  if (indices.count() != x.count() || out.rank() != x.rank()) {
+  const bool empty = std::any_of(pooled.begin(), pooled.end(), [](int64_t d) { return d < 1; });
+  if (indices.count() != x.count() || out.rank() != x.rank() || (empty && x.count() > 0)) {
     Fail(ErrorCode::kShapeMismatch,
          StrCat("MaxUnpool of ", ShapeToString(x.shape()), " with ", ShapeToString(indices.shape()),
                 " to ", ShapeToString(out.shape())));

@@ -158,7 +158,7 @@ void EvaluateEinsum(EvalContext& context) {
   Tensor out(context.input(0).dtype(), shape);
   const bool known = VisitDType(out.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;  // wraps
     std::vector<const T*> from;
     for (size_t slot = 0; slot < count; ++slot) {
       from.push_back(static_cast<const T*>(context.input(slot).raw()));

@@ -156,7 +156,8 @@ void EvaluateReverseSequence(EvalContext& context) {
   const std::vector<int64_t> lengths = context.input(1).ToInts();
   const int64_t batch_axis = context.attributes().Int("batch_axis", 1);
   const int64_t time_axis = context.attributes().Int("time_axis", 0);
-  if (input.rank() < 2 || batch_axis + time_axis != 1 || batch_axis * time_axis != 0 ||
+  const bool first_two = (batch_axis == 0 && time_axis == 1) || (batch_axis == 1 && time_axis == 0);
+  if (input.rank() < 2 || !first_two ||
       static_cast<int64_t>(lengths.size()) != input.dim(batch_axis)) {
     Fail(ErrorCode::kShapeMismatch, "ReverseSequence with axes or lengths that do not fit");
   }

@@ -9,14 +9,19 @@
 #include "ops/table.h"
 
 namespace requant {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 30;  // of K, N and a block: their products fit 64 bits
+
+}  // namespace
 
 PackedForm PackedFormOf(const AttributeMap& attributes) {
   const PackedForm form{attributes.Int("K", 0), attributes.Int("N", 0), attributes.Int("bits", 4),
                         attributes.Int("block_size", 32)};
-  if (form.k < 1 || form.n < 1 || form.block < 1 ||
-      (form.bits != 2 && form.bits != 4 && form.bits != 8)) {
-    Fail(ErrorCode::kUnsupported,
-         StrCat("MatMulNBits of ", form.bits, " bits in blocks of ", form.block));
+  if (form.k < 1 || form.n < 1 || form.block < 1 || form.k > kMost || form.n > kMost ||
+      form.block > kMost || (form.bits != 2 && form.bits != 4 && form.bits != 8)) {
+    Fail(ErrorCode::kUnsupported, StrCat("MatMulNBits of ", form.k, " by ", form.n, " weights of ",
+                                         form.bits, " bits in blocks of ", form.block));
   }
   return form;
 }
@@ -26,11 +31,9 @@ bool IsPackedProduct(const Node& node) {
   const Tensor* codes = node.constant(1);
   const Tensor* scales = node.constant(2);
   const Tensor* zeros = node.constant(3);
-  const int64_t most = int64_t{1} << 30;
   if (form.bits != 4 || form.block < 16 ||
-      !std::has_single_bit(static_cast<uint64_t>(form.block)) || form.block > most ||
-      form.k > most || form.n > most || node.input(4) || !codes || !scales ||
-      scales->dtype() != DType::kFloat32 || (node.input(3) && !zeros) ||
+      !std::has_single_bit(static_cast<uint64_t>(form.block)) || node.input(4) || !codes ||
+      !scales || scales->dtype() != DType::kFloat32 || (node.input(3) && !zeros) ||
       (zeros && zeros->dtype() != DType::kUint8)) {
     return false;
   }

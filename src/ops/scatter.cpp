@@ -37,15 +37,16 @@ void Combine(Tensor& data, int64_t at, const Tensor& updates, int64_t from, int6
   }
   const bool known = VisitDType(data.dtype(), [&](auto tag) {
     using T = decltype(tag);
+    using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;  // wraps
     T* to = static_cast<T*>(data.raw()) + at;
     const T* update = static_cast<const T*>(updates.raw()) + from;
     for (int64_t i = 0; i < count; ++i) {
       switch (reduction) {
         case Reduction::kAdd:
-          to[i] = static_cast<T>(to[i] + update[i]);
+          to[i] = static_cast<T>(static_cast<Wide>(to[i]) + static_cast<Wide>(update[i]));
           break;
         case Reduction::kMul:
-          to[i] = static_cast<T>(to[i] * update[i]);
+          to[i] = static_cast<T>(static_cast<Wide>(to[i]) * static_cast<Wide>(update[i]));
           break;
         case Reduction::kMax:
           to[i] = std::max(to[i], update[i]);

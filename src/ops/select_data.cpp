@@ -32,6 +32,22 @@ void InferUnique(InferContext& context) {
   for (size_t slot = 1; slot < 4; ++slot) SetOutput(context, slot, DType::kInt64, unknown);
 }
 
+/// -1, 0, 1: how `count` elements from `a` on compare to those from `b` on, NaN being the greatest.
+int CompareRows(const Tensor& tensor, int64_t a, int64_t b, int64_t count) {
+  int order = 0;
+  const bool known = VisitDType(tensor.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T* values = static_cast<const T*>(tensor.raw());
+    const auto less = [](T x, T y) { return x < y || (x == x && y != y); };
+    for (int64_t i = 0; i < count && order == 0; ++i) {
+      if (less(values[a + i], values[b + i])) order = -1;
+      if (less(values[b + i], values[a + i])) order = 1;
+    }
+  });
+  if (!known) Fail(ErrorCode::kUnsupported, StrCat("Unique of ", DTypeName(tensor.dtype())));
+  return order;
+}
+
 void EvaluateUnique(EvalContext& context) {
   const bool flat = !context.attributes().Has("axis");
   const Tensor x = flat ? context.input(0).Reshaped({context.input(0).count()}) : context.input(0);
@@ -39,16 +55,16 @@ void EvaluateUnique(EvalContext& context) {
       static_cast<size_t>(flat ? 0 : NormalizeAxis(context.attributes().Int("axis", 0), x.rank()));
   const int64_t count = x.shape()[axis];
   const int64_t inner = RowMajorStrides(x.shape())[axis];
-  const int64_t outer = count > 0 ? x.count() / count / inner : 0;
-  const std::vector<double> values = Doubles(x);
+  const int64_t outer = x.count() > 0 ? x.count() / count / inner : 0;
+  const Tensor comparable = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBfloat16
+                                ? Tensor::FromVector<double>(x.ToDoubles(), x.shape())
+                                : x;
   /// -1, 0, 1: how two slices compare, element by element.
   const auto compare = [&](int64_t a, int64_t b) {
     for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i = 0; i < inner; ++i) {
-        const double va = values[static_cast<size_t>((o * count + a) * inner + i)];
-        const double vb = values[static_cast<size_t>((o * count + b) * inner + i)];
-        if (va != vb) return va < vb ? -1 : 1;
-      }
+      const int order =
+          CompareRows(comparable, (o * count + a) * inner, (o * count + b) * inner, inner);
+      if (order != 0) return order;
     }
     return 0;
   };
@@ -245,7 +261,7 @@ int64_t VectorSize(const AttributeMap& attributes) {
   if (indexes.empty() || *std::min_element(indexes.begin(), indexes.end()) < 0) {
     Fail(ErrorCode::kInvalidModel, "TfIdfVectorizer without ngram_indexes");
   }
-  return *std::max_element(indexes.begin(), indexes.end()) + 1;
+  return CheckedAdd64(*std::max_element(indexes.begin(), indexes.end()), 1);
 }
 
 void InferTfIdf(InferContext& context) {
@@ -286,16 +302,21 @@ void EvaluateTfIdf(EvalContext& context) {
   size_t gram = 0;  // counts the n-grams of the pool
   for (size_t n = 1; n <= starts.size(); ++n) {
     const auto width = static_cast<int64_t>(n);
-    const int64_t end = n < starts.size() ? starts[n] : static_cast<int64_t>(pool.size());
-    for (int64_t at = starts[n - 1]; at + width <= end; at += width, ++gram) {
-      if (at < 0 || end > static_cast<int64_t>(pool.size()) || gram >= indexes.size()) {
-        Fail(ErrorCode::kInvalidModel, "ngram_counts of TfIdfVectorizer do not fit its pool");
+    const auto words = static_cast<int64_t>(pool.size());
+    const int64_t end = n < starts.size() ? starts[n] : words;
+    if (starts[n - 1] < 0 || starts[n - 1] > words || end < 0 || end > words) {
+      Fail(ErrorCode::kInvalidModel, "ngram_counts of TfIdfVectorizer do not fit its pool");
+    }
+    for (int64_t at = starts[n - 1]; width <= end - at; at += width, ++gram) {
+      if (gram >= indexes.size()) {
+        Fail(ErrorCode::kInvalidModel, "TfIdfVectorizer has more n-grams than ngram_indexes");
       }
       if (width < shortest || width > longest) continue;
       for (int64_t row = 0; row < rows; ++row) {
         float found = 0;
         // One word alone has nothing to skip.
-        for (int64_t step = 1; step <= (n == 1 ? 1 : skips + 1); ++step) {
+        const int64_t last_step = n == 1 ? 1 : std::min(skips, length) + 1;
+        for (int64_t step = 1; step <= last_step; ++step) {
           for (int64_t first = 0; first + (width - 1) * step < length; ++first) {
             bool same = true;
             for (int64_t i = 0; same && i < width; ++i) {

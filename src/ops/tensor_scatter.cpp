@@ -52,11 +52,12 @@ void EvaluateTensorScatter(EvalContext& context) {
   auto* to = static_cast<uint8_t*>(out.raw());
   const auto* from = static_cast<const uint8_t*>(update.raw());
   for (int64_t b = 0; b < cache.dim(0); ++b) {
-    const int64_t first = context.has(2) ? context.input(2).AsInt64(b) : 0;
+    int64_t first = context.has(2) ? context.input(2).AsInt64(b) : 0;
     if (first < 0 || count > most || (!circular && first > most - count)) {
       Fail(ErrorCode::kInvalidArgument,
            StrCat("TensorScatter writes ", count, " at ", first, " of ", most));
     }
+    first %= most;
     for (int64_t m = 0; m < middle; ++m) {
       for (int64_t t = 0; t < count; ++t) {
         const int64_t place = ((b * middle + m) * most) + (first + t) % most;

@@ -186,6 +186,21 @@ std::optional<Entries> OfWhere(const Known& known, const Node& node) {
   return out;
 }
 
+std::optional<Entries> OfCast(const Known& known, const Node& node) {
+  std::optional<Entries> entries = OfSameCount(known, node);
+  if (!entries) return {};
+  const DType to = node.outputs[0]->type.dtype;
+  for (ShapeEntry& entry : *entries) {
+    if (to == DType::kBool) {
+      entry = entry.known ? Number(entry.value != 0 ? 1 : 0) : ShapeEntry{};
+    } else if (to == DType::kInt32 && entry.known &&
+               entry.value != static_cast<int32_t>(entry.value)) {
+      entry = {};
+    }
+  }
+  return entries;
+}
+
 std::optional<Entries> OfNode(const Known& known, const Node& node) {
   if (!node.domain.empty() || node.outputs.size() != 1 || !node.outputs[0]) return {};
   const DType dtype = node.outputs[0]->type.dtype;
@@ -201,8 +216,8 @@ std::optional<Entries> OfNode(const Known& known, const Node& node) {
   if (node.op_type == "Gather") return OfGather(known, node);
   if (node.op_type == "Slice") return OfSlice(known, node);
   if (node.op_type == "Concat") return OfConcat(known, node);
-  if (node.op_type == "Squeeze" || node.op_type == "Unsqueeze" || node.op_type == "Identity" ||
-      node.op_type == "Cast") {
+  if (node.op_type == "Cast") return OfCast(known, node);
+  if (node.op_type == "Squeeze" || node.op_type == "Unsqueeze" || node.op_type == "Identity") {
     return OfSameCount(known, node);
   }
   return {};

@@ -51,6 +51,9 @@ void PlanArchive::One(std::string& text) {
 void PlanArchive::Blob(const void*& pointer) {
   constexpr uint32_t kNull = 0xffffffff;
   const auto found = std::find(blobs.rbegin(), blobs.rend(), pointer);
+  if (!reading() && pointer != nullptr && found == blobs.rend()) {
+    Fail(ErrorCode::kInternal, "a step points to what is not the plan's");
+  }
   auto index = static_cast<uint32_t>(blobs.rend() - found) - 1;  // kNull when there is none
   One(index);
   if (!reading()) return;

@@ -62,7 +62,8 @@ void PlanFields(PlanArchive& archive, Plan& plan, Graph& graph) {
   if (reading) plan.used_memory.resize(plan.steps.size());  // of a plan that somebody altered
 }
 
-/// Whatever a run uses as an index or an address must be inside.
+/// The slots that a run reads and writes must be inside. What the steps keep for their kernels is
+/// taken as it was saved (save.h).
 void CheckPlan(const Plan& plan, const Graph& graph) {
   const auto check = [](bool right) {
     if (!right) DamagedPlan("its parts do not fit together");

@@ -123,13 +123,25 @@ void Quantizer::Impl::Equalize() {
   }
 }
 
+void Quantizer::Impl::CheckPass(int pass) const {
+  if (started) {  // ranges became scales
+    Fail(ErrorCode::kInvalidArgument, "the calibration is finished: it takes no more samples",
+         {.hint = "begin another"});
+  }
+  if (pass >= 0 && static_cast<size_t>(pass) < samples.size()) return;
+  Fail(ErrorCode::kInvalidArgument, StrCat("there is no calibration pass ", pass),
+       {.hint = StrCat("the passes are 0 to ", samples.size() - 1)});
+}
+
 bool Quantizer::wants_sample(int pass) const {
+  impl_->CheckPass(pass);
   return !impl_->Equalizing(pass) ||
          ActivationEqualizer::Wants(
              pass, impl_->first_sample + impl_->samples[static_cast<size_t>(pass)]);
 }
 
 std::vector<std::string> Quantizer::observed_values(int pass) const {
+  impl_->CheckPass(pass);
   if (impl_->Equalizing(pass)) return impl_->equalizer->Values(pass);
   impl_->Equalize();
   pass -= impl_->first_pass;
@@ -190,9 +202,7 @@ void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor, const 
 
 void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor,
                         bool channels_last) {
-  if (pass < 0 || pass >= passes()) {
-    Fail(ErrorCode::kInvalidArgument, StrCat("there is no calibration pass ", pass));
-  }
+  impl_->CheckPass(pass);
   const bool equalizing = impl_->Equalizing(pass);
   const auto watched = impl_->watched.find(value);
   const auto layers = impl_->moments_of.find(value);
@@ -234,9 +244,7 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor
 }
 
 void Quantizer::EndSample(int pass) {
-  if (pass < 0 || pass >= passes()) {
-    Fail(ErrorCode::kInvalidArgument, StrCat("there is no calibration pass ", pass));
-  }
+  impl_->CheckPass(pass);
   if (impl_->probing) return;
   ++impl_->samples[static_cast<size_t>(pass)];
   pass -= impl_->first_pass;
@@ -342,12 +350,14 @@ void Quantizer::Impl::KeptFields(StateBytes& state) {
 }
 
 std::vector<uint8_t> Quantizer::SaveState(int pass) {
+  impl_->CheckPass(pass);
   StateBytes state;
   impl_->Fields(pass, state);
   return state.Take();
 }
 
 void Quantizer::LoadState(int pass, std::span<const uint8_t> bytes) {
+  impl_->CheckPass(pass);
   StateBytes state(bytes);
   if (pass == 0) impl_->kept.clear();
   impl_->Fields(pass, state);
@@ -355,6 +365,7 @@ void Quantizer::LoadState(int pass, std::span<const uint8_t> bytes) {
 
 void Quantizer::MergeState(int pass, std::span<const uint8_t> bytes) {
   Impl& own = *impl_;
+  own.CheckPass(pass);
   if (!own.Equalizing(pass)) own.Equalize();
   Impl other;
   other.graph = own.graph.Clone();

@@ -190,6 +190,10 @@ std::vector<Tensor> Quantizer::Impl::FloatOutputs(Simulator& simulator, size_t i
 
 FinishProgress Quantizer::Step() {
   Impl& impl = *impl_;
+  if (impl.finished) {
+    Fail(ErrorCode::kInvalidArgument, "the calibration is finished",
+         {.hint = "begin another to quantize the model again"});
+  }
   const bool analyze = impl.options.analyze && impl.record.analysis.empty();
   if (!impl.started) {
     impl.CheckSamples();
@@ -259,6 +263,7 @@ FinishProgress Quantizer::Impl::Analyze() {
 QuantizedModel Quantizer::Finish() {
   while (!Step().finished) {
   }
+  impl_->finished = true;
   impl_->Bake();
   QuantizedModel model{std::move(impl_->graph), std::move(impl_->record)};
   impl_->observers.clear();

@@ -64,7 +64,7 @@ class Quantizer {
 
   /// One slice of finishing. The first throws kInvalidArgument when no sample was shown.
   FinishProgress Step();
-  /// All remaining steps. Call once.
+  /// All remaining steps. Once: then both throw kInvalidArgument.
   QuantizedModel Finish();
 
  private:

@@ -72,7 +72,7 @@ struct Quantizer::Impl {
   std::vector<TensorMap> kept;
   std::map<std::string, std::vector<double>> biases;  // by node
   // Finishing.
-  bool started = false;
+  bool started = false, finished = false;
   std::unique_ptr<RangeChooser> chooser;
   std::set<int> chosen;  // configs whose ranges it has found
   size_t next_node = 0;
@@ -101,6 +101,7 @@ struct Quantizer::Impl {
   void EndJob(const RecoveryRow& row);
   FinishProgress Analyze();
   // calibrate.cpp
+  void CheckPass(int pass) const;
   bool Equalizing(int pass) const { return pass < first_pass; }
   void Equalize();
   void PlanObservers();

@@ -33,14 +33,15 @@ Graph BodyOfTypes(const Graph& body, std::span<const ValueType> types) {
 std::vector<Tensor> Bodies::Run(const Graph& body, std::span<const Tensor* const> inputs) {
   auto found = sessions_.find(&body);
   if (found == sessions_.end()) {
-    found = sessions_.emplace(&body, nullptr).first;
+    std::unique_ptr<Session> session;
     if (NeedsSession(body)) {
       // What a body says of its inputs' shapes itself need not hold for every iteration.
       std::vector<ValueType> types;
       for (const Tensor* input : inputs) types.push_back({input->dtype(), std::nullopt});
-      found->second =
+      session =
           std::make_unique<Session>(std::make_shared<Graph>(BodyOfTypes(body, types)), options_);
     }
+    found = sessions_.emplace(&body, std::move(session)).first;
   }
   if (!found->second) return EvaluateGraph(body, inputs, options_.plan.requantize);
   TensorMap feeds;

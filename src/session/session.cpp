@@ -76,17 +76,21 @@ std::vector<uint8_t> Session::Save(const Entry& entry) const {
 }
 
 void Session::Enter(Entry& entry) {
-  current_ = &entry;
-  if (!entry.plan) return;
-  if (entry.profile.empty()) {
-    for (const auto& step : entry.plan->steps) {
-      entry.profile.push_back({step->name, step->op, step->kernel, 0, step->macs, 0});
+  current_ = nullptr;  // until there is memory for it
+  if (entry.plan) {
+    if (entry.profile.empty()) {
+      std::vector<StepProfile> profile;
+      for (const auto& step : entry.plan->steps) {
+        profile.push_back({step->name, step->op, step->kernel, 0, step->macs, 0});
+      }
+      entry.profile = std::move(profile);
+    }
+    if (arena_.size() < entry.plan->arena_bytes) {
+      arena_ = AlignedBuffer();  // frees first: the old and the new need not fit together
+      arena_ = AlignedBuffer(entry.plan->arena_bytes);
     }
   }
-  if (arena_.size() < entry.plan->arena_bytes) {
-    arena_ = AlignedBuffer();  // frees first: the old and the new need not fit together
-    arena_ = AlignedBuffer(entry.plan->arena_bytes);
-  }
+  current_ = &entry;
 }
 
 Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {

@@ -85,7 +85,6 @@ class Session {
     std::vector<std::vector<size_t>> visits;  // by step: outputs that are there before it
   };
 
-  /// `only`: no other shapes can follow.
   std::vector<uint8_t> Save(const Entry& entry) const;
   /// Appends what was saved to the entries; returns its inputs and outputs.
   std::shared_ptr<const Graph> Load(const SharedBytes& saved_plan);
@@ -94,6 +93,7 @@ class Session {
   Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);
   /// Runs the current entry's plan.
   void Execute(std::span<const void* const> inputs, std::vector<Tensor>& results);
+  /// `only`: no other shapes can follow.
   Entry& EntryFor(std::vector<Shape> shapes, bool only = false);
 
   std::shared_ptr<const Graph> graph_;

@@ -104,7 +104,7 @@ bool LowerSlice(PlanBuilder& builder, const Node& node) {
     const int64_t start = starts[i] < 0 ? starts[i] + size : starts[i];
     box.in_start[axis] = steps[i] > 0 ? std::clamp<int64_t>(start, 0, size)
                                       : std::clamp<int64_t>(start, 0, size - 1);
-    box.in_step[axis] = steps[i];
+    if (out[axis] > 1) box.in_step[axis] = steps[i];  // else it may be any number
   }
   AddBoxCopy(builder, node, box);
   builder.KeepRange(x, node.outputs[0]);

@@ -37,16 +37,23 @@ std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, con
   const Window window = ReadWindow(node.attributes, std::move(kernel));
   const size_t last = window.rank() - 1;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 8;
-  ConvGeometry g;
-  for (const int64_t dim : input) {
-    if (dim > kMax) return std::nullopt;
-  }
-  for (const int64_t dim : output) {
-    if (dim > kMax) return std::nullopt;
+  for (const Shape& shape : {input, output}) {
+    for (const int64_t dim : shape) {
+      if (dim > kMax) return std::nullopt;
+    }
   }
   const ImageDims from = ImageOf(input);
   const ImageDims to = ImageOf(output);
-  const auto narrow = [kMax](int64_t value) { return static_cast<int32_t>(std::min(value, kMax)); };
+  for (size_t axis = 0; axis <= last; ++axis) {
+    const int64_t size = axis == last ? from.width : from.height;
+    const int64_t pad = PlaceWindow(window, axis, size).pad_begin;
+    if (window.strides[axis] > kMax || window.dilations[axis] > kMax ||
+        window.kernel[axis] > kMax / window.dilations[axis] || pad > kMax || pad < -kMax) {
+      return std::nullopt;
+    }
+  }
+  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+  ConvGeometry g;
   g.batch = narrow(from.batch);
   g.in_h = narrow(from.height);
   g.in_w = narrow(from.width);
@@ -82,7 +89,7 @@ std::optional<ConvGeometry> TransposedGeometryOf(const Node& node, const Shape& 
   for (size_t axis = 1; axis < 3; ++axis) {
     if (source.stride[axis] > kMax || source.dilation[axis] > kMax ||
         source.pad_begin[axis] > kMax || source.pad_begin[axis] < -kMax ||
-        source.kernel[axis] * source.dilation[axis] > kMax) {
+        source.kernel[axis] > kMax / source.dilation[axis]) {
       return std::nullopt;
     }
   }

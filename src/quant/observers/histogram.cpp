@@ -46,7 +46,7 @@ void HistogramObserver::Fields(StateBytes& state, int pass) {
   if (pass == 0) return;
   state.Value(total_);
   state.List(counts_);
-  if (!counts_.empty() && counts_.size() != static_cast<size_t>(kBins)) {
+  if (counts_.size() != (total_ > 0 ? static_cast<size_t>(kBins) : 0)) {
     Fail(ErrorCode::kInvalidArgument, "a histogram of another number of bins");
   }
 }

@@ -256,6 +256,12 @@ TEST(ReadOnnx, RefusesOtherAttributes) {
               }),
               kUnsupported, "kind 11", "branch");
   ExpectError(with([](pbf_writer& w) {
+                w.add_string(1, "type");
+                w.add_message(14, std::string());
+                w.add_int32(20, 13);
+              }),
+              kUnsupported, "kind 13", "branch");
+  ExpectError(with([](pbf_writer& w) {
                 w.add_string(1, "a");
                 w.add_int32(20, 99);
               }),

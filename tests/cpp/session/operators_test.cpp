@@ -105,6 +105,18 @@ const %w: float32[1, 1, 3, 3] = random
   }
 }
 
+/// Windows and pads that 32 bits do not hold are the references'.
+TEST(SessionOperators, HugeWindows) {
+  Check({.name = "max pool",
+         .text = R"(graph "" opset 13
+input %x: float32[1, 1, 1, 4]
+%y = MaxPool(%x) {kernel_shape = [1, 536870912], pads = [0, 536870911, 0, 0]}
+output %y
+)",
+         .tolerance = 0,
+         .kernels = {"reference"}});
+}
+
 TEST(SessionOperators, Activations) {
   for (const std::string op : {"Sigmoid", "Tanh", "Erf", "Gelu"}) {
     std::string kernel = op + "_f32";

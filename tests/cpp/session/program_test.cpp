@@ -134,6 +134,59 @@ output %each
   }
 }
 
+/// What iterations hand down a chain of values takes as many rounds to be known as the chain is
+/// long.
+TEST(Program, LoopsThatHandShapesDownAChain) {
+  constexpr int kCarried = 9;
+  std::string text =
+      "graph \"\" opset 13\ninput %n: int64[]\ninput %x: float32[2]\n"
+      "const %go: bool[] = {1}\n";
+  std::string outputs, inputs, body, results;
+  for (int i = 0; i < kCarried; ++i) {
+    const std::string number = std::to_string(i);
+    outputs += (i == 0 ? "%o" : ", %o") + number;
+    inputs += ", %x";
+    body += "input %v" + number + ": float32[...]\n";
+    results +=
+        (i == 0 ? std::string("output %longer") : "output %v" + std::to_string(i - 1)) + "\n";
+  }
+  text += outputs + " = Loop(%n, %go" + inputs + ") {body = { graph \"\" opset 13\n" +
+          "input %i: int64[]\ninput %c: bool[]\n" + body +
+          "%longer = Concat(%v0, %v8) {axis = 0}\n%c2 = Identity(%c)\noutput %c2\n" + results +
+          "}}\n";
+  for (int i = 0; i < kCarried; ++i) text += "output %o" + std::to_string(i) + "\n";
+  const auto graph = Parse(text.c_str());
+  Session session(graph, {});
+  for (const int64_t trips : {1, 12, 4}) {
+    ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({2})}});
+  }
+}
+
+/// Without a number of trips nothing says how much they stack.
+TEST(Program, LoopsUntilTheConditionFailsAndStacksMuch) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %x: float32[2000]
+const %go: bool[] = {1}
+const %limit: float32[] = {100.0}
+%last, %all = Loop(_, %go, %x, %limit) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %v: float32[2000]
+capture %limit: float32[]
+%w = Add(%v, %v)
+%most = ReduceMax(%w) {keepdims = 0}
+%c2 = Less(%most, %limit)
+output %c2
+output %w
+output %w
+}}
+output %last
+output %all
+)");
+  Session session(graph, {});
+  ExpectSame(session, *graph, {{"x", Ramp({2000})}});
+}
+
 TEST(Program, LoopsUntilTheConditionFails) {
   const auto graph = Parse(R"(graph "" opset 13
 input %x: float32[]
