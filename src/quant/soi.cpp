@@ -3,6 +3,23 @@
 #include "ops/op.h"
 
 namespace requant {
+namespace {
+
+/// Whether floats come of integers as data: rows of a table (embeddings), samples of up to 16 bits
+/// (images, sound). Other integers count or number something, and so do the floats they are cast to
+/// (positions, masks).
+bool MakesData(const Node& node) {
+  if (node.Is("DequantizeLinear")) return true;
+  if (node.Is("Gather") || node.Is("GatherND") || node.Is("GatherElements")) {
+    const Tensor* table = node.constant(0);
+    return table != nullptr && table->dtype() == DType::kFloat32;
+  }
+  if (!node.Is("Cast") || node.input(0) == nullptr) return false;
+  const DType dtype = node.input(0)->type.dtype;
+  return dtype != DType::kBool && IsInteger(dtype) && DTypeBits(dtype) <= 16;
+}
+
+}  // namespace
 
 std::set<const Value*> ShapeOrIndexValues(const Graph& graph) {
   std::set<const Value*> soi;
@@ -12,8 +29,7 @@ std::set<const Value*> ShapeOrIndexValues(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const OpDef* op = FindOp(node->op_type, node->domain);
     bool from_shapes = op != nullptr && op->quant == QuantRule::kShape;
-    // What integers stand for is data.
-    if (node->Is("DequantizeLinear")) continue;
+    if (MakesData(*node)) continue;
     if (!from_shapes) {
       // A float that has only shapes and constants behind it; a Cast of indices counts, too.
       bool any = false;

@@ -108,7 +108,9 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
       if (only) graph_.reset();
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);
     } else {
-      entry.program = std::make_shared<Program>(*specialized, options_);
+      SessionOptions options = options_;
+      options.plan.visit = false;  // a part's outputs are looked at when all parts have run
+      entry.program = std::make_shared<Program>(*specialized, options);
       if (only) graph_ = {entry.program, &entry.program->graph()};
     }
     entry.shapes = std::move(shapes);

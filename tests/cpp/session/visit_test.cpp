@@ -100,5 +100,31 @@ TEST(Visit, SeesWhatARunReturns) {
   EXPECT_TRUE(turned);
 }
 
+/// Parts that end where a shape depends on data: what one step gives must be there when all have run.
+TEST(Visit, SeesWhatTheProgramReturns) {
+  Graph graph = Network();
+  Value* last = graph.outputs()[0];
+  graph.AddOutput(graph.AddOp("NonZero", "", {last}, "where", {}));
+  RunPasses(graph, {});
+  const TensorMap feeds = {{"x", Filled({2, 8, 6, 10}, 3)}};
+  std::vector<std::string> names;
+  for (const auto& value : graph.values()) {
+    if (value->producer && value->type.dtype == DType::kFloat32) names.push_back(value->name);
+  }
+  ASSERT_GT(names.size(), 8u);
+  const std::shared_ptr<const Graph> tapped = WithTaps(graph, names);
+  const std::vector<Tensor> expected = Session(tapped, {}).Run(feeds);
+  SessionOptions options;
+  options.plan.visit = true;
+  Session session(tapped, options);
+  std::set<size_t> seen;
+  session.Visit(feeds, [&](size_t output, const Tensor& tensor, bool channels_last) {
+    seen.insert(output);
+    EXPECT_TRUE(Plain(tensor, channels_last).SameBits(expected[output])) << output;
+  });
+  EXPECT_EQ(session.plan(), nullptr);
+  EXPECT_EQ(seen.size(), expected.size());
+}
+
 }  // namespace
 }  // namespace requant
