@@ -1,4 +1,5 @@
 // What integer operators can express, node by node.
+#include <algorithm>
 #include <string_view>
 
 #include "quant/assign.h"
@@ -156,23 +157,27 @@ const char* WhyFloat(const Graph&, const Node& node, QuantRule rule,
     if (output && soi.contains(output)) return "it computes shapes or indices";
   }
   const bool table = IsTableCandidate(node, rule);
+  const bool mixed =
+      std::any_of(node.inputs.begin(), node.inputs.end(),
+                  [&soi](const Value* input) { return input && soi.contains(input); });
+  constexpr const char* kMixed = "an operand is a shape or an index";
   switch (rule) {
     case QuantRule::kConv:
       return WhyFloatWeighted(node, rule);
     case QuantRule::kMatMul:
-      if (node.Is("MatMul") && node.input(1) && !node.input(1)->is_constant()) return nullptr;
-      return WhyFloatWeighted(node, rule);
+      if (!node.Is("MatMul") || node.input(1) == nullptr || node.input(1)->is_constant()) {
+        return WhyFloatWeighted(node, rule);
+      }
+      return data->is_constant() ? "its first operand is constant" : mixed ? kMixed : nullptr;
     case QuantRule::kAdd:
     case QuantRule::kMul:
       if (node.Is("Add") || node.Is("Sub") || node.Is("Mul")) {
-        for (const Value* input : node.inputs) {
-          if (input && soi.contains(input)) return "an operand is a shape or an index";
-        }
-        return nullptr;
+        return mixed ? kMixed : nullptr;
       }
       return table ? nullptr : "it has no integer operator";
     case QuantRule::kConcat:
-      return node.Is("Concat") ? nullptr : "it has no integer operator";
+      if (!node.Is("Concat")) return "it has no integer operator";
+      return mixed ? kMixed : nullptr;
     case QuantRule::kAveragePool:
       if (node.op_type == "ReduceMean") {
         return IsGlobalMean(node) ? nullptr : "it is no mean over all spatial dimensions";

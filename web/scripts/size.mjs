@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 282e3 };
-const TOOLS_LIMIT = { raw: 728e3, brotli: 233.5e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 283e3 };
+const TOOLS_LIMIT = { raw: 740e3, brotli: 236e3 };
 const LOW_BITS_LIMIT = { raw: 170e3, brotli: 40e3 };
 
 const dist = path.join(ROOT, 'dist');

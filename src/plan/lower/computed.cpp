@@ -6,6 +6,7 @@
 #include "base/checked_math.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/layout/table.h"
+#include "ops/elementwise.h"
 #include "plan/lower/window.h"
 
 namespace requant {
@@ -110,6 +111,22 @@ void PackMatrix(const ConvF32Kernel& kernel, const ComputedMatrix& matrix, const
   }
   if (whole > 0) PackColumns(matrix, data, 0, kBlock, whole, out + kBlock);
   if (rest > 0) PackColumns(matrix, data, whole * kBlock, rest, 1, last + kBlock);
+}
+
+void PlaceMatrices(const Shape& a, const Shape& b, int64_t a_size, int64_t b_size,
+                   std::vector<int64_t>& a_at, std::vector<int64_t>& b_at) {
+  const auto batch_of = [](const Shape& shape) {
+    return shape.size() > 2 ? Shape(shape.begin(), shape.end() - 2) : Shape{};
+  };
+  const Shape batch_a = batch_of(a);
+  const Shape batch_b = batch_of(b);
+  ForEachRow(PlanRows(BroadcastShapes(batch_a, batch_b), {&batch_a, &batch_b}),
+             [&](const RowStep& row) {
+               for (int64_t i = 0; i < row.length; ++i) {
+                 a_at.push_back((row.input[0] + i * row.step[0]) * a_size);
+                 b_at.push_back((row.input[1] + i * row.step[1]) * b_size);
+               }
+             });
 }
 
 }  // namespace requant

@@ -51,6 +51,10 @@ const ConvF32Kernel& ConvF32KernelOf(const std::string& name);
 /// Bytes rounded up so that what follows is aligned, and what kernels read past the end is there.
 size_t Padded(size_t bytes);
 
+/// Where the matrices of every product of a and b begin, a_size and b_size elements each.
+void PlaceMatrices(const Shape& a, const Shape& b, int64_t a_size, int64_t b_size,
+                   std::vector<int64_t>& a_at, std::vector<int64_t>& b_at);
+
 /// How many parameter blocks a step computes at a time.
 inline int LanesOf(const RunContext& context, int most) {
   return context.runner() ? std::min(context.runner()->threads(), most) : 1;

@@ -1,6 +1,5 @@
 // MatMul and Gemm of two computed operands: every matrix on the right is packed when the step runs.
 #include "base/checked_math.h"
-#include "ops/elementwise.h"
 #include "plan/lower/computed.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -70,22 +69,6 @@ class MatMulStep : public Step {
   std::vector<int64_t> a_at, b_at;  // where the matrices of each product begin
   void (*run)(const ConvF32Params*) = nullptr;
 };
-
-/// Where the matrices of every product begin.
-void Place(const Shape& a, const Shape& b, int64_t a_size, int64_t b_size, MatMulStep& step) {
-  const auto batch_of = [](const Shape& shape) {
-    return shape.size() > 2 ? Shape(shape.begin(), shape.end() - 2) : Shape{};
-  };
-  const Shape batch_a = batch_of(a);
-  const Shape batch_b = batch_of(b);
-  ForEachRow(PlanRows(BroadcastShapes(batch_a, batch_b), {&batch_a, &batch_b}),
-             [&](const RowStep& row) {
-               for (int64_t i = 0; i < row.length; ++i) {
-                 step.a_at.push_back((row.input[0] + i * row.step[0]) * a_size);
-                 step.b_at.push_back((row.input[1] + i * row.step[1]) * b_size);
-               }
-             });
-}
 
 /// nullptr when the sizes are beyond the kernels.
 MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix& matrix,
@@ -160,7 +143,7 @@ bool LowerProducts(PlanBuilder& builder, const Node& node) {
   if (one) {
     step->a_at = step->b_at = {0};
   } else {
-    Place(a, b, rows * k, b_size, *step);
+    PlaceMatrices(a, b, rows * k, b_size, step->a_at, step->b_at);
   }
   return true;
 }

@@ -25,6 +25,7 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node);           // matm
 bool LowerQLinearConv(PlanBuilder& builder, const Node& node);           // qconv.cpp
 bool LowerQLinearConvTranspose(PlanBuilder& builder, const Node& node);  // qconv_transpose.cpp
 bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node);         // qmatmul.cpp
+bool LowerComputedQMatMul(PlanBuilder& builder, const Node& node);       // qmatmul_computed.cpp
 bool LowerQGemm(PlanBuilder& builder, const Node& node);                 // qmatmul.cpp
 bool LowerBinary(PlanBuilder& builder, const Node& node);                // elementwise.cpp
 bool LowerUnary(PlanBuilder& builder, const Node& node);                 // elementwise.cpp

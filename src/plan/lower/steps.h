@@ -42,6 +42,7 @@ enum class StepKind : uint8_t {
   kIntegerProduct,
   // Those whose code is among the tools (bindings/README.md).
   kMatMul,
+  kQMatMul,
   kAttention,
   kRecurrent,
   kDynamicQuantize,
@@ -73,6 +74,7 @@ std::unique_ptr<Step> NewReferenceStep(StepKind kind);        // reference.cpp
 std::unique_ptr<Step> NewCastStep(StepKind kind);             // cast.cpp
 std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);      // matmul_nbits_step.cpp
 std::unique_ptr<Step> NewComputedStep(StepKind kind);         // matmul_computed.cpp
+std::unique_ptr<Step> NewQMatMulStep(StepKind kind);          // qmatmul_computed.cpp
 std::unique_ptr<Step> NewAttentionStep(StepKind kind);        // attention.cpp
 std::unique_ptr<Step> NewRecurrentStep(StepKind kind);        // recurrent.cpp
 std::unique_ptr<Step> NewIntegerProductStep(StepKind kind);   // integer_product.cpp

@@ -29,6 +29,7 @@ constexpr LowerRow kRows[] = {
     {"QLinearConv", "", LowerQLinearConv},
     {"QLinearConvTranspose", kRequantDomain, LowerQLinearConvTranspose},
     {"QLinearMatMul", "", LowerQLinearMatMul},
+    {"QLinearMatMul", "", LowerComputedQMatMul, IsComputedProduct},
     {"QGemm", kMicrosoftDomain, LowerQGemm},
     {"ConvInteger", "", LowerDepthwiseInteger, Any},
     {"ConvInteger", "", LowerConvInteger},
@@ -113,13 +114,30 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
   // Each is asked in turn: those among the tools last, which are there if the kind is theirs.
-  constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {
-      NewConvStep,           NewQConvStep,           NewElementwiseStep, NewQBinaryStep,
-      NewLayoutStep,         NewBoxCopyStep,         NewLutStep,         NewPoolStep,
-      NewQuantizeStep,       NewSoftmaxStep,         NewReferenceStep,   NewCastStep,
-      NewConcatStep,         NewLayerNormStep,       NewReduceStep,      NewResizeStep,
-      NewMatMulNBitsStep,    NewComputedStep,        NewAttentionStep,   NewRecurrentStep,
-      NewIntegerProductStep, NewDynamicQuantizeStep, NewInterleaveStep};
+  constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {NewConvStep,
+                                                           NewQConvStep,
+                                                           NewElementwiseStep,
+                                                           NewQBinaryStep,
+                                                           NewLayoutStep,
+                                                           NewBoxCopyStep,
+                                                           NewLutStep,
+                                                           NewPoolStep,
+                                                           NewQuantizeStep,
+                                                           NewSoftmaxStep,
+                                                           NewReferenceStep,
+                                                           NewCastStep,
+                                                           NewConcatStep,
+                                                           NewLayerNormStep,
+                                                           NewReduceStep,
+                                                           NewResizeStep,
+                                                           NewMatMulNBitsStep,
+                                                           NewComputedStep,
+                                                           NewAttentionStep,
+                                                           NewRecurrentStep,
+                                                           NewIntegerProductStep,
+                                                           NewQMatMulStep,
+                                                           NewDynamicQuantizeStep,
+                                                           NewInterleaveStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

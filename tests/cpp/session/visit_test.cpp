@@ -100,7 +100,8 @@ TEST(Visit, SeesWhatARunReturns) {
   EXPECT_TRUE(turned);
 }
 
-/// Parts that end where a shape depends on data: what one step gives must be there when all have run.
+/// Parts that end where a shape depends on data: what one step gives must be there when all have
+/// run.
 TEST(Visit, SeesWhatTheProgramReturns) {
   Graph graph = Network();
   Value* last = graph.outputs()[0];
