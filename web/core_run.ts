@@ -1,7 +1,16 @@
 // Runs of feeds of one kind: their memory in the core stays, and so do the results' places.
 
 import type { Core, CoreResult, CoreSession } from './core.js';
-import { type Feeds, type Handle, checkFeeds, detachedFeed } from './heap.js';
+import {
+  type Feeds,
+  type Handle,
+  type Health,
+  checkFeeds,
+  crashedEarlier,
+  detachedFeed,
+  engineFailed,
+  healthOf,
+} from './heap.js';
 
 /** @internal Feeds of certain names, types and shapes, ready to be run again and again. */
 export class CoreRun {
@@ -9,6 +18,7 @@ export class CoreRun {
   readonly results: readonly CoreResult[];
   readonly #handle: Handle<CoreSession>;
   readonly #core: Core;
+  readonly #health: Health;
   readonly #names: readonly string[];
   readonly #types: readonly string[];
   readonly #dims: readonly (readonly number[])[];
@@ -26,6 +36,7 @@ export class CoreRun {
     const bound = handle.call((session) => session.bind(names, types, dims));
     this.#handle = handle;
     this.#core = handle.core;
+    this.#health = healthOf(handle.core);
     this.#names = names;
     this.#types = types;
     this.#dims = dims;
@@ -60,6 +71,7 @@ export class CoreRun {
 
   /** Copies the inputs' bytes into the core, in the order of the feeds, and computes the results. */
   run(inputs: readonly Uint8Array[]): void {
+    if (this.#health.crashed) throw crashedEarlier();
     const core = this.#core;
     for (let at = 0; at < inputs.length; at++) {
       const bytes = inputs[at]!;
@@ -76,15 +88,17 @@ export class CoreRun {
 
   /** Gives the memory back; doing so again does nothing. */
   dispose(): void {
-    if (this.alive) this.#handle.object.unbind(this.#id);
+    if (this.alive && !this.#health.crashed) this.#handle.object.unbind(this.#id);
     this.#id = 0;
   }
 }
 
+/** Whether the run failed in a way that the core survives. */
 function failed(core: Core, id: number): boolean {
   try {
     return core._run_bound(id) !== 0;
-  } catch {
-    return true; // a trap: it happens again, and is reported, by the slow way
+  } catch (error) {
+    // A trap. To try again on what it left behind would prove nothing.
+    throw engineFailed(core, error);
   }
 }

@@ -5,7 +5,40 @@ import { RequantError, type RequantErrorCode, invalidArgument, show } from './er
 import { forgetCore } from './load_core.js';
 import { Tensor, type TensorType, bytesOf, tensorFromBytes } from './tensor.js';
 
-const crashed = new WeakSet<Core>();
+/** A trap may leave the core's memory in any state: nothing of it can be used any more. */
+export interface Health {
+  crashed: boolean;
+}
+
+const healths = new WeakMap<Core, Health>();
+
+/** The core's one object of this kind, for those who look at it often. */
+export function healthOf(core: Core): Health {
+  let health = healths.get(core);
+  if (!health) {
+    health = { crashed: false };
+    healths.set(core, health);
+  }
+  return health;
+}
+
+/** For whoever goes on using a core that crashed. */
+export function crashedEarlier(): RequantError {
+  return new RequantError('INTERNAL', 'the engine crashed earlier', {
+    hint: 'Load the model again: that starts a new engine.',
+  });
+}
+
+/** The error for what escaped from the core. After a trap it counts as crashed. */
+export function engineFailed(core: Core, error: unknown): RequantError {
+  // A wrong argument type leaves the memory as it is.
+  if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError) {
+    healthOf(core).crashed = true;
+    forgetCore(core);
+  }
+  const why = error instanceof Error ? error.message : String(error);
+  return new RequantError('INTERNAL', `the engine failed: ${why}`, { cause: error });
+}
 
 function isFailure(result: unknown): result is Failure {
   return typeof result === 'object' && result !== null && 'requantError' in result;
@@ -13,23 +46,12 @@ function isFailure(result: unknown): result is Failure {
 
 /** Calls into the core: its failures become RequantErrors. */
 export function call<T>(core: Core, action: () => T | Failure): Exclude<T, Failure> {
-  if (crashed.has(core)) {
-    throw new RequantError('INTERNAL', 'the engine crashed earlier', {
-      hint: 'Load the model again: that starts a new engine.',
-    });
-  }
+  if (healthOf(core).crashed) throw crashedEarlier();
   let result: T | Failure;
   try {
     result = action();
   } catch (error) {
-    if (error instanceof RequantError) throw error;
-    // A trap may leave the core's memory in any state; a wrong argument type does not.
-    if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError) {
-      crashed.add(core);
-      forgetCore(core);
-    }
-    const why = error instanceof Error ? error.message : String(error);
-    throw new RequantError('INTERNAL', `the engine failed: ${why}`, { cause: error });
+    throw error instanceof RequantError ? error : engineFailed(core, error);
   }
   if (isFailure(result)) {
     const { code, message, node, value, hint } = result.requantError;
@@ -47,6 +69,11 @@ export function allocate(core: Core, size: number): number {
     });
   }
   return pointer >>> 0;
+}
+
+/** Gives memory back, unless the core has crashed: then it is gone as a whole. */
+export function free(core: Core, pointer: number): void {
+  if (!healthOf(core).crashed) core.free(pointer);
 }
 
 /** A copy of the bytes in the core's memory; the caller frees it or hands it over. */
@@ -126,7 +153,7 @@ export function withFeeds<T>(core: Core, feeds: Feeds, action: (feeds: CoreFeeds
     }
     return action([names, types, dims, pointers]);
   } finally {
-    for (const pointer of pointers) core.free(pointer);
+    for (const pointer of pointers) free(core, pointer);
   }
 }
 

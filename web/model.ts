@@ -3,7 +3,7 @@
 import { Breather, throwIfAborted } from './abort.js';
 import type { Core, CoreModel, CoreSession } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
-import { Handle, call, copyIn, makeDisposable, takeBlob } from './heap.js';
+import { Handle, call, copyIn, free, makeDisposable, takeBlob } from './heap.js';
 import { loadCore, loadLowBits, loadTools, sessionThreads } from './load_core.js';
 import { checkKind, checkOptions, loadOptionKinds, suggest } from './options.js';
 import { saveBytes } from './save.js';
@@ -355,7 +355,7 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     }
     return model;
   } finally {
-    for (const pointer of owned) core.free(pointer);
+    for (const pointer of owned) free(core, pointer);
   }
 }
 

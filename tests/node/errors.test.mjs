@@ -377,4 +377,37 @@ describe('a crash of the engine', () => {
     assert.notEqual(await loadCore(), core);
     session.dispose();
   });
+
+  test('ends runs that were prepared before it', async () => {
+    const [image] = testImages(1);
+    const core = await loadCore();
+    const session = await InferenceSession.create(MODEL);
+    const bound = session.bind(image);
+    bound.run();
+    await session.run(image);
+    const trap = () => {
+      throw new WebAssembly.RuntimeError('unreachable');
+    };
+    assert.throws(() => call(core, trap), isError('INTERNAL'));
+    const crashed = isError('INTERNAL', { message: /crashed/, hint: /again/ });
+    assert.throws(() => bound.run(), crashed);
+    await assert.rejects(session.run(image), crashed);
+    bound.dispose();
+    session.dispose();
+  });
+
+  test('in a run that was prepared is not tried again', async (t) => {
+    const [image] = testImages(1);
+    const core = await loadCore();
+    const session = await InferenceSession.create(MODEL);
+    const bound = session.bind(image);
+    const once = t.mock.method(core, '_run_bound', () => {
+      throw new WebAssembly.RuntimeError('unreachable');
+    });
+    assert.throws(() => bound.run(), isError('INTERNAL', { message: /unreachable/ }));
+    once.mock.restore();
+    assert.throws(() => bound.run(), isError('INTERNAL', { message: /crashed/ }));
+    assert.notEqual(await loadCore(), core);
+    session.dispose();
+  });
 });
