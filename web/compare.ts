@@ -128,10 +128,16 @@ function onnxSize(model: Model): number {
   }
 }
 
-/** Bytes of the candidate as a file that other engines read. */
+/** Bytes of the candidate as a file that other engines read; where there is none, of what runs here. */
 function candidateSize(candidate: Model | QuantizedModel): number {
   if (candidate instanceof Model) return onnxSize(candidate);
-  return candidate.toOnnx({ format: 'qoperator' }).length;
+  try {
+    return candidate.toOnnx({ format: 'qoperator' }).length;
+  } catch (error) {
+    // Simulated operators.
+    if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
+    return onnxSize(candidate.integerModel);
+  }
 }
 
 function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: number): SampleResult {

@@ -9,6 +9,7 @@ import test from 'node:test';
 import {
   Calibration,
   InferenceSession,
+  compare,
   configOf,
   diagnose,
   loadModel,
@@ -162,6 +163,21 @@ test('records of simulated grids are configs as well', async () => {
     }
     const outputs = await outputsOf(await InferenceSession.create(first), images);
     assert.deepEqual(await outputsOf(await InferenceSession.create(again), images), outputs, what);
+  }
+});
+
+test('simulated grids, which no other engine has, are compared as well', async () => {
+  const dataset = images.slice(0, 4).map((feeds) => ({ feeds }));
+  for (const activations of [{ bits: 16 }, { format: 'e4m3' }, { rounding: 'HALF_UP' }]) {
+    const config = { activations, recover: [] };
+    const quantized = await quantize(model, { calibration: samples, config });
+    const { samples: count, size } = await compare(model, quantized, { dataset });
+    assert.equal(count, 4);
+    assert.deepEqual(size, {
+      floatBytes: model.toOnnx().length,
+      candidateBytes: quantized.integerModel.toOnnx().length,
+    });
+    quantized.dispose();
   }
 });
 
