@@ -4,7 +4,7 @@ import type { CoreComparer } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, withFeeds } from './heap.js';
 import { Model, type RequantizeMode, loadToolsFor } from './model.js';
-import { checkKind, checkOptions, withoutUndefined } from './options.js';
+import { MOST_INT, checkInteger, checkKind, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { type PlanMemory, checkSameCore } from './session.js';
 import { checkRequantize } from './session_options.js';
@@ -201,9 +201,7 @@ export async function compare(
   checkIterable(dataset, 'options.dataset');
   checkMaxSamples(maxSamples);
   checkRequantize(options.requantize, 'options.requantize');
-  if (aloneSamples !== undefined && aloneSamples < 0) {
-    throw invalidArgument(`options.aloneSamples is ${aloneSamples}`, 'options.aloneSamples');
-  }
+  checkInteger(aloneSamples, 0, MOST_INT, 'options.aloneSamples');
   throwIfAborted(signal);
 
   const other = candidate instanceof QuantizedModel ? candidate.integerModel : candidate;

@@ -2,7 +2,15 @@
 
 import type { CoreOperatorOptions, CoreQuantizeOptions, CoreTensorOptions } from './core.js';
 import { RequantError, invalidArgument } from './errors.js';
-import { checkKind, checkOneOf, checkOptions, suggest, withoutUndefined } from './options.js';
+import {
+  MOST_INT,
+  checkInteger,
+  checkKind,
+  checkOneOf,
+  checkOptions,
+  suggest,
+  withoutUndefined,
+} from './options.js';
 
 /**
  * How the range of a tensor is found. `'auto'` tries several and keeps the one of least output error; for all
@@ -230,7 +238,7 @@ function parseTensor(config: unknown, name: string, weights: boolean): CoreTenso
   checkOptions(config, tensorKinds, name);
   const tensor = withoutUndefined(config as TensorConfig);
   const { bits, observer, percentile, momentum, stopUpdateAfter, axis } = tensor;
-  inRange(bits, (value) => value >= 2 && value <= 32, 'an integer from 2 to 32', `${name}.bits`);
+  checkInteger(bits, 2, 32, `${name}.bits`);
   inRange(
     percentile,
     (value) => value > 0 && value <= 100,
@@ -243,8 +251,8 @@ function parseTensor(config: unknown, name: string, weights: boolean): CoreTenso
     'at least 0 and below 1',
     `${name}.momentum`,
   );
-  inRange(stopUpdateAfter, (value) => value >= 0, 'at least 0', `${name}.stopUpdateAfter`);
-  inRange(axis, (value) => value >= 0, 'at least 0', `${name}.axis`);
+  checkInteger(stopUpdateAfter, 0, MOST_INT, `${name}.stopUpdateAfter`);
+  checkInteger(axis, 0, MOST_INT, `${name}.axis`);
   if (observer !== undefined) {
     const known = weights ? observers.filter((one) => !activationOnly.includes(one)) : observers;
     checkOneOf(observer, known, `${name}.observer`);
@@ -288,14 +296,12 @@ function parseScales(
     Object.entries(scales).map(([value, given]) => {
       const name = `config.scales[${JSON.stringify(value)}]`;
       checkOptions(given, { scale: 'any', zero_point: 'any', offset: 'any' }, name);
-      const offset = given.zero_point ?? given.offset;
-      return [
-        value,
-        {
-          scale: numbers(given.scale, `${name}.scale`),
-          offset: offset === undefined ? [] : numbers(offset, `${name}.zero_point`),
-        },
-      ];
+      const key = given.zero_point === undefined ? 'offset' : 'zero_point';
+      const offset = given[key] === undefined ? [] : numbers(given[key], `${name}.${key}`);
+      offset.forEach((point, at) =>
+        checkInteger(point, -MOST_INT - 1, MOST_INT, `${name}.${key}[${at}]`),
+      );
+      return [value, { scale: numbers(given.scale, `${name}.scale`), offset }];
     }),
   );
 }
@@ -351,8 +357,8 @@ export function parseConfig(
   recover?.forEach((method, index) => checkOneOf(method, recoveries, `config.recover[${index}]`));
   const { target, recoverSamples, recoverSteps } = config;
   if (target !== undefined) checkOneOf(target, Object.keys(targets), 'config.target');
-  inRange(recoverSamples, (value) => value >= 1, 'at least 1', 'config.recoverSamples');
-  inRange(recoverSteps, (value) => value >= 1, 'at least 1', 'config.recoverSteps');
+  checkInteger(recoverSamples, 1, MOST_INT, 'config.recoverSamples');
+  checkInteger(recoverSteps, 1, MOST_INT, 'config.recoverSteps');
   const own = parseOperator(withoutUndefined({ activations, weights }), 'config');
   const preset = target === undefined ? {} : targets[target];
   const global = merge(parseOperator(withoutUndefined(preset), 'config.target'), own);

@@ -62,6 +62,23 @@ export function checkKind(value: unknown, kind: Kind, name: string): void {
   }
 }
 
+/** The largest int of the core, in which a larger number would come out as another one. */
+export const MOST_INT = 2 ** 31 - 1;
+
+/** Throws INVALID_ARGUMENT for what is no integer in this range; undefined is absent. */
+export function checkInteger(value: unknown, lowest: number, highest: number, name: string): void {
+  if (value === undefined) return;
+  if (Number.isInteger(value) && (value as number) >= lowest && (value as number) <= highest)
+    return;
+  throw invalidArgument(
+    `${name} is ${show(value)}`,
+    name,
+    lowest === highest
+      ? `It must be ${lowest}.`
+      : `It must be an integer from ${lowest} to ${highest}.`,
+  );
+}
+
 /** Throws INVALID_ARGUMENT for unknown keys and for values of the wrong kind; undefined is absent. */
 export function checkOptions(
   options: unknown,

@@ -5,7 +5,7 @@ import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { loadTools } from './load_core.js';
 import { Model, type RequantizeMode } from './model.js';
-import { checkOneOf, checkOptions } from './options.js';
+import { MOST_INT, checkInteger, checkOneOf, checkOptions } from './options.js';
 
 /** Options of {@link quantizeWeights}. */
 export interface WeightsOptions {
@@ -34,11 +34,11 @@ async function rewrite(
   if (!(model instanceof Model)) {
     throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
   }
-  const { core, object } = model.handle;
+  const { core } = model.handle;
   await loadTools(core);
   return new Model(
     core,
-    call(core, () => body(core, object)),
+    call(core, () => body(core, model.handle.object)),
     requantize,
   );
 }
@@ -55,6 +55,9 @@ export async function quantizeWeights(model: Model, options: WeightsOptions = {}
   );
   const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
   checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
+  // The core says which of these there are.
+  checkInteger(bits, 1, MOST_INT, 'options.bits');
+  checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
   return rewrite(model, (core, object) =>
     core.weightsOnly(
       object,

@@ -3,7 +3,15 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { InferenceSession, Tensor, loadModel, parseModel, quantize } from 'requant';
+import {
+  InferenceSession,
+  Tensor,
+  compare,
+  loadModel,
+  parseModel,
+  quantize,
+  quantizeWeights,
+} from 'requant';
 import { MODEL, agreement, calibration, isError, outputsOf, testImages } from './support.mjs';
 
 const model = await loadModel(MODEL);
@@ -149,6 +157,40 @@ test('shapes that do not fit, in the middle of the stream', async () => {
   }
   // Nothing is left broken.
   assert.ok((await quantize(model, { calibration: calibration(4) })).config.operators.length > 0);
+});
+
+test('numbers that an int of the engine would hold as other ones', async () => {
+  const [feeds] = calibration(1);
+  const scales = (given) => ({ scales: { image: { scale: 1 / 255, ...given } } });
+  const scale = 'config.scales["image"]';
+  for (const [config, value] of [
+    [
+      { activations: { symmetric: true, perChannel: true, axis: 2 ** 32 + 1 } },
+      /activations.axis$/,
+    ],
+    [{ activations: { axis: -1 } }, /activations.axis$/],
+    [{ activations: { stopUpdateAfter: 2 ** 32 + 1 } }, /stopUpdateAfter$/],
+    [{ weights: { bits: 2 ** 32 + 8 } }, /weights.bits$/],
+    [{ recoverSamples: 2 ** 32 + 1 }, 'config.recoverSamples'],
+    [{ recoverSteps: 2 ** 32 + 1 }, 'config.recoverSteps'],
+    [scales({ zero_point: 0.5 }), `${scale}.zero_point[0]`],
+    [scales({ zero_point: [2 ** 32] }), `${scale}.zero_point[0]`],
+    [scales({ offset: 0.5 }), `${scale}.offset[0]`],
+  ]) {
+    const run = quantize(model, { calibration: [feeds], config });
+    await assert.rejects(run, isError('INVALID_ARGUMENT', { value, hint: /integer from/ }));
+  }
+  for (const [options, value] of [
+    [{ blockSize: 2 ** 32 + 32 }, 'options.blockSize'],
+    [{ bits: 2 ** 32 + 4 }, 'options.bits'],
+  ]) {
+    await assert.rejects(quantizeWeights(model, options), isError('INVALID_ARGUMENT', { value }));
+  }
+  const many = { dataset: [{ feeds }], layerwise: true, aloneSamples: 2 ** 32 + 1 };
+  await assert.rejects(
+    compare(model, model, many),
+    isError('INVALID_ARGUMENT', { value: 'options.aloneSamples' }),
+  );
 });
 
 test('configs that name what is not there', async () => {
