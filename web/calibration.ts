@@ -1,17 +1,28 @@
 // Calibration step by step, and divided among workers or machines.
 
 import { Breather, throwIfAborted } from './abort.js';
+import { createCalibrator, finishCalibrator } from './calibrator.js';
 import { type QuantizeConfig } from './config.js';
 import type { CoreCalibrator } from './core.js';
 import { invalidArgument, show } from './errors.js';
-import { type Feeds, type Handle, copyIn, makeDisposable, takeBlob, withFeeds } from './heap.js';
+import {
+  type Feeds,
+  type Handle,
+  copyIn,
+  free,
+  makeDisposable,
+  takeBlob,
+  withFeeds,
+} from './heap.js';
 import { Model, loadToolsFor } from './model.js';
-import { checkOptions } from './options.js';
-import { type QuantizeProgress, QuantizedModel, createCalibrator } from './quantize.js';
+import { checkInteger, checkKind, checkOptions } from './options.js';
+import { type QuantizeProgress, QuantizedModel } from './quantize.js';
 
 /** Options of {@link Calibration.create}. */
 export interface CalibrationOptions {
+  /** As of {@link quantize}; the same for all shards. */
   config?: QuantizeConfig;
+  /** Also find out what every operator costs: `quantized.config.analysis`. Default false. */
   analyze?: boolean;
 }
 
@@ -29,12 +40,16 @@ export interface CalibrationOptions {
  * // In one place:
  * whole.load(0, states[0]);
  * for (const state of states.slice(1)) whole.merge(0, state);
- * // A second pass, if whole.passes is 2, begins with shard.load(0, whole.save(0)).
+ * // Each further pass, of whole.passes, begins with shard.load(pass - 1, whole.save(pass - 1)).
  * const quantized = await whole.finish();
  */
 export class Calibration {
   readonly #handle: Handle<CoreCalibrator>;
-  /** How often every sample must be shown: 1, or 2 when an observer needs a histogram. */
+  #finished = false;
+  /**
+   * How often every sample must be shown: 1, or 2 when an observer needs a histogram; two more with the
+   * recovery method 'equalize_activations', whose passes come first.
+   */
   readonly passes: number;
 
   declare readonly [Symbol.dispose]: () => void;
@@ -45,6 +60,12 @@ export class Calibration {
     this.passes = handle.call((object) => object.passes());
   }
 
+  /**
+   * Starts a calibration of a float model, which stays as it is and may be disposed of.
+   *
+   * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, and for a model
+   * that is quantized already; LOAD_FAILED when the engine's tools cannot be loaded.
+   */
   static async create(model: Model, options: CalibrationOptions = {}): Promise<Calibration> {
     if (!(model instanceof Model)) {
       throw invalidArgument(`a calibration needs a Model, not ${show(model)}`, 'model');
@@ -54,8 +75,14 @@ export class Calibration {
     return new Calibration(createCalibrator(model, options));
   }
 
-  /** Shows a sample in pass 0 or 1. */
+  /**
+   * Shows a sample in one of the {@link passes}, counted from 0.
+   *
+   * @throws RequantError as {@link InferenceSession.run}, INVALID_ARGUMENT for a pass that there is not,
+   * for NaN or infinity in the sample or in what the network makes of it, and after {@link finish}.
+   */
   add(pass: number, feeds: Feeds): void {
+    this.#checkPass(pass);
     withFeeds(this.#handle.core, feeds, (core) =>
       this.#handle.call((object) => object.add(pass, ...core)),
     );
@@ -64,48 +91,95 @@ export class Calibration {
   /**
    * Tells a shard the first sample of all, which it does not count, and the index of its own first
    * one. Before its pass 0; not needed by the shard that begins with sample 0.
+   *
+   * @throws RequantError as {@link add}.
    */
   probe(firstOfAll: Feeds, index: number): void {
+    this.#checkUse();
+    checkKind(index, 'integer', 'index');
+    checkInteger(index, 0, Number.MAX_SAFE_INTEGER, 'index');
     withFeeds(this.#handle.core, firstOfAll, (core) =>
       this.#handle.call((object) => object.probe(index, ...core)),
     );
   }
 
-  /** What was gathered in that pass. */
+  /**
+   * What was gathered in that pass.
+   *
+   * @throws RequantError INVALID_ARGUMENT for a pass that there is not, and after {@link finish}.
+   */
   save(pass: number): Uint8Array<ArrayBuffer> {
+    this.#checkPass(pass);
     return takeBlob(
       this.#handle.core,
       this.#handle.call((object) => object.saveState(pass)),
     );
   }
 
-  /** Replaces what was gathered in that pass. INVALID_ARGUMENT for bytes of another calibration. */
+  /**
+   * Replaces what was gathered in that pass.
+   *
+   * @throws RequantError INVALID_ARGUMENT for bytes of another calibration, for a pass that there is not,
+   * and after {@link finish}.
+   */
   load(pass: number, bytes: Uint8Array): void {
     this.#take(pass, bytes, false);
   }
 
-  /** Adds what a shard of later samples has gathered in that pass. */
+  /**
+   * Adds what a shard of later samples has gathered in that pass.
+   *
+   * @throws RequantError as {@link load}.
+   */
   merge(pass: number, bytes: Uint8Array): void {
     this.#take(pass, bytes, true);
   }
 
+  #checkUse(): void {
+    if (!this.#finished) return;
+    throw invalidArgument(
+      'the calibration is used up by finish()',
+      undefined,
+      'Make another one with Calibration.create().',
+    );
+  }
+
+  // The core has ints, in which a pass of 2^32 would be the first one.
+  #checkPass(pass: number): void {
+    this.#checkUse();
+    checkKind(pass, 'integer', 'pass');
+    checkInteger(pass, 0, this.passes - 1, 'pass');
+  }
+
   #take(pass: number, bytes: Uint8Array, merge: boolean): void {
+    this.#checkPass(pass);
+    if (!(bytes instanceof Uint8Array)) {
+      throw invalidArgument(`bytes must be a Uint8Array, not ${show(bytes)}`, 'bytes');
+    }
     const { core } = this.#handle;
     const pointer = copyIn(core, bytes);
     try {
       this.#handle.call((object) => object.loadState(pass, pointer, bytes.length, merge));
     } finally {
-      core.free(pointer);
+      free(core, pointer);
     }
   }
 
-  /** Makes the quantized model, in slices; the calibration is used up. */
+  /**
+   * Makes the quantized model, in slices; the calibration is used up, also when this is aborted or fails.
+   *
+   * @throws RequantError INVALID_ARGUMENT without samples and the second time, ABORTED.
+   */
   async finish(
     options: { onProgress?: (progress: QuantizeProgress) => void; signal?: AbortSignal } = {},
   ): Promise<QuantizedModel> {
     const { onProgress, signal } = options;
     throwIfAborted(signal);
-    return finishCalibration(this.#handle, new Breather(signal), onProgress);
+    this.#checkUse();
+    this.#finished = true;
+    const { core } = this.#handle;
+    const object = await finishCalibrator(this.#handle, new Breather(signal), onProgress);
+    return new QuantizedModel(core, object);
   }
 
   /** Gives the memory back. */
@@ -117,23 +191,3 @@ export class Calibration {
 makeDisposable(Calibration, function (this: Calibration) {
   this.dispose();
 });
-
-/** @internal */
-export async function finishCalibration(
-  calibrator: Handle<CoreCalibrator>,
-  breather: Breather,
-  onProgress?: (progress: QuantizeProgress) => void,
-): Promise<QuantizedModel> {
-  onProgress?.({ phase: 'finish', done: 0, total: 1 });
-  await breather.breathe(true);
-  for (let finished = false; !finished;) {
-    const step = calibrator.call((object) => object.step());
-    finished = step.finished;
-    const { method, done, total } = step;
-    if (!finished) onProgress?.({ phase: 'finish', method, done, total });
-    await breather.breathe();
-  }
-  const quantized = calibrator.call((object) => object.finish());
-  onProgress?.({ phase: 'finish', done: 1, total: 1 });
-  return new QuantizedModel(calibrator.core, quantized);
-}

@@ -2,14 +2,12 @@
 
 import type { Analysis } from './analysis.js';
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from './abort.js';
-import { finishCalibration } from './calibration.js';
+import { createCalibrator, finishCalibrator } from './calibrator.js';
 import {
   type OperatorConfig,
   type QuantizeConfig,
   type TensorConfig,
   checkMaxSamples,
-  parseConfig,
-  resolveOperators,
 } from './config.js';
 import type { Core, CoreCalibrator, CoreModel, CoreQuantized, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
@@ -278,40 +276,6 @@ makeDisposable(QuantizedModel, function (this: QuantizedModel) {
   this.dispose();
 });
 
-/** @internal */
-export function createCalibrator(
-  model: Model,
-  options: { config?: QuantizeConfig; analyze?: boolean },
-): Handle<CoreCalibrator> {
-  const { core, object } = model.handle;
-  const operators = JSON.parse(call(core, () => core.operators())) as { name: string }[];
-  const parsed = parseConfig(
-    options.config,
-    operators.map(({ name }) => name),
-  );
-  const create = (coreOptions: Parameters<Core['createCalibrator']>[1]) =>
-    new Handle(
-      core,
-      call(core, () =>
-        core.createCalibrator(object, { ...coreOptions, analyze: options.analyze ?? false }),
-      ),
-      'calibrator',
-    );
-  if (parsed.patterns.length === 0) return create(parsed.options);
-  // Names are known only after optimization, which a first calibrator does.
-  const first = create(parsed.options);
-  try {
-    return create(
-      resolveOperators(
-        parsed,
-        first.call((calibrator) => calibrator.nodes()),
-      ),
-    );
-  } finally {
-    first.dispose();
-  }
-}
-
 function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, index: number): void {
   try {
     withFeeds(calibrator.core, feeds, (coreFeeds) =>
@@ -409,7 +373,8 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
       }
     }
 
-    return await finishCalibration(calibrator, breather, onProgress);
+    const { core } = calibrator;
+    return new QuantizedModel(core, await finishCalibrator(calibrator, breather, onProgress));
   } finally {
     calibrator.dispose();
   }

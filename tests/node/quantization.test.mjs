@@ -74,6 +74,49 @@ test('four shards are one calibration, to the last bit', async () => {
   assert.throws(() => other.load(0, new Uint8Array(9)), isError('INVALID_ARGUMENT'));
 });
 
+test('a calibration has so many passes and ends once', async () => {
+  const calibrator = await Calibration.create(model, { config: { recover: [] } });
+  const [feeds] = samples;
+  assert.equal(calibrator.passes, 1);
+  const noPass = isError('INVALID_ARGUMENT', { value: 'pass' });
+  for (const pass of [1, -1, 7, 1.5, 1000, 2 ** 32, NaN, '0', undefined]) {
+    assert.throws(() => calibrator.add(pass, feeds), noPass);
+    assert.throws(() => calibrator.save(pass), noPass);
+    assert.throws(() => calibrator.load(pass, new Uint8Array(8)), noPass);
+    assert.throws(() => calibrator.merge(pass, new Uint8Array(8)), noPass);
+  }
+  for (const index of [0.5, -1, undefined]) {
+    const wrong = isError('INVALID_ARGUMENT', { value: 'index' });
+    assert.throws(() => calibrator.probe(feeds, index), wrong);
+  }
+  const noBytes = isError('INVALID_ARGUMENT', { value: 'bytes' });
+  assert.throws(() => calibrator.load(0, 'state'), noBytes);
+  calibrator.add(0, feeds);
+  const state = calibrator.save(0);
+  const finishing = calibrator.finish();
+  const usedUp = isError('INVALID_ARGUMENT', { message: /used up/, hint: /create/ });
+  await assert.rejects(calibrator.finish(), usedUp);
+  const quantized = await finishing;
+  assert.ok(quantized.integerModel.info.quantized);
+  await assert.rejects(calibrator.finish(), usedUp);
+  for (const late of [
+    () => calibrator.add(0, feeds),
+    () => calibrator.probe(feeds, 1),
+    () => calibrator.save(0),
+    () => calibrator.load(0, state),
+    () => calibrator.merge(0, state),
+  ]) {
+    assert.throws(late, usedUp);
+  }
+  quantized.dispose();
+  calibrator.dispose();
+
+  const config = { activations: { observer: 'kl' }, recover: ['equalize_activations'] };
+  const equalizing = await Calibration.create(model, { config });
+  assert.equal(equalizing.passes, 4);
+  equalizing.dispose();
+});
+
 test('targets', async () => {
   for (const target of Object.keys(targets)) {
     const quantized = await quantize(model, { calibration: samples, config: { target } });
