@@ -8,8 +8,10 @@ import {
   checkFeeds,
   crashedEarlier,
   detachedFeed,
+  disposedOf,
   engineFailed,
   healthOf,
+  whenForgotten,
 } from './heap.js';
 
 /** @internal Feeds of certain names, types and shapes, ready to be run again and again. */
@@ -44,6 +46,7 @@ export class CoreRun {
     this.#id = bound.id;
     this.#inputs = bound.inputs.map((pointer) => pointer >>> 0);
     this.results = bound.results;
+    whenForgotten(this, unbinding(new WeakRef(handle), this.#health, bound.id));
   }
 
   /** Whether these have the names (in this order), types and shapes that it was made for. */
@@ -88,9 +91,23 @@ export class CoreRun {
 
   /** Gives the memory back; doing so again does nothing. */
   dispose(): void {
-    if (this.alive && !this.#health.crashed) this.#handle.object.unbind(this.#id);
+    if (this.#id === 0) return;
+    disposedOf(this);
+    unbind(this.#handle, this.#health, this.#id);
     this.#id = 0;
   }
+}
+
+function unbind(handle: Handle<CoreSession>, health: Health, id: number): void {
+  if (!handle.disposed && !health.crashed) handle.object.unbind(id);
+}
+
+// Holds the session weakly: one that was forgotten as well takes its runs along, and need not wait for them.
+function unbinding(session: WeakRef<Handle<CoreSession>>, health: Health, id: number): () => void {
+  return () => {
+    const handle = session.deref();
+    if (handle) unbind(handle, health, id);
+  };
 }
 
 /** Whether the run failed in a way that the core survives. */

@@ -167,7 +167,17 @@ export function toTensor(core: Core, result: CoreResult): Tensor {
 }
 
 // Explicit dispose is the rule; this catches what was forgotten, at some time.
-const forgotten = new FinalizationRegistry<CoreObject>((object) => deleteQuietly(object));
+const forgotten = new FinalizationRegistry<() => void>((free) => free());
+
+/** Has `free` called when `owner`, which `free` must not refer to, was forgotten without dispose(). */
+export function whenForgotten(owner: object, free: () => void): void {
+  forgotten.register(owner, free, owner);
+}
+
+/** Takes that back: for dispose(). */
+export function disposedOf(owner: object): void {
+  forgotten.unregister(owner);
+}
 
 function deleteQuietly(object: CoreObject): void {
   try {
@@ -175,6 +185,11 @@ function deleteQuietly(object: CoreObject): void {
   } catch {
     // Its core has crashed: the memory is gone as a whole.
   }
+}
+
+// Not in the constructor below, where it might hold the handle.
+function deletionOf(object: CoreObject): () => void {
+  return () => deleteQuietly(object);
 }
 
 /** Owns one object of the core. */
@@ -188,7 +203,7 @@ export class Handle<T extends CoreObject> {
     this.core = core;
     this.#object = object;
     this.#kind = kind;
-    forgotten.register(this, object, this);
+    whenForgotten(this, deletionOf(object));
   }
 
   /** The object. Throws DISPOSED after dispose(). */
@@ -219,7 +234,7 @@ export class Handle<T extends CoreObject> {
     const object = this.#object;
     if (object === undefined) return;
     this.#object = undefined;
-    forgotten.unregister(this);
+    disposedOf(this);
     deleteQuietly(object);
   }
 }

@@ -3,9 +3,9 @@
 import { checkIterable, lengthOf, throwIfAborted } from './abort.js';
 import type { CompareOptions, CompareReport, CompareSample } from './compare.js';
 import type { EngineInfo } from './engine.js';
-import { env } from './env.js';
+import { type WasmEnv, env } from './env.js';
 import { invalidArgument, show } from './errors.js';
-import { type Feeds, makeDisposable } from './heap.js';
+import { type Feeds, disposedOf, makeDisposable, whenForgotten } from './heap.js';
 import type {
   LoadOptions,
   ModelInfo,
@@ -50,10 +50,14 @@ async function splitLoadOptions<T extends LoadOptions>(options: T) {
   };
 }
 
+function disposal(connection: Connection, ref: number): () => void {
+  return () => void connection.call('dispose', [ref]).catch(() => {});
+}
+
 /** An object that lives in the worker. */
 abstract class Remote {
-  /** @internal */
-  readonly connection: Connection;
+  /** @internal Which is not forgotten as long as one of its objects is used. */
+  readonly worker: RequantWorker;
   /** @internal */
   readonly ref: number;
 
@@ -61,14 +65,21 @@ abstract class Remote {
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /** @internal */
-  constructor(connection: Connection, ref: number) {
-    this.connection = connection;
+  constructor(worker: RequantWorker, ref: number) {
+    this.worker = worker;
     this.ref = ref;
+    whenForgotten(this, disposal(worker.connection, ref));
   }
 
-  /** Gives the memory in the worker back. */
+  /** @internal Of a method of this object, which is not forgotten while it runs. */
+  protected call<T>(method: string, args: unknown[] = [], extras: CallExtras = {}): Promise<T> {
+    return this.worker.connection.call(method, [this.ref, ...args], { ...extras, uses: [this] });
+  }
+
+  /** Gives the memory in the worker back; what uses the object afterwards fails with DISPOSED. */
   async dispose(): Promise<void> {
-    await this.connection.call('dispose', [this.ref]);
+    disposedOf(this);
+    await this.call('dispose');
   }
 }
 
@@ -79,31 +90,31 @@ makeDisposable(Remote as unknown as { prototype: object }, function (this: Remot
 /** A {@link Model} in a worker: the same methods, but all are asynchronous. */
 export class WorkerModel extends Remote {
   info(): Promise<ModelInfo> {
-    return this.connection.call('info', [this.ref]);
+    return this.call('info');
   }
 
   summary(): Promise<string> {
-    return this.connection.call('summary', [this.ref]);
+    return this.call('summary');
   }
 
   toText(options: { maxConstantElements?: number } = {}): Promise<string> {
-    return this.connection.call('toText', [this.ref, options]);
+    return this.call('toText', [options]);
   }
 
   toDot(): Promise<string> {
-    return this.connection.call('toDot', [this.ref]);
+    return this.call('toDot');
   }
 
   toOnnx(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.connection.call('toOnnx', [this.ref]);
+    return this.call('toOnnx');
   }
 
   optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
-    return this.connection.call('optimize', [this.ref, options]);
+    return this.call('optimize', [options]);
   }
 
   toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    return this.connection.call('modelToPlan', [this.ref, options]);
+    return this.call('modelToPlan', [options]);
   }
 }
 
@@ -113,13 +124,13 @@ export class WorkerQuantizedModel extends Remote {
   readonly config: QuantizationRecord;
 
   /** @internal */
-  constructor(connection: Connection, ref: number, config: QuantizationRecord) {
-    super(connection, ref);
+  constructor(worker: RequantWorker, ref: number, config: QuantizationRecord) {
+    super(worker, ref);
     this.config = config;
   }
 
   toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    return this.connection.call('toOnnx', [this.ref, options]);
+    return this.call('toOnnx', [options]);
   }
 }
 
@@ -132,12 +143,12 @@ export class WorkerSession extends Remote {
 
   /** @internal */
   constructor(
-    connection: Connection,
+    worker: RequantWorker,
     ref: number,
     inputs: readonly ValueMetadata[],
     outputs: readonly ValueMetadata[],
   ) {
-    super(connection, ref);
+    super(worker, ref);
     this.inputMetadata = inputs;
     this.outputMetadata = outputs;
     this.inputNames = inputs.map(({ name }) => name);
@@ -150,20 +161,20 @@ export class WorkerSession extends Remote {
     fetches?: readonly string[],
     options: RunOptions = {},
   ): Promise<Record<string, Tensor>> {
-    const args = [this.ref, packFeeds(feeds), fetches && [...fetches]];
-    return unpackFeeds(await this.connection.call<PackedFeeds>('run', args, options));
+    const args = [packFeeds(feeds), fetches && [...fetches]];
+    return unpackFeeds(await this.call<PackedFeeds>('run', args, options));
   }
 
   plan(): Promise<Plan | undefined> {
-    return this.connection.call('plan', [this.ref]);
+    return this.call('plan');
   }
 
   profile(): Promise<StepProfile[]> {
-    return this.connection.call('profile', [this.ref]);
+    return this.call('profile');
   }
 
   toPlan(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.connection.call('toPlan', [this.ref]);
+    return this.call('toPlan');
   }
 
   release(): Promise<void> {
@@ -171,21 +182,37 @@ export class WorkerSession extends Remote {
   }
 }
 
+function ending(connection: Connection): () => void {
+  return () => void connection.terminate().catch(() => {});
+}
+
 /** A worker with an engine of its own. Made by {@link createWorker}. */
 export class RequantWorker {
-  readonly #connection: Connection;
+  /** @internal */
+  readonly connection: Connection;
 
   declare readonly [Symbol.dispose]: () => void;
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /** @internal */
   constructor(connection: Connection) {
-    this.#connection = connection;
+    this.connection = connection;
+    whenForgotten(this, ending(connection));
+  }
+
+  // The worker, and the objects of it that a call uses, are not forgotten while it runs.
+  #call<T>(
+    method: string,
+    args: unknown[],
+    extras: CallExtras = {},
+    objects: readonly object[] = [],
+  ): Promise<T> {
+    return this.connection.call(method, args, { ...extras, uses: [this, ...objects] });
   }
 
   /** As the function {@link engineInfo}, of the worker's engine. */
   engineInfo(): Promise<EngineInfo> {
-    return this.#connection.call('engineInfo', []);
+    return this.#call('engineInfo', []);
   }
 
   /** As the function {@link loadModel}. */
@@ -193,14 +220,14 @@ export class RequantWorker {
     const { plain, extras } = await splitLoadOptions(options);
     const from = await sendable(source, options.signal);
     const args = [from, plain, options.onProgress !== undefined];
-    const { ref } = await this.#connection.call<{ ref: number }>('loadModel', args, extras);
-    return new WorkerModel(this.#connection, ref);
+    const { ref } = await this.#call<{ ref: number }>('loadModel', args, extras);
+    return new WorkerModel(this, ref);
   }
 
   /** As the function {@link parseModel}. */
   async parseModel(text: string): Promise<WorkerModel> {
-    const { ref } = await this.#connection.call<{ ref: number }>('parseModel', [text]);
-    return new WorkerModel(this.#connection, ref);
+    const { ref } = await this.#call<{ ref: number }>('parseModel', [text]);
+    return new WorkerModel(this, ref);
   }
 
   /** As {@link InferenceSession.create}. */
@@ -209,16 +236,17 @@ export class RequantWorker {
     options: SessionOptions = {},
   ): Promise<WorkerSession> {
     const { plain, extras } = await splitLoadOptions(options);
+    const used = source instanceof Remote ? [source] : [];
     const from =
       source instanceof Remote
         ? { ref: this.#own(source) }
         : await sendable(source, options.signal);
-    const { ref, inputMetadata, outputMetadata } = await this.#connection.call<{
+    const { ref, inputMetadata, outputMetadata } = await this.#call<{
       ref: number;
       inputMetadata: readonly ValueMetadata[];
       outputMetadata: readonly ValueMetadata[];
-    }>('createSession', [from, plain, options.onProgress !== undefined], extras);
-    return new WorkerSession(this.#connection, ref, inputMetadata, outputMetadata);
+    }>('createSession', [from, plain, options.onProgress !== undefined], extras, used);
+    return new WorkerSession(this, ref, inputMetadata, outputMetadata);
   }
 
   /** As the function {@link quantize}; the calibration samples are sent one at a time. */
@@ -226,16 +254,13 @@ export class RequantWorker {
     const { calibration, onProgress, signal, ...plain } = options;
     checkIterable(calibration, 'options.calibration');
     throwIfAborted(signal);
-    const { ref, config } = await this.#connection.call<{
-      ref: number;
-      config: QuantizationRecord;
-    }>('quantize', [this.#own(model), plain, lengthOf(calibration)], {
-      signal,
-      onProgress,
-      source: calibration,
-      pack: packFeeds,
-    });
-    return new WorkerQuantizedModel(this.#connection, ref, config);
+    const { ref, config } = await this.#call<{ ref: number; config: QuantizationRecord }>(
+      'quantize',
+      [this.#own(model), plain, lengthOf(calibration)],
+      { signal, onProgress, source: calibration, pack: packFeeds },
+      [model],
+    );
+    return new WorkerQuantizedModel(this, ref, config);
   }
 
   /** As the function {@link compare}; the samples are sent one at a time. */
@@ -247,7 +272,7 @@ export class RequantWorker {
     const { dataset, onProgress, signal, ...plain } = options;
     checkIterable(dataset, 'options.dataset');
     throwIfAborted(signal);
-    return this.#connection.call(
+    return this.#call(
       'compare',
       [this.#own(model), this.#own(candidate), plain, lengthOf(dataset)],
       {
@@ -256,6 +281,7 @@ export class RequantWorker {
         source: dataset,
         pack: ({ feeds, label }: CompareSample) => ({ feeds: packFeeds(feeds), label }),
       },
+      [model, candidate],
     );
   }
 
@@ -268,16 +294,17 @@ export class RequantWorker {
     if (!feeds) throw invalidArgument('feeds are missing', 'options.feeds');
     throwIfAborted(signal);
     const args = [this.#own(model), packFeeds(feeds), plain];
-    return this.#connection.call('tune', args, { signal, onProgress });
+    return this.#call('tune', args, { signal, onProgress }, [model]);
   }
 
   /** Ends the worker with everything in it; running calls fail with DISPOSED. */
   terminate(): Promise<void> {
-    return this.#connection.terminate();
+    disposedOf(this);
+    return this.connection.terminate();
   }
 
   #own(object: unknown): number {
-    if (object instanceof Remote && object.connection === this.#connection) return object.ref;
+    if (object instanceof Remote && object.worker === this) return object.ref;
     throw invalidArgument(`${show(object)} does not belong to this worker`, 'model');
   }
 }
@@ -299,15 +326,29 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
  */
 export async function createWorker(): Promise<RequantWorker> {
   const connection = new Connection();
-  await connection.open();
+  try {
+    await connection.open();
+    await connection.call('setEnv', [settings()]);
+  } catch (error) {
+    await connection.terminate();
+    throw error;
+  }
+  return new RequantWorker(connection);
+}
+
+/** What can be sent of env.wasm. */
+function settings(): Partial<WasmEnv> {
   const { simd, numThreads, wasmPaths, wasmBinary, toolsBinary } = env.wasm;
   const paths =
     typeof wasmPaths === 'string' || wasmPaths instanceof URL
       ? absolute(wasmPaths)
       : wasmPaths &&
         Object.fromEntries(Object.entries(wasmPaths).map(([file, path]) => [file, absolute(path)]));
-  await connection.call('setEnv', [
-    withoutUndefined({ simd, numThreads, wasmPaths: paths, wasmBinary, toolsBinary }),
-  ]);
-  return new RequantWorker(connection);
+  return withoutUndefined({
+    simd,
+    numThreads,
+    wasmPaths: paths,
+    wasmBinary,
+    toolsBinary,
+  }) as Partial<WasmEnv>;
 }

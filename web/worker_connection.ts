@@ -59,6 +59,8 @@ interface PendingCall {
   onProgress: ((value: never) => void) | undefined;
   next: (() => Promise<{ done: boolean; value?: unknown }>) | undefined;
   close: (() => void) | undefined;
+  /** As of {@link CallExtras}. */
+  uses: readonly object[];
 }
 
 export interface CallExtras {
@@ -67,6 +69,8 @@ export interface CallExtras {
   /** An iterable that the worker reads, and how an item is sent. */
   source?: Iterable<unknown> | AsyncIterable<unknown>;
   pack?: (item: never) => unknown;
+  /** What must not be taken for forgotten while the call runs. */
+  uses?: readonly object[];
 }
 
 /** Calls to a worker: each has an id, may report progress, read an iterable of ours, and be aborted. */
@@ -93,7 +97,7 @@ export class Connection {
   }
 
   call<T>(method: string, args: unknown[], extras: CallExtras = {}): Promise<T> {
-    const { signal, onProgress, source, pack } = extras;
+    const { signal, onProgress, source, pack, uses = [] } = extras;
     if (this.#closed) return Promise.reject(this.#closed);
     if (signal?.aborted) return Promise.reject(abortError(signal));
     this.#lastId += 1;
@@ -114,6 +118,7 @@ export class Connection {
             if (step.done) return { done: true };
             return { done: false, value: pack ? pack(step.value as never) : step.value };
           }),
+        uses,
         close: iterator && (() => void Promise.resolve(iterator.return?.()).catch(() => {})),
       });
       signal?.addEventListener('abort', onAbort, { once: true });

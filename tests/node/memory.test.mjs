@@ -5,10 +5,12 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { Worker } from 'node:worker_threads';
 import {
   InferenceSession,
   Tensor,
   compare,
+  createWorker,
   engineInfo,
   loadModel,
   quantize,
@@ -114,15 +116,70 @@ test('results are copies that later runs do not touch', async () => {
   assert.deepEqual(first, kept);
 });
 
-test('what was forgotten is freed after garbage collection', async () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc');
-  const before = await liveBytes();
-  for (let i = 0; i < 5; i++) await InferenceSession.create(modelBytes);
-  assert.ok((await liveBytes()) > before);
-  for (let i = 0; i < 50 && (await liveBytes()) > before; i++) {
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc');
+
+/** Collects garbage until something is as it should be, or for half a second. */
+async function collectUntil(done) {
+  for (let i = 0; i < 50 && !(await done()); i++) {
     collect();
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  assert.ok((await liveBytes()) <= before);
+  return done();
+}
+
+test('what was forgotten is freed after garbage collection', async () => {
+  const before = await liveBytes();
+  for (let i = 0; i < 5; i++) await InferenceSession.create(modelBytes);
+  assert.ok((await liveBytes()) > before);
+  assert.ok(await collectUntil(async () => (await liveBytes()) <= before));
+});
+
+test('so are bound runs of a session that stays, and those of one that is forgotten', async () => {
+  const begin = await liveBytes();
+  const session = await InferenceSession.create(modelBytes);
+  const kept = session.bind(image);
+  // Makes room for them in the session's list.
+  for (const bound of Array.from({ length: 5 }, () => session.bind(image))) bound.dispose();
+  const before = await liveBytes();
+  for (let i = 0; i < 5; i++) session.bind(image).run();
+  assert.ok((await liveBytes()) > before);
+  assert.ok(await collectUntil(async () => (await liveBytes()) <= before));
+  kept.run();
+  assert.deepEqual(kept.outputs.logits.data, (await session.run(image)).logits.data);
+  session.dispose();
+  for (let i = 0; i < 2; i++) (await InferenceSession.create(modelBytes)).bind(image).run();
+  assert.ok(await collectUntil(async () => (await liveBytes()) <= begin));
+});
+
+test('and the objects of a worker, and the worker when they are gone', async (t) => {
+  const terminate = t.mock.method(Worker.prototype, 'terminate');
+  let worker = await createWorker();
+  const live = async () => (await worker.engineInfo()).liveBytes;
+  let session = await worker.createSession(modelBytes);
+  await session.run(image);
+  const before = await live();
+  for (let i = 0; i < 3; i++) {
+    await worker.createSession(await worker.loadModel(modelBytes));
+  }
+  assert.ok((await live()) > before);
+  assert.ok(await collectUntil(async () => (await live()) <= before));
+  worker = undefined;
+  await collectUntil(() => false);
+  assert.equal(terminate.mock.callCount(), 0);
+  await session.run(image);
+  session = undefined;
+  assert.ok(await collectUntil(() => terminate.mock.callCount() === 1));
+});
+
+test('a model that only a running call uses is not forgotten', async (t) => {
+  const worker = await createWorker();
+  const timer = setInterval(collect, 10);
+  t.after(() => {
+    clearInterval(timer);
+    return worker.terminate();
+  });
+  const options = { feeds: image, budget: 300 };
+  const { steps } = await worker.loadModel(modelBytes).then((model) => worker.tune(model, options));
+  assert.ok(steps.length > 0);
 });
