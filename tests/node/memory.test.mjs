@@ -156,8 +156,8 @@ test('and the objects of a worker, and the worker when they are gone', async (t)
   const terminate = t.mock.method(Worker.prototype, 'terminate');
   let worker = await createWorker();
   const live = async () => (await worker.engineInfo()).liveBytes;
-  let session = await worker.createSession(modelBytes);
-  await session.run(image);
+  const sessions = [await worker.createSession(modelBytes)];
+  await sessions[0].run(image);
   const before = await live();
   for (let i = 0; i < 3; i++) {
     await worker.createSession(await worker.loadModel(modelBytes));
@@ -167,8 +167,7 @@ test('and the objects of a worker, and the worker when they are gone', async (t)
   worker = undefined;
   await collectUntil(() => false);
   assert.equal(terminate.mock.callCount(), 0);
-  await session.run(image);
-  session = undefined;
+  await sessions.pop().run(image);
   assert.ok(await collectUntil(() => terminate.mock.callCount() === 1));
 });
 

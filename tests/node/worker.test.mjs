@@ -1,26 +1,25 @@
 // The engine in a Worker.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { Tensor, createWorker } from '../../dist/index.js';
+import { Worker } from 'node:worker_threads';
 import {
-  MODEL,
-  agreement,
-  calibration,
-  isError,
-  maxDifference,
-  ortOutputs,
-  testImages,
-} from './support.mjs';
-
-const modelBytes = readFileSync(MODEL);
+  InferenceSession,
+  Tensor,
+  compare,
+  createWorker,
+  env,
+  loadModel,
+  quantize,
+} from '../../dist/index.js';
+import { MODEL, calibration, isError, outputsOf, testImages } from './support.mjs';
 
 describe('worker', () => {
   test('does everything in another thread', async () => {
     const worker = await createWorker();
     const images = testImages(20);
-    const expected = await ortOutputs(modelBytes, images);
+    const page = await loadModel(MODEL);
+    const pageSession = await InferenceSession.create(page);
     const progress = [];
     const model = await worker.loadModel(MODEL, { onProgress: (step) => progress.push(step) });
     assert.equal(progress.at(-1).phase, 'parse');
@@ -31,7 +30,8 @@ describe('worker', () => {
     assert.deepEqual(session.inputNames, ['image']);
     const { logits } = await session.run(images[0]);
     assert.ok(logits instanceof Tensor);
-    assert.ok(maxDifference(logits.data, expected[0]) < 1e-4);
+    // The same engine: the same bits.
+    assert.deepEqual(logits.data, (await pageSession.run(images[0])).logits.data);
     assert.equal(images[0].image.data.length, 784);
     assert.ok((await session.plan()).steps.length > 10);
 
@@ -42,14 +42,17 @@ describe('worker', () => {
     });
     assert.deepEqual(steps[1], { phase: 'calibrate', done: 1, total: 16 });
     assert.ok(quantized.config.operators.length > 10);
-    const report = await worker.compare(model, quantized, {
-      dataset: images.map((feeds) => ({ feeds })),
-    });
-    assert.equal(report.samples, 20);
-    assert.ok(report.top1.agreement >= 0.9);
-    assert.equal(report.top1.float, null);
-    const theirs = await ortOutputs(await quantized.toOnnx(), images);
-    assert.ok(agreement(theirs, expected) >= 0.9);
+    const pageQuantized = await quantize(page, { calibration: calibration(16) });
+    assert.deepEqual(quantized.config, pageQuantized.config);
+    assert.deepEqual(await quantized.toOnnx(), pageQuantized.toOnnx());
+    const integers = await worker.createSession(quantized);
+    const pageIntegers = await InferenceSession.create(pageQuantized);
+    assert.deepEqual(await outputsOf(integers, images), await outputsOf(pageIntegers, images));
+    const dataset = images.map((feeds) => ({ feeds }));
+    const { latency, ...report } = await worker.compare(model, quantized, { dataset });
+    const pageReport = await compare(page, pageQuantized, { dataset });
+    assert.deepEqual({ ...report, latency: null }, { ...pageReport, latency: null });
+    assert.ok(latency.floatMs > 0 && latency.candidateMs > 0);
 
     await session.release();
     await assert.rejects(session.run(images[0]), isError('DISPOSED'));
@@ -60,6 +63,14 @@ describe('worker', () => {
     await model.dispose();
     await worker.terminate();
     await assert.rejects(worker.engineInfo(), isError('DISPOSED'));
+  });
+
+  test('is ended when it cannot be set up', async (t) => {
+    const terminate = t.mock.method(Worker.prototype, 'terminate');
+    t.after(() => delete env.wasm.toolsBinary);
+    env.wasm.toolsBinary = () => {}; // which cannot be sent
+    await assert.rejects(createWorker(), isError('INVALID_ARGUMENT'));
+    assert.equal(terminate.mock.callCount(), 1);
   });
 
   test('is interrupted by a signal, and passes on errors of the samples', async () => {
