@@ -241,12 +241,17 @@ export class InferenceSession {
         if (needsTools(loaded.bytes)) await loadTools(core);
         const session = loadPlan(core, loaded.bytes, options, threads);
         const handle = new Handle(core, session, 'session');
-        await loadTools(
-          core,
-          handle.call((object) => object.functions()),
-        );
-        if (handle.call((object) => object.lowBits())) await loadLowBits(core, false);
-        return new InferenceSession(handle, [], []);
+        try {
+          await loadTools(
+            core,
+            handle.call((object) => object.functions()),
+          );
+          if (handle.call((object) => object.lowBits())) await loadLowBits(core, false);
+          return new InferenceSession(handle, [], []);
+        } catch (error) {
+          handle.dispose();
+          throw error;
+        }
       }
       model = await modelOf(core, loaded, loadOptions);
       ours = true;

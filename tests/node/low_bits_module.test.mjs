@@ -97,17 +97,24 @@ test('integers are the same bits for every variant, kernel and number of threads
   env.wasm.simd = 'auto';
 });
 
-test('a saved plan brings it along', async () => {
+test('a saved plan brings it along, or leaves nothing behind', async () => {
   const { y, plan } = await run(await product(true));
   const file = path.join(folder, 'product.plan');
   writeFileSync(file, plan);
   const script = `
-    import { InferenceSession, Tensor } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url))};
+    import { InferenceSession, Tensor, engineInfo, env } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url))};
+    const { liveBytes } = await engineInfo();
+    env.wasm.wasmPaths = ${JSON.stringify(missing)};
+    const refused = InferenceSession.create(${JSON.stringify(file)});
+    const code = await refused.then(() => 'none', (error) => error.code);
+    const left = (await engineInfo()).liveBytes - liveBytes;
+    delete env.wasm.wasmPaths;
     const session = await InferenceSession.create(${JSON.stringify(file)});
     const x = new Tensor('float32', Float32Array.from({ length: ${5 * k} }, (_, i) => Math.sin(i * 0.7)), [5, ${k}]);
-    console.log(JSON.stringify([...(await session.run({ x })).y.data]));`;
+    const { y } = await session.run({ x });
+    console.log(JSON.stringify({ code, left, y: [...y.data] }));`;
   const args = process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'));
   args.push('--input-type=module', '--eval', script);
   const text = execFileSync(process.execPath, args, { encoding: 'utf8' });
-  assert.deepEqual(JSON.parse(text), y);
+  assert.deepEqual(JSON.parse(text), { code: 'LOAD_FAILED', left: 0, y });
 });
