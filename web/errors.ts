@@ -11,6 +11,7 @@
  * - `OUT_OF_MEMORY`: the wasm memory cannot grow any further.
  * - `ABORTED`: an `AbortSignal` fired; `cause` is the signal's reason.
  * - `LOAD_FAILED`: a file or URL could not be read.
+ * - `SAVE_FAILED`: a file could not be written.
  * - `DISPOSED`: the object was used after `dispose()` or `release()`.
  * - `INTERNAL`: a fault of the engine itself.
  */
@@ -25,6 +26,7 @@ export type RequantErrorCode =
   | 'OUT_OF_MEMORY'
   | 'ABORTED'
   | 'LOAD_FAILED'
+  | 'SAVE_FAILED'
   | 'DISPOSED'
   | 'INTERNAL';
 

@@ -3,20 +3,34 @@
 import { RequantError } from './errors.js';
 import { importNode, isNode } from './source.js';
 
+/** The error for what could not be written. */
+export function saveFailed(name: string, error: unknown): RequantError {
+  const why = error instanceof Error ? error.message : String(error);
+  return new RequantError('SAVE_FAILED', `cannot write ${name}: ${why}`, {
+    value: name,
+    cause: error,
+  });
+}
+
+/** Writes a file (Node). With `folders` those that it lies in are made. */
+export async function writeToDisk(
+  name: string,
+  content: string | Uint8Array,
+  folders = false,
+): Promise<void> {
+  const { mkdir, writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+  const { dirname } = await importNode<typeof import('node:path')>('path');
+  try {
+    if (folders) await mkdir(dirname(name), { recursive: true });
+    await writeFile(name, content);
+  } catch (error) {
+    throw saveFailed(name, error);
+  }
+}
+
 /** Writes bytes to a path (Node) or offers them as a download of that name (page). */
 export async function saveBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-  if (isNode) {
-    const { writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-    try {
-      await writeFile(name, bytes);
-    } catch (error) {
-      throw new RequantError('LOAD_FAILED', `cannot write ${name}: ${(error as Error).message}`, {
-        value: name,
-        cause: error,
-      });
-    }
-    return;
-  }
+  if (isNode) return writeToDisk(name, bytes);
   if (typeof document !== 'object') {
     throw new RequantError('UNSUPPORTED', 'a Worker cannot save files', {
       hint: 'Send the bytes of toOnnx() to the page.',

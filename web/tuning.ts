@@ -8,6 +8,7 @@ import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { threadsOf, variantOf } from './load_core.js';
 import { withoutUndefined } from './options.js';
+import { saveFailed, writeToDisk } from './save.js';
 import { importNode, isNode } from './source.js';
 import { version } from './version.js';
 
@@ -134,18 +135,31 @@ export function mergeTunings(older: Tuning, newer: Tuning): Tuning {
 const DATABASE = 'requant';
 const STORE = 'tuning';
 
-function settled<T>(request: IDBRequest<T>): Promise<T> {
+function openDatabase(): Promise<IDBDatabase> {
+  const request = indexedDB.open(DATABASE, 1);
+  request.onupgradeneeded = () => request.result.createObjectStore(STORE);
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error);
   });
 }
 
-async function store(mode: IDBTransactionMode): Promise<IDBObjectStore> {
-  const request = indexedDB.open(DATABASE, 1);
-  request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-  const database = await settled(request);
-  return database.transaction(STORE, mode).objectStore(STORE);
+/** What one request gives, once its transaction is complete: until then nothing is written. */
+async function inStore<T>(
+  mode: IDBTransactionMode,
+  ask: (store: IDBObjectStore) => IDBRequest<T>,
+): Promise<T> {
+  const database = await openDatabase();
+  try {
+    const transaction = database.transaction(STORE, mode);
+    const request = ask(transaction.objectStore(STORE));
+    return await new Promise((resolve, reject) => {
+      transaction.oncomplete = () => resolve(request.result);
+      transaction.onabort = () => reject(transaction.error);
+    });
+  } finally {
+    database.close();
+  }
 }
 
 /**
@@ -160,7 +174,7 @@ export async function readTuning(name: string): Promise<Tuning> {
       const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
       kept = JSON.parse(await readFile(name, 'utf8'));
     } else {
-      kept = await settled((await store('readonly')).get(name));
+      kept = await inStore('readonly', (store) => store.get(name) as IDBRequest<unknown>);
     }
     checkTuning(kept, name);
     return kept;
@@ -172,9 +186,12 @@ export async function readTuning(name: string): Promise<Tuning> {
 /** @internal */
 export async function writeTuning(name: string, tuning: Tuning): Promise<void> {
   if (isNode) {
-    const { writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-    await writeFile(name, `${JSON.stringify(tuning, null, 2)}\n`);
-  } else {
-    await settled((await store('readwrite')).put(tuning, name));
+    await writeToDisk(name, `${JSON.stringify(tuning, null, 2)}\n`);
+    return;
+  }
+  try {
+    await inStore('readwrite', (store) => store.put(tuning, name));
+  } catch (error) {
+    throw saveFailed(name, error);
   }
 }

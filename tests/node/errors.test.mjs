@@ -68,7 +68,7 @@ describe('the engine cannot be loaded', () => {
   });
 });
 
-describe('models that cannot be read', () => {
+describe('models that cannot be read or written', () => {
   test('files and sources', async () => {
     await assert.rejects(loadModel('/no/such/model.onnx'), isError('LOAD_FAILED'));
     await assert.rejects(loadModel(''), isError('INVALID_ARGUMENT'));
@@ -131,6 +131,13 @@ describe('models that cannot be read', () => {
       server.close();
     }
     await assert.rejects(loadModel(`${base}/model.onnx`), isError('LOAD_FAILED'));
+  });
+
+  test('files that cannot be written', async () => {
+    const model = await loadModel(MODEL);
+    const place = '/no/such/folder/model.onnx';
+    await assert.rejects(model.save(place), isError('SAVE_FAILED', { value: place }));
+    model.dispose();
   });
 
   test('files cut off at any place', async () => {

@@ -1,13 +1,12 @@
 // Commands about models: inspect, optimize, run.
 
-import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { writeNpy } from '../dataset/npy.js';
 import { readTensor } from '../dataset/node.js';
 import { engineInfo } from '../engine.js';
-import { RequantError } from '../errors.js';
 import { type Model, loadModel } from '../model.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
+import { writeToDisk } from '../save.js';
 import { InferenceSession } from '../session.js';
 import type { SessionOptions } from '../session_options.js';
 import { type Tensor, type TensorDataMap } from '../tensor.js';
@@ -53,17 +52,9 @@ export async function load(file: string, streams: Streams): Promise<Model> {
   }
 }
 
-/** Writes a file; errors name it. */
-export async function write(file: string, content: string | Uint8Array): Promise<void> {
-  try {
-    await mkdir(path.dirname(path.resolve(file)), { recursive: true });
-    await writeFile(file, content);
-  } catch (error) {
-    throw new RequantError('LOAD_FAILED', `cannot write ${file}: ${(error as Error).message}`, {
-      value: file,
-      cause: error,
-    });
-  }
+/** Writes a file, in folders that need not be there; errors name it. */
+export function write(file: string, content: string | Uint8Array): Promise<void> {
+  return writeToDisk(file, content, true);
 }
 
 export const inspectSpec: CommandSpec = {
