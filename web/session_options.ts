@@ -46,15 +46,17 @@ export interface PlanningOptions {
 
 const requantizeModes: readonly RequantizeMode[] = ['fixed', 'float', 'nearest', 'gemmlowp'];
 
-/** @internal */
-export const planningOptionKinds = {
+/** @internal Of tune() as well, which forces kernels itself. */
+export const tunableOptionKinds = {
   requantize: 'string',
   fuse: 'boolean',
   optimize: 'boolean',
   compact: 'boolean',
-  kernels: 'object',
   tuning: 'object',
 } as const;
+
+/** @internal */
+export const planningOptionKinds = { ...tunableOptionKinds, kernels: 'object' } as const;
 
 /** @internal */
 export const sessionOptionKinds = {

@@ -11,7 +11,7 @@ import { Model } from './model.js';
 import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { InferenceSession, type PlanStep } from './session.js';
-import { type PlanningOptions, planningOptionKinds } from './session_options.js';
+import { type PlanningOptions, tunableOptionKinds } from './session_options.js';
 import {
   type Tuning,
   type TuningRecord,
@@ -335,7 +335,7 @@ async function checkedTask(source: Model | QuantizedModel, options: TuneOptions)
   checkOptions(
     options,
     {
-      ...planningOptionKinds,
+      ...tunableOptionKinds,
       feeds: 'object',
       budget: 'number',
       cache: 'string',
@@ -368,7 +368,7 @@ async function checkedTask(source: Model | QuantizedModel, options: TuneOptions)
  * those that can be chosen, in turns with the usual one; then whether fewer threads do some operators
  * sooner. Give `tuning` of the result to {@link InferenceSession.create}. Results stay the same bits.
  *
- * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, or as {@link InferenceSession.create}.
+ * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, `SAVE_FAILED` when the cache cannot be written, or as {@link InferenceSession.create}.
  * @example
  * const { tuning, faster } = await tune(model, { feeds, cache: 'tuning.json' });
  * const session = await InferenceSession.create(model, { tuning });

@@ -295,6 +295,8 @@ test('bad options and cancelling', async () => {
   await refused({ feeds, budget: -1 }, 'INVALID_ARGUMENT');
   await refused({ feeds, tuning: { version: 7 } }, 'INVALID_ARGUMENT');
   await refused({ feeds, speed: 1 }, 'INVALID_ARGUMENT');
+  // It forces kernels itself.
+  await refused({ feeds, kernels: { conv_q8: 'conv_q8_scalar' } }, 'INVALID_ARGUMENT');
   const controller = new AbortController();
   const file = path.join(folder, 'never.json');
   const aborted = tune(model, {
