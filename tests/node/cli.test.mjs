@@ -86,11 +86,25 @@ test('command lines that make no sense: exit code 2 and what to do', () => {
 test('failures: exit code 1, one message, no stack', () => {
   writeFileSync(at('garbage.onnx'), 'this is no model');
   writeFileSync(at('bad.json'), '{"weights": {"bitz": 4}}');
+  writeFileSync(at('cut.json'), '{"weights": ');
+  writeFileSync(at('record.json'), '{"operators": [{"name": "conv", "quantized": true}]}');
+  const configured = (name) => [
+    'quantize',
+    MODEL,
+    '-d',
+    CALIBRATION,
+    '-o',
+    at('x'),
+    '-c',
+    at(name),
+  ];
   const cases = [
     [['inspect', at('none.onnx')], /none\.onnx/],
     [['inspect', at('garbage.onnx')], /requant: /],
     [['quantize', MODEL, '-d', at('none'), '-o', at('x')], /no such file or folder/],
-    [['quantize', MODEL, '-d', CALIBRATION, '-o', at('x'), '-c', at('bad.json')], /hint: .*"bits"/],
+    [configured('bad.json'), /hint: .*"bits"/],
+    [configured('cut.json'), /cut\.json is no JSON/],
+    [configured('record.json'), /record\.json is no record/],
     [['compare', MODEL, MODEL, '-d', IMAGES, '--labels', CALIBRATION], /labels for 1000 samples/],
     [['optimize', MODEL, '-o', at('x'), '--passes', 'none-such'], /none-such/],
   ];

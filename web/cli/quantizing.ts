@@ -74,6 +74,25 @@ function asConfig(file: unknown): QuantizeConfig {
   return file as QuantizeConfig;
 }
 
+function parsed(content: string, file: string): QuantizeConfig {
+  const refuse = (what: string, error: unknown) =>
+    new RequantError('INVALID_ARGUMENT', `${file} is ${what}: ${(error as Error).message}`, {
+      value: file,
+      cause: error,
+    });
+  let json: unknown;
+  try {
+    json = JSON.parse(content);
+  } catch (error) {
+    throw refuse('no JSON', error);
+  }
+  try {
+    return asConfig(json);
+  } catch (error) {
+    throw refuse('no record of a quantization', error);
+  }
+}
+
 export async function readConfig(values: Values): Promise<QuantizeConfig> {
   const file = text(values, 'config');
   let config: QuantizeConfig = {};
@@ -87,15 +106,7 @@ export async function readConfig(values: Values): Promise<QuantizeConfig> {
         cause: error,
       });
     }
-    try {
-      config = asConfig(JSON.parse(content) as unknown);
-    } catch (error) {
-      throw new RequantError(
-        'INVALID_ARGUMENT',
-        `${file} is no JSON: ${(error as Error).message}`,
-        { value: file, cause: error },
-      );
-    }
+    config = parsed(content, file);
   }
   const bits = integer(values, 'bits', 2, 32);
   const activationBits = integer(values, 'activation-bits', 2, 32);
