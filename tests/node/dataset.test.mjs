@@ -172,6 +172,15 @@ test('.npz: stored and deflated', async () => {
   await assert.rejects(parseNpz(broken), { code: 'INVALID_ARGUMENT' });
 });
 
+test('gzip where streams cannot be iterated over', async (t) => {
+  const { prototype } = ReadableStream;
+  const iterate = Object.getOwnPropertyDescriptor(prototype, Symbol.asyncIterator);
+  t.after(() => Object.defineProperty(prototype, Symbol.asyncIterator, iterate));
+  delete prototype[Symbol.asyncIterator];
+  const images = readFileSync(path.join(DEMO, 'test-images-idx3-ubyte'));
+  assert.equal((await readIdxImages(gzipSync(images))).length, 1000);
+});
+
 test('IDX: the demo data, gzip, damage', async () => {
   const images = readFileSync(path.join(DEMO, 'test-images-idx3-ubyte'));
   const labels = readFileSync(path.join(DEMO, 'test-labels-idx1-ubyte'));

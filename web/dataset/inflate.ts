@@ -18,10 +18,17 @@ export async function decompress(
   const parts: Uint8Array[] = [];
   let size = 0;
   try {
-    for await (const part of stream as unknown as AsyncIterable<Uint8Array>) {
-      parts.push(part);
-      size += part.length;
-      if (size > limit) break;
+    // Not every browser can iterate over a stream.
+    const reader = stream.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      parts.push(value);
+      size += value.length;
+      if (size > limit) {
+        await reader.cancel();
+        break;
+      }
     }
   } catch (error) {
     throw new RequantError('INVALID_ARGUMENT', `${name} cannot be decompressed`, {
