@@ -1,6 +1,7 @@
 // Two sessions of one model take turns: which of them is faster, step by step and as a whole.
 
 import type { Feeds } from './heap.js';
+import { median } from './median.js';
 import type { InferenceSession, PlanStep } from './session.js';
 
 /** Runs of each session that a median is taken of, at least. */
@@ -9,12 +10,6 @@ const ROUNDS = 5;
 const HOPELESS = 4;
 /** Milliseconds: of a shorter step, what reads the clock is a large part. */
 const SHORT = 0.004;
-
-/** @internal */
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[sorted.length >> 1]!;
-}
 
 /** @internal A session whose runs say how long every step took. */
 export class Measured {

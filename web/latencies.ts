@@ -3,9 +3,10 @@
 import { Breather } from './abort.js';
 import type { Width } from './analysis.js';
 import type { OperatorConfig } from './config.js';
-import { Measured, median } from './contest.js';
+import { Measured } from './contest.js';
 import { invalidArgument, show } from './errors.js';
 import type { Feeds } from './heap.js';
+import { median } from './median.js';
 import { Model } from './model.js';
 import { checkOptions } from './options.js';
 import { type QuantizedModel, quantize } from './quantize.js';

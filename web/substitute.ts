@@ -4,6 +4,7 @@ import { checkIterable, items, throwIfAborted } from './abort.js';
 import { type CompareSample, type OutputDifference, compare } from './compare.js';
 import { checkMaxSamples } from './config.js';
 import { invalidArgument, show } from './errors.js';
+import { median } from './median.js';
 import { Model } from './model.js';
 import { checkOptions } from './options.js';
 import { InferenceSession, type StepProfile } from './session.js';
@@ -63,12 +64,6 @@ export interface SubstitutionReport {
   top1: { before: number | null; after: number | null; agreement: number | null };
   /** Medians of one run; ratio > 1: faster than before. */
   latency: { beforeMs: number; afterMs: number; ratio: number };
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
 /** Milliseconds of a run by operator. */

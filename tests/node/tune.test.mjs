@@ -14,6 +14,7 @@ import {
   tune,
 } from '../../dist/index.js';
 import { defaultKernels } from '../../dist/default_tuning.js';
+import { median } from '../../dist/median.js';
 import { deviceKind, deviceName, isX86 } from '../../dist/tuning.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
@@ -36,6 +37,11 @@ after(() => {
   session.dispose();
   model.dispose();
   rmSync(folder, { recursive: true });
+});
+
+test('the median of an even number of times lies between two of them', () => {
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 3, 2]), 2.5);
 });
 
 /** Records of the kernels that tune() finds for `source`, all with the same settings beside them. */

@@ -4,6 +4,7 @@
 import { openDataset } from '../dataset/node.js';
 import { type Dataset, makeDataset, take } from '../dataset/sample.js';
 import { engineInfo } from '../engine.js';
+import { median } from '../median.js';
 import type { Model, ValueInfo } from '../model.js';
 import type { QuantizedModel } from '../quantize.js';
 import { formatBytes, formatMs, table } from '../report/index.js';
@@ -94,22 +95,6 @@ export function randomSamples(
   return makeDataset(count, (index) => samples[index]!);
 }
 
-/** Times in milliseconds. */
-export interface Timing {
-  median: number;
-  min: number;
-  max: number;
-}
-
-/** Median, smallest and largest of some times. */
-export function timing(times: readonly number[]): Timing {
-  const sorted = [...times].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const median =
-    sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-  return { median, min: sorted[0]!, max: sorted[sorted.length - 1]! };
-}
-
 interface Row {
   name: string;
   session: InferenceSession;
@@ -193,7 +178,9 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
     }
     const results = rows.map(({ name, session, times }) => ({
       name,
-      ...timing(times),
+      median: median(times),
+      min: Math.min(...times),
+      max: Math.max(...times),
       memory: session.plan()?.memory as PlanMemory,
     }));
     const [first, second] = results;
@@ -212,9 +199,9 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
       streams.out(`${JSON.stringify(json, null, 2)}\n`);
       return;
     }
-    const cells = results.map(({ name, median, min, max, memory }) => [
+    const cells = results.map(({ name, median: middle, min, max, memory }) => [
       name,
-      formatMs(median),
+      formatMs(middle),
       formatMs(min),
       formatMs(max),
       formatBytes(memory.arena),
