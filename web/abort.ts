@@ -31,7 +31,7 @@ let channel: MessageChannel | undefined;
 const waiting: (() => void)[] = [];
 
 /** Resolves in a later task, so that timers, events and painting get their turn before. */
-export function nextTask(): Promise<void> {
+function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     if (typeof setImmediate === 'function') {
       setImmediate(resolve);

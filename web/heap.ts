@@ -84,7 +84,7 @@ export function copyIn(core: Core, bytes: Uint8Array): number {
 }
 
 /** A copy of the core's memory. */
-export function copyOut(core: Core, pointer: number, size: number): Uint8Array<ArrayBuffer> {
+function copyOut(core: Core, pointer: number, size: number): Uint8Array<ArrayBuffer> {
   const start = pointer >>> 0;
   return core.HEAPU8.slice(start, start + size);
 }

@@ -40,7 +40,7 @@ export function hasRelaxedSimd(): boolean {
 }
 
 /** The variant that env.wasm.simd asks for. */
-export function chooseVariant(): Variant {
+function chooseVariant(): Variant {
   if (typeof WebAssembly !== 'object') {
     throw new RequantError('UNSUPPORTED', 'this JavaScript engine has no WebAssembly');
   }

@@ -66,7 +66,7 @@ export function isResponse(source: unknown): source is Response {
 }
 
 /** A view of bytes in memory, without copying; undefined for anything else. */
-export function asBytes(source: unknown): Uint8Array | undefined {
+function asBytes(source: unknown): Uint8Array | undefined {
   if (ArrayBuffer.isView(source)) {
     return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   }
