@@ -12,7 +12,7 @@ import { checkRequantize } from './session_options.js';
 /** One input to compare on. */
 export interface CompareSample {
   feeds: Feeds;
-  /** Index of the right class, if known. */
+  /** Index of the right class, if known. Ignored when the batch is of more than one. */
   label?: number;
 }
 
@@ -169,6 +169,9 @@ function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: numbe
  *
  * @param model The float model.
  * @param candidate What {@link quantize} made, or any other model with the same inputs and outputs.
+ * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, and models of other outputs or of
+ * another engine; what {@link InferenceSession.run} throws for feeds, with the number of the sample;
+ * SHAPE_MISMATCH for outputs that differ in shape; ABORTED.
  * @example
  * const report = await compare(model, quantized, { dataset: [{ feeds, label: 3 }], layerwise: true });
  * console.log(report.top1.agreement);

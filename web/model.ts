@@ -176,7 +176,11 @@ export class Model {
     return this.handle.call((model) => model.dot());
   }
 
-  /** The bytes of an ONNX file. */
+  /**
+   * The bytes of an ONNX file.
+   *
+   * @throws RequantError DISPOSED, OUT_OF_MEMORY.
+   */
   toOnnx(): Uint8Array<ArrayBuffer> {
     return takeBlob(
       this.handle.core,
@@ -184,7 +188,11 @@ export class Model {
     );
   }
 
-  /** Writes the ONNX file: to a path in Node, as a download of that name in a page. */
+  /**
+   * Writes the ONNX file: to a path in Node, as a download of that name in a page.
+   *
+   * @throws RequantError as {@link toOnnx}; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
+   */
   save(name: string): Promise<void> {
     return saveBytes(name, this.toOnnx());
   }
@@ -243,7 +251,11 @@ export class Model {
     session.call((made) => made.prepareFor(names, types, dims));
   }
 
-  /** Simplifies the graph in place: the same outputs by fewer operators. */
+  /**
+   * Simplifies the graph in place: the same outputs by fewer operators.
+   *
+   * @throws RequantError INVALID_ARGUMENT for an unknown option or pass, DISPOSED.
+   */
   optimize(options: OptimizeOptions = {}): OptimizeReport {
     checkOptions(options, { passes: 'strings', disable: 'strings', dump: 'boolean' }, 'options');
     const { passes, disable, dump } = options;
@@ -257,7 +269,11 @@ export class Model {
     );
   }
 
-  /** A model of its own; constants share their memory. */
+  /**
+   * A model of its own; constants share their memory.
+   *
+   * @throws RequantError DISPOSED.
+   */
   clone(): Model {
     return new Model(
       this.handle.core,
@@ -317,12 +333,12 @@ async function readExternal(
   return files;
 }
 
-/** @internal Whether the bytes are what {@link InferenceSession.toPlan} gave (src/plan/save.cpp). */
+/** @internal Whether the bytes are what {@link InferenceSession.toPlan} gave (src/plan/file.cpp). */
 export function isPlan(bytes: Uint8Array): boolean {
   return '\x93RQPLAN\n'.split('').every((letter, at) => bytes[at] === letter.charCodeAt(0));
 }
 
-/** Whether steps of a saved plan are among the tools: a byte of its header (src/plan/save.h). */
+/** Whether steps of a saved plan are among the tools: a byte of its header (src/plan/file.cpp). */
 export function needsTools(plan: Uint8Array): boolean {
   return plan[15] === 1;
 }

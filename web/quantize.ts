@@ -236,7 +236,12 @@ export class QuantizedModel {
     return new Model(this.handle.core, this.handle.call(method), requantize);
   }
 
-  /** The bytes of an ONNX file for other engines. Default format: 'qdq'. */
+  /**
+   * The bytes of an ONNX file for other engines. Default format: 'qdq'.
+   *
+   * @throws RequantError UNSUPPORTED for what the format cannot say, simulated operators among it;
+   * INVALID_ARGUMENT for an unknown option or format.
+   */
   toOnnx(options: ExportOptions = {}): Uint8Array<ArrayBuffer> {
     checkOptions(options, { format: 'string', int4: 'boolean', int2: 'boolean' }, 'options');
     const { format = 'qdq', int4 = false, int2 = false } = options;
@@ -260,7 +265,11 @@ export class QuantizedModel {
     }
   }
 
-  /** Writes the ONNX file: to a path in Node, as a download of that name in a page. */
+  /**
+   * Writes the ONNX file: to a path in Node, as a download of that name in a page.
+   *
+   * @throws RequantError as {@link toOnnx}; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
+   */
   save(name: string, options: ExportOptions = {}): Promise<void> {
     return saveBytes(name, this.toOnnx(options));
   }

@@ -89,30 +89,37 @@ makeDisposable(Remote as unknown as { prototype: object }, function (this: Remot
 
 /** A {@link Model} in a worker: the same methods, but all are asynchronous. */
 export class WorkerModel extends Remote {
+  /** As {@link Model.info}. */
   info(): Promise<ModelInfo> {
     return this.call('info');
   }
 
+  /** As {@link Model.summary}. */
   summary(): Promise<string> {
     return this.call('summary');
   }
 
+  /** As {@link Model.toText}. */
   toText(options: { maxConstantElements?: number } = {}): Promise<string> {
     return this.call('toText', [options]);
   }
 
+  /** As {@link Model.toDot}. */
   toDot(): Promise<string> {
     return this.call('toDot');
   }
 
+  /** As {@link Model.toOnnx}. */
   toOnnx(): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('toOnnx');
   }
 
+  /** As {@link Model.optimize}: in place, in the worker. */
   optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
     return this.call('optimize', [options]);
   }
 
+  /** As {@link Model.toPlan}; the plan is for engines like the worker's. */
   toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('modelToPlan', [options]);
   }
@@ -129,6 +136,7 @@ export class WorkerQuantizedModel extends Remote {
     this.config = config;
   }
 
+  /** As {@link QuantizedModel.toOnnx}. */
   toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('toOnnx', [options]);
   }
@@ -136,7 +144,9 @@ export class WorkerQuantizedModel extends Remote {
 
 /** An {@link InferenceSession} in a worker. */
 export class WorkerSession extends Remote {
+  /** Names, types and shapes of the model's inputs. */
   readonly inputMetadata: readonly ValueMetadata[];
+  /** The same of its outputs. */
   readonly outputMetadata: readonly ValueMetadata[];
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
@@ -155,7 +165,7 @@ export class WorkerSession extends Remote {
     this.outputNames = outputs.map(({ name }) => name);
   }
 
-  /** As {@link InferenceSession.run}; the calling thread stays free. */
+  /** As {@link InferenceSession.run}, without tensors to fill; the calling thread stays free. */
   async run(
     feeds: Feeds,
     fetches?: readonly string[],
@@ -165,18 +175,22 @@ export class WorkerSession extends Remote {
     return unpackFeeds(await this.call<PackedFeeds>('run', args, options));
   }
 
+  /** As {@link InferenceSession.plan}. */
   plan(): Promise<Plan | undefined> {
     return this.call('plan');
   }
 
+  /** As {@link InferenceSession.profile}; needs the option `profile` of {@link RequantWorker.createSession}. */
   profile(): Promise<StepProfile[]> {
     return this.call('profile');
   }
 
+  /** As {@link InferenceSession.toPlan}. */
   toPlan(): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('toPlan');
   }
 
+  /** The same as {@link dispose}. */
   release(): Promise<void> {
     return this.dispose();
   }
