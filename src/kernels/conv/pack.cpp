@@ -68,11 +68,37 @@ size_t Q8PackedSize(const ConvQ8Weights& w, size_t run, bool wide) {
                     CheckedMul(Blocks(w.layout), Q8BlockBytes(w, run, wide)));
 }
 
+/// A matrix as int16, block by block: computed ones are packed in every run.
+void PackWideMatrix(const ConvQ8Weights& w, size_t block_bytes, uint8_t* out) {
+  const ConvWeightsLayout& l = w.layout;
+  const auto* bytes = static_cast<const uint8_t*>(w.data);
+  const int32_t flip = w.is_signed ? 0x80 : 0;  // code ^ 0x80 is an int8's value + 128
+  for (int32_t o = 0; o < l.out_c; o += kChannelBlock, out += block_bytes) {
+    const int32_t lanes = l.out_c - o < kChannelBlock ? l.out_c - o : kChannelBlock;
+    int32_t zeros[kChannelBlock] = {};
+    for (int32_t lane = 0; lane < lanes; ++lane) {
+      zeros[lane] = flip + (w.zero_points == nullptr ? 0 : w.zero_points[o + lane]);
+      if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o + lane], 4);
+    }
+    auto* to = reinterpret_cast<int16_t*>(out + kChannelBlock * 4);
+    const uint8_t* from = bytes + o * l.stride_o;
+    for (int32_t k = 0; k < l.in_c_per_group; ++k, from += l.stride_i) {
+      int16_t* pair = to + k / 2 * (kChannelBlock * 2) + k % 2;
+      for (int32_t lane = 0; lane < lanes; ++lane) {
+        pair[lane * 2] = static_cast<int16_t>((from[lane * l.stride_o] ^ flip) - zeros[lane]);
+      }
+    }
+  }
+}
+
 void Q8Pack(const ConvQ8Weights& w, size_t run, bool wide, void* packed) {
   const size_t block_bytes = Q8BlockBytes(w, run, wide), run_pairs = (run + 1) / 2;
   std::memset(packed, 0, CheckedAdd(sizeof(PackedQ8Header), Blocks(w.layout) * block_bytes));
   static_cast<PackedQ8Header*>(packed)->wide = wide ? 1 : 0;
   uint8_t* first = static_cast<uint8_t*>(packed) + sizeof(PackedQ8Header);
+  if (wide && w.layout.groups == 1 && w.layout.kernel_h * w.layout.kernel_w == 1) {
+    return PackWideMatrix(w, block_bytes, first);
+  }
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
     uint8_t* out = first + block * block_bytes;
     if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
@@ -109,6 +135,15 @@ constexpr int32_t kDot7Offset = 64;
 
 WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
   WeightRange range;
+  if (w.computed) {
+    const int32_t lo = w.is_signed ? -128 : 0;
+    for (int32_t o = 0; o < w.layout.out_c; ++o) {
+      const int32_t zero = w.zero_points == nullptr ? 0 : w.zero_points[o];
+      range.lo = lo - zero < range.lo ? lo - zero : range.lo;
+      range.hi = lo + 255 - zero > range.hi ? lo + 255 - zero : range.hi;
+    }
+    return range;
+  }
   if (ArePlain(w)) {
     // Without calls, which em++ would not inline: so that compilers make vectors of it.
     int8_t lo = 0, hi = 0;

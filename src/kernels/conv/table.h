@@ -34,6 +34,7 @@ struct ConvQ8Weights {
   const int32_t* bias = nullptr;         ///< out_c values or null
   /// The codes that the input can hold, its zero point (the padding) included.
   int32_t input_lo = -128, input_hi = 255;
+  bool computed = false;  ///< other weights follow: what is packed must do for any codes
 };
 
 /// How a row goes over the output pixels.
