@@ -75,7 +75,8 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
   config.small_float = settings.small_float;
   if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
   const int64_t half = int64_t{1} << (config.bits - 1);
-  if (symmetric || weights || settings.is_signed) {
+  // Zero points are int32, which those of 32 unsigned bits would leave.
+  if (symmetric || weights || settings.is_signed || config.bits == 32) {
     config.dtype = config.bits > 8 ? DType::kInt32 : DType::kInt8;
     config.quant_max = half - 1;
     const bool whole = !symmetric || settings.full_range ||

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/json.h"
@@ -46,8 +47,10 @@ std::string Slot(const QuantizationRecord& record, int index) {
   }
   if (root.per_channel()) out += StrCat(",\"axis\":", root.axis);
   out += StrCat(",\"scale\":", List(root.scale));
-  // A parameter per channel is symmetric: a list of zeros would only be noise.
-  out += StrCat(",\"offset\":", root.per_channel() ? "0" : List(root.offset));
+  // What we make per channel is symmetric: a list of zeros would only be noise.
+  const bool zeros = std::all_of(root.offset.begin(), root.offset.end(),
+                                 [](int32_t offset) { return offset == 0; });
+  out += StrCat(",\"offset\":", root.per_channel() && zeros ? "0" : List(root.offset));
   if (own.baked.empty()) {
     out += StrCat(",\"observer\":", Quote(root.observer), ",\"range\":[", Number(root.range_min),
                   ",", Number(root.range_max), "]");

@@ -175,11 +175,21 @@ void Quantizer::Impl::QuantizeLayer(const Node& node, const OperatorQuantization
                   channels, " are needed"),
            {.node = node.name, .value = fixed->first});
     }
+    const std::vector<int32_t>& offset = fixed->second.offset;
+    if (std::any_of(offset.begin(), offset.end(), [](int32_t zero) { return zero != 0; })) {
+      Fail(ErrorCode::kInvalidQuantization,
+           StrCat("the given zero point of the weights '", fixed->first, "' is not 0"),
+           {.node = node.name,
+            .value = fixed->first,
+            .hint = "weights are quantized symmetrically"});
+    }
     config.scale = fixed->second.scale;
     config.offset.assign(channels, 0);
     config.observer = "given";
   } else {
-    ScaleWeights(weights, view, input_scale, output_scale, bias, config, inputs);
+    // Layers that are simulated in float have no accumulators that the scales must suit.
+    ScaleWeights(weights, view, input_scale, op.simulated ? 0 : output_scale,
+                 op.simulated ? std::vector<double>() : bias, config, inputs);
     if (!op.float_output) {
       unit = SimplifyMultipliers(input_scale, record.Root(op.outputs[0]), config);
     }
@@ -243,8 +253,11 @@ void Quantizer::Impl::Bake() {
     const int bias_slot = BiasSlot(*node, op.rule);
     if (bias_slot < 0) continue;
     TensorQuantizationConfig& bias = Config(op.inputs[static_cast<size_t>(bias_slot)]);
-    // With several scales for its input a bias has none of its own: it is added in float.
-    BakeBias(biases.at(node->name), record.Root(op.inputs[0]).scale, weights, bias);
+    // With several scales for its input, or a finer one than integers have, a bias has none of its
+    // own: it is added in float.
+    const TensorQuantizationConfig& input = record.Root(op.inputs[0]);
+    BakeBias(biases.at(node->name), input.exotic_activation() ? std::vector<float>() : input.scale,
+             weights, bias);
   }
   BakePassive(graph, record);
 }

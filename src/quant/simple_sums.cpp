@@ -87,7 +87,9 @@ class SumSimplifier {
   bool Fits(int index) const {
     const TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
     return config.state == QuantizationState::kActivated && config.scale.size() == 1 &&
-           config.bits >= kLeastBits && !config.exotic_activation() && !(config.policy & kPowerOf2);
+           config.bits >= kLeastBits && !config.exotic_activation() &&
+           !(config.policy & kPowerOf2) &&
+           config.formula == ScaleFormula::kOnnx;  // another is meant to the last bit
   }
   bool IsDecided(int index) const { return decided_.contains(index) || given_(index); }
   double Scale(int index) const {

@@ -73,13 +73,19 @@ class QonnxWriter : public GridWriter {
     }
     Value* real = out_.AddConstant(name + "_float", std::move(numbers));
     Tensor scale = Tensor::FromVector(config.scale, shape);
+    Tensor offset = Tensor::Scalar(0.0F);
+    if (config.offset.size() > 1) {
+      const std::vector<float> offsets(config.offset.begin(), config.offset.end());
+      offset = Tensor::FromVector(offsets, shape);
+    } else if (!config.offset.empty()) {
+      offset.data<float>()[0] = static_cast<float>(config.offset[0]);
+    }
     if (IsBipolar(config)) {
       return out_.AddOp("BipolarQuant", kDomain,
                         {real, out_.AddConstant(name + "_scale", std::move(scale))}, name, type, {},
                         name + "_quant");
     }
-    const auto offset = static_cast<float>(config.offset.empty() ? 0 : config.offset[0]);
-    return Quant(name, real, std::move(scale), Tensor::Scalar(offset), config.quant_min,
+    return Quant(name, real, std::move(scale), std::move(offset), config.quant_min,
                  config.quant_max, name, type);
   }
 };

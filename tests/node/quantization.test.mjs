@@ -44,35 +44,36 @@ async function agreementOf(quantized) {
   return agreement(await outputsOf(session, images), float);
 }
 
-test('four shards are one calibration, to the last bit', async () => {
-  const config = {
-    activations: { observer: 'auto' },
-    weights: { observer: 'auto', bits: 6 },
-  };
-  const whole = await quantize(model, { calibration: samples, config });
-  const bounds = [0, 5, 6, 17, samples.length];
-  const total = await Calibration.create(model, { config });
-  assert.equal(total.passes, 2);
-  for (let pass = 0; pass < total.passes; pass++) {
-    const before = pass > 0 ? total.save(pass - 1) : undefined;
-    const states = [];
-    for (let at = 0; at < 4; at++) {
-      const shard = await Calibration.create(model, { config });
-      if (bounds[at] > 0) shard.probe(samples[0], bounds[at]);
-      if (before) shard.load(pass - 1, before);
-      for (const feeds of samples.slice(bounds[at], bounds[at + 1])) shard.add(pass, feeds);
-      states.push(shard.save(pass));
-      shard.dispose();
+for (const [config, passes] of [
+  [{ activations: { observer: 'auto' }, weights: { observer: 'auto', bits: 6 } }, 2],
+  [{ recover: ['equalize_activations'] }, 3],
+]) {
+  test(`four shards are one calibration, to the last bit: ${JSON.stringify(config)}`, async () => {
+    const whole = await quantize(model, { calibration: samples, config });
+    const bounds = [0, 5, 6, 17, samples.length];
+    const total = await Calibration.create(model, { config });
+    assert.equal(total.passes, passes);
+    for (let pass = 0; pass < total.passes; pass++) {
+      const before = pass > 0 ? total.save(pass - 1) : undefined;
+      const states = [];
+      for (let at = 0; at < 4; at++) {
+        const shard = await Calibration.create(model, { config });
+        if (bounds[at] > 0) shard.probe(samples[0], bounds[at]);
+        if (before) shard.load(pass - 1, before);
+        for (const feeds of samples.slice(bounds[at], bounds[at + 1])) shard.add(pass, feeds);
+        states.push(shard.save(pass));
+        shard.dispose();
+      }
+      total.load(pass, states[0]);
+      for (const state of states.slice(1)) total.merge(pass, state);
     }
-    total.load(pass, states[0]);
-    for (const state of states.slice(1)) total.merge(pass, state);
-  }
-  const merged = await total.finish();
-  assert.deepEqual(merged.config, whole.config);
-  assert.deepEqual(merged.toOnnx(), whole.toOnnx());
-  const other = await Calibration.create(model);
-  assert.throws(() => other.load(0, new Uint8Array(9)), isError('INVALID_ARGUMENT'));
-});
+    const merged = await total.finish();
+    assert.deepEqual(merged.config, whole.config);
+    assert.deepEqual(merged.toOnnx(), whole.toOnnx());
+    const other = await Calibration.create(model);
+    assert.throws(() => other.load(0, new Uint8Array(9)), isError('INVALID_ARGUMENT'));
+  });
+}
 
 test('a calibration has so many passes and ends once', async () => {
   const calibrator = await Calibration.create(model, { config: { recover: [] } });

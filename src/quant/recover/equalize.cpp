@@ -55,7 +55,10 @@ std::string Equalize(Graph& graph, bool through_clips) {
     }
     if (moved < 1e-3) break;
   }
-  for (auto& [node, editor] : editors) editor.Store();
+  for (const auto& node : graph.nodes()) {  // not in the order of addresses: names would vary
+    const auto editor = editors.find(node.get());
+    if (editor != editors.end()) editor->second.Store();
+  }
   for (Node* clip : clips) {
     clip->op_type = "Relu";
     clip->inputs.resize(1);

@@ -315,8 +315,9 @@ ActivationEqualizer::Result ActivationEqualizer::Apply() {
   int64_t layers = 0;
   double before = 0;
   double after = 0;
+  // Before any weights change: groups may share a layer.
+  for (Group& group : groups_) group.FindFactors();
   for (Group& group : groups_) {
-    group.FindFactors();
     const size_t readers = group.scaling.readers.size();
     std::vector<double> power(readers);
     std::vector<double> noise[kChoices];

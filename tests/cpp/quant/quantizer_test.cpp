@@ -8,6 +8,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "model.h"
+#include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/joint.h"
 #include "quant/prepare.h"
@@ -431,6 +432,45 @@ TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
   options.recover.clear();
   const QuantizedModel plain = QuantizeGraph(b.graph, options);
   EXPECT_EQ(LowerToInteger(plain).FindNode("y_node")->inputs.size(), 8u);
+}
+
+/// Scales that are widened for simple multipliers would be no longer those of the formula.
+TEST(Quantizer, FormulasAreKeptToTheLastBit) {
+  const Graph graph = SmallNetwork();
+  for (const ScaleFormula formula :
+       {ScaleFormula::kCambricon, ScaleFormula::kGoogle, ScaleFormula::kPpq}) {
+    QuantizeOptions options;
+    options.recover.clear();
+    options.global.weights.formula = options.global.activations.formula = formula;
+    options.global.activations.symmetric = true;
+    const QuantizedModel model = QuantizeGraph(graph, options);
+    int seen = 0;
+    for (const TensorQuantizationConfig& config : model.record.configs) {
+      const bool weights = config.state == QuantizationState::kBaked;
+      if (config.state != QuantizationState::kActivated && !weights) continue;
+      for (const float scale : config.scale) {
+        int exponent = 0;
+        const bool whole = std::frexp(scale, &exponent) == 0.5f;
+        EXPECT_TRUE(whole || formula != ScaleFormula::kCambricon) << scale;
+        ++seen;
+      }
+      if (config.per_channel()) continue;
+      const double magnitude = std::max(-config.range_min, config.range_max);
+      EXPECT_EQ(config.scale[0], static_cast<float>(SymmetricScale(magnitude, config)));
+    }
+    EXPECT_GT(seen, 20);
+  }
+}
+
+TEST(Quantizer, ThirtyTwoBits) {
+  const Graph graph = SmallNetwork();
+  QuantizeOptions options;
+  options.recover.clear();
+  const auto snr = [&](int bits) {
+    options.global.activations.bits = bits;
+    return Snr(graph, LowerToInteger(QuantizeGraph(graph, options)));
+  };
+  EXPECT_NEAR(snr(32), snr(24), 0.1);
 }
 
 TEST(Record, Json) {
