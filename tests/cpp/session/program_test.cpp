@@ -176,9 +176,10 @@ capture %limit: float32[]
 %w = Add(%v, %v)
 %most = ReduceMax(%w) {keepdims = 0}
 %c2 = Less(%most, %limit)
+%each = Identity(%w)
 output %c2
 output %w
-output %w
+output %each
 }}
 output %last
 output %all
