@@ -9,11 +9,6 @@
 
 namespace requant {
 
-struct AffineParams {
-  float scale = 1.0f;
-  int32_t zero_point = 0;
-};
-
 /// The integers of a quantized type.
 struct QuantizedRange {
   int32_t min = -128;
@@ -51,40 +46,6 @@ inline float UsableScale(double scale) {
   const double smallest = std::numeric_limits<float>::min();
   const double largest = std::numeric_limits<float>::max();
   return static_cast<float>(std::clamp(scale, smallest, largest));
-}
-
-/// How a symmetric scale follows from max|x|.
-enum class SymmetricScaleRule {
-  kFullRange,   ///< 2 * max / (qmax - qmin): PPQ observer/range.py, MegEngine's observers
-  kRestricted,  ///< max / qmax, so that -qmax..qmax is used: OneFlow "google", TensorFlow Lite
-};
-
-/// Symmetric parameters for |x| <= max_abs (zero point 0). For an unsigned range the zero point is
-/// its middle.
-inline AffineParams SymmetricAffine(double max_abs, QuantizedRange range, SymmetricScaleRule rule) {
-  const bool is_unsigned = range.min >= 0;
-  const double span = static_cast<double>(range.max) - range.min;
-  AffineParams params;
-  params.zero_point =
-      is_unsigned ? static_cast<int32_t>((static_cast<int64_t>(range.max) + range.min + 1) / 2) : 0;
-  const double positive = static_cast<double>(range.max) - params.zero_point;
-  params.scale = UsableScale(rule == SymmetricScaleRule::kFullRange ? 2.0 * max_abs / span
-                                                                    : max_abs / positive);
-  return params;
-}
-
-/// Asymmetric parameters: the range is widened to hold 0, scale = (max - min) / (qmax - qmin),
-/// zero point = qmin - half_even(min / scale), clamped (MegEngine, PPQ, ONNX
-/// DynamicQuantizeLinear).
-inline AffineParams AsymmetricAffine(double min, double max, QuantizedRange range) {
-  min = std::min(min, 0.0);
-  max = std::max(max, 0.0);
-  AffineParams params;
-  params.scale = UsableScale((max - min) / (static_cast<double>(range.max) - range.min));
-  const double zero = range.min - std::nearbyint(min / static_cast<double>(params.scale));
-  params.zero_point = static_cast<int32_t>(
-      std::clamp(zero, static_cast<double>(range.min), static_cast<double>(range.max)));
-  return params;
 }
 
 /// PPQ's power-of-two policy: the next power of two, 2^ceil(log2(scale)).

@@ -1,6 +1,5 @@
-// 256-entry tables: any function of one 8-bit operand, a chain of functions or a change of scale
-// becomes one lookup. The index is the operand's BIT PATTERN, so the same kernel serves int8 and
-// uint8 on both sides.
+// 256-entry tables: any function of one 8-bit operand, or a change of scale, becomes one lookup.
+// The index is the operand's BIT PATTERN, so the same kernel serves int8 and uint8 on both sides.
 #pragma once
 
 #include <array>
@@ -24,7 +23,6 @@ struct ByteScale {
 };
 
 using ByteTable = std::array<uint8_t, 256>;
-using FloatTable = std::array<float, 256>;
 
 /// sat(half_even(real / scale) + zero_point), clamped to [lo, hi]; NaN gives the zero point
 /// (QuantizeLinear, onnx docs/Operators.md).
@@ -58,23 +56,6 @@ ByteTable MakeByteTable(const ByteScale& from, const ByteScale& to, Function&& f
 /// The change of scale alone (an operand of Concat, a Q-DQ pair between two scales).
 inline ByteTable MakeRescaleTable(const ByteScale& from, const ByteScale& to) {
   return MakeByteTable(from, to, [](float real) { return real; });
-}
-
-/// The table of `second` after `first`.
-inline ByteTable ComposeTables(const ByteTable& first, const ByteTable& second) {
-  ByteTable table{};
-  for (int bits = 0; bits < 256; ++bits) table[bits] = second[first[bits]];
-  return table;
-}
-
-/// Dequantize -> function, the last step of an 8-bit network.
-template <typename Function>
-FloatTable MakeFloatTable(const ByteScale& from, Function&& function) {
-  FloatTable table{};
-  for (int bits = 0; bits < 256; ++bits) {
-    table[bits] = function(from.scale * static_cast<float>(from.Decode(bits) - from.zero_point));
-  }
-  return table;
 }
 
 }  // namespace requant

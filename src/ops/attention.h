@@ -66,10 +66,8 @@ struct AttentionForm {
   }
 };
 
-bool IsAttention(const Node& node);
-
-/// The form of such a node for inputs of these shapes (nullptr: left out). `total` is what input 6
-/// of GroupQueryAttention says, the tokens with those of the past. Throws kShapeMismatch or
+/// The form of an attention node for inputs of these shapes (nullptr: left out). `total` is what
+/// input 6 of GroupQueryAttention says, the tokens with those of the past. Throws kShapeMismatch or
 /// kInvalidModel for what does not fit and kUnsupported, with the name of the attribute or input,
 /// for what this engine does not have.
 AttentionForm AttentionFormOf(const Node& node, std::span<const Shape* const> shapes,

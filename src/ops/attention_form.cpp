@@ -323,11 +323,6 @@ AttentionForm GroupQueryForm(const Shapes& in, int64_t total) {
 
 }  // namespace
 
-bool IsAttention(const Node& node) {
-  return node.Is("Attention") || node.Is("MultiHeadAttention", kMicrosoftDomain) ||
-         node.Is("GroupQueryAttention", kMicrosoftDomain);
-}
-
 AttentionForm AttentionFormOf(const Node& node, std::span<const Shape* const> shapes,
                               int64_t total) {
   const Shapes in{node, shapes};

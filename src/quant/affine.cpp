@@ -139,8 +139,6 @@ constexpr const char* kFormulas[] = {"onnx", "ppq", "google", "cambricon"};
 
 }  // namespace
 
-const char* FormulaName(ScaleFormula formula) { return kFormulas[static_cast<size_t>(formula)]; }
-
 bool ParseFormula(std::string_view name, ScaleFormula* formula) {
   for (size_t i = 0; i < std::size(kFormulas); ++i) {
     if (name != kFormulas[i]) continue;

@@ -17,7 +17,6 @@ namespace requant {
 enum class ScaleFormula : uint8_t { kOnnx, kPpq, kGoogle, kCambricon };
 
 /// "onnx", "ppq", "google", "cambricon".
-const char* FormulaName(ScaleFormula formula);
 bool ParseFormula(std::string_view name, ScaleFormula* formula);
 
 /// How ONE input or output slot of ONE operator is quantized (PPQ's TensorQuantizationConfig). It

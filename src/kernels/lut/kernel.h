@@ -21,18 +21,6 @@ struct LutParams {
   size_t out_row_stride;
 };
 
-/// The same with float entries: the dequantizing step at the end of an 8-bit network.
-struct LutF32Params {
-  const uint8_t* in;
-  float* out;
-  const float* table;  // 256 entries
-  size_t rows;
-  size_t cols;
-  size_t in_row_stride;   // bytes
-  size_t out_row_stride;  // floats
-};
-
 }  // namespace requant
 
 RQ_KERNEL(rq_lut) void rq_lut(const requant::LutParams* params);
-RQ_KERNEL(rq_lut_f32) void rq_lut_f32(const requant::LutF32Params* params);

@@ -10,12 +10,4 @@ void LutReference(const LutParams* p) {
   }
 }
 
-void LutF32Reference(const LutF32Params* p) {
-  for (size_t r = 0; r < p->rows; ++r) {
-    const uint8_t* in = p->in + r * p->in_row_stride;
-    float* out = p->out + r * p->out_row_stride;
-    for (size_t c = 0; c < p->cols; ++c) out[c] = p->table[in[c]];
-  }
-}
-
 }  // namespace requant

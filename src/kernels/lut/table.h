@@ -11,17 +11,10 @@ struct LutKernel {
   const char* isa;   ///< "scalar" or "simd128"
   void (*run)(const LutParams* params);
 };
-struct LutF32Kernel {
-  const char* name;
-  const char* isa;
-  void (*run)(const LutF32Params* params);
-};
 
 std::span<const LutKernel> LutKernels();
-std::span<const LutF32Kernel> LutF32Kernels();
 
-// The scalar rows (reference.cpp).
+// The scalar row (reference.cpp).
 void LutReference(const LutParams* p);
-void LutF32Reference(const LutF32Params* p);
 
 }  // namespace requant

@@ -5,7 +5,6 @@
 #include "base/simd.h"
 #include "kernels/lut/kernel.h"
 
-using requant::LutF32Params;
 using requant::LutParams;
 
 void rq_lut(const LutParams* p) {
@@ -24,23 +23,6 @@ void rq_lut(const LutParams* p) {
       out[i + 5] = table[in[i + 5]];
       out[i + 6] = table[in[i + 6]];
       out[i + 7] = table[in[i + 7]];
-    }
-    for (; i < n; ++i) out[i] = table[in[i]];
-  }
-}
-
-void rq_lut_f32(const LutF32Params* p) {
-  const float* table = p->table;
-  const size_t n = p->cols;
-  for (size_t r = 0; r < p->rows; ++r) {
-    const uint8_t* in = p->in + r * p->in_row_stride;
-    float* out = p->out + r * p->out_row_stride;
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-      out[i] = table[in[i]];
-      out[i + 1] = table[in[i + 1]];
-      out[i + 2] = table[in[i + 2]];
-      out[i + 3] = table[in[i + 3]];
     }
     for (; i < n; ++i) out[i] = table[in[i]];
   }

@@ -1,5 +1,6 @@
 #include "kernels/pool/table.h"
 
+#include "numeric/multiplier.h"
 #include "numeric/requantize_prepare.h"
 
 namespace requant {
@@ -31,11 +32,12 @@ std::span<const MaxPoolQ8Kernel> MaxPoolQ8Kernels() { return kMaxPoolQ8; }
 std::span<const AvgPoolF32Kernel> AvgPoolF32Kernels() { return kAvgPoolF32; }
 std::span<const AvgPoolQ8Kernel> AvgPoolQ8Kernels() { return kAvgPoolQ8; }
 
-std::vector<FixedMultiplier> AvgPoolMultipliers(double ratio, int32_t first_count,
-                                                int32_t last_count) {
+std::vector<FixedMultiplier> AvgPoolMultipliers(float input_scale, float output_scale,
+                                                int32_t first_count, int32_t last_count) {
   std::vector<FixedMultiplier> multipliers;
   for (int32_t count = first_count; count <= last_count; ++count) {
-    multipliers.push_back(MakeFixedMultiplier(ratio / count));
+    multipliers.push_back(MakeFixedMultiplier(
+        AverageMultiplier(RequantizeMode::kUpward, input_scale, output_scale, count)));
   }
   return multipliers;
 }

@@ -35,11 +35,11 @@ std::span<const MaxPoolQ8Kernel> MaxPoolQ8Kernels();
 std::span<const AvgPoolF32Kernel> AvgPoolF32Kernels();
 std::span<const AvgPoolQ8Kernel> AvgPoolQ8Kernels();
 
-/// The multipliers of `ratio` / count (ratio = s_in / s_out) for first_count..last_count, in this
+/// The multipliers of input_scale / (output_scale * count) for first_count..last_count, in this
 /// order. Without padding only kernel_h * kernel_w occurs, else 1..kernel_h * kernel_w; a global
 /// pool needs one entry. Throws Error for a ratio that MakeFixedMultiplier refuses.
-std::vector<FixedMultiplier> AvgPoolMultipliers(double ratio, int32_t first_count,
-                                                int32_t last_count);
+std::vector<FixedMultiplier> AvgPoolMultipliers(float input_scale, float output_scale,
+                                                int32_t first_count, int32_t last_count);
 
 // The scalar rows (reference.cpp).
 void MaxPoolF32Reference(const MaxPoolF32Params* p);

@@ -1,7 +1,6 @@
 // MaxPool, AveragePool, their global forms and the quantized averages.
 #include <algorithm>
 
-#include "numeric/multiplier.h"
 #include "plan/lower/epilogue.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/pool_step.h"
@@ -104,10 +103,8 @@ bool AddAverageQ8(PlanBuilder& builder, const Node& node, const ConvGeometry& ge
     const bool global = geometry.kernel_h == geometry.in_h && geometry.kernel_w == geometry.in_w &&
                         geometry.pad_top == 0 && geometry.pad_left == 0;
     step.params.first_count = global ? taps : 1;
-    for (int32_t n = step.params.first_count; n <= taps; ++n) {
-      step.multipliers.push_back(
-          MakeFixedMultiplier(AverageMultiplier(mode, x->scales[0], y->scales[0], n)));
-    }
+    step.multipliers =
+        AvgPoolMultipliers(x->scales[0], y->scales[0], step.params.first_count, taps);
     step.params.multipliers = step.multipliers.data();
   }
   return true;

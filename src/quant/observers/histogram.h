@@ -23,7 +23,6 @@ class HistogramObserver : public Observer {
  protected:
   void MergeSame(const Observer& later, int pass) override;
   double width() const { return (max_ - min_) / kBins; }
-  double Center(int bin) const { return min_ + (bin + 0.5) * width(); }
 
   bool seen_ = false;
   double min_ = 0, max_ = 0;

@@ -31,12 +31,6 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
 void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered, double unit,
                   TensorQuantizationConfig& config);
 
-/// Expected output error of integer weights, per row: E[(d^T x)^2], or its variance when centered.
-/// By the full matrix when there is one, else by its diagonal (and the mean).
-std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
-                                const InputMoments& moments, const TensorQuantizationConfig& config,
-                                bool centered);
-
 /// Mean shift of every output channel that the rounding of its weights causes: sum_k d_k E[x_k].
 /// Subtracting it from the bias removes it (Nagel et al. 2019, "Data-Free Quantization Through
 /// Weight Equalization and Bias Correction", section 4.2, with measured instead of derived means).

@@ -298,38 +298,4 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
   return integers;
 }
 
-std::vector<double> OutputError(const Tensor& weights, const Tensor& integers,
-                                const InputMoments& moments, const TensorQuantizationConfig& config,
-                                bool centered) {
-  const WeightMatrix& view = moments.view();
-  const auto k = static_cast<size_t>(view.k);
-  const float* data = weights.data<float>();
-  std::vector<double> out;
-  std::vector<double> error(k);
-  for (int64_t group = 0; group < view.groups; ++group) {
-    const std::vector<double> matrix =
-        moments.full() ? moments.Matrix(group, centered) : std::vector<double>();
-    const std::vector<double> variance = moments.Diagonal(group, true);
-    const std::vector<double> mean = moments.Mean(group);
-    for (int64_t i = 0; i < view.rows_per_group(); ++i) {
-      const int64_t row = group * view.rows_per_group() + i;
-      double shift = 0;
-      double sum = 0;
-      for (size_t column = 0; column < k; ++column) {
-        const int64_t at = view.At(row, static_cast<int64_t>(column));
-        error[column] = static_cast<double>(integers.AsInt64(at)) * config.ScaleOfRow(row) -
-                        static_cast<double>(data[at]);
-        shift += error[column] * mean[column];
-        if (matrix.empty()) sum += variance[column] * error[column] * error[column];
-      }
-      for (size_t a = 0; a < k && !matrix.empty(); ++a) {
-        for (size_t b = 0; b < k; ++b) sum += error[a] * error[b] * matrix[a * k + b];
-      }
-      if (matrix.empty() && !centered) sum += shift * shift;
-      out.push_back(sum);
-    }
-  }
-  return out;
-}
-
 }  // namespace requant

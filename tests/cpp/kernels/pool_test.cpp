@@ -271,8 +271,8 @@ TEST(AvgPool, BytesGiveTheNormativeIntegers) {
     p.input_scale = round % 5 == 0 ? 0.5f : std::exp(random.Float(-6, 2));
     p.output_scale = round % 5 == 0 ? 0.5f : std::exp(random.Float(-6, 2));
     if (round % 50 == 0) p.input_scale = 1e7f * p.output_scale;  // beyond the vector form
-    const auto multipliers = AvgPoolMultipliers(static_cast<double>(p.input_scale) / p.output_scale,
-                                                1, g.kernel_h * g.kernel_w);
+    const auto multipliers =
+        AvgPoolMultipliers(p.input_scale, p.output_scale, 1, g.kernel_h * g.kernel_w);
     p.multipliers = multipliers.data();
     for (const AvgPoolQ8Kernel& kernel : AvgPoolQ8Kernels()) {
       std::vector<uint8_t> expected(test.out_size, kCanary);
@@ -314,7 +314,7 @@ TEST(AvgPool, GlobalOverMoreTapsThanOneAccumulatorHolds) {
       p.input_zero_point = p.output_zero_point = p.lo + 255 - extreme;
       const uint8_t byte = static_cast<uint8_t>(p.lo + extreme);
       const std::vector<uint8_t> in(31 * 31 * 37, byte);
-      const auto multipliers = AvgPoolMultipliers(1.0, 961, 961);
+      const auto multipliers = AvgPoolMultipliers(1, 1, 961, 961);
       p.multipliers = multipliers.data();
       p.first_count = 961;
       p.input = in.data();
@@ -340,7 +340,7 @@ TEST(AvgPool, TiesByHand) {
     p.in_signed = p.out_signed = 1;
     p.lo = -128;
     p.hi = 127;
-    const auto multipliers = AvgPoolMultipliers(1.0, 2, 2);
+    const auto multipliers = AvgPoolMultipliers(1, 1, 2, 2);
     p.multipliers = multipliers.data();
     p.first_count = 2;
     p.input = in.data();
