@@ -277,12 +277,11 @@ std::vector<double> ApplyTaps(const std::vector<double>& values, const std::vect
 
 // --- the operator
 
-ResizeInputs CheckInputs(const Node& node, ResizeInputs inputs, bool has_scales, bool has_sizes) {
+void NeedScalesOrSizes(const Node& node, bool has_scales, bool has_sizes) {
   if (has_scales == has_sizes) {
     Fail(ErrorCode::kInvalidModel, StrCat(node.op_type, has_scales ? " has both scales and sizes"
                                                                    : " has no scales or sizes"));
   }
-  return inputs;
 }
 
 void InferResize(InferContext& context) {
@@ -311,11 +310,11 @@ void InferResize(InferContext& context) {
                              CoordinateMode(context.node, context.opset) == "tf_crop_and_resize";
     if (inputs.sizes ||
         ((inputs.scales || by_attribute) && !present(slots.sizes) && !roi_missing)) {
-      CheckInputs(context.node, inputs, inputs.scales || by_attribute, inputs.sizes != nullptr);
+      NeedScalesOrSizes(context.node, inputs.scales || by_attribute, inputs.sizes != nullptr);
       const std::vector<ResizeAxis> axes = PlanResize(context.node, context.opset, *input, inputs);
       for (size_t i = 0; i < axes.size(); ++i) (*shape)[i] = axes[i].output;
     } else if (!present(slots.scales) && !present(slots.sizes) && !by_attribute) {
-      CheckInputs(context.node, inputs, false, false);
+      NeedScalesOrSizes(context.node, false, false);
     }
   }
   SetOutput(context, 0, context.inputs[0].dtype, shape);
@@ -366,8 +365,8 @@ ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
     return given[slot]->count() > 0 ? given[slot] : nullptr;
   };
   const bool by_attribute = node.attributes.Has("scales") && slots.sizes == kNoSlot;
-  ResizeInputs inputs{find(slots.roi), find(slots.scales), find(slots.sizes)};
-  inputs = CheckInputs(node, inputs, inputs.scales || by_attribute, inputs.sizes != nullptr);
+  const ResizeInputs inputs{find(slots.roi), find(slots.scales), find(slots.sizes)};
+  NeedScalesOrSizes(node, inputs.scales || by_attribute, inputs.sizes != nullptr);
   const std::vector<ResizeAxis> axes = PlanResize(node, opset, ToSymbolic(input), inputs);
 
   const std::string mode = InterpolationMode(node);
