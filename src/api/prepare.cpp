@@ -1,12 +1,34 @@
-// Not where they are used: the compiler would call the functions themselves, which are among the
-// tools.
 #include "api/prepare.h"
 
-#include "quant/file/spell_pairs.h"
+#include "api/requant.h"
+#include "api/tool_functions.h"
 
 namespace requant {
 
-void (*const kPrepareBodies)(Graph& graph) = PrepareBodies;
-bool (*const kJoinPairs)(Graph& graph) = JoinPairs;
+void Prepare(Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    const OpDef* op = node->domain.empty() ? nullptr : FindOp(node->op_type, node->domain);
+    if (op == nullptr || op->rewrite == nullptr) continue;
+    op->rewrite(graph);
+    break;
+  }
+  // What stays packed is not folded into floats.
+  PipelineOptions packing;
+  packing.only = {"PackBlockedWeights"};
+  if (HasBlockedWeights(graph)) RunPasses(graph, packing);
+  RunPasses(graph, {});
+  PassContext context;
+  if (Legalize(graph, context)) RunPasses(graph, {});
+  if (ToolsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
+}
+
+std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
+  // A graph that nobody else has need not be copied. (Graphs are never made const.)
+  auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
+                                      : std::make_shared<Graph>(graph->Clone());
+  graph.reset();
+  Prepare(*ready);
+  return ready;
+}
 
 }  // namespace requant

@@ -8,9 +8,5 @@ namespace requant {
 void Prepare(Graph& graph);
 /// The bodies of control flow, as graphs of their own.
 void PrepareBodies(Graph& graph);
-/// Called through a pointer: the function is among the tools.
-extern void (*const kPrepareBodies)(Graph& graph);
-/// JoinPairs (quant/file/spell_pairs.h), likewise.
-extern bool (*const kJoinPairs)(Graph& graph);
 
 }  // namespace requant

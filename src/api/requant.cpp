@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/prepare.h"
+#include "api/tool_functions.h"
 
 // Legalize
 // Before: Conv and its kin between DequantizeLinear and QuantizeLinear
@@ -63,32 +63,6 @@ Graph OptimizedFloat(const Graph& graph) {
   Graph copy = graph.Clone();
   RunPasses(copy, {});
   return copy;
-}
-
-void Prepare(Graph& graph) {
-  for (const auto& node : graph.nodes()) {
-    const OpDef* op = node->domain.empty() ? nullptr : FindOp(node->op_type, node->domain);
-    if (op == nullptr || op->rewrite == nullptr) continue;
-    op->rewrite(graph);
-    break;
-  }
-  // What stays packed is not folded into floats.
-  PipelineOptions packing;
-  packing.only = {"PackBlockedWeights"};
-  if (HasBlockedWeights(graph)) RunPasses(graph, packing);
-  RunPasses(graph, {});
-  PassContext context;
-  if (Legalize(graph, context)) RunPasses(graph, {});
-  if (ToolsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
-}
-
-std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
-  // A graph that nobody else has need not be copied. (Graphs are never made const.)
-  auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
-                                      : std::make_shared<Graph>(graph->Clone());
-  graph.reset();
-  Prepare(*ready);
-  return ready;
 }
 
 }  // namespace requant

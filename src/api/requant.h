@@ -29,8 +29,8 @@ namespace requant {
 /// True when the graph holds Q/DQ nodes or integer operators.
 bool IsQuantized(const Graph& graph);
 
-/// The rows of the operators that a graph has, once each. What Prepare makes of an operator is
-/// among the tools only if the operator is.
+/// The rows of the operators that a graph has, once each. What PrepareForRun makes of an operator
+/// is among the tools only if the operator is.
 std::vector<const OpDef*> OperatorsOf(const Graph& graph);
 
 /// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a

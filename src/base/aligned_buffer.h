@@ -12,7 +12,7 @@
 
 namespace requant {
 
-/// Bytes that a vector kernel may read past the end of any tensor or packed buffer.
+/// Spare bytes behind buffers and saved blobs, for vectors to read; feeds and file views have none.
 inline constexpr size_t kReadAhead = 64;
 
 /// Owning block of memory, aligned for SIMD, zero-filled, with kReadAhead spare bytes at the end.

@@ -62,14 +62,13 @@ bool IsRoot(const Plan& plan, size_t index) {
          slot.first_step >= 0;
 }
 
-/// Gives the slots offsets in this order, each the lowest gap among those it overlaps in time.
-/// Returns the peak and the slot that reaches it.
 struct Placement {
-  size_t bytes = 0;
-  size_t highest = 0;  // position in the order
+  size_t bytes = 0;    // the peak
+  size_t highest = 0;  // the slot that reaches it, as its position in the order
   std::vector<size_t> offsets;
 };
 
+/// Gives the slots offsets in this order, each the lowest gap among those it overlaps in time.
 Placement Place(const Plan& plan, const std::vector<size_t>& order) {
   Placement out;
   out.offsets.resize(order.size());

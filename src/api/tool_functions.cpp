@@ -1,0 +1,13 @@
+// A file of their own: where a compiler sees what these constants are, it replaces calls through
+// them by calls by name, which the main module cannot make of the tools.
+#include "api/tool_functions.h"
+
+#include "api/prepare.h"
+#include "quant/file/spell_pairs.h"
+
+namespace requant {
+
+void (*const kPrepareBodies)(Graph& graph) = PrepareBodies;
+bool (*const kJoinPairs)(Graph& graph) = JoinPairs;
+
+}  // namespace requant
