@@ -1,7 +1,7 @@
 #pragma once
 // The only file that names an instruction set.
 //
-// Kernels, the quantizer's exact sums (quant/recover/product_sums), Cast and the ranges of
+// Kernels, the quantizer's exact sums (quant/observers/product_sums), Cast and the ranges of
 // DynamicQuantizeLinear (plan/lower) use the wasm_* intrinsics of <wasm_simd128.h>; a native build
 // gets the same names from SIMDe. What wasm has only as "relaxed SIMD" has a wrapper here, with an
 // exact emulation where the instruction is missing, so integer results never depend on the

@@ -1,6 +1,5 @@
 #include "kernels/entry.h"
 
-#include "kernels/bitserial/nibbles.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/elementwise/kernel.h"

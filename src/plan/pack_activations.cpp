@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/bitserial/lookup_output.h"
+#include "kernels/bitserial/nibbles.h"
 #include "kernels/bitserial/pack.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/bitserial/popcount.h"

@@ -8,6 +8,7 @@
 #include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/sim/simulator.h"
+#include "quant/weights.h"
 
 namespace requant {
 namespace {

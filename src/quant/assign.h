@@ -12,9 +12,6 @@ namespace requant {
 /// Operators, their configs (not joined yet), absorbed activations and table regions.
 QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options);
 
-/// Marks the quantized operators whose grids no integer operator has. After joining.
-void MarkSimulated(const Graph& graph, QuantizationRecord& record);
-
 // --- pieces that reading a Q/DQ file needs, too
 
 /// The quantizer's view of a node: the operator table's rule, with Relu and Clip as functions.

@@ -10,6 +10,7 @@
 
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
+#include "quant/lower/lower.h"
 #include "quant/record.h"
 #include "quant/recover/recovery.h"
 #include "quant/settings.h"
@@ -71,16 +72,6 @@ class Quantizer {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-struct LowerOptions {
-  /// true: elementwise functions become ai.requant::Lut. false: only operators that ONNX Runtime
-  /// has; functions run in float between DequantizeLinear and QuantizeLinear.
-  bool use_lut = true;
-};
-
-/// The integer graph. Inputs and outputs stay float; nodes keep the names of the float nodes they
-/// compute, the integer form of value v is named v_q. Throws kInvalidQuantization.
-Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = {});
 
 /// The float graph with QuantizeLinear / DequantizeLinear around quantized operators; weights are
 /// int8 and biases int32 constants behind DequantizeLinear. Fewer than 8 bits are 8-bit integers

@@ -9,12 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/lower/simulated.h"
+#include "quant/observers/moments.h"
 #include "quant/observers/observer.h"
 #include "quant/observers/scan.h"
 #include "quant/observers/state_bytes.h"
 #include "quant/quantizer.h"
 #include "quant/recover/equalize_activations.h"
-#include "quant/recover/moments.h"
 #include "quant/recover/recover.h"
 #include "quant/sim/simulator.h"
 

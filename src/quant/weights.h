@@ -6,32 +6,11 @@
 
 #include "ir/graph.h"
 #include "quant/record.h"
+#include "quant/weight_matrix.h"
 
 namespace requant {
 
 class InputMoments;
-
-/// A weight tensor as matrices [rows per group, k]. A row is what one output channel is multiplied
-/// with; the rows of group g are [g * rows / groups, (g + 1) * rows / groups).
-struct WeightMatrix {
-  int64_t groups = 1;
-  int64_t rows = 0;  // of all groups
-  int64_t k = 0;
-  int64_t taps = 1;  // of the k columns so many are side by side
-  int64_t group_stride = 0;
-  int64_t row_stride = 0;  // within a group
-  int64_t k_stride = 0;    // from one `taps` columns to the next
-  /// Different scales that rows may have, row r that of r % scales: the groups of a ConvTranspose
-  /// share theirs, since ONNX has one axis for them.
-  int64_t scales = 0;
-  int64_t rows_per_group() const { return rows / groups; }
-  /// Where an element is in the tensor.
-  int64_t At(int64_t row, int64_t column) const {
-    return row / rows_per_group() * group_stride + row % rows_per_group() * row_stride +
-           column / taps * k_stride + column % taps;
-  }
-};
-WeightMatrix ViewWeights(const Node& node, QuantRule rule);
 
 /// Symmetric scales for the weights, per row or one for all, by the config's observer (minmax,
 /// percentile, mse over the weights). Then scales are raised where the integer arithmetic needs it:

@@ -77,6 +77,43 @@ test('every #include in src names a file of a visible layer', () => {
   assert.ok(checked > 0);
 });
 
+// Folders within a layer that see each other, and why.
+const CYCLES = [
+  // Rows of one table (conv_q8): those of few bits write what those of bits read, and all of them know
+  // where which are fast.
+  ['kernels/bitserial', 'kernels/conv'],
+  // Steps are added to the builder, which adds those that change layouts itself.
+  ['plan/builder', 'plan/lower'],
+];
+
+test('folders within a layer see each other in one direction', () => {
+  // A file that lies in the layer's own folder counts as one of its own, with its header.
+  const unitOf = (file) => {
+    const [layer, name, ...rest] = file.split('/');
+    return `${layer}/${rest.length > 0 ? name : name.replace(/\.\w+$/, '')}`;
+  };
+  const folders = new Set();
+  const seen = {};
+  for (const file of sourceFiles(SOURCES)) {
+    const relative = path.relative(SOURCES, file).split(path.sep).join('/');
+    const unit = unitOf(relative);
+    if (relative.split('/').length > 2) folders.add(unit);
+    seen[unit] ??= new Set([unit]);
+    for (const include of projectIncludes(file)) {
+      if (include.split('/')[0] === relative.split('/')[0]) seen[unit].add(unitOf(include));
+    }
+  }
+  for (const unit of Object.keys(seen)) {
+    for (const name of seen[unit]) for (const further of seen[name]) seen[unit].add(further);
+  }
+  const cycles = new Set();
+  for (const folder of folders) {
+    const cycle = [...seen[folder]].filter((unit) => seen[unit].has(folder)).sort();
+    if (cycle.length > 1) cycles.add(cycle.join(', '));
+  }
+  assert.deepEqual([...cycles].sort(), CYCLES.map((cycle) => cycle.join(', ')).sort());
+});
+
 test('bindings include api only', () => {
   const problems = [];
   for (const file of sourceFiles(path.join(ROOT, 'bindings'))) {

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "kernels/conv/kernel.h"
-#include "kernels/elementwise/kernel.h"
 #include "kernels/import.h"
 
 namespace requant {
@@ -21,19 +20,6 @@ inline constexpr int32_t kNibbleBlock = 8;
 inline constexpr int32_t kNibbleChunk = 512;
 /// For a run: three chunks, and the parameters of the addition.
 inline constexpr size_t kNibbleAddWorkspace = 3 * kNibbleChunk + 256;
-
-/// 8-bit addition of equally shaped tensors, some of them packed.
-struct QAddNibblesParams {
-  QAddParams add;  ///< all but operands and sizes
-  const void* a = nullptr;
-  const void* b = nullptr;
-  void* out = nullptr;
-  size_t blocks = 0;          ///< elements / kNibbleBlock
-  void* workspace = nullptr;  ///< kNibbleAddWorkspace bytes, 16-byte aligned
-  int32_t a_packed = 0, b_packed = 0, out_packed = 0;
-  int32_t a_base = 0, b_base = 0;  ///< the least codes; the output's is add.lo
-  int32_t is_float = 0;            ///< the arithmetic: qadd_float, else qadd_fixed
-};
 
 }  // namespace requant
 
@@ -49,5 +35,3 @@ void rq_conv_gather_nibbles(const requant::ConvQ8Params* params, int32_t first_c
 RQ_LOW_BITS_KERNEL(rq_conv_finish_nibbles)
 void rq_conv_finish_nibbles(const requant::ConvQ8Params* params, int32_t* acc, int32_t row,
                             int32_t count, int32_t channel);
-
-RQ_LOW_BITS_KERNEL(rq_qadd_nibbles) void rq_qadd_nibbles(const requant::QAddNibblesParams* params);

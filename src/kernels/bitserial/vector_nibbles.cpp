@@ -2,6 +2,7 @@
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather.h"
 #include "kernels/conv/gather_bytes.h"
+#include "kernels/elementwise/kernel.h"
 #include "kernels/requantize/kernel.h"
 
 namespace requant {

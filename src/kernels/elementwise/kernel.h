@@ -72,6 +72,20 @@ struct QAddParams {
   float out_scale;
 };
 
+/// 8-bit addition of equally shaped tensors, some of them two codes to a byte
+/// (kernels/bitserial/nibbles.h).
+struct QAddNibblesParams {
+  QAddParams add;  ///< all but operands and sizes
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* out = nullptr;
+  size_t blocks = 0;          ///< elements / kNibbleBlock
+  void* workspace = nullptr;  ///< kNibbleAddWorkspace bytes, 16-byte aligned
+  int32_t a_packed = 0, b_packed = 0, out_packed = 0;
+  int32_t a_base = 0, b_base = 0;  ///< the least codes; the output's is add.lo
+  int32_t is_float = 0;            ///< the arithmetic: qadd_float, else qadd_fixed
+};
+
 /// 8-bit multiplication: requantize((a - a_zero) * (b - b_zero)) by s_a * s_b / s_out.
 struct QMulParams {
   const void* a;
@@ -122,5 +136,7 @@ RQ_KERNEL(rq_fast_erf_f32) void rq_fast_erf_f32(const requant::UnaryF32Params* p
 RQ_KERNEL(rq_fast_gelu_f32) void rq_fast_gelu_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_qadd_fixed) void rq_qadd_fixed(const requant::QAddParams* params);
 RQ_KERNEL(rq_qadd_float) void rq_qadd_float(const requant::QAddParams* params);
+// kernels/bitserial.
+RQ_LOW_BITS_KERNEL(rq_qadd_nibbles) void rq_qadd_nibbles(const requant::QAddNibblesParams* params);
 RQ_KERNEL(rq_qmul_fixed) void rq_qmul_fixed(const requant::QMulParams* params);
 RQ_KERNEL(rq_qmul_float) void rq_qmul_float(const requant::QMulParams* params);

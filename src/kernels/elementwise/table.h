@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/bitserial/nibbles.h"
 #include "kernels/elementwise/kernel.h"
 
 namespace requant {

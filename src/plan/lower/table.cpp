@@ -5,7 +5,6 @@
 #include "plan/lower/qelementwise.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
-#include "plan/pack_activations.h"
 
 namespace requant {
 namespace {
@@ -104,7 +103,6 @@ constexpr LowerRow kRows[] = {
 
 }  // namespace
 
-void (*const kPackActivations)(Plan&, const PlanOptions&) = PackActivations;
 QAddNarrow (*const kMakeQAddNarrow)(const QAddMultipliers&, QAddRange, QAddRange, int32_t, int32_t,
                                     int32_t) = MakeQAddNarrow;
 NarrowChannels (*const kAddNarrowRequantize)(PreparedRequantize&,

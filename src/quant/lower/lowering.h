@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "quant/quantizer.h"
+#include "quant/lower/lower.h"
 #include "quant/record.h"
 
 namespace requant {

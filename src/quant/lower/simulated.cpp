@@ -1,5 +1,7 @@
 // Operators whose grids no integer operator has: computed in float, between FakeQuantize nodes.
 // Only the quantizer makes them, never a file.
+#include "quant/lower/simulated.h"
+
 #include "numeric/rounding.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
@@ -101,6 +103,28 @@ void Lowering::LowerSimulated(Lowering& lowering, const Node& node,
   }
   lowering.EmitSimulated(node, op.activation.empty());
   if (!op.activation.empty()) lowering.EmitSimulated(*source.FindNode(op.activation), true);
+}
+
+void MarkSimulated(const Graph& graph, QuantizationRecord& record) {
+  for (const auto& node : graph.nodes()) {
+    OperatorQuantization& op = record.operators.at(node->name);
+    if (!op.quantized) continue;
+    const int weight = WeightSlot(*node, op.rule);
+    const int bias = weight >= 0 ? BiasSlot(*node, op.rule) : -1;
+    for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
+      const auto index = static_cast<int>(slot);
+      if (op.inputs[slot] < 0 || index == bias) continue;
+      const TensorQuantizationConfig& own = record.configs[static_cast<size_t>(op.inputs[slot])];
+      if (own.state == QuantizationState::kSoi || own.state == QuantizationState::kFp32) continue;
+      const TensorQuantizationConfig& root = record.Root(op.inputs[slot]);
+      op.simulated =
+          op.simulated || (index == weight ? root.exotic_weight() : root.exotic_activation());
+    }
+    for (const int output : op.outputs) {
+      op.simulated = op.simulated || (output >= 0 && record.Root(output).exotic_activation());
+    }
+    op.lower_simulated = &Lowering::LowerSimulated;
+  }
 }
 
 }  // namespace requant

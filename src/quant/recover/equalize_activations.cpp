@@ -21,6 +21,7 @@
 #include "quant/recover/chains.h"
 #include "quant/sim/layer.h"
 #include "quant/sim/simulator.h"
+#include "quant/weights.h"
 
 namespace requant {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "quant/recover/moments.h"
+#include "quant/observers/moments.h"
 #include "quant/recover/recovery.h"
 #include "quant/tensor_quantization_config.h"
 

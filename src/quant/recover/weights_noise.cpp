@@ -5,6 +5,7 @@
 #include "quant/assign.h"
 #include "quant/recover/recover.h"
 #include "quant/recover/recovery.h"
+#include "quant/weights.h"
 
 namespace requant {
 

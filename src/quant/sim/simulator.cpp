@@ -6,6 +6,7 @@
 #include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/sim/fast_ops.h"
+#include "quant/weights.h"
 
 namespace requant {
 namespace {

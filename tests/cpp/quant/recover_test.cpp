@@ -7,6 +7,7 @@
 #include "model.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
+#include "quant/weights.h"
 
 namespace requant {
 namespace {

@@ -1,7 +1,7 @@
 // A symmetric rank-k update in 16-bit integers: vectors wait in pairs, side by side, until there
 // are enough of them that adding the tile of 32-bit sums to the doubles costs little. Integers
 // below 2^53 add up exactly in doubles.
-#include "quant/recover/product_sums.h"
+#include "quant/observers/product_sums.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "quant/recover/moments.h"
+#include "quant/observers/moments.h"
 
 #include <algorithm>
 #include <array>

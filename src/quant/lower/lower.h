@@ -1,0 +1,19 @@
+// From the quantizer's decisions to integer operators.
+#pragma once
+
+#include "ir/graph.h"
+#include "quant/record.h"
+
+namespace requant {
+
+struct LowerOptions {
+  /// true: elementwise functions become ai.requant::Lut. false: only operators that ONNX Runtime
+  /// has; functions run in float between DequantizeLinear and QuantizeLinear.
+  bool use_lut = true;
+};
+
+/// The integer graph. Inputs and outputs stay float; nodes keep the names of the float nodes they
+/// compute, the integer form of value v is named v_q. Throws kInvalidQuantization.
+Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = {});
+
+}  // namespace requant
