@@ -228,43 +228,40 @@ bool NormalizeClip(Graph& graph, Node* node) {
 // onnx/docs/Operators.md; Hendrycks & Gimpel, "Gaussian Error Linear Units", 2016. Before opset 23
 // onnxruntime's SimplifiedLayerNormalization stands for RMSNormalization, in the same domain.
 
-#define REQUANT_TANH_GELU "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,Add(x,Mul(0.044715,x,x,x))))))"
-#define REQUANT_TANH_GELU_2 "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,x,Add(1,Mul(0.044715,x,x))))))"
-#define REQUANT_ERF_GELU "Mul(0.5,x,Add(1,Erf(Mul(0.7071067812,x))))"
-
-#define REQUANT_MEAN_SQUARE "Add(e,Mean(Mul(x,x)))"
+constexpr char kTanhGelu[] = "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,Add(x,Mul(0.044715,x,x,x))))))";
+constexpr char kTanhGelu2[] =
+    "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,x,Add(1,Mul(0.044715,x,x))))))";
+constexpr char kErfGelu[] = "Mul(0.5,x,Add(1,Erf(Mul(0.7071067812,x))))";
+constexpr char kRms[] = "Mul(g,Div(x,Sqrt(Add(e,Mean(Mul(x,x))))))";
+constexpr char kRmsOneOver[] = "Mul(g,x,Div(1,Sqrt(Add(e,Mean(Mul(x,x))))))";
+constexpr char kRmsReciprocal[] = "Mul(g,x,Reciprocal(Sqrt(Add(e,Mean(Mul(x,x))))))";
+constexpr char kRmsPow[] = "Mul(g,x,Pow(Add(e,Mean(Mul(x,x))),-0.5))";
 // What LayerNormalization normalizes, whose bias comes later.
-#define REQUANT_CENTERED "Sub(x,Mean(x))"
+constexpr char kCentered[] = "Sub(x,Mean(x))";
 
 constexpr PatternRule kSpellings[] = {
     {"Mul(0.1666666667,x,Clip(Add(3,x),0,6))", "HardSwish(x)", 14},
     {"Mul(x,HardSigmoid(x))", "HardSwish(x)", 14},
     {"Mul(0.1666666667,Clip(Add(3,x),0,6))", "HardSigmoid(x)", 1},
-    {REQUANT_ERF_GELU, "Gelu(x)", 20},
-    {REQUANT_ERF_GELU, "@Gelu(x)", 1},
-    {REQUANT_TANH_GELU, "Gelu~(x)", 20},
-    {REQUANT_TANH_GELU, "@FastGelu(x)", 1},
-    {REQUANT_TANH_GELU_2, "Gelu~(x)", 20},
-    {REQUANT_TANH_GELU_2, "@FastGelu(x)", 1},
+    {kErfGelu, "Gelu(x)", 20},
+    {kErfGelu, "@Gelu(x)", 1},
+    {kTanhGelu, "Gelu~(x)", 20},
+    {kTanhGelu, "@FastGelu(x)", 1},
+    {kTanhGelu2, "Gelu~(x)", 20},
+    {kTanhGelu2, "@FastGelu(x)", 1},
     {"Mul(x,Tanh(Softplus(x)))", "Mish(x)", 18},
     {"Mul(x,Sigmoid(x))", "@Silu(x)", 1},
     {"Mul(x,Sigmoid(Mul(1.702,x)))", "@QuickGelu(x)", 1},
     {"Add(b,Mul(g,Div(Sub(x,Mean(x)),Sqrt(Add(e,Mean(Mul(Sub(x,Mean(x)),Sub(x,Mean(x)))))))))",
      "LayerNormalization(x,g,b)", 1},
-    {"Mul(g,Div(x,Sqrt(" REQUANT_MEAN_SQUARE ")))", "RMSNormalization(x,g)", 23, REQUANT_CENTERED},
-    {"Mul(g,Div(x,Sqrt(" REQUANT_MEAN_SQUARE ")))", "SimplifiedLayerNormalization(x,g)", 1,
-     REQUANT_CENTERED},
-    {"Mul(g,x,Div(1,Sqrt(" REQUANT_MEAN_SQUARE ")))", "RMSNormalization(x,g)", 23,
-     REQUANT_CENTERED},
-    {"Mul(g,x,Div(1,Sqrt(" REQUANT_MEAN_SQUARE ")))", "SimplifiedLayerNormalization(x,g)", 1,
-     REQUANT_CENTERED},
-    {"Mul(g,x,Reciprocal(Sqrt(" REQUANT_MEAN_SQUARE ")))", "RMSNormalization(x,g)", 23,
-     REQUANT_CENTERED},
-    {"Mul(g,x,Reciprocal(Sqrt(" REQUANT_MEAN_SQUARE ")))", "SimplifiedLayerNormalization(x,g)", 1,
-     REQUANT_CENTERED},
-    {"Mul(g,x,Pow(" REQUANT_MEAN_SQUARE ",-0.5))", "RMSNormalization(x,g)", 23, REQUANT_CENTERED},
-    {"Mul(g,x,Pow(" REQUANT_MEAN_SQUARE ",-0.5))", "SimplifiedLayerNormalization(x,g)", 1,
-     REQUANT_CENTERED},
+    {kRms, "RMSNormalization(x,g)", 23, kCentered},
+    {kRms, "SimplifiedLayerNormalization(x,g)", 1, kCentered},
+    {kRmsOneOver, "RMSNormalization(x,g)", 23, kCentered},
+    {kRmsOneOver, "SimplifiedLayerNormalization(x,g)", 1, kCentered},
+    {kRmsReciprocal, "RMSNormalization(x,g)", 23, kCentered},
+    {kRmsReciprocal, "SimplifiedLayerNormalization(x,g)", 1, kCentered},
+    {kRmsPow, "RMSNormalization(x,g)", 23, kCentered},
+    {kRmsPow, "SimplifiedLayerNormalization(x,g)", 1, kCentered},
 };
 
 }  // namespace
