@@ -1,0 +1,105 @@
+// Reading hand-made and hostile files: constants, in the file and beside it.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "onnx/handmade.h"
+#include "onnx/read.h"
+
+namespace requant {
+namespace {
+
+using namespace handmade;
+
+Tensor ReadInitializer(const std::string& tensor) {
+  return ReadOnnx(Share(WithInitializer(tensor))).FindValue("w")->constant;
+}
+
+TEST(ReadOnnx, ReadsTypedData) {
+  const auto ints = [](std::vector<int32_t> values, int32_t type) {
+    return ReadInitializer(
+        TensorMessage({static_cast<int64_t>(values.size())}, type,
+                      [&](pbf_writer& w) { w.add_packed_int32(5, values.begin(), values.end()); }));
+  };
+  EXPECT_EQ(ints({-128, 127}, 3).ToInts(), (std::vector<int64_t>{-128, 127}));
+  EXPECT_EQ(ints({0, 255}, 2).ToInts(), (std::vector<int64_t>{0, 255}));
+  EXPECT_EQ(ints({-32768}, 5).ToInts(), (std::vector<int64_t>{-32768}));
+  EXPECT_EQ(ints({65535}, 4).ToInts(), (std::vector<int64_t>{65535}));
+  EXPECT_EQ(ints({0, 2, 1}, 9).ToInts(), (std::vector<int64_t>{0, 1, 1}));
+  EXPECT_EQ(ints({0x3c00, 0xc000}, 10).ToDoubles(), (std::vector<double>{1, -2}));
+  EXPECT_EQ(ints({0x3f80}, 16).ToDoubles(), (std::vector<double>{1}));
+  EXPECT_EQ(ReadInitializer(TensorMessage({3}, 22,
+                                          [](pbf_writer& w) {
+                                            w.add_int32(5, 0x98);
+                                            w.add_int32(5, 0x07);
+                                          }))
+                .ToInts(),
+            (std::vector<int64_t>{-8, -7, 7}));
+  EXPECT_EQ(
+      ReadInitializer(TensorMessage({1}, 13, [](pbf_writer& w) { w.add_uint64(11, 4294967295U); }))
+          .ToInts(),
+      (std::vector<int64_t>{4294967295}));
+  EXPECT_EQ(ReadInitializer(TensorMessage({1}, 11, [](pbf_writer& w) { w.add_double(10, 0.1); }))
+                .ToDoubles(),
+            (std::vector<double>{0.1}));
+  EXPECT_EQ(
+      ReadInitializer(TensorMessage({}, 7, [](pbf_writer& w) { w.add_int64(7, -9); })).ToInts(),
+      (std::vector<int64_t>{-9}));
+  EXPECT_EQ(ReadInitializer(TensorMessage({0, 5}, 1, [](pbf_writer&) {})).count(), 0);
+}
+
+TEST(ReadOnnx, RefusesBadTensors) {
+  const auto nothing = [](pbf_writer&) {};
+  const auto raw8 = [](pbf_writer& w) { w.add_bytes(9, std::string(8, 'a')); };
+  ExpectError(WithInitializer(TensorMessage({3}, 1, raw8)), kInvalid, "needs 12 bytes", "", "w");
+  ExpectError(WithInitializer(TensorMessage({2}, 1, nothing)), kInvalid, "0 elements", "", "w");
+  ExpectError(WithInitializer(TensorMessage({-2, -1}, 1, raw8)), kInvalid, "negative", "", "w");
+  ExpectError(WithInitializer(TensorMessage({INT64_MAX, INT64_MAX}, 1, raw8)), kInvalid, "too many",
+              "", "w");
+  ExpectError(WithInitializer(TensorMessage({INT64_MAX / 4}, 11, raw8)), kInvalid, "", "", "w");
+  ExpectError(WithInitializer(TensorMessage({1}, 0, raw8)), kInvalid, "element type", "", "w");
+  ExpectError(WithInitializer(TensorMessage({1}, 8, nothing)), kUnsupported, "string", "", "w");
+  ExpectError(WithInitializer(TensorMessage({1}, 17, nothing)), kUnsupported, "17", "", "w");
+  ExpectError(WithInitializer(TensorMessage({2}, 1,
+                                            [](pbf_writer& w) {
+                                              w.add_bytes(9, std::string(8, 'a'));
+                                              w.add_float(4, 1);
+                                              w.add_float(4, 1);
+                                            })),
+              kInvalid, "twice", "", "w");
+  ExpectError(WithInitializer(
+                  TensorMessage({2}, 1, [](pbf_writer& w) { w.add_message(3, std::string()); })),
+              kUnsupported, "segments");
+}
+
+TEST(ReadOnnx, ReadsExternalData) {
+  const float data[4] = {1, 2, 3, 4};
+  std::string bytes(sizeof data, '\0');
+  std::memcpy(bytes.data(), data, sizeof data);
+  ReadOptions options;
+  options.external["../weights.bin"] = Share(bytes);
+  const auto read = [&](const std::string& offset, const std::string& length) {
+    return ReadOnnx(Share(External("../weights.bin", offset, length)), options)
+        .FindValue("w")
+        ->constant.ToFloats();
+  };
+  EXPECT_EQ(read("8", "8"), (std::vector<float>{3, 4}));
+  EXPECT_EQ(read("", ""), (std::vector<float>{1, 2}));
+  EXPECT_EQ(ExternalDataLocations(Share(External("a b", "", "")).bytes),
+            std::vector<std::string>{"a b"});
+  for (const auto& [offset, length] :
+       std::vector<std::pair<std::string, std::string>>{{"12", "8"},
+                                                        {"16", ""},
+                                                        {"0", "4"},
+                                                        {"-1", ""},
+                                                        {"18446744073709551615", "8"},
+                                                        {"x", ""},
+                                                        {"99999999999999999999999", ""}}) {
+    EXPECT_THROW(read(offset, length), Error) << offset << " " << length;
+  }
+  ExpectError(External("elsewhere", "", ""), ErrorCode::kInvalidArgument, "'elsewhere'", "", "w");
+}
+
+}  // namespace
+}  // namespace requant
