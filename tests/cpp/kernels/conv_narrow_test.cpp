@@ -95,132 +95,175 @@ int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
   return segment;
 }
 
+/// What a tile makes of its accumulators, of variant `variant`.
+struct OutputCodes {
+  bool is_signed, wide;
+  int32_t count, lo;
+};
+
+OutputCodes MakeOutputCodes(std::mt19937& random, int variant) {
+  OutputCodes codes;
+  codes.is_signed = variant % 5 == 1;
+  codes.wide = variant % 8 == 2;
+  codes.count = codes.wide ? 256 : 2 << static_cast<int32_t>(random() % 4);
+  codes.lo = codes.is_signed ? -codes.count / 2 : variant % 7 == 0 && !codes.wide ? 100 : 0;
+  return codes;
+}
+
+std::vector<int64_t> BoundsOf(const Q8Case& test) {
+  std::vector<int64_t> bounds(static_cast<size_t>(test.g.out_c));
+  ConvQ8AccumulatorBounds(test.view,
+                          std::max(std::abs(test.view.input_lo - test.input_zero_point),
+                                   std::abs(test.view.input_hi - test.input_zero_point)),
+                          bounds.data());
+  return bounds;
+}
+
+PreparedRequantize MakeRequantize(std::mt19937& random, const std::vector<int64_t>& bounds,
+                                  const OutputCodes& codes) {
+  const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  std::vector<double> multipliers;
+  for (const int64_t bound : bounds) {
+    // All codes for a half to a thirtieth of what accumulators can be.
+    const double multiplier = codes.count * (1.0 + of(30)) / (static_cast<double>(bound) + 1);
+    const double steps = std::clamp(std::round(multiplier * kSimpleUnits), 1.0, 32768.0);
+    multipliers.push_back(codes.wide ? steps / kSimpleUnits : multiplier);
+  }
+  const auto count = static_cast<uint32_t>(codes.count);
+  return PrepareRequantize(RequantizeMode::kUpward, multipliers, bounds, codes.lo + of(count),
+                           codes.lo, codes.lo + codes.count - 1 - of(count / 5 + 1));
+}
+
+/// Gives the convolution a residual, whose bytes are returned, and the addition of both. Counts
+/// those that have a form in 16 bits.
+std::vector<uint8_t> AddResidual(std::mt19937& random, int variant, const OutputCodes& codes,
+                                 ConvQ8Params& p, int32_t& sums) {
+  const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  QAddParams& add = p.addition;
+  add.a_step = add.b_step = 1;
+  p.residual_first = of(2);
+  const bool other_signed = of(2) != 0;
+  // All codes, with factors that few bits hold, have another form, which saturates.
+  const bool simple = variant % 8 == 1;
+  const int32_t other_count = simple ? 256 : 16;
+  const int32_t other_lo = simple ? (other_signed ? -128 : 0) : other_signed ? -8 : of(3) * 120;
+  p.residual_stride = p.geometry.out_c + of(4);
+  std::vector<uint8_t> residual(static_cast<size_t>(ConvRows(p.geometry)) * p.residual_stride + 16);
+  Limit(random, residual, other_lo, other_lo + other_count - 1, Ends::kNone);
+  p.residual = residual.data();
+  const bool first = p.residual_first != 0;
+  const auto any_own = [&] { return codes.lo + of(static_cast<uint32_t>(codes.count)); };
+  add.a_signed = first ? other_signed : codes.is_signed;
+  add.b_signed = first ? codes.is_signed : other_signed;
+  const int32_t other_zero = other_lo + (simple ? 255 * of(2) : of(16));
+  add.a_zero = first ? other_zero : any_own();
+  add.b_zero = first ? any_own() : other_zero;
+  add.out_signed = codes.is_signed;
+  add.lo = codes.is_signed ? -128 : 0;
+  add.hi = add.lo + (variant % 3 == 0 ? 15 : 255);
+  add.out_zero = add.lo + of(static_cast<uint32_t>(add.hi - add.lo + 1));
+  if (simple) {
+    add.out_zero = add.lo + 128;
+    for (uint8_t& code : residual) code = of(2) ? static_cast<uint8_t>(other_lo + 255) : code;
+  }
+  const QAddMultipliers m = simple
+                                ? MakeQAddMultipliers((121 + of(7)) / 128.0, (121 + of(7)) / 128.0)
+                                : MakeQAddMultipliers(0.3 + of(100) / 70.0, 0.3 + of(100) / 70.0);
+  add.a_multiplier = m.a;
+  add.b_multiplier = m.b;
+  add.shift = m.shift;
+  const QAddRange own = {p.requantize.lo, p.requantize.hi};
+  const QAddRange other = {other_lo, other_lo + other_count - 1};
+  const auto less = [](QAddRange range, int32_t zero) {
+    return QAddRange{range.lo - zero, range.hi - zero};
+  };
+  add.narrow = MakeQAddNarrow(m, less(first ? other : own, add.a_zero),
+                              less(first ? own : other, add.b_zero), add.out_zero, add.lo, add.hi);
+  sums += add.narrow.shift != 0 ? 1 : 0;
+  if (simple) add.narrow = MakeQAddSimple(m, add.out_zero);
+  EXPECT_TRUE(!simple || add.narrow.shift != 0);
+  return residual;
+}
+
+/// Whole bytes are those of the second half of every 64 variants.
+bool HasWholeBytes(int variant) { return variant % 64 >= 32; }
+
+Q8Case MakeTileCase(std::mt19937& random, int variant) {
+  const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  const bool whole_bytes = HasWholeBytes(variant);
+  const int32_t size = variant % 3 == 0 ? 3 : 1, groups = variant % 10 == 0 ? 2 : 1;
+  const int32_t most_in = variant % 32 == 6 ? 1300 : variant % 2 == 0 || whole_bytes ? 130 : 12;
+  const int32_t in_c = (1 + of(static_cast<uint32_t>(most_in))) * groups;
+  const int32_t most_blocks = variant % 16 == 4 ? 40 : 6;
+  const int32_t out_c =
+      variant % 4 == 3 ? 1 + of(40) : (1 + of(static_cast<uint32_t>(most_blocks))) * 8;
+  const ConvGeometry geometry = Geometry(1 + of(5), 1 + of(14), in_c, out_c * groups, size, size,
+                                         1 + of(2), size / 2, 1, groups);
+  return NarrowCase(random, geometry, variant, 1 + of(4), whole_bytes ? 8 : 1 + of(4));
+}
+
+/// All outputs of the row, whose weights are packed for it.
+std::vector<uint8_t> RunRow(const ConvQ8Kernel& row, const Q8Case& test, ConvQ8Params p,
+                            const std::vector<int32_t>& cuts) {
+  std::vector<uint8_t> packed(row.packed_size(test.view));
+  row.pack_weights(test.view, packed.data());
+  std::vector<uint8_t> output(Elements(ConvRows(test.g), test.g.output_stride, test.g.out_c), 0xA5);
+  p.weights = packed.data();
+  p.output = output.data();
+  RunRanges(row, p, cuts);
+  return output;
+}
+
+/// Whether products of the row are widened before the end of a sum.
+bool IsSegmented(const ConvQ8Kernel& row, const Q8Case& test) {
+  const ConvGeometry& g = test.g;
+  return g.out_c / g.groups % 8 == 0 && row.supports(test.view, g) &&
+         Segment(row, test.view) * conv::kDot7Group < g.in_c / g.groups * g.kernel_h * g.kernel_w;
+}
+
 /// Codes of a few bits whose forms in 16 bits and in float32 are known to the kernel, with and
 /// without a residual of few codes, unsigned or signed; and codes of eight bits by simple
 /// multipliers. Products, which all fit int16 or, those of weights of eight bits, do not, and
 /// lookups.
 TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
   std::mt19937 random(35);
-  const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
   const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_lookup")};
   int runs[2] = {0, 0}, segmented[2] = {0, 0};
   NarrowChannels found;
   int32_t channels = 0, sums = 0;
   for (int variant = 1; variant < 480; ++variant) {
-    // Those of the second half of every 64 variants.
-    const bool whole_bytes = variant % 64 >= 32;
-    const int32_t size = variant % 3 == 0 ? 3 : 1, groups = variant % 10 == 0 ? 2 : 1;
-    const int32_t most_in = variant % 32 == 6 ? 1300 : variant % 2 == 0 || whole_bytes ? 130 : 12;
-    const int32_t in_c = (1 + of(static_cast<uint32_t>(most_in))) * groups;
-    const int32_t most_blocks = variant % 16 == 4 ? 40 : 6;
-    const int32_t out_c =
-        variant % 4 == 3 ? 1 + of(40) : (1 + of(static_cast<uint32_t>(most_blocks))) * 8;
-    const ConvGeometry geometry = Geometry(1 + of(5), 1 + of(14), in_c, out_c * groups, size, size,
-                                           1 + of(2), size / 2, 1, groups);
-    const Q8Case test =
-        NarrowCase(random, geometry, variant, 1 + of(4), whole_bytes ? 8 : 1 + of(4));
+    const Q8Case test = MakeTileCase(random, variant);
     const ConvGeometry& g = test.g;
-    const int32_t pixels = ConvRows(g);
-    std::vector<int64_t> bounds(static_cast<size_t>(g.out_c));
-    ConvQ8AccumulatorBounds(test.view,
-                            std::max(std::abs(test.view.input_lo - test.input_zero_point),
-                                     std::abs(test.view.input_hi - test.input_zero_point)),
-                            bounds.data());
-    const bool is_signed = variant % 5 == 1, wide = variant % 8 == 2;
-    const int32_t codes = wide ? 256 : 2 << of(4);
-    std::vector<double> multipliers;
-    for (const int64_t bound : bounds) {
-      // All codes for a half to a thirtieth of what accumulators can be.
-      const double multiplier = codes * (1.0 + of(30)) / (static_cast<double>(bound) + 1);
-      const double steps = std::clamp(std::round(multiplier * kSimpleUnits), 1.0, 32768.0);
-      multipliers.push_back(wide ? steps / kSimpleUnits : multiplier);
-    }
-    const int32_t lo = is_signed ? -codes / 2 : variant % 7 == 0 && !wide ? 100 : 0;
-    PreparedRequantize prepared = PrepareRequantize(
-        RequantizeMode::kUpward, multipliers, bounds, lo + of(static_cast<uint32_t>(codes)), lo,
-        lo + codes - 1 - of(static_cast<uint32_t>(codes) / 5 + 1));
-    if (!wide) {
+    const std::vector<int64_t> bounds = BoundsOf(test);
+    const OutputCodes codes = MakeOutputCodes(random, variant);
+    PreparedRequantize prepared = MakeRequantize(random, bounds, codes);
+    if (!codes.wide) {
       const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
-      found.in_16_bits += whole_bytes ? 0 : more.in_16_bits;
-      found.in_float += whole_bytes ? 0 : more.in_float;
-      channels += whole_bytes ? 0 : g.out_c;
+      const bool counts = !HasWholeBytes(variant);
+      found.in_16_bits += counts ? more.in_16_bits : 0;
+      found.in_float += counts ? more.in_float : 0;
+      channels += counts ? g.out_c : 0;
     }
-    EXPECT_TRUE(!wide || prepared.Params().float_scale != nullptr);
+    EXPECT_TRUE(!codes.wide || prepared.Params().float_scale != nullptr);
     ConvQ8Params p;
     p.geometry = g;
     p.input = test.input.data();
     p.input_signed = test.input_signed;
     p.input_zero_point = test.input_zero_point;
-    p.output_type = is_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
+    p.output_type = codes.is_signed ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
     p.requantize = prepared.Params();
     std::vector<uint8_t> residual;
-    if (variant % 2 == 1) {
-      QAddParams& add = p.addition;
-      add.a_step = add.b_step = 1;
-      p.residual_first = of(2);
-      const bool other_signed = of(2) != 0;
-      // All codes, with factors that few bits hold, have another form, which saturates.
-      const bool simple = variant % 8 == 1;
-      const int32_t other_count = simple ? 256 : 16;
-      const int32_t other_lo = simple ? (other_signed ? -128 : 0) : other_signed ? -8 : of(3) * 120;
-      p.residual_stride = g.out_c + of(4);
-      residual.resize(static_cast<size_t>(pixels) * p.residual_stride + 16);
-      Limit(random, residual, other_lo, other_lo + other_count - 1, Ends::kNone);
-      p.residual = residual.data();
-      const bool first = p.residual_first != 0;
-      const auto any_own = [&] { return lo + of(static_cast<uint32_t>(codes)); };
-      add.a_signed = first ? other_signed : is_signed;
-      add.b_signed = first ? is_signed : other_signed;
-      const int32_t other_zero = other_lo + (simple ? 255 * of(2) : of(16));
-      add.a_zero = first ? other_zero : any_own();
-      add.b_zero = first ? any_own() : other_zero;
-      add.out_signed = is_signed;
-      add.lo = is_signed ? -128 : 0;
-      add.hi = add.lo + (variant % 3 == 0 ? 15 : 255);
-      add.out_zero = add.lo + of(static_cast<uint32_t>(add.hi - add.lo + 1));
-      if (simple) {
-        add.out_zero = add.lo + 128;
-        for (uint8_t& code : residual) code = of(2) ? static_cast<uint8_t>(other_lo + 255) : code;
-      }
-      const QAddMultipliers m =
-          simple ? MakeQAddMultipliers((121 + of(7)) / 128.0, (121 + of(7)) / 128.0)
-                 : MakeQAddMultipliers(0.3 + of(100) / 70.0, 0.3 + of(100) / 70.0);
-      add.a_multiplier = m.a;
-      add.b_multiplier = m.b;
-      add.shift = m.shift;
-      const QAddRange own = {p.requantize.lo, p.requantize.hi};
-      const QAddRange other = {other_lo, other_lo + other_count - 1};
-      const auto less = [](QAddRange range, int32_t zero) {
-        return QAddRange{range.lo - zero, range.hi - zero};
-      };
-      add.narrow =
-          MakeQAddNarrow(m, less(first ? other : own, add.a_zero),
-                         less(first ? own : other, add.b_zero), add.out_zero, add.lo, add.hi);
-      sums += add.narrow.shift != 0 ? 1 : 0;
-      if (simple) add.narrow = MakeQAddSimple(m, add.out_zero);
-      EXPECT_TRUE(!simple || add.narrow.shift != 0);
-    }
-    std::vector<uint8_t> expected(Elements(pixels, g.output_stride, g.out_c), 0xA5);
-    const auto run = [&](const ConvQ8Kernel& kernel, const std::vector<int32_t>& cuts,
-                         std::vector<uint8_t>& output) {
-      std::vector<uint8_t> packed(kernel.packed_size(test.view));
-      kernel.pack_weights(test.view, packed.data());
-      p.weights = packed.data();
-      p.output = output.data();
-      RunRanges(kernel, p, cuts);
-    };
-    run(ConvQ8Kernels()[0], {0, pixels}, expected);
-    const int32_t depth = g.in_c / g.groups * size * size;
-    if (g.out_c / g.groups % 8 == 0 && rows[0].supports(test.view, g) &&
-        Segment(rows[0], test.view) * conv::kDot7Group < depth) {
+    if (variant % 2 == 1) residual = AddResidual(random, variant, codes, p, sums);
+    const int32_t pixels = ConvRows(g);
+    const std::vector<uint8_t> expected = RunRow(ConvQ8Kernels()[0], test, p, {0, pixels});
+    if (IsSegmented(rows[0], test)) {
       ++segmented[p.residual != nullptr && p.addition.narrow.shift != 0 ? 1 : 0];
     }
     for (int row = 0; row < 2; ++row) {
       if (!rows[row].supports(test.view, g)) continue;
       ++runs[row];
-      std::vector<uint8_t> got(expected.size(), 0xA5);
-      run(rows[row], Cuts(random, pixels), got);
-      ASSERT_EQ(got, expected) << rows[row].name << " " << Describe(g) << ", " << variant;
+      ASSERT_EQ(RunRow(rows[row], test, p, Cuts(random, pixels)), expected)
+          << rows[row].name << " " << Describe(g) << ", " << variant;
     }
   }
   EXPECT_GT(runs[0], 200);
