@@ -9,6 +9,7 @@
 #include "kernels/quantize/table.h"
 #include "kernels/variant/kernel.h"
 #include "plan/lower/integer_product.h"
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -17,13 +18,8 @@ namespace requant {
 namespace {
 
 /// x - zero as floats, of bytes and a zero point that may be known only now.
-class WidenStep : public Step {
+class WidenStep : public KernelStep<StepKind::kWiden, DequantizeKernels, DequantizeParams> {
  public:
-  StepKind kind() const override { return StepKind::kWiden; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(DequantizeKernels(), kernel, run);
-  }
   void Run(const RunContext& context) const override {
     DequantizeParams call = params;
     call.in = context.Read(inputs[0]);
@@ -34,8 +30,6 @@ class WidenStep : public Step {
     }
     RunParts(context, parts, run, call);
   }
-  DequantizeParams params{};
-  void (*run)(const DequantizeParams*) = nullptr;
 };
 
 /// The least and the largest of the values and 0; NaN is neither.
@@ -63,13 +57,9 @@ std::pair<float, float> RangeWithZero(const float* values, size_t count) {
 }
 
 /// y, scale and zero point of the values met in this run.
-class DynamicQuantizeStep : public Step {
+class DynamicQuantizeStep
+    : public KernelStep<StepKind::kDynamicQuantize, QuantizeKernels, QuantizeParams> {
  public:
-  StepKind kind() const override { return StepKind::kDynamicQuantize; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(QuantizeKernels(), kernel, run);
-  }
   void Run(const RunContext& context) const override {
     QuantizeParams call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -87,8 +77,6 @@ class DynamicQuantizeStep : public Step {
     call.out = context.Write(outputs[0]);
     RunParts(context, parts, run, call);
   }
-  QuantizeParams params{};
-  void (*run)(const QuantizeParams*) = nullptr;
 };
 
 }  // namespace

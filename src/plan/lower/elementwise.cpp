@@ -3,6 +3,7 @@
 
 #include "plan/lower/broadcast.h"
 #include "plan/lower/epilogue.h"
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -10,13 +11,8 @@
 namespace requant {
 namespace {
 
-class BinaryStep : public Step {
+class BinaryStep : public KernelStep<StepKind::kBinary, BinaryF32Kernels, BinaryF32Params> {
  public:
-  StepKind kind() const override { return StepKind::kBinary; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(BinaryF32Kernels(), kernel, run);
-  }
   void Run(const RunContext& context) const override {
     BinaryF32Params call = params;
     call.a = context.Read<float>(inputs[0]);
@@ -24,26 +20,9 @@ class BinaryStep : public Step {
     call.out = context.Write<float>(outputs[0]);
     RunParts(context, parts, run, call);
   }
-  BinaryF32Params params{};
-  void (*run)(const BinaryF32Params*) = nullptr;
 };
 
-class UnaryStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kUnary; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(UnaryF32Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    UnaryF32Params call = params;
-    call.in = context.Read<float>(inputs[0]);
-    call.out = context.Write<float>(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  UnaryF32Params params{};
-  void (*run)(const UnaryF32Params*) = nullptr;
-};
+using UnaryStep = UnaryKernelStep<StepKind::kUnary, UnaryF32Kernels, UnaryF32Params>;
 
 struct BinaryName {
   const char* op;

@@ -1,5 +1,6 @@
 // LayerNormalization and RMSNormalization (also by its older name) over the last axes.
 #include "kernels/layer_norm/table.h"
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -7,13 +8,9 @@
 namespace requant {
 namespace {
 
-class LayerNormStep : public Step {
+class LayerNormStep
+    : public KernelStep<StepKind::kLayerNorm, LayerNormF32Kernels, LayerNormF32Params> {
  public:
-  StepKind kind() const override { return StepKind::kLayerNorm; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(LayerNormF32Kernels(), kernel, run);
-  }
   void Run(const RunContext& context) const override {
     LayerNormF32Params call = params;
     call.in = context.Read<float>(inputs[0]);
@@ -22,8 +19,6 @@ class LayerNormStep : public Step {
     call.bias = inputs.size() > 2 ? context.Read<float>(inputs[2]) : nullptr;
     RunParts(context, parts, run, call);
   }
-  LayerNormF32Params params;
-  void (*run)(const LayerNormF32Params*) = nullptr;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "plan/lower/layout.h"
 
 #include "kernels/layout/table.h"
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/physical.h"
 #include "plan/lower/rows.h"
@@ -11,22 +12,7 @@
 namespace requant {
 namespace {
 
-class TransposeStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kTranspose; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(TransposeKernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    TransposeParams call = params;
-    call.in = context.Read(inputs[0]);
-    call.out = context.Write(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  TransposeParams params{};
-  void (*run)(const TransposeParams*) = nullptr;
-};
+using TransposeStep = UnaryKernelStep<StepKind::kTranspose, TransposeKernels, TransposeParams>;
 
 class CopyStep : public Step {
  public:

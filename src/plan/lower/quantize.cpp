@@ -2,6 +2,7 @@
 // channels-last bytes in one pass.
 #include "kernels/quantize/table.h"
 
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
@@ -10,22 +11,7 @@
 namespace requant {
 namespace {
 
-class QuantizeStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kQuantize; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(QuantizeKernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    QuantizeParams call = params;
-    call.in = context.Read<float>(inputs[0]);
-    call.out = context.Write(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  QuantizeParams params{};
-  void (*run)(const QuantizeParams*) = nullptr;
-};
+using QuantizeStep = UnaryKernelStep<StepKind::kQuantize, QuantizeKernels, QuantizeParams>;
 
 class QuantizePlanesStep : public Step {
  public:
@@ -47,22 +33,7 @@ class QuantizePlanesStep : public Step {
   void (*run)(const QuantizePlanesParams*) = nullptr;
 };
 
-class DequantizeStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kDequantize; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(DequantizeKernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    DequantizeParams call = params;
-    call.in = context.Read(inputs[0]);
-    call.out = context.Write<float>(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  DequantizeParams params{};
-  void (*run)(const DequantizeParams*) = nullptr;
-};
+using DequantizeStep = UnaryKernelStep<StepKind::kDequantize, DequantizeKernels, DequantizeParams>;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kernels/reduce/table.h"
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -10,22 +11,7 @@
 namespace requant {
 namespace {
 
-class ReduceStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kReduce; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(ReduceF32Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    ReduceF32Params call = params;
-    call.in = context.Read<float>(inputs[0]);
-    call.out = context.Write<float>(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  ReduceF32Params params{};
-  void (*run)(const ReduceF32Params*) = nullptr;
-};
+using ReduceStep = UnaryKernelStep<StepKind::kReduce, ReduceF32Kernels, ReduceF32Params>;
 
 struct ReduceName {
   const char* op;

@@ -1,5 +1,6 @@
 // Softmax and LogSoftmax along the last axis.
 #include "kernels/softmax/table.h"
+#include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -7,22 +8,7 @@
 namespace requant {
 namespace {
 
-class SoftmaxStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kSoftmax; }
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
-    archive.Kernel(SoftmaxF32Kernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    SoftmaxF32Params call = params;
-    call.in = context.Read<float>(inputs[0]);
-    call.out = context.Write<float>(outputs[0]);
-    RunParts(context, parts, run, call);
-  }
-  SoftmaxF32Params params;
-  void (*run)(const SoftmaxF32Params*) = nullptr;
-};
+using SoftmaxStep = UnaryKernelStep<StepKind::kSoftmax, SoftmaxF32Kernels, SoftmaxF32Params>;
 
 }  // namespace
 
