@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/concat.h"
 #include "ops/infer_util.h"
 #include "ops/select.h"
 #include "ops/table.h"
@@ -57,75 +58,20 @@ void EvaluateTranspose(EvalContext& context) {
 // --- Concat
 
 void InferConcat(InferContext& context) {
-  std::optional<SymbolicShape> shape;
-  bool all_ranks_known = true;
-  Dim total = 0;
   DType dtype = DType::kUndefined;
   for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
     RequireSameDType(context, 0, slot);
     if (dtype == DType::kUndefined) dtype = context.inputs[slot].dtype;
-    const SymbolicShape* input = context.shape(slot);
-    if (input == nullptr) {
-      all_ranks_known = false;
-      continue;
-    }
-    if (!shape) shape = SymbolicShape(input->size());
-    if (shape->size() != input->size()) {
-      Fail(ErrorCode::kShapeMismatch,
-           StrCat("Concat of tensors with ", shape->size(), " and ", input->size(), " dimensions"));
-    }
-    const auto axis = static_cast<size_t>(
-        NormalizeAxis(context.attributes().Int("axis", 1), static_cast<int64_t>(input->size())));
-    for (size_t i = 0; i < input->size(); ++i) {
-      if (i != axis) {
-        (*shape)[i] =
-            MergeDims((*shape)[i], (*input)[i], StrCat("the inputs of Concat at dimension ", i));
-      }
-    }
-    const Dim& dim = (*input)[axis];
-    total = total.known() && dim.known() ? Dim(CheckedAdd64(total.value, dim.value)) : Dim();
-    (*shape)[axis] = context.inputs.size() == 1 ? dim : total;
   }
-  if (shape && !all_ranks_known) {
-    (*shape)[static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", 1),
-                                               static_cast<int64_t>(shape->size())))] = Dim();
-  }
-  SetOutput(context, 0, dtype, shape);
+  SetOutput(context, 0, dtype, ConcatShape(context, 0, 1));
 }
 
 void EvaluateConcat(EvalContext& context) {
-  const Tensor& first = context.input(0);
-  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 1), first.rank());
-  Shape shape = first.shape();
-  int64_t& total = shape[static_cast<size_t>(axis)];
-  for (size_t slot = 1; slot < context.inputs.size(); ++slot) {
-    const Tensor& input = context.input(slot);
-    bool fits = input.dtype() == first.dtype() && input.rank() == first.rank();
-    for (int64_t i = 0; fits && i < first.rank(); ++i) {
-      fits = i == axis || input.dim(i) == first.dim(i);
-    }
-    if (!fits) {
-      Fail(ErrorCode::kShapeMismatch,
-           StrCat("Concat along axis ", axis, " of ", TypeToString(TypeOf(first)), " and ",
-                  TypeToString(TypeOf(input))));
-    }
-    total = CheckedAdd64(total, input.dim(axis));
+  std::vector<const Tensor*> parts;
+  for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
+    parts.push_back(&context.input(slot));
   }
-  const size_t element = ElementBytes(first.dtype());
-  Tensor out(first.dtype(), shape);
-  auto* to = static_cast<uint8_t*>(out.raw());
-  const int64_t outer = NumElements(Shape(shape.begin(), shape.begin() + axis));
-  for (int64_t row = 0; row < outer; ++row) {
-    for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
-      const Tensor& input = context.input(slot);
-      const size_t bytes = static_cast<size_t>(input.count() / outer) * element;
-      if (bytes == 0) continue;
-      std::memcpy(to, static_cast<const uint8_t*>(input.raw()) + static_cast<size_t>(row) * bytes,
-                  bytes);
-      to += bytes;
-    }
-  }
-  context.outputs[0] = out;
+  context.outputs[0] = Concatenate(context.node, parts);
 }
 
 // --- Slice

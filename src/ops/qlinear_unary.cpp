@@ -3,10 +3,10 @@
 #include <cstring>
 #include <vector>
 
-#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "numeric/affine.h"
+#include "ops/concat.h"
 #include "ops/infer_util.h"
 #include "ops/qlinear.h"
 #include "ops/select.h"
@@ -47,36 +47,13 @@ void InferQLinearConcat(InferContext& context) {
   const size_t count = ConcatInputs(context.inputs.size());
   RequireDType(context, 1, {DType::kInt8, DType::kUint8});
   CheckOperand(context, DType::kUndefined, 0, 1);
-  std::optional<SymbolicShape> shape;
-  Dim total = 0;
-  bool ranks_known = true;
   for (size_t i = 0; i < count; ++i) {
     const size_t slot = 2 + 3 * i;
     RequireDType(context, slot, {DType::kInt8, DType::kUint8});
     CheckOperand(context, context.inputs[slot].dtype, slot + 1, slot + 2);
-    const SymbolicShape* x = context.shape(slot);
-    if (x == nullptr) {
-      ranks_known = false;
-      continue;
-    }
-    const auto axis = static_cast<size_t>(
-        NormalizeAxis(context.attributes().Int("axis", 1), static_cast<int64_t>(x->size())));
-    if (!shape) shape = SymbolicShape(x->size());
-    if (shape->size() != x->size()) {
-      Fail(ErrorCode::kShapeMismatch, StrCat("QLinearConcat of tensors with ", shape->size(),
-                                             " and ", x->size(), " dimensions"));
-    }
-    const Dim& dim = (*x)[axis];
-    total = total.known() && dim.known() ? Dim(CheckedAdd64(total.value, dim.value)) : Dim();
-    for (size_t d = 0; d < x->size(); ++d) {
-      if (d == axis) continue;
-      (*shape)[d] =
-          MergeDims((*shape)[d], (*x)[d], StrCat("the inputs of QLinearConcat at dimension ", d));
-    }
-    (*shape)[axis] = total;
   }
-  if (!ranks_known) shape.reset();
-  SetOutput(context, 0, context.has(1) ? context.inputs[1].dtype : context.inputs[2].dtype, shape);
+  SetOutput(context, 0, context.has(1) ? context.inputs[1].dtype : context.inputs[2].dtype,
+            ConcatShape(context, 2, 3));
 }
 
 void EvaluateQLinearConcat(EvalContext& context) {
@@ -92,36 +69,9 @@ void EvaluateQLinearConcat(EvalContext& context) {
         ToByteScale(ReadOperand(context, x.dtype(), slot + 1, slot + 2), x.dtype());
     parts.push_back(LookUp(x, MakeRescaleTable(from, to).data(), dtype));
   }
-  const Tensor& first = parts[0];
-  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 1), first.rank());
-  Shape shape = first.shape();
-  for (size_t i = 1; i < count; ++i) {
-    bool fits = parts[i].rank() == first.rank();
-    for (int64_t d = 0; fits && d < first.rank(); ++d) {
-      fits = d == axis || parts[i].dim(d) == first.dim(d);
-    }
-    if (!fits) {
-      Fail(ErrorCode::kShapeMismatch,
-           StrCat("QLinearConcat along axis ", axis, " of ", ShapeToString(first.shape()), " and ",
-                  ShapeToString(parts[i].shape())));
-    }
-    int64_t& total = shape[static_cast<size_t>(axis)];
-    total = CheckedAdd64(total, parts[i].dim(axis));
-  }
-  Tensor out(dtype, shape);
-  auto* bytes = static_cast<uint8_t*>(out.raw());
-  const int64_t outer = NumElements(Shape(shape.begin(), shape.begin() + axis));
-  for (int64_t row = 0; row < outer; ++row) {
-    for (const Tensor& part : parts) {
-      const auto length = static_cast<size_t>(part.count() / outer);
-      if (length == 0) continue;
-      std::memcpy(bytes,
-                  static_cast<const uint8_t*>(part.raw()) + static_cast<size_t>(row) * length,
-                  length);
-      bytes += length;
-    }
-  }
-  context.outputs[0] = out;
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& part : parts) pointers.push_back(&part);
+  context.outputs[0] = Concatenate(context.node, pointers);
 }
 
 // --- Lut: x, table of 256 entries
