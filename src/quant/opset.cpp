@@ -1,5 +1,5 @@
-// Opset 7..12 -> 13. One row for each operator whose form changed in between (onnx docs/
-// Changelog.md); all others mean the same in both.
+// Opset 7 and newer -> 13, 21 or 25. One row for each change of an operator's form in between (onnx
+// docs/Changelog.md); all others mean the same in both.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -14,8 +14,6 @@
 
 namespace requant {
 namespace {
-
-constexpr int kWantedOpset = 13;
 
 void AppendConstant(Graph& graph, Node& node, size_t slot, const char* what, Tensor tensor) {
   graph.SetInput(&node, slot, graph.AddConstant(StrCat(node.name, "_", what), std::move(tensor)));
@@ -137,22 +135,87 @@ void RaiseSoftmax(Graph& graph, Node& node, int) {
   graph.AddNode("Reshape", "", {result, shape}, {output}, {}, node.name + "_unflatten");
 }
 
+/// Equal parts have to be counted from opset 18 on.
+void RaiseEqualSplit(Graph&, Node& node, int) {
+  if (node.input(1) == nullptr) {
+    node.attributes.Set("num_outputs", static_cast<int64_t>(node.outputs.size()));
+  }
+}
+
+/// The modes have other names.
+void RaiseGridSample(Graph&, Node& node, int) {
+  const std::string mode = node.attributes.String("mode", "bilinear");
+  if (mode == "bilinear") node.attributes.Set("mode", std::string("linear"));
+  if (mode == "bicubic") node.attributes.Set("mode", std::string("cubic"));
+}
+
+void RaiseDft(Graph& graph, Node& node, int) {
+  if (!node.attributes.Has("axis")) node.attributes.Set("axis", int64_t{1});
+  const int64_t axis = node.attributes.Int("axis", 1);
+  node.attributes.Remove("axis");
+  AppendConstant(graph, node, 2, "axis", Tensor::Scalar(axis));
+}
+
+/// Scale and bias were numbers of groups, and are numbers of channels.
+void RaiseGroupNormalization(Graph& graph, Node& node, int) {
+  const auto& shape = node.inputs[0]->type.shape;
+  const int64_t groups = node.attributes.Int("num_groups", 1);
+  for (const size_t slot : {size_t{1}, size_t{2}}) {
+    const Tensor* given = node.constant(slot);
+    if (given == nullptr || given->dtype() != DType::kFloat32 || given->count() != groups ||
+        !shape || shape->size() < 2 || !(*shape)[1].known()) {
+      Fail(ErrorCode::kUnsupported, "GroupNormalization-18 with these operands cannot be raised",
+           {.node = node.name, .hint = "export the model with opset 21 or newer"});
+    }
+    const int64_t channels = (*shape)[1].value;
+    Tensor spread(DType::kFloat32, {channels});
+    for (int64_t c = 0; c < channels; ++c) {
+      spread.data<float>()[c] = given->data<float>()[c / (channels / groups)];
+    }
+    AppendConstant(graph, node, slot, slot == 1 ? "scale" : "bias", std::move(spread));
+  }
+}
+
+/// Applies to nodes of an opset before `until` that are raised to that or a newer one.
 struct RaiseRow {
   const char* op;
+  int until;
   void (*raise)(Graph&, Node&, int from);
 };
 
 constexpr RaiseRow kRaises[] = {
-    {"Clip", RaiseClip},          {"Pad", RaisePad},         {"Slice", RaiseSlice},
-    {"Squeeze", RaiseAxes},       {"Unsqueeze", RaiseAxes},  {"ReduceSum", RaiseAxes},
-    {"Split", RaiseSplit},        {"TopK", RaiseTopK},       {"Upsample", RaiseResize},
-    {"Resize", RaiseResize},      {"Dropout", RaiseDropout}, {"Softmax", RaiseSoftmax},
-    {"LogSoftmax", RaiseSoftmax}, {"Hardmax", RaiseSoftmax},
+    {"Clip", 13, RaiseClip},
+    {"Pad", 13, RaisePad},
+    {"Slice", 13, RaiseSlice},
+    {"Squeeze", 13, RaiseAxes},
+    {"Unsqueeze", 13, RaiseAxes},
+    {"ReduceSum", 13, RaiseAxes},
+    {"Split", 13, RaiseSplit},
+    {"TopK", 13, RaiseTopK},
+    {"Upsample", 13, RaiseResize},
+    {"Resize", 13, RaiseResize},
+    {"Dropout", 13, RaiseDropout},
+    {"Softmax", 13, RaiseSoftmax},
+    {"LogSoftmax", 13, RaiseSoftmax},
+    {"Hardmax", 13, RaiseSoftmax},
+    {"ReduceL1", 18, RaiseAxes},
+    {"ReduceL2", 18, RaiseAxes},
+    {"ReduceLogSum", 18, RaiseAxes},
+    {"ReduceLogSumExp", 18, RaiseAxes},
+    {"ReduceMax", 18, RaiseAxes},
+    {"ReduceMean", 18, RaiseAxes},
+    {"ReduceMin", 18, RaiseAxes},
+    {"ReduceProd", 18, RaiseAxes},
+    {"ReduceSumSquare", 18, RaiseAxes},
+    {"Split", 18, RaiseEqualSplit},
+    {"GridSample", 20, RaiseGridSample},
+    {"DFT", 20, RaiseDft},
+    {"GroupNormalization", 21, RaiseGroupNormalization},
 };
 
 /// A body alone, with the types of what it captures. What it says of its other shapes need not hold
 /// in every iteration.
-void RaiseBody(Graph& body, std::span<Value* const> captured) {
+void RaiseBody(Graph& body, std::span<Value* const> captured, int wanted) {
   for (const auto& value : body.values()) {
     if (!value->is_constant()) value->type.shape.reset();
   }
@@ -162,12 +225,12 @@ void RaiseBody(Graph& body, std::span<Value* const> captured) {
     if (captured[i]) body.inputs()[formal + i]->type = captured[i]->type;
   }
   RefreshTypes(body);
-  RaiseOpset(body);
+  RaiseOpset(body, wanted);
 }
 
-void RaiseBodies(Node& node, int from) {
+void RaiseBodies(Node& node, int from, int wanted) {
   if (node.op_type == "Scan" && from < 9) {  // with lengths and batches, which Scan-9 has not
-    Fail(ErrorCode::kUnsupported, "Scan of opset 8 cannot be raised to opset 13",
+    Fail(ErrorCode::kUnsupported, "Scan of opset 8 cannot be raised to a newer one",
          {.node = node.name, .hint = "export the model with opset 9 or newer"});
   }
   std::vector<AttributeMap::Entry> raised;
@@ -176,7 +239,7 @@ void RaiseBodies(Node& node, int from) {
     const auto* given = std::get_if<Subgraph>(&attribute);
     if (given == nullptr) continue;
     auto body = std::make_shared<Graph>((*given)->Clone());
-    RaiseBody(*body, std::span(node.inputs).subspan(next, body->captured));
+    RaiseBody(*body, std::span(node.inputs).subspan(next, body->captured), wanted);
     next += body->captured;
     raised.emplace_back(name, Subgraph(std::move(body)));
   }
@@ -185,21 +248,22 @@ void RaiseBodies(Node& node, int from) {
 
 }  // namespace
 
-void RaiseOpset(Graph& graph) {
+void RaiseOpset(Graph& graph, int wanted) {
   const int from = graph.opset();
-  if (from >= kWantedOpset) return;
+  if (from >= wanted) return;
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());
   for (Node* node : nodes) {
     if (!node->domain.empty()) continue;
-    if (node->has_subgraph()) RaiseBodies(*node, from);
+    if (node->has_subgraph()) RaiseBodies(*node, from, wanted);
+    const std::string op = node->op_type;  // a row may change it
     for (const RaiseRow& row : kRaises) {
-      if (node->op_type != row.op) continue;
-      row.raise(graph, *node, from);
-      break;
+      if (from < row.until && row.until <= wanted && op == row.op) {
+        row.raise(graph, *node, from);
+      }
     }
   }
-  graph.opsets[""] = kWantedOpset;
+  graph.opsets[""] = wanted;
   graph.RemoveUnusedValues();
   graph.SortTopologically();
 }

@@ -8,9 +8,10 @@ namespace requant {
 
 /// Quantization per channel needs opset 13 (QuantizeLinear-13, DequantizeLinear-13), and 8-bit
 /// Clip, MaxPool and Pad need 11 to 13: rewrites every operator whose form changed on the way into
-/// its opset 13 form, in the bodies of control flow too. Does nothing for a newer graph. Throws
-/// kUnsupported naming the node when a form cannot be translated (Scan of opset 8).
-void RaiseOpset(Graph& graph);
+/// its opset 13 form, in the bodies of control flow too. Types of 4 bits and blocks need opset 21,
+/// those of 2 bits 25. Does nothing for a newer graph. Throws kUnsupported naming the node when a
+/// form cannot be translated (Scan of opset 8).
+void RaiseOpset(Graph& graph, int wanted = 13);
 
 /// Clone, RaiseOpset, types inferred.
 Graph PrepareFloatGraph(const Graph& graph);

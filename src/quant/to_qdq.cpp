@@ -3,7 +3,7 @@
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/grid_writer.h"
-#include "quant/weight_only.h"
+#include "quant/prepare.h"
 
 namespace requant {
 namespace {
@@ -14,12 +14,7 @@ class QdqWriter : public GridWriter {
       : GridWriter(model), narrowest_(narrowest) {}
 
  private:
-  void Begin() override {
-    RefuseSimulated(graph_, record_, "Q/DQ");
-    if (narrowest_ > 4) return;
-    RequireRaisable(graph_);
-    out_.opsets[""] = std::max(out_.opset(), narrowest_ <= 2 ? 25 : 21);
-  }
+  void Begin() override { RefuseSimulated(graph_, record_, "Q/DQ"); }
 
   /// ONNX's type of 4 or 2 bits for these codes; kUndefined when there is none.
   DType Narrow(DType dtype, int64_t low, int64_t high) const {
@@ -117,7 +112,9 @@ class QdqWriter : public GridWriter {
 }  // namespace
 
 Graph ToQdq(const QuantizedModel& model, int narrowest) {
-  return QdqWriter(model, narrowest).Run();
+  Graph graph = QdqWriter(model, narrowest).Run();
+  if (narrowest <= 4) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
+  return graph;
 }
 
 }  // namespace requant

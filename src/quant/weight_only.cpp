@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "quant/prepare.h"
 
 namespace requant {
 namespace {
@@ -281,18 +282,6 @@ void Recurrent(Graph& graph, const Product& w, const Product& r) {
 
 }  // namespace
 
-void RequireRaisable(const Graph& graph) {
-  if (graph.opset() >= 18) return;
-  for (const auto& node : graph.nodes()) {
-    if (!node->domain.empty()) continue;
-    if (!node->op_type.starts_with("Reduce") && !node->Is("Split")) continue;
-    Fail(
-        ErrorCode::kUnsupported,
-        StrCat("operator '", node->name, "' has another form in opset 21, which this format needs"),
-        {.node = node->name, .hint = "choose another format"});
-  }
-}
-
 Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options) {
   if (options.bits != 4 && options.bits != 8) {
     Fail(ErrorCode::kInvalidArgument, StrCat("weights alone take 4 or 8 bits, not ", options.bits));
@@ -308,8 +297,8 @@ Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options)
                                    [](const Product& product) { return product.recurrent; });
   if (options.matmul_nbits) graph.opsets[kMicrosoftDomain] = 1;
   if (blocked) {
-    RequireRaisable(graph);
-    graph.opsets[""] = std::max(graph.opset(), 21);
+    RefreshTypes(graph);
+    RaiseOpset(graph, 21);
   }
   for (const Product& product : products) {
     (options.matmul_nbits && !product.recurrent ? NBits : Blocked)(graph, product, options);
@@ -321,6 +310,8 @@ Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options)
 
 Graph QuantizeDynamically(const Graph& source) {
   Graph graph = source.Clone();
+  RefreshTypes(graph);
+  RaiseOpset(graph);
   std::map<const Value*, std::vector<Value*>> quantized;
   const std::vector<Product> products = FindProducts(graph);
   for (size_t i = 0; i < products.size(); ++i) {

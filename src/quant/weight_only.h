@@ -27,8 +27,4 @@ Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options);
 /// DynamicQuantizeLSTM; GRU and RNN, for which there is nothing of the kind, get int8 weights.
 Graph QuantizeDynamically(const Graph& graph);
 
-/// Throws kUnsupported, naming the operator, for a graph below opset 18 whose operators have
-/// another form in opset 21.
-void RequireRaisable(const Graph& graph);
-
 }  // namespace requant

@@ -44,12 +44,16 @@ TEST(Opset, OldFormsAreRaised) {
   EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1);
 }
 
-/// The raised graph, which must be one of opset 13 with the same results.
-void ExpectRaised(const std::string& text, const Shape& input) {
+/// The raised graph must have the same results.
+void ExpectRaised(const std::string& text, const Shape& input, int wanted = 13) {
+  SCOPED_TRACE(text);
   const Graph old = ParseGraph(text);
-  const Graph raised = PrepareFloatGraph(old);
+  Graph raised = old.Clone();
+  RefreshTypes(raised);
+  RaiseOpset(raised, wanted);
+  RefreshTypes(raised);
   VerifyGraph(raised);
-  EXPECT_EQ(raised.opset(), 13);
+  EXPECT_EQ(raised.opset(), wanted);
   Noise noise(3);
   for (int round = 0; round < 4; ++round) {
     const Tensor x = noise.Make(input, 1, round % 2 == 0 ? 1 : -1);
@@ -115,6 +119,48 @@ output %y
 output %all
 )",
                {2, 3, 4});
+}
+
+TEST(Opset, FormsOfOpset21) {
+  for (const char* op : {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+                         "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare"}) {
+    ExpectRaised(std::string("graph \"\" opset 13\ninput %x: float32[2, 4, 6]\n%y = ") + op +
+                     "(%x) {axes = [1, -1], keepdims = 0}\n%z = " + op +
+                     "(%x)\noutput %y\noutput %z\n",
+                 {2, 4, 6}, 21);
+  }
+  ExpectRaised(
+      "graph \"\" opset 11\ninput %x: float32[2, 4, 6]\n%a, %b = Split(%x) {axis = 2}\n"
+      "%c, %d = Split(%x) {axis = 1, split = [1, 3]}\noutput %a\noutput %b\noutput %c\n"
+      "output %d\n",
+      {2, 4, 6}, 21);
+  ExpectRaised(R"(graph "" opset 16
+input %x: float32[1, 4, 6, 2]
+const %image: float32[1, 1, 2, 3] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
+%a = GridSample(%image, %x)
+%b = GridSample(%image, %x) {mode = "bicubic"}
+%c = GridSample(%image, %x) {mode = "nearest"}
+output %a
+output %b
+output %c
+)",
+               {1, 4, 6, 2}, 21);
+  ExpectRaised(R"(graph "" opset 17
+input %x: float32[2, 4, 6, 1]
+%a = DFT(%x)
+%b = DFT(%x) {axis = 2, onesided = 1}
+output %a
+output %b
+)",
+               {2, 4, 6, 1}, 21);
+  ExpectRaised(R"(graph "" opset 18
+input %x: float32[2, 4, 6]
+const %scale: float32[2] = {0.5, 2.0}
+const %bias: float32[2] = {1.0, -1.0}
+%y = GroupNormalization(%x, %scale, %bias) {num_groups = 2}
+output %y
+)",
+               {2, 4, 6}, 21);
 }
 
 TEST(Opset, ScanOfOpset8IsRefused) {
