@@ -8,23 +8,20 @@
 
 namespace requant {
 
-/// a * b. Throws kInvalidModel when the product leaves size_t.
+/// Throws kOutOfMemory.
+[[noreturn]] void FailSize();
+
+/// a * b. Throws kOutOfMemory when the product leaves size_t.
 inline size_t CheckedMul(size_t a, size_t b) {
   size_t product;
-  if (__builtin_mul_overflow(a, b, &product)) {
-    Fail(ErrorCode::kInvalidModel, "a size computation overflows",
-         {.hint = "a tensor's dimensions are too large for this machine"});
-  }
+  if (__builtin_mul_overflow(a, b, &product)) FailSize();
   return product;
 }
 
-/// a + b. Throws kInvalidModel when the sum leaves size_t.
+/// a + b. Throws kOutOfMemory when the sum leaves size_t.
 inline size_t CheckedAdd(size_t a, size_t b) {
   size_t sum;
-  if (__builtin_add_overflow(a, b, &sum)) {
-    Fail(ErrorCode::kInvalidModel, "a size computation overflows",
-         {.hint = "a tensor's dimensions are too large for this machine"});
-  }
+  if (__builtin_add_overflow(a, b, &sum)) FailSize();
   return sum;
 }
 
