@@ -135,7 +135,7 @@ TEST(QLinearConvTranspose, SameBitsAsTheReference) {
     auto graph = std::make_shared<Graph>(ParseGraph(text));
     const TensorMap feeds{{"x", RandomBytes(graph->inputs()[0]->type, random)}};
     for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
-      const Tensor wanted = Interpret(*graph, feeds, {.requantize = mode})[0];
+      const Tensor wanted = Interpret(*graph, feeds, {mode, {}})[0];
       std::vector<SessionOptions> all(2);
       all[1].runner = &threads;
       const auto force = [&all](const char* family, const char* kernel) {
@@ -222,7 +222,7 @@ TEST(QLinearConvTranspose, ReferenceAgainstSumsInDouble) {
     form.height = std::max<int64_t>(form.height, 1);
     const Graph graph = ParseGraph(TextOf(form, random));
     const Tensor x = RandomBytes(graph.inputs()[0]->type, random);
-    const Tensor y = Interpret(graph, {{"x", x}}, {.requantize = RequantizeMode::kFloat})[0];
+    const Tensor y = Interpret(graph, {{"x", x}}, {RequantizeMode::kFloat, {}})[0];
     const Node& node = *graph.nodes()[0];
     const auto number = [&node](size_t slot, int64_t i) {
       const Tensor& tensor = *node.constant(slot);

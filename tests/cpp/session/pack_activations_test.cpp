@@ -293,7 +293,9 @@ TEST(PackActivations, OfDepthwiseConvolutions) {
     for (const Slot& slot : session.plan()->slots) packed += slot.packed ? 1 : 0;
     // Between depthwise ones always; around them where the other row is one for few bits.
     EXPECT_TRUE(channels % 8 == 0 ? packed == 2 || packed == 4 : packed == 0) << packed;
-    if (channels % 8 == 0 && channels >= 32) EXPECT_EQ(packed, 4);
+    if (channels % 8 == 0 && channels >= 32) {
+      EXPECT_EQ(packed, 4);
+    }
     // By default, where a machine multiplies whole bytes as well.
     options.plan.force_kernels.clear();
     Session usual(graph, options);
@@ -344,8 +346,11 @@ TEST(PackActivations, OfMatrixProducts) {
       packed += slot.packed ? 1 : 0;
       planes += slot.planes != 0 ? 1 : 0;
     }
-    if (inner % 8 != 0) EXPECT_EQ(packed + planes, 0);
-    if (inner % 8 == 0 && inner >= 32) EXPECT_EQ(packed + planes, 2);
+    if (inner % 8 != 0) {
+      EXPECT_EQ(packed + planes, 0);
+    } else if (inner >= 32) {
+      EXPECT_EQ(packed + planes, 2);
+    }
   }
 }
 
