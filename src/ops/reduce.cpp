@@ -50,7 +50,7 @@ Reduction ReductionOf(const Node& node) {
 
 // --- shapes
 
-/// Which dimensions are reduced; an absent or empty list means all, or none (an identity) with
+/// Which dimensions are reduced; an absent or empty list means all, or none with
 /// noop_with_empty_axes.
 std::vector<bool> ReducedDims(const AttributeMap& attributes, const ListArgument& axes,
                               size_t rank) {
@@ -218,14 +218,22 @@ A Reduce(Reduction reduction, const T* from, const std::vector<int64_t>& offsets
   return total;
 }
 
+/// What a reduction makes of one element is that element. With noop_with_empty_axes and no axes,
+/// the others still take their squares and logarithms (ONNX, reference/ops/op_reduce_l2.py).
+bool IsIdentityOfOne(Reduction reduction) {
+  return reduction != Reduction::kL1 && reduction != Reduction::kL2 &&
+         reduction != Reduction::kSumSquare && reduction != Reduction::kLogSum;
+}
+
 void EvaluateReduce(EvalContext& context) {
   const Tensor& x = context.input(0);
   const Reduction reduction = ReductionOf(context.node);
   const bool keep = context.attributes().Int("keepdims", 1) != 0;
   const ListArgument axes = ReadList(context, "axes", 1);
   const std::vector<bool> reduced = ReducedDims(context.attributes(), axes, x.shape().size());
-  if ((axes.absent() || axes.values.empty()) &&
-      context.attributes().Int("noop_with_empty_axes", 0) != 0) {
+  const bool listed = !axes.absent() && !axes.values.empty();
+  if (!listed && context.attributes().Int("noop_with_empty_axes", 0) != 0 &&
+      IsIdentityOfOne(reduction)) {
     context.outputs[0] = x;
     return;
   }

@@ -26,6 +26,20 @@ TEST(Reduce, AxesAsAttributeOrInput) {
             ErrorCode::kInvalidModel);
 }
 
+TEST(Reduce, NothingButTheFunctionWithoutAxes) {
+  const std::vector<AttributeMap::Entry> noop = {{"noop_with_empty_axes", Int(1)}};
+  const Tensor x = Floats({-3, 2}, {2});
+  for (const int opset : {18, 20}) {
+    ExpectTensor(RunOp({"ReduceSumSquare", opset}, {x}, noop), {2}, {9, 4});
+    ExpectTensor(RunOp({"ReduceL1", opset}, {x}, noop), {2}, {3, 2});
+    ExpectTensor(RunOp({"ReduceL2", opset}, {x}, noop), {2}, {3, 2});
+    ExpectTensor(RunOp({"ReduceLogSum", opset}, {x}, noop), {2}, {NAN, std::log(2.0)}, 1e-6);
+    for (const char* op : {"ReduceLogSumExp", "ReduceMean", "ReduceMax", "ReduceProd"}) {
+      ExpectTensor(RunOp({op, opset}, {x}, noop), {2}, {-3, 2});
+    }
+  }
+}
+
 TEST(Reduce, UnknownAxesKeepTheRankAtMost) {
   const ValueType x = FloatType({Named("N"), 4, 5});
   const ValueType axes{DType::kInt64, SymbolicShape{1}};
