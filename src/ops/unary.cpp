@@ -80,7 +80,7 @@ constexpr Function kFunctions[] = {
      "alpha", 1.67326319217681884765625F, "gamma", 1.05070102214813232421875F},
     {"Shrink",
      [](double x, double bias, double lambd) {
-       return x < -lambd ? x + bias : x > lambd ? x - bias : x != x ? x : 0.0;
+       return x < -lambd ? x + bias : x > lambd ? x - bias : 0.0;
      },
      "bias", 0.0F, "lambd", 0.5F},
     {"Sigmoid", [](double x, double, double) { return 1 / (1 + std::exp(-x)); }},
@@ -89,8 +89,7 @@ constexpr Function kFunctions[] = {
     {"Sqrt", [](double x, double, double) { return std::sqrt(x); }},
     {"Swish", QuickGelu, "alpha", 1.0F},
     {"Tanh", [](double x, double, double) { return std::tanh(x); }},
-    {"ThresholdedRelu", [](double x, double a, double) { return x > a || x != x ? x : 0.0; },
-     "alpha", 1.0F},
+    {"ThresholdedRelu", [](double x, double a, double) { return x > a ? x : 0.0; }, "alpha", 1.0F},
 };
 
 Function FunctionOf(const Node& node) {

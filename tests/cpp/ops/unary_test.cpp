@@ -78,6 +78,8 @@ TEST(Unary, FunctionsByTheirFormulas) {
       {{"ThresholdedRelu"}, 1.5F, 1.5},
       {{"Shrink"}, -2, -0.5, {{"bias", 1.5F}, {"lambd", 1.5F}}},
       {{"Shrink"}, 1.5F, 0, {{"bias", 1.5F}, {"lambd", 1.5F}}},
+      {{"Shrink"}, kNaN, 0},  // neither below nor above
+      {{"ThresholdedRelu"}, kNaN, 0},
       {{"Reciprocal"}, 4, 0.25},
       {{"Sqrt"}, -1, kNaN},
       {{"Floor"}, -1.5F, -2},
