@@ -225,7 +225,7 @@ int64_t Nearest(float at, const std::string& mode, bool down) {
   return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
 
-/// One output index: up to four taps, none when it lies outside.
+/// One output index: up to four taps (more where a filter is stretched), none when it lies outside.
 using Taps = std::vector<ResizeTap>;
 
 /// Keys' cubic kernel with coefficient a, at distance |d| < 2.
@@ -236,20 +236,35 @@ double CubicWeight(double d, double a) {
   return 0;
 }
 
-Taps MakeTaps(float at, int64_t in, bool cubic, double a, bool exclude_outside) {
+/// `shrink` below 1: the filter is 1 / shrink as wide, so that it takes in all that falls to one
+/// output (antialias).
+Taps MakeTaps(float at, int64_t in, bool cubic, double a, bool exclude_outside, double shrink) {
   Taps out;
+  const bool stretched = shrink < 1;
+  const double reach = (cubic ? 2 : 1) / shrink;
   const double below = std::floor(static_cast<double>(at));
   const double rest = at - below;
   double total = 0;
-  for (int64_t offset = cubic ? -1 : 0; offset <= (cubic ? 2 : 1); ++offset) {
-    const double distance = rest - static_cast<double>(offset);
+  int64_t first = cubic ? -1 : 0;
+  int64_t last = cubic ? 2 : 1;
+  if (stretched) {
+    first = static_cast<int64_t>(std::floor(rest - reach)) + 1;
+    last = static_cast<int64_t>(std::ceil(rest + reach)) - 1;
+  }
+  for (int64_t offset = first; offset <= last; ++offset) {
+    const double distance = (rest - static_cast<double>(offset)) * shrink;
     double weight = cubic ? CubicWeight(distance, a) : 1 - std::fabs(distance);
     const auto index = static_cast<int64_t>(below) + offset;
     if (exclude_outside && (index < 0 || index >= in)) weight = 0;
     total += weight;
-    out.push_back({std::clamp<int64_t>(index, 0, in - 1), weight});
+    const int64_t inside = std::clamp<int64_t>(index, 0, in - 1);
+    if (stretched && !out.empty() && out.back().index == inside) {
+      out.back().weight += weight;
+    } else {
+      out.push_back({inside, weight});
+    }
   }
-  if (exclude_outside && total != 0) {
+  if ((exclude_outside || stretched) && total != 0) {
     for (ResizeTap& tap : out) tap.weight /= total;
   }
   return out;
@@ -336,6 +351,11 @@ void EvaluateResize(EvalContext& context) {
     context.outputs[0] = SelectByAxis(input, indices, fill.raw());
     return;
   }
+  if (walk.antialias && !IsFloat(input.dtype())) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("Resize with antialias of ", DTypeName(input.dtype()), " when it shrinks"),
+         {.hint = "export the model with antialias=False"});
+  }
   std::vector<double> values = input.ToDoubles();
   for (size_t a = 0; a < walk.axes.size(); ++a) {
     if (walk.axes[a].same) continue;
@@ -383,10 +403,7 @@ ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
     if (input[i] == 0 && walk.shape[i] != 0) {
       Fail(ErrorCode::kShapeMismatch, StrCat("Resize of an empty dimension to ", walk.shape[i]));
     }
-    if (antialias && axes[i].scale < 1) {
-      Fail(ErrorCode::kUnsupported, "Resize with antialias is not supported when it shrinks",
-           {.hint = "export the model with antialias=False"});
-    }
+    walk.antialias = walk.antialias || (antialias && axes[i].scale < 1);
   }
   if (NumElements(walk.shape) == 0) return walk;
   for (size_t a = 0; a < axes.size(); ++a) {
@@ -399,16 +416,23 @@ ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
     along.same =
         !axis.named || (axis.scale == 1 && out == in && coordinates != "tf_crop_and_resize");
     if (!axis.named) continue;
+    // Only a crop of more than the image can have outputs at such a scale.
+    if (antialias && 1 / axis.scale > 4 * static_cast<float>(in) + 16) {
+      Fail(ErrorCode::kUnsupported, StrCat("Resize with antialias and a scale of ", axis.scale));
+    }
+    const float shrink = antialias ? std::min(axis.scale, 1.0F) : 1.0F;
     if (!walk.nearest) along.taps.resize(along.picked.size());
     for (size_t i = 0; i < along.picked.size(); ++i) {
       bool outside = false;
       float at = Coordinate(static_cast<int64_t>(i), in, out, axis, coordinates, &outside);
       // Far outside everything is the border; keeps the conversions to integers defined.
-      at = std::max(-4.0F, std::min(at, static_cast<float>(in) + 4.0F));
+      const float far = 4 / shrink;
+      at = std::max(-far, std::min(at, static_cast<float>(in) + far));
       along.picked[i] =
           outside ? -1 : std::clamp<int64_t>(Nearest(at, nearest, axis.scale < 1), 0, in - 1);
       if (!walk.nearest && !outside) {
-        along.taps[i] = MakeTaps(at, in, mode == "cubic", cubic_coefficient, exclude_outside);
+        along.taps[i] =
+            MakeTaps(at, in, mode == "cubic", cubic_coefficient, exclude_outside, shrink);
       }
     }
   }

@@ -19,12 +19,14 @@ struct ResizeAxisWalk {
   bool same = true;
   /// nearest: the input index of every output index, -1 outside of the image.
   std::vector<int64_t> picked;
-  /// linear, cubic: two or four taps of every output index, none outside of the image.
+  /// linear, cubic: two or four taps of every output index (more or fewer where a filter is
+  /// stretched), none outside of the image.
   std::vector<std::vector<ResizeTap>> taps;
 };
 
 struct ResizeWalk {
   bool nearest = true;
+  bool antialias = false;    // filters are stretched, as it shrinks
   double extrapolation = 0;  // what lies outside
   Shape shape;               // of the output
   std::vector<ResizeAxisWalk> axes;

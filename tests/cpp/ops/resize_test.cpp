@@ -114,11 +114,37 @@ TEST(Resize, BytesAndErrors) {
             }),
             ErrorCode::kShapeMismatch);
   EXPECT_EQ(CodeOf([] { RunOp({"Resize", 13}, {Square(), kNone}); }), ErrorCode::kInvalidModel);
-  EXPECT_EQ(CodeOf([] {
-              RunOp({"Resize", 18}, {Square(), kNone, Floats({1, 1, 0.5F, 0.5F})},
+  EXPECT_EQ(CodeOf([&] {
+              RunOp({"Resize", 18}, {bytes, kNone, Floats({1, 1, 1, 0.5F})},
                     {{"mode", Text("linear")}, {"antialias", Int(1)}});
             }),
             ErrorCode::kUnsupported);
+}
+
+/// Outputs of ONNX's backend tests (test_resize_downsample_..._antialias).
+TEST(Resize, Antialias) {
+  const Tensor x = Floats({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, {1, 1, 4, 4});
+  const auto run = [&](const char* mode, const Tensor& scales, const Tensor& sizes) {
+    return RunOp({"Resize", 18}, {x, kNone, scales, sizes},
+                 {{"mode", Text(mode)}, {"antialias", Int(1)}});
+  };
+  const Tensor scales = Floats({1, 1, 0.6F, 0.6F});
+  const Tensor sizes = Tensor::Vector<int64_t>({1, 1, 3, 3});
+  ExpectTensor(run("linear", scales, kNone), {1, 1, 2, 2}, {2.875, 4.5, 9.375, 11}, 1e-5);
+  ExpectTensor(run("cubic", scales, kNone), {1, 1, 2, 2},
+               {2.5180721, 4.2858863, 9.589329, 11.357142}, 1e-5);
+  ExpectTensor(
+      run("linear", kNone, sizes), {1, 1, 3, 3},
+      {2.3636363, 3.590909, 4.818182, 7.2727275, 8.5, 9.727273, 12.181818, 13.409091, 14.636364},
+      1e-5);
+  ExpectTensor(
+      run("cubic", kNone, sizes), {1, 1, 3, 3},
+      {1.7750092, 3.1200073, 4.4650054, 7.1550016, 8.5, 9.844998, 12.534994, 13.8799925, 15.224991},
+      1e-5);
+  // Along an axis that grows it changes nothing.
+  ExpectTensor(RunOp({"Resize", 18}, {Row({1, 2}), kNone, Floats({1, 1, 1, 2})},
+                     {{"mode", Text("linear")}, {"antialias", Int(1)}}),
+               {1, 1, 1, 4}, {1, 1.25, 1.75, 2});
 }
 
 TEST(Resize, KeepsSymbols) {
