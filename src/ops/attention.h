@@ -66,6 +66,9 @@ struct AttentionForm {
   }
 };
 
+/// A MultiHeadAttention that adds a bias to q, k and v first, which no AttentionForm says.
+bool HasAttentionBias(const Node& node);
+
 /// The form of an attention node for inputs of these shapes (nullptr: left out). `total` is what
 /// input 6 of GroupQueryAttention says, the tokens with those of the past. Throws kShapeMismatch or
 /// kInvalidModel for what does not fit and kUnsupported, with the name of the attribute or input,

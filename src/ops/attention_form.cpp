@@ -232,6 +232,10 @@ AttentionForm MultiHeadForm(const Shapes& in) {
     }
   }
   form.y = Flat(form.queries, form.heads * form.value_width, form.value_width);
+  if (in.has(3) && q.size() == 3 && in.At(1).size() == 3 &&
+      in.At(3) != Shape{2 * q[2] + in.At(2)[2]}) {
+    Mismatch(node, StrCat("a bias of ", ShapeToString(in.At(3))));
+  }
   ReadPast(in, 6, form);
   if (in.has(8) || in.has(9)) Unsupported(node, "past_sequence_length or cache_indirection");
   form.keys = CheckedAdd64(form.past, form.fresh);
@@ -322,6 +326,10 @@ AttentionForm GroupQueryForm(const Shapes& in, int64_t total) {
 }
 
 }  // namespace
+
+bool HasAttentionBias(const Node& node) {
+  return node.Is("MultiHeadAttention", kMicrosoftDomain) && node.input(3) != nullptr;
+}
 
 AttentionForm AttentionFormOf(const Node& node, std::span<const Shape* const> shapes,
                               int64_t total) {

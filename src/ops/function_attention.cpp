@@ -1,6 +1,9 @@
 // Attention of com.microsoft and MultiHeadAttention with a bias, by projections and a
 // MultiHeadAttention without one (onnxruntime docs/ContribOperators.md).
+#include <algorithm>
+
 #include "base/error.h"
+#include "ops/attention.h"
 #include "ops/function_text.h"
 
 namespace requant {
@@ -26,10 +29,8 @@ int64_t LastDim(const FunctionText& text, size_t slot) {
   return value->type.shape->back().value;
 }
 
+/// The bias [Q + K + V] is cut where the operands end, which need not be known yet.
 void WriteMultiHead(FunctionText& text) {
-  const int64_t q = LastDim(text, 0);
-  const int64_t k = LastDim(text, 1);
-  const int64_t v = LastDim(text, 2);
   const Node& node = text.node();
   for (const size_t slot : {size_t{0}, size_t{1}, size_t{2}}) {
     if (!text.Has(slot) ||
@@ -37,16 +38,31 @@ void WriteMultiHead(FunctionText& text) {
       Fail(ErrorCode::kUnsupported, "MultiHeadAttention with packed operands and the input bias",
            {.hint = "add the bias before the operator"});
     }
+    if (!node.inputs[slot]->type.shape) return text.Wait();
   }
-  if (q < 0 || k < 0 || v < 0) return text.Wait();
-  SplitColumns(text, "%i3", {q, k, v}, 0, "%bq, %bk, %bv");
-  for (const char* name : {"q", "k", "v"}) {
-    text.Line(StrCat("%", name, " = Add(%i",
-                     name[0] == 'q'   ? 0
-                     : name[0] == 'k' ? 1
-                                      : 2,
-                     ", %b", name, ")"));
+  const std::vector<int64_t> widths = {LastDim(text, 0), LastDim(text, 1), LastDim(text, 2)};
+  if (*std::min_element(widths.begin(), widths.end()) >= 0) {
+    SplitColumns(text, "%i3", widths, 0, "%bq, %bk, %bv");
+  } else if (text.opset() < 10) {
+    return text.Wait();  // Slice takes no computed ends
+  } else {
+    text.Ints("zero", {0});
+    text.Ints("last", {2});
+    text.Line("%q_shape = Shape(%i0)");
+    text.Line("%k_shape = Shape(%i1)");
+    text.Line("%v_shape = Shape(%i2)");
+    text.Line("%q_end = Gather(%q_shape, %last)");
+    text.Line("%k_size = Gather(%k_shape, %last)");
+    text.Line("%v_size = Gather(%v_shape, %last)");
+    text.Line("%k_end = Add(%q_end, %k_size)");
+    text.Line("%v_end = Add(%k_end, %v_size)");
+    text.Line("%bq = Slice(%i3, %zero, %q_end, %zero)");
+    text.Line("%bk = Slice(%i3, %q_end, %k_end, %zero)");
+    text.Line("%bv = Slice(%i3, %k_end, %v_end, %zero)");
   }
+  text.Line("%q = Add(%i0, %bq)");
+  text.Line("%k = Add(%i1, %bk)");
+  text.Line("%v = Add(%i2, %bv)");
   std::string inputs = "%q, %k, %v, _";
   for (size_t slot = 4; slot < node.inputs.size(); ++slot) {
     inputs += text.Has(slot) ? StrCat(", %i", slot) : ", _";
@@ -160,10 +176,6 @@ bool HasRangeMask(const Node& node) {
 }
 
 }  // namespace
-
-bool HasAttentionBias(const Node& node) {
-  return node.Is("MultiHeadAttention", kMicrosoftDomain) && node.input(3) != nullptr;
-}
 
 std::unique_ptr<Graph> ExpandMultiHeadAttention(const Graph& graph, const Node& node) {
   return HasAttentionBias(node) ? GraphOfText(graph, node, WriteMultiHead) : nullptr;

@@ -87,7 +87,6 @@ void EvaluateByBody(EvalContext& context);
 /// Bodies of function_attention.cpp: Attention of com.microsoft, and MultiHeadAttention with a
 /// bias.
 void WritePackedAttention(FunctionText& text);
-bool HasAttentionBias(const Node& node);
 std::unique_ptr<Graph> ExpandMultiHeadAttention(const Graph& graph, const Node& node);
 
 }  // namespace requant

@@ -298,7 +298,8 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
     shapes.push_back(input->type.StaticShape());
     given.back() = &shapes.back();
   }
-  if (node.output(3)) return false;
+  // A bias belongs in front of the products: where no pass has put it there, the reference runs.
+  if (node.output(3) || HasAttentionBias(node)) return false;
   const Tensor* total = node.constant(6);
   const bool grouped = node.op_type == "GroupQueryAttention";
   if (grouped && (total == nullptr || total->count() != 1)) return false;

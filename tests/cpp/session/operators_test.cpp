@@ -270,6 +270,11 @@ TEST(SessionOperators, Attention) {
          flat("2, 5, 12", "2, 7, 12", "input %m: float32[1, 3, 5, 7]\n",
               "com.microsoft::MultiHeadAttention(%q, %k, %v, _, _, %m) {num_heads = 3}"),
          1e-5, kernels});
+  Check({"MultiHeadAttention with a bias that no pass has taken out",
+         flat("2, 5, 12", "2, 7, 12", "const %b: float32[36] = random\n",
+              "com.microsoft::MultiHeadAttention(%q, %k, %v, %b) {num_heads = 3}"),
+         1e-5,
+         {"reference"}});
   Check({"MultiHeadAttention, packed",
          head + "input %q: float32[2, 5, 3, 3, 4]\n%y = "
                 "com.microsoft::MultiHeadAttention(%q) {num_heads = 3, unidirectional = 1}\n"
