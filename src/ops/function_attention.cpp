@@ -92,14 +92,25 @@ void WriteCounts(FunctionText& text, bool shared) {
   text.Line("%places = Range(%i_zero, %keys, %i_one)");
 }
 
-/// Ends and starts [2 B] as a mask of every key: which of them lie in between.
-void WriteRangeMask(FunctionText& text) {
+/// Ends and starts [2 B] as a mask of every key: which of them lie in between. When it `may` hold
+/// only ends [B] or those and cumulated lengths [3 B + 2] as well, which is known when it runs:
+/// then all start at 0, as in ONNX Runtime (contrib_ops/cpu/bert/attention_helper.h, PrepareMask).
+void WriteRangeMask(FunctionText& text, bool may) {
   text.Ints("row", {1, -1});
   text.Line("%images = Gather(%x_shape, %first)");
   text.Line("%both = Add(%images, %images)");
   text.Line("%limits = Cast(%i3) {to = 7}");
   text.Line("%ends = Slice(%limits, %first, %images, %first)");
-  text.Line("%starts = Slice(%limits, %images, %both, %first)");
+  if (may) {
+    text.Line("%none = Sub(%ends, %ends)");
+    text.Line("%padded = Concat(%limits, %none) {axis = 0}");
+    text.Line("%second = Slice(%padded, %images, %both, %first)");
+    text.Line("%count = Shape(%limits)");
+    text.Line("%ranged = Equal(%count, %both)");
+    text.Line("%starts = Where(%ranged, %second, %none)");
+  } else {
+    text.Line("%starts = Slice(%limits, %images, %both, %first)");
+  }
   text.Line("%end = Reshape(%ends, %column)");
   text.Line("%start = Reshape(%starts, %column)");
   text.Line("%place = Reshape(%places, %row)");
@@ -166,13 +177,22 @@ void WriteBuffers(FunctionText& text, int64_t heads) {
   text.Line("%hide = Where(%visible, %nothing, %least)");
 }
 
-/// Whether the mask has two numbers for each image.
-bool HasRangeMask(const Node& node) {
+/// What the numbers of a mask with one dimension are.
+enum class FlatMask : uint8_t { kNone, kEnds, kRanges, kUnknown };
+FlatMask FlatMaskOf(const Node& node) {
   const Value* mask = node.input(3);
-  const Value* x = node.input(0);
-  return mask && mask->type.shape->size() == 1 && x->type.shape && !x->type.shape->empty() &&
-         (*x->type.shape)[0].known() &&
-         (*mask->type.shape)[0] == Dim(2 * (*x->type.shape)[0].value);
+  if (mask == nullptr || mask->type.shape->size() != 1) return FlatMask::kNone;
+  const std::optional<SymbolicShape>& x = node.inputs[0]->type.shape;
+  const Dim& count = (*mask->type.shape)[0];
+  const Dim images = x && !x->empty() ? (*x)[0] : Dim();
+  if (!images.known() || !count.known()) {
+    return !images.symbol.empty() && count == images ? FlatMask::kEnds : FlatMask::kUnknown;
+  }
+  if (count == images) return FlatMask::kEnds;
+  if (count.value == 2 * images.value) return FlatMask::kRanges;
+  if (count.value == 3 * images.value + 2) return FlatMask::kUnknown;
+  Fail(ErrorCode::kShapeMismatch, StrCat("com.microsoft::Attention with a mask of ", count.value,
+                                         " numbers for ", images.value, " images"));
 }
 
 }  // namespace
@@ -223,7 +243,8 @@ void WritePackedAttention(FunctionText& text) {
     }
   }
   const size_t mask_rank = text.Has(3) ? node.inputs[3]->type.shape->size() : 0;
-  const bool range = HasRangeMask(node);
+  const FlatMask flat = FlatMaskOf(node);
+  const bool range = flat == FlatMask::kRanges || flat == FlatMask::kUnknown;
   if (shared || range || mask_rank == 4) WriteCounts(text, shared);
   if (shared) {
     text.Line("const %scalar: int64[0] = {}");
@@ -235,7 +256,7 @@ void WritePackedAttention(FunctionText& text) {
   std::string mask = text.Has(3) ? "%i3" : "_";
   std::string bias = text.Has(5) ? "%i5" : "_";
   if (range) {
-    WriteRangeMask(text);
+    WriteRangeMask(text, flat == FlatMask::kUnknown);
     mask = "%range_mask";
   } else if (mask_rank == 4) {
     WriteSquareMask(text, shared);

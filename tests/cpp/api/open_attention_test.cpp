@@ -54,5 +54,31 @@ TEST(OpenAttention, MultiHeadAttentionAddsItsBias) {
   EXPECT_FALSE(Interpret(without, zero)[0].SameBits(Interpret(without, feeds)[0]));
 }
 
+/// Masks of ends [B], of ends and starts [2 B], of ends and cumulated lengths [3 B + 2].
+TEST(OpenAttention, FlatMasks) {
+  const auto text = [](const std::string& x, const std::string& mask) {
+    return "graph \"\" opset 17, com.microsoft 1\ninput %x: float32[" + x +
+           "]\ninput %w: float32[3, 12]\ninput %m: int32[" + mask +
+           "]\n%y = com.microsoft::Attention(%x, %w, _, %m) {num_heads = 2}\noutput %y\n";
+  };
+  const std::vector<std::vector<int32_t>> masks = {{3, 2}, {3, 2, 1, 0}, {3, 2, 0, 3, 6, 0, 3, 6}};
+  std::vector<Tensor> results;
+  for (const std::vector<int32_t>& numbers : masks) {
+    const TensorMap feeds{
+        {"x", Ramp({2, 3, 3})}, {"w", Ramp({3, 12}, -2)}, {"m", Tensor::Vector<int32_t>(numbers)}};
+    const std::string count = std::to_string(numbers.size());
+    const std::string known = text("2, 3, 3", count);
+    results.push_back(Interpret(ParseGraph(known), feeds)[0]);
+    ExpectSame(known, known, feeds);
+    ExpectSame(known, text("2, 3, 3", "M"), feeds);
+    ExpectSame(known, text("B, S, 3", count), feeds);
+    ExpectSame(known, text("B, S, 3", numbers.size() == 2 ? "B" : "M"), feeds);
+  }
+  EXPECT_FALSE(results[0].SameBits(results[1]));
+  for (int64_t i = 0; i < results[0].count(); ++i) {
+    EXPECT_NEAR(results[0].AsDouble(i), results[2].AsDouble(i), 1e-4) << i;
+  }
+}
+
 }  // namespace
 }  // namespace requant
