@@ -228,8 +228,9 @@ void EvaluateAttention(EvalContext& context) {
 std::span<const OpDef> AttentionOps() {
   static constexpr OpDef kRows[] = {
       {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat},
+      // Without key and value the query is all three; the past may be missing, too.
       {"GroupQueryAttention", kMicrosoftDomain, 1, 7, 14, 4, InferAttention, EvaluateAttention,
-       QuantRule::kFloat},
+       QuantRule::kFloat, FusionRule::kOpaque, nullptr, nullptr, 0b11110},
       {"MultiHeadAttention", kMicrosoftDomain, 1, 1, 10, 4, InferAttention, EvaluateAttention,
        QuantRule::kFloat, FusionRule::kOpaque, ExpandMultiHeadAttention},
   };

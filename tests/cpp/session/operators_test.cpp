@@ -299,6 +299,43 @@ TEST(SessionOperators, Attention) {
          1e-5, kernels});
 }
 
+TEST(SessionOperators, GroupQueryAttentionOfPackedOperands) {
+  const std::string more =
+      "const %s: int32[1] = {2}\nconst %t: int32[] = {3}\n%y, %nk, %nv = "
+      "com.microsoft::GroupQueryAttention(";
+  const std::string tail = "{num_heads = 4, kv_num_heads = 2}\noutput %y\noutput %nk\noutput %nv\n";
+  const std::string head = "graph \"\" opset 17, com.microsoft 1\n";
+  const std::string packed = head + "input %x: float32[1, 3, 32]\n";
+  Check({"a past of nothing",
+         packed + "input %pk: float32[1, 2, 0, 4]\ninput %pv: float32[1, 2, 0, 4]\n" + more +
+             "%x, _, _, %pk, %pv, %s, %t) " + tail,
+         1e-5,
+         {"conv_f32"}});
+  Check({"no past", packed + more + "%x, _, _, _, _, %s, %t) " + tail, 1e-5, {"conv_f32"}});
+  // The same as its columns apart.
+  const auto whole =
+      std::make_shared<Graph>(ParseGraph(packed + more + "%x, _, _, _, _, %s, %t) " + tail));
+  const auto apart =
+      std::make_shared<Graph>(ParseGraph(head +
+                                         "input %q: float32[1, 3, 16]\ninput %k: float32[1, 3, 8]\n"
+                                         "input %v: float32[1, 3, 8]\n" +
+                                         more + "%q, %k, %v, _, _, %s, %t) " + tail));
+  std::mt19937 random(7);
+  const Tensor x = RandomTensor(random, whole->inputs()[0]->type);
+  TensorMap columns;
+  for (const auto& [name, from, width] :
+       {std::tuple<std::string, int64_t, int64_t>{"q", 0, 16}, {"k", 16, 8}, {"v", 24, 8}}) {
+    Tensor part(DType::kFloat32, {1, 3, width});
+    for (int64_t i = 0; i < part.count(); ++i) {
+      part.data<float>()[i] = x.data<float>()[i / width * 32 + from + i % width];
+    }
+    columns[name] = std::move(part);
+  }
+  const std::vector<Tensor> got = Session(whole, {}).Run({{"x", x}});
+  const std::vector<Tensor> wanted = Session(apart, {}).Run(columns);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].SameBits(wanted[i])) << i;
+}
+
 TEST(SessionOperators, Recurrent) {
   for (const auto& [cell, gates] :
        {std::pair<std::string, int>{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}}) {
