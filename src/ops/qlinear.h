@@ -64,6 +64,10 @@ inline int32_t Accumulator(int64_t sum) {
 /// Bound for PrepareRequantize where nothing is known of the accumulators.
 inline constexpr int64_t kAnyAccumulator = int64_t{1} << 31;
 
+/// OpDef::may_lack of com.microsoft's operators of X, scale, zero point, ...: without a zero point
+/// it is 0 (ONNX Runtime docs/ContribOperators.md).
+inline constexpr uint64_t kXZeroMayLack = uint64_t{1} << 2;
+
 /// Throws for what is neither int8 nor uint8.
 void RequireBytes(const Tensor& tensor, const Node& node);
 /// `table` holds 256 elements; the index is the bit pattern.

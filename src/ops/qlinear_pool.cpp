@@ -150,9 +150,11 @@ void EvaluateQLinearGlobalAveragePool(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"QLinearAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearAveragePool,
-     EvaluateQLinearAveragePool, QuantRule::kFloat, FusionRule::kOutFusable},
+     EvaluateQLinearAveragePool, QuantRule::kFloat, FusionRule::kOutFusable, nullptr, nullptr,
+     kXZeroMayLack},
     {"QLinearGlobalAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearGlobalAveragePool,
-     EvaluateQLinearGlobalAveragePool, QuantRule::kFloat, FusionRule::kOutFusable},
+     EvaluateQLinearGlobalAveragePool, QuantRule::kFloat, FusionRule::kOutFusable, nullptr, nullptr,
+     kXZeroMayLack},
 };
 
 }  // namespace
