@@ -3,7 +3,9 @@
 // of the node, so that optimizer, quantizer and kernels only meet the operators inside.
 //
 // Formulas: com.microsoft: ONNX Runtime docs/ContribOperators.md; ONNX: docs/Operators.md.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/number_text.h"
@@ -12,6 +14,7 @@
 #include "ops/function_text.h"
 #include "ops/infer_util.h"
 #include "ops/matmul_nbits.h"
+#include "ops/select.h"
 #include "ops/subgraph.h"
 #include "ops/table.h"
 
@@ -75,21 +78,21 @@ void FusedGemm(FunctionText& text) {
 
 void FusedMatMul(FunctionText& text) {
   const AttributeMap& attributes = text.node().attributes;
-  if (attributes.Int("transBatchA", 0) != 0 || attributes.Int("transBatchB", 0) != 0) {
-    Fail(ErrorCode::kUnsupported, "FusedMatMul with transposed batches");
-  }
   std::string operands[2] = {"%i0", "%i1"};
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    if (attributes.Int(i == 0 ? "transA" : "transB", 0) == 0) continue;
+    const bool swaps = attributes.Int(i == 0 ? "transA" : "transB", 0) != 0;
+    const bool batches = attributes.Int(i == 0 ? "transBatchA" : "transBatchB", 0) != 0;
+    if (!swaps && !batches) continue;
     const ValueType& type = text.node().inputs[i]->type;
     if (!type.shape) return text.Wait();
     const size_t rank = type.shape->size();
     if (rank < 2) continue;
+    std::vector<int64_t> order = Sequence(static_cast<int64_t>(rank));
+    // The rows in front of the batches go behind them.
+    if (batches) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+    if (swaps) std::swap(order[rank - 2], order[rank - 1]);
     std::string perm;
-    for (size_t k = 0; k < rank; ++k) {
-      const size_t axis = k + 2 < rank ? k : rank - 1 - (k + 2 - rank);
-      perm += StrCat(k ? ", " : "", axis);
-    }
+    for (const int64_t axis : order) perm += StrCat(perm.empty() ? "" : ", ", axis);
     text.Line(StrCat("%t", i, " = Transpose(", operands[i], ") {perm = [", perm, "]}"));
     operands[i] = StrCat("%t", i);
   }
@@ -232,6 +235,7 @@ constexpr FunctionRow kFunctions[] = {
     {"MeanVarianceNormalization", "", MeanVariance},
     {"SkipLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
     {"SkipSimplifiedLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
+    {"TransposeMatMul", kMicrosoftDomain, FusedMatMul},
 };
 
 const FunctionRow* FindFunction(const Node& node) {
@@ -299,6 +303,7 @@ constexpr OpDef kRows[] = {
     Row("MeanVarianceNormalization", "", 9, 1, 1),
     Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
     Row("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
+    Row("TransposeMatMul", kMicrosoftDomain, 1, 2, 2),
 };
 
 }  // namespace

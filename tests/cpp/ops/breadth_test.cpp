@@ -260,6 +260,16 @@ TEST(Functions, FusedMatMulTransposes) {
   std::vector<double> doubled = wanted.ToDoubles();
   for (double& value : doubled) value *= 2;
   ExpectTensor(got, {2, 3, 5}, doubled, 1e-5);
+  const OpCase old{.op = "TransposeMatMul", .opset = 1, .domain = kMicrosoftDomain};
+  EXPECT_TRUE(
+      RunOp(old, {a, b}, {{"transA", Int(1)}, {"transB", Int(1)}, {"alpha", 2.0F}}).SameBits(got));
+  // a [rows, batch, columns]
+  const Tensor batches = RunOp({.op = "FusedMatMul", .opset = 1, .domain = kMicrosoftDomain},
+                               {Noise({4, 2, 3}, 1), Noise({3, 2, 5}, 2)},
+                               {{"transBatchA", Int(1)}, {"transBatchB", Int(1)}});
+  const Tensor einsum = RunOp({.op = "Einsum"}, {Noise({4, 2, 3}, 1), Noise({3, 2, 5}, 2)},
+                              {{"equation", Text("ibk,kbj->bij")}});
+  ExpectTensor(batches, {2, 4, 5}, einsum.ToDoubles(), 1e-5);
 }
 
 TEST(Functions, SkipLayerNormalizationGivesTheSum) {
