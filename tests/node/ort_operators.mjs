@@ -21,6 +21,7 @@ const arrays = {
   int32: Int32Array,
   int64: BigInt64Array,
   bool: Uint8Array,
+  uint8: Uint8Array,
 };
 
 /**
