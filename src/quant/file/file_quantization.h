@@ -20,6 +20,9 @@ struct FileQuantization {
 /// The same scales, zero points and type. Fewer codes than the type has are not compared.
 bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b);
 
+/// They are compared.
+bool SameCodes(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b);
+
 /// Takes the pairs out of the graph, which is float then. With `keep_weights` false, weights that
 /// only layers read become placeholders: dtype and shape without values.
 FileQuantization RemovePairs(Graph& graph, bool keep_weights);

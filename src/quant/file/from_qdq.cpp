@@ -13,10 +13,6 @@
 namespace requant {
 namespace {
 
-bool SameCodes(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
-  return SameQuantization(a, b) && a.quant_min == b.quant_min && a.quant_max == b.quant_max;
-}
-
 /// value -> its pair -> `rounded`.
 void WritePair(Graph& graph, Value* value, const TensorQuantizationConfig& config, Value* rounded) {
   const std::string& name = rounded->name;

@@ -87,15 +87,12 @@ class PairRemover {
 
   FileQuantization Run() {
     std::vector<Node*> nodes;
-    for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
-    // Asked before any pair is gone: then their readers look like others.
-    std::vector<Node*> quantizers;
-    for (Node* node : nodes) {
-      if (node->Is("QuantizeLinear") && !IsReadUnrounded(node->inputs[0])) {
-        quantizers.push_back(node);
-      }
+    for (const auto& node : graph_.nodes()) {
+      if (node->Is("QuantizeLinear")) nodes.push_back(node.get());
     }
-    for (Node* node : quantizers) RemovePair(*node);
+    for (Node* node : nodes) {
+      if (!IsReadUnrounded(*node)) RemovePair(*node);
+    }
     nodes.clear();
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
     for (Node* node : nodes) {
@@ -120,23 +117,36 @@ class PairRemover {
     return wanted == 0 ? DType::kUint8 : static_cast<DType>(wanted);
   }
 
-  /// Whether somebody reads the value as it was before it was rounded, another grid among them:
-  /// then its pairs stay, and operators behind them read integers that come as such (ReadIntegers).
-  bool IsReadUnrounded(const Value* real) const {
+  /// Whether the pair must stay, as somebody reads the value as it was before this pair rounded it,
+  /// another grid among them. Operators behind such a pair read integers that come as such
+  /// (ReadIntegers).
+  bool IsReadUnrounded(const Node& quantize) const {
+    const Value* real = quantize.inputs[0];
     if (real->is_constant()) return false;
-    // On a grid already: each reader of these reads its own.
-    if (real->producer && real->producer->Is("DequantizeLinear")) return false;
-    const Node* first = nullptr;
+    TensorQuantizationConfig config;
+    if (!ReadPair(quantize, config)) return true;
+    const auto written = writes_.find(real);
+    if (written != writes_.end()) {
+      // Without its first pair, each reader reads its own grid: one, behind that of the first.
+      const auto read = found_.reads.find({quantize.name, 0});
+      if (read == found_.reads.end()) return !SameCodes(config, written->second);  // beside it
+      return !SameCodes(read->second, written->second) && !SameCodes(read->second, config);
+    }
     return graph_.IsOutput(real) ||
            std::any_of(real->consumers.begin(), real->consumers.end(), [&](const Node* reader) {
              if (reader->Is("Shape") || reader->Is("Size")) return false;
-             if (!reader->Is("QuantizeLinear")) return true;
-             if (first == nullptr) first = reader;
-             TensorQuantizationConfig one, other;
-             return first != reader && ReadConfig(*first, QuantizedType(*first), 0, one) &&
-                    ReadConfig(*reader, QuantizedType(*reader), 0, other) &&
-                    !SameQuantization(one, other);
+             TensorQuantizationConfig other;
+             return !reader->Is("QuantizeLinear") || !ReadPair(*reader, other) ||
+                    !SameCodes(config, other);
            });
+  }
+
+  /// ReadConfig with the Clip behind the node.
+  bool ReadPair(const Node& quantize, TensorQuantizationConfig& config) const {
+    if (!ReadConfig(quantize, QuantizedType(quantize), 0, config)) return false;
+    const Node* limit = graph_.SoleConsumer(quantize.outputs[0]);
+    if (limit && limit->Is("Clip")) ReadLimit(*limit, config);
+    return true;
   }
 
   /// The grid that the value's readers see, unless a pair between them and it had another.
@@ -205,8 +215,7 @@ class PairRemover {
       const Value* result = pair->outputs[0];
       // Another grid than the producer's is its readers', but an output has none.
       const auto written = writes_.find(real);
-      const bool other_grid =
-          written != writes_.end() && !SameQuantization(written->second, config);
+      const bool other_grid = written != writes_.end() && !SameCodes(written->second, config);
       if (!graph_.IsOutput(result)) continue;
       if (named || other_grid) return;
       named = true;
@@ -218,7 +227,10 @@ class PairRemover {
       graph_.EraseNode(pair);
     }
     if (limit) graph_.EraseNode(limit);
-    if (!stays) graph_.EraseNode(&quantize);
+    if (!stays) {
+      found_.reads.erase({quantize.name, 0});  // other nodes may get its name
+      graph_.EraseNode(&quantize);
+    }
     writes_.emplace(real, config);  // the first pair is the producer's
   }
 
@@ -274,6 +286,10 @@ class PairRemover {
 
 bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
   return a.dtype == b.dtype && a.scale == b.scale && a.offset == b.offset && a.axis == b.axis;
+}
+
+bool SameCodes(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b) {
+  return SameQuantization(a, b) && a.quant_min == b.quant_min && a.quant_max == b.quant_max;
 }
 
 FileQuantization RemovePairs(Graph& graph, bool keep_weights) {

@@ -1,0 +1,186 @@
+// Files that round in unusual places: a session computes what the file's own nodes say, to the
+// bit, as all scales are powers of two and all sums are exact.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "api/requant.h"
+#include "base/str_cat.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace requant {
+namespace {
+
+std::string Numbers(const Tensor& tensor) {
+  std::string text;
+  for (int64_t i = 0; i < std::min<int64_t>(tensor.count(), 16); ++i) {
+    text += StrCat(" ", tensor.AsDouble(i));
+  }
+  return text;
+}
+
+std::string Compare(const std::vector<Tensor>& wanted, const std::vector<Tensor>& got) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const bool same = wanted[i].dtype() == got[i].dtype() && wanted[i].shape() == got[i].shape();
+    for (int64_t at = 0; at < wanted[i].count(); ++at) {
+      if (same && wanted[i].AsDouble(at) == got[i].AsDouble(at)) continue;
+      return StrCat("output ", i, " is", Numbers(got[i]), ", not", Numbers(wanted[i]));
+    }
+  }
+  return "";
+}
+
+/// What is wrong with the session's graph of this file; empty if nothing is.
+std::string Difference(const std::string& text, const TensorMap& feeds) {
+  const Graph graph = ParseGraph(text);
+  InterpretOptions options;
+  options.requantize = RequantizeMode::kFloat;
+  const std::vector<Tensor> wanted = Interpret(graph, feeds, options);
+  try {
+    const std::shared_ptr<const Graph> ready = PrepareForRun(graph);
+    VerifyGraph(*ready);
+    std::string wrong = Compare(wanted, Interpret(*ready, feeds, options));
+    if (!wrong.empty()) return "session: " + wrong;
+    const QuantizedModel model = ReadQuantized(graph);
+    wrong = Compare(wanted, Interpret(LowerToInteger(model), feeds, options));
+    if (!wrong.empty()) return "record: " + wrong;
+    wrong = Compare(wanted, Interpret(ToQdq(model), feeds, options));
+    return wrong.empty() ? "" : "export: " + wrong;
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    return what.find("says nothing about") != std::string::npos ? "" : StrCat("threw ", what);
+  }
+}
+
+TensorMap Feeds() {
+  Tensor x(DType::kFloat32, {1, 2, 2, 2});
+  Tensor i(DType::kUint8, {1, 2, 2, 2});
+  constexpr float kNumbers[] = {20, -5, 3, 7.25, 12, -1, 0.5, -9};
+  for (int at = 0; at < 8; ++at) {
+    x.data<float>()[at] = kNumbers[at];
+    static_cast<uint8_t*>(i.raw())[at] = static_cast<uint8_t>(at * 37);
+  }
+  return {{"x", x}, {"i", i}, {"zin", Tensor::Scalar(static_cast<uint8_t>(8))}};
+}
+
+/// Grids 0 to 4 and 8 have 8 bits, the fifth has 16, the sixth is per channel, the seventh has 4.
+constexpr const char* kHead = R"(graph "" opset 21
+input %x: float32[1, 2, 2, 2]
+input %i: uint8[1, 2, 2, 2]
+input %zin: uint8[]
+const %s0: float32[] = {0.125}
+const %z0: uint8[] = {0}
+const %s1: float32[] = {0.0625}
+const %z1: uint8[] = {64}
+const %s2: float32[] = {0.125}
+const %z2: uint8[] = {100}
+const %s3: float32[] = {0.03125}
+const %z3: int8[] = {0}
+const %s4: float32[] = {0.25}
+const %z4: int8[] = {-100}
+const %s5: float32[] = {0.00390625}
+const %z5: int16[] = {-5}
+const %s6: float32[2] = {0.125, 0.0625}
+const %z6: uint8[2] = {4, 50}
+const %s7: float32[] = {0.5}
+const %z7: int4[] = {2}
+const %s8: float32[] = {0.25}
+const %z8: int8[] = {0}
+const %minus: int8[] = {-7}
+const %plus: int8[] = {7}
+const %mq: int8[2, 2] = {64, 32, -64, 32}
+const %shape: int64[4] = {1, 2, 2, 2}
+const %pads: int64[8] = {0, 0, 1, 0, 0, 0, 0, 0}
+const %ax2: int64[1] = {2}
+const %ib: int32[2] = {100, -77}
+const %fw: float32[2, 2, 1, 1] = {0.5, 1.5, -1, 0.75}
+const %fb: float32[2] = {0.5, -1.5}
+const %w: int8[2, 2, 1, 1] = {64, -32, 32, 64}
+const %ws: float32[] = {0.015625}
+const %wz: int8[] = {0}
+const %kq: uint8[1, 2, 1, 1] = {100, 30}
+const %low: float32[] = {0}
+const %high: float32[] = {6}
+const %two: float32[] = {2}
+const %st: int64[1] = {1}
+const %en: int64[1] = {3}
+const %ax: int64[1] = {1}
+)";
+
+/// %name = from on a grid.
+std::string Pair(const std::string& from, const std::string& name, int grid) {
+  const std::string axis = grid == 6 ? " {axis = 1}" : "";
+  return StrCat("%", name, "q = QuantizeLinear(%", from, ", %s", grid, ", %z", grid, ")", axis,
+                "\n%", name, " = DequantizeLinear(%", name, "q, %s", grid, ", %z", grid, ")", axis,
+                "\n");
+}
+
+std::string File(const std::string& body) { return StrCat(kHead, body); }
+
+void ExpectRight(const std::string& body) {
+  EXPECT_EQ(Difference(File(body), Feeds()), "") << body;
+}
+
+int64_t Count(const Graph& graph, std::string_view op) {
+  return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                       [op](const auto& node) { return node->op_type == op; });
+}
+
+/// A value that nothing quantized writes, and the same one after another pair.
+TEST(QdqFiles, DirectReadersSeeTheFirstPair) {
+  const std::string firsts[] = {
+      Pair("x", "a", 5),
+      Pair("x", "a", 6),
+      "%aq = QuantizeLinear(%x, %s0, %zin)\n%a = DequantizeLinear(%aq, %s0, %zin)\n",
+      "%a = DequantizeLinear(%i, %s2, %z2)\n",
+  };
+  for (const std::string& first : firsts) {
+    for (const char* op : {"Add(%a, %b)", "Mul(%a, %b)", "Sub(%a, %b)", "Concat(%a, %b) {axis = 1}",
+                           "Min(%a, %b)", "MatMul(%a, %b)"}) {
+      const std::string body = StrCat(first, Pair("a", "b", 3), "%o = ", op, "\n");
+      ExpectRight(StrCat(body, Pair("o", "y", 2), "output %y"));
+      ExpectRight(StrCat(first, Pair("a", "c", 3), Pair("c", "b", 1), "%o = ", op, "\n",
+                         Pair("o", "y", 2), "output %y"));
+    }
+  }
+  // Of two pairs side by side the operators behind the other one see nothing.
+  ExpectRight(StrCat("%r = Relu(%x)\n", Pair("r", "a", 3), Pair("r", "b", 5), "%o = Mul(%a, %b)\n",
+                     Pair("o", "y", 2), "output %y"));
+}
+
+TEST(QdqFiles, ThreePairsInARow) {
+  for (const char* between :
+       {"", "%n = Identity(%b)\n", "%n = MaxPool(%b) {kernel_shape = [1, 1]}\n"}) {
+    const char* last = *between ? "n" : "b";
+    for (const int third : {2, 3, 4}) {
+      const std::string row = StrCat("%r = LeakyRelu(%x) {alpha = 0.5}\n", Pair("r", "a", 2),
+                                     Pair("a", "b", 3), between, Pair(last, "c", third));
+      ExpectRight(StrCat(row, "output %c"));
+      ExpectRight(StrCat(row, "%o = Add(%a, %c)\n", Pair("o", "y", 4), "output %y"));
+      ExpectRight(StrCat(row, "%s = Sigmoid(%c)\n", Pair("s", "y", 1), "output %y"));
+    }
+  }
+}
+
+/// Nodes that are made in place of pairs may get the names of these.
+TEST(QdqFiles, FourPairsInARow) {
+  ExpectRight(StrCat(Pair("x", "a", 4), Pair("a", "b", 1),
+                     "%v = DequantizeLinear(%w, %ws, %wz)\n%o = Conv(%b, %v)\n", Pair("o", "c", 0),
+                     Pair("c", "d", 2), Pair("d", "y", 0), "output %y"));
+}
+
+/// A Clip of the integers is part of a grid.
+TEST(QdqFiles, FewCodesBesideAll) {
+  const std::string few =
+      "%n = QuantizeLinear(%r, %s8, %z8)\n%m = Clip(%n, %minus, %plus)\n"
+      "%a = DequantizeLinear(%m, %s8, %z8)\n";
+  const std::string all = Pair("r", "b", 8);
+  for (const std::string& both : {few + all, all + few}) {
+    ExpectRight(StrCat("%r = LeakyRelu(%x) {alpha = 0.5}\n", both, "%o = Mul(%a, %b)\n",
+                       Pair("o", "y", 2), "output %y"));
+  }
+}
+
+}  // namespace
+}  // namespace requant
