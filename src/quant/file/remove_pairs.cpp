@@ -117,12 +117,26 @@ class PairRemover {
     return wanted == 0 ? DType::kUint8 : static_cast<DType>(wanted);
   }
 
+  /// A constant, or what a pair makes of one.
+  static bool IsParameter(const Value* value) {
+    const Node* pair = value->producer;
+    return value->is_constant() || (pair && pair->Is("DequantizeLinear") && pair->constant(0) &&
+                                    pair->constant(1) && (!pair->input(2) || pair->constant(2)));
+  }
+
+  /// The node's result for `data`, or for its own constant.
+  Tensor Folded(const Node& node, const Tensor& data) const {
+    const Tensor& first = data.empty() ? *node.constant(0) : data;
+    const std::vector<const Tensor*> inputs = {&first, node.constant(1), node.constant(2)};
+    return EvaluateNode(graph_, node, inputs, RequantizeMode::kUpward)[0];
+  }
+
   /// Whether the pair must stay, as somebody reads the value as it was before this pair rounded it,
   /// another grid among them. Operators behind such a pair read integers that come as such
   /// (ReadIntegers).
   bool IsReadUnrounded(const Node& quantize) const {
     const Value* real = quantize.inputs[0];
-    if (real->is_constant()) return false;
+    if (IsParameter(real)) return false;
     TensorQuantizationConfig config;
     if (!ReadPair(quantize, config)) return true;
     const auto written = writes_.find(real);
@@ -183,13 +197,11 @@ class PairRemover {
                                                ? static_cast<size_t>(real->constant.rank())
                                                : (real->type.shape ? real->type.shape->size() : 0));
     if (!ReadConfig(quantize, QuantizedType(quantize), rank, config)) return;
-    if (real->is_constant()) {
+    if (IsParameter(real)) {
       // Weights that are quantized inside the graph: their integers are constants, too.
-      if (real->constant.dtype() != DType::kFloat32) return;
-      const std::vector<const Tensor*> inputs = {&real->constant, quantize.constant(1),
-                                                 quantize.constant(2)};
-      graph_.MakeConstant(integers,
-                          EvaluateNode(graph_, quantize, inputs, RequantizeMode::kUpward)[0]);
+      const Tensor numbers = real->is_constant() ? real->constant : Folded(*real->producer, {});
+      if (numbers.dtype() != DType::kFloat32) return;
+      graph_.MakeConstant(integers, Folded(quantize, numbers));
       return;
     }
     if (config.scale.size() != 1 || !IsByte(config.dtype)) return;

@@ -182,5 +182,13 @@ TEST(QdqFiles, FewCodesBesideAll) {
   }
 }
 
+TEST(QdqFiles, ConstantsThroughTwoPairs) {
+  for (const char* reader : {"k", "kd"}) {
+    ExpectRight(StrCat("%k = DequantizeLinear(%kq, %s1, %z1)\n", Pair("k", "kd", 0),
+                       Pair("x", "a", 2), "%o = Mul(%a, %", reader, ")\n", Pair("o", "y", 3),
+                       "output %y"));
+  }
+}
+
 }  // namespace
 }  // namespace requant
