@@ -100,11 +100,27 @@ class RecordBuilder {
     return !op.absorbed_by.empty() && record_.Find(op.absorbed_by)->activation != node.name;
   }
 
+  /// Whether all that a table is made of reads its input on one grid.
+  bool IsOneTable(const OperatorQuantization& op) const {
+    const TensorQuantizationConfig* first = nullptr;
+    for (const std::string& name : op.table) {
+      const Node& member = *graph_.FindNode(name);
+      for (size_t slot = 0; slot < member.inputs.size(); ++slot) {
+        if (member.inputs[slot] == nullptr || member.inputs[slot]->name != op.table_input) continue;
+        const TensorQuantizationConfig* read = Read(member, slot);
+        if (first == nullptr) first = read;
+        if (read == nullptr || !SameCodes(*read, *first)) return false;
+      }
+    }
+    return true;
+  }
+
   /// Whether the file gives integers to everything that the node reads and writes.
   bool IsSurrounded(const Node& node) {
     const OperatorQuantization& op = Op(node);
     const int weight = WeightSlot(node, op.rule);
-    if ((weight >= 0 && !GoodWeights(node, op)) || NeedsTable(node, op) || !PadsOnGrid(node)) {
+    if ((weight >= 0 && !GoodWeights(node, op)) || NeedsTable(node, op) || !IsOneTable(op) ||
+        !PadsOnGrid(node)) {
       return false;
     }
     bool any_data = false;

@@ -92,6 +92,12 @@ void RestoreFloatPairs(QuantizedModel& model,
         for (size_t slot = 0; slot < reader->inputs.size(); ++slot) {
           if (reader->inputs[slot] == value) graph.SetInput(reader, slot, rounded);
         }
+        // All of a table's operators read it alike (IsOneTable, build_record.cpp).
+        for (auto& [node, op] : model.record.operators) {
+          const bool member =
+              std::find(op.table.begin(), op.table.end(), reader->name) != op.table.end();
+          if (member && op.table_input == name) op.table_input = rounded->name;
+        }
       }
     }
     WritePair(graph, value, config, rounded);

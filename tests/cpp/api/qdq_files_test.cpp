@@ -190,5 +190,22 @@ TEST(QdqFiles, ConstantsThroughTwoPairs) {
   }
 }
 
+TEST(QdqFiles, InputThroughTwoPairsIntoAFunction) {
+  for (const char* op : {"Sigmoid(%b)", "Relu(%b)", "Clip(%b, %low, %high)", "Div(%b, %two)"}) {
+    ExpectRight(StrCat(Pair("x", "a", 3), Pair("a", "b", 0), "%f = ", op, "\n", Pair("f", "y", 1),
+                       "output %y"));
+  }
+}
+
+TEST(QdqFiles, FunctionOfOneValueOnTwoGrids) {
+  for (const char* op : {"Add", "Mul", "Sub", "Min"}) {
+    for (const char* first : {"", "%r = Relu(%x)\n"}) {
+      ExpectRight(StrCat(first, Pair(*first ? "r" : "x", "a", 2), Pair("a", "b", 3),
+                         "%c = Clip(%b, %low, %high)\n%o = ", op, "(%a, %c)\n%e = Sigmoid(%o)\n",
+                         Pair("e", "y", 1), "output %y"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace requant
