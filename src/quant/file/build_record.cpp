@@ -16,7 +16,9 @@ namespace {
 class RecordBuilder {
  public:
   RecordBuilder(const Graph& graph, FileQuantization& file)
-      : graph_(graph), file_(file), soi_(ShapeOrIndexValues(graph)) {}
+      : graph_(graph), file_(file), soi_(ShapeOrIndexValues(graph)) {
+    for (const auto& node : graph_.nodes()) TakeFromShapes(*node);
+  }
 
   QuantizationRecord Run() {
     for (const auto& node : graph_.nodes()) Passthrough(*node);
@@ -40,6 +42,20 @@ class RecordBuilder {
   }
 
  private:
+  /// What the file rounds is data, integers that were cast among it, and what is computed from it.
+  void TakeFromShapes(const Node& node) {
+    const OpDef* op = FindOp(node.op_type, node.domain);
+    const bool of_data =
+        (op == nullptr || op->quant != QuantRule::kShape) &&
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* input) {
+          return input && !input->is_constant() && !soi_.contains(input);
+        });
+    for (const Value* output : node.outputs) {
+      if (output == nullptr || output->type.dtype != DType::kFloat32) continue;
+      if (of_data || file_.writes.contains(output->name)) soi_.erase(output);
+    }
+  }
+
   OperatorQuantization& Op(const Node& node) { return record_.operators.at(node.name); }
 
   const TensorQuantizationConfig* Read(const Node& node, size_t slot) const {
@@ -127,7 +143,10 @@ class RecordBuilder {
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const Value* value = node.inputs[slot];
       const auto index = static_cast<int>(slot);
-      if (value == nullptr || soi_.contains(value) || index == weight) continue;
+      if (value == nullptr || index == weight) continue;
+      // Floats that are cast from indices are data of no grid.
+      const bool is_data = value->type.dtype == DType::kFloat32;
+      if (soi_.contains(value) && !is_data) continue;
       if (weight >= 0 && index == BiasSlot(node, op.rule)) {
         if (!IsGoodBias(node, slot)) return false;
         continue;

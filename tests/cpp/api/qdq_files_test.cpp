@@ -207,5 +207,14 @@ TEST(QdqFiles, FunctionOfOneValueOnTwoGrids) {
   }
 }
 
+TEST(QdqFiles, IntegersThatAreCastAreData) {
+  const std::string cast = StrCat("%f = Cast(%i) {to = 1}\n", Pair("x", "b", 2));
+  for (const char* op : {"Concat(%a, %b) {axis = 1}", "Add(%a, %b)", "Transpose(%a)", "Relu(%a)"}) {
+    ExpectRight(StrCat(cast, Pair("f", "a", 2), "%o = ", op, "\n", Pair("o", "y", 2), "output %y"));
+  }
+  // Without a pair they have no grid.
+  ExpectRight(StrCat(cast, "%o = Concat(%f, %b) {axis = 1}\n", Pair("o", "y", 2), "output %y"));
+}
+
 }  // namespace
 }  // namespace requant
