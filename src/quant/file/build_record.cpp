@@ -101,14 +101,80 @@ class RecordBuilder {
   }
 
   /// Half of int32 is left for the products: tools saturate the biases of channels whose weights
-  /// are next to nothing.
-  bool IsGoodBias(const Node& node, size_t slot) const {
-    const TensorQuantizationConfig* config = Read(node, slot);
-    if (config == nullptr || config->baked.dtype() != DType::kInt32) return true;
-    constexpr int32_t kMost = 1 << 30;
-    const int32_t* numbers = config->baked.data<int32_t>();
-    return std::all_of(numbers, numbers + config->baked.count(),
-                       [](int32_t number) { return number >= -kMost && number <= kMost; });
+  /// are next to nothing. Where weights are coarse, so are the integers that biases become.
+  bool IsGoodBias(const Node& node, const OperatorQuantization& op) const {
+    const std::vector<double> bias = BiasOf(node, op);
+    if (bias.empty()) return true;
+    for (const double real : bias) {
+      if (!std::isfinite(real)) return false;
+    }
+    const TensorQuantizationConfig* input = Read(node, 0);
+    const Node* last = op.activation.empty() ? &node : graph_.FindNode(op.activation);
+    const auto written = file_.writes.find(last->outputs[0]->name);
+    if (op.float_output || input == nullptr || written == file_.writes.end()) return true;
+    constexpr double kMost = 1 << 30;
+    constexpr double kOfStep = 0.25;
+    const double most = kOfStep * static_cast<double>(written->second.scale[0]);
+    const TensorQuantizationConfig& weights = *Read(node, 1);
+    const TensorQuantizationConfig config = BiasInProducts(node, op);
+    for (size_t row = 0; row < bias.size(); ++row) {
+      const auto integer = static_cast<double>(config.baked.data<int32_t>()[row]);
+      const double unit =
+          static_cast<double>(input->scale[0]) * weights.ScaleOfRow(static_cast<int64_t>(row));
+      if (std::fabs(integer) > kMost || std::fabs(integer * unit - bias[row]) > most) return false;
+    }
+    return true;
+  }
+
+  std::vector<double> BiasOf(const Node& node, const OperatorQuantization& op) const {
+    const int slot = BiasSlot(node, op.rule);
+    if (slot < 0) return {};
+    return ReadBias(node.constant(static_cast<size_t>(slot)), ViewWeights(node, op.rule).rows);
+  }
+
+  /// The bias in int32 of the scales of the products.
+  TensorQuantizationConfig BiasInProducts(const Node& node, const OperatorQuantization& op) const {
+    const TensorQuantizationConfig* file = Read(node, static_cast<size_t>(BiasSlot(node, op.rule)));
+    const std::vector<double> bias = BiasOf(node, op);
+    const auto rows = static_cast<int64_t>(bias.size());
+    TensorQuantizationConfig config;
+    config.bits = 32;
+    config.dtype = DType::kInt32;
+    config.quant_min = StorageMin(DType::kInt32);
+    config.quant_max = StorageMax(DType::kInt32);
+    config.axis = 0;
+    config.state = QuantizationState::kPassiveInit;
+    BakeBias(bias, Read(node, 0)->scale, *Read(node, 1), config);
+    if (file && file->dtype == DType::kInt32 && !config.baked.empty() &&
+        file->baked.count() == rows && SameScales(file->scale, config.scale)) {
+      config.baked = file->baked.Reshaped({rows});  // exact, where floats are not
+    }
+    return config;
+  }
+
+  /// Accumulators that become floats need no integers to be added to them: scales that are powers
+  /// of two hold every float as it is.
+  static void KeepFloats(const std::vector<double>& bias, TensorQuantizationConfig& config) {
+    if (config.baked.empty()) return;
+    const std::vector<double> now = DequantizeParameter(config.baked, config).ToDoubles();
+    bool exact = true;
+    for (size_t row = 0; row < bias.size(); ++row) {
+      exact = exact && std::fabs(now[row] - bias[row]) <= 0x1p-22 * std::fabs(bias[row]);
+    }
+    if (exact) return;
+    config.scale.clear();
+    config.baked = Tensor(DType::kInt32, {static_cast<int64_t>(bias.size())});  // not the file's
+    for (size_t row = 0; row < bias.size(); ++row) {
+      constexpr int kDigits = 24;  // of a float
+      int exponent = 0;
+      std::frexp(bias[row], &exponent);
+      exponent = std::max(exponent - kDigits, -126);
+      config.scale.push_back(std::ldexp(1.0F, exponent));
+      config.baked.data<int32_t>()[row] =
+          static_cast<int32_t>(std::nearbyint(std::ldexp(bias[row], -exponent)));
+    }
+    config.offset.assign(config.scale.size(), 0);
+    config.policy = kLinear | kSymmetrical | (bias.size() > 1 ? kPerChannel : kPerTensor);
   }
 
   bool InTable(const Node& node, const OperatorQuantization& op) const {
@@ -147,10 +213,7 @@ class RecordBuilder {
       // Floats that are cast from indices are data of no grid.
       const bool is_data = value->type.dtype == DType::kFloat32;
       if (soi_.contains(value) && !is_data) continue;
-      if (weight >= 0 && index == BiasSlot(node, op.rule)) {
-        if (!IsGoodBias(node, slot)) return false;
-        continue;
-      }
+      if (weight >= 0 && index == BiasSlot(node, op.rule)) continue;
       if (op.rule == QuantRule::kPassive && slot > 0) continue;
       const TensorQuantizationConfig* config = Read(node, slot);
       if (value->is_constant()) {
@@ -162,6 +225,7 @@ class RecordBuilder {
       any_data = true;
       if (!IsInside(record_, value) && config == nullptr) return false;
     }
+    if (weight >= 0 && !IsGoodBias(node, op)) return false;
     for (const Value* output : node.outputs) {
       if (output && IsMaterialized(record_, output) && !file_.writes.contains(output->name)) {
         return false;
@@ -208,22 +272,8 @@ class RecordBuilder {
 
   int MakeBias(const Node& node, const OperatorQuantization& op) {
     const auto slot = static_cast<size_t>(BiasSlot(node, op.rule));
-    const std::vector<float>& input_scale = Read(node, 0)->scale;
-    const TensorQuantizationConfig& weights = *Read(node, 1);
-    const WeightMatrix view = ViewWeights(node, op.rule);
-    TensorQuantizationConfig config;
-    config.bits = 32;
-    config.dtype = DType::kInt32;
-    config.quant_min = StorageMin(DType::kInt32);
-    config.quant_max = StorageMax(DType::kInt32);
-    config.axis = 0;
-    config.state = QuantizationState::kPassiveInit;
-    BakeBias(ReadBias(node.constant(slot), view.rows), input_scale, weights, config);
-    const TensorQuantizationConfig* file = Read(node, slot);
-    if (file && file->dtype == DType::kInt32 && !config.baked.empty() &&
-        file->baked.count() == view.rows && SameScales(file->scale, config.scale)) {
-      config.baked = file->baked.Reshaped({view.rows});  // exact, where floats are not
-    }
+    TensorQuantizationConfig config = BiasInProducts(node, op);
+    if (op.float_output) KeepFloats(BiasOf(node, op), config);
     const QuantizationState state = config.state;
     return AddConfig(std::move(config), node, false, slot, node.input(slot), state);
   }

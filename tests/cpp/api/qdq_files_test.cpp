@@ -216,5 +216,37 @@ TEST(QdqFiles, IntegersThatAreCastAreData) {
   ExpectRight(StrCat(cast, "%o = Concat(%f, %b) {axis = 1}\n", Pair("o", "y", 2), "output %y"));
 }
 
+/// A convolution of one channel.
+std::string BiasFile(const std::string& weight_scale, const std::string& bias, bool pair) {
+  return StrCat("const %bw: int8[1, 2, 1, 1] = {0, 1}\nconst %bws: float32[] = {", weight_scale,
+                "}\nconst %fl: float32[1] = {1.5}\nconst %in: int32[1] = {1500}\n",
+                "const %is: float32[] = {0.001}\n%a = DequantizeLinear(%i, %s1, %z0)\n",
+                "%v = DequantizeLinear(%bw, %bws, %wz)\n", bias, "%o = Conv(%a, %v, %bias)\n",
+                pair ? Pair("o", "y", 1) : "%y = Identity(%o)\n", "output %y");
+}
+
+TEST(QdqFiles, BiasesThatFitNoInteger) {
+  const char* biases[] = {"%bias = Identity(%fl)\n", "%bias = DequantizeLinear(%in, %is)\n"};
+  for (const char* bias : biases) {
+    for (const char* scale : {"1e-10", "100.0", "10.0"}) {
+      const std::string text = File(BiasFile(scale, bias, true));
+      EXPECT_EQ(Difference(text, Feeds()), "") << scale << " " << bias;
+      EXPECT_EQ(Count(*PrepareForRun(ParseGraph(text)), "QLinearConv"), 0);
+    }
+    const std::string text = File(BiasFile("0.0078125", bias, true));
+    EXPECT_EQ(Difference(text, Feeds()), "") << bias;
+    EXPECT_EQ(Count(*PrepareForRun(ParseGraph(text)), "QLinearConv"), 1);
+  }
+}
+
+/// Floats are added to accumulators that become floats.
+TEST(QdqFiles, BiasesOfFloatSums) {
+  for (const char* scale : {"1e-10", "128.0", "10.0"}) {
+    const std::string text = File(BiasFile(scale, "%bias = Identity(%fl)\n", false));
+    EXPECT_EQ(Difference(text, Feeds()), "") << scale;
+    EXPECT_EQ(Count(*PrepareForRun(ParseGraph(text)), "ConvInteger"), 1);
+  }
+}
+
 }  // namespace
 }  // namespace requant
