@@ -5,6 +5,7 @@
 //   codes stays on the integers, where remove_pairs.cpp reads it as their width.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -62,12 +63,14 @@ class Speller {
     bool any = false;
     for (Node* node : nodes) {
       if (!only.empty() && node->op_type != only && !(node->Is("Clip") && IsMade(*node))) continue;
-      if (node->Is("QuantizeLinear")) {
+      // One of many scales has an axis, too: integers that move then have no format.
+      if (node->Is("QuantizeLinear") && !(node->constant(1) && node->constant(1)->count() > 1)) {
         formats_[node->outputs[0]] = {node->input(1), node->input(2)};
       }
       const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
                                     [node](const Row& one) { return node->op_type == one.name; });
       if (row != std::end(kRows)) {
+        if (!IsSpelled(*node, *row)) continue;
         Compute(*node, *row);
       } else if (node->op_type == "QLinearConcat") {
         Concat(*node);
@@ -111,6 +114,18 @@ class Speller {
                                                      : integers->type.shape};
   }
 
+  /// A QLinear operator may have one scale and many zero points, or the other way round: a pair has
+  /// as many of both.
+  Value* Spread(const Value* one, int64_t count) {
+    const Tensor& from = one->constant;
+    Tensor out(from.dtype(), {count});
+    const auto size = static_cast<size_t>(DTypeBits(from.dtype()) / 8);
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      std::memcpy(static_cast<uint8_t*>(out.raw()) + i * size, from.raw(), size);
+    }
+    return graph_.AddConstant(one->name + "_spread", std::move(out));
+  }
+
   Value* Dequantized(const Node& node, Value* integers, const Format& format, int64_t axis = -1) {
     if (format.scale == nullptr || !format.scale->is_constant()) {
       Fail(ErrorCode::kUnsupported, StrCat("the scale of '", integers->name, "' is computed"),
@@ -118,8 +133,16 @@ class Speller {
     }
     AttributeMap attributes;
     if (axis >= 0) attributes.Set("axis", axis);
-    return graph_.AddOp("DequantizeLinear", "", {integers, format.scale, format.zero_point},
-                        RealName(integers), RealType(integers), std::move(attributes));
+    Value* scale = format.scale;
+    Value* zero_point = format.zero_point;
+    if (zero_point && zero_point->is_constant()) {
+      const int64_t scales = scale->constant.count();
+      const int64_t zeros = zero_point->constant.count();
+      if (scales == 1 && zeros > 1) scale = Spread(scale, zeros);
+      if (zeros == 1 && scales > 1) zero_point = Spread(zero_point, scales);
+    }
+    return graph_.AddOp("DequantizeLinear", "", {integers, scale, zero_point}, RealName(integers),
+                        RealType(integers), std::move(attributes));
   }
 
   /// The float operator instead of `node`, with the output on its grid.
@@ -139,18 +162,39 @@ class Speller {
     return rounded;
   }
 
+  /// Grids of their own for rows or columns of computed integers have no pair that is read here:
+  /// the operator stays, and says what its integers stand for.
+  bool IsSpelled(const Node& node, const Row& row) {
+    for (size_t at = 0; at < static_cast<size_t>(row.triples); ++at) {
+      const Value* integers = node.inputs[3 * at];
+      if (integers->is_constant()) continue;
+      for (const size_t slot : {3 * at + 1, 3 * at + 2}) {
+        const Tensor* numbers = node.constant(slot);
+        if (numbers == nullptr || numbers->count() == 1) continue;
+        const auto result = static_cast<size_t>(row.result);
+        formats_[node.outputs[0]] = {node.input(result), node.input(result + 1)};
+        return false;
+      }
+    }
+    return true;
+  }
+
   void Compute(Node& node, const Row& row) {
     std::vector<Value*> inputs;
     for (size_t at = 0; at < static_cast<size_t>(row.triples); ++at) {
       Value* integers = node.inputs[3 * at];
       const Value* scale = node.input(3 * at + 1);
       int64_t axis = -1;
-      if (scale && scale->is_constant() && scale->constant.count() > 1) {
+      const Tensor* zero_point = node.constant(3 * at + 2);
+      const int64_t zeros = zero_point ? zero_point->count() : 1;
+      if (scale && scale->is_constant() && std::max(scale->constant.count(), zeros) > 1) {
         const bool rows = row.bias == 8 || node.attributes.Int("transB", 0) != 0;
         axis = rows ? 0 : integers->constant.rank() - 1;
         // Of a ConvTranspose with groups of one channel each it is the first.
         const bool transposed = node.op_type == "QLinearConvTranspose";
-        if (transposed && integers->constant.dim(1) == scale->constant.count()) axis = 1;
+        if (transposed && integers->constant.dim(1) == std::max(scale->constant.count(), zeros)) {
+          axis = 1;
+        }
       }
       inputs.push_back(
           Dequantized(node, integers, {node.input(3 * at + 1), node.input(3 * at + 2)}, axis));
@@ -160,6 +204,8 @@ class Speller {
     const auto result = static_cast<size_t>(row.result);
     AttributeMap attributes = node.attributes;
     attributes.Remove("channels_last");
+    // QGemm's factor is that of the products and of what is added to them.
+    if (bias && attributes.Has("alpha")) attributes.Set("beta", attributes.Float("alpha", 1));
     Replace(node, row.real, std::move(inputs), {node.input(result), node.input(result + 1)},
             std::move(attributes));
   }

@@ -248,5 +248,74 @@ TEST(QdqFiles, BiasesOfFloatSums) {
   }
 }
 
+TEST(QdqFiles, RowsOfTheirOwnScalesStay) {
+  const Graph graph = ParseGraph(R"(graph "" opset 21
+input %x: float32[3, 2]
+const %s: float32[] = {0.125}
+const %z: uint8[] = {10}
+const %rows: float32[3] = {0.125, 0.25, 0.5}
+const %zeros: uint8[3] = {10, 20, 30}
+const %w: uint8[2, 2] = {1, 20, 30, 4}
+%q = QuantizeLinear(%x, %rows, %zeros) {axis = 0}
+%m = QLinearMatMul(%q, %rows, %zeros, %w, %s, %z, %s, %z)
+%n = QLinearMatMul(%m, %s, %z, %w, %s, %z, %s, %z)
+%y = DequantizeLinear(%n, %s, %z)
+output %y)");
+  Tensor x(DType::kFloat32, {3, 2});
+  for (int at = 0; at < 6; ++at) x.data<float>()[at] = static_cast<float>(at) - 2.5F;
+  const QuantizedModel model = ReadQuantized(graph);
+  EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(LowerToInteger(model), {{"x", x}})),
+            "");
+  EXPECT_EQ(Count(model.float_graph, "QLinearMatMul"), 1);
+}
+
+TEST(QdqFiles, FactorOfQGemmIsThatOfItsBias) {
+  const Graph graph = ParseGraph(R"(graph "" opset 21, com.microsoft 1
+input %x: float32[3, 2]
+const %s: float32[] = {0.125}
+const %z: uint8[] = {10}
+const %w: uint8[2, 2] = {1, 20, 30, 4}
+const %b: int32[2] = {1000, -500}
+%q = QuantizeLinear(%x, %s, %z)
+%g = com.microsoft::QGemm(%q, %s, %z, %w, %s, %z, %b, %s, %z) {alpha = 0.5}
+%y = DequantizeLinear(%g, %s, %z)
+output %y)");
+  Tensor x(DType::kFloat32, {3, 2});
+  for (int at = 0; at < 6; ++at) x.data<float>()[at] = static_cast<float>(at) - 2.5F;
+  const Graph read = LowerToInteger(ReadQuantized(graph));
+  EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(read, {{"x", x}})), "");
+}
+
+/// Scales of channels and one zero point for all of them, or the other way round.
+TEST(QdqFiles, ZeroPointsOfChannelsAreRead) {
+  for (const char* weights : {"%two, %wz", "%s, %zeros", "%two, %zeros"}) {
+    const Graph graph = ParseGraph(StrCat(R"(graph "" opset 21
+input %x: float32[1, 1, 1, 2]
+const %s: float32[] = {0.125}
+const %z: uint8[] = {10}
+const %wz: uint8[] = {100}
+const %w: uint8[2, 1, 1, 1] = {1, 120}
+const %two: float32[2] = {0.125, 0.5}
+const %zeros: uint8[2] = {90, 150}
+%q = QuantizeLinear(%x, %s, %z)
+%c = QLinearConv(%q, %s, %z, %w, )",
+                                          weights, R"(, %s, %z)
+%y = DequantizeLinear(%c, %s, %z)
+output %y)"));
+    Tensor x(DType::kFloat32, {1, 1, 1, 2});
+    x.data<float>()[0] = 1;
+    x.data<float>()[1] = -0.5F;
+    const QuantizedModel model = ReadQuantized(graph);
+    EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(LowerToInteger(model), {{"x", x}})),
+              "");
+    for (const TensorQuantizationConfig& config : model.record.configs) {
+      if (config.baked.rank() != 4) continue;
+      const bool one = std::string(weights).find("%wz") != std::string::npos;
+      EXPECT_EQ(config.offset,
+                one ? (std::vector<int32_t>{100, 100}) : (std::vector<int32_t>{90, 150}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace requant
