@@ -8,6 +8,7 @@
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "support/random_text.h"
 
 namespace requant {
 namespace {
@@ -314,6 +315,176 @@ output %y)"));
       EXPECT_EQ(config.offset,
                 one ? (std::vector<int32_t>{100, 100}) : (std::vector<int32_t>{90, 150}));
     }
+  }
+}
+
+/// Operators and pairs in any order on any of the values before.
+std::string RandomFile(uint32_t seed) {
+  using testing::Pick;
+  std::mt19937 random(seed);
+  std::string body;
+  std::vector<std::string> values = {"x"};
+  int made = 0;
+  const auto any = [&] {
+    const int from =
+        Pick(random, 0, 2) == 0 ? 0 : std::max<int>(0, static_cast<int>(values.size()) - 3);
+    return values[static_cast<size_t>(Pick(random, from, static_cast<int>(values.size()) - 1))];
+  };
+  const auto add = [&](const std::string& line) {
+    body += StrCat("%v", made, " = ", line, "\n");
+    values.push_back(StrCat("v", made++));
+  };
+  const auto pair = [&](const std::string& from, int grid) {
+    const std::string axis = grid == 6 ? " {axis = 1}" : "";
+    const std::string zero = Pick(random, 0, 30) == 0 && grid == 0 ? "zin" : StrCat("z", grid);
+    body +=
+        StrCat("%q", made, " = QuantizeLinear(%", from, ", %s", grid, ", %", zero, ")", axis, "\n");
+    const std::string q = StrCat("q", made);
+    add(StrCat("DequantizeLinear(%", q, ", %s", grid, ", %", zero, ")", axis));
+    if (Pick(random, 0, 15) == 0)
+      add(StrCat("DequantizeLinear(%", q, ", %s", grid, ", %", zero, ")", axis));
+  };
+  const auto grid = [&] {
+    return Pick(random, 0, 11) == 0 ? Pick(random, 0, 8) : Pick(random, 0, 4);
+  };
+  if (Pick(random, 0, 4) == 0) add("DequantizeLinear(%i, %s2, %z2)");
+  const int steps = Pick(random, 3, 9);
+  for (int step = 0; step < steps; ++step) {
+    const std::string a = any();
+    switch (Pick(random, 0, 45)) {
+      case 0:
+        add(StrCat("Relu(%", a, ")"));
+        break;
+      case 1:
+        add(StrCat("Sigmoid(%", a, ")"));
+        break;
+      case 2:
+        add(StrCat("Add(%", a, ", %", any(), ")"));
+        break;
+      case 3:
+        add(StrCat("Mul(%", a, ", %", any(), ")"));
+        break;
+      case 4:
+        add(StrCat("Sub(%", a, ", %", any(), ")"));
+        break;
+      case 5:
+        add(StrCat("MaxPool(%", a, ") {kernel_shape = [1, 1]}"));
+        break;
+      case 6:
+        add(StrCat("Transpose(%", a, ") {perm = [0, 1, 3, 2]}"));
+        break;
+      case 7:
+        add(StrCat("Clip(%", a, ", %low, %high)"));
+        break;
+      case 8:
+        add(StrCat("Identity(%", a, ")"));
+        break;
+      case 9:
+        add(StrCat("Div(%", a, ", %two)"));
+        break;
+      case 10:
+        body += StrCat("%w", made, " = DequantizeLinear(%w, %ws, %wz)\n");
+        add(StrCat("Conv(%", a, ", %w", made, ")"));
+        break;
+      case 11: {
+        const std::string b = any();
+        body += StrCat("%c", made, " = Concat(%", a, ", %", b, ") {axis = 1}\n");
+        if (Pick(random, 0, 1) == 0) {
+          const int g = grid() % 6;
+          body += StrCat("%cq", made, " = QuantizeLinear(%c", made, ", %s", g, ", %z", g, ")\n");
+          body += StrCat("%cd", made, " = DequantizeLinear(%cq", made, ", %s", g, ", %z", g, ")\n");
+          add(StrCat("Slice(%cd", made, ", %st, %en, %ax)"));
+        } else {
+          add(StrCat("Slice(%c", made, ", %st, %en, %ax)"));
+        }
+        break;
+      }
+      case 12:
+        add(StrCat("AveragePool(%", a, ") {kernel_shape = [1, 1]}"));
+        break;
+      case 13:
+        add(StrCat("LeakyRelu(%", a, ") {alpha = 0.5}"));
+        break;
+      case 14:
+        add(StrCat("Min(%", a, ", %", any(), ")"));
+        break;
+      case 15: {
+        body += StrCat("%k", made, " = DequantizeLinear(%kq, %s1, %z1)\n");
+        add(StrCat("Add(%", a, ", %k", made, ")"));
+        break;
+      }
+      case 16:
+        add(StrCat("Softmax(%", a, ")"));
+        break;
+      case 17:
+        body += StrCat("%m", made, " = DequantizeLinear(%mq, %ws, %wz)\n");
+        add(StrCat("MatMul(%", a, ", %m", made, ")"));
+        break;
+      case 18:
+        add(StrCat("MatMul(%", a, ", %", any(), ")"));
+        break;
+      case 19:
+        add("Cast(%i) {to = 1}");
+        break;
+      case 20: {
+        const std::string k = StrCat("k", made);
+        const int g = grid() % 6;
+        body += StrCat("%", k, " = DequantizeLinear(%kq, %s1, %z1)\n");
+        body += StrCat("%", k, "q = QuantizeLinear(%", k, ", %s", g, ", %z", g, ")\n");
+        body += StrCat("%", k, "d = DequantizeLinear(%", k, "q, %s", g, ", %z", g, ")\n");
+        add(StrCat("Mul(%", a, ", %", k, Pick(random, 0, 1) ? "d)" : ")"));
+        break;
+      }
+      case 21: {
+        const std::string n = StrCat("n", made);
+        body += StrCat("%", n, " = QuantizeLinear(%", a, ", %s8, %z8)\n");
+        body += StrCat("%", n, "c = Clip(%", n, ", %minus, %plus)\n");
+        add(StrCat("DequantizeLinear(%", n, "c, %s8, %z8)"));
+        break;
+      }
+      case 22:
+        body += StrCat("%f", made, " = Flatten(%", a, ")\n");
+        add(StrCat("Reshape(%f", made, ", %shape)"));
+        break;
+      case 23:
+        body += StrCat("%p", made, " = Pad(%", a, ", %pads)\n");
+        add(StrCat("Slice(%p", made, ", %st, %en, %ax2)"));
+        break;
+      case 24: {
+        const std::string n = StrCat("b", made);
+        body += StrCat("%", n, "w = DequantizeLinear(%w, %ws, %wz)\n");
+        body += StrCat("%", n, "b = DequantizeLinear(%ib, %s", Pick(random, 0, 4), ")\n");
+        add(StrCat("Conv(%", a, ", %", n, "w, %", n, "b)"));
+        break;
+      }
+      case 26:
+        pair(a, 8);
+        break;
+      case 25:
+        add(StrCat("Conv(%", a, ", %fw, %fb)"));
+        break;
+      default:
+        pair(a, grid());
+    }
+  }
+  if (Pick(random, 0, 3) != 0) pair(values.back(), grid());
+  std::string outputs = StrCat("output %", values.back(), "\n");
+  if (Pick(random, 0, 3) == 0 && values.size() > 3) {
+    const std::string other = values[values.size() - 2];
+    if (Pick(random, 0, 1) == 0) {
+      body += StrCat("%yq = QuantizeLinear(%", other, ", %s0, %z0)\n");
+      outputs += "output %yq\n";
+    } else if (other != "x")
+      outputs += StrCat("output %", other, "\n");
+  }
+  return File(body + outputs);
+}
+
+TEST(QdqFiles, Random) {
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    const std::string text = RandomFile(seed);
+    const std::string message = Difference(text, Feeds());
+    EXPECT_EQ(message, "") << seed << "\n" << text;
   }
 }
 
