@@ -1,5 +1,6 @@
 // MatMulInteger, QLinearMatMul (onnx docs/Operators.md) and com.microsoft::QGemm (ONNX Runtime
 // docs/ContribOperators.md).
+#include <cmath>
 #include <vector>
 
 #include "base/checked_math.h"
@@ -202,8 +203,9 @@ void EvaluateQGemm(EvalContext& context) {
   const QuantOperand qb = ReadOperand(context, b.dtype(), 4, 5, columns);
   const QuantOperand qy = quantized ? ReadOperand(context, dtype, 7, 8) : QuantOperand{{1}, {0}};
   // ONNX Runtime's order (contrib_ops/cpu/quantization/quant_gemm.cc): alpha * a_scale * b_scale,
-  // then divided by y_scale.
-  const float scale_a = context.attributes().Float("alpha", 1) * qa.scales[0];
+  // then divided by y_scale. Multipliers have no sign, so that of alpha is the sums'.
+  const float alpha = context.attributes().Float("alpha", 1);
+  const float scale_a = std::fabs(alpha) * qa.scales[0];
   std::vector<double> multipliers;
   for (size_t column = 0; column < static_cast<size_t>(columns); ++column) {
     multipliers.push_back(
@@ -236,7 +238,7 @@ void EvaluateQGemm(EvalContext& context) {
         sum += static_cast<int64_t>(left[static_cast<size_t>(at_a)]) *
                (right[static_cast<size_t>(at_b)] - zero);
       }
-      const int32_t accumulator = Accumulator(sum);
+      const int32_t accumulator = Accumulator(alpha < 0 ? -sum : sum);
       const int64_t index = row * columns + column;
       if (quantized) {
         StoreByte(out.raw(), index,

@@ -125,6 +125,10 @@ TEST(QGemm, BiasTransposeAndFloatOutput) {
              {2, -4}, transposed);
   ExpectTensor(RunOp({"QGemm", 1, kMs}, {a, F(0.5F), U8(0), b, F(1), I8(0), c}, transposed), {1, 2},
                {2.5, -4.5});
+  // A negative alpha turns the sums: multipliers have no sign.
+  const std::vector<AttributeMap::Entry> turned = {{"transB", Int(1)}, {"alpha", -1.0F}};
+  ExpectTensor(RunOp({"QGemm", 1, kMs}, {a, F(0.5F), U8(0), b, F(1), I8(0), c}, turned), {1, 2},
+               {-2.5, 4.5});
 }
 
 TEST(QLinearAdd, Ties) {
