@@ -10,6 +10,7 @@
 #include "base/str_cat.h"
 #include "ops/function_text.h"
 #include "ops/infer_util.h"
+#include "ops/qlinear.h"
 #include "ops/table.h"
 
 namespace requant {
@@ -99,6 +100,10 @@ void InferAttention(InferContext& context) {
     } else {
       RequireDType(context, slot, {DType::kFloat32});
     }
+  }
+  if (context.node.Is("GroupQueryAttention", kMicrosoftDomain)) {
+    RequireInput(context, 5);
+    RequireInput(context, 6);
   }
   std::vector<Shape> known;
   known.reserve(context.inputs.size());
@@ -229,8 +234,8 @@ std::span<const OpDef> AttentionOps() {
   static constexpr OpDef kRows[] = {
       {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat},
       // Without key and value the query is all three; the past may be missing, too.
-      {"GroupQueryAttention", kMicrosoftDomain, 1, 7, 14, 4, InferAttention, EvaluateAttention,
-       QuantRule::kFloat, FusionRule::kOpaque, nullptr, nullptr, 0b11110},
+      {"GroupQueryAttention", kMicrosoftDomain, 1, 1, 14, 4, InferAttention, EvaluateAttention,
+       QuantRule::kFloat},
       {"MultiHeadAttention", kMicrosoftDomain, 1, 1, 10, 4, InferAttention, EvaluateAttention,
        QuantRule::kFloat, FusionRule::kOpaque, ExpandMultiHeadAttention},
   };

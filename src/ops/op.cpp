@@ -84,7 +84,7 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
          {.node = node.name});
   }
   for (int slot = 0; slot < op->min_inputs; ++slot) {
-    if (node.inputs[static_cast<size_t>(slot)] == nullptr && (op->may_lack >> slot & 1) == 0) {
+    if (node.inputs[static_cast<size_t>(slot)] == nullptr) {
       Fail(ErrorCode::kInvalidModel, StrCat("input ", slot, " of ", full(), " is missing"),
            {.node = node.name});
     }

@@ -114,8 +114,6 @@ struct OpDef {
   /// What a graph with such nodes is turned into, before anything else, to be run (not to be shown,
   /// quantized or exported). Returns whether anything changed.
   bool (*rewrite)(Graph&) = nullptr;
-  /// Inputs below min_inputs that may be left out all the same: bit i stands for slot i.
-  uint64_t may_lack = 0;
 };
 
 /// All rows, sorted by family.

@@ -61,8 +61,15 @@ QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_s
   return out;
 }
 
+void RequireInput(const InferContext& context, size_t slot) {
+  if (context.has(slot)) return;
+  Fail(ErrorCode::kInvalidModel,
+       StrCat("input ", slot, " of ", context.node.op_type, " is missing"));
+}
+
 void CheckOperand(const InferContext& context, DType dtype, size_t scale_slot, size_t zero_slot,
                   const Dim& count) {
+  RequireInput(context, scale_slot);
   RequireDType(context, scale_slot, {DType::kFloat32});
   if (const Tensor* scale = context.constant(scale_slot)) {
     CheckScales(context.node, scale_slot, *scale);

@@ -29,6 +29,9 @@ void CheckScales(const Node& node, size_t slot, const Tensor& scales);
 QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_slot,
                          size_t zero_slot, int64_t count = 1);
 
+/// Throws kInvalidModel when there is no such input.
+void RequireInput(const InferContext& context, size_t slot);
+
 /// The same checks at inference, as far as the values are known. `count` unknown: not checked.
 void CheckOperand(const InferContext& context, DType dtype, size_t scale_slot, size_t zero_slot,
                   const Dim& count = 1);
@@ -63,10 +66,6 @@ inline int32_t Accumulator(int64_t sum) {
 
 /// Bound for PrepareRequantize where nothing is known of the accumulators.
 inline constexpr int64_t kAnyAccumulator = int64_t{1} << 31;
-
-/// OpDef::may_lack of com.microsoft's operators of X, scale, zero point, ...: without a zero point
-/// it is 0 (ONNX Runtime docs/ContribOperators.md).
-inline constexpr uint64_t kXZeroMayLack = uint64_t{1} << 2;
 
 /// Throws for what is neither int8 nor uint8.
 void RequireBytes(const Tensor& tensor, const Node& node);

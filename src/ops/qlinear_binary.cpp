@@ -97,13 +97,11 @@ void EvaluateQLinearMul(EvalContext& context) {
       Broadcast(in, [&](int32_t a, int32_t b) { return ApplyRequantize(a * b, params, 0); });
 }
 
-constexpr uint64_t kZerosMayLack = kXZeroMayLack | kXZeroMayLack << kB;
-
 constexpr OpDef kRows[] = {
     {"QLinearAdd", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearAdd,
-     QuantRule::kFloat, FusionRule::kBroadcast, nullptr, nullptr, kZerosMayLack},
+     QuantRule::kFloat, FusionRule::kBroadcast},
     {"QLinearMul", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearMul,
-     QuantRule::kFloat, FusionRule::kBroadcast, nullptr, nullptr, kZerosMayLack},
+     QuantRule::kFloat, FusionRule::kBroadcast},
 };
 
 }  // namespace

@@ -95,17 +95,14 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
   context.outputs[0] = out;
 }
 
-constexpr OpDef Row(const char* name, void (*infer)(InferContext&), void (*evaluate)(EvalContext&),
-                    FusionRule fusion) {
-  return {
-      name,    kMicrosoftDomain, 1, 4, 5, 1, infer, evaluate, QuantRule::kFloat, fusion, nullptr,
-      nullptr, kXZeroMayLack};
-}
-
+// The zero point of X, in front of the scale of Y, may be left out.
 constexpr OpDef kRows[] = {
-    Row("QLinearSigmoid", InferQLinearUnary, EvaluateQLinearSigmoid, FusionRule::kBroadcast),
-    Row("QLinearLeakyRelu", InferQLinearUnary, EvaluateQLinearLeakyRelu, FusionRule::kBroadcast),
-    Row("QLinearSoftmax", InferQLinearSoftmax, EvaluateQLinearSoftmax, FusionRule::kOutFusable),
+    {"QLinearSigmoid", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary, EvaluateQLinearSigmoid,
+     QuantRule::kFloat, FusionRule::kBroadcast},
+    {"QLinearLeakyRelu", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary, EvaluateQLinearLeakyRelu,
+     QuantRule::kFloat, FusionRule::kBroadcast},
+    {"QLinearSoftmax", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearSoftmax, EvaluateQLinearSoftmax,
+     QuantRule::kFloat, FusionRule::kOutFusable},
 };
 
 }  // namespace

@@ -150,11 +150,9 @@ void EvaluateQLinearGlobalAveragePool(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     {"QLinearAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearAveragePool,
-     EvaluateQLinearAveragePool, QuantRule::kFloat, FusionRule::kOutFusable, nullptr, nullptr,
-     kXZeroMayLack},
+     EvaluateQLinearAveragePool, QuantRule::kFloat, FusionRule::kOutFusable},
     {"QLinearGlobalAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearGlobalAveragePool,
-     EvaluateQLinearGlobalAveragePool, QuantRule::kFloat, FusionRule::kOutFusable, nullptr, nullptr,
-     kXZeroMayLack},
+     EvaluateQLinearGlobalAveragePool, QuantRule::kFloat, FusionRule::kOutFusable},
 };
 
 }  // namespace

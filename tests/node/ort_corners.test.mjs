@@ -120,7 +120,10 @@ for (const mode of ['linear', 'cubic']) {
     'asymmetric',
     'half_pixel_symmetric',
   ]) {
-    for (const scales of ['0.6, 0.6', '0.3, 0.5', '0.17, 1.0', '0.5, 1.4']) {
+    // By scales, ONNX aligns the corners of a length that is not rounded, unlike ONNX Runtime.
+    const whole = ['0.5, 1.0', '0.25, 2.0'];
+    const any = ['0.6, 0.6', '0.3, 0.5', '0.17, 1.0', '0.5, 1.4'];
+    for (const scales of coordinates === 'align_corners' ? whole : any) {
       for (const outside of [0, 1]) {
         test(`Resize: antialias, ${mode}, ${coordinates}, ${scales}, ${outside}`, () =>
           same(
@@ -166,7 +169,7 @@ test('ThresholdedRelu and Shrink of NaN', () =>
     ['y', 'z'],
   ));
 
-test('integer operators without zero points', () =>
+test('QLinearSigmoid and QLinearLeakyRelu without zero points', () =>
   same(
     17,
     { x: ['uint8[1, 1, 3, 1]', [1, 20, 255]] },
@@ -175,9 +178,6 @@ test('integer operators without zero points', () =>
       'const %t: float32[] = {0.00390625}',
       '%sigmoid = com.microsoft::QLinearSigmoid(%x, %s, _, %t, _)',
       '%leaky = com.microsoft::QLinearLeakyRelu(%x, %s, _, %t, _)',
-      '%sum = com.microsoft::QLinearAdd(%x, %s, _, %x, %t, _, %s, _)',
-      '%product = com.microsoft::QLinearMul(%x, %s, _, %x, %t, _, %s, _)',
-      '%mean = com.microsoft::QLinearGlobalAveragePool(%x, %s, _, %s, _) {channels_last = 0}',
     ],
-    ['sigmoid', 'leaky', 'sum', 'product', 'mean'],
+    ['sigmoid', 'leaky'],
   ));
