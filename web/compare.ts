@@ -6,7 +6,7 @@ import { type Feeds, Handle, call, withFeeds } from './heap.js';
 import { Model, type RequantizeMode, loadToolsFor } from './model.js';
 import { MOST_INT, checkInteger, checkKind, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
-import { type PlanMemory, checkSameCore } from './session.js';
+import { InferenceSession, type PlanMemory, checkSameCore } from './session.js';
 import { checkRequantize } from './session_options.js';
 
 /** One input to compare on. */
@@ -56,7 +56,7 @@ export interface CompareOptions {
 /** The difference of one output. */
 export interface OutputDifference {
   name: string;
-  /** Signal to noise ratio in dB; null when there is no difference. */
+  /** Signal to noise ratio in dB; null when there is no difference, -Infinity where the float output is 0. */
   snr: number | null;
   cosine: number;
   maxAbs: number;
@@ -92,7 +92,7 @@ export interface CompareReport {
   outputs: OutputDifference[];
   /** Shares in [0, 1] by the first output; accuracies are null without labels. */
   top1: { float: number | null; candidate: number | null; agreement: number | null };
-  /** In the order of the graph; empty unless `layerwise`. */
+  /** In the order of the graph, without those of NaN or infinity; empty unless `layerwise`. */
   layers: LayerDifference[];
   size: { floatBytes: number; candidateBytes: number };
   /** Medians of one run; ratio > 1: the candidate is faster. */
@@ -100,16 +100,42 @@ export interface CompareReport {
   memory: { float: PlanMemory; candidate: PlanMemory };
 }
 
+/** Whether no sample had NaN or infinity there: the core writes them as null. */
+function isFinite({ meanAbs }: { meanAbs: number | null }): boolean {
+  return meanAbs !== null;
+}
+
 /** The core counts. */
 type CoreReport = Omit<CompareReport, 'top1'> & {
   top1: { float: number; candidate: number; agreement: number; rows: number };
 };
+
+interface Difference {
+  snr: number | null;
+  cosine: number | null;
+  maxAbs: number | null;
+}
+
+// The core's JSON has null for what is not finite: the SNR of no difference, and of no signal.
+function settled<T extends Difference>(difference: T): T {
+  const { snr, cosine, maxAbs } = difference;
+  return { ...difference, snr: maxAbs === 0 ? null : (snr ?? -Infinity), cosine: cosine ?? 0 };
+}
+
+function settledLayer({ aloneSnr, aloneCosine, aloneMaxAbs, ...layer }: LayerDifference) {
+  // Missing, or not finite.
+  if (aloneMaxAbs === undefined || aloneMaxAbs === null) return settled(layer);
+  const alone = settled({ snr: aloneSnr!, cosine: aloneCosine!, maxAbs: aloneMaxAbs });
+  return { ...settled(layer), aloneSnr: alone.snr, aloneCosine: alone.cosine, aloneMaxAbs };
+}
 
 function withShares(report: CoreReport): CompareReport {
   const { float, candidate, agreement, rows } = report.top1;
   const share = (count: number, of: number) => (of > 0 ? count / of : null);
   return {
     ...report,
+    outputs: report.outputs.map(settled),
+    layers: report.layers.filter(isFinite).map(settledLayer),
     top1: {
       float: share(float, report.labelled),
       candidate: share(candidate, report.labelled),
@@ -163,6 +189,31 @@ function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: numbe
   }
 }
 
+/** The error for a sample of which these outputs are NaN or infinite in one of the models. */
+async function notFinite(
+  index: number,
+  feeds: Feeds,
+  names: readonly string[],
+  requantize: RequantizeMode,
+  models: Readonly<Record<string, Model>>,
+): Promise<RequantError> {
+  const refuse = (what: string, name: string) =>
+    invalidArgument(`sample ${index}: ${what}`, name, 'Remove the sample or repair the model.');
+  for (const [which, model] of Object.entries(models)) {
+    const session = await InferenceSession.create(model, { requantize });
+    const outputs = await session.run(feeds, names);
+    session.dispose();
+    for (const name of names) {
+      const data = Array.from(outputs[name]!.data as ArrayLike<number>);
+      const at = data.findIndex((value) => !Number.isFinite(value));
+      if (at < 0) continue;
+      const what = Number.isNaN(data[at]) ? 'NaN' : 'infinite';
+      return refuse(`output "${name}" of the ${which} is ${what} at index ${at}`, name);
+    }
+  }
+  return refuse(`output "${names[0]}" is NaN or infinite`, names[0]!);
+}
+
 /**
  * Holds a quantized model against the float model it came from: outputs, accuracy, size, latency,
  * and layer by layer where the error comes from.
@@ -171,7 +222,8 @@ function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: numbe
  * @param candidate What {@link quantize} made, or any other model with the same inputs and outputs.
  * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, and models of other outputs or of
  * another engine; what {@link InferenceSession.run} throws for feeds, with the number of the sample;
- * SHAPE_MISMATCH for outputs that differ in shape; ABORTED.
+ * SHAPE_MISMATCH for outputs that differ in shape; INVALID_ARGUMENT for a sample whose outputs have NaN
+ * or infinity; ABORTED.
  * @example
  * const report = await compare(model, quantized, { dataset: [{ feeds, label: 3 }], layerwise: true });
  * console.log(report.top1.agreement);
@@ -210,12 +262,13 @@ export async function compare(
   const other = candidate instanceof QuantizedModel ? candidate.integerModel : candidate;
   checkSameCore(model, other);
   const { core, object } = model.handle;
+  const requantize = options.requantize ?? other.requantize;
   await loadToolsFor(model, other);
   const comparer = new Handle(
     core,
     call(core, () =>
       core.createComparer(object, other.handle.object, {
-        requantize: options.requantize ?? other.requantize,
+        requantize,
         layerwise,
         floatBytes: onnxSize(model),
         candidateBytes: candidateSize(candidate),
@@ -232,6 +285,12 @@ export async function compare(
     let done = 0;
     for await (const sample of items(dataset, signal)) {
       const result = addSample(comparer, sample, done);
+      // Once there is one, all later numbers are lost.
+      const { outputs } = comparer.json<CoreReport>((handle) => handle.report());
+      const lost = outputs.filter((output) => !isFinite(output)).map(({ name }) => name);
+      if (lost.length > 0) {
+        throw await notFinite(done, sample.feeds, lost, requantize, { model, candidate: other });
+      }
       done += 1;
       onProgress?.({ done, ...total, sample: result });
       await breather.breathe();

@@ -1,0 +1,51 @@
+// compare(): what it refuses, and what it reports where there is little to report.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Tensor, compare, loadModel, parseModel, quantize } from '../../dist/index.js';
+import { formatReport, htmlReport } from '../../dist/report/index.js';
+import { MODEL, calibration, isError, testImages } from './support.mjs';
+
+const model = await loadModel(MODEL);
+const quantized = await quantize(model, { calibration: calibration(4) });
+const samples = testImages(3).map((feeds) => ({ feeds }));
+
+const graph = (body) =>
+  parseModel(`graph "small" opset 13\n  input %x: float32[1, 4]\n${body}\n  output %y`);
+const x = (...values) => ({ x: new Tensor('float32', values, [1, 4]) });
+
+test('a sample whose outputs are not finite is named, with the model and the output', async () => {
+  const huge = { image: new Tensor('float32', new Float32Array(784).fill(3e38), [1, 1, 28, 28]) };
+  await assert.rejects(
+    compare(model, quantized, { dataset: [...samples, { feeds: huge }] }),
+    isError('INVALID_ARGUMENT', {
+      value: 'logits',
+      message: /^sample 3: output "logits" of the model is (NaN|infinite) at index \d+$/,
+    }),
+  );
+  const root = await graph('  %y = Sqrt(%x)');
+  const same = await graph('  %y = Relu(%x)');
+  await assert.rejects(
+    compare(same, root, { dataset: [{ feeds: x(1, 1, -1, 1) }] }),
+    isError('INVALID_ARGUMENT', { message: /output "y" of the candidate is NaN at index 2/ }),
+  );
+});
+
+test('layers that are not finite are left out, layers of nothing but zeros are not', async () => {
+  const positive = await graph('  %i = Log(%x)\n  %y = Relu(%i)');
+  const report = await compare(positive, positive, {
+    dataset: [{ feeds: x(0, 1, 2, 3) }],
+    layerwise: true,
+  });
+  assert.ok(report.layers.every(({ cosine }) => typeof cosine === 'number'));
+  assert.ok(report.layers.every(({ value }) => value !== 'i'));
+  assert.ok(formatReport(report).includes('exact'));
+
+  const zeros = await graph('  %y = Relu(%x)');
+  const ones = await graph('  const %one: float32[1] = {1}\n  %y = Add(%x, %one)');
+  const off = await compare(zeros, ones, { dataset: [{ feeds: x(-3, -3, -3, -3) }] });
+  const { snr, cosine, maxAbs } = off.outputs[0];
+  assert.deepEqual({ snr, cosine, maxAbs }, { snr: -Infinity, cosine: 0, maxAbs: 2 });
+  assert.match(formatReport(off), /-Infinity dB/);
+  assert.match(htmlReport(off), /-Infinity dB/);
+});
