@@ -53,7 +53,7 @@ async function openPort(handlers: Handlers): Promise<Port> {
 
 interface PendingCall {
   resolve(value: unknown): void;
-  reject(error: RequantError): void;
+  reject(error: unknown): void;
   signal: AbortSignal | undefined;
   onAbort: () => void;
   onProgress: ((value: never) => void) | undefined;
@@ -103,7 +103,7 @@ export class Connection {
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise<T>((resolve, reject) => {
-      const onAbort = () => this.#port?.post({ kind: 'abort', id });
+      const onAbort = () => this.#abandon(id, abortError(signal!));
       const iterator = source && iterate(source);
       this.#calls.set(id, {
         resolve: resolve as (value: unknown) => void,
@@ -149,6 +149,20 @@ export class Connection {
     return call;
   }
 
+  /** Fails the call now: the worker may be busy for a while before it hears of it. */
+  #abandon(id: number, error: unknown): void {
+    this.#port?.post({ kind: 'abort', id });
+    this.#settle(id)?.reject(error);
+  }
+
+  #report(id: number, call: PendingCall, value: unknown): void {
+    try {
+      call.onProgress?.(value as never);
+    } catch (error) {
+      this.#abandon(id, error);
+    }
+  }
+
   #receive(response: Response): void {
     if (response.kind === 'ready') {
       this.#ready();
@@ -156,15 +170,14 @@ export class Connection {
     }
     const { id, kind } = response;
     const call = this.#calls.get(id);
-    if (!call) return;
-    if (kind === 'progress') call.onProgress?.(response.value as never);
+    if (!call) {
+      // What an abandoned call has made all the same.
+      const ref = kind === 'result' && (response.value as { ref?: number } | undefined)?.ref;
+      if (ref) this.call('dispose', [ref]).catch(() => {});
+    } else if (kind === 'progress') this.#report(id, call, response.value);
     else if (kind === 'pull') void this.#send(id, call);
     else if (kind === 'result') this.#settle(id)?.resolve(response.value);
-    else {
-      const error = unpackError(response.error);
-      const aborted = error.code === 'ABORTED' && call.signal?.aborted;
-      this.#settle(id)?.reject(aborted ? abortError(call.signal!) : error);
-    }
+    else this.#settle(id)?.reject(unpackError(response.error));
   }
 
   async #send(id: number, call: PendingCall): Promise<void> {
@@ -174,7 +187,7 @@ export class Connection {
     } catch (error) {
       // The caller gets the very error of its iterable; the worker stops reading.
       this.#port?.post({ kind: 'failed', id, error: packError(error) });
-      this.#settle(id)?.reject(error as RequantError);
+      this.#settle(id)?.reject(error);
     }
   }
 

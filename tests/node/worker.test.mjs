@@ -134,4 +134,48 @@ describe('worker', () => {
     await assert.rejects(endless, (error) => isError('ABORTED')(error) && error.cause === 'enough');
     await worker.terminate();
   });
+
+  test('a progress callback that throws fails its call, and nothing else', async () => {
+    const worker = await createWorker();
+    const model = await worker.loadModel(MODEL);
+    const trouble = new Error('no such element');
+    const onProgress = () => {
+      throw trouble;
+    };
+    const run = worker.quantize(model, { calibration: calibration(64), onProgress });
+    await assert.rejects(run, (error) => error === trouble);
+    const [feeds] = testImages(1);
+    const endless = worker.tune(model, { feeds, budget: 1e6, onProgress });
+    await assert.rejects(endless, (error) => error === trouble);
+    assert.match(await model.summary(), /11 Conv/); // the tuning has ended
+    await worker.terminate();
+  });
+
+  test('a signal fails a call at once, also while the worker is busy, and nothing is left of it', async () => {
+    const worker = await createWorker();
+    const model = await worker.loadModel(MODEL);
+    const plan = await model.toPlan({ shapes: { image: [1, 1, 28, 28] } });
+    const before = (await worker.engineInfo()).liveBytes;
+    const session = await worker.createSession(model);
+    const busy = { image: new Tensor('float32', new Float32Array(4000 * 784), [4000, 1, 28, 28]) };
+    const running = session.run(busy);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const order = [];
+    const creating = worker.createSession(plan, { signal });
+    const loading = worker.loadModel(MODEL, { signal });
+    const aborted = assert.rejects(
+      loading.finally(() => order.push('aborted')),
+      (error) => isError('ABORTED')(error) && error.cause === 'enough',
+    );
+    setTimeout(() => controller.abort('enough'), 20);
+    await assert.rejects(creating, isError('ABORTED'));
+    await Promise.all([aborted, running.then(() => order.push('ran'))]);
+    assert.deepEqual(order, ['aborted', 'ran']);
+    await session.release();
+    await model.summary();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal((await worker.engineInfo()).liveBytes, before);
+    await worker.terminate();
+  });
 });
