@@ -1,26 +1,11 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-import type { Core, CoreResult, CoreSession } from './core.js';
+import type { Core, CoreSession } from './core.js';
 import { CoreRun } from './core_run.js';
 import { RequantError } from './errors.js';
-import { type Feeds, type Handle, makeDisposable, toTensor } from './heap.js';
+import { checkTarget } from './fetches.js';
+import { type Feeds, type Handle, lostData, makeDisposable, toTensor } from './heap.js';
 import { type Tensor, bytesOf } from './tensor.js';
-
-/** @internal Throws when the result does not fit into the tensor that should take it. */
-export function checkTarget({ name, type, dims }: CoreResult, target: Tensor): void {
-  if (target.type !== type) {
-    throw new RequantError('TYPE_MISMATCH', `output "${name}" is ${type}, not ${target.type}`, {
-      value: name,
-    });
-  }
-  if (target.dims.length !== dims.length || target.dims.some((dim, axis) => dim !== dims[axis])) {
-    throw new RequantError(
-      'SHAPE_MISMATCH',
-      `output "${name}" has shape [${dims.join(', ')}], not [${target.dims.join(', ')}]`,
-      { value: name },
-    );
-  }
-}
 
 /** Repeated runs with tensors that stay; made by {@link InferenceSession.bind}. */
 export class BoundRun {
@@ -29,7 +14,13 @@ export class BoundRun {
   readonly #core: Core;
   readonly #run: CoreRun;
   readonly #inputs: readonly Uint8Array[];
-  #results: { bytes: Uint8Array; view: Uint8Array; pointer: number }[] = [];
+  #results: {
+    name: string;
+    bytes: Uint8Array;
+    size: number;
+    view: Uint8Array;
+    pointer: number;
+  }[] = [];
   #heap: Uint8Array | undefined;
 
   declare readonly [Symbol.dispose]: () => void;
@@ -53,7 +44,13 @@ export class BoundRun {
         checkTarget(result, target);
         outputs[result.name] = target;
         const bytes = bytesOf(target.data);
-        this.#results.push({ bytes, view: bytes, pointer: result.pointer >>> 0 });
+        this.#results.push({
+          name: result.name,
+          bytes,
+          size: bytes.length,
+          view: bytes,
+          pointer: result.pointer >>> 0,
+        });
       }
     } catch (error) {
       this.dispose();
@@ -65,7 +62,8 @@ export class BoundRun {
   /**
    * Computes the outputs from what the feeds hold now.
    *
-   * @throws RequantError DISPOSED after this or the session was disposed of.
+   * @throws RequantError DISPOSED after this or the session was disposed of, INVALID_ARGUMENT for a tensor
+   * whose buffer was transferred.
    */
   run(): void {
     if (!this.#run.alive) {
@@ -75,12 +73,13 @@ export class BoundRun {
     if (this.#heap !== this.#core.HEAPU8) {
       this.#heap = this.#core.HEAPU8;
       for (const result of this.#results) {
-        const { pointer, bytes } = result;
-        result.view = this.#heap.subarray(pointer, pointer + bytes.length);
+        const { pointer, size } = result;
+        result.view = this.#heap.subarray(pointer, pointer + size);
       }
     }
     for (let at = 0; at < this.#results.length; at++) {
-      const { bytes, view } = this.#results[at]!;
+      const { name, bytes, size, view } = this.#results[at]!;
+      if (bytes.length !== size) throw lostData(`fetch "${name}"`, name);
       bytes.set(view);
     }
   }

@@ -7,10 +7,10 @@ import {
   type Health,
   checkFeeds,
   crashedEarlier,
-  detachedFeed,
   disposedOf,
   engineFailed,
   healthOf,
+  lostData,
   whenForgotten,
 } from './heap.js';
 
@@ -78,7 +78,9 @@ export class CoreRun {
     const core = this.#core;
     for (let at = 0; at < inputs.length; at++) {
       const bytes = inputs[at]!;
-      if (bytes.length !== this.#sizes[at]) throw detachedFeed(this.#names[at]!);
+      if (bytes.length !== this.#sizes[at]) {
+        throw lostData(`feed "${this.#names[at]!}"`, this.#names[at]!);
+      }
       core.HEAPU8.set(bytes, this.#inputs[at]!);
     }
     if (failed(core, this.#id)) this.#runSlowly();

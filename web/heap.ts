@@ -124,14 +124,14 @@ export function checkFeeds(feeds: unknown): asserts feeds is Feeds {
         "Make one with new Tensor('float32', data, dims).",
       );
     }
-    if (tensor.data.length !== tensor.size) throw detachedFeed(name);
+    if (tensor.data.length !== tensor.size) throw lostData(`feed "${name}"`, name);
   }
 }
 
 /** For a tensor whose memory went to another thread. */
-export function detachedFeed(name: string): RequantError {
+export function lostData(what: string, name: string): RequantError {
   return invalidArgument(
-    `the feed "${name}" has lost its data: its buffer was transferred`,
+    `the ${what} has lost its data: its buffer was transferred`,
     name,
     'Transfer a copy, or make a new tensor.',
   );

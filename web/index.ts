@@ -5,6 +5,7 @@
  */
 
 export { diagnose, mixedPrecision } from './analysis.js';
+export type { Fetches, RunOptions } from './fetches.js';
 export type {
   Analysis,
   Diagnosis,
@@ -77,14 +78,7 @@ export type {
 export { readQuantized } from './read_quantized.js';
 export { BoundRun } from './bound_run.js';
 export { InferenceSession } from './session.js';
-export type {
-  Plan,
-  PlanMemory,
-  PlanStep,
-  RunOptions,
-  StepProfile,
-  ValueMetadata,
-} from './session.js';
+export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session.js';
 export type { PlanningOptions, SessionOptions } from './session_options.js';
 export type { LoadProgress, Source } from './source.js';
 export { substitute, substitutions } from './substitute.js';

@@ -1,10 +1,17 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { throwIfAborted } from './abort.js';
-import { BoundRun, checkTarget } from './bound_run.js';
+import { BoundRun } from './bound_run.js';
 import type { Core, CoreResult, CoreSession } from './core.js';
 import { CoreRun } from './core_run.js';
-import { RequantError, invalidArgument, show } from './errors.js';
+import { RequantError, invalidArgument } from './errors.js';
+import {
+  type Fetches,
+  type RunOptions,
+  checkTarget,
+  fetchTargets,
+  runArguments,
+} from './fetches.js';
 import {
   type Feeds,
   Handle,
@@ -27,7 +34,7 @@ import {
   needsTools,
   openSource,
 } from './model.js';
-import { checkOptions, suggest, withoutUndefined } from './options.js';
+import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import {
   type SessionOptions,
@@ -37,12 +44,6 @@ import {
 } from './session_options.js';
 import type { Source } from './source.js';
 import { Tensor, type TensorType, bytesOf } from './tensor.js';
-
-/** Options of {@link InferenceSession.run}. */
-export interface RunOptions {
-  /** Looked at before the run; a run itself is not interrupted. */
-  signal?: AbortSignal;
-}
 
 /** Name, type and shape of a session's input or output, as in onnxruntime-web. */
 export interface ValueMetadata {
@@ -176,7 +177,8 @@ export class InferenceSession {
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
   readonly #handle: Handle<CoreSession>;
-  readonly #taps: readonly string[];
+  /** Outputs and taps. */
+  readonly #fetchable: readonly string[];
   #last: CoreRun | undefined;
   #bindable = true;
 
@@ -192,7 +194,6 @@ export class InferenceSession {
       session.info(),
     );
     this.#handle = handle;
-    this.#taps = taps;
     const missing = taps.find((tap) => !info.outputs.some(({ name }) => name === tap));
     if (missing !== undefined) {
       throw invalidArgument(
@@ -206,6 +207,7 @@ export class InferenceSession {
     this.outputMetadata = metadata(info.outputs.filter(({ name }) => !isTap.has(name)));
     this.inputNames = Object.freeze(this.inputMetadata.map(({ name }) => name));
     this.outputNames = Object.freeze(this.outputMetadata.map(({ name }) => name));
+    this.#fetchable = [...this.outputNames, ...taps];
   }
 
   /**
@@ -294,17 +296,15 @@ export class InferenceSession {
   run(feeds: Feeds, options?: RunOptions): Promise<Record<string, Tensor>>;
   run(
     feeds: Feeds,
-    fetches: readonly string[] | Readonly<Record<string, Tensor | null>> | undefined,
+    fetches: Fetches | undefined,
     options?: RunOptions,
   ): Promise<Record<string, Tensor>>;
   async run(
     feeds: Feeds,
-    second?: readonly string[] | Readonly<Record<string, Tensor | null>> | RunOptions,
+    second?: Fetches | RunOptions,
     third?: RunOptions,
   ): Promise<Record<string, Tensor>> {
-    const options = third ?? (this.#isRunOptions(second) ? second : {});
-    const fetches = second === options ? undefined : this.#fetchNames(second as readonly string[]);
-    checkOptions(options, { signal: 'object', logSeverityLevel: 'any', tag: 'any' }, 'options');
+    const { fetches, options } = runArguments(second, third, this.#fetchable);
     throwIfAborted(options.signal);
     const { core } = this.#handle;
     const results = this.#compute(feeds);
@@ -343,40 +343,6 @@ export class InferenceSession {
     );
   }
 
-  // As in onnxruntime-web, an object in second place is fetches when it has an output's name.
-  #isRunOptions(value: unknown): value is RunOptions {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-    const keys = Object.keys(value);
-    return !keys.some((key) => this.outputNames.includes(key) || this.#taps.includes(key));
-  }
-
-  #fetchNames(
-    fetches: readonly string[] | Readonly<Record<string, unknown>> | undefined,
-  ): Map<string, Tensor | null> | undefined {
-    if (fetches === undefined || fetches === null) return undefined;
-    if (typeof fetches !== 'object') {
-      throw invalidArgument(`fetches must be an array of names, not ${show(fetches)}`, 'fetches');
-    }
-    const names: unknown[] = Array.isArray(fetches) ? fetches : Object.keys(fetches);
-    const known = [...this.outputNames, ...this.#taps];
-    for (const name of names) {
-      if (typeof name !== 'string' || !known.includes(name)) {
-        throw invalidArgument(
-          `the model has no output ${show(name)}`,
-          String(name),
-          suggest(String(name), known),
-        );
-      }
-    }
-    const values = fetches as Readonly<Record<string, unknown>>;
-    return new Map(
-      (names as string[]).map((name) => {
-        const value = Array.isArray(fetches) ? null : values[name];
-        return [name, value instanceof Tensor ? value : null];
-      }),
-    );
-  }
-
   /**
    * Prepares runs that are repeated with tensors that stay: every {@link BoundRun.run} reads what the
    * feeds hold then and fills the same outputs, without allocating anything. A real-time loop has no
@@ -386,12 +352,8 @@ export class InferenceSession {
    * @param fetches As in {@link run}; tensors among them are filled, others are made once.
    * @throws RequantError as run, and UNSUPPORTED when shapes depend on data.
    */
-  bind(
-    feeds: Feeds,
-    fetches?: readonly string[] | Readonly<Record<string, Tensor | null>>,
-  ): BoundRun {
-    const wanted = this.#fetchNames(fetches);
-    return new BoundRun(this.#handle, feeds, wanted);
+  bind(feeds: Feeds, fetches?: Fetches): BoundRun {
+    return new BoundRun(this.#handle, feeds, fetchTargets(fetches, this.#fetchable));
   }
 
   /** How the model was computed last; undefined before the first run of a model of open shape. */

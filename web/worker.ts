@@ -5,6 +5,7 @@ import type { CompareOptions, CompareReport, CompareSample } from './compare.js'
 import type { EngineInfo } from './engine.js';
 import { type WasmEnv, env } from './env.js';
 import { invalidArgument, show } from './errors.js';
+import type { RunOptions } from './fetches.js';
 import { type Feeds, disposedOf, makeDisposable, whenForgotten } from './heap.js';
 import type {
   LoadOptions,
@@ -15,7 +16,7 @@ import type {
 } from './model.js';
 import { withoutUndefined } from './options.js';
 import type { ExportOptions, QuantizationRecord, QuantizeOptions } from './quantize.js';
-import type { Plan, RunOptions, StepProfile, ValueMetadata } from './session.js';
+import type { Plan, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, isNode, isResponse, readSource, ready } from './source.js';
 import type { Tensor } from './tensor.js';

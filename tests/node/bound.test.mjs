@@ -226,3 +226,25 @@ output %y
   await session.release();
   model.dispose();
 });
+
+test('only tensors are filled, and those whose buffer was transferred are refused', async () => {
+  const session = await InferenceSession.create(MODEL);
+  const feeds = copyOf(samples[0]);
+  const wrong = { code: 'INVALID_ARGUMENT', value: 'logits', message: /Tensor or null/ };
+  for (const logits of [new Float32Array(10), 5]) {
+    await assert.rejects(session.run(feeds, { logits }), wrong);
+    assert.throws(() => session.bind(feeds, { logits }), wrong);
+  }
+  const target = () => new Tensor('float32', new Float32Array(10), [1, 10]);
+  const transfer = ({ data: { buffer } }) => structuredClone(buffer, { transfer: [buffer] });
+  const lost = { code: 'INVALID_ARGUMENT', value: 'logits', message: /transferred/ };
+  const gone = target();
+  transfer(gone);
+  await assert.rejects(session.run(feeds, { logits: gone }), lost);
+  const logits = target();
+  const bound = session.bind(feeds, { logits });
+  bound.run();
+  transfer(logits);
+  assert.throws(() => bound.run(), lost);
+  await session.release();
+});
