@@ -168,11 +168,12 @@ export class Calibration {
   /**
    * Makes the quantized model, in slices; the calibration is used up, also when this is aborted or fails.
    *
-   * @throws RequantError INVALID_ARGUMENT without samples and the second time, ABORTED.
+   * @throws RequantError INVALID_ARGUMENT for a bad option, without samples and the second time, ABORTED.
    */
   async finish(
     options: { onProgress?: (progress: QuantizeProgress) => void; signal?: AbortSignal } = {},
   ): Promise<QuantizedModel> {
+    checkOptions(options, { onProgress: 'function', signal: 'signal' }, 'options');
     const { onProgress, signal } = options;
     throwIfAborted(signal);
     this.#checkUse();

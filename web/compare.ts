@@ -248,7 +248,7 @@ export async function compare(
       aloneSamples: 'integer',
       requantize: 'string',
       onProgress: 'function',
-      signal: 'object',
+      signal: 'signal',
     },
     'options',
   );

@@ -59,7 +59,7 @@ export function runArguments(
     !Array.isArray(second) &&
     !Object.keys(second).some((key) => known.includes(key));
   const options = third ?? (isOptions ? second : {});
-  checkOptions(options, { signal: 'object', logSeverityLevel: 'any', tag: 'any' }, 'options');
+  checkOptions(options, { signal: 'signal', logSeverityLevel: 'any', tag: 'any' }, 'options');
   return {
     fetches: second === options ? undefined : fetchTargets(second, known),
     options: options as RunOptions,

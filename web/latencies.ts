@@ -55,7 +55,7 @@ export async function measureLatencies(model: Model, options: LatencyOptions): P
       activations: 'object',
       rounds: 'integer',
       onProgress: 'function',
-      signal: 'object',
+      signal: 'signal',
     },
     'options',
   );

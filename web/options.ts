@@ -2,7 +2,16 @@
 
 import { invalidArgument, show } from './errors.js';
 
-type Kind = 'boolean' | 'number' | 'integer' | 'string' | 'strings' | 'function' | 'object' | 'any';
+type Kind =
+  | 'boolean'
+  | 'number'
+  | 'integer'
+  | 'string'
+  | 'strings'
+  | 'function'
+  | 'object'
+  | 'signal'
+  | 'any';
 
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -39,6 +48,12 @@ function matches(value: unknown, kind: Kind): boolean {
       return Array.isArray(value) && value.every((item) => typeof item === 'string');
     case 'object':
       return typeof value === 'object' && value !== null && !Array.isArray(value);
+    case 'signal':
+      // By what is used of it: it may be from another realm.
+      return (
+        typeof (value as AbortSignal | null)?.aborted === 'boolean' &&
+        typeof (value as AbortSignal).addEventListener === 'function'
+      );
     default:
       return typeof value === kind;
   }
@@ -52,6 +67,7 @@ const kindNames: Record<Kind, string> = {
   strings: 'an array of strings',
   function: 'a function',
   object: 'an object',
+  signal: 'an AbortSignal',
   any: 'anything',
 };
 
@@ -119,7 +135,7 @@ export function withoutUndefined<T extends object>(options: T): T {
 /** @internal */
 export const loadOptionKinds = {
   onProgress: 'function',
-  signal: 'object',
+  signal: 'signal',
   externalData: 'object',
   numThreads: 'any',
 } as const;

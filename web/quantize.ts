@@ -328,7 +328,7 @@ export async function quantize(model: Model, options: QuantizeOptions): Promise<
       calibration: 'any',
       maxSamples: 'number',
       onProgress: 'function',
-      signal: 'object',
+      signal: 'signal',
       config: 'object',
       analyze: 'boolean',
     },

@@ -141,7 +141,7 @@ export async function substitute(
       maxSamples: 'number',
       runs: 'integer',
       onProgress: 'function',
-      signal: 'object',
+      signal: 'signal',
     },
     'options',
   );
