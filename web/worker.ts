@@ -5,7 +5,7 @@ import type { CompareOptions, CompareReport, CompareSample } from './compare.js'
 import type { EngineInfo } from './engine.js';
 import { type WasmEnv, env } from './env.js';
 import { invalidArgument, show } from './errors.js';
-import type { RunOptions } from './fetches.js';
+import { type Fetches, type RunOptions, checkTarget, runArguments } from './fetches.js';
 import { type Feeds, disposedOf, makeDisposable, whenForgotten } from './heap.js';
 import type {
   LoadOptions,
@@ -14,12 +14,13 @@ import type {
   OptimizeReport,
   PlanOptions,
 } from './model.js';
-import { withoutUndefined } from './options.js';
+import { checkKind, withoutUndefined } from './options.js';
 import type { ExportOptions, QuantizationRecord, QuantizeOptions } from './quantize.js';
+import { saveBytes } from './save.js';
 import type { Plan, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, isNode, isResponse, readSource, ready } from './source.js';
-import type { Tensor } from './tensor.js';
+import { type Tensor, bytesOf } from './tensor.js';
 import type { TuneOptions, TuneResult } from './tune.js';
 import { type CallExtras, Connection } from './worker_connection.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
@@ -40,7 +41,16 @@ async function sendable(given: Source, signal: AbortSignal | undefined): Promise
   return source;
 }
 
+/** Checks what stays here; the rest is checked where it is used. */
+function checkExtras(options: unknown): void {
+  checkKind(options, 'object', 'options');
+  const { onProgress, signal } = options as { onProgress?: unknown; signal?: unknown };
+  if (onProgress !== undefined) checkKind(onProgress, 'function', 'options.onProgress');
+  if (signal !== undefined) checkKind(signal, 'signal', 'options.signal');
+}
+
 async function splitLoadOptions<T extends LoadOptions>(options: T) {
+  checkExtras(options);
   const { onProgress, signal, externalData, ...rest } = options;
   const send = async ([name, file]: [string, Source]) => [name, await sendable(file, signal)];
   const files =
@@ -88,7 +98,7 @@ makeDisposable(Remote as unknown as { prototype: object }, function (this: Remot
   this.dispose().catch(() => {});
 });
 
-/** A {@link Model} in a worker: the same methods, but all are asynchronous. */
+/** A {@link Model} in a worker: the same members, as asynchronous methods. */
 export class WorkerModel extends Remote {
   /** As {@link Model.info}. */
   info(): Promise<ModelInfo> {
@@ -115,6 +125,16 @@ export class WorkerModel extends Remote {
     return this.call('toOnnx');
   }
 
+  /** As {@link Model.save}: this thread writes the file. */
+  async save(name: string): Promise<void> {
+    return saveBytes(name, await this.toOnnx());
+  }
+
+  /** As {@link Model.clone}: in the worker. */
+  async clone(): Promise<WorkerModel> {
+    return new WorkerModel(this.worker, await this.call('clone'));
+  }
+
   /** As {@link Model.optimize}: in place, in the worker. */
   optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
     return this.call('optimize', [options]);
@@ -126,7 +146,7 @@ export class WorkerModel extends Remote {
   }
 }
 
-/** A {@link QuantizedModel} in a worker. */
+/** A {@link QuantizedModel} in a worker: the same members, as asynchronous methods except for `config`. */
 export class WorkerQuantizedModel extends Remote {
   /** How every operator slot was quantized. */
   readonly config: QuantizationRecord;
@@ -141,9 +161,24 @@ export class WorkerQuantizedModel extends Remote {
   toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('toOnnx', [options]);
   }
+
+  /** As {@link QuantizedModel.save}: this thread writes the file. */
+  async save(name: string, options: ExportOptions = {}): Promise<void> {
+    return saveBytes(name, await this.toOnnx(options));
+  }
+
+  /** A copy of {@link QuantizedModel.integerModel}, which the caller disposes of. */
+  async integerModel(): Promise<WorkerModel> {
+    return new WorkerModel(this.worker, await this.call('integerModel'));
+  }
+
+  /** As {@link QuantizedModel.floatModel}. */
+  async floatModel(): Promise<WorkerModel> {
+    return new WorkerModel(this.worker, await this.call('floatModel'));
+  }
 }
 
-/** An {@link InferenceSession} in a worker. */
+/** An {@link InferenceSession} in a worker: the same methods, asynchronous, without `bind`. */
 export class WorkerSession extends Remote {
   /** Names, types and shapes of the model's inputs. */
   readonly inputMetadata: readonly ValueMetadata[];
@@ -151,6 +186,8 @@ export class WorkerSession extends Remote {
   readonly outputMetadata: readonly ValueMetadata[];
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
+  /** Outputs and taps. */
+  readonly #fetchable: readonly string[];
 
   /** @internal */
   constructor(
@@ -158,22 +195,40 @@ export class WorkerSession extends Remote {
     ref: number,
     inputs: readonly ValueMetadata[],
     outputs: readonly ValueMetadata[],
+    taps: readonly string[],
   ) {
     super(worker, ref);
     this.inputMetadata = inputs;
     this.outputMetadata = outputs;
     this.inputNames = inputs.map(({ name }) => name);
     this.outputNames = outputs.map(({ name }) => name);
+    this.#fetchable = [...this.outputNames, ...taps];
   }
 
-  /** As {@link InferenceSession.run}, without tensors to fill; the calling thread stays free. */
+  /** As {@link InferenceSession.run}; the calling thread stays free. */
+  run(feeds: Feeds, options?: RunOptions): Promise<Record<string, Tensor>>;
+  run(
+    feeds: Feeds,
+    fetches: Fetches | undefined,
+    options?: RunOptions,
+  ): Promise<Record<string, Tensor>>;
   async run(
     feeds: Feeds,
-    fetches?: readonly string[],
-    options: RunOptions = {},
+    second?: Fetches | RunOptions,
+    third?: RunOptions,
   ): Promise<Record<string, Tensor>> {
-    const args = [packFeeds(feeds), fetches && [...fetches]];
-    return unpackFeeds(await this.call<PackedFeeds>('run', args, options));
+    const { fetches, options } = runArguments(second, third, this.#fetchable);
+    const args = [packFeeds(feeds), fetches && [...fetches.keys()]];
+    const { signal } = options;
+    const outputs = unpackFeeds(await this.call<PackedFeeds>('run', args, { signal }));
+    for (const [name, target] of fetches ?? []) {
+      if (!target) continue;
+      const { type, dims, data } = outputs[name]!;
+      checkTarget({ name, type, dims }, target);
+      bytesOf(target.data).set(bytesOf(data));
+      outputs[name] = target;
+    }
+    return outputs;
   }
 
   /** As {@link InferenceSession.plan}. */
@@ -261,11 +316,13 @@ export class RequantWorker {
       inputMetadata: readonly ValueMetadata[];
       outputMetadata: readonly ValueMetadata[];
     }>('createSession', [from, plain, options.onProgress !== undefined], extras, used);
-    return new WorkerSession(this, ref, inputMetadata, outputMetadata);
+    const { taps = [] } = options;
+    return new WorkerSession(this, ref, inputMetadata, outputMetadata, taps);
   }
 
   /** As the function {@link quantize}; the calibration samples are sent one at a time. */
   async quantize(model: WorkerModel, options: QuantizeOptions): Promise<WorkerQuantizedModel> {
+    checkExtras(options);
     const { calibration, onProgress, signal, ...plain } = options;
     checkIterable(calibration, 'options.calibration');
     throwIfAborted(signal);
@@ -284,6 +341,7 @@ export class RequantWorker {
     candidate: WorkerModel | WorkerQuantizedModel,
     options: CompareOptions,
   ): Promise<CompareReport> {
+    checkExtras(options);
     const { dataset, onProgress, signal, ...plain } = options;
     checkIterable(dataset, 'options.dataset');
     throwIfAborted(signal);
@@ -305,6 +363,7 @@ export class RequantWorker {
    * cache as those of the page.
    */
   async tune(model: WorkerModel | WorkerQuantizedModel, options: TuneOptions): Promise<TuneResult> {
+    checkExtras(options);
     const { feeds, onProgress, signal, ...plain } = options;
     if (!feeds) throw invalidArgument('feeds are missing', 'options.feeds');
     throwIfAborted(signal);

@@ -185,6 +185,10 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const object = either(model);
     return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
   },
+  clone: (_call, model: number) => keep(get(model, modelType).clone()),
+  // A copy: what the caller forgets must not be what the quantized model goes on using.
+  integerModel: (_call, model: number) => keep(get(model, QuantizedModel).integerModel.clone()),
+  floatModel: (_call, model: number) => keep(get(model, QuantizedModel).floatModel()),
   dispose(_call, key: number) {
     objects.get(key)?.dispose();
     objects.delete(key);

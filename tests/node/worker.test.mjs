@@ -1,6 +1,9 @@
 // The engine in a Worker.
 
 import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import {
@@ -176,6 +179,50 @@ describe('worker', () => {
     await model.summary();
     await new Promise((resolve) => setTimeout(resolve, 50));
     assert.equal((await worker.engineInfo()).liveBytes, before);
+    await worker.terminate();
+  });
+
+  test('its objects have the methods and checks of those of the page', async (t) => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'requant-worker-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const worker = await createWorker();
+    const model = await worker.loadModel(MODEL);
+    const tap = (await model.info()).nodes[0].outputs[0];
+    const session = await worker.createSession(model, { taps: [tap], optimize: false });
+    const [feeds] = testImages(1);
+    const all = await session.run(feeds);
+    assert.deepEqual(await session.run(feeds, { signal: AbortSignal.timeout(1e4) }), all);
+    assert.deepEqual(Object.keys(await session.run(feeds, { [tap]: null })), [tap]);
+    const logits = new Tensor('float32', new Float32Array(10), [1, 10]);
+    assert.equal((await session.run(feeds, { logits })).logits, logits);
+    assert.deepEqual(logits.data, all.logits.data);
+    const small = new Tensor('float32', new Float32Array(9), [1, 9]);
+    await assert.rejects(session.run(feeds, { logits: small }), isError('SHAPE_MISMATCH'));
+    const refused = (value) => isError('INVALID_ARGUMENT', { value });
+    await assert.rejects(session.run(feeds, { logits: 5 }), refused('logits'));
+    await assert.rejects(session.run(feeds, ['logits'], { foo: 1 }), refused('options.foo'));
+    await assert.rejects(worker.quantize(model), refused('options'));
+    await assert.rejects(worker.compare(model, model), refused('options'));
+    await assert.rejects(worker.tune(model), refused('options'));
+    await assert.rejects(worker.loadModel(MODEL, null), refused('options'));
+    await assert.rejects(worker.loadModel(MODEL, { onProgress: 5 }), refused('options.onProgress'));
+
+    const quantized = await worker.quantize(model, { calibration: calibration(4) });
+    const saved = path.join(folder, 'saved.onnx');
+    await quantized.save(saved, { format: 'qoperator' });
+    const bytes = await quantized.toOnnx({ format: 'qoperator' });
+    assert.deepEqual(new Uint8Array(readFileSync(saved)), bytes);
+    const copy = await model.clone();
+    await model.dispose();
+    await copy.save(saved);
+    assert.deepEqual(new Uint8Array(readFileSync(saved)), await copy.toOnnx());
+    const integers = await quantized.integerModel();
+    assert.ok((await integers.info()).quantized);
+    await integers.dispose();
+    const still = await worker.createSession(quantized);
+    assert.equal((await still.run(feeds)).logits.data.length, 10);
+    const floats = await quantized.floatModel();
+    assert.equal((await floats.info()).quantized, false);
     await worker.terminate();
   });
 });
