@@ -94,6 +94,7 @@ export interface CompareReport {
   top1: { float: number | null; candidate: number | null; agreement: number | null };
   /** In the order of the graph, without those of NaN or infinity; empty unless `layerwise`. */
   layers: LayerDifference[];
+  /** Of both as ONNX files, as toOnnx() makes them by default; of simulated grids, of the graph that runs. */
   size: { floatBytes: number; candidateBytes: number };
   /** Medians of one run; ratio > 1: the candidate is faster. */
   latency: { floatMs: number; candidateMs: number; ratio: number };
@@ -154,11 +155,11 @@ function onnxSize(model: Model): number {
   }
 }
 
-/** Bytes of the candidate as a file that other engines read; where there is none, of what runs here. */
+/** Bytes of the file that toOnnx() makes unless told otherwise; where there is none, of what runs here. */
 function candidateSize(candidate: Model | QuantizedModel): number {
   if (candidate instanceof Model) return onnxSize(candidate);
   try {
-    return candidate.toOnnx({ format: 'qoperator' }).length;
+    return candidate.toOnnx().length;
   } catch (error) {
     // Simulated operators.
     if ((error as RequantError).code !== 'UNSUPPORTED') throw error;

@@ -49,3 +49,11 @@ test('layers that are not finite are left out, layers of nothing but zeros are n
   assert.match(formatReport(off), /-Infinity dB/);
   assert.match(htmlReport(off), /-Infinity dB/);
 });
+
+test('the size is that of the file that is written', async () => {
+  const { size } = await compare(model, quantized, { dataset: samples });
+  assert.deepEqual(size, {
+    floatBytes: model.toOnnx().length,
+    candidateBytes: quantized.toOnnx().length,
+  });
+});
