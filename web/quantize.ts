@@ -247,6 +247,10 @@ export class QuantizedModel {
     const { format = 'qdq', int4 = false, int2 = false } = options;
     const narrowest = int2 ? 2 : int4 ? 4 : 8;
     checkOneOf(format, ['qdq', 'qoperator', 'qonnx'], 'options.format');
+    if (format !== 'qdq' && narrowest < 8) {
+      const key = int2 ? 'int2' : 'int4';
+      throw invalidArgument(`${key} is of the format 'qdq', not '${format}'`, `options.${key}`);
+    }
     const { core } = this.handle;
     const model = this.handle.call((quantized) =>
       format === 'qdq'

@@ -24,3 +24,9 @@ test('signals that are none', async () => {
   await assert.rejects(steps.finish({ onprogress: () => {} }), refused('options.onprogress'));
   (await steps.finish()).dispose(); // which was not used up
 });
+
+test('int4 and int2 of formats that have none', () => {
+  const narrow = (format, key) => () => quantized.toOnnx({ format, [key]: true });
+  assert.throws(narrow('qoperator', 'int4'), refused('options.int4'));
+  assert.throws(narrow('qonnx', 'int2'), refused('options.int2'));
+});

@@ -299,3 +299,20 @@ output %y
   assert.equal(requant('pack', at('binary.onnx')).code, 2);
   model.dispose();
 });
+
+test('bits below eight are packed on demand', () => {
+  const make = (name, ...more) =>
+    json('quantize', MODEL, '-d', CALIBRATION, '--max-samples', '4', '-o', at(name), ...more);
+  const bytes = make('four.onnx', '--bits', '4').bytes;
+  const packed = make('int4.onnx', '--bits', '4', '--int4').bytes;
+  assert.ok(packed < bytes - 30_000, `${packed} of ${bytes}`);
+  const budget = 30_000;
+  const least = make('int2.onnx', '--budget', String(budget), '--int2').bytes;
+  assert.ok(least < packed && least > budget, `${least} of ${packed}`);
+  const { code, err } = requant(
+    ...['quantize', MODEL, '-d', CALIBRATION, '-o', at('no.onnx')],
+    ...['--format', 'qoperator', '--int4'],
+  );
+  assert.equal(code, 2);
+  assert.match(err, /--int4 goes with --format qdq only/);
+});

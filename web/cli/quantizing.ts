@@ -13,6 +13,7 @@ import { type QuantizationRecord, type QuantizedModel, configOf, quantize } from
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {
   type CommandSpec,
+  UsageError,
   type Values,
   commonOptions,
   dataOptions,
@@ -34,6 +35,8 @@ export const quantizeSpec: CommandSpec = {
   options: {
     output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
     format: { type: 'string', value: 'F', help: 'qdq (default), qoperator or qonnx' },
+    int4: { type: 'boolean', help: 'of qdq: what has 4 bits as int4 and uint4 (opset 21)' },
+    int2: { type: 'boolean', help: 'the same, and what has 2 bits as int2 and uint2 (opset 25)' },
     config: {
       type: 'string',
       short: 'c',
@@ -45,7 +48,7 @@ export const quantizeSpec: CommandSpec = {
     budget: {
       type: 'string',
       value: 'BYTES',
-      help: 'bits of every layer chosen so that weights take no more',
+      help: "bits of every layer chosen so that all layers' weights take no more, packed",
     },
     bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
     'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
@@ -179,6 +182,11 @@ export async function runQuantize(
 ): Promise<void> {
   const output = required(values, 'output');
   const format = oneOf(values, 'format', ['qdq', 'qoperator', 'qonnx']) ?? 'qdq';
+  const int4 = values['int4'] === true;
+  const int2 = values['int2'] === true;
+  if (format !== 'qdq' && (int4 || int2)) {
+    throw new UsageError(`--${int2 ? 'int2' : 'int4'} goes with --format qdq only`);
+  }
   required(values, 'data');
   let config = await readConfig(values);
   const budget = integer(values, 'budget', 1);
@@ -198,7 +206,7 @@ export async function runQuantize(
   }
   using quantized = await quantizeWithProgress(model, data, config, streams);
   const seconds = (performance.now() - start) / 1000;
-  const bytes = quantized.toOnnx({ format });
+  const bytes = quantized.toOnnx({ format, int4, int2 });
   await write(output, bytes);
   const recordFile = text(values, 'record');
   const record = quantized.config;
