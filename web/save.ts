@@ -28,6 +28,21 @@ export async function writeToDisk(
   }
 }
 
+/** Throws SAVE_FAILED where a file (Node) cannot be written; leaves none behind. */
+export async function checkWritable(name: string): Promise<void> {
+  const { access, constants, open } =
+    await importNode<typeof import('node:fs/promises')>('fs/promises');
+  const { dirname } = await importNode<typeof import('node:path')>('path');
+  try {
+    await (await open(name, 'r+')).close();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw saveFailed(name, error);
+    await access(dirname(name), constants.W_OK).catch((reason: unknown) => {
+      throw saveFailed(name, reason);
+    });
+  }
+}
+
 /** Writes bytes to a path (Node) or offers them as a download of that name (page). */
 export async function saveBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   if (isNode) return writeToDisk(name, bytes);

@@ -15,6 +15,7 @@ import { type PlanningOptions, tunableOptionKinds } from './session_options.js';
 import {
   type Tuning,
   type TuningRecord,
+  checkCache,
   checkTuning,
   deviceName,
   mergeTunings,
@@ -341,7 +342,7 @@ async function checkedTask(source: Model | QuantizedModel, options: TuneOptions)
       cache: 'string',
       numThreads: 'any',
       onProgress: 'function',
-      signal: 'any',
+      signal: 'signal',
     },
     'options',
   );
@@ -354,6 +355,7 @@ async function checkedTask(source: Model | QuantizedModel, options: TuneOptions)
   }
   throwIfAborted(signal);
   const { core } = model.handle;
+  if (cache !== undefined) await checkCache(cache);
   let known: Tuning = cache === undefined ? { version: 1, devices: {} } : await readTuning(cache);
   if (given) {
     checkTuning(given, 'options.tuning');
@@ -368,7 +370,8 @@ async function checkedTask(source: Model | QuantizedModel, options: TuneOptions)
  * those that can be chosen, in turns with the usual one; then whether fewer threads do some operators
  * sooner. Give `tuning` of the result to {@link InferenceSession.create}. Results stay the same bits.
  *
- * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, `SAVE_FAILED` when the cache cannot be written, or as {@link InferenceSession.create}.
+ * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, `SAVE_FAILED` when the cache cannot be written (before
+ * anything is measured, where that can be known), or as {@link InferenceSession.create}.
  * @example
  * const { tuning, faster } = await tune(model, { feeds, cache: 'tuning.json' });
  * const session = await InferenceSession.create(model, { tuning });

@@ -8,7 +8,7 @@ import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { threadsOf, variantOf } from './load_core.js';
 import { withoutUndefined } from './options.js';
-import { saveFailed, writeToDisk } from './save.js';
+import { checkWritable, saveFailed, writeToDisk } from './save.js';
 import { importNode, isNode } from './source.js';
 import { version } from './version.js';
 
@@ -180,6 +180,16 @@ export async function readTuning(name: string): Promise<Tuning> {
     return kept;
   } catch {
     return empty;
+  }
+}
+
+/** @internal Throws SAVE_FAILED where records cannot be kept: before they are measured. */
+export async function checkCache(name: string): Promise<void> {
+  if (isNode) return checkWritable(name);
+  try {
+    await inStore('readwrite', (store) => store.count(name));
+  } catch (error) {
+    throw saveFailed(name, error);
   }
 }
 

@@ -318,3 +318,12 @@ test('bad options and cancelling', async () => {
     (error) => error.code === 'INVALID_ARGUMENT',
   );
 });
+
+test('nothing is measured for a cache that cannot be written', async () => {
+  for (const cache of [path.join(folder, 'no/such/t.json'), folder]) {
+    let measured = 0;
+    const run = tune(model, { feeds, budget: 100, cache, onProgress: () => measured++ });
+    await assert.rejects(run, { code: 'SAVE_FAILED', value: cache });
+    assert.equal(measured, 0);
+  }
+});
