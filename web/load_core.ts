@@ -26,17 +26,21 @@ const probe =
 
 let relaxed: boolean | undefined;
 
+function probeRelaxedSimd(): boolean {
+  const bytes = Uint8Array.from(atob(probe), (letter) => letter.charCodeAt(0));
+  if (!WebAssembly.validate(bytes)) return false;
+  try {
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes));
+    return (exports['wrong'] as () => number)() === 0;
+  } catch (error) {
+    // A Content-Security-Policy, which the modules would not pass either.
+    throw loadFailed('that probes for relaxed SIMD', error);
+  }
+}
+
 /** Whether this JavaScript engine has relaxed SIMD and computes exactly with it. */
 export function hasRelaxedSimd(): boolean {
-  if (relaxed === undefined) {
-    const bytes = Uint8Array.from(atob(probe), (letter) => letter.charCodeAt(0));
-    relaxed = false;
-    if (WebAssembly.validate(bytes)) {
-      const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes));
-      relaxed = (exports['wrong'] as () => number)() === 0;
-    }
-  }
-  return relaxed;
+  return (relaxed ??= probeRelaxedSimd());
 }
 
 /** The variant that env.wasm.simd asks for. */
@@ -197,10 +201,10 @@ class LowBits {
 // A core for one thread never calls these.
 const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
 
-function loadFailed(file: WasmFile, error: unknown): RequantError {
+function loadFailed(what: string, error: unknown): RequantError {
   if (error instanceof RequantError) return error;
   const why = error instanceof Error ? error.message : String(error);
-  return new RequantError('LOAD_FAILED', `the wasm module ${file}: ${why}`, {
+  return new RequantError('LOAD_FAILED', `the wasm module ${what}: ${why}`, {
     cause: error,
     hint: isNode
       ? 'Node 20 or newer is needed.'
