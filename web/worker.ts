@@ -392,6 +392,8 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
  * so that loading, quantizing and running leave the calling thread free. It has the present settings
  * of `env.wasm`. In Node it keeps the process alive only while a call is running.
  *
+ * @throws RequantError LOAD_FAILED when the worker's script cannot be loaded, or is of another origin than
+ * the page; INVALID_ARGUMENT for settings that cannot be sent.
  * @example
  * const worker = await createWorker();
  * const session = await worker.createSession('model.onnx');

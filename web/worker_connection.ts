@@ -18,6 +18,17 @@ interface Handlers {
   failed(why: string, cause?: unknown): void;
 }
 
+/** The error for a worker that does not start. */
+function notStarted(why: string, cause: unknown): RequantError {
+  return new RequantError('LOAD_FAILED', `the worker cannot be started: ${why}`, {
+    cause,
+    hint: isNode
+      ? 'The file worker_main.js must be there.'
+      : "A page can only start workers of its own origin: serve the package's files from there, or " +
+        'import it in a worker of your own, which a blob URL can start.',
+  });
+}
+
 async function openPort(handlers: Handlers): Promise<Port> {
   if (isNode) {
     const { Worker: NodeWorker } =
@@ -87,13 +98,24 @@ export class Connection {
       this.#ready = resolve;
       this.#notReady = reject;
     });
-    this.#port = await openPort({
-      message: (response) => this.#receive(response),
-      failed: (why, cause) =>
-        this.#close(new RequantError('INTERNAL', `the worker failed: ${why}`, { cause })),
-    });
-    await ready;
-    this.#port.hold(false);
+    let started = false;
+    const failed = (why: string, cause?: unknown) =>
+      started
+        ? new RequantError('INTERNAL', `the worker failed: ${why}`, { cause })
+        : notStarted(why, cause);
+    const open = async () => {
+      try {
+        this.#port = await openPort({
+          message: (response) => this.#receive(response),
+          failed: (why, cause) => this.#close(failed(why, cause)),
+        });
+      } catch (error) {
+        throw failed((error as Error).message, error);
+      }
+    };
+    await Promise.all([open(), ready]);
+    started = true;
+    this.#port?.hold(false);
   }
 
   call<T>(method: string, args: unknown[], extras: CallExtras = {}): Promise<T> {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 process.type = 'renderer'; // no Node, as far as the package can see
-const { loadModel } = await import('../../dist/index.js');
+const { createWorker, loadModel } = await import('../../dist/index.js');
 
 test('a page that may not compile WebAssembly is told why, every time', async (t) => {
   const { Module } = WebAssembly;
@@ -25,4 +25,26 @@ test('a page that may not compile WebAssembly is told why, every time', async (t
       message: /violates/,
     });
   }
+});
+
+test('a worker that cannot be started', async (t) => {
+  t.after(() => delete globalThis.Worker);
+  globalThis.Worker = class {
+    constructor() {
+      throw new DOMException('cannot be accessed from origin', 'SecurityError');
+    }
+  };
+  await assert.rejects(createWorker(), {
+    code: 'LOAD_FAILED',
+    message: /cannot be accessed/,
+    hint: /own origin.*blob URL/,
+  });
+  globalThis.Worker = class {
+    constructor() {
+      setTimeout(() => this.onerror({}), 1);
+    }
+
+    terminate() {}
+  };
+  await assert.rejects(createWorker(), { code: 'LOAD_FAILED', message: /could not be loaded/ });
 });
