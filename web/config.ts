@@ -44,14 +44,14 @@ export type Rounding =
 export interface TensorConfig {
   /** 2 to 32. Default 8; what is wider than 8 is simulated in float. */
   bits?: number;
-  /** Zero point 0 and signed integers. Default false for activations, true for weights. */
+  /** Zero point 0 and signed integers. Default false for activations, true for weights and small floats. */
   symmetric?: boolean;
   /**
    * A scale for each channel: of weights the output channels (default true), of activations those of
    * `axis`, which is simulated in float and must be symmetric.
    */
   perChannel?: boolean;
-  /** Of activations per channel. Default 1. */
+  /** Of activations (only) per channel. Default 1. */
   axis?: number;
   /** Default 'minmax'; weights know all but 'moving_average' and 'isotone'. */
   observer?: Observer;
@@ -67,11 +67,11 @@ export interface TensorConfig {
   rounding?: Rounding;
   /** How the scale follows from the range. Default 'onnx'. */
   formula?: 'onnx' | 'ppq' | 'google' | 'cambricon';
-  /** Integers (default) or a small float, simulated. */
+  /** Integers (default) or a small float of 8 bits, simulated. */
   format?: 'int' | 'e4m3' | 'e5m2';
   /** Symmetric: use the lowest code as well, [-128, 127]. Default false. */
   fullRange?: boolean;
-  /** Asymmetric activations as int8. Default false: uint8. */
+  /** Asymmetric activations (only) as int8. Default false: uint8. */
   signed?: boolean;
 }
 
@@ -171,7 +171,7 @@ const observers: readonly Observer[] = [
   'isotone',
   'auto',
 ];
-const activationOnly: readonly Observer[] = ['moving_average', 'isotone'];
+const activationObservers: readonly Observer[] = ['moving_average', 'isotone'];
 const recoveries: readonly Recovery[] = [
   'equalize',
   'equalize_relu6',
@@ -223,6 +223,8 @@ const tensorKinds = {
   signed: 'boolean',
 } as const;
 
+const activationKeys = ['axis', 'momentum', 'stopUpdateAfter', 'signed'] as const;
+
 function inRange(
   value: number | undefined,
   ok: (value: number) => boolean,
@@ -237,7 +239,11 @@ function inRange(
 function parseTensor(config: unknown, name: string, weights: boolean): CoreTensorOptions {
   checkOptions(config, tensorKinds, name);
   const tensor = withoutUndefined(config as TensorConfig);
-  const { bits, observer, percentile, momentum, stopUpdateAfter, axis } = tensor;
+  const { bits, symmetric, observer, percentile, momentum, stopUpdateAfter, axis } = tensor;
+  const misplaced = weights && activationKeys.find((key) => tensor[key] !== undefined);
+  if (misplaced) {
+    throw invalidArgument(`${name}.${misplaced} is of activations only`, `${name}.${misplaced}`);
+  }
   checkInteger(bits, 2, 32, `${name}.bits`);
   inRange(
     percentile,
@@ -254,7 +260,9 @@ function parseTensor(config: unknown, name: string, weights: boolean): CoreTenso
   checkInteger(stopUpdateAfter, 0, MOST_INT, `${name}.stopUpdateAfter`);
   checkInteger(axis, 0, MOST_INT, `${name}.axis`);
   if (observer !== undefined) {
-    const known = weights ? observers.filter((one) => !activationOnly.includes(one)) : observers;
+    const known = weights
+      ? observers.filter((one) => !activationObservers.includes(one))
+      : observers;
     checkOneOf(observer, known, `${name}.observer`);
   }
   const choices: [unknown, readonly string[], string][] = [
@@ -264,6 +272,14 @@ function parseTensor(config: unknown, name: string, weights: boolean): CoreTenso
   ];
   for (const [value, known, key] of choices) {
     if (value !== undefined) checkOneOf(value, known, `${name}.${key}`);
+  }
+  const { format = 'int' } = tensor;
+  const contrary = bits !== undefined && bits !== 8 ? 'bits' : symmetric === false && 'symmetric';
+  if (format !== 'int' && contrary) {
+    throw invalidArgument(
+      `${name}.${contrary} is ${tensor[contrary]}, but ${format} has 8 bits around 0`,
+      `${name}.${contrary}`,
+    );
   }
   return { ...tensor };
 }
@@ -296,6 +312,9 @@ function parseScales(
     Object.entries(scales).map(([value, given]) => {
       const name = `config.scales[${JSON.stringify(value)}]`;
       checkOptions(given, { scale: 'any', zero_point: 'any', offset: 'any' }, name);
+      if (given.zero_point !== undefined && given.offset !== undefined) {
+        throw invalidArgument(`${name} has zero_point and offset`, `${name}.offset`, 'Give one.');
+      }
       const key = given.zero_point === undefined ? 'offset' : 'zero_point';
       const offset = given[key] === undefined ? [] : numbers(given[key], `${name}.${key}`);
       offset.forEach((point, at) =>

@@ -30,3 +30,19 @@ test('int4 and int2 of formats that have none', () => {
   assert.throws(narrow('qoperator', 'int4'), refused('options.int4'));
   assert.throws(narrow('qonnx', 'int2'), refused('options.int2'));
 });
+
+test('keys of a config that say nothing where they stand', async () => {
+  const cases = [
+    [{ weights: { axis: 3 } }, 'config.weights.axis'],
+    [{ weights: { signed: true } }, 'config.weights.signed'],
+    [{ weights: { momentum: 0.5 } }, 'config.weights.momentum'],
+    [{ operatorTypes: { Conv: { weights: { stopUpdateAfter: 1 } } } }, /Conv.*stopUpdateAfter/],
+    [{ activations: { format: 'e4m3', bits: 4 } }, 'config.activations.bits'],
+    [{ activations: { format: 'e5m2', symmetric: false } }, 'config.activations.symmetric'],
+    [{ scales: { image: { scale: 0.01, zero_point: 1.5 } } }, /image.*zero_point/],
+    [{ scales: { image: { scale: 0.01, zero_point: 3, offset: 4 } } }, /image.*offset/],
+  ];
+  for (const [config, value] of cases) {
+    await assert.rejects(quantize(model, { calibration: images, config }), refused(value));
+  }
+});
