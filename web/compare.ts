@@ -12,7 +12,7 @@ import { checkRequantize } from './session_options.js';
 /** One input to compare on. */
 export interface CompareSample {
   feeds: Feeds;
-  /** Index of the right class, if known. Ignored when the batch is of more than one. */
+  /** Index of the right class in the first output, if known; not for batches of more than one. */
   label?: number;
 }
 
@@ -167,18 +167,40 @@ function candidateSize(candidate: Model | QuantizedModel): number {
   }
 }
 
-function addSample(comparer: Handle<CoreComparer>, sample: unknown, index: number): SampleResult {
+/** How many classes the first output tells apart, where its shape says so. */
+function classesOf(model: Model): number | undefined {
+  const dims = model.info.outputs[0]?.dims ?? [];
+  const counted = dims.length > 1 ? dims.slice(1) : dims;
+  if (counted.length === 0 || !counted.every((dim) => typeof dim === 'number')) return undefined;
+  return counted.reduce((product, dim) => product * dim, 1);
+}
+
+function checkLabel(label: unknown, classes: number | undefined): void {
+  if (label === undefined) return;
+  checkKind(label, 'integer', 'label');
+  if ((label as number) < 0)
+    throw invalidArgument(`label is ${show(label)}`, 'label', 'Leave out unknown labels.');
+  if (classes !== undefined && (label as number) >= classes)
+    throw invalidArgument(`label is ${show(label)} of ${classes} classes`, 'label');
+}
+
+function addSample(
+  comparer: Handle<CoreComparer>,
+  sample: unknown,
+  classes: number | undefined,
+  index: number,
+): SampleResult {
   try {
-    checkKind(sample, 'object', 'the sample');
+    checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
     const { feeds, label } = sample as CompareSample;
-    if (label !== undefined) {
-      checkKind(label, 'integer', 'label');
-      if (label < 0)
-        throw invalidArgument(`label is ${label}`, 'label', 'Leave out unknown labels.');
-    }
-    return withFeeds(comparer.core, feeds, (coreFeeds) =>
+    checkLabel(label, classes);
+    const result = withFeeds(comparer.core, feeds, (coreFeeds) =>
       comparer.call((object) => object.add(...coreFeeds, label ?? -1)),
     );
+    if (label !== undefined && result.floatTop1 < 0) {
+      throw invalidArgument('a label needs a first output of one row', 'label');
+    }
+    return result;
   } catch (error) {
     if (!(error instanceof RequantError)) throw error;
     const { code, node, value, hint, message } = error;
@@ -282,10 +304,11 @@ export async function compare(
     const limit = maxSamples ?? Infinity;
     const known = lengthOf(dataset);
     const total = known === undefined ? {} : { total: Math.min(known, limit) };
+    const classes = classesOf(model);
     const breather = new Breather(signal);
     let done = 0;
     for await (const sample of items(dataset, signal)) {
-      const result = addSample(comparer, sample, done);
+      const result = addSample(comparer, sample, classes, done);
       // Once there is one, all later numbers are lost.
       const { outputs } = comparer.json<CoreReport>((handle) => handle.report());
       const lost = outputs.filter((output) => !isFinite(output)).map(({ name }) => name);

@@ -352,7 +352,7 @@ export class RequantWorker {
         signal,
         onProgress,
         source: dataset,
-        pack: ({ feeds, label }: CompareSample) => ({ feeds: packFeeds(feeds), label }),
+        pack: (sample: CompareSample) => ({ ...sample, feeds: packFeeds(sample?.feeds) }),
       },
       [model, candidate],
     );

@@ -147,9 +147,9 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   ) {
     const { signal, onProgress } = call;
     const dataset = call.items(
-      ({ feeds, label }: { feeds: PackedFeeds; label?: number }): CompareSample => ({
-        feeds: unpackFeeds(feeds),
-        ...(label === undefined ? {} : { label }),
+      (sample: { feeds: PackedFeeds }): CompareSample => ({
+        ...sample,
+        feeds: unpackFeeds(sample.feeds),
       }),
       length,
     );

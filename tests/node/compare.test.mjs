@@ -2,7 +2,14 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Tensor, compare, loadModel, parseModel, quantize } from '../../dist/index.js';
+import {
+  Tensor,
+  compare,
+  createWorker,
+  loadModel,
+  parseModel,
+  quantize,
+} from '../../dist/index.js';
 import { formatReport, htmlReport } from '../../dist/report/index.js';
 import { MODEL, calibration, isError, testImages } from './support.mjs';
 
@@ -56,4 +63,28 @@ test('the size is that of the file that is written', async () => {
     floatBytes: model.toOnnx().length,
     candidateBytes: quantized.toOnnx().length,
   });
+});
+
+test('labels that cannot be counted, and other keys, are refused', async (t) => {
+  const [{ feeds }] = samples;
+  const two = { image: new Tensor('float32', new Float32Array(2 * 784), [2, 1, 28, 28]) };
+  const worker = await createWorker();
+  t.after(() => worker.terminate());
+  const far = await worker.loadModel(MODEL);
+  const cases = [
+    [{ feeds, label: 10 }, 'label', /^sample 0: label is 10 of 10 classes/],
+    [{ feeds: two, label: 1 }, 'label', /one row/],
+    [{ feeds, lable: 1 }, 'the sample.lable', /no option "lable"/],
+  ];
+  for (const [sample, value, message] of cases) {
+    const wrong = isError('INVALID_ARGUMENT', { value, message });
+    await assert.rejects(compare(model, quantized, { dataset: [sample] }), wrong);
+    await assert.rejects(worker.compare(far, far, { dataset: [sample] }), wrong);
+  }
+  await assert.rejects(
+    worker.compare(far, far, { dataset: [null] }),
+    isError('INVALID_ARGUMENT', { value: 'feeds' }),
+  );
+  const { samples: count } = await compare(model, quantized, { dataset: [{ feeds: two }] });
+  assert.equal(count, 1);
 });
