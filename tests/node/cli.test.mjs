@@ -316,3 +316,27 @@ test('bits below eight are packed on demand', () => {
   assert.equal(code, 2);
   assert.match(err, /--int4 goes with --format qdq only/);
 });
+
+test('what would be ignored is refused', () => {
+  const config = at('ignored.json');
+  for (const [content, message] of [
+    ['null', /no config.*null/],
+    ['[]', /no config.*array/],
+    ['5', /no config.*5/],
+  ]) {
+    writeFileSync(config, content);
+    const args = ['quantize', MODEL, '-d', CALIBRATION, '-o', at('no.onnx'), '-c', config];
+    const { code, err } = requant(...args);
+    assert.equal(code, 1, err);
+    assert.match(err, message);
+  }
+  for (const [args, message] of [
+    [['bench', MODEL, '--dim', 'foo=2'], /--dim foo=2 is no open dimension.*Known are: N/],
+    [['tune', MODEL, '-o', at('no.json'), '--dim', 'foo=2'], /--dim foo=2/],
+    [['optimize', MODEL, '-o', at('no.onnx'), '--data', IMAGES], /--data is for --substitute/],
+  ]) {
+    const { code, err } = requant(...args);
+    assert.equal(code, 2, err);
+    assert.match(err, message);
+  }
+});

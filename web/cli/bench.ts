@@ -7,6 +7,7 @@ import { engineInfo } from '../engine.js';
 import { median } from '../median.js';
 import type { Model, ValueInfo } from '../model.js';
 import type { QuantizedModel } from '../quantize.js';
+import { suggest } from '../options.js';
 import { formatBytes, formatMs, table } from '../report/index.js';
 import { InferenceSession, type PlanMemory } from '../session.js';
 import { Tensor } from '../tensor.js';
@@ -122,13 +123,19 @@ async function measure(
   }
 }
 
-/** What --dim says. */
-export function openDims(values: Values): Record<string, number> {
+/** What --dim says of these inputs. */
+export function openDims(values: Values, inputs: readonly ValueInfo[]): Record<string, number> {
   const dims: Record<string, number> = {};
+  const named = inputs.flatMap((input) => input.dims).filter((dim) => typeof dim === 'string');
   for (const pair of (values['dim'] ?? []) as string[]) {
     const match = /^(.+)=([1-9]\d*)$/.exec(pair);
     if (!match) throw new UsageError(`--dim ${pair} is not NAME=N`);
-    dims[match[1]!] = Number(match[2]);
+    const [, name, number] = match as unknown as [string, string, string];
+    if (!named.includes(name)) {
+      const known = named.length > 0 ? suggest(name, [...new Set(named)]) : 'There are none.';
+      throw new UsageError(`--dim ${pair} is no open dimension of an input. ${known}`);
+    }
+    dims[name] = Number(number);
   }
   return dims;
 }
@@ -137,8 +144,9 @@ async function samplesFor(values: Values, model: Model): Promise<Dataset> {
   const place = text(values, 'data');
   const most = integer(values, 'max-samples') ?? 16;
   const { inputs } = model.info;
+  const open = openDims(values, inputs);
   return place === undefined
-    ? randomSamples(inputs, most, openDims(values))
+    ? randomSamples(inputs, most, open)
     : take(await openDataset(place, inputs, openOptions(values)), most);
 }
 

@@ -135,6 +135,10 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
     return;
   }
   const output = required(values, 'output');
+  const unused = Object.keys(dataOptions).find((name) => values[name] !== undefined);
+  if (unused !== undefined && values['substitute'] === undefined) {
+    throw new UsageError(`--${unused} is for --substitute, which measures`);
+  }
   const passes = words(values, 'passes');
   const disable = words(values, 'disable');
   const dump = text(values, 'dump-passes') ?? text(values, 'dump');

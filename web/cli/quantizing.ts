@@ -9,6 +9,7 @@ import { openDataset } from '../dataset/node.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
 import { RequantError } from '../errors.js';
 import type { Model } from '../model.js';
+import { checkKind } from '../options.js';
 import { type QuantizationRecord, type QuantizedModel, configOf, quantize } from '../quantize.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {
@@ -63,8 +64,7 @@ export const quantizeSpec: CommandSpec = {
 };
 
 /** A QuantizeConfig, a record of ours, or the scales of another tool by value name. */
-function asConfig(file: unknown): QuantizeConfig {
-  if (typeof file !== 'object' || file === null) return file as QuantizeConfig;
+function asConfig(file: object): QuantizeConfig {
   if (Array.isArray((file as QuantizationRecord).operators)) {
     return configOf(file as QuantizationRecord);
   }
@@ -90,7 +90,12 @@ function parsed(content: string, file: string): QuantizeConfig {
     throw refuse('no JSON', error);
   }
   try {
-    return asConfig(json);
+    checkKind(json, 'object', 'it');
+  } catch (error) {
+    throw refuse('no config', error);
+  }
+  try {
+    return asConfig(json as object);
   } catch (error) {
     throw refuse('no record of a quantization', error);
   }

@@ -52,7 +52,8 @@ export async function runTune(values: Values, [file]: string[], streams: Streams
   using model = await load(file!, streams);
   const progress = new Progress(streams);
   try {
-    for await (const { feeds } of take(randomSamples(model.info.inputs, 1, openDims(values)), 1)) {
+    const { inputs } = model.info;
+    for await (const { feeds } of take(randomSamples(inputs, 1, openDims(values, inputs)), 1)) {
       const { steps, faster } = await tune(model, {
         ...sessionOptions(values),
         feeds,
