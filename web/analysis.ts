@@ -3,6 +3,7 @@
 
 import type { OperatorConfig } from './config.js';
 import { invalidArgument, show } from './errors.js';
+import { checkKind, checkOptions } from './options.js';
 
 /** What one operator costs. Ratios in dB are null where there is no error. */
 export interface OperatorAnalysis {
@@ -110,8 +111,24 @@ function explain(operator: OperatorAnalysis, values: Map<string, ValueAnalysis>)
   );
 }
 
-/** The worst operators by themselves, worst first, each with a reason and a suggestion. */
+function checkAnalysis(analysis: unknown): void {
+  const { operators, values } = (analysis ?? {}) as Partial<Analysis>;
+  if (Array.isArray(operators) && Array.isArray(values)) return;
+  throw invalidArgument(
+    `${show(analysis)} is no analysis`,
+    'analysis',
+    'Give config.analysis of a model that was quantized with analyze: true.',
+  );
+}
+
+/**
+ * The worst operators by themselves, worst first, each with a reason and a suggestion.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no analysis.
+ */
 export function diagnose(analysis: Analysis, count = 5): Diagnosis[] {
+  checkAnalysis(analysis);
+  checkKind(count, 'integer', 'count');
   const values = new Map(analysis.values.map((value) => [value.name, value]));
   return [...analysis.operators]
     .filter(({ aloneSnr }) => aloneSnr !== null && aloneSnr < 60)
@@ -122,6 +139,8 @@ export function diagnose(analysis: Analysis, count = 5): Diagnosis[] {
 
 /** Width of a layer's weights; 32: the whole operator stays in float. */
 export type Width = 2 | 4 | 8 | 32;
+
+const allWidths: readonly Width[] = [8, 4, 2, 32];
 
 /** One way to divide the bits. */
 export interface FrontierPoint {
@@ -168,14 +187,28 @@ interface Choice {
  * `maxMs`, a millisecond) costs the least noise, which walks along the convex frontier. Noise of
  * layers is taken as independent, as it nearly is.
  *
- * @throws RequantError INVALID_ARGUMENT for a budget that not even the smallest widths meet; the hint
- * tells what they need.
+ * @throws RequantError INVALID_ARGUMENT for what is no analysis, a bad option, and for a budget that not even
+ * the smallest widths meet; the hint tells what they need.
  */
 export function mixedPrecision(
   analysis: Analysis,
   options: MixedPrecisionOptions = {},
 ): MixedPrecision {
-  const { maxBytes, maxMs, widths = [8, 4, 2, 32], latencies = {} } = options;
+  checkAnalysis(analysis);
+  checkOptions(
+    options,
+    { maxBytes: 'number', maxMs: 'number', widths: 'any', latencies: 'object' },
+    'options',
+  );
+  const { maxBytes, maxMs, widths = allWidths, latencies = {} } = options;
+  const known = Array.isArray(widths) && widths.every((width) => allWidths.includes(width));
+  if (!known || widths.length === 0) {
+    throw invalidArgument(
+      `options.widths is ${show(widths)}`,
+      'options.widths',
+      `It must be an array of ${allWidths.join(', ')}.`,
+    );
+  }
   if (maxMs !== undefined && Object.keys(latencies).length === 0) {
     throw invalidArgument('maxMs needs latencies', 'options.latencies', 'Measure them first.');
   }
@@ -196,6 +229,11 @@ export function mixedPrecision(
       }))
       .sort((a, b) => a.noise - b.noise || a.bytes - b.bytes),
   );
+  const without = layers[choices.findIndex((list) => list.length === 0)];
+  if (without) {
+    const what = `the analysis has none of the widths for "${without.name}"`;
+    throw invalidArgument(what, 'options.widths');
+  }
   const now = choices.map((list) => list[0]!);
   const point = (): FrontierPoint => {
     const sum = (get: (choice: Choice) => number) =>

@@ -119,10 +119,29 @@ export interface QuantizationRecord {
   analysis?: Analysis;
 }
 
-/** The scales of a record by value name, as {@link QuantizeConfig.scales} takes them. */
+function checkRecord(record: unknown): void {
+  const operators = (record as Partial<QuantizationRecord> | null | undefined)?.operators;
+  const whole = (operator: Partial<OperatorRecord> | null) =>
+    typeof operator?.name === 'string' &&
+    Array.isArray(operator.inputs) &&
+    Array.isArray(operator.outputs);
+  if (Array.isArray(operators) && operators.every(whole)) return;
+  throw invalidArgument(
+    `${show(record)} is no record of a quantization`,
+    'record',
+    'Give config of a quantized model.',
+  );
+}
+
+/**
+ * The scales of a record by value name, as {@link QuantizeConfig.scales} takes them.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no record.
+ */
 export function scalesOf(
   record: QuantizationRecord,
 ): Record<string, { scale: number[]; offset: number[] }> {
+  checkRecord(record);
   const scales: Record<string, { scale: number[]; offset: number[] }> = {};
   for (const { inputs, outputs } of record.operators) {
     for (const slot of [...inputs, ...outputs]) {
@@ -155,8 +174,11 @@ function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undef
 /**
  * A config that makes the decisions of a record again, without calibrating: bits, policies and scales
  * of every operator. What recovery has learned about single weights is not in a record.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no record.
  */
 export function configOf(record: QuantizationRecord): QuantizeConfig {
+  checkRecord(record);
   const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const operators: Record<string, OperatorConfig | null> = {};
   for (const { name, quantized, floatOutput, inputs, outputs } of record.operators) {

@@ -220,6 +220,7 @@ export class Tensor<T extends TensorType = TensorType> {
 
   /** The same data with other dimensions; one of them may be -1 and follows from the others. */
   reshape(dims: readonly number[]): Tensor<T> {
+    if (!Array.isArray(dims)) elementCount(dims); // which the constructor would take for missing
     const open = dims.indexOf(-1);
     if (open < 0) return new Tensor<T>(this.type, this.data, dims);
     const rest = elementCount(dims.filter((_, axis) => axis !== open));

@@ -123,8 +123,14 @@ export async function tunedSteps(
   return tuned;
 }
 
-/** All records of both; those of `newer` count where both have one. */
+/**
+ * All records of both; those of `newer` count where both have one.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no tuning.
+ */
 export function mergeTunings(older: Tuning, newer: Tuning): Tuning {
+  checkTuning(older, 'older');
+  checkTuning(newer, 'newer');
   const devices = { ...older.devices };
   for (const [device, records] of Object.entries(newer.devices)) {
     devices[device] = { ...devices[device], ...records };

@@ -2,7 +2,17 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Calibration, compare, loadModel, quantize } from '../../dist/index.js';
+import {
+  Calibration,
+  compare,
+  configOf,
+  diagnose,
+  loadModel,
+  mergeTunings,
+  mixedPrecision,
+  quantize,
+  scalesOf,
+} from '../../dist/index.js';
 import { MODEL, calibration, isError, testImages } from './support.mjs';
 
 const model = await loadModel(MODEL);
@@ -44,5 +54,25 @@ test('keys of a config that say nothing where they stand', async () => {
   ];
   for (const [config, value] of cases) {
     await assert.rejects(quantize(model, { calibration: images, config }), refused(value));
+  }
+});
+
+test('what is no analysis, no record, no tuning, no shape', () => {
+  const { analysis } = quantized.config;
+  for (const wrong of [undefined, null, {}, 5]) {
+    assert.throws(() => diagnose(wrong), refused('analysis'));
+    assert.throws(() => mixedPrecision(wrong, { maxBytes: 5e4 }), refused('analysis'));
+    assert.throws(() => configOf(wrong), refused('record'));
+    assert.throws(() => scalesOf(wrong), refused('record'));
+    assert.throws(() => mergeTunings({ version: 1, devices: {} }, wrong), refused('newer'));
+  }
+  assert.throws(() => configOf({ operators: [{ name: 'x' }] }), refused('record'));
+  assert.throws(() => mixedPrecision(analysis, null), refused('options'));
+  assert.throws(() => mixedPrecision(analysis, { maxByte: 5e4 }), refused('options.maxByte'));
+  for (const widths of [[], [3], 8]) {
+    assert.throws(() => mixedPrecision(analysis, { widths }), refused('options.widths'));
+  }
+  for (const dims of [null, undefined, 5]) {
+    assert.throws(() => images[0].image.reshape(dims), refused('dims'));
   }
 });
