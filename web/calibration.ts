@@ -15,7 +15,7 @@ import {
   withFeeds,
 } from './heap.js';
 import { Model, loadToolsFor } from './model.js';
-import { checkInteger, checkKind, checkOptions } from './options.js';
+import { checkBytes, checkInteger, checkKind, checkOptions } from './options.js';
 import { type QuantizeProgress, QuantizedModel } from './quantize.js';
 
 /** Options of {@link Calibration.create}. */
@@ -153,9 +153,7 @@ export class Calibration {
 
   #take(pass: number, bytes: Uint8Array, merge: boolean): void {
     this.#checkPass(pass);
-    if (!(bytes instanceof Uint8Array)) {
-      throw invalidArgument(`bytes must be a Uint8Array, not ${show(bytes)}`, 'bytes');
-    }
+    checkBytes(bytes);
     const { core } = this.#handle;
     const pointer = copyIn(core, bytes);
     try {

@@ -85,6 +85,7 @@ export function show(value: unknown): string {
   }
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'function') return 'a function';
-  if (typeof value === 'object') return `a ${value.constructor?.name ?? 'plain object'}`;
-  return `a ${typeof value}`;
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  const name = value.constructor?.name ?? 'Object';
+  return /^[AEIOU]/.test(name) ? `an ${name}` : `a ${name}`;
 }

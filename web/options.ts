@@ -78,6 +78,16 @@ export function checkKind(value: unknown, kind: Kind, name: string): void {
   }
 }
 
+/** Throws INVALID_ARGUMENT for what is no Uint8Array (which may be from another realm). */
+export function checkBytes(bytes: unknown, name = 'bytes'): void {
+  if (Object.prototype.toString.call(bytes) === '[object Uint8Array]') return;
+  throw invalidArgument(
+    `${name} must be a Uint8Array, not ${show(bytes)}`,
+    name,
+    bytes instanceof ArrayBuffer ? 'Give new Uint8Array(buffer).' : undefined,
+  );
+}
+
 /** The largest int of the core, in which a larger number would come out as another one. */
 export const MOST_INT = 2 ** 31 - 1;
 

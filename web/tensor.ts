@@ -247,6 +247,12 @@ export class Tensor<T extends TensorType = TensorType> {
   dispose(): void {}
 }
 
+/** Throws INVALID_ARGUMENT for what is no tensor. */
+export function checkTensor(tensor: unknown, name = 'tensor'): void {
+  if (tensor instanceof Tensor) return;
+  throw invalidArgument(`${name} must be a Tensor, not ${show(tensor)}`, name);
+}
+
 /** A tensor over bytes that nobody else uses. */
 export function tensorFromBytes(
   type: TensorType,

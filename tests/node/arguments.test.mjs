@@ -1,6 +1,7 @@
 // Arguments that would be ignored, or end in an error of the JavaScript engine, are refused by name.
 
 import assert from 'node:assert/strict';
+import path from 'node:path';
 import test from 'node:test';
 import {
   Calibration,
@@ -13,7 +14,9 @@ import {
   quantize,
   scalesOf,
 } from '../../dist/index.js';
-import { MODEL, calibration, isError, testImages } from './support.mjs';
+import * as dataset from '../../dist/dataset/index.js';
+import { openDataset } from '../../dist/dataset/node.js';
+import { MODEL, ROOT, calibration, isError, testImages } from './support.mjs';
 
 const model = await loadModel(MODEL);
 const images = calibration(4);
@@ -26,8 +29,8 @@ test('signals that are none', async () => {
   const wrong = refused('options.signal', { message: /AbortSignal/ });
   await assert.rejects(loadModel(MODEL, { signal }), wrong);
   await assert.rejects(quantize(model, { calibration: images, signal }), wrong);
-  const dataset = [{ feeds: testImages(1)[0] }];
-  await assert.rejects(compare(model, quantized, { dataset, signal }), wrong);
+  const samples = [{ feeds: testImages(1)[0] }];
+  await assert.rejects(compare(model, quantized, { dataset: samples, signal }), wrong);
   const steps = await Calibration.create(model);
   steps.add(0, images[0]);
   await assert.rejects(steps.finish({ signal }), wrong);
@@ -75,4 +78,58 @@ test('what is no analysis, no record, no tuning, no shape', () => {
   for (const dims of [null, undefined, 5]) {
     assert.throws(() => images[0].image.reshape(dims), refused('dims'));
   }
+});
+
+test('functions of requant/dataset name what they cannot read', async () => {
+  const { inputs } = model.info;
+  const bytes = ['isGzip', 'isIdx', 'parseCifar10', 'parseIdx', 'parseNpy', 'parseTensorProto'];
+  for (const wrong of [undefined, null, new ArrayBuffer(8), 'x']) {
+    for (const name of bytes) {
+      assert.throws(() => dataset[name](wrong), refused('bytes'), name);
+    }
+    await assert.rejects(dataset.readIdxImages(wrong), refused('bytes'));
+    await assert.rejects(dataset.parseNpz(wrong), refused('bytes'));
+    await assert.rejects(dataset.decompress(wrong, 'gzip', 'x'), refused('bytes'));
+    assert.throws(() => dataset.parsePixels(wrong, {}), refused('bytes'));
+    assert.throws(() => dataset.parseRaw(wrong, 'float32', [1]), refused('bytes'));
+    for (const name of ['writeNpy', 'rawBytes', 'castTensor', 'sampleCount', 'sampleAt']) {
+      assert.throws(() => dataset[name](wrong), refused('tensor'), name);
+    }
+    for (const name of ['toTensor', 'toByteTensor', 'resize', 'centerCrop', 'fitImage']) {
+      assert.throws(() => dataset[name](wrong), refused(/^image/), name);
+    }
+    for (const name of ['feedsOf', 'take', 'withLabels']) {
+      assert.throws(() => dataset[name](wrong), refused(/^dataset/), name);
+    }
+    assert.throws(() => dataset.imageSamples(wrong, { input: 'x' }), refused(/^set/));
+    assert.throws(() => dataset.arraySamples(wrong, inputs), refused('arrays'));
+    assert.throws(() => dataset.makeDataset(wrong, wrong), refused('length'));
+    assert.throws(() => dataset.parsePixels(new Uint8Array(9), wrong), refused(/size|shape/));
+    assert.throws(() => dataset.fromRgba(wrong, 1, 1), refused('image'));
+  }
+  const set = dataset.parsePixels(new Uint8Array(4), { width: 2, height: 2, channels: 1 });
+  assert.throws(() => dataset.imageSamples(set), refused('options'));
+  assert.throws(() => dataset.imageSamples(set, {}), refused('options.input'));
+  assert.throws(() => dataset.imageSamples(set, { input: 'x', men: 1 }), refused('options.men'));
+  assert.throws(
+    () => dataset.toTensor(dataset.imageAt(set, 0), { layout: 'x' }),
+    refused('layout'),
+  );
+});
+
+test('options of openDataset', async () => {
+  const file = path.join(ROOT, 'demos/data/test-images-idx3-ubyte');
+  const { inputs } = model.info;
+  for (const [options, value] of [
+    [{ foo: 1 }, 'options.foo'],
+    [{ layout: 'x' }, 'layout'],
+    [{ format: 'idx3' }, 'options.format'],
+    [{ type: 'float' }, 'options.type'],
+    [{ shape: 5 }, 'dims'],
+    [null, 'options'],
+  ]) {
+    await assert.rejects(openDataset(file, inputs, options), refused(value));
+  }
+  await assert.rejects(openDataset(undefined, inputs), refused('place'));
+  await assert.rejects(openDataset(file), refused('inputs'));
 });

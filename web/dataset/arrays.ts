@@ -1,11 +1,13 @@
 // Arrays with many samples along their first axis, and plain numbers without a header.
 
-import { RequantError, invalidArgument } from '../errors.js';
+import { RequantError, invalidArgument, show } from '../errors.js';
+import { checkBytes, checkKind } from '../options.js';
 import {
   Tensor,
   type TensorDataMap,
   type TensorType,
   bytesOf,
+  checkTensor,
   elementCount,
   tensorFromBytes,
 } from '../tensor.js';
@@ -18,8 +20,15 @@ export interface InputShape {
   dims: readonly (number | string | null)[];
 }
 
+/** Throws INVALID_ARGUMENT for what are no inputs of a model. */
+export function checkInputs(inputs: unknown): void {
+  if (Array.isArray(inputs) && inputs.every((input) => Array.isArray(input?.dims))) return;
+  throw invalidArgument(`inputs is ${show(inputs)}`, 'inputs', 'Give model.info.inputs.');
+}
+
 /** The same numbers as another element type; whole types saturate to nothing, they must fit. */
 export function castTensor(tensor: Tensor, type: TensorType): Tensor {
+  checkTensor(tensor);
   if (tensor.type === type || tensor.type === 'float16' || type === 'float16') return tensor;
   const wide = type === 'int64' || type === 'uint64';
   const values = Array.from(tensor.data as ArrayLike<number | bigint>, (value) =>
@@ -48,6 +57,8 @@ function fits(dims: readonly number[], wanted: InputShape['dims']): boolean {
  * (batch) axis or before it.
  */
 export function sampleCount(tensor: Tensor, input: InputShape): number {
+  checkTensor(tensor);
+  checkKind(input, 'object', 'input');
   const { dims } = tensor;
   if (fits(dims, input.dims) && typeof input.dims[0] === 'number') return 1;
   if (dims.length === input.dims.length + 1 && fits(dims.slice(1), input.dims)) return dims[0]!;
@@ -65,6 +76,8 @@ export function sampleCount(tensor: Tensor, input: InputShape): number {
 
 /** Sample `index` of an array with `count` samples. */
 export function sampleAt(tensor: Tensor, input: InputShape, count: number, index: number): Tensor {
+  checkTensor(tensor);
+  checkKind(input, 'object', 'input');
   const { dims } = tensor;
   if (count === 1 && fits(dims, input.dims)) return castTensor(tensor, input.type);
   const stacked = dims.length === input.dims.length + 1;
@@ -78,6 +91,11 @@ export function arraySamples(
   arrays: ReadonlyMap<string, Tensor>,
   inputs: readonly InputShape[],
 ): Dataset {
+  if (!(arrays instanceof Map)) {
+    throw invalidArgument(`arrays must be a Map, not ${show(arrays)}`, 'arrays');
+  }
+  checkInputs(inputs);
+  for (const [name, tensor] of arrays) checkTensor(tensor, name);
   const labels = arrays.get('labels') ?? arrays.get('label');
   const rest = [...arrays].filter(([, tensor]) => tensor !== labels);
   const parts = inputs.map((input) => {
@@ -115,6 +133,7 @@ export function arraySamples(
 
 /** Little-endian numbers without a header, as one array of samples: [N, ...dims]. */
 export function parseRaw(bytes: Uint8Array, type: TensorType, dims: readonly number[]): Tensor {
+  checkBytes(bytes);
   const element = tensorFromBytes(type, new Uint8Array(8), [1]).data.BYTES_PER_ELEMENT;
   const size = elementCount(dims) * element;
   if (size === 0 || bytes.length === 0 || bytes.length % size !== 0) {
@@ -129,5 +148,6 @@ export function parseRaw(bytes: Uint8Array, type: TensorType, dims: readonly num
 
 /** The elements as bytes, little-endian. */
 export function rawBytes(tensor: Tensor): Uint8Array {
+  checkTensor(tensor);
   return bytesOf(tensor.data);
 }

@@ -1,6 +1,7 @@
 // Pixels: 8-bit images, resizing, and what networks want to be fed with.
 
-import { RequantError, invalidArgument } from '../errors.js';
+import { RequantError, invalidArgument, show } from '../errors.js';
+import { checkKind, checkOneOf, checkOptions } from '../options.js';
 import { Tensor } from '../tensor.js';
 
 /** Order of a picture's axes: interleaved channels or planes. */
@@ -27,13 +28,37 @@ export interface Preprocess {
   layout?: Layout;
 }
 
+/** @internal */
+export const preprocessKinds = {
+  scale: 'number',
+  mean: 'any',
+  std: 'any',
+  layout: 'string',
+} as const;
+
+/** @internal */
+export function checkLayout(layout: unknown): void {
+  checkOneOf(layout, ['nhwc', 'nchw'], 'layout');
+}
+
+function checkImage(image: unknown): void {
+  checkKind(image, 'object', 'image');
+  const { width, height, channels, layout, data } = image as Image;
+  for (const [name, value] of Object.entries({ width, height, channels })) {
+    checkKind(value, 'integer', `image.${name}`);
+  }
+  checkLayout(layout);
+  if (ArrayBuffer.isView(data)) return;
+  throw invalidArgument(`image.data must be a Uint8Array, not ${show(data)}`, 'image.data');
+}
+
 function perChannel(
   value: number | readonly number[] | undefined,
   fallback: number,
   channels: number,
   name: string,
 ): number[] {
-  const list = value === undefined ? [fallback] : typeof value === 'number' ? [value] : [...value];
+  const list = typeof value === 'object' && value ? Array.from(value) : [value ?? fallback];
   if (list.length !== 1 && list.length !== channels) {
     throw invalidArgument(`${name} has ${list.length} numbers for ${channels} channels`, name);
   }
@@ -43,8 +68,11 @@ function perChannel(
 
 /** A float32 tensor [1, C, H, W] (or [1, H, W, C]) of one picture. */
 export function toTensor(image: Image, options: Preprocess = {}): Tensor<'float32'> {
+  checkImage(image);
+  checkOptions(options, preprocessKinds, 'options');
   const { width, height, channels, data } = image;
   const { scale = 1 / 255, layout = 'nchw' } = options;
+  checkLayout(layout);
   const pixels = width * height;
   if (data.length !== pixels * channels) {
     throw invalidArgument(
@@ -52,7 +80,6 @@ export function toTensor(image: Image, options: Preprocess = {}): Tensor<'float3
       'image',
     );
   }
-  if (!Number.isFinite(scale)) throw invalidArgument('scale is not finite', 'scale');
   const mean = perChannel(options.mean, 0, channels, 'mean');
   const std = perChannel(options.std, 1, channels, 'std');
   if (std.includes(0)) throw invalidArgument('std is 0', 'std');
@@ -89,8 +116,11 @@ export function fromRgba(
   channels: 1 | 3 = 3,
 ): Image {
   const pixels = width * height;
-  if (data.length !== pixels * 4) {
-    throw invalidArgument(`RGBA of ${width} x ${height} has ${data.length} bytes`, 'image');
+  if (data?.length !== pixels * 4) {
+    throw invalidArgument(
+      `RGBA of ${width} x ${height} has ${data?.length ?? show(data)} bytes`,
+      'image',
+    );
   }
   const result = new Uint8Array(pixels * channels);
   for (let pixel = 0; pixel < pixels; pixel++) {
@@ -123,6 +153,7 @@ function taps(from: number, to: number): { first: number; weights: number[] }[] 
 
 /** Bilinear with antialiasing, as Pillow's Image.resize(..., BILINEAR) does it. Needs `nhwc`. */
 export function resize(image: Image, width: number, height: number): Image {
+  checkImage(image);
   if (image.layout !== 'nhwc') throw invalidArgument('resize needs interleaved channels', 'image');
   if (!(Number.isInteger(width) && Number.isInteger(height) && width > 0 && height > 0)) {
     throw invalidArgument(`cannot resize to ${width} x ${height}`, 'resize');
@@ -157,6 +188,7 @@ export function resize(image: Image, width: number, height: number): Image {
 
 /** The middle of a picture. Needs `nhwc`. */
 export function centerCrop(image: Image, width: number, height: number): Image {
+  checkImage(image);
   if (image.layout !== 'nhwc') throw invalidArgument('crop needs interleaved channels', 'image');
   if (width > image.width || height > image.height) {
     throw new RequantError(
@@ -178,6 +210,7 @@ export function centerCrop(image: Image, width: number, height: number): Image {
 
 /** The usual way to a fixed size: the shorter side to `shorter` pixels, then the middle. */
 export function fitImage(image: Image, width: number, height: number, shorter?: number): Image {
+  checkImage(image);
   const side = shorter ?? Math.max(width, height);
   const scale = side / Math.min(image.width, image.height);
   const resized = resize(

@@ -2,7 +2,16 @@
 
 import { RequantError, invalidArgument } from '../errors.js';
 import { decompress, isGzip } from './inflate.js';
-import { type Image, type Layout, type Preprocess, toByteTensor, toTensor } from './image.js';
+import {
+  type Image,
+  type Layout,
+  type Preprocess,
+  checkLayout,
+  preprocessKinds,
+  toByteTensor,
+  toTensor,
+} from './image.js';
+import { checkBytes, checkKind, checkOneOf, checkOptions } from '../options.js';
 import { type Dataset, makeDataset } from './sample.js';
 
 /** Pictures of one size, with labels where the file has them. */
@@ -29,6 +38,7 @@ function damaged(format: string, what: string): RequantError {
 
 /** Whether the bytes begin as an IDX file of unsigned bytes. */
 export function isIdx(bytes: Uint8Array): boolean {
+  checkBytes(bytes);
   return (
     bytes.length >= 8 &&
     bytes[0] === 0 &&
@@ -73,6 +83,7 @@ export async function readIdxImages(bytes: Uint8Array, labels?: Uint8Array): Pro
 
 /** Records of 1 label byte and 3072 pixel bytes in planes (cs.toronto.edu/~kriz/cifar.html). */
 export function parseCifar10(bytes: Uint8Array): ImageSet {
+  checkBytes(bytes);
   const record = 3073;
   if (bytes.length === 0 || bytes.length % record !== 0) {
     throw damaged('CIFAR-10', `${bytes.length} bytes are no multiple of ${record}`);
@@ -94,7 +105,14 @@ export function parsePixels(
   bytes: Uint8Array,
   size: { width: number; height: number; channels: number; layout?: Layout },
 ): ImageSet {
+  checkBytes(bytes);
+  checkOptions(
+    size,
+    { width: 'integer', height: 'integer', channels: 'integer', layout: 'string' },
+    'size',
+  );
   const { width, height, channels, layout = 'nhwc' } = size;
+  checkLayout(layout);
   const picture = width * height * channels;
   if (!(picture > 0) || bytes.length === 0 || bytes.length % picture !== 0) {
     throw invalidArgument(
@@ -134,6 +152,7 @@ export function parseJsonLabels(text: string): number[] {
 
 /** Picture `index` of a set; shares its memory. */
 export function imageAt(set: ImageSet, index: number): Image {
+  checkKind(set, 'object', 'set');
   const { width, height, channels, layout } = set;
   const size = width * height * channels;
   return {
@@ -155,7 +174,12 @@ export interface ImageSampleOptions extends Preprocess {
 
 /** Every picture of a set as a sample for a network. */
 export function imageSamples(set: ImageSet, options: ImageSampleOptions): Dataset {
+  checkKind(set, 'object', 'set');
+  checkKind(set.length, 'integer', 'set.length');
+  checkOptions(options, { input: 'string', type: 'string', ...preprocessKinds }, 'options');
   const { input, type = 'float32', ...preprocess } = options;
+  if (input === undefined) throw invalidArgument('input is missing', 'options.input');
+  checkOneOf(type, ['float32', 'uint8'], 'options.type');
   if (set.labels && set.labels.length !== set.length) {
     throw invalidArgument(`${set.labels.length} labels for ${set.length} pictures`, 'labels');
   }

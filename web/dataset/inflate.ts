@@ -1,6 +1,7 @@
 // Decompression by the platform: browsers and Node have the same DecompressionStream.
 
 import { RequantError } from '../errors.js';
+import { checkBytes } from '../options.js';
 
 /**
  * The bytes that were compressed. Throws INVALID_ARGUMENT for damaged data, and for more than
@@ -12,6 +13,7 @@ export async function decompress(
   name: string,
   limit = Infinity,
 ): Promise<Uint8Array<ArrayBuffer>> {
+  checkBytes(bytes);
   const stream = new Blob([new Uint8Array(bytes)])
     .stream()
     .pipeThrough(new DecompressionStream(format));
@@ -57,5 +59,6 @@ export async function decompress(
 
 /** Whether the bytes begin as a gzip file (RFC 1952, 2.3.1). */
 export function isGzip(bytes: Uint8Array): boolean {
+  checkBytes(bytes);
   return bytes.length > 2 && bytes[0] === 0x1f && bytes[1] === 0x8b;
 }

@@ -5,14 +5,17 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { RequantError, invalidArgument } from '../errors.js';
-import type { Tensor, TensorType } from '../tensor.js';
-import { type InputShape, arraySamples, castTensor, parseRaw } from './arrays.js';
+import { checkKind, checkOneOf, checkOptions } from '../options.js';
+import { type Tensor, type TensorType, elementCount, tensorTypes } from '../tensor.js';
+import { type InputShape, arraySamples, castTensor, checkInputs, parseRaw } from './arrays.js';
 import {
   type Image,
   type Layout,
   type Preprocess,
+  checkLayout,
   fitImage,
   fromRgba,
+  preprocessKinds,
   toByteTensor,
   toTensor,
 } from './image.js';
@@ -432,6 +435,25 @@ export async function openDataset(
   inputs: readonly InputShape[],
   options: OpenOptions = {},
 ): Promise<Dataset> {
+  checkKind(place, 'string', 'place');
+  checkInputs(inputs);
+  checkOptions(
+    options,
+    {
+      ...preprocessKinds,
+      format: 'string',
+      labels: 'string',
+      shape: 'any',
+      type: 'string',
+      resize: 'integer',
+    },
+    'options',
+  );
+  const { format, layout, shape, type } = options;
+  if (format !== undefined) checkOneOf(format, dataFormats, 'options.format');
+  if (layout !== undefined) checkLayout(layout);
+  if (type !== undefined) checkOneOf(type, tensorTypes, 'options.type');
+  if (shape !== undefined) elementCount(shape);
   const data = await open(place, inputs, options);
   if (data.length === 0) throw invalidArgument(`${place} holds no samples`, place);
   return options.labels === undefined ? data : withLabels(data, await readLabels(options.labels));

@@ -2,7 +2,15 @@
 // .npz is a ZIP archive of them (PKWARE APPNOTE 6.3.10, sections 4.3 and 4.4).
 
 import { RequantError } from '../errors.js';
-import { Tensor, type TensorType, bytesOf, elementCount, tensorFromBytes } from '../tensor.js';
+import { checkBytes } from '../options.js';
+import {
+  Tensor,
+  type TensorType,
+  bytesOf,
+  checkTensor,
+  elementCount,
+  tensorFromBytes,
+} from '../tensor.js';
 import { decompress } from './inflate.js';
 
 const typeByDescr: Readonly<Record<string, TensorType>> = {
@@ -48,6 +56,7 @@ function fromFortran(data: Uint8Array, dims: number[], size: number): Uint8Array
 
 /** Reads a .npy file. Throws INVALID_ARGUMENT for damaged files, UNSUPPORTED for other types. */
 export function parseNpy(bytes: Uint8Array, name = 'the file'): Tensor {
+  checkBytes(bytes);
   if (bytes.length < 10 || String.fromCharCode(...bytes.subarray(1, 6)) !== 'NUMPY') {
     throw damaged(name, 'it does not begin with the magic string');
   }
@@ -93,6 +102,7 @@ export function parseNpy(bytes: Uint8Array, name = 'the file'): Tensor {
 
 /** The bytes of a .npy file (version 1.0). */
 export function writeNpy(tensor: Tensor): Uint8Array<ArrayBuffer> {
+  checkTensor(tensor);
   const kind = Object.entries(typeByDescr).find(([, type]) => type === tensor.type)![0];
   const order = kind.endsWith('1') ? '|' : '<';
   const shape = `(${tensor.dims.join(', ')}${tensor.dims.length === 1 ? ',' : ''})`;
@@ -114,6 +124,7 @@ const LOCAL_HEADER = 0x04034b50;
 
 /** Reads a .npz file, stored or deflated: arrays by name, without the ending ".npy". */
 export async function parseNpz(bytes: Uint8Array, name = 'the file'): Promise<Map<string, Tensor>> {
+  checkBytes(bytes);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const u16 = (at: number) => {
     if (at + 2 > bytes.length) throw damaged(name, 'it is cut off');

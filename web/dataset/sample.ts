@@ -1,6 +1,8 @@
 // What all readers return: samples with a known length that can be walked more than once.
 
+import { checkIterable } from '../abort.js';
 import { invalidArgument } from '../errors.js';
+import { checkKind } from '../options.js';
 import type { Tensor } from '../tensor.js';
 
 /** The inputs of one run, with the index of the right class where known. */
@@ -14,11 +16,18 @@ export interface Dataset extends AsyncIterable<Sample> {
   readonly length: number;
 }
 
+function checkDataset(dataset: unknown): void {
+  checkIterable(dataset, 'dataset');
+  checkKind((dataset as Dataset).length, 'integer', 'dataset.length');
+}
+
 /** A dataset of `length` samples; `get` makes one when it is its turn. */
 export function makeDataset(
   length: number,
   get: (index: number) => Sample | Promise<Sample>,
 ): Dataset {
+  checkKind(length, 'integer', 'length');
+  checkKind(get, 'function', 'get');
   return {
     length,
     async *[Symbol.asyncIterator]() {
@@ -31,6 +40,7 @@ export function makeDataset(
 export function feedsOf(
   dataset: Dataset,
 ): AsyncIterable<Record<string, Tensor>> & { readonly length: number } {
+  checkIterable(dataset, 'dataset');
   return {
     length: dataset.length,
     async *[Symbol.asyncIterator]() {
@@ -41,9 +51,10 @@ export function feedsOf(
 
 /** The same samples with labels; there must be one for each. Throws INVALID_ARGUMENT. */
 export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset {
-  if (labels.length !== dataset.length) {
+  checkDataset(dataset);
+  if (labels?.length !== dataset.length) {
     throw invalidArgument(
-      `there are ${labels.length} labels for ${dataset.length} samples`,
+      `there are ${labels?.length ?? 'no'} labels for ${dataset.length} samples`,
       'labels',
       'Every sample needs exactly one.',
     );
@@ -59,6 +70,9 @@ export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset
 
 /** The first `count` samples. */
 export function take(dataset: Dataset, count: number): Dataset {
+  checkDataset(dataset);
+  if (count !== Infinity) checkKind(count, 'integer', 'count');
+  if (count < 0) throw invalidArgument(`count is ${count}`, 'count');
   const length = Math.min(dataset.length, count);
   return {
     length,

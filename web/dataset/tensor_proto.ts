@@ -3,6 +3,7 @@
 // (protobuf.dev/programming-guides/encoding).
 
 import { RequantError } from '../errors.js';
+import { checkBytes } from '../options.js';
 import { Tensor, type TensorType, elementCount, tensorFromBytes } from '../tensor.js';
 
 const typeByNumber: Readonly<Record<number, TensorType>> = {
@@ -99,6 +100,7 @@ function fromRaw(type: TensorType, raw: Uint8Array, dims: number[]): Tensor {
  * types that the engine does not have and for data in another file.
  */
 export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Tensor } {
+  checkBytes(bytes);
   const reader = new Reader(bytes);
   const dims: number[] = [];
   const floats: number[] = [];
