@@ -83,6 +83,11 @@ function loadFailed(what: string, cause: unknown, signal?: AbortSignal): Requant
   return new RequantError('LOAD_FAILED', `cannot read ${what}: ${why}`, { value: what, cause });
 }
 
+/** What a callback threw, which is no failure to read. */
+class CallbackFailed {
+  constructor(readonly error: unknown) {}
+}
+
 async function readBody(
   response: Response,
   onProgress: ((progress: LoadProgress) => void) | undefined,
@@ -91,11 +96,7 @@ async function readBody(
   const encoded = response.headers.get('content-encoding');
   const length = Number(response.headers.get('content-length') ?? 0);
   const total = !encoded && length > 0 ? { total: length } : {};
-  if (!response.body || !onProgress) {
-    const bytes = new Uint8Array(await response.arrayBuffer());
-    onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
-    return bytes;
-  }
+  if (!response.body || !onProgress) return new Uint8Array(await response.arrayBuffer());
   const chunks: Uint8Array[] = [];
   let done = 0;
   const reader = response.body.getReader();
@@ -104,7 +105,12 @@ async function readBody(
     if (step.done) break;
     chunks.push(step.value);
     done += step.value.length;
-    onProgress({ phase: 'download', done, ...total });
+    try {
+      onProgress({ phase: 'download', done, ...total });
+    } catch (error) {
+      reader.cancel().catch(() => {});
+      throw new CallbackFailed(error);
+    }
   }
   const bytes = new Uint8Array(done);
   let at = 0;
@@ -122,13 +128,11 @@ async function readLocation(
 ): Promise<Uint8Array> {
   if ('path' in location) {
     const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-    try {
-      const bytes = await readFile(location.path, { signal });
-      onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
-      return bytes;
-    } catch (error) {
+    const bytes = await readFile(location.path, { signal }).catch((error: unknown) => {
       throw loadFailed(location.path, error, signal);
-    }
+    });
+    onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
+    return bytes;
   }
   let response: Response;
   try {
@@ -155,6 +159,7 @@ async function readResponse(
   try {
     return await abortable(readBody(response, onProgress), signal);
   } catch (error) {
+    if (error instanceof CallbackFailed) throw error.error;
     throw signal?.aborted ? abortError(signal) : loadFailed(what, error);
   }
 }

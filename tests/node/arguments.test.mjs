@@ -1,10 +1,12 @@
 // Arguments that would be ignored, or end in an error of the JavaScript engine, are refused by name.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import {
   Calibration,
+  InferenceSession,
   compare,
   configOf,
   diagnose,
@@ -132,4 +134,17 @@ test('options of openDataset', async () => {
   }
   await assert.rejects(openDataset(undefined, inputs), refused('place'));
   await assert.rejects(openDataset(file), refused('inputs'));
+});
+
+test('what a progress callback throws is what loading fails with', async () => {
+  const trouble = new Error('no such element');
+  const onProgress = () => {
+    throw trouble;
+  };
+  const response = () => new Response(readFileSync(MODEL));
+  for (const source of [MODEL, response(), readFileSync(MODEL)]) {
+    await assert.rejects(loadModel(source, { onProgress }), (error) => error === trouble);
+  }
+  const create = InferenceSession.create(response(), { onProgress });
+  await assert.rejects(create, (error) => error === trouble);
 });
