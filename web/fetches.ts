@@ -9,6 +9,9 @@ import { Tensor } from './tensor.js';
 export interface RunOptions {
   /** Looked at before the run; a run itself is not interrupted. */
   signal?: AbortSignal;
+  /** Of onnxruntime-web, without meaning here. */
+  logSeverityLevel?: number;
+  tag?: string;
 }
 
 /** Names of outputs, or tensors to fill (null: a new one) by name. */

@@ -79,7 +79,7 @@ export { readQuantized } from './read_quantized.js';
 export { BoundRun } from './bound_run.js';
 export { InferenceSession } from './session.js';
 export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session.js';
-export type { PlanningOptions, SessionOptions } from './session_options.js';
+export type { OrtSessionOptions, PlanningOptions, SessionOptions } from './session_options.js';
 export type { LoadProgress, Source } from './source.js';
 export { substitute, substitutions } from './substitute.js';
 export type {

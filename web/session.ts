@@ -38,6 +38,7 @@ import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import {
   type SessionOptions,
+  checkProviders,
   checkRequantize,
   createCoreSession,
   sessionOptionKinds,
@@ -222,6 +223,7 @@ export class InferenceSession {
   ): Promise<InferenceSession> {
     checkOptions(options, sessionOptionKinds, 'options');
     checkRequantize(options.requantize, 'options.requantize');
+    checkProviders(options.executionProviders);
     const { onProgress, signal, externalData, numThreads, taps = [] } = options;
     throwIfAborted(signal);
     let model: Model;
@@ -396,6 +398,21 @@ export class InferenceSession {
   dispose(): void {
     this.#handle.dispose();
   }
+}
+
+type CreateOptions = SessionOptions;
+type OptionsOfRun = RunOptions;
+type Metadata = ValueMetadata;
+
+/** Types by the names that they have in onnxruntime-web. */
+// eslint-disable-next-line @typescript-eslint/no-namespace -- that is what such programs say
+export declare namespace InferenceSession {
+  type SessionOptions = CreateOptions;
+  type RunOptions = OptionsOfRun;
+  type ValueMetadata = Metadata;
+  type FeedsType = Feeds;
+  type FetchesType = Fetches;
+  type ReturnType = Record<string, Tensor>;
 }
 
 makeDisposable(InferenceSession, function (this: InferenceSession) {

@@ -2,18 +2,33 @@
 
 import type { Core, CoreModel, CoreSession, CoreSessionOptions } from './core.js';
 import type { EngineInfo } from './engine.js';
-import { RequantError, invalidArgument } from './errors.js';
+import { RequantError, invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { loadLowBits, loadTools } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
 import { type Tuning, tunedSteps } from './tuning.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
 
+/** What programs written for onnxruntime-web may pass. All but the first has no meaning here. */
+export interface OrtSessionOptions {
+  /** `'wasm'` must be among them: there is no other. */
+  executionProviders?: readonly (string | { readonly name: string })[];
+  graphOptimizationLevel?: string;
+  executionMode?: string;
+  enableCpuMemArena?: boolean;
+  enableMemPattern?: boolean;
+  interOpNumThreads?: number;
+  intraOpNumThreads?: number;
+  logId?: string;
+  logSeverityLevel?: number;
+  logVerbosityLevel?: number;
+}
+
 /**
  * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what
  * its engine can start, and is by default what that has; 1 if it was loaded for one thread.
  */
-export interface SessionOptions extends LoadOptions, PlanningOptions {
+export interface SessionOptions extends LoadOptions, PlanningOptions, OrtSessionOptions {
   /** Measure every operator; see {@link InferenceSession.profile}. */
   profile?: boolean;
   /** Inner values that run() returns as well, by name. */
@@ -64,7 +79,7 @@ export const sessionOptionKinds = {
   ...planningOptionKinds,
   profile: 'boolean',
   taps: 'strings',
-  // What programs written for onnxruntime-web may pass; it has no meaning here.
+  // Of OrtSessionOptions.
   executionProviders: 'any',
   graphOptimizationLevel: 'any',
   executionMode: 'any',
@@ -80,6 +95,23 @@ export const sessionOptionKinds = {
 /** @internal Throws INVALID_ARGUMENT for a mode that does not exist. */
 export function checkRequantize(mode: unknown, name: string): void {
   if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
+}
+
+/** @internal Throws UNSUPPORTED where the only provider that there is, wasm, is not wanted. */
+export function checkProviders(providers: unknown): void {
+  if (providers === undefined) return;
+  const option = 'options.executionProviders';
+  if (!Array.isArray(providers)) {
+    throw invalidArgument(`${option} must be an array, not ${show(providers)}`, option);
+  }
+  const names = (providers as OrtSessionOptions['executionProviders'])!.map((provider) =>
+    typeof provider === 'string' ? provider : provider?.name,
+  );
+  if (names.includes('wasm')) return;
+  throw new RequantError('UNSUPPORTED', `there is no execution provider ${names.join(', ')}`, {
+    value: option,
+    hint: "Everything runs in 'wasm': leave the option out.",
+  });
 }
 
 // The core looks at the names when it plans, which for a model of open shape is its first run.

@@ -148,3 +148,20 @@ test('what a progress callback throws is what loading fails with', async () => {
   const create = InferenceSession.create(response(), { onProgress });
   await assert.rejects(create, (error) => error === trouble);
 });
+
+test('execution providers: wasm must be among them', async () => {
+  for (const executionProviders of [['wasm'], ['webgpu', 'wasm'], [{ name: 'wasm' }]]) {
+    const session = await InferenceSession.create(model, { executionProviders });
+    session.dispose();
+  }
+  for (const executionProviders of [['webgpu'], [{ name: 'webnn' }], [], [null]]) {
+    await assert.rejects(
+      InferenceSession.create(model, { executionProviders }),
+      isError('UNSUPPORTED', { value: 'options.executionProviders' }),
+    );
+  }
+  await assert.rejects(
+    InferenceSession.create(model, { executionProviders: 'webgpu' }),
+    refused('options.executionProviders'),
+  );
+});

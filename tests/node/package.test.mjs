@@ -108,6 +108,16 @@ export async function use(bytes: Uint8Array): Promise<CompareReport> {
   console.log(data.length, logits?.dims);
   return compare(model, quantized, { dataset: [{ feeds: { image }, label: 1 }] });
 }
+// What a program for onnxruntime-web says.
+export async function moved(bytes: Uint8Array, feeds: InferenceSession.FeedsType) {
+  const options: InferenceSession.SessionOptions = {
+    executionProviders: ['wasm'],
+    graphOptimizationLevel: 'all',
+  };
+  const session = await InferenceSession.create(bytes, options);
+  const results: InferenceSession.ReturnType = await session.run(feeds, { tag: 'first' });
+  return [results, await InferenceSession.create(bytes, { executionProviders: ['webgpu', 'wasm'] })];
+}
 // @ts-expect-error the type does not exist
 new Tensor('float31', [1]);
 `,
