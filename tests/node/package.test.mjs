@@ -47,7 +47,8 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
-  const allowed = /^(dist\/.*\.(js|d\.ts|wasm)|README\.md|LICENSE|package\.json)$/;
+  const allowed =
+    /^(dist\/.*\.(js|d\.ts|wasm)|docs\/(api|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
@@ -71,6 +72,9 @@ test('holds what it needs and nothing else', () => {
     'dist/requant-tools-threads.wasm',
     'dist/requant-tools.wasm',
     'dist/worker_main.js',
+    'docs/api.md',
+    'docs/cli.md',
+    'docs/quantization.md',
     'package.json',
   ]) {
     assert.ok(files.includes(needed), needed);
