@@ -340,3 +340,12 @@ test('what would be ignored is refused', () => {
     assert.match(err, message);
   }
 });
+
+test('inspect writes JSON of the other forms, too', async () => {
+  const model = await loadModel(MODEL);
+  assert.deepEqual(json('inspect', MODEL, '--text'), { text: model.toText() });
+  const both = { text: model.toText(), dot: model.toDot() };
+  assert.deepEqual(json('inspect', MODEL, '--dot', '--text'), both);
+  assert.equal(succeed('inspect', MODEL, '--text'), `${model.toText()}\n`);
+  model.dispose();
+});

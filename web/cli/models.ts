@@ -71,10 +71,16 @@ export const inspectSpec: CommandSpec = {
 
 export async function inspect(values: Values, [file]: string[], streams: Streams): Promise<void> {
   using model = await load(file!, streams);
-  if (values['text']) streams.out(`${model.toText()}\n`);
-  else if (values['dot']) streams.out(`${model.toDot()}\n`);
-  else if (values['json']) streams.out(`${JSON.stringify(model.info, null, 2)}\n`);
-  else {
+  const forms = {
+    ...(values['text'] ? { text: model.toText() } : {}),
+    ...(values['dot'] ? { dot: model.toDot() } : {}),
+  };
+  const asked = Object.values(forms);
+  if (values['json']) {
+    streams.out(`${JSON.stringify(asked.length > 0 ? forms : model.info, null, 2)}\n`);
+  } else if (asked.length > 0) {
+    streams.out(`${asked.join('\n')}\n`);
+  } else {
     streams.out(`${model.summary()}\n`);
     if (values['nodes']) {
       const rows = model.info.nodes.map(({ name, op, domain, inputs, outputs }) => [
