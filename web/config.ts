@@ -42,7 +42,7 @@ export type Rounding =
 
 /** How one kind of tensor is quantized. */
 export interface TensorConfig {
-  /** 2 to 32. Default 8; what is wider than 8 is simulated in float. */
+  /** 2 to 32. Default 8; what is wider than 8 is simulated in float, and toOnnx() cannot write it. */
   bits?: number;
   /** Zero point 0 and signed integers. Default false for activations, true for weights and small floats. */
   symmetric?: boolean;

@@ -173,7 +173,8 @@ function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undef
 
 /**
  * A config that makes the decisions of a record again, without calibrating: bits, policies and scales
- * of every operator. What recovery has learned about single weights is not in a record.
+ * of every operator. What recovery changed in weights and biases is not in a record: the config has
+ * `recover: []`, and results differ by what recovery did.
  *
  * @throws RequantError INVALID_ARGUMENT for what is no record.
  */

@@ -348,11 +348,12 @@ export class InferenceSession {
   /**
    * Prepares runs that are repeated with tensors that stay: every {@link BoundRun.run} reads what the
    * feeds hold then and fills the same outputs, without allocating anything. A real-time loop has no
-   * pauses for garbage collection that way.
+   * pauses for garbage collection that way. Models that run as several plans (control flow, shapes that
+   * depend on data) allocate in the engine all the same.
    *
    * @param feeds As in {@link run}; the tensors are read again by every run.
    * @param fetches As in {@link run}; tensors among them are filled, others are made once.
-   * @throws RequantError as run, and UNSUPPORTED when shapes depend on data.
+   * @throws RequantError as run, and UNSUPPORTED when the shape of an output depends on data.
    */
   bind(feeds: Feeds, fetches?: Fetches): BoundRun {
     return new BoundRun(this.#handle, feeds, fetchTargets(fetches, this.#fetchable));
@@ -365,8 +366,8 @@ export class InferenceSession {
   }
 
   /**
-   * What every operator cost so far; needs the option `profile`. {@link toChromeTrace} makes a file
-   * for trace viewers of it.
+   * What every operator cost so far; empty without the option `profile`. {@link toChromeTrace} makes a
+   * file for trace viewers of it.
    */
   profile(): StepProfile[] {
     return this.#handle.json<StepProfile[]>((session) => session.profile());
