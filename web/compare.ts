@@ -8,6 +8,7 @@ import { MOST_INT, checkInteger, checkKind, checkOptions, withoutUndefined } fro
 import { QuantizedModel } from './quantize.js';
 import { InferenceSession, type PlanMemory, checkSameCore } from './session.js';
 import { checkRequantize } from './session_options.js';
+import { Tensor } from './tensor.js';
 
 /** One input to compare on. */
 export interface CompareSample {
@@ -212,26 +213,45 @@ function addSample(
   }
 }
 
-/** The error for a sample of which these outputs are NaN or infinite in one of the models. */
+/** After so many samples the report, which costs as much as a run, is looked at. */
+const CHECK_EVERY = 16;
+
+// Whoever makes the samples may fill the same tensors again.
+function copyOf(feeds: Feeds): Feeds {
+  return Object.fromEntries(
+    Object.entries(feeds).map(([name, { type, data, dims }]) => [
+      name,
+      new Tensor(type, data.slice(), dims),
+    ]),
+  );
+}
+
+/** The error for samples, the first of this index, of which these outputs are NaN or infinite in a model. */
 async function notFinite(
-  index: number,
-  feeds: Feeds,
+  first: number,
+  samples: readonly Feeds[],
   names: readonly string[],
   requantize: RequantizeMode,
   models: Readonly<Record<string, Model>>,
 ): Promise<RequantError> {
   const refuse = (what: string, name: string) =>
-    invalidArgument(`sample ${index}: ${what}`, name, 'Remove the sample or repair the model.');
+    invalidArgument(what, name, 'Remove the sample or repair the model.');
   for (const [which, model] of Object.entries(models)) {
     const session = await InferenceSession.create(model, { requantize });
-    const outputs = await session.run(feeds, names);
-    session.dispose();
-    for (const name of names) {
-      const data = Array.from(outputs[name]!.data as ArrayLike<number>);
-      const at = data.findIndex((value) => !Number.isFinite(value));
-      if (at < 0) continue;
-      const what = Number.isNaN(data[at]) ? 'NaN' : 'infinite';
-      return refuse(`output "${name}" of the ${which} is ${what} at index ${at}`, name);
+    try {
+      for (const [index, feeds] of samples.entries()) {
+        const outputs = await session.run(feeds, names);
+        for (const name of names) {
+          const data = Array.from(outputs[name]!.data as ArrayLike<number>);
+          const at = data.findIndex((value) => !Number.isFinite(value));
+          if (at < 0) continue;
+          const what = Number.isNaN(data[at]) ? 'NaN' : 'infinite';
+          const place = `output "${name}" of the ${which} is ${what} at index ${at}`;
+          return refuse(`sample ${first + index}: ${place}`, name);
+        }
+      }
+    } finally {
+      session.dispose();
     }
   }
   return refuse(`output "${names[0]}" is NaN or infinite`, names[0]!);
@@ -305,22 +325,31 @@ export async function compare(
     const known = lengthOf(dataset);
     const total = known === undefined ? {} : { total: Math.min(known, limit) };
     const classes = classesOf(model);
+    let recent: Feeds[] = [];
+    // Once an output is not finite, all later numbers are lost.
+    const check = async (end: number) => {
+      const { outputs } = comparer.json<CoreReport>((handle) => handle.report());
+      const lost = outputs.filter((output) => !isFinite(output)).map(({ name }) => name);
+      if (lost.length > 0)
+        throw await notFinite(end - recent.length, recent, lost, requantize, {
+          model,
+          candidate: other,
+        });
+      recent = [];
+    };
     const breather = new Breather(signal);
     let done = 0;
     for await (const sample of items(dataset, signal)) {
       const result = addSample(comparer, sample, classes, done);
-      // Once there is one, all later numbers are lost.
-      const { outputs } = comparer.json<CoreReport>((handle) => handle.report());
-      const lost = outputs.filter((output) => !isFinite(output)).map(({ name }) => name);
-      if (lost.length > 0) {
-        throw await notFinite(done, sample.feeds, lost, requantize, { model, candidate: other });
-      }
+      recent.push(copyOf(sample.feeds));
+      if (recent.length === CHECK_EVERY) await check(done + 1);
       done += 1;
       onProgress?.({ done, ...total, sample: result });
       await breather.breathe();
       if (done >= limit) break;
     }
     if (done === 0) throw invalidArgument('there are no samples to compare on', 'options.dataset');
+    await check(done);
     return withShares(comparer.json<CoreReport>((handle) => handle.report()));
   } finally {
     comparer.dispose();

@@ -30,6 +30,18 @@ test('a sample whose outputs are not finite is named, with the model and the out
       message: /^sample 3: output "logits" of the model is (NaN|infinite) at index \d+$/,
     }),
   );
+  // Somewhere among many, of a generator that fills the same tensor again.
+  function* many() {
+    const image = new Tensor('float32', new Float32Array(784), [1, 1, 28, 28]);
+    for (let index = 0; index < 40; index++) {
+      image.data.fill(index === 20 ? 3e38 : 0);
+      yield { feeds: { image } };
+    }
+  }
+  await assert.rejects(
+    compare(model, quantized, { dataset: many() }),
+    isError('INVALID_ARGUMENT', { message: /^sample 20: output "logits" of the model/ }),
+  );
   const root = await graph('  %y = Sqrt(%x)');
   const same = await graph('  %y = Relu(%x)');
   await assert.rejects(
