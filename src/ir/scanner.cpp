@@ -27,7 +27,7 @@ void Scanner::Wrong(const std::string& message) const {
     }
   }
   Fail(ErrorCode::kInvalidModel, StrCat("line ", line, ", column ", column, ": ", message),
-       {.hint = "the grammar is described in src/ir/text.h"});
+       {.hint = "toText() of a model shows the form"});
 }
 
 char Scanner::Peek() {

