@@ -74,11 +74,12 @@ class QonnxWriter : public GridWriter {
     Value* real = out_.AddConstant(name + "_float", std::move(numbers));
     Tensor scale = Tensor::FromVector(config.scale, shape);
     Tensor offset = Tensor::Scalar(0.0F);
-    if (config.offset.size() > 1) {
-      const std::vector<float> offsets(config.offset.begin(), config.offset.end());
+    const std::vector<float> offsets(config.offset.begin(), config.offset.end());
+    const auto differs = [&offsets](float one) { return one != offsets[0]; };
+    if (std::any_of(offsets.begin(), offsets.end(), differs)) {
       offset = Tensor::FromVector(offsets, shape);
-    } else if (!config.offset.empty()) {
-      offset.data<float>()[0] = static_cast<float>(config.offset[0]);
+    } else if (!offsets.empty()) {
+      offset.data<float>()[0] = offsets[0];
     }
     if (IsBipolar(config)) {
       return out_.AddOp("BipolarQuant", kDomain,
