@@ -3,6 +3,7 @@
 
 import type { OperatorConfig } from './config.js';
 import { invalidArgument, show } from './errors.js';
+import { leastNoise } from './knapsack.js';
 import { checkKind, checkOptions } from './options.js';
 
 /** What one operator costs. Ratios in dB are null where there is no error. */
@@ -169,7 +170,7 @@ export interface MixedPrecisionOptions {
 export interface MixedPrecision {
   /** Best trade-offs, largest first. */
   frontier: FrontierPoint[];
-  /** The first that meets the budget. */
+  /** The least noise that meets the budget, on the frontier or beside it. */
   chosen: FrontierPoint;
   /** Of `chosen`, for {@link QuantizeConfig.operators}. */
   operators: Record<string, OperatorConfig | null>;
@@ -183,8 +184,8 @@ interface Choice {
 }
 
 /**
- * Bits for every layer: starts with the least noise and takes bits away where a byte (or, with
- * `maxMs`, a millisecond) costs the least noise, which walks along the convex frontier. Noise of
+ * Bits for every layer, of least noise within the budget. The frontier starts with the least noise of all and
+ * takes bits away where a byte (or, with `maxMs`, a millisecond) costs the least noise. Noise of
  * layers is taken as independent, as it nearly is.
  *
  * @throws RequantError INVALID_ARGUMENT for what is no analysis, a bad option, and for a budget that not even
@@ -234,8 +235,7 @@ export function mixedPrecision(
     const what = `the analysis has none of the widths for "${without.name}"`;
     throw invalidArgument(what, 'options.widths');
   }
-  const now = choices.map((list) => list[0]!);
-  const point = (): FrontierPoint => {
+  const pointOf = (now: readonly Choice[]): FrontierPoint => {
     const sum = (get: (choice: Choice) => number) =>
       now.reduce((total, choice) => total + get(choice), 0);
     const noise = sum((choice) => choice.noise);
@@ -249,7 +249,8 @@ export function mixedPrecision(
   const cost = (choice: Choice) => (maxMs !== undefined ? choice.ms : choice.bytes);
   const meets = ({ bytes, ms }: FrontierPoint) =>
     (maxBytes === undefined || bytes <= maxBytes) && (maxMs === undefined || ms <= maxMs);
-  const frontier = [point()];
+  const now = choices.map((list) => list[0]!);
+  const frontier = [pointOf(now)];
   for (;;) {
     let best: { layer: number; choice: Choice; slope: number } | undefined;
     choices.forEach((list, layer) => {
@@ -262,9 +263,16 @@ export function mixedPrecision(
     });
     if (!best) break;
     now[best.layer] = best.choice;
-    frontier.push(point());
+    frontier.push(pointOf(now));
   }
-  const chosen = frontier.find(meets);
+  const taken = leastNoise(
+    choices.map((list) => list.map((choice) => ({ noise: choice.noise, cost: cost(choice) }))),
+    maxMs ?? maxBytes ?? Infinity,
+  );
+  const beside = taken && pointOf(taken.map((at, layer) => choices[layer]![at]!));
+  const on = frontier.find(meets);
+  // The convex frontier has few points: most budgets leave room for more than one of them.
+  const chosen = beside && meets(beside) && !(on && on.snr >= beside.snr) ? beside : on;
   if (!chosen) {
     const last = frontier.at(-1)!;
     throw invalidArgument(
