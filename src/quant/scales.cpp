@@ -36,6 +36,11 @@ void Quantizer::Impl::SetScale(TensorQuantizationConfig& config, const std::vect
 /// What was given instead of calibrated.
 void Quantizer::Impl::SetGiven(TensorQuantizationConfig& config) const {
   const FixedScale& fixed = options.scales.at(config.value);
+  if (!config.per_channel() && fixed.scale.size() != 1) {
+    Fail(ErrorCode::kInvalidQuantization,
+         StrCat(fixed.scale.size(), " scales were given for '", config.value, "', which has one"),
+         {.node = config.node, .value = config.value, .hint = "give one scale"});
+  }
   config.scale = fixed.scale;
   config.offset = fixed.offset;
   if (config.offset.empty()) config.offset.assign(config.scale.size(), 0);

@@ -159,6 +159,14 @@ test('shapes that do not fit, in the middle of the stream', async () => {
   assert.ok((await quantize(model, { calibration: calibration(4) })).config.operators.length > 0);
 });
 
+test('more scales than a value has', async () => {
+  const config = { scales: { image: { scale: [0.1, 0.2] } } };
+  await assert.rejects(
+    quantize(model, { calibration: calibration(1), config }),
+    isError('INVALID_QUANTIZATION', { value: 'image', message: /2 scales/ }),
+  );
+});
+
 test('numbers that an int of the engine would hold as other ones', async () => {
   const [feeds] = calibration(1);
   const scales = (given) => ({ scales: { image: { scale: 1 / 255, ...given } } });
