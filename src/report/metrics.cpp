@@ -10,6 +10,10 @@ void ErrorMetrics::Add(std::span<const float> reference, std::span<const float> 
   for (size_t i = 0; i < reference.size(); ++i) {
     const double r = reference[i];
     const double c = candidate[i];
+    if (r == c && std::isinf(r)) {  // scores that a mask hides
+      ++count_;
+      continue;
+    }
     const double error = std::fabs(r - c);
     signal_ += r * r;
     noise_ += error * error;
@@ -17,8 +21,8 @@ void ErrorMetrics::Add(std::span<const float> reference, std::span<const float> 
     candidate_ += c * c;
     sum_abs_ += error;
     max_abs_ = error > max_abs_ || std::isnan(error) ? error : max_abs_;
-    smallest_ = count_ == 0 ? r : std::min(smallest_, r);
-    largest_ = count_ == 0 ? r : std::max(largest_, r);
+    smallest_ = std::min(smallest_, r);
+    largest_ = std::max(largest_, r);
     ++count_;
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "base/json.h"
@@ -10,7 +11,8 @@ namespace requant {
 /// Error of a candidate against a reference, accumulated over any number of tensors in double.
 class ErrorMetrics {
  public:
-  /// Equal lengths. NaN anywhere makes the metrics NaN.
+  /// Equal lengths. NaN anywhere makes the metrics NaN, and so does an infinity on one side; the
+  /// same on both is no difference.
   void Add(std::span<const float> reference, std::span<const float> candidate);
 
   bool empty() const { return count_ == 0; }
@@ -21,7 +23,7 @@ class ErrorMetrics {
   double MaxAbs() const { return max_abs_; }
   double MeanAbs() const { return count_ ? sum_abs_ / static_cast<double>(count_) : 0; }
   /// Largest minus smallest reference value.
-  double ReferenceRange() const { return empty() ? 0 : largest_ - smallest_; }
+  double ReferenceRange() const { return largest_ < smallest_ ? 0 : largest_ - smallest_; }
 
   /// "snr", "cosine", "maxAbs", "meanAbs", "range" as keys of the open object.
   void Write(JsonWriter& json) const;
@@ -30,7 +32,8 @@ class ErrorMetrics {
   int64_t count_ = 0;
   double signal_ = 0, noise_ = 0, dot_ = 0, candidate_ = 0;
   double max_abs_ = 0, sum_abs_ = 0;
-  double smallest_ = 0, largest_ = 0;
+  double smallest_ = std::numeric_limits<double>::infinity();
+  double largest_ = -std::numeric_limits<double>::infinity();
 };
 
 }  // namespace requant

@@ -34,6 +34,13 @@ TEST(ErrorMetrics, ExactAndBroken) {
   broken.Add(std::vector<float>{1}, std::vector<float>{std::numeric_limits<float>::quiet_NaN()});
   EXPECT_TRUE(std::isnan(broken.Snr()));
   EXPECT_TRUE(std::isnan(broken.MaxAbs()));
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  ErrorMetrics masked;
+  masked.Add(std::vector<float>{1, kHidden, 2}, std::vector<float>{1, kHidden, 3});
+  EXPECT_EQ(masked.MaxAbs(), 1);
+  EXPECT_EQ(masked.ReferenceRange(), 1);
+  masked.Add(std::vector<float>{1}, std::vector<float>{kHidden});
+  EXPECT_FALSE(std::isfinite(masked.MeanAbs()));
 }
 
 }  // namespace
