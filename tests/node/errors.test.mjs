@@ -186,6 +186,45 @@ describe('models that cannot be read or written', () => {
     }
   });
 
+  // Where a length is a pointer's difference in 32 bits, such a one is negative: only wasm can tell.
+  test('lengths of two gigabytes and more', async () => {
+    const invalid = isError('INVALID_MODEL');
+    for (const length of [2 ** 31, 2 ** 31 + 5, 2 ** 32 - 7, 2 ** 32 - 1]) {
+      const varint = [0, 7, 14, 21, 28].map(
+        (shift, at) => (Math.floor(length / 2 ** shift) % 128) | (at < 4 ? 128 : 0),
+      );
+      // An unknown field, the producer's name, the graph, an opset, and packed numbers in a tensor.
+      for (const field of [31, 2, 7, 8]) {
+        const tag =
+          field < 16 ? [field * 8 + 2] : [((field * 8 + 2) & 127) | 128, (field * 8) >> 7];
+        await assert.rejects(loadModel(Uint8Array.from([8, 7, ...tag, ...varint, 0])), invalid);
+      }
+      const tensor = [0x0a, ...varint]; // dims
+      const graph = [0x2a, tensor.length, ...tensor];
+      await assert.rejects(loadModel(Uint8Array.from([0x3a, graph.length, ...graph])), invalid);
+    }
+    (await loadModel(modelBytes)).dispose();
+  });
+
+  test('lengths in the middle of a good file', async () => {
+    let seed = 3;
+    const random = (below) => {
+      seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+      return Math.floor((seed / 2 ** 32) * below);
+    };
+    for (let round = 0; round < 300; round++) {
+      const bytes = new Uint8Array(modelBytes);
+      const at = random(4000);
+      bytes.set([0xf9 | random(7), 0xff, 0xff, 0xff, 8 + random(8)], at);
+      try {
+        (await loadModel(bytes)).dispose();
+      } catch (error) {
+        assert.ok(error instanceof RequantError, error?.stack);
+        assert.notEqual(error.code, 'INTERNAL', String(error));
+      }
+    }
+  });
+
   test('operators that nobody knows', async () => {
     const source = `graph "g" opset 13
 input %x: float32[2]
