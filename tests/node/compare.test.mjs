@@ -51,9 +51,9 @@ test('a sample whose outputs are not finite is named, with the model and the out
 });
 
 test('layers that are not finite are left out, layers of nothing but zeros are not', async () => {
-  const positive = await graph('  %i = Log(%x)\n  %y = Relu(%i)');
-  const report = await compare(positive, positive, {
-    dataset: [{ feeds: x(0, 1, 2, 3) }],
+  const lost = await graph('  %i = Log(%x)\n  %b = IsNaN(%i)\n  %y = Cast(%b) {to = 1}');
+  const report = await compare(lost, lost, {
+    dataset: [{ feeds: x(-1, 1, 2, 3) }],
     layerwise: true,
   });
   assert.ok(report.layers.every(({ cosine }) => typeof cosine === 'number'));
@@ -67,6 +67,19 @@ test('layers that are not finite are left out, layers of nothing but zeros are n
   assert.deepEqual({ snr, cosine, maxAbs }, { snr: -Infinity, cosine: 0, maxAbs: 2 });
   assert.match(formatReport(off), /-Infinity dB/);
   assert.match(htmlReport(off), /-Infinity dB/);
+});
+
+test('the same infinity on both sides is no difference', async () => {
+  const masked = await graph('  %y = Log(%x)');
+  const { outputs } = await compare(masked, masked, { dataset: [{ feeds: x(0, 1, 2, 3) }] });
+  assert.equal(outputs[0].maxAbs, 0);
+  const shifted = await graph(
+    '  %a = Abs(%x)\n  const %one: float32[1] = {1}\n  %b = Add(%a, %one)\n  %y = Log(%b)',
+  );
+  await assert.rejects(
+    compare(masked, shifted, { dataset: [{ feeds: x(0, 1, 2, 3) }] }),
+    isError('INVALID_ARGUMENT', { message: /infinite/ }),
+  );
 });
 
 test('the size is that of the file that is written', async () => {
