@@ -101,5 +101,30 @@ TEST(ReadOnnx, ReadsExternalData) {
   ExpectError(External("elsewhere", "", ""), ErrorCode::kInvalidArgument, "'elsewhere'", "", "w");
 }
 
+/// Of an initializer in the branch of a branch.
+TEST(ReadOnnx, FindsExternalDataInBodies) {
+  const auto body = [](const auto& fill) {
+    return Make([&](pbf_writer& node) {
+      node.add_string(4, "If");
+      node.add_message(5, Make([&](pbf_writer& attribute) {
+                         attribute.add_string(1, "then_branch");
+                         attribute.add_message(6, Make(fill));
+                         attribute.add_int32(20, 5);
+                       }));
+    });
+  };
+  const std::string inner = body([](pbf_writer& graph) {
+    graph.add_message(5, Make([](pbf_writer& tensor) {
+                        tensor.add_message(13, Make([](pbf_writer& entry) {
+                                             entry.add_string(1, "location");
+                                             entry.add_string(2, "deep.bin");
+                                           }));
+                      }));
+  });
+  const std::string outer = body([&](pbf_writer& graph) { graph.add_message(1, inner); });
+  EXPECT_EQ(ExternalDataLocations(Share(Model(SmallGraph(outer))).bytes),
+            std::vector<std::string>{"deep.bin"});
+}
+
 }  // namespace
 }  // namespace requant
