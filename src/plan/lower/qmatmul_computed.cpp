@@ -42,7 +42,7 @@ class QMatMulStep : public ConvQ8Step {
     weights.zero_points = zero_points.empty() ? nullptr : zero_points.data();
     const ConvQ8Kernel& row = ConvQ8KernelOf(kernel);
     const ConvGeometry& g = params.geometry;
-    const int64_t image = int64_t{ConvRows(g)} * g.out_c;
+    const int64_t image = int64_t{ConvRows(g)} * g.output_stride;
     for (size_t i = 0; i < a_at.size(); ++i) {
       weights.data = context.Read<uint8_t>(inputs[1]) + b_at[i];
       row.pack_weights(weights, packed);

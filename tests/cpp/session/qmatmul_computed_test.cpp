@@ -100,5 +100,33 @@ TEST(ComputedQMatMul, GivesTheReferencesBits) {
   }
 }
 
+/// Several products that a Concat has written in their places.
+TEST(ComputedQMatMul, WritesIntoAConcat) {
+  const auto graph = std::make_shared<Graph>(ParseGraph(R"(graph "" opset 21
+input %a: uint8[3, 5, 8]
+input %b: uint8[3, 8, 4]
+input %c: uint8[3, 8, 6]
+const %s: float32[] = {0.02}
+const %z: uint8[] = {100}
+const %ys: float32[] = {4.0}
+%p = QLinearMatMul(%a, %s, %z, %b, %s, %z, %ys, %z)
+%q = QLinearMatMul(%a, %s, %z, %c, %s, %z, %ys, %z)
+%y = Concat(%p, %q) {axis = 2}
+output %y
+)"));
+  std::mt19937 random(3);
+  TensorMap feeds;
+  for (const Value* input : graph->inputs()) {
+    Tensor tensor(DType::kUint8, input->type.StaticShape());
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      tensor.data<uint8_t>()[i] = static_cast<uint8_t>(random());
+    }
+    feeds[input->name] = tensor;
+  }
+  Session session(graph, {});
+  EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds)[0]));
+  EXPECT_EQ(session.plan()->steps.size(), 2u);
+}
+
 }  // namespace
 }  // namespace requant
