@@ -3,19 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "api/requant.h"
-#include "interpret/interpreter.h"
-#include "ir/text.h"
+#include "session/programs.h"
 
 namespace requant {
 namespace {
-
-Tensor Ramp(Shape shape, float start = -1) {
-  Tensor out(DType::kFloat32, std::move(shape));
-  for (int64_t i = 0; i < out.count(); ++i) {
-    out.data<float>()[i] = start + 0.37F * static_cast<float>((i * 7) % 11);
-  }
-  return out;
-}
 
 void ExpectSame(const std::string& known, const std::string& open, const TensorMap& feeds) {
   const std::vector<Tensor> wanted = Interpret(ParseGraph(known), feeds);

@@ -3,58 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "interpret/interpreter.h"
-#include "ir/text.h"
+#include "programs.h"
 #include "session/program.h"
 #include "session/session.h"
 
 namespace requant {
 namespace {
-
-Tensor Ramp(Shape shape, float start = -1) {
-  Tensor out(DType::kFloat32, std::move(shape));
-  for (int64_t i = 0; i < out.count(); ++i) {
-    out.data<float>()[i] = start + 0.37F * static_cast<float>((i * 7) % 11);
-  }
-  return out;
-}
-
-/// What was saved runs as before, to the last bit, and can be saved again.
-void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
-                         const std::vector<Tensor>& wanted) {
-  auto bytes = std::make_shared<std::vector<uint8_t>>(session.Save());
-  for (int round = 0; round < 2; ++round) {
-    Session loaded(SharedBytes{bytes, *bytes}, {});
-    // Before a run, when what is planned on arrival is still to come, and after it.
-    const auto early = std::make_shared<std::vector<uint8_t>>(loaded.Save());
-    for (int run = 0; run < 2; ++run) {
-      const std::vector<Tensor> got = loaded.Run(feeds);
-      ASSERT_EQ(got.size(), wanted.size());
-      for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].SameBits(wanted[i])) << i;
-    }
-    const auto late = std::make_shared<std::vector<uint8_t>>(loaded.Save());
-    bytes = round == 0 ? early : late;
-  }
-}
-
-void ExpectSame(Session& session, const Graph& graph, const TensorMap& feeds) {
-  const std::vector<Tensor> wanted = Interpret(graph, feeds);
-  const std::vector<Tensor> got = session.Run(feeds);
-  ExpectSameWhenSaved(session, feeds, got);
-  ASSERT_EQ(got.size(), wanted.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_EQ(got[i].shape(), wanted[i].shape());
-    ASSERT_EQ(got[i].count(), wanted[i].count());
-    EXPECT_TRUE(got[i].is_owner());
-    for (int64_t k = 0; k < got[i].count(); ++k) {
-      ASSERT_NEAR(got[i].AsDouble(k), wanted[i].AsDouble(k), 1e-5) << "output " << i << " at " << k;
-    }
-  }
-}
-
-std::shared_ptr<const Graph> Parse(const char* text) {
-  return std::make_shared<Graph>(ParseGraph(text));
-}
 
 constexpr const char* kBranches = R"(graph "" opset 13
 input %c: bool[]
@@ -98,116 +52,6 @@ TEST(Program, AKnownConditionIsPlanned) {
   Session session(graph, {});
   ExpectSame(session, *graph, {{"x", Ramp({1, 2, 3, 5})}});
   ASSERT_NE(session.plan(), nullptr);
-}
-
-TEST(Program, LoopsWithChangingShapes) {
-  const auto graph = Parse(R"(graph "" opset 13
-input %n: int64[]
-input %x: float32[A, 3]
-const %go: bool[] = {1}
-const %m: float32[3, 3] = {0.5, 0.0, 0.25, -0.5, 1.0, 0.0, 0.0, 0.25, 1.0}
-%last, %grown, %each = Loop(%n, %go, %x, %x, %m, %x) {body = { graph "" opset 13
-input %i: int64[]
-input %c: bool[]
-input %state: float32[...]
-input %list: float32[...]
-capture %w: float32[3, 3]
-capture %first: float32[A, 3]
-%next = MatMul(%state, %w)
-%sum = Add(%next, %first)
-%more = Concat(%list, %first) {axis = 0}
-%c2 = Identity(%c)
-output %c2
-output %sum
-output %more
-output %next
-}} "loop"
-output %last
-output %grown
-output %each
-)");
-  Session session(graph, {});
-  for (const int64_t rows : {2, 4, 2}) {
-    for (const int64_t trips : {3, 0, 5, 3}) {
-      ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({rows, 3})}});
-    }
-  }
-}
-
-/// What iterations hand down a chain of values takes as many rounds to be known as the chain is
-/// long.
-TEST(Program, LoopsThatHandShapesDownAChain) {
-  constexpr int kCarried = 9;
-  std::string text =
-      "graph \"\" opset 13\ninput %n: int64[]\ninput %x: float32[2]\n"
-      "const %go: bool[] = {1}\n";
-  std::string outputs, inputs, body, results;
-  for (int i = 0; i < kCarried; ++i) {
-    const std::string number = std::to_string(i);
-    outputs += (i == 0 ? "%o" : ", %o") + number;
-    inputs += ", %x";
-    body += "input %v" + number + ": float32[...]\n";
-    results +=
-        (i == 0 ? std::string("output %longer") : "output %v" + std::to_string(i - 1)) + "\n";
-  }
-  text += outputs + " = Loop(%n, %go" + inputs + ") {body = { graph \"\" opset 13\n" +
-          "input %i: int64[]\ninput %c: bool[]\n" + body +
-          "%longer = Concat(%v0, %v8) {axis = 0}\n%c2 = Identity(%c)\noutput %c2\n" + results +
-          "}}\n";
-  for (int i = 0; i < kCarried; ++i) text += "output %o" + std::to_string(i) + "\n";
-  const auto graph = Parse(text.c_str());
-  Session session(graph, {});
-  for (const int64_t trips : {1, 12, 4}) {
-    ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({2})}});
-  }
-}
-
-/// Without a number of trips nothing says how much they stack.
-TEST(Program, LoopsUntilTheConditionFailsAndStacksMuch) {
-  const auto graph = Parse(R"(graph "" opset 13
-input %x: float32[2000]
-const %go: bool[] = {1}
-const %limit: float32[] = {100.0}
-%last, %all = Loop(_, %go, %x, %limit) {body = { graph "" opset 13
-input %i: int64[]
-input %c: bool[]
-input %v: float32[2000]
-capture %limit: float32[]
-%w = Add(%v, %v)
-%most = ReduceMax(%w) {keepdims = 0}
-%c2 = Less(%most, %limit)
-%each = Identity(%w)
-output %c2
-output %w
-output %each
-}}
-output %last
-output %all
-)");
-  Session session(graph, {});
-  ExpectSame(session, *graph, {{"x", Ramp({2000})}});
-}
-
-TEST(Program, LoopsUntilTheConditionFails) {
-  const auto graph = Parse(R"(graph "" opset 13
-input %x: float32[]
-const %limit: float32[] = {100.0}
-const %go: bool[] = {1}
-%last = Loop(_, %go, %x, %limit) {body = { graph "" opset 13
-input %i: int64[]
-input %c: bool[]
-input %v: float32[]
-capture %limit: float32[]
-%w = Add(%v, %v)
-%c2 = Less(%w, %limit)
-output %c2
-output %w
-}} "loop"
-output %last
-)");
-  Session session(graph, {});
-  const std::vector<Tensor> results = session.Run({{"x", Tensor::Scalar(3.0F)}});
-  EXPECT_EQ(results[0].data<float>()[0], 192.0F);
 }
 
 TEST(Program, ShapesThatDependOnData) {

@@ -1,0 +1,120 @@
+// Loops in sessions: shapes that change or are handed down, iterations that nothing counts.
+#include <string>
+
+#include "programs.h"
+
+namespace requant {
+namespace {
+
+TEST(Loops, WithChangingShapes) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %n: int64[]
+input %x: float32[A, 3]
+const %go: bool[] = {1}
+const %m: float32[3, 3] = {0.5, 0.0, 0.25, -0.5, 1.0, 0.0, 0.0, 0.25, 1.0}
+%last, %grown, %each = Loop(%n, %go, %x, %x, %m, %x) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %state: float32[...]
+input %list: float32[...]
+capture %w: float32[3, 3]
+capture %first: float32[A, 3]
+%next = MatMul(%state, %w)
+%sum = Add(%next, %first)
+%more = Concat(%list, %first) {axis = 0}
+%c2 = Identity(%c)
+output %c2
+output %sum
+output %more
+output %next
+}} "loop"
+output %last
+output %grown
+output %each
+)");
+  Session session(graph, {});
+  for (const int64_t rows : {2, 4, 2}) {
+    for (const int64_t trips : {3, 0, 5, 3}) {
+      ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({rows, 3})}});
+    }
+  }
+}
+
+/// What iterations hand down a chain of values takes as many rounds to be known as the chain is
+/// long.
+TEST(Loops, ThatHandShapesDownAChain) {
+  constexpr int kCarried = 9;
+  std::string text =
+      "graph \"\" opset 13\ninput %n: int64[]\ninput %x: float32[2]\n"
+      "const %go: bool[] = {1}\n";
+  std::string outputs, inputs, body, results;
+  for (int i = 0; i < kCarried; ++i) {
+    const std::string number = std::to_string(i);
+    outputs += (i == 0 ? "%o" : ", %o") + number;
+    inputs += ", %x";
+    body += "input %v" + number + ": float32[...]\n";
+    results +=
+        (i == 0 ? std::string("output %longer") : "output %v" + std::to_string(i - 1)) + "\n";
+  }
+  text += outputs + " = Loop(%n, %go" + inputs + ") {body = { graph \"\" opset 13\n" +
+          "input %i: int64[]\ninput %c: bool[]\n" + body +
+          "%longer = Concat(%v0, %v8) {axis = 0}\n%c2 = Identity(%c)\noutput %c2\n" + results +
+          "}}\n";
+  for (int i = 0; i < kCarried; ++i) text += "output %o" + std::to_string(i) + "\n";
+  const auto graph = Parse(text.c_str());
+  Session session(graph, {});
+  for (const int64_t trips : {1, 12, 4}) {
+    ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({2})}});
+  }
+}
+
+/// Without a number of trips nothing says how much they stack.
+TEST(Loops, UntilTheConditionFailsAndStacksMuch) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %x: float32[2000]
+const %go: bool[] = {1}
+const %limit: float32[] = {100.0}
+%last, %all = Loop(_, %go, %x, %limit) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %v: float32[2000]
+capture %limit: float32[]
+%w = Add(%v, %v)
+%most = ReduceMax(%w) {keepdims = 0}
+%c2 = Less(%most, %limit)
+%each = Identity(%w)
+output %c2
+output %w
+output %each
+}}
+output %last
+output %all
+)");
+  Session session(graph, {});
+  ExpectSame(session, *graph, {{"x", Ramp({2000})}});
+}
+
+TEST(Loops, UntilTheConditionFails) {
+  const auto graph = Parse(R"(graph "" opset 13
+input %x: float32[]
+const %limit: float32[] = {100.0}
+const %go: bool[] = {1}
+%last = Loop(_, %go, %x, %limit) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %v: float32[]
+capture %limit: float32[]
+%w = Add(%v, %v)
+%c2 = Less(%w, %limit)
+output %c2
+output %w
+}} "loop"
+output %last
+)");
+  Session session(graph, {});
+  const std::vector<Tensor> results = session.Run({{"x", Tensor::Scalar(3.0F)}});
+  EXPECT_EQ(results[0].data<float>()[0], 192.0F);
+}
+
+}  // namespace
+}  // namespace requant
