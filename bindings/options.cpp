@@ -2,22 +2,13 @@
 
 #include <emscripten/emscripten.h>
 
+#include "read_option.h"
 #include "threads.h"
 
 namespace requant::bindings {
 namespace {
 
 using emscripten::val;
-
-bool Has(const val& object, const char* key) {
-  return !object.isUndefined() && !object.isNull() && !object[key].isUndefined() &&
-         !object[key].isNull();
-}
-
-template <typename T>
-void Read(const val& object, const char* key, T& target) {
-  if (Has(object, key)) target = object[key].as<T>();
-}
 
 std::vector<std::string> ReadStrings(const val& object, const char* key) {
   std::vector<std::string> out;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "handles.h"
+#include "quantized_handle.h"
 #include "threads.h"
 
 namespace requant {
@@ -14,33 +15,6 @@ namespace {
 
 using emscripten::val;
 using namespace bindings;
-
-class QuantizedHandle {
- public:
-  explicit QuantizedHandle(QuantizedModel model) : model_(std::move(model)) {}
-
-  val Record() const {
-    return Guard([this] { return val(RecordToJson(model_.record)); });
-  }
-  val Integer() const {
-    return Guard([this] { return WrapModel(LowerToInteger(model_)); });
-  }
-  val Qdq(int narrowest) const {
-    return Guard([&] { return WrapModel(ToQdq(model_, narrowest)); });
-  }
-  val Qonnx() const {
-    return Guard([this] { return WrapModel(ToQonnx(model_)); });
-  }
-  val QOperator() const {
-    return Guard([this] { return WrapModel(ToQOperator(model_)); });
-  }
-  val FloatModel() const {
-    return Guard([this] { return WrapModel(model_.float_graph.Clone()); });
-  }
-
- private:
-  QuantizedModel model_;
-};
 
 class CalibratorHandle {
  public:
@@ -211,4 +185,5 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("packWeights", &Packed);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
+  BindTraining();
 }

@@ -176,7 +176,8 @@ function classesOf(model: Model): number | undefined {
   return counted.reduce((product, dim) => product * dim, 1);
 }
 
-function checkLabel(label: unknown, classes: number | undefined): void {
+/** @internal */
+export function checkLabel(label: unknown, classes: number | undefined): void {
   if (label === undefined) return;
   checkKind(label, 'integer', 'label');
   if ((label as number) < 0)
@@ -185,13 +186,28 @@ function checkLabel(label: unknown, classes: number | undefined): void {
     throw invalidArgument(`label is ${show(label)} of ${classes} classes`, 'label');
 }
 
+/** @internal What `work` returns; what it throws says which sample was at fault. */
+export function ofSample<T>(index: number, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof RequantError)) throw error;
+    const { code, node, value, hint, message } = error;
+    throw new RequantError(
+      code,
+      `sample ${index}: ${message}`,
+      withoutUndefined({ node, value, hint, cause: error }) as object,
+    );
+  }
+}
+
 function addSample(
   comparer: Handle<CoreComparer>,
   sample: unknown,
   classes: number | undefined,
   index: number,
 ): SampleResult {
-  try {
+  return ofSample(index, () => {
     checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
     const { feeds, label } = sample as CompareSample;
     checkLabel(label, classes);
@@ -202,15 +218,7 @@ function addSample(
       throw invalidArgument('a label needs a first output of one row', 'label');
     }
     return result;
-  } catch (error) {
-    if (!(error instanceof RequantError)) throw error;
-    const { code, node, value, hint, message } = error;
-    throw new RequantError(
-      code,
-      `sample ${index}: ${message}`,
-      withoutUndefined({ node, value, hint, cause: error }) as object,
-    );
-  }
+  });
 }
 
 /** After so many samples the report, which costs as much as a run, is looked at. */

@@ -134,6 +134,36 @@ export interface CoreCalibrator extends CoreObject {
   finish(): CoreQuantized | Failure;
 }
 
+export interface CoreTrainOptions {
+  optimizer?: string;
+  momentum?: number;
+  weightDecay?: number;
+  scales?: string;
+  scaleRate?: number;
+  batchNorm?: boolean;
+  loss?: string;
+  labelShare?: number;
+  measuredBatches?: number;
+}
+
+export interface CoreTrainer extends CoreObject {
+  add(
+    names: string[],
+    types: string[],
+    dims: number[][],
+    pointers: number[],
+    label: number,
+  ): undefined | Failure;
+  /** A slice of the batch's work; loss and counts are the batch's once it is finished. */
+  advance(
+    rate: number,
+  ): { finished: boolean; loss: number; correct: number; labelled: number } | Failure;
+  /** The samples that were added are forgotten. */
+  clear(): undefined | Failure;
+  freeze(): undefined | Failure;
+  finish(): CoreQuantized | Failure;
+}
+
 export interface CoreQuantized extends CoreObject {
   record(): string | Failure;
   integer(): CoreModel | Failure;
@@ -207,6 +237,7 @@ export interface Core {
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   packWeights(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
+  createTrainer(model: CoreQuantized, options: CoreTrainOptions): CoreTrainer | Failure;
   createComparer(
     float: CoreModel,
     candidate: CoreModel,

@@ -59,6 +59,8 @@ export type {
 } from './model.js';
 export { measureLatencies } from './latencies.js';
 export type { Latencies, LatencyOptions } from './latencies.js';
+export { train } from './train.js';
+export type { TrainOptions, TrainProgress } from './train.js';
 export { tune } from './tune.js';
 export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune.js';
 export { mergeTunings } from './tuning.js';

@@ -21,6 +21,7 @@ import type { Plan, StepProfile, ValueMetadata } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, isNode, isResponse, readSource, ready } from './source.js';
 import { type Tensor, bytesOf } from './tensor.js';
+import { type TrainOptions, epochsOf } from './train.js';
 import type { TuneOptions, TuneResult } from './tune.js';
 import { type CallExtras, Connection } from './worker_connection.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
@@ -356,6 +357,37 @@ export class RequantWorker {
       },
       [model, candidate],
     );
+  }
+
+  /** As the function {@link train}; the samples of every epoch are sent one at a time. */
+  async train(
+    quantized: WorkerQuantizedModel,
+    options: TrainOptions,
+  ): Promise<WorkerQuantizedModel> {
+    checkExtras(options);
+    const { dataset, onProgress, signal, ...plain } = options;
+    checkIterable(dataset, 'options.dataset');
+    if (typeof plain.schedule === 'function') {
+      throw invalidArgument(
+        'a function cannot be sent to a worker',
+        'options.schedule',
+        "Use 'cosine' or 'constant'.",
+      );
+    }
+    throwIfAborted(signal);
+    const { ref, config } = await this.#call<{ ref: number; config: QuantizationRecord }>(
+      'train',
+      [this.#own(quantized), plain, lengthOf(dataset)],
+      {
+        signal,
+        onProgress,
+        source: epochsOf(dataset),
+        pack: (sample: CompareSample | null) =>
+          sample && { ...sample, feeds: packFeeds(sample.feeds) },
+      },
+      [quantized],
+    );
+    return new WorkerQuantizedModel(this, ref, config);
   }
 
   /**

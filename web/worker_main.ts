@@ -16,6 +16,7 @@ import { type ExportOptions, QuantizedModel, type QuantizeOptions, quantize } fr
 import { InferenceSession } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
+import { type TrainOptions, train } from './train.js';
 import type { TuneOptions } from './tune.js';
 import {
   type PackedFeeds,
@@ -99,6 +100,21 @@ function either(key: number): Model | QuantizedModel {
   throw new RequantError('DISPOSED', 'the model is used after it was disposed of');
 }
 
+/** A stream of epochs, with null behind each, as something to walk over once for each of them. */
+function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined): AsyncIterable<T> {
+  const iterator = stream[Symbol.asyncIterator]();
+  const epoch = {
+    async *[Symbol.asyncIterator]() {
+      for (;;) {
+        const { done, value } = await iterator.next();
+        if (done || value === null) return;
+        yield value;
+      }
+    },
+  };
+  return length === undefined ? epoch : Object.assign(epoch, { length });
+}
+
 const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   setEnv(_call, wasm: Partial<WasmEnv>) {
     Object.assign(env.wasm, wasm);
@@ -155,6 +171,20 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     );
     const all = { ...options, dataset, signal, onProgress };
     return compare(get(model, modelType), either(candidate), all);
+  },
+  async train(
+    call,
+    quantized: number,
+    options: Omit<TrainOptions, 'dataset'>,
+    length: number | undefined,
+  ) {
+    const { signal, onProgress } = call;
+    const unpack = (sample: { feeds: PackedFeeds } | null): CompareSample | null =>
+      sample && { ...sample, feeds: unpackFeeds(sample.feeds) };
+    const dataset = divided(call.items(unpack), length);
+    const all = { ...options, dataset, signal, onProgress };
+    const trained = await train(get(quantized, QuantizedModel), all);
+    return { ref: keep(trained), config: trained.config };
   },
   async tune(
     call,

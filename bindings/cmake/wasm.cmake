@@ -54,9 +54,9 @@ set(recover src/quant/recover)
 set_source_files_properties(${recover}/moments.cpp ${recover}/product_sums.cpp
   ${recover}/round_weights.cpp src/plan/lower/few_rows.cpp PROPERTIES COMPILE_OPTIONS -O3)
 # Because of the -Oz em++ forbids inlining, of std::min as well, and without it no loop becomes vectors.
-file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp)
+file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 set(observers src/quant/observers)
-set_source_files_properties(${simulator_sources} ${recover}/gradients.cpp ${recover}/soft_rounding.cpp
+set_source_files_properties(${simulator_sources} ${recover}/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp
   PROPERTIES COMPILE_OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")

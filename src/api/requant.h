@@ -23,6 +23,7 @@
 #include "quant/weight_only.h"
 #include "report/compare.h"
 #include "session/session.h"
+#include "train/trainer.h"
 
 namespace requant {
 

@@ -57,6 +57,15 @@ Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& c
   return affine;
 }
 
+Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig& config) {
+  const Affine affine = AffineFromRange(min, max, config);
+  const bool outside = affine.offset < config.quant_min || affine.offset > config.quant_max;
+  if (config.formula != ScaleFormula::kGoogle || config.exotic_activation() || !outside) {
+    return affine;
+  }
+  return AffineFromRange(std::min(min, 0.0), std::max(max, 0.0), config);
+}
+
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config) {
   const bool exponential = settings.small_float.exponent_bits > 0;
   config.bits = exponential

@@ -27,6 +27,9 @@ struct Affine {
 /// POWER_OF_2: s = 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
 
+/// The same for an activation: with 0 in the range where integer operators need it.
+Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig& config);
+
 /// Symmetric scale for a largest magnitude; 1 for 0.
 double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
 

@@ -20,13 +20,11 @@ void Quantizer::Impl::SetScale(TensorQuantizationConfig& config, const std::vect
   config.scale.clear();
   config.offset.clear();
   for (const Range& range : ranges) {
-    Affine affine = AffineFromRange(range.min, range.max, config);
-    if (config.formula == ScaleFormula::kGoogle && !config.exotic_activation() &&
-        (affine.offset < config.quant_min || affine.offset > config.quant_max)) {
+    const Affine affine = AffineOfActivation(range.min, range.max, config);
+    if (affine.offset != AffineFromRange(range.min, range.max, config).offset) {
       record.warnings.push_back(StrCat("the range of value '", config.value,
                                        "' does not hold 0, which integer operators ",
                                        "need: it was widened"));
-      affine = AffineFromRange(std::min(range.min, 0.0), std::max(range.max, 0.0), config);
     }
     config.scale.push_back(affine.scale);
     config.offset.push_back(affine.offset);

@@ -72,6 +72,14 @@ double Magnitude(std::vector<float>& magnitudes, const std::vector<double>& impo
   return largest;
 }
 
+/// What the integer arithmetic needs of a row (weights.h).
+double LeastScale(bool dead, double largest_bias, double input_scale, double output_scale) {
+  double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
+  // Accumulators that become floats are not shifted; any scale fits a row of zeros.
+  if (!(output_scale > 0)) least = dead ? 1 : 0;
+  return std::max(least, largest_bias / (kLargestBias * input_scale));
+}
+
 }  // namespace
 
 std::vector<double> ReadBias(const Tensor* bias, int64_t rows) {
@@ -112,16 +120,27 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
     }
     const double magnitude = Magnitude(magnitudes, importance, config);
     const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
-    double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
-    // Accumulators that become floats are not shifted; any scale fits a row of zeros.
-    if (!(output_scale > 0)) least = dead ? 1 : 0;
-    double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);
-    scale = std::max(scale, largest_bias / (kLargestBias * input_scale));
+    const double least = LeastScale(dead, largest_bias, input_scale, output_scale);
+    const double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);
     auto rounded = static_cast<float>(scale);
     if (config.policy & kPowerOf2) rounded = PowerOfTwoScale(rounded);
     config.scale.push_back(rounded);
   }
   config.offset.assign(config.scale.size(), 0);
+}
+
+void RaiseScales(const WeightMatrix& view, double input_scale, double output_scale,
+                 const std::vector<double>& bias, TensorQuantizationConfig& config) {
+  for (size_t channel = 0; channel < config.scale.size(); ++channel) {
+    double largest_bias = 0;
+    for (auto row = channel; row < static_cast<size_t>(view.rows); row += config.scale.size()) {
+      if (row < bias.size()) largest_bias = std::max(largest_bias, std::fabs(bias[row]));
+    }
+    const auto least =
+        static_cast<float>(LeastScale(false, largest_bias, input_scale, output_scale));
+    if (config.scale[channel] >= least) continue;
+    config.scale[channel] = (config.policy & kPowerOf2) ? PowerOfTwoScale(least) : least;
+  }
 }
 
 }  // namespace requant

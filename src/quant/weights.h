@@ -26,6 +26,10 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
                   double output_scale, const std::vector<double>& bias,
                   TensorQuantizationConfig& config, const InputMoments* inputs = nullptr);
 
+/// Raises given scales in the same way.
+void RaiseScales(const WeightMatrix& view, double input_scale, double output_scale,
+                 const std::vector<double>& bias, TensorQuantizationConfig& config);
+
 /// One number per row; empty for a node without bias.
 std::vector<double> ReadBias(const Tensor* bias, int64_t rows);
 

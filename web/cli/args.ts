@@ -175,6 +175,20 @@ function parseNumber(value: string, name: string): number {
   return number;
 }
 
+/** One number in a range. */
+export function real(
+  values: Values,
+  name: string,
+  lowest: number,
+  highest: number,
+): number | undefined {
+  const value = text(values, name);
+  if (value === undefined) return undefined;
+  const number = parseNumber(value, name);
+  if (number >= lowest && number <= highest) return number;
+  throw new UsageError(`--${name} is "${value}", it must be from ${lowest} to ${highest}`);
+}
+
 /** Numbers separated by commas. */
 export function numbers(values: Values, name: string): number[] | undefined {
   const value = text(values, name);

@@ -10,7 +10,14 @@ import { type Dataset, feedsOf, take } from '../dataset/sample.js';
 import { RequantError } from '../errors.js';
 import type { Model } from '../model.js';
 import { checkKind } from '../options.js';
-import { type QuantizationRecord, type QuantizedModel, configOf, quantize } from '../quantize.js';
+import {
+  type ExportOptions,
+  type OnnxFormat,
+  type QuantizationRecord,
+  type QuantizedModel,
+  configOf,
+  quantize,
+} from '../quantize.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {
   type CommandSpec,
@@ -29,30 +36,40 @@ import {
 import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 
+/** How the quantized file is written. */
+export const outputOptions: CommandSpec['options'] = {
+  output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
+  format: { type: 'string', value: 'F', help: 'qdq (default), qoperator or qonnx' },
+  int4: { type: 'boolean', help: 'of qdq: what has 4 bits as int4 and uint4 (opset 21)' },
+  int2: { type: 'boolean', help: 'the same, and what has 2 bits as int2 and uint2 (opset 25)' },
+};
+
+/** How it is quantized. */
+export const configOptions: CommandSpec['options'] = {
+  config: {
+    type: 'string',
+    short: 'c',
+    value: 'FILE',
+    help: "JSON: a QuantizeConfig, a --record, or another tool's scales",
+  },
+  target: { type: 'string', value: 'T', help: 'settings that a runtime expects, such as tflite' },
+  recover: { type: 'string', value: 'A,B', help: 'recovery methods; none: without' },
+  bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
+  'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
+};
+
 export const quantizeSpec: CommandSpec = {
   name: 'quantize',
   summary: 'Quantize a float model, calibrated on sample inputs.',
   positionals: ['MODEL'],
   options: {
-    output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
-    format: { type: 'string', value: 'F', help: 'qdq (default), qoperator or qonnx' },
-    int4: { type: 'boolean', help: 'of qdq: what has 4 bits as int4 and uint4 (opset 21)' },
-    int2: { type: 'boolean', help: 'the same, and what has 2 bits as int2 and uint2 (opset 25)' },
-    config: {
-      type: 'string',
-      short: 'c',
-      value: 'FILE',
-      help: "JSON: a QuantizeConfig, a --record, or another tool's scales",
-    },
-    target: { type: 'string', value: 'T', help: 'settings that a runtime expects, such as tflite' },
-    recover: { type: 'string', value: 'A,B', help: 'recovery methods; none: without' },
+    ...outputOptions,
+    ...configOptions,
     budget: {
       type: 'string',
       value: 'BYTES',
       help: "bits of every layer chosen so that all layers' weights take no more, packed",
     },
-    bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
-    'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
     record: { type: 'string', value: 'FILE', help: 'write every decision as JSON' },
     ...dataOptions,
     ...threadsOption,
@@ -163,7 +180,7 @@ export async function quantizeWithProgress(
   }
 }
 
-async function compareWithProgress(
+export async function compareWithProgress(
   model: Model,
   candidate: Model | QuantizedModel,
   options: Parameters<typeof compare>[2],
@@ -180,18 +197,24 @@ async function compareWithProgress(
   }
 }
 
+/** Of {@link outputOptions}. */
+export function exportOptions(values: Values): ExportOptions & { format: OnnxFormat } {
+  const format = oneOf<OnnxFormat>(values, 'format', ['qdq', 'qoperator', 'qonnx']) ?? 'qdq';
+  const int4 = values['int4'] === true;
+  const int2 = values['int2'] === true;
+  if (format !== 'qdq' && (int4 || int2)) {
+    throw new UsageError(`--${int2 ? 'int2' : 'int4'} goes with --format qdq only`);
+  }
+  return { format, int4, int2 };
+}
+
 export async function runQuantize(
   values: Values,
   [file]: string[],
   streams: Streams,
 ): Promise<void> {
   const output = required(values, 'output');
-  const format = oneOf(values, 'format', ['qdq', 'qoperator', 'qonnx']) ?? 'qdq';
-  const int4 = values['int4'] === true;
-  const int2 = values['int2'] === true;
-  if (format !== 'qdq' && (int4 || int2)) {
-    throw new UsageError(`--${int2 ? 'int2' : 'int4'} goes with --format qdq only`);
-  }
+  const exporting = exportOptions(values);
   required(values, 'data');
   let config = await readConfig(values);
   const budget = integer(values, 'budget', 1);
@@ -211,7 +234,8 @@ export async function runQuantize(
   }
   using quantized = await quantizeWithProgress(model, data, config, streams);
   const seconds = (performance.now() - start) / 1000;
-  const bytes = quantized.toOnnx({ format, int4, int2 });
+  const bytes = quantized.toOnnx(exporting);
+  const { format } = exporting;
   await write(output, bytes);
   const recordFile = text(values, 'record');
   const record = quantized.config;

@@ -20,6 +20,7 @@ import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from '
 import { type Streams, processStreams } from './output.js';
 import { packSpec, runPack } from './packing.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
+import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
 
 interface Command {
@@ -31,6 +32,7 @@ const commands: readonly Command[] = [
   { spec: inspectSpec, action: inspect },
   { spec: optimizeSpec, action: optimize },
   { spec: quantizeSpec, action: runQuantize },
+  { spec: trainSpec, action: runTrain },
   { spec: packSpec, action: runPack },
   { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },

@@ -14,6 +14,7 @@ export {
   sampleAt,
   sampleCount,
 } from './arrays.js';
+export { type AugmentOptions, augmented } from './augment.js';
 export { decodeImage } from './browser.js';
 export {
   type Image,

@@ -16,7 +16,8 @@ export interface Dataset extends AsyncIterable<Sample> {
   readonly length: number;
 }
 
-function checkDataset(dataset: unknown): void {
+/** @internal */
+export function checkDataset(dataset: unknown): void {
   checkIterable(dataset, 'dataset');
   checkKind((dataset as Dataset).length, 'integer', 'dataset.length');
 }

@@ -71,6 +71,7 @@ Range LeastSquaresRange(double min, double max, std::span<const uint64_t> counts
           if (end == 1 || together) {
             trial.min = std::clamp(around.min + i * step * full.min, full.min, 0.0);
           }
+          if (!(trial.max > trial.min)) continue;  // its scale would be 1, whatever the values are
           const double trial_error = SquaredError(trial, min, width, counts, config);
           if (trial_error < error) {
             error = trial_error;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "quant/recover/tape.h"
+#include "quant/sim/backward.h"
 
 namespace requant {
 namespace {

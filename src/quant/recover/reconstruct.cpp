@@ -16,11 +16,11 @@
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
-#include "quant/recover/adam.h"
 #include "quant/recover/blocks.h"
 #include "quant/recover/recovery.h"
 #include "quant/recover/soft_rounding.h"
 #include "quant/recover/tape.h"
+#include "quant/sim/adam.h"
 
 namespace requant {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "quant/recover/adam.h"
+#include "quant/sim/adam.h"
 
 namespace requant {
 

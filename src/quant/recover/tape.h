@@ -6,12 +6,10 @@
 #include <map>
 #include <vector>
 
+#include "quant/sim/backward.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {
-
-/// Whether gradients go through the operator.
-bool HasGradient(const Node& node, const OperatorQuantization* op);
 
 /// A weighted layer while it learns.
 struct LayerGradient {
@@ -21,7 +19,7 @@ struct LayerGradient {
 
 class Tape {
  public:
-  explicit Tape(Simulator& simulator) : simulator_(simulator) {}
+  explicit Tape(Simulator& simulator) : simulator_(simulator), gradients_(simulator.graph()) {}
 
   std::map<const Node*, LayerGradient> layers;
   /// d loss / d log(scale), by root config; only those that are here learn.
@@ -48,10 +46,11 @@ class Tape {
   Tensor OnGrid(const Tensor& x, const TensorQuantizationConfig& config, uint32_t mix) const;
   Tensor GridBackward(const Tensor& x, const Tensor& dy, const TensorQuantizationConfig& config,
                       uint32_t mix);
-  std::vector<Tensor> OperatorBackward(const Node& node, const Entry& entry, const Tensor& dy,
-                                       const std::vector<bool>& wanted);
+  std::vector<Tensor> LayerBackward(const Node& node, const Entry& entry, const Tensor& dy,
+                                    bool wanted);
 
   Simulator& simulator_;
+  OperatorGradients gradients_;
   std::vector<Entry> entries_;
 };
 

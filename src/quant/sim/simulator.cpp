@@ -133,6 +133,29 @@ const TensorQuantizationConfig* Simulator::WriteConfig(const Node& node, size_t 
   return root.scale.empty() ? nullptr : &root;
 }
 
+const TensorQuantizationConfig* Simulator::ReadGrid(const Node& node, size_t slot) const {
+  const TensorQuantizationConfig* config = ReadConfig(node, slot);
+  const Node* producer = config ? node.inputs[slot]->producer : nullptr;
+  if (producer == nullptr) return config;
+  for (size_t i = 0; i < producer->outputs.size(); ++i) {
+    if (producer->outputs[i] == node.inputs[slot] && WriteConfig(*producer, i) == config) {
+      return nullptr;
+    }
+  }
+  return config;
+}
+
+Tensor Simulator::ConstantOnGrid(const Node& node, size_t slot) const {
+  const OperatorQuantization* op = record_.Find(node.name);
+  if (op == nullptr || !op->quantized || slot >= op->inputs.size() || op->inputs[slot] < 0 ||
+      (op->rule != QuantRule::kAdd && op->rule != QuantRule::kMul) || !op->table.empty()) {
+    return {};
+  }
+  const auto& own = record_.configs[static_cast<size_t>(op->inputs[slot])];
+  if (own.baked.empty() || !IsQuantizing(own.state)) return {};
+  return DequantizeParameter(own.baked, own);
+}
+
 bool Simulator::WeightsAreOnGrid(const Node& node) const {
   const OperatorQuantization& op = record_.operators.at(node.name);
   const auto slot = static_cast<size_t>(WeightSlot(node, op.rule));
@@ -168,33 +191,16 @@ void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool
       const Value* value = node.inputs[slot];
       if (value == nullptr || value->is_constant()) {
         const Tensor* constant = value ? &value->constant : nullptr;
-        const OperatorQuantization* op = on_grid ? record_.Find(node.name) : nullptr;
-        // Constant operands of Add and Mul are on their grid, too.
-        if (op && op->quantized && slot < op->inputs.size() && op->inputs[slot] >= 0 &&
-            (op->rule == QuantRule::kAdd || op->rule == QuantRule::kMul) && op->table.empty()) {
-          const auto& own = record_.configs[static_cast<size_t>(op->inputs[slot])];
-          if (!own.baked.empty() && IsQuantizing(own.state)) {
-            made.push_back(DequantizeParameter(own.baked, own));
-            constant = &made.back();
-          }
-        }
+        Tensor moved = on_grid && value ? ConstantOnGrid(node, slot) : Tensor();
+        if (!moved.empty()) constant = &made.emplace_back(std::move(moved));
         inputs.push_back(constant);
         continue;
       }
       const Tensor& tensor = values.at(value);
-      const TensorQuantizationConfig* config = on_grid ? ReadConfig(node, slot) : nullptr;
-      bool same = config == nullptr || tensor.dtype() != DType::kFloat32;
-      if (!same && value->producer) {
-        for (size_t i = 0; i < value->producer->outputs.size() && !same; ++i) {
-          same = value->producer->outputs[i] == value && WriteConfig(*value->producer, i) == config;
-        }
-      }
-      if (same) {
-        inputs.push_back(&tensor);
-      } else {
-        made.push_back(FakeQuantizeTensor(tensor, *config));
-        inputs.push_back(&made.back());
-      }
+      const TensorQuantizationConfig* grid = on_grid ? ReadGrid(node, slot) : nullptr;
+      inputs.push_back(grid && tensor.dtype() == DType::kFloat32
+                           ? &made.emplace_back(FakeQuantizeTensor(tensor, *grid))
+                           : &tensor);
     }
     SimLayer* layer = on_grid ? Layer(&node) : nullptr;
     const bool ready = layer && !layer->weights.empty() && WeightsAreOnGrid(node);

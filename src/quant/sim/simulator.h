@@ -53,8 +53,13 @@ class Simulator {
   std::vector<Tensor> Outputs(const Values& values) const;
   /// The config through which the slot reads its value; nullptr when it reads it as it is.
   const TensorQuantizationConfig* ReadConfig(const Node& node, size_t slot) const;
+  /// The same if the value is not on that grid already, as it was written.
+  const TensorQuantizationConfig* ReadGrid(const Node& node, size_t slot) const;
   /// The config through which the output is written; nullptr for none.
   const TensorQuantizationConfig* WriteConfig(const Node& node, size_t slot) const;
+  /// The constant that a quantized operator without weights reads, on its grid; empty where it
+  /// reads it as it is.
+  Tensor ConstantOnGrid(const Node& node, size_t slot) const;
   /// Of a layer: whether its weights are quantized.
   bool WeightsAreOnGrid(const Node& node) const;
 

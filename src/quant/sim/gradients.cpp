@@ -1,4 +1,4 @@
-#include "quant/recover/gradients.h"
+#include "quant/sim/gradients.h"
 
 #include <algorithm>
 
@@ -41,7 +41,9 @@ double GridGradient(const float* x, const float* dy, int64_t count, const GridRa
       const float above = v < low ? low : v;
       const float clamped = above > high ? high : above;
       const float q = (clamped + kMagic) - kMagic;
-      const bool inside = clamped == v;
+      // What rounds to a code is inside, as in PyTorch: a range's own ends may lie behind the last
+      // one.
+      const bool inside = v >= low - 0.5f && v <= high + 0.5f;
       const bool passed = (Dropped(seed, first + static_cast<uint32_t>(i)) & drops) != 0;
       const float gradient = gradients[i];
       const float step = (inside ? q - v : q) * gradient;

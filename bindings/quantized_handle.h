@@ -1,0 +1,42 @@
+// What the files of the tools share.
+#pragma once
+
+#include <memory>
+
+#include "handles.h"
+
+namespace requant::bindings {
+
+class QuantizedHandle {
+ public:
+  explicit QuantizedHandle(QuantizedModel model) : model_(std::move(model)) {}
+
+  emscripten::val Record() const {
+    return Guard([this] { return emscripten::val(RecordToJson(model_.record)); });
+  }
+  emscripten::val Integer() const {
+    return Guard([this] { return WrapModel(LowerToInteger(model_)); });
+  }
+  emscripten::val Qdq(int narrowest) const {
+    return Guard([&] { return WrapModel(ToQdq(model_, narrowest)); });
+  }
+  emscripten::val Qonnx() const {
+    return Guard([this] { return WrapModel(ToQonnx(model_)); });
+  }
+  emscripten::val QOperator() const {
+    return Guard([this] { return WrapModel(ToQOperator(model_)); });
+  }
+  emscripten::val FloatModel() const {
+    return Guard([this] { return WrapModel(model_.float_graph.Clone()); });
+  }
+
+  const QuantizedModel& model() const { return model_; }
+
+ private:
+  QuantizedModel model_;
+};
+
+/// train.cpp: the classes and functions of training.
+void BindTraining();
+
+}  // namespace requant::bindings

@@ -1,0 +1,95 @@
+// Quantization-aware training, a part of the tools (tools.cpp binds it).
+#include <memory>
+#include <string>
+
+#include "quantized_handle.h"
+#include "read_option.h"
+
+namespace requant::bindings {
+namespace {
+
+using emscripten::val;
+
+TrainOptions ReadTrainOptions(const val& options) {
+  TrainOptions out;
+  // The names are checked in JavaScript.
+  const auto is = [&](const char* key, const char* name) {
+    return Has(options, key) && options[key].as<std::string>() == name;
+  };
+  if (is("optimizer", "sgd")) out.optimizer = TrainOptimizer::kSgd;
+  if (is("scales", "observe")) out.scales = TrainScales::kObserve;
+  if (is("scales", "keep")) out.scales = TrainScales::kKeep;
+  if (is("loss", "values")) out.loss = TrainLoss::kValues;
+  Read(options, "momentum", out.momentum);
+  Read(options, "weightDecay", out.weight_decay);
+  Read(options, "scaleRate", out.scale_rate);
+  Read(options, "batchNorm", out.batch_norm);
+  Read(options, "labelShare", out.label_share);
+  double batches = 1;
+  Read(options, "measuredBatches", batches);
+  out.measured_batches = static_cast<int64_t>(batches);
+  return out;
+}
+
+class TrainerHandle {
+ public:
+  TrainerHandle(const QuantizedModel& model, const TrainOptions& options)
+      : trainer_(model, options) {}
+
+  val Add(const val& names, const val& types, const val& dims, const val& pointers, double label) {
+    return Guard([&] {
+      trainer_.Add(ReadFeeds(names, types, dims, pointers), static_cast<int64_t>(label));
+      return val::undefined();
+    });
+  }
+  val Advance(double rate) {
+    return Guard([&] {
+      const TrainProgress progress = trainer_.Advance(rate);
+      val out = val::object();
+      out.set("finished", progress.finished);
+      out.set("loss", progress.loss);
+      out.set("correct", static_cast<double>(progress.correct));
+      out.set("labelled", static_cast<double>(progress.labelled));
+      return out;
+    });
+  }
+  val Clear() {
+    return Guard([this] {
+      trainer_.Clear();
+      return val::undefined();
+    });
+  }
+  val Freeze() {
+    return Guard([this] {
+      trainer_.Freeze();
+      return val::undefined();
+    });
+  }
+  val Finish() {
+    return Guard([this] { return val(std::make_shared<QuantizedHandle>(trainer_.Finish())); });
+  }
+
+ private:
+  Trainer trainer_;
+};
+
+val CreateTrainer(const QuantizedHandle& model, const val& options) {
+  return Guard([&] {
+    return val(std::make_shared<TrainerHandle>(model.model(), ReadTrainOptions(options)));
+  });
+}
+
+}  // namespace
+
+void BindTraining() {
+  emscripten::class_<TrainerHandle>("Trainer")
+      .smart_ptr<std::shared_ptr<TrainerHandle>>("TrainerPtr")
+      .function("add", &TrainerHandle::Add)
+      .function("advance", &TrainerHandle::Advance)
+      .function("clear", &TrainerHandle::Clear)
+      .function("freeze", &TrainerHandle::Freeze)
+      .function("finish", &TrainerHandle::Finish);
+  emscripten::function("createTrainer", &CreateTrainer);
+}
+
+}  // namespace requant::bindings

@@ -1,0 +1,334 @@
+#include "quant/sim/backward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "interpret/interpreter.h"
+#include "ops/infer_util.h"
+#include "quant/sim/gradients.h"
+
+namespace requant {
+namespace {
+
+struct Call {
+  const Node& node;
+  const std::vector<Tensor>& inputs;
+  const std::vector<Tensor>& outputs;
+  const Tensor& dy;
+  const std::vector<bool>& wanted;
+};
+
+/// The element of a broadcast operand for every element of the result.
+std::vector<int64_t> BroadcastIndex(const Shape& from, const Shape& to) {
+  std::vector<int64_t> strides(to.size(), 0);
+  int64_t stride = 1;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const size_t at = from.size() - 1 - i;
+    if (from[at] != 1) strides[to.size() - 1 - i] = stride;
+    stride *= from[at];
+  }
+  std::vector<int64_t> out(static_cast<size_t>(NumElements(to)));
+  std::vector<int64_t> counter(to.size(), 0);
+  int64_t offset = 0;
+  for (int64_t& index : out) {
+    index = offset;
+    for (size_t axis = to.size(); axis-- > 0;) {
+      offset += strides[axis];
+      if (++counter[axis] < to[axis]) break;
+      offset -= strides[axis] * to[axis];
+      counter[axis] = 0;
+    }
+  }
+  return out;
+}
+
+/// MaxPool and AveragePool: every output's gradient to the inputs it came from.
+Tensor PoolBackward(const Node& node, const Tensor& x, const Tensor& dy) {
+  Tensor dx(DType::kFloat32, x.shape());
+  const bool is_max = node.Is("MaxPool");
+  const Window window = ReadWindow(node.attributes, node.attributes.Ints("kernel_shape"));
+  const size_t spatial = window.rank();
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1};
+  int64_t dilation[3] = {1, 1, 1}, begin[3] = {0, 0, 0};
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    const size_t at = 3 - spatial + axis;
+    in[at] = x.dim(static_cast<int64_t>(axis) + 2);
+    out[at] = dy.dim(static_cast<int64_t>(axis) + 2);
+    begin[at] = PlaceWindow(window, axis, in[at]).pad_begin;
+    kernel[at] = window.kernel[axis];
+    stride[at] = window.strides[axis];
+    dilation[at] = window.dilations[axis];
+  }
+  const int64_t plane = in[0] * in[1] * in[2];
+  const int64_t planes = plane == 0 ? 0 : x.count() / plane;
+  const bool with_pads = node.attributes.Int("count_include_pad", 0) != 0;
+  const float* gradient = dy.data<float>();
+  for (int64_t image = 0; image < planes; ++image) {
+    const float* from = x.data<float>() + image * plane;
+    float* to = dx.data<float>() + image * plane;
+    for (int64_t o = 0; o < out[0] * out[1] * out[2]; ++o, ++gradient) {
+      const int64_t at[3] = {o / (out[1] * out[2]), o / out[2] % out[1], o % out[2]};
+      int64_t best = -1;
+      int64_t count = 0;
+      for (int step = is_max ? 1 : 0; step < 2; ++step) {  // averages count first
+        for (int64_t k = 0; k < kernel[0] * kernel[1] * kernel[2]; ++k) {
+          const int64_t tap[3] = {k / (kernel[1] * kernel[2]), k / kernel[2] % kernel[1],
+                                  k % kernel[2]};
+          int64_t index = 0;
+          bool inside = true;
+          for (int axis = 0; axis < 3; ++axis) {
+            const int64_t place =
+                at[axis] * stride[axis] + tap[axis] * dilation[axis] - begin[axis];
+            inside = inside && place >= 0 && place < in[axis];
+            index = index * in[axis] + place;
+          }
+          if (!inside) continue;
+          if (is_max) {
+            if (best < 0 || from[index] > from[best]) best = index;
+          } else if (step == 0) {
+            ++count;
+          } else {
+            const int64_t divisor = with_pads ? kernel[0] * kernel[1] * kernel[2] : count;
+            to[index] += *gradient / static_cast<float>(divisor);
+          }
+        }
+      }
+      if (best >= 0) to[best] += *gradient;
+    }
+  }
+  return dx;
+}
+
+/// Add, Sub, Mul, Div, with broadcasting.
+std::vector<Tensor> BinaryBackward(const Call& call) {
+  const auto& [node, inputs, outputs, dy, wanted] = call;
+  std::vector<Tensor> out(inputs.size());
+  const float* gradient = dy.data<float>();
+  const int64_t count = dy.count();
+  for (size_t slot = 0; slot < 2; ++slot) {
+    if (!wanted[slot]) continue;
+    const Tensor& own = inputs[slot];
+    const Tensor& other = inputs[1 - slot];
+    Tensor made(DType::kFloat32, own.shape());
+    auto* to = made.data<float>();
+    const std::vector<int64_t> mine = own.shape() == dy.shape()
+                                          ? std::vector<int64_t>()
+                                          : BroadcastIndex(own.shape(), dy.shape());
+    const int64_t* place = mine.empty() ? nullptr : mine.data();
+    if (node.Is("Mul") || node.Is("Div")) {
+      const std::vector<int64_t> theirs = BroadcastIndex(other.shape(), dy.shape());
+      const float *factors = other.data<float>(), *values = own.data<float>();
+      for (int64_t i = 0; i < count; ++i) {
+        const float factor = factors[theirs[static_cast<size_t>(i)]];
+        const int64_t at = place ? place[i] : i;
+        const float slope = node.Is("Mul") ? factor
+                            : slot == 0    ? 1 / factor
+                                           : -factor / (values[at] * values[at]);
+        to[at] += gradient[i] * slope;
+      }
+    } else {
+      const float sign = node.Is("Sub") && slot == 1 ? -1.0f : 1.0f;
+      if (place == nullptr) AddGradient(gradient, sign, count, to);
+      for (int64_t i = 0; i < count && place; ++i) to[place[i]] += gradient[i] * sign;
+    }
+    out[slot] = std::move(made);
+  }
+  return out;
+}
+
+std::vector<Tensor> ConcatBackward(const Call& call) {
+  const auto& [node, inputs, outputs, dy, wanted] = call;
+  std::vector<Tensor> out(inputs.size());
+  const auto axis = static_cast<size_t>(NormalizeAxis(node.attributes.Int("axis", 0), dy.rank()));
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < dy.shape().size(); ++i) inner *= dy.shape()[i];
+  const int64_t step = dy.shape()[axis] * inner;
+  int64_t offset = 0;
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    const Tensor& own = inputs[slot];
+    const int64_t length = own.shape()[axis] * inner;
+    if (wanted[slot]) {
+      out[slot] = Tensor(DType::kFloat32, own.shape());
+      for (int64_t i = 0; i * length < own.count(); ++i) {
+        std::copy_n(dy.data<float>() + i * step + offset, length,
+                    out[slot].data<float>() + i * length);
+      }
+    }
+    offset += length;
+  }
+  return out;
+}
+
+/// What has one operand that gradients go to, and writes them into `to`, which is 0.
+using Single = void (*)(const Call& call, const float* dy, float* to);
+
+void GlobalAverageBackward(const Call& call, const float* dy, float* to) {
+  const int64_t count = call.inputs[0].count();
+  const int64_t each = call.dy.count() == 0 ? 1 : count / call.dy.count();
+  for (int64_t i = 0; i < count; ++i) to[i] = dy[i / each] / static_cast<float>(each);
+}
+
+void ReshapeBackward(const Call& call, const float* dy, float* to) {
+  std::copy_n(dy, call.dy.count(), to);
+}
+
+void ReluBackward(const Call& call, const float* dy, float* to) {
+  ReluGradient(call.inputs[0].data<float>(), dy, call.dy.count(), to);
+}
+
+void ClipBackward(const Call& call, const float* dy, float* to) {
+  ClipGradient(call.inputs[0].data<float>(), call.outputs[0].data<float>(), dy, call.dy.count(),
+               to);
+}
+
+void PreluBackward(const Call& call, const float* dy, float* to) {
+  const Tensor& slopes = call.inputs[1];
+  const std::vector<int64_t> place = BroadcastIndex(slopes.shape(), call.dy.shape());
+  const float* x = call.inputs[0].data<float>();
+  for (int64_t i = 0; i < call.dy.count(); ++i) {
+    const float slope = slopes.data<float>()[place[static_cast<size_t>(i)]];
+    to[i] = x[i] < 0 ? slope * dy[i] : dy[i];
+  }
+}
+
+/// dx = y * (dy - sum(y * dy)) along the axis.
+void SoftmaxBackward(const Call& call, const float* dy, float* to) {
+  const Tensor& y = call.outputs[0];
+  const auto axis =
+      static_cast<size_t>(NormalizeAxis(call.node.attributes.Int("axis", -1), y.rank()));
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < y.shape().size(); ++i) inner *= y.shape()[i];
+  const int64_t length = y.shape()[axis];
+  const float* p = y.data<float>();
+  for (int64_t row = 0; row * length < y.count(); ++row) {
+    const int64_t begin = row / inner * inner * length + row % inner;
+    float sum = 0;
+    for (int64_t i = 0; i < length; ++i) sum += p[begin + i * inner] * dy[begin + i * inner];
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t at = begin + i * inner;
+      to[at] = p[at] * (dy[at] - sum);
+    }
+  }
+}
+
+struct SingleRow {
+  const char* op;
+  Single backward;
+};
+
+constexpr SingleRow kSingles[] = {
+    {"Flatten", &ReshapeBackward},  {"Reshape", &ReshapeBackward},
+    {"Squeeze", &ReshapeBackward},  {"Unsqueeze", &ReshapeBackward},
+    {"Identity", &ReshapeBackward}, {"Relu", &ReluBackward},
+    {"Clip", &ClipBackward},        {"PRelu", &PreluBackward},
+    {"Softmax", &SoftmaxBackward},  {"GlobalAveragePool", &GlobalAverageBackward},
+};
+
+/// Each of their outputs' elements is one of the first input's, or a constant.
+constexpr const char* kMoves[] = {"Transpose", "Slice",  "Split",        "Pad",
+                                  "Gather",    "Expand", "DepthToSpace", "SpaceToDepth"};
+
+const SingleRow* FindSingle(const Node& node) {
+  for (const SingleRow& row : kSingles) {
+    if (node.Is(row.op)) return &row;
+  }
+  return nullptr;
+}
+
+bool Moves(const Node& node) {
+  return std::any_of(std::begin(kMoves), std::end(kMoves),
+                     [&](const char* op) { return node.Is(op); });
+}
+
+bool IsBinary(const Node& node) {
+  return node.Is("Add") || node.Is("Sub") || node.Is("Mul") || node.Is("Div");
+}
+
+bool IsPool(const Node& node) { return node.Is("MaxPool") || node.Is("AveragePool"); }
+
+/// Any elementwise function of its first input: its slope by central differences.
+Tensor SlopeTimes(const Graph& graph, const Call& call) {
+  std::vector<const Tensor*> inputs;
+  for (size_t slot = 0; slot < call.inputs.size(); ++slot) {
+    inputs.push_back(call.node.inputs[slot] ? &call.inputs[slot] : nullptr);
+  }
+  constexpr float kStep = 1e-3f;
+  const Tensor& x = call.inputs[0];
+  Tensor moved[2] = {x.Clone(), x.Clone()};
+  float *above = moved[0].data<float>(), *below = moved[1].data<float>();
+  for (int64_t i = 0; i < x.count(); ++i) {
+    above[i] += kStep;
+    below[i] -= kStep;
+  }
+  Tensor results[2];
+  for (int side = 0; side < 2; ++side) {
+    inputs[0] = &moved[side];
+    results[side] = EvaluateNode(graph, call.node, inputs, RequantizeMode::kUpward)[0];
+  }
+  Tensor out(DType::kFloat32, x.shape());
+  auto* to = out.data<float>();
+  const float *high = results[0].data<float>(), *low = results[1].data<float>();
+  const float* dy = call.dy.data<float>();
+  for (int64_t i = 0; i < x.count(); ++i) to[i] = dy[i] * (high[i] - low[i]) / (2 * kStep);
+  return out;
+}
+
+}  // namespace
+
+bool HasGradient(const Node& node, const OperatorQuantization* op) {
+  if (IsBinary(node) || IsPool(node) || FindSingle(node) || Moves(node) || node.Is("Concat")) {
+    return true;
+  }
+  if (op == nullptr) return false;
+  return op->rule == QuantRule::kConv || op->rule == QuantRule::kUnary ||
+         (op->rule == QuantRule::kMatMul && node.constant(1) != nullptr);
+}
+
+/// By running the operator on the numbers of its input's elements.
+const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
+                                                       const std::vector<Tensor>& inputs,
+                                                       size_t output) {
+  Moved& moved = moved_[{&node, output}];
+  if (!moved.from.empty() && moved.shape == inputs[0].shape()) return moved.from;
+  Tensor numbers(DType::kInt32, inputs[0].shape());
+  std::iota(numbers.data<int32_t>(), numbers.data<int32_t>() + numbers.count(), 1);
+  std::vector<const Tensor*> read;
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    // Without the value that Pad pads with, it is 0.
+    const bool constant = node.Is("Pad") && slot == 2;
+    read.push_back(node.inputs[slot] && !constant ? &inputs[slot] : nullptr);
+  }
+  read[0] = &numbers;
+  const Tensor made = EvaluateNode(graph_, node, read, RequantizeMode::kUpward)[output];
+  moved = {inputs[0].shape(), {made.data<int32_t>(), made.data<int32_t>() + made.count()}};
+  return moved.from;
+}
+
+std::vector<Tensor> OperatorGradients::Backward(const Node& node, const std::vector<Tensor>& inputs,
+                                                const std::vector<Tensor>& outputs, size_t output,
+                                                const Tensor& dy, const std::vector<bool>& wanted) {
+  const Call call{node, inputs, outputs, dy, wanted};
+  if (IsBinary(node)) return BinaryBackward(call);
+  if (node.Is("Concat")) return ConcatBackward(call);
+  std::vector<Tensor> out(inputs.size());
+  if (!wanted[0]) return out;
+  if (IsPool(node)) {
+    out[0] = PoolBackward(node, inputs[0], dy);
+  } else if (Moves(node)) {
+    out[0] = Tensor(DType::kFloat32, inputs[0].shape());
+    auto* to = out[0].data<float>();
+    const std::vector<int32_t>& from = Sources(node, inputs, output);
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i] > 0) to[from[i] - 1] += dy.data<float>()[i];
+    }
+  } else if (const SingleRow* row = FindSingle(node)) {
+    out[0] = Tensor(DType::kFloat32, inputs[0].shape());
+    row->backward(call, dy.data<float>(), out[0].data<float>());
+  } else {
+    out[0] = SlopeTimes(graph_, call);
+  }
+  return out;
+}
+
+}  // namespace requant

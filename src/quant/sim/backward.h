@@ -1,0 +1,41 @@
+// Gradients of the operators that have no weights of their own (those are LayerMath's).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "quant/record.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+
+/// Whether gradients go through the operator: also of layers with weights.
+bool HasGradient(const Node& node, const OperatorQuantization* op);
+
+class OperatorGradients {
+ public:
+  explicit OperatorGradients(const Graph& graph) : graph_(graph) {}
+
+  /// d loss / d inputs, from d loss / d one of the outputs. `inputs` as the operator read them
+  /// (empty where one is left out), `outputs` as it made them; inputs that are not `wanted` stay
+  /// empty.
+  std::vector<Tensor> Backward(const Node& node, const std::vector<Tensor>& inputs,
+                               const std::vector<Tensor>& outputs, size_t output, const Tensor& dy,
+                               const std::vector<bool>& wanted);
+
+ private:
+  struct Moved {
+    Shape shape;                // of the input
+    std::vector<int32_t> from;  // by element of the output: its input element + 1, 0 = none
+  };
+
+  const std::vector<int32_t>& Sources(const Node& node, const std::vector<Tensor>& inputs,
+                                      size_t output);
+
+  const Graph& graph_;
+  std::map<std::pair<const Node*, size_t>, Moved> moved_;
+};
+
+}  // namespace requant

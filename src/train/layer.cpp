@@ -1,0 +1,201 @@
+#include "train/layer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/affine.h"
+#include "quant/assign.h"
+#include "quant/sim/gradients.h"
+#include "quant/weights.h"
+
+namespace requant {
+namespace {
+
+/// Fewer elements of a channel than that say too little about it.
+constexpr int64_t kLeastElements = 64;
+
+/// Calls `body(row, first element, count)` for every run of a row's weights.
+template <typename Body>
+void ForRuns(const WeightMatrix& view, const Body& body) {
+  const int64_t run = view.k_stride == view.taps ? view.k : view.taps;
+  for (int64_t row = 0; row < view.rows; ++row) {
+    for (int64_t column = 0; column < view.k; column += run) body(row, view.At(row, column), run);
+  }
+}
+
+}  // namespace
+
+TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
+                       TensorQuantizationConfig* weight_config, const TrainOptions& options)
+    : options_(options),
+      model_weights_(node.inputs[1]->constant),
+      config_(weight_config),
+      math_(node, op.rule),
+      wants_norm_(options.batch_norm && op.rule == QuantRule::kConv) {
+  weights_.assign(model_weights_.data<float>(),
+                  model_weights_.data<float>() + model_weights_.count());
+  const int bias_slot = BiasSlot(node, op.rule);
+  if (bias_slot >= 0) {
+    const std::vector<double> bias =
+        ReadBias(node.constant(static_cast<size_t>(bias_slot)), math_.view().rows);
+    bias_.assign(bias.begin(), bias.end());
+    bias_.resize(static_cast<size_t>(math_.view().rows));
+  }
+  bias_gradient_.resize(bias_.size());
+  weight_gradient_.resize(weights_.size());
+  const bool learns = config_ && options.scales == TrainScales::kLearn && !config_->exponential() &&
+                      (config_->policy & kPowerOf2) == 0 && config_->observer != "given";
+  if (learns) scales_.emplace(config_->scale);
+  SetSizes();
+}
+
+void TrainLayer::Measure(std::span<const Tensor> float_outputs) {
+  if (wants_norm_ && ElementsOfChannel(float_outputs) >= kLeastElements) {
+    const ChannelMoments moments = MeasureChannels(float_outputs);
+    if (norm_) {
+      norm_->Measure(moments);
+    } else {
+      norm_.emplace(moments);
+    }
+  }
+  double sum = 0, squares = 0, count = 1e-30;
+  for (const Tensor& tensor : float_outputs) {
+    for (const float value : tensor.values<float>()) {
+      sum += static_cast<double>(value);
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    count += static_cast<double>(tensor.count());
+  }
+  output_size_ = std::sqrt(std::max(squares - sum * sum / count, 0.0) / count);
+}
+
+void TrainLayer::EndMeasuring() {
+  wants_norm_ = false;
+  if (norm_) norm_->EndMeasuring();
+}
+
+void TrainLayer::SetSizes() {
+  double squares = 0;
+  for (const float weight : weights_) squares += static_cast<double>(weight * weight);
+  weight_size_ = std::sqrt(squares / static_cast<double>(std::max<size_t>(1, weights_.size())));
+}
+
+void TrainLayer::Fold() {
+  if (!norm_) return;
+  for (size_t row = 0; row < bias_.size(); ++row) bias_[row] = norm_->Bias(row);
+  ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+    const float factor = norm_->Factor(static_cast<size_t>(row));
+    for (int64_t i = first; i < first + count; ++i) weights_[static_cast<size_t>(i)] *= factor;
+  });
+  norm_.reset();
+  SetSizes();
+  // What the optimizers remember belongs to the unfolded parameters.
+  weight_optimizer_ = {};
+  bias_optimizer_ = {};
+}
+
+void TrainLayer::Begin() {
+  folded_ = weights_;
+  if (norm_) {
+    ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+      const float factor = norm_->Factor(static_cast<size_t>(row));
+      for (int64_t i = first; i < first + count; ++i) folded_[static_cast<size_t>(i)] *= factor;
+    });
+  }
+  if (config_ && options_.scales == TrainScales::kObserve && config_->observer != "given") {
+    ObserveWeights();
+  }
+  QuantizeWeights();
+  std::fill(weight_gradient_.begin(), weight_gradient_.end(), 0.0f);
+  std::fill(bias_gradient_.begin(), bias_gradient_.end(), 0.0f);
+}
+
+/// OneFlow's MinMaxObserver: the range of the weights as they are now.
+void TrainLayer::ObserveWeights() {
+  std::vector<double> largest(config_->scale.size());
+  ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+    double& most = largest[static_cast<size_t>(row) % largest.size()];
+    for (int64_t i = first; i < first + count; ++i) {
+      most = std::max(most, std::fabs(static_cast<double>(folded_[static_cast<size_t>(i)])));
+    }
+  });
+  for (size_t i = 0; i < largest.size(); ++i) {
+    config_->scale[i] = AffineFromRange(-largest[i], largest[i], *config_).scale;
+  }
+}
+
+void TrainLayer::QuantizeWeights() {
+  used_ = folded_;
+  if (config_ == nullptr) return;
+  ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+    const size_t channel = static_cast<size_t>(row) % config_->scale.size();
+    for (int64_t i = first; i < first + count; ++i) {
+      float& weight = used_[static_cast<size_t>(i)];
+      weight = FakeQuantize(weight, *config_, channel);
+    }
+  });
+}
+
+std::vector<Tensor> TrainLayer::Forward(std::span<const Tensor> x) {
+  std::vector<Tensor> out;
+  const std::vector<float> none;
+  for (const Tensor& sample : x) {
+    out.push_back(math_.Forward(sample, used_.data(), norm_ ? none : bias_));
+  }
+  if (!norm_) return out;
+  plain_ = std::move(out);
+  return norm_->Forward(plain_);
+}
+
+std::vector<Tensor> TrainLayer::Backward(std::span<const Tensor> x, std::span<const Tensor> dy,
+                                         bool x_wanted) {
+  std::vector<Tensor> of_plain;
+  if (norm_) {
+    of_plain = norm_->Backward(plain_, dy);
+    plain_.clear();
+    dy = of_plain;
+  }
+  float* bias_gradient = norm_ || bias_.empty() ? nullptr : bias_gradient_.data();
+  std::vector<Tensor> out(x.size());
+  for (size_t sample = 0; sample < x.size(); ++sample) {
+    math_.Backward(x[sample], used_.data(), dy[sample], weight_gradient_.data(), bias_gradient,
+                   x_wanted ? &out[sample] : nullptr);
+  }
+  return out;
+}
+
+/// From the weights on their grid to the weights, and to the grid's scales.
+void TrainLayer::WeightsBackward() {
+  ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+    const float factor = norm_ ? norm_->Factor(static_cast<size_t>(row)) : 1;
+    float* gradient = weight_gradient_.data() + first;
+    if (config_ && !config_->exponential()) {
+      const size_t channel = static_cast<size_t>(row) % config_->scale.size();
+      const GridRange grid = {config_->scale[channel],
+                              static_cast<float>(config_->quant_min - config_->offset[channel]),
+                              static_cast<float>(config_->quant_max - config_->offset[channel])};
+      const double step = GridGradient(folded_.data() + first, gradient, count, grid, std::nullopt,
+                                       scales_.has_value(), gradient);
+      if (scales_) scales_->gradient[channel] += static_cast<float>(step);
+    }
+    for (int64_t i = 0; i < count; ++i) gradient[i] *= factor;
+  });
+}
+
+void TrainLayer::Update(double rate) {
+  WeightsBackward();
+  weight_optimizer_.Update(options_, rate, weight_size_, options_.weight_decay, weights_,
+                           weight_gradient_);
+  if (norm_) {
+    bias_optimizer_.Update(options_, rate, output_size_, 0, norm_->beta, norm_->beta_gradient);
+    gamma_optimizer_.Update(options_, rate, output_size_, 0, norm_->gamma, norm_->gamma_gradient);
+    norm_->Limit();
+    std::fill(norm_->beta_gradient.begin(), norm_->beta_gradient.end(), 0.0f);
+    std::fill(norm_->gamma_gradient.begin(), norm_->gamma_gradient.end(), 0.0f);
+  } else if (!bias_.empty()) {
+    bias_optimizer_.Update(options_, rate, output_size_, 0, bias_, bias_gradient_);
+  }
+  if (scales_) scales_->Update(rate * options_.scale_rate, config_->scale);
+}
+
+}  // namespace requant

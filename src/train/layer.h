@@ -1,0 +1,64 @@
+// A layer with weights while it is trained.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quant/record.h"
+#include "quant/sim/layer.h"
+#include "train/batch_norm.h"
+#include "train/optimizer.h"
+#include "train/scale_learner.h"
+
+namespace requant {
+
+class TrainLayer {
+ public:
+  /// `weight_config`: nullptr where the weights stay in float.
+  TrainLayer(const Node& node, const OperatorQuantization& op,
+             TensorQuantizationConfig* weight_config, const TrainOptions& options);
+
+  const LayerMath& math() const { return math_; }
+  /// Before anything is learned, with the float layer's outputs for every batch that is measured.
+  void Measure(std::span<const Tensor> float_outputs);
+  void EndMeasuring();
+  /// Folds the normalization away: from now on the layer has weights and a bias.
+  void Fold();
+
+  /// The grid for this step's weights, and the weights on it.
+  void Begin();
+  /// By sample.
+  std::vector<Tensor> Forward(std::span<const Tensor> x);
+  /// `x` as in Forward(). Adds to the gradients; d loss / d x if wanted.
+  std::vector<Tensor> Backward(std::span<const Tensor> x, std::span<const Tensor> dy,
+                               bool x_wanted);
+  void Update(double rate);
+
+  /// What is deployed, before its grid. Only after Fold().
+  const std::vector<float>& weights() const { return weights_; }
+  const std::vector<float>& bias() const { return bias_; }
+
+ private:
+  void ObserveWeights();
+  void QuantizeWeights();
+  void SetSizes();
+  void WeightsBackward();
+
+  const TrainOptions& options_;
+  const Tensor& model_weights_;
+  TensorQuantizationConfig* config_;
+  LayerMath math_;
+  bool wants_norm_;
+  double weight_size_ = 1, output_size_ = 1;  // root mean squares: what a relative rate is of
+  std::vector<float> weights_, bias_;
+  std::optional<BatchNorm> norm_;
+  std::vector<Tensor> plain_;  // outputs before the normalization
+  std::vector<float> folded_;  // W'
+  std::vector<float> used_;    // W' on its grid
+  std::vector<float> weight_gradient_, bias_gradient_;
+  std::optional<ScaleLearner> scales_;
+  Optimizer weight_optimizer_, bias_optimizer_, gamma_optimizer_;
+};
+
+}  // namespace requant

@@ -1,0 +1,295 @@
+#include "train/network.h"
+
+#include <algorithm>
+
+#include "quant/affine.h"
+#include "quant/assign.h"
+#include "quant/sim/gradients.h"
+
+namespace requant {
+namespace {
+
+bool IsFloat(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
+
+/// A grid that rounds to even integers of one scale: what gradients are known of.
+bool IsPlain(const TensorQuantizationConfig& config) {
+  return config.scale.size() == 1 && !config.exponential();
+}
+
+}  // namespace
+
+TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
+                           const TrainOptions& options, const std::vector<const Value*>& ends)
+    : record_(record), options_(options), simulator_(graph, record), gradients_of_(graph) {
+  for (const Node* node : simulator_.nodes()) {
+    if (simulator_.Math(node) == nullptr) continue;
+    const OperatorQuantization& op = record.operators.at(node->name);
+    const int config = op.inputs[static_cast<size_t>(WeightSlot(*node, op.rule))];
+    const bool on_grid = op.quantized && config >= 0 && simulator_.WeightsAreOnGrid(*node);
+    layers_[node] = std::make_unique<TrainLayer>(
+        *node, op, on_grid ? &record.configs[static_cast<size_t>(config)] : nullptr, options);
+  }
+  FindLearners(ends);
+  PlanScales();
+}
+
+/// Which values depend on layers, and which nodes the gradients of `ends` come to.
+void TrainNetwork::FindLearners(const std::vector<const Value*>& ends) {
+  for (const Node* node : simulator_.nodes()) {
+    const bool learns = layers_.contains(node) ||
+                        std::any_of(node->inputs.begin(), node->inputs.end(),
+                                    [&](const Value* value) { return learning_.contains(value); });
+    for (const Value* output : node->outputs) {
+      if (learns && output) learning_.insert(output);
+    }
+  }
+  std::set<const Value*> wanted(ends.begin(), ends.end());
+  std::map<const Value*, std::string> stopped;  // by value: the operator that lets nothing through
+  for (size_t at = size(); at-- > 0;) {
+    const Node& node = *simulator_.nodes()[at];
+    bool here = false;
+    std::string stop;
+    for (const Value* output : node.outputs) {
+      here = here || wanted.contains(output);
+      if (stop.empty() && stopped.contains(output)) stop = stopped.at(output);
+    }
+    if (here) reached_.insert(&node);
+    if (!here && layers_.contains(&node)) unreached_[node.name] = stop;
+    const bool passes = layers_.contains(&node) || HasGradient(node, record_.Find(node.name));
+    if (here && !passes) stop = node.name;
+    for (const Value* input : node.inputs) {
+      if (!learning_.contains(input)) continue;
+      if (here && passes) {
+        wanted.insert(input);
+      } else {
+        stopped.try_emplace(input, stop);
+      }
+    }
+  }
+  std::erase_if(layers_, [&](const auto& entry) { return !reached_.contains(entry.first); });
+}
+
+void TrainNetwork::PlanScales() {
+  if (options_.scales == TrainScales::kKeep) return;
+  const auto plan = [&](const TensorQuantizationConfig* config, bool written) {
+    if (config == nullptr || config->observer == "given") return;
+    if (options_.scales == TrainScales::kObserve) {
+      if (!config->per_channel() && !observers_.contains(config)) {
+        TensorQuantizationConfig moving = *config;
+        moving.observer = config->observer == "minmax" ? "minmax" : "moving_average";
+        observers_[config] = MakeObserver(moving);
+      }
+    } else if (written && IsPlain(*config) && (config->policy & kPowerOf2) == 0) {
+      scales_.try_emplace(config, config->scale);
+    }
+  };
+  for (const Node* node : simulator_.nodes()) {
+    for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
+      const Value* value = node->inputs[slot];
+      if (value && !value->is_constant()) {
+        plan(simulator_.ReadGrid(*node, slot), reached_.contains(value->producer));
+      }
+    }
+    for (size_t slot = 0; slot < node->outputs.size(); ++slot) {
+      if (node->outputs[slot]) plan(simulator_.WriteConfig(*node, slot), reached_.contains(node));
+    }
+  }
+}
+
+void TrainNetwork::Begin(std::vector<Values> samples) {
+  values_ = std::move(samples);
+  entries_.assign(size(), {});
+  gradients_.assign(values_.size(), {});
+  for (auto& [node, layer] : layers_) layer->Begin();
+}
+
+std::vector<Tensor> TrainNetwork::OnGrid(const TensorQuantizationConfig& config,
+                                         std::vector<Tensor> x) {
+  const auto observed = observers_.find(&config);
+  if (observed != observers_.end() && !frozen_) {
+    for (const Tensor& tensor : x) observed->second->Observe(0, tensor.values<float>());
+    observed->second->EndSample(0);
+    const Range range = observed->second->Get();
+    // The same object, of which the simulator and others see a constant.
+    auto& own = const_cast<TensorQuantizationConfig&>(config);
+    const Affine affine = AffineOfActivation(range.min, range.max, config);
+    own.scale = {affine.scale};
+    own.offset = {affine.offset};
+    own.range_min = range.min;
+    own.range_max = range.max;
+  }
+  for (Tensor& tensor : x) tensor = FakeQuantizeTensor(tensor, config);
+  return x;
+}
+
+/// What the operator reads, by sample and slot.
+void TrainNetwork::Read(size_t at, Entry& entry) {
+  const Node& node = *simulator_.nodes()[at];
+  entry.inputs.assign(values_.size(), std::vector<Tensor>(node.inputs.size()));
+  for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+    const Value* value = node.inputs[slot];
+    if (value == nullptr) continue;
+    if (value->is_constant()) {
+      Tensor constant = simulator_.ConstantOnGrid(node, slot);
+      if (constant.empty()) constant = value->constant;
+      for (auto& inputs : entry.inputs) inputs[slot] = constant;
+      continue;
+    }
+    std::vector<Tensor> read;
+    for (const Values& values : values_) read.push_back(values.at(value));
+    const TensorQuantizationConfig* grid = simulator_.ReadGrid(node, slot);
+    if (grid && IsFloat(read[0])) read = OnGrid(*grid, std::move(read));
+    for (size_t i = 0; i < read.size(); ++i) entry.inputs[i][slot] = std::move(read[i]);
+  }
+}
+
+void TrainNetwork::Forward(size_t at) {
+  const Node& node = *simulator_.nodes()[at];
+  Entry& entry = entries_[at];
+  Read(at, entry);
+  const auto layer = layers_.find(&node);
+  if (layer != layers_.end()) {
+    std::vector<Tensor> x;
+    for (const auto& inputs : entry.inputs) x.push_back(inputs[0]);
+    for (Tensor& made : layer->second->Forward(x)) entry.raw.push_back({std::move(made)});
+  } else {
+    for (const auto& inputs : entry.inputs) {
+      std::vector<const Tensor*> read;
+      for (size_t slot = 0; slot < inputs.size(); ++slot) {
+        read.push_back(node.inputs[slot] ? &inputs[slot] : nullptr);
+      }
+      entry.raw.push_back(simulator_.Evaluate(node, read, nullptr, nullptr));
+    }
+  }
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const Value* value = node.outputs[slot];
+    if (value == nullptr) continue;
+    std::vector<Tensor> made;
+    for (const auto& raw : entry.raw) made.push_back(raw[slot]);
+    const TensorQuantizationConfig* grid = simulator_.WriteConfig(node, slot);
+    if (grid && IsFloat(made[0])) made = OnGrid(*grid, std::move(made));
+    for (size_t i = 0; i < made.size(); ++i) values_[i][value] = std::move(made[i]);
+  }
+}
+
+void TrainNetwork::AddGradient(size_t sample, const Value* value, Tensor gradient) {
+  const auto [found, added] = gradients_[sample].try_emplace(value, gradient);
+  if (added) return;
+  Tensor& sum = found->second;
+  requant::AddGradient(gradient.data<float>(), 1, gradient.count(), sum.data<float>());
+}
+
+Tensor TrainNetwork::GridBackward(const TensorQuantizationConfig& config, const Tensor& x,
+                                  const Tensor& dy) {
+  if (!IsPlain(config)) return dy;  // straight through
+  const GridRange grid = {config.scale[0], static_cast<float>(config.quant_min - config.offset[0]),
+                          static_cast<float>(config.quant_max - config.offset[0])};
+  const auto learns = scales_.find(&config);
+  Tensor dx(DType::kFloat32, x.shape());
+  const double step = GridGradient(x.data<float>(), dy.data<float>(), dx.count(), grid,
+                                   std::nullopt, learns != scales_.end(), dx.data<float>());
+  if (learns != scales_.end()) learns->second.gradient[0] += static_cast<float>(step);
+  return dx;
+}
+
+void TrainNetwork::Backward(size_t at) {
+  const Node& node = *simulator_.nodes()[at];
+  std::vector<std::vector<Tensor>> dy(values_.size(), std::vector<Tensor>(node.outputs.size()));
+  bool any = false;
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const Value* value = node.outputs[slot];
+    const TensorQuantizationConfig* grid = value ? simulator_.WriteConfig(node, slot) : nullptr;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const auto found = gradients_[i].find(value);
+      if (value == nullptr || found == gradients_[i].end()) continue;
+      dy[i][slot] = grid ? GridBackward(*grid, entries_[at].raw[i][slot], found->second)
+                         : std::move(found->second);
+      gradients_[i].erase(found);
+      any = true;
+    }
+  }
+  const bool passes = layers_.contains(&node) || HasGradient(node, record_.Find(node.name));
+  if (any && passes) BackwardThrough(at, std::move(dy));
+  entries_[at] = {};
+  for (Values& values : values_) {
+    for (const Value* output : node.outputs) values.erase(output);
+  }
+}
+
+void TrainNetwork::BackwardThrough(size_t at, std::vector<std::vector<Tensor>> dy) {
+  const Node& node = *simulator_.nodes()[at];
+  const Entry& entry = entries_[at];
+  std::vector<bool> wanted;
+  for (const Value* value : node.inputs) {
+    wanted.push_back(value && !value->is_constant() && learning_.contains(value) &&
+                     value->type.dtype == DType::kFloat32);
+  }
+  const auto layer = layers_.find(&node);
+  std::vector<std::vector<Tensor>> made(values_.size());
+  if (layer != layers_.end()) {
+    std::vector<Tensor> x, gradients;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      x.push_back(entry.inputs[i][0]);
+      gradients.push_back(std::move(dy[i][0]));
+    }
+    std::vector<Tensor> dx = layer->second->Backward(x, gradients, wanted[0]);
+    for (size_t i = 0; i < dx.size(); ++i) {
+      made[i].resize(node.inputs.size());
+      made[i][0] = std::move(dx[i]);
+    }
+  } else {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      made[i].resize(node.inputs.size());
+      for (size_t output = 0; output < dy[i].size(); ++output) {
+        if (dy[i][output].empty()) continue;
+        std::vector<Tensor> part = gradients_of_.Backward(node, entry.inputs[i], entry.raw[i],
+                                                          output, dy[i][output], wanted);
+        for (size_t slot = 0; slot < part.size(); ++slot) {
+          if (part[slot].empty()) continue;
+          if (made[i][slot].empty()) {
+            made[i][slot] = std::move(part[slot]);
+          } else {
+            requant::AddGradient(part[slot].data<float>(), 1, part[slot].count(),
+                                 made[i][slot].data<float>());
+          }
+        }
+      }
+    }
+  }
+  for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+    if (!wanted[slot]) continue;
+    const Value* value = node.inputs[slot];
+    const TensorQuantizationConfig* grid = simulator_.ReadGrid(node, slot);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      Tensor& gradient = made[i][slot];
+      if (gradient.empty()) continue;
+      if (grid) gradient = GridBackward(*grid, values_[i].at(value), gradient);
+      AddGradient(i, value, std::move(gradient));
+    }
+  }
+}
+
+void TrainNetwork::Drop() {
+  values_.clear();
+  entries_.assign(size(), {});
+  gradients_.clear();
+}
+
+void TrainNetwork::Update(double rate) {
+  for (auto& [node, layer] : layers_) layer->Update(rate);
+  for (auto& [config, learner] : scales_) {
+    learner.Update(rate * options_.scale_rate,
+                   const_cast<TensorQuantizationConfig*>(config)->scale);
+  }
+}
+
+void TrainNetwork::EndMeasuring() {
+  for (auto& [node, layer] : layers_) layer->EndMeasuring();
+}
+
+void TrainNetwork::Freeze() {
+  frozen_ = true;
+  for (auto& [node, layer] : layers_) layer->Fold();
+}
+
+}  // namespace requant

@@ -1,0 +1,18 @@
+#include "train/scale_learner.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace requant {
+
+void ScaleLearner::Update(double rate, std::vector<float>& scale) {
+  constexpr float kMost = 3;  // up to 20 times finer or coarser than calibrated
+  adam_.Update(logs_, gradient, static_cast<float>(rate));
+  for (size_t i = 0; i < scale.size(); ++i) {
+    logs_[i] = std::clamp(logs_[i], -kMost, kMost);
+    scale[i] = start_[i] * std::exp(logs_[i]);
+    gradient[i] = 0;
+  }
+}
+
+}  // namespace requant

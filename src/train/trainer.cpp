@@ -1,0 +1,214 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "train/deploy.h"
+#include "train/loss.h"
+#include "train/network.h"
+
+namespace requant {
+namespace {
+
+void CheckOptions(const TrainOptions& options) {
+  const auto check = [](bool good, const char* name, double value, const char* range) {
+    if (good) return;
+    Fail(ErrorCode::kInvalidArgument, StrCat(name, " is ", value),
+         {.hint = StrCat("give one in ", range)});
+  };
+  check(options.momentum >= 0 && options.momentum < 1, "momentum", options.momentum, "[0, 1)");
+  check(options.weight_decay >= 0 && options.weight_decay < 1, "weightDecay", options.weight_decay,
+        "[0, 1)");
+  check(options.scale_rate >= 0 && options.scale_rate <= 1000, "scaleRate", options.scale_rate,
+        "[0, 1000]");
+  check(options.label_share >= 0 && options.label_share <= 1, "labelShare", options.label_share,
+        "[0, 1]");
+}
+
+Tensor Copy(const std::string& name, const Tensor& tensor) {
+  if (tensor.dtype() == DType::kFloat32) {
+    for (const float value : tensor.values<float>()) {
+      if (std::isfinite(value)) continue;
+      Fail(ErrorCode::kInvalidArgument, StrCat("the sample for '", name, "' holds NaN or infinity"),
+           {.value = name});
+    }
+  }
+  return tensor.Clone();
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  QuantizedModel model;
+  TrainOptions options;
+  std::vector<const Value*> ends;
+  std::unique_ptr<TrainNetwork> network;
+  std::vector<Values> samples;  // of the batch
+  std::vector<int64_t> labels;
+  std::vector<Values> float_values;
+  size_t position = 0;  // of 3 * nodes
+  bool finished = false;
+  int64_t batches = 0;
+  TrainProgress result;
+
+  Impl(const QuantizedModel& from, const TrainOptions& with)
+      : model{from.float_graph.Clone(), from.record}, options(with) {}
+
+  bool measuring() const { return batches < options.measured_batches; }
+  void AdvanceFloat(size_t at);
+  void StartBackward();
+};
+
+Trainer::Trainer(const QuantizedModel& model, const TrainOptions& options) {
+  CheckOptions(options);
+  impl_ = std::make_unique<Impl>(model, options);
+  Impl& impl = *impl_;
+  impl.ends = LossEnds(impl.model.float_graph);
+  impl.network = std::make_unique<TrainNetwork>(impl.model.float_graph, impl.model.record,
+                                                impl.options, impl.ends);
+  const auto& unreached = impl.network->unreached();
+  if (impl.network->layers().empty()) {
+    Fail(ErrorCode::kUnsupported, "the model has no layer with weights that can learn",
+         {.node = unreached.empty() ? std::string() : unreached.begin()->second,
+          .hint = "gradients go through the operators of convolutional networks"});
+  }
+  for (const auto& [layer, stop] : unreached) {
+    impl.model.record.warnings.push_back(
+        StrCat("layer '", layer, "' did not learn: ",
+               stop.empty() ? std::string("no output that is compared depends on it")
+                            : StrCat("no gradient goes through '", stop, "'")));
+  }
+}
+
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+void Trainer::Add(const TensorMap& feeds, int64_t label) {
+  Impl& impl = *impl_;
+  if (impl.finished || impl.position > 0) {
+    Fail(ErrorCode::kInvalidArgument, "samples are added between batches only");
+  }
+  TensorMap own;
+  std::map<std::string, int64_t> symbols;
+  for (const Value* input : impl.model.float_graph.inputs()) {
+    const auto feed = feeds.find(input->name);
+    if (feed == feeds.end()) {
+      Fail(ErrorCode::kInvalidArgument, StrCat("the sample lacks the input '", input->name, "'"),
+           {.value = input->name});
+    }
+    CheckFeed(*input, feed->second, symbols);
+    own[input->name] = Copy(input->name, feed->second);
+  }
+  impl.samples.push_back(impl.network->simulator().Start(own));
+  impl.labels.push_back(label);
+}
+
+/// The float network, whose outputs are what the quantized one is compared with.
+void Trainer::Impl::AdvanceFloat(size_t at) {
+  if (at == 0) float_values = samples;
+  Simulator& simulator = network->simulator();
+  const auto layer = network->layers().find(simulator.nodes()[at]);
+  std::vector<Tensor> outputs;
+  for (Values& values : float_values) {
+    simulator.Run(values, SimMode::kFloat, at, at + 1, false);
+    if (measuring() && layer != network->layers().end()) {
+      outputs.push_back(values.at(layer->first->outputs[0]));
+    }
+  }
+  if (!outputs.empty()) layer->second->Measure(outputs);
+  for (Values& values : float_values) {
+    std::vector<std::pair<const Value*, Tensor>> kept;
+    for (const Value* end : ends) {
+      const auto found = values.find(end);
+      if (found != values.end()) kept.emplace_back(*found);
+    }
+    simulator.Forget(values, at, at + 1);
+    for (auto& [end, tensor] : kept) values[end] = std::move(tensor);
+  }
+}
+
+void Trainer::Impl::StartBackward() {
+  const auto weight = 1 / static_cast<float>(samples.size());
+  for (size_t sample = 0; sample < samples.size(); ++sample) {
+    for (size_t end = 0; end < ends.size(); ++end) {
+      Tensor gradient;
+      const LossParts parts =
+          LossOf(options, network->Get(sample, ends[end]), float_values[sample].at(ends[end]),
+                 end == 0 ? labels[sample] : -1, weight, gradient);
+      result.loss += parts.loss * static_cast<double>(weight);
+      result.correct += parts.correct;
+      result.labelled += parts.labelled;
+      network->AddGradient(sample, ends[end], std::move(gradient));
+    }
+  }
+  float_values.clear();
+  if (std::isfinite(result.loss)) return;
+  Fail(ErrorCode::kInvalidArgument, StrCat("the loss of batch ", batches, " is no number"),
+       {.hint = "take a smaller learning rate"});
+}
+
+TrainProgress Trainer::Advance(double rate) {
+  Impl& impl = *impl_;
+  if (impl.finished || impl.samples.empty()) {
+    Fail(ErrorCode::kInvalidArgument, "there is no batch to learn from");
+  }
+  const size_t nodes = impl.network->size();
+  const size_t total = (impl.measuring() ? 2 : 3) * nodes;
+  const size_t at = impl.position++;
+  if (at == 0) impl.result = {};
+  if (at < nodes) {
+    impl.AdvanceFloat(at);
+  } else if (at < 2 * nodes) {
+    if (at == nodes) impl.network->Begin(impl.samples);
+    impl.network->Forward(at - nodes);
+    if (at + 1 == 2 * nodes) impl.StartBackward();
+  } else {
+    impl.network->Backward(3 * nodes - 1 - at);
+  }
+  impl.result.done = static_cast<int64_t>(impl.position);
+  impl.result.total = static_cast<int64_t>(total);
+  impl.result.finished = impl.position == total;
+  if (impl.result.finished) {
+    if (impl.measuring()) {
+      impl.network->Drop();
+    } else {
+      impl.network->Update(rate);
+    }
+    ++impl.batches;
+    if (impl.batches == impl.options.measured_batches) impl.network->EndMeasuring();
+    Clear();
+  }
+  return impl.result;
+}
+
+void Trainer::Clear() {
+  impl_->samples.clear();
+  impl_->labels.clear();
+  impl_->position = 0;
+}
+
+void Trainer::Freeze() { impl_->network->Freeze(); }
+
+QuantizedModel Trainer::Finish() {
+  Impl& impl = *impl_;
+  if (impl.finished || impl.batches == 0) {
+    Fail(ErrorCode::kInvalidArgument,
+         impl.finished ? "the training is finished" : "the training has seen no batch");
+  }
+  impl.finished = true;
+  impl.network->Freeze();
+  std::map<std::string, TrainedLayer> layers;
+  for (const auto& [node, layer] : impl.network->layers()) {
+    layers[node->name] = {layer->weights(), layer->bias()};
+  }
+  impl.network.reset();
+  Deploy(layers, impl.model);
+  impl.model.record.recovery.push_back(
+      {"train", 0, 0, StrCat(layers.size(), " layers learned on ", impl.batches, " batches")});
+  return std::move(impl.model);
+}
+
+}  // namespace requant

@@ -1,0 +1,117 @@
+// The accuracy tables of quantization-aware training in docs/quantization.md: CIFAR networks of ../shared,
+// trained on ../shared/data/cifar10/train_3k.bin (mirrored and moved by up to 4 pixels in every epoch) and
+// measured on test_600. Markdown on stdout; progress on stderr.
+//
+//   node tests/bench/training.mjs --table formulas [--network resnet8_cifar10] [--epochs N] [--images N]
+//   node tests/bench/training.mjs --table bits [--network resnet20_cifar10] [--rows REGEX]
+//     [--options JSON: more options of train()]
+//
+// formulas: 8 bits by every formula, symmetric or affine, per layer or channel, with observed scales.
+// bits: few bits with learned scales, first and last layer at 8.
+
+import { parseArgs } from 'node:util';
+import { InferenceSession, loadModel, quantize, train } from 'requant';
+import { augmented, feedsOf, take } from 'requant/dataset';
+import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { edgesOf } from './networks.mjs';
+
+const { values } = parseArgs({
+  options: {
+    table: { type: 'string', default: 'bits' },
+    network: { type: 'string' },
+    rows: { type: 'string', default: '.' },
+    epochs: { type: 'string' },
+    images: { type: 'string', default: '3292' },
+    options: { type: 'string', default: '{}' },
+  },
+});
+
+const formulas = [
+  ['google', true],
+  ['google', false],
+  ['cambricon', true],
+].flatMap(([formula, symmetric]) =>
+  [true, false].map((perChannel) => ({
+    name: `${formula}, ${symmetric ? 'symmetric' : 'affine'}, per ${perChannel ? 'channel' : 'layer'}`,
+    config: {
+      activations: { formula, symmetric, observer: 'moving_average' },
+      weights: { formula, perChannel, observer: 'minmax' },
+      recover: [],
+    },
+    options: { epochs: 4, scales: 'observe', learningRate: 0.002 },
+  })),
+);
+
+const bits = [
+  [8, 4, { epochs: 4, learningRate: 0.002 }],
+  [4, 4, { epochs: 6, learningRate: 0.002 }],
+  [3, 3, { epochs: 10 }],
+  [2, 4, { epochs: 10 }],
+  [2, 2, { epochs: 20 }],
+].map(([activations, weights, options]) => ({
+  name: `W${weights}A${activations}`,
+  edges: true,
+  config: {
+    activations: { bits: activations, observer: 'mse' },
+    weights: { bits: weights, observer: 'auto' },
+  },
+  options,
+}));
+
+const table = { formulas, bits }[values.table];
+const name =
+  values.network ?? (values.table === 'formulas' ? 'resnet8_cifar10' : 'resnet20_cifar10');
+const network = networks.find((one) => one.name === name);
+const { calibration, test } = dataOf(network);
+const model = await loadModel(modelPath(name));
+const scales = { calibration: feedsOf(take(calibration, 128)) };
+
+async function answersOf(candidate) {
+  const session = await InferenceSession.create(candidate);
+  const answers = [];
+  for await (const { feeds, label } of test) {
+    answers.push([argmax(Object.values(await session.run(feeds))[0].data), label]);
+  }
+  session.release();
+  return answers;
+}
+
+const float = await answersOf(model);
+const rightOf = (answers) => answers.filter(([answer, label]) => answer === label).length;
+const sameAs = (answers) =>
+  answers.filter(([answer], index) => answer === float[index][0]).length / answers.length;
+console.log(`\n${name}: ${rightOf(float)} of ${float.length} right in float\n`);
+console.log('| | right before | right after | same answers after | seconds |');
+console.log('| --- | ---: | ---: | ---: | ---: |');
+let edges;
+for (const row of table.filter((one) => new RegExp(values.rows).test(one.name))) {
+  if (row.edges && !edges) {
+    const probe = await quantize(model, { ...scales, config: { recover: [] } });
+    edges = edgesOf(probe);
+    probe.dispose();
+  }
+  const config = { ...row.config, ...(row.edges ? { operators: edges } : {}) };
+  const quantized = await quantize(model, { ...scales, config });
+  const images = take(cifarImages(network, 'train_3k'), Number(values.images));
+  const start = performance.now();
+  let last = -1;
+  const trained = await train(quantized, {
+    dataset: augmented(images, { flip: true, shift: 4 }),
+    ...row.options,
+    ...(values.epochs ? { epochs: Number(values.epochs) } : {}),
+    ...JSON.parse(values.options),
+    onProgress({ epoch, loss, top1, done, total }) {
+      if (done + 32 < total || epoch === last) return;
+      last = epoch;
+      console.error(`${row.name}: epoch ${epoch + 1}, loss ${loss.toFixed(4)}, right ${top1}`);
+    },
+  });
+  const seconds = (performance.now() - start) / 1000;
+  const [before, after] = [await answersOf(quantized), await answersOf(trained)];
+  console.log(
+    `| ${row.name} | ${rightOf(before)} | ${rightOf(after)} (${rightOf(after) - rightOf(float)}) | ` +
+      `${(100 * sameAs(after)).toFixed(1)} % | ${seconds.toFixed(0)} |`,
+  );
+  quantized.dispose();
+  trained.dispose();
+}

@@ -1,0 +1,129 @@
+#include "train/batch_norm.h"
+
+#include <gtest/gtest.h>
+
+#include "quant/model.h"
+
+namespace requant {
+namespace {
+
+constexpr size_t kChannels = 3;
+
+std::vector<Tensor> Batch(uint32_t seed, int samples = 4) {
+  Noise noise(seed);
+  std::vector<Tensor> out;
+  for (int i = 0; i < samples; ++i) {
+    out.push_back(noise.Make({1, kChannels, 5, 7}, 1.5f, 0.3f * static_cast<float>(i)));
+  }
+  return out;
+}
+
+TEST(BatchNorm, Moments) {
+  const std::vector<Tensor> batch = Batch(1);
+  const ChannelMoments moments = MeasureChannels(batch);
+  EXPECT_EQ(ElementsOfChannel(batch), 4 * 35);
+  for (size_t channel = 0; channel < kChannels; ++channel) {
+    double sum = 0, squares = 0;
+    for (const Tensor& x : batch) {
+      for (int64_t i = 0; i < 35; ++i) {
+        const double v = x.AsDouble(static_cast<int64_t>(channel) * 35 + i);
+        sum += v / 140;
+        squares += v * v / 140;
+      }
+    }
+    EXPECT_NEAR(moments.mean[channel], sum, 1e-5);
+    EXPECT_NEAR(moments.variance[channel], squares - sum * sum, 1e-4);
+  }
+}
+
+/// A layer that computes what the float one does is not changed, and its bias says the same.
+TEST(BatchNorm, StartsAsTheFloatLayer) {
+  const std::vector<Tensor> batch = Batch(2);
+  BatchNorm norm(MeasureChannels(batch));
+  const std::vector<Tensor> y = norm.Forward(batch);
+  for (size_t sample = 0; sample < batch.size(); ++sample) {
+    for (int64_t i = 0; i < y[sample].count(); ++i) {
+      const auto channel = static_cast<size_t>(i / 35);
+      EXPECT_NEAR(y[sample].AsDouble(i), batch[sample].AsDouble(i), 1e-4);
+      // Running variances are those of a sample of more: n / (n - 1).
+      EXPECT_NEAR(static_cast<double>(norm.Factor(channel)), 1, 0.005);
+      EXPECT_NEAR(static_cast<double>(norm.Bias(channel)), 0, 0.005);
+    }
+  }
+}
+
+/// W' and b' give, from the running statistics, gamma * (u - mu) / sigma + beta.
+TEST(BatchNorm, FoldsAsItNormalizes) {
+  BatchNorm norm(MeasureChannels(Batch(3)));
+  // What quantization made of the outputs: the same in every batch, so that the running statistics
+  // become those of the batch. The batch is of the folded layer, which follows them.
+  const std::vector<Tensor> plain = Batch(4);
+  norm.EndMeasuring();
+  std::vector<Tensor> y;
+  std::vector<Tensor> folded;
+  for (int step = 0; step < 200; ++step) {
+    folded.clear();
+    for (const Tensor& u : plain) {
+      Tensor& x = folded.emplace_back(u.Clone());
+      for (int64_t i = 0; i < x.count(); ++i) {
+        x.data<float>()[i] *= norm.Factor(static_cast<size_t>(i / 35));
+      }
+    }
+    y = norm.Forward(folded);
+  }
+  for (size_t sample = 0; sample < y.size(); ++sample) {
+    for (int64_t i = 0; i < y[sample].count(); ++i) {
+      const auto channel = static_cast<size_t>(i / 35);
+      const double deployed =
+          plain[sample].AsDouble(i) * static_cast<double>(norm.Factor(channel)) +
+          static_cast<double>(norm.Bias(channel));
+      EXPECT_NEAR(deployed, y[sample].AsDouble(i), 0.03);
+    }
+  }
+}
+
+TEST(BatchNorm, GradientsAgainstDifferences) {
+  std::vector<Tensor> batch = Batch(5);
+  const std::vector<Tensor> dy = Batch(6);
+  const ChannelMoments start = MeasureChannels(Batch(7));
+  const auto loss = [&](const BatchNorm& from) {
+    BatchNorm norm = from;
+    const std::vector<Tensor> y = norm.Forward(batch);
+    double sum = 0;
+    for (size_t sample = 0; sample < y.size(); ++sample) {
+      for (int64_t i = 0; i < y[sample].count(); ++i) {
+        sum += y[sample].AsDouble(i) * dy[sample].AsDouble(i);
+      }
+    }
+    return sum;
+  };
+  const BatchNorm fresh(start);
+  BatchNorm norm = fresh;
+  norm.Forward(batch);
+  const std::vector<Tensor> dx = norm.Backward(batch, dy);
+  constexpr float kStep = 1e-2f;
+  const auto slope = [&](float& parameter, const BatchNorm& from) {
+    const float kept = parameter;
+    parameter = kept + kStep;
+    const double up = loss(from);
+    parameter = kept - kStep;
+    const double down = loss(from);
+    parameter = kept;
+    return (up - down) / (2 * static_cast<double>(kStep));
+  };
+  for (size_t sample = 0; sample < batch.size(); ++sample) {
+    for (int64_t i = 0; i < 105; i += 11) {
+      EXPECT_NEAR(dx[sample].AsDouble(i), slope(batch[sample].data<float>()[i], fresh), 5e-3);
+    }
+  }
+  for (size_t channel = 0; channel < kChannels; ++channel) {
+    BatchNorm moved = fresh;
+    EXPECT_NEAR(static_cast<double>(norm.gamma_gradient[channel]),
+                slope(moved.gamma[channel], moved), 0.05);
+    EXPECT_NEAR(static_cast<double>(norm.beta_gradient[channel]), slope(moved.beta[channel], moved),
+                0.05);
+  }
+}
+
+}  // namespace
+}  // namespace requant

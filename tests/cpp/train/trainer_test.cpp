@@ -1,0 +1,275 @@
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "quant/affine.h"
+#include "quant/model.h"
+#include "quant/sim/simulator.h"
+#include "train/network.h"
+
+namespace requant {
+namespace {
+
+QuantizeOptions Bits(int activations, int weights) {
+  QuantizeOptions options;
+  options.global.activations.bits = activations;
+  options.global.weights.bits = weights;
+  options.recover = {};
+  return options;
+}
+
+TrainProgress Learn(Trainer& trainer, const Graph& graph, uint32_t seed, int samples, double rate,
+                    bool labelled = false) {
+  for (int i = 0; i < samples; ++i) {
+    trainer.Add(RandomFeeds(graph, seed + static_cast<uint32_t>(i)), labelled ? i % 5 : -1);
+  }
+  for (;;) {
+    const TrainProgress progress = trainer.Advance(rate);
+    if (progress.finished) return progress;
+  }
+}
+
+/// The whole network, with grids so fine that differences see the true slope. The weights of the
+/// graph are moved; normalization makes most of that vanish, so that both ways are tried.
+TEST(TrainNetwork, GradientsAgainstDifferences) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeGraph(graph, Bits(24, 24));
+  const Value* output = model.float_graph.outputs()[0];
+  constexpr int kSamples = 3;
+  const auto samples = [&](Simulator& simulator) {
+    std::vector<Values> out;
+    for (int i = 0; i < kSamples; ++i) {
+      out.push_back(simulator.Start(RandomFeeds(graph, 100 + static_cast<uint32_t>(i))));
+    }
+    return out;
+  };
+  TrainOptions options;
+  options.batch_norm = false;
+  options.scales = TrainScales::kKeep;
+  options.optimizer = TrainOptimizer::kSgd;
+  options.momentum = 0;
+  // One step of SGD at rate 1 moves the parameters by their gradients.
+  QuantizationRecord record = model.record;
+  TrainNetwork network(model.float_graph, record, options, {output});
+  EXPECT_TRUE(network.unreached().empty());
+  EXPECT_EQ(network.layers().size(), 4u);
+  network.Begin(samples(network.simulator()));
+  for (size_t at = 0; at < network.size(); ++at) network.Forward(at);
+  for (int i = 0; i < kSamples; ++i) {
+    const auto sample = static_cast<size_t>(i);
+    network.AddGradient(sample, output, network.Get(sample, output).Clone());
+  }
+  for (size_t at = network.size(); at-- > 0;) network.Backward(at);
+  network.Update(1);
+  for (const auto& [node, layer] : network.layers()) {
+    const Tensor& weights = node->inputs[1]->constant;
+    const auto loss = [&, name = node->name](int slot, int64_t element, float step) {
+      const Graph moved = model.float_graph.Clone();
+      Node* own = moved.FindNode(name);
+      Tensor changed = own->inputs[static_cast<size_t>(slot)]->constant.Clone();
+      changed.data<float>()[element] += step;
+      own->inputs[static_cast<size_t>(slot)]->constant = changed;
+      double sum = 0;
+      for (int i = 0; i < kSamples; ++i) {
+        const Tensor y = Interpret(moved, RandomFeeds(graph, 100 + static_cast<uint32_t>(i)))[0];
+        for (int64_t j = 0; j < y.count(); ++j) sum += y.AsDouble(j) * y.AsDouble(j) / 2;
+      }
+      return sum;
+    };
+    constexpr float kStep = 5e-4f;
+    for (int64_t i = 0; i < weights.count(); i += 17) {
+      const double wanted = (loss(1, i, kStep) - loss(1, i, -kStep)) / (2.0 * 5e-4);
+      const double got = static_cast<double>(weights.data<float>()[i]) -
+                         static_cast<double>(layer->weights()[static_cast<size_t>(i)]);
+      EXPECT_NEAR(got, wanted, 0.04 * std::fabs(wanted) + 0.02) << node->name << " " << i;
+    }
+    const double wanted = (loss(2, 1, kStep) - loss(2, 1, -kStep)) / (2.0 * 5e-4);
+    const double got = static_cast<double>(node->inputs[2]->constant.data<float>()[1]) -
+                       static_cast<double>(layer->bias()[1]);
+    EXPECT_NEAR(got, wanted, 0.04 * std::fabs(wanted) + 0.02) << node->name;
+  }
+}
+
+/// Every form of training makes the loss smaller, and what is deployed is what was trained.
+TEST(Trainer, LearnsAndDeploys) {
+  const Graph graph = SmallNetwork();
+  struct Case {
+    const char* what;
+    TrainOptions options;
+    double rate;
+  };
+  const TrainOptions values = {.loss = TrainLoss::kValues};
+  std::vector<Case> cases = {{"learned scales", values, 3e-3},
+                             {"observed scales", values, 3e-3},
+                             {"kept scales", values, 3e-3},
+                             {"no normalization", values, 3e-3},
+                             {"SGD", values, 3e-2},
+                             {"weight decay", values, 3e-3}};
+  cases[1].options.scales = TrainScales::kObserve;
+  cases[2].options.scales = TrainScales::kKeep;
+  cases[3].options.batch_norm = false;
+  cases[4].options.optimizer = TrainOptimizer::kSgd;
+  cases[5].options.weight_decay = 0.01;
+  for (const Case& c : cases) {
+    QuantizeOptions quantize = Bits(4, 3);
+    quantize.global.activations.observer = "moving_average";
+    const QuantizedModel model = QuantizeGraph(graph, quantize);
+    const double before = Snr(graph, LowerToInteger(model));
+    Trainer trainer(model, c.options);
+    double first = 0, last = 0;
+    constexpr int kBatches = 60;
+    for (int batch = 0; batch < kBatches; ++batch) {
+      if (batch == 45) trainer.Freeze();
+      const double rate = c.rate * (1 - batch / double{kBatches});
+      const double loss =
+          Learn(trainer, graph, 5000 + static_cast<uint32_t>(batch) * 16, 16, rate).loss;
+      if (batch < 5) first += loss / 5;
+      if (batch >= kBatches - 5) last += loss / 5;
+    }
+    const QuantizedModel trained = trainer.Finish();
+    EXPECT_LT(last, 0.8 * first) << c.what;
+    const Graph integer = LowerToInteger(trained);
+    VerifyGraph(integer);
+    // Integers give what the last batches saw: the same error, up to rounding at ties.
+    const double after = Snr(graph, integer);
+    EXPECT_GT(after, before + 1) << c.what;
+    EXPECT_NEAR(after, -10 * std::log10(last), 4) << c.what;
+    EXPECT_EQ(trained.record.recovery.back().method, "train");
+    // Weights are the float graph's on their grid.
+    for (const auto& node : trained.float_graph.nodes()) {
+      const OperatorQuantization& op = trained.record.operators.at(node->name);
+      if (op.rule != QuantRule::kConv) continue;
+      const auto& config = trained.record.configs[static_cast<size_t>(op.inputs[1])];
+      EXPECT_TRUE(QuantizeParameter(node->inputs[1]->constant, config).SameBits(config.baked))
+          << c.what;
+      EXPECT_EQ(config.bits, 3);
+    }
+    // The exports say the same.
+    const std::optional<QuantizedModel> read = FromQdq(ToQdq(trained));
+    ASSERT_TRUE(read.has_value()) << c.what;
+    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0) << c.what;
+  }
+}
+
+/// A model that was read from a file with Q/DQ goes on learning.
+TEST(Trainer, LearnsWhatAFileSays) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeGraph(graph, Bits(8, 4));
+  const std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
+  ASSERT_TRUE(read.has_value());
+  Trainer trainer(*read, {.scales = TrainScales::kKeep, .loss = TrainLoss::kValues});
+  for (uint32_t batch = 0; batch < 4; ++batch) Learn(trainer, graph, 16 * batch, 8, 1e-3);
+  const QuantizedModel trained = trainer.Finish();
+  VerifyGraph(LowerToInteger(trained));
+  EXPECT_FALSE(trained.float_graph.nodes().empty());
+}
+
+TEST(Trainer, ObservedScalesFollowTheirFormula) {
+  const Graph graph = SmallNetwork();
+  for (const ScaleFormula formula : {ScaleFormula::kGoogle, ScaleFormula::kCambricon}) {
+    for (const bool per_channel : {false, true}) {
+      QuantizeOptions quantize = Bits(8, 8);
+      quantize.global.activations.observer = "moving_average";
+      quantize.global.activations.formula = quantize.global.weights.formula = formula;
+      quantize.global.activations.symmetric = true;
+      quantize.global.weights.per_channel = per_channel;
+      const QuantizedModel model = QuantizeGraph(graph, quantize);
+      Trainer trainer(model, {.scales = TrainScales::kObserve, .loss = TrainLoss::kValues});
+      for (uint32_t batch = 0; batch < 3; ++batch) Learn(trainer, graph, 16 * batch, 8, 1e-3);
+      const QuantizedModel trained = trainer.Finish();
+      VerifyGraph(LowerToInteger(trained));
+      for (const auto& node : trained.float_graph.nodes()) {
+        const OperatorQuantization& op = trained.record.operators.at(node->name);
+        if (op.rule != QuantRule::kConv) continue;
+        const auto& config = trained.record.configs[static_cast<size_t>(op.inputs[1])];
+        EXPECT_EQ(config.scale.size(), per_channel ? size_t{8} : size_t{1});
+        for (const float scale : config.scale) {
+          int exponent = 0;
+          if (formula == ScaleFormula::kGoogle) continue;
+          EXPECT_EQ(std::frexp(scale, &exponent), 0.5f);  // a power of two
+        }
+      }
+    }
+  }
+}
+
+TEST(Trainer, CountsRightAnswers) {
+  const Graph graph = SmallNetwork();
+  Trainer trainer(QuantizeGraph(graph), {});
+  const TrainProgress progress = Learn(trainer, graph, 1, 10, 1e-3, true);
+  EXPECT_EQ(progress.labelled, 10);
+  EXPECT_GE(progress.correct, 0);
+  EXPECT_LE(progress.correct, 10);
+}
+
+void ExpectError(ErrorCode code, const char* part, const std::function<void()>& action) {
+  try {
+    action();
+    ADD_FAILURE() << "no error with " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(Trainer, RefusesWhatMakesNoSense) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeGraph(graph);
+  const auto bad = ErrorCode::kInvalidArgument;
+  ExpectError(bad, "momentum", [&] { Trainer(model, {.momentum = 1}); });
+  ExpectError(bad, "weightDecay", [&] { Trainer(model, {.weight_decay = -1}); });
+  ExpectError(bad, "labelShare", [&] { Trainer(model, {.label_share = NAN}); });
+  ExpectError(bad, "scaleRate", [&] { Trainer(model, {.scale_rate = -1}); });
+  Trainer trainer(model, {});
+  ExpectError(bad, "no batch", [&] { trainer.Advance(1e-3); });
+  ExpectError(bad, "no batch", [&] { trainer.Finish(); });
+  TensorMap feeds = RandomFeeds(graph, 1);
+  feeds.begin()->second.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+  ExpectError(bad, "NaN", [&] { trainer.Add(feeds, -1); });
+  ExpectError(bad, "lacks", [&] { trainer.Add({}, -1); });
+  ExpectError(ErrorCode::kShapeMismatch, "x", [&] {
+    trainer.Add({{"x", Tensor(DType::kFloat32, {1, 3, 8, 9})}}, -1);
+  });
+  trainer.Add(RandomFeeds(graph, 1), -1);
+  trainer.Advance(1e-3);
+  ExpectError(bad, "between", [&] { trainer.Add(RandomFeeds(graph, 1), -1); });
+  // A rate that makes the weights of a layer without a grid leave all bounds.
+  QuantizeOptions with_floats;
+  with_floats.by_type["Gemm"].quantize = false;
+  Trainer wild(QuantizeGraph(graph, with_floats), {.batch_norm = false});
+  ExpectError(bad, "is no number", [&] {
+    for (uint32_t i = 0; i < 50; ++i) Learn(wild, graph, i, 4, 1e30);
+  });
+}
+
+/// Behind an operator without gradient nothing learns, and the record says so.
+TEST(Trainer, LayersOutOfReach) {
+  Builder b;
+  Noise noise(1);
+  Value* x = b.Input("x", {1, 3, 8, 8});
+  Value* first = b.Op("Relu", {b.Conv(x, "conv1", {4, 3, 3, 3}, 1, noise)}, "relu1");
+  AttributeMap axis;
+  axis.Set("axis", int64_t{1});
+  Value* blocked = b.Op("CumSum", {first, b.Const("one", Tensor::Scalar<int64_t>(1))}, "sums");
+  b.graph.AddOutput(b.Conv(blocked, "conv2", {5, 4, 1, 1}, 0, noise));
+  Trainer trainer(QuantizeGraph(b.graph), {.loss = TrainLoss::kValues});
+  Learn(trainer, b.graph, 1, 4, 1e-3);
+  const QuantizedModel trained = trainer.Finish();
+  std::string all;
+  for (const std::string& warning : trained.record.warnings) all += warning + "\n";
+  EXPECT_NE(all.find("layer 'conv1_node' did not learn: no gradient goes through 'sums_node'"),
+            std::string::npos)
+      << all;
+
+  Builder none;
+  none.graph.AddOutput(none.Op("Relu", {none.Input("x", {1, 3})}, "y"));
+  ExpectError(ErrorCode::kUnsupported, "no layer", [&] { Trainer(QuantizeGraph(none.graph), {}); });
+}
+
+}  // namespace
+}  // namespace requant

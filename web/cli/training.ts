@@ -1,0 +1,159 @@
+// The command train.
+
+import { augmented } from '../dataset/augment.js';
+import type { Model } from '../model.js';
+import type { QuantizedModel } from '../quantize.js';
+import { readQuantized } from '../read_quantized.js';
+import { formatBytes, formatShare } from '../report/index.js';
+import { type TrainOptions, train } from '../train.js';
+import {
+  type CommandSpec,
+  UsageError,
+  type Values,
+  commonOptions,
+  dataOptions,
+  integer,
+  oneOf,
+  real,
+  required,
+  text,
+  threadsOption,
+} from './args.js';
+import { load, write } from './models.js';
+import { Progress, type Streams } from './output.js';
+import {
+  compareWithProgress,
+  configOptions,
+  exportOptions,
+  openData,
+  outputOptions,
+  quantizeWithProgress,
+  readConfig,
+} from './quantizing.js';
+import { take } from '../dataset/sample.js';
+
+export const trainSpec: CommandSpec = {
+  name: 'train',
+  summary: 'Quantization-aware training: goes on learning with few bits.',
+  positionals: ['MODEL'],
+  options: {
+    ...outputOptions,
+    ...configOptions,
+    epochs: { type: 'string', value: 'N', help: 'how often all samples are seen; default 10' },
+    'batch-size': { type: 'string', value: 'N', help: 'samples of a step; default 32' },
+    rate: { type: 'string', value: 'X', help: 'learning rate; default 0.005, of sgd 0.01' },
+    optimizer: { type: 'string', value: 'O', help: 'adam (default) or sgd' },
+    momentum: { type: 'string', value: 'X', help: 'of sgd; default 0.9' },
+    'weight-decay': { type: 'string', value: 'X', help: 'default 0' },
+    scales: { type: 'string', value: 'S', help: 'learn (default), observe or keep' },
+    'no-batch-norm': { type: 'boolean', help: 'without normalization by the batch' },
+    'label-share': {
+      type: 'string',
+      value: 'X',
+      help: 'of the loss: labels; the rest is the float network; default 0.5',
+    },
+    flip: { type: 'boolean', help: 'half of the images are mirrored' },
+    shift: { type: 'string', value: 'N', help: 'images are moved by up to N pixels' },
+    seed: { type: 'string', value: 'N', help: 'of the order of the samples' },
+    calibration: { type: 'string', value: 'N', help: 'samples for the first scales; default 128' },
+    ...dataOptions,
+    ...threadsOption,
+    ...commonOptions,
+  },
+  notes:
+    'A float model is quantized first, with the options of `requant quantize`; a quantized one goes on as its\n' +
+    'file says. The accuracy that is shown is that on the training samples: measure with `requant compare`.',
+};
+
+function trainOptions(values: Values): Omit<TrainOptions, 'dataset'> {
+  const options = {
+    epochs: integer(values, 'epochs', 1, 1e6),
+    batchSize: integer(values, 'batch-size', 1, 1e6),
+    learningRate: real(values, 'rate', 0, 1000),
+    optimizer: oneOf(values, 'optimizer', ['adam', 'sgd'] as const),
+    momentum: real(values, 'momentum', 0, 0.9999),
+    weightDecay: real(values, 'weight-decay', 0, 0.9999),
+    scales: oneOf(values, 'scales', ['learn', 'observe', 'keep'] as const),
+    labelShare: real(values, 'label-share', 0, 1),
+    seed: integer(values, 'seed', 0, 2 ** 32 - 1),
+    ...(values['no-batch-norm'] ? { batchNorm: false } : {}),
+  };
+  return Object.fromEntries(
+    Object.entries(options).filter(([, value]) => value !== undefined),
+  ) as Omit<TrainOptions, 'dataset'>;
+}
+
+async function quantizedOf(
+  model: Model,
+  values: Values,
+  streams: Streams,
+): Promise<QuantizedModel> {
+  if (model.info.quantized) {
+    const given = Object.keys(configOptions).find((name) => values[name] !== undefined);
+    if (given) throw new UsageError(`--${given} is for float models; this one is quantized`);
+    return readQuantized(model);
+  }
+  const config = await readConfig(values);
+  const samples = take(await openData(values, model), integer(values, 'calibration') ?? 128);
+  return quantizeWithProgress(model, samples, config, streams);
+}
+
+export async function runTrain(values: Values, [file]: string[], streams: Streams): Promise<void> {
+  const output = required(values, 'output');
+  const exporting = exportOptions(values);
+  required(values, 'data');
+  const options = trainOptions(values);
+  const flip = values['flip'] === true;
+  const shift = integer(values, 'shift', 0, 1e6) ?? 0;
+  using model = await load(file!, streams);
+  using quantized = await quantizedOf(model, values, streams);
+  const data = await openData(values, model);
+  const layout = oneOf(values, 'layout', ['nchw', 'nhwc'] as const) ?? 'nchw';
+  const dataset = flip || shift > 0 ? augmented(data, { flip, shift, layout }) : data;
+  const epochs: { loss: number; top1: number | null }[] = [];
+  const start = performance.now();
+  const progress = new Progress(streams);
+  let trained: QuantizedModel;
+  try {
+    trained = await train(quantized, {
+      ...options,
+      dataset,
+      onProgress: ({ epoch, epochs: all, done, total, loss, top1 }) => {
+        if (done > 0) epochs[epoch] = { loss, top1 };
+        progress.show(`epoch ${epoch + 1} of ${all}, loss ${loss.toFixed(4)}`, done, total);
+      },
+    });
+  } finally {
+    progress.clear();
+  }
+  using result = trained;
+  const seconds = (performance.now() - start) / 1000;
+  const bytes = result.toOnnx(exporting);
+  await write(output, bytes);
+  const measured =
+    text(values, 'labels') === undefined && epochs[0]?.top1 === null
+      ? undefined
+      : await compareWithProgress(model, result, { dataset: data }, streams);
+  if (values['json']) {
+    const { warnings } = result.config;
+    const json = { output, samples: data.length, seconds, bytes: bytes.length, epochs, warnings };
+    const top1 = measured ? { trainingTop1: measured.top1 } : {};
+    streams.out(`${JSON.stringify({ ...json, ...top1 }, null, 2)}\n`);
+    return;
+  }
+  for (const warning of result.config.warnings) streams.err(`warning: ${warning}\n`);
+  for (const [index, { loss, top1 }] of epochs.entries()) {
+    const right = top1 === null ? '' : `, right ${formatShare(top1)}`;
+    streams.out(`epoch ${index + 1}: loss ${loss.toFixed(4)}${right}\n`);
+  }
+  streams.out(
+    `trained on ${data.length} samples, ${epochs.length} epochs in ${seconds.toFixed(1)} s\n`,
+  );
+  if (measured) {
+    const { float, candidate, agreement } = measured.top1;
+    streams.out(
+      `top-1 on the training samples: float ${formatShare(float)}, quantized ${formatShare(candidate)}, the same ${formatShare(agreement)}\n`,
+    );
+  }
+  streams.out(`wrote ${output}: ${formatBytes(bytes.length)} (${exporting.format})\n`);
+}
