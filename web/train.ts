@@ -38,8 +38,8 @@ export interface TrainOptions {
   /** Default 'adam'. */
   optimizer?: 'adam' | 'sgd';
   /**
-   * At the beginning. Of 'adam' relative to the size of what learns: 0.01 moves weights by about 1 % of
-   * their root mean square in a step. Default 0.005; of 'sgd' 0.01.
+   * At the beginning. Of 'adam' relative to the grid of what learns: 0.01 moves weights by about 1 % of their
+   * grid's step in an update. Default 0.005, of 'sgd' 0.01.
    */
   learningRate?: number;
   /**
@@ -57,7 +57,10 @@ export interface TrainOptions {
    * 'minmax' their range so far); 'keep': they stay. Default 'learn'.
    */
   scales?: 'learn' | 'observe' | 'keep';
-  /** The rate of learned scales (of their logarithms) as a multiple of the learning rate. Default 1. */
+  /**
+   * The rate of learned scales (of their logarithms) as a multiple of the learning rate; with b bits it is
+   * 2^(2 - b) times as large. Default 1.
+   */
   scaleRate?: number;
   /**
    * Convolutions are normalized by the statistics of the batch while they learn, and folded with the

@@ -65,13 +65,18 @@ BatchNorm::BatchNorm(const ChannelMoments& wanted)
 }
 
 void BatchNorm::Measure(const ChannelMoments& wanted) {
-  ++measured_;
-  const double share = 1 / static_cast<double>(measured_);
+  ++wanted_batches_;
+  const double share = 1 / static_cast<double>(wanted_batches_);
   for (size_t channel = 0; channel < wanted.mean.size(); ++channel) {
     wanted_.mean[channel] += share * (wanted.mean[channel] - wanted_.mean[channel]);
     wanted_.variance[channel] += share * (wanted.variance[channel] - wanted_.variance[channel]);
   }
   Start();
+}
+
+void BatchNorm::SetMeasuring(bool measuring) {
+  measuring_ = measuring;
+  measured_ = 0;
 }
 
 void BatchNorm::Start() {
@@ -99,7 +104,7 @@ std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
   inverse_sigma_.resize(channels);
   // The running statistics are those of u = batch / factor. The first ones replace the float
   // network's, with which the factors are 1.
-  const double share = measured_ > 0 ? 1 / static_cast<double>(measured_) : kMomentum;
+  const double share = measuring_ ? 1 / static_cast<double>(++measured_) : kMomentum;
   const auto count = static_cast<double>(ElementsOfChannel(batch));
   const double unbiased = count > 1 ? count / (count - 1) : 1;
   for (size_t channel = 0; channel < channels; ++channel) {

@@ -29,11 +29,11 @@ class BatchNorm {
   /// Starts with the outputs' mean and deviation as they are in the float network, so that the
   /// layer computes what it did, and the shifts that quantization makes are gone.
   explicit BatchNorm(const ChannelMoments& wanted);
-  /// The same of one more batch: the mean of all of them. Before anything is learned; Forward()
-  /// then has seen as many batches.
+  /// The same of one more batch: the mean of all of them. Before anything is learned.
   void Measure(const ChannelMoments& wanted);
-  /// Ends measuring: from now on the running statistics follow the latest batches.
-  void EndMeasuring() { measured_ = 0; }
+  /// While measuring, which it does from the start, the running statistics are the mean of all
+  /// batches since that began; else they follow the latest.
+  void SetMeasuring(bool measuring);
 
   std::vector<float> gamma, beta;  // learned; gamma > 0
   std::vector<float> gamma_gradient, beta_gradient;
@@ -58,7 +58,9 @@ class BatchNorm {
   ChannelMoments running_;  // of u
   ChannelMoments now_;      // of the batch
   std::vector<double> inverse_sigma_;
-  int64_t measured_ = 1;  // batches; 0: measuring is over
+  int64_t wanted_batches_ = 1;
+  bool measuring_ = true;
+  int64_t measured_ = 0;  // batches
 };
 
 }  // namespace requant

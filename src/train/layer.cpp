@@ -13,6 +13,8 @@ namespace {
 
 /// Fewer elements of a channel than that say too little about it.
 constexpr int64_t kLeastElements = 64;
+/// Layers without a grid learn as those of 8 bits do.
+constexpr double kFinenessOfFloats = 1.0 / 64;
 
 /// Calls `body(row, first element, count)` for every run of a row's weights.
 template <typename Body>
@@ -45,7 +47,7 @@ TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
   weight_gradient_.resize(weights_.size());
   const bool learns = config_ && options.scales == TrainScales::kLearn && !config_->exponential() &&
                       (config_->policy & kPowerOf2) == 0 && config_->observer != "given";
-  if (learns) scales_.emplace(config_->scale);
+  if (learns) scales_.emplace(*config_);
   SetSizes();
 }
 
@@ -69,15 +71,24 @@ void TrainLayer::Measure(std::span<const Tensor> float_outputs) {
   output_size_ = std::sqrt(std::max(squares - sum * sum / count, 0.0) / count);
 }
 
-void TrainLayer::EndMeasuring() {
+void TrainLayer::SetMeasuring(bool measuring) {
   wants_norm_ = false;
-  if (norm_) norm_->EndMeasuring();
+  if (norm_) norm_->SetMeasuring(measuring);
 }
 
 void TrainLayer::SetSizes() {
   double squares = 0;
   for (const float weight : weights_) squares += static_cast<double>(weight * weight);
-  weight_size_ = std::sqrt(squares / static_cast<double>(std::max<size_t>(1, weights_.size())));
+  const double size =
+      std::sqrt(squares / static_cast<double>(std::max<size_t>(1, weights_.size())));
+  fineness_ = kFinenessOfFloats;
+  if (config_ && size > 0) {
+    double sum = 0;
+    for (const float scale : config_->scale) sum += static_cast<double>(scale);
+    const double step = sum / static_cast<double>(config_->scale.size());
+    fineness_ = std::min(1.0, step / size);
+  }
+  weight_step_ = fineness_ * size;
 }
 
 void TrainLayer::Fold() {
@@ -184,18 +195,19 @@ void TrainLayer::WeightsBackward() {
 
 void TrainLayer::Update(double rate) {
   WeightsBackward();
-  weight_optimizer_.Update(options_, rate, weight_size_, options_.weight_decay, weights_,
+  const double output_step = output_size_ * fineness_;
+  weight_optimizer_.Update(options_, rate, weight_step_, options_.weight_decay, weights_,
                            weight_gradient_);
   if (norm_) {
-    bias_optimizer_.Update(options_, rate, output_size_, 0, norm_->beta, norm_->beta_gradient);
-    gamma_optimizer_.Update(options_, rate, output_size_, 0, norm_->gamma, norm_->gamma_gradient);
+    bias_optimizer_.Update(options_, rate, output_step, 0, norm_->beta, norm_->beta_gradient);
+    gamma_optimizer_.Update(options_, rate, output_step, 0, norm_->gamma, norm_->gamma_gradient);
     norm_->Limit();
     std::fill(norm_->beta_gradient.begin(), norm_->beta_gradient.end(), 0.0f);
     std::fill(norm_->gamma_gradient.begin(), norm_->gamma_gradient.end(), 0.0f);
   } else if (!bias_.empty()) {
-    bias_optimizer_.Update(options_, rate, output_size_, 0, bias_, bias_gradient_);
+    bias_optimizer_.Update(options_, rate, output_step, 0, bias_, bias_gradient_);
   }
-  if (scales_) scales_->Update(rate * options_.scale_rate, config_->scale);
+  if (scales_) scales_->Update(rate * options_.scale_rate, *config_);
 }
 
 }  // namespace requant

@@ -22,7 +22,8 @@ class TrainLayer {
   const LayerMath& math() const { return math_; }
   /// Before anything is learned, with the float layer's outputs for every batch that is measured.
   void Measure(std::span<const Tensor> float_outputs);
-  void EndMeasuring();
+  /// Before anything is learned, and before Fold(): the weights stay, statistics settle.
+  void SetMeasuring(bool measuring);
   /// Folds the normalization away: from now on the layer has weights and a bias.
   void Fold();
 
@@ -50,7 +51,9 @@ class TrainLayer {
   TensorQuantizationConfig* config_;
   LayerMath math_;
   bool wants_norm_;
-  double weight_size_ = 1, output_size_ = 1;  // root mean squares: what a relative rate is of
+  // What relative rates are of: a step of the weights' grid, the deviation of the outputs, and of
+  // both the share that a step is of the weights' root mean square.
+  double weight_step_ = 1, output_size_ = 1, fineness_ = 1;
   std::vector<float> weights_, bias_;
   std::optional<BatchNorm> norm_;
   std::vector<Tensor> plain_;  // outputs before the normalization

@@ -80,7 +80,7 @@ void TrainNetwork::PlanScales() {
         observers_[config] = MakeObserver(moving);
       }
     } else if (written && IsPlain(*config) && (config->policy & kPowerOf2) == 0) {
-      scales_.try_emplace(config, config->scale);
+      scales_.try_emplace(config, *config);
     }
   };
   for (const Node* node : simulator_.nodes()) {
@@ -278,13 +278,12 @@ void TrainNetwork::Drop() {
 void TrainNetwork::Update(double rate) {
   for (auto& [node, layer] : layers_) layer->Update(rate);
   for (auto& [config, learner] : scales_) {
-    learner.Update(rate * options_.scale_rate,
-                   const_cast<TensorQuantizationConfig*>(config)->scale);
+    learner.Update(rate * options_.scale_rate, const_cast<TensorQuantizationConfig&>(*config));
   }
 }
 
-void TrainNetwork::EndMeasuring() {
-  for (auto& [node, layer] : layers_) layer->EndMeasuring();
+void TrainNetwork::SetMeasuring(bool measuring) {
+  for (auto& [node, layer] : layers_) layer->SetMeasuring(measuring);
 }
 
 void TrainNetwork::Freeze() {

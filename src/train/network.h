@@ -41,7 +41,7 @@ class TrainNetwork {
   /// Forgets the batch, of which nothing is to be learned.
   void Drop();
   void Update(double rate);
-  void EndMeasuring();
+  void SetMeasuring(bool measuring);
   /// Normalizations become weights and biases, observers stop.
   void Freeze();
 

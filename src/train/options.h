@@ -5,11 +5,10 @@
 namespace requant {
 
 enum class TrainOptimizer : uint8_t {
-  /// Relative to the size of what learns, as in Adafactor (Shazeer and Stern 2018, arXiv
-  /// 1804.04235,
-  /// section 8): a step moves weights by about `rate` of their root mean square, since folded
-  /// normalization makes weights of any size. Decoupled weight decay (Loshchilov and Hutter 2019,
-  /// arXiv 1711.05101).
+  /// Relative to the grid of what learns: an update moves weights by about `rate` of their grid's
+  /// step, since folded normalization makes weights of any size and finer grids ask for smaller
+  /// changes (Adafactor is relative to the weights: Shazeer and Stern 2018, arXiv 1804.04235).
+  /// Decoupled weight decay (Loshchilov and Hutter 2019, arXiv 1711.05101).
   kAdam,
   kSgd,  // with momentum; weight decay is part of the gradient
 };
@@ -31,11 +30,12 @@ struct TrainOptions {
   double momentum = 0.9;    // of SGD, [0, 1)
   double weight_decay = 0;  // of weights, not of biases and scales
   TrainScales scales = TrainScales::kLearn;
-  /// Rate of the logarithms of scales, as a multiple of the learning rate.
+  /// Rate of the logarithms of scales, as a multiple of the learning rate; less for finer grids.
   double scale_rate = 1;
   /// Convolutions are normalized by the statistics of the batch until Freeze().
   bool batch_norm = true;
-  /// The first batches only measure what layers put out, in float and on their grids.
+  /// So many batches only measure what layers put out: in the beginning in float and on their
+  /// grids, and on their grids again before the normalization ends.
   int64_t measured_batches = 1;
   TrainLoss loss = TrainLoss::kScores;
   /// Of kScores: the part of the loss that comes from the labels, where there are any; the rest

@@ -5,12 +5,12 @@
 
 namespace requant {
 
-void ScaleLearner::Update(double rate, std::vector<float>& scale) {
+void ScaleLearner::Update(double rate, TensorQuantizationConfig& config) {
   constexpr float kMost = 3;  // up to 20 times finer or coarser than calibrated
-  adam_.Update(logs_, gradient, static_cast<float>(rate));
-  for (size_t i = 0; i < scale.size(); ++i) {
+  adam_.Update(logs_, gradient, static_cast<float>(std::ldexp(rate, 2 - config.bits)));
+  for (size_t i = 0; i < logs_.size(); ++i) {
     logs_[i] = std::clamp(logs_[i], -kMost, kMost);
-    scale[i] = start_[i] * std::exp(logs_[i]);
+    config.scale[i] = start_[i] * std::exp(logs_[i]);
     gradient[i] = 0;
   }
 }

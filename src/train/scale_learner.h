@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "quant/sim/adam.h"
+#include "quant/tensor_quantization_config.h"
 
 namespace requant {
 
@@ -10,12 +11,13 @@ namespace requant {
 /// gradients are sums over as many elements as the grid has.
 class ScaleLearner {
  public:
-  explicit ScaleLearner(const std::vector<float>& scale)
-      : gradient(scale.size()), start_(scale), logs_(scale.size()) {}
+  explicit ScaleLearner(const TensorQuantizationConfig& config)
+      : gradient(config.scale.size()), start_(config.scale), logs_(config.scale.size()) {}
 
   std::vector<float> gradient;  // d loss / d log(scale), summed
 
-  void Update(double rate, std::vector<float>& scale);
+  /// A grid of b bits changes at 2^(2 - b) times the rate.
+  void Update(double rate, TensorQuantizationConfig& config);
 
  private:
   std::vector<float> start_;

@@ -49,14 +49,18 @@ struct Trainer::Impl {
   std::vector<int64_t> labels;
   std::vector<Values> float_values;
   size_t position = 0;  // of 3 * nodes
-  bool finished = false;
+  bool finished = false, freezing = false;
   int64_t batches = 0;
+  int64_t to_measure = 0;  // batches from which nothing is learned
   TrainProgress result;
 
   Impl(const QuantizedModel& from, const TrainOptions& with)
-      : model{from.float_graph.Clone(), from.record}, options(with) {}
+      : model{from.float_graph.Clone(), from.record},
+        options(with),
+        to_measure(with.measured_batches) {}
 
-  bool measuring() const { return batches < options.measured_batches; }
+  bool measuring() const { return to_measure > 0; }
+  void EndBatch(double rate);
   void AdvanceFloat(size_t at);
   void StartBackward();
 };
@@ -114,7 +118,7 @@ void Trainer::Impl::AdvanceFloat(size_t at) {
   std::vector<Tensor> outputs;
   for (Values& values : float_values) {
     simulator.Run(values, SimMode::kFloat, at, at + 1, false);
-    if (measuring() && layer != network->layers().end()) {
+    if (measuring() && !freezing && layer != network->layers().end()) {
       outputs.push_back(values.at(layer->first->outputs[0]));
     }
   }
@@ -150,6 +154,18 @@ void Trainer::Impl::StartBackward() {
        {.hint = "take a smaller learning rate"});
 }
 
+void Trainer::Impl::EndBatch(double rate) {
+  ++batches;
+  if (!measuring()) return network->Update(rate);
+  network->Drop();
+  if (--to_measure > 0) return;
+  if (freezing) {
+    network->Freeze();
+  } else {
+    network->SetMeasuring(false);
+  }
+}
+
 TrainProgress Trainer::Advance(double rate) {
   Impl& impl = *impl_;
   if (impl.finished || impl.samples.empty()) {
@@ -172,13 +188,7 @@ TrainProgress Trainer::Advance(double rate) {
   impl.result.total = static_cast<int64_t>(total);
   impl.result.finished = impl.position == total;
   if (impl.result.finished) {
-    if (impl.measuring()) {
-      impl.network->Drop();
-    } else {
-      impl.network->Update(rate);
-    }
-    ++impl.batches;
-    if (impl.batches == impl.options.measured_batches) impl.network->EndMeasuring();
+    impl.EndBatch(rate);
     Clear();
   }
   return impl.result;
@@ -190,7 +200,17 @@ void Trainer::Clear() {
   impl_->position = 0;
 }
 
-void Trainer::Freeze() { impl_->network->Freeze(); }
+void Trainer::Freeze() {
+  Impl& impl = *impl_;
+  if (impl.freezing) return;
+  impl.freezing = true;
+  if (impl.options.batch_norm) {
+    impl.to_measure = impl.options.measured_batches;
+    impl.network->SetMeasuring(true);
+  } else {
+    impl.network->Freeze();
+  }
+}
 
 QuantizedModel Trainer::Finish() {
   Impl& impl = *impl_;

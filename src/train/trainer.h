@@ -37,7 +37,8 @@ class Trainer {
   /// One operator of the batch forward or backward. The last one changes the weights, at that
   /// learning rate. Throws kInvalidArgument when the loss is no number any more.
   TrainProgress Advance(double rate);
-  /// Normalization by the batch ends: the layers have the weights and biases that are deployed.
+  /// Normalization by the batch ends: after measured_batches more the layers have the weights and
+  /// biases that are deployed.
   void Freeze();
   /// The trained model: weights, scales and biases are new, everything else is as it was. Once.
   QuantizedModel Finish();

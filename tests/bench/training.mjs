@@ -38,13 +38,13 @@ const formulas = [
       weights: { formula, perChannel, observer: 'minmax' },
       recover: [],
     },
-    options: { epochs: 4, scales: 'observe', learningRate: 0.002 },
+    options: { epochs: 4, scales: 'observe' },
   })),
 );
 
 const bits = [
-  [8, 4, { epochs: 4, learningRate: 0.002 }],
-  [4, 4, { epochs: 6, learningRate: 0.002 }],
+  [8, 4, { epochs: 4 }],
+  [4, 4, { epochs: 6 }],
   [3, 3, { epochs: 10 }],
   [2, 4, { epochs: 10 }],
   [2, 2, { epochs: 20 }],

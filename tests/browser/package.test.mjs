@@ -28,7 +28,7 @@ const PAGE = `<!doctype html>
 
 // Answers of one image set, by every way of running: these must be what Node says.
 const MAIN = `
-import { InferenceSession, createWorker, engineInfo, env, loadModel, quantize, tune } from 'requant';
+import { InferenceSession, createWorker, engineInfo, env, loadModel, quantize, train, tune } from 'requant';
 import { feedsOf, imageSamples, readIdxImages, take } from 'requant/dataset';
 import { formatDb } from 'requant/report';
 
@@ -165,7 +165,44 @@ async function tuning() {
   };
 }
 
-const ways = { '?threads': threads, '?tuning': tuning };
+// The same training on the page and in a Worker, by both modules; a page that gives up.
+async function training() {
+  const file = await bytes('model.onnx');
+  const read = async (name) => imageSamples(await readIdxImages(await bytes(name)), { input: 'image' });
+  const samples = take(await read('calibration.idx'), 64);
+  const config = { weights: { bits: 2, observer: 'auto' }, activations: { bits: 4, observer: 'mse' } };
+  const calibration = feedsOf(samples);
+  const options = { dataset: samples, epochs: 6, batchSize: 8, loss: 'scores' };
+  const result = { losses: [] };
+  const digest = async (bytes) =>
+    [...new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))].join();
+  for (const simd of ['simd128', 'relaxed']) {
+    env.wasm.simd = simd;
+    const model = await loadModel(file);
+    const quantized = await quantize(model, { calibration, config });
+    let frames = 0;
+    const counter = setInterval(() => frames++, 10);
+    const trained = await train(quantized, {
+      ...options,
+      onProgress: ({ epoch, loss }) => (result.losses[epoch] = loss),
+    });
+    clearInterval(counter);
+    result[simd] = await digest(trained.toOnnx());
+    result.frames = frames;
+    const worker = await createWorker();
+    const remote = await worker.quantize(await worker.loadModel('model.onnx'), { calibration, config });
+    result[simd + ' worker'] = await digest(await (await worker.train(remote, options)).toOnnx());
+    const controller = new AbortController();
+    const { signal } = controller;
+    const onProgress = ({ done }) => done > 0 && controller.abort();
+    const stopped = { ...options, epochs: 1000, signal, onProgress };
+    result.aborted = await worker.train(remote, stopped).catch(({ code }) => code);
+    await worker.terminate();
+  }
+  return result;
+}
+
+const ways = { '?threads': threads, '?tuning': tuning, '?training': training };
 (ways[location.search] ?? main)().then(
   (result) => (document.body.dataset.result = JSON.stringify(result)),
   (error) => (document.body.dataset.error = String(error?.stack ?? error)),
@@ -312,3 +349,13 @@ test(
     assert.ok(first.progress);
   },
 );
+
+test('training on the page and in a Worker', { timeout: 900_000 }, async () => {
+  const result = await resultOf(server, '?training');
+  const { losses, frames, aborted, ...files } = result;
+  assert.equal(Object.keys(files).length, 4);
+  for (const simd of ['simd128', 'relaxed']) assert.equal(files[simd], files[`${simd} worker`]);
+  assert.ok(losses.length === 6 && losses[5] < 0.8 * losses[0], losses.join());
+  assert.ok(frames > 5, `timers ran ${frames} times meanwhile`);
+  assert.equal(aborted, 'ABORTED');
+});

@@ -335,7 +335,6 @@ describe('8 bits, by OneFlow and Cambricon formulas', { skip: skipShared }, () =
         dataset,
         epochs: 2,
         scales: 'observe',
-        learningRate: 2e-4,
       });
       const session = await InferenceSession.create(trained);
       let right = 0;

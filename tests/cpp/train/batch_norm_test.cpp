@@ -58,7 +58,7 @@ TEST(BatchNorm, FoldsAsItNormalizes) {
   // What quantization made of the outputs: the same in every batch, so that the running statistics
   // become those of the batch. The batch is of the folded layer, which follows them.
   const std::vector<Tensor> plain = Batch(4);
-  norm.EndMeasuring();
+  norm.SetMeasuring(false);
   std::vector<Tensor> y;
   std::vector<Tensor> folded;
   for (int step = 0; step < 200; ++step) {
