@@ -2,10 +2,10 @@
 
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from './abort.js';
 import { type CompareSample, checkLabel, ofSample } from './compare.js';
-import type { CoreTrainer } from './core.js';
+import type { Core, CoreQuantized, CoreTrainOptions, CoreTrainer } from './core.js';
 import { invalidArgument, show } from './errors.js';
 import { Handle, call, withFeeds } from './heap.js';
-import { checkInteger, checkOneOf, checkOptions } from './options.js';
+import { checkInteger, checkOneOf, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { shuffled } from './shuffle.js';
 
@@ -166,6 +166,13 @@ class Epochs {
   }
 }
 
+async function* numbered<T>(
+  source: AsyncIterable<T>,
+): AsyncGenerator<[number, T], void, undefined> {
+  let index = 0;
+  for await (const item of source) yield [index++, item];
+}
+
 /** @internal All epochs there can be, with null behind each, for who walks over them elsewhere. */
 export async function* epochsOf(
   source: Iterable<CompareSample> | AsyncIterable<CompareSample>,
@@ -174,6 +181,140 @@ export async function* epochsOf(
   for (;;) {
     yield* epochs.walk(undefined);
     yield null;
+  }
+}
+
+/** The core's trainer, and where it is. */
+class Training {
+  readonly #core: Core;
+  readonly #object: CoreQuantized;
+  readonly #options: TrainOptions;
+  readonly #source: Epochs;
+  readonly #breather: Breather;
+  readonly #epochs: number;
+  readonly #batchSize: number;
+  #trainer: Handle<CoreTrainer> | undefined;
+  #frozen = false;
+  #epoch = 0;
+  /** Samples that were added for the next step. */
+  #pending = 0;
+  /** Of this epoch. */
+  #sums = { done: 0, loss: 0, correct: 0, labelled: 0 };
+
+  constructor(quantized: QuantizedModel, options: TrainOptions) {
+    this.#core = quantized.handle.core;
+    this.#object = quantized.handle.object;
+    this.#options = options;
+    this.#source = new Epochs(options.dataset);
+    this.#breather = new Breather(options.signal);
+    this.#epochs = options.epochs ?? 10;
+    this.#batchSize = options.batchSize ?? 32;
+  }
+
+  async run(): Promise<CoreQuantized> {
+    const { signal, shuffle = 2048, seed = 1 } = this.#options;
+    for (; this.#epoch < this.#epochs; this.#epoch++) {
+      this.#sums = { done: 0, loss: 0, correct: 0, labelled: 0 };
+      this.#report();
+      const samples = shuffled(numbered(this.#source.walk(signal)), shuffle, seed + this.#epoch);
+      for await (const [index, sample] of samples) {
+        this.#add(index, sample);
+        if (this.#pending === this.#batchSize) await this.#learn();
+      }
+      if (!this.#trainer) {
+        throw invalidArgument('there are no samples to learn from', 'options.dataset');
+      }
+      // A rest of few samples would count as much as a batch.
+      if (this.#pending === 0) continue;
+      if (2 * this.#pending >= this.#batchSize || this.#sums.done === 0) await this.#learn();
+      else this.#clear();
+    }
+    return this.#trainer!.call((trainer) => trainer.finish());
+  }
+
+  dispose(): void {
+    this.#trainer?.dispose();
+  }
+
+  #start(labelled: boolean): Handle<CoreTrainer> {
+    const { optimizer = 'adam', loss = labelled ? 'scores' : 'values' } = this.#options;
+    const { momentum, weightDecay, scales, scaleRate, batchNorm, labelShare } = this.#options;
+    // A part of the batches, 1 where their number is not known.
+    const batches = ((this.#source.length ?? 0) / this.#batchSize) * this.#epochs;
+    const measuredBatches = Math.max(1, Math.min(16, Math.round(batches / 8)));
+    const options = withoutUndefined({
+      ...{ optimizer, loss, momentum, weightDecay, scales, scaleRate, batchNorm, labelShare },
+      measuredBatches,
+    }) as CoreTrainOptions;
+    const create = () => this.#core.createTrainer(this.#object, options);
+    return new Handle(this.#core, call(this.#core, create), 'trainer');
+  }
+
+  #add(index: number, sample: CompareSample): void {
+    ofSample(index, () => {
+      checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
+      checkLabel(sample.label, undefined);
+    });
+    const { feeds, label } = sample;
+    const handle = (this.#trainer ??= this.#start(label !== undefined));
+    ofSample(index, () =>
+      withFeeds(this.#core, feeds, (coreFeeds) =>
+        handle.call((trainer) => trainer.add(...coreFeeds, label ?? -1)),
+      ),
+    );
+    this.#pending += 1;
+  }
+
+  #clear(): void {
+    this.#trainer!.call((trainer) => trainer.clear());
+    this.#pending = 0;
+  }
+
+  /** The learning rate of the next step; freezes when it is time. */
+  #rate(): number {
+    const { learningRate, freezeAfter = 0.75, schedule = 'cosine', optimizer } = this.#options;
+    const { length } = this.#source;
+    const share =
+      (this.#epoch + (length ? Math.min(1, this.#sums.done / length) : 0)) / this.#epochs;
+    if (!this.#frozen && share >= freezeAfter) {
+      this.#trainer!.call((trainer) => trainer.freeze());
+      this.#frozen = true;
+    }
+    const factor = typeof schedule === 'function' ? schedule : schedules[schedule]!;
+    const rate = (learningRate ?? (optimizer === 'sgd' ? 0.01 : 0.005)) * factor(share);
+    if (rate >= 0 && Number.isFinite(rate)) return rate;
+    throw invalidArgument(`the schedule gave a learning rate of ${rate}`, 'options.schedule');
+  }
+
+  async #learn(): Promise<void> {
+    const rate = this.#rate();
+    for (;;) {
+      const step = this.#trainer!.call((trainer) => trainer.advance(rate));
+      if (step.finished) {
+        this.#sums.done += this.#pending;
+        this.#sums.loss += step.loss * this.#pending;
+        this.#sums.correct += step.correct;
+        this.#sums.labelled += step.labelled;
+        break;
+      }
+      await this.#breather.breathe();
+    }
+    this.#pending = 0;
+    this.#report();
+    await this.#breather.breathe();
+  }
+
+  #report(): void {
+    const { done, loss, correct, labelled } = this.#sums;
+    const { length } = this.#source;
+    this.#options.onProgress?.({
+      epoch: this.#epoch,
+      epochs: this.#epochs,
+      done,
+      ...(length === undefined ? {} : { total: length }),
+      loss: done > 0 ? loss / done : 0,
+      top1: labelled > 0 ? correct / labelled : null,
+    });
   }
 }
 
@@ -207,103 +348,11 @@ export async function train(
     );
   }
   checkTrainOptions(options);
-  const { onProgress, signal, optimizer = 'adam', epochs = 10, batchSize = 32 } = options;
-  const { learningRate = optimizer === 'sgd' ? 0.01 : 0.005, freezeAfter = 0.75 } = options;
-  const { schedule = 'cosine', shuffle = 2048, seed = 1 } = options;
-  const factor = typeof schedule === 'function' ? schedule : schedules[schedule]!;
-  throwIfAborted(signal);
-
-  const { core, object } = quantized.handle;
-  const source = new Epochs(options.dataset);
-  const breather = new Breather(signal);
-  let trainer: Handle<CoreTrainer> | undefined;
-  const start = (labelled: boolean): Handle<CoreTrainer> => {
-    const { momentum, weightDecay, scales, scaleRate, batchNorm, labelShare } = options;
-    const { loss = labelled ? 'scores' : 'values' } = options;
-    // A part of the batches, 1 where their number is not known.
-    const batches = ((source.length ?? 0) / batchSize) * epochs;
-    const measuredBatches = Math.max(1, Math.min(16, Math.round(batches / 8)));
-    const given = {
-      momentum,
-      weightDecay,
-      scales,
-      scaleRate,
-      batchNorm,
-      labelShare,
-      measuredBatches,
-    };
-    return new Handle(
-      core,
-      call(core, () => core.createTrainer(object, { ...given, optimizer, loss } as object)),
-      'trainer',
-    );
-  };
+  throwIfAborted(options.signal);
+  const training = new Training(quantized, options);
   try {
-    let frozen = false;
-    for (let epoch = 0; epoch < epochs; epoch++) {
-      const sums = { done: 0, loss: 0, correct: 0, labelled: 0 };
-      let pending = 0;
-      let index = 0;
-      const report = () =>
-        onProgress?.({
-          epoch,
-          epochs,
-          done: sums.done,
-          ...(source.length === undefined ? {} : { total: source.length }),
-          loss: sums.done > 0 ? sums.loss / sums.done : 0,
-          top1: sums.labelled > 0 ? sums.correct / sums.labelled : null,
-        });
-      const learn = async (handle: Handle<CoreTrainer>) => {
-        const inEpoch = source.length ? Math.min(1, sums.done / source.length) : 0;
-        const share = (epoch + inEpoch) / epochs;
-        if (!frozen && share >= freezeAfter) {
-          handle.call((each) => each.freeze());
-          frozen = true;
-        }
-        const rate = learningRate * factor(share);
-        if (!(rate >= 0 && Number.isFinite(rate))) {
-          throw invalidArgument(`the schedule gave a learning rate of ${rate}`, 'options.schedule');
-        }
-        for (;;) {
-          const step = handle.call((each) => each.advance(rate));
-          if (step.finished) {
-            sums.done += pending;
-            sums.loss += step.loss * pending;
-            sums.correct += step.correct;
-            sums.labelled += step.labelled;
-            break;
-          }
-          await breather.breathe();
-        }
-        pending = 0;
-        report();
-        await breather.breathe();
-      };
-      report();
-      for await (const sample of shuffled(source.walk(signal), shuffle, seed + epoch)) {
-        ofSample(index++, () => {
-          checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
-          const { feeds, label } = sample;
-          checkLabel(label, undefined);
-          trainer ??= start(label !== undefined);
-          const handle = trainer;
-          withFeeds(core, feeds, (coreFeeds) =>
-            handle.call((each) => each.add(...coreFeeds, label ?? -1)),
-          );
-        });
-        pending += 1;
-        if (pending === batchSize) await learn(trainer!);
-      }
-      if (!trainer) throw invalidArgument('there are no samples to learn from', 'options.dataset');
-      // A rest of few samples would count as much as a batch.
-      if (pending > 0 && (2 * pending >= batchSize || sums.done === 0)) await learn(trainer);
-      else if (pending > 0) trainer.call((each) => each.clear());
-    }
-    return new QuantizedModel(
-      core,
-      trainer!.call((each) => each.finish()),
-    );
+    return new QuantizedModel(quantized.handle.core, await training.run());
   } finally {
-    trainer?.dispose();
+    training.dispose();
   }
 }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+#include "base/str_cat.h"
+
 namespace requant {
 namespace {
 
@@ -41,7 +44,13 @@ LossParts LossOf(const TrainOptions& options, const Tensor& got, const Tensor& w
   if (options.loss == TrainLoss::kScores && scores) {
     const int64_t classes = got.shape().back();
     const int64_t rows = got.count() / classes;
-    const bool labelled = label >= 0 && label < classes && rows == 1;
+    const bool labelled = label >= 0;
+    if (labelled && (rows != 1 || label >= classes)) {
+      Fail(ErrorCode::kInvalidArgument,
+           rows != 1 ? std::string("a label needs an output of one row")
+                     : StrCat("label is ", label, " of ", classes, " classes"),
+           {.value = "label"});
+    }
     const double share = labelled ? options.label_share : 0;
     std::vector<double> p, t;
     for (int64_t begin = 0; begin < got.count(); begin += classes) {

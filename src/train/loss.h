@@ -19,6 +19,7 @@ struct LossParts {
 };
 
 /// Of one end in one sample. `wanted`: of the float network; `label` below 0: not known.
+/// Throws kInvalidArgument for a label that is no class, or of scores of several rows.
 /// `gradient` receives d loss / d got, times `weight`.
 ///   scores  with p = softmax(got), row by row:
 ///           share * -log p[label] + (1 - share) * KL(softmax(wanted) || p)

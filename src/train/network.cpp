@@ -33,6 +33,10 @@ TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
   PlanScales();
 }
 
+TensorQuantizationConfig& TrainNetwork::Own(const TensorQuantizationConfig& config) {
+  return record_.configs[static_cast<size_t>(&config - record_.configs.data())];
+}
+
 /// Which values depend on layers, and which nodes the gradients of `ends` come to.
 void TrainNetwork::FindLearners(const std::vector<const Value*>& ends) {
   for (const Node* node : simulator_.nodes()) {
@@ -110,8 +114,7 @@ std::vector<Tensor> TrainNetwork::OnGrid(const TensorQuantizationConfig& config,
     for (const Tensor& tensor : x) observed->second->Observe(0, tensor.values<float>());
     observed->second->EndSample(0);
     const Range range = observed->second->Get();
-    // The same object, of which the simulator and others see a constant.
-    auto& own = const_cast<TensorQuantizationConfig&>(config);
+    TensorQuantizationConfig& own = Own(config);
     const Affine affine = AffineOfActivation(range.min, range.max, config);
     own.scale = {affine.scale};
     own.offset = {affine.offset};
@@ -278,7 +281,7 @@ void TrainNetwork::Drop() {
 void TrainNetwork::Update(double rate) {
   for (auto& [node, layer] : layers_) layer->Update(rate);
   for (auto& [config, learner] : scales_) {
-    learner.Update(rate * options_.scale_rate, const_cast<TensorQuantizationConfig&>(*config));
+    learner.Update(rate * options_.scale_rate, Own(*config));
   }
 }
 

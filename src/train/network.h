@@ -51,6 +51,8 @@ class TrainNetwork {
     std::vector<std::vector<Tensor>> raw;     // by sample and output, before its grid
   };
 
+  /// The record's config that the simulator sees as a constant.
+  TensorQuantizationConfig& Own(const TensorQuantizationConfig& config);
   void FindLearners(const std::vector<const Value*>& ends);
   void PlanScales();
   void Read(size_t at, Entry& entry);

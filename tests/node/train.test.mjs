@@ -185,13 +185,15 @@ describe('train', () => {
     await refuse({ dataset, schedule: 'cosinus' }, { hint: /cosine/ });
     await refuse({ dataset, schedule: () => NaN }, { value: 'options.schedule' });
     await refuse({ dataset, learningRate: -1 }, { value: 'options.learningRate' });
-    await refuse({ dataset, momentum: 1 }, { message: /momentum/ });
+    await refuse({ dataset, momentum: 1 }, { message: /^momentum is 1/ });
     await refuse({ dataset, freezeAfter: 2 }, { value: 'options.freezeAfter' });
     await refuse({ dataset: [{ feeds: dataset[0].feeds, label: -1 }] }, { message: /sample 0/ });
+    const { feeds } = dataset[0];
+    await refuse({ dataset: [{ feeds, label: 10 }] }, { message: /^label is 10 of 10 classes/ });
     await refuse({ dataset: [{}] }, { message: /sample 0/ });
     const nan = Float32Array.from({ length: 784 }, () => NaN);
     const bad = { feeds: { image: new Tensor('float32', nan, [1, 1, 28, 28]) } };
-    await refuse({ dataset: [dataset[0], bad], shuffle: 1 }, { message: /sample 1: .*NaN/ });
+    await refuse({ dataset: [dataset[0], bad] }, { message: /sample 1: .*NaN/ });
     const wide = { feeds: { image: new Tensor('float32', [1, 2], [1, 1, 1, 2]) } };
     await refuse({ dataset: [wide] }, { message: /sample 0/ }, 'SHAPE_MISMATCH');
 
@@ -201,7 +203,7 @@ describe('train', () => {
     );
     await assert.rejects(
       train(relu, { dataset: [{ feeds: { x: new Tensor('float32', [1, 2, 3, -4], [1, 4]) } }] }),
-      isError('UNSUPPORTED', { message: /no layer/ }),
+      isError('UNSUPPORTED', { message: /^the model has no layer/ }),
     );
 
     // It ends at once, and the engine goes on.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "quant/model.h"
 
 namespace requant {
@@ -37,6 +38,15 @@ TEST(Loss, NothingToLearnFromTheSame) {
   }
 }
 
+TEST(Loss, RefusesLabelsThatAreNone) {
+  Noise noise(3);
+  Tensor gradient;
+  const Tensor one = noise.Make({1, 7});
+  EXPECT_THROW(LossOf({}, one, one, 7, 1, gradient), Error);
+  const Tensor rows = noise.Make({2, 7});
+  EXPECT_THROW(LossOf({}, rows, rows, 3, 1, gradient), Error);
+}
+
 TEST(Loss, GradientsAgainstDifferences) {
   struct Case {
     TrainLoss loss;
@@ -46,7 +56,7 @@ TEST(Loss, GradientsAgainstDifferences) {
   };
   for (const Case& c :
        {Case{TrainLoss::kScores, {1, 7}, 3, 0.3}, Case{TrainLoss::kScores, {1, 7}, -1, 0.3},
-        Case{TrainLoss::kScores, {1, 7}, 6, 1.0}, Case{TrainLoss::kScores, {4, 7}, 3, 0.3},
+        Case{TrainLoss::kScores, {1, 7}, 6, 1.0}, Case{TrainLoss::kScores, {4, 7}, -1, 0.3},
         Case{TrainLoss::kScores, {7}, -1, 0.3},  // no scores
         Case{TrainLoss::kValues, {1, 2, 3, 4}, -1, 0.3},
         Case{TrainLoss::kValues, {1, 7}, 2, 0.3}}) {

@@ -243,8 +243,8 @@ TEST(Trainer, LearnsBranches) {
   const QuantizedModel model = QuantizeGraph(graph, Bits(6, 4));
   const double before = Snr(graph, LowerToInteger(model));
   for (const bool batch_norm : {false, true}) {
-    Trainer trainer(
-        model, {.batch_norm = batch_norm, .measured_batches = 8, .loss = TrainLoss::kValues});
+    Trainer trainer(model,
+                    {.batch_norm = batch_norm, .measured_batches = 8, .loss = TrainLoss::kValues});
     constexpr int kBatches = 80;
     for (int batch = 0; batch < kBatches; ++batch) {
       if (batch == 60) trainer.Freeze();
