@@ -109,12 +109,19 @@ std::vector<ValueType> InferNode(const Graph& graph, const Node& node, BodyTypes
   }
 }
 
+Tensor EvalContext::Output(size_t slot, DType dtype, const Shape& shape) const {
+  const bool fits =
+      slot < places.size() && places[slot].dtype() == dtype && places[slot].shape() == shape;
+  return fits ? places[slot] : Tensor(dtype, shape);
+}
+
 std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
                                  std::span<const Tensor* const> inputs, RequantizeMode requantize,
-                                 BodyRunner* bodies) {
+                                 BodyRunner* bodies, std::span<const Tensor> places) {
   try {
     const OpDef& op = OpOf(graph, node);
     EvalContext context{node, graph.opset(node.domain), requantize, inputs, {}, bodies};
+    context.places = places;
     if (graph.opsets.contains("")) context.onnx_opset = graph.opset("");
     context.outputs.resize(node.outputs.size());
     op.evaluate(context);

@@ -82,11 +82,15 @@ struct EvalContext {
   std::vector<Tensor> outputs;            // one per output slot, to be filled
   BodyRunner* bodies = nullptr;           // nullptr: by the references
   int onnx_opset = 13;                    // of the ONNX domain
+  std::span<const Tensor> places =
+      {};  // where outputs may be written, if any: not what inputs read
 
   bool has(size_t slot) const { return slot < inputs.size() && inputs[slot] != nullptr; }
   /// Throws kInvalidModel when the input is missing.
   const Tensor& input(size_t slot) const;
   const AttributeMap& attributes() const { return node.attributes; }
+  /// A tensor for an output that is written as a whole: its place, or else a new one.
+  Tensor Output(size_t slot, DType dtype, const Shape& shape) const;
 };
 
 inline constexpr int kVariadic = std::numeric_limits<int>::max();
@@ -130,9 +134,9 @@ const OpDef& OpOf(const Graph& graph, const Node& node);
 std::vector<ValueType> InferNode(const Graph& graph, const Node& node, BodyTypes* bodies = nullptr);
 
 /// Evaluates one node on concrete tensors. Errors carry the node's name. Outputs may share the
-/// memory of inputs.
+/// memory of inputs, or lie in `places` (EvalContext).
 std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
                                  std::span<const Tensor* const> inputs, RequantizeMode requantize,
-                                 BodyRunner* bodies = nullptr);
+                                 BodyRunner* bodies = nullptr, std::span<const Tensor> places = {});
 
 }  // namespace requant

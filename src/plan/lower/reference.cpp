@@ -39,23 +39,33 @@ class ReferenceStep : public Step {
       tensors.push_back(Tensor::Unowned(place.dtype, place.shape, context.Write(slot)));
       pointers.push_back(&tensors.back());
     }
-    std::vector<Tensor> results = EvaluateNode(*graph, *node, pointers, requantize);
+    std::vector<Tensor> places(node->outputs.size());
     size_t next = 0;
-    for (size_t i = 0; i < results.size(); ++i) {
+    for (size_t i = 0; i < places.size(); ++i) {
       if (node->outputs[i] == nullptr) continue;
       const int slot = outputs[next++];
       const Slot& place = context.slot(slot);
-      if (results[i].shape() != place.shape || results[i].dtype() != place.dtype) {
+      places[i] = Tensor::Unowned(place.dtype, place.shape, context.Write(slot));
+    }
+    std::vector<Tensor> results =
+        EvaluateNode(*graph, *node, pointers, requantize, nullptr, places);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (node->outputs[i] == nullptr) continue;
+      const Tensor& result = results[i];
+      Tensor& place = places[i];
+      if (result.shape() != place.shape() || result.dtype() != place.dtype()) {
         // Only the file can have said so: what is inferred holds.
         Fail(ErrorCode::kShapeMismatch,
-             StrCat(op, " computed ", DTypeName(results[i].dtype()),
-                    ShapeToString(results[i].shape()), " where the model says ",
-                    DTypeName(place.dtype), ShapeToString(place.shape)),
+             StrCat(op, " computed ", DTypeName(result.dtype()), ShapeToString(result.shape()),
+                    " where the model says ", DTypeName(place.dtype()),
+                    ShapeToString(place.shape())),
              {.node = name,
               .value = node->outputs[i]->name,
               .hint = "leave the shape open in the model where it depends on data"});
       }
-      if (place.bytes > 0) std::memcpy(context.Write(slot), results[i].raw(), place.bytes);
+      if (place.bytes() > 0 && result.raw() != place.raw()) {
+        std::memcpy(place.raw(), result.raw(), place.bytes());
+      }
     }
   }
 
