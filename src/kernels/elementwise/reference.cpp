@@ -65,6 +65,17 @@ void DivF32Reference(const BinaryF32Params* p) {
   BinaryF32(p, [](float a, float b) { return a / b; });
 }
 
+// The operand that is a NaN, if one is; of equal ones, zeros of any sign among them, the second.
+void MaxF32Reference(const BinaryF32Params* p) {
+  BinaryF32(p, [](float a, float b) { return a > b || std::isnan(a) ? a : b; });
+}
+void MinF32Reference(const BinaryF32Params* p) {
+  BinaryF32(p, [](float a, float b) { return a < b || std::isnan(a) ? a : b; });
+}
+void PReluF32Reference(const BinaryF32Params* p) {
+  BinaryF32(p, [](float x, float slope) { return x < 0 ? slope * x : x; });
+}
+
 void ClampF32Reference(const UnaryF32Params* p) {
   UnaryF32(p, [p](float x) { return ClampF32(x, p->alpha, p->beta); });
 }

@@ -14,6 +14,12 @@ constexpr BinaryF32Kernel kBinaryF32[] = {
     {"mul_f32_simd128", BinaryF32Op::kMul, "simd128", rq_mul_f32},
     {"div_f32_scalar", BinaryF32Op::kDiv, "scalar", DivF32Reference},
     {"div_f32_simd128", BinaryF32Op::kDiv, "simd128", rq_div_f32},
+    {"max_f32_scalar", BinaryF32Op::kMax, "scalar", MaxF32Reference},
+    {"max_f32_simd128", BinaryF32Op::kMax, "simd128", rq_max_f32},
+    {"min_f32_scalar", BinaryF32Op::kMin, "scalar", MinF32Reference},
+    {"min_f32_simd128", BinaryF32Op::kMin, "simd128", rq_min_f32},
+    {"prelu_f32_scalar", BinaryF32Op::kPRelu, "scalar", PReluF32Reference},
+    {"prelu_f32_simd128", BinaryF32Op::kPRelu, "simd128", rq_prelu_f32},
 };
 
 constexpr UnaryF32Kernel kUnaryF32[] = {

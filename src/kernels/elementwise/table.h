@@ -8,7 +8,7 @@
 
 namespace requant {
 
-enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv };
+enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu };
 enum class UnaryF32Op : uint8_t {
   kClamp,
   kLeakyRelu,
@@ -76,6 +76,9 @@ void AddF32Reference(const BinaryF32Params* p);
 void SubF32Reference(const BinaryF32Params* p);
 void MulF32Reference(const BinaryF32Params* p);
 void DivF32Reference(const BinaryF32Params* p);
+void MaxF32Reference(const BinaryF32Params* p);
+void MinF32Reference(const BinaryF32Params* p);
+void PReluF32Reference(const BinaryF32Params* p);
 void ClampF32Reference(const UnaryF32Params* p);
 void LeakyReluF32Reference(const UnaryF32Params* p);
 void HardSigmoidF32Reference(const UnaryF32Params* p);

@@ -67,6 +67,51 @@ RQ_INLINE void Binary(const BinaryF32Params* p) {
   }
 }
 
+/// a where it compares so with b or is a NaN, else b. Not wasm's own maximum and minimum: engines
+/// make more instructions of them, for the signs of zeros.
+RQ_INLINE v128_t Pick(v128_t is_first, v128_t a, v128_t b) {
+  return wasm_v128_bitselect(a, b, wasm_v128_or(is_first, wasm_f32x4_ne(a, a)));
+}
+struct Max {
+  RQ_INLINE v128_t Run(v128_t a, v128_t b) { return Pick(wasm_f32x4_gt(a, b), a, b); }
+};
+struct Min {
+  RQ_INLINE v128_t Run(v128_t a, v128_t b) { return Pick(wasm_f32x4_lt(a, b), a, b); }
+};
+struct PRelu {
+  RQ_INLINE v128_t Run(v128_t x, v128_t slope) {
+    return wasm_v128_bitselect(wasm_f32x4_mul(slope, x), x,
+                               wasm_f32x4_lt(x, wasm_f32x4_splat(0.0f)));
+  }
+};
+
+RQ_INLINE v128_t LoadStep(const float* p, size_t i, int32_t step) {
+  return step != 0 ? wasm_v128_load(p + i) : wasm_v128_load32_splat(p);
+}
+
+/// The same for what is rarer: steps are looked at in the loop, which takes a fifth of the code.
+template <typename Op>
+RQ_INLINE void BinaryAnyStep(const BinaryF32Params* p) {
+  const v128_t lo = wasm_f32x4_splat(p->lo);
+  const v128_t hi = wasm_f32x4_splat(p->hi);
+  const size_t n = p->cols;
+  for (size_t r = 0; r < p->rows; ++r) {
+    const float* a = p->a + r * p->a_row_stride;
+    const float* b = p->b + r * p->b_row_stride;
+    float* out = p->out + r * p->out_row_stride;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      const v128_t v = Op::Run(LoadStep(a, i, p->a_step), LoadStep(b, i, p->b_step));
+      wasm_v128_store(out + i, simd::ClampF32(v, lo, hi));
+    }
+    for (; i < n; ++i) {
+      const v128_t v = Op::Run(wasm_v128_load32_splat(p->a_step != 0 ? a + i : a),
+                               wasm_v128_load32_splat(p->b_step != 0 ? b + i : b));
+      wasm_v128_store32_lane(out + i, simd::ClampF32(v, lo, hi), 0);
+    }
+  }
+}
+
 struct Clamp {
   v128_t lo, hi;
   RQ_INLINE Clamp Make(const UnaryF32Params* p) {
@@ -143,6 +188,9 @@ void rq_add_f32(const BinaryF32Params* p) { requant::Binary<requant::Add>(p); }
 void rq_sub_f32(const BinaryF32Params* p) { requant::Binary<requant::Sub>(p); }
 void rq_mul_f32(const BinaryF32Params* p) { requant::Binary<requant::Mul>(p); }
 void rq_div_f32(const BinaryF32Params* p) { requant::Binary<requant::Div>(p); }
+void rq_max_f32(const BinaryF32Params* p) { requant::BinaryAnyStep<requant::Max>(p); }
+void rq_min_f32(const BinaryF32Params* p) { requant::BinaryAnyStep<requant::Min>(p); }
+void rq_prelu_f32(const BinaryF32Params* p) { requant::BinaryAnyStep<requant::PRelu>(p); }
 void rq_clamp_f32(const UnaryF32Params* p) { requant::Unary<requant::Clamp>(p); }
 void rq_leaky_relu_f32(const UnaryF32Params* p) { requant::Unary<requant::LeakyRelu>(p); }
 void rq_hard_sigmoid_f32(const UnaryF32Params* p) { requant::Unary<requant::HardSigmoid>(p); }

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "ops/elementwise.h"
+
 namespace requant {
 namespace {
+
+constexpr int64_t kMostBlocks = 1 << 14;  // beyond, calls would take the time
 
 /// The axis along which `small` varies when its shape, aligned right with `full`, is 1 elsewhere.
 std::optional<size_t> VectorAxis(const Shape& small, const Shape& full) {
@@ -66,6 +70,34 @@ std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a,
     return std::nullopt;
   }
   big_stride = walk.cols;
+  return walk;
+}
+
+std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value* out,
+                                     std::vector<int64_t>& blocks) {
+  const Shape shape_a = a->type.StaticShape();
+  const Shape shape_b = b->type.StaticShape();
+  RowPlan plan = PlanRows(out->type.StaticShape(), {&shape_a, &shape_b});
+  if (plan.count == 0) return std::nullopt;
+  BinaryWalk walk;
+  // Two axes are the kernel's. The innermost one is of neighbours, or of one that is stretched.
+  const RowPlan::Axis cols = plan.axes.back();
+  plan.axes.pop_back();
+  walk.cols = static_cast<size_t>(cols.size);
+  walk.a_step = static_cast<int>(cols.step[0]);
+  walk.b_step = static_cast<int>(cols.step[1]);
+  if (plan.axes.empty()) return walk;
+  const RowPlan::Axis rows = plan.axes.back();
+  walk.rows = static_cast<size_t>(rows.size);
+  walk.a_row_stride = static_cast<size_t>(rows.step[0]);
+  walk.b_row_stride = static_cast<size_t>(rows.step[1]);
+  if (plan.count / cols.size / rows.size > kMostBlocks) return std::nullopt;
+  // The other axes are those of rows of one element each.
+  plan.axes.back() = {1, {}};
+  ForEachRow(plan, [&](const RowStep& row) {
+    blocks.push_back(row.input[0]);
+    blocks.push_back(row.input[1]);
+  });
   return walk;
 }
 

@@ -18,6 +18,11 @@ struct BinaryWalk {
 /// one vector along the channels or the last axis; nullopt otherwise.
 std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a, const Value* b,
                                      const Value* out);
+/// The walk of a block of any other broadcast, all of whose values are plain; blocks follow each
+/// other in the output, and `blocks` says for each where its operands begin. nullopt when there is
+/// nothing to walk, or too much of it.
+std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value* out,
+                                     std::vector<int64_t>& blocks);
 /// The operand beside `own` of a binary operator if it is a constant: one float, or one for each
 /// index along that axis of `own`, whose shape is the output's, too. nullptr otherwise.
 const Tensor* ConstantAlong(const Node& binary, const Value* own, size_t axis);

@@ -13,13 +13,25 @@ namespace {
 
 class BinaryStep : public KernelStep<StepKind::kBinary, BinaryF32Kernels, BinaryF32Params> {
  public:
+  void Fields(PlanArchive& archive) override {
+    KernelStep::Fields(archive);
+    archive.Fields(blocks);
+  }
   void Run(const RunContext& context) const override {
     BinaryF32Params call = params;
-    call.a = context.Read<float>(inputs[0]);
-    call.b = context.Read<float>(inputs[1]);
+    const float* a = call.a = context.Read<float>(inputs[0]);
+    const float* b = call.b = context.Read<float>(inputs[1]);
     call.out = context.Write<float>(outputs[0]);
     RunParts(context, parts, run, call);
+    for (size_t i = 2; i < blocks.size(); i += 2) {
+      call.a = a + blocks[i];
+      call.b = b + blocks[i + 1];
+      call.out += call.rows * call.cols;
+      RunParts(context, parts, run, call);
+    }
   }
+
+  std::vector<int64_t> blocks;  // where the operands of each begin, if there are several
 };
 
 using UnaryStep = UnaryKernelStep<StepKind::kUnary, UnaryF32Kernels, UnaryF32Params>;
@@ -28,10 +40,10 @@ struct BinaryName {
   const char* op;
   BinaryF32Op kernel;
 };
-constexpr BinaryName kBinaryNames[] = {{"Add", BinaryF32Op::kAdd},
-                                       {"Sub", BinaryF32Op::kSub},
-                                       {"Mul", BinaryF32Op::kMul},
-                                       {"Div", BinaryF32Op::kDiv}};
+constexpr BinaryName kBinaryNames[] = {{"Add", BinaryF32Op::kAdd},    {"Sub", BinaryF32Op::kSub},
+                                       {"Mul", BinaryF32Op::kMul},    {"Div", BinaryF32Op::kDiv},
+                                       {"Max", BinaryF32Op::kMax},    {"Min", BinaryF32Op::kMin},
+                                       {"PRelu", BinaryF32Op::kPRelu}};
 
 struct UnaryName {
   const char* op;
@@ -62,9 +74,11 @@ constexpr UnaryName kUnaryNames[] = {{"LeakyRelu", UnaryF32Op::kLeakyRelu, 0.01F
 
 bool LowerBinary(PlanBuilder& builder, const Node& node) {
   const Value* a = node.inputs[0];
+  if (a->type.dtype != DType::kFloat32 || node.inputs.size() != 2) return false;
   const Value* b = node.inputs[1];
-  if (a->type.dtype != DType::kFloat32) return false;
-  const auto walk = PlanBinary(builder, a, b, node.outputs[0]);
+  std::vector<int64_t> blocks;
+  auto walk = PlanBinary(builder, a, b, node.outputs[0]);
+  if (!walk) walk = PlanBlocks(a, b, node.outputs[0], blocks);
   if (!walk) return false;
   const BinaryName* name = nullptr;
   for (const BinaryName& row : kBinaryNames) {
@@ -81,6 +95,7 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   auto& step = builder.Add<BinaryStep>(node, kernel.name, {slot_a, slot_b}, {output});
   step.op = epilogue.op;
   step.run = kernel.run;
+  step.blocks = std::move(blocks);
   step.may_overwrite = a->type.StaticShape() == node.outputs[0]->type.StaticShape();
   step.params.rows = walk->rows;
   step.params.cols = walk->cols;

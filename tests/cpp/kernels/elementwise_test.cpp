@@ -30,6 +30,12 @@ double Apply(BinaryF32Op op, double a, double b) {
       return a * b;
     case BinaryF32Op::kDiv:
       return a / b;
+    case BinaryF32Op::kMax:
+      return a > b || std::isnan(a) ? a : b;
+    case BinaryF32Op::kMin:
+      return a < b || std::isnan(a) ? a : b;
+    case BinaryF32Op::kPRelu:
+      return a < 0 ? b * a : a;
   }
   return 0;
 }
