@@ -5,13 +5,13 @@
 // 53 >= 2 * 24 + 2), integers up to 64 bits in int64 modulo 2^64, uint64 in itself.
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/cast.h"
 #include "ops/elementwise.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
@@ -272,16 +272,19 @@ int64_t PowerOfIntegers(int64_t base, int64_t exponent) {
   return Wrap(result);
 }
 
-/// `value` truncated to T, the nearest T for what lies outside; NaN gives 0.
-template <typename T>
-T Saturated(double value) {
-  if (value != value) return T{0};
-  const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);  // max() + 1, exactly
-  if (value >= above) return std::numeric_limits<T>::max();
-  if (value <= static_cast<double>(std::numeric_limits<T>::lowest())) {
-    return std::numeric_limits<T>::lowest();
+/// from^exponent for the exponents that networks have; false for others.
+bool PowerOfFloats(const float* from, float* to, int64_t count, double exponent) {
+  if (exponent != 2 && exponent != 3 && exponent != 0.5) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = from[i];
+    if (exponent == 0.5) {
+      // Not the root's -0 and NaN for -0 and -infinity (C17, F.10.4.4).
+      to[i] = x == -HUGE_VALF ? HUGE_VALF : std::sqrt(x + 0.0F);
+    } else {
+      to[i] = exponent == 2 ? x * x : x * x * x;
+    }
   }
-  return static_cast<T>(value);
+  return true;
 }
 
 void EvaluatePow(EvalContext& context) {
@@ -289,40 +292,30 @@ void EvaluatePow(EvalContext& context) {
   const Tensor& exponent = context.input(1);
   RequireComputable(base.dtype(), context.node);
   RequireComputable(exponent.dtype(), context.node);
-  Tensor out(base.dtype(), BroadcastShapes(base.shape(), exponent.shape()));
-  const RowPlan plan = PlanRows(out.shape(), {&base.shape(), &exponent.shape()});
-  const bool integers = IsInteger(base.dtype()) && IsInteger(exponent.dtype());
+  Tensor out = context.Output(0, base.dtype(), BroadcastShapes(base.shape(), exponent.shape()));
+  if (base.dtype() == DType::kFloat32 && exponent.count() == 1 && out.count() == base.count() &&
+      PowerOfFloats(base.data<float>(), out.data<float>(), out.count(), exponent.AsDouble(0))) {
+    context.outputs[0] = std::move(out);
+    return;
+  }
   // One loop for all types: there are ten, and few of their powers are taken.
-  const auto count = static_cast<size_t>(out.count());
-  std::vector<int64_t> whole(integers ? count : 0);
-  std::vector<double> real(integers ? 0 : count);
+  const bool integers = IsInteger(base.dtype()) && IsInteger(exponent.dtype());
+  Tensor powers(integers ? DType::kInt64 : DType::kFloat64, out.shape());
   const std::vector<double> bases = integers ? std::vector<double>{} : Doubles(base);
-  const std::vector<double> powers = integers ? std::vector<double>{} : Doubles(exponent);
-  ForEachRow(plan, [&](const RowStep& row) {
+  const std::vector<double> exponents = integers ? std::vector<double>{} : Doubles(exponent);
+  ForEachRow(PlanRows(out.shape(), {&base.shape(), &exponent.shape()}), [&](const RowStep& row) {
     for (int64_t i = 0; i < row.length; ++i) {
       const int64_t from = row.input[0] + i * row.step[0], at = row.input[1] + i * row.step[1];
-      const auto to = static_cast<size_t>(row.output + i);
+      const int64_t to = row.output + i;
       if (integers) {
-        whole[to] = PowerOfIntegers(base.AsInt64(from), exponent.AsInt64(at));
+        powers.data<int64_t>()[to] = PowerOfIntegers(base.AsInt64(from), exponent.AsInt64(at));
       } else {
-        real[to] = std::pow(bases[static_cast<size_t>(from)], powers[static_cast<size_t>(at)]);
+        powers.data<double>()[to] =
+            std::pow(bases[static_cast<size_t>(from)], exponents[static_cast<size_t>(at)]);
       }
     }
   });
-  VisitDType(base.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    T* to = static_cast<T*>(out.raw());
-    for (size_t i = 0; i < count; ++i) {
-      if (integers) {
-        to[i] = static_cast<T>(whole[i]);
-      } else if constexpr (std::is_floating_point_v<T>) {
-        to[i] = static_cast<T>(real[i]);
-      } else {
-        to[i] = Saturated<T>(real[i]);
-      }
-    }
-  });
-  context.outputs[0] = std::move(out);
+  context.outputs[0] = CastTensor(powers, base.dtype());
 }
 
 // --- comparisons and logic
@@ -394,6 +387,24 @@ void InferWhere(InferContext& context) {
   SetOutput(context, 0, dtype, BroadcastOfInputs(context));
 }
 
+/// A row of elements of 4 bytes, which most are.
+void WhereWords(const RowStep& row, const uint8_t* choose, const void* yes, const void* no,
+                void* out) {
+  choose += row.input[0];
+  const auto* a = static_cast<const uint32_t*>(yes) + row.input[1];
+  const auto* b = static_cast<const uint32_t*>(no) + row.input[2];
+  auto* to = static_cast<uint32_t*>(out) + row.output;
+  const auto [step, a_step, b_step] = row.step;
+  for (int64_t i = 0; i < row.length; ++i) {
+    const uint32_t first = *a;
+    const uint32_t second = *b;
+    to[i] = *choose != 0 ? first : second;
+    choose += step;
+    a += a_step;
+    b += b_step;
+  }
+}
+
 void EvaluateWhere(EvalContext& context) {
   const Tensor& condition = context.input(0);
   const Tensor& yes = context.input(1);
@@ -402,8 +413,8 @@ void EvaluateWhere(EvalContext& context) {
     Fail(ErrorCode::kTypeMismatch,
          StrCat("Where of ", DTypeName(yes.dtype()), " and ", DTypeName(no.dtype())));
   }
-  Tensor out(yes.dtype(),
-             BroadcastShapes(BroadcastShapes(condition.shape(), yes.shape()), no.shape()));
+  Tensor out = context.Output(
+      0, yes.dtype(), BroadcastShapes(BroadcastShapes(condition.shape(), yes.shape()), no.shape()));
   const auto width = static_cast<int64_t>(DTypeBits(yes.dtype()) / 8);
   const auto* choose = condition.data<uint8_t>();
   const auto* from_yes = static_cast<const uint8_t*>(yes.raw());
@@ -411,6 +422,7 @@ void EvaluateWhere(EvalContext& context) {
   auto* to = static_cast<uint8_t*>(out.raw());
   const RowPlan plan = PlanRows(out.shape(), {&condition.shape(), &yes.shape(), &no.shape()});
   ForEachRow(plan, [&](const RowStep& row) {
+    if (width == 4) return WhereWords(row, choose, from_yes, from_no, to);
     for (int64_t i = 0; i < row.length; ++i) {
       const bool first = choose[row.input[0] + i * row.step[0]] != 0;
       const uint8_t* from = first ? from_yes + (row.input[1] + i * row.step[1]) * width

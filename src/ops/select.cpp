@@ -1,5 +1,6 @@
 #include "ops/select.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checked_math.h"
@@ -23,31 +24,34 @@ void Fill(const Selection& s, uint8_t* out, size_t bytes) {
   for (size_t i = 0; i < bytes; i += s.element) std::memcpy(out + i, s.fill, s.element);
 }
 
+/// `axis` is below whole_from.
 void SelectAxis(const Selection& s, size_t axis, const uint8_t* source, uint8_t* out) {
-  if (axis == s.indices.size()) {
-    std::memcpy(out, source, s.element);
-    return;
-  }
-  const std::vector<int64_t>& list = s.indices[axis];
-  if (axis == s.whole_from) {
-    const size_t bytes = list.size() * s.in_bytes[axis];
-    if (bytes > 0) std::memcpy(out, source, bytes);
-    return;
-  }
+  // Pointers: calls of operator[] would take most of the time.
+  const int64_t* list = s.indices[axis].data();
+  const size_t count = s.indices[axis].size();
   const size_t step = s.out_bytes[axis];
-  const bool last = axis + 1 == s.indices.size();
-  for (const int64_t index : list) {
+  const bool whole = axis + 1 >= s.whole_from;  // of what each index names
+  for (size_t i = 0; i < count;) {
+    const int64_t index = list[i];
+    size_t run = 1;  // indices in order whose elements are copied at once
     if (index < 0) {
       Fill(s, out, step);
     } else {
       const uint8_t* from = source + static_cast<size_t>(index) * s.in_bytes[axis];
-      if (last) {
-        std::memcpy(out, from, s.element);
+      if (whole) {
+        while (i + run < count && list[i + run] == index + static_cast<int64_t>(run)) ++run;
+        // One element of known size is two instructions, of any other a call.
+        if (run * step == 4) {
+          std::memcpy(out, from, 4);
+        } else {
+          std::memcpy(out, from, run * step);
+        }
       } else {
         SelectAxis(s, axis + 1, from, out);
       }
     }
-    out += step;
+    out += run * step;
+    i += run;
   }
 }
 
@@ -67,17 +71,24 @@ std::vector<size_t> ByteStrides(const Shape& shape, size_t element) {
   return out;
 }
 
-void PermuteAxis(const Shape& shape, const std::vector<size_t>& steps, size_t element, size_t axis,
-                 const uint8_t* source, uint8_t*& out) {
-  const bool last = axis + 1 == shape.size();
-  for (int64_t i = 0; i < shape[axis]; ++i) {
-    if (last) {
-      std::memcpy(out, source, element);
-      out += element;
+/// An axis of a copy between two orders: its size, and the bytes of a step in either.
+struct CopiedAxis {
+  int64_t size;
+  size_t in_bytes, out_bytes;
+};
+
+void CopyAxes(const CopiedAxis* axis, const CopiedAxis* innermost, size_t element,
+              const uint8_t* from, uint8_t* to) {
+  for (int64_t i = 0; i < axis->size; ++i) {
+    if (axis != innermost) {
+      CopyAxes(axis + 1, innermost, element, from, to);
+    } else if (element == 4) {
+      std::memcpy(to, from, 4);  // of known size: two instructions, not a call
     } else {
-      PermuteAxis(shape, steps, element, axis + 1, source, out);
+      std::memcpy(to, from, element);
     }
-    source += steps[axis];
+    from += axis->in_bytes;
+    to += axis->out_bytes;
   }
 }
 
@@ -131,28 +142,33 @@ Tensor SelectByAxis(const Tensor& input, const std::vector<std::vector<int64_t>>
   const Selection selection{
       indices, ByteStrides(input.shape(), element), ByteStrides(shape, element), whole_from,
       element, static_cast<const uint8_t*>(fill)};
-  SelectAxis(selection, 0, static_cast<const uint8_t*>(input.raw()),
-             static_cast<uint8_t*>(out.raw()));
+  const auto* from = static_cast<const uint8_t*>(input.raw());
+  auto* to = static_cast<uint8_t*>(out.raw());
+  if (whole_from == 0) {
+    std::memcpy(to, from, out.bytes());
+  } else {
+    SelectAxis(selection, 0, from, to);
+  }
   return out;
 }
 
 Tensor Permute(const Tensor& input, const std::vector<int64_t>& perm) {
   const size_t element = ElementBytes(input.dtype());
-  const std::vector<size_t> in_steps = ByteStrides(input.shape(), element);
   Shape shape;
-  std::vector<size_t> steps;
-  for (const int64_t axis : perm) {
-    shape.push_back(input.dim(axis));
-    steps.push_back(in_steps[static_cast<size_t>(axis)]);
-  }
+  for (const int64_t axis : perm) shape.push_back(input.dim(axis));
   Tensor out(input.dtype(), shape);
   if (out.count() == 0) return out;
-  auto* to = static_cast<uint8_t*>(out.raw());
-  if (shape.empty()) {
-    std::memcpy(to, input.raw(), element);
-  } else {
-    PermuteAxis(shape, steps, element, 0, static_cast<const uint8_t*>(input.raw()), to);
+  const std::vector<size_t> in_bytes = ByteStrides(input.shape(), element);
+  const std::vector<size_t> out_bytes = ByteStrides(shape, element);
+  // In the order of the output, or of the input where that has the longer rows.
+  const bool by_input = !shape.empty() && shape.back() < input.shape().back();
+  std::vector<CopiedAxis> axes(std::max<size_t>(shape.size(), 1), {1, 0, 0});
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const auto from = static_cast<size_t>(perm[i]);
+    axes[by_input ? from : i] = {shape[i], in_bytes[from], out_bytes[i]};
   }
+  CopyAxes(axes.data(), &axes.back(), element, static_cast<const uint8_t*>(input.raw()),
+           static_cast<uint8_t*>(out.raw()));
   return out;
 }
 
