@@ -1,4 +1,5 @@
 // CumSum: sums of all elements up to each along an axis.
+#include <algorithm>
 #include <type_traits>
 
 #include "base/error.h"
@@ -25,6 +26,38 @@ void InferCumSum(InferContext& context) {
   SameAsInput(context);
 }
 
+/// `rows` rows of `width` elements, each the sums of those before and its own (or not:
+/// `exclusive`); `stride` from one to the next.
+template <typename T>
+void SumRows(const T* from, T* to, int64_t rows, int64_t width, int64_t stride, bool exclusive) {
+  using W = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+  if (width == 1) {
+    W sum{0};
+    for (int64_t row = 0; row < rows; ++row, from += stride, to += stride) {
+      const W before = sum;
+      sum += static_cast<W>(*from);
+      *to = static_cast<T>(exclusive ? before : sum);
+    }
+    return;
+  }
+  // Lines that lie beside each other are summed together: what is read are whole rows.
+  constexpr int64_t kLines = 64;
+  for (int64_t begin = 0; begin < width; begin += kLines) {
+    const int64_t end = std::min(width, begin + kLines);
+    W sums[kLines] = {};
+    for (int64_t row = 0; row < rows; ++row) {
+      const T* x = from + row * stride;
+      T* y = to + row * stride;
+      for (int64_t i = begin; i < end; ++i) {
+        const W before = sums[i - begin];
+        const W after = before + static_cast<W>(x[i]);
+        sums[i - begin] = after;
+        y[i] = static_cast<T>(exclusive ? before : after);
+      }
+    }
+  }
+}
+
 void EvaluateCumSum(EvalContext& context) {
   const Tensor& x = context.input(0);
   if (context.input(1).count() != 1) {
@@ -33,22 +66,17 @@ void EvaluateCumSum(EvalContext& context) {
   const int64_t axis = NormalizeAxis(context.input(1).AsInt64(0), x.rank());
   const bool exclusive = context.attributes().Int("exclusive", 0) != 0;
   const bool reverse = context.attributes().Int("reverse", 0) != 0;
-  Tensor out(x.dtype(), x.shape());
+  Tensor out = context.Output(0, x.dtype(), x.shape());
   const int64_t length = x.dim(axis);
   int64_t step = 1;  // between two elements along the axis
   for (int64_t i = axis + 1; i < x.rank(); ++i) step *= x.dim(i);
   VisitDType(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    using W = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
-    for (int64_t line = 0; length > 0 && line < x.count() / length; ++line) {
-      const int64_t base = line / step * step * length + line % step;
-      W sum{0};
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t at = base + (reverse ? length - 1 - i : i) * step;
-        const auto value = static_cast<W>(x.data<T>()[at]);
-        if (exclusive) out.data<T>()[at] = static_cast<T>(sum);
-        sum += value;
-        if (!exclusive) out.data<T>()[at] = static_cast<T>(sum);
+    if constexpr (sizeof(T) >= 4) {
+      const int64_t first = reverse ? (length - 1) * step : 0;
+      for (int64_t base = first; length > 0 && base < x.count(); base += length * step) {
+        SumRows(x.data<T>() + base, out.data<T>() + base, length, step, reverse ? -step : step,
+                exclusive);
       }
     }
   });

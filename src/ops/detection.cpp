@@ -1,4 +1,4 @@
-// NonMaxSuppression, RoiAlign, GridSample, MaxUnpool. Definitions: onnx docs/Operators.md; where
+// NonMaxSuppression, RoiAlign, MaxUnpool. Definitions: onnx docs/Operators.md; where
 // they leave something open, as ONNX Runtime does it.
 #include <algorithm>
 #include <cmath>
@@ -229,163 +229,6 @@ void EvaluateRoiAlign(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
-// --- GridSample: x [N, C, spatial...], grid [N, out spatial..., rank], last coordinate first
-
-enum class SampleMode : uint8_t { kLinear, kNearest, kCubic };
-enum class SamplePadding : uint8_t { kZeros, kBorder, kReflection };
-
-struct SampleForm {
-  SampleMode mode;
-  SamplePadding padding;
-  bool align;
-};
-
-SampleForm FormOfGridSample(const Node& node) {
-  const std::string mode = node.attributes.String("mode", "linear");
-  const std::string padding = node.attributes.String("padding_mode", "zeros");
-  SampleForm form{SampleMode::kLinear, SamplePadding::kZeros,
-                  node.attributes.Int("align_corners", 0) != 0};
-  if (mode == "nearest") {
-    form.mode = SampleMode::kNearest;
-  } else if (mode == "bicubic" || mode == "cubic") {
-    form.mode = SampleMode::kCubic;
-  } else if (mode != "bilinear" && mode != "linear") {
-    Fail(ErrorCode::kInvalidModel, StrCat("GridSample mode '", mode, "' does not exist"));
-  }
-  if (padding == "border") {
-    form.padding = SamplePadding::kBorder;
-  } else if (padding == "reflection") {
-    form.padding = SamplePadding::kReflection;
-  } else if (padding != "zeros") {
-    Fail(ErrorCode::kInvalidModel, StrCat("padding_mode '", padding, "' does not exist"));
-  }
-  return form;
-}
-
-void InferGridSample(InferContext& context) {
-  RequireFloat(context, 0);
-  RequireFloat(context, 1);
-  FormOfGridSample(context.node);
-  std::optional<SymbolicShape> shape;
-  if (context.shape(0) && context.shape(1)) {
-    const SymbolicShape& x = *context.shape(0);
-    const SymbolicShape& grid = *context.shape(1);
-    if (x.size() != grid.size() || x.size() < 3 || x.size() > 5) {
-      Fail(ErrorCode::kUnsupported,
-           StrCat("GridSample of rank ", x.size(), " with a grid of rank ", grid.size()));
-    }
-    shape = grid;
-    shape->pop_back();
-    shape->insert(shape->begin() + 1, x[1]);
-    (*shape)[0] = MergeDims(x[0], grid[0], "batches of GridSample");
-  }
-  SetOutput(context, 0, context.inputs[0].dtype, shape);
-}
-
-double Reflect(double x, double low, double high) {
-  const double range = high - low;
-  if (range <= 0) return low;
-  if (x < low) {
-    const double distance = low - x;
-    const auto turns = std::floor(distance / range);
-    const double rest = distance - turns * range;
-    return std::fmod(turns, 2) == 0 ? low + rest : high - rest;
-  }
-  if (x > high) {
-    const double distance = x - high;
-    const auto turns = std::floor(distance / range);
-    const double rest = distance - turns * range;
-    return std::fmod(turns, 2) == 0 ? high - rest : low + rest;
-  }
-  return x;
-}
-
-/// The taps of one coordinate along one axis: indices (-1: zero) and weights.
-struct AxisTaps {
-  int count;
-  int64_t at[4];
-  double weight[4];
-};
-
-AxisTaps TapsOf(double coordinate, int64_t size, const SampleForm& form) {
-  const auto length = static_cast<double>(size);
-  const double low = form.align ? 0 : -0.5;
-  const double high = form.align ? length - 1 : length - 0.5;
-  double x = form.align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
-  if (form.mode == SampleMode::kNearest) x = std::nearbyint(x);
-  if (x < low || x > high) {
-    if (form.padding == SamplePadding::kBorder) x = std::clamp(x, 0.0, length - 1);
-    if (form.padding == SamplePadding::kReflection) x = Reflect(x, low, high);
-  }
-  const auto index = [&](double at) -> int64_t {
-    if (!(std::fabs(at) < 1e15)) return -1;
-    if (form.padding == SamplePadding::kBorder) at = std::clamp(at, 0.0, length - 1);
-    if (form.padding == SamplePadding::kReflection) at = Reflect(at, low, high);
-    return at >= 0 && at <= length - 1 ? static_cast<int64_t>(at) : -1;
-  };
-  if (form.mode == SampleMode::kNearest) return {1, {index(std::nearbyint(x))}, {1}};
-  const double floor = std::floor(x);
-  const double t = x - floor;
-  if (form.mode == SampleMode::kLinear) return {2, {index(floor), index(floor + 1)}, {1 - t, t}};
-  // Cubic convolution with a = -0.75.
-  constexpr double a = -0.75;
-  const auto far = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  const auto near = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  return {4,
-          {index(floor - 1), index(floor), index(floor + 1), index(floor + 2)},
-          {far(t + 1), near(t), near(1 - t), far(2 - t)}};
-}
-
-void EvaluateGridSample(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const Tensor& grid = context.input(1);
-  const SampleForm form = FormOfGridSample(context.node);
-  const int64_t axes = x.rank() - 2;
-  if (axes < 1 || axes > 3 || grid.rank() != x.rank() || grid.dim(grid.rank() - 1) != axes ||
-      grid.dim(0) != x.dim(0)) {
-    Fail(ErrorCode::kShapeMismatch, StrCat("GridSample of ", ShapeToString(x.shape()),
-                                           " with a grid of ", ShapeToString(grid.shape())));
-  }
-  Shape shape(grid.shape().begin(), grid.shape().end() - 1);
-  shape.insert(shape.begin() + 1, x.dim(1));
-  Tensor out(x.dtype(), shape);
-  const int64_t points = x.dim(0) > 0 ? grid.count() / axes / x.dim(0) : 0;
-  const int64_t channels = x.dim(1);
-  const int64_t plane = NumElements(Shape(x.shape().begin() + 2, x.shape().end()));
-  for (int64_t n = 0; n < x.dim(0); ++n) {
-    for (int64_t p = 0; p < points; ++p) {
-      AxisTaps taps[3] = {{1, {0}, {1}}, {1, {0}, {1}}, {1, {0}, {1}}};
-      int64_t sizes[3] = {1, 1, 1};
-      for (int64_t k = 0; k < axes; ++k) {
-        sizes[3 - axes + k] = x.dim(2 + k);
-        taps[3 - axes + k] =
-            TapsOf(grid.AsDouble((n * points + p) * axes + axes - 1 - k), x.dim(2 + k), form);
-      }
-      for (int64_t c = 0; c < channels; ++c) {
-        const int64_t base = (n * channels + c) * plane;
-        double sum = 0;
-        for (int d = 0; d < taps[0].count; ++d) {
-          for (int h = 0; h < taps[1].count; ++h) {
-            for (int w = 0; w < taps[2].count; ++w) {
-              const int64_t at[3] = {taps[0].at[d], taps[1].at[h], taps[2].at[w]};
-              if (at[0] < 0 || at[1] < 0 || at[2] < 0) continue;
-              const double weight = taps[0].weight[d] * taps[1].weight[h] * taps[2].weight[w];
-              sum += weight * x.AsDouble(base + (at[0] * sizes[1] + at[1]) * sizes[2] + at[2]);
-            }
-          }
-        }
-        const int64_t to = (n * channels + c) * points + p;
-        if (x.dtype() == DType::kFloat64) {
-          out.data<double>()[to] = sum;
-        } else {
-          out.data<float>()[to] = static_cast<float>(sum);
-        }
-      }
-    }
-  }
-  context.outputs[0] = std::move(out);
-}
-
 // --- MaxUnpool
 
 /// The size that a MaxPool with this window would have come from.
@@ -450,9 +293,6 @@ void EvaluateMaxUnpool(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"GridSample", "", 16, 2, 2, 1, InferGridSample, EvaluateGridSample, QuantRule::kFloat},
-    {"GridSample", "com.microsoft", 1, 2, 2, 1, InferGridSample, EvaluateGridSample,
-     QuantRule::kFloat},
     {"MaxUnpool", "", 9, 2, 3, 1, InferMaxUnpool, EvaluateMaxUnpool, QuantRule::kFloat},
     {"NonMaxSuppression", "", 10, 2, 5, 1, InferNonMaxSuppression, EvaluateNonMaxSuppression,
      QuantRule::kFloat},

@@ -1,13 +1,11 @@
-// GatherElements, GatherND, ReverseSequence, TopK: elements picked by other tensors. Definitions:
+// GatherElements, GatherND, ReverseSequence: elements picked by other tensors. Definitions:
 // onnx docs/Operators.md.
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "base/sort.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "ops/select.h"
@@ -32,6 +30,34 @@ void InferGatherElements(InferContext& context) {
   SetOutput(context, 0, context.inputs[0].dtype, context.inputs[1].shape);
 }
 
+/// The innermost dimension of GatherElements' output.
+struct PickedRow {
+  const uint8_t* from;
+  uint8_t* to;
+  int64_t length;
+  int64_t step;    // between the elements of neighbours, besides what their indices make
+  int64_t stride;  // of the axis in the input
+  int64_t dim;     // its size
+  size_t element;
+};
+
+template <typename Index>
+void PickRow(const PickedRow& row, int64_t begin, const Index* indices) {
+  for (int64_t i = 0; i < row.length; ++i, begin += row.step) {
+    int64_t index = indices[i];
+    if (static_cast<uint64_t>(index) >= static_cast<uint64_t>(row.dim)) {
+      index = ResolveIndex(index, row.dim, "GatherElements");
+    }
+    const auto source = static_cast<size_t>(begin + index * row.stride);
+    if (row.element == 4) {
+      std::memcpy(row.to + i * 4, row.from + source * 4, 4);  // of a known size: one instruction
+    } else {
+      std::memcpy(row.to + static_cast<size_t>(i) * row.element, row.from + source * row.element,
+                  row.element);
+    }
+  }
+}
+
 void EvaluateGatherElements(EvalContext& context) {
   const Tensor& input = context.input(0);
   const Tensor& indices = context.input(1);
@@ -44,25 +70,36 @@ void EvaluateGatherElements(EvalContext& context) {
     Fail(ErrorCode::kShapeMismatch, StrCat("GatherElements of ", ShapeToString(input.shape()),
                                            " with indices of ", ShapeToString(indices.shape())));
   }
-  const size_t element = ElementBytes(input.dtype());
+  Tensor out = context.Output(0, input.dtype(), indices.shape());
   const Shape strides = RowMajorStrides(input.shape());
-  const Shape steps = RowMajorStrides(indices.shape());
-  Tensor out(input.dtype(), indices.shape());
-  const auto* from = static_cast<const uint8_t*>(input.raw());
-  auto* to = static_cast<uint8_t*>(out.raw());
-  for (int64_t i = 0; i < out.count(); ++i) {
-    int64_t source = 0;
-    for (size_t d = 0; d < steps.size(); ++d) {
-      int64_t at = i / steps[d] % indices.shape()[d];
-      if (static_cast<int64_t>(d) == axis) {
-        at = ResolveIndex(indices.AsInt64(i), input.dim(axis), "GatherElements");
-      }
-      source += at * strides[d];
+  const int64_t last = input.rank() - 1;
+  const int64_t length = last >= 0 ? indices.dim(last) : 1;
+  PickedRow row{static_cast<const uint8_t*>(input.raw()),
+                static_cast<uint8_t*>(out.raw()),
+                length,
+                axis == last ? 0 : 1,
+                strides.empty() ? 1 : strides[static_cast<size_t>(axis)],
+                input.rank() > 0 ? input.dim(axis) : 1,
+                ElementBytes(input.dtype())};
+  std::vector<int64_t> at(indices.shape().size(), 0);
+  for (int64_t i = 0; i < out.count(); i += length) {
+    int64_t begin = 0;
+    for (int64_t d = 0; d < last; ++d) {
+      const auto k = static_cast<size_t>(d);
+      if (d != axis) begin += at[k] * strides[k];
     }
-    std::memcpy(to + static_cast<size_t>(i) * element, from + static_cast<size_t>(source) * element,
-                element);
+    if (indices.dtype() == DType::kInt64) {
+      PickRow(row, begin, indices.data<int64_t>() + i);
+    } else {
+      PickRow(row, begin, indices.data<int32_t>() + i);
+    }
+    row.to += static_cast<size_t>(length) * row.element;
+    for (int64_t d = last; d-- > 0;) {
+      if (++at[static_cast<size_t>(d)] < indices.dim(d)) break;
+      at[static_cast<size_t>(d)] = 0;
+    }
   }
-  context.outputs[0] = out;
+  context.outputs[0] = std::move(out);
 }
 
 // --- GatherND
@@ -183,93 +220,6 @@ void EvaluateReverseSequence(EvalContext& context) {
   context.outputs[0] = out;
 }
 
-// --- TopK
-
-template <typename Context>
-ListArgument ReadK(const Context& context) {
-  if (context.attributes().Has("k")) {
-    return {ListArgument::State::kKnown, {context.attributes().Int("k", 0)}};
-  }
-  ListArgument k = ReadList(context, nullptr, 1);
-  if (k.absent() || (k.known() && k.values.size() != 1)) {
-    Fail(ErrorCode::kInvalidModel, "TopK needs one k");
-  }
-  return k;
-}
-
-int64_t CheckK(int64_t k, int64_t dim) {
-  if (k < 0 || k > dim) {
-    Fail(ErrorCode::kInvalidArgument, StrCat("TopK of ", k, " out of ", dim, " elements"));
-  }
-  return k;
-}
-
-void InferTopK(InferContext& context) {
-  RequireMinRank(context, 0, 1);
-  const ListArgument k = ReadK(context);
-  std::optional<SymbolicShape> shape;
-  if (const SymbolicShape* input = context.shape(0)) {
-    shape = *input;
-    Dim& dim = (*shape)[static_cast<size_t>(
-        NormalizeAxis(context.attributes().Int("axis", -1), static_cast<int64_t>(input->size())))];
-    if (k.known()) CheckK(k.values[0], dim.known() ? dim.value : k.values[0]);
-    dim = k.known() ? Dim(k.values[0]) : Dim();
-  }
-  SetOutput(context, 0, context.inputs[0].dtype, shape);
-  SetOutput(context, 1, DType::kInt64, shape);
-}
-
-/// Order of T with NaN above everything, so that sorting stays well defined.
-template <typename T>
-bool Less(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
-  }
-  return a < b;
-}
-
-void EvaluateTopK(EvalContext& context) {
-  const Tensor& input = context.input(0);
-  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", -1), input.rank());
-  const int64_t dim = input.dim(axis);
-  const int64_t k = CheckK(ReadK(context).values[0], dim);
-  const bool largest = context.attributes().Int("largest", 1) != 0;
-  const bool sorted = context.attributes().Int("sorted", 1) != 0;
-  Shape shape = input.shape();
-  shape[static_cast<size_t>(axis)] = k;
-  Tensor values(input.dtype(), shape);
-  Tensor picks(DType::kInt64, shape);
-  const int64_t inner = RowMajorStrides(input.shape())[static_cast<size_t>(axis)];
-  const int64_t rows = input.count() > 0 ? input.count() / dim : 0;
-  const size_t element = ElementBytes(input.dtype());
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t start = row / inner * dim * inner + row % inner;
-    std::vector<size_t> order(static_cast<size_t>(dim));
-    std::iota(order.begin(), order.end(), size_t{0});
-    const bool known = VisitDType(input.dtype(), [&](auto tag) {
-      const auto* from = static_cast<const decltype(tag)*>(input.raw()) + start;
-      const auto at = [&](size_t i) { return from[static_cast<int64_t>(i) * inner]; };
-      // Stable: of equal elements the one with the lower index comes first.
-      StableSort(order, [&](size_t a, size_t b) {
-        return largest ? Less(at(b), at(a)) : Less(at(a), at(b));
-      });
-    });
-    if (!known) Fail(ErrorCode::kUnsupported, StrCat("TopK of ", DTypeName(input.dtype())));
-    if (!sorted) std::sort(order.begin(), order.begin() + k);
-    for (int64_t i = 0; i < k; ++i) {
-      const int64_t place = row / inner * k * inner + i * inner + row % inner;
-      const auto from = static_cast<int64_t>(order[static_cast<size_t>(i)]);
-      std::memcpy(static_cast<uint8_t*>(values.raw()) + static_cast<size_t>(place) * element,
-                  static_cast<const uint8_t*>(input.raw()) +
-                      static_cast<size_t>(start + from * inner) * element,
-                  element);
-      picks.data<int64_t>()[place] = from;
-    }
-  }
-  context.outputs[0] = values;
-  if (context.outputs.size() > 1) context.outputs[1] = picks;
-}
-
 constexpr OpDef kRows[] = {
     {"GatherElements", "", 11, 2, 2, 1, InferGatherElements, EvaluateGatherElements,
      QuantRule::kPassive, FusionRule::kInjective},
@@ -277,7 +227,6 @@ constexpr OpDef kRows[] = {
      FusionRule::kInjective},
     {"ReverseSequence", "", 10, 2, 2, 1, InferReverseSequence, EvaluateReverseSequence,
      QuantRule::kPassive, FusionRule::kInjective},
-    {"TopK", "", 1, 1, 2, 2, InferTopK, EvaluateTopK, QuantRule::kFloat},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Normalizations that fewer networks have: LRN, Instance-, Group- and LpNormalization.
+// Normalizations that fewer networks have: Instance-, Group- and LpNormalization.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -12,56 +12,6 @@
 namespace requant {
 namespace {
 
-int64_t LrnSize(const AttributeMap& attributes) {
-  const int64_t size = attributes.Int("size", 0);
-  if (size < 1) Fail(ErrorCode::kInvalidModel, StrCat("LRN over ", size, " channels"));
-  return size;
-}
-
-void InferLrn(InferContext& context) {
-  RequireFloat(context, 0);
-  RequireMinRank(context, 0, 2);
-  LrnSize(context.attributes());
-  SameAsInput(context);
-}
-
-void EvaluateLrn(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const int64_t size = LrnSize(context.attributes());
-  const double alpha = context.attributes().Float("alpha", 1e-4F);
-  const double beta = context.attributes().Float("beta", 0.75F);
-  const double bias = context.attributes().Float("bias", 1.0F);
-  if (x.rank() < 2) Fail(ErrorCode::kShapeMismatch, "LRN of a tensor without channels");
-  Tensor out(x.dtype(), x.shape());
-  if (x.count() > 0) {
-    const int64_t channels = x.dim(1);
-    const int64_t area = x.count() / x.dim(0) / channels;
-    const int64_t before = (size - 1) / 2;    // floor((size - 1) / 2)
-    const int64_t after = size - 1 - before;  // ceil((size - 1) / 2)
-    VisitFloat(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      for (int64_t n = 0; n < x.dim(0); ++n) {
-        const T* from = x.data<T>() + n * channels * area;
-        T* to = out.data<T>() + n * channels * area;
-        for (int64_t c = 0; c < channels; ++c) {
-          const int64_t first = std::max<int64_t>(0, c - before);
-          const int64_t last = c + std::min(after, channels - 1 - c);
-          for (int64_t i = 0; i < area; ++i) {
-            double sum = 0;
-            for (int64_t k = first; k <= last; ++k) {
-              const double value = from[k * area + i];
-              sum += value * value;
-            }
-            const double divisor = std::pow(bias + alpha / static_cast<double>(size) * sum, beta);
-            to[c * area + i] = static_cast<T>(from[c * area + i] / divisor);
-          }
-        }
-      }
-    });
-  }
-  context.outputs[0] = std::move(out);
-}
-
 void InferInstanceNormalization(InferContext& context) {
   RequireFloat(context, 0);
   RequireMinRank(context, 0, 2);
@@ -72,12 +22,34 @@ void InferInstanceNormalization(InferContext& context) {
   SameAsInput(context);
 }
 
+/// The sum of function(from[i]), added up in four parts that can be lanes of vectors.
+template <typename T, typename Function>
+double SumOf(const T* from, int64_t count, Function function) {
+  double sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    sums[0] += function(static_cast<double>(from[i]));
+    sums[1] += function(static_cast<double>(from[i + 1]));
+    sums[2] += function(static_cast<double>(from[i + 2]));
+    sums[3] += function(static_cast<double>(from[i + 3]));
+  }
+  for (; i < count; ++i) sums[0] += function(static_cast<double>(from[i]));
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+template <typename T>
+void MoveAndScale(const T* from, T* to, int64_t count, double mean, double factor, double bias) {
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) * factor + bias);
+  }
+}
+
 /// Normalizes each group of channels; scale and bias are per channel.
 void NormalizeGroups(EvalContext& context, int64_t groups, const std::vector<double>& scale,
                      const std::vector<double>& bias) {
   const Tensor& x = context.input(0);
   const double epsilon = context.attributes().Float("epsilon", 1e-5F);
-  Tensor out(x.dtype(), x.shape());
+  Tensor out = context.Output(0, x.dtype(), x.shape());
   if (x.count() > 0) {
     const int64_t channels = x.dim(1);
     const int64_t area = x.count() / x.dim(0) / channels;
@@ -87,11 +59,15 @@ void NormalizeGroups(EvalContext& context, int64_t groups, const std::vector<dou
       for (int64_t g = 0; g < x.dim(0) * groups; ++g) {
         const T* from = x.data<T>() + g * length;
         T* to = out.data<T>() + g * length;
-        const Moments moments = MomentsOf(from, length, epsilon);
-        for (int64_t i = 0; i < length; ++i) {
+        const auto count = static_cast<double>(length);
+        const double mean = SumOf(from, length, [](double x) { return x; }) / count;
+        const double squares =
+            SumOf(from, length, [mean](double x) { return (x - mean) * (x - mean); });
+        const double inverse = 1 / std::sqrt(squares / count + epsilon);
+        for (int64_t i = 0; i < length; i += area) {
           const auto c = static_cast<size_t>(g % groups * (channels / groups) + i / area);
-          const double normal = (from[i] - moments.mean) * moments.inverse_deviation;
-          to[i] = static_cast<T>(scale[c] * normal + bias[c]);
+          const double factor = scale[c] * inverse;
+          MoveAndScale(from + i, to + i, area, mean, factor, bias[c]);
         }
       }
     });
@@ -196,7 +172,6 @@ constexpr OpDef kOps[] = {
      EvaluateInstanceNormalization, QuantRule::kFloat, FusionRule::kOutFusable},
     {"LpNormalization", "", 1, 1, 1, 1, InferLpNormalization, EvaluateLpNormalization,
      QuantRule::kFloat, FusionRule::kOutFusable},
-    {"LRN", "", 1, 1, 1, 1, InferLrn, EvaluateLrn, QuantRule::kFloat, FusionRule::kOutFusable},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reductions over axes, ArgMax / ArgMin.
+// Reductions over axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -137,29 +137,32 @@ A FromReal(double value) {
   }
 }
 
-template <typename A, typename T>
-A Extreme(const T* from, const std::vector<int64_t>& offsets, bool largest) {
-  using Limits = std::numeric_limits<T>;
-  // Of nothing: the neutral element (ReduceMax-20, ReduceMin-20).
-  if (offsets.empty()) {
-    if constexpr (Limits::has_infinity) {
-      return largest ? -Limits::infinity() : Limits::infinity();
-    } else {
-      return static_cast<A>(largest ? Limits::lowest() : Limits::max());
-    }
-  }
-  T best = from[offsets[0]];
+template <typename A>
+A Extreme(const A* from, const std::vector<int64_t>& offsets, bool largest, A neutral) {
+  if (offsets.empty()) return neutral;
+  A best = from[offsets[0]];
   for (const int64_t offset : offsets) {
-    const T value = from[offset];
+    const A value = from[offset];
     if (largest ? value > best : value < best) best = value;
-    if (IsNaN(value)) return static_cast<A>(value);
+    if (IsNaN(value)) return value;
   }
-  return static_cast<A>(best);
+  return best;
+}
+
+/// Of nothing: what changes no other value of type T (ReduceMax-20, ReduceMin-20).
+template <typename A, typename T>
+A NeutralOf(bool largest) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (Limits::has_infinity) {
+    return largest ? -Limits::infinity() : Limits::infinity();
+  } else {
+    return static_cast<A>(largest ? Limits::lowest() : Limits::max());
+  }
 }
 
 /// log(sum(e^x)) without overflow: the largest x is taken out first.
-template <typename T>
-double LogSumExp(const T* from, const std::vector<int64_t>& offsets) {
+template <typename A>
+double LogSumExp(const A* from, const std::vector<int64_t>& offsets) {
   double largest = -std::numeric_limits<double>::infinity();
   for (const int64_t offset : offsets) {
     largest = std::max(largest, static_cast<double>(from[offset]));
@@ -172,15 +175,15 @@ double LogSumExp(const T* from, const std::vector<int64_t>& offsets) {
   return std::log(sum) + largest;
 }
 
-/// One output element: the reduction of from[offsets...]; A is the class to compute in.
-template <typename A, typename T>
-A Reduce(Reduction reduction, const T* from, const std::vector<int64_t>& offsets) {
+/// One output element: the reduction of from[offsets...], where A is the class to compute in.
+template <typename A>
+A Reduce(Reduction reduction, const A* from, const std::vector<int64_t>& offsets, A neutral) {
   using W = WrappingOf<A>;
   W sum{0};
   switch (reduction) {
     case Reduction::kMax:
     case Reduction::kMin:
-      return Extreme<A>(from, offsets, reduction == Reduction::kMax);
+      return Extreme(from, offsets, reduction == Reduction::kMax, neutral);
     case Reduction::kLogSumExp:
       return FromReal<A>(LogSumExp(from, offsets));
     case Reduction::kProd:
@@ -190,7 +193,7 @@ A Reduce(Reduction reduction, const T* from, const std::vector<int64_t>& offsets
     case Reduction::kL1:
       for (const int64_t offset : offsets) {
         const auto value = static_cast<W>(from[offset]);
-        sum += from[offset] < T{0} ? W{0} - value : value;
+        sum += from[offset] < A{0} ? W{0} - value : value;
       }
       return static_cast<A>(sum);
     case Reduction::kL2:
@@ -253,61 +256,18 @@ void EvaluateReduce(EvalContext& context) {
                              std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>>;
       const T* from = x.data<T>();
       T* to = out.data<T>();
+      std::vector<A> values(
+          static_cast<size_t>(x.count()));  // the functions are there for three types
+      A* value = values.data();
+      for (int64_t i = 0; i < x.count(); ++i) value[i] = static_cast<A>(from[i]);
+      const A neutral = NeutralOf<A, T>(reduction == Reduction::kMax);
       for (size_t i = 0; i < kept.size(); ++i) {
-        to[i] = static_cast<T>(Reduce<A>(reduction, from + kept[i], inner));
+        to[i] = static_cast<T>(Reduce(reduction, values.data() + kept[i], inner, neutral));
       }
     });
     if (!visited) {
       Fail(ErrorCode::kTypeMismatch, StrCat(context.node.op_type, " of ", DTypeName(x.dtype())));
     }
-  }
-  context.outputs[0] = std::move(out);
-}
-
-// --- ArgMax, ArgMin
-
-void InferArg(InferContext& context) {
-  RequireNumeric(context, 0);
-  std::optional<SymbolicShape> shape;
-  if (const SymbolicShape* x = context.shape(0)) {
-    const auto rank = static_cast<int64_t>(x->size());
-    std::vector<bool> reduced(x->size(), false);
-    const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 0), rank);
-    reduced[static_cast<size_t>(axis)] = true;
-    shape = ReducedShape(*x, reduced, context.attributes().Int("keepdims", 1) != 0);
-  }
-  SetOutput(context, 0, DType::kInt64, std::move(shape));
-}
-
-void EvaluateArg(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const bool largest = context.node.op_type == "ArgMax";
-  const bool last = context.attributes().Int("select_last_index", 0) != 0;
-  const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 0), x.rank());
-  std::vector<bool> reduced(x.shape().size(), false);
-  reduced[static_cast<size_t>(axis)] = true;
-  Tensor out(DType::kInt64,
-             ReducedShape(x.shape(), reduced, context.attributes().Int("keepdims", 1) != 0));
-  if (out.count() > 0) {
-    if (x.count() == 0) {
-      Fail(ErrorCode::kInvalidArgument, StrCat(context.node.op_type, " over no elements"));
-    }
-    const std::vector<int64_t> kept = Offsets(x.shape(), reduced, false);
-    const std::vector<int64_t> inner = Offsets(x.shape(), reduced, true);
-    VisitDType(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      for (size_t i = 0; i < kept.size(); ++i) {
-        const T* from = x.data<T>() + kept[i];
-        size_t best = 0;
-        for (size_t j = 1; j < inner.size(); ++j) {
-          const T a = from[inner[j]];
-          const T b = from[inner[best]];
-          const bool better = largest ? a > b : a < b;
-          if (better || (last && a == b)) best = j;
-        }
-        out.data<int64_t>()[i] = static_cast<int64_t>(best);
-      }
-    });
   }
   context.outputs[0] = std::move(out);
 }
@@ -327,8 +287,6 @@ constexpr OpDef kOps[] = {
     ReduceRow("ReduceSumSquare"),
     ReduceRow("ReduceLogSum"),
     ReduceRow("ReduceLogSumExp"),
-    {"ArgMax", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat, FusionRule::kReduction},
-    {"ArgMin", "", 1, 1, 1, 1, InferArg, EvaluateArg, QuantRule::kFloat, FusionRule::kReduction},
 };
 
 }  // namespace

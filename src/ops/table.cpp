@@ -14,9 +14,11 @@ std::span<const OpDef* const> OpTable() {
                                                 LpPoolOps(),
                                                 NormalizeOps(),
                                                 UnaryOps(),
+                                                ActivationOps(),
                                                 FloatTestOps(),
                                                 BinaryOps(),
                                                 ReduceOps(),
+                                                ArgOps(),
                                                 CumSumOps(),
                                                 ShapeOps(),
                                                 CastOps(),
@@ -34,6 +36,7 @@ std::span<const OpDef* const> OpTable() {
                                                 TensorScatterOps(),
                                                 RecurrentOps(),
                                                 DetectionOps(),
+                                                GridSampleOps(),
                                                 EinsumOps(),
                                                 SignalOps(),
                                                 SelectDataOps(),
@@ -54,7 +57,9 @@ std::span<const OpDef* const> OpTable() {
                                                 FastMathOps(),
                                                 TrigonometryOps(),
                                                 NormalizeGroupsOps(),
+                                                LrnOps(),
                                                 GatherElementsOps(),
+                                                TopKOps(),
                                                 BitPackOps()}) {
       for (const OpDef& row : family) rows.push_back(&row);
     }

@@ -1,5 +1,5 @@
-// Operators of one tensor, element by element. The functions compute in double; the result is
-// rounded to the tensor's float type once.
+// Operators of one tensor, element by element. The functions compute in double, and the result is
+// rounded to the tensor's float type once, but for those of which float_loops has a better one.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,43 +11,51 @@
 #include "base/str_cat.h"
 #include "ops/cast.h"
 #include "ops/elementwise.h"
+#include "ops/float_loops.h"
+#include "ops/functions.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 
 namespace requant {
+
+void InferFunction(InferContext& context) {
+  RequireFloat(context, 0);
+  SameAsInput(context);
+}
+
+void ApplyFunction(EvalContext& context, const Tensor& x, const Function& function) {
+  double a = 0;
+  double b = 0;
+  if (function.attribute_a)
+    a = context.attributes().Float(function.attribute_a, function.default_a);
+  if (function.attribute_b)
+    b = context.attributes().Float(function.attribute_b, function.default_b);
+  Tensor out = context.Output(0, x.dtype(), x.shape());
+  const auto run = [&](auto tag) {
+    using T = decltype(tag);
+    const T* from = x.data<T>();
+    T* to = out.data<T>();
+    for (int64_t i = 0; i < x.count(); ++i) to[i] = static_cast<T>(function.apply(from[i], a, b));
+  };
+  if (x.dtype() == DType::kFloat64) {
+    run(double{});
+  } else if (function.floats) {
+    function.floats(x.data<float>(), out.data<float>(), x.count(), static_cast<float>(a),
+                    static_cast<float>(b));
+  } else {
+    run(float{});
+  }
+  context.outputs[0] = std::move(out);
+}
+
 namespace {
 
 // --- functions of a float
 
-/// A function of x and up to two attributes. Formulas: ONNX, Operators.md.
-struct Function {
-  const char* name;
-  double (*apply)(double x, double a, double b);
-  const char* attribute_a = nullptr;
-  float default_a = 0;
-  const char* attribute_b = nullptr;
-  float default_b = 0;
-};
-
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 
-double Softplus(double x) {
-  // log(1 + e^x) without overflow for large x; NaN stays.
-  return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::fabs(x)));
-}
-
 double Clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
-
-/// Half to even whatever the rounding mode.
-double RoundHalfEven(double x) {
-  if (!std::isfinite(x)) return x;
-  const double low = std::floor(x);
-  const double part = x - low;
-  double rounded = part < 0.5 ? low : low + 1;
-  if (part == 0.5) rounded = 2 * std::floor(low / 2 + 0.5);
-  return std::copysign(rounded, x);
-}
 
 double GeluExact(double x, double, double) { return 0.5 * x * (1 + std::erf(x * kSqrtHalf)); }
 double GeluTanh(double x, double, double) {
@@ -56,15 +64,19 @@ double GeluTanh(double x, double, double) {
 
 double QuickGelu(double x, double a, double) { return x / (1 + std::exp(-a * x)); }
 
+constexpr Function Plain(const char* name, double (*apply)(double, double, double),
+                         void (*floats)(const float*, float*, int64_t, float, float)) {
+  return {name, apply, nullptr, 0, nullptr, 0, floats};
+}
+
 constexpr Function kFunctions[] = {
-    {"Ceil", [](double x, double, double) { return std::ceil(x); }},
-    {"Celu", [](double x, double a, double) { return x > 0 ? x : a * std::expm1(x / a); }, "alpha",
-     1.0F},
-    {"Elu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }, "alpha",
-     1.0F},
+    Plain(
+        "Ceil", [](double x, double, double) { return std::ceil(x); }, float_loops::Ceil),
     {"Erf", [](double x, double, double) { return std::erf(x); }},
-    {"Exp", [](double x, double, double) { return std::exp(x); }},
-    {"Floor", [](double x, double, double) { return std::floor(x); }},
+    Plain(
+        "Exp", [](double x, double, double) { return std::exp(x); }, float_loops::Exp),
+    Plain(
+        "Floor", [](double x, double, double) { return std::floor(x); }, float_loops::Floor),
     {"FastGelu", GeluTanh},
     {"Gelu", GeluExact},
     {"HardSigmoid", [](double x, double a, double b) { return Clamp01(a * x + b); }, "alpha", 0.2F,
@@ -72,24 +84,15 @@ constexpr Function kFunctions[] = {
     {"HardSwish", [](double x, double, double) { return x * Clamp01(x / 6 + 0.5); }},
     {"LeakyRelu", [](double x, double a, double) { return x < 0 ? a * x : x; }, "alpha", 0.01F},
     {"Log", [](double x, double, double) { return std::log(x); }},
-    {"Mish", [](double x, double, double) { return x * std::tanh(Softplus(x)); }},
     {"QuickGelu", QuickGelu, "alpha", 1.702F},
-    {"Reciprocal", [](double x, double, double) { return 1 / x; }},
-    {"Round", [](double x, double, double) { return RoundHalfEven(x); }},
-    {"Selu", [](double x, double a, double g) { return x > 0 ? g * x : g * a * std::expm1(x); },
-     "alpha", 1.67326319217681884765625F, "gamma", 1.05070102214813232421875F},
-    {"Shrink",
-     [](double x, double bias, double lambd) {
-       return x < -lambd ? x + bias : x > lambd ? x - bias : 0.0;
-     },
-     "bias", 0.0F, "lambd", 0.5F},
+    Plain(
+        "Reciprocal", [](double x, double, double) { return 1 / x; }, float_loops::Reciprocal),
+    Plain(
+        "Round", [](double x, double, double) { return std::nearbyint(x); }, float_loops::Round),
     {"Sigmoid", [](double x, double, double) { return 1 / (1 + std::exp(-x)); }},
-    {"Softplus", [](double x, double, double) { return Softplus(x); }},
-    {"Softsign", [](double x, double, double) { return x / (1 + std::fabs(x)); }},
     {"Sqrt", [](double x, double, double) { return std::sqrt(x); }},
     {"Swish", QuickGelu, "alpha", 1.0F},
     {"Tanh", [](double x, double, double) { return std::tanh(x); }},
-    {"ThresholdedRelu", [](double x, double a, double) { return x > a ? x : 0.0; }, "alpha", 1.0F},
 };
 
 Function FunctionOf(const Node& node) {
@@ -103,11 +106,6 @@ Function FunctionOf(const Node& node) {
     if (node.op_type == function.name) return function;
   }
   Fail(ErrorCode::kInternal, StrCat("no function for ", node.op_type));
-}
-
-void InferFunction(InferContext& context) {
-  RequireFloat(context, 0);
-  SameAsInput(context);
 }
 
 /// x + bias along the last axis.
@@ -127,26 +125,7 @@ Tensor WithBias(const Tensor& x, const Tensor& bias) {
 void EvaluateFunction(EvalContext& context) {
   Tensor x = context.input(0);
   if (context.has(1)) x = WithBias(x, context.input(1));  // com.microsoft::FastGelu
-  const Function function = FunctionOf(context.node);
-  double a = 0;
-  double b = 0;
-  if (function.attribute_a)
-    a = context.attributes().Float(function.attribute_a, function.default_a);
-  if (function.attribute_b)
-    b = context.attributes().Float(function.attribute_b, function.default_b);
-  Tensor out(x.dtype(), x.shape());
-  const auto run = [&](auto tag) {
-    using T = decltype(tag);
-    const T* from = x.data<T>();
-    T* to = out.data<T>();
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = static_cast<T>(function.apply(from[i], a, b));
-  };
-  if (x.dtype() == DType::kFloat64) {
-    run(double{});
-  } else {
-    run(float{});
-  }
-  context.outputs[0] = std::move(out);
+  ApplyFunction(context, x, FunctionOf(context.node));
 }
 
 // --- functions of every numeric dtype
@@ -224,40 +203,35 @@ void InferClip(InferContext& context) {
   SameAsInput(context);
 }
 
-/// The bound in input `slot` (opset 11 on) or in the attribute (before).
-template <typename T>
-T ClipBound(const EvalContext& context, size_t slot, const char* attribute, T fallback) {
+/// The bound in input `slot` (opset 11 on) or in the attribute (before), of x's type; empty if
+/// there is none.
+Tensor ClipBound(const EvalContext& context, size_t slot, const char* attribute) {
   if (context.has(slot)) {
     const Tensor& bound = context.input(slot);
     if (bound.count() != 1) {
       Fail(ErrorCode::kShapeMismatch, StrCat("input ", slot, " of Clip must be a scalar"));
     }
-    return bound.data<T>()[0];
+    return bound;
   }
-  if (!context.attributes().Has(attribute)) return fallback;
-  const float bound = context.attributes().Float(attribute, 0.0F);
-  if constexpr (!std::is_floating_point_v<T>) {
-    if (!(bound > static_cast<float>(std::numeric_limits<T>::lowest()))) {
-      return std::numeric_limits<T>::lowest();
-    }
-    if (bound >= static_cast<float>(std::numeric_limits<T>::max())) {
-      return std::numeric_limits<T>::max();
-    }
-  }
-  return static_cast<T>(bound);
+  if (!context.attributes().Has(attribute)) return {};
+  return CastTensor(Tensor::Scalar(context.attributes().Float(attribute, 0.0F)),
+                    context.input(0).dtype());
 }
 
 void EvaluateClip(EvalContext& context) {
   const Tensor& x = context.input(0);
   Tensor out(x.dtype(), x.shape());
+  const Tensor least = ClipBound(context, 1, "min");
+  const Tensor most = ClipBound(context, 2, "max");
   VisitDType(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     using Limits = std::numeric_limits<T>;
     // Infinities pass an absent bound unchanged.
     constexpr bool kFloating = std::is_floating_point_v<T>;
-    const T low =
-        ClipBound<T>(context, 1, "min", kFloating ? -Limits::infinity() : Limits::lowest());
-    const T high = ClipBound<T>(context, 2, "max", kFloating ? Limits::infinity() : Limits::max());
+    T low = kFloating ? -Limits::infinity() : Limits::lowest();
+    T high = kFloating ? Limits::infinity() : Limits::max();
+    if (!least.empty()) low = least.data<T>()[0];
+    if (!most.empty()) high = most.data<T>()[0];
     const T* from = x.data<T>();
     T* to = out.data<T>();
     for (int64_t i = 0; i < x.count(); ++i) {
@@ -316,57 +290,36 @@ void EvaluateDropout(EvalContext& context) {
   context.outputs[1] = context.opset < 10 ? CastTensor(mask, x.dtype()) : std::move(mask);
 }
 
-constexpr OpDef FunctionRow(const char* name, int since_version, const char* domain = "") {
-  return {name,
-          domain,
-          since_version,
-          1,
-          1,
-          1,
-          InferFunction,
-          EvaluateFunction,
-          QuantRule::kUnary,
-          FusionRule::kBroadcast};
-}
-
 constexpr OpDef kOps[] = {
     {"Abs", "", 1, 1, 1, 1, InferNumeric, EvaluateAbs, QuantRule::kUnary, FusionRule::kBroadcast},
-    FunctionRow("Ceil", 1),
-    FunctionRow("Celu", 12),
+    FunctionRow("Ceil", 1, EvaluateFunction),
     {"Clip", "", 1, 1, 3, 1, InferClip, EvaluateClip, QuantRule::kPassive, FusionRule::kBroadcast},
     {"Dropout", "", 1, 1, 3, 2, InferDropout, EvaluateDropout, QuantRule::kPassive},
-    FunctionRow("Elu", 1),
-    FunctionRow("Erf", 9),
-    FunctionRow("Exp", 1),
+    FunctionRow("Erf", 9, EvaluateFunction),
+    FunctionRow("Exp", 1, EvaluateFunction),
     {"FastGelu", kMicrosoftDomain, 1, 1, 2, 1, InferFunction, EvaluateFunction, QuantRule::kUnary,
      FusionRule::kBroadcast},
-    FunctionRow("Floor", 1),
-    FunctionRow("Gelu", 20),
-    FunctionRow("Gelu", 1, kMicrosoftDomain),
-    FunctionRow("HardSigmoid", 1),
-    FunctionRow("HardSwish", 14),
+    FunctionRow("Floor", 1, EvaluateFunction),
+    FunctionRow("Gelu", 20, EvaluateFunction),
+    FunctionRow("Gelu", 1, EvaluateFunction, kMicrosoftDomain),
+    FunctionRow("HardSigmoid", 1, EvaluateFunction),
+    FunctionRow("HardSwish", 14, EvaluateFunction),
     {"Identity", "", 1, 1, 1, 1, SameAsInput, EvaluateIdentity, QuantRule::kPassive,
      FusionRule::kBroadcast},
-    FunctionRow("LeakyRelu", 1),
-    FunctionRow("Log", 1),
-    FunctionRow("Mish", 18),
+    FunctionRow("LeakyRelu", 1, EvaluateFunction),
+    FunctionRow("Log", 1, EvaluateFunction),
     {"Neg", "", 1, 1, 1, 1, InferNumeric, EvaluateNeg, QuantRule::kUnary, FusionRule::kBroadcast},
     {"Not", "", 1, 1, 1, 1, InferNot, EvaluateNot, QuantRule::kFloat, FusionRule::kBroadcast},
-    FunctionRow("QuickGelu", 1, kMicrosoftDomain),
-    FunctionRow("Reciprocal", 1),
+    FunctionRow("QuickGelu", 1, EvaluateFunction, kMicrosoftDomain),
+    FunctionRow("Reciprocal", 1, EvaluateFunction),
     {"Relu", "", 1, 1, 1, 1, InferNumeric, EvaluateRelu, QuantRule::kPassive,
      FusionRule::kBroadcast},
-    FunctionRow("Round", 11),
-    FunctionRow("Selu", 1),
-    FunctionRow("Shrink", 9),
-    FunctionRow("Sigmoid", 1),
+    FunctionRow("Round", 11, EvaluateFunction),
+    FunctionRow("Sigmoid", 1, EvaluateFunction),
     {"Sign", "", 9, 1, 1, 1, InferNumeric, EvaluateSign, QuantRule::kUnary, FusionRule::kBroadcast},
-    FunctionRow("Softplus", 1),
-    FunctionRow("Softsign", 1),
-    FunctionRow("Sqrt", 1),
-    FunctionRow("Swish", 24),
-    FunctionRow("Tanh", 1),
-    FunctionRow("ThresholdedRelu", 1),
+    FunctionRow("Sqrt", 1, EvaluateFunction),
+    FunctionRow("Swish", 24, EvaluateFunction),
+    FunctionRow("Tanh", 1, EvaluateFunction),
 };
 
 }  // namespace

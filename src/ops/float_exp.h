@@ -1,0 +1,56 @@
+#pragma once
+// e^x of floats without branches, so that loops over them become vectors. The formulas are those of
+// kernels/transcendental.h, which operators do not see: x = n ln 2 + r with |r| <= ln(2) / 2, so
+// e^x = 2^n e^r (Cody & Waite, "Software Manual for the Elementary Functions", 1980, ch. 6), ln 2
+// in two parts, the Taylor polynomial for e^r up to r^7 / 7!.
+#include <cstdint>
+
+namespace requant::float_exp {
+
+inline constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
+
+/// `shifted` has n in its low bits, `tail` is e^r - 1.
+struct Parts {
+  float shifted, tail;
+};
+
+inline __attribute__((always_inline)) Parts Split(float x) {
+  const float shifted = x * 1.44269504088896341F + kMagic;
+  const float n = shifted - kMagic;
+  const float r = x - n * 0.693359375F - n * -2.12194440054690583e-4F;
+  float q = 1.9841270114e-4F;
+  q = q * r + 1.3888889225e-3F;
+  q = q * r + 8.3333337680e-3F;
+  q = q * r + 4.1666667908e-2F;
+  q = q * r + 1.6666667163e-1F;
+  q = q * r + 0.5F;
+  return {shifted, r + r * r * q};
+}
+
+/// 2^n
+inline __attribute__((always_inline)) float PowerOfTwo(int32_t n) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(n + 127) << 23);
+}
+inline __attribute__((always_inline)) int32_t LowBits(float shifted) {
+  return static_cast<int32_t>(__builtin_bit_cast(uint32_t, shifted) -
+                              __builtin_bit_cast(uint32_t, kMagic));
+}
+
+/// e^x. 2^n is taken in two factors, because it may lie outside of what a float holds where e^x
+/// does not, among the denormals for instance.
+inline __attribute__((always_inline)) float Exp(float x) {
+  x = x < -104.0F ? -104.0F : x;  // beyond: 0, and infinity
+  x = x > 89.0F ? 89.0F : x;
+  const Parts parts = Split(x);
+  const int32_t n = LowBits(parts.shifted);
+  return (1.0F + parts.tail) * PowerOfTwo(n >> 1) * PowerOfTwo(n - (n >> 1));
+}
+
+/// e^x - 1 for x <= 0, accurate near 0: 2^n (e^r - 1) + (2^n - 1).
+inline __attribute__((always_inline)) float ExpMinus1(float x) {
+  const Parts parts = Split(x < -18.0F ? -18.0F : x);  // beyond: -1
+  const float power = PowerOfTwo(LowBits(parts.shifted));
+  return power * parts.tail + (power - 1.0F);
+}
+
+}  // namespace requant::float_exp
