@@ -301,17 +301,19 @@ void EvaluatePow(EvalContext& context) {
   // One loop for all types: there are ten, and few of their powers are taken.
   const bool integers = IsInteger(base.dtype()) && IsInteger(exponent.dtype());
   Tensor powers(integers ? DType::kInt64 : DType::kFloat64, out.shape());
-  const std::vector<double> bases = integers ? std::vector<double>{} : Doubles(base);
-  const std::vector<double> exponents = integers ? std::vector<double>{} : Doubles(exponent);
+  const std::vector<double> reals = integers ? std::vector<double>{} : Doubles(base);
+  const std::vector<double> real_exponents = integers ? std::vector<double>{} : Doubles(exponent);
+  const double* bases = reals.data();
+  const double* exponents = real_exponents.data();
   ForEachRow(PlanRows(out.shape(), {&base.shape(), &exponent.shape()}), [&](const RowStep& row) {
+    auto* whole = static_cast<int64_t*>(powers.raw()) + row.output;
+    auto* real = static_cast<double*>(powers.raw()) + row.output;
     for (int64_t i = 0; i < row.length; ++i) {
       const int64_t from = row.input[0] + i * row.step[0], at = row.input[1] + i * row.step[1];
-      const int64_t to = row.output + i;
       if (integers) {
-        powers.data<int64_t>()[to] = PowerOfIntegers(base.AsInt64(from), exponent.AsInt64(at));
+        whole[i] = PowerOfIntegers(base.AsInt64(from), exponent.AsInt64(at));
       } else {
-        powers.data<double>()[to] =
-            std::pow(bases[static_cast<size_t>(from)], exponents[static_cast<size_t>(at)]);
+        real[i] = std::pow(bases[from], exponents[at]);
       }
     }
   });

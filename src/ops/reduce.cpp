@@ -137,10 +137,18 @@ A FromReal(double value) {
   }
 }
 
+/// The offsets of what becomes one element, walked by pointers: iterators are called.
+struct Places {
+  const int64_t* first;
+  size_t count;
+  const int64_t* begin() const { return first; }
+  const int64_t* end() const { return first + count; }
+};
+
 template <typename A>
-A Extreme(const A* from, const std::vector<int64_t>& offsets, bool largest, A neutral) {
-  if (offsets.empty()) return neutral;
-  A best = from[offsets[0]];
+A Extreme(const A* from, const Places& offsets, bool largest, A neutral) {
+  if (offsets.count == 0) return neutral;
+  A best = from[*offsets.first];
   for (const int64_t offset : offsets) {
     const A value = from[offset];
     if (largest ? value > best : value < best) best = value;
@@ -162,7 +170,7 @@ A NeutralOf(bool largest) {
 
 /// log(sum(e^x)) without overflow: the largest x is taken out first.
 template <typename A>
-double LogSumExp(const A* from, const std::vector<int64_t>& offsets) {
+double LogSumExp(const A* from, const Places& offsets) {
   double largest = -std::numeric_limits<double>::infinity();
   for (const int64_t offset : offsets) {
     largest = std::max(largest, static_cast<double>(from[offset]));
@@ -177,7 +185,7 @@ double LogSumExp(const A* from, const std::vector<int64_t>& offsets) {
 
 /// One output element: the reduction of from[offsets...], where A is the class to compute in.
 template <typename A>
-A Reduce(Reduction reduction, const A* from, const std::vector<int64_t>& offsets, A neutral) {
+A Reduce(Reduction reduction, const A* from, const Places& offsets, A neutral) {
   using W = WrappingOf<A>;
   W sum{0};
   switch (reduction) {
@@ -212,10 +220,10 @@ A Reduce(Reduction reduction, const A* from, const std::vector<int64_t>& offsets
   if (reduction == Reduction::kLogSum) return FromReal<A>(std::log(static_cast<double>(total)));
   if (reduction == Reduction::kMean) {
     if constexpr (std::is_floating_point_v<A>) {
-      return total / static_cast<double>(offsets.size());
+      return total / static_cast<double>(offsets.count);
     } else {
-      if (offsets.empty()) Fail(ErrorCode::kInvalidArgument, "the integer mean of nothing");
-      return total / static_cast<A>(offsets.size());
+      if (offsets.count == 0) Fail(ErrorCode::kInvalidArgument, "the integer mean of nothing");
+      return total / static_cast<A>(offsets.count);
     }
   }
   return total;
@@ -262,7 +270,8 @@ void EvaluateReduce(EvalContext& context) {
       for (int64_t i = 0; i < x.count(); ++i) value[i] = static_cast<A>(from[i]);
       const A neutral = NeutralOf<A, T>(reduction == Reduction::kMax);
       for (size_t i = 0; i < kept.size(); ++i) {
-        to[i] = static_cast<T>(Reduce(reduction, values.data() + kept[i], inner, neutral));
+        to[i] = static_cast<T>(
+            Reduce(reduction, value + kept[i], {inner.data(), inner.size()}, neutral));
       }
     });
     if (!visited) {
