@@ -61,6 +61,7 @@ void StoreIntegers(const TrainedLayer& layer, const Node& node, const OperatorQu
 
 void Deploy(const std::map<std::string, TrainedLayer>& layers, QuantizedModel& model) {
   QuantizationRecord& record = model.record;
+  record.analysis.clear();  // it is of what was before
   SimplifySums(model.float_graph, record, [&record](int index) {
     return record.configs[static_cast<size_t>(index)].observer == "given";
   });

@@ -294,4 +294,13 @@ void TrainNetwork::Freeze() {
   for (auto& [node, layer] : layers_) layer->Fold();
 }
 
+void TrainNetwork::StoreRanges() {
+  for (const auto& [config, learner] : scales_) {
+    TensorQuantizationConfig& own = Own(*config);
+    const auto scale = static_cast<double>(own.scale[0]);
+    own.range_min = static_cast<double>(own.quant_min - own.offset[0]) * scale;
+    own.range_max = static_cast<double>(own.quant_max - own.offset[0]) * scale;
+  }
+}
+
 }  // namespace requant

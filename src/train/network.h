@@ -44,6 +44,8 @@ class TrainNetwork {
   void SetMeasuring(bool measuring);
   /// Normalizations become weights and biases, observers stop.
   void Freeze();
+  /// Learned scales become the ranges of the record.
+  void StoreRanges();
 
  private:
   struct Entry {

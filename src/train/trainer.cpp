@@ -220,6 +220,7 @@ QuantizedModel Trainer::Finish() {
   }
   impl.finished = true;
   impl.network->Freeze();
+  impl.network->StoreRanges();
   std::map<std::string, TrainedLayer> layers;
   for (const auto& [node, layer] : impl.network->layers()) {
     layers[node->name] = {layer->weights(), layer->bias()};

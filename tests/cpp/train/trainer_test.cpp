@@ -179,6 +179,17 @@ TEST(Trainer, LearnsAndDeploys) {
     EXPECT_GT(after, before + 1) << c.what;
     EXPECT_NEAR(after, -10 * std::log10(last), 4) << c.what;
     EXPECT_EQ(trained.record.recovery.back().method, "train");
+    for (const TensorQuantizationConfig& config : trained.record.configs) {
+      if (config.bits != 4 || config.scale.size() != 1 || !(config.range_max > config.range_min) ||
+          config.state != QuantizationState::kActivated) {
+        continue;
+      }
+      const double codes = static_cast<double>(config.quant_max - config.quant_min);
+      EXPECT_NEAR((config.range_max - config.range_min) / static_cast<double>(config.scale[0]),
+                  codes,
+                  0.03 * codes)
+          << c.what << " " << config.value;  // sums have simple factors, up to 2 %
+    }
     // Weights are the float graph's on their grid.
     for (const auto& node : trained.float_graph.nodes()) {
       const OperatorQuantization& op = trained.record.operators.at(node->name);
