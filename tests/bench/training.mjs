@@ -46,8 +46,8 @@ const bits = [
   [8, 4, { epochs: 4 }],
   [4, 4, { epochs: 6 }],
   [3, 3, { epochs: 10 }],
-  [2, 4, { epochs: 10 }],
-  [2, 2, { epochs: 20 }],
+  [2, 4, { epochs: 10, learningRate: 0.01, batchSize: 16 }],
+  [2, 2, { epochs: 18, learningRate: 0.02, batchSize: 16 }],
 ].map(([activations, weights, options]) => ({
   name: `W${weights}A${activations}`,
   edges: true,
