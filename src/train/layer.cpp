@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kLeastElements = 64;
 /// Layers without a grid learn as those of 8 bits do.
 constexpr double kFinenessOfFloats = 1.0 / 64;
+/// Of a step to either side of its code: where a weight may begin.
+constexpr float kInside = 0.49f;
 
 /// Calls `body(row, first element, count)` for every run of a row's weights.
 template <typename Body>
@@ -28,7 +30,8 @@ void ForRuns(const WeightMatrix& view, const Body& body) {
 }  // namespace
 
 TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
-                       TensorQuantizationConfig* weight_config, const TrainOptions& options)
+                       TensorQuantizationConfig* weight_config,
+                       const TensorQuantizationConfig* bias_config, const TrainOptions& options)
     : options_(options),
       model_weights_(node.inputs[1]->constant),
       config_(weight_config),
@@ -43,12 +46,39 @@ TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
     bias_.assign(bias.begin(), bias.end());
     bias_.resize(static_cast<size_t>(math_.view().rows));
   }
+  if (config_) StartFrom(bias_config);
   bias_gradient_.resize(bias_.size());
   weight_gradient_.resize(weights_.size());
   const bool learns = config_ && options.scales == TrainScales::kLearn && !config_->exponential() &&
                       (config_->policy & kPowerOf2) == 0 && config_->observer != "given";
   if (learns) scales_.emplace(*config_);
+  if (config_) kept_scale_ = config_->scale;
   SetSizes();
+}
+
+/// Every weight as near to the model's as it can be and still round to its integer, which recovery
+/// may have chosen otherwise than by rounding to nearest; the bias as its integers have it.
+void TrainLayer::StartFrom(const TensorQuantizationConfig* bias_config) {
+  if (!config_->exotic_weight() && config_->baked.count() == model_weights_.count()) {
+    ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+      const size_t channel = static_cast<size_t>(row) % config_->scale.size();
+      const float scale = config_->scale[channel];
+      for (int64_t i = first; i < first + count; ++i) {
+        const int64_t code = config_->baked.AsInt64(i) - config_->offset[channel];
+        const float middle = static_cast<float>(code) * scale;
+        float& weight = weights_[static_cast<size_t>(i)];
+        weight = middle + std::clamp(weight - middle, -kInside * scale, kInside * scale);
+      }
+    });
+  }
+  if (bias_config == nullptr || bias_config->baked.empty()) return;
+  const Tensor& baked = bias_config->baked;
+  if (baked.count() != static_cast<int64_t>(bias_.size())) return;
+  const bool real = baked.dtype() == DType::kFloat32;
+  for (size_t row = 0; row < bias_.size(); ++row) {
+    const float scale = real ? 1 : bias_config->scale[row % bias_config->scale.size()];
+    bias_[row] = static_cast<float>(baked.AsDouble(static_cast<int64_t>(row))) * scale;
+  }
 }
 
 void TrainLayer::Measure(std::span<const Tensor> float_outputs) {
@@ -91,14 +121,43 @@ void TrainLayer::SetSizes() {
   weight_step_ = fineness_ * size;
 }
 
+/// What a row's weights are folded with.
+float TrainLayer::Factor(int64_t row) const {
+  return norm_ ? norm_->Factor(static_cast<size_t>(row)) : 1;
+}
+
+/// A row with a scale of its own keeps its codes while its factor changes: its grid is folded, too.
+/// Otherwise a channel that quantization makes louder would shrink until all of it rounds to 0.
+bool TrainLayer::GridFollows() const {
+  return config_ && options_.scales != TrainScales::kObserve && config_->observer != "given" &&
+         (config_->policy & kPowerOf2) == 0 &&
+         config_->scale.size() == static_cast<size_t>(math_.view().rows);
+}
+
+void TrainLayer::PlaceGrid() {
+  config_->scale = scales_ ? scales_->scale : kept_scale_;
+  if (!norm_ || !GridFollows()) return;
+  for (size_t row = 0; row < config_->scale.size(); ++row) {
+    config_->scale[row] *= Factor(static_cast<int64_t>(row));
+  }
+}
+
 void TrainLayer::Fold() {
   if (!norm_) return;
   for (size_t row = 0; row < bias_.size(); ++row) bias_[row] = norm_->Bias(row);
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
-    const float factor = norm_->Factor(static_cast<size_t>(row));
+    const float factor = Factor(row);
     for (int64_t i = first; i < first + count; ++i) weights_[static_cast<size_t>(i)] *= factor;
   });
+  if (GridFollows()) {
+    for (size_t row = 0; row < kept_scale_.size(); ++row) {
+      const float factor = Factor(static_cast<int64_t>(row));
+      kept_scale_[row] *= factor;
+      if (scales_) scales_->Multiply(row, factor);
+    }
+  }
   norm_.reset();
+  if (config_ && options_.scales != TrainScales::kObserve) PlaceGrid();
   SetSizes();
   // What the optimizers remember belongs to the unfolded parameters.
   weight_optimizer_ = {};
@@ -109,12 +168,16 @@ void TrainLayer::Begin() {
   folded_ = weights_;
   if (norm_) {
     ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
-      const float factor = norm_->Factor(static_cast<size_t>(row));
+      const float factor = Factor(row);
       for (int64_t i = first; i < first + count; ++i) folded_[static_cast<size_t>(i)] *= factor;
     });
   }
-  if (config_ && options_.scales == TrainScales::kObserve && config_->observer != "given") {
-    ObserveWeights();
+  if (config_ && config_->observer != "given") {
+    if (options_.scales == TrainScales::kObserve) {
+      ObserveWeights();
+    } else {
+      PlaceGrid();
+    }
   }
   QuantizeWeights();
   std::fill(weight_gradient_.begin(), weight_gradient_.end(), 0.0f);
@@ -178,7 +241,7 @@ std::vector<Tensor> TrainLayer::Backward(std::span<const Tensor> x, std::span<co
 /// From the weights on their grid to the weights, and to the grid's scales.
 void TrainLayer::WeightsBackward() {
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
-    const float factor = norm_ ? norm_->Factor(static_cast<size_t>(row)) : 1;
+    const float factor = Factor(row);
     float* gradient = weight_gradient_.data() + first;
     if (config_ && !config_->exponential()) {
       const size_t channel = static_cast<size_t>(row) % config_->scale.size();
@@ -207,7 +270,9 @@ void TrainLayer::Update(double rate) {
   } else if (!bias_.empty()) {
     bias_optimizer_.Update(options_, rate, output_step, 0, bias_, bias_gradient_);
   }
-  if (scales_) scales_->Update(rate * options_.scale_rate, *config_);
+  if (!scales_) return;
+  scales_->Update(rate * options_.scale_rate);
+  PlaceGrid();
 }
 
 }  // namespace requant

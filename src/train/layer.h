@@ -15,9 +15,11 @@ namespace requant {
 
 class TrainLayer {
  public:
-  /// `weight_config`: nullptr where the weights stay in float.
+  /// Starts with the integers of the record, and what recovery made of the bias. `weight_config`:
+  /// nullptr where the weights stay in float; `bias_config`: nullptr where there is none.
   TrainLayer(const Node& node, const OperatorQuantization& op,
-             TensorQuantizationConfig* weight_config, const TrainOptions& options);
+             TensorQuantizationConfig* weight_config, const TensorQuantizationConfig* bias_config,
+             const TrainOptions& options);
 
   const LayerMath& math() const { return math_; }
   /// Before anything is learned, with the float layer's outputs for every batch that is measured.
@@ -41,6 +43,10 @@ class TrainLayer {
   const std::vector<float>& bias() const { return bias_; }
 
  private:
+  void StartFrom(const TensorQuantizationConfig* bias_config);
+  float Factor(int64_t row) const;
+  bool GridFollows() const;
+  void PlaceGrid();
   void ObserveWeights();
   void QuantizeWeights();
   void SetSizes();
@@ -61,6 +67,7 @@ class TrainLayer {
   std::vector<float> used_;    // W' on its grid
   std::vector<float> weight_gradient_, bias_gradient_;
   std::optional<ScaleLearner> scales_;
+  std::vector<float> kept_scale_;  // where it is not learned
   Optimizer weight_optimizer_, bias_optimizer_, gamma_optimizer_;
 };
 

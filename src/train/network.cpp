@@ -24,10 +24,14 @@ TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
   for (const Node* node : simulator_.nodes()) {
     if (simulator_.Math(node) == nullptr) continue;
     const OperatorQuantization& op = record.operators.at(node->name);
-    const int config = op.inputs[static_cast<size_t>(WeightSlot(*node, op.rule))];
-    const bool on_grid = op.quantized && config >= 0 && simulator_.WeightsAreOnGrid(*node);
+    const auto config_of = [&](int slot) -> TensorQuantizationConfig* {
+      const int index = slot < 0 ? -1 : op.inputs[static_cast<size_t>(slot)];
+      return index < 0 ? nullptr : &record.configs[static_cast<size_t>(index)];
+    };
+    const bool on_grid = op.quantized && simulator_.WeightsAreOnGrid(*node);
     layers_[node] = std::make_unique<TrainLayer>(
-        *node, op, on_grid ? &record.configs[static_cast<size_t>(config)] : nullptr, options);
+        *node, op, on_grid ? config_of(WeightSlot(*node, op.rule)) : nullptr,
+        config_of(BiasSlot(*node, op.rule)), options);
   }
   FindLearners(ends);
   PlanScales();
@@ -281,7 +285,8 @@ void TrainNetwork::Drop() {
 void TrainNetwork::Update(double rate) {
   for (auto& [node, layer] : layers_) layer->Update(rate);
   for (auto& [config, learner] : scales_) {
-    learner.Update(rate * options_.scale_rate, Own(*config));
+    learner.Update(rate * options_.scale_rate);
+    Own(*config).scale = learner.scale;
   }
 }
 

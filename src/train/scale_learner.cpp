@@ -5,14 +5,19 @@
 
 namespace requant {
 
-void ScaleLearner::Update(double rate, TensorQuantizationConfig& config) {
+void ScaleLearner::Update(double rate) {
   constexpr float kMost = 3;  // up to 20 times finer or coarser than calibrated
-  adam_.Update(logs_, gradient, static_cast<float>(std::ldexp(rate, 2 - config.bits)));
+  adam_.Update(logs_, gradient, static_cast<float>(std::ldexp(rate, 2 - bits_)));
   for (size_t i = 0; i < logs_.size(); ++i) {
     logs_[i] = std::clamp(logs_[i], -kMost, kMost);
-    config.scale[i] = start_[i] * std::exp(logs_[i]);
+    scale[i] = start_[i] * std::exp(logs_[i]);
     gradient[i] = 0;
   }
+}
+
+void ScaleLearner::Multiply(size_t i, float factor) {
+  start_[i] *= factor;
+  scale[i] *= factor;
 }
 
 }  // namespace requant

@@ -60,6 +60,8 @@ struct Trainer::Impl {
         to_measure(with.measured_batches) {}
 
   bool measuring() const { return to_measure > 0; }
+  /// Nothing has been learned yet.
+  bool starting() const { return batches < options.measured_batches; }
   void EndBatch(double rate);
   void AdvanceFloat(size_t at);
   void StartBackward();
@@ -118,7 +120,7 @@ void Trainer::Impl::AdvanceFloat(size_t at) {
   std::vector<Tensor> outputs;
   for (Values& values : float_values) {
     simulator.Run(values, SimMode::kFloat, at, at + 1, false);
-    if (measuring() && !freezing && layer != network->layers().end()) {
+    if (starting() && layer != network->layers().end()) {
       outputs.push_back(values.at(layer->first->outputs[0]));
     }
   }
@@ -202,8 +204,9 @@ void Trainer::Clear() {
 
 void Trainer::Freeze() {
   Impl& impl = *impl_;
-  if (impl.freezing) return;
+  if (impl.freezing || impl.finished) return;
   impl.freezing = true;
+  if (impl.starting()) return;  // EndBatch() freezes when that has been measured
   if (impl.options.batch_norm) {
     impl.to_measure = impl.options.measured_batches;
     impl.network->SetMeasuring(true);

@@ -206,6 +206,21 @@ TEST(Trainer, LearnsAndDeploys) {
   }
 }
 
+/// Frozen from the start: means and deviations are put right by what is measured, and that is
+/// deployed.
+TEST(Trainer, FreezesAtOnce) {
+  const Graph graph = SmallNetwork();
+  const QuantizedModel model = QuantizeGraph(graph, Bits(8, 3));
+  const double before = Snr(graph, LowerToInteger(model));
+  Trainer trainer(model, {.measured_batches = 4, .loss = TrainLoss::kValues});
+  trainer.Freeze();
+  for (uint32_t batch = 0; batch < 4; ++batch) Learn(trainer, graph, 5000 + 16 * batch, 16, 1);
+  const QuantizedModel trained = trainer.Finish();
+  EXPECT_GT(Snr(graph, LowerToInteger(trained)), before + 1);
+  trainer.Freeze();
+  trainer.Clear();
+}
+
 /// A model that was read from a file with Q/DQ goes on learning.
 TEST(Trainer, LearnsWhatAFileSays) {
   const Graph graph = SmallNetwork();
