@@ -332,7 +332,7 @@ describe('8 bits, by OneFlow and Cambricon formulas', { skip: skipShared }, () =
           recover: [],
         },
       });
-      const dataset = take(cifarImages(network, 'train_3k'), process.env.REQUANT_LONG ? 2048 : 512);
+      const dataset = take(cifarImages(network, 'train_3k'), 2048);
       const trained = await train(quantized, {
         dataset,
         epochs: 2,
