@@ -21,7 +21,6 @@ class TrainLayer {
              TensorQuantizationConfig* weight_config, const TensorQuantizationConfig* bias_config,
              const TrainOptions& options);
 
-  const LayerMath& math() const { return math_; }
   /// Before anything is learned, with the float layer's outputs for every batch that is measured.
   void Measure(std::span<const Tensor> float_outputs);
   /// Before anything is learned, and before Fold(): the weights stay, statistics settle.

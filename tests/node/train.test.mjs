@@ -306,6 +306,7 @@ test('augmented images are the same ones, mirrored and moved', async () => {
   assert.equal(seen.size, 2 * 9);
   assert.ok(seen.has(data.join()));
   assert.throws(() => augmented(dataset, { shift: -1 }), isError('INVALID_ARGUMENT'));
+  assert.throws(() => augmented(dataset, { layout: 'chw' }), isError('INVALID_ARGUMENT'));
 });
 
 // Rows O1 to O8: 8-bit training of a ResNet for CIFAR-10 stays within half a point of float, whatever

@@ -1,6 +1,7 @@
 // The command train.
 
 import { augmented } from '../dataset/augment.js';
+import { pictureShape } from '../dataset/node.js';
 import type { Model } from '../model.js';
 import type { QuantizedModel } from '../quantize.js';
 import { readQuantized } from '../read_quantized.js';
@@ -14,6 +15,7 @@ import {
   dataOptions,
   integer,
   oneOf,
+  openOptions,
   real,
   required,
   text,
@@ -108,8 +110,11 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
   using model = await load(file!, streams);
   using quantized = await quantizedOf(model, values, streams);
   const data = await openData(values, model);
-  const layout = oneOf(values, 'layout', ['nchw', 'nhwc'] as const) ?? 'nchw';
-  const dataset = flip || shift > 0 ? augmented(data, { flip, shift, layout }) : data;
+  const { layout: given } = openOptions(values);
+  const dataset =
+    flip || shift > 0
+      ? augmented(data, { flip, shift, layout: pictureShape(model.info.inputs[0]!, given).layout })
+      : data;
   const epochs: { loss: number; top1: number | null }[] = [];
   const start = performance.now();
   const progress = new Progress(streams);

@@ -4,6 +4,7 @@ import { invalidArgument } from '../errors.js';
 import { checkInteger, checkOptions } from '../options.js';
 import { randomNumbers } from '../shuffle.js';
 import { Tensor } from '../tensor.js';
+import { type Layout, checkLayout } from './image.js';
 import { type Dataset, checkDataset } from './sample.js';
 
 /** Options of {@link augmented}. */
@@ -13,12 +14,16 @@ export interface AugmentOptions {
   /** Images are moved by up to so many pixels each way; what comes in is 0. Default 0. */
   shift?: number;
   /** Default 'nchw'. */
-  layout?: 'nchw' | 'nhwc';
+  layout?: Layout;
   /** Default 1. */
   seed?: number;
 }
 
-function varied(image: Tensor, options: Required<AugmentOptions>, random: () => number): Tensor {
+function varied(
+  image: Tensor,
+  options: Required<Omit<AugmentOptions, 'seed'>>,
+  random: () => number,
+): Tensor {
   const { type, data, dims } = image;
   if (dims.length !== 4 || type !== 'float32') {
     throw invalidArgument(`a ${type} tensor of ${dims.length} dimensions is no image`, 'dataset');
@@ -68,6 +73,7 @@ export function augmented(dataset: Dataset, options: AugmentOptions = {}): Datas
   );
   checkInteger(options.shift, 0, 1e6, 'options.shift');
   const { flip = true, shift = 0, layout = 'nchw', seed = 1 } = options;
+  checkLayout(layout);
   const random = randomNumbers(seed);
   return {
     length: dataset.length,
@@ -75,7 +81,7 @@ export function augmented(dataset: Dataset, options: AugmentOptions = {}): Datas
       for await (const { feeds, ...sample } of dataset) {
         const entries = Object.entries(feeds).map(([name, image]) => [
           name,
-          varied(image, { flip, shift, layout, seed }, random),
+          varied(image, { flip, shift, layout }, random),
         ]);
         yield { ...sample, feeds: Object.fromEntries(entries) as Record<string, Tensor> };
       }
