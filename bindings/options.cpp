@@ -30,17 +30,6 @@ void ForEachProperty(const val& object, Function function) {
   }
 }
 
-RequantizeMode ReadMode(const val& options) {
-  if (!Has(options, "requantize")) return RequantizeMode::kUpward;
-  const auto name = options["requantize"].as<std::string>();
-  if (name == "fixed") return RequantizeMode::kUpward;
-  if (name == "float") return RequantizeMode::kFloat;
-  if (name == "nearest") return RequantizeMode::kToNearest;
-  if (name == "gemmlowp") return RequantizeMode::kGemmlowp;
-  Fail(ErrorCode::kInvalidArgument, "requantize '" + name + "' is not known",
-       {.hint = "use 'fixed', 'float', 'nearest' or 'gemmlowp'"});
-}
-
 void ReadTensorSettings(const val& object, TensorSettings& settings) {
   Read(object, "bits", settings.bits);
   Read(object, "symmetric", settings.symmetric);
@@ -87,9 +76,20 @@ double Now() { return emscripten_get_now(); }
 
 }  // namespace
 
+RequantizeMode ReadRequantizeMode(const val& options) {
+  if (!Has(options, "requantize")) return RequantizeMode::kUpward;
+  const auto name = options["requantize"].as<std::string>();
+  if (name == "fixed") return RequantizeMode::kUpward;
+  if (name == "float") return RequantizeMode::kFloat;
+  if (name == "nearest") return RequantizeMode::kToNearest;
+  if (name == "gemmlowp") return RequantizeMode::kGemmlowp;
+  Fail(ErrorCode::kInvalidArgument, "requantize '" + name + "' is not known",
+       {.hint = "use 'fixed', 'float', 'nearest' or 'gemmlowp'"});
+}
+
 SessionRequest ReadSessionOptions(const val& options) {
   SessionRequest request;
-  request.options.plan.requantize = ReadMode(options);
+  request.options.plan.requantize = ReadRequantizeMode(options);
   request.options.now = Now;
   request.options.runner = Threads();
   Read(options, "threads", request.options.plan.threads);
@@ -161,7 +161,7 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
 
 CompareOptions ReadCompareOptions(const val& options) {
   CompareOptions out;
-  out.requantize = ReadMode(options);
+  out.requantize = ReadRequantizeMode(options);
   out.now = Now;
   out.runner = Threads();
   Read(options, "layerwise", out.layerwise);

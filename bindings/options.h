@@ -17,6 +17,8 @@ struct SessionRequest {
   std::vector<std::string> taps;
 };
 
+/// Its `requantize`; kUpward where it has none.
+RequantizeMode ReadRequantizeMode(const emscripten::val& options);
 SessionRequest ReadSessionOptions(const emscripten::val& options);
 QuantizeOptions ReadQuantizeOptions(const emscripten::val& options);
 CompareOptions ReadCompareOptions(const emscripten::val& options);

@@ -36,6 +36,8 @@ class QuantizedHandle {
   QuantizedModel model_;
 };
 
+/// generate.cpp: the functions that write models in other forms.
+void BindGeneration();
 /// train.cpp: the classes and functions of training.
 void BindTraining();
 

@@ -185,5 +185,6 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("packWeights", &Packed);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
+  BindGeneration();
   BindTraining();
 }

@@ -173,6 +173,13 @@ export interface CoreQuantized extends CoreObject {
   floatModel(): CoreModel | Failure;
 }
 
+export interface CoreGeneratedC {
+  source: string;
+  header: string;
+  workspaceBytes: number;
+  constantBytes: number;
+}
+
 export interface CoreCompareOptions {
   requantize?: string;
   layerwise?: boolean;
@@ -235,6 +242,15 @@ export interface Core {
   ): CoreModel | Failure;
   dynamically(model: CoreModel): CoreModel | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
+  /** C for inputs of these names and dims; `kernels` are names and texts in turns. */
+  generateC(
+    model: CoreModel,
+    names: string[],
+    dims: number[][],
+    options: { name: string; requantize: string },
+    kernels: string[],
+  ): CoreGeneratedC | Failure;
+  generateJson(model: CoreModel, maxNumbers: number): string | Failure;
   packWeights(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
   createTrainer(model: CoreQuantized, options: CoreTrainOptions): CoreTrainer | Failure;

@@ -57,6 +57,8 @@ export type {
   RequantizeMode,
   ValueInfo,
 } from './model.js';
+export { generateC, generateJson } from './generate.js';
+export type { GenerateCOptions, GenerateJsonOptions, GeneratedC } from './generate.js';
 export { measureLatencies } from './latencies.js';
 export type { Latencies, LatencyOptions } from './latencies.js';
 export { train } from './train.js';

@@ -232,21 +232,7 @@ export class Model {
   ): void {
     const { inputs } = this.info;
     const names = inputs.map(({ name }) => name);
-    const wrong = Object.keys(shapes).find((name) => !names.includes(name));
-    if (wrong !== undefined) {
-      throw invalidArgument(`the model has no input "${wrong}"`, wrong, suggest(wrong, names));
-    }
-    const dims = inputs.map(({ name, dims: known }) => {
-      const shape = shapes[name] ?? known;
-      if (Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
-        return shape as number[];
-      }
-      throw invalidArgument(
-        `the shape of input "${name}" is ${show(shape)}`,
-        `options.shapes.${name}`,
-        'Give a number for every dimension.',
-      );
-    });
+    const dims = inputShapes(inputs, shapes);
     const types = inputs.map(({ type }) => type);
     session.call((made) => made.prepareFor(names, types, dims));
   }
@@ -291,6 +277,32 @@ export class Model {
 makeDisposable(Model, function (this: Model) {
   this.dispose();
 });
+
+/** @internal A shape for every input: that of `shapes`, or else what the model says. */
+export function inputShapes(
+  inputs: readonly ValueInfo[],
+  shapes: Readonly<Record<string, readonly number[]>>,
+): number[][] {
+  const names = inputs.map(({ name }) => name);
+  const wrong = Object.keys(shapes).find((name) => !names.includes(name));
+  if (wrong !== undefined) {
+    throw invalidArgument(`the model has no input "${wrong}"`, wrong, suggest(wrong, names));
+  }
+  return inputs.map(({ name, dims: known }) => {
+    const shape = shapes[name] ?? known;
+    if (Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
+      return shape as number[];
+    }
+    const text = Array.isArray(shape)
+      ? `[${shape.map((dim) => dim ?? '?').join(', ')}]`
+      : show(shape);
+    throw invalidArgument(
+      `the shape of input "${name}" is ${text}`,
+      `options.shapes.${name}`,
+      'Give a number for every dimension.',
+    );
+  });
+}
 
 function checkExternalName(name: string): void {
   // ONNX demands a path relative to the model's folder; anything else could reach other files.

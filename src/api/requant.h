@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/tools.h"
+#include "codegen/codegen.h"
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "ir/text.h"
@@ -89,6 +90,13 @@ Graph PackWeights(const std::shared_ptr<const Graph>& graph);
 
 /// The optimized float form of a graph, as the quantizer takes it.
 Graph OptimizedFloat(const Graph& graph);
+
+/// GenerateC of any model, float or quantized, prepared as for a run on inputs of these shapes, by
+/// name (those that the model knows may be missing). Throws as GenerateC, and kUnsupported for a
+/// shape that is open.
+GeneratedC GenerateCode(const std::shared_ptr<const Graph>& graph,
+                        const std::map<std::string, Shape>& shapes, const GenerateCOptions& options,
+                        const CKernels& kernels);
 
 /// JSON of bindings/README.md.
 std::string ModelInfoJson(const Graph& graph);

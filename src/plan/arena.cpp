@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/checked_math.h"
-#include "base/sort.h"
+#include "plan/placement.h"
 
 namespace requant {
 namespace {
@@ -62,89 +61,27 @@ bool IsRoot(const Plan& plan, size_t index) {
          slot.first_step >= 0;
 }
 
-struct Placement {
-  size_t bytes = 0;    // the peak
-  size_t highest = 0;  // the slot that reaches it, as its position in the order
-  std::vector<size_t> offsets;
-};
-
-/// Gives the slots offsets in this order, each the lowest gap among those it overlaps in time.
-Placement Place(const Plan& plan, const std::vector<size_t>& order) {
-  Placement out;
-  out.offsets.resize(order.size());
-  std::vector<size_t> placed;  // positions in `order`, sorted by offset
-  for (size_t i = 0; i < order.size(); ++i) {
-    const Slot& slot = plan.slots[order[i]];
-    const size_t bytes = CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
-    size_t offset = 0;
-    for (const size_t j : placed) {
-      const Slot& other = plan.slots[order[j]];
-      if (other.last_step < slot.first_step || slot.last_step < other.first_step) continue;
-      if (CheckedAdd(offset, bytes) <= out.offsets[j]) break;
-      offset = std::max(
-          offset, CheckedAlign(CheckedAdd(out.offsets[j], other.bytes), AlignedBuffer::kAlignment));
-    }
-    out.offsets[i] = offset;
-    if (CheckedAdd(offset, bytes) > out.bytes) {
-      out.bytes = offset + bytes;
-      out.highest = i;
-    }
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), i,
-                         [&out](size_t a, size_t b) { return out.offsets[a] < out.offsets[b]; }),
-        i);
-  }
-  return out;
-}
-
-/// AnnotateUsedMemory: what is alive while each step runs, the last one being the graph outputs
-/// afterwards. Returns the peak.
-size_t AnnotateUsedMemory(Plan& plan, const std::vector<size_t>& order) {
-  size_t bound = 0;
-  for (int step = 0; step <= static_cast<int>(plan.steps.size()); ++step) {
-    size_t live = 0;
-    for (const size_t index : order) {
-      const Slot& slot = plan.slots[index];
-      if (slot.first_step <= step && step <= slot.last_step) {
-        live += CheckedAlign(slot.bytes, AlignedBuffer::kAlignment);
-      }
-    }
-    plan.used_memory.push_back(live);
-    bound = std::max(bound, live);
-  }
-  return bound;
-}
-
 }  // namespace
 
 void LayOutArena(Plan& plan, bool keep_outputs) {
   ComputeLifetimes(plan, keep_outputs);
   MergeInPlace(plan);
-  std::vector<size_t> order;
+  std::vector<size_t> roots;
+  std::vector<Lifetime> lifetimes;
   for (size_t i = 0; i < plan.slots.size(); ++i) {
-    if (IsRoot(plan, i)) order.push_back(i);
+    if (!IsRoot(plan, i)) continue;
+    const Slot& slot = plan.slots[i];
+    roots.push_back(i);
+    lifetimes.push_back({slot.bytes, slot.first_step, slot.last_step});
   }
-  plan.arena_lower_bound = AnnotateUsedMemory(plan, order);
-  // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
-  // 2020) to begin with. Then whatever sticks out at the top is placed earlier, a bounded number of
-  // times; the best order wins.
-  StableSort(order,
-             [&plan](size_t a, size_t b) { return plan.slots[a].bytes > plan.slots[b].bytes; });
-  constexpr int kRounds = 100;
-  std::vector<size_t> best_order = order;
-  Placement best = Place(plan, order);
-  for (int round = 0; round < kRounds && best.bytes > plan.arena_lower_bound; ++round) {
-    const Placement current = Place(plan, order);
-    if (current.bytes < best.bytes) {
-      best = current;
-      best_order = order;
-    }
-    if (current.highest == 0) break;
-    const auto top = order.begin() + static_cast<ptrdiff_t>(current.highest);
-    std::rotate(order.begin(), top, top + 1);
-  }
-  for (size_t i = 0; i < best_order.size(); ++i) plan.slots[best_order[i]].offset = best.offsets[i];
-  plan.arena_bytes = best.bytes;
+  // AnnotateUsedMemory: what is alive while each step runs, the last moment being afterwards.
+  const int moments = static_cast<int>(plan.steps.size()) + 1;
+  plan.arena_lower_bound =
+      PeakBytes(lifetimes, moments, AlignedBuffer::kAlignment, &plan.used_memory);
+  const Placement placement =
+      PlaceLifetimes(lifetimes, AlignedBuffer::kAlignment, plan.arena_lower_bound);
+  for (size_t i = 0; i < roots.size(); ++i) plan.slots[roots[i]].offset = placement.offsets[i];
+  plan.arena_bytes = placement.bytes;
 }
 
 }  // namespace requant

@@ -18,6 +18,7 @@ import { analyzeSpec, runAnalyze } from './analyzing.js';
 import { benchSpec, runBench } from './bench.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, processStreams } from './output.js';
+import { generateSpec, runGenerate } from './generating.js';
 import { packSpec, runPack } from './packing.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
 import { runTrain, trainSpec } from './training.js';
@@ -34,6 +35,7 @@ const commands: readonly Command[] = [
   { spec: quantizeSpec, action: runQuantize },
   { spec: trainSpec, action: runTrain },
   { spec: packSpec, action: runPack },
+  { spec: generateSpec, action: runGenerate },
   { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },
   { spec: compareSpec, action: runCompare },

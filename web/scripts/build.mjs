@@ -58,8 +58,23 @@ function webIsBuilt() {
   return Math.min(...outputs.map(modified)) > Math.max(...inputs.map(modified));
 }
 
+/** dist/c_kernels.js: the C that generateC() writes into files, which who only runs models does not load. */
+function writeKernels() {
+  const files = filesBelow('src/codegen/c', (name) => name.endsWith('.c'));
+  const texts = files.map((file) => [
+    path.basename(file, '.c'),
+    readFileSync(path.join(ROOT, file), 'utf8'),
+  ]);
+  const text = `export const kernels = ${JSON.stringify(Object.fromEntries(texts), null, 1)};\n`;
+  const target = path.join(ROOT, 'dist/c_kernels.js');
+  if (existsSync(target) && readFileSync(target, 'utf8') === text) return;
+  mkdirSync(path.dirname(target), { recursive: true });
+  writeFileSync(target, text);
+}
+
 /** dist/**.js and .d.ts from web/**.ts. */
 export function buildWeb() {
+  writeKernels();
   if (webIsBuilt()) return;
   run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
   // Declarations written by hand (of the Emscripten glue) are inputs to tsc, so it does not emit them.

@@ -1,0 +1,51 @@
+// Models written in other forms than ONNX, a part of the tools (tools.cpp binds it).
+#include <map>
+#include <string>
+
+#include "quantized_handle.h"
+#include "read_option.h"
+
+namespace requant::bindings {
+namespace {
+
+using emscripten::val;
+
+/// `kernels`: names and texts in turns.
+val GeneratedCode(const ModelHandle& model, const val& names, const val& dims, const val& options,
+                  const val& kernels) {
+  return Guard([&] {
+    std::map<std::string, Shape> shapes;
+    const auto inputs = emscripten::vecFromJSArray<std::string>(names);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Shape& shape = shapes[inputs[i]];
+      for (const double dim : emscripten::vecFromJSArray<double>(dims[i])) {
+        shape.push_back(static_cast<int64_t>(dim));
+      }
+    }
+    GenerateCOptions read{options["name"].as<std::string>(), ReadRequantizeMode(options)};
+    CKernels texts;
+    const auto list = emscripten::vecFromJSArray<std::string>(kernels);
+    for (size_t i = 0; i + 1 < list.size(); i += 2) texts[list[i]] = list[i + 1];
+    const GeneratedC made = GenerateCode(model.graph(), shapes, read, texts);
+    val out = val::object();
+    out.set("source", made.source);
+    out.set("header", made.header);
+    out.set("workspaceBytes", static_cast<double>(made.workspace_bytes));
+    out.set("constantBytes", static_cast<double>(made.constant_bytes));
+    return out;
+  });
+}
+
+val AsJson(const ModelHandle& model, double max_numbers) {
+  return Guard([&] { return val(GraphToJson(*model.graph(), static_cast<size_t>(max_numbers))); });
+}
+
+}  // namespace
+
+void BindGeneration() {
+  using emscripten::function;
+  function("generateC", &GeneratedCode);
+  function("generateJson", &AsJson);
+}
+
+}  // namespace requant::bindings

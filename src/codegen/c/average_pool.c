@@ -1,0 +1,50 @@
+#pragma once
+#include <stddef.h>
+
+#include "base.c"
+#include "output.c"
+#include "taps_inside.c"
+
+/* The scales are by the number of elements that are averaged, from 1 on. `pad_end` counts with
+   count_pad. */
+typedef struct {
+  rq_window window;
+  int32_t pad_end[3], count_pad;
+  int32_t zero;
+  uint8_t flip;
+  int32_t channels_last;
+  rq_output output;
+} rq_average_pool;
+static void rq_average_pool_run(const uint8_t *x, uint8_t *y, const rq_average_pool *p) {
+  const rq_window *w = &p->window;
+  const int32_t pixels = w->in[0] * w->in[1] * w->in[2];
+  const int32_t outputs = w->out[0] * w->out[1] * w->out[2];
+  const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
+  const int32_t step = p->channels_last ? w->in_channels : 1;
+  for (int32_t n = 0; n < w->batch; ++n) {
+    for (int32_t c = 0; c < w->in_channels; ++c) {
+      const ptrdiff_t image = (ptrdiff_t)n * w->in_channels;
+      const uint8_t *plane = x + (p->channels_last ? image * pixels + c : (image + c) * pixels);
+      uint8_t *to = y + (p->channels_last ? image * outputs + c : (image + c) * outputs);
+      for (int32_t o = 0; o < outputs; ++o) {
+        const int32_t at[3] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1],
+                               o % w->out[2]};
+        int32_t sum = 0, count = 1;
+        for (int32_t tap = 0; tap < taps; ++tap) {
+          const int32_t d = rq_tap(w, 0, at[0], tap / w->kernel[2] / w->kernel[1]);
+          const int32_t h = rq_tap(w, 1, at[1], tap / w->kernel[2] % w->kernel[1]);
+          const int32_t v = rq_tap(w, 2, at[2], tap % w->kernel[2]);
+          if (d < 0 || h < 0 || v < 0) continue;
+          sum += rq_byte(plane[(ptrdiff_t)((d * w->in[1] + h) * w->in[2] + v) * step], p->flip) -
+                 p->zero;
+        }
+        for (int axis = 0; axis < 3; ++axis) {
+          const int32_t before = p->count_pad ? w->pad[axis] : 0;
+          const int32_t after = p->count_pad ? p->pad_end[axis] : 0;
+          count *= rq_taps_inside(w, axis, at[axis], -before, w->in[axis] + after);
+        }
+        to[(ptrdiff_t)o * step] = rq_store(sum, &p->output, count > 0 ? count - 1 : 0);
+      }
+    }
+  }
+}

@@ -1,0 +1,29 @@
+#pragma once
+#include <stddef.h>
+
+#include "base.c"
+#include "window.c"
+
+/* The largest element of a window that lies inside: `flip` as of rq_byte. A window that holds
+   nothing has the least number. */
+static void rq_max_pool(const uint8_t *x, uint8_t *y, const rq_window *w, uint8_t flip) {
+  const ptrdiff_t pixels = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
+  const int32_t outputs = w->out[0] * w->out[1] * w->out[2];
+  const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
+  for (int32_t plane = 0; plane < w->batch * w->in_channels; ++plane, x += pixels) {
+    for (int32_t o = 0; o < outputs; ++o) {
+      int32_t most = -128;
+      for (int32_t tap = 0; tap < taps; ++tap) {
+        const int32_t d =
+            rq_tap(w, 0, o / w->out[2] / w->out[1], tap / w->kernel[2] / w->kernel[1]);
+        const int32_t h =
+            rq_tap(w, 1, o / w->out[2] % w->out[1], tap / w->kernel[2] % w->kernel[1]);
+        const int32_t v = rq_tap(w, 2, o % w->out[2], tap % w->kernel[2]);
+        if (d < 0 || h < 0 || v < 0) continue;
+        const int32_t value = rq_byte(x[((ptrdiff_t)d * w->in[1] + h) * w->in[2] + v], flip);
+        most = value > most ? value : most;
+      }
+      *y++ = (uint8_t)most ^ flip;
+    }
+  }
+}

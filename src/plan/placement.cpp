@@ -1,0 +1,91 @@
+#include "plan/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked_math.h"
+#include "base/sort.h"
+
+namespace requant {
+namespace {
+
+struct Attempt {
+  size_t bytes = 0;    // the peak
+  size_t highest = 0;  // what reaches it, as its position in the order
+  std::vector<size_t> offsets;
+};
+
+/// In this order, each takes the lowest gap among those it overlaps in time.
+Attempt Place(const std::vector<Lifetime>& lifetimes, size_t alignment,
+              const std::vector<size_t>& order) {
+  Attempt out;
+  out.offsets.resize(order.size());
+  std::vector<size_t> placed;  // positions in `order`, sorted by offset
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Lifetime& one = lifetimes[order[i]];
+    const size_t bytes = CheckedAlign(one.bytes, alignment);
+    size_t offset = 0;
+    for (const size_t j : placed) {
+      const Lifetime& other = lifetimes[order[j]];
+      if (other.last < one.first || one.last < other.first) continue;
+      if (CheckedAdd(offset, bytes) <= out.offsets[j]) break;
+      offset = std::max(offset, CheckedAlign(CheckedAdd(out.offsets[j], other.bytes), alignment));
+    }
+    out.offsets[i] = offset;
+    if (CheckedAdd(offset, bytes) > out.bytes) {
+      out.bytes = offset + bytes;
+      out.highest = i;
+    }
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i,
+                         [&out](size_t a, size_t b) { return out.offsets[a] < out.offsets[b]; }),
+        i);
+  }
+  return out;
+}
+
+}  // namespace
+
+size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t alignment,
+                 std::vector<size_t>* used) {
+  size_t bound = 0;
+  for (int moment = 0; moment < moments; ++moment) {
+    size_t live = 0;
+    for (const Lifetime& one : lifetimes) {
+      if (one.first <= moment && moment <= one.last) live += CheckedAlign(one.bytes, alignment);
+    }
+    if (used) used->push_back(live);
+    bound = std::max(bound, live);
+  }
+  return bound;
+}
+
+Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes, size_t alignment,
+                         size_t lower_bound) {
+  // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
+  // 2020) to begin with. Then whatever sticks out at the top is placed earlier, a bounded number of
+  // times; the best order wins.
+  std::vector<size_t> order(lifetimes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  StableSort(order,
+             [&lifetimes](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  constexpr int kRounds = 100;
+  std::vector<size_t> best_order = order;
+  Attempt best = Place(lifetimes, alignment, order);
+  for (int round = 0; round < kRounds && best.bytes > lower_bound; ++round) {
+    Attempt current = Place(lifetimes, alignment, order);
+    const size_t highest = current.highest;
+    if (current.bytes < best.bytes) {
+      best = std::move(current);
+      best_order = order;
+    }
+    if (highest == 0) break;
+    const auto top = order.begin() + static_cast<ptrdiff_t>(highest);
+    std::rotate(order.begin(), top, top + 1);
+  }
+  Placement out{best.bytes, std::vector<size_t>(lifetimes.size())};
+  for (size_t i = 0; i < best_order.size(); ++i) out.offsets[best_order[i]] = best.offsets[i];
+  return out;
+}
+
+}  // namespace requant

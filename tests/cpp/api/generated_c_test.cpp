@@ -1,0 +1,241 @@
+// C made of graphs, compiled and run: the interpreter's integers, bit for bit.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "api/random_network.h"
+#include "base/str_cat.h"
+#include "ir/extract.h"
+#include "support/random_graphs/random_graph.h"
+
+namespace requant {
+namespace {
+
+/// A folder that is gone afterwards.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "requant-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// What the package has in a module of JavaScript.
+const CKernels& Kernels() {
+  static const CKernels kKernels = [] {
+    CKernels out;
+    const std::string folder = REQUANT_SOURCE_DIR "/src/codegen/c";
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::ifstream file(entry.path());
+      out[entry.path().stem()] = std::string(std::istreambuf_iterator<char>(file), {});
+    }
+    return out;
+  }();
+  return kKernels;
+}
+
+/// What calls model_run by arrays of addresses.
+std::string Caller(const Graph& graph) {
+  std::string text = "void call(void **values, void *workspace) {\n  model_run(";
+  size_t count = 0;
+  for (const Value* input : graph.inputs()) {
+    if (!input->is_constant()) text += StrCat("values[", count++, "], ");
+  }
+  for (size_t i = 0; i < graph.outputs().size(); ++i) text += StrCat("values[", count++, "], ");
+  return text + "workspace);\n}\n";
+}
+
+/// Outputs of the compiled code. The memory around what it may write is looked at.
+std::vector<Tensor> RunC(const Graph& graph, const GeneratedC& code, const TensorMap& feeds) {
+  const Folder folder;
+  std::ofstream(folder / "model.h") << code.header;
+  std::ofstream(folder / "model.c") << code.source << Caller(graph);
+  const std::string command =
+      StrCat("cd ", folder.path().string(),
+             " && cc -std=c99 -O1 -Wall -Wextra -pedantic -Werror -fsanitize=undefined "
+             "-fsanitize-undefined-trap-on-error -fno-sanitize-recover -shared -fPIC model.c -lm "
+             "-o model.so 2> errors");
+  // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): a compiler is a program.
+  if (std::system(command.c_str()) != 0) {
+    std::ifstream errors(folder / "errors");
+    ADD_FAILURE() << std::string(std::istreambuf_iterator<char>(errors), {});
+    return {};
+  }
+  void* library = dlopen((folder / "model.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    ADD_FAILURE() << dlerror();  // NOLINT(concurrency-mt-unsafe)
+    return {};
+  }
+  const auto call = reinterpret_cast<void (*)(void**, void*)>(dlsym(library, "call"));
+  std::vector<void*> values;
+  for (const Value* input : graph.inputs()) {
+    if (!input->is_constant()) values.push_back(const_cast<void*>(feeds.at(input->name).raw()));
+  }
+  constexpr size_t kGuard = 64;
+  const auto guarded = [](size_t bytes) { return std::vector<uint8_t>(bytes + 2 * kGuard, 0xA5); };
+  const auto intact = [](const std::vector<uint8_t>& memory) {
+    return std::all_of(memory.begin(), memory.begin() + kGuard, [](int c) { return c == 0xA5; }) &&
+           std::all_of(memory.end() - kGuard, memory.end(), [](int c) { return c == 0xA5; });
+  };
+  std::vector<std::vector<uint8_t>> memories;
+  for (const Value* output : graph.outputs()) {
+    memories.push_back(guarded(Tensor(output->type.dtype, output->type.StaticShape()).bytes()));
+  }
+  for (auto& memory : memories) values.push_back(memory.data() + kGuard);
+  std::vector<uint8_t> workspace = guarded(code.workspace_bytes);
+  call(values.data(), workspace.data() + kGuard);
+  EXPECT_TRUE(intact(workspace));
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < memories.size(); ++i) {
+    EXPECT_TRUE(intact(memories[i]));
+    const ValueType& type = graph.outputs()[i]->type;
+    Tensor output(type.dtype, type.StaticShape());
+    std::copy(memories[i].begin() + kGuard, memories[i].end() - kGuard,
+              static_cast<uint8_t*>(output.raw()));
+    outputs.push_back(output);
+  }
+  dlclose(library);
+  return outputs;
+}
+
+std::unique_ptr<Graph> Specialized(const std::shared_ptr<const Graph>& graph,
+                                   const TensorMap& feeds) {
+  std::vector<Shape> shapes;
+  for (const Value* input : graph->inputs()) {
+    if (!input->is_constant()) shapes.push_back(feeds.at(input->name).shape());
+  }
+  return SpecializeGraph(graph, shapes);
+}
+
+/// Integers and what is looked up are the same bits, sums of floats the same numbers.
+void ExpectSame(const Graph& graph, const std::vector<Tensor>& expected,
+                const std::vector<Tensor>& outputs, bool exact) {
+  ASSERT_EQ(outputs.size(), expected.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    SCOPED_TRACE(graph.outputs()[i]->name);
+    if (exact || !IsFloat(outputs[i].dtype())) {
+      EXPECT_TRUE(outputs[i].SameBits(expected[i]));
+      continue;
+    }
+    for (int64_t j = 0; j < outputs[i].count(); ++j) {
+      const double wanted = expected[i].AsDouble(j), got = outputs[i].AsDouble(j);
+      if (std::isnan(wanted) && std::isnan(got)) continue;
+      if (wanted == got) continue;
+      ASSERT_NEAR(got, wanted, 1e-4 * std::max(1.0, std::abs(wanted))) << j;
+    }
+  }
+}
+
+TEST(GeneratedC, NetworksOfIntegersAreTheInterpretersBits) {
+  const uint64_t count = std::getenv("REQUANT_LONG") ? 160 : 24;
+  uint64_t checked = 0;
+  for (uint64_t seed = 3000; seed < 3000 + count; ++seed) {
+    SCOPED_TRACE(seed);
+    Dice dice(seed + 1'000'000);
+    const auto [integer, feeds] = RandomIntegers(seed, dice);
+    if (!IsAllInteger(*integer)) continue;
+    ++checked;
+    const std::unique_ptr<Graph> graph = Specialized(integer, feeds);
+    const auto mode =
+        dice.Of({RequantizeMode::kUpward, RequantizeMode::kUpward, RequantizeMode::kFloat,
+                 RequantizeMode::kToNearest, RequantizeMode::kGemmlowp});
+    const GeneratedC code = GenerateC(*graph, {.requantize = mode}, Kernels());
+    ExpectSame(*graph, Interpret(*graph, feeds, {mode, {}}), RunC(*graph, code, feeds), true);
+    if (HasFailure()) FAIL() << PrintGraph(*graph, {.max_constant_elements = 4});
+  }
+  EXPECT_GT(checked, count / 2);
+}
+
+/// The nodes of a graph that have a form in C, as a graph whose outputs are all of theirs.
+Graph WhatHasC(const Graph& graph, RequantizeMode mode, std::map<std::string, int>& ops) {
+  std::vector<const Node*> nodes;
+  std::vector<const Value*> outputs;
+  for (const auto& node : graph.nodes()) {
+    if (!HasC(graph, *node, mode)) continue;
+    nodes.push_back(node.get());
+    ++ops[node->op_type];
+    for (const Value* value : node->outputs) {
+      if (value) outputs.push_back(value);
+    }
+  }
+  return Extract(graph, nodes, outputs);
+}
+
+TEST(GeneratedC, OperatorsOfAnyGraphAreTheInterpretersValues) {
+  const uint64_t count = std::getenv("REQUANT_LONG") ? 400 : 80;
+  std::map<std::string, int> ops;
+  for (uint64_t seed = 0; seed < count; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraph made = GraphMaker(seed, false).Make();
+    const auto whole = std::make_shared<Graph>(std::move(made.graph));
+    const std::unique_ptr<Graph> graph = Specialized(whole, made.feeds);
+    TensorMap values = made.feeds;
+    Interpret(*graph, made.feeds,
+              {RequantizeMode::kFloat,
+               [&](const Value& value, const Tensor& is) { values[value.name] = is; }});
+    const Graph part = WhatHasC(*graph, RequantizeMode::kFloat, ops);
+    if (part.nodes().empty()) continue;
+    TensorMap feeds;
+    for (const Value* input : part.inputs()) feeds[input->name] = values.at(input->name);
+    const GeneratedC code = GenerateC(part, {.requantize = RequantizeMode::kFloat}, Kernels());
+    ExpectSame(part, Interpret(part, feeds, {RequantizeMode::kFloat, {}}), RunC(part, code, feeds),
+               false);
+    if (HasFailure()) FAIL() << PrintGraph(part, {.max_constant_elements = 4}) << code.source;
+  }
+  // The maker has none of the others.
+  for (const char* op : {"Transpose", "Slice", "Concat", "Pad", "QuantizeLinear",
+                         "DequantizeLinear", "Conv", "MatMul", "Gemm", "Relu", "Softmax", "Add"}) {
+    EXPECT_GT(ops[op], 0) << op;
+  }
+}
+
+TEST(GeneratedC, NamesTheOperatorThatHasNoC) {
+  Builder b;
+  Value* x = b.Input("x", {1, 4});
+  b.graph.AddOutput(b.Op("Erf", {x}, "bell"));
+  const auto graph = std::make_shared<Graph>(std::move(b.graph));
+  try {
+    GenerateCode(graph, {}, {}, Kernels());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_EQ(error.context().node, "bell_node");
+  }
+  EXPECT_THROW(GenerateCode(graph, {}, {.name = "1st"}, Kernels()), Error);
+  EXPECT_THROW(GenerateCode(graph, {}, {.name = ""}, Kernels()), Error);
+}
+
+TEST(GeneratedC, AnOpenShapeMustBeGiven) {
+  Builder b;
+  Value* x = b.Input("x", {1, 4});
+  x->type.shape->at(0) = Dim("N");
+  b.graph.AddOutput(b.Op("Relu", {x}, "y"));
+  const auto graph = std::make_shared<Graph>(std::move(b.graph));
+  EXPECT_THROW(GenerateCode(graph, {}, {}, Kernels()), Error);
+  const GeneratedC code = GenerateCode(graph, {{"x", {2, 4}}}, {}, Kernels());
+  EXPECT_NE(code.header.find("in_x: float[2][4]"), std::string::npos);
+  EXPECT_EQ(code.workspace_bytes, 0u);
+}
+
+TEST(GeneratedC, TheSameGraphGivesTheSameFiles) {
+  Dice first(7), second(7);
+  const auto [a, feeds] = RandomIntegers(3001, first);
+  const auto b = RandomIntegers(3001, second).first;
+  EXPECT_EQ(GenerateC(*Specialized(a, feeds), {}, Kernels()).source,
+            GenerateC(*Specialized(b, feeds), {}, Kernels()).source);
+}
+
+}  // namespace
+}  // namespace requant
