@@ -14,14 +14,7 @@ using emscripten::val;
 val GeneratedCode(const ModelHandle& model, const val& names, const val& dims, const val& options,
                   const val& kernels) {
   return Guard([&] {
-    std::map<std::string, Shape> shapes;
-    const auto inputs = emscripten::vecFromJSArray<std::string>(names);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      Shape& shape = shapes[inputs[i]];
-      for (const double dim : emscripten::vecFromJSArray<double>(dims[i])) {
-        shape.push_back(static_cast<int64_t>(dim));
-      }
-    }
+    const std::map<std::string, Shape> shapes = ReadShapes(names, dims);
     GenerateCOptions read{options["name"].as<std::string>(), ReadRequantizeMode(options)};
     CKernels texts;
     const auto list = emscripten::vecFromJSArray<std::string>(kernels);
@@ -41,6 +34,18 @@ val AsJson(const ModelHandle& model, double max_numbers) {
 }
 
 }  // namespace
+
+std::map<std::string, Shape> ReadShapes(const val& names, const val& dims) {
+  std::map<std::string, Shape> shapes;
+  const auto inputs = emscripten::vecFromJSArray<std::string>(names);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Shape& shape = shapes[inputs[i]];
+    for (const double dim : emscripten::vecFromJSArray<double>(dims[i])) {
+      shape.push_back(static_cast<int64_t>(dim));
+    }
+  }
+  return shapes;
+}
 
 void BindGeneration() {
   using emscripten::function;

@@ -1,7 +1,9 @@
 // What the files of the tools share.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "handles.h"
 
@@ -36,8 +38,12 @@ class QuantizedHandle {
   QuantizedModel model_;
 };
 
+/// Shapes of inputs as parallel arrays (generate.cpp).
+std::map<std::string, Shape> ReadShapes(const emscripten::val& names, const emscripten::val& dims);
 /// generate.cpp: the functions that write models in other forms.
 void BindGeneration();
+/// partition.cpp: the functions that divide models.
+void BindPartition();
 /// train.cpp: the classes and functions of training.
 void BindTraining();
 

@@ -186,5 +186,6 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
   BindGeneration();
+  BindPartition();
   BindTraining();
 }

@@ -173,6 +173,21 @@ export interface CoreQuantized extends CoreObject {
   floatModel(): CoreModel | Failure;
 }
 
+export interface CoreBackend {
+  /** Places in the list of nodes. */
+  takes: number[];
+  patterns: readonly (readonly string[])[];
+  maxOperators: number;
+  minMacs: number;
+}
+
+export interface CorePart {
+  /** Its place among the backends; -1: the engine. */
+  backend: number;
+  macs: number;
+  model: CoreModel;
+}
+
 export interface CoreGeneratedC {
   source: string;
   header: string;
@@ -251,6 +266,11 @@ export interface Core {
     kernels: string[],
   ): CoreGeneratedC | Failure;
   generateJson(model: CoreModel, maxNumbers: number): string | Failure;
+  /** The model with all types that follow from inputs of these names and dims. */
+  withTypes(model: CoreModel, names: string[], dims: number[][]): CoreModel | Failure;
+  /** Places in the list of nodes. */
+  nodesInC(model: CoreModel, options: { requantize: string }): number[] | Failure;
+  partition(model: CoreModel, backends: CoreBackend[]): CorePart[] | Failure;
   packWeights(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
   createTrainer(model: CoreQuantized, options: CoreTrainOptions): CoreTrainer | Failure;

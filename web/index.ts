@@ -61,6 +61,8 @@ export { generateC, generateJson } from './generate.js';
 export type { GenerateCOptions, GenerateJsonOptions, GeneratedC } from './generate.js';
 export { measureLatencies } from './latencies.js';
 export type { Latencies, LatencyOptions } from './latencies.js';
+export { Partition, PartitionedSession, partition } from './partition.js';
+export type { Backend, Part, PartRunner, PartitionOptions } from './partition.js';
 export { train } from './train.js';
 export type { TrainOptions, TrainProgress } from './train.js';
 export { tune } from './tune.js';

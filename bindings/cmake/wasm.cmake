@@ -72,7 +72,8 @@ set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
 # No assertions: their texts are paths of the build machine, and errors are checked without them.
-target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions)
+target_compile_options(core PRIVATE -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions -fno-rtti
+                       -DEMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0)
 # Every byte of the core is downloaded and none of it is hot: the kernels are, and they are compiled
 # and optimized for speed on their own before the merge.
 # -O1: at higher levels the link would minify the names of the kernel imports.
@@ -86,7 +87,7 @@ if(REQUANT_EM_VERSION VERSION_LESS 3.1.25)
   set(stack_option -sTOTAL_STACK=1048576)
 endif()
 target_link_options(core PRIVATE
-  -O1 --profiling-funcs -Wl,--no-demangle -fwasm-exceptions -lembind
+  -O1 --profiling-funcs -Wl,--no-demangle -fwasm-exceptions -fno-rtti -lembind
   -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
   -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0
   -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0

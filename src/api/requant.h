@@ -16,6 +16,7 @@
 #include "kernels/list.h"
 #include "onnx/read.h"
 #include "onnx/write.h"
+#include "partition/partition.h"
 #include "passes/pass.h"
 #include "passes/runner.h"
 #include "plan/low_bits.h"
@@ -97,6 +98,11 @@ Graph OptimizedFloat(const Graph& graph);
 GeneratedC GenerateCode(const std::shared_ptr<const Graph>& graph,
                         const std::map<std::string, Shape>& shapes, const GenerateCOptions& options,
                         const CKernels& kernels);
+
+/// The graph with the types of all values, as far as they follow from inputs of these shapes, by
+/// name (those that the model knows may be missing). If all are known what follows from shapes is
+/// computed as well.
+Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes);
 
 /// JSON of bindings/README.md.
 std::string ModelInfoJson(const Graph& graph);

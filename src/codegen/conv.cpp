@@ -55,8 +55,7 @@ void EmitQLinearConv(EmitContext& context) {
   context.file.Use("conv");
   const Fields conv = ConvFields(context, ConvWindowFields(context, w), w.dim(0),
                                  [](int64_t m) { return static_cast<size_t>(m); });
-  context.file.Call("rq_conv_run", Fields() << context.In(0) << context.Out()
-                                            << context.file.Struct("rq_conv", conv));
+  context.Call("rq_conv_run", "rq_conv", conv);
 }
 
 void EmitConvInteger(EmitContext& context) {
@@ -68,8 +67,7 @@ void EmitConvInteger(EmitContext& context) {
   context.file.Use("conv_sums");
   const Fields conv = Fields() << ConvWindowFields(context, w) << reading.zero << reading.flip
                                << WeightsFields(context, IntsOf(w), zeros) << "NULL" << NoOutput();
-  context.file.Call("rq_conv_sums", Fields() << context.In(0) << context.IntOut()
-                                             << context.file.Struct("rq_conv", conv));
+  context.Call("rq_conv_sums", "rq_conv", conv, context.IntOut());
 }
 
 void EmitQLinearConvTranspose(EmitContext& context) {
@@ -83,9 +81,7 @@ void EmitQLinearConvTranspose(EmitContext& context) {
   const Fields conv =
       ConvFields(context, WindowFields(g, x[0], x[1], width * groups, groups), width * groups,
                  [&](int64_t m) { return static_cast<size_t>(shared ? m % width : m); });
-  context.file.Call("rq_conv_transpose_run", Fields()
-                                                 << context.In(0) << context.Out()
-                                                 << context.file.Struct("rq_conv_transpose", conv));
+  context.Call("rq_conv_transpose_run", "rq_conv_transpose", conv);
 }
 
 void EmitFloatConv(EmitContext& context) {

@@ -37,6 +37,13 @@ struct EmitContext {
   void RequireFloat(size_t slot) const;
   void RequireByte(size_t slot) const;
 
+  /// kernel(input, output, &type{members}), with In(0) and Out().
+  void Call(const char* kernel, const char* type, const Fields& members) const {
+    Call(kernel, type, members, Out());
+  }
+  void Call(const char* kernel, const char* type, const Fields& members,
+            const std::string& out) const;
+
   /// Scales and zero points of an operand, all of them constant.
   QuantOperand Operand(size_t scale_slot, size_t zero_slot) const;
   /// Zero points alone; {0} where there are none.

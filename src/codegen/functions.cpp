@@ -68,8 +68,7 @@ void EmitQuantizeLinear(EmitContext& context) {
                                   << ByteMin(context.OutputType()) << ByteMax(context.OutputType())
                                   << context.file.Floats(to.scales)
                                   << context.file.Ints(ZerosFor(to));
-  context.file.Call("rq_quantize_run", Fields() << context.In(0) << context.Out()
-                                                << context.file.Struct("rq_quantize", members));
+  context.Call("rq_quantize_run", "rq_quantize", members);
 }
 
 void EmitDequantizeLinear(EmitContext& context) {
@@ -85,8 +84,7 @@ void EmitDequantizeLinear(EmitContext& context) {
   const Fields members = Fields() << context.OutputCount() << channels.count << channels.inner
                                   << ReadingOf(context.InputType(0), 0).flip
                                   << context.file.Floats(from.scales) << context.file.Ints(zeros);
-  context.file.Call("rq_dequantize_run", Fields() << context.In(0) << context.Out()
-                                                  << context.file.Struct("rq_dequantize", members));
+  context.Call("rq_dequantize_run", "rq_dequantize", members);
 }
 
 void EmitCast(EmitContext& context) {

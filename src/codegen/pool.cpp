@@ -48,9 +48,7 @@ void EmitAverage(EmitContext& context, const Geometry& g, const Shape& x, bool c
       Fields() << WindowFields(g, x[0], x[1], x[1], 1) << std::span<const int64_t>(g.pad_end)
                << (count_pad ? 1 : 0) << reading.zero << reading.flip << (channels_last ? 1 : 0)
                << OutputFields(context, multipliers, to.zeros[0], context.OutputType());
-  context.file.Call("rq_average_pool_run", Fields()
-                                               << context.In(0) << context.Out()
-                                               << context.file.Struct("rq_average_pool", members));
+  context.Call("rq_average_pool_run", "rq_average_pool", members);
 }
 
 }  // namespace

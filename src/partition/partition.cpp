@@ -1,0 +1,132 @@
+#include "partition/partition.h"
+
+#include <algorithm>
+
+#include "ir/extract.h"
+
+namespace requant {
+namespace {
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& graph, const std::vector<Backend>& backends)
+      : graph_(graph),
+        backends_(backends),
+        refused_(backends.size(), std::vector<uint8_t>(graph.nodes().size())) {
+    graph.Renumber();
+    for (const Backend& backend : backends) most_.push_back(backend.max_operators);
+  }
+
+  std::vector<Part> Run() {
+    std::vector<Unit> regions;
+    // What is too small goes to whoever comes next, and may leave other parts smaller.
+    do {
+      regions = MergeRegions(graph_, Annotate(), most_);
+    } while (RefuseSmall(regions));
+    std::vector<Part> parts;
+    for (const Unit& region : regions) parts.push_back(MakePart(region));
+    AddConstants(parts);
+    return parts;
+  }
+
+ private:
+  /// Every node as a unit, alone or in a chain, in the order of the units' last nodes: a chain's
+  /// inner results are read by nobody else, so that all it reads is before its end.
+  std::vector<Unit> Annotate() const {
+    std::vector<uint8_t> given(graph_.nodes().size());
+    std::vector<Unit> by_last(graph_.nodes().size());
+    const auto give = [&](int backend, const std::vector<const Node*>& nodes) {
+      for (const Node* node : nodes) given[node->position] = 1;
+      by_last[nodes.back()->position] = {backend, nodes};
+    };
+    for (size_t b = 0; b < backends_.size(); ++b) {
+      const auto is_free = [&](const Node* node) {
+        return given[node->position] == 0 && refused_[b][node->position] == 0;
+      };
+      for (const auto& pattern : backends_[b].patterns) {
+        const auto most = static_cast<size_t>(backends_[b].max_operators);
+        if (most != 0 && pattern.size() > most) continue;
+        for (const auto& node : graph_.nodes()) {
+          const std::vector<const Node*> chain = MatchPattern(graph_, node.get(), pattern);
+          if (chain.empty() || !std::all_of(chain.begin(), chain.end(), is_free)) continue;
+          give(static_cast<int>(b), chain);
+        }
+      }
+      for (const auto& node : graph_.nodes()) {
+        const bool taken = backends_[b].takes[node->position] != 0;
+        if (taken && is_free(node.get())) give(static_cast<int>(b), {node.get()});
+      }
+    }
+    for (const auto& node : graph_.nodes()) {
+      if (given[node->position] == 0) give(kHost, {node.get()});
+    }
+    std::vector<Unit> units;
+    for (Unit& unit : by_last) {
+      if (!unit.nodes.empty()) units.push_back(std::move(unit));
+    }
+    return units;
+  }
+
+  static int64_t MacsOfAll(const Unit& region) {
+    int64_t sum = 0;
+    for (const Node* node : region.nodes) {
+      if (__builtin_add_overflow(sum, MacsOf(*node), &sum)) return INT64_MAX;
+    }
+    return sum;
+  }
+
+  bool RefuseSmall(const std::vector<Unit>& regions) {
+    bool any = false;
+    for (const Unit& region : regions) {
+      if (region.backend == kHost) continue;
+      const auto b = static_cast<size_t>(region.backend);
+      if (MacsOfAll(region) >= backends_[b].min_macs) continue;
+      for (const Node* node : region.nodes) refused_[b][node->position] = 1;
+      any = true;
+    }
+    return any;
+  }
+
+  /// What others read of a region, or the graph gives.
+  std::vector<const Value*> OutputsOf(const Unit& region) const {
+    const auto inside = [&region](const Node* node) {
+      return std::find(region.nodes.begin(), region.nodes.end(), node) != region.nodes.end();
+    };
+    std::vector<const Value*> outputs;
+    for (const Node* node : region.nodes) {
+      for (const Value* value : node->outputs) {
+        if (value == nullptr) continue;
+        const bool read = std::any_of(value->consumers.begin(), value->consumers.end(),
+                                      [&](const Node* reader) { return !inside(reader); });
+        if (read || graph_.IsOutput(value)) outputs.push_back(value);
+      }
+    }
+    return outputs;
+  }
+
+  Part MakePart(const Unit& region) const {
+    return {region.backend, Extract(graph_, region.nodes, OutputsOf(region)), MacsOfAll(region)};
+  }
+
+  /// Outputs of the graph that are constants: parts of nothing else.
+  void AddConstants(std::vector<Part>& parts) const {
+    std::vector<const Value*> constants;
+    for (const Value* output : graph_.outputs()) {
+      if (output->is_constant()) constants.push_back(output);
+    }
+    if (!constants.empty()) parts.push_back({kHost, Extract(graph_, {}, constants), 0});
+  }
+
+  const Graph& graph_;
+  const std::vector<Backend>& backends_;
+  std::vector<std::vector<uint8_t>> refused_;  // by backend and the position of a node
+  std::vector<int64_t> most_;
+};
+
+}  // namespace
+
+std::vector<Part> PartitionGraph(const Graph& graph, const std::vector<Backend>& backends) {
+  return Partitioner(graph, backends).Run();
+}
+
+}  // namespace requant

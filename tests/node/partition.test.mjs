@@ -1,0 +1,184 @@
+// Models divided among backends: another engine and compiled C run parts of them.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as ort from 'onnxruntime-web';
+import {
+  InferenceSession,
+  Tensor,
+  generateC,
+  loadModel,
+  parseModel,
+  partition,
+  quantize,
+} from '../../dist/index.js';
+import { runC, skipC } from './compile_c.mjs';
+import { MODEL, calibration, testImages } from './support.mjs';
+
+let model, quantized;
+before(async () => {
+  model = await loadModel(MODEL);
+  quantized = await quantize(model, { calibration: calibration(8) });
+});
+after(() => {
+  quantized.dispose();
+  model.dispose();
+});
+
+/** A runner of onnxruntime-web. */
+async function byOrt(part) {
+  const session = await ort.InferenceSession.create(part.model.toOnnx());
+  return async (feeds) => {
+    const given = Object.entries(feeds).map(([name, { type, data, dims }]) => [
+      name,
+      new ort.Tensor(type, data, dims),
+    ]);
+    const outputs = await session.run(Object.fromEntries(given));
+    return Object.fromEntries(
+      Object.entries(outputs).map(([name, { type, data, dims }]) => [
+        name,
+        new Tensor(type, data, dims),
+      ]),
+    );
+  };
+}
+
+/** A runner of C, which is compiled anew for every run. */
+const byC = async (part) => {
+  const { outputs } = part.model.info;
+  return async (feeds) => {
+    const session = await InferenceSession.create(part.model);
+    const expected = await session.run(feeds);
+    session.release();
+    const shapes = Object.fromEntries(
+      Object.entries(feeds).map(([name, { dims }]) => [name, dims]),
+    );
+    const code = await generateC(part.model, { name: part.name, shapes });
+    const types = outputs.map(({ name }) => expected[name]);
+    const [results] = runC(code, part.name, [feeds], types);
+    return Object.fromEntries(
+      outputs.map(({ name, type }, i) => [name, new Tensor(type, results[i], types[i].dims)]),
+    );
+  };
+};
+
+async function outputsOf(session, samples) {
+  const outputs = [];
+  for (const feeds of samples) outputs.push([...(await session.run(feeds)).logits.data]);
+  session.release();
+  return outputs;
+}
+
+test('a float network with its convolutions in another engine', async () => {
+  const parts = await partition(model, {
+    backends: [
+      {
+        name: 'ort',
+        operators: ['Conv', 'Relu'],
+        patterns: [['Conv', 'BatchNormalization', 'Relu']],
+      },
+    ],
+  });
+  const backends = new Set(parts.parts.map(({ backend }) => backend));
+  assert.deepEqual(backends, new Set(['ort', null]));
+  const session = await parts.createSession({ ort: byOrt });
+  parts.dispose();
+  assert.deepEqual(session.inputNames, ['image']);
+  const samples = testImages(2);
+  const got = await outputsOf(session, samples);
+  const expected = await outputsOf(await InferenceSession.create(model), samples);
+  for (const [i, logits] of got.entries()) {
+    for (const [j, value] of logits.entries()) {
+      assert.ok(Math.abs(value - expected[i][j]) < 1e-4 * Math.max(1, Math.abs(value)));
+    }
+  }
+});
+
+test('an integer network with what has C as C, to the bit', { skip: skipC }, async () => {
+  const parts = await partition(quantized, {
+    backends: [{ name: 'c', operators: 'c', maxOperators: 6, minMacs: 1 }],
+    shapes: { image: [1, 1, 28, 28] },
+  });
+  assert.ok(parts.parts.filter(({ backend }) => backend === 'c').length >= 2);
+  assert.ok(parts.parts.every(({ backend, macs }) => backend === null || macs >= 1));
+  const session = await parts.createSession({ c: byC });
+  const samples = testImages(1);
+  const expected = await outputsOf(await InferenceSession.create(quantized), samples);
+  assert.deepEqual(await outputsOf(session, samples), expected);
+  parts.dispose();
+});
+
+test('all in one part, or none', async () => {
+  const whole = await partition(quantized, {
+    backends: [{ name: 'c', operators: 'c' }],
+    shapes: { image: [1, 1, 28, 28] },
+  });
+  assert.deepEqual(
+    whole.parts.map(({ name, backend }) => [name, backend]),
+    [['part0', 'c']],
+  );
+  assert.deepEqual(whole.parts[0].model.info.nodes, quantized.integerModel.info.nodes);
+  whole.dispose();
+  const none = await partition(model, {
+    backends: [{ name: 'gpu', operators: ({ op }) => op === 'Conv', minMacs: 1e12 }],
+  });
+  assert.deepEqual(
+    none.parts.map(({ backend }) => backend),
+    [null],
+  );
+  const session = await none.createSession({});
+  assert.deepEqual(
+    await outputsOf(session, testImages(1)),
+    await outputsOf(await InferenceSession.create(model), testImages(1)),
+  );
+  none.dispose();
+});
+
+test('outputs that are inputs or constants', async (t) => {
+  const odd = await parseModel(
+    'graph "g" opset 13\ninput %x: float32[2]\nconst %w: float32[2] = {1, 2}\n%y = Relu(%x)\noutput %x\noutput %w\noutput %y',
+  );
+  t.after(() => odd.dispose());
+  const parts = await partition(odd, { backends: [] });
+  t.after(() => parts.dispose());
+  const session = await parts.createSession({});
+  const out = await session.run({ x: new Tensor('float32', [-3, 3], [2]) });
+  session.release();
+  assert.deepEqual([...out.x.data, ...out.w.data, ...out.y.data], [-3, 3, 1, 2, 0, 3]);
+});
+
+test('what cannot be', async (t) => {
+  const refused = (backends, pattern) =>
+    assert.rejects(partition(model, { backends }), (error) => {
+      assert.equal(error.code, 'INVALID_ARGUMENT');
+      assert.match(error.message, pattern);
+      return true;
+    });
+  await refused([{ operators: ['Conv'] }], /has no name/);
+  await refused([{ name: 'a' }, { name: 'a' }], /two backends/);
+  await refused([{ name: 'a', operators: 'Conv' }], /operators is/);
+  await refused([{ name: 'a', operators: [1] }], /operators is/);
+  await refused([{ name: 'a', patterns: [[]] }], /patterns/);
+  await refused([{ name: 'a', patterns: ['Conv'] }], /patterns/);
+  await refused([{ name: 'a', minMacs: -1 }], /minMacs/);
+  await refused([{ name: 'a', maxOps: 1 }], /maxOps/);
+  await refused([{ name: 'a', operators: 'c' }], /shape of input "image" is \[N, 1, 28, 28\]/);
+  await refused('c', /backends is/);
+  await assert.rejects(partition({}, { backends: [] }), { code: 'INVALID_ARGUMENT' });
+  const parts = await partition(model, { backends: [{ name: 'ort', operators: ['Gemm'] }] });
+  t.after(() => parts.dispose());
+  await assert.rejects(parts.createSession({}), /nothing runs the parts of backend "ort"/);
+  await assert.rejects(
+    parts.createSession({
+      ort: () => {
+        throw new Error('no GPU');
+      },
+    }),
+    /no GPU/,
+  );
+  const session = await parts.createSession({ ort: () => () => ({}) });
+  await assert.rejects(session.run({}), /input "image" is missing/);
+  await assert.rejects(session.run({ picture: testImages(1)[0].image }), /no input "picture"/);
+  await assert.rejects(session.run(testImages(1)[0]), /the runner of part1 gave no "logits"/);
+  session.release();
+});
