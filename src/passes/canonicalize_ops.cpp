@@ -38,7 +38,8 @@ bool ConstantToInitializer(Graph& graph, Node* node) {
 }
 
 /// Before: Sum(a, b, c...)            After: Add(Add(a, b), c)...
-/// Before: Mean(a, b)                 After: Mul(Add(a, b), 0.5)
+/// Before: Mean(a, b, c...)           After: Mul(Add(Add(a, b), c)..., 1 / n)
+/// Before: Min, Max of three and more After: the same of two, of two ...
 /// Before: Sum, Mean, Min, Max of one After: its input
 bool SplitVariadic(Graph& graph, Node* node) {
   const bool sum = node->Is("Sum");
@@ -47,20 +48,19 @@ bool SplitVariadic(Graph& graph, Node* node) {
   if (node->inputs.size() == 1) return node->inputs[0] && Bypass(graph, node, node->inputs[0]);
   const bool complete = std::all_of(node->inputs.begin(), node->inputs.end(),
                                     [](const Value* input) { return input != nullptr; });
-  if (!complete || (!sum && !(mean && node->inputs.size() == 2))) return false;
+  const auto count = static_cast<double>(node->inputs.size());
+  if (!complete || (!sum && !mean && count == 2)) return false;
   const std::vector<Value*> rest(node->inputs.begin() + 2, node->inputs.end());
   TruncateInputs(graph, node, 2);
-  node->op_type = "Add";
+  if (sum || mean) node->op_type = "Add";
   const DType dtype = node->outputs[0]->type.dtype;
   Node* last = node;
-  for (Value* input : rest) last = AppendOp(graph, last, "Add", {input}, {dtype, {}});
-  if (mean && dtype == DType::kFloat64) {
-    AppendOp(graph, node, "Mul", {graph.AddConstant("half", Tensor::Scalar(0.5))},
-             node->outputs[0]->type);
-  } else if (mean) {
-    AppendOp(graph, node, "Mul", {graph.AddConstant("half", Tensor::Scalar(0.5F))},
-             node->outputs[0]->type);
-  }
+  for (Value* input : rest) last = AppendOp(graph, last, node->op_type, {input}, {dtype, {}});
+  if (!mean) return true;
+  Tensor share = dtype == DType::kFloat64 ? Tensor::Scalar(1 / count)
+                                          : Tensor::Scalar(static_cast<float>(1 / count));
+  AppendOp(graph, last, "Mul", {graph.AddConstant("share", std::move(share))},
+           last->outputs[0]->type);
   return true;
 }
 
