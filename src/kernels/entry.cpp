@@ -62,6 +62,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_max_f32),
       ENTRY(rq_min_f32),
       ENTRY(rq_prelu_f32),
+      ENTRY(rq_compare_f32),
       ENTRY(rq_clamp_f32),
       ENTRY(rq_leaky_relu_f32),
       ENTRY(rq_hard_sigmoid_f32),

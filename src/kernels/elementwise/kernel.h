@@ -20,7 +20,7 @@ namespace requant {
 struct BinaryF32Params {
   const float* a;
   const float* b;
-  float* out;
+  void* out;  // floats; of comparisons bytes, 0 or 1
   size_t rows;
   size_t cols;
   size_t a_row_stride;  // in elements, like the two below
@@ -30,6 +30,8 @@ struct BinaryF32Params {
   int32_t b_step;
   float lo;  // fused Relu/Clip: [lo, hi], infinities for none; NaN passes through
   float hi;
+  int32_t greater;  // compare, which has no clamp: -1 where a > b counts, else 0
+  int32_t equal;    // the same for a == b
 };
 
 /// out[i] = f(in[i]) for n contiguous elements; in == out is allowed.
@@ -119,6 +121,7 @@ RQ_KERNEL(rq_div_f32) void rq_div_f32(const requant::BinaryF32Params* params);
 RQ_KERNEL(rq_max_f32) void rq_max_f32(const requant::BinaryF32Params* params);
 RQ_KERNEL(rq_min_f32) void rq_min_f32(const requant::BinaryF32Params* params);
 RQ_KERNEL(rq_prelu_f32) void rq_prelu_f32(const requant::BinaryF32Params* params);
+RQ_KERNEL(rq_compare_f32) void rq_compare_f32(const requant::BinaryF32Params* params);
 RQ_KERNEL(rq_clamp_f32) void rq_clamp_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_leaky_relu_f32) void rq_leaky_relu_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_hard_sigmoid_f32) void rq_hard_sigmoid_f32(const requant::UnaryF32Params* params);

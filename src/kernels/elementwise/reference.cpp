@@ -28,7 +28,7 @@ void ForEachPair(const Params* p, Function&& function) {
 template <typename Function>
 void BinaryF32(const BinaryF32Params* p, Function&& function) {
   ForEachPair(p, [&](size_t a, size_t b, size_t out) {
-    p->out[out] = ClampF32(function(p->a[a], p->b[b]), p->lo, p->hi);
+    static_cast<float*>(p->out)[out] = ClampF32(function(p->a[a], p->b[b]), p->lo, p->hi);
   });
 }
 
@@ -74,6 +74,14 @@ void MinF32Reference(const BinaryF32Params* p) {
 }
 void PReluF32Reference(const BinaryF32Params* p) {
   BinaryF32(p, [](float x, float slope) { return x < 0 ? slope * x : x; });
+}
+
+void CompareF32Reference(const BinaryF32Params* p) {
+  ForEachPair(p, [&](size_t a, size_t b, size_t out) {
+    const bool holds =
+        (p->greater != 0 && p->a[a] > p->b[b]) || (p->equal != 0 && p->a[a] == p->b[b]);
+    static_cast<uint8_t*>(p->out)[out] = holds ? 1 : 0;
+  });
 }
 
 void ClampF32Reference(const UnaryF32Params* p) {

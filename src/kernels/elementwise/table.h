@@ -8,7 +8,7 @@
 
 namespace requant {
 
-enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu };
+enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu, kCompare };
 enum class UnaryF32Op : uint8_t {
   kClamp,
   kLeakyRelu,
@@ -79,6 +79,7 @@ void DivF32Reference(const BinaryF32Params* p);
 void MaxF32Reference(const BinaryF32Params* p);
 void MinF32Reference(const BinaryF32Params* p);
 void PReluF32Reference(const BinaryF32Params* p);
+void CompareF32Reference(const BinaryF32Params* p);
 void ClampF32Reference(const UnaryF32Params* p);
 void LeakyReluF32Reference(const UnaryF32Params* p);
 void HardSigmoidF32Reference(const UnaryF32Params* p);

@@ -36,7 +36,7 @@ RQ_INLINE void Rows(const BinaryF32Params* p) {
   for (size_t r = 0; r < p->rows; ++r) {
     const float* a = p->a + r * p->a_row_stride;
     const float* b = p->b + r * p->b_row_stride;
-    float* out = p->out + r * p->out_row_stride;
+    float* out = static_cast<float*>(p->out) + r * p->out_row_stride;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
       const v128_t low = Op::Run(Load<kStepA>(a, i), Load<kStepB>(b, i));
@@ -98,7 +98,7 @@ RQ_INLINE void BinaryAnyStep(const BinaryF32Params* p) {
   for (size_t r = 0; r < p->rows; ++r) {
     const float* a = p->a + r * p->a_row_stride;
     const float* b = p->b + r * p->b_row_stride;
-    float* out = p->out + r * p->out_row_stride;
+    float* out = static_cast<float*>(p->out) + r * p->out_row_stride;
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
       const v128_t v = Op::Run(LoadStep(a, i, p->a_step), LoadStep(b, i, p->b_step));
@@ -108,6 +108,44 @@ RQ_INLINE void BinaryAnyStep(const BinaryF32Params* p) {
       const v128_t v = Op::Run(wasm_v128_load32_splat(p->a_step != 0 ? a + i : a),
                                wasm_v128_load32_splat(p->b_step != 0 ? b + i : b));
       wasm_v128_store32_lane(out + i, simd::ClampF32(v, lo, hi), 0);
+    }
+  }
+}
+
+/// -1 where a compares with b as the parameters say, else 0; with a NaN nothing does.
+struct Compare {
+  v128_t greater, equal;
+  RQ_INLINE Compare Make(const BinaryF32Params* p) {
+    return {wasm_i32x4_splat(p->greater), wasm_i32x4_splat(p->equal)};
+  }
+  inline __attribute__((always_inline)) v128_t Run(v128_t a, v128_t b) const {
+    return wasm_v128_or(wasm_v128_and(wasm_f32x4_gt(a, b), greater),
+                        wasm_v128_and(wasm_f32x4_eq(a, b), equal));
+  }
+};
+
+/// Bytes of 0 and 1. Steps are looked at in the loop here, too.
+RQ_INLINE void CompareRows(const BinaryF32Params* p) {
+  const Compare op = Compare::Make(p);
+  const size_t n = p->cols;
+  const int32_t a_step = p->a_step;
+  const int32_t b_step = p->b_step;
+  for (size_t r = 0; r < p->rows; ++r) {
+    const float* a = p->a + r * p->a_row_stride;
+    const float* b = p->b + r * p->b_row_stride;
+    uint8_t* out = static_cast<uint8_t*>(p->out) + r * p->out_row_stride;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      // Masks stay masks when they are narrowed.
+      const v128_t mask = op.Run(LoadStep(a, i, a_step), LoadStep(b, i, b_step));
+      const v128_t pairs = wasm_i16x8_narrow_i32x4(mask, mask);
+      const v128_t bytes = wasm_i8x16_narrow_i16x8(pairs, pairs);
+      wasm_v128_store32_lane(out + i, wasm_v128_and(bytes, wasm_i8x16_splat(1)), 0);
+    }
+    for (; i < n; ++i) {
+      const v128_t mask = op.Run(wasm_v128_load32_splat(a_step != 0 ? a + i : a),
+                                 wasm_v128_load32_splat(b_step != 0 ? b + i : b));
+      out[i] = static_cast<uint8_t>(wasm_i32x4_extract_lane(mask, 0) & 1);
     }
   }
 }
@@ -191,6 +229,7 @@ void rq_div_f32(const BinaryF32Params* p) { requant::Binary<requant::Div>(p); }
 void rq_max_f32(const BinaryF32Params* p) { requant::BinaryAnyStep<requant::Max>(p); }
 void rq_min_f32(const BinaryF32Params* p) { requant::BinaryAnyStep<requant::Min>(p); }
 void rq_prelu_f32(const BinaryF32Params* p) { requant::BinaryAnyStep<requant::PRelu>(p); }
+void rq_compare_f32(const BinaryF32Params* p) { requant::CompareRows(p); }
 void rq_clamp_f32(const UnaryF32Params* p) { requant::Unary<requant::Clamp>(p); }
 void rq_leaky_relu_f32(const UnaryF32Params* p) { requant::Unary<requant::LeakyRelu>(p); }
 void rq_hard_sigmoid_f32(const UnaryF32Params* p) { requant::Unary<requant::HardSigmoid>(p); }

@@ -101,6 +101,12 @@ std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value
   return walk;
 }
 
+std::optional<BinaryWalk> PlanBroadcast(const PlanBuilder& builder, const Value* a, const Value* b,
+                                        const Value* out, std::vector<int64_t>& blocks) {
+  const auto walk = PlanBinary(builder, a, b, out);
+  return walk ? walk : PlanBlocks(a, b, out, blocks);
+}
+
 const Tensor* ConstantAlong(const Node& binary, const Value* own, size_t axis) {
   const Tensor* other = binary.constant(binary.inputs[0] == own ? 1 : 0);
   const Shape full = own->type.StaticShape();

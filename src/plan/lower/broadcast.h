@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "plan/builder.h"
+#include "plan/lower/parts.h"
 
 namespace requant {
 
@@ -23,6 +24,27 @@ std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a,
 /// nothing to walk, or too much of it.
 std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value* out,
                                      std::vector<int64_t>& blocks);
+/// The one or, where it finds none, the other.
+std::optional<BinaryWalk> PlanBroadcast(const PlanBuilder& builder, const Value* a, const Value* b,
+                                        const Value* out, std::vector<int64_t>& blocks);
+/// Runs the kernel on `call`, or on each of the blocks if there are any; operands have `bytes`
+/// bytes an element, results `out_bytes`.
+template <typename Params>
+void RunBlocks(const RunContext& context, const Parts& parts, void (*run)(const Params*),
+               Params& call, const std::vector<int64_t>& blocks, size_t bytes, size_t out_bytes) {
+  const auto* a = static_cast<const uint8_t*>(static_cast<const void*>(call.a));
+  const auto* b = static_cast<const uint8_t*>(static_cast<const void*>(call.b));
+  auto* out = static_cast<uint8_t*>(call.out);
+  RunParts(context, parts, run, call);
+  for (size_t i = 2; i < blocks.size(); i += 2) {
+    const void* next_a = a + static_cast<size_t>(blocks[i]) * bytes;
+    const void* next_b = b + static_cast<size_t>(blocks[i + 1]) * bytes;
+    call.a = static_cast<decltype(call.a)>(next_a);
+    call.b = static_cast<decltype(call.b)>(next_b);
+    call.out = out += call.rows * call.cols * out_bytes;
+    RunParts(context, parts, run, call);
+  }
+}
 /// The operand beside `own` of a binary operator if it is a constant: one float, or one for each
 /// index along that axis of `own`, whose shape is the output's, too. nullptr otherwise.
 const Tensor* ConstantAlong(const Node& binary, const Value* own, size_t axis);

@@ -15,23 +15,18 @@ class BinaryStep : public KernelStep<StepKind::kBinary, BinaryF32Kernels, Binary
  public:
   void Fields(PlanArchive& archive) override {
     KernelStep::Fields(archive);
-    archive.Fields(blocks);
+    archive.Fields(blocks, out_bytes);
   }
   void Run(const RunContext& context) const override {
     BinaryF32Params call = params;
-    const float* a = call.a = context.Read<float>(inputs[0]);
-    const float* b = call.b = context.Read<float>(inputs[1]);
-    call.out = context.Write<float>(outputs[0]);
-    RunParts(context, parts, run, call);
-    for (size_t i = 2; i < blocks.size(); i += 2) {
-      call.a = a + blocks[i];
-      call.b = b + blocks[i + 1];
-      call.out += call.rows * call.cols;
-      RunParts(context, parts, run, call);
-    }
+    call.a = context.Read<float>(inputs[0]);
+    call.b = context.Read<float>(inputs[1]);
+    call.out = context.Write(outputs[0]);
+    RunBlocks(context, parts, run, call, blocks, sizeof(float), out_bytes);
   }
 
   std::vector<int64_t> blocks;  // where the operands of each begin, if there are several
+  size_t out_bytes = sizeof(float);
 };
 
 using UnaryStep = UnaryKernelStep<StepKind::kUnary, UnaryF32Kernels, UnaryF32Params>;
@@ -39,11 +34,21 @@ using UnaryStep = UnaryKernelStep<StepKind::kUnary, UnaryF32Kernels, UnaryF32Par
 struct BinaryName {
   const char* op;
   BinaryF32Op kernel;
+  int32_t greater = 0, equal = 0;  // BinaryF32Params; -1 or 0
+  bool swap = false;
 };
-constexpr BinaryName kBinaryNames[] = {{"Add", BinaryF32Op::kAdd},    {"Sub", BinaryF32Op::kSub},
-                                       {"Mul", BinaryF32Op::kMul},    {"Div", BinaryF32Op::kDiv},
-                                       {"Max", BinaryF32Op::kMax},    {"Min", BinaryF32Op::kMin},
-                                       {"PRelu", BinaryF32Op::kPRelu}};
+constexpr BinaryName kBinaryNames[] = {{"Add", BinaryF32Op::kAdd},
+                                       {"Sub", BinaryF32Op::kSub},
+                                       {"Mul", BinaryF32Op::kMul},
+                                       {"Div", BinaryF32Op::kDiv},
+                                       {"Max", BinaryF32Op::kMax},
+                                       {"Min", BinaryF32Op::kMin},
+                                       {"PRelu", BinaryF32Op::kPRelu},
+                                       {"Equal", BinaryF32Op::kCompare, 0, -1},
+                                       {"Greater", BinaryF32Op::kCompare, -1, 0},
+                                       {"GreaterOrEqual", BinaryF32Op::kCompare, -1, -1},
+                                       {"Less", BinaryF32Op::kCompare, -1, 0, true},
+                                       {"LessOrEqual", BinaryF32Op::kCompare, -1, -1, true}};
 
 struct UnaryName {
   const char* op;
@@ -76,15 +81,15 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   const Value* a = node.inputs[0];
   if (a->type.dtype != DType::kFloat32 || node.inputs.size() != 2) return false;
   const Value* b = node.inputs[1];
-  std::vector<int64_t> blocks;
-  auto walk = PlanBinary(builder, a, b, node.outputs[0]);
-  if (!walk) walk = PlanBlocks(a, b, node.outputs[0], blocks);
-  if (!walk) return false;
   const BinaryName* name = nullptr;
   for (const BinaryName& row : kBinaryNames) {
     if (node.op_type == row.op) name = &row;
   }
   if (name == nullptr) return false;
+  if (name->swap) std::swap(a, b);
+  std::vector<int64_t> blocks;
+  const auto walk = PlanBroadcast(builder, a, b, node.outputs[0], blocks);
+  if (!walk) return false;
   const BinaryF32Kernel& kernel =
       builder.Choose("binary_f32", BinaryF32Kernels(),
                      [name](const BinaryF32Kernel& row) { return row.op == name->kernel; });
@@ -95,8 +100,10 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   auto& step = builder.Add<BinaryStep>(node, kernel.name, {slot_a, slot_b}, {output});
   step.op = epilogue.op;
   step.run = kernel.run;
-  step.blocks = std::move(blocks);
-  step.may_overwrite = a->type.StaticShape() == node.outputs[0]->type.StaticShape();
+  step.blocks.swap(blocks);
+  step.out_bytes = DTypeBits(node.outputs[0]->type.dtype) / 8;
+  step.may_overwrite = step.out_bytes == sizeof(float) &&
+                       a->type.StaticShape() == node.outputs[0]->type.StaticShape();
   step.params.rows = walk->rows;
   step.params.cols = walk->cols;
   step.params.a_row_stride = walk->a_row_stride;
@@ -106,7 +113,9 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   step.params.b_step = walk->b_step;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
   step.params.hi = static_cast<float>(epilogue.clamp.hi);
-  DivideBinary(builder, step, kernel.run, step.params, sizeof(float));
+  step.params.greater = name->greater;
+  step.params.equal = name->equal;
+  DivideBinary(builder, step, kernel.run, step.params, sizeof(float), step.out_bytes);
   return true;
 }
 

@@ -56,10 +56,11 @@ void DivideElements(const PlanBuilder& builder, Step& step, void (*run)(const Pa
           {PartField::Kind::kPointer, offsetof(Params, out), out_bytes}});
 }
 
-/// For operators of two operands (see BinaryF32Params), whose elements have `bytes` bytes.
+/// For operators of two operands (see BinaryF32Params), whose elements have `bytes` bytes, those of
+/// the result `out_bytes`.
 template <typename Params>
 void DivideBinary(const PlanBuilder& builder, Step& step, void (*run)(const Params*),
-                  const Params& params, size_t bytes) {
+                  const Params& params, size_t bytes, size_t out_bytes) {
   using enum PartField::Kind;
   const auto work = static_cast<int64_t>(params.rows * params.cols);
   const bool by_rows = params.rows > 1;
@@ -72,7 +73,7 @@ void DivideBinary(const PlanBuilder& builder, Step& step, void (*run)(const Para
          {{kCount, by_rows ? offsetof(Params, rows) : offsetof(Params, cols), 0},
           {kPointer, offsetof(Params, a), a * bytes},
           {kPointer, offsetof(Params, b), b * bytes},
-          {kPointer, offsetof(Params, out), out * bytes}});
+          {kPointer, offsetof(Params, out), out * out_bytes}});
 }
 
 /// Has the context's threads compute a divided step, whose parameter block for the whole step is

@@ -3,6 +3,7 @@
 
 #include "kernels/elementwise/table.h"
 #include "plan/archive.h"
+#include "plan/lower/broadcast.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/steps.h"
 
@@ -20,7 +21,7 @@ class QBinaryStep : public Step {
  public:
   StepKind kind() const override { return KindOf(params); }
   void Fields(PlanArchive& archive) override {
-    archive.Fields(params);
+    archive.Fields(params, blocks);
     archive.Kernel(KernelsOf(params), kernel, run);
   }
   void Run(const RunContext& context) const override {
@@ -29,9 +30,14 @@ class QBinaryStep : public Step {
     call.b = context.Read(inputs[1]);
     call.out = context.Write(outputs[0]);
     if constexpr (requires { call.workspace; }) call.workspace = context.Write(workspace);
-    RunParts(context, parts, run, call);
+    if constexpr (requires { call.cols; }) {
+      RunBlocks(context, parts, run, call, blocks, 1, 1);
+    } else {
+      RunParts(context, parts, run, call);
+    }
   }
   Params params{};
+  std::vector<int64_t> blocks;  // where the operands of each begin, if there are several
   void (*run)(const Params*) = nullptr;
 };
 

@@ -77,7 +77,7 @@ QMulParams ProductOf(const Node& node, const Operands& operands, RequantizeMode 
 
 template <typename Kernel, typename Params>
 void AddQBinaryStep(PlanBuilder& builder, const Node& node, const Kernel& kernel,
-                    const BinaryWalk& walk, const Params& params) {
+                    const BinaryWalk& walk, std::vector<int64_t>& blocks, const Params& params) {
   const Value* a = node.inputs[0];
   const Value* out = node.outputs[0];
   const int slot_a = WalkedOperand(builder, a, out, walk.layout);
@@ -87,6 +87,7 @@ void AddQBinaryStep(PlanBuilder& builder, const Node& node, const Kernel& kernel
   auto& step = builder.Add<QBinaryStep<Params>>(node, kernel.name, {slot_a, slot_b}, {output});
   step.op = epilogue.op;
   step.run = kernel.run;
+  step.blocks.swap(blocks);
   step.may_overwrite = a->type.StaticShape() == out->type.StaticShape();
   const CodeRange clamp = ClampOf(out->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
@@ -104,7 +105,7 @@ void AddQBinaryStep(PlanBuilder& builder, const Node& node, const Kernel& kernel
     FindNarrow(builder.options().requantize, builder.RangeOf(a), builder.RangeOf(node.inputs[3]),
                step.params);
   }
-  DivideBinary(builder, step, kernel.run, step.params, 1);
+  DivideBinary(builder, step, kernel.run, step.params, 1, 1);
 }
 
 }  // namespace
@@ -128,17 +129,18 @@ void FindNarrow(RequantizeMode mode, CodeRange a, CodeRange b, QAddParams& addit
 bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {
   const auto operands = OperandsOf(builder, node);
   if (!operands) return false;
-  const auto walk = PlanBinary(builder, node.inputs[0], node.inputs[3], node.outputs[0]);
+  std::vector<int64_t> blocks;
+  const auto walk = PlanBroadcast(builder, node.inputs[0], node.inputs[3], node.outputs[0], blocks);
   if (!walk) return false;
   const RequantizeMode mode = builder.options().requantize;
   const QBinaryMode wanted =
       mode == RequantizeMode::kFloat ? QBinaryMode::kFloat : QBinaryMode::kFixed;
   const auto fits = [wanted](const auto& row) { return row.mode == wanted; };
   if (node.op_type == "QLinearAdd") {
-    AddQBinaryStep(builder, node, builder.Choose("qadd", QAddKernels(), fits), *walk,
+    AddQBinaryStep(builder, node, builder.Choose("qadd", QAddKernels(), fits), *walk, blocks,
                    AdditionOf(node, *operands, mode));
   } else {
-    AddQBinaryStep(builder, node, builder.Choose("qmul", QMulKernels(), fits), *walk,
+    AddQBinaryStep(builder, node, builder.Choose("qmul", QMulKernels(), fits), *walk, blocks,
                    ProductOf(node, *operands, mode));
   }
   return true;

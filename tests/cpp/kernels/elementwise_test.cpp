@@ -36,13 +36,50 @@ double Apply(BinaryF32Op op, double a, double b) {
       return a < b || std::isnan(a) ? a : b;
     case BinaryF32Op::kPRelu:
       return a < 0 ? b * a : a;
+    case BinaryF32Op::kCompare:
+      break;  // ComparisonsWriteBytes
   }
   return 0;
+}
+
+TEST(ElementwiseF32, ComparisonsWriteBytes) {
+  Random random(4);
+  for (const BinaryF32Kernel& kernel : BinaryF32Kernels()) {
+    if (kernel.op != BinaryF32Op::kCompare) continue;
+    for (const Form& form : kForms) {
+      for (int round = 0; round < 20; ++round) {
+        SCOPED_TRACE(std::string(kernel.name) + ", " + form.name);
+        auto run = MakeRun<BinaryF32Params>(random, form);
+        BinaryF32Params& p = run.params;
+        const std::vector<float> a = random.WildFloats(run.a_size);
+        std::vector<float> b = random.WildFloats(run.b_size);
+        for (size_t i = 0; i < std::min(a.size(), b.size()); i += 3) b[i] = a[i];
+        std::vector<uint8_t> out(run.out_size, 77);
+        std::vector<uint8_t> expected = out;
+        p.a = a.data();
+        p.b = b.data();
+        p.out = out.data();
+        p.greater = -(round & 1);
+        p.equal = -(round >> 1 & 1);
+        kernel.run(&p);
+        for (size_t r = 0; r < p.rows; ++r) {
+          for (size_t c = 0; c < p.cols; ++c) {
+            const float x = a[r * p.a_row_stride + c * p.a_step];
+            const float y = b[r * p.b_row_stride + c * p.b_step];
+            expected[r * p.out_row_stride + c] =
+                (p.greater != 0 && x > y) || (p.equal != 0 && x == y);
+          }
+        }
+        EXPECT_EQ(expected, out);
+      }
+    }
+  }
 }
 
 TEST(ElementwiseF32, RowsMatchDoubleArithmeticAndEachOther) {
   Random random(1);
   for (const BinaryF32Kernel& kernel : BinaryF32Kernels()) {
+    if (kernel.op == BinaryF32Op::kCompare) continue;
     for (const Form& form : kForms) {
       for (int round = 0; round < 20; ++round) {
         SCOPED_TRACE(std::string(kernel.name) + ", " + form.name);
