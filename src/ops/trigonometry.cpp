@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ops/float_sine.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 
@@ -13,6 +14,7 @@ namespace {
 struct Function {
   const char* name;
   double (*apply)(double x);
+  void (*floats)(const float* from, float* to, int64_t count) = nullptr;
 };
 
 constexpr Function kFunctions[] = {
@@ -23,9 +25,9 @@ constexpr Function kFunctions[] = {
     {"Asinh", [](double x) { return std::asinh(x); }},
     {"Atan", [](double x) { return std::atan(x); }},
     {"Atanh", [](double x) { return std::atanh(x); }},
-    {"Cos", [](double x) { return std::cos(x); }},
+    {"Cos", [](double x) { return std::cos(x); }, float_sine::Cos},
     {"Cosh", [](double x) { return std::cosh(x); }},
-    {"Sin", [](double x) { return std::sin(x); }},
+    {"Sin", [](double x) { return std::sin(x); }, float_sine::Sin},
     {"Sinh", [](double x) { return std::sinh(x); }},
     {"Tan", [](double x) { return std::tan(x); }},
 };
@@ -37,9 +39,13 @@ void Infer(InferContext& context) {
 
 void Evaluate(EvalContext& context) {
   const Tensor& x = context.input(0);
-  Tensor out(x.dtype(), x.shape());
+  Tensor out = context.Output(0, x.dtype(), x.shape());
   for (const Function& function : kFunctions) {
     if (context.node.op_type != function.name) continue;
+    if (x.dtype() == DType::kFloat32 && function.floats != nullptr) {
+      function.floats(x.data<float>(), out.data<float>(), x.count());
+      break;
+    }
     for (int64_t i = 0; i < x.count(); ++i) {
       if (x.dtype() == DType::kFloat64) {
         out.data<double>()[i] = function.apply(x.data<double>()[i]);
