@@ -13,6 +13,7 @@
 #include "base/str_cat.h"
 #include "ops/cast.h"
 #include "ops/elementwise.h"
+#include "ops/float_loops.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 
@@ -272,21 +273,6 @@ int64_t PowerOfIntegers(int64_t base, int64_t exponent) {
   return Wrap(result);
 }
 
-/// from^exponent for the exponents that networks have; false for others.
-bool PowerOfFloats(const float* from, float* to, int64_t count, double exponent) {
-  if (exponent != 2 && exponent != 3 && exponent != 0.5) return false;
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = from[i];
-    if (exponent == 0.5) {
-      // Not the root's -0 and NaN for -0 and -infinity (C17, F.10.4.4).
-      to[i] = x == -HUGE_VALF ? HUGE_VALF : std::sqrt(x + 0.0F);
-    } else {
-      to[i] = exponent == 2 ? x * x : x * x * x;
-    }
-  }
-  return true;
-}
-
 void EvaluatePow(EvalContext& context) {
   const Tensor& base = context.input(0);
   const Tensor& exponent = context.input(1);
@@ -294,7 +280,8 @@ void EvaluatePow(EvalContext& context) {
   RequireComputable(exponent.dtype(), context.node);
   Tensor out = context.Output(0, base.dtype(), BroadcastShapes(base.shape(), exponent.shape()));
   if (base.dtype() == DType::kFloat32 && exponent.count() == 1 && out.count() == base.count() &&
-      PowerOfFloats(base.data<float>(), out.data<float>(), out.count(), exponent.AsDouble(0))) {
+      float_loops::Power(base.data<float>(), out.data<float>(), out.count(),
+                         exponent.AsDouble(0))) {
     context.outputs[0] = std::move(out);
     return;
   }
@@ -366,12 +353,12 @@ void InferLogic(InferContext& context) {
 void EvaluateLogic(EvalContext& context) {
   const Tensor& a = context.input(0);
   const Tensor& b = context.input(1);
-  Tensor out(DType::kBool, BroadcastShapes(a.shape(), b.shape()));
+  Tensor out = context.Output(0, DType::kBool, BroadcastShapes(a.shape(), b.shape()));
   const char kind = context.node.op_type[0];  // And, Or, Xor
-  Broadcast<uint8_t, uint8_t>(a, b, out, [kind](int64_t x, int64_t y) {
-    const bool p = x != 0;
-    const bool q = y != 0;
-    return kind == 'A' ? p && q : kind == 'O' ? p || q : p != q;
+  ForEachRow(PlanRows(out.shape(), {&a.shape(), &b.shape()}), [&](const RowStep& row) {
+    float_loops::Logic(kind, a.data<uint8_t>() + row.input[0], row.step[0],
+                       b.data<uint8_t>() + row.input[1], row.step[1],
+                       out.data<uint8_t>() + row.output, row.length);
   });
   context.outputs[0] = std::move(out);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Loops over floats in which a call for each element would take most of the time; they become
-// vectors (bindings/cmake/wasm.cmake).
+// Loops over floats, and bools, in which a call for each element would take most of the time; they
+// become vectors (bindings/cmake/wasm.cmake).
 #include <cstdint>
 
 namespace requant::float_loops {
@@ -11,5 +11,12 @@ void Exp(const float* from, float* to, int64_t count, float, float);
 void Floor(const float* from, float* to, int64_t count, float, float);
 void Reciprocal(const float* from, float* to, int64_t count, float, float);
 void Round(const float* from, float* to, int64_t count, float, float);
+
+/// from^exponent for the exponents that networks have; false for others.
+bool Power(const float* from, float* to, int64_t count, double exponent);
+
+/// And, Or, Xor of bools, by the first letter of the name; steps of 0 and 1.
+void Logic(char kind, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step,
+           uint8_t* to, int64_t count);
 
 }  // namespace requant::float_loops

@@ -68,8 +68,11 @@ namespace {
 
 /// What an operator of one 8-bit value and constant numbers does to every code.
 std::optional<ByteTable> TableOf(const PlanBuilder& builder, const Node& node) {
-  if (!IsByte(node.inputs[0]->type.dtype) || !IsByte(node.outputs[0]->type.dtype) ||
-      node.output(1) || OpOf(builder.graph(), node).fusion != FusionRule::kBroadcast) {
+  const auto is_byte = [](const Value* value) {
+    return IsByte(value->type.dtype) || value->type.dtype == DType::kBool;
+  };
+  if (!is_byte(node.inputs[0]) || !is_byte(node.outputs[0]) || node.output(1) ||
+      OpOf(builder.graph(), node).fusion != FusionRule::kBroadcast) {
     return std::nullopt;
   }
   ByteTable table;

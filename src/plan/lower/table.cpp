@@ -71,6 +71,7 @@ constexpr LowerRow kRows[] = {
     {"FastErf", kRequantDomain, LowerUnary},
     {"FastErfGelu", kRequantDomain, LowerUnary},
     {"Lut", kRequantDomain, LowerByteUnary},
+    {"Not", "", LowerByteUnary},
     {"QLinearSigmoid", kMicrosoftDomain, LowerByteUnary},
     {"QLinearLeakyRelu", kMicrosoftDomain, LowerByteUnary},
     {"MaxPool", "", LowerPool},
