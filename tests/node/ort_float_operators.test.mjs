@@ -79,7 +79,8 @@ test('Exp from denormal results to infinity', async () => {
   await same(13, { x: [`float32[${values.length}]`, values] }, '%y = Exp(%x)', ['y'], 3e-7);
 });
 
-for (const op of ['Max', 'Min', 'Add', 'Sub', 'Mul', 'Div']) {
+const COMPARISONS = ['Equal', 'Greater', 'GreaterOrEqual', 'Less', 'LessOrEqual'];
+for (const op of ['Max', 'Min', 'Add', 'Sub', 'Mul', 'Div', ...COMPARISONS]) {
   test(`${op} in every form of broadcasting`, async () => {
     for (const [a, b] of [
       [
@@ -136,6 +137,58 @@ for (const op of ['Max', 'Min', 'Add', 'Sub', 'Mul', 'Div']) {
   });
 }
 
+test('comparisons of values that are next to each other, whose results others read', async () => {
+  const near = [1, 1.0000001192092896, -1, -1.0000001192092896, 0, 1e-45, -1e-45, -0];
+  const inputs = { a: ['float32[8, 1]', near], b: ['float32[8]', near], x: wild(8, 8) };
+  for (const op of COMPARISONS) {
+    const kernels = await same(13, inputs, `%y = ${op}(%a, %b)`);
+    assert.match(kernels.join(), /compare/);
+    await same(13, inputs, [`%c = ${op}(%a, %b)`, '%n = Not(%c)', '%y = Where(%n, %x, %b)']);
+  }
+  // Behind a convolution, whose layout it takes over.
+  await same(13, { x: 'float32[2, 5, 7, 6]', w: 'float32[3]' }, [
+    `const %k: float32[3, 5, 1, 1] = {${Array.from({ length: 15 }, (_, i) => (i % 7) - 3).join(', ')}}`,
+    '%p = Conv(%x, %k)',
+    'const %t: float32[3, 1, 1] = {0.1, -0.2, 0.3}',
+    '%y = Greater(%p, %t)',
+  ]);
+});
+
+test('And, Or, Xor and Not in every form of broadcasting', async () => {
+  for (const [a, b] of [
+    ['2, 3, 37', '2, 3, 37'],
+    ['2, 3, 37', '1'],
+    ['1', '2, 3, 37'],
+    ['2, 1, 37', '3, 1'],
+    ['5, 1', '1, 19'],
+    ['0, 3', '3'],
+  ]) {
+    const inputs = { a: `bool[${a}]`, b: `bool[${b}]` };
+    for (const op of ['And', 'Or', 'Xor']) await same(13, inputs, `%y = ${op}(%a, %b)`);
+    await same(13, inputs, ['%n = Not(%b)', '%y = And(%a, %n)']);
+  }
+});
+
+for (const op of ['Sum', 'Mean', 'Max', 'Min']) {
+  test(`${op} of several`, async () => {
+    const inputs = { a: wild(3, 5), b: wild(5), c: wild(3, 1), d: wild(2, 1, 1), e: wild(1) };
+    for (const count of [2, 3, 5]) {
+      const operands = [...'abcde'].slice(0, count).map((name) => `%${name}`);
+      const kernels = await same(13, inputs, `%y = ${op}(${operands.join(', ')})`);
+      assert.doesNotMatch(kernels.join(), /reference/);
+    }
+  });
+}
+
+test('Sin and Cos of special, large and small values', async () => {
+  for (const op of ['Sin', 'Cos']) {
+    await same(13, { x: wild(3, 5, 7) }, `%y = ${op}(%x)`);
+    const random = randomSource(11);
+    const values = Array.from({ length: 999 }, (_, i) => (random() - 0.5) * 10 ** (i % 12));
+    await same(13, { x: ['float32[999]', values] }, `%y = ${op}(%x)`);
+  }
+});
+
 test('Max and Min of one and of three', async () => {
   const inputs = { a: wild(3, 5), b: wild(5), c: wild(3, 1) };
   for (const op of ['Max', 'Min']) {
@@ -168,9 +221,16 @@ test('PRelu with slopes of every shape, and a Relu after it', async () => {
 });
 
 test('Pow of constant exponents, of one for each element, and of integers', async () => {
-  for (const exponent of [2, 3, 0.5, -0.5, 0, 1.7]) {
+  for (const exponent of [2, 3, 0.5, -0.5, -1, 0, 1, 1.5, 4, -2, -3, 1.7]) {
     await same(13, { x: wild(3, 7) }, [`const %e: float32[] = {${exponent}}`, '%y = Pow(%x, %e)']);
   }
+  const large = Array.from({ length: 999 }, (_, i) => 1.07 ** (i - 500));
+  for (const exponent of [0.5, -0.5, -1, 1.5, 0.3, -2]) {
+    const body = [`const %e: float32[] = {${exponent}}`, '%y = Pow(%x, %e)'];
+    await same(13, { x: ['float32[999]', large] }, body);
+  }
+  await same(13, { x: wild(5, 7), e: wild(5, 7) }, '%y = Pow(%x, %e)');
+  await same(13, { x: wild(5, 1), e: wild(7) }, '%y = Pow(%x, %e)');
   // An exponent that makes the output larger.
   await same(13, { x: 'float32[3]' }, ['const %e: float32[1, 1] = {2}', '%y = Pow(%x, %e)']);
   await same(13, { x: 'float32[2, 1]', e: 'float32[3]' }, ['%a = Abs(%x)', '%y = Pow(%a, %e)']);

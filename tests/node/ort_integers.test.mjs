@@ -263,15 +263,18 @@ function averagePool(random, type, last) {
 
 function binary(random, type, name, outputScale) {
   const [lo, hi] = range(type);
-  const dims = [1, 1 + Math.floor(random() * 20), 7, 5];
-  const input = (input) => ({
+  const dims = [1 + Math.floor(random() * 2), 1 + Math.floor(random() * 20), 7, 5];
+  // Half of the second operands are of another shape, which is stretched along any dimensions.
+  const stretched = dims.map((dim) => (random() < 0.5 ? dim : 1));
+  const other = random() < 0.5 ? dims : stretched.slice(Math.floor(random() * 3));
+  const input = (input, dims) => ({
     name: input,
     type,
     dims,
     data: integers(random, product(dims), lo, hi),
   });
   return {
-    inputs: [input('a'), input('b')],
+    inputs: [input('a', dims), input('b', other)],
     constants: [
       scale('as', 0.02 + random() * 0.03),
       zero('az', type, integers(random, 1, lo, hi)[0]),

@@ -47,6 +47,7 @@ constexpr LowerRow kRows[] = {
     {"GreaterOrEqual", "", LowerBinary},
     {"Less", "", LowerBinary},
     {"LessOrEqual", "", LowerBinary},
+    {"Pow", "", LowerPower, Any},
     {"QLinearAdd", kMicrosoftDomain, LowerQLinearBinary},
     {"QLinearMul", kMicrosoftDomain, LowerQLinearBinary},
     {"Relu", "", LowerUnary},
@@ -144,7 +145,8 @@ std::unique_ptr<Step> NewStep(StepKind kind) {
                                                            NewIntegerProductStep,
                                                            NewQMatMulStep,
                                                            NewDynamicQuantizeStep,
-                                                           NewInterleaveStep};
+                                                           NewInterleaveStep,
+                                                           NewPowerStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }
