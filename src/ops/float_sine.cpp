@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace requant::float_sine {
 namespace {
@@ -38,26 +39,26 @@ inline __attribute__((always_inline)) double SinOf(double x, int64_t quarter) {
   return (turn & 2) != 0 ? -result : result;
 }
 
-void Map(const float* from, float* to, int64_t count, int64_t quarter) {
+void Map(const float* from, float* to, int64_t count, int64_t quarter, double (*exact)(double)) {
   constexpr int64_t kBlock = 64;
+  float block[kBlock] = {};
   for (int64_t i = 0; i < count; i += kBlock) {
-    const int64_t end = std::min(i + kBlock, count);
+    const auto bytes = static_cast<size_t>(std::min(kBlock, count - i)) * sizeof(float);
+    std::memcpy(block, from + i, bytes);
     bool small = true;
-    for (int64_t j = i; j < end; ++j) small &= std::fabs(from[j]) < kMost;
+    for (const float x : block) small &= std::fabs(x) < kMost;
     if (small) {
-      for (int64_t j = i; j < end; ++j) to[j] = static_cast<float>(SinOf(from[j], quarter));
-      continue;
+      for (float& x : block) x = static_cast<float>(SinOf(x, quarter));
+    } else {
+      for (float& x : block) x = static_cast<float>(exact(x));
     }
-    for (int64_t j = i; j < end; ++j) {
-      const double x = from[j];
-      to[j] = static_cast<float>(quarter != 0 ? std::cos(x) : std::sin(x));
-    }
+    std::memcpy(to + i, block, bytes);
   }
 }
 
 }  // namespace
 
-void Sin(const float* from, float* to, int64_t count) { Map(from, to, count, 0); }
-void Cos(const float* from, float* to, int64_t count) { Map(from, to, count, 1); }
+void Sin(const float* from, float* to, int64_t count) { Map(from, to, count, 0, std::sin); }
+void Cos(const float* from, float* to, int64_t count) { Map(from, to, count, 1, std::cos); }
 
 }  // namespace requant::float_sine

@@ -51,7 +51,6 @@ bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);         // inte
 bool LowerDepthwiseInteger(PlanBuilder& builder, const Node& node);      // dynamic_quantize.cpp
 bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);       // dynamic_quantize.cpp
 bool LowerCast(PlanBuilder& builder, const Node& node);                  // cast.cpp
-bool LowerPower(PlanBuilder& builder, const Node& node);                 // power.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);         // concat.cpp
 
 /// Whether this machine has a row's instructions, and uses them at least as fast as others.

@@ -1,5 +1,6 @@
 #include "plan/lower/table.h"
 
+#include "ops/float_loops.h"
 #include "ops/products.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/qelementwise.h"
@@ -11,6 +12,13 @@ namespace {
 
 /// For rows whose code is among the tools while their operator is not.
 bool Any(const Node&) { return true; }
+
+/// One that the reference has no loop for.
+bool IsOtherPower(const Node& node) {
+  const Tensor* exponent = node.constant(1);
+  return exponent == nullptr || exponent->count() != 1 ||
+         !float_loops::Power(nullptr, nullptr, 0, exponent->AsDouble(0));
+}
 
 constexpr LowerRow kRows[] = {
     {"Conv", "", LowerConv},
@@ -47,7 +55,7 @@ constexpr LowerRow kRows[] = {
     {"GreaterOrEqual", "", LowerBinary},
     {"Less", "", LowerBinary},
     {"LessOrEqual", "", LowerBinary},
-    {"Pow", "", LowerPower, Any},
+    {"Pow", "", LowerBinary, IsOtherPower},
     {"QLinearAdd", kMicrosoftDomain, LowerQLinearBinary},
     {"QLinearMul", kMicrosoftDomain, LowerQLinearBinary},
     {"Relu", "", LowerUnary},
@@ -145,8 +153,7 @@ std::unique_ptr<Step> NewStep(StepKind kind) {
                                                            NewIntegerProductStep,
                                                            NewQMatMulStep,
                                                            NewDynamicQuantizeStep,
-                                                           NewInterleaveStep,
-                                                           NewPowerStep};
+                                                           NewInterleaveStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

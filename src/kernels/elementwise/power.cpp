@@ -1,16 +1,11 @@
-// Pow of floats with exponents that have no loop of their own (ops/float_loops.h), where the tools
-// are loaded. In double and
-// without branches, so that the loop becomes vectors (bindings/cmake/wasm.cmake).
+// Powers of floats. In double and without branches, so that the loop becomes vectors
+// (bindings/cmake/wasm.cmake): few networks have other exponents than those of ops/float_loops.h,
+// so the main module has no kernel for them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "kernels/elementwise/kernel.h"
-#include "ops/float_loops.h"
-#include "plan/archive.h"
-#include "plan/lower/broadcast.h"
-#include "plan/lower/rows.h"
-#include "plan/lower/steps.h"
+#include "kernels/elementwise/table.h"
 
 namespace requant {
 namespace {
@@ -97,7 +92,9 @@ void Load(const float* row, int32_t step, size_t at, size_t count, float* block)
   }
 }
 
-void PowerRows(const BinaryF32Params* p) {
+}  // namespace
+
+void PowF32Reference(const BinaryF32Params* p) {
   float a[kBlock];
   float b[kBlock];
   std::fill_n(a, kBlock, 1.0F);
@@ -118,60 +115,12 @@ void PowerRows(const BinaryF32Params* p) {
         for (size_t j = 0; j < count; ++j)
           powers[j] = static_cast<float>(std::pow(double{a[j]}, b[j]));
       }
-      std::memcpy(out + i, powers, count * sizeof(float));
+      for (size_t j = 0; j < count; ++j) {
+        const float value = powers[j] < p->lo ? p->lo : powers[j];  // a NaN stays
+        out[i + j] = p->hi < value ? p->hi : value;
+      }
     }
   }
-}
-
-class PowerStep : public Step {
- public:
-  StepKind kind() const override { return StepKind::kPower; }
-  void Fields(PlanArchive& archive) override { archive.Fields(params, blocks); }
-  void Run(const RunContext& context) const override {
-    BinaryF32Params call = params;
-    call.a = context.Read<float>(inputs[0]);
-    call.b = context.Read<float>(inputs[1]);
-    call.out = context.Write(outputs[0]);
-    RunBlocks(context, parts, PowerRows, call, blocks, sizeof(float), sizeof(float));
-  }
-  BinaryF32Params params{};
-  std::vector<int64_t> blocks;
-};
-
-}  // namespace
-
-bool LowerPower(PlanBuilder& builder, const Node& node) {
-  const Value* a = node.inputs[0];
-  const Value* b = node.inputs[1];
-  const Value* out = node.outputs[0];
-  if (a->type.dtype != DType::kFloat32 || b->type.dtype != DType::kFloat32) return false;
-  const Tensor* exponent = node.constant(1);
-  if (exponent && exponent->count() == 1 &&
-      float_loops::Power(nullptr, nullptr, 0, exponent->AsDouble(0))) {
-    return false;  // the reference is faster
-  }
-  std::vector<int64_t> blocks;
-  const auto walk = PlanBroadcast(builder, a, b, out, blocks);
-  if (!walk) return false;
-  const int slot_a = WalkedOperand(builder, a, out, walk->layout);
-  const int slot_b = WalkedOperand(builder, b, out, walk->layout);
-  const int output = builder.Out(out, walk->layout);
-  auto& step = builder.Add<PowerStep>(node, "pow_f32", {slot_a, slot_b}, {output});
-  step.blocks.swap(blocks);
-  step.params.rows = walk->rows;
-  step.params.cols = walk->cols;
-  step.params.a_row_stride = walk->a_row_stride;
-  step.params.b_row_stride = walk->b_row_stride;
-  step.params.out_row_stride = walk->cols;
-  step.params.a_step = walk->a_step;
-  step.params.b_step = walk->b_step;
-  step.may_overwrite = a->type.StaticShape() == out->type.StaticShape();
-  return true;
-}
-
-std::unique_ptr<Step> NewPowerStep(StepKind kind) {
-  if (kind == StepKind::kPower) return std::make_unique<PowerStep>();
-  return nullptr;
 }
 
 }  // namespace requant
