@@ -78,6 +78,9 @@ val OperatorFunctions(const Graph& graph) {
     functions.call<void>("push", Address(reinterpret_cast<const void*>(op->infer)));
     functions.call<void>("push", Address(reinterpret_cast<const void*>(op->evaluate)));
   }
+  if (const LowerFunction lower = VolumeLowering(graph)) {
+    functions.call<void>("push", Address(reinterpret_cast<const void*>(lower)));
+  }
   for (const Pass& pass : PassTable()) {
     if (pass.worth && pass.worth(graph)) {
       functions.call<void>("push", Address(reinterpret_cast<const void*>(pass.run)));

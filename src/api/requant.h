@@ -20,6 +20,7 @@
 #include "passes/pass.h"
 #include "passes/runner.h"
 #include "plan/low_bits.h"
+#include "plan/lower/table.h"
 #include "quant/pack_weights.h"
 #include "quant/quantizer.h"
 #include "quant/weight_only.h"

@@ -34,16 +34,16 @@ void CheckForcedKernels(const std::vector<ForcedKernel>& forced) {
 
 ImageDims ImageOf(const Shape& shape) {
   ImageDims dims;
-  if (shape.size() < 3) return dims;
+  if (shape.size() < 3 || shape.size() > 5) return dims;
   dims.batch = shape[0];
   dims.channels = shape[1];
-  if (shape.size() == 4) dims.height = shape[2];
+  if (shape.size() >= 4) dims.height = shape[2];
+  if (shape.size() == 5) dims.height *= shape[3];
   dims.width = shape.back();
   return dims;
 }
 
 bool LayoutsCoincide(const Shape& shape) {
-  if (shape.size() != 3 && shape.size() != 4) return true;
   const ImageDims dims = ImageOf(shape);
   return dims.channels <= 1 || dims.height * dims.width <= 1;
 }

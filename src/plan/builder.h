@@ -61,6 +61,11 @@ class PlanBuilder {
   int Workspace(size_t bytes);
   const Slot& slot(int index) const { return plan_.slots[static_cast<size_t>(index)]; }
 
+  /// A value for the lowering of one node: of the graph's own nodes none reads or computes it.
+  Value* NewValue(const std::string& name, DType dtype, const Shape& shape) {
+    return plan_.graph->AddValue(name, {dtype, ToSymbolic(shape)});
+  }
+
   /// Appends a step. `node` gives name and operator.
   template <typename S>
   S& Add(const Node& node, const char* kernel, const std::vector<int>& inputs,
@@ -145,7 +150,8 @@ class PlanBuilder {
   std::vector<Fate> fates_;  // of the nodes, by their positions
 };
 
-/// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 or 4 only.
+/// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 to 5 only;
+/// the planes of volumes are below each other.
 struct ImageDims {
   int64_t batch = 1, channels = 1, height = 1, width = 1;
 };

@@ -240,6 +240,37 @@ test('Pow of constant exponents, of one for each element, and of integers', asyn
   await same(13, { x: 'float32[0, 2]' }, ['const %e: float32[] = {2}', '%y = Pow(%x, %e)']);
 });
 
+test('Conv, MaxPool and AveragePool over three spatial dimensions', async () => {
+  const random = randomSource(5);
+  const below = (n) => Math.floor(random() * n);
+  for (let i = 0; i < 40; i++) {
+    const groups = below(3) === 0 ? 1 + below(4) : 1;
+    const depth = below(3) === 0 ? 1 : 1 + below(9);
+    const outputs = groups * (below(3) === 0 ? 1 : 1 + below(9));
+    const kernel = [0, 1, 2].map(() => 1 + below(3));
+    const size = kernel.map((taps) => taps + 1 + below(6));
+    const pads = [...kernel, ...kernel].map((taps) => below(taps));
+    const strides = kernel.map(() => 1 + below(2));
+    const window =
+      `kernel_shape = [${kernel.join(', ')}], strides = [${strides.join(', ')}], ` +
+      `pads = [${pads.join(', ')}]`;
+    const x = `float32[${[1 + below(2), groups * depth, ...size].join(', ')}]`;
+    const count = outputs * depth * kernel.reduce((a, b) => a * b);
+    const weights = Array.from({ length: count }, () => random() - 0.5).join(', ');
+    const body = [
+      `const %w: float32[${[outputs, depth, ...kernel].join(', ')}] = {${weights}}`,
+      `%c = Conv(%x, %w) {${window}, group = ${groups}}`,
+      '%y = Relu(%c)',
+    ];
+    const kernels = await same(13, { x }, body, ['y'], 1e-5);
+    assert.doesNotMatch(kernels.join(), /reference/);
+    await same(13, { x }, `%y = MaxPool(%x) {${window}}`);
+    const all = below(2);
+    await same(13, { x }, `%y = AveragePool(%x) {${window}, count_include_pad = ${all}}`);
+    await same(13, { x }, '%y = GlobalAveragePool(%x)');
+  }
+});
+
 test('Where of every width and form', async () => {
   const c = 'bool[3, 1, 5]';
   for (const [a, b] of [

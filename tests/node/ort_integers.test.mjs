@@ -96,6 +96,38 @@ const operators = {
       operator: 'com.microsoft::QGemm(%x, %xs, %xz, %w, %ws, %wz, %b, %ys, %yz) {transB = 1}',
     };
   },
+  'QLinearConv of volumes'(random, type) {
+    const [groups, channels] = [1, 1, 2, 6][Math.floor(random() * 4)] === 6 ? [6, 6] : [1, 5];
+    const kernel = [1, 2, 3].map((most) => 1 + Math.floor(random() * most));
+    const size = [4, 5, 6].map((least) => least + Math.floor(random() * 4));
+    const pads = kernel.map((taps) => Math.floor(random() * taps));
+    const stride = 1 + Math.floor(random() * 2);
+    const out = size.map((n, i) => Math.floor((n + 2 * pads[i] - kernel[i]) / stride) + 1);
+    const [lo, hi] = range(type);
+    const taps = (channels / groups) * product(kernel);
+    const dims = [1, channels, ...size];
+    return {
+      inputs: [{ name: 'x', type, dims, data: integers(random, product(dims), lo, hi) }],
+      constants: [
+        scale('xs', 0.02 + random() * 0.1),
+        zero('xz', type, integers(random, 1, lo, hi)[0]),
+        constant(
+          'w',
+          'int8',
+          [6, channels / groups, ...kernel],
+          integers(random, 6 * taps, -127, 127),
+        ),
+        scale('ws', 0.01),
+        zero('wz', 'int8', 0),
+        scale('ys', 0.02 * Math.sqrt(taps) * (0.5 + random())),
+        zero('yz', type, integers(random, 1, lo, hi)[0]),
+      ],
+      output: { type, dims: [1, 6, ...out] },
+      operator:
+        `QLinearConv(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz) {group = ${groups}, ` +
+        `strides = [${stride}, ${stride}, ${stride}], pads = [${[...pads, ...pads].join(', ')}]}`,
+    };
+  },
   QLinearAdd: (random, type) => binary(random, type, 'QLinearAdd', 0.02 + random() * 0.05),
   QLinearMul: (random, type) => binary(random, type, 'QLinearMul', 0.1 + random() * 0.2),
   QLinearGlobalAveragePool: (random, type) => globalPool(random, type, false),

@@ -34,7 +34,7 @@ std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a,
   walk.cols = count;
   const bool a_full = shape_a == full;
   if (!a_full && shape_b != full) return std::nullopt;
-  const bool image = full.size() == 3 || full.size() == 4;
+  const bool image = full.size() >= 3 && full.size() <= 5;
   const auto prefers_last = [&](const Value* value) {
     return !value->is_constant() && builder.LayoutOf(value) == Layout::kChannelsLast;
   };

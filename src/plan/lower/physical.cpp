@@ -4,7 +4,7 @@ namespace requant {
 
 std::vector<size_t> PhysicalOrder(size_t rank, Layout layout) {
   std::vector<size_t> order;
-  const bool last = layout == Layout::kChannelsLast && (rank == 3 || rank == 4);
+  const bool last = layout == Layout::kChannelsLast && rank >= 3 && rank <= 5;
   for (size_t axis = 0; axis < rank; ++axis) {
     if (!(last && axis == 1)) order.push_back(axis);
   }

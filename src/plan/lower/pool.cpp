@@ -30,7 +30,7 @@ PoolStep<Params>& AddPoolStep(PlanBuilder& builder, const Node& node, const char
 
 /// The window covers the whole image.
 std::optional<ConvGeometry> GlobalGeometry(const Shape& input) {
-  if ((input.size() != 3 && input.size() != 4) || NumElements(input) == 0 ||
+  if (input.size() < 3 || input.size() > 5 || NumElements(input) == 0 ||
       NumElements(input) > (int64_t{1} << 28)) {
     return std::nullopt;
   }

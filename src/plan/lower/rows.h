@@ -51,6 +51,7 @@ bool LowerMatMulInteger(PlanBuilder& builder, const Node& node);         // inte
 bool LowerDepthwiseInteger(PlanBuilder& builder, const Node& node);      // dynamic_quantize.cpp
 bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node);       // dynamic_quantize.cpp
 bool LowerCast(PlanBuilder& builder, const Node& node);                  // cast.cpp
+bool LowerVolume(PlanBuilder& builder, const Node& node);                // volume.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);         // concat.cpp
 
 /// Whether this machine has a row's instructions, and uses them at least as fast as others.

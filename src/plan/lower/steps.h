@@ -48,9 +48,10 @@ enum class StepKind : uint8_t {
   kDynamicQuantize,
   kWiden,
   kInterleave,
+  kUnfold,
 };
 inline constexpr StepKind kFirstToolStep = StepKind::kMatMul;
-inline constexpr StepKind kLastStep = StepKind::kInterleave;
+inline constexpr StepKind kLastStep = StepKind::kUnfold;
 
 /// An empty step of that kind; nullptr for a kind that does not exist.
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
@@ -80,5 +81,6 @@ std::unique_ptr<Step> NewRecurrentStep(StepKind kind);        // recurrent.cpp
 std::unique_ptr<Step> NewIntegerProductStep(StepKind kind);   // integer_product.cpp
 std::unique_ptr<Step> NewDynamicQuantizeStep(StepKind kind);  // dynamic_quantize.cpp
 std::unique_ptr<Step> NewInterleaveStep(StepKind kind);       // transposition.cpp
+std::unique_ptr<Step> NewUnfoldStep(StepKind kind);           // volume.cpp
 
 }  // namespace requant

@@ -1,5 +1,7 @@
 #include "plan/lower/table.h"
 
+#include <algorithm>
+
 #include "ops/float_loops.h"
 #include "ops/products.h"
 #include "plan/lower/qconv.h"
@@ -18,6 +20,14 @@ bool IsOtherPower(const Node& node) {
   const Tensor* exponent = node.constant(1);
   return exponent == nullptr || exponent->count() != 1 ||
          !float_loops::Power(nullptr, nullptr, 0, exponent->AsDouble(0));
+}
+
+bool IsVolume(const Node& node) {
+  // A convolution's attribute may be left out.
+  return node.attributes.Ints("kernel_shape").size() == 3 ||
+         std::any_of(node.inputs.begin(), node.inputs.end(), [](const Value* input) {
+           return input && input->is_constant() && input->constant.rank() == 5;
+         });
 }
 
 constexpr LowerRow kRows[] = {
@@ -58,6 +68,11 @@ constexpr LowerRow kRows[] = {
     {"Pow", "", LowerBinary, IsOtherPower},
     {"QLinearAdd", kMicrosoftDomain, LowerQLinearBinary},
     {"QLinearMul", kMicrosoftDomain, LowerQLinearBinary},
+    {"Conv", "", LowerVolume, IsVolume},
+    {"QLinearConv", "", LowerVolume, IsVolume},
+    {"MaxPool", "", LowerVolume, IsVolume},
+    {"AveragePool", "", LowerVolume, IsVolume},
+    {"QLinearAveragePool", kMicrosoftDomain, LowerVolume, IsVolume},
     {"Relu", "", LowerUnary},
     {"Clip", "", LowerUnary},
     {"LeakyRelu", "", LowerUnary},
@@ -128,6 +143,12 @@ NarrowChannels (*const kAddNarrowRequantize)(PreparedRequantize&,
 
 std::span<const LowerRow> LowerTable() { return kRows; }
 
+LowerFunction VolumeLowering(const Graph& graph) {
+  const auto& nodes = graph.nodes();
+  const auto is_volume = [](const auto& node) { return IsVolume(*node); };
+  return std::any_of(nodes.begin(), nodes.end(), is_volume) ? LowerVolume : nullptr;
+}
+
 std::unique_ptr<Step> NewStep(StepKind kind) {
   // Each is asked in turn: those among the tools last, which are there if the kind is theirs.
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {NewConvStep,
@@ -153,7 +174,8 @@ std::unique_ptr<Step> NewStep(StepKind kind) {
                                                            NewIntegerProductStep,
                                                            NewQMatMulStep,
                                                            NewDynamicQuantizeStep,
-                                                           NewInterleaveStep};
+                                                           NewInterleaveStep,
+                                                           NewUnfoldStep};
   for (const auto& make : kFiles) {
     if (auto step = make(kind)) return step;
   }

@@ -1,0 +1,214 @@
+// Convolutions and pools over three spatial dimensions by those over two. For every output plane
+// the input planes under its windows, `taps` of them, are laid side by side, pixel by pixel: an
+// image [height, width, taps, channels]. Seen as one of taps * channels channels, a convolution
+// over two dimensions has the sums of the one over three; seen as one whose lines are taps times as
+// wide, so have pools and grouped convolutions, which go on by taps. Planes in the padding hold
+// what padding is. The operator over two dimensions is lowered as if the graph had it.
+#include <cstring>
+#include <memory>
+
+#include "kernels/layout/table.h"
+#include "plan/archive.h"
+#include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
+#include "plan/lower/table.h"
+#include "plan/lower/window.h"
+
+namespace requant {
+namespace {
+
+/// The planes of a window side by side.
+struct Unfolding {
+  int64_t batch, depth, out_depth;
+  int64_t taps, stride, dilation, pad;
+  size_t pixels, pixel_bytes;
+
+  bool IsIdentity() const { return taps == 1 && stride == 1 && pad == 0 && depth == out_depth; }
+};
+
+class UnfoldStep : public Step {
+ public:
+  StepKind kind() const override { return StepKind::kUnfold; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(form);
+    archive.Blob(padding);
+  }
+  void Run(const RunContext& context) const override {
+    const auto* in = context.Read<uint8_t>(inputs[0]);
+    auto* out = context.Write<uint8_t>(outputs[0]);
+    const size_t plane = form.pixels * form.pixel_bytes;
+    const auto taps = static_cast<size_t>(form.taps);
+    CopyRowsParams call{nullptr, out, form.pixels, form.pixel_bytes, 0, taps * form.pixel_bytes};
+    for (int64_t image = 0; image < form.batch; ++image) {
+      for (int64_t z = 0; z < form.out_depth; ++z) {
+        int64_t from = z * form.stride - form.pad;
+        for (size_t tap = 0; tap < taps; ++tap) {
+          const bool inside = from >= 0 && from < form.depth;
+          call.in = inside ? in + static_cast<size_t>(from) * plane : padding;
+          call.in_row_stride = inside ? form.pixel_bytes : 0;
+          call.out = out + tap * form.pixel_bytes;
+          rq_copy_rows(&call);
+          from += form.dilation;
+        }
+        out += taps * plane;
+      }
+      in += static_cast<size_t>(form.depth) * plane;
+    }
+  }
+  Unfolding form{};
+  const uint8_t* padding = nullptr;  // a pixel of it
+};
+
+/// What the padding of an operator holds, as bytes of an element. (Its zero point is a constant.)
+uint32_t PaddingOf(const Node& node) {
+  const DType dtype = node.inputs[0]->type.dtype;
+  if (node.op_type == "MaxPool") {
+    if (dtype == DType::kFloat32) return 0xff800000;  // -infinity
+    return dtype == DType::kInt8 ? 0x80 : 0;
+  }
+  const Tensor* zero = dtype == DType::kFloat32 ? nullptr : node.constant(2);
+  return zero && zero->count() == 1 ? static_cast<uint32_t>(zero->AsInt64(0)) & 0xff : 0;
+}
+
+void SetInts(Node& node, const char* name, std::vector<int64_t> numbers) {
+  node.attributes.Set(name, std::move(numbers));
+}
+
+/// [out, in, depth, height, width] in the order of the flat weights.
+void CopyWeights(const Tensor& weights, bool wide, Tensor& flat) {
+  StridedCopyParams copy{};
+  copy.in = weights.raw();
+  copy.out = flat.raw();
+  copy.element_size = static_cast<size_t>(DTypeBits(weights.dtype()) / 8);
+  copy.rank = 5;
+  ptrdiff_t stride = 1;
+  for (size_t i = 5; i-- > 0;) {
+    copy.dims[i] = static_cast<size_t>(weights.shape()[i]);
+    copy.in_strides[i] = copy.out_strides[i] = stride;
+    stride *= static_cast<ptrdiff_t>(weights.shape()[i]);
+  }
+  // The depth becomes the innermost dimension, or goes in front of the channels.
+  const auto depth = static_cast<ptrdiff_t>(copy.dims[2]);
+  if (wide) {
+    copy.out_strides[2] = 1;
+    copy.out_strides[3] *= depth;
+    copy.out_strides[4] *= depth;
+  } else {
+    copy.out_strides[1] /= depth;
+    copy.out_strides[2] *= static_cast<ptrdiff_t>(copy.dims[1]);
+  }
+  StridedCopy(&copy);
+}
+
+/// Whether a pool's kernel counts what the definition does: it knows no padding between planes.
+bool CountsAlike(const Node& node, const Unfolding& form, int64_t pad_end) {
+  const int64_t end = (form.out_depth - 1) * form.stride + (form.taps - 1) * form.dilation + 1;
+  const bool counts = node.attributes.Int("count_include_pad", 0) != 0;
+  return node.op_type == "MaxPool" ||
+         (end - form.pad <= form.depth + (counts ? pad_end : 0) && (form.pad == 0 || counts));
+}
+
+}  // namespace
+
+bool LowerVolume(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const DType dtype = x->type.dtype;
+  const Shape in = x->type.StaticShape();
+  const Shape out = node.outputs[0]->type.StaticShape();
+  const bool is_float = dtype == DType::kFloat32;
+  if (in.size() != 5 || NumElements(out) == 0 || node.output(1) || !(is_float || IsByte(dtype))) {
+    return false;
+  }
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    if (node.input(slot) && node.constant(slot) == nullptr) return false;
+  }
+  const bool convolves = node.op_type.ends_with("Conv");
+  const size_t weight_slot = is_float ? 1 : 3;
+  const Tensor* weights = convolves ? node.constant(weight_slot) : nullptr;
+  const Window window = ReadWindow(
+      node.attributes, weights ? Shape(weights->shape().begin() + 2, weights->shape().end())
+                               : node.attributes.Ints("kernel_shape"));
+  const WindowAxis depth = PlaceWindow(window, 0, in[2]);
+  const WindowAxis rows = PlaceWindow(window, 1, in[3]);
+  const WindowAxis columns = PlaceWindow(window, 2, in[4]);
+  const size_t element = is_float ? 4 : 1;
+  const Unfolding form{in[0],
+                       in[2],
+                       out[2],
+                       window.kernel[0],
+                       window.strides[0],
+                       window.dilations[0],
+                       depth.pad_begin,
+                       static_cast<size_t>(in[3] * in[4]),
+                       static_cast<size_t>(in[1]) * element};
+  const bool wide = !convolves || node.attributes.Int("group", 1) != 1;
+  const int64_t broad = wide ? form.taps : 1;
+  const double size = static_cast<double>(NumElements(in)) / static_cast<double>(form.depth) *
+                      static_cast<double>(form.out_depth) * static_cast<double>(form.taps);
+  constexpr double kMost = 1 << 29;  // of GeometryOf
+  if (size >= kMost || static_cast<double>(NumElements(out)) >= kMost ||
+      (broad > 1 && window.dilations[2] != 1) ||
+      (!convolves && !CountsAlike(node, form, depth.pad_end))) {
+    return false;
+  }
+
+  const int64_t images = form.batch * form.out_depth;
+  const int64_t deep = wide ? 1 : form.taps;
+  Value* image = builder.NewValue(node.name, dtype, {images, in[1] * deep, in[3], in[4] * broad});
+  Value* planes =
+      builder.NewValue(node.name, node.outputs[0]->type.dtype, {images, out[1], out[3], out[4]});
+  Node plane;
+  plane.op_type = node.op_type;
+  plane.name = node.name;
+  plane.position = node.position;
+  plane.inputs = node.inputs;
+  plane.inputs[0] = image;
+  plane.outputs = {planes};
+  SetInts(plane, "kernel_shape", {window.kernel[1], window.kernel[2] * broad});
+  SetInts(plane, "strides", {window.strides[1], window.strides[2] * broad});
+  SetInts(plane, "dilations", {window.dilations[1], window.dilations[2]});
+  SetInts(plane, "pads",
+          {rows.pad_begin, columns.pad_begin * broad, rows.pad_end, columns.pad_end * broad});
+  for (const char* name : {"group", "count_include_pad"}) {
+    plane.attributes.Set(name, node.attributes.Int(name, name[0] == 'g' ? 1 : 0));
+  }
+  if (weights) {
+    const Shape& w = weights->shape();
+    const Shape shape = {w[0], w[1] * deep, w[3], w[4] * broad};
+    Value* own = plane.inputs[weight_slot] = builder.NewValue(node.name, weights->dtype(), shape);
+    own->constant = Tensor(weights->dtype(), shape);
+    CopyWeights(*weights, wide, own->constant);
+  }
+
+  int source = builder.In(x, Layout::kChannelsLast);
+  const uint32_t padding = PaddingOf(node);
+  if (!form.IsIdentity()) {
+    const int unfolded = builder.Workspace(static_cast<size_t>(size) * element);
+    auto& step = builder.Add<UnfoldStep>(node, "copy_rows_simd128", {source}, {unfolded});
+    step.op = "Unfold";
+    step.form = form;
+    uint8_t* pixel = builder.Packed(form.pixel_bytes);
+    step.padding = pixel;
+    for (size_t i = 0; i < form.pixel_bytes; i += element)
+      std::memcpy(pixel + i, &padding, element);
+    source = unfolded;
+  }
+  builder.Alias(image, source, Layout::kChannelsLast);
+  if (!is_float) {
+    const auto code = static_cast<uint8_t>(padding);
+    const int32_t value = dtype == DType::kInt8 ? static_cast<int8_t>(code) : code;
+    builder.SetRange(image, Join(builder.RangeOf(x), {value, value}));
+  }
+  constexpr LowerFunction kLower[] = {LowerPool, LowerQLinearPool, LowerConv, LowerQLinearConv};
+  if (!kLower[(convolves ? 2 : 0) + (node.op_type[0] == 'Q' ? 1 : 0)](builder, plane)) return false;
+  builder.Alias(node.outputs[0], builder.In(planes, Layout::kChannelsLast), Layout::kChannelsLast);
+  builder.KeepRange(planes, node.outputs[0]);
+  return true;
+}
+
+std::unique_ptr<Step> NewUnfoldStep(StepKind kind) {
+  if (kind == StepKind::kUnfold) return std::make_unique<UnfoldStep>();
+  return nullptr;
+}
+
+}  // namespace requant
