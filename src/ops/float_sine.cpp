@@ -58,7 +58,12 @@ void Map(const float* from, float* to, int64_t count, int64_t quarter, double (*
 
 }  // namespace
 
-void Sin(const float* from, float* to, int64_t count) { Map(from, to, count, 0, std::sin); }
-void Cos(const float* from, float* to, int64_t count) { Map(from, to, count, 1, std::cos); }
+// The library's functions by name: those whose address is taken would be in the main module.
+void Sin(const float* from, float* to, int64_t count) {
+  Map(from, to, count, 0, [](double x) { return std::sin(x); });
+}
+void Cos(const float* from, float* to, int64_t count) {
+  Map(from, to, count, 1, [](double x) { return std::cos(x); });
+}
 
 }  // namespace requant::float_sine

@@ -6,7 +6,9 @@
 // what padding is. The operator over two dimensions is lowered as if the graph had it.
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "base/error.h"
 #include "kernels/layout/table.h"
 #include "plan/archive.h"
 #include "plan/lower/rows.h"
@@ -22,6 +24,7 @@ struct Unfolding {
   int64_t batch, depth, out_depth;
   int64_t taps, stride, dilation, pad;
   size_t pixels, pixel_bytes;
+  int64_t first = 0;  // image
 
   bool IsIdentity() const { return taps == 1 && stride == 1 && pad == 0 && depth == out_depth; }
 };
@@ -37,6 +40,7 @@ class UnfoldStep : public Step {
     const auto* in = context.Read<uint8_t>(inputs[0]);
     auto* out = context.Write<uint8_t>(outputs[0]);
     const size_t plane = form.pixels * form.pixel_bytes;
+    in += static_cast<size_t>(form.first * form.depth) * plane;
     const auto taps = static_cast<size_t>(form.taps);
     CopyRowsParams call{nullptr, out, form.pixels, form.pixel_bytes, 0, taps * form.pixel_bytes};
     for (int64_t image = 0; image < form.batch; ++image) {
@@ -100,60 +104,34 @@ void CopyWeights(const Tensor& weights, bool wide, Tensor& flat) {
   StridedCopy(&copy);
 }
 
-/// Whether a pool's kernel counts what the definition does: it knows no padding between planes.
-bool CountsAlike(const Node& node, const Unfolding& form, int64_t pad_end) {
-  const int64_t end = (form.out_depth - 1) * form.stride + (form.taps - 1) * form.dilation + 1;
-  const bool counts = node.attributes.Int("count_include_pad", 0) != 0;
-  return node.op_type == "MaxPool" ||
-         (end - form.pad <= form.depth + (counts ? pad_end : 0) && (form.pad == 0 || counts));
-}
+/// The operator, its weights if it is a convolution, and where its windows lie.
+struct Volume {
+  const Node& node;
+  const Tensor* weights;
+  Window window;
+  WindowAxis rows, columns;
+};
 
-}  // namespace
-
-bool LowerVolume(PlanBuilder& builder, const Node& node) {
+/// The planes [images * depth, channels, height, width] of the output that the form is for; nullptr
+/// when there is no kernel.
+Value* LowerPlanes(PlanBuilder& builder, const Volume& volume, const Unfolding& form) {
+  const Node& node = volume.node;
+  const Window& window = volume.window;
   const Value* x = node.inputs[0];
   const DType dtype = x->type.dtype;
   const Shape in = x->type.StaticShape();
   const Shape out = node.outputs[0]->type.StaticShape();
-  const bool is_float = dtype == DType::kFloat32;
-  if (in.size() != 5 || NumElements(out) == 0 || node.output(1) || !(is_float || IsByte(dtype))) {
-    return false;
-  }
-  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
-    if (node.input(slot) && node.constant(slot) == nullptr) return false;
-  }
-  const bool convolves = node.op_type.ends_with("Conv");
-  const size_t weight_slot = is_float ? 1 : 3;
-  const Tensor* weights = convolves ? node.constant(weight_slot) : nullptr;
-  const Window window = ReadWindow(
-      node.attributes, weights ? Shape(weights->shape().begin() + 2, weights->shape().end())
-                               : node.attributes.Ints("kernel_shape"));
-  const WindowAxis depth = PlaceWindow(window, 0, in[2]);
-  const WindowAxis rows = PlaceWindow(window, 1, in[3]);
-  const WindowAxis columns = PlaceWindow(window, 2, in[4]);
-  const size_t element = is_float ? 4 : 1;
-  const Unfolding form{in[0],
-                       in[2],
-                       out[2],
-                       window.kernel[0],
-                       window.strides[0],
-                       window.dilations[0],
-                       depth.pad_begin,
-                       static_cast<size_t>(in[3] * in[4]),
-                       static_cast<size_t>(in[1]) * element};
-  const bool wide = !convolves || node.attributes.Int("group", 1) != 1;
+  const bool wide = volume.weights == nullptr || node.attributes.Int("group", 1) != 1;
   const int64_t broad = wide ? form.taps : 1;
-  const double size = static_cast<double>(NumElements(in)) / static_cast<double>(form.depth) *
-                      static_cast<double>(form.out_depth) * static_cast<double>(form.taps);
-  constexpr double kMost = 1 << 29;  // of GeometryOf
-  if (size >= kMost || static_cast<double>(NumElements(out)) >= kMost ||
-      (broad > 1 && window.dilations[2] != 1) ||
-      (!convolves && !CountsAlike(node, form, depth.pad_end))) {
-    return false;
-  }
-
-  const int64_t images = form.batch * form.out_depth;
   const int64_t deep = wide ? 1 : form.taps;
+  const int64_t images = form.batch * form.out_depth;
+  const double size =
+      static_cast<double>(images * form.taps) * static_cast<double>(form.pixels * form.pixel_bytes);
+  constexpr double kMost = 1 << 29;  // bytes; of elements GeometryOf takes no more
+  if (size >= kMost || static_cast<double>(NumElements(out)) >= kMost ||
+      (broad > 1 && window.dilations[2] != 1)) {
+    return nullptr;
+  }
   Value* image = builder.NewValue(node.name, dtype, {images, in[1] * deep, in[3], in[4] * broad});
   Value* planes =
       builder.NewValue(node.name, node.outputs[0]->type.dtype, {images, out[1], out[3], out[4]});
@@ -168,29 +146,34 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
   SetInts(plane, "strides", {window.strides[1], window.strides[2] * broad});
   SetInts(plane, "dilations", {window.dilations[1], window.dilations[2]});
   SetInts(plane, "pads",
-          {rows.pad_begin, columns.pad_begin * broad, rows.pad_end, columns.pad_end * broad});
+          {volume.rows.pad_begin, volume.columns.pad_begin * broad, volume.rows.pad_end,
+           volume.columns.pad_end * broad});
   for (const char* name : {"group", "count_include_pad"}) {
     plane.attributes.Set(name, node.attributes.Int(name, name[0] == 'g' ? 1 : 0));
   }
-  if (weights) {
-    const Shape& w = weights->shape();
+  const bool is_float = dtype == DType::kFloat32;
+  if (volume.weights) {
+    const Shape& w = volume.weights->shape();
     const Shape shape = {w[0], w[1] * deep, w[3], w[4] * broad};
-    Value* own = plane.inputs[weight_slot] = builder.NewValue(node.name, weights->dtype(), shape);
-    own->constant = Tensor(weights->dtype(), shape);
-    CopyWeights(*weights, wide, own->constant);
+    Value* own = plane.inputs[is_float ? 1 : 3] =
+        builder.NewValue(node.name, volume.weights->dtype(), shape);
+    own->constant = Tensor(volume.weights->dtype(), shape);
+    CopyWeights(*volume.weights, wide, own->constant);
   }
 
   int source = builder.In(x, Layout::kChannelsLast);
   const uint32_t padding = PaddingOf(node);
   if (!form.IsIdentity()) {
-    const int unfolded = builder.Workspace(static_cast<size_t>(size) * element);
+    const int unfolded = builder.Workspace(static_cast<size_t>(size));
     auto& step = builder.Add<UnfoldStep>(node, "copy_rows_simd128", {source}, {unfolded});
     step.op = "Unfold";
     step.form = form;
     uint8_t* pixel = builder.Packed(form.pixel_bytes);
     step.padding = pixel;
-    for (size_t i = 0; i < form.pixel_bytes; i += element)
+    const size_t element = is_float ? 4 : 1;
+    for (size_t i = 0; i < form.pixel_bytes; i += element) {
       std::memcpy(pixel + i, &padding, element);
+    }
     source = unfolded;
   }
   builder.Alias(image, source, Layout::kChannelsLast);
@@ -200,7 +183,100 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
     builder.SetRange(image, Join(builder.RangeOf(x), {value, value}));
   }
   constexpr LowerFunction kLower[] = {LowerPool, LowerQLinearPool, LowerConv, LowerQLinearConv};
-  if (!kLower[(convolves ? 2 : 0) + (node.op_type[0] == 'Q' ? 1 : 0)](builder, plane)) return false;
+  const size_t row = (volume.weights ? 2 : 0) + (node.op_type[0] == 'Q' ? 1 : 0);
+  return kLower[row](builder, plane) ? planes : nullptr;
+}
+
+/// An average whose windows have different numbers of planes, those of the padding left out: planes
+/// whose windows have the same ones, one run of them after the other.
+bool LowerRuns(PlanBuilder& builder, const Volume& volume, const Unfolding& form, int64_t begin,
+               int64_t end) {
+  /// The first tap that counts, and how many do.
+  const auto counted = [&](int64_t z) {
+    std::pair<int64_t, int64_t> taps = {0, 0};
+    for (int64_t tap = 0; tap < form.taps; ++tap) {
+      const int64_t at = z * form.stride - form.pad + tap * form.dilation;
+      if (at < begin) ++taps.first;
+      if (at >= begin && at < end) ++taps.second;
+    }
+    return taps;
+  };
+  std::vector<int> slots;
+  for (int64_t image = 0; image < form.batch; ++image) {
+    for (int64_t z = 0; z < form.out_depth;) {
+      const auto taps = counted(z);
+      if (taps.second == 0) return false;
+      Unfolding run = form;
+      run.batch = 1;
+      run.first = image;
+      run.pad -= z * form.stride + taps.first * form.dilation;
+      run.taps = taps.second;
+      const int64_t from = z;
+      while (z < form.out_depth && counted(z) == taps) ++z;
+      run.out_depth = z - from;
+      const Value* planes = LowerPlanes(builder, volume, run);
+      if (planes == nullptr) return false;
+      slots.push_back(builder.In(planes, Layout::kChannelsLast));
+    }
+  }
+  const int whole = builder.Out(volume.node.outputs[0], Layout::kChannelsLast);
+  size_t offset = 0;
+  for (const int slot : slots) {
+    if (!builder.WriteInto(slot, whole, offset, 0)) {
+      Fail(ErrorCode::kInternal, "a pool does not write to its place");
+    }
+    offset += builder.slot(slot).bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool LowerVolume(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const DType dtype = x->type.dtype;
+  const Shape in = x->type.StaticShape();
+  const Shape out = node.outputs[0]->type.StaticShape();
+  const bool is_float = dtype == DType::kFloat32;
+  if (in.size() != 5 || NumElements(in) == 0 || NumElements(out) == 0 || node.output(1) ||
+      !(is_float || IsByte(dtype))) {
+    return false;
+  }
+  for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
+    if (node.input(slot) && node.constant(slot) == nullptr) return false;
+  }
+  const bool convolves = node.op_type.ends_with("Conv");
+  const Tensor* weights = convolves ? node.constant(is_float ? 1 : 3) : nullptr;
+  Volume volume{node,
+                weights,
+                ReadWindow(node.attributes,
+                           weights ? Shape(weights->shape().begin() + 2, weights->shape().end())
+                                   : node.attributes.Ints("kernel_shape")),
+                {},
+                {}};
+  const Window& window = volume.window;
+  const WindowAxis depth = PlaceWindow(window, 0, in[2]);
+  volume.rows = PlaceWindow(window, 1, in[3]);
+  volume.columns = PlaceWindow(window, 2, in[4]);
+  const Unfolding form{in[0],
+                       in[2],
+                       out[2],
+                       window.kernel[0],
+                       window.strides[0],
+                       window.dilations[0],
+                       depth.pad_begin,
+                       static_cast<size_t>(in[3] * in[4]),
+                       static_cast<size_t>(in[1]) * (is_float ? 4 : 1)};
+  if (node.op_type.ends_with("AveragePool")) {
+    // The kernels count all planes that they see.
+    const bool counts = node.attributes.Int("count_include_pad", 0) != 0;
+    const int64_t begin = counts ? -form.pad : 0;
+    const int64_t end = form.depth + (counts ? depth.pad_end : 0);
+    const int64_t last = (form.out_depth - 1) * form.stride - form.pad + window.Extent(0);
+    if (last > end || -form.pad < begin) return LowerRuns(builder, volume, form, begin, end);
+  }
+  Value* planes = LowerPlanes(builder, volume, form);
+  if (planes == nullptr) return false;
   builder.Alias(node.outputs[0], builder.In(planes, Layout::kChannelsLast), Layout::kChannelsLast);
   builder.KeepRange(planes, node.outputs[0]);
   return true;

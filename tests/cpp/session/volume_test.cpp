@@ -209,7 +209,7 @@ TEST(Volume, Pools) {
     }
     fast += Check(random, text, is_float && i % 2 == 1 ? 1e-6 : 0) ? 1 : 0;
   }
-  EXPECT_GE(fast, 120);
+  EXPECT_GE(fast, 180);
 }
 
 /// Everything between stays where channels lie side by side.
