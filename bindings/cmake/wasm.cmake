@@ -63,7 +63,7 @@ set_source_files_properties(${simulator_sources} ${recover}/soft_rounding.cpp
 # Operators that have no kernel of their own, but loops over floats.
 set(ops src/ops)
 set_source_files_properties(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.cpp
-                            ${ops}/normalize_groups.cpp src/kernels/elementwise/power.cpp
+                            ${ops}/normalize_groups.cpp
   PROPERTIES COMPILE_OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
 # And what walks over every weight while a model is loaded.
 set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp

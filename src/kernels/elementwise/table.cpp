@@ -20,7 +20,6 @@ constexpr BinaryF32Kernel kBinaryF32[] = {
     {"min_f32_simd128", BinaryF32Op::kMin, "simd128", rq_min_f32},
     {"prelu_f32_scalar", BinaryF32Op::kPRelu, "scalar", PReluF32Reference},
     {"prelu_f32_simd128", BinaryF32Op::kPRelu, "simd128", rq_prelu_f32},
-    {"pow_f32_scalar", BinaryF32Op::kPow, "scalar", PowF32Reference},
     {"compare_f32_scalar", BinaryF32Op::kCompare, "scalar", CompareF32Reference},
     {"compare_f32_simd128", BinaryF32Op::kCompare, "simd128", rq_compare_f32},
 };

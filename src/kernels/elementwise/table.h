@@ -1,7 +1,6 @@
 #pragma once
 // The elementwise kernels there are. Every operation has a scalar row, which is the definition of
-// its result, and a vector row that agrees with it bit for bit. (Powers
-// have no vector row.)
+// its result, and a vector row that agrees with it bit for bit.
 #include <cstdint>
 #include <span>
 
@@ -9,7 +8,7 @@
 
 namespace requant {
 
-enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu, kCompare, kPow };
+enum class BinaryF32Op : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPRelu, kCompare };
 enum class UnaryF32Op : uint8_t {
   kClamp,
   kLeakyRelu,
@@ -81,7 +80,6 @@ void MaxF32Reference(const BinaryF32Params* p);
 void MinF32Reference(const BinaryF32Params* p);
 void PReluF32Reference(const BinaryF32Params* p);
 void CompareF32Reference(const BinaryF32Params* p);
-void PowF32Reference(const BinaryF32Params* p);  // power.cpp
 void ClampF32Reference(const UnaryF32Params* p);
 void LeakyReluF32Reference(const UnaryF32Params* p);
 void HardSigmoidF32Reference(const UnaryF32Params* p);

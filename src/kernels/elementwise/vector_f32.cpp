@@ -124,7 +124,7 @@ struct Compare {
   }
 };
 
-/// Bytes of 0 and 1. Steps are looked at in the loop here, too.
+/// Bytes of 0 and 1, four at a time, the last ones one by one.
 RQ_INLINE void CompareRows(const BinaryF32Params* p) {
   const Compare op = Compare::Make(p);
   const size_t n = p->cols;
@@ -143,9 +143,9 @@ RQ_INLINE void CompareRows(const BinaryF32Params* p) {
       wasm_v128_store32_lane(out + i, wasm_v128_and(bytes, wasm_i8x16_splat(1)), 0);
     }
     for (; i < n; ++i) {
-      const v128_t mask = op.Run(wasm_v128_load32_splat(a_step != 0 ? a + i : a),
-                                 wasm_v128_load32_splat(b_step != 0 ? b + i : b));
-      out[i] = static_cast<uint8_t>(wasm_i32x4_extract_lane(mask, 0) & 1);
+      const float x = a[a_step != 0 ? i : 0];
+      const float y = b[b_step != 0 ? i : 0];
+      out[i] = static_cast<uint8_t>(((x > y ? p->greater : 0) | (x == y ? p->equal : 0)) & 1);
     }
   }
 }

@@ -44,7 +44,6 @@ constexpr BinaryName kBinaryNames[] = {{"Add", BinaryF32Op::kAdd},
                                        {"Max", BinaryF32Op::kMax},
                                        {"Min", BinaryF32Op::kMin},
                                        {"PRelu", BinaryF32Op::kPRelu},
-                                       {"Pow", BinaryF32Op::kPow},
                                        {"Equal", BinaryF32Op::kCompare, 0, -1},
                                        {"Greater", BinaryF32Op::kCompare, -1, 0},
                                        {"GreaterOrEqual", BinaryF32Op::kCompare, -1, -1},
@@ -82,7 +81,6 @@ bool LowerBinary(PlanBuilder& builder, const Node& node) {
   const Value* a = node.inputs[0];
   if (a->type.dtype != DType::kFloat32 || node.inputs.size() != 2) return false;
   const Value* b = node.inputs[1];
-  if (b->type.dtype != DType::kFloat32) return false;  // a power's may differ
   const BinaryName* name = nullptr;
   for (const BinaryName& row : kBinaryNames) {
     if (node.op_type == row.op) name = &row;

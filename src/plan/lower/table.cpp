@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ops/float_loops.h"
 #include "ops/products.h"
 #include "plan/lower/qconv.h"
 #include "plan/lower/qelementwise.h"
@@ -14,21 +13,6 @@ namespace {
 
 /// For rows whose code is among the tools while their operator is not.
 bool Any(const Node&) { return true; }
-
-/// One that the reference has no loop for.
-bool IsOtherPower(const Node& node) {
-  const Tensor* exponent = node.constant(1);
-  return exponent == nullptr || exponent->count() != 1 ||
-         !float_loops::Power(nullptr, nullptr, 0, exponent->AsDouble(0));
-}
-
-bool IsVolume(const Node& node) {
-  // A convolution's attribute may be left out.
-  return node.attributes.Ints("kernel_shape").size() == 3 ||
-         std::any_of(node.inputs.begin(), node.inputs.end(), [](const Value* input) {
-           return input && input->is_constant() && input->constant.rank() == 5;
-         });
-}
 
 constexpr LowerRow kRows[] = {
     {"Conv", "", LowerConv},
@@ -65,14 +49,13 @@ constexpr LowerRow kRows[] = {
     {"GreaterOrEqual", "", LowerBinary},
     {"Less", "", LowerBinary},
     {"LessOrEqual", "", LowerBinary},
-    {"Pow", "", LowerBinary, IsOtherPower},
     {"QLinearAdd", kMicrosoftDomain, LowerQLinearBinary},
     {"QLinearMul", kMicrosoftDomain, LowerQLinearBinary},
-    {"Conv", "", LowerVolume, IsVolume},
-    {"QLinearConv", "", LowerVolume, IsVolume},
-    {"MaxPool", "", LowerVolume, IsVolume},
-    {"AveragePool", "", LowerVolume, IsVolume},
-    {"QLinearAveragePool", kMicrosoftDomain, LowerVolume, IsVolume},
+    {"Conv", "", LowerVolume, Any},
+    {"QLinearConv", "", LowerVolume, Any},
+    {"MaxPool", "", LowerVolume, Any},
+    {"AveragePool", "", LowerVolume, Any},
+    {"QLinearAveragePool", kMicrosoftDomain, LowerVolume, Any},
     {"Relu", "", LowerUnary},
     {"Clip", "", LowerUnary},
     {"LeakyRelu", "", LowerUnary},
@@ -145,7 +128,9 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 
 LowerFunction VolumeLowering(const Graph& graph) {
   const auto& nodes = graph.nodes();
-  const auto is_volume = [](const auto& node) { return IsVolume(*node); };
+  const auto is_volume = [](const auto& node) {
+    return node->attributes.Ints("kernel_shape").size() == 3;
+  };
   return std::any_of(nodes.begin(), nodes.end(), is_volume) ? LowerVolume : nullptr;
 }
 

@@ -149,48 +149,6 @@ double ErrorOf(float got, double exact) {
   return std::fabs(got - exact) / (std::nextafter(size, INFINITY) - size);
 }
 
-TEST(Broadcast, PowersAreAccurate) {
-  std::mt19937 random(7);
-  double worst = 0;
-  for (int i = 0; i < 400; ++i) {
-    std::string text = Inputs(random, "float32", "float32");
-    const auto graph =
-        std::make_shared<Graph>(ParseGraph(StrCat(text, "%y = Pow(%a, %b)\noutput %y\n")));
-    TensorMap feeds = Feeds(random, *graph);
-    // Whole blocks without special values.
-    for (auto& [name, tensor] : feeds) {
-      for (int64_t k = 0; i % 2 == 0 && k < tensor.count(); ++k) {
-        const auto exponent = static_cast<double>(Pick(random, -6000, 6000));
-        tensor.data<float>()[k] =
-            static_cast<float>(name == "a" ? std::exp2(exponent / 100) : exponent / 1000);
-        if (i % 4 == 0 && name == "b")
-          tensor.data<float>()[k] = static_cast<float>(Pick(random, -9, 9));
-        if (i % 4 == 0 && name == "a" && k % 2 == 0) tensor.data<float>()[k] *= -1;
-      }
-    }
-    const Tensor got = RunOnce(graph, feeds, {});
-    // The same in double.
-    std::string wide = text;
-    for (size_t at = wide.find("float32"); at != std::string::npos; at = wide.find("float32")) {
-      wide.replace(at, 7, "float64");
-    }
-    const auto exact =
-        std::make_shared<Graph>(ParseGraph(StrCat(wide, "%y = Pow(%a, %b)\noutput %y\n")));
-    for (auto& [name, tensor] : feeds) {
-      Tensor doubles(DType::kFloat64, tensor.shape());
-      for (int64_t k = 0; k < tensor.count(); ++k)
-        doubles.data<double>()[k] = tensor.data<float>()[k];
-      tensor = doubles;
-    }
-    const Tensor want = Interpret(*exact, feeds)[0];
-    for (int64_t k = 0; k < got.count(); ++k) {
-      worst = std::max(worst, ErrorOf(got.data<float>()[k], want.data<double>()[k]));
-    }
-  }
-  EXPECT_LE(worst, 0.54);
-  EXPECT_GE(worst, 0.5);
-}
-
 TEST(Broadcast, SinesAreAccurate) {
   std::mt19937 random(8);
   for (const bool cosine : {false, true}) {
