@@ -1,47 +1,15 @@
 // Corners of operators against ONNX Runtime: optional inputs left out, attributes that few files
 // have, values outside of a function's domain. With the optimizer and without.
 
-import assert from 'node:assert/strict';
 import test from 'node:test';
-import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
-import { feedsOf, graph, runTheirs } from './ort_operators.mjs';
+import { same } from './ort_operators.mjs';
 
-const TOLERANCE = 1e-5;
-
-/** `declared`: the types of inputs as the file says them, where they differ from those fed. */
-async function same(opset, inputs, body, outputs, { declared = {} } = {}) {
-  const model = await parseModel(graph(opset, { ...inputs, ...declared }, body, outputs));
-  try {
-    const feeds = feedsOf(inputs, 1);
-    const theirs = await runTheirs(model.toOnnx(), feeds);
-    for (const optimize of [true, false]) {
-      const session = await InferenceSession.create(model.toOnnx(), {
-        optimize,
-        requantize: 'float',
-      });
-      try {
-        const ours = await session.run(
-          Object.fromEntries(feeds.map((f) => [f.name, new Tensor(f.type, f.data, f.dims)])),
-        );
-        for (const name of outputs) {
-          assert.deepEqual([...ours[name].dims], [...theirs[name].dims], name);
-          theirs[name].data.forEach((want, i) => {
-            const got = ours[name].data[i];
-            const near = Math.abs(got - want) <= TOLERANCE * Math.max(1, Math.abs(want));
-            assert.ok(
-              near || Object.is(got, want) || got === want,
-              `${name}[${i}] is ${got}, not ${want}, ${optimize ? '' : 'not '}optimized`,
-            );
-          });
-        }
-      } finally {
-        await session.release();
-      }
-    }
-  } finally {
-    model.dispose();
-  }
-}
+const both = (opset, inputs, body, outputs, options = {}) =>
+  same(opset, inputs, body, outputs, {
+    tolerance: 1e-5,
+    sessions: [true, false].map((optimize) => ({ optimize, requantize: 'float' })),
+    ...options,
+  });
 
 for (const [what, types] of [
   ['known', { q: 'float32[1, 3, 4]', v: 'float32[1, 5, 6]' }],
@@ -49,7 +17,7 @@ for (const [what, types] of [
   ['open columns of the value', { q: 'float32[b, s, 4]', v: 'float32[b, t, h]' }],
 ]) {
   test(`MultiHeadAttention: an input bias, ${what}`, () =>
-    same(
+    both(
       17,
       {
         q: 'float32[1, 3, 4]',
@@ -64,7 +32,7 @@ for (const [what, types] of [
 }
 
 test('GroupQueryAttention: packed operands', () =>
-  same(
+  both(
     17,
     { x: 'float32[1, 3, 32]', pk: 'float32[1, 1, 0, 8]', pv: 'float32[1, 1, 0, 8]' },
     [
@@ -82,7 +50,7 @@ for (const [what, numbers] of [
 ]) {
   for (const declared of [{}, { x: 'float32[b, s, 3]' }, { m: 'int32[m]' }]) {
     test(`com.microsoft::Attention: a mask of ${what}, ${JSON.stringify(declared)}`, () =>
-      same(
+      both(
         17,
         {
           x: 'float32[2, 3, 3]',
@@ -102,7 +70,7 @@ for (const trans of ['', ', transA = 1, transB = 1']) {
     ? { a: 'float32[3, 2, 4]', b: 'float32[5, 2, 3]' }
     : { a: 'float32[4, 2, 3]', b: 'float32[3, 2, 5]' };
   test(`FusedMatMul: transposed batches${trans}`, () =>
-    same(
+    both(
       17,
       inputs,
       [
@@ -126,7 +94,7 @@ for (const mode of ['linear', 'cubic']) {
     for (const scales of coordinates === 'align_corners' ? whole : any) {
       for (const outside of [0, 1]) {
         test(`Resize: antialias, ${mode}, ${coordinates}, ${scales}, ${outside}`, () =>
-          same(
+          both(
             18,
             { x: 'float32[1, 2, 12, 9]' },
             [
@@ -143,7 +111,7 @@ for (const mode of ['linear', 'cubic']) {
 
 test('reductions without axes that shall do nothing', () => {
   const names = ['SumSquare', 'L1', 'L2', 'LogSum', 'LogSumExp', 'Sum', 'Mean', 'Max'];
-  return same(
+  return both(
     18,
     { x: ['float32[4]', [-3, 2, 0.5, 40]] },
     names.map((name) => `%${name} = Reduce${name}(%x) {noop_with_empty_axes = 1}`),
@@ -152,7 +120,7 @@ test('reductions without axes that shall do nothing', () => {
 });
 
 test('functions outside of their domains', () =>
-  same(
+  both(
     22,
     { x: ['float32[9]', [-Infinity, -10497.797, -2, -1, 0.5, 2, 1e30, Infinity, NaN]] },
     ['Acos', 'Acosh', 'Asin', 'Atanh', 'Asinh', 'Atan', 'Cosh', 'Sinh', 'Log', 'Sqrt'].map(
@@ -162,7 +130,7 @@ test('functions outside of their domains', () =>
   ));
 
 test('ThresholdedRelu and Shrink of NaN', () =>
-  same(
+  both(
     22,
     { x: ['float32[5]', [NaN, Infinity, -Infinity, 2, -0.25]] },
     ['%y = ThresholdedRelu(%x)', '%z = Shrink(%x) {lambd = 0.2, bias = 0.1}'],
@@ -170,7 +138,7 @@ test('ThresholdedRelu and Shrink of NaN', () =>
   ));
 
 test('QLinearSigmoid and QLinearLeakyRelu without zero points', () =>
-  same(
+  both(
     17,
     { x: ['uint8[1, 1, 3, 1]', [1, 20, 255]] },
     [

@@ -100,6 +100,60 @@ export async function runOurs(model, feeds) {
   }
 }
 
+/** Equal, both NaN, or within `tolerance` of the wanted magnitude (at least 1). */
+const isNear = (got, want, tolerance) =>
+  got === want ||
+  (Number.isNaN(want) && Number.isNaN(got)) ||
+  Math.abs(Number(got) - Number(want)) <= tolerance * Math.max(1, Math.abs(Number(want)));
+
+/**
+ * Holds every element of a graph's outputs against ONNX Runtime; `body` is a line or several. `sessions`:
+ * options of the sessions here, each of which runs it; `declared`: the types of inputs as the file says
+ * them, where they differ from those fed.
+ *
+ * @returns the kernels of the last session's steps
+ */
+export async function same(
+  opset,
+  inputs,
+  body,
+  outputs = ['y'],
+  { tolerance = 2e-6, declared = {}, sessions = [{}] } = {},
+) {
+  const lines = Array.isArray(body) ? body : [body];
+  const model = await parseModel(graph(opset, { ...inputs, ...declared }, lines, outputs));
+  const feeds = feedsOf(inputs, 3);
+  let kernels = [];
+  try {
+    const theirs = await runTheirs(model.toOnnx(), feeds);
+    for (const options of sessions) {
+      const session = await InferenceSession.create(model.toOnnx(), options);
+      try {
+        const ours = await session.run(
+          Object.fromEntries(feeds.map((f) => [f.name, new Tensor(f.type, f.data, f.dims)])),
+        );
+        for (const name of outputs) {
+          assert.deepEqual([...ours[name].dims], [...theirs[name].dims], name);
+          assert.equal(ours[name].type, theirs[name].type, name);
+          theirs[name].data.forEach((want, i) => {
+            const got = ours[name].data[i];
+            assert.ok(
+              isNear(got, want, tolerance),
+              `${lines.at(-1)}: ${name}[${i}] is ${got}, not ${want} ${JSON.stringify(options)}`,
+            );
+          });
+        }
+        kernels = session.plan().steps?.map((step) => step.kernel) ?? [];
+      } finally {
+        await session.release();
+      }
+    }
+  } finally {
+    model.dispose();
+  }
+  return kernels;
+}
+
 export const TOLERANCE = 2e-5;
 
 /**
