@@ -51,6 +51,12 @@ bool IsNumeric(DType dtype) {
   return dtype != DType::kBool && VisitDType(dtype, [](auto) {});
 }
 
+void RequireInput(const InferContext& context, size_t slot) {
+  if (context.has(slot)) return;
+  Fail(ErrorCode::kInvalidModel,
+       StrCat("input ", slot, " of ", context.node.op_type, " is missing"));
+}
+
 void RequireDType(const InferContext& context, size_t slot, std::initializer_list<DType> allowed) {
   const DType dtype = InputDType(context, slot);
   if (dtype == DType::kUndefined) return;

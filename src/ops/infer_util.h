@@ -15,6 +15,8 @@ namespace requant {
 
 // --- types
 
+/// Throws kInvalidModel when there is no such input.
+void RequireInput(const InferContext& context, size_t slot);
 /// Every dtype that VisitDType visits, except bool: what arithmetic works on.
 bool IsNumeric(DType dtype);
 /// Throws kTypeMismatch unless the input's dtype is one of `allowed`. A missing input or an unknown

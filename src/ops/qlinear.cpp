@@ -61,12 +61,6 @@ QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_s
   return out;
 }
 
-void RequireInput(const InferContext& context, size_t slot) {
-  if (context.has(slot)) return;
-  Fail(ErrorCode::kInvalidModel,
-       StrCat("input ", slot, " of ", context.node.op_type, " is missing"));
-}
-
 void CheckOperand(const InferContext& context, DType dtype, size_t scale_slot, size_t zero_slot,
                   const Dim& count) {
   RequireInput(context, scale_slot);

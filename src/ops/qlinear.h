@@ -29,9 +29,6 @@ void CheckScales(const Node& node, size_t slot, const Tensor& scales);
 QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_slot,
                          size_t zero_slot, int64_t count = 1);
 
-/// Throws kInvalidModel when there is no such input.
-void RequireInput(const InferContext& context, size_t slot);
-
 /// The same checks at inference, as far as the values are known. `count` unknown: not checked.
 void CheckOperand(const InferContext& context, DType dtype, size_t scale_slot, size_t zero_slot,
                   const Dim& count = 1);
