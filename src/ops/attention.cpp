@@ -10,7 +10,6 @@
 #include "base/str_cat.h"
 #include "ops/function_text.h"
 #include "ops/infer_util.h"
-#include "ops/qlinear.h"
 #include "ops/table.h"
 
 namespace requant {
