@@ -291,7 +291,7 @@ for (const shape of [
     if (shape.includes(0)) return;
     for (const groups of [1, 2, 3, 6]) {
       const call = `%y = GroupNormalization(%x, %s, %b) {num_groups = ${groups}, epsilon = 0.01}`;
-      await same(21, { x, s: 'float32[6]', b: 'float32[6]' }, call, ['y'], 2e-5);
+      await same(21, { x, s: 'float32[6]', b: 'float32[6]' }, call, ['y'], { tolerance: 2e-5 });
     }
   });
 }
@@ -393,7 +393,7 @@ test('CumSum along every axis and in both directions', async () => {
             `const %a: int32[] = {${axis}}`,
             `%y = CumSum(%x, %a) {exclusive = ${exclusive}, reverse = ${reverse}}`,
           ];
-          await same(14, { x: `float32[${shape.join(', ')}]` }, body, ['y'], 2e-5);
+          await same(14, { x: `float32[${shape.join(', ')}]` }, body, ['y'], { tolerance: 2e-5 });
           const whole = Array.from(
             { length: shape.reduce((a, b) => a * b, 1) },
             (_, i) => ((i * 13) % 11) - 5,

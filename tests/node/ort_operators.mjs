@@ -18,6 +18,8 @@ export function randomSource(seed) {
 
 const arrays = {
   float32: Float32Array,
+  float64: Float64Array,
+  int8: Int8Array,
   int32: Int32Array,
   int64: BigInt64Array,
   bool: Uint8Array,
@@ -54,6 +56,7 @@ export function feedsOf(inputs, seed) {
     for (let i = 0; i < count; i++) {
       if (Array.isArray(given)) data[i] = type === 'int64' ? BigInt(given[1][i]) : given[1][i];
       else if (type === 'bool') data[i] = Number(random() < 0.7);
+      else if (type === 'uint8' || type === 'int8') data[i] = Math.floor(256 * random());
       else data[i] = 2 * random() - 1;
     }
     return { name, type, dims, data };
@@ -106,10 +109,22 @@ const isNear = (got, want, tolerance) =>
   (Number.isNaN(want) && Number.isNaN(got)) ||
   Math.abs(Number(got) - Number(want)) <= tolerance * Math.max(1, Math.abs(Number(want)));
 
+/** Holds every element of `names` in results against those of ONNX Runtime. */
+function assertNear(ours, theirs, names, tolerance, what) {
+  for (const name of names) {
+    assert.deepEqual([...ours[name].dims], [...theirs[name].dims], `${what}: ${name}`);
+    assert.equal(ours[name].type, theirs[name].type, `${what}: ${name}`);
+    theirs[name].data.forEach((want, i) => {
+      const got = ours[name].data[i];
+      assert.ok(isNear(got, want, tolerance), `${what}: ${name}[${i}] is ${got}, not ${want}`);
+    });
+  }
+}
+
 /**
  * Holds every element of a graph's outputs against ONNX Runtime; `body` is a line or several. `sessions`:
  * options of the sessions here, each of which runs it; `declared`: the types of inputs as the file says
- * them, where they differ from those fed.
+ * them, where they differ from those fed; `optimized`: ONNX Runtime runs what the optimizer writes, too.
  *
  * @returns the kernels of the last session's steps
  */
@@ -118,11 +133,11 @@ export async function same(
   inputs,
   body,
   outputs = ['y'],
-  { tolerance = 2e-6, declared = {}, sessions = [{}] } = {},
+  { tolerance = 2e-6, declared = {}, sessions = [{}], seed = 3, optimized = false } = {},
 ) {
   const lines = Array.isArray(body) ? body : [body];
   const model = await parseModel(graph(opset, { ...inputs, ...declared }, lines, outputs));
-  const feeds = feedsOf(inputs, 3);
+  const feeds = feedsOf(inputs, seed);
   let kernels = [];
   try {
     const theirs = await runTheirs(model.toOnnx(), feeds);
@@ -132,21 +147,16 @@ export async function same(
         const ours = await session.run(
           Object.fromEntries(feeds.map((f) => [f.name, new Tensor(f.type, f.data, f.dims)])),
         );
-        for (const name of outputs) {
-          assert.deepEqual([...ours[name].dims], [...theirs[name].dims], name);
-          assert.equal(ours[name].type, theirs[name].type, name);
-          theirs[name].data.forEach((want, i) => {
-            const got = ours[name].data[i];
-            assert.ok(
-              isNear(got, want, tolerance),
-              `${lines.at(-1)}: ${name}[${i}] is ${got}, not ${want} ${JSON.stringify(options)}`,
-            );
-          });
-        }
-        kernels = session.plan().steps?.map((step) => step.kernel) ?? [];
+        assertNear(ours, theirs, outputs, tolerance, `${lines.at(-1)} ${JSON.stringify(options)}`);
+        kernels = session.plan()?.steps?.map((step) => step.kernel) ?? [];
       } finally {
         await session.release();
       }
+    }
+    if (optimized) {
+      model.optimize();
+      const again = await runTheirs(model.toOnnx(), feeds);
+      assertNear(again, theirs, outputs, tolerance, `${lines.at(-1)}, optimized`);
     }
   } finally {
     model.dispose();
