@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/number_text.h"
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "ops/function_text.h"
@@ -29,51 +28,52 @@ void Activate(FunctionText& text, const std::string& x, const std::string& y) {
   const auto parameter = [&p](size_t i, float fallback) {
     return FunctionText::Real(i < p.size() ? p[i] : fallback);
   };
-  if (name.empty()) return text.Line(StrCat(y, " = Identity(", x, ")"));
+  if (name.empty()) return text.Line("$0 = Identity($1)", y, x);
   if (name == "Relu" || name == "Sigmoid" || name == "Tanh") {
-    return text.Line(StrCat(y, " = ", name, "(", x, ")"));
+    return text.Line("$0 = $1($2)", y, name, x);
   }
   if (name == "LeakyRelu") {
     const float alpha = p.empty() ? attributes.Float("activation_alpha", 0.01F) : p[0];
-    return text.Line(StrCat(y, " = LeakyRelu(", x, ") {alpha = ", FunctionText::Real(alpha), "}"));
+    return text.Line("$0 = LeakyRelu($1) {alpha = $2}", y, x, FunctionText::Real(alpha));
   }
   if (name == "HardSigmoid") {
-    return text.Line(StrCat(y, " = HardSigmoid(", x, ") {alpha = ", parameter(0, 0.2F),
-                            ", beta = ", parameter(1, 0.5F), "}"));
+    return text.Line("$0 = HardSigmoid($1) {alpha = $2, beta = $3}", y, x, parameter(0, 0.2F),
+                     parameter(1, 0.5F));
   }
   if (name == "Clip") {
     if (text.opset() < 11) {
-      return text.Line(StrCat(y, " = Clip(", x, ") {min = ", parameter(0, -3.4e38F),
-                              ", max = ", parameter(1, 3.4e38F), "}"));
+      return text.Line("$0 = Clip($1) {min = $2, max = $3}", y, x, parameter(0, -3.4e38F),
+                       parameter(1, 3.4e38F));
     }
     text.Scalar("low", p.empty() ? -INFINITY : p[0]);
     text.Scalar("high", p.size() < 2 ? INFINITY : p[1]);
-    return text.Line(StrCat(y, " = Clip(", x, ", %low, %high)"));
+    return text.Line("$0 = Clip($1, %low, %high)", y, x);
   }
   Fail(ErrorCode::kUnsupported,
        StrCat("activation ", name, " in ", text.node().domain, "::", text.node().op_type));
 }
 
 void BiasGelu(FunctionText& text) {
-  text.Line("%sum = Add(%i0, %i1)");
-  text.Line("%y = com.microsoft::Gelu(%sum)");
-  text.Output("%y");
+  text.Line(
+      "%sum = Add(%i0, %i1)\n"
+      "%y = com.microsoft::Gelu(%sum)");
+  text.Line("output %y");
 }
 
 void FusedConv(FunctionText& text) {
   const std::string attributes =
       text.AttributesWithout({"activation", "activation_params", "activation_alpha"});
-  text.Line(StrCat("%conv = Conv(%i0, %i1", text.Has(2) ? ", %i2" : "", ") ", attributes));
+  text.Line("%conv = Conv(%i0, %i1$0) $1", text.Has(2) ? ", %i2" : "", attributes);
   Activate(text, text.Plus("%conv", 3), "%y");
-  text.Output("%y");
+  text.Line("output %y");
 }
 
 void FusedGemm(FunctionText& text) {
   const std::string attributes = text.AttributesWithout(
       {"activation", "activation_alpha", "activation_beta", "activation_gamma"});
-  text.Line(StrCat("%gemm = Gemm(%i0, %i1", text.Has(2) ? ", %i2" : "", ") ", attributes));
+  text.Line("%gemm = Gemm(%i0, %i1$0) $1", text.Has(2) ? ", %i2" : "", attributes);
   Activate(text, "%gemm", "%y");
-  text.Output("%y");
+  text.Line("output %y");
 }
 
 void FusedMatMul(FunctionText& text) {
@@ -93,13 +93,13 @@ void FusedMatMul(FunctionText& text) {
     if (swaps) std::swap(order[rank - 2], order[rank - 1]);
     std::string perm;
     for (const int64_t axis : order) perm += StrCat(perm.empty() ? "" : ", ", axis);
-    text.Line(StrCat("%t", i, " = Transpose(", operands[i], ") {perm = [", perm, "]}"));
+    text.Line("%t$0 = Transpose($1) {perm = [$2]}", i, operands[i], perm);
     operands[i] = StrCat("%t", i);
   }
-  text.Line(StrCat("%product = MatMul(", operands[0], ", ", operands[1], ")"));
+  text.Line("%product = MatMul($0, $1)", operands[0], operands[1]);
   text.Scalar("alpha", attributes.Float("alpha", 1));
   text.Line("%y = Mul(%product, %alpha)");
-  text.Output("%y");
+  text.Line("output %y");
 }
 
 /// x, skip, gamma, beta, bias -> y, mean, deviation, sum.
@@ -114,18 +114,16 @@ void SkipLayerNorm(FunctionText& text) {
     }
   }
   if (simple) {
-    text.Line(StrCat("%y = SimplifiedLayerNormalization(", sum,
-                     ", %i2) {axis = -1, epsilon = ", epsilon, "}"));
+    text.Line("%y = SimplifiedLayerNormalization($0, %i2) {axis = -1, epsilon = $1}", sum, epsilon);
   } else {
-    text.Line(StrCat("%y = LayerNormalization(", sum, ", %i2", text.Has(3) ? ", %i3" : "",
-                     ") {axis = -1, epsilon = ", epsilon, "}"));
+    text.Line("%y = LayerNormalization($0, %i2$1) {axis = -1, epsilon = $2}", sum,
+              text.Has(3) ? ", %i3" : "", epsilon);
   }
-  text.Output("%y");
+  text.Line("output %y");
   if (text.node().outputs.size() < 2) return;
   // The node's second and third outputs are not there; something has to stand in their place.
   for (const char* name : {"%mean", "%deviation", "%sum"}) {
-    text.Line(StrCat(name, " = Identity(", sum, ")"));
-    text.Output(name);
+    text.Line("$0 = Identity($1)\noutput $0", name, sum);
   }
 }
 
@@ -137,38 +135,38 @@ void MeanVariance(FunctionText& text) {
   for (const int64_t axis : axes) list += StrCat(list.empty() ? "" : ", ", axis);
   const std::string tail =
       text.opset() < 18 ? StrCat(") {axes = [", list, "]}") : std::string(", %axes)");
-  text.Line("%mean = ReduceMean(%i0" + tail);
-  text.Line("%centered = Sub(%i0, %mean)");
-  text.Line("%squares = Mul(%centered, %centered)");
-  text.Line("%variance = ReduceMean(%squares" + tail);
-  text.Line("%root = Sqrt(%variance)");
-  text.Line("%deviation = Add(%root, %epsilon)");
-  text.Line("%y = Div(%centered, %deviation)");
-  text.Output("%y");
+  text.Line(
+      "%mean = ReduceMean(%i0$0\n"
+      "%centered = Sub(%i0, %mean)\n"
+      "%squares = Mul(%centered, %centered)\n"
+      "%variance = ReduceMean(%squares$0\n"
+      "%root = Sqrt(%variance)\n"
+      "%deviation = Add(%root, %epsilon)\n"
+      "%y = Div(%centered, %deviation)\n"
+      "output %y",
+      tail);
 }
 
 /// (product of the integers) * (a scale * b scale) + bias.
 void ScaleProduct(FunctionText& text, const std::string& a_scale, size_t b_scale, size_t bias) {
-  text.Line("%real = Cast(%integers) {to = 1}");
-  text.Line(StrCat("%scale = Mul(", a_scale, ", ", FunctionText::In(b_scale), ")"));
-  text.Line("%scaled = Mul(%real, %scale)");
+  text.Line(
+      "%real = Cast(%integers) {to = 1}\n"
+      "%scale = Mul($0, %i$1)\n"
+      "%scaled = Mul(%real, %scale)",
+      a_scale, b_scale);
   text.Output(text.Plus("%scaled", bias));
 }
 
 /// A, B, a scale, b scale, a zero, b zero, bias.
 void MatMulIntegerToFloat(FunctionText& text) {
-  const auto slot = [&text](size_t i) {
-    return text.Has(i) ? FunctionText::In(i) : std::string("_");
-  };
-  text.Line(StrCat("%integers = MatMulInteger(%i0, %i1, ", slot(4), ", ", slot(5), ")"));
+  text.Line("%integers = MatMulInteger(%i0, %i1, ?4, ?5)");
   ScaleProduct(text, "%i2", 3, 6);
 }
 
 /// A, B, b scale, b zero, bias.
 void DynamicQuantizeMatMul(FunctionText& text) {
   text.Line("%bytes, %a_scale, %a_zero = DynamicQuantizeLinear(%i0)");
-  text.Line(
-      StrCat("%integers = MatMulInteger(%bytes, %i1, %a_zero, ", text.Has(3) ? "%i3" : "_", ")"));
+  text.Line("%integers = MatMulInteger(%bytes, %i1, %a_zero, ?3)");
   ScaleProduct(text, "%a_scale", 2, 4);
 }
 
@@ -181,129 +179,71 @@ void DynamicQuantizeLstm(FunctionText& text) {
     Fail(ErrorCode::kInvalidModel, StrCat("input ", slot, " of DynamicQuantizeLSTM is missing"),
          {.hint = "scales and zero points of both weights are needed"});
   }
-  text.Line("%bytes, %x_scale, %x_zero = DynamicQuantizeLinear(%i0)");
-  text.Line("%x = DequantizeLinear(%bytes, %x_scale, %x_zero)");
+  text.Line(
+      "%bytes, %x_scale, %x_zero = DynamicQuantizeLinear(%i0)\n"
+      "%x = DequantizeLinear(%bytes, %x_scale, %x_zero)");
   text.Ints("by_gate", {0, 1, -1});
   for (const size_t slot : {1, 2}) {
-    const std::string own = StrCat("%w", slot);
-    const auto spread = [&](const char* name, size_t from) {
-      text.Line(StrCat(own, name, " = Cast(", FunctionText::In(from), ") {to = 1}"));
-      text.Line(StrCat(own, name, "s = Reshape(", own, name, ", %by_gate)"));
-      return StrCat(own, name, "s");
-    };
-    text.Line(StrCat(own, "_real = Cast(", FunctionText::In(slot), ") {to = 1}"));
-    const std::string zero = spread("_zero", 7 + 2 * slot);
-    const std::string scale = spread("_scale", 6 + 2 * slot);
-    text.Line(StrCat(own, "_centered = Sub(", own, "_real, ", zero, ")"));
-    text.Line(StrCat(own, "_scaled = Mul(", own, "_centered, ", scale, ")"));
-    text.Line(StrCat(own, " = Transpose(", own, "_scaled) {perm = [0, 2, 1]}"));
+    text.Line(
+        "%real$0 = Cast(%i$0) {to = 1}\n"
+        "%z$0 = Cast(%i$1) {to = 1}\n"
+        "%zero$0 = Reshape(%z$0, %by_gate)\n"
+        "%s$0 = Cast(%i$2) {to = 1}\n"
+        "%scale$0 = Reshape(%s$0, %by_gate)\n"
+        "%centered$0 = Sub(%real$0, %zero$0)\n"
+        "%scaled$0 = Mul(%centered$0, %scale$0)\n"
+        "%w$0 = Transpose(%scaled$0) {perm = [0, 2, 1]}",
+        slot, 7 + 2 * slot, 6 + 2 * slot);
   }
-  std::string rest;
-  for (size_t slot = 3; slot < 8; ++slot) {
-    rest += StrCat(", ", text.Has(slot) ? FunctionText::In(slot) : std::string("_"));
-  }
-  text.Line(
-      StrCat("%y, %last_h, %last_c = LSTM(%x, %w1, %w2", rest, ") ", text.AttributesWithout({})));
-  for (const char* name : {"%y", "%last_h", "%last_c"}) text.Output(name);
+  text.Line("%y, %last_h, %last_c = LSTM(%x, %w1, %w2, ?3, ?4, ?5, ?6, ?7) $0",
+            text.AttributesWithout({}));
+  text.Line("output %y\noutput %last_h\noutput %last_c");
 }
 
 /// A, B, scales, zero points, group index, bias.
 void MatMulNBits(FunctionText& text) {
   if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
-  text.Line(StrCat("%w = ai.requant::UnpackBits(%i1, %i2", text.Has(3) ? ", %i3" : "", ") ",
-                   text.AttributesWithout({"accuracy_level"})));
+  text.Line("%w = ai.requant::UnpackBits(%i1, %i2$0) $1", text.Has(3) ? ", %i3" : "",
+            text.AttributesWithout({"accuracy_level"}));
   text.Line("%y = MatMul(%i0, %w)");
   text.Output(text.Plus("%y", 5));
 }
 
-struct FunctionRow {
-  const char* name;
-  const char* domain;
-  void (*write)(FunctionText& text);
-};
-
-constexpr FunctionRow kFunctions[] = {
-    {"Attention", kMicrosoftDomain, WritePackedAttention},
-    {"BiasGelu", kMicrosoftDomain, BiasGelu},
-    {"DynamicQuantizeMatMul", kMicrosoftDomain, DynamicQuantizeMatMul},
-    {"DynamicQuantizeLSTM", kMicrosoftDomain, DynamicQuantizeLstm},
-    {"FusedConv", kMicrosoftDomain, FusedConv},
-    {"FusedGemm", kMicrosoftDomain, FusedGemm},
-    {"FusedMatMul", kMicrosoftDomain, FusedMatMul},
-    {"MatMulIntegerToFloat", kMicrosoftDomain, MatMulIntegerToFloat},
-    {"MatMulNBits", kMicrosoftDomain, MatMulNBits},
-    {"MeanVarianceNormalization", "", MeanVariance},
-    {"SkipLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
-    {"SkipSimplifiedLayerNormalization", kMicrosoftDomain, SkipLayerNorm},
-    {"TransposeMatMul", kMicrosoftDomain, FusedMatMul},
-};
-
-const FunctionRow* FindFunction(const Node& node) {
-  for (const FunctionRow& row : kFunctions) {
-    if (node.Is(row.name, row.domain)) return &row;
-  }
-  return nullptr;
+/// Of which the kernels do not multiply with packed weights, and for whoever asks for types.
+std::unique_ptr<Graph> UnpackedMatMulNBits(const Graph& graph, const Node& node) {
+  return GraphOfText(graph, node, MatMulNBits);
 }
 
-std::unique_ptr<Graph> FunctionBody(const Graph& graph, const Node& node) {
-  const FunctionRow* row = FindFunction(node);
-  return row ? GraphOfText(graph, node, row->write) : nullptr;
-}
-
-void InferSpelledOut(InferContext& context) {
-  const std::unique_ptr<Graph> body = FunctionBody(context.graph, context.node);
-  if (!body) return SetOutput(context, 0, context.inputs[0].dtype, std::nullopt);
-  std::vector<ValueType> types;
-  for (size_t i = 0; i < context.inputs.size(); ++i) {
-    if (context.has(i)) types.push_back(context.inputs[i]);
-  }
-  const std::vector<ValueType> results = InferGraph(*body, types);
-  for (size_t i = 0; i < context.outputs.size(); ++i) {
-    if (i < results.size()) context.outputs[i] = results[i];
-  }
+void InferMatMulNBits(InferContext& context) {
+  InferFrom(context, UnpackedMatMulNBits(context.graph, context.node));
 }
 
 /// What the kernels multiply as it is stays; a bias becomes an Add behind it.
 std::unique_ptr<Graph> ExpandMatMulNBits(const Graph& graph, const Node& node) {
-  if (!IsPackedProduct(node)) return FunctionBody(graph, node);
+  if (!IsPackedProduct(node)) return UnpackedMatMulNBits(graph, node);
   if (node.input(5) == nullptr) return nullptr;
   FunctionText text(node, FunctionText::kDefaultOpset);
-  text.Line(StrCat("%y = com.microsoft::MatMulNBits(%i0, %i1, %i2", text.Has(3) ? ", %i3) " : ") ",
-                   text.AttributesWithout({})));
+  text.Line("%y = com.microsoft::MatMulNBits(%i0, %i1, %i2$0$1", text.Has(3) ? ", %i3) " : ") ",
+            text.AttributesWithout({}));
   text.Output(text.Plus("%y", 5));
   return std::make_unique<Graph>(ParseGraph(text.text()));
 }
 
-constexpr OpDef Row(const char* name, const char* domain, int since, int inputs, int most,
-                    int outputs = 1) {
-  return {name,
-          domain,
-          since,
-          inputs,
-          most,
-          outputs,
-          InferSpelledOut,
-          EvaluateByBody,
-          QuantRule::kFloat,
-          FusionRule::kOpaque,
-          FunctionBody};
-}
-
 constexpr OpDef kRows[] = {
-    Row("Attention", kMicrosoftDomain, 1, 2, 7, 2),
-    Row("BiasGelu", kMicrosoftDomain, 1, 2, 2),
-    Row("DynamicQuantizeMatMul", kMicrosoftDomain, 1, 3, 5),
-    Row("DynamicQuantizeLSTM", kMicrosoftDomain, 1, 3, 12, 3),
-    Row("FusedConv", kMicrosoftDomain, 1, 2, 4),
-    Row("FusedGemm", kMicrosoftDomain, 1, 2, 3),
-    Row("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
-    Row("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
-    {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferSpelledOut, EvaluateByBody,
+    FunctionOp<WritePackedAttention>("Attention", kMicrosoftDomain, 1, 2, 7, 2),
+    FunctionOp<BiasGelu>("BiasGelu", kMicrosoftDomain, 1, 2, 2),
+    FunctionOp<DynamicQuantizeMatMul>("DynamicQuantizeMatMul", kMicrosoftDomain, 1, 3, 5),
+    FunctionOp<DynamicQuantizeLstm>("DynamicQuantizeLSTM", kMicrosoftDomain, 1, 3, 12, 3),
+    FunctionOp<FusedConv>("FusedConv", kMicrosoftDomain, 1, 2, 4),
+    FunctionOp<FusedGemm>("FusedGemm", kMicrosoftDomain, 1, 2, 3),
+    FunctionOp<FusedMatMul>("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
+    FunctionOp<MatMulIntegerToFloat>("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
+    {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferMatMulNBits, EvaluateByBody,
      QuantRule::kFloat, FusionRule::kOpaque, ExpandMatMulNBits},
-    Row("MeanVarianceNormalization", "", 9, 1, 1),
-    Row("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
-    Row("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
-    Row("TransposeMatMul", kMicrosoftDomain, 1, 2, 2),
+    FunctionOp<MeanVariance>("MeanVarianceNormalization", "", 9, 1, 1),
+    FunctionOp<SkipLayerNorm>("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
+    FunctionOp<SkipLayerNorm>("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
+    FunctionOp<FusedMatMul>("TransposeMatMul", kMicrosoftDomain, 1, 2, 2),
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
-// Attention of com.microsoft and MultiHeadAttention with a bias, by projections and a
-// MultiHeadAttention without one (onnxruntime docs/ContribOperators.md).
+// Attention and QAttention of com.microsoft and MultiHeadAttention with a bias, by projections and
+// a MultiHeadAttention without one (onnxruntime docs/ContribOperators.md).
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "ops/attention.h"
 #include "ops/function_text.h"
 
@@ -15,11 +17,11 @@ void SplitColumns(FunctionText& text, const std::string& whole, const std::vecto
   if (text.opset() < 13) {
     std::string list;
     for (const int64_t width : widths) list += StrCat(list.empty() ? "" : ", ", width);
-    text.Line(StrCat(names, " = Split(", whole, ") {axis = ", axis, ", split = [", list, "]}"));
+    text.Line("$0 = Split($1) {axis = $2, split = [$3]}", names, whole, axis, list);
     return;
   }
   text.Ints("widths", widths);
-  text.Line(StrCat(names, " = Split(", whole, ", %widths) {axis = ", axis, "}"));
+  text.Line("$0 = Split($1, %widths) {axis = $2}", names, whole, axis);
 }
 
 /// The number of columns of an input, as far as it is known.
@@ -48,42 +50,54 @@ void WriteMultiHead(FunctionText& text) {
   } else {
     text.Ints("zero", {0});
     text.Ints("last", {2});
-    text.Line("%q_shape = Shape(%i0)");
-    text.Line("%k_shape = Shape(%i1)");
-    text.Line("%v_shape = Shape(%i2)");
-    text.Line("%q_end = Gather(%q_shape, %last)");
-    text.Line("%k_size = Gather(%k_shape, %last)");
-    text.Line("%v_size = Gather(%v_shape, %last)");
-    text.Line("%k_end = Add(%q_end, %k_size)");
-    text.Line("%v_end = Add(%k_end, %v_size)");
-    text.Line("%bq = Slice(%i3, %zero, %q_end, %zero)");
-    text.Line("%bk = Slice(%i3, %q_end, %k_end, %zero)");
-    text.Line("%bv = Slice(%i3, %k_end, %v_end, %zero)");
+    text.Line(
+        "%q_shape = Shape(%i0)\n"
+        "%k_shape = Shape(%i1)\n"
+        "%v_shape = Shape(%i2)\n"
+        "%q_end = Gather(%q_shape, %last)\n"
+        "%k_size = Gather(%k_shape, %last)\n"
+        "%v_size = Gather(%v_shape, %last)\n"
+        "%k_end = Add(%q_end, %k_size)\n"
+        "%v_end = Add(%k_end, %v_size)\n"
+        "%bq = Slice(%i3, %zero, %q_end, %zero)\n"
+        "%bk = Slice(%i3, %q_end, %k_end, %zero)\n"
+        "%bv = Slice(%i3, %k_end, %v_end, %zero)");
   }
-  text.Line("%q = Add(%i0, %bq)");
-  text.Line("%k = Add(%i1, %bk)");
-  text.Line("%v = Add(%i2, %bv)");
+  text.Line(
+      "%q = Add(%i0, %bq)\n"
+      "%k = Add(%i1, %bk)\n"
+      "%v = Add(%i2, %bv)");
   std::string inputs = "%q, %k, %v, _";
   for (size_t slot = 4; slot < node.inputs.size(); ++slot) {
     inputs += text.Has(slot) ? StrCat(", %i", slot) : ", _";
   }
-  text.Line(StrCat("%y, %pk, %pv, %s = com.microsoft::MultiHeadAttention(", inputs, ") ",
-                   text.AttributesWithout({})));
+  text.Line("%y, %pk, %pv, %s = com.microsoft::MultiHeadAttention($0) $1", inputs,
+            text.AttributesWithout({}));
   for (const char* output : {"%y", "%pk", "%pv", "%s"}) text.Output(output);
+}
+
+/// Where the operands behind x, weights and bias are.
+struct PackedSlots {
+  size_t mask, past, bias, length;
+};
+PackedSlots SlotsOf(const Node& node) {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  return node.op_type == "QAttention" ? PackedSlots{5, 8, kNone, kNone} : PackedSlots{3, 4, 5, 6};
 }
 
 /// How many queries there are, and keys: those of a buffer (`shared`) or the past's and the new
 /// ones; `places` numbers them.
-void WriteCounts(FunctionText& text, bool shared) {
+void WriteCounts(FunctionText& text, const PackedSlots& slots, bool shared) {
   text.Ints("first", {0});
   text.Ints("column", {-1, 1});
-  text.Line("const %i_zero: int64[] = {0}");
-  text.Line("const %i_one: int64[] = {1}");
-  text.Line("const %i_three: int64[] = {3}");
-  text.Line("%x_shape = Shape(%i0)");
-  text.Line("%fresh = Gather(%x_shape, %i_one)");
-  if (text.Has(4)) {
-    text.Line("%past_shape = Shape(%i4)");
+  text.Line(
+      "const %i_zero: int64[] = {0}\n"
+      "const %i_one: int64[] = {1}\n"
+      "const %i_three: int64[] = {3}\n"
+      "%x_shape = Shape(%i0)\n"
+      "%fresh = Gather(%x_shape, %i_one)");
+  if (text.Has(slots.past)) {
+    text.Line("%past_shape = Shape(%i$0)", slots.past);
     text.Line("%kept = Gather(%past_shape, %i_three)");
     text.Line(shared ? "%keys = Identity(%kept)" : "%keys = Add(%fresh, %kept)");
   } else {
@@ -95,40 +109,43 @@ void WriteCounts(FunctionText& text, bool shared) {
 /// Ends and starts [2 B] as a mask of every key: which of them lie in between. When it `may` hold
 /// only ends [B] or those and cumulated lengths [3 B + 2] as well, which is known when it runs:
 /// then all start at 0, as in ONNX Runtime (contrib_ops/cpu/bert/attention_helper.h, PrepareMask).
-void WriteRangeMask(FunctionText& text, bool may) {
+void WriteRangeMask(FunctionText& text, const std::string& mask, bool may) {
   text.Ints("row", {1, -1});
-  text.Line("%images = Gather(%x_shape, %first)");
-  text.Line("%both = Add(%images, %images)");
-  text.Line("%limits = Cast(%i3) {to = 7}");
+  text.Line(
+      "%images = Gather(%x_shape, %first)\n"
+      "%both = Add(%images, %images)");
+  text.Line("%limits = Cast($0) {to = 7}", mask);
   text.Line("%ends = Slice(%limits, %first, %images, %first)");
   if (may) {
-    text.Line("%none = Sub(%ends, %ends)");
-    text.Line("%padded = Concat(%limits, %none) {axis = 0}");
-    text.Line("%second = Slice(%padded, %images, %both, %first)");
-    text.Line("%count = Shape(%limits)");
-    text.Line("%ranged = Equal(%count, %both)");
-    text.Line("%starts = Where(%ranged, %second, %none)");
+    text.Line(
+        "%none = Sub(%ends, %ends)\n"
+        "%padded = Concat(%limits, %none) {axis = 0}\n"
+        "%second = Slice(%padded, %images, %both, %first)\n"
+        "%count = Shape(%limits)\n"
+        "%ranged = Equal(%count, %both)\n"
+        "%starts = Where(%ranged, %second, %none)");
   } else {
     text.Line("%starts = Slice(%limits, %images, %both, %first)");
   }
-  text.Line("%end = Reshape(%ends, %column)");
-  text.Line("%start = Reshape(%starts, %column)");
-  text.Line("%place = Reshape(%places, %row)");
-  text.Line("%before = Less(%place, %start)");
-  text.Line("%begun = Not(%before)");
-  text.Line("%going = Less(%place, %end)");
-  text.Line("%seen = And(%begun, %going)");
-  text.Line("%range_mask = Cast(%seen) {to = 6}");
+  text.Line(
+      "%end = Reshape(%ends, %column)\n"
+      "%start = Reshape(%starts, %column)\n"
+      "%place = Reshape(%places, %row)\n"
+      "%before = Less(%place, %start)\n"
+      "%begun = Not(%before)\n"
+      "%going = Less(%place, %end)\n"
+      "%seen = And(%begun, %going)\n"
+      "%range_mask = Cast(%seen) {to = 6}");
 }
 
 /// A mask of squares [B, 1, M, M] for as many tokens as there may ever be: the rows of the queries,
 /// which stand behind the past, and the columns of the keys.
-void WriteSquareMask(FunctionText& text, bool shared) {
-  const char* before = shared ? "%written" : text.Has(4) ? "%kept" : "%i_zero";
+void WriteSquareMask(FunctionText& text, const PackedSlots& slots, bool shared) {
+  const char* before = shared ? "%written" : text.Has(slots.past) ? "%kept" : "%i_zero";
   text.Ints("axis1", {1});
   text.Line("%queries = Range(%i_zero, %fresh, %i_one)");
-  text.Line(StrCat("%rows = Add(%queries, ", before, ")"));
-  text.Line("%row_masks = Gather(%i3, %rows) {axis = 2}");
+  text.Line("%rows = Add(%queries, $0)", before);
+  text.Line("%row_masks = Gather(%i$0, %rows) {axis = 2}", slots.mask);
   text.Line("%square_mask = Gather(%row_masks, %places) {axis = 3}");
   text.Line(text.opset() < 13 ? "%picked_mask = Squeeze(%square_mask) {axes = [1]}"
                               : "%picked_mask = Squeeze(%square_mask, %axis1)");
@@ -137,41 +154,46 @@ void WriteSquareMask(FunctionText& text, bool shared) {
 /// An operand for the keys that there are, [..., past and new ones], for those of a buffer: the
 /// rest is hidden by %hide.
 std::string Widened(FunctionText& text, size_t slot, size_t rank) {
-  std::string name = StrCat("%wide", slot);
-  text.Line(StrCat("const ", name, "_axis: int64[] = {", rank - 1, "}"));
-  text.Line(StrCat(name, "_shape = Shape(%i", slot, ")"));
-  text.Line(StrCat(name, "_size = Gather(", name, "_shape, ", name, "_axis)"));
-  text.Line(StrCat(name, "_there = Less(%places, ", name, "_size)"));
-  text.Line(StrCat(name, "_from = Where(", name, "_there, %places, %i_zero)"));
-  text.Line(StrCat(name, " = Gather(%i", slot, ", ", name, "_from) {axis = ", rank - 1, "}"));
-  return name;
+  text.Line(
+      "const %axis$0: int64[] = {$1}\n"
+      "%dims$0 = Shape(%i$0)\n"
+      "%size$0 = Gather(%dims$0, %axis$0)\n"
+      "%there$0 = Less(%places, %size$0)\n"
+      "%from$0 = Where(%there$0, %places, %i_zero)\n"
+      "%wide$0 = Gather(%i$0, %from$0) {axis = $1}",
+      slot, rank - 1);
+  return StrCat("%wide", slot);
 }
 
 /// Keys and values in buffers [B, N, M, H] of which %written tokens are there: the new ones are put
 /// behind them (%k_all, %v_all), and whatever a query must not see gets %hide.
 void WriteBuffers(FunctionText& text, int64_t heads) {
   text.Ints("heads_shape", {0, 0, heads, -1});
-  text.Line("%offset = Sub(%places, %written)");
-  text.Line("%old = Less(%offset, %i_zero)");
-  text.Line("%not_old = Not(%old)");
-  text.Line("%not_behind = Less(%offset, %fresh)");
-  text.Line("%is_new = And(%not_old, %not_behind)");
-  text.Line("%source = Where(%is_new, %offset, %i_zero)");
-  text.Line("%new_column = Reshape(%is_new, %column)");
+  text.Line(
+      "%offset = Sub(%places, %written)\n"
+      "%old = Less(%offset, %i_zero)\n"
+      "%not_old = Not(%old)\n"
+      "%not_behind = Less(%offset, %fresh)\n"
+      "%is_new = And(%not_old, %not_behind)\n"
+      "%source = Where(%is_new, %offset, %i_zero)\n"
+      "%new_column = Reshape(%is_new, %column)");
   for (const char* name : {"k", "v"}) {
     const char* kept = name[0] == 'k' ? "%kept0" : "%kept1";
-    text.Line(StrCat("%", name, "_split = Reshape(%", name, ", %heads_shape)"));
-    text.Line(StrCat("%", name, "_heads = Transpose(%", name, "_split) {perm = [0, 2, 1, 3]}"));
-    text.Line(StrCat("%", name, "_new = Gather(%", name, "_heads, %source) {axis = 2}"));
-    text.Line(StrCat("%", name, "_all = Where(%new_column, %", name, "_new, ", kept, ")"));
+    text.Line(
+        "%$0_split = Reshape(%$0, %heads_shape)\n"
+        "%$0_heads = Transpose(%$0_split) {perm = [0, 2, 1, 3]}\n"
+        "%$0_new = Gather(%$0_heads, %source) {axis = 2}\n"
+        "%$0_all = Where(%new_column, %$0_new, $1)",
+        name, kept);
   }
   // Query i sees the keys before `limit`.
   const bool causal = text.node().attributes.Int("unidirectional", 0) != 0;
   text.Line(causal ? "%seen_keys = Range(%i_one, %behind, %i_one)"
                    : "%seen_keys = Reshape(%fresh, %column)");
-  text.Line("%limits_flat = Add(%seen_keys, %written)");
-  text.Line("%limit = Reshape(%limits_flat, %column)");
-  text.Line("%visible = Less(%places, %limit)");
+  text.Line(
+      "%limits_flat = Add(%seen_keys, %written)\n"
+      "%limit = Reshape(%limits_flat, %column)\n"
+      "%visible = Less(%places, %limit)");
   text.Scalar("nothing", 0);
   text.Scalar("least", -1e38);
   text.Line("%hide = Where(%visible, %nothing, %least)");
@@ -179,8 +201,7 @@ void WriteBuffers(FunctionText& text, int64_t heads) {
 
 /// What the numbers of a mask with one dimension are.
 enum class FlatMask : uint8_t { kNone, kEnds, kRanges, kUnknown };
-FlatMask FlatMaskOf(const Node& node) {
-  const Value* mask = node.input(3);
+FlatMask FlatMaskOf(const Node& node, const Value* mask) {
   if (mask == nullptr || mask->type.shape->size() != 1) return FlatMask::kNone;
   const std::optional<SymbolicShape>& x = node.inputs[0]->type.shape;
   const Dim& count = (*mask->type.shape)[0];
@@ -201,89 +222,99 @@ std::unique_ptr<Graph> ExpandMultiHeadAttention(const Graph& graph, const Node& 
   return HasAttentionBias(node) ? GraphOfText(graph, node, WriteMultiHead) : nullptr;
 }
 
-/// x [B, S, I], weights [I, Q + K + V], bias [Q + K + V], mask, past [2, B, N, P, H], attention
-/// bias, length of the past (past_present_share_buffer: the past is a buffer with more room, and
-/// the present the same with the new keys and values in it).
+/// Attention: x [B, S, I], weights [I, Q + K + V], bias [Q + K + V], mask, past [2, B, N, P, H],
+/// attention bias, length of the past (past_present_share_buffer: the past is a buffer with more
+/// room, and the present the same with the new keys and values in it). QAttention: x, weights,
+/// bias, scales of x and weights, mask, zero points of x and weights, past.
 void WritePackedAttention(FunctionText& text) {
   const Node& node = text.node();
   const AttributeMap& attributes = node.attributes;
   const int64_t heads = attributes.Int("num_heads", 0);
   const int64_t columns = LastDim(text, 1);
-  if (columns < 0 || (text.Has(3) && !node.inputs[3]->type.shape)) return text.Wait();
+  const PackedSlots slots = SlotsOf(node);
+  const Value* mask_value = node.input(slots.mask);
+  if (columns < 0 || (mask_value && !mask_value->type.shape)) return text.Wait();
   if (attributes.Int("do_rotary", 0) != 0) {
     // The documentation names neither the angles nor which columns are turned together.
-    Fail(ErrorCode::kUnsupported, "com.microsoft::Attention with do_rotary",
+    Fail(ErrorCode::kUnsupported, StrCat("com.microsoft::", node.op_type, " with do_rotary"),
          {.hint = "export RotaryEmbedding as an operator of its own"});
   }
   const bool shared = attributes.Int("past_present_share_buffer", 0) != 0;
-  if (shared && !(text.Has(4) && text.Has(6))) {
+  if (shared && !(text.Has(slots.past) && text.Has(slots.length))) {
     Fail(ErrorCode::kInvalidModel,
-         "com.microsoft::Attention with past_present_share_buffer and without past or "
-         "past_sequence_length");
+         StrCat("com.microsoft::", node.op_type,
+                " with past_present_share_buffer and without past or past_sequence_length"));
   }
   std::vector<int64_t> widths = attributes.Ints("qkv_hidden_sizes");
   if (widths.empty()) widths.assign(3, columns / 3);
   if (heads < 1 || widths.size() != 3 || widths[0] + widths[1] + widths[2] != columns ||
       widths[0] != widths[1] || widths[0] % heads != 0 || widths[2] % heads != 0) {
-    Fail(ErrorCode::kInvalidModel,
-         StrCat("com.microsoft::Attention of ", heads, " heads with ", columns, " columns"));
+    Fail(ErrorCode::kInvalidModel, StrCat("com.microsoft::", node.op_type, " of ", heads,
+                                          " heads with ", columns, " columns"));
   }
-  text.Line("%product = MatMul(%i0, %i1)");
-  SplitColumns(text, text.Plus("%product", 2), widths, 2, "%q, %k, %v");
+  if (node.op_type == "QAttention") {
+    text.Line("%product = com.microsoft::MatMulIntegerToFloat(%i0, %i1, %i3, %i4, ?6, ?7, ?2)");
+    SplitColumns(text, "%product", widths, 2, "%q, %k, %v");
+  } else {
+    text.Line("%product = MatMul(%i0, %i1)");
+    SplitColumns(text, text.Plus("%product", 2), widths, 2, "%q, %k, %v");
+  }
   // The past holds keys and values one behind the other.
   const bool old = text.opset() < 13;
-  if (text.Has(4)) {
+  if (text.Has(slots.past)) {
     text.Ints("zero", {0});
     text.Ints("one", {1});
     text.Ints("two", {2});
-    text.Line("%past0 = Slice(%i4, %zero, %one, %zero)");
-    text.Line("%past1 = Slice(%i4, %one, %two, %zero)");
+    text.Line(
+        "%past0 = Slice(%i$0, %zero, %one, %zero)\n"
+        "%past1 = Slice(%i$0, %one, %two, %zero)",
+        slots.past);
     for (const char* i : {"0", "1"}) {
-      text.Line(StrCat("%kept", i, " = Squeeze(%past", i, old ? ") {axes = [0]}" : ", %zero)"));
+      text.Line("%kept$0 = Squeeze(%past$1$2", i, i, old ? ") {axes = [0]}" : ", %zero)");
     }
   }
-  const size_t mask_rank = text.Has(3) ? node.inputs[3]->type.shape->size() : 0;
-  const FlatMask flat = FlatMaskOf(node);
+  const size_t mask_rank = mask_value ? mask_value->type.shape->size() : 0;
+  const FlatMask flat = FlatMaskOf(node, mask_value);
   const bool range = flat == FlatMask::kRanges || flat == FlatMask::kUnknown;
-  if (shared || range || mask_rank == 4) WriteCounts(text, shared);
+  if (shared || range || mask_rank == 4) WriteCounts(text, slots, shared);
   if (shared) {
     text.Line("const %scalar: int64[0] = {}");
-    text.Line("%written_long = Cast(%i6) {to = 7}");
-    text.Line("%written = Reshape(%written_long, %scalar)");
-    text.Line("%behind = Add(%fresh, %i_one)");
+    text.Line("%written_long = Cast(%i$0) {to = 7}", slots.length);
+    text.Line(
+        "%written = Reshape(%written_long, %scalar)\n"
+        "%behind = Add(%fresh, %i_one)");
     WriteBuffers(text, heads);
   }
-  std::string mask = text.Has(3) ? "%i3" : "_";
-  std::string bias = text.Has(5) ? "%i5" : "_";
+  const bool biased = text.Has(slots.bias);
+  std::string mask = mask_value ? FunctionText::In(slots.mask) : "_";
+  std::string bias = biased ? FunctionText::In(slots.bias) : "_";
   if (range) {
-    WriteRangeMask(text, flat == FlatMask::kUnknown);
+    WriteRangeMask(text, mask, flat == FlatMask::kUnknown);
     mask = "%range_mask";
   } else if (mask_rank == 4) {
-    WriteSquareMask(text, shared);
+    WriteSquareMask(text, slots, shared);
     mask = "%picked_mask";
   } else if (shared && mask_rank > 1) {
-    mask = Widened(text, 3, mask_rank);
+    mask = Widened(text, slots.mask, mask_rank);
   }
   if (shared) {
-    if (text.Has(5)) text.Line(StrCat("%bias = Add(", Widened(text, 5, 4), ", %hide)"));
-    bias = text.Has(5) ? "%bias" : "%hide";
-    text.Line(StrCat(
-        "%y = com.microsoft::MultiHeadAttention(%q, %k_all, %v_all, _, ", mask, ", ", bias, ") ",
-        text.AttributesWithout({"unidirectional", "qkv_hidden_sizes", "do_rotary",
-                                "rotary_embedding_dim", "past_present_share_buffer"})));
+    if (biased) text.Line("%bias = Add($0, %hide)", Widened(text, slots.bias, 4));
+    bias = biased ? "%bias" : "%hide";
+    text.Line("%y = com.microsoft::MultiHeadAttention(%q, %k_all, %v_all, _, $0, $1) $2", mask,
+              bias,
+              text.AttributesWithout({"unidirectional", "qkv_hidden_sizes", "do_rotary",
+                                      "rotary_embedding_dim", "past_present_share_buffer"}));
   } else {
-    text.Line(
-        StrCat("%y, %k_all, %v_all = com.microsoft::MultiHeadAttention(%q, %k, %v, _, ", mask, ", ",
-               bias, text.Has(4) ? ", %kept0, %kept1) " : ") ",
-               text.AttributesWithout({"qkv_hidden_sizes", "do_rotary", "rotary_embedding_dim",
-                                       "past_present_share_buffer"})));
+    text.Line("%y, %k_all, %v_all = com.microsoft::MultiHeadAttention(%q, %k, %v, _, $0, $1$2$3",
+              mask, bias, text.Has(slots.past) ? ", %kept0, %kept1) " : ") ",
+              text.AttributesWithout({"qkv_hidden_sizes", "do_rotary", "rotary_embedding_dim",
+                                      "past_present_share_buffer"}));
   }
   text.Output("%y");
   if (node.output(1) == nullptr) return;
-  if (!text.Has(4)) text.Ints("zero", {0});
+  if (!text.Has(slots.past)) text.Ints("zero", {0});
   for (const char* name : {"k", "v"}) {
-    text.Line(
-        StrCat("%", name, "_one = Unsqueeze(%", name, old ? "_all) {axes = [0]}" : "_all, %zero)"));
+    text.Line("%$0_one = Unsqueeze(%$1$2", name, name, old ? "_all) {axes = [0]}" : "_all, %zero)");
   }
   text.Line("%present = Concat(%k_one, %v_one) {axis = 0}");
   text.Output("%present");

@@ -3,11 +3,11 @@
 
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/number_text.h"
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "ops/op.h"
@@ -21,14 +21,7 @@ class FunctionText {
   static constexpr int kDefaultOpset = 13;
 
   /// The first `inputs` inputs of the node are %i0, %i1, ...; what is left out is not declared.
-  explicit FunctionText(const Node& node, int opset)
-      : node_(node),
-        opset_(opset),
-        text_(StrCat("graph \"\" opset ", opset, ", com.microsoft 1, ai.requant 1\n")) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i]) text_ += StrCat("input %i", i, "\n");
-    }
-  }
+  FunctionText(const Node& node, int opset);
 
   /// The text depends on a rank that is not known yet.
   void Wait() { waits_ = true; }
@@ -40,37 +33,36 @@ class FunctionText {
   /// How a node's text names an input.
   static std::string In(size_t slot) { return StrCat("%i", slot); }
 
-  void Line(const std::string& line) { text_ += line + "\n"; }
+  /// A line, or several, one under the other: $0 stands for the first piece (base/str_cat.h), ?4
+  /// for input 4, or _ when that is left out. Only the types of pieces make instances of it.
+  template <typename... Pieces>
+  void Line(const char* line, const Pieces&... pieces) {
+    Append(line, {StrPiece(pieces)...});
+  }
+  void Line(const char* line) { Append(line, {}); }
   /// A float constant.
   void Scalar(const char* name, double value) {
-    Line(StrCat("const %", name, ": float32[] = {", Real(value), "}"));
+    Line("const %$0: float32[] = {$1}", StrPiece(name), Real(value));
   }
-  void Ints(const char* name, const std::vector<int64_t>& values) {
-    std::string list;
-    for (const int64_t value : values) list += StrCat(list.empty() ? "" : ", ", value);
-    Line(StrCat("const %", name, ": int64[", values.size(), "] = {", list, "}"));
+  void Ints(const char* name, std::span<const int64_t> values);
+  void Ints(const char* name, std::initializer_list<int64_t> values) {
+    Ints(name, std::span(values.begin(), values.size()));
   }
   /// Sums `a` and input `slot` if that is there; returns the name of the sum.
-  std::string Plus(const std::string& a, size_t slot) {
-    if (!Has(slot)) return a;
-    std::string sum = StrCat(a, "_plus", slot);
-    Line(StrCat(sum, " = Add(", a, ", ", In(slot), ")"));
-    return sum;
-  }
-  void Output(const std::string& name) { text_ += "output " + name + "\n"; }
+  std::string Plus(const std::string& a, size_t slot);
+  void Output(const std::string& name) { Line("output $0", name); }
+  void Output(const char* name) { Line("output $0", StrPiece(name)); }
   /// The node's attributes but for those named, in braces.
   std::string AttributesWithout(std::initializer_list<std::string_view> names) const {
     return PrintAttributes(node_.attributes, names);
   }
 
-  static std::string Real(double value) {
-    std::string text = NumberText(value, 9);
-    if (text.find_first_of(".en") == std::string::npos) text += ".0";
-    return text;
-  }
+  static std::string Real(double value);
   const std::string& text() const { return text_; }
 
  private:
+  void Append(const char* line, std::initializer_list<StrPiece> pieces);
+
   const Node& node_;
   int opset_;
   bool waits_ = false;
@@ -81,11 +73,38 @@ class FunctionText {
 std::unique_ptr<Graph> GraphOfText(const Graph& graph, const Node& node,
                                    void (*write)(FunctionText&));
 
+/// The types of an operator's outputs by what its `expand` gives; while that waits, the dtype of
+/// input 0 if it is one of floats.
+void InferByBody(InferContext& context);
+void InferFrom(InferContext& context, const std::unique_ptr<Graph>& body);
+
 /// The reference of an operator by what its `expand` gives.
 void EvaluateByBody(EvalContext& context);
 
-/// Bodies of function_attention.cpp: Attention of com.microsoft, and MultiHeadAttention with a
-/// bias.
+template <void (*write)(FunctionText&)>
+std::unique_ptr<Graph> ExpandBy(const Graph& graph, const Node& node) {
+  return GraphOfText(graph, node, write);
+}
+
+/// The row of an operator that `write` spells out.
+template <void (*write)(FunctionText&)>
+constexpr OpDef FunctionOp(const char* name, const char* domain, int since, int inputs, int most,
+                           int outputs = 1, void (*infer)(InferContext&) = InferByBody) {
+  return {name,
+          domain,
+          since,
+          inputs,
+          most,
+          outputs,
+          infer,
+          EvaluateByBody,
+          QuantRule::kFloat,
+          FusionRule::kOpaque,
+          ExpandBy<write>};
+}
+
+/// Bodies of function_attention.cpp: Attention and QAttention of com.microsoft, and
+/// MultiHeadAttention with a bias.
 void WritePackedAttention(FunctionText& text);
 std::unique_ptr<Graph> ExpandMultiHeadAttention(const Graph& graph, const Node& node);
 
