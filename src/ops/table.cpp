@@ -37,6 +37,7 @@ std::span<const OpDef* const> OpTable() {
                                                 RecurrentOps(),
                                                 DetectionOps(),
                                                 GridSampleOps(),
+                                                CenterCropPadOps(),
                                                 EinsumOps(),
                                                 SignalOps(),
                                                 UniqueOps(),

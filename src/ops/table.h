@@ -42,20 +42,21 @@ std::span<const OpDef> AttentionOps();        // attention.cpp: Attention, Group
 std::span<const OpDef> TensorScatterOps();    // tensor_scatter.cpp: TensorScatter
 std::span<const OpDef> RotaryOps();           // rotary.cpp: RotaryEmbedding
 std::span<const OpDef> RecurrentOps();        // recurrent.cpp: LSTM, GRU, RNN
-std::span<const OpDef> DetectionOps();     // detection.cpp: NonMaxSuppression, RoiAlign, MaxUnpool
-std::span<const OpDef> GridSampleOps();    // grid_sample.cpp: GridSample
-std::span<const OpDef> EinsumOps();        // einsum.cpp: Einsum
-std::span<const OpDef> BitPackOps();       // bitpack.cpp: BitPack of ai.requant
-std::span<const OpDef> SignalOps();        // signal.cpp: DFT, STFT, windows
-std::span<const OpDef> UniqueOps();        // unique.cpp: Unique, Compress
-std::span<const OpDef> BitwiseOps();       // bitwise.cpp: BitShift, BitwiseAnd ...
-std::span<const OpDef> SquareMatrixOps();  // square_matrix.cpp: Det
-std::span<const OpDef> TfIdfOps();         // tf_idf.cpp: TfIdfVectorizer
-std::span<const OpDef> LossOps();          // loss.cpp: NegativeLogLikelihoodLoss ...
-std::span<const OpDef> QonnxOps();         // qonnx.cpp: Quant, BipolarQuant, Trunc
-std::span<const OpDef> MatMulNBitsOps();   // matmul_nbits.cpp: UnpackBits
-std::span<const OpDef> FunctionOps();      // function.cpp: operators spelled out in others
-std::span<const OpDef> QuantizeOps();      // quantize.cpp: QuantizeLinear, DequantizeLinear
+std::span<const OpDef> DetectionOps();      // detection.cpp: NonMaxSuppression, RoiAlign, MaxUnpool
+std::span<const OpDef> GridSampleOps();     // grid_sample.cpp: GridSample
+std::span<const OpDef> CenterCropPadOps();  // center_crop_pad.cpp
+std::span<const OpDef> EinsumOps();         // einsum.cpp: Einsum
+std::span<const OpDef> BitPackOps();        // bitpack.cpp: BitPack of ai.requant
+std::span<const OpDef> SignalOps();         // signal.cpp: DFT, STFT, windows
+std::span<const OpDef> UniqueOps();         // unique.cpp: Unique, Compress
+std::span<const OpDef> BitwiseOps();        // bitwise.cpp: BitShift, BitwiseAnd ...
+std::span<const OpDef> SquareMatrixOps();   // square_matrix.cpp: Det
+std::span<const OpDef> TfIdfOps();          // tf_idf.cpp: TfIdfVectorizer
+std::span<const OpDef> LossOps();           // loss.cpp: NegativeLogLikelihoodLoss ...
+std::span<const OpDef> QonnxOps();          // qonnx.cpp: Quant, BipolarQuant, Trunc
+std::span<const OpDef> MatMulNBitsOps();    // matmul_nbits.cpp: UnpackBits
+std::span<const OpDef> FunctionOps();       // function.cpp: operators spelled out in others
+std::span<const OpDef> QuantizeOps();       // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> DynamicQuantizeOps();       // dynamic_quantize.cpp: DynamicQuantizeLinear
 std::span<const OpDef> FakeQuantizeOps();          // fake_quantize.cpp: FakeQuantize
 std::span<const OpDef> QLinearConvOps();           // qlinear_conv.cpp: QLinearConv, ConvInteger
