@@ -38,6 +38,7 @@ std::span<const OpDef* const> OpTable() {
                                                 DetectionOps(),
                                                 GridSampleOps(),
                                                 CenterCropPadOps(),
+                                                Col2ImOps(),
                                                 EinsumOps(),
                                                 SignalOps(),
                                                 UniqueOps(),
