@@ -37,6 +37,7 @@ std::span<const OpDef* const> OpTable() {
                                                 RecurrentOps(),
                                                 DetectionOps(),
                                                 GridSampleOps(),
+                                                AffineGridOps(),
                                                 CenterCropPadOps(),
                                                 Col2ImOps(),
                                                 EinsumOps(),

@@ -44,6 +44,7 @@ std::span<const OpDef> RotaryOps();           // rotary.cpp: RotaryEmbedding
 std::span<const OpDef> RecurrentOps();        // recurrent.cpp: LSTM, GRU, RNN
 std::span<const OpDef> DetectionOps();      // detection.cpp: NonMaxSuppression, RoiAlign, MaxUnpool
 std::span<const OpDef> GridSampleOps();     // grid_sample.cpp: GridSample
+std::span<const OpDef> AffineGridOps();     // affine_grid.cpp: AffineGrid
 std::span<const OpDef> CenterCropPadOps();  // center_crop_pad.cpp
 std::span<const OpDef> Col2ImOps();         // col2im.cpp
 std::span<const OpDef> EinsumOps();         // einsum.cpp: Einsum
