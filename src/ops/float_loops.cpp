@@ -52,4 +52,11 @@ void Logic(char kind, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_
   }
 }
 
+void AddProducts(const float* weights, const float* columns, int64_t depth, float* sums) {
+  for (int64_t k = 0; k < depth; ++k, columns += kColumns) {
+    const float weight = weights[k];
+    for (int64_t i = 0; i < kColumns; ++i) sums[i] += weight * columns[i];
+  }
+}
+
 }  // namespace requant::float_loops

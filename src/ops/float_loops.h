@@ -19,4 +19,8 @@ bool Power(const float* from, float* to, int64_t count, double exponent);
 void Logic(char kind, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step,
            uint8_t* to, int64_t count);
 
+/// sums[i] += the dot product of `depth` weights and column i of [depth, kColumns].
+inline constexpr int64_t kColumns = 128;
+void AddProducts(const float* weights, const float* columns, int64_t depth, float* sums);
+
 }  // namespace requant::float_loops

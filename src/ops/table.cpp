@@ -40,6 +40,7 @@ std::span<const OpDef* const> OpTable() {
                                                 AffineGridOps(),
                                                 CenterCropPadOps(),
                                                 Col2ImOps(),
+                                                DeformConvOps(),
                                                 EinsumOps(),
                                                 SignalOps(),
                                                 UniqueOps(),

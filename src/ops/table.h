@@ -47,6 +47,7 @@ std::span<const OpDef> GridSampleOps();     // grid_sample.cpp: GridSample
 std::span<const OpDef> AffineGridOps();     // affine_grid.cpp: AffineGrid
 std::span<const OpDef> CenterCropPadOps();  // center_crop_pad.cpp
 std::span<const OpDef> Col2ImOps();         // col2im.cpp
+std::span<const OpDef> DeformConvOps();     // deform_conv.cpp
 std::span<const OpDef> EinsumOps();         // einsum.cpp: Einsum
 std::span<const OpDef> BitPackOps();        // bitpack.cpp: BitPack of ai.requant
 std::span<const OpDef> SignalOps();         // signal.cpp: DFT, STFT, windows
