@@ -28,6 +28,7 @@ std::span<const OpDef* const> OpTable() {
                                                 SpaceDepthOps(),
                                                 PadOps(),
                                                 GatherOps(),
+                                                GatherBlockQuantizedOps(),
                                                 ScatterOps(),
                                                 ResizeOps(),
                                                 ControlOps(),

@@ -34,14 +34,15 @@ std::span<const OpDef> MovementOps();         // movement.cpp: Transpose, Concat
 std::span<const OpDef> SpaceDepthOps();       // space_depth.cpp: DepthToSpace, SpaceToDepth
 std::span<const OpDef> PadOps();              // pad.cpp: Pad
 std::span<const OpDef> GatherOps();           // gather.cpp
-std::span<const OpDef> ScatterOps();          // scatter.cpp: ScatterElements, ScatterND
-std::span<const OpDef> ResizeOps();           // resize.cpp: Resize, Upsample
-std::span<const OpDef> ControlOps();          // control.cpp: If, Loop, Scan
-std::span<const OpDef> FastMathOps();         // fast_math.cpp: FastExp ... of ai.requant
-std::span<const OpDef> AttentionOps();        // attention.cpp: Attention, GroupQueryAttention ...
-std::span<const OpDef> TensorScatterOps();    // tensor_scatter.cpp: TensorScatter
-std::span<const OpDef> RotaryOps();           // rotary.cpp: RotaryEmbedding
-std::span<const OpDef> RecurrentOps();        // recurrent.cpp: LSTM, GRU, RNN
+std::span<const OpDef> GatherBlockQuantizedOps();  // gather_block_quantized.cpp
+std::span<const OpDef> ScatterOps();               // scatter.cpp: ScatterElements, ScatterND
+std::span<const OpDef> ResizeOps();                // resize.cpp: Resize, Upsample
+std::span<const OpDef> ControlOps();               // control.cpp: If, Loop, Scan
+std::span<const OpDef> FastMathOps();              // fast_math.cpp: FastExp ... of ai.requant
+std::span<const OpDef> AttentionOps();      // attention.cpp: Attention, GroupQueryAttention ...
+std::span<const OpDef> TensorScatterOps();  // tensor_scatter.cpp: TensorScatter
+std::span<const OpDef> RotaryOps();         // rotary.cpp: RotaryEmbedding
+std::span<const OpDef> RecurrentOps();      // recurrent.cpp: LSTM, GRU, RNN
 std::span<const OpDef> DetectionOps();      // detection.cpp: NonMaxSuppression, RoiAlign, MaxUnpool
 std::span<const OpDef> GridSampleOps();     // grid_sample.cpp: GridSample
 std::span<const OpDef> AffineGridOps();     // affine_grid.cpp: AffineGrid
