@@ -54,7 +54,7 @@ std::span<const OpDef> BitPackOps();        // bitpack.cpp: BitPack of ai.requan
 std::span<const OpDef> SignalOps();         // signal.cpp: DFT, STFT, windows
 std::span<const OpDef> UniqueOps();         // unique.cpp: Unique, Compress
 std::span<const OpDef> BitwiseOps();        // bitwise.cpp: BitShift, BitwiseAnd ...
-std::span<const OpDef> SquareMatrixOps();   // square_matrix.cpp: Det
+std::span<const OpDef> SquareMatrixOps();   // square_matrix.cpp: Det, Inverse
 std::span<const OpDef> TfIdfOps();          // tf_idf.cpp: TfIdfVectorizer
 std::span<const OpDef> LossOps();           // loss.cpp: NegativeLogLikelihoodLoss ...
 std::span<const OpDef> QonnxOps();          // qonnx.cpp: Quant, BipolarQuant, Trunc
