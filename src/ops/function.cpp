@@ -200,6 +200,19 @@ void DynamicQuantizeLstm(FunctionText& text) {
   text.Line("output %y\noutput %last_h\noutput %last_c");
 }
 
+/// Pad of ONNX, which has pads [2 rank] where this may have [1, 2 rank].
+void ContribPad(FunctionText& text) {
+  if (text.opset() < 11) {
+    Fail(ErrorCode::kUnsupported, "com.microsoft::Pad needs opset 11 of ONNX");
+  }
+  text.Ints("flat", {-1});
+  text.Line(
+      "%pads = Reshape(%i1, %flat)\n"
+      "%y = Pad(%i0, %pads, ?2) $0\n"
+      "output %y",
+      text.AttributesWithout({}));
+}
+
 /// A, B, scales, zero points, group index, bias.
 void MatMulNBits(FunctionText& text) {
   if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
@@ -241,6 +254,7 @@ constexpr OpDef kRows[] = {
     {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferMatMulNBits, EvaluateByBody,
      QuantRule::kFloat, FusionRule::kOpaque, ExpandMatMulNBits},
     FunctionOp<MeanVariance>("MeanVarianceNormalization", "", 9, 1, 1),
+    FunctionOp<ContribPad>("Pad", kMicrosoftDomain, 1, 2, 3),
     FunctionOp<SkipLayerNorm>("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
     FunctionOp<SkipLayerNorm>("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
     FunctionOp<FusedMatMul>("TransposeMatMul", kMicrosoftDomain, 1, 2, 2),

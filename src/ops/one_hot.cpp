@@ -150,6 +150,8 @@ constexpr OpDef kRows[] = {
     {"NonZero", "", 9, 1, 1, 1, InferNonZero, EvaluateNonZero, QuantRule::kShape},
     {"Trilu", "", 14, 1, 2, 1, InferTrilu, EvaluateTrilu, QuantRule::kFloat,
      FusionRule::kInjective},
+    {"Trilu", kMicrosoftDomain, 1, 1, 2, 1, InferTrilu, EvaluateTrilu, QuantRule::kFloat,
+     FusionRule::kInjective},
 };
 
 }  // namespace
