@@ -255,6 +255,7 @@ constexpr OpDef kRows[] = {
      QuantRule::kFloat, FusionRule::kOpaque, ExpandMatMulNBits},
     FunctionOp<MeanVariance>("MeanVarianceNormalization", "", 9, 1, 1),
     FunctionOp<ContribPad>("Pad", kMicrosoftDomain, 1, 2, 3),
+    FunctionOp<WritePackedAttention>("QAttention", kMicrosoftDomain, 1, 5, 9, 2),
     FunctionOp<SkipLayerNorm>("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
     FunctionOp<SkipLayerNorm>("SkipSimplifiedLayerNormalization", kMicrosoftDomain, 1, 3, 4, 4),
     FunctionOp<FusedMatMul>("TransposeMatMul", kMicrosoftDomain, 1, 2, 2),
