@@ -60,7 +60,8 @@ std::span<const OpDef> LossOps();           // loss.cpp: NegativeLogLikelihoodLo
 std::span<const OpDef> QonnxOps();          // qonnx.cpp: Quant, BipolarQuant, Trunc
 std::span<const OpDef> MatMulNBitsOps();    // matmul_nbits.cpp: UnpackBits
 std::span<const OpDef> FunctionOps();       // function.cpp: operators spelled out in others
-std::span<const OpDef> QuantizeOps();       // quantize.cpp: QuantizeLinear, DequantizeLinear
+std::span<const OpDef> EmbedLayerNormOps();        // embed_layer_norm.cpp
+std::span<const OpDef> QuantizeOps();              // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> DynamicQuantizeOps();       // dynamic_quantize.cpp: DynamicQuantizeLinear
 std::span<const OpDef> FakeQuantizeOps();          // fake_quantize.cpp: FakeQuantize
 std::span<const OpDef> QLinearConvOps();           // qlinear_conv.cpp: QLinearConv, ConvInteger
