@@ -51,6 +51,7 @@ std::span<const OpDef* const> OpTable() {
                                                 LossOps(),
                                                 QonnxOps(),
                                                 FunctionOps(),
+                                                QuantizedFunctionOps(),
                                                 EmbedLayerNormOps(),
                                                 MatMulNBitsOps(),
                                                 QuantizeOps(),

@@ -60,6 +60,7 @@ std::span<const OpDef> LossOps();           // loss.cpp: NegativeLogLikelihoodLo
 std::span<const OpDef> QonnxOps();          // qonnx.cpp: Quant, BipolarQuant, Trunc
 std::span<const OpDef> MatMulNBitsOps();    // matmul_nbits.cpp: UnpackBits
 std::span<const OpDef> FunctionOps();       // function.cpp: operators spelled out in others
+std::span<const OpDef> QuantizedFunctionOps();     // function_quantized.cpp: QLinearWhere ...
 std::span<const OpDef> EmbedLayerNormOps();        // embed_layer_norm.cpp
 std::span<const OpDef> QuantizeOps();              // quantize.cpp: QuantizeLinear, DequantizeLinear
 std::span<const OpDef> DynamicQuantizeOps();       // dynamic_quantize.cpp: DynamicQuantizeLinear

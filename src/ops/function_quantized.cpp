@@ -1,0 +1,64 @@
+// com.microsoft::QLinearWhere and NhwcMaxPool, spelled out in operators of ONNX
+// on the same numbers (onnxruntime docs/ContribOperators.md).
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/function_text.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+/// Condition, X, its scale and zero point, Y, its scale and zero point, those of the result.
+void WriteQLinearWhere(FunctionText& text) {
+  // Where of floats, as ONNX Runtime has none of int8.
+  text.Line(
+      "%x = DequantizeLinear(%i1, %i2, %i3)\n"
+      "%y = DequantizeLinear(%i4, %i5, %i6)\n"
+      "%z = Where(%i0, %x, %y)\n"
+      "%q = QuantizeLinear(%z, %i7, %i8)\n"
+      "output %q");
+}
+
+void InferQLinearWhere(InferContext& context) {
+  RequireDType(context, 0, {DType::kBool});
+  for (const size_t slot : {1, 3, 4, 6, 8}) {
+    RequireDType(context, slot, {DType::kInt8, DType::kUint8});
+    RequireSameDType(context, 1, slot);
+  }
+  InferByBody(context);
+}
+
+/// X is [N, spatial..., C].
+void WriteNhwcMaxPool(FunctionText& text) {
+  constexpr const char* kToPlanes[] = {"0, 2, 1", "0, 3, 1, 2", "0, 4, 1, 2, 3"};
+  constexpr const char* kToLast[] = {"0, 2, 1", "0, 2, 3, 1", "0, 2, 3, 4, 1"};
+  const size_t spatial = text.node().attributes.Ints("kernel_shape").size();
+  if (spatial < 1 || spatial > 3) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("kernel_shape of NhwcMaxPool has ", spatial, " sizes, not one to three"));
+  }
+  // (A file has MaxPool of bytes from opset 12 on.)
+  text.Line(
+      "%x = Transpose(%i0) {perm = [$0]}\n"
+      "%m = MaxPool(%x) $2\n"
+      "%y = Transpose(%m) {perm = [$1]}\n"
+      "output %y",
+      kToPlanes[spatial - 1], kToLast[spatial - 1], text.AttributesWithout({}));
+}
+
+void InferNhwcMaxPool(InferContext& context) {
+  RequireDType(context, 0, {DType::kInt8, DType::kUint8});
+  InferByBody(context);
+}
+
+constexpr OpDef kRows[] = {
+    FunctionOp<WriteNhwcMaxPool>("NhwcMaxPool", kMicrosoftDomain, 1, 1, 1, 1, InferNhwcMaxPool),
+    FunctionOp<WriteQLinearWhere>("QLinearWhere", kMicrosoftDomain, 1, 9, 9, 1, InferQLinearWhere),
+};
+
+}  // namespace
+
+std::span<const OpDef> QuantizedFunctionOps() { return kRows; }
+
+}  // namespace requant
