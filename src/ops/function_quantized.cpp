@@ -1,4 +1,4 @@
-// com.microsoft::QLinearWhere and NhwcMaxPool, spelled out in operators of ONNX
+// com.microsoft::QLinearWhere, QLinearReduceMean and NhwcMaxPool, spelled out in operators of ONNX
 // on the same numbers (onnxruntime docs/ContribOperators.md).
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -29,6 +29,25 @@ void InferQLinearWhere(InferContext& context) {
   InferByBody(context);
 }
 
+/// Data, scale, zero point, scale and zero point of the result; the axes are an attribute.
+void WriteQLinearReduceMean(FunctionText& text) {
+  const std::vector<int64_t> axes = text.node().attributes.Ints("axes");
+  if (axes.empty()) Fail(ErrorCode::kInvalidModel, "QLinearReduceMean without axes");
+  text.Line("%x = DequantizeLinear(%i0, %i1, ?2)");
+  const bool old = text.opset() < 18;
+  if (!old) text.Ints("a", axes);
+  text.Line("%m = ReduceMean(%x$0$1", old ? ") " : ", %a) ",
+            old ? text.AttributesWithout({}) : text.AttributesWithout({"axes"}));
+  text.Line("%y = QuantizeLinear(%m, %i3, ?4)\noutput %y");
+}
+
+void InferQLinearReduceMean(InferContext& context) {
+  RequireDType(context, 0, {DType::kInt8, DType::kUint8});
+  RequireSameDType(context, 0, 4);
+  RequireInput(context, 3);
+  InferByBody(context);
+}
+
 /// X is [N, spatial..., C].
 void WriteNhwcMaxPool(FunctionText& text) {
   constexpr const char* kToPlanes[] = {"0, 2, 1", "0, 3, 1, 2", "0, 4, 1, 2, 3"};
@@ -54,6 +73,8 @@ void InferNhwcMaxPool(InferContext& context) {
 
 constexpr OpDef kRows[] = {
     FunctionOp<WriteNhwcMaxPool>("NhwcMaxPool", kMicrosoftDomain, 1, 1, 1, 1, InferNhwcMaxPool),
+    FunctionOp<WriteQLinearReduceMean>("QLinearReduceMean", kMicrosoftDomain, 1, 4, 5, 1,
+                                       InferQLinearReduceMean),
     FunctionOp<WriteQLinearWhere>("QLinearWhere", kMicrosoftDomain, 1, 9, 9, 1, InferQLinearWhere),
 };
 

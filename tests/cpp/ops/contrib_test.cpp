@@ -133,6 +133,19 @@ TEST(NhwcMaxPool, Refuses) {
       ErrorCode::kTypeMismatch);
 }
 
+TEST(QLinearReduceMean, Rounds) {
+  const Tensor x = Tensor::FromVector<uint8_t>({10, 12, 20, 23}, {2, 2});
+  const Tensor half = Tensor::Scalar(0.5F), one = Tensor::Scalar(1.0F);
+  const Tensor zero = Tensor::Scalar<uint8_t>(8), three = Tensor::Scalar<uint8_t>(3);
+  const auto run = [&](std::vector<AttributeMap::Entry> attributes) {
+    return RunOp(Contrib("QLinearReduceMean"), {x, half, zero, one, three}, std::move(attributes));
+  };
+  // (1 + 2) / 2 = 1.5 and (6 + 7.5) / 2 = 6.75
+  ExpectTensor(run({{"axes", Ints({1})}, {"keepdims", Int(0)}}), {2}, {5, 10});
+  EXPECT_EQ(CodeOf([&] { run({}); }), ErrorCode::kInvalidModel);
+  EXPECT_EQ(CodeOf([&] { run({{"axes", Ints({2})}}); }), ErrorCode::kInvalidModel);
+}
+
 TEST(QLinearWhere, BothOperandsAreRequantized) {
   const Tensor condition = Tensor::FromVector<bool>({true, false}, {2});
   const auto bytes = [](std::vector<int8_t> values) { return Tensor::Vector<int8_t>(values); };
