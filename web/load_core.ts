@@ -130,7 +130,14 @@ class Tools {
 
   constructor(main: WebAssembly.Module) {
     const [entries] = WebAssembly.Module.customSections(main, 'tools');
-    this.#entries = new Set(entries ? new Uint16Array(entries) : []);
+    // Runs of entries: how far behind the one before, and how many (scripts/split_core.mjs).
+    const runs = new Uint16Array(entries ?? new ArrayBuffer(0));
+    const own = new Set<number>();
+    for (let i = 0, entry = 0; i < runs.length; i += 2) {
+      entry += runs[i]!;
+      for (let left = runs[i + 1]!; left > 0; left--) own.add(entry++);
+    }
+    this.#entries = own;
     for (const { module, name } of WebAssembly.Module.imports(main)) {
       if (module !== 'tools') continue;
       this.placeholders[name] = () => {

@@ -159,7 +159,7 @@ export class Partition {
         steps.push({ ...names, run: await make(part), part: part.name });
       }
     } catch (error) {
-      for (const { session } of steps) session?.release();
+      for (const { session } of steps) session?.dispose();
       throw error;
     }
     return new PartitionedSession(steps, this.#inputs, this.#outputs);
@@ -233,13 +233,19 @@ export class PartitionedSession {
   }
 
   /** Gives the memory of the engine's parts back. */
-  release(): void {
-    for (const { session } of this.#steps) session?.release();
+  release(): Promise<void> {
+    this.dispose();
+    return Promise.resolve();
+  }
+
+  /** The same, at once. */
+  dispose(): void {
+    for (const { session } of this.#steps) session?.dispose();
   }
 }
 
 makeDisposable(PartitionedSession, function (this: PartitionedSession) {
-  this.release();
+  this.dispose();
 });
 
 /**

@@ -36,7 +36,8 @@ endif()
 # called. So accessors of a few instructions belong into their callers, also where that copies them (a
 # quarter less time until a model is ready; of 6 instructions instead of 4 the module has 1.7 kB more),
 # and what is large stays a function of its own, that may never be called.
-set(module_options -Os --converge --dae-optimizing --always-inline-max-function-size 4
+# What functions do to memory and globals is found out first, so that more calls and loads turn out to be of no use.
+set(module_options --generate-global-effects -Os --converge --dae-optimizing --always-inline-max-function-size 4
     --one-caller-inline-max-function-size 30
     --strip-producers --strip-target-features)
 

@@ -1,4 +1,4 @@
-// Formats the sources (or with --check says which are not formatted): clang-format for C++, prettier
+// Formats the sources (or with --check says which are not formatted): clang-format for C++ and C, prettier
 // for TypeScript and JavaScript.
 
 import { ROOT, filesBelow, run } from './run.mjs';
@@ -17,7 +17,7 @@ function attempt(command, args) {
 }
 
 const cpp = ['src', 'bindings', 'tests'].flatMap((folder) =>
-  filesBelow(folder, (name) => /\.(h|cpp)$/.test(name)),
+  filesBelow(folder, (name) => /\.(h|c|cpp)$/.test(name)),
 );
 if (cpp.length > 0) {
   attempt('clang-format', [...(check ? ['--dry-run', '-Werror'] : ['-i']), ...cpp]);

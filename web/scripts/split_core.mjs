@@ -7,7 +7,8 @@
 // functions go into the tools, and with them what only they call. Nothing else may call them by name:
 // the main module reaches them through the function table, whose entries are placeholders (imports of
 // "tools") until the tools are loaded, or through exports that the loader calls then. FILE gets the
-// numbers of these entries, 16 bits each.
+// numbers of these entries as runs, each by the distance from the end of the one before it and its
+// length, 16 bits each.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -126,8 +127,15 @@ if (wrong.length > 0) {
   process.exit(1);
 }
 
-const entries = Object.keys(table).filter((entry) => !main.has(table[entry]));
-writeFileSync(args.entries, Buffer.from(Uint16Array.from(entries, Number).buffer));
+const runs = [];
+let end = 0;
+for (const entry of Object.keys(table).map(Number)) {
+  if (main.has(table[entry])) continue;
+  if (entry === end && runs.length > 0) runs[runs.length - 1] += 1;
+  else runs.push(entry - end, 1);
+  end = entry + 1;
+}
+writeFileSync(args.entries, Buffer.from(Uint16Array.from(runs).buffer));
 const list = `${args.tools}.txt`;
 writeFileSync(list, [...calls.keys()].filter((name) => !main.has(name)).join('\n'));
 execFileSync(args['wasm-split'], [

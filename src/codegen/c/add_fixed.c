@@ -9,7 +9,7 @@ typedef struct {
   uint8_t a_flip, b_flip;
   int32_t a_factor, b_factor, shift, zero, lo, hi;
 } rq_add;
-static void rq_add_run(const uint8_t *a, const uint8_t *b, uint8_t *y, const rq_add *p) {
+static void rq_add_run(const uint8_t* a, const uint8_t* b, uint8_t* y, const rq_add* p) {
   const int32_t row = p->pairs.dims[kAxes - 1], count = rq_pairs_count(&p->pairs);
   for (int32_t first = 0; first < count; first += row) {
     int32_t at_a, at_b;

@@ -13,7 +13,7 @@ typedef struct {
   float a_scale, b_scale, scale;
   int32_t zero, lo, hi;
 } rq_add;
-static void rq_add_run(const uint8_t *a, const uint8_t *b, uint8_t *y, const rq_add *p) {
+static void rq_add_run(const uint8_t* a, const uint8_t* b, uint8_t* y, const rq_add* p) {
   const int32_t row = p->pairs.dims[kAxes - 1], count = rq_pairs_count(&p->pairs);
   const float least = (float)(p->lo - p->zero), most = (float)(p->hi - p->zero);
   for (int32_t first = 0; first < count; first += row) {

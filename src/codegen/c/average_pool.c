@@ -15,8 +15,8 @@ typedef struct {
   int32_t channels_last;
   rq_output output;
 } rq_average_pool;
-static void rq_average_pool_run(const uint8_t *x, uint8_t *y, const rq_average_pool *p) {
-  const rq_window *w = &p->window;
+static void rq_average_pool_run(const uint8_t* x, uint8_t* y, const rq_average_pool* p) {
+  const rq_window* w = &p->window;
   const int32_t pixels = w->in[0] * w->in[1] * w->in[2];
   const int32_t outputs = w->out[0] * w->out[1] * w->out[2];
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
@@ -24,11 +24,10 @@ static void rq_average_pool_run(const uint8_t *x, uint8_t *y, const rq_average_p
   for (int32_t n = 0; n < w->batch; ++n) {
     for (int32_t c = 0; c < w->in_channels; ++c) {
       const ptrdiff_t image = (ptrdiff_t)n * w->in_channels;
-      const uint8_t *plane = x + (p->channels_last ? image * pixels + c : (image + c) * pixels);
-      uint8_t *to = y + (p->channels_last ? image * outputs + c : (image + c) * outputs);
+      const uint8_t* plane = x + (p->channels_last ? image * pixels + c : (image + c) * pixels);
+      uint8_t* to = y + (p->channels_last ? image * outputs + c : (image + c) * outputs);
       for (int32_t o = 0; o < outputs; ++o) {
-        const int32_t at[3] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1],
-                               o % w->out[2]};
+        const int32_t at[3] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1], o % w->out[2]};
         int32_t sum = 0, count = 1;
         for (int32_t tap = 0; tap < taps; ++tap) {
           const int32_t d = rq_tap(w, 0, at[0], tap / w->kernel[2] / w->kernel[1]);

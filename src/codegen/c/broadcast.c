@@ -7,7 +7,7 @@ typedef struct {
   int32_t dims[kAxes], a[kAxes], b[kAxes];
 } rq_pairs;
 /* The elements of both operands that belong to an output. */
-static inline void rq_pair(const rq_pairs *p, int32_t output, int32_t *a, int32_t *b) {
+static inline void rq_pair(const rq_pairs* p, int32_t output, int32_t* a, int32_t* b) {
   *a = *b = 0;
   for (int axis = kAxes - 1; axis >= 0; --axis) {
     const int32_t at = output % p->dims[axis];
@@ -17,7 +17,7 @@ static inline void rq_pair(const rq_pairs *p, int32_t output, int32_t *a, int32_
   }
 }
 /* Outputs of a row of the last axis, and of all. */
-static inline int32_t rq_pairs_count(const rq_pairs *p) {
+static inline int32_t rq_pairs_count(const rq_pairs* p) {
   int32_t count = 1;
   for (int axis = 0; axis < kAxes; ++axis) count *= p->dims[axis];
   return count;

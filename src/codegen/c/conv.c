@@ -1,16 +1,16 @@
 #pragma once
 #include "conv_plane.c"
 
-static void rq_conv_run(const uint8_t *x, uint8_t *y, const rq_conv *p) {
+static void rq_conv_run(const uint8_t* x, uint8_t* y, const rq_conv* p) {
   enum { kStretch = 128 };
   uint32_t sums[kStretch];
-  const rq_window *w = &p->window;
+  const rq_window* w = &p->window;
   const ptrdiff_t in_plane = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
   const int32_t depth = w->in_channels / w->groups, group = w->out_channels / w->groups;
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
   for (int32_t n = 0; n < w->batch; ++n) {
     for (int32_t m = 0; m < w->out_channels; ++m) {
-      const uint8_t *planes =
+      const uint8_t* planes =
           x + ((ptrdiff_t)n * w->in_channels + (ptrdiff_t)(m / group) * depth) * in_plane;
       int32_t at[3];
       for (at[0] = 0; at[0] < w->out[0]; ++at[0]) {

@@ -3,8 +3,8 @@
 
 #include "window.c"
 
-static void rq_conv_float(const float *x, const float *weights, const float *bias, float *y,
-                          const rq_window *w) {
+static void rq_conv_float(const float* x, const float* weights, const float* bias, float* y,
+                          const rq_window* w) {
   const ptrdiff_t in_plane = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
   const int32_t depth = w->in_channels / w->groups, group = w->out_channels / w->groups;
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
@@ -20,9 +20,9 @@ static void rq_conv_float(const float *x, const float *weights, const float *bia
               rq_tap(w, 1, o / w->out[2] % w->out[1], tap / w->kernel[2] % w->kernel[1]);
           const int32_t v = rq_tap(w, 2, o % w->out[2], tap % w->kernel[2]);
           if (d < 0 || h < 0 || v < 0) continue;
-          const float *from = x + ((ptrdiff_t)n * w->in_channels + m / group * depth) * in_plane +
+          const float* from = x + ((ptrdiff_t)n * w->in_channels + m / group * depth) * in_plane +
                               ((ptrdiff_t)d * w->in[1] + h) * w->in[2] + v;
-          const float *by = weights + (ptrdiff_t)m * depth * taps + tap;
+          const float* by = weights + (ptrdiff_t)m * depth * taps + tap;
           for (int32_t c = 0; c < depth; ++c) sum += from[c * in_plane] * by[(ptrdiff_t)c * taps];
         }
         *y++ = sum;

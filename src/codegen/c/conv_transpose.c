@@ -13,17 +13,17 @@ typedef struct {
   int32_t zero;
   uint8_t flip;
   rq_weights weights;
-  const int32_t *bias;
+  const int32_t* bias;
   rq_output output;
 } rq_conv_transpose;
 /* The input that a tap brings to output `at`; negative: none. */
-static int32_t rq_transposed_tap(const rq_window *w, int axis, int32_t at, int32_t tap) {
+static int32_t rq_transposed_tap(const rq_window* w, int axis, int32_t at, int32_t tap) {
   const int32_t place = at + w->pad[axis] - tap * w->dilation[axis];
   if (place < 0 || place % w->stride[axis] != 0) return -1;
   return place / w->stride[axis] < w->in[axis] ? place / w->stride[axis] : -1;
 }
-static void rq_conv_transpose_run(const uint8_t *x, uint8_t *y, const rq_conv_transpose *p) {
-  const rq_window *w = &p->window;
+static void rq_conv_transpose_run(const uint8_t* x, uint8_t* y, const rq_conv_transpose* p) {
+  const rq_window* w = &p->window;
   const ptrdiff_t in_plane = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
   const int32_t depth = w->in_channels / w->groups, group = w->out_channels / w->groups;
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
@@ -42,8 +42,7 @@ static void rq_conv_transpose_run(const uint8_t *x, uint8_t *y, const rq_conv_tr
           for (int32_t c = m / group * depth; c < (m / group + 1) * depth; ++c) {
             const uint8_t bits = x[((ptrdiff_t)n * w->in_channels + c) * in_plane +
                                    ((ptrdiff_t)in_d * w->in[1] + in_h) * w->in[2] + in_w];
-            const int32_t value =
-                rq_weight(&p->weights, (c * group + m % group) * taps + tap, m);
+            const int32_t value = rq_weight(&p->weights, (c * group + m % group) * taps + tap, m);
             sum += (uint32_t)((rq_byte(bits, p->flip) - p->zero) * value);
           }
         }

@@ -5,10 +5,10 @@
 typedef struct {
   int32_t count, channels, inner;
   uint8_t flip;
-  const float *scales;
-  const int32_t *zeros; /* less 128 where x is flipped */
+  const float* scales;
+  const int32_t* zeros; /* less 128 where x is flipped */
 } rq_dequantize;
-static void rq_dequantize_run(const uint8_t *x, float *y, const rq_dequantize *p) {
+static void rq_dequantize_run(const uint8_t* x, float* y, const rq_dequantize* p) {
   for (int32_t i = 0; i < p->count; ++i) {
     const int32_t channel = i / p->inner % p->channels;
     y[i] = (float)(rq_byte(x[i], p->flip) - p->zeros[channel]) * p->scales[channel];

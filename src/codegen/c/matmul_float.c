@@ -3,10 +3,10 @@
 #include "weight.c"
 
 /* By a constant of [columns][inner]; sums become floats, by one factor or one for each column. */
-static void rq_matmul_float(const uint8_t *a, const rq_weights *b, float *y, const rq_matmul *p,
-                            const float *factors, int32_t factor_step) {
+static void rq_matmul_float(const uint8_t* a, const rq_weights* b, float* y, const rq_matmul* p,
+                            const float* factors, int32_t factor_step) {
   for (int32_t r = 0; r < p->rows; ++r) {
-    const uint8_t *row = a + (ptrdiff_t)r * p->a_row;
+    const uint8_t* row = a + (ptrdiff_t)r * p->a_row;
     for (int32_t c = 0; c < p->columns; ++c) {
       uint32_t sum = p->bias ? (uint32_t)p->bias[r * p->bias_row + c * p->bias_column] : 0;
       for (int32_t k = 0; k < p->inner; ++k) {

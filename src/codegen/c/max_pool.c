@@ -6,7 +6,7 @@
 
 /* The largest element of a window that lies inside: `flip` as of rq_byte. A window that holds
    nothing has the least number. */
-static void rq_max_pool(const uint8_t *x, uint8_t *y, const rq_window *w, uint8_t flip) {
+static void rq_max_pool(const uint8_t* x, uint8_t* y, const rq_window* w, uint8_t flip) {
   const ptrdiff_t pixels = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
   const int32_t outputs = w->out[0] * w->out[1] * w->out[2];
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];

@@ -10,7 +10,7 @@ typedef struct {
   int32_t x_first, y_first;
   int32_t dims[kMoveAxes], x[kMoveAxes], y[kMoveAxes];
 } rq_move;
-static void rq_move_run(const uint8_t *x, uint8_t *y, const rq_move *p) {
+static void rq_move_run(const uint8_t* x, uint8_t* y, const rq_move* p) {
   int32_t at[kMoveAxes] = {0};
   ptrdiff_t from = p->x_first, to = p->y_first;
   for (;;) {

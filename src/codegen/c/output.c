@@ -3,10 +3,10 @@
 
 /* How sums become 8-bit elements: one scale, or one for each channel (step 1). */
 typedef struct {
-  const rq_scale *scales;
+  const rq_scale* scales;
   int32_t step, zero, lo, hi;
 } rq_output;
-static inline uint8_t rq_store(int32_t sum, const rq_output *to, int32_t channel) {
+static inline uint8_t rq_store(int32_t sum, const rq_output* to, int32_t channel) {
   int64_t value = rq_requantize(sum, to->scales[channel * to->step]) + to->zero;
   value = value < to->lo ? to->lo : value > to->hi ? to->hi : value;
   return (uint8_t)value;

@@ -3,8 +3,8 @@
 
 /* The outputs [*begin, *end), among those from `first` to `last`, of which a tap of the last axis
    lies inside. */
-static inline void rq_outputs(const rq_window *w, int32_t tap, int32_t first, int32_t last,
-                              int32_t *begin, int32_t *end) {
+static inline void rq_outputs(const rq_window* w, int32_t tap, int32_t first, int32_t last,
+                              int32_t* begin, int32_t* end) {
   const int32_t stride = w->stride[2], offset = tap * w->dilation[2] - w->pad[2];
   const int32_t least = offset < 0 ? (-offset + stride - 1) / stride : 0;
   const int32_t room = w->in[2] - 1 - offset;

@@ -4,10 +4,10 @@
 
 #include "taps_inside.c"
 
-/* The largest element of a window (`most`), or the average: of the elements that lie inside, or with
-   `pad_end` of those of the padded input. */
-static void rq_pool_float(const float *x, float *y, const rq_window *w, int most,
-                          const int32_t *pad_end) {
+/* The largest element of a window (`most`), or the average: of the elements that lie inside, or
+   with `pad_end` of those of the padded input. */
+static void rq_pool_float(const float* x, float* y, const rq_window* w, int most,
+                          const int32_t* pad_end) {
   const ptrdiff_t pixels = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
   const int32_t outputs = w->out[0] * w->out[1] * w->out[2];
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];

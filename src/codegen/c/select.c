@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Elements by their numbers; those below 0 stay as they are. */
-static void rq_select(const uint8_t *x, uint8_t *y, int32_t count, const int32_t *from,
+static void rq_select(const uint8_t* x, uint8_t* y, int32_t count, const int32_t* from,
                       int32_t bytes) {
   for (int32_t i = 0; i < count; ++i) {
     if (from[i] < 0) continue;

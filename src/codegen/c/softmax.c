@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 /* Along an axis of `count` elements that are `inner` apart. */
-static void rq_softmax(const float *x, float *y, int32_t outer, int32_t count, int32_t inner) {
+static void rq_softmax(const float* x, float* y, int32_t outer, int32_t count, int32_t inner) {
   for (int32_t i = 0; i < outer * inner; ++i) {
     const ptrdiff_t first = (ptrdiff_t)(i / inner) * count * inner + i % inner;
     float most = x[first], sum = 0;

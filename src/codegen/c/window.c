@@ -7,7 +7,7 @@ typedef struct {
   int32_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
 } rq_window;
 /* Where a tap of the window over output `at` lies along an axis; negative: outside. */
-static inline int32_t rq_tap(const rq_window *w, int axis, int32_t at, int32_t tap) {
+static inline int32_t rq_tap(const rq_window* w, int axis, int32_t at, int32_t tap) {
   const int32_t place = at * w->stride[axis] + tap * w->dilation[axis] - w->pad[axis];
   return place < w->in[axis] ? place : -1;
 }
