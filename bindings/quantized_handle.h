@@ -32,6 +32,14 @@ class QuantizedHandle {
     return Guard([this] { return WrapModel(model_.float_graph.Clone()); });
   }
 
+  emscripten::val Copy(const std::string& warning) const {
+    return Guard([&] {
+      QuantizedModel copy{model_.float_graph.Clone(), model_.record};
+      copy.record.warnings.push_back(warning);
+      return emscripten::val(std::make_shared<QuantizedHandle>(std::move(copy)));
+    });
+  }
+
   const QuantizedModel& model() const { return model_; }
 
  private:

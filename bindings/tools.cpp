@@ -163,7 +163,8 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
       .function("qdq", &QuantizedHandle::Qdq)
       .function("qonnx", &QuantizedHandle::Qonnx)
       .function("qoperator", &QuantizedHandle::QOperator)
-      .function("floatModel", &QuantizedHandle::FloatModel);
+      .function("floatModel", &QuantizedHandle::FloatModel)
+      .function("copy", &QuantizedHandle::Copy);
   class_<CalibratorHandle>("Calibrator")
       .smart_ptr<std::shared_ptr<CalibratorHandle>>("CalibratorPtr")
       .function("nodes", &CalibratorHandle::Nodes)

@@ -171,6 +171,8 @@ export interface CoreQuantized extends CoreObject {
   qonnx(): CoreModel | Failure;
   qoperator(): CoreModel | Failure;
   floatModel(): CoreModel | Failure;
+  /** The same with one more warning in its record. */
+  copy(warning: string): CoreQuantized | Failure;
 }
 
 export interface CoreBackend {

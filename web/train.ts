@@ -1,10 +1,11 @@
 // Quantization-aware training.
 
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from './abort.js';
-import { type CompareSample, checkLabel, ofSample } from './compare.js';
+import { type CompareSample, checkLabel, compare, ofSample } from './compare.js';
 import type { Core, CoreQuantized, CoreTrainOptions, CoreTrainer } from './core.js';
-import { invalidArgument, show } from './errors.js';
+import { type RequantError, invalidArgument, show } from './errors.js';
 import { Handle, call, withFeeds } from './heap.js';
+import type { Model } from './model.js';
 import { checkInteger, checkOneOf, checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { shuffled } from './shuffle.js';
@@ -81,6 +82,12 @@ export interface TrainOptions {
   shuffle?: number;
   /** Of the order of the samples. Default 1. */
   seed?: number;
+  /**
+   * 'better': what was given comes back, with a warning, if it did better than what was learned on some of the
+   * samples (the first 128): more right answers, without labels more of the float network's, of 'values' less
+   * noise. 'last': whatever was learned. Default 'better'.
+   */
+  keep?: 'better' | 'last';
   onProgress?: (progress: TrainProgress) => void;
   signal?: AbortSignal;
 }
@@ -102,6 +109,7 @@ const kinds = {
   labelShare: 'number',
   shuffle: 'integer',
   seed: 'integer',
+  keep: 'string',
   onProgress: 'function',
   signal: 'signal',
 } as const;
@@ -118,9 +126,10 @@ function checkTrainOptions(options: TrainOptions): void {
   checkInteger(options.batchSize, 1, 1e6, 'options.batchSize');
   checkInteger(options.shuffle, 1, 1e9, 'options.shuffle');
   checkInteger(options.seed, 0, 2 ** 32 - 1, 'options.seed');
-  const { optimizer, schedule, scales, loss, learningRate, freezeAfter } = options;
+  const { optimizer, schedule, scales, loss, learningRate, freezeAfter, keep } = options;
   if (optimizer !== undefined) checkOneOf(optimizer, ['adam', 'sgd'], 'options.optimizer');
   if (scales !== undefined) checkOneOf(scales, ['learn', 'observe', 'keep'], 'options.scales');
+  if (keep !== undefined) checkOneOf(keep, ['better', 'last'], 'options.keep');
   if (loss !== undefined) checkOneOf(loss, ['scores', 'values'], 'options.loss');
   if (schedule !== undefined && typeof schedule !== 'function') {
     checkOneOf(schedule, Object.keys(schedules), 'options.schedule');
@@ -184,6 +193,80 @@ export async function* epochsOf(
   }
 }
 
+/** Some samples, and how well models do on them. */
+class Judged {
+  static readonly #MOST = 128;
+  static readonly #MOST_BYTES = 2 ** 26;
+  readonly #samples: CompareSample[] = [];
+  #bytes = 0;
+
+  add(sample: CompareSample): void {
+    if (this.#samples.length >= Judged.#MOST || this.#bytes > Judged.#MOST_BYTES) return;
+    this.#samples.push(sample);
+    for (const { data } of Object.values(sample.feeds)) this.#bytes += data.byteLength;
+  }
+
+  get length(): number {
+    return this.#samples.length;
+  }
+
+  /** Shares of right answers (null: they are not what counts), and signal to noise in dB. */
+  async quality(
+    float: Model,
+    candidate: QuantizedModel,
+    loss: TrainOptions['loss'],
+    signal: AbortSignal | undefined,
+  ): Promise<{ answers: number | null; snr: number }> {
+    const options = { dataset: this.#samples, ...(signal ? { signal } : {}) };
+    try {
+      const { top1, outputs } = await compare(float, candidate, options);
+      const labelled = this.#samples.some(({ label }) => label !== undefined && label >= 0);
+      const noise = outputs.map(({ snr }) => snr ?? Infinity);
+      const answers =
+        (loss ?? (labelled ? 'scores' : 'values')) === 'scores'
+          ? ((labelled ? top1.candidate : top1.agreement) ?? 0)
+          : null;
+      return { answers, snr: noise.reduce((a, b) => a + b, 0) / noise.length };
+    } catch (error) {
+      // Outputs that are no numbers.
+      if ((error as Partial<RequantError>).code !== 'INVALID_ARGUMENT') throw error;
+      return { answers: -1, snr: -Infinity };
+    }
+  }
+}
+
+/** What was learned, or with a warning what was there before if that does better. */
+async function better(
+  before: QuantizedModel,
+  trained: QuantizedModel,
+  judged: Judged,
+  { loss, signal }: TrainOptions,
+): Promise<QuantizedModel> {
+  const float = before.floatModel();
+  try {
+    const was = await judged.quality(float, before, loss, signal);
+    const is = await judged.quality(float, trained, loss, signal);
+    const worse =
+      was.answers === null || is.answers === null ? is.snr < was.snr : is.answers < was.answers;
+    if (!worse) return trained;
+    const text = ({ answers, snr }: typeof was) =>
+      answers === null
+        ? `${snr.toFixed(1)} dB`
+        : answers < 0
+          ? 'none'
+          : `${(100 * answers).toFixed(1)} %`;
+    const warning =
+      `training did not help: ${was.answers === null ? 'signal to noise' : 'right answers'} ${text(was)} before, ` +
+      `${text(is)} after, on ${judged.length} samples; the model is the one before`;
+    const { core, object } = before.handle;
+    const copy = call(core, () => object.copy(warning));
+    trained.dispose();
+    return new QuantizedModel(core, copy);
+  } finally {
+    float.dispose();
+  }
+}
+
 /** The core's trainer, and where it is. */
 class Training {
   readonly #core: Core;
@@ -198,6 +281,8 @@ class Training {
   #epoch = 0;
   /** Samples that were added for the next step. */
   #pending = 0;
+  /** The first samples, by which what was learned is judged. */
+  readonly judged = new Judged();
   /** Of this epoch. */
   #sums = { done: 0, loss: 0, correct: 0, labelled: 0 };
 
@@ -262,6 +347,7 @@ class Training {
         handle.call((trainer) => trainer.add(...coreFeeds, label ?? -1)),
       ),
     );
+    if (this.#epoch === 0 && this.#options.keep !== 'last') this.judged.add(sample);
     this.#pending += 1;
   }
 
@@ -350,9 +436,17 @@ export async function train(
   checkTrainOptions(options);
   throwIfAborted(options.signal);
   const training = new Training(quantized, options);
+  let trained: QuantizedModel;
   try {
-    return new QuantizedModel(quantized.handle.core, await training.run());
+    trained = new QuantizedModel(quantized.handle.core, await training.run());
   } finally {
     training.dispose();
+  }
+  if (options.keep === 'last') return trained;
+  try {
+    return await better(quantized, trained, training.judged, options);
+  } catch (error) {
+    trained.dispose();
+    throw error;
   }
 }

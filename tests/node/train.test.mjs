@@ -224,6 +224,43 @@ describe('train', () => {
     await refuse({ dataset }, {}, 'DISPOSED');
   });
 
+  test('what made things worse is undone, unless it is wanted', async () => {
+    const model = await loadModel(MODEL);
+    const quantized = await quantize(model, { calibration: calibration(32) });
+    const labels = testLabels(64);
+    const labelled = testImages(64).map((feeds, index) => ({ feeds, label: labels[index] }));
+    const ruinous = {
+      epochs: 2,
+      batchSize: 8,
+      learningRate: 30,
+      batchNorm: false,
+      schedule: 'constant',
+    };
+    for (const [options, pattern] of [
+      [{ dataset: labelled }, /right answers 9\d\.\d % before, .* after, on 64 samples/],
+      [
+        { dataset: unlabelled(40), loss: 'scores' },
+        /right answers 100\.0 % before.* on 40 samples/,
+      ],
+      [{ dataset: unlabelled(200) }, /signal to noise \d+\.\d dB before.* on 128 samples/],
+    ]) {
+      const kept = await train(quantized, { ...ruinous, ...options });
+      assert.deepEqual(kept.toOnnx(), quantized.toOnnx());
+      assert.match(kept.config.warnings.at(-1), pattern);
+      assert.equal(kept.config.warnings.length, quantized.config.warnings.length + 1);
+      const last = await train(quantized, { ...ruinous, ...options, keep: 'last' });
+      assert.notDeepEqual(last.toOnnx(), quantized.toOnnx());
+      assert.ok((await rightAnswers(last, 100)) < (await rightAnswers(quantized, 100)) - 20);
+      for (const made of [kept, last]) made.dispose();
+    }
+    await assert.rejects(
+      train(quantized, { dataset: labelled, keep: 'best' }),
+      isError('INVALID_ARGUMENT', { value: 'options.keep' }),
+    );
+    quantized.dispose();
+    model.dispose();
+  });
+
   test('a rest of few samples is left out', async () => {
     const quantized = await quantize(await loadModel(MODEL), { calibration: calibration(4) });
     const dataset = unlabelled(19);

@@ -49,6 +49,11 @@ export const trainSpec: CommandSpec = {
     'weight-decay': { type: 'string', value: 'X', help: 'default 0' },
     scales: { type: 'string', value: 'S', help: 'learn (default), observe or keep' },
     'no-batch-norm': { type: 'boolean', help: 'without normalization by the batch' },
+    keep: {
+      type: 'string',
+      value: 'WHAT',
+      help: 'better (default: nothing changes if the model was better before) or last',
+    },
     'label-share': {
       type: 'string',
       value: 'X',
@@ -76,6 +81,7 @@ function trainOptions(values: Values): Omit<TrainOptions, 'dataset'> {
     momentum: real(values, 'momentum', 0, 0.9999),
     weightDecay: real(values, 'weight-decay', 0, 0.9999),
     scales: oneOf(values, 'scales', ['learn', 'observe', 'keep'] as const),
+    keep: oneOf(values, 'keep', ['better', 'last'] as const),
     labelShare: real(values, 'label-share', 0, 1),
     seed: integer(values, 'seed', 0, 2 ** 32 - 1),
     ...(values['no-batch-norm'] ? { batchNorm: false } : {}),

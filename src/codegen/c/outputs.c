@@ -6,9 +6,12 @@
 static inline void rq_outputs(const rq_window* w, int32_t tap, int32_t first, int32_t last,
                               int32_t* begin, int32_t* end) {
   const int32_t stride = w->stride[2], offset = tap * w->dilation[2] - w->pad[2];
-  const int32_t least = offset < 0 ? (-offset + stride - 1) / stride : 0;
-  const int32_t room = w->in[2] - 1 - offset;
-  const int32_t most = room < 0 ? 0 : room / stride + 1;
+  const int32_t room = w->in[2] - offset;
+  int32_t least = offset < 0 ? -offset : 0, most = room < 0 ? 0 : room;
+  if (stride != 1) { /* small processors divide slowly */
+    least = (least + stride - 1) / stride;
+    most = (most + stride - 1) / stride;
+  }
   *begin = first > least ? first : least;
   *end = last < most ? last : most;
 }
