@@ -61,9 +61,8 @@ void EmitQLinearConv(EmitContext& context) {
 void EmitConvInteger(EmitContext& context) {
   context.RequireByte(0);
   const Tensor& w = context.Constant(1);
-  std::vector<int32_t> zeros = context.Zeros(3);
-  if (zeros.size() == 1) zeros.resize(static_cast<size_t>(w.dim(0)), zeros[0]);
-  const ByteReading reading = ReadingOf(context.InputType(0), context.Zeros(2)[0]);
+  const std::vector<int32_t> zeros = context.ForChannels(context.Zeros(3), w.dim(0));
+  const ByteReading reading = ReadingOf(context.InputType(0), context.Zero(2));
   context.file.Use("conv_sums");
   const Fields conv = Fields() << ConvWindowFields(context, w) << reading.zero << reading.flip
                                << WeightsFields(context, IntsOf(w), zeros) << "NULL" << NoOutput();

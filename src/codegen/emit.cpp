@@ -39,12 +39,30 @@ void EmitContext::Call(const char* kernel, const char* type, const Fields& membe
 }
 
 QuantOperand EmitContext::Operand(size_t scale_slot, size_t zero_slot) const {
-  CheckScales(node, scale_slot, Constant(scale_slot));
-  return {Constant(scale_slot).ToFloats(), Zeros(zero_slot)};
+  const Tensor& scales = Constant(scale_slot);
+  if (scales.count() == 0) Unsupported(StrCat(node.op_type, " without a scale"));
+  CheckScales(node, scale_slot, scales);
+  return {scales.ToFloats(), Zeros(zero_slot)};
 }
 
 std::vector<int32_t> EmitContext::Zeros(size_t slot) const {
-  return has(slot) ? IntsOf(Constant(slot)) : std::vector<int32_t>{0};
+  std::vector<int32_t> zeros = has(slot) ? IntsOf(Constant(slot)) : std::vector<int32_t>{0};
+  if (zeros.empty()) Unsupported(StrCat(node.op_type, " without a zero point"));
+  return zeros;
+}
+
+int32_t EmitContext::Zero(size_t slot) const {
+  const std::vector<int32_t> zeros = Zeros(slot);
+  if (zeros.size() != 1) Unsupported(StrCat(node.op_type, " with zero points of rows"));
+  return zeros[0];
+}
+
+std::vector<int32_t> EmitContext::ForChannels(std::vector<int32_t> zeros, int64_t channels) const {
+  if (zeros.size() == 1) zeros.resize(static_cast<size_t>(channels), zeros[0]);
+  if (static_cast<int64_t>(zeros.size()) != channels) {
+    Unsupported(StrCat(node.op_type, " with ", zeros.size(), " zero points"));
+  }
+  return zeros;
 }
 
 std::vector<int32_t> IntsOf(const Tensor& tensor) {

@@ -48,6 +48,10 @@ struct EmitContext {
   QuantOperand Operand(size_t scale_slot, size_t zero_slot) const;
   /// Zero points alone; {0} where there are none.
   std::vector<int32_t> Zeros(size_t slot) const;
+  /// The only one of an operand. Throws kUnsupported where there are more.
+  int32_t Zero(size_t slot) const;
+  /// One for each channel. Throws kUnsupported unless there is one, or as many.
+  std::vector<int32_t> ForChannels(std::vector<int32_t> zeros, int64_t channels) const;
 };
 
 struct EmitRow {

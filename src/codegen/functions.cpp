@@ -110,7 +110,8 @@ void EmitClamp(EmitContext& context) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto bound = [&](const char* attribute, size_t slot, float fallback) {
     const Tensor* constant = node.constant(slot);
-    return constant ? constant->ToFloats()[0] : node.attributes.Float(attribute, fallback);
+    return constant && constant->count() > 0 ? constant->ToFloats()[0]
+                                             : node.attributes.Float(attribute, fallback);
   };
   const bool relu = node.Is("Relu");
   const float lo = relu ? 0 : bound("min", 1, -kInfinity);

@@ -51,11 +51,6 @@ std::vector<int32_t> Columns(const Tensor& b, const Product& p, bool transposed)
   return out;
 }
 
-std::vector<int32_t> ForColumns(const std::vector<int32_t>& zeros, int64_t columns) {
-  if (zeros.size() > 1) return zeros;
-  return std::vector<int32_t>(static_cast<size_t>(columns), zeros[0]);
-}
-
 struct Bias {
   std::string values = "NULL";
   int64_t row = 0, column = 0;
@@ -107,8 +102,8 @@ void EmitQLinearMatMul(EmitContext& context) {
   const ByteReading reading = ReadingOf(context.InputType(0), a.zeros[0]);
   const Tensor* constant = context.node.constant(3);
   if (constant != nullptr && p.b_batch == 0) {
-    const Fields weights =
-        WeightsFields(context, Columns(*constant, p, false), ForColumns(b.zeros, p.columns));
+    const Fields weights = WeightsFields(context, Columns(*constant, p, false),
+                                         context.ForChannels(b.zeros, p.columns));
     CallConstant(context, "matmul_constant", weights, context.Out(),
                  MatMulFields(p, p.inner, 1, reading, {0, 0}, {}, output));
     return;
@@ -126,13 +121,10 @@ void EmitMatMulInteger(EmitContext& context) {
   context.RequireByte(0);
   const Product p = ProductOf(context, 0, 1);
   const Tensor& b = context.Constant(1);
-  const std::vector<int32_t> zeros = context.Zeros(2);
-  if (p.b_batch != 0 || zeros.size() != 1) {
-    context.Unsupported("MatMulInteger with stacks of constants, or zero points of rows");
-  }
-  const ByteReading reading = ReadingOf(context.InputType(0), zeros[0]);
-  const Fields weights =
-      WeightsFields(context, Columns(b, p, false), ForColumns(context.Zeros(3), p.columns));
+  if (p.b_batch != 0) context.Unsupported("MatMulInteger with a stack of constants");
+  const ByteReading reading = ReadingOf(context.InputType(0), context.Zero(2));
+  const Fields weights = WeightsFields(context, Columns(b, p, false),
+                                       context.ForChannels(context.Zeros(3), p.columns));
   CallConstant(context, "matmul_sums", weights, context.IntOut(),
                MatMulFields(p, p.inner, 1, reading, {0, 0}, {}, NoOutput()));
 }
@@ -169,7 +161,7 @@ void EmitQGemm(EmitContext& context) {
   }
   const ByteReading reading = ReadingOf(context.InputType(0), a.zeros[0]);
   const Fields weights = WeightsFields(context, Columns(context.Constant(3), p, trans_b),
-                                       ForColumns(b.zeros, p.columns));
+                                       context.ForChannels(b.zeros, p.columns));
   const int64_t a_row = trans_a ? 1 : p.inner, a_step = trans_a ? p.rows : 1;
   const Fields output =
       quantized ? OutputFields(context, multipliers, y.zeros[0], context.OutputType()) : NoOutput();

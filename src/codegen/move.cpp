@@ -150,6 +150,9 @@ void EmitPad(EmitContext& context) {
   const DType dtype = context.InputType(0);
   const size_t bytes = ElementBytes(dtype);
   std::vector<uint8_t> element(bytes, 0);
+  if (context.has(2) && context.Constant(2).count() == 0) {
+    context.Unsupported("Pad with an empty value");
+  }
   if (context.has(2)) {
     const auto* raw = static_cast<const uint8_t*>(context.Constant(2).raw());
     element.assign(raw, raw + bytes);

@@ -1,6 +1,6 @@
 // Any bytes as an ONNX file that is prepared, planned and run, or refused with an Error. What was
 // saved gives the same bits, and scalar rows, less memory and steps of their own give the same
-// integers.
+// integers. What has C is a part of its own, and the parts give the same values.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -9,9 +9,11 @@
 
 #include "api/prepare.h"
 #include "base/error.h"
+#include "codegen/codegen.h"
 #include "kernels/list.h"
 #include "model_data.h"
 #include "onnx/read.h"
+#include "partition/partition.h"
 #include "session/session.h"
 
 using namespace requant;  // NOLINT(google-build-using-namespace)
@@ -34,6 +36,26 @@ SessionOptions Scalar() {
   return options;
 }
 
+/// By the references, as the outputs of the whole are.
+void ExpectPartsGiveTheSame(const Graph& graph, const TensorMap& feeds) {
+  Backend c;
+  for (const auto& node : graph.nodes()) {
+    c.takes.push_back(HasC(graph, *node, RequantizeMode::kUpward) ? 1 : 0);
+  }
+  TensorMap values = feeds;
+  for (const Part& part : PartitionGraph(graph, {c})) {
+    TensorMap given;
+    for (const Value* input : part.graph.inputs()) given[input->name] = values.at(input->name);
+    const std::vector<Tensor> outputs = Interpret(part.graph, given, {});
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      values[part.graph.outputs()[i]->name] = outputs[i];
+    }
+  }
+  std::vector<Tensor> results;
+  for (const Value* output : graph.outputs()) results.push_back(values.at(output->name));
+  fuzz::ExpectSame(results, Interpret(graph, feeds, {}));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -50,6 +72,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
     Session loaded(SharedBytes{saved, *saved}, {});
     fuzz::ExpectSame(loaded.Run(feeds), outputs);
+
+    ExpectPartsGiveTheSame(*graph, feeds);
 
     if (!IsAllInteger(*graph)) return 0;
     SessionOptions compact;
