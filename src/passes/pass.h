@@ -47,6 +47,7 @@ struct Pass {
 std::span<const Pass> PassTable();
 
 bool InferType(Graph& graph, PassContext& context);
+bool LazyGradientInit(Graph& graph, PassContext& context);
 bool FoldConstant(Graph& graph, PassContext& context);
 bool InlineControlFlow(Graph& graph, PassContext& context);
 bool HasEinsum(const Graph& graph);

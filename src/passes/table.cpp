@@ -18,6 +18,8 @@ constexpr PassRole kByName = PassRole::kByName;
 constexpr Pass kPasses[] = {
     {"InferType", "shape and dtype of every value, with symbolic dimensions", kExact, kDefault,
      InferType},
+    {"LazyGradientInit", "tensors of one element again and again become that element", kExact,
+     kByName, LazyGradientInit},
     {"FoldConstant", "evaluates everything known ahead of time, shape arithmetic included", kExact,
      kDefault, FoldConstant},
     {"InlineControlFlow",

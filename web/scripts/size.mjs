@@ -7,7 +7,7 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 287e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 288e3 };
 const TOOLS_LIMIT = { raw: 890e3, brotli: 285e3 };
 const LOW_BITS_LIMIT = { raw: 170e3, brotli: 40e3 };
 
