@@ -63,10 +63,10 @@ void EmitConvInteger(EmitContext& context) {
   const Tensor& w = context.Constant(1);
   const std::vector<int32_t> zeros = context.ForChannels(context.Zeros(3), w.dim(0));
   const ByteReading reading = ReadingOf(context.InputType(0), context.Zero(2));
-  context.file.Use("conv_sums");
+  context.file.Use("conv");
   const Fields conv = Fields() << ConvWindowFields(context, w) << reading.zero << reading.flip
                                << WeightsFields(context, IntsOf(w), zeros) << "NULL" << NoOutput();
-  context.Call("rq_conv_sums", "rq_conv", conv, context.IntOut());
+  context.Call("rq_conv_run", "rq_conv", conv);
 }
 
 void EmitQLinearConvTranspose(EmitContext& context) {

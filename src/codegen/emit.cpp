@@ -33,9 +33,8 @@ void EmitContext::RequireByte(size_t slot) const {
   Unsupported(StrCat(node.op_type, " of ", DTypeName(InputType(slot))));
 }
 
-void EmitContext::Call(const char* kernel, const char* type, const Fields& members,
-                       const std::string& out) const {
-  file.Call(kernel, Fields() << In(0) << out << file.Struct(type, members));
+void EmitContext::Call(const char* kernel, const char* type, const Fields& members) const {
+  file.Call(kernel, Fields() << In(0) << Out() << file.Struct(type, members));
 }
 
 QuantOperand EmitContext::Operand(size_t scale_slot, size_t zero_slot) const {

@@ -31,18 +31,13 @@ struct EmitContext {
   std::string Out(size_t slot = 0) const { return file.Pointer(node.output(slot)); }
   /// Of int32 values, which pointers to bytes point to otherwise.
   std::string IntIn(size_t slot) const { return "(const int32_t *)(const void *)" + In(slot); }
-  std::string IntOut() const { return "(int32_t *)(void *)" + Out(); }
   int64_t OutputCount() const { return NumElements(OutputShape()); }
   /// Throws kUnsupported unless that is the type of the slot's value.
   void RequireFloat(size_t slot) const;
   void RequireByte(size_t slot) const;
 
   /// kernel(input, output, &type{members}), with In(0) and Out().
-  void Call(const char* kernel, const char* type, const Fields& members) const {
-    Call(kernel, type, members, Out());
-  }
-  void Call(const char* kernel, const char* type, const Fields& members,
-            const std::string& out) const;
+  void Call(const char* kernel, const char* type, const Fields& members) const;
 
   /// Scales and zero points of an operand, all of them constant.
   QuantOperand Operand(size_t scale_slot, size_t zero_slot) const;

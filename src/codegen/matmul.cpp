@@ -72,10 +72,10 @@ void RequireOne(const EmitContext& context, const QuantOperand& operand) {
 
 /// The call of a kernel whose right operand is constant; `more` comes behind.
 void CallConstant(EmitContext& context, const std::string& kernel, const Fields& weights,
-                  const std::string& out, const Fields& product, const Fields& more = {}) {
+                  const Fields& product, const Fields& more = {}) {
   context.file.Use(kernel);
-  Fields arguments = Fields() << context.In(0) << context.file.Struct("rq_weights", weights) << out
-                              << context.file.Struct("rq_matmul", product);
+  Fields arguments = Fields() << context.In(0) << context.file.Struct("rq_weights", weights)
+                              << context.Out() << context.file.Struct("rq_matmul", product);
   if (!more.text().empty()) arguments << more.text();
   context.file.Call("rq_" + kernel, arguments);
 }
@@ -104,7 +104,7 @@ void EmitQLinearMatMul(EmitContext& context) {
   if (constant != nullptr && p.b_batch == 0) {
     const Fields weights = WeightsFields(context, Columns(*constant, p, false),
                                          context.ForChannels(b.zeros, p.columns));
-    CallConstant(context, "matmul_constant", weights, context.Out(),
+    CallConstant(context, "matmul_constant", weights,
                  MatMulFields(p, p.inner, 1, reading, {0, 0}, {}, output));
     return;
   }
@@ -125,7 +125,7 @@ void EmitMatMulInteger(EmitContext& context) {
   const ByteReading reading = ReadingOf(context.InputType(0), context.Zero(2));
   const Fields weights = WeightsFields(context, Columns(b, p, false),
                                        context.ForChannels(context.Zeros(3), p.columns));
-  CallConstant(context, "matmul_sums", weights, context.IntOut(),
+  CallConstant(context, "matmul_constant", weights,
                MatMulFields(p, p.inner, 1, reading, {0, 0}, {}, NoOutput()));
 }
 
@@ -166,9 +166,9 @@ void EmitQGemm(EmitContext& context) {
   const Fields output =
       quantized ? OutputFields(context, multipliers, y.zeros[0], context.OutputType()) : NoOutput();
   const Fields text = MatMulFields(p, a_row, a_step, reading, {0, 0}, bias, output);
-  if (quantized) return CallConstant(context, "matmul_constant", weights, context.Out(), text);
+  if (quantized) return CallConstant(context, "matmul_constant", weights, text);
   const std::vector<float> factors(multipliers.begin(), multipliers.end());
-  CallConstant(context, "matmul_float", weights, context.Out(), text,
+  CallConstant(context, "matmul_float", weights, text,
                Fields() << context.file.Floats(factors) << (factors.size() > 1 ? 1 : 0));
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 #include "conv_plane.c"
 
-static void rq_conv_run(const uint8_t* x, uint8_t* y, const rq_conv* p) {
+/* Without scales of the output y is the sums themselves, int32_t. */
+static void rq_conv_run(const uint8_t* x, void* y, const rq_conv* p) {
   enum { kStretch = 128 };
+  uint8_t* elements = y;
+  int32_t* whole = y;
   uint32_t sums[kStretch];
   const rq_window* w = &p->window;
   const ptrdiff_t in_plane = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
@@ -22,7 +25,13 @@ static void rq_conv_run(const uint8_t* x, uint8_t* y, const rq_conv* p) {
             for (int32_t c = 0; c < depth; ++c) {
               rq_conv_plane(p, planes + c * in_plane, (m * depth + c) * taps, m, at, last, sums);
             }
-            for (int32_t i = 0; i < count; ++i) *y++ = rq_store((int32_t)sums[i], &p->output, m);
+            if (p->output.scales) {
+              for (int32_t i = 0; i < count; ++i) {
+                *elements++ = rq_store((int32_t)sums[i], &p->output, m);
+              }
+            } else {
+              for (int32_t i = 0; i < count; ++i) *whole++ = (int32_t)sums[i];
+            }
           }
         }
       }

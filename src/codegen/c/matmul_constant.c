@@ -2,9 +2,11 @@
 #include "matmul.c"
 #include "weight.c"
 
-/* By a constant of [columns][inner]. */
-static void rq_matmul_constant(const uint8_t* a, const rq_weights* b, uint8_t* y,
-                               const rq_matmul* p) {
+/* By a constant of [columns][inner]. Without scales of the output y is the sums themselves,
+   int32_t. */
+static void rq_matmul_constant(const uint8_t* a, const rq_weights* b, void* y, const rq_matmul* p) {
+  uint8_t* elements = y;
+  int32_t* whole = y;
   for (int32_t n = 0; n < p->batches; ++n) {
     for (int32_t r = 0; r < p->rows; ++r) {
       const uint8_t* row = a + (ptrdiff_t)n * p->a_batch + (ptrdiff_t)r * p->a_row;
@@ -14,7 +16,11 @@ static void rq_matmul_constant(const uint8_t* a, const rq_weights* b, uint8_t* y
           const int32_t value = rq_byte(row[(ptrdiff_t)k * p->a_step], p->a_flip) - p->a_zero;
           sum += (uint32_t)(value * rq_weight(b, c * p->inner + k, c));
         }
-        *y++ = rq_store((int32_t)sum, &p->output, c);
+        if (p->output.scales) {
+          *elements++ = rq_store((int32_t)sum, &p->output, c);
+        } else {
+          *whole++ = (int32_t)sum;
+        }
       }
     }
   }

@@ -201,6 +201,99 @@ TEST(GeneratedC, OperatorsOfAnyGraphAreTheInterpretersValues) {
   }
 }
 
+/// Integers of any size in a tensor of bytes or of int32.
+Tensor AnyIntegers(DType dtype, const Shape& shape, Dice& dice) {
+  Tensor out(dtype, shape);
+  for (int64_t i = 0; i < out.count(); ++i) {
+    if (dtype == DType::kInt32) {
+      out.data<int32_t>()[i] = static_cast<int32_t>(dice.In(-100000, 100000));
+    } else {
+      static_cast<uint8_t*>(out.raw())[i] = static_cast<uint8_t>(dice.In(0, 255));
+    }
+  }
+  return out;
+}
+
+/// A graph in the making, and its feeds.
+struct OneOperator {
+  Graph graph;
+  TensorMap feeds;
+
+  Value* Feed(Tensor tensor) {
+    const std::string name = StrCat("x", feeds.size());
+    Value* value = graph.AddValue(name, {tensor.dtype(), ToSymbolic(tensor.shape())});
+    graph.AddInput(value);
+    feeds[name] = std::move(tensor);
+    return value;
+  }
+  Value* Const(Tensor tensor) { return graph.AddConstant("c", std::move(tensor)); }
+  Value* Scale(Dice& dice, int64_t count = 0) {
+    Tensor scales(DType::kFloat32, count == 0 ? Shape{} : Shape{count});
+    for (int64_t i = 0; i < scales.count(); ++i) {
+      scales.data<float>()[i] = static_cast<float>(dice.In(1, 500)) / 1000;
+    }
+    return Const(scales);
+  }
+};
+
+TEST(GeneratedC, ProductsOfIntegersInEveryForm) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    Dice dice(seed);
+    OneOperator one;
+    one.graph.opsets = {{"", 13}, {kMicrosoftDomain, 1}};
+    const DType left = dice.Of({DType::kInt8, DType::kUint8});
+    const DType right = dice.Of({DType::kInt8, DType::kUint8});
+    const DType to = dice.Of({DType::kInt8, DType::kUint8});
+    const auto zero = [&](DType dtype, int64_t count = 0) {
+      return one.Const(AnyIntegers(dtype, count == 0 ? Shape{} : Shape{count}, dice));
+    };
+    const int64_t n = dice.In(1, 3), rows = dice.In(1, 9), inner = dice.In(1, 40);
+    const int64_t columns = dice.In(1, 17);
+    const bool convolution = seed % 3 == 0;
+    const int64_t group = dice.In(1, 2), depth = dice.In(1, 5), filters = group * dice.In(1, 6);
+    Value* x = one.Feed(AnyIntegers(
+        left, convolution ? Shape{n, group * depth, 7, 140} : Shape{n, rows, inner}, dice));
+    Tensor weights =
+        AnyIntegers(right, convolution ? Shape{filters, depth, 3, 2} : Shape{inner, columns}, dice);
+    const int64_t channels = convolution ? filters : columns;
+    AttributeMap attributes;
+    std::vector<Value*> inputs;
+    std::string op;
+    if (seed % 3 < 2) {
+      op = convolution ? "ConvInteger" : "MatMulInteger";
+      inputs = {x, one.Const(weights), zero(left),
+                dice.Chance(50) ? zero(right, channels) : zero(right)};
+      if (convolution) {
+        attributes.Set("group", group);
+        attributes.Set("pads", std::vector<int64_t>{1, 0, 2, 1});
+        attributes.Set("strides", std::vector<int64_t>{dice.In(1, 3), dice.In(1, 3)});
+        attributes.Set("dilations", std::vector<int64_t>{dice.In(1, 2), dice.In(1, 4)});
+      }
+    } else {
+      op = "QLinearMatMul";
+      const bool computed = dice.Chance(50);
+      if (computed) weights = AnyIntegers(right, {n, inner, columns}, dice);
+      const int64_t scales = !computed && dice.Chance(50) ? columns : 0;
+      inputs = {x,
+                one.Scale(dice),
+                zero(left),
+                computed ? one.Feed(weights) : one.Const(weights),
+                one.Scale(dice, scales),
+                zero(right, scales),
+                one.Scale(dice),
+                zero(to)};
+    }
+    Value* y = one.graph.AddOp(op, "", inputs, "y", {}, attributes);
+    one.graph.AddOutput(y);
+    const std::unique_ptr<Graph> graph =
+        Specialized(std::make_shared<Graph>(std::move(one.graph)), one.feeds);
+    const GeneratedC code = GenerateC(*graph, {}, Kernels());
+    ExpectSame(*graph, Interpret(*graph, one.feeds, {}), RunC(*graph, code, one.feeds), true);
+    if (HasFailure()) FAIL() << PrintGraph(*graph, {.max_constant_elements = 4});
+  }
+}
+
 TEST(GeneratedC, NamesTheOperatorThatHasNoC) {
   Builder b;
   Value* x = b.Input("x", {1, 4});
