@@ -3,6 +3,7 @@
 
 #include "base.c"
 #include "output.c"
+#include "place.c"
 #include "taps_inside.c"
 
 /* The scales are by the number of elements that are averaged, from 1 on. `pad_end` counts with
@@ -27,20 +28,11 @@ static void rq_average_pool_run(const uint8_t* x, uint8_t* y, const rq_average_p
       const uint8_t* plane = x + (p->channels_last ? image * pixels + c : (image + c) * pixels);
       uint8_t* to = y + (p->channels_last ? image * outputs + c : (image + c) * outputs);
       for (int32_t o = 0; o < outputs; ++o) {
-        const int32_t at[3] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1], o % w->out[2]};
-        int32_t sum = 0, count = 1;
+        const int32_t count = rq_count(w, o, p->count_pad ? p->pad_end : NULL);
+        int32_t sum = 0;
         for (int32_t tap = 0; tap < taps; ++tap) {
-          const int32_t d = rq_tap(w, 0, at[0], tap / w->kernel[2] / w->kernel[1]);
-          const int32_t h = rq_tap(w, 1, at[1], tap / w->kernel[2] % w->kernel[1]);
-          const int32_t v = rq_tap(w, 2, at[2], tap % w->kernel[2]);
-          if (d < 0 || h < 0 || v < 0) continue;
-          sum += rq_byte(plane[(ptrdiff_t)((d * w->in[1] + h) * w->in[2] + v) * step], p->flip) -
-                 p->zero;
-        }
-        for (int axis = 0; axis < 3; ++axis) {
-          const int32_t before = p->count_pad ? w->pad[axis] : 0;
-          const int32_t after = p->count_pad ? p->pad_end[axis] : 0;
-          count *= rq_taps_inside(w, axis, at[axis], -before, w->in[axis] + after);
+          const ptrdiff_t place = rq_place(w, o, tap);
+          if (place >= 0) sum += rq_byte(plane[place * step], p->flip) - p->zero;
         }
         to[(ptrdiff_t)o * step] = rq_store(sum, &p->output, count > 0 ? count - 1 : 0);
       }

@@ -16,7 +16,7 @@ static inline void rq_pair(const rq_pairs* p, int32_t output, int32_t* a, int32_
     *b += at * p->b[axis];
   }
 }
-/* Outputs of a row of the last axis, and of all. */
+/* All outputs. */
 static inline int32_t rq_pairs_count(const rq_pairs* p) {
   int32_t count = 1;
   for (int axis = 0; axis < kAxes; ++axis) count *= p->dims[axis];

@@ -1,7 +1,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "window.c"
+#include "place.c"
 
 static void rq_conv_float(const float* x, const float* weights, const float* bias, float* y,
                           const rq_window* w) {
@@ -14,14 +14,10 @@ static void rq_conv_float(const float* x, const float* weights, const float* bia
       for (int32_t o = 0; o < outputs; ++o) {
         float sum = bias ? bias[m] : 0;
         for (int32_t tap = 0; tap < taps; ++tap) {
-          const int32_t d =
-              rq_tap(w, 0, o / w->out[2] / w->out[1], tap / w->kernel[2] / w->kernel[1]);
-          const int32_t h =
-              rq_tap(w, 1, o / w->out[2] % w->out[1], tap / w->kernel[2] % w->kernel[1]);
-          const int32_t v = rq_tap(w, 2, o % w->out[2], tap % w->kernel[2]);
-          if (d < 0 || h < 0 || v < 0) continue;
-          const float* from = x + ((ptrdiff_t)n * w->in_channels + m / group * depth) * in_plane +
-                              ((ptrdiff_t)d * w->in[1] + h) * w->in[2] + v;
+          const ptrdiff_t place = rq_place(w, o, tap);
+          if (place < 0) continue;
+          const float* from =
+              x + ((ptrdiff_t)n * w->in_channels + m / group * depth) * in_plane + place;
           const float* by = weights + (ptrdiff_t)m * depth * taps + tap;
           for (int32_t c = 0; c < depth; ++c) sum += from[c * in_plane] * by[(ptrdiff_t)c * taps];
         }

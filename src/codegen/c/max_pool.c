@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "base.c"
-#include "window.c"
+#include "place.c"
 
 /* The largest element of a window that lies inside: `flip` as of rq_byte. A window that holds
    nothing has the least number. */
@@ -14,13 +14,9 @@ static void rq_max_pool(const uint8_t* x, uint8_t* y, const rq_window* w, uint8_
     for (int32_t o = 0; o < outputs; ++o) {
       int32_t most = -128;
       for (int32_t tap = 0; tap < taps; ++tap) {
-        const int32_t d =
-            rq_tap(w, 0, o / w->out[2] / w->out[1], tap / w->kernel[2] / w->kernel[1]);
-        const int32_t h =
-            rq_tap(w, 1, o / w->out[2] % w->out[1], tap / w->kernel[2] % w->kernel[1]);
-        const int32_t v = rq_tap(w, 2, o % w->out[2], tap % w->kernel[2]);
-        if (d < 0 || h < 0 || v < 0) continue;
-        const int32_t value = rq_byte(x[((ptrdiff_t)d * w->in[1] + h) * w->in[2] + v], flip);
+        const ptrdiff_t place = rq_place(w, o, tap);
+        if (place < 0) continue;
+        const int32_t value = rq_byte(x[place], flip);
         most = value > most ? value : most;
       }
       *y++ = (uint8_t)most ^ flip;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "place.c"
 #include "taps_inside.c"
 
 /* The largest element of a window (`most`), or the average: of the elements that lie inside, or
@@ -13,23 +14,14 @@ static void rq_pool_float(const float* x, float* y, const rq_window* w, int most
   const int32_t taps = w->kernel[0] * w->kernel[1] * w->kernel[2];
   for (int32_t plane = 0; plane < w->batch * w->in_channels; ++plane, x += pixels) {
     for (int32_t o = 0; o < outputs; ++o) {
-      const int32_t at[3] = {o / w->out[2] / w->out[1], o / w->out[2] % w->out[1], o % w->out[2]};
       float sum = 0, largest = -HUGE_VALF;
-      int32_t count = 1;
       for (int32_t tap = 0; tap < taps; ++tap) {
-        const int32_t d = rq_tap(w, 0, at[0], tap / w->kernel[2] / w->kernel[1]);
-        const int32_t h = rq_tap(w, 1, at[1], tap / w->kernel[2] % w->kernel[1]);
-        const int32_t v = rq_tap(w, 2, at[2], tap % w->kernel[2]);
-        if (d < 0 || h < 0 || v < 0) continue;
-        const float value = x[((ptrdiff_t)d * w->in[1] + h) * w->in[2] + v];
-        sum += value;
-        largest = value > largest ? value : largest;
+        const ptrdiff_t place = rq_place(w, o, tap);
+        if (place < 0) continue;
+        sum += x[place];
+        largest = x[place] > largest ? x[place] : largest;
       }
-      for (int axis = 0; axis < 3; ++axis) {
-        const int32_t before = pad_end ? w->pad[axis] : 0, after = pad_end ? pad_end[axis] : 0;
-        count *= rq_taps_inside(w, axis, at[axis], -before, w->in[axis] + after);
-      }
-      *y++ = most ? largest : sum / (float)count;
+      *y++ = most ? largest : sum / (float)rq_count(w, o, pad_end);
     }
   }
 }

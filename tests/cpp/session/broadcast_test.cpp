@@ -11,20 +11,13 @@
 #include "interpret/interpreter.h"
 #include "ir/text.h"
 #include "session/session.h"
+#include "support/random_text.h"
 #include "support/thread_runner.h"
 
 namespace requant {
 namespace {
 
-int Pick(std::mt19937& random, int lo, int hi) {
-  return std::uniform_int_distribution<int>(lo, hi)(random);
-}
-
-std::string Dims(const std::vector<int>& dims) {
-  std::string out;
-  for (const int dim : dims) out += (out.empty() ? "" : ", ") + std::to_string(dim);
-  return "[" + out + "]";
-}
+using testing::Dims, testing::Pick;
 
 /// Inputs %a and %b of up to five dimensions, each of which one may have as 1, or lack in front.
 std::string Inputs(std::mt19937& random, const std::string& a_type, const std::string& b_type) {

@@ -8,20 +8,13 @@
 #include "ir/text.h"
 #include "kernels/list.h"
 #include "session/session.h"
+#include "support/random_text.h"
 #include "support/thread_runner.h"
 
 namespace requant {
 namespace {
 
-int Pick(std::mt19937& random, int lo, int hi) {
-  return std::uniform_int_distribution<int>(lo, hi)(random);
-}
-
-std::string Dims(const std::vector<int>& dims) {
-  std::string out;
-  for (const int dim : dims) out += (out.empty() ? "" : ", ") + std::to_string(dim);
-  return "[" + out + "]";
-}
+using testing::Dims, testing::Pick;
 
 struct Case {
   std::string text;

@@ -9,14 +9,13 @@
 #include "interpret/interpreter.h"
 #include "ir/text.h"
 #include "session/session.h"
+#include "support/random_text.h"
 #include "support/thread_runner.h"
 
 namespace requant {
 namespace {
 
-int Pick(std::mt19937& random, int lo, int hi) {
-  return std::uniform_int_distribution<int>(lo, hi)(random);
-}
+using testing::Pick;
 
 std::string List(const std::vector<int>& numbers) {
   std::string out;

@@ -3,6 +3,7 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base/str_cat.h"
 
@@ -18,6 +19,13 @@ inline std::string Numbers(std::mt19937& random, int count, int lo, int hi) {
   std::string text = "{";
   for (int i = 0; i < count; ++i) text += StrCat(i == 0 ? "" : ", ", Pick(random, lo, hi));
   return text + "}";
+}
+
+/// "[2, 3]".
+inline std::string Dims(const std::vector<int>& dims) {
+  std::string text;
+  for (const int dim : dims) text += StrCat(text.empty() ? "" : ", ", dim);
+  return StrCat("[", text, "]");
 }
 
 }  // namespace requant::testing
