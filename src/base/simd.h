@@ -52,6 +52,12 @@ RQ_INLINE v128_t LoopConstant(float x, size_t count) {
   return wasm_i32x4_splat(__builtin_bit_cast(int32_t, x) + UnknownZero(count));
 }
 
+/// x + x of bytes, whose sum fits one, as an addition. Of a plain one compilers make a shift, and
+/// of 3 x a product, of which there are none of bytes: four instructions on x86, and twenty.
+RQ_INLINE v128_t TwiceI8(v128_t x) { return wasm_i8x16_add_sat(x, x); }
+/// The same modulo 256. (The mean of x and x is x, which compilers do not know.)
+RQ_INLINE v128_t TwiceModuloI8(v128_t x) { return wasm_i8x16_add(x, wasm_u8x16_avgr(x, x)); }
+
 /// acc + a * b, four floats; fused (one rounding) in the relaxed variant where the CPU has it.
 RQ_INLINE v128_t MulAddF32(v128_t a, v128_t b, v128_t acc) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)

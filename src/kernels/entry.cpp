@@ -41,6 +41,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_conv_q8_narrow),
       ENTRY(rq_conv_q8_winograd_pairs),
       ENTRY(rq_conv_q8_winograd_narrow),
+      ENTRY(rq_conv_q8_winograd_4x3),
       ENTRY(rq_conv_q8_dot8),
       ENTRY(rq_conv_q8_dot8_lines),
       ENTRY(rq_conv_q8_lookup),

@@ -163,7 +163,11 @@ for (const simd of variants) {
         assert.ok(seen.has('conv_q8_vector'), [...seen].join());
         // Elsewhere products of whole bytes may be preferred for all of these shapes.
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
-        for (const narrow of ['conv_q8_narrow_x', 'conv_q8_winograd_narrow', 'dwconv_q8_narrow']) {
+        const wanted = ['conv_q8_narrow_x', 'conv_q8_winograd_narrow', 'dwconv_q8_narrow'];
+        const { kernels } = await engineInfo();
+        const four = kernels.find(({ name }) => name === 'conv_q8_winograd_4x3');
+        if (long && four.missing === undefined) wanted.push(four.name);
+        for (const narrow of wanted) {
           assert.ok(seen.has(narrow), [...seen].join());
         }
       });

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "kernels/conv/table.h"
+#include "kernels/conv/winograd.h"
 
 namespace requant::conv {
 
@@ -66,12 +67,12 @@ size_t NarrowWorkspace(const ConvGeometry& geometry);
 
 // The rows of 3x3 windows with fewer products (winograd_tiles.h), of eight bits and, by
 // pack_winograd_narrow.cpp, of few.
-/// Whether shape and sums fit, of weights and inputs, less their zero points, up to these.
-bool WinogradFits(const ConvQ8Weights& weights, const ConvGeometry& geometry, int32_t operand,
-                  int32_t most_weight, int32_t most_input);
+/// Whether window and sums fit, of weights and inputs, less their zero points, up to these.
+bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& weights,
+                  const ConvGeometry& geometry, int32_t most_weight, int32_t most_input);
 /// Whether there are so many tiles, and at most a quarter of their outputs hang over the edge.
-bool WinogradFills(const ConvGeometry& geometry, int32_t tiles);
-size_t WinogradWorkspaceOf(const ConvGeometry& geometry, int32_t operand);
+bool WinogradFills(const WinogradShape& shape, const ConvGeometry& geometry, int32_t tiles);
+size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& geometry);
 bool WinogradPairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t WinogradPairsPackedSize(const ConvQ8Weights& weights);
@@ -84,5 +85,10 @@ size_t WinogradNarrowPackedSize(const ConvQ8Weights& weights);
 void WinogradNarrowPack(const ConvQ8Weights& weights, void* packed);
 void WinogradDot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradNarrowWorkspace(const ConvGeometry& geometry);
+bool Winograd4x3Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Winograd4x3Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t Winograd4x3PackedSize(const ConvQ8Weights& weights);
+void Winograd4x3Pack(const ConvQ8Weights& weights, void* packed);
+size_t Winograd4x3Workspace(const ConvGeometry& geometry);
 
 }  // namespace requant::conv

@@ -10,7 +10,7 @@
 namespace requant::conv {
 namespace {
 
-constexpr size_t kPair = kWinogradGroup / kWinogradPairs;
+constexpr size_t kPair = kWinogradGroup / kWinogradPairs.operand;
 
 size_t BlockBytes(const ConvQ8Weights& w) {
   const size_t steps = static_cast<size_t>(w.layout.in_c_per_group) / kPair;
@@ -19,36 +19,38 @@ size_t BlockBytes(const ConvQ8Weights& w) {
 
 }  // namespace
 
-bool WinogradFits(const ConvQ8Weights& w, const ConvGeometry& g, int32_t operand,
+bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& w, const ConvGeometry& g,
                   int32_t most_weight, int32_t most_input) {
   if (g.kernel_h != 3 || g.kernel_w != 3 || g.stride_h != 1 || g.stride_w != 1 ||
       g.dilation_h != 1 || g.dilation_w != 1 || g.groups != 1 ||
-      g.in_c % (kWinogradVector / operand) != 0) {
+      g.in_c % (kWinogradVector / shape.operand) != 0) {
     return false;
   }
-  // Four times an output is an int32.
+  // So many times an output is an int32.
   const int64_t most = int64_t{most_weight} * most_input * kWinogradTaps * g.in_c;
   for (int32_t o = 0; w.bias != nullptr && o < w.layout.out_c; ++o) {
-    if (most + std::abs(int64_t{w.bias[o]}) > INT32_MAX / 4) return false;
+    if (most + std::abs(int64_t{w.bias[o]}) > INT32_MAX / shape.scale) return false;
   }
-  return most <= INT32_MAX / 4;
+  return most <= INT32_MAX / shape.scale;
 }
 
 bool WinogradPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFits(w, g, kWinogradPairs, 128, 255)) return false;
+  if (!WinogradFits(kWinogradPairs, w, g, 128, 255)) return false;
   const WeightRange range = RangeOf(w, 255);
   return range.lo >= -128 && range.hi <= 127;
 }
 
-bool WinogradFills(const ConvGeometry& g, int32_t tiles) {
-  const int64_t outputs = int64_t{WinogradTiles(g)} * kWinogradOutputs;
-  return WinogradTiles(g) >= tiles && int64_t{ConvRows(g)} * 4 >= outputs * 3;
+bool WinogradFills(const WinogradShape& shape, const ConvGeometry& g, int32_t tiles) {
+  const int64_t outputs = int64_t{WinogradTiles(shape, g)} * shape.out_h * shape.out_w;
+  return WinogradTiles(shape, g) >= tiles && int64_t{ConvRows(g)} * 4 >= outputs * 3;
 }
 
 // Times as fast as pairs, and as 7 bits, on Zen 5 (8 to 256 channels): 14 x 14 and more 1.9 to 2.1
 // and 1.65 to 2.0, 8 x 8 1.6 to 1.9 and 1.5 to 1.7, 7 x 7 1.4 and 1.1 to 1.2, 5 x 5 1.1 and 0.9, 4
 // x 4 1.2 to 1.4 and 1.1 to 1.2, 3 x 3 and 2 x 2 0.6 to 0.9 and 0.5 to 0.75.
-bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) { return WinogradFills(g, 4); }
+bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
+  return WinogradFills(kWinogradPairs, g, 4);
+}
 
 size_t WinogradPairsPackedSize(const ConvQ8Weights& w) {
   return CheckedMul(Blocks(w.layout), BlockBytes(w));
@@ -69,14 +71,14 @@ void WinogradPairsPack(const ConvQ8Weights& w, void* packed) {
   });
 }
 
-size_t WinogradWorkspaceOf(const ConvGeometry& g, int32_t operand) {
+size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& g) {
   CheckConvGeometry(g);
-  const WinogradPartBytes bytes = WinogradParts(g, operand);
-  return CheckedAdd(static_cast<size_t>(bytes.totals + bytes.weights + bytes.products),
+  const WinogradPartBytes bytes = WinogradParts(shape, g);
+  return CheckedAdd(static_cast<size_t>(bytes.starts + bytes.weights + bytes.products),
                     static_cast<size_t>(bytes.panel));
 }
 size_t WinogradPairsWorkspace(const ConvGeometry& g) {
-  return WinogradWorkspaceOf(g, kWinogradPairs);
+  return WinogradWorkspaceOf(kWinogradPairs, g);
 }
 
 }  // namespace requant::conv

@@ -8,19 +8,15 @@
 #include "kernels/bitserial/pack.h"
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
-#include "kernels/conv/winograd.h"
 
 namespace requant::conv {
 namespace {
 
 /// So that transformed codes are at most 127, and transformed weights too.
 constexpr int32_t kMostInputRange = 31, kMostWeightRange = 15, kMostWeight = 14;
-
-/// The point (1, 1), the only one whose inputs are not differences.
-constexpr size_t kSumOfAll = 5;
-
-using Points = std::array<int32_t, kWinogradPoints>;
 using Taps = std::array<int32_t, kWinogradTaps>;
+using Points = std::array<int32_t, kWinogradNarrow.Points()>;
+using Block = WinogradNarrowBlock<kWinogradNarrow.Points()>;
 
 /// 2 G times three values, `step` apart.
 std::array<int32_t, 4> TransformLine(const int32_t* g, size_t step) {
@@ -42,17 +38,11 @@ Points TransformTaps(const Taps& taps) {
   return out;
 }
 
-/// The factor of a point in A^T m A.
-int32_t FactorOf(size_t output, size_t point) {
-  constexpr int32_t kA[2][4] = {{1, 1, 1, 0}, {0, 1, -1, -1}};
-  return kA[output / 2][point / 4] * kA[output % 2][point % 4];
-}
-
 size_t Steps(const ConvQ8Weights& w) {
   return static_cast<size_t>(w.layout.in_c_per_group) / kWinogradGroup;
 }
 size_t BlockBytes(const ConvQ8Weights& w) {
-  return CheckedAdd(sizeof(WinogradNarrowBlock), CheckedMul(Steps(w), size_t{kWinogradTaps} * 16));
+  return CheckedAdd(sizeof(Block), CheckedMul(Steps(w), size_t{kWinogradTaps} * 16));
 }
 
 /// The most that the lanes of int16 of one block can come to in each step, and the least: two for a
@@ -62,7 +52,7 @@ class LaneBounds {
   LaneBounds(size_t steps, int32_t input_range)
       : hi_(steps * kLanes), lo_(steps * kLanes), most_input_(4 * input_range) {}
   void Add(size_t c, int32_t lane, const Points& points) {
-    for (size_t point = 0; point < kWinogradPoints; ++point) {
+    for (size_t point = 0; point < points.size(); ++point) {
       const size_t at = c / kWinogradGroup * kLanes +
                         (point * kChannelBlock + static_cast<size_t>(lane)) * 2 +
                         c % kWinogradGroup / 2;
@@ -79,7 +69,7 @@ class LaneBounds {
   }
 
  private:
-  static constexpr size_t kLanes = size_t{2} * kChannelBlock * kWinogradPoints;
+  static constexpr size_t kLanes = size_t{2} * kChannelBlock * kWinogradNarrow.Points();
   bool Fits(int32_t segment) const {
     for (size_t begin = 0; begin < hi_.size(); begin += kLanes * static_cast<size_t>(segment)) {
       const size_t end = std::min(begin + kLanes * static_cast<size_t>(segment), hi_.size());
@@ -101,7 +91,7 @@ class LaneBounds {
 }  // namespace
 
 bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFits(w, g, kWinogradBytes, kMostWeight, kMostInputRange) ||
+  if (!WinogradFits(kWinogradNarrow, w, g, kMostWeight, kMostInputRange) ||
       w.input_hi - w.input_lo > kMostInputRange) {
     return false;
   }
@@ -120,14 +110,15 @@ bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 //   channels and more 1.1 to 1.3.
 // - Lookups of one plane are always faster (0.4 to 0.7).
 bool WinogradDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFills(g, 9)) return false;
+  if (!WinogradFills(kWinogradNarrow, g, 9)) return false;
   if (!bitserial::LookupSupports(w, g)) return true;
-  const int64_t outputs = int64_t{WinogradTiles(g)} * kWinogradOutputs;
+  const int64_t outputs =
+      int64_t{WinogradTiles(kWinogradNarrow, g)} * kWinogradNarrow.out_h * kWinogradNarrow.out_w;
   return ConvQ8WeightBits(w) > 1 && outputs * 8 <= int64_t{ConvRows(g)} * 10;
 }
 bool WinogradNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 128;
-  if (!bitserial::LookupSupports(w, g)) return WinogradFills(g, 4);
+  if (!bitserial::LookupSupports(w, g)) return WinogradFills(kWinogradNarrow, g, 4);
   return g.in_c >= kFewChannels && WinogradDot8Pays(w, g);
 }
 
@@ -150,9 +141,8 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, int32_t dot8, void* 
   LaneBounds bounds(Steps(w), header.input_range);
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
     uint8_t* out = first + block * BlockBytes(w);
-    auto& head = *reinterpret_cast<WinogradNarrowBlock*>(out);
-    uint8_t* weights = out + sizeof(WinogradNarrowBlock);
-    uint8_t* to = weights + static_cast<size_t>(lane % 4) * kWinogradGroup;
+    auto& head = *reinterpret_cast<Block*>(out);
+    uint8_t* to = out + sizeof head + static_cast<size_t>(lane % 4) * kWinogradGroup;
     const int32_t shift = lane < 4 ? 0 : 4;
     Taps sums{};
     for (size_t c = 0; c < Steps(w) * kWinogradGroup; ++c) {
@@ -169,13 +159,8 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, int32_t dot8, void* 
     for (const int32_t sum : sums) head.sum[lane] += sum;
     // The transform of a sum is the sum of the transforms.
     const Points points = TransformTaps(sums);
-    for (size_t output = 0; output < kWinogradOutputs; ++output) {
-      int64_t excess = 0;
-      for (size_t point = 0; point < kWinogradPoints; ++point) {
-        if (point == kSumOfAll) continue;
-        excess += int64_t{FactorOf(output, point)} * 2 * header.input_range * points[point];
-      }
-      head.excess[output][lane] = static_cast<int32_t>(excess);  // modulo 2^32, as all sums
+    for (size_t point = 0; point < points.size(); ++point) {
+      head.point_sum[point][lane] = points[point];
     }
     head.bias[lane] = w.bias == nullptr ? 0 : w.bias[o];
     if (dot8 == 0 && (lane == kChannelBlock - 1 || o + 1 == w.layout.out_c)) {
@@ -184,14 +169,13 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, int32_t dot8, void* 
     }
   });
 }
-
 }  // namespace
 
 void WinogradNarrowPack(const ConvQ8Weights& w, void* packed) { Pack(w, 0, packed); }
 void WinogradDot8Pack(const ConvQ8Weights& w, void* packed) { Pack(w, 1, packed); }
 
 size_t WinogradNarrowWorkspace(const ConvGeometry& g) {
-  return WinogradWorkspaceOf(g, kWinogradBytes);
+  return WinogradWorkspaceOf(kWinogradNarrow, g);
 }
 
 }  // namespace requant::conv

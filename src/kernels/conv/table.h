@@ -41,7 +41,8 @@ struct ConvQ8Weights {
 enum class ConvWalk : int32_t {
   kRows,       ///< one after the other
   kPanels,     ///< gathering the windows of ConvGeometry::panel_rows at a time
-  kLinePairs,  ///< in tiles of two lines
+  kTwoLines,   ///< in tiles of two lines
+  kFourLines,  ///< of four
 };
 
 struct ConvF32Kernel {

@@ -7,32 +7,46 @@
 namespace requant {
 namespace {
 
-// int32 from one point's products to the next one's.
-constexpr ptrdiff_t kPoint = conv::WinogradProductBytes(conv::kWinogradPairs) / 4;
+using conv::kChannelBlock, conv::kWinogradPairs;
 
-using conv::kChannelBlock, conv::kWinogradPoints;
-
-struct Pairs {
-  using Block = conv::WinogradPairsBlock;
-  static constexpr int32_t kBytes = conv::kWinogradPairs;
-  struct Widening {};
-  RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_i16x8_add(a, b); }
-  RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_i16x8_sub(a, b); }
+struct PairCodes {
   RQ_INLINE ptrdiff_t BytesOf(ptrdiff_t elements) { return elements; }
   RQ_INLINE conv::WidenQ8 SourceOf(const ConvQ8Params* p) { return conv::WidenOf(p); }
   RQ_INLINE v128_t Load(const uint8_t* in, bool, const conv::WidenQ8& source) {
     return source.Eight(in);
   }
-  RQ_INLINE Widening WidenWith(int32_t, int32_t) { return {}; }
-  RQ_INLINE v128_t Widen(const uint8_t* taps, int half, Widening) {
-    return wasm_i16x8_load8x8(taps + 8 * half);
+};
+
+struct Pairs {
+  using Codes = PairCodes;
+  using PackedCodes = PairCodes;  // there are none
+  using Tile = conv::Tile2x2;
+  using Block = conv::WinogradPairsBlock;
+  static constexpr conv::WinogradShape kShape = kWinogradPairs;
+  static constexpr int32_t kStepBytes = conv::kWinogradTaps * 16;
+  struct Widening {};
+  RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_i16x8_add(a, b); }
+  RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_i16x8_sub(a, b); }
+  RQ_INLINE v128_t Twice(v128_t x) { return wasm_i16x8_add(x, x); }
+  RQ_INLINE bool IsPacked(const ConvQ8Params*) { return false; }
+  RQ_INLINE Widening WidenWith(const void*, int32_t) { return {}; }
+  RQ_INLINE void TapColumn(const uint8_t* packed, int x, int half, Widening, v128_t* out) {
+    v128_t taps[3];
+    RQ_UNROLL for (int y = 0; y < 3; ++y) {
+      taps[y] = wasm_i16x8_load8x8(packed + (3 * y + x) * 16 + 8 * half);
+    }
+    Tile::TapColumn<Pairs>(taps, out);
   }
-  RQ_INLINE void StoreTotals(const ConvQ8Params*, const Block* block, int32_t* totals) {
+  RQ_INLINE v128_t Splat(int32_t x) { return wasm_i16x8_splat(static_cast<int16_t>(x)); }
+  RQ_INLINE void StoreStarts(const ConvQ8Params*, const Block* block, int32_t, int32_t,
+                             int32_t* starts) {
+    for (int32_t at = 0; at < kShape.Points() * kChannelBlock; at += 4) {
+      wasm_v128_store(starts + at, wasm_i32x4_splat(0));
+    }
+    int32_t* all = starts + kShape.SumOfAll() * kChannelBlock;
     RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
-      const v128_t four = wasm_i32x4_shl(wasm_v128_load(block->bias + half), 2);
-      RQ_UNROLL for (int o = 0; o < conv::kWinogradOutputs; ++o) {
-        wasm_v128_store(totals + o * kChannelBlock + half, four);
-      }
+      wasm_v128_store(all + half, wasm_i32x4_mul(wasm_v128_load(block->bias + half),
+                                                 wasm_i32x4_splat(kShape.AllAlike())));
     }
   }
 };
@@ -41,10 +55,10 @@ struct Pairs {
 template <int kRows>
 __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
                                         const uint8_t* weights, int32_t steps, const int32_t* from,
-                                        ptrdiff_t from_step, int32_t count, int32_t* products,
-                                        ptrdiff_t point_bytes) {
+                                        ptrdiff_t from_point, ptrdiff_t from_tile, int32_t count,
+                                        int32_t* products, ptrdiff_t point_bytes) {
   using Op = conv::PairsOp<int16_t>;
-  for (int32_t point = 0; point < kWinogradPoints; ++point) {
+  for (int32_t point = 0; point < kWinogradPairs.Points(); ++point) {
     const uint8_t* a = panel + point * point_bytes;
     const int32_t* begin = from;
     int32_t* out = products;
@@ -52,8 +66,8 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
       v128_t acc0[kRows], acc1[kRows];
       const uint8_t* rows[kRows];
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        acc0[i] = wasm_v128_load(begin + i * from_step);
-        acc1[i] = wasm_v128_load(begin + i * from_step + 4);
+        acc0[i] = wasm_v128_load(begin + i * from_tile);
+        acc1[i] = wasm_v128_load(begin + i * from_tile + 4);
         rows[i] = a + i * pitch;
       }
       const int16_t* w = reinterpret_cast<const int16_t*>(weights);
@@ -70,12 +84,12 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
         wasm_v128_store(out + i * kChannelBlock + 4, acc1[i]);
       }
       a += kRows * pitch;
-      begin += kRows * from_step;
+      begin += kRows * from_tile;
       out += kRows * kChannelBlock;
     }
     weights += conv::kWinogradWeightBytes;
-    products += kPoint;
-    if (from_step != 0) from = products;
+    products += conv::WinogradProductBytes(kWinogradPairs) / 4;
+    from += from_point;
   }
 }
 
@@ -84,19 +98,19 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
 
 void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
   using namespace requant;
-  const v128_t none = wasm_i16x8_splat(0);
   conv::ConvWinograd<Pairs>(
-      p, static_cast<const uint8_t*>(p->weights), 0, none, none,
+      p, 0, 0, 0,
       [](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
-         const conv::WinogradPairsBlock*, const int32_t* from, ptrdiff_t from_step, int32_t count,
+         const conv::WinogradPairsBlock*, const conv::WinogradFrom& from, int32_t count,
          int32_t* products) __attribute__((always_inline)) {
         constexpr int32_t kTile = 4;
         const ptrdiff_t point_bytes = count * pitch;
         const int32_t tiles = count / kTile * kTile;
-        Multiply<kTile>(inputs, pitch, weights, steps, from, from_step, tiles, products,
-                        point_bytes);
-        Multiply<1>(inputs + tiles * pitch, pitch, weights, steps, from + tiles * from_step,
-                    from_step, count - tiles, products + tiles * kChannelBlock, point_bytes);
+        Multiply<kTile>(inputs, pitch, weights, steps, from.at, from.point, from.tile, tiles,
+                        products, point_bytes);
+        Multiply<1>(inputs + tiles * pitch, pitch, weights, steps, from.at + tiles * from.tile,
+                    from.point, from.tile, count - tiles, products + tiles * kChannelBlock,
+                    point_bytes);
       },
       [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
           __attribute__((always_inline)) { conv::Finish(p, sums, row, rows, channel, n); });

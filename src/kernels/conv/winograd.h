@@ -1,87 +1,118 @@
 #pragma once
-// What the packing function and the kernels of vector_winograd_narrow.cpp and
-// vector_winograd_pairs.cpp must agree on. Freestanding.
+// What the packing functions and the kernels of vector_winograd_*.cpp must agree on. Freestanding.
 #include "kernels/conv/blocking.h"
 
 namespace requant::conv {
 
-/// A tile is 2 x 2 outputs of a 3 x 3 window: 4 x 4 inputs, and as many products of a channel.
-inline constexpr int32_t kWinogradOutputs = 4, kWinogradPoints = 16, kWinogradTaps = 9;
-/// Operands are bytes (few bits), or pairs of int16 (eight bits): of this many bytes, transformed
-/// sixteen bytes at a time, and multiplied four at a time.
-inline constexpr int32_t kWinogradBytes = 1, kWinogradPairs = 2;
+inline constexpr int32_t kWinogradTaps = 9;
+/// Transformed this many bytes at a time, and multiplied so many.
 inline constexpr int32_t kWinogradVector = 16, kWinogradGroup = 4;
+
+/// A tile is so many outputs of a 3x3 window with stride 1.
+struct WinogradShape {
+  int32_t out_h, out_w;
+  int32_t operand;     ///< 1: bytes (few bits); 2: pairs of int16 (eight bits)
+  int32_t scale;       ///< what its sums are, in outputs
+  int32_t all_alike;   ///< how often point (1, 1) is in every sum
+  int32_t most_tiles;  ///< in a panel: more share the transformed weights
+  /// Inputs, and products of a channel.
+  constexpr int32_t Lines() const { return out_h + 2; }
+  constexpr int32_t Columns() const { return out_w + 2; }
+  constexpr int32_t Points() const { return Lines() * Columns(); }
+  /// The point (1, 1), and what makes all outputs one more at it.
+  constexpr int32_t SumOfAll() const { return Columns() + 1; }
+  constexpr int32_t AllAlike() const { return scale / all_alike; }
+};
+/// Pairs are slow enough that 32 tiles are as fast, with half of the memory.
+inline constexpr WinogradShape kWinogradPairs{2, 2, 2, 4, 1, 32},
+    kWinogradNarrow{2, 2, 1, 4, 1, 64}, kWinograd4x3{4, 3, 1, 144, 2, 64};
 
 /// First bytes of the packed weights of few bits. Blocks follow, each for 8 output channels:
 /// WinogradNarrowBlock, then for every four input channels the nine taps, two weights to a byte as
 /// in pack_narrow.cpp.
 struct WinogradNarrowHeader {
   int32_t input_lo;     ///< the least code of the input
-  int32_t input_range;  ///< the largest less the least: at most 31
+  int32_t input_range;  ///< the largest less the least
   int32_t offset;       ///< what a weight is less its code
   int32_t dot8;         ///< 1: for machines that multiply whole bytes
 };
+template <int32_t kPoints>
 struct WinogradNarrowBlock {
   int32_t bias[kChannelBlock], sum[kChannelBlock];
-  /// What the transformed inputs' being larger than they are adds to four times an output, less.
-  int32_t excess[kWinogradOutputs][kChannelBlock];
+  int32_t point_sum[kPoints][kChannelBlock];  ///< of transformed weights
   int32_t segment;  ///< steps of four channels of which the products fit int16
   int32_t reserved[3];
+};
+/// Of weights of two bits: for every four input channels a byte for each column of taps follows,
+/// [3][8][4], the first four output channels in the first half: the codes of its first and last tap
+/// in the lowest four bits, that of the middle one above. What the first transform makes of a code
+/// is looked up.
+struct Winograd4x3Header {
+  int32_t input_lo;
+  int32_t reserved[3];
+  /// Of the first and the last tap, g0 and g2: 6 g0, 2 (g0 + g2), g0 + 4 g2, 6 g2; of the other: 2
+  /// g1.
+  int8_t tables[5][16];
 };
 /// Blocks of eight bits: this, then for every two input channels the nine taps, a byte each.
 struct WinogradPairsBlock {
   int32_t bias[kChannelBlock];
 };
 
-inline int32_t WinogradTileColumns(const ConvGeometry& g) { return (g.out_w + 1) / 2; }
-inline int32_t WinogradTileLines(const ConvGeometry& g) { return (g.out_h + 1) / 2; }
-inline int32_t WinogradTiles(const ConvGeometry& g) {
-  return g.batch * WinogradTileLines(g) * WinogradTileColumns(g);
+inline int32_t WinogradTileColumns(const WinogradShape& s, const ConvGeometry& g) {
+  return (g.out_w + s.out_w - 1) / s.out_w;
+}
+inline int32_t WinogradTileLines(const WinogradShape& s, const ConvGeometry& g) {
+  return (g.out_h + s.out_h - 1) / s.out_h;
+}
+inline int32_t WinogradTiles(const WinogradShape& s, const ConvGeometry& g) {
+  return g.batch * WinogradTileLines(s, g) * WinogradTileColumns(s, g);
 }
 
 /// Bytes from one transformed tile to the next. Those a multiple of 256 apart would compete for few
 /// lines of a first-level cache.
-inline int32_t WinogradPitch(const ConvGeometry& g, int32_t operand) {
-  const int32_t bytes = g.in_c * operand;
+inline int32_t WinogradPitch(const WinogradShape& s, const ConvGeometry& g) {
+  const int32_t bytes = g.in_c * s.operand;
   return bytes % 256 == 0 ? bytes + 64 : bytes;
 }
 /// Steps of four bytes whose weights are transformed at a time, and the bytes of a point, likewise.
 inline constexpr int32_t kWinogradSteps = 32;
 inline constexpr int32_t kWinogradWeightBytes =
     kWinogradSteps * kWinogradGroup * kChannelBlock + 64;
-
-/// The most tiles in a panel, and the bytes between their products. More share the transformed
-/// weights, which pairs are slow enough not to need: 32 are as fast, and half of the memory.
-constexpr int32_t WinogradMostTiles(int32_t operand) { return operand == kWinogradPairs ? 32 : 64; }
-constexpr int32_t WinogradProductBytes(int32_t operand) {
-  return WinogradMostTiles(operand) * kChannelBlock * 4 + 64;
+/// Bytes between the products of points.
+constexpr int32_t WinogradProductBytes(const WinogradShape& s) {
+  return s.most_tiles * kChannelBlock * 4 + 64;
 }
 
 /// Tiles that are transformed at once: half of a small second-level cache (all of a large one are
 /// no faster), and of a first-level one the products of a block; panels of about equal size, whole
 /// register tiles.
-inline int32_t WinogradPanelTiles(const ConvGeometry& g, int32_t operand) {
+inline int32_t WinogradPanelTiles(const WinogradShape& s, const ConvGeometry& g) {
   constexpr int32_t kLeast = 16, kBytes = 262144;
-  const int32_t largest = WinogradMostTiles(operand);
-  int32_t most = kBytes / (kWinogradPoints * WinogradPitch(g, operand));
-  most = most < kLeast ? kLeast : most > largest ? largest : most;
-  const int32_t all = WinogradTiles(g);
+  int32_t most = kBytes / (s.Points() * WinogradPitch(s, g));
+  most = most < kLeast ? kLeast : most > s.most_tiles ? s.most_tiles : most;
+  const int32_t all = WinogradTiles(s, g);
   const int32_t panels = (all + most - 1) / most;
   return (all + 4 * panels - 1) / (4 * panels) * 4;
 }
 
 /// Parts of the workspace, in bytes, in this order. Sums lie where transformed weights were, the
-/// four lines of a strip, of two columns a tile and two more, and a pixel of padding where products
-/// will be.
+/// lines of a strip, of all its columns, and a pixel of padding where products will be.
 struct WinogradPartBytes {
-  int64_t totals, weights, products, panel;
+  int64_t starts, weights, products, panel;
 };
-static_assert(kWinogradOutputs * WinogradMostTiles(kWinogradBytes) * kChannelBlock * 4 <=
-              kWinogradPoints * kWinogradWeightBytes);
-inline WinogradPartBytes WinogradParts(const ConvGeometry& g, int32_t operand) {
-  return {(kWinogradOutputs + 1) * kChannelBlock * 4,  // and zeros
-          kWinogradPoints * kWinogradWeightBytes, kWinogradPoints * WinogradProductBytes(operand),
-          int64_t{kWinogradPoints} * WinogradPanelTiles(g, operand) * WinogradPitch(g, operand)};
+constexpr bool WinogradPartsHold(const WinogradShape& s) {
+  const int32_t sums = s.out_h * s.out_w * s.most_tiles * kChannelBlock * 4;
+  const int32_t lines = s.Lines() * (s.out_w * s.most_tiles + 2) * kWinogradVector;
+  return sums <= s.Points() * kWinogradWeightBytes && lines <= s.Points() * WinogradProductBytes(s);
+}
+static_assert(WinogradPartsHold(kWinogradPairs) && WinogradPartsHold(kWinogradNarrow) &&
+              WinogradPartsHold(kWinograd4x3));
+inline WinogradPartBytes WinogradParts(const WinogradShape& s, const ConvGeometry& g) {
+  const int32_t points = s.Points();
+  return {points * kChannelBlock * 4, points * kWinogradWeightBytes,
+          points * WinogradProductBytes(s),
+          int64_t{points} * WinogradPanelTiles(s, g) * WinogradPitch(s, g)};
 }
 
 }  // namespace requant::conv

@@ -1,29 +1,27 @@
 #pragma once
-// 3x3 convolution with 16 instead of 36 products for four outputs: Winograd's F(2x2, 3x3) in
-// integers, exact. Freestanding.
+// 3x3 convolution with fewer products: Winograd's F(m x n, 3x3) in integers, exact. Freestanding.
 //
-// Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (arXiv:1509.09308), section
-// 4.1: with
-//
-//          1  0 -1  0            1    0    0            1  1  1  0
-//   B^T =  0  1  1  0     G =   1/2  1/2  1/2    A^T =  0  1 -1 -1
-//          0 -1  1  0           1/2 -1/2  1/2
-//          0  1  0 -1            0    0    1
-//
-// the outputs of a tile are A^T (G g G^T * B^T d B) A. Here 2 G takes the place of G, which makes
-// them four times as large, in integers: the shift by two at the end leaves nothing behind.
+// The outputs of a tile are A^T (G g G^T * B^T d B) A, of its inputs d and the window g; a Tile
+// (winograd_tile_2x2.h, winograd_tile_4x3.h) has the matrices. They are multiplied by what makes
+// them integers, so that sums are `scale` times the outputs; the division at the end leaves nothing
+// behind.
 //
 // A panel of tiles is transformed at once, each block of eight output channels has its weights
-// widened and transformed (kept, they would be three and a half times the bytes), then
-// sixteen matrix products are transformed back.
+// widened and transformed (kept, they would be several times the bytes), then as many matrix
+// products as a tile has points are transformed back.
 //
-// An Operand says what is transformed and multiplied: its kBytes (winograd.h), Add and Sub; how
-// codes are read, BytesOf(elements), SourceOf(params) and Load(codes, inside, source); and how
-// weights are, Block, WidenWith(offset, steps), Widen(taps, half, with), one tap's weights of four
-// output channels, and StoreTotals(params, block, totals), what is added to four times the outputs
-// of a block.
+// An Operand says what is transformed and multiplied: its Tile and kShape, Add, Sub and Twice; how
+// codes are read, IsPacked(params), PackedCodes and Codes, both with BytesOf(elements),
+// SourceOf(params) and Load(codes, inside, source); how weights are,
+// Block, kStepBytes, WidenWith(header, steps) and TapColumn(packed, x, half, with, out), the first
+// transform of a column of taps of four output channels; and StoreStarts(params, block, more, most,
+// starts): what the products of each point
+// begin with, bias and zero point included, where `more` was added to the inputs of all points but
+// (1, 1), and `most` there. That point counts alike in all outputs, and is the only one that
+// inputs that are all the same do not make 0.
 #include "kernels/conv/finish.h"
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd_tile_2x2.h"
+#include "kernels/conv/winograd_tile_4x3.h"
 
 namespace requant::conv {
 
@@ -31,9 +29,10 @@ namespace requant::conv {
 struct TileStrip {
   int32_t image, line, column, count, at;
 };
-template <typename Each>
+template <typename Operand, typename Each>
 RQ_INLINE void ForEachStrip(const ConvGeometry& g, int32_t first, int32_t last, Each each) {
-  const int32_t columns = WinogradTileColumns(g), lines = WinogradTileLines(g);
+  constexpr WinogradShape kShape = Operand::kShape;
+  const int32_t columns = WinogradTileColumns(kShape, g), lines = WinogradTileLines(kShape, g);
   for (int32_t tile = first; tile < last;) {
     const int32_t column = tile % columns, line = tile / columns;
     const int32_t count = last - tile < columns - column ? last - tile : columns - column;
@@ -44,60 +43,61 @@ RQ_INLINE void ForEachStrip(const ConvGeometry& g, int32_t first, int32_t last, 
 
 /// Calls finish(from, row, count) for the rows of a strip that are asked for: `from` counts those
 /// of its sums.
-template <typename Each>
+template <typename Operand, typename Each>
 RQ_INLINE void ForEachLineOf(const ConvQ8Params* p, const TileStrip& strip, Each finish) {
+  using Tile = typename Operand::Tile;
   const ConvGeometry& g = p->geometry;
-  const int32_t x = 2 * strip.column;
-  const int32_t width = g.out_w - x < 2 * strip.count ? g.out_w - x : 2 * strip.count;
-  for (int32_t dy = 0; dy < 2 && 2 * strip.line + dy < g.out_h; ++dy) {
-    const int32_t row = (strip.image * g.out_h + 2 * strip.line + dy) * g.out_w + x;
+  const int32_t x = Tile::kOutW * strip.column, all = Tile::kOutW * strip.count;
+  const int32_t width = g.out_w - x < all ? g.out_w - x : all;
+  int32_t y = Tile::kOutH * strip.line;
+  for (int32_t dy = 0; dy < Tile::kOutH && y < g.out_h; ++dy, ++y) {
+    const int32_t row = (strip.image * g.out_h + y) * g.out_w + x;
     const int32_t begin = row < p->row_begin ? p->row_begin : row;
     const int32_t end = row + width > p->row_end ? p->row_end : row + width;
-    if (begin < end) finish(dy * 2 * strip.count + begin - row, begin, end - begin);
+    if (begin < end) finish(dy * all + begin - row, begin, end - begin);
   }
 }
 
 /// The line of tiles, of all images, that an output belongs to.
-RQ_INLINE int32_t TileLineOf(const ConvGeometry& g, int32_t row) {
+RQ_INLINE int32_t TileLineOf(const WinogradShape& shape, const ConvGeometry& g, int32_t row) {
   const int32_t line = row / g.out_w;
-  return line / g.out_h * WinogradTileLines(g) + line % g.out_h / 2;
+  return line / g.out_h * WinogradTileLines(shape, g) + line % g.out_h / shape.out_h;
 }
 
-/// out[4][columns] = B^T times the columns of a vector of channels from `channel` on. `padding` is
-/// room for a pixel of it.
-template <typename Operand>
+/// out[lines][columns] = B^T times the columns of a vector of channels from `channel` on. `padding`
+/// is room for a pixel of it.
+template <typename Operand, typename Codes>
 static __attribute__((noinline)) void TransformColumns(const ConvQ8Params* p, int32_t image,
                                                        int32_t x0, int32_t y0, int32_t columns,
                                                        int32_t channel, uint8_t* padding,
                                                        uint8_t* out) {
+  constexpr int kLines = Operand::kShape.Lines();
   const ConvGeometry& g = p->geometry;
   const ptrdiff_t line_bytes = static_cast<ptrdiff_t>(columns) * kWinogradVector;
-  const auto source = Operand::SourceOf(p);
+  const auto source = Codes::SourceOf(p);
   wasm_v128_store(padding, wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point)));
-  const ptrdiff_t pixel = Operand::BytesOf(g.input_stride);
-  const uint8_t* from[4];
-  ptrdiff_t step[4];
-  bool inside[4];
-  RQ_UNROLL for (int r = 0; r < 4; ++r) {
+  const ptrdiff_t pixel = Codes::BytesOf(g.input_stride);
+  const uint8_t* from[kLines];
+  ptrdiff_t step[kLines];
+  bool inside[kLines];
+  RQ_UNROLL for (int r = 0; r < kLines; ++r) {
     const int32_t y = y0 + r;
     inside[r] = y >= 0 && y < g.in_h;
     step[r] = inside[r] ? pixel : 0;
     from[r] = padding;
     if (inside[r]) {
-      from[r] = static_cast<const uint8_t*>(p->input) + Operand::BytesOf(channel) +
+      from[r] = static_cast<const uint8_t*>(p->input) + Codes::BytesOf(channel) +
                 (static_cast<ptrdiff_t>(image * g.in_h + y) * g.in_w + x0) * pixel;
     }
   }
   for (int32_t c = 0; c < columns; ++c, out += kWinogradVector) {
     const bool in_line = x0 + c >= 0 && x0 + c < g.in_w;
-    v128_t d[4];
-    RQ_UNROLL for (int r = 0; r < 4; ++r) {
-      d[r] = Operand::Load(in_line ? from[r] + c * step[r] : padding, in_line && inside[r], source);
+    v128_t d[kLines], lines[kLines];
+    RQ_UNROLL for (int r = 0; r < kLines; ++r) {
+      d[r] = Codes::Load(in_line ? from[r] + c * step[r] : padding, in_line && inside[r], source);
     }
-    wasm_v128_store(out, Operand::Sub(d[0], d[2]));
-    wasm_v128_store(out + line_bytes, Operand::Add(d[1], d[2]));
-    wasm_v128_store(out + 2 * line_bytes, Operand::Sub(d[2], d[1]));
-    wasm_v128_store(out + 3 * line_bytes, Operand::Sub(d[1], d[3]));
+    Operand::Tile::template Column<Operand>(d, lines);
+    RQ_UNROLL for (int r = 0; r < kLines; ++r) wasm_v128_store(out + r * line_bytes, lines[r]);
   }
 }
 
@@ -106,192 +106,179 @@ template <typename Operand>
 static __attribute__((noinline)) void TransformLine(const uint8_t* in, int32_t count, v128_t add,
                                                     v128_t add1, ptrdiff_t pitch,
                                                     ptrdiff_t point_bytes, uint8_t* out) {
-  v128_t c0 = Operand::Add(wasm_v128_load(in), add);
-  v128_t c1 = wasm_v128_load(in + kWinogradVector);
+  constexpr int kColumns = Operand::kShape.Columns(), kOutW = Operand::Tile::kOutW;
+  v128_t c[kColumns], points[kColumns];
+  RQ_UNROLL for (int j = 0; j < 2; ++j) c[j] = wasm_v128_load(in + j * kWinogradVector);
   for (; count > 0; --count, out += pitch) {
-    in += 2 * kWinogradVector;
-    const v128_t c2 = wasm_v128_load(in), c3 = wasm_v128_load(in + kWinogradVector);
-    const v128_t c2_more = Operand::Add(c2, add);
-    wasm_v128_store(out, Operand::Sub(c0, c2));
-    wasm_v128_store(out + point_bytes, Operand::Add(Operand::Add(c1, add1), c2));
-    wasm_v128_store(out + 2 * point_bytes, Operand::Sub(c2_more, c1));
-    wasm_v128_store(out + 3 * point_bytes, Operand::Add(Operand::Sub(c1, c3), add));
-    c0 = c2_more;
-    c1 = c3;
+    RQ_UNROLL for (int j = 2; j < kColumns; ++j) c[j] = wasm_v128_load(in + j * kWinogradVector);
+    in += kOutW * kWinogradVector;
+    Operand::Tile::template Line<Operand>(c, add, add1, points);
+    RQ_UNROLL for (int j = 0; j < kColumns; ++j) wasm_v128_store(out + j * point_bytes, points[j]);
+    RQ_UNROLL for (int j = 0; j < 2; ++j) c[j] = c[kOutW + j];
   }
 }
 
-/// Tiles [first, first + count) of all images, [16][count] of `pitch` bytes, plus `more`,
+/// Tiles [first, first + count) of all images, [points][count] of `pitch` bytes, plus `more`,
 /// or `most` at point (1, 1); `lines` is room for what is transformed in one direction, `padding`
 /// for a pixel.
 template <typename Operand>
 RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t count, v128_t more,
                                v128_t most, ptrdiff_t pitch, uint8_t* lines, uint8_t* padding,
                                uint8_t* panel) {
+  using Tile = typename Operand::Tile;
+  constexpr WinogradShape kShape = Operand::kShape;
   const ConvGeometry& g = p->geometry;
-  constexpr int32_t kChannels = kWinogradVector / Operand::kBytes;
+  constexpr int32_t kChannels = kWinogradVector / kShape.operand;
   const ptrdiff_t point_bytes = count * pitch;
-  ForEachStrip(
+  ForEachStrip<Operand>(
       g, first, first + count, [&](const TileStrip& strip) __attribute__((always_inline)) {
-        const int32_t x = 2 * strip.column - g.pad_left, y = 2 * strip.line - g.pad_top;
-        const int32_t width = 2 * strip.count + 2;
+        const int32_t x = Tile::kOutW * strip.column - g.pad_left;
+        const int32_t y = Tile::kOutH * strip.line - g.pad_top;
+        const int32_t width = Tile::kOutW * strip.count + 2;
         for (int32_t channel = 0; channel < g.in_c; channel += kChannels) {
-          TransformColumns<Operand>(p, strip.image, x, y, width, channel, padding, lines);
+          if (Operand::IsPacked(p)) {
+            TransformColumns<Operand, typename Operand::PackedCodes>(p, strip.image, x, y, width,
+                                                                     channel, padding, lines);
+          } else {
+            TransformColumns<Operand, typename Operand::Codes>(p, strip.image, x, y, width, channel,
+                                                               padding, lines);
+          }
           const uint8_t* line = lines;
-          uint8_t* out = panel + strip.at * pitch + channel * Operand::kBytes;
-          for (int32_t i = 0; i < 4; ++i) {
+          uint8_t* out = panel + strip.at * pitch + channel * kShape.operand;
+          for (int32_t i = 0; i < kShape.Lines(); ++i) {
             TransformLine<Operand>(line, strip.count, more, i == 1 ? most : more, pitch,
                                    point_bytes, out);
             line += width * kWinogradVector;
-            out += 4 * point_bytes;
+            out += kShape.Columns() * point_bytes;
           }
         }
       });
-}
-
-/// A line of (2 G) g times (2 G)^T to four points.
-template <typename Operand>
-RQ_INLINE void StoreTaps(v128_t g0, v128_t g1, v128_t g2, uint8_t* out) {
-  constexpr ptrdiff_t kPoint = kWinogradWeightBytes;
-  const v128_t sum = Operand::Add(g0, g2);
-  wasm_v128_store(out, Operand::Add(g0, g0));
-  wasm_v128_store(out + kPoint, Operand::Add(sum, g1));
-  wasm_v128_store(out + 2 * kPoint, Operand::Sub(sum, g1));
-  wasm_v128_store(out + 3 * kPoint, Operand::Add(g2, g2));
 }
 
 /// Weights of `steps` steps of four bytes by eight output channels, [8][4] bytes each at out +
 /// point * kWinogradWeightBytes.
 template <typename Operand>
 static __attribute__((noinline)) void TransformWeights(const uint8_t* packed, int32_t steps,
-                                                       int32_t offset, uint8_t* out) {
-  constexpr ptrdiff_t kLine = 4 * kWinogradWeightBytes;
-  const auto widen = Operand::WidenWith(offset, steps);
-  for (; steps > 0; --steps, packed += kWinogradTaps * 16, out += 32) {
+                                                       const void* header, uint8_t* out) {
+  using Tile = typename Operand::Tile;
+  constexpr int kLines = Operand::kShape.Lines(), kColumns = Operand::kShape.Columns();
+  const auto widen = Operand::WidenWith(header, steps);
+  for (; steps > 0; --steps, packed += Operand::kStepBytes, out += 32) {
     RQ_UNROLL for (int half = 0; half < 2; ++half) {
-      const auto tap = [&](int y, int x) __attribute__((always_inline)) {
-        return Operand::Widen(packed + (3 * y + x) * 16, half, widen);
-      };
+      v128_t columns[3][kLines];
+      RQ_UNROLL for (int x = 0; x < 3; ++x) {
+        Operand::TapColumn(packed, x, half, widen, columns[x]);
+      }
       uint8_t* to = out + half * 16;
-      v128_t first[3], last[3], sum[3], more[3];
-      RQ_UNROLL for (int x = 0; x < 3; ++x) {
-        const v128_t g0 = tap(0, x), g2 = tap(2, x);
-        first[x] = Operand::Add(g0, g0);
-        last[x] = Operand::Add(g2, g2);
-        sum[x] = Operand::Add(g0, g2);
+      RQ_UNROLL for (int i = 0; i < kLines; ++i) {
+        const v128_t line[3] = {columns[0][i], columns[1][i], columns[2][i]};
+        v128_t points[kColumns];
+        Tile::template TapLine<Operand>(line, points);
+        RQ_UNROLL for (int j = 0; j < kColumns; ++j, to += kWinogradWeightBytes) {
+          wasm_v128_store(to, points[j]);
+        }
       }
-      StoreTaps<Operand>(first[0], first[1], first[2], to);
-      StoreTaps<Operand>(last[0], last[1], last[2], to + 3 * kLine);
-      RQ_UNROLL for (int x = 0; x < 3; ++x) {
-        const v128_t g1 = tap(1, x);
-        more[x] = Operand::Add(sum[x], g1);
-        sum[x] = Operand::Sub(sum[x], g1);
-      }
-      StoreTaps<Operand>(more[0], more[1], more[2], to + kLine);
-      StoreTaps<Operand>(sum[0], sum[1], sum[2], to + 2 * kLine);
     }
   }
 }
 
-/// A^T of four values.
-RQ_INLINE void TransformOutputs(const v128_t* m, v128_t* out) {
-  out[0] = wasm_i32x4_add(wasm_i32x4_add(m[0], m[1]), m[2]);
-  out[1] = wasm_i32x4_sub(wasm_i32x4_sub(m[1], m[2]), m[3]);
-}
-
-/// From the products of `count` tiles, [8] for each point, to sums: two lines of twice as many rows
-/// of 8.
+/// From the products of `count` tiles, [8] for each point, to outputs: as many lines as a tile has,
+/// of rows of 8.
 template <typename Operand>
-static __attribute__((noinline)) void TransformProducts(const int32_t* products,
-                                                        const int32_t* totals, int32_t count,
+static __attribute__((noinline)) void TransformProducts(const int32_t* products, int32_t count,
                                                         int32_t* out) {
-  constexpr ptrdiff_t kPoint = WinogradProductBytes(Operand::kBytes) / 4;
-  const ptrdiff_t line = static_cast<ptrdiff_t>(count) * 2 * kChannelBlock;
-  for (; count > 0; --count, products += kChannelBlock, out += 2 * kChannelBlock) {
+  using Tile = typename Operand::Tile;
+  constexpr int kLines = Operand::kShape.Lines(), kColumns = Operand::kShape.Columns();
+  constexpr ptrdiff_t kPoint = WinogradProductBytes(Operand::kShape) / 4;
+  constexpr ptrdiff_t kTile = Tile::kOutW * kChannelBlock;
+  const ptrdiff_t line = count * kTile;
+  for (; count > 0; --count, products += kChannelBlock, out += kTile) {
     RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
-      v128_t columns[4][2];
-      RQ_UNROLL for (int j = 0; j < 4; ++j) {
-        v128_t m[4];
-        RQ_UNROLL for (int i = 0; i < 4; ++i) {
-          m[i] = wasm_v128_load(products + (4 * i + j) * kPoint + half);
+      v128_t columns[kColumns][Tile::kOutH];
+      RQ_UNROLL for (int j = 0; j < kColumns; ++j) {
+        v128_t m[kLines];
+        RQ_UNROLL for (int i = 0; i < kLines; ++i) {
+          m[i] = wasm_v128_load(products + (kColumns * i + j) * kPoint + half);
         }
-        TransformOutputs(m, columns[j]);
+        Tile::ProductColumn(m, columns[j]);
       }
-      RQ_UNROLL for (int y = 0; y < 2; ++y) {
-        v128_t m[4], sums[2];
-        RQ_UNROLL for (int j = 0; j < 4; ++j) m[j] = columns[j][y];
-        TransformOutputs(m, sums);
-        RQ_UNROLL for (int x = 0; x < 2; ++x) {
-          const v128_t total = wasm_v128_load(totals + (2 * y + x) * kChannelBlock + half);
-          wasm_v128_store(out + y * line + x * kChannelBlock + half,
-                          wasm_i32x4_shr(wasm_i32x4_add(sums[x], total), 2));
+      RQ_UNROLL for (int y = 0; y < Tile::kOutH; ++y) {
+        v128_t m[kColumns], sums[Tile::kOutW];
+        RQ_UNROLL for (int j = 0; j < kColumns; ++j) m[j] = columns[j][y];
+        Tile::ProductLine(m, sums);
+        RQ_UNROLL for (int x = 0; x < Tile::kOutW; ++x) {
+          wasm_v128_store(out + y * line + x * kChannelBlock + half, Tile::Output(sums[x]));
         }
       }
     }
   }
 }
 
-/// The whole convolution: `blocks` are the packed weights behind a header, `more` and `most` as in
-/// TransformInputs. multiply(inputs, pitch, weights, steps, block, from, from_step, count,
-/// products): [count][8] products for each point = from + the products of so many tiles with
-/// transformed weights. finish(sums, row, rows, channel, n) as Finish.
+/// Where the products of a step of weights are and what they are added to: those of a point
+/// `point` int32 behind those of the one before, of a tile `tile`.
+struct WinogradFrom {
+  const int32_t* at;
+  ptrdiff_t point, tile;
+};
+
+/// The whole convolution: the packed weights begin with a header of so many bytes, `more` and
+/// `most` are as above. multiply(inputs, pitch, weights, steps, block, from, count, products):
+/// [count][8] products for each point = from + the products of so many tiles with transformed
+/// weights. finish(sums, row, rows, channel, n) as Finish.
 template <typename Operand, typename Multiply, typename End>
-RQ_INLINE void ConvWinograd(const ConvQ8Params* p, const uint8_t* blocks, int32_t offset,
-                            v128_t more, v128_t most, Multiply multiply, End finish) {
+RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, int32_t more,
+                            int32_t most, Multiply multiply, End finish) {
+  constexpr WinogradShape kShape = Operand::kShape;
+  constexpr ptrdiff_t kPoint = WinogradProductBytes(kShape) / 4;
   const ConvGeometry& g = p->geometry;
-  const int32_t steps = g.in_c * Operand::kBytes / kWinogradGroup;
-  const ptrdiff_t pitch = WinogradPitch(g, Operand::kBytes);
+  const uint8_t* header = static_cast<const uint8_t*>(p->weights);
+  const int32_t steps = g.in_c * kShape.operand / kWinogradGroup;
+  const ptrdiff_t pitch = WinogradPitch(kShape, g);
   const ptrdiff_t block_bytes = static_cast<ptrdiff_t>(sizeof(typename Operand::Block)) +
-                                static_cast<ptrdiff_t>(steps) * kWinogradTaps * 16;
-  const WinogradPartBytes bytes = WinogradParts(g, Operand::kBytes);
-  int32_t* totals = static_cast<int32_t*>(p->workspace);
-  int32_t* zeros = totals + kWinogradOutputs * kChannelBlock;
-  int32_t* sums = totals + bytes.totals / 4;
+                                static_cast<ptrdiff_t>(steps) * Operand::kStepBytes;
+  const WinogradPartBytes bytes = WinogradParts(kShape, g);
+  int32_t* starts = static_cast<int32_t*>(p->workspace);
+  int32_t* sums = starts + bytes.starts / 4;
   uint8_t* weights = reinterpret_cast<uint8_t*>(sums);
   int32_t* products = sums + bytes.weights / 4;
   uint8_t* lines = reinterpret_cast<uint8_t*>(products);
   uint8_t* panel = lines + bytes.products;
-  wasm_v128_store(zeros, wasm_i32x4_splat(0));
-  wasm_v128_store(zeros + 4, wasm_i32x4_splat(0));
 
-  const int32_t columns = WinogradTileColumns(g);
-  const int32_t panel_tiles = WinogradPanelTiles(g, Operand::kBytes);
-  const int32_t last = (TileLineOf(g, p->row_end - 1) + 1) * columns;
-  for (int32_t tile = TileLineOf(g, p->row_begin) * columns; tile < last; tile += panel_tiles) {
+  const int32_t columns = WinogradTileColumns(kShape, g);
+  const int32_t panel_tiles = WinogradPanelTiles(kShape, g);
+  const int32_t last = (TileLineOf(kShape, g, p->row_end - 1) + 1) * columns;
+  for (int32_t tile = TileLineOf(kShape, g, p->row_begin) * columns; tile < last;
+       tile += panel_tiles) {
     const int32_t count = last - tile < panel_tiles ? last - tile : panel_tiles;
-    TransformInputs<Operand>(p, tile, count, more, most, pitch, lines, panel - kWinogradVector,
-                             panel);
-    const uint8_t* at = blocks;
+    TransformInputs<Operand>(p, tile, count, Operand::Splat(more), Operand::Splat(most), pitch,
+                             lines, panel - kWinogradVector, panel);
+    const uint8_t* at = header + header_bytes;
     for (int32_t channel = 0; channel < g.out_c; channel += kChannelBlock, at += block_bytes) {
       const auto* block = reinterpret_cast<const typename Operand::Block*>(at);
       const int32_t n = g.out_c - channel < kChannelBlock ? g.out_c - channel : kChannelBlock;
       const uint8_t* w = reinterpret_cast<const uint8_t*>(block + 1);
-      const int32_t* from = zeros;
-      ptrdiff_t from_step = 0;
+      Operand::StoreStarts(p, block, more, most, starts);
+      WinogradFrom from{starts, kChannelBlock, 0};
       for (int32_t step = 0; step < steps; step += kWinogradSteps) {
         const int32_t some = steps - step < kWinogradSteps ? steps - step : kWinogradSteps;
-        TransformWeights<Operand>(w + static_cast<ptrdiff_t>(step) * kWinogradTaps * 16, some,
-                                  offset, weights);
-        multiply(panel + step * kWinogradGroup, pitch, weights, some, block, from, from_step, count,
-                 products);
-        from = products;
-        from_step = kChannelBlock;
+        TransformWeights<Operand>(w + static_cast<ptrdiff_t>(step) * Operand::kStepBytes, some,
+                                  header, weights);
+        multiply(panel + step * kWinogradGroup, pitch, weights, some, block, from, count, products);
+        from = {products, kPoint, kChannelBlock};
       }
-      Operand::StoreTotals(p, block, totals);
-      ForEachStrip(
+      ForEachStrip<Operand>(
           g, tile, tile + count, [&](const TileStrip& strip) __attribute__((always_inline)) {
-            TransformProducts<Operand>(products + strip.at * kChannelBlock, totals, strip.count,
-                                       sums);
-            ForEachLineOf(
+            TransformProducts<Operand>(products + strip.at * kChannelBlock, strip.count, sums);
+            ForEachLineOf<Operand>(
                 p,
                 strip, [&](int32_t sum, int32_t row, int32_t rows) __attribute__((always_inline)) {
                   finish(sums + sum * kChannelBlock, row, rows, channel, n);
                 });
           });
     }
-    ForEachStrip(
+    ForEachStrip<Operand>(
         g, tile, tile + count, [&](const TileStrip& strip) __attribute__((always_inline)) {
-          ForEachLineOf(
+          ForEachLineOf<Operand>(
               p, strip, [&](int32_t, int32_t row, int32_t rows) __attribute__((always_inline)) {
                 AddResidual(p, row, rows);
               });

@@ -34,7 +34,8 @@ inline int64_t TapsOf(const ConvWeightsLayout& layout) {
 
 /// Rows that a thread should take a multiple of.
 inline int64_t TileOf(ConvWalk walk, const ConvGeometry& geometry) {
-  return walk == ConvWalk::kLinePairs ? 2 * int64_t{geometry.out_w} : kConvTile;
+  if (walk == ConvWalk::kTwoLines) return 2 * int64_t{geometry.out_w};
+  return walk == ConvWalk::kFourLines ? 4 * int64_t{geometry.out_w} : kConvTile;
 }
 
 template <typename Params>

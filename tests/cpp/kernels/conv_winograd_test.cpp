@@ -14,6 +14,7 @@ namespace {
 using namespace window_testing;
 
 constexpr const char* kRows[] = {"conv_q8_winograd_narrow", "conv_q8_winograd_dot8"};
+constexpr const char* k4x3 = "conv_q8_winograd_4x3";
 
 ConvGeometry RandomGeometry(std::mt19937& random, int i) {
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
@@ -47,6 +48,28 @@ TEST(ConvWinograd, EveryPairOfWidthsMatchesTheDefinition) {
   }
 }
 
+TEST(ConvWinograd, TwoBitsMatchTheDefinition) {
+  std::mt19937 random(47);
+  const ConvQ8Kernel& row = Row(k4x3);
+  constexpr Ends kEnds[] = {Ends::kNone, Ends::kHigh, Ends::kLow, Ends::kBoth};
+  constexpr std::array<int32_t, 2> kRanges[] = {{-2, 1}, {-1, 1}, {-1, 2}, {0, 1}};
+  for (int i = 0; i < 80; ++i) {
+    Q8Case test = NarrowCase(random, RandomGeometry(random, i), i, 2, 2);
+    // Five codes at most, and any two bits of weights.
+    if (i % 3 == 2) test.view.input_hi = test.view.input_lo + 4;
+    Limit(random, test.input, test.view.input_lo, test.view.input_hi, kEnds[i / 2 % 4]);
+    const auto [lo, hi] = kRanges[i % 4];
+    test.view.zero_points = nullptr;
+    test.weight_zero_points.clear();
+    Limit(random, test.weights, lo, hi, kEnds[i / 8 % 4]);
+    ASSERT_TRUE(row.supports(test.view, test.g)) << Describe(test.g);
+    const std::vector<int32_t> expected = Definition(test);
+    std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
+    test.Run(row, ConvQ8Output::kInt32, {}, Cuts(random, ConvRows(test.g)), got.data());
+    ASSERT_EQ(got, expected) << Describe(test.g) << " case " << i;
+  }
+}
+
 TEST(ConvWinograd, EightBitsMatchTheDefinition) {
   std::mt19937 random(45);
   const ConvQ8Kernel& row = Row("conv_q8_winograd_pairs");
@@ -73,7 +96,8 @@ TEST(ConvWinograd, EightBitsMatchTheDefinition) {
 TEST(ConvWinograd, WritesTheRowsThatItIsAskedFor) {
   std::mt19937 random(46);
   for (int i = 0; i < 30; ++i) {
-    const Q8Case test = NarrowCase(random, RandomGeometry(random, i), i, 4, 4);
+    const int32_t bits = i % 3 == 2 ? 2 : 4;
+    const Q8Case test = NarrowCase(random, RandomGeometry(random, i), i, bits, bits);
     const int32_t rows = ConvRows(test.g), stride = test.g.output_stride;
     const int32_t begin = static_cast<int32_t>(random() % static_cast<uint32_t>(rows));
     const int32_t end = begin + 1 + static_cast<int32_t>(random() % (rows - begin));
@@ -81,7 +105,7 @@ TEST(ConvWinograd, WritesTheRowsThatItIsAskedFor) {
     for (int32_t at = 0; at < static_cast<int32_t>(expected.size()); ++at) {
       if (at / stride < begin || at / stride >= end) expected[at] = 0x5A5A5A5A;
     }
-    for (const char* name : {kRows[0], kRows[1], "conv_q8_winograd_pairs"}) {
+    for (const char* name : {kRows[0], kRows[1], k4x3, "conv_q8_winograd_pairs"}) {
       const ConvQ8Kernel& row = Row(name);
       if (!row.supports(test.view, test.g)) continue;
       std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
@@ -122,7 +146,7 @@ int32_t Segment(const ConvQ8Weights& weights) {
   const ConvQ8Kernel& row = Row(kRows[0]);
   std::vector<uint8_t> packed(row.packed_size(weights));
   row.pack_weights(weights, packed.data());
-  conv::WinogradNarrowBlock block;
+  conv::WinogradNarrowBlock<conv::kWinogradNarrow.Points()> block;
   std::memcpy(&block, packed.data() + sizeof(conv::WinogradNarrowHeader), sizeof block);
   return block.segment;
 }
@@ -182,6 +206,25 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(supports(test, good));
   Limit(random, test.weights, -8, 8, Ends::kBoth);
   EXPECT_FALSE(supports(test, good));
+  // Two bits: up to five codes, and weights of up to 2.
+  const ConvQ8Kernel& two = Row(k4x3);
+  Limit(random, test.weights, -2, 1, Ends::kBoth);
+  test.view.input_hi = 4;
+  EXPECT_TRUE(two.supports(test.view, good));
+  test.view.input_hi = 5;
+  EXPECT_FALSE(two.supports(test.view, good));
+  test.view.input_hi = 3;
+  Limit(random, test.weights, -2, 2, Ends::kBoth);
+  EXPECT_FALSE(two.supports(test.view, good));
+  Limit(random, test.weights, -3, 0, Ends::kBoth);
+  EXPECT_FALSE(two.supports(test.view, good));
+  Limit(random, test.weights, -2, 1, Ends::kBoth);
+  const std::vector<int32_t> large(8, INT32_MAX / 144);
+  test.view.bias = large.data();
+  EXPECT_FALSE(two.supports(test.view, good));
+  test.view.bias = nullptr;
+  Limit(random, test.weights, -8, 8, Ends::kBoth);
+  test.view.input_hi = 31;
   // Eight bits: any of them, but for zero points that need more.
   const ConvQ8Kernel& pairs = Row("conv_q8_winograd_pairs");
   EXPECT_TRUE(pairs.supports(test.view, good));

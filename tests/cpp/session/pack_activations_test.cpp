@@ -23,13 +23,14 @@ struct Form {
   const char* type;
   int low;  ///< of the codes
   int weight_lo, weight_hi;
+  int codes = 16;
 };
 
 constexpr Form kForms[] = {
     {"conv_q8_narrow_x", "uint8", 0, -8, 7},      {"conv_q8_narrow_w", "int8", -128, -7, 7},
     {"conv_q8_lookup", "uint8", 240, -2, 1},      {"conv_q8_popcount", "int8", -9, -4, 3},
     {"conv_q8_narrow_x", "uint8", 112, 0, 15},    {"conv_q8_winograd_narrow", "int8", -20, -8, 7},
-    {"conv_q8_winograd_dot8", "uint8", 0, -7, 7},
+    {"conv_q8_winograd_dot8", "uint8", 0, -7, 7}, {"conv_q8_winograd_4x3", "int8", 7, -2, 1, 5},
 };
 
 bool IsWinograd(const Form& form) {
@@ -53,10 +54,11 @@ std::string Text(std::mt19937& random, const Form& form, int channels, int group
       "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, "[", Pick(random, 1, 2), ", ",
       channels, ", ", height, ", ", width,
       "]\nconst %s: float32[] = {1.0}\nconst %d: float32[] = {0.7}\nconst %ys: float32[] = {",
-      inner * size * size, ".0}\nconst %z: ", t, "[] = {", form.low + 5,
+      inner * size * size, ".0}\nconst %z: ", t, "[] = {", form.low + form.codes / 3,
       "}\nconst %wz: int8[] = {0}\n", "const %low: ", t, "[] = {", form.low, "}\nconst %high: ", t,
-      "[] = {", form.low + 15, "}\n", "const %a: int8[", channels, ", ", inner, ", ", size, ", ",
-      size, "] = ", Numbers(random, channels * inner * size * size, form.weight_lo, form.weight_hi),
+      "[] = {", form.low + form.codes - 1, "}\n", "const %a: int8[", channels, ", ", inner, ", ",
+      size, ", ", size,
+      "] = ", Numbers(random, channels * inner * size * size, form.weight_lo, form.weight_hi),
       "\nconst %b: int8[", channels, ", ", channels, ", ", next, ", ", next,
       "] = ", Numbers(random, channels * channels * next * next, form.weight_lo, form.weight_hi),
       "\nconst %ws: float32[] = {1.0}\n%u = Clip(%x, %low, %high)\n",
@@ -71,18 +73,19 @@ std::string Text(std::mt19937& random, const Form& form, int channels, int group
 
 TEST(PackActivations, GivesTheInterpretersResults) {
   std::mt19937 random(61);
-  for (int i = 0; i < 84; ++i) {
-    const Form& form = kForms[i % 7];
+  for (int i = 0; i < 96; ++i) {
+    const Form& form = kForms[i % 8];
     const int groups = !IsWinograd(form) && Pick(random, 0, 2) == 0 ? 2 : 1;
-    const int block = IsWinograd(form) ? 16 : i % 7 == 0 ? 4 : 8;
+    const int block = IsWinograd(form) ? 16 : i % 8 == 0 ? 4 : 8;
     const int channels = groups * Pick(random, 1, 5) * block;
-    const bool pool = i % 7 == 3;
+    const bool pool = i % 8 == 3;
     SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form, channels, groups, pool)));
     const Value* x = graph->inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
-      static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(form.low + Pick(random, 0, 15));
+      static_cast<uint8_t*>(input.raw())[at] =
+          static_cast<uint8_t>(form.low + Pick(random, 0, form.codes - 1));
     }
     const TensorMap feeds = {{"x", input}};
     const std::vector<Tensor> expected = Interpret(*graph, feeds);
@@ -188,9 +191,9 @@ std::string Residual(std::mt19937& random, const Form& form, int channels, bool 
   return StrCat(
       "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, shape, "\ninput %r: ", t, shape,
       "\nconst %s: float32[] = {1.0}\nconst %d: float32[] = {0.7}\nconst %ys: float32[] = {",
-      channels, ".0}\nconst %z: ", t, "[] = {", form.low + 5, "}\nconst %wz: int8[] = {0}\n",
-      "const %low: ", t, "[] = {", form.low, "}\nconst %high: ", t, "[] = {", form.low + 15,
-      "}\nconst %b: int8[", channels, ", ", channels,
+      channels, ".0}\nconst %z: ", t, "[] = {", form.low + form.codes / 3,
+      "}\nconst %wz: int8[] = {0}\n", "const %low: ", t, "[] = {", form.low, "}\nconst %high: ", t,
+      "[] = {", form.low + 15, "}\nconst %b: int8[", channels, ", ", channels,
       ", 1, 1] = ", Numbers(random, channels * channels, form.weight_lo, form.weight_hi),
       "\n%u = Clip(%x, %low, %high)\n%v_ = QLinearConv(%u, %s, %z, %b, %s, %wz, %ys, %z)\n"
       "%v = Clip(%v_, %low, %high)\n%w = QLinearConv(%v, %s, %z, %b, %s, %wz, %ys, %z)\n"
@@ -254,9 +257,10 @@ std::string Depthwise(std::mt19937& random, const Form& form, int channels) {
   return StrCat(
       "graph \"\" opset 13\ninput %x: ", t, "[2, ", channels, ", ", Pick(random, 19, 24), ", ",
       Pick(random, 19, 40), "]\nconst %s: float32[] = {1.0}\nconst %ds: float32[] = {6.0}\n",
-      "const %ys: float32[] = {", channels, ".0}\nconst %z: ", t, "[] = {", form.low + 5,
-      "}\nconst %wz: int8[] = {0}\nconst %low: ", t, "[] = {", form.low, "}\nconst %high: ", t,
-      "[] = {", form.low + 15, "}\nconst %b: int8[", channels, ", ", channels,
+      "const %ys: float32[] = {", channels, ".0}\nconst %z: ", t, "[] = {",
+      form.low + form.codes / 3, "}\nconst %wz: int8[] = {0}\nconst %low: ", t, "[] = {", form.low,
+      "}\nconst %high: ", t, "[] = {", form.low + form.codes - 1, "}\nconst %b: int8[", channels,
+      ", ", channels,
       ", 1, 1] = ", Numbers(random, channels * channels, form.weight_lo, form.weight_hi), "\n",
       weights("a", first), weights("c", 3), weights("e", 2),
       "%u = Clip(%x, %low, %high)\n%p_ = QLinearConv(%u, %s, %z, %b, %s, %wz, %ys, %z)\n"
@@ -276,7 +280,8 @@ TEST(PackActivations, OfDepthwiseConvolutions) {
     const Value* x = graph->inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
-      static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(form.low + Pick(random, 0, 15));
+      static_cast<uint8_t*>(input.raw())[at] =
+          static_cast<uint8_t>(form.low + Pick(random, 0, form.codes - 1));
     }
     const TensorMap feeds = {{"x", input}};
     SessionOptions options;
@@ -319,9 +324,9 @@ TEST(PackActivations, OfMatrixProducts) {
     auto graph = std::make_shared<Graph>(ParseGraph(StrCat(
         "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, "[", rows, ", ", inner,
         "]\nconst %s: float32[] = {1.0}\nconst %ys: float32[] = {", inner, ".0}\nconst %z: ", t,
-        "[] = {", form.low + 5, "}\nconst %wz: int8[] = {0}\nconst %low: ", t, "[] = {", form.low,
-        "}\nconst %high: ", t, "[] = {", form.low + 15, "}\n", weights("a", inner, inner),
-        weights("b", inner, outer),
+        "[] = {", form.low + form.codes / 3, "}\nconst %wz: int8[] = {0}\nconst %low: ", t,
+        "[] = {", form.low, "}\nconst %high: ", t, "[] = {", form.low + form.codes - 1, "}\n",
+        weights("a", inner, inner), weights("b", inner, outer),
         "%u = Clip(%x, %low, %high)\n%v_ = QLinearMatMul(%u, %s, %z, %a, %s, %wz, %ys, %z)\n"
         "%v = Clip(%v_, %low, %high)\n%w_ = QLinearMatMul(%v, %s, %z, %a, %s, %wz, %ys, %z)\n"
         "%w = Clip(%w_, %low, %high)\n"

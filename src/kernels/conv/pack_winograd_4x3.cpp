@@ -1,0 +1,122 @@
+// Packing for vector_winograd_4x3.cpp: which operands and shapes it takes, and how its weights lie.
+#include <array>
+#include <cstring>
+
+#include "kernels/conv/pack.h"
+#include "kernels/conv/pack_walk.h"
+
+namespace requant::conv {
+namespace {
+
+/// So that transformed codes and weights fit signed bytes, and a weight's code two bits.
+constexpr int32_t kMostInputRange = 4, kMostWeight = 2, kMostWeightRange = 3;
+
+constexpr size_t kLines = kWinograd4x3.Lines(), kColumns = kWinograd4x3.Columns();
+using Block = WinogradNarrowBlock<kWinograd4x3.Points()>;
+/// G of a column and of a line (winograd_tile_4x3.h).
+constexpr int32_t kG[kLines][3] = {{6, 0, 0}, {2, 2, 2},  {2, -2, 2},
+                                   {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
+constexpr int32_t kLineG[kColumns][3] = {{3, 0, 0}, {3, 3, 3}, {1, -1, 1}, {1, 2, 4}, {0, 0, 6}};
+
+size_t Steps(const ConvQ8Weights& w) {
+  return static_cast<size_t>(w.layout.in_c_per_group) / kWinogradGroup;
+}
+constexpr size_t kStepBytes = size_t{3} * kChannelBlock * kWinogradGroup;
+size_t BlockBytes(const ConvQ8Weights& w) {
+  return CheckedAdd(sizeof(Block), CheckedMul(Steps(w), kStepBytes));
+}
+
+/// G g G^T.
+int32_t PointOf(size_t i, size_t j, const int32_t (&taps)[3][3]) {
+  int32_t point = 0;
+  for (size_t y = 0; y < 3; ++y) {
+    for (size_t x = 0; x < 3; ++x) point += kG[i][y] * kLineG[j][x] * taps[y][x];
+  }
+  return point;
+}
+
+Winograd4x3Header HeaderOf(const ConvQ8Weights& w, int32_t least) {
+  Winograd4x3Header header{};
+  header.input_lo = w.input_lo;
+  for (int32_t code = 0; code < 16; ++code) {
+    const int32_t g0 = code % 4 + least, g2 = code / 4 + least, g1 = g0;
+    const int32_t values[] = {6 * g0, 2 * (g0 + g2), g0 + 4 * g2, 6 * g2, 2 * g1};
+    for (size_t i = 0; i < 5; ++i) header.tables[i][code] = static_cast<int8_t>(values[i]);
+  }
+  return header;
+}
+
+}  // namespace
+
+bool Winograd4x3Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  if (!WinogradFits(kWinograd4x3, w, g, kMostWeight, kMostInputRange) ||
+      w.input_hi - w.input_lo > kMostInputRange) {
+    return false;
+  }
+  const WeightRange range = RangeOf(w, kMostWeightRange);
+  return range.hi - range.lo <= kMostWeightRange && range.hi <= kMostWeight &&
+         range.lo >= -kMostWeight;
+}
+// So many times as fast on Zen 5 as the best of tiles of 2 x 2 outputs and lookups, by the output's
+// width, of 16, 32, 64 and more channels:
+// - weights of two bits: below 7 0.8 to 0.9; 7 0.86, 0.87, 0.86, 0.92 to 1.02; 8 1.09, 0.98, 0.98,
+//   1.04 to 1.09; 10 0.8, 0.87, 0.93, 0.99 to 1.05; 13 and 14 0.86 to 0.96, 0.98 to 1.01, 1.1, 1.11
+//   to 1.22; 9, 11, 12 and wider 0.99 to 1.18, 1.01 to 1.3, 1.08 to 1.4, 1.2 to 1.5;
+// - of one bit, which are looked up: 20 and wider 1.55, 1.15 to 1.2, 0.97 to 1.04, 1.05 to 1.11;
+//   smaller 0.9 to 1.4 of 16 channels, 0.8 to 1.1 of 32, 0.6 to 1.0 of more. Of inputs of one bit,
+//   too, 1.39, 1.1, 0.91 to 0.97, 0.96 to 1.02, where lookups have no planes to read.
+bool Winograd4x3Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
+  constexpr int32_t kFewChannels = 64;
+  const int64_t tiles = WinogradTiles(kWinograd4x3, g), rows = ConvRows(g);
+  const int64_t outputs = tiles * kWinograd4x3.out_h * kWinograd4x3.out_w;
+  if (ConvQ8WeightBits(w) == 1) {
+    const bool planes = w.input_hi - w.input_lo == 1 && g.in_c >= kFewChannels;
+    return !planes && tiles >= 35 && outputs * 10 <= rows * 11;
+  }
+  const int64_t products = tiles * kWinograd4x3.Points();
+  const int64_t small = int64_t{WinogradTiles(kWinogradNarrow, g)} * kWinogradNarrow.Points();
+  return outputs * 20 <= rows * 29 && products * 100 <= small * (g.in_c < kFewChannels ? 70 : 77);
+}
+
+size_t Winograd4x3PackedSize(const ConvQ8Weights& w) {
+  return CheckedAdd(sizeof(Winograd4x3Header), CheckedMul(Blocks(w.layout), BlockBytes(w)));
+}
+
+void Winograd4x3Pack(const ConvQ8Weights& w, void* packed) {
+  const int32_t least = RangeOf(w, kMostWeightRange).lo;
+  const Winograd4x3Header header = HeaderOf(w, least);
+  std::memset(packed, 0, Winograd4x3PackedSize(w));
+  std::memcpy(packed, &header, sizeof header);
+  uint8_t* first = static_cast<uint8_t*>(packed) + sizeof header;
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = first + block * BlockBytes(w);
+    auto& head = *reinterpret_cast<Block*>(out);
+    out += sizeof head + static_cast<size_t>(lane) * kWinogradGroup;
+    int32_t sums[3][3] = {};
+    for (size_t c = 0; c < Steps(w) * kWinogradGroup; ++c) {
+      uint8_t* to = out + c / kWinogradGroup * kStepBytes + c % kWinogradGroup;
+      const int64_t at = o * w.layout.stride_o + static_cast<int64_t>(c) * w.layout.stride_i;
+      for (int64_t x = 0; x < 3; ++x) {
+        constexpr int32_t kShift[] = {0, 4, 2};
+        for (int64_t y = 0; y < 3; ++y) {
+          const int32_t tap = WeightAt(w, o, at + y * w.layout.stride_h + x * w.layout.stride_w);
+          sums[y][x] += tap;
+          to[x * kChannelBlock * kWinogradGroup] |=
+              static_cast<uint8_t>((tap - least) << kShift[y]);
+        }
+      }
+    }
+    // The transform of a sum is the sum of the transforms.
+    for (size_t i = 0; i < kLines; ++i) {
+      for (size_t j = 0; j < kColumns; ++j) {
+        head.point_sum[i * kColumns + j][lane] = PointOf(i, j, sums);
+      }
+    }
+    for (const auto& line : sums) head.sum[lane] += line[0] + line[1] + line[2];
+    head.bias[lane] = w.bias == nullptr ? 0 : w.bias[o];
+  });
+}
+
+size_t Winograd4x3Workspace(const ConvGeometry& g) { return WinogradWorkspaceOf(kWinograd4x3, g); }
+
+}  // namespace requant::conv

@@ -1,0 +1,130 @@
+#pragma once
+// The operands of Winograd's tiles of few bits: signed bytes of transformed weights by bytes of
+// transformed codes. Everything is modulo 256 until they are multiplied, so what bytes codes and
+// weights were is of no matter. Freestanding.
+#include "kernels/bitserial/nibbles_simd.h"
+#include "kernels/conv/winograd_tiles.h"
+#include "kernels/dot8.h"
+
+namespace requant::conv {
+
+struct WinogradPlainCodes {
+  struct Source {};
+  RQ_INLINE ptrdiff_t BytesOf(ptrdiff_t elements) { return elements; }
+  RQ_INLINE Source SourceOf(const ConvQ8Params*) { return {}; }
+  RQ_INLINE v128_t Load(const uint8_t* in, bool, Source) { return wasm_v128_load(in); }
+};
+/// Codes less the least one, two to a byte.
+struct WinogradPackedCodes {
+  struct Source {
+    v128_t least, zero_point;
+  };
+  RQ_INLINE ptrdiff_t BytesOf(ptrdiff_t elements) { return elements / 2; }
+  RQ_INLINE Source SourceOf(const ConvQ8Params* p) {
+    return {wasm_i8x16_splat(static_cast<int8_t>(p->input_base)),
+            wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point))};
+  }
+  /// The zero point may be none of the sixteen.
+  RQ_INLINE v128_t Load(const uint8_t* in, bool inside, const Source& source) {
+    const v128_t codes =
+        wasm_i8x16_add(bitserial::UnpackLow(wasm_v128_load64_zero(in)), source.least);
+    return wasm_v128_bitselect(codes, source.zero_point, wasm_i32x4_splat(inside ? -1 : 0));
+  }
+};
+
+template <typename AnyTile, WinogradShape kAnyShape>
+struct WinogradBytes {
+  using Tile = AnyTile;
+  static constexpr WinogradShape kShape = kAnyShape;
+  static constexpr int32_t kStepBytes = kWinogradTaps * 16;
+  using Block = WinogradNarrowBlock<kShape.Points()>;
+  using Codes = WinogradPlainCodes;
+  using PackedCodes = WinogradPackedCodes;
+  struct Widening {
+    v128_t mask, add;
+  };
+  RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_i8x16_add(a, b); }
+  RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_i8x16_sub(a, b); }
+  RQ_INLINE v128_t Twice(v128_t x) { return simd::TwiceI8(x); }
+  RQ_INLINE v128_t TwiceAny(v128_t x) { return simd::TwiceModuloI8(x); }
+  RQ_INLINE v128_t Splat(int32_t x) { return wasm_i8x16_splat(static_cast<int8_t>(x)); }
+  RQ_INLINE bool IsPacked(const ConvQ8Params* p) { return p->input_packed != 0; }
+  RQ_INLINE Widening WidenWith(const void* header, int32_t steps) {
+    const int32_t offset = static_cast<const WinogradNarrowHeader*>(header)->offset;
+    return {simd::LoopConstant(int8_t{15}, static_cast<size_t>(steps)),
+            wasm_i8x16_splat(static_cast<int8_t>(offset))};
+  }
+  /// Low nibbles are the first four channels.
+  RQ_INLINE void TapColumn(const uint8_t* packed, int x, int half, const Widening& with,
+                           v128_t* out) {
+    v128_t taps[3];
+    RQ_UNROLL for (int y = 0; y < 3; ++y) {
+      v128_t both = wasm_v128_load(packed + (3 * y + x) * 16);
+      if (half != 0) both = wasm_u16x8_shr(both, 4);
+      taps[y] = wasm_i8x16_add(wasm_v128_and(both, with.mask), with.add);
+    }
+    Tile::template TapColumn<WinogradBytes>(taps, out);
+  }
+  RQ_INLINE void StoreStarts(const ConvQ8Params* p, const Block* block, int32_t more, int32_t most,
+                             int32_t* starts) {
+    RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
+      for (int32_t point = 0; point < kShape.Points(); ++point) {
+        const v128_t sum = wasm_v128_load(block->point_sum[point] + half);
+        wasm_v128_store(starts + point * kChannelBlock + half,
+                        wasm_i32x4_mul(wasm_i32x4_splat(-more), sum));
+      }
+      const v128_t base = wasm_i32x4_mul(simd::LoadBase(block->bias + half, p->input_zero_point),
+                                         wasm_i32x4_splat(kShape.AllAlike()));
+      const v128_t sum = wasm_v128_load(block->point_sum[kShape.SumOfAll()] + half);
+      wasm_v128_store(starts + kShape.SumOfAll() * kChannelBlock + half,
+                      wasm_i32x4_sub(base, wasm_i32x4_mul(wasm_i32x4_splat(most), sum)));
+    }
+  }
+};
+
+/// As Pass of product.h over all points, all in one call. Dot(w, x, acc) multiplies bytes.
+template <typename Dot, WinogradShape kShape>
+static __attribute__((noinline)) void MultiplyBytes(const uint8_t* panel, ptrdiff_t pitch,
+                                                    const uint8_t* weights, int32_t steps,
+                                                    const int32_t* from, ptrdiff_t from_point,
+                                                    ptrdiff_t from_tile, int32_t count,
+                                                    int32_t* products) {
+  constexpr int kUnroll = kWinogradVector / kWinogradGroup;
+  for (int32_t point = 0; point < kShape.Points(); ++point) {
+    const uint8_t* w = weights;
+    const int32_t* begin = from;
+    ptrdiff_t begin_step = from_tile;
+    for (int32_t k = 0; k < steps * kWinogradGroup; k += kWinogradVector) {
+      v128_t w0[kUnroll], w1[kUnroll];
+      RQ_UNROLL for (int u = 0; u < kUnroll; ++u) {
+        w0[u] = wasm_v128_load(w + u * 32);
+        w1[u] = wasm_v128_load(w + u * 32 + 16);
+      }
+      w += kUnroll * 32;
+      const uint8_t* a = panel + k;
+      const int32_t* in = begin;
+      int32_t* out = products;
+      for (int32_t row = 0; row < count; ++row) {
+        v128_t acc0 = wasm_v128_load(in), acc1 = wasm_v128_load(in + 4);
+        RQ_UNROLL for (int u = 0; u < kUnroll; ++u) {
+          const v128_t x = wasm_v128_load32_splat(a + u * kWinogradGroup);
+          acc0 = Dot::Add(w0[u], x, acc0);
+          acc1 = Dot::Add(w1[u], x, acc1);
+        }
+        wasm_v128_store(out, acc0);
+        wasm_v128_store(out + 4, acc1);
+        a += pitch;
+        in += begin_step;
+        out += kChannelBlock;
+      }
+      begin = products;
+      begin_step = kChannelBlock;
+    }
+    panel += count * pitch;
+    weights += kWinogradWeightBytes;
+    products += WinogradProductBytes(kShape) / 4;
+    from += from_point;
+  }
+}
+
+}  // namespace requant::conv
