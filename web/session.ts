@@ -38,7 +38,7 @@ import { checkOptions, withoutUndefined } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import {
   type SessionOptions,
-  checkProviders,
+  checkOrtOptions,
   checkRequantize,
   createCoreSession,
   sessionOptionKinds,
@@ -223,7 +223,7 @@ export class InferenceSession {
   ): Promise<InferenceSession> {
     checkOptions(options, sessionOptionKinds, 'options');
     checkRequantize(options.requantize, 'options.requantize');
-    checkProviders(options.executionProviders);
+    checkOrtOptions(options);
     const { onProgress, signal, externalData, numThreads, taps = [] } = options;
     throwIfAborted(signal);
     let model: Model;

@@ -9,12 +9,12 @@ import type { LoadOptions, RequantizeMode } from './model.js';
 import { type Tuning, tunedSteps } from './tuning.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
 
-/** What programs written for onnxruntime-web may pass. All but the first has no meaning here. */
+/** What programs written for onnxruntime-web may pass. All but the first has no meaning here; what two may be is checked. */
 export interface OrtSessionOptions {
   /** `'wasm'` must be among them: there is no other. */
   executionProviders?: readonly (string | { readonly name: string })[];
-  graphOptimizationLevel?: string;
-  executionMode?: string;
+  graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  executionMode?: 'sequential' | 'parallel';
   enableCpuMemArena?: boolean;
   enableMemPattern?: boolean;
   interOpNumThreads?: number;
@@ -97,8 +97,17 @@ export function checkRequantize(mode: unknown, name: string): void {
   if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
 }
 
-/** @internal Throws UNSUPPORTED where the only provider that there is, wasm, is not wanted. */
-export function checkProviders(providers: unknown): void {
+/** @internal Throws INVALID_ARGUMENT for what onnxruntime-web would not take either. */
+export function checkOrtOptions(options: OrtSessionOptions): void {
+  const { graphOptimizationLevel: level, executionMode: mode } = options;
+  const levels = ['disabled', 'basic', 'extended', 'layout', 'all'];
+  if (level !== undefined) checkOneOf(level, levels, 'options.graphOptimizationLevel');
+  if (mode !== undefined) checkOneOf(mode, ['sequential', 'parallel'], 'options.executionMode');
+  checkProviders(options.executionProviders);
+}
+
+/** Throws UNSUPPORTED where the only provider that there is, wasm, is not wanted. */
+function checkProviders(providers: unknown): void {
   if (providers === undefined) return;
   const option = 'options.executionProviders';
   if (!Array.isArray(providers)) {

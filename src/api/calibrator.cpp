@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/str_cat.h"
+
 namespace requant {
 namespace {
 
@@ -41,6 +43,12 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     options.plan.visit = true;
     session_ = std::make_unique<Session>(WithTaps(graph(), observed_), options);
     session_pass_ = pass;
+  }
+  for (const auto& [name, feed] : feeds) {
+    if (feed.count() != 0) continue;
+    Fail(ErrorCode::kInvalidArgument,
+         StrCat("a sample has nothing in it: \"", name, "\" is ", ShapeToString(feed.shape())),
+         {.value = name, .hint = "leave empty samples out of the dataset"});
   }
   if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);
   for (const std::string& name : observed_) {

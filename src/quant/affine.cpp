@@ -100,28 +100,30 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
 }
 
 void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where) {
-  const auto refuse = [&](const std::string& what, const char* hint) {
-    Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where), {.hint = hint});
+  const auto refuse = [&](const std::string& what, const char* option, const char* hint) {
+    Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where),
+         {.value = StrCat(weights ? "weights." : "activations.", option), .hint = hint});
   };
   if (settings.bits < 2 || settings.bits > 32) {
-    refuse(StrCat(settings.bits, " bits are not possible"), "use 2 to 32 bits");
+    refuse(StrCat(settings.bits, " bits are not possible"), "bits", "use 2 to 32 bits");
   }
   if (!(settings.percentile > 0 && settings.percentile <= 100)) {
-    refuse("the percentile is out of range", "use a percentage in (0, 100], such as 99.99");
+    refuse("the percentile is out of range", "percentile",
+           "use a percentage in (0, 100], such as 99.99");
   }
   if (!(settings.momentum >= 0 && settings.momentum < 1)) {
-    refuse("the momentum is out of range", "use a number in [0, 1), such as 0.95");
+    refuse("the momentum is out of range", "momentum", "use a number in [0, 1), such as 0.95");
   }
   const SmallFloat& format = settings.small_float;
   if (format.exponent_bits != 0 && (format.exponent_bits < 2 || format.exponent_bits > 8 ||
                                     format.mantissa_bits < 0 || format.mantissa_bits > 10)) {
-    refuse("the small float is not possible", "use e4m3 or e5m2");
+    refuse("the small float is not possible", "smallFloat", "use e4m3 or e5m2");
   }
   if (settings.formula == ScaleFormula::kCambricon && !settings.symmetric) {
-    refuse("the cambricon formula is symmetric", "set symmetric: true");
+    refuse("the cambricon formula is symmetric", "symmetric", "set symmetric: true");
   }
   if (weights && !settings.symmetric && format.exponent_bits == 0) {
-    refuse("weights must be symmetric", "set symmetric: true for weights");
+    refuse("weights must be symmetric", "symmetric", "set symmetric: true for weights");
   }
   TensorQuantizationConfig probe;
   ApplySettings(settings, weights, probe);

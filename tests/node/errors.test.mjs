@@ -297,6 +297,8 @@ describe('options', () => {
       [{ requantize: 'fast' }, 'options.requantize'],
       [{ profile: 1 }, 'options.profile'],
       [{ taps: 'x' }, 'options.taps'],
+      [{ graphOptimizationLevel: 'bogus' }, 'options.graphOptimizationLevel'],
+      [{ executionMode: 'PARALLEL' }, 'options.executionMode'],
     ];
     for (const [options, value] of cases) {
       await assert.rejects(
@@ -353,7 +355,16 @@ describe('calibration', () => {
       quantize(model, { calibration: [good.image] }),
       isError('INVALID_ARGUMENT', { message: /sample 0/ }),
     );
+    const empty = { image: new Tensor('float32', [], [0, ...good.image.dims.slice(1)]) };
+    await assert.rejects(
+      quantize(model, { calibration: [good, empty] }),
+      isError('INVALID_ARGUMENT', { value: 'image', message: /sample 1/ }),
+    );
     await assert.rejects(quantize(model, {}), isError('INVALID_ARGUMENT'));
+    await assert.rejects(
+      quantize(model, { calibration: [good], config: { weights: { symmetric: false } } }),
+      isError('INVALID_ARGUMENT', { value: 'weights.symmetric' }),
+    );
     await assert.rejects(
       quantize(model, { calibration: [good], maxSamples: 0 }),
       isError('INVALID_ARGUMENT', { value: 'options.maxSamples' }),
