@@ -59,14 +59,14 @@ bool Winograd4x3Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
 }
 // So many times as fast on Zen 5 as the best of tiles of 2 x 2 outputs and lookups, by the output's
 // width, of 16, 32, 64 and more channels:
-// - weights of two bits: below 7 0.8 to 0.9; 7 0.86, 0.87, 0.86, 0.92 to 1.02; 8 1.09, 0.98, 0.98,
-//   1.04 to 1.09; 10 0.8, 0.87, 0.93, 0.99 to 1.05; 13 and 14 0.86 to 0.96, 0.98 to 1.01, 1.1, 1.11
+// - weights of two bits: below 7 0.8 to 0.9; 7 0.7, 0.83, 0.92, 1.04 to 1.18; 8 0.95, 1.05, 1.13,
+//   1.2 to 1.29; 10 0.8, 0.87, 0.93, 0.99 to 1.05; 13 and 14 0.86 to 0.96, 0.98 to 1.01, 1.1, 1.11
 //   to 1.22; 9, 11, 12 and wider 0.99 to 1.18, 1.01 to 1.3, 1.08 to 1.4, 1.2 to 1.5;
 // - of one bit, which are looked up: 20 and wider 1.55, 1.15 to 1.2, 0.97 to 1.04, 1.05 to 1.11;
 //   smaller 0.9 to 1.4 of 16 channels, 0.8 to 1.1 of 32, 0.6 to 1.0 of more. Of inputs of one bit,
 //   too, 1.39, 1.1, 0.91 to 0.97, 0.96 to 1.02, where lookups have no planes to read.
 bool Winograd4x3Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  constexpr int32_t kFewChannels = 64;
+  constexpr int32_t kFewChannels = 64, kManyChannels = 128;
   const int64_t tiles = WinogradTiles(kWinograd4x3, g), rows = ConvRows(g);
   const int64_t outputs = tiles * kWinograd4x3.out_h * kWinograd4x3.out_w;
   if (ConvQ8WeightBits(w) == 1) {
@@ -75,7 +75,8 @@ bool Winograd4x3Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   }
   const int64_t products = tiles * kWinograd4x3.Points();
   const int64_t small = int64_t{WinogradTiles(kWinogradNarrow, g)} * kWinogradNarrow.Points();
-  return outputs * 20 <= rows * 29 && products * 100 <= small * (g.in_c < kFewChannels ? 70 : 77);
+  return outputs * 20 <= rows * (g.in_c < kManyChannels ? 29 : 30) &&
+         products * 100 <= small * (g.in_c < kFewChannels ? 70 : 77);
 }
 
 size_t Winograd4x3PackedSize(const ConvQ8Weights& w) {

@@ -13,6 +13,9 @@ void rq_conv_q8_winograd_4x3(const requant::ConvQ8Params*) { __builtin_trap(); }
 namespace requant {
 namespace {
 
+/// Of 7 x 7 and 8 x 8 outputs.
+constexpr int32_t kFewTiles = 6;
+
 struct Operand : conv::WinogradBytes<conv::Tile4x3, conv::kWinograd4x3> {
   static constexpr int32_t kStepBytes = 3 * 2 * 16;
   struct Widening {
@@ -55,8 +58,13 @@ void rq_conv_q8_winograd_4x3(const requant::ConvQ8Params* p) {
       [](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
          const Operand::Block*, const conv::WinogradFrom& from, int32_t count, int32_t* products)
           __attribute__((always_inline)) {
-            conv::MultiplyBytes<simd::Dot8, Operand::kShape>(
-                inputs, pitch, weights, steps, from.at, from.point, from.tile, count, products);
+            if (count == kFewTiles) {
+              conv::MultiplyFewBytes<simd::Dot8, Operand::kShape, kFewTiles>(
+                  inputs, pitch, weights, steps, from.at, from.point, from.tile, products);
+            } else {
+              conv::MultiplyBytes<simd::Dot8, Operand::kShape>(
+                  inputs, pitch, weights, steps, from.at, from.point, from.tile, count, products);
+            }
           },
       [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
           __attribute__((always_inline)) { bitserial::Finish(p, sums, row, rows, channel, n); });

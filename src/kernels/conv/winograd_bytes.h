@@ -82,7 +82,43 @@ struct WinogradBytes {
   }
 };
 
-/// As Pass of product.h over all points, all in one call. Dot(w, x, acc) multiplies bytes.
+/// As Tile of product.h over all points, all in one call, for that many tiles, which are too few to
+/// pass over. Dot::Add(w, x, acc) multiplies bytes.
+template <typename Dot, WinogradShape kShape, int kTiles>
+static __attribute__((noinline)) void MultiplyFewBytes(const uint8_t* panel, ptrdiff_t pitch,
+                                                       const uint8_t* weights, int32_t steps,
+                                                       const int32_t* from, ptrdiff_t from_point,
+                                                       ptrdiff_t from_tile, int32_t* products) {
+  for (int32_t point = 0; point < kShape.Points(); ++point) {
+    v128_t acc0[kTiles], acc1[kTiles];
+    const uint8_t* tiles[kTiles];
+    RQ_UNROLL for (int i = 0; i < kTiles; ++i) {
+      acc0[i] = wasm_v128_load(from + i * from_tile);
+      acc1[i] = wasm_v128_load(from + i * from_tile + 4);
+      tiles[i] = panel + i * pitch;
+    }
+    const uint8_t* w = weights;
+    for (int32_t step = 0; step < steps; ++step, w += 32) {
+      const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 16);
+      RQ_UNROLL for (int i = 0; i < kTiles; ++i) {
+        const v128_t x = wasm_v128_load32_splat(tiles[i]);
+        acc0[i] = Dot::Add(w0, x, acc0[i]);
+        acc1[i] = Dot::Add(w1, x, acc1[i]);
+        tiles[i] += kWinogradGroup;
+      }
+    }
+    RQ_UNROLL for (int i = 0; i < kTiles; ++i) {
+      wasm_v128_store(products + i * kChannelBlock, acc0[i]);
+      wasm_v128_store(products + i * kChannelBlock + 4, acc1[i]);
+    }
+    panel += kTiles * pitch;
+    weights += kWinogradWeightBytes;
+    products += WinogradProductBytes(kShape) / 4;
+    from += from_point;
+  }
+}
+
+/// As Pass of product.h over all points, likewise.
 template <typename Dot, WinogradShape kShape>
 static __attribute__((noinline)) void MultiplyBytes(const uint8_t* panel, ptrdiff_t pitch,
                                                     const uint8_t* weights, int32_t steps,
