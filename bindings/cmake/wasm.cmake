@@ -68,7 +68,7 @@ set_source_files_properties(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/
   PROPERTIES COMPILE_OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
 # And what walks over every weight while a model is loaded.
 set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
-                            src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3.cpp
+                            src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3_dot8.cpp
                             src/kernels/conv/pack_winograd_narrow.cpp
                             src/kernels/dwconv/pack.cpp PROPERTIES COMPILE_OPTIONS -O2)
 set_target_properties(core PROPERTIES SUFFIX .js)

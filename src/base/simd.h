@@ -27,11 +27,14 @@
 /// The same for a member function that is not static.
 #define RQ_MEMBER inline __attribute__((always_inline))
 
-// Put before a loop with a constant trip count whose body indexes a local array of vectors.
+// Put before a loop with a constant trip count whose body indexes a local array of vectors, and
+// before one that is to stay small.
 #if defined(__clang__)
 #define RQ_UNROLL _Pragma("clang loop unroll(full)")
+#define RQ_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define RQ_UNROLL _Pragma("GCC unroll 32")
+#define RQ_ROLLED
 #endif
 
 namespace requant::simd {

@@ -23,8 +23,9 @@ const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 // The ceiling that a kernel is held against, by the beginning of its name; longest first.
 const ARITHMETIC = [
   ['conv_q8_winograd_dot8', 'dot8'],
-  ['conv_q8_winograd_4x3', 'dot8'],
+  ['conv_q8_winograd_4x3_dot8', 'dot8'],
   ['conv_q8_winograd_pairs', 'i16'],
+  ['conv_q8_winograd_4x3_pairs', 'i16'],
   ['conv_q8_winograd_narrow', 'narrow'],
   ['conv_q8_dot8', 'dot8'],
   ['conv_q8_dot7', 'dot7'],

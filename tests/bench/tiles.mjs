@@ -31,7 +31,7 @@ export function buildTiles(name, flags = []) {
  */
 export function productsOf({ kernel, dims }) {
   if (!kernel.includes('winograd')) return 1;
-  const [high, wide] = kernel.endsWith('4x3') ? [4, 3] : [2, 2];
+  const [high, wide] = kernel.includes('4x3') ? [4, 3] : [2, 2];
   const [height, width] = dims.slice(-2);
   const tiles = Math.ceil(height / high) * Math.ceil(width / wide);
   return (tiles * (high + 2) * (wide + 2)) / (height * width * 9);

@@ -165,7 +165,7 @@ for (const simd of variants) {
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
         const wanted = ['conv_q8_narrow_x', 'conv_q8_winograd_narrow', 'dwconv_q8_narrow'];
         const { kernels } = await engineInfo();
-        const four = kernels.find(({ name }) => name === 'conv_q8_winograd_4x3');
+        const four = kernels.find(({ name }) => name === 'conv_q8_winograd_4x3_dot8');
         if (long && four.missing === undefined) wanted.push(four.name);
         for (const narrow of wanted) {
           assert.ok(seen.has(narrow), [...seen].join());

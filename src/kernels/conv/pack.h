@@ -78,6 +78,10 @@ bool WinogradPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometr
 size_t WinogradPairsPackedSize(const ConvQ8Weights& weights);
 void WinogradPairsPack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradPairsWorkspace(const ConvGeometry& geometry);
+// Of 4 x 3 outputs, packed like that.
+bool Winograd4x3PairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Winograd4x3PairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t Winograd4x3PairsWorkspace(const ConvGeometry& geometry);
 bool WinogradNarrowSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradNarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
@@ -85,10 +89,10 @@ size_t WinogradNarrowPackedSize(const ConvQ8Weights& weights);
 void WinogradNarrowPack(const ConvQ8Weights& weights, void* packed);
 void WinogradDot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradNarrowWorkspace(const ConvGeometry& geometry);
-bool Winograd4x3Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool Winograd4x3Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-size_t Winograd4x3PackedSize(const ConvQ8Weights& weights);
-void Winograd4x3Pack(const ConvQ8Weights& weights, void* packed);
-size_t Winograd4x3Workspace(const ConvGeometry& geometry);
+bool Winograd4x3Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Winograd4x3Dot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t Winograd4x3Dot8PackedSize(const ConvQ8Weights& weights);
+void Winograd4x3Dot8Pack(const ConvQ8Weights& weights, void* packed);
+size_t Winograd4x3Dot8Workspace(const ConvGeometry& geometry);
 
 }  // namespace requant::conv

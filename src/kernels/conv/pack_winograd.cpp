@@ -1,11 +1,14 @@
 // Packing for vector_winograd_pairs.cpp, and the shapes that Winograd's tiles are for.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/conv/winograd.h"
 #include "kernels/geometry_check.h"
+#include "kernels/variant/missing.h"
 
 namespace requant::conv {
 namespace {
@@ -26,12 +29,11 @@ bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& w, const Conv
       g.in_c % (kWinogradVector / shape.operand) != 0) {
     return false;
   }
-  // So many times an output is an int32.
   const int64_t most = int64_t{most_weight} * most_input * kWinogradTaps * g.in_c;
   for (int32_t o = 0; w.bias != nullptr && o < w.layout.out_c; ++o) {
-    if (most + std::abs(int64_t{w.bias[o]}) > INT32_MAX / shape.scale) return false;
+    if (most + std::abs(int64_t{w.bias[o]}) > shape.MostOutput()) return false;
   }
-  return most <= INT32_MAX / shape.scale;
+  return most <= shape.MostOutput();
 }
 
 bool WinogradPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
@@ -50,6 +52,34 @@ bool WinogradFills(const WinogradShape& shape, const ConvGeometry& g, int32_t ti
 // x 4 1.2 to 1.4 and 1.1 to 1.2, 3 x 3 and 2 x 2 0.6 to 0.9 and 0.5 to 0.75.
 bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
   return WinogradFills(kWinogradPairs, g, 4);
+}
+
+bool Winograd4x3PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  if (!WinogradPairsSupports(w, g)) return false;
+  if (w.computed) return WinogradFits(kWinograd4x3Pairs, w, g, 128, 255);
+  std::vector<int64_t> bounds(static_cast<size_t>(w.layout.out_c));
+  ConvQ8AccumulatorBounds(w, 255, bounds.data());
+  return *std::max_element(bounds.begin(), bounds.end()) <= kWinograd4x3Pairs.MostOutput();
+}
+
+// Times as fast on Zen 5 (16 to 512 channels) as tiles of 2 x 2 outputs: 16 x 16 outputs and
+// more 1.1 to 1.45, 9 x 9 to 14 x 14 1.0 to 1.6, of 64 channels and more 6 x 6 to 8 x 8 1.0
+// to 1.07, of fewer 0.84 to 1.04. As products of few bits: 11 x 11, 12 x 12 and from 14 x 14
+// on 1.05 to 1.7. As those of whole bytes, of 64 channels and more: 12 x 12 and from 16 x 16
+// on 1.06 to 1.25, 11 x 11 and 14 x 14 0.96 to 1.06, others less, of 32 channels 0.9 to 1.08.
+bool Winograd4x3PairsPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+  constexpr int32_t kFewChannels = 64;
+  const int64_t tiles = WinogradTiles(kWinograd4x3Pairs, g), rows = ConvRows(g);
+  const int64_t outputs = tiles * kWinograd4x3Pairs.out_h * kWinograd4x3Pairs.out_w;
+  if (MissingDot8() == nullptr) {
+    return g.in_c >= kFewChannels && tiles >= 12 && outputs * 100 <= rows * 115;
+  }
+  if (ConvQ8WeightBits(w) <= 4 || w.input_hi - w.input_lo < 64) {
+    return tiles >= 12 && outputs * 4 <= rows * 5;
+  }
+  const int64_t small = int64_t{WinogradTiles(kWinogradPairs, g)} * kWinogradPairs.Points();
+  return tiles >= (g.in_c < kFewChannels ? 9 : 6) &&
+         tiles * kWinograd4x3Pairs.Points() * 10 <= small * 9;
 }
 
 size_t WinogradPairsPackedSize(const ConvQ8Weights& w) {
@@ -79,6 +109,9 @@ size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& g) {
 }
 size_t WinogradPairsWorkspace(const ConvGeometry& g) {
   return WinogradWorkspaceOf(kWinogradPairs, g);
+}
+size_t Winograd4x3PairsWorkspace(const ConvGeometry& g) {
+  return WinogradWorkspaceOf(kWinograd4x3Pairs, g);
 }
 
 }  // namespace requant::conv

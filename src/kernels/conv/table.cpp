@@ -23,10 +23,10 @@ constexpr ConvF32Kernel kF32Kernels[] = {
 
 // Of the rows that a machine has, that fit and pay, the last is taken, so they go from slow to fast
 // as measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
-// 4), 254 where the machine multiplies whole bytes; Winograd's tiles take 4 of 9 products. First
-// layers, which gathering windows bounds, are for the lines: the rows of fewer bits leave them
-// alone. Counting bits pays in few places on x86, which has no count of bytes: where a processor
-// has one (ARM), tune() may find it the fastest elsewhere too.
+// 4), 254 where the machine multiplies whole bytes; Winograd's tiles take 4 of 9 products, or 5
+// of 18. First layers, which gathering windows bounds, are for the lines: the rows of fewer bits
+// leave them alone. Counting bits pays in few places on x86, which has no count of bytes: where a
+// processor has one (ARM), tune() may find it the fastest elsewhere too.
 constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_scalar", "scalar", nullptr, Always, Always, ConvWalk::kRows, conv::ScalarQ8PackedSize,
      conv::ScalarQ8Pack, conv::NoWorkspace, rq_conv_q8_scalar},
@@ -53,6 +53,9 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_dot8_lines", "relaxed", MissingDot8, conv::Dot8LinesSupports, conv::Dot8LinesPays,
      ConvWalk::kRows, conv::BytesLinesPackedSize, conv::Dot8LinesPack, conv::Dot8LinesWorkspace,
      rq_conv_q8_dot8_lines},
+    {"conv_q8_winograd_4x3_pairs", "simd128", nullptr, conv::Winograd4x3PairsSupports,
+     conv::Winograd4x3PairsPays, ConvWalk::kFourLines, conv::WinogradPairsPackedSize,
+     conv::WinogradPairsPack, conv::Winograd4x3PairsWorkspace, rq_conv_q8_winograd_4x3_pairs},
     {"conv_q8_lookup", "simd128", MissingLowBits, bitserial::LookupSupports, bitserial::LookupPays,
      ConvWalk::kRows, bitserial::LookupPackedSize, bitserial::LookupPack,
      bitserial::LookupWorkspace, rq_conv_q8_lookup},
@@ -62,9 +65,9 @@ constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_winograd_dot8", "relaxed", MissingLowBitsDot8, conv::WinogradNarrowSupports,
      conv::WinogradDot8Pays, ConvWalk::kTwoLines, conv::WinogradNarrowPackedSize,
      conv::WinogradDot8Pack, conv::WinogradNarrowWorkspace, rq_conv_q8_winograd_narrow},
-    {"conv_q8_winograd_4x3", "relaxed", MissingLowBitsDot8, conv::Winograd4x3Supports,
-     conv::Winograd4x3Pays, ConvWalk::kFourLines, conv::Winograd4x3PackedSize,
-     conv::Winograd4x3Pack, conv::Winograd4x3Workspace, rq_conv_q8_winograd_4x3},
+    {"conv_q8_winograd_4x3_dot8", "relaxed", MissingLowBitsDot8, conv::Winograd4x3Dot8Supports,
+     conv::Winograd4x3Dot8Pays, ConvWalk::kFourLines, conv::Winograd4x3Dot8PackedSize,
+     conv::Winograd4x3Dot8Pack, conv::Winograd4x3Dot8Workspace, rq_conv_q8_winograd_4x3_dot8},
     {"conv_q8_carry_save", "simd128", MissingLowBits, bitserial::PopcountSupports, Never,
      ConvWalk::kPanels, bitserial::PopcountPackedSize, bitserial::PopcountPack,
      bitserial::PopcountWorkspace, rq_conv_q8_carry_save},

@@ -1,5 +1,6 @@
 // 3x3 convolution of 8 bits with fewer products (winograd_tiles.h), on pairs of int16 as
-// vector_q8.cpp: inputs less their zero point become at most 4 * 255, weights at most 9 * 128.
+// vector_q8.cpp: inputs less their zero point become at most 4 * 255, weights at most 9 * 128; by
+// tiles of 4 x 3 outputs 60 * 255 and 63 * 128.
 #include "kernels/conv/gather.h"
 #include "kernels/conv/product.h"
 #include "kernels/conv/winograd_tiles.h"
@@ -7,7 +8,7 @@
 namespace requant {
 namespace {
 
-using conv::kChannelBlock, conv::kWinogradPairs;
+using conv::kChannelBlock, conv::WinogradShape;
 
 struct PairCodes {
   RQ_INLINE ptrdiff_t BytesOf(ptrdiff_t elements) { return elements; }
@@ -17,17 +18,19 @@ struct PairCodes {
   }
 };
 
+template <typename AnyTile, WinogradShape kAnyShape>
 struct Pairs {
   using Codes = PairCodes;
   using PackedCodes = PairCodes;  // there are none
-  using Tile = conv::Tile2x2;
+  using Tile = AnyTile;
   using Block = conv::WinogradPairsBlock;
-  static constexpr conv::WinogradShape kShape = kWinogradPairs;
+  static constexpr WinogradShape kShape = kAnyShape;
   static constexpr int32_t kStepBytes = conv::kWinogradTaps * 16;
   struct Widening {};
   RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_i16x8_add(a, b); }
   RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_i16x8_sub(a, b); }
   RQ_INLINE v128_t Twice(v128_t x) { return wasm_i16x8_add(x, x); }
+  RQ_INLINE v128_t TwiceAny(v128_t x) { return Twice(x); }
   RQ_INLINE bool IsPacked(const ConvQ8Params*) { return false; }
   RQ_INLINE Widening WidenWith(const void*, int32_t) { return {}; }
   RQ_INLINE void TapColumn(const uint8_t* packed, int x, int half, Widening, v128_t* out) {
@@ -35,12 +38,12 @@ struct Pairs {
     RQ_UNROLL for (int y = 0; y < 3; ++y) {
       taps[y] = wasm_i16x8_load8x8(packed + (3 * y + x) * 16 + 8 * half);
     }
-    Tile::TapColumn<Pairs>(taps, out);
+    Tile::template TapColumn<Pairs>(taps, out);
   }
   RQ_INLINE v128_t Splat(int32_t x) { return wasm_i16x8_splat(static_cast<int16_t>(x)); }
   RQ_INLINE void StoreStarts(const ConvQ8Params*, const Block* block, int32_t, int32_t,
                              int32_t* starts) {
-    for (int32_t at = 0; at < kShape.Points() * kChannelBlock; at += 4) {
+    RQ_ROLLED for (int32_t at = 0; at < kShape.Points() * kChannelBlock; at += 4) {
       wasm_v128_store(starts + at, wasm_i32x4_splat(0));
     }
     int32_t* all = starts + kShape.SumOfAll() * kChannelBlock;
@@ -52,13 +55,13 @@ struct Pairs {
 };
 
 /// kRows tiles at a time (product.h), all in one call.
-template <int kRows>
+template <WinogradShape kShape, int kRows>
 __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
                                         const uint8_t* weights, int32_t steps, const int32_t* from,
                                         ptrdiff_t from_point, ptrdiff_t from_tile, int32_t count,
                                         int32_t* products, ptrdiff_t point_bytes) {
   using Op = conv::PairsOp<int16_t>;
-  for (int32_t point = 0; point < kWinogradPairs.Points(); ++point) {
+  for (int32_t point = 0; point < kShape.Points(); ++point) {
     const uint8_t* a = panel + point * point_bytes;
     const int32_t* begin = from;
     int32_t* out = products;
@@ -88,17 +91,14 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
       out += kRows * kChannelBlock;
     }
     weights += conv::kWinogradWeightBytes;
-    products += conv::WinogradProductBytes(kWinogradPairs) / 4;
+    products += conv::WinogradProductBytes(kShape) / 4;
     from += from_point;
   }
 }
 
-}  // namespace
-}  // namespace requant
-
-void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
-  using namespace requant;
-  conv::ConvWinograd<Pairs>(
+template <typename Tile, WinogradShape kShape>
+RQ_INLINE void Conv(const ConvQ8Params* p) {
+  conv::ConvWinograd<Pairs<Tile, kShape>>(
       p, 0, 0, 0,
       [](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
          const conv::WinogradPairsBlock*, const conv::WinogradFrom& from, int32_t count,
@@ -106,12 +106,22 @@ void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
         constexpr int32_t kTile = 4;
         const ptrdiff_t point_bytes = count * pitch;
         const int32_t tiles = count / kTile * kTile;
-        Multiply<kTile>(inputs, pitch, weights, steps, from.at, from.point, from.tile, tiles,
-                        products, point_bytes);
-        Multiply<1>(inputs + tiles * pitch, pitch, weights, steps, from.at + tiles * from.tile,
-                    from.point, from.tile, count - tiles, products + tiles * kChannelBlock,
-                    point_bytes);
+        Multiply<kShape, kTile>(inputs, pitch, weights, steps, from.at, from.point, from.tile,
+                                tiles, products, point_bytes);
+        Multiply<kShape, 1>(inputs + tiles * pitch, pitch, weights, steps,
+                            from.at + tiles * from.tile, from.point, from.tile, count - tiles,
+                            products + tiles * kChannelBlock, point_bytes);
       },
       [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
           __attribute__((always_inline)) { conv::Finish(p, sums, row, rows, channel, n); });
+}
+
+}  // namespace
+}  // namespace requant
+
+void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
+  requant::Conv<requant::conv::Tile2x2, requant::conv::kWinogradPairs>(p);
+}
+void rq_conv_q8_winograd_4x3_pairs(const requant::ConvQ8Params* p) {
+  requant::Conv<requant::conv::Tile4x3, requant::conv::kWinograd4x3Pairs>(p);
 }

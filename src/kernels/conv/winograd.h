@@ -22,10 +22,14 @@ struct WinogradShape {
   /// The point (1, 1), and what makes all outputs one more at it.
   constexpr int32_t SumOfAll() const { return Columns() + 1; }
   constexpr int32_t AllAlike() const { return scale / all_alike; }
+  /// The largest output: sums are modulo 2^32, odd factors of the scale are inverted, and what is
+  /// left, a power of two, is shifted out.
+  constexpr int32_t MostOutput() const { return INT32_MAX / (scale & -scale); }
 };
 /// Pairs are slow enough that 32 tiles are as fast, with half of the memory.
 inline constexpr WinogradShape kWinogradPairs{2, 2, 2, 4, 1, 32},
-    kWinogradNarrow{2, 2, 1, 4, 1, 64}, kWinograd4x3{4, 3, 1, 144, 2, 64};
+    kWinograd4x3Pairs{4, 3, 2, 144, 2, 32}, kWinogradNarrow{2, 2, 1, 4, 1, 64},
+    kWinograd4x3Dot8{4, 3, 1, 144, 2, 64};
 
 /// First bytes of the packed weights of few bits. Blocks follow, each for 8 output channels:
 /// WinogradNarrowBlock, then for every four input channels the nine taps, two weights to a byte as
@@ -106,8 +110,8 @@ constexpr bool WinogradPartsHold(const WinogradShape& s) {
   const int32_t lines = s.Lines() * (s.out_w * s.most_tiles + 2) * kWinogradVector;
   return sums <= s.Points() * kWinogradWeightBytes && lines <= s.Points() * WinogradProductBytes(s);
 }
-static_assert(WinogradPartsHold(kWinogradPairs) && WinogradPartsHold(kWinogradNarrow) &&
-              WinogradPartsHold(kWinograd4x3));
+static_assert(WinogradPartsHold(kWinogradPairs) && WinogradPartsHold(kWinograd4x3Pairs) &&
+              WinogradPartsHold(kWinogradNarrow) && WinogradPartsHold(kWinograd4x3Dot8));
 inline WinogradPartBytes WinogradParts(const WinogradShape& s, const ConvGeometry& g) {
   const int32_t points = s.Points();
   return {points * kChannelBlock * 4, points * kWinogradWeightBytes,

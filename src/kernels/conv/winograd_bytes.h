@@ -67,16 +67,17 @@ struct WinogradBytes {
   }
   RQ_INLINE void StoreStarts(const ConvQ8Params* p, const Block* block, int32_t more, int32_t most,
                              int32_t* starts) {
+    constexpr int32_t kAll = kShape.SumOfAll() * kChannelBlock;
+    const int32_t* sums = block->point_sum[0];
+    RQ_ROLLED for (int32_t at = 0; at < kShape.Points() * kChannelBlock; at += 4) {
+      wasm_v128_store(starts + at,
+                      wasm_i32x4_mul(wasm_i32x4_splat(-more), wasm_v128_load(sums + at)));
+    }
     RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
-      for (int32_t point = 0; point < kShape.Points(); ++point) {
-        const v128_t sum = wasm_v128_load(block->point_sum[point] + half);
-        wasm_v128_store(starts + point * kChannelBlock + half,
-                        wasm_i32x4_mul(wasm_i32x4_splat(-more), sum));
-      }
       const v128_t base = wasm_i32x4_mul(simd::LoadBase(block->bias + half, p->input_zero_point),
                                          wasm_i32x4_splat(kShape.AllAlike()));
-      const v128_t sum = wasm_v128_load(block->point_sum[kShape.SumOfAll()] + half);
-      wasm_v128_store(starts + kShape.SumOfAll() * kChannelBlock + half,
+      const v128_t sum = wasm_v128_load(sums + kAll + half);
+      wasm_v128_store(starts + kAll + half,
                       wasm_i32x4_sub(base, wasm_i32x4_mul(wasm_i32x4_splat(most), sum)));
     }
   }

@@ -51,6 +51,19 @@ struct Tile4x3 {
     out[4] = Op::Add(Op::Sub(Op::Sub(c[4], c[2]), Op::Twice(c31)), add);
   }
 
+  /// (vector_winograd_4x3_dot8.cpp looks these up.)
+  template <typename Op>
+  RQ_INLINE void TapColumn(const v128_t* g, v128_t* out) {
+    const v128_t twice0 = Op::Twice(g[0]), twice1 = Op::Twice(g[1]), twice2 = Op::Twice(g[2]);
+    const v128_t sum = Op::Add(twice0, twice2), four2 = Op::Twice(twice2);
+    const v128_t far = Op::Add(g[0], four2);
+    out[0] = Op::Add(Op::Twice(twice0), twice0);
+    out[1] = Op::Add(sum, twice1);
+    out[2] = Op::Sub(sum, twice1);
+    out[3] = Op::Add(far, twice1);
+    out[4] = Op::Sub(far, twice1);
+    out[5] = Op::Add(four2, twice2);
+  }
   template <typename Op>
   RQ_INLINE void TapLine(const v128_t* g, v128_t* out) {
     const v128_t sum = Op::Add(g[0], g[2]), all = Op::Add(sum, g[1]);
@@ -80,7 +93,7 @@ struct Tile4x3 {
   }
   /// By 144, which divides it: nine times the inverse is 1 modulo 2^32.
   RQ_INLINE v128_t Output(v128_t sum) {
-    return wasm_i32x4_mul(wasm_i32x4_shr(sum, 4), wasm_i32x4_splat(0x38E38E39));
+    return wasm_i32x4_shr(wasm_i32x4_mul(sum, wasm_i32x4_splat(0x38E38E39)), 4);
   }
 };
 

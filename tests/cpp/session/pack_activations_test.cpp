@@ -27,10 +27,14 @@ struct Form {
 };
 
 constexpr Form kForms[] = {
-    {"conv_q8_narrow_x", "uint8", 0, -8, 7},      {"conv_q8_narrow_w", "int8", -128, -7, 7},
-    {"conv_q8_lookup", "uint8", 240, -2, 1},      {"conv_q8_popcount", "int8", -9, -4, 3},
-    {"conv_q8_narrow_x", "uint8", 112, 0, 15},    {"conv_q8_winograd_narrow", "int8", -20, -8, 7},
-    {"conv_q8_winograd_dot8", "uint8", 0, -7, 7}, {"conv_q8_winograd_4x3", "int8", 7, -2, 1, 5},
+    {"conv_q8_narrow_x", "uint8", 0, -8, 7},
+    {"conv_q8_narrow_w", "int8", -128, -7, 7},
+    {"conv_q8_lookup", "uint8", 240, -2, 1},
+    {"conv_q8_popcount", "int8", -9, -4, 3},
+    {"conv_q8_narrow_x", "uint8", 112, 0, 15},
+    {"conv_q8_winograd_narrow", "int8", -20, -8, 7},
+    {"conv_q8_winograd_dot8", "uint8", 0, -7, 7},
+    {"conv_q8_winograd_4x3_dot8", "int8", 7, -2, 1, 5},
 };
 
 bool IsWinograd(const Form& form) {

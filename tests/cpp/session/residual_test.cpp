@@ -23,12 +23,19 @@ struct Form {
 };
 
 constexpr Form kForms[] = {
-    {"conv_q8_vector", 256, -128, 127},     {"conv_q8_dot7", 256, -64, 63},
-    {"conv_q8_lines", 256, -128, 127},      {"conv_q8_narrow_x", 16, -8, 7},
-    {"conv_q8_narrow_w", 256, -8, 7},       {"conv_q8_lookup", 4, -2, 1},
-    {"conv_q8_popcount", 4, -4, 3},         {"conv_q8_scalar", 256, -128, 127},
-    {"conv_q8_winograd_narrow", 16, -8, 7}, {"conv_q8_winograd_dot8", 32, -7, 7},
-    {"conv_q8_winograd_4x3", 4, -2, 1},     {"conv_q8_winograd_pairs", 256, -128, 127},
+    {"conv_q8_vector", 256, -128, 127},
+    {"conv_q8_dot7", 256, -64, 63},
+    {"conv_q8_lines", 256, -128, 127},
+    {"conv_q8_narrow_x", 16, -8, 7},
+    {"conv_q8_narrow_w", 256, -8, 7},
+    {"conv_q8_lookup", 4, -2, 1},
+    {"conv_q8_popcount", 4, -4, 3},
+    {"conv_q8_scalar", 256, -128, 127},
+    {"conv_q8_winograd_narrow", 16, -8, 7},
+    {"conv_q8_winograd_dot8", 32, -7, 7},
+    {"conv_q8_winograd_4x3_dot8", 4, -2, 1},
+    {"conv_q8_winograd_pairs", 256, -128, 127},
+    {"conv_q8_winograd_4x3_pairs", 256, -128, 127},
 };
 
 /// %y = [Clip]([Clip](conv(%c)) + %r), or %r + ...; every type int8 or uint8.

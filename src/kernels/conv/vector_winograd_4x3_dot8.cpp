@@ -8,7 +8,7 @@
 
 #if defined(__wasm__) && !defined(REQUANT_RELAXED)
 // rq_dot8() is 0: no plan has this kernel.
-void rq_conv_q8_winograd_4x3(const requant::ConvQ8Params*) { __builtin_trap(); }
+void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params*) { __builtin_trap(); }
 #else
 namespace requant {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 /// Of 7 x 7 and 8 x 8 outputs.
 constexpr int32_t kFewTiles = 6;
 
-struct Operand : conv::WinogradBytes<conv::Tile4x3, conv::kWinograd4x3> {
+struct Operand : conv::WinogradBytes<conv::Tile4x3, conv::kWinograd4x3Dot8> {
   static constexpr int32_t kStepBytes = 3 * 2 * 16;
   struct Widening {
     v128_t mask, table0, table1, table2, table3, table4;
@@ -49,7 +49,7 @@ struct Operand : conv::WinogradBytes<conv::Tile4x3, conv::kWinograd4x3> {
 }  // namespace
 }  // namespace requant
 
-void rq_conv_q8_winograd_4x3(const requant::ConvQ8Params* p) {
+void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params* p) {
   using namespace requant;
   const auto& header = *static_cast<const conv::Winograd4x3Header*>(p->weights);
   const int32_t more = simd::TakesUnsigned<simd::Dot8>(p->row_end) ? 128 : 0;

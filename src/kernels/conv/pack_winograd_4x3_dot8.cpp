@@ -1,4 +1,5 @@
-// Packing for vector_winograd_4x3.cpp: which operands and shapes it takes, and how its weights lie.
+// Packing for vector_winograd_4x3_dot8.cpp: which operands and shapes it takes, and how its weights
+// lie.
 #include <array>
 #include <cstring>
 
@@ -11,8 +12,8 @@ namespace {
 /// So that transformed codes and weights fit signed bytes, and a weight's code two bits.
 constexpr int32_t kMostInputRange = 4, kMostWeight = 2, kMostWeightRange = 3;
 
-constexpr size_t kLines = kWinograd4x3.Lines(), kColumns = kWinograd4x3.Columns();
-using Block = WinogradNarrowBlock<kWinograd4x3.Points()>;
+constexpr size_t kLines = kWinograd4x3Dot8.Lines(), kColumns = kWinograd4x3Dot8.Columns();
+using Block = WinogradNarrowBlock<kWinograd4x3Dot8.Points()>;
 /// G of a column and of a line (winograd_tile_4x3.h).
 constexpr int32_t kG[kLines][3] = {{6, 0, 0}, {2, 2, 2},  {2, -2, 2},
                                    {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
@@ -48,8 +49,8 @@ Winograd4x3Header HeaderOf(const ConvQ8Weights& w, int32_t least) {
 
 }  // namespace
 
-bool Winograd4x3Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFits(kWinograd4x3, w, g, kMostWeight, kMostInputRange) ||
+bool Winograd4x3Dot8Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  if (!WinogradFits(kWinograd4x3Dot8, w, g, kMostWeight, kMostInputRange) ||
       w.input_hi - w.input_lo > kMostInputRange) {
     return false;
   }
@@ -65,28 +66,28 @@ bool Winograd4x3Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
 // - of one bit, which are looked up: 20 and wider 1.55, 1.15 to 1.2, 0.97 to 1.04, 1.05 to 1.11;
 //   smaller 0.9 to 1.4 of 16 channels, 0.8 to 1.1 of 32, 0.6 to 1.0 of more. Of inputs of one bit,
 //   too, 1.39, 1.1, 0.91 to 0.97, 0.96 to 1.02, where lookups have no planes to read.
-bool Winograd4x3Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool Winograd4x3Dot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64, kManyChannels = 128;
-  const int64_t tiles = WinogradTiles(kWinograd4x3, g), rows = ConvRows(g);
-  const int64_t outputs = tiles * kWinograd4x3.out_h * kWinograd4x3.out_w;
+  const int64_t tiles = WinogradTiles(kWinograd4x3Dot8, g), rows = ConvRows(g);
+  const int64_t outputs = tiles * kWinograd4x3Dot8.out_h * kWinograd4x3Dot8.out_w;
   if (ConvQ8WeightBits(w) == 1) {
     const bool planes = w.input_hi - w.input_lo == 1 && g.in_c >= kFewChannels;
     return !planes && tiles >= 35 && outputs * 10 <= rows * 11;
   }
-  const int64_t products = tiles * kWinograd4x3.Points();
+  const int64_t products = tiles * kWinograd4x3Dot8.Points();
   const int64_t small = int64_t{WinogradTiles(kWinogradNarrow, g)} * kWinogradNarrow.Points();
   return outputs * 20 <= rows * (g.in_c < kManyChannels ? 29 : 30) &&
          products * 100 <= small * (g.in_c < kFewChannels ? 70 : 77);
 }
 
-size_t Winograd4x3PackedSize(const ConvQ8Weights& w) {
+size_t Winograd4x3Dot8PackedSize(const ConvQ8Weights& w) {
   return CheckedAdd(sizeof(Winograd4x3Header), CheckedMul(Blocks(w.layout), BlockBytes(w)));
 }
 
-void Winograd4x3Pack(const ConvQ8Weights& w, void* packed) {
+void Winograd4x3Dot8Pack(const ConvQ8Weights& w, void* packed) {
   const int32_t least = RangeOf(w, kMostWeightRange).lo;
   const Winograd4x3Header header = HeaderOf(w, least);
-  std::memset(packed, 0, Winograd4x3PackedSize(w));
+  std::memset(packed, 0, Winograd4x3Dot8PackedSize(w));
   std::memcpy(packed, &header, sizeof header);
   uint8_t* first = static_cast<uint8_t*>(packed) + sizeof header;
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
@@ -118,6 +119,8 @@ void Winograd4x3Pack(const ConvQ8Weights& w, void* packed) {
   });
 }
 
-size_t Winograd4x3Workspace(const ConvGeometry& g) { return WinogradWorkspaceOf(kWinograd4x3, g); }
+size_t Winograd4x3Dot8Workspace(const ConvGeometry& g) {
+  return WinogradWorkspaceOf(kWinograd4x3Dot8, g);
+}
 
 }  // namespace requant::conv
