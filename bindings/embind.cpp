@@ -189,7 +189,7 @@ class SessionHandle {
   /// was made to use them.
   val Functions() const {
     return Guard([this] {
-      // Who runs several plans has the tools (src/plan/file.h).
+      // Who runs several plans has the rarer operators (src/plan/file.h).
       if (session_->plan() == nullptr) return val::array();
       const Plan& plan = *session_->plan();
       val functions = OperatorFunctions(*plan.graph);
@@ -328,3 +328,6 @@ extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::Bound* bound) {
     return 1;
   }
 }
+
+/// What the loader calls then.
+extern "C" EMSCRIPTEN_KEEPALIVE void operators_loaded() { requant::SetOperatorsLoaded(); }

@@ -34,7 +34,7 @@ TensorMap ReadFeeds(const emscripten::val& names, const emscripten::val& types,
                     const emscripten::val& dims, const emscripten::val& pointers);
 
 /// Entries of the function table that the graph's operators may need: JavaScript sees from them
-/// whether the tools must be loaded.
+/// whether the rarer operators must be loaded.
 emscripten::val OperatorFunctions(const Graph& graph);
 
 /// Bytes for JavaScript to copy out.

@@ -155,7 +155,6 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   using namespace requant;
   using emscripten::class_;
   using emscripten::function;
-  SetToolsLoaded();
   class_<QuantizedHandle>("Quantized")
       .smart_ptr<std::shared_ptr<QuantizedHandle>>("QuantizedPtr")
       .function("record", &QuantizedHandle::Record)

@@ -1,6 +1,6 @@
 /** Names of the package's wasm modules. */
 export type WasmFile =
-  | `requant-${'simd128' | 'relaxed' | 'tools'}${'' | '-threads'}.wasm`
+  | `requant-${'simd128' | 'relaxed' | 'operators' | 'tools'}${'' | '-threads'}.wasm`
   | `requant-lowbits-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
   | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
 
@@ -28,8 +28,13 @@ export interface WasmEnv {
   /** The bytes of the wasm module (for one thread), which is not fetched then. */
   wasmBinary?: ArrayBuffer | Uint8Array;
   /**
-   * The bytes of requant-tools.wasm (for one thread), which is loaded when a model is quantized or compared, or has
-   * one of the rarer operators.
+   * The bytes of requant-operators.wasm (for one thread), which is loaded when a model has one of the rarer
+   * operators or weights of few bits, and with the tools.
+   */
+  operatorsBinary?: ArrayBuffer | Uint8Array;
+  /**
+   * The bytes of requant-tools.wasm (for one thread), which is loaded when a model is quantized, compared or
+   * parsed from text.
    */
   toolsBinary?: ArrayBuffer | Uint8Array;
 }

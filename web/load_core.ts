@@ -78,6 +78,9 @@ async function wasmLocation(file: WasmFile): Promise<Location> {
   const beside: Record<WasmFile, () => URL> = {
     'requant-simd128.wasm': () => new URL('./requant-simd128.wasm', import.meta.url),
     'requant-relaxed.wasm': () => new URL('./requant-relaxed.wasm', import.meta.url),
+    'requant-operators.wasm': () => new URL('./requant-operators.wasm', import.meta.url),
+    'requant-operators-threads.wasm': () =>
+      new URL('./requant-operators-threads.wasm', import.meta.url),
     'requant-tools.wasm': () => new URL('./requant-tools.wasm', import.meta.url),
     'requant-tools-threads.wasm': () => new URL('./requant-tools-threads.wasm', import.meta.url),
     'requant-simd128-threads.wasm': () =>
@@ -114,59 +117,79 @@ async function compile(file: WasmFile): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>);
 }
 
+/** The promise of a load, which is tried again after it failed. */
+function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined;
+  return () =>
+    (loading ??= load().catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    }));
+}
+
 /**
- * The part of a core that is loaded when it is needed (web/scripts/split_core.mjs): the quantizer, the
- * comparison, scalar kernels, and operators that few networks have. Until then what belongs to it is
- * placeholders in the core.
+ * The modules with those parts of a core that are loaded when they are needed: the rarer operators, and
+ * the tools, which call them (web/scripts/share_functions.mjs). Entries of the function table that are
+ * theirs are empty until then.
  */
-class Tools {
-  /** Imports of the main module. */
-  readonly placeholders: Record<string, () => never> = {};
+class Parts {
   /** Of the main module. */
   exports: WebAssembly.Exports = {};
-  /** Of the function table, those that belong to the tools. */
-  readonly #entries: ReadonlySet<number>;
-  #loading: Promise<void> | undefined;
+  readonly #suffix: '' | '-threads';
 
-  constructor(main: WebAssembly.Module) {
-    const [entries] = WebAssembly.Module.customSections(main, 'tools');
-    // Runs of entries: how far behind the one before, and how many (scripts/split_core.mjs).
-    const runs = new Uint16Array(entries ?? new ArrayBuffer(0));
-    const own = new Set<number>();
-    for (let i = 0, entry = 0; i < runs.length; i += 2) {
-      entry += runs[i]!;
-      for (let left = runs[i + 1]!; left > 0; left--) own.add(entry++);
-    }
-    this.#entries = own;
-    for (const { module, name } of WebAssembly.Module.imports(main)) {
-      if (module !== 'tools') continue;
-      this.placeholders[name] = () => {
-        throw new Error('requant-tools.wasm is not loaded');
-      };
-    }
+  constructor(threaded: boolean) {
+    this.#suffix = threaded ? '-threads' : '';
   }
 
-  /** Whether one of these entries of the function table belongs to the tools. */
-  needed(functions: readonly number[]): boolean {
-    return functions.some((entry) => this.#entries.has(entry));
+  /** Whether one of these entries of the function table is not there yet. */
+  lack(functions: readonly number[]): boolean {
+    const table = this.exports['__indirect_function_table'] as WebAssembly.Table;
+    return functions.some((entry) => table.get(entry) === null);
   }
 
-  load(file: WasmFile): Promise<void> {
-    const start = async () => {
-      try {
-        const { toolsBinary } = env.wasm;
-        const module =
-          toolsBinary && file === 'requant-tools.wasm'
-            ? await WebAssembly.compile(toolsBinary as Uint8Array<ArrayBuffer>)
-            : await compile(file);
-        await WebAssembly.instantiate(module, { core: this.exports });
-        (this.exports['bind_tools'] as () => void)();
-      } catch (error) {
-        this.#loading = undefined;
-        throw loadFailed(file, error);
-      }
-    };
-    return (this.#loading ??= start());
+  readonly operators = once(async () => {
+    const file: WasmFile = `requant-operators${this.#suffix}.wasm`;
+    try {
+      const module = await this.#compile(file, env.wasm.operatorsBinary);
+      const { exports } = await this.#instantiate(module);
+      this.#call('operators_loaded');
+      return exports;
+    } catch (error) {
+      throw loadFailed(file, error);
+    }
+  });
+
+  readonly tools = once(async () => {
+    const file: WasmFile = `requant-tools${this.#suffix}.wasm`;
+    try {
+      const [operators, module] = await Promise.all([
+        this.operators(),
+        this.#compile(file, env.wasm.toolsBinary),
+      ]);
+      await this.#instantiate(module, operators);
+      this.#call('bind_tools');
+    } catch (error) {
+      throw loadFailed(file, error);
+    }
+  });
+
+  #compile(file: WasmFile, binary: ArrayBuffer | Uint8Array | undefined) {
+    return binary && this.#suffix === ''
+      ? WebAssembly.compile(binary as Uint8Array<ArrayBuffer>)
+      : compile(file);
+  }
+
+  #instantiate(module: WebAssembly.Module, operators: WebAssembly.Exports = {}) {
+    const table = this.exports['shared'] as WebAssembly.Table;
+    const shared: WebAssembly.ModuleImports = {};
+    for (const { module: from, name } of WebAssembly.Module.imports(module)) {
+      if (from === 'shared') shared[name] = table.get(Number(name)) as () => unknown;
+    }
+    return WebAssembly.instantiate(module, { core: this.exports, shared, operators });
+  }
+
+  #call(name: string) {
+    (this.exports[name] as () => void)();
   }
 }
 
@@ -177,7 +200,6 @@ class LowBits {
   /** Imports of the main module. A kernel computes a layer, so that a hop through here costs nothing. */
   readonly imports: Record<string, Kernel | (() => number)> = {};
   #kernels: WebAssembly.Exports | undefined;
-  #loading: Promise<void> | undefined;
 
   constructor(main: WebAssembly.Module) {
     for (const { module, name } of WebAssembly.Module.imports(main)) {
@@ -190,18 +212,16 @@ class LowBits {
     this.imports['rq_low_bits_loaded'] = () => (this.#kernels ? 1 : 0);
   }
 
-  load(file: WasmFile, memory: WebAssembly.Memory): Promise<void> {
-    const start = async () => {
-      try {
-        const module = await compile(file);
-        const { exports } = await WebAssembly.instantiate(module, { core: { memory } });
-        this.#kernels = exports;
-      } catch (error) {
-        this.#loading = undefined;
-        throw loadFailed(file, error);
-      }
-    };
-    return (this.#loading ??= start());
+  async load(file: WasmFile, memory: WebAssembly.ExportValue | undefined): Promise<void> {
+    try {
+      const module = await compile(file);
+      const { exports } = await WebAssembly.instantiate(module, {
+        core: { memory: memory as WebAssembly.Memory },
+      });
+      this.#kernels = exports;
+    } catch (error) {
+      throw loadFailed(file, error);
+    }
   }
 }
 
@@ -223,14 +243,14 @@ function loadFailed(what: string, error: unknown): RequantError {
 async function load(
   variant: Variant,
   threads: KernelThreads | undefined,
-): Promise<{ core: Core; tools: Tools; lowBits: LowBits }> {
+): Promise<Pick<Engine, 'parts' | 'loadLowBits'> & { core: Core }> {
   const file: WasmFile = threads ? `requant-${variant}-threads.wasm` : `requant-${variant}.wasm`;
   try {
     const { wasmBinary } = env.wasm;
     const module = wasmBinary
       ? await WebAssembly.compile(wasmBinary as Uint8Array<ArrayBuffer>)
       : await compile(file);
-    const tools = new Tools(module);
+    const parts = new Parts(threads !== undefined);
     const lowBits = new LowBits(module);
     const core = await new Promise<Core>((resolve, reject) => {
       createCore({
@@ -238,12 +258,11 @@ async function load(
           const all: WebAssembly.Imports = {
             ...imports,
             threads: threads?.imports ?? noThreads,
-            tools: tools.placeholders,
             low_bits: lowBits.imports,
           };
           if (threads) all['env'] = { ...imports['env'], memory: threads.memory };
           WebAssembly.instantiate(module, all).then((instance) => {
-            tools.exports = threads
+            parts.exports = threads
               ? { ...instance.exports, memory: threads.memory }
               : instance.exports;
             receive(instance, module);
@@ -254,7 +273,9 @@ async function load(
         printErr: () => {},
       }).then(resolve, reject);
     });
-    return { core, tools, lowBits };
+    const kernels: WasmFile = `requant-lowbits-${variant}${threads ? '-threads' : ''}.wasm`;
+    const loadLowBits = once(() => lowBits.load(kernels, parts.exports['memory']));
+    return { core, parts, loadLowBits };
   } catch (error) {
     throw loadFailed(file, error);
   }
@@ -264,8 +285,8 @@ interface Engine {
   key: string;
   variant: Variant;
   threads: KernelThreads | undefined;
-  tools: Tools;
-  lowBits: LowBits;
+  parts: Parts;
+  loadLowBits: () => Promise<void>;
 }
 
 const cores = new Map<string, Promise<Core>>();
@@ -279,8 +300,8 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
     const threads = threaded
       ? new KernelThreads(() => compile(`kernels-${variant}-threads.wasm`))
       : undefined;
-    const { core, tools, lowBits } = await load(variant, threads);
-    engines.set(core, { key, variant, threads, tools, lowBits });
+    const { core, ...loaded } = await load(variant, threads);
+    engines.set(core, { key, variant, threads, ...loaded });
     return core;
   };
   const loading = start();
@@ -335,30 +356,25 @@ export async function sessionThreads(core: Core, numThreads: unknown): Promise<n
 }
 
 /**
- * Loads the tools of a core, once; with `functions` (of a model's operators, by their entries in the
- * function table) only when they are needed for those.
+ * Loads the rarer operators of a core, once; with `functions` (of a model's operators, by their entries
+ * in the function table) only when they are needed for those.
  */
-export async function loadTools(core: Core, functions?: readonly number[]): Promise<void> {
-  const engine = engines.get(core);
-  if (!engine || (functions && !engine.tools.needed(functions))) return;
-  await engine.tools.load(engine.threads ? 'requant-tools-threads.wasm' : 'requant-tools.wasm');
+export async function loadOperators(core: Core, functions?: readonly number[]): Promise<void> {
+  const parts = engines.get(core)?.parts;
+  if (functions === undefined || parts?.lack(functions)) await parts?.operators();
+}
+
+/** Loads the tools of a core, once, and the rarer operators, which they call. */
+export async function loadTools(core: Core): Promise<void> {
+  await engines.get(core)?.parts.tools();
 }
 
 /**
- * Loads the kernels for few bits of a core, once, and the tools, which pack weights for them (a saved
- * plan has packed ones).
+ * Loads the kernels for few bits of a core, once, and the rarer operators, which pack weights for them
+ * (a saved plan has packed ones).
  */
 export async function loadLowBits(core: Core, packing = true): Promise<void> {
-  const engine = engines.get(core);
-  if (!engine) return;
-  const { variant, threads, tools, lowBits } = engine;
-  await Promise.all([
-    packing ? loadTools(core) : undefined,
-    lowBits.load(
-      threads ? `requant-lowbits-${variant}-threads.wasm` : `requant-lowbits-${variant}.wasm`,
-      tools.exports['memory'] as WebAssembly.Memory,
-    ),
-  ]);
+  await Promise.all([packing ? loadOperators(core) : undefined, engines.get(core)?.loadLowBits()]);
 }
 
 /** The variant of a loaded core. */

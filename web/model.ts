@@ -4,7 +4,7 @@ import { Breather, throwIfAborted } from './abort.js';
 import type { Core, CoreModel, CoreSession } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { Handle, call, copyIn, free, makeDisposable, takeBlob } from './heap.js';
-import { loadCore, loadLowBits, loadTools, sessionThreads } from './load_core.js';
+import { loadCore, loadLowBits, loadOperators, loadTools, sessionThreads } from './load_core.js';
 import { checkKind, checkOptions, loadOptionKinds, suggest } from './options.js';
 import { saveBytes } from './save.js';
 import {
@@ -350,8 +350,8 @@ export function isPlan(bytes: Uint8Array): boolean {
   return '\x93RQPLAN\n'.split('').every((letter, at) => bytes[at] === letter.charCodeAt(0));
 }
 
-/** Whether steps of a saved plan are among the tools: a byte of its header (src/plan/file.cpp). */
-export function needsTools(plan: Uint8Array): boolean {
+/** Whether steps of a saved plan are among the rarer operators: a byte of its header (src/plan/file.cpp). */
+export function needsOperators(plan: Uint8Array): boolean {
   return plan[15] === 1;
 }
 
@@ -373,7 +373,7 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     );
     const model = new Model(core, object);
     try {
-      await loadTools(
+      await loadOperators(
         core,
         model.handle.call((handle) => handle.functions()),
       );

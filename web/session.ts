@@ -24,14 +24,14 @@ import {
   toTensor,
   withFeeds,
 } from './heap.js';
-import { loadLowBits, loadTools, sessionThreads, threadsOf } from './load_core.js';
+import { loadLowBits, loadOperators, sessionThreads, threadsOf } from './load_core.js';
 import {
   type LoadOptions,
   Model,
   type ValueInfo,
   isPlan,
   modelOf,
-  needsTools,
+  needsOperators,
   openSource,
 } from './model.js';
 import { checkOptions, withoutUndefined } from './options.js';
@@ -242,11 +242,11 @@ export class InferenceSession {
       const { core, loaded } = await openSource(source, loadOptions);
       if (isPlan(loaded.bytes)) {
         const threads = await createdThreads(core, true, numThreads);
-        if (needsTools(loaded.bytes)) await loadTools(core);
+        if (needsOperators(loaded.bytes)) await loadOperators(core);
         const session = loadPlan(core, loaded.bytes, options, threads);
         const handle = new Handle(core, session, 'session');
         try {
-          await loadTools(
+          await loadOperators(
             core,
             handle.call((object) => object.functions()),
           );

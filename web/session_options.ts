@@ -4,7 +4,7 @@ import type { Core, CoreModel, CoreSession, CoreSessionOptions } from './core.js
 import type { EngineInfo } from './engine.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
-import { loadLowBits, loadTools } from './load_core.js';
+import { loadLowBits, loadOperators } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
 import { type Tuning, tunedSteps } from './tuning.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
@@ -157,7 +157,7 @@ export async function createCoreSession(
   const { requantize, fuse, optimize, compact, kernels, tuning } = options;
   if (kernels) {
     checkKernels(core, kernels);
-    await loadTools(core); // the scalar ones are there
+    await loadOperators(core); // the scalar ones are there
   }
   if (kernels || call(core, () => model.lowBits())) await loadLowBits(core);
   const coreOptions = withoutUndefined({

@@ -446,7 +446,7 @@ export async function createWorker(): Promise<RequantWorker> {
 
 /** What can be sent of env.wasm. */
 function settings(): Partial<WasmEnv> {
-  const { simd, numThreads, wasmPaths, wasmBinary, toolsBinary } = env.wasm;
+  const { simd, numThreads, wasmPaths, wasmBinary, operatorsBinary, toolsBinary } = env.wasm;
   const paths =
     typeof wasmPaths === 'string' || wasmPaths instanceof URL
       ? absolute(wasmPaths)
@@ -457,6 +457,7 @@ function settings(): Partial<WasmEnv> {
     numThreads,
     wasmPaths: paths,
     wasmBinary,
+    operatorsBinary,
     toolsBinary,
   }) as Partial<WasmEnv>;
 }

@@ -3,11 +3,12 @@
 #   src/**, bindings/**      --em++-->           core.wasm + core.js     (Embind, one core for both)
 #   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked),
 #                                      dist/requant-lowbits-<variant>.wasm (low_bits_sources.txt)
-#   core.wasm                --wasm-split--> main.wasm + dist/requant-tools.wasm (tools_sources.txt)
+#   core.wasm                --wasm-split--> main.wasm + dist/requant-operators.wasm (operators_sources.txt)
+#                                                      + dist/requant-tools.wasm (tools_sources.txt)
 #   main + kernels           --wasm-merge, wasm-opt--> dist/requant-<variant>.wasm
 #   the same, memory shared  --share_memory.mjs--> dist/requant-<variant>-threads.wasm
 #   all kernels, the same    --share_memory.mjs--> dist/kernels-<variant>-threads.wasm
-#   tools and low bits, too  --share_memory.mjs--> dist/requant-tools-threads.wasm, ...
+#   the others, too          --share_memory.mjs--> dist/requant-tools-threads.wasm, ...
 #
 # Why not em++ alone: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the core need
 # not be compiled twice. The merged module has one memory and direct calls into the kernels.
@@ -104,28 +105,44 @@ add_custom_command(
   VERBATIM)
 set(outputs ${dist}/core.js)
 
-# --- The tools -----------------------------------------------------------------------------------
+# --- The operators and the tools -----------------------------------------------------------------
 set(main ${PROJECT_BINARY_DIR}/main.wasm)
+set(operators ${dist}/requant-operators.wasm)
 set(tools ${dist}/requant-tools.wasm)
+set(operators_sources ${CMAKE_CURRENT_LIST_DIR}/operators_sources.txt)
 set(tools_sources ${CMAKE_CURRENT_LIST_DIR}/tools_sources.txt)
-set(tools_entries ${PROJECT_BINARY_DIR}/tools_entries.bin)
 set(core_objects ${PROJECT_BINARY_DIR}/core_objects.txt)
+set(divided ${main} ${PROJECT_BINARY_DIR}/operators.wasm ${PROJECT_BINARY_DIR}/tools.wasm)
 file(GENERATE OUTPUT ${core_objects} CONTENT "$<JOIN:$<TARGET_OBJECTS:core>,\n>\n")
+# Accessors are inlined first, since later every module would have to call those of another. What the
+# modules share is counted when main is optimized.
 add_custom_command(
-  OUTPUT ${main} ${tools} ${tools_entries} ${dist}/requant-tools-threads.wasm
+  OUTPUT ${main} ${operators} ${tools} ${dist}/requant-operators-threads.wasm
+         ${dist}/requant-tools-threads.wasm
+  COMMAND ${wasm_opt} ${wasm_features} -g --inlining --always-inline-max-function-size 3
+          --one-caller-inline-max-function-size 0 --flexible-inline-max-function-size 0
+          --remove-unused-module-elements
+          ${PROJECT_BINARY_DIR}/core.wasm -o ${PROJECT_BINARY_DIR}/inlined.wasm
   COMMAND ${REQUANT_NODE} ${scripts}/split_core.mjs --wasm-split ${REQUANT_WASM_SPLIT}
-          --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --sources ${tools_sources}
-          --objects ${core_objects} --entries ${tools_entries}
-          ${PROJECT_BINARY_DIR}/core.wasm ${main}
-          ${PROJECT_BINARY_DIR}/tools.wasm
+          --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --objects ${core_objects}
+          --operators ${operators_sources} --tools ${tools_sources}
+          ${PROJECT_BINARY_DIR}/inlined.wasm ${divided}
+  COMMAND ${wasm_opt} ${wasm_features} -g ${module_options} ${main} -o ${main}
+  COMMAND ${REQUANT_NODE} ${scripts}/share_functions.mjs ${divided}
+  COMMAND ${wasm_opt} ${wasm_features} ${module_options}
+          ${PROJECT_BINARY_DIR}/operators.wasm -o ${operators}
   COMMAND ${wasm_opt} ${wasm_features} ${module_options}
           ${PROJECT_BINARY_DIR}/tools.wasm -o ${tools}
+  COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${operators}
+          ${dist}/requant-operators-threads.wasm
   COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${tools} ${dist}/requant-tools-threads.wasm
-  DEPENDS core ${tools_sources} ${core_objects} ${scripts}/split_core.mjs ${scripts}/share_memory.mjs
-          ${scripts}/wasm_sections.mjs
-  COMMENT "requant-tools.wasm"
+  DEPENDS core ${operators_sources} ${tools_sources} ${core_objects} ${scripts}/split_core.mjs
+          ${scripts}/share_functions.mjs ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
+          ${scripts}/wasm_tables.mjs
+  COMMENT "requant-operators.wasm and requant-tools.wasm"
   VERBATIM)
-list(APPEND outputs ${tools} ${dist}/requant-tools-threads.wasm)
+list(APPEND outputs ${operators} ${tools} ${dist}/requant-operators-threads.wasm
+     ${dist}/requant-tools-threads.wasm)
 
 # --- The micro-kernels ---------------------------------------------------------------------------
 set(kernel_launcher)
@@ -228,9 +245,9 @@ foreach(variant simd128 relaxed)
     ${merge}
     COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
     COMMAND ${wasm_opt} ${variant_features} ${module_options} ${merged} -o ${result}
-    COMMAND ${REQUANT_NODE} ${scripts}/add_section.mjs ${result} tools ${tools_entries}
-    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${tools} ${low_bits}
-    DEPENDS ${main} ${tools} ${kernels} ${low_bits} ${scripts}/stamp.mjs ${scripts}/add_section.mjs ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${operators} ${tools} ${low_bits}
+    DEPENDS ${main} ${operators} ${tools} ${kernels} ${low_bits} ${scripts}/stamp.mjs
+            ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "requant-${variant}.wasm"
     VERBATIM)
   set(threads ${dist}/requant-${variant}-threads.wasm)

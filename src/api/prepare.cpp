@@ -1,7 +1,7 @@
 #include "api/prepare.h"
 
+#include "api/late_functions.h"
 #include "api/requant.h"
-#include "api/tool_functions.h"
 
 namespace requant {
 
@@ -19,7 +19,7 @@ void Prepare(Graph& graph) {
   RunPasses(graph, {});
   PassContext context;
   if (Legalize(graph, context)) RunPasses(graph, {});
-  if (ToolsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
+  if (OperatorsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
 }
 
 std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {

@@ -1,4 +1,4 @@
-// Among the tools, as control flow is (bindings/README.md).
+// Among the rarer operators, as control flow is (bindings/README.md).
 #include <utility>
 
 #include "api/prepare.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/tool_functions.h"
+#include "api/late_functions.h"
 
 // Legalize
 // Before: Conv and its kin between DequantizeLinear and QuantizeLinear
@@ -39,7 +39,7 @@ bool HasIntegerOps(const Graph& graph) {
 
 bool Legalize(Graph& graph, PassContext&) {
   if (!HasQdq(graph)) return false;
-  if (HasIntegerOps(graph)) return ToolsLoaded() && kJoinPairs(graph);
+  if (HasIntegerOps(graph)) return OperatorsLoaded() && kJoinPairs(graph);
   std::optional<QuantizedModel> quantized = FromQdq(graph, false);
   if (!quantized) return false;
   graph = Graph();  // its memory goes before the integer graph's comes

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/operators.h"
 #include "base/parallel.h"
-#include "base/tools.h"
 #include "codegen/codegen.h"
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
@@ -34,7 +34,7 @@ namespace requant {
 bool IsQuantized(const Graph& graph);
 
 /// The rows of the operators that a graph has, once each. What PrepareForRun makes of an operator
-/// is among the tools only if the operator is.
+/// is among the rarer operators only if the operator is.
 std::vector<const OpDef*> OperatorsOf(const Graph& graph);
 
 /// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a

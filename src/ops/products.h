@@ -5,7 +5,7 @@
 namespace requant {
 
 /// A MatMul, QLinearMatMul or Gemm whose right-hand side is no constant matrix, so that it can only
-/// be packed when it runs. (Code for these is among the tools: bindings/README.md.)
+/// be packed when it runs. (Code for these is among the rarer operators: bindings/README.md.)
 bool IsComputedProduct(const Node& node);
 
 /// Whether such a node may be left when the constants of the graph are folded.

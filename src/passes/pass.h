@@ -36,8 +36,8 @@ struct Pass {
   /// whether anything changed. Throws Error for graphs that can never run.
   bool (*run)(Graph& graph, PassContext& context);
   /// Whether the pass may find anything in a graph; nullptr: ask it. A pass whose code is among the
-  /// tools has one, by which the loader knows when they are needed (bindings/README.md); without
-  /// them it does not run.
+  /// rarer operators has one, by which the loader knows when they are needed (bindings/README.md);
+  /// without them it does not run.
   bool (*worth)(const Graph& graph) = nullptr;
 
   bool optional() const { return role == PassRole::kByName; }

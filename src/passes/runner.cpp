@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/operators.h"
 #include "base/str_cat.h"
-#include "base/tools.h"
 #include "ir/verify.h"
 
 namespace requant {
@@ -68,7 +68,7 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
       entry.round = report.rounds + 1;
       entry.nodes_before = graph.nodes().size();
       const double start = options.now ? options.now() : 0;
-      const bool worth = pass->worth == nullptr || (ToolsLoaded() && pass->worth(graph));
+      const bool worth = pass->worth == nullptr || (OperatorsLoaded() && pass->worth(graph));
       entry.changed = worth && pass->run(graph, context);
       entry.milliseconds = options.now ? options.now() - start : 0;
       entry.nodes_after = graph.nodes().size();

@@ -1,4 +1,4 @@
-// What says, for passes among the tools, whether they are worth running (Pass::worth).
+// What says, for passes among the rarer operators, whether they are worth running (Pass::worth).
 #include <algorithm>
 
 #include "ops/op.h"

@@ -69,7 +69,7 @@ class PlanArchive {
 
   std::vector<const void*> blobs;  // what Blob() can name
   const Graph* graph = nullptr;    // holds the nodes that run by their reference
-  bool tools = false;              // reading: whether there may be steps of the tools
+  bool operators = false;          // reading: whether there may be steps of the rarer operators
 
  private:
   void Bytes(void* data, size_t size);

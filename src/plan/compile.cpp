@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/operators.h"
 #include "base/str_cat.h"
-#include "base/tools.h"
 #include "kernels/variant/missing.h"
 #include "ops/op.h"
 #include "passes/runner.h"
@@ -19,7 +19,7 @@ namespace {
 bool LowerByTable(PlanBuilder& builder, const Node& node) {
   for (const LowerRow& row : LowerTable()) {
     if (node.op_type != row.op || node.domain != row.domain) continue;
-    const bool fits = row.fits == nullptr || (ToolsLoaded() && row.fits(node));
+    const bool fits = row.fits == nullptr || (OperatorsLoaded() && row.fits(node));
     if (fits && row.lower(builder, node)) return true;
   }
   return false;

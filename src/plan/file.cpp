@@ -11,7 +11,7 @@ namespace requant {
 namespace {
 
 constexpr char kMagic[8] = {'\x93', 'R', 'Q', 'P', 'L', 'A', 'N', '\n'};
-constexpr uint32_t kVersion = 11;
+constexpr uint32_t kVersion = 12;
 
 struct Header {
   char magic[8];
@@ -19,9 +19,10 @@ struct Header {
   uint8_t pointer_bytes;
   SavedKind kind;
   uint8_t threads;
-  uint8_t tools;   // 1: some steps' code is among the tools; the loader (web/session.ts) reads this
-  uint64_t bytes;  // of the whole file
-  uint64_t checksum;  // of all bytes after the header, kind and tools
+  uint8_t operators;  // 1: some steps' code is among the rarer ones; the loader (web/session.ts)
+                      // reads this
+  uint64_t bytes;     // of the whole file
+  uint64_t checksum;  // of all bytes after the header, kind and operators
   char build[32];
 };
 static_assert(sizeof(Header) == 64);
@@ -29,7 +30,7 @@ static_assert(sizeof(Header) == 64);
 /// Every step is a bijection of the word it takes in, so that no single damaged word goes unseen.
 uint64_t Checksum(const Header& header, std::span<const uint8_t> bytes) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
-  const uint64_t form = uint64_t{header.tools} << 8 | static_cast<uint8_t>(header.kind);
+  const uint64_t form = uint64_t{header.operators} << 8 | static_cast<uint8_t>(header.kind);
   uint64_t lanes[4] = {1, 2, form, bytes.size()};
   size_t at = 0;
   for (; at + 32 <= bytes.size(); at += 32) {
@@ -75,7 +76,7 @@ SavedWriter::SavedWriter(const std::vector<BlobRange>& blobs) : archive(&fields_
   archive.Fields(sizes);
 }
 
-std::vector<uint8_t> SavedWriter::Finish(SavedKind kind, int threads, bool tools) const {
+std::vector<uint8_t> SavedWriter::Finish(SavedKind kind, int threads, bool operators) const {
   const size_t start = CheckedAlign(sizeof(Header) + fields_.size(), AlignedBuffer::kAlignment);
   size_t total = start;
   for (const BlobRange& blob : blobs_) total = CheckedAdd(total, PaddedBlob(blob.size()));
@@ -95,7 +96,7 @@ std::vector<uint8_t> SavedWriter::Finish(SavedKind kind, int threads, bool tools
   header.pointer_bytes = sizeof(void*);
   header.kind = kind;
   header.threads = static_cast<uint8_t>(threads);
-  header.tools = tools ? 1 : 0;
+  header.operators = operators ? 1 : 0;
   header.bytes = file.size();
   header.checksum = Checksum(header, std::span(file).subspan(sizeof(Header)));
   std::memcpy(header.build, kBuildId, sizeof header.build);
@@ -114,7 +115,7 @@ SavedFile OpenSaved(const SharedBytes& file, int threads) {
   }
   if (header.threads != threads) ForeignPlan("it was made for another number of threads");
   if (header.bytes != file.bytes.size()) DamagedPlan("its size is wrong");
-  if (header.tools > 1 || header.kind > SavedKind::kProgram) DamagedPlan("its header is wrong");
+  if (header.operators > 1 || header.kind > SavedKind::kProgram) DamagedPlan("its header is wrong");
   std::span<const uint8_t> body = file.bytes.subspan(sizeof header);
   if (header.checksum != Checksum(header, body)) DamagedPlan("the checksum is wrong");
 
@@ -127,8 +128,9 @@ SavedFile OpenSaved(const SharedBytes& file, int threads) {
     owner = std::move(copy);
     body = {base + sizeof header, body.size()};
   }
-  SavedFile out{header.kind, header.tools != 0, threads, std::move(owner), {}, PlanArchive(body)};
-  out.archive.tools = out.tools;
+  SavedFile out{header.kind, header.operators != 0, threads, std::move(owner),
+                {},          PlanArchive(body)};
+  out.archive.operators = out.operators;
   std::vector<uint64_t> sizes;
   out.archive.Fields(sizes);
   // The blobs lie at the end, one after the other.

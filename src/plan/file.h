@@ -1,7 +1,7 @@
 // The bytes of what was saved: plans (plan/save.h) and programs of several (session/program.h).
 //
-//   header     64 bytes: magic, version, kind, threads, whether it needs the tools, size,
-//              checksum of all that follows, build
+//   header     64 bytes: magic, version, kind, threads, whether it needs the rarer
+//              operators, size, checksum of all that follows, build
 //   fields     sizes of the blobs, then plan/archive.h
 //   blobs      weights, constants, files in the file: aligned, each followed by kReadAhead
 //              spare bytes
@@ -29,7 +29,7 @@ class SavedWriter {
   SavedWriter& operator=(const SavedWriter&) = delete;
 
   PlanArchive archive;
-  std::vector<uint8_t> Finish(SavedKind kind, int threads, bool tools) const;
+  std::vector<uint8_t> Finish(SavedKind kind, int threads, bool operators) const;
 
  private:
   std::vector<uint8_t> fields_;
@@ -39,7 +39,7 @@ class SavedWriter {
 /// A file being read.
 struct SavedFile {
   SavedKind kind = SavedKind::kPlan;
-  bool tools = false;
+  bool operators = false;
   int threads = 1;
   std::shared_ptr<const void> owner;  // of the bytes that the blobs lie in
   std::vector<BlobRange> blobs;

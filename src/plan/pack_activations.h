@@ -22,7 +22,8 @@ namespace requant {
 /// where both are possible.
 void PackActivations(Plan& plan, const PlanOptions& options);
 
-/// Called through a pointer: the function is among the tools, which are loaded with the kernels.
+/// Called through a pointer: the function is among the rarer operators, which are loaded with the
+/// kernels.
 extern void (*const kPackActivations)(Plan& plan, const PlanOptions& options);
 
 }  // namespace requant

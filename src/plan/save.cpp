@@ -38,8 +38,8 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
   StepKind kind = archive.reading() ? StepKind{} : step->kind();
   archive.Fields(kind);
   if (archive.reading()) {
-    // Where the header says nothing of tools they may be missing.
-    const bool known = kind <= kLastStep && (archive.tools || kind < kFirstToolStep);
+    // Where the header says nothing of rarer operators they may be missing.
+    const bool known = kind <= kLastStep && (archive.operators || kind < kFirstLateStep);
     if (known) step = NewStep(kind);
     if (step == nullptr) DamagedPlan("a step is of no known kind");
   }
@@ -117,9 +117,9 @@ void CheckPlan(const Plan& plan, const Graph& graph) {
   }
 }
 
-bool NeedsTools(const Plan& plan) {
+bool NeedsOperators(const Plan& plan) {
   return std::any_of(plan.steps.begin(), plan.steps.end(),
-                     [](const auto& step) { return step->kind() >= kFirstToolStep; });
+                     [](const auto& step) { return step->kind() >= kFirstLateStep; });
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ std::vector<uint8_t> SavePlan(const Plan& plan, const Graph& graph) {
   writer.archive.Fields(nodes);
   // Writing changes nothing.
   PlanFields(writer.archive, const_cast<Plan&>(plan), const_cast<Graph&>(graph));
-  return writer.Finish(SavedKind::kPlan, plan.threads, NeedsTools(plan));
+  return writer.Finish(SavedKind::kPlan, plan.threads, NeedsOperators(plan));
 }
 
 LoadedPlan LoadPlan(SavedFile file) {
@@ -157,7 +157,7 @@ LoadedPlan LoadPlan(SavedFile file) {
   if (!nodes->empty()) *plan->graph = ReadOnnx({nodes, *nodes});
   file.archive.graph = plan->graph.get();
   PlanFields(file.archive, *plan, *graph);
-  if (file.tools != NeedsTools(*plan)) DamagedPlan("its header does not fit");
+  if (file.operators != NeedsOperators(*plan)) DamagedPlan("its header does not fit");
   plan->threads = file.threads;
   CheckPlan(*plan, *graph);
   return {std::move(plan), std::move(graph)};

@@ -19,9 +19,9 @@ bool NeedsSession(const Graph& body);
 Graph BodyOfTypes(const Graph& body, std::span<const ValueType> types);
 
 /// The subgraphs of a Program's nodes as sessions, made when they run first; cheap ones by the
-/// references. What it does is among the tools, where all operators with subgraphs are; making and
-/// deleting it (program.cpp) is not, since every Program has one: whose code is there calls the
-/// rest through the table of virtual functions.
+/// references. What it does is among the rarer operators, where all operators with subgraphs are;
+/// making and deleting it (program.cpp) is not, since every Program has one: whose code is there
+/// calls the rest through the table of virtual functions.
 class Bodies : public BodyRunner {
  public:
   explicit Bodies(const SessionOptions& options) : options_(options) {}

@@ -1,4 +1,4 @@
-// Among the tools: what was saved of a program says in its header that it needs them.
+// Among the rarer operators: what was saved of a program says in its header that it needs them.
 #include "onnx/read.h"
 #include "session/bodies.h"
 #include "session/program.h"

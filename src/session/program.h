@@ -79,7 +79,7 @@ class Program {
   std::unique_ptr<Bodies> bodies_;
 };
 
-/// Program::Load, which is called through a pointer: the function is among the tools.
+/// Program::Load, which is called through a pointer: the function is among the rarer operators.
 extern std::shared_ptr<Program> (*const kLoadProgram)(SavedFile file,
                                                       const SessionOptions& options);
 

@@ -1,4 +1,4 @@
-// Plans of bodies, in what is saved of a program. Among the tools, as bodies are.
+// Plans of bodies, in what is saved of a program. Among the rarer operators, as bodies are.
 #include <algorithm>
 
 #include "base/error.h"

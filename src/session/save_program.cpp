@@ -1,7 +1,7 @@
 // A program as bytes; load_program.cpp reads them. Blobs: the middle and an open tail as ONNX,
 // planned stages as files of their own (plan/save.h, or this again), then the bodies' plans
 // likewise.
-#include "base/tools.h"
+#include "base/operators.h"
 #include "onnx/write.h"
 #include "session/bodies.h"
 #include "session/program.h"
@@ -33,7 +33,7 @@ std::vector<uint8_t> Program::Save() const {
   };
   std::vector<std::vector<uint8_t>> files = {WriteOnnx(middle_), bytes_of(head_), bytes_of(tail_)};
   std::vector<uint32_t> plans;  // of each body
-  if (ToolsLoaded()) bodies_->Save(middle_, plans, files);
+  if (OperatorsLoaded()) bodies_->Save(middle_, plans, files);
   const std::vector<BlobRange> blobs(files.begin(), files.end());
   SavedWriter writer(blobs);
   // Writing changes nothing.

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/operators.h"
 #include "base/str_cat.h"
-#include "base/tools.h"
 #include "plan/low_bits.h"
 #include "plan/save.h"
 
@@ -34,7 +34,7 @@ std::shared_ptr<const Graph> Session::Load(const SharedBytes& saved_plan) {
   Entry& entry = entries_.emplace_back();
   std::shared_ptr<const Graph> interface;
   if (file.kind == SavedKind::kProgram) {
-    if (!file.tools || !ToolsLoaded()) DamagedPlan("its header does not fit");
+    if (!file.operators || !OperatorsLoaded()) DamagedPlan("its header does not fit");
     entry.program = kLoadProgram(std::move(file), options_);
     interface = {entry.program, &entry.program->graph()};
   } else {

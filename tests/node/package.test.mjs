@@ -65,6 +65,8 @@ test('holds what it needs and nothing else', () => {
     'dist/requant-lowbits-relaxed.wasm',
     'dist/requant-lowbits-simd128-threads.wasm',
     'dist/requant-lowbits-simd128.wasm',
+    'dist/requant-operators-threads.wasm',
+    'dist/requant-operators.wasm',
     'dist/requant-relaxed-threads.wasm',
     'dist/requant-relaxed.wasm',
     'dist/requant-simd128-threads.wasm',

@@ -1,4 +1,4 @@
-// requant-tools.wasm: fetched when it is needed, not before.
+// requant-operators.wasm and requant-tools.wasm: fetched when they are needed, not before.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import {
 } from '../../dist/index.js';
 
 const demo = new URL('../../demos/models/fashion_mnist.onnx', import.meta.url);
-const tools = new URL('../../dist/requant-tools.wasm', import.meta.url);
+const dist = new URL('../../dist/', import.meta.url);
 
 const text = `graph "rare" opset 13
 input %x: float32[1, 4, 2, 2]
@@ -24,8 +24,13 @@ input %x: float32[1, 4, 2, 2]
 output %y
 `;
 
-test('models run without the tools; what needs them says so and can be tried again', async () => {
-  env.wasm.wasmPaths = { 'requant-tools.wasm': new URL('missing.wasm', demo) };
+const missing = {
+  'requant-operators.wasm': '/missing.wasm',
+  'requant-tools.wasm': '/missing.wasm',
+};
+
+test('models run with the core alone; what needs more says so and can be tried again', async () => {
+  env.wasm.wasmPaths = missing;
   const feeds = { image: new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]) };
   const model = await loadModel(demo);
   const session = await InferenceSession.create(model);
@@ -39,16 +44,23 @@ test('models run without the tools; what needs them says so and can be tried aga
     () => compare(model, model, { dataset: [{ feeds }] }),
     () => parseModel(text),
   ];
-  for (const action of needing) {
-    await assert.rejects(action, (error) => {
-      assert.equal(error.code, 'LOAD_FAILED');
-      assert.match(error.message, /missing\.wasm/);
-      return true;
-    });
+  // With either file alone the other is still to be loaded.
+  for (const paths of [
+    missing,
+    ...Object.keys(missing).map((file) => ({ [file]: '/missing.wasm' })),
+  ]) {
+    env.wasm.wasmPaths = paths;
+    for (const action of needing) {
+      await assert.rejects(action, (error) => {
+        assert.equal(error.code, 'LOAD_FAILED');
+        assert.match(error.message, /missing\.wasm/);
+        return true;
+      });
+    }
   }
 
-  delete env.wasm.wasmPaths;
-  env.wasm.toolsBinary = readFileSync(tools);
+  env.wasm.operatorsBinary = readFileSync(new URL('requant-operators.wasm', dist));
+  env.wasm.toolsBinary = readFileSync(new URL('requant-tools.wasm', dist));
   const [quantized, report] = await Promise.all([
     quantize(model, { calibration: [feeds] }),
     compare(model, model, { dataset: [{ feeds }] }),
@@ -63,28 +75,31 @@ test('models run without the tools; what needs them says so and can be tried aga
 
 const PACKAGE = JSON.stringify(new URL('../../dist/index.js', import.meta.url));
 
-/** What a script prints as JSON in another process, which has no tools yet. */
+/** What a script prints as JSON in another process, which has the core alone yet. */
 function elsewhere(script) {
   const args = [...process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'))];
   args.push('--input-type=module', '--eval', script);
   return JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }));
 }
 
-/** Another process runs the model or plan. */
+const NO_TOOLS = JSON.stringify({ 'requant-tools.wasm': '/missing.wasm' });
+const NEITHER = JSON.stringify(missing);
+
+/** Another process runs the model or plan, without the operators first, and never with the tools. */
 function runElsewhere(file) {
   return elsewhere(`
     import { InferenceSession, Tensor, env } from ${PACKAGE};
-    env.wasm.wasmPaths = { 'requant-tools.wasm': '/missing.wasm' };
+    env.wasm.wasmPaths = ${NEITHER};
     const create = () => InferenceSession.create(${JSON.stringify(file)});
     const code = await create().then(() => 'none', (error) => error.code);
-    delete env.wasm.wasmPaths;
+    env.wasm.wasmPaths = ${NO_TOOLS};
     const session = await create();
     const x = new Tensor('float32', Float32Array.from({ length: 16 }, (_, i) => i), [1, 4, 2, 2]);
     const { y } = await session.run({ x });
     console.log(JSON.stringify({ code, values: [...y.data] }));`);
 }
 
-test('a model or plan with one of the rarer operators brings the tools along', async (t) => {
+test('a model or plan with one of the rarer operators brings those along, and no tools', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-tools-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const rare = await parseModel(text);
@@ -106,7 +121,7 @@ test('a model or plan with one of the rarer operators brings the tools along', a
   assert.deepEqual(runElsewhere(path.join(folder, 'scalar.plan')), expected);
 });
 
-test('a session whose shapes depend on data gives its memory back without the tools', async (t) => {
+test('a session whose shapes depend on data gives its memory back without either', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-tools-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const model = await parseModel(`graph "dependent" opset 13
@@ -120,7 +135,7 @@ test('a session whose shapes depend on data gives its memory back without the to
   model.dispose();
   const held = elsewhere(`
     import { InferenceSession, Tensor, engineInfo, env } from ${PACKAGE};
-    env.wasm.wasmPaths = { 'requant-tools.wasm': '/missing.wasm' };
+    env.wasm.wasmPaths = ${NEITHER};
     const { liveBytes } = await engineInfo();
     const session = await InferenceSession.create(${JSON.stringify(file)});
     const x = new Tensor('float32', Float32Array.of(0, 1, 0, 2, 3, 0, 0, 4), [8]);
@@ -132,7 +147,7 @@ test('a session whose shapes depend on data gives its memory back without the to
   assert.deepEqual(held, { values: [0, 1, 0, 2, 3], left: 0 });
 });
 
-test('layers that write floats have kernels without the tools', async (t) => {
+test('layers that write floats have kernels without either', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-tools-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const model = await parseModel(`graph "sums" opset 13
@@ -163,7 +178,7 @@ test('layers that write floats have kernels without the tools', async (t) => {
     writeFileSync(file, quantized.toOnnx({ format }));
     const ran = elsewhere(`
       import { InferenceSession, Tensor, env } from ${PACKAGE};
-      env.wasm.wasmPaths = { 'requant-tools.wasm': '/missing.wasm' };
+      env.wasm.wasmPaths = ${NEITHER};
       const session = await InferenceSession.create(${JSON.stringify(file)}, { profile: true });
       const x = Float32Array.from({ length: 16 }, (_, i) => i / 16);
       const { y } = await session.run({ x: new Tensor('float32', x, [1, 1, 4, 4]) });
@@ -180,7 +195,75 @@ test('layers that write floats have kernels without the tools', async (t) => {
   model.dispose();
 });
 
-test('threads have tools of their own', async () => {
+test('products of computed operands, three dimensions and functions run without the tools', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'requant-operators-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const texts = {
+    product: ['[2, 3, 4]', '%t = Transpose(%x) {perm = [0, 2, 1]}\n%y = MatMul(%x, %t)'],
+    volume: ['[1, 1, 4, 4, 4]', '%y = MaxPool(%x) {kernel_shape = [2, 2, 2]}'],
+    several: ['[1, 8, 2, 2]', '%y = Celu(%x)'],
+  };
+  for (const [name, [dims, nodes]] of Object.entries(texts)) {
+    const model = await parseModel(
+      `graph "${name}" opset 13\ninput %x: float32${dims}\n${nodes}\noutput %y\n`,
+    );
+    const file = path.join(folder, `${name}.onnx`);
+    writeFileSync(file, model.toOnnx());
+    const shape = JSON.parse(dims);
+    const length = shape.reduce((a, b) => a * b);
+    const x = new Tensor(
+      'float32',
+      Float32Array.from({ length }, (_, i) => i - 5),
+      shape,
+    );
+    const session = await InferenceSession.create(model);
+    const { y } = await session.run({ x });
+    const kernels = session.plan().steps.map(({ kernel }) => kernel);
+    await session.release();
+    model.dispose();
+    const ran = elsewhere(`
+      import { InferenceSession, Tensor, env } from ${PACKAGE};
+      env.wasm.wasmPaths = ${NO_TOOLS};
+      const session = await InferenceSession.create(${JSON.stringify(file)});
+      const data = Float32Array.from({ length: ${length} }, (_, i) => i - 5);
+      const { y } = await session.run({ x: new Tensor('float32', data, [${shape}]) });
+      const kernels = session.plan().steps.map(({ kernel }) => kernel);
+      console.log(JSON.stringify({ values: [...y.data], kernels }));`);
+    assert.deepEqual(ran, { values: [...y.data], kernels }, name);
+  }
+});
+
+test('what is loaded at the same time waits for the same modules', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'requant-operators-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const rare = await parseModel(text);
+  const file = path.join(folder, 'rare.onnx');
+  writeFileSync(file, rare.toOnnx());
+  rare.dispose();
+  const script = (order) => `
+    import { InferenceSession, Tensor, env, loadModel, quantize } from ${PACKAGE};
+    const loaded = [];
+    const { instantiate } = WebAssembly;
+    WebAssembly.instantiate = (module, imports) => {
+      const names = Object.keys(imports);
+      if (names.includes('shared')) loaded.push(Object.keys(imports.operators).length > 0 ? 'tools' : 'operators');
+      return instantiate(module, imports);
+    };
+    const image = new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+    const model = await loadModel(${JSON.stringify(demo)});
+    const before = loaded.length;
+    const tasks = {
+      rare: () => InferenceSession.create(${JSON.stringify(file)}),
+      quantize: () => quantize(model, { calibration: [{ image }] }),
+    };
+    await Promise.all([...${JSON.stringify(order)}, ...${JSON.stringify(order)}].map((task) => tasks[task]()));
+    console.log(JSON.stringify({ before, loaded }));`;
+  const expected = { before: 0, loaded: ['operators', 'tools'] };
+  assert.deepEqual(elsewhere(script(['rare', 'quantize'])), expected);
+  assert.deepEqual(elsewhere(script(['quantize', 'rare'])), expected);
+});
+
+test('threads have operators and tools of their own', async () => {
   const model = await loadModel(demo, { numThreads: 2 });
   const image = new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
   const quantized = await quantize(model, { calibration: [{ image }] });

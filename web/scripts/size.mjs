@@ -8,14 +8,15 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1000e3, brotli: 288e3 };
-const TOOLS_LIMIT = { raw: 890e3, brotli: 285e3 };
+const OPERATORS_LIMIT = { raw: 450e3, brotli: 145e3 };
+const TOOLS_LIMIT = { raw: 520e3, brotli: 160e3 };
 const LOW_BITS_LIMIT = { raw: 180e3, brotli: 42e3 };
 
 const dist = path.join(ROOT, 'dist');
 const modules = readdirSync(dist)
   .filter((name) => /^requant-.*\.wasm$/.test(name))
   .sort();
-let failed = modules.length < 10; // two variants with their low bits, tools; each twice, for threads
+let failed = modules.length < 12; // two variants with their low bits, operators, tools; each twice, for threads
 if (failed) console.error('size: the modules are not in dist: run `npm run build` first');
 for (const name of modules) {
   const bytes = readFileSync(path.join(dist, name));
@@ -26,8 +27,9 @@ for (const name of modules) {
       [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
     },
   }).length;
-  const [, part] = /^requant-(tools|lowbits)?/.exec(name);
-  const limit = { tools: TOOLS_LIMIT, lowbits: LOW_BITS_LIMIT }[part] ?? MAIN_LIMIT;
+  const [, part] = /^requant-(operators|tools|lowbits)?/.exec(name);
+  const limit =
+    { operators: OPERATORS_LIMIT, tools: TOOLS_LIMIT, lowbits: LOW_BITS_LIMIT }[part] ?? MAIN_LIMIT;
   const tooBig = bytes.length > limit.raw || brotli > limit.brotli;
   failed ||= tooBig;
   console.log(

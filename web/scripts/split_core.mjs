@@ -1,14 +1,14 @@
-// Divides the core into the module that runs models and the tools, which are loaded on demand.
+// Divides the core into the module that runs most models, the rarer operators and the tools, which
+// are loaded on demand.
 //
-//   node split_core.mjs --wasm-split BIN --wasm-dis FILE --nm LLVM_NM --sources LIST
-//                       --objects LIST --entries FILE core.wasm main.wasm tools.wasm
+//   node split_core.mjs --wasm-split BIN --wasm-dis FILE --nm LLVM_NM --objects LIST
+//                       --operators LIST --tools LIST core.wasm main.wasm operators.wasm tools.wasm
 //
-// The core must have been linked with mangled names. LIST holds the sources of the tools. Their
-// functions go into the tools, and with them what only they call. Nothing else may call them by name:
-// the main module reaches them through the function table, whose entries are placeholders (imports of
-// "tools") until the tools are loaded, or through exports that the loader calls then. FILE gets the
-// numbers of these entries as runs, each by the distance from the end of the one before it and its
-// length, 16 bits each.
+// The core must have been linked with mangled names. The LISTs hold the sources of the operators and of
+// the tools. Their functions go there, and with them what only they call. The tools are loaded after
+// the operators and may call everything; the main module may call neither by name, and the operators
+// not the tools: they reach what is loaded later through the function table, or through exports that
+// the loader calls. share_functions.mjs makes of the three modules what is loaded.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,26 +19,28 @@ function parseArguments(args) {
   while (args[0]?.startsWith('--')) {
     options[args.shift().slice(2)] = args.shift();
   }
-  const [core, main, tools] = args;
-  return { ...options, core, main, tools };
+  const [core, main, operators, tools] = args;
+  return { ...options, core, files: { main, operators, tools } };
 }
 
-/** Which objects define a function, by its name. */
+/** Which objects define a function, by its name, and which functions several may define (inline ones). */
 function definitions(nm, objects) {
   const found = new Map();
+  const inline = new Set();
   // One call for all: names of files and of symbols on every line.
   const text = execFileSync(nm, ['--defined-only', '--print-file-name', ...objects], {
     encoding: 'utf8',
     maxBuffer: 1 << 28,
   });
   for (const line of text.split('\n')) {
-    const match = /^(.*): +\S* [TtWw] (\S+)$/.exec(line);
+    const match = /^(.*): +\S* ([TtWw]) (\S+)$/.exec(line);
     if (!match) continue;
-    const [, object, name] = match;
+    const [, object, kind, name] = match;
+    if (kind === 'W') inline.add(name);
     if (!found.has(name)) found.set(name, new Set());
     found.get(name).add(object);
   }
-  return found;
+  return { found, inline };
 }
 
 /** Functions with those they call or take the address of, exports, and the function table. */
@@ -81,72 +83,109 @@ const features = [
 ].map((name) => `--enable-${name}`);
 
 const args = parseArguments(process.argv.slice(2));
+const { files } = args;
 const readLines = (file) =>
   readFileSync(file, 'utf8')
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'));
-const sources = readLines(args.sources);
 const objects = readLines(args.objects).map((file) => path.normalize(file));
-const isTool = (object) => sources.some((source) => object.includes(`core.dir/${source}`));
-for (const source of sources) {
-  if (objects.some((object) => object.includes(`core.dir/${source}`))) continue;
-  console.error(`${args.sources}: there is no ${source}`);
-  process.exit(1);
+
+/** Whether an object is of one of the sources that a list holds. */
+function ofList(list) {
+  const prefixes = readLines(list).map((source) => `core.dir/${source}`);
+  for (const prefix of prefixes) {
+    if (objects.some((object) => object.includes(prefix))) continue;
+    throw new Error(`${list}: there is no ${prefix.replace('core.dir/', '')}`);
+  }
+  return (object) => prefixes.some((prefix) => object.includes(prefix));
 }
 
-const defined = definitions(args.nm, objects);
+const { found: defined, inline } = definitions(args.nm, objects);
 const { calls, exported, table } = readCalls(args['wasm-dis'], args.core);
 
-// Templates belong to the tools when nobody else has them. Initializers of globals run at start, and
-// the rows of an operator family (SomeOps()) are in the table of all.
+// Initializers of globals run at start, and the rows of an operator family (SomeOps()) are in the table
+// of all.
 const stays = /^_GLOBAL__sub_I_|^__cxx_global_var_init|^_ZN7requant\d+\w+OpsEv$/;
-const own = new Set(
-  [...calls.keys()].filter((name) => {
-    if (stays.test(name)) return false;
-    const objects = defined.get(name);
-    return objects !== undefined && [...objects].every(isTool);
-  }),
-);
-const main = new Set();
-const wrong = [];
-const waiting = [...exported, ...Object.values(table)].filter((name) => !own.has(name));
-while (waiting.length > 0) {
-  const name = waiting.pop();
-  if (main.has(name) || !calls.has(name)) continue;
-  main.add(name);
-  for (const callee of calls.get(name)) {
-    // A template of such a function, or one that the standard library calls itself.
-    if (own.has(callee) && (stays.test(name) || !defined.has(name))) own.delete(callee);
-    if (own.has(callee)) wrong.push([name, callee]);
-    else waiting.push(callee);
+const isTool = ofList(args.tools);
+const isOperator = ofList(args.operators);
+/** Functions that only objects of a kind have: templates are nobody's who shares them. */
+const onlyOf = (isOwn) =>
+  new Set(
+    [...calls.keys()].filter((name) => {
+      const having = defined.get(name);
+      return !stays.test(name) && having !== undefined && [...having].every(isOwn);
+    }),
+  );
+const toolsOwn = onlyOf(isTool);
+const lateOwn = onlyOf((object) => isTool(object) || isOperator(object));
+
+/**
+ * What these functions need, themselves included, beyond `known`. `later` are functions that are
+ * loaded after them: ends the build if one is called by name.
+ */
+function reach(what, roots, later, known = new Set()) {
+  const found = new Set();
+  const wrong = [];
+  const waiting = [...roots];
+  while (waiting.length > 0) {
+    const name = waiting.pop();
+    if (found.has(name) || !calls.has(name)) continue;
+    found.add(name);
+    for (const callee of calls.get(name)) {
+      if (known.has(callee)) continue;
+      // Not theirs alone after all.
+      if (inline.has(callee)) later.delete(callee);
+      if (later.has(callee)) wrong.push(`- ${name} calls ${callee}`);
+      else waiting.push(callee);
+    }
   }
-}
-if (wrong.length > 0) {
-  console.error('the main module calls functions of the tools:');
-  for (const [caller, callee] of wrong) console.error(`- ${caller} calls ${callee}`);
-  process.exit(1);
+  if (wrong.length > 0) {
+    console.error([`${what} functions that are loaded later:`, ...wrong].join('\n'));
+    process.exit(1);
+  }
+  return found;
 }
 
-const runs = [];
-let end = 0;
-for (const entry of Object.keys(table).map(Number)) {
-  if (main.has(table[entry])) continue;
-  if (entry === end && runs.length > 0) runs[runs.length - 1] += 1;
-  else runs.push(entry - end, 1);
-  end = entry + 1;
+const entered = [...exported, ...Object.values(table)];
+const main = reach(
+  'the main module calls',
+  entered.filter((name) => !lateOwn.has(name)),
+  lateOwn,
+);
+const operators = reach(
+  'the operators call',
+  [...lateOwn].filter((name) => !toolsOwn.has(name)),
+  toolsOwn,
+  main,
+);
+
+/** Names are kept, for the next division. */
+function split(whole, names, namespace, first, second) {
+  const list = `${second}.txt`;
+  writeFileSync(list, names.join('\n'));
+  execFileSync(args['wasm-split'], [
+    ...features,
+    '-g',
+    whole,
+    `--split-funcs=@${list}`,
+    '--export-prefix=%',
+    `--import-namespace=${namespace}`,
+    '--placeholder-namespace=absent',
+    '-o1',
+    first,
+    '-o2',
+    second,
+  ]);
 }
-writeFileSync(args.entries, Buffer.from(Uint16Array.from(runs).buffer));
-const list = `${args.tools}.txt`;
-writeFileSync(list, [...calls.keys()].filter((name) => !main.has(name)).join('\n'));
-execFileSync(args['wasm-split'], [
-  ...features,
-  args.core,
-  `--split-funcs=@${list}`,
-  '--export-prefix=%',
-  '--import-namespace=core',
-  '--placeholder-namespace=tools',
-  '-o1',
-  args.main,
-  '-o2',
-  args.tools,
-]);
+
+const late = [...calls.keys()].filter((name) => !main.has(name));
+const both = `${files.tools}.both`;
+split(args.core, late, 'core', files.main, both);
+split(
+  both,
+  late.filter((name) => !operators.has(name)),
+  'operators',
+  files.operators,
+  files.tools,
+);
+rmSync(both);

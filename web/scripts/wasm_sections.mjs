@@ -1,10 +1,20 @@
 // Just enough of the WebAssembly binary format to look at a module's imports, exports, globals and
-// data, to drop exports, to add a section and to share the memory. Source: WebAssembly core specification, "Binary Format / Modules".
+// data, to drop exports, to take imports from elsewhere and to share the memory; wasm_tables.mjs has
+// what concerns tables. Source: WebAssembly core specification, "Binary Format / Modules".
 
-export const SECTION = { import: 2, memory: 5, global: 6, export: 7, data: 11 };
+export const SECTION = {
+  import: 2,
+  table: 4,
+  memory: 5,
+  global: 6,
+  export: 7,
+  elem: 9,
+  code: 10,
+  data: 11,
+};
 const KINDS = ['function', 'table', 'memory', 'global', 'tag'];
 
-class Reader {
+export class Reader {
   constructor(bytes) {
     this.bytes = bytes;
     this.at = 0;
@@ -39,7 +49,7 @@ class Reader {
   }
 }
 
-function writeUnsigned(value) {
+export function writeUnsigned(value) {
   const out = [];
   do {
     const low = value % 128;
@@ -118,30 +128,53 @@ function exportEntries(body) {
     const start = reader.at;
     const name = reader.name();
     const kind = KINDS[reader.byte()];
-    reader.unsigned();
-    result.push({ name, kind, raw: body.subarray(start, reader.at) });
+    const index = reader.unsigned();
+    result.push({ name, kind, index, raw: body.subarray(start, reader.at) });
   }
   return result;
 }
 
-/** [{name, kind}] */
+/** [{name, kind, index, raw}]; the index counts imports of the kind first. */
 export function exports(bytes) {
   const section = sections(bytes).find((entry) => entry.id === SECTION.export);
-  return section ? exportEntries(section.body).map(({ name, kind }) => ({ name, kind })) : [];
+  return section ? exportEntries(section.body) : [];
+}
+
+/** The module with exports by the names that nameOf({name, kind}) gives, and without those it does not. */
+export function renameExports(bytes, nameOf) {
+  const list = sections(bytes).map((section) => {
+    if (section.id !== SECTION.export) return section;
+    const kept = [];
+    for (const entry of exportEntries(section.body)) {
+      const name = nameOf(entry);
+      if (name === undefined) continue;
+      // What an export is follows its name.
+      const kind = entry.raw.subarray(writeName(entry.name).length);
+      kept.push(Uint8Array.from(writeName(name)), kind);
+    }
+    const body = Buffer.concat([Uint8Array.from(writeUnsigned(kept.length / 2)), ...kept]);
+    return { id: section.id, body };
+  });
+  return assemble(list);
 }
 
 /** The module with only those exports for which keep({name, kind}) is true. */
 export function filterExports(bytes, keep) {
-  const list = sections(bytes).map((section) => {
-    if (section.id !== SECTION.export) return section;
-    const kept = exportEntries(section.body).filter(keep);
-    const body = Buffer.concat([
-      Uint8Array.from(writeUnsigned(kept.length)),
-      ...kept.map((entry) => entry.raw),
-    ]);
-    return { id: section.id, body };
+  return renameExports(bytes, (entry) => (keep(entry) ? entry.name : undefined));
+}
+
+/** The module with every import from where source({ module, name }) says: { module, name }. */
+export function redirectImports(bytes, source) {
+  const entries = imports(bytes).map((entry) => {
+    const { module, name } = source(entry);
+    // What an import is follows its two names.
+    const kind = entry.raw.subarray(writeName(entry.module).length + writeName(entry.name).length);
+    return Buffer.concat([Uint8Array.from([...writeName(module), ...writeName(name)]), kind]);
   });
-  return assemble(list);
+  const body = Buffer.concat([Uint8Array.from(writeUnsigned(entries.length)), ...entries]);
+  return assemble(
+    sections(bytes).map((entry) => (entry.id === SECTION.import ? { ...entry, body } : entry)),
+  );
 }
 
 /** Pages that the module's one memory, its own or imported, begins with. */
@@ -155,15 +188,9 @@ export function memoryPages(bytes) {
   return reader.limits();
 }
 
-function writeName(text) {
+export function writeName(text) {
   const bytes = new TextEncoder().encode(text);
   return [...writeUnsigned(bytes.length), ...bytes];
-}
-
-/** The module with one more custom section. */
-export function withCustomSection(bytes, name, content) {
-  const body = Buffer.concat([Uint8Array.from(writeName(name)), content]);
-  return assemble([...sections(bytes), { id: 0, body }]);
 }
 
 /** The module with its memory imported (as env.memory if it was its own) and shared. */

@@ -1,5 +1,5 @@
-// com.microsoft::MatMulNBits with 4-bit weights that stay packed. Among the tools, which a model
-// with it loads for packing.
+// com.microsoft::MatMulNBits with 4-bit weights that stay packed. Among the rarer operators, which
+// a model with it loads for packing.
 #include "plan/lower/matmul_nbits.h"
 
 #include "kernels/variant/kernel.h"

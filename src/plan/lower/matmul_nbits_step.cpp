@@ -1,4 +1,5 @@
-// Apart from what plans it (matmul_nbits.cpp): saved plans are read before the tools are loaded.
+// Apart from what plans it (matmul_nbits.cpp): saved plans are read before those operators are
+// loaded.
 #include "plan/lower/matmul_nbits.h"
 
 namespace requant {

@@ -40,7 +40,7 @@ enum class StepKind : uint8_t {
   kMatMulNBits,
   kQAddNibbles,
   kIntegerProduct,
-  // Those whose code is among the tools (bindings/README.md).
+  // Those whose code is among the rarer operators (bindings/README.md).
   kMatMul,
   kQMatMul,
   kAttention,
@@ -50,7 +50,7 @@ enum class StepKind : uint8_t {
   kInterleave,
   kUnfold,
 };
-inline constexpr StepKind kFirstToolStep = StepKind::kMatMul;
+inline constexpr StepKind kFirstLateStep = StepKind::kMatMul;
 inline constexpr StepKind kLastStep = StepKind::kUnfold;
 
 /// An empty step of that kind; nullptr for a kind that does not exist.

@@ -11,7 +11,7 @@
 namespace requant {
 namespace {
 
-/// For rows whose code is among the tools while their operator is not.
+/// For rows whose code is among the rarer operators while their operator is not.
 bool Any(const Node&) { return true; }
 
 constexpr LowerRow kRows[] = {
@@ -135,7 +135,8 @@ LowerFunction VolumeLowering(const Graph& graph) {
 }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
-  // Each is asked in turn: those among the tools last, which are there if the kind is theirs.
+  // Each is asked in turn: those among the rarer operators last, which are there if the kind is
+  // theirs.
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {NewConvStep,
                                                            NewQConvStep,
                                                            NewElementwiseStep,

@@ -16,15 +16,15 @@ struct LowerRow {
   const char* domain;
   /// Adds the steps that compute the node's outputs, or returns false without adding any.
   LowerFunction lower;
-  /// Which nodes `lower` is for; nullptr: all. A row whose code is among the tools has one, unless
-  /// its operator is, too; without the tools it is not asked.
+  /// Which nodes `lower` is for; nullptr: all. A row whose code is among the rarer operators has
+  /// one, unless its operator is, too; without them it is not asked.
   bool (*fits)(const Node& node) = nullptr;
 };
 
 std::span<const LowerRow> LowerTable();
 
 /// Of the operators over three spatial dimensions, if the graph has any, else nullptr: among the
-/// tools, which are worth loading for these (bindings/README.md).
+/// rarer operators, which are worth loading for these (bindings/README.md).
 LowerFunction VolumeLowering(const Graph& graph);
 
 /// The plain path: evaluates the node by its reference.

@@ -1,5 +1,5 @@
-// Functions that are among the tools (bindings/README.md), for code that is not: only through a
-// pointer may it call them, and only when ToolsLoaded().
+// Functions that are among the rarer operators (bindings/README.md), for code that is not: only
+// through a pointer may it call them, and only when OperatorsLoaded().
 #pragma once
 
 #include "ir/graph.h"

@@ -1,4 +1,4 @@
-#include "base/tools.h"
+#include "base/operators.h"
 
 namespace requant {
 namespace {
@@ -11,7 +11,7 @@ bool loaded = true;
 
 }  // namespace
 
-bool ToolsLoaded() { return loaded; }
-void SetToolsLoaded() { loaded = true; }
+bool OperatorsLoaded() { return loaded; }
+void SetOperatorsLoaded() { loaded = true; }
 
 }  // namespace requant
