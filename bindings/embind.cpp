@@ -81,6 +81,9 @@ val OperatorFunctions(const Graph& graph) {
   if (const LowerFunction lower = VolumeLowering(graph)) {
     functions.call<void>("push", Address(reinterpret_cast<const void*>(lower)));
   }
+  if (const RaiseFunction raise = OpsetRaising(graph)) {
+    functions.call<void>("push", Address(reinterpret_cast<const void*>(raise)));
+  }
   for (const Pass& pass : PassTable()) {
     if (pass.worth && pass.worth(graph)) {
       functions.call<void>("push", Address(reinterpret_cast<const void*>(pass.run)));

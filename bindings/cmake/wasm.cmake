@@ -126,7 +126,7 @@ add_custom_command(
   COMMAND ${REQUANT_NODE} ${scripts}/split_core.mjs --wasm-split ${REQUANT_WASM_SPLIT}
           --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --objects ${core_objects}
           --operators ${operators_sources} --tools ${tools_sources}
-          ${PROJECT_BINARY_DIR}/inlined.wasm ${divided}
+          ${PROJECT_BINARY_DIR}/core.wasm ${PROJECT_BINARY_DIR}/inlined.wasm ${divided}
   COMMAND ${wasm_opt} ${wasm_features} -g ${module_options} ${main} -o ${main}
   COMMAND ${REQUANT_NODE} ${scripts}/share_functions.mjs ${divided}
   COMMAND ${wasm_opt} ${wasm_features} ${module_options}
@@ -137,8 +137,8 @@ add_custom_command(
           ${dist}/requant-operators-threads.wasm
   COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${tools} ${dist}/requant-tools-threads.wasm
   DEPENDS core ${operators_sources} ${tools_sources} ${core_objects} ${scripts}/split_core.mjs
-          ${scripts}/share_functions.mjs ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
-          ${scripts}/wasm_tables.mjs
+          ${scripts}/move_literals.mjs ${scripts}/share_functions.mjs ${scripts}/share_memory.mjs
+          ${scripts}/wasm_literals.mjs ${scripts}/wasm_sections.mjs ${scripts}/wasm_tables.mjs
   COMMENT "requant-operators.wasm and requant-tools.wasm"
   VERBATIM)
 list(APPEND outputs ${operators} ${tools} ${dist}/requant-operators-threads.wasm

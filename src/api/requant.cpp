@@ -57,6 +57,10 @@ std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
   return operators;
 }
 
+RaiseFunction OpsetRaising(const Graph& graph) {
+  return graph.opset() < 13 && HasQdq(graph) ? kRaiseOpset : nullptr;
+}
+
 bool IsQuantized(const Graph& graph) { return HasQdq(graph) || HasIntegerOps(graph); }
 
 Graph OptimizedFloat(const Graph& graph) {

@@ -22,6 +22,7 @@
 #include "plan/low_bits.h"
 #include "plan/lower/table.h"
 #include "quant/pack_weights.h"
+#include "quant/prepare.h"
 #include "quant/quantizer.h"
 #include "quant/weight_only.h"
 #include "report/compare.h"
@@ -36,6 +37,10 @@ bool IsQuantized(const Graph& graph);
 /// The rows of the operators that a graph has, once each. What PrepareForRun makes of an operator
 /// is among the rarer operators only if the operator is.
 std::vector<const OpDef*> OperatorsOf(const Graph& graph);
+
+/// What a run needs for a graph that is quantized in the forms of an older opset, else nullptr:
+/// among the rarer operators, which are worth loading for these (bindings/README.md).
+RaiseFunction OpsetRaising(const Graph& graph);
 
 /// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a
 /// QOperator graph is optimized as it is. A graph that is handed over gives its memory back early.

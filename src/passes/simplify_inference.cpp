@@ -18,6 +18,7 @@
 // InstanceNormalization, GroupNormalization, LpNormalization: see normalization.cpp.
 #include <cmath>
 
+#include "base/operators.h"
 #include "passes/linear_fold.h"
 #include "passes/normalization.h"
 #include "passes/pass.h"
@@ -115,7 +116,7 @@ bool FoldBatchNormalization(Graph& graph, Node* node) {
 bool SimplifyInference(Graph& graph, PassContext&) {
   return RewriteNodes(graph, [](Graph& g, Node* node) {
     return RemoveIdentity(g, node) || RemoveDropout(g, node) || FoldBatchNormalization(g, node) ||
-           SimplifyNormalization(g, node);
+           (OperatorsLoaded() && kSimplifyNormalization(g, node));
   });
 }
 

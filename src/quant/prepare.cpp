@@ -31,7 +31,7 @@ Graph PrepareFloatGraph(const Graph& source) {
   Graph graph = source.Clone();
   if (graph.opset() < 13) {
     RefreshTypes(graph);
-    RaiseOpset(graph);
+    kRaiseOpset(graph, 13);
   }
   RefreshTypes(graph);
   return graph;

@@ -13,6 +13,10 @@ namespace requant {
 /// form cannot be translated (Scan of opset 8).
 void RaiseOpset(Graph& graph, int wanted = 13);
 
+using RaiseFunction = void (*)(Graph& graph, int wanted);
+/// RaiseOpset, for the main module: it is among the rarer operators (bindings/README.md).
+extern const RaiseFunction kRaiseOpset;
+
 /// Clone, RaiseOpset, types inferred.
 Graph PrepareFloatGraph(const Graph& graph);
 

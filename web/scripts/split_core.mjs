@@ -2,25 +2,30 @@
 // are loaded on demand.
 //
 //   node split_core.mjs --wasm-split BIN --wasm-dis FILE --nm LLVM_NM --objects LIST
-//                       --operators LIST --tools LIST core.wasm main.wasm operators.wasm tools.wasm
+//                       --operators LIST --tools LIST
+//                       core.wasm inlined.wasm main.wasm operators.wasm tools.wasm
 //
 // The core must have been linked with mangled names. The LISTs hold the sources of the operators and of
-// the tools. Their functions go there, and with them what only they call. The tools are loaded after
-// the operators and may call everything; the main module may call neither by name, and the operators
-// not the tools: they reach what is loaded later through the function table, or through exports that
-// the loader calls. share_functions.mjs makes of the three modules what is loaded.
+// the tools. Their functions go there, and with them what only they call, and the literals that only they
+// use (move_literals.mjs). The tools are loaded after the operators and may call everything; the main
+// module may call neither by name, and the operators not the tools: they reach what is loaded later
+// through the function table, or through exports that the loader calls.
+//
+// Who calls what is looked up in the core as it was linked; what is divided is inlined.wasm, the same with
+// small functions inlined. share_functions.mjs makes of the three modules what is loaded.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { moveLiterals } from './move_literals.mjs';
 
 function parseArguments(args) {
   const options = {};
   while (args[0]?.startsWith('--')) {
     options[args.shift().slice(2)] = args.shift();
   }
-  const [core, main, operators, tools] = args;
-  return { ...options, core, files: { main, operators, tools } };
+  const [core, inlined, main, operators, tools] = args;
+  return { ...options, core, inlined, files: { main, operators, tools } };
 }
 
 /** Which objects define a function, by its name, and which functions several may define (inline ones). */
@@ -43,18 +48,26 @@ function definitions(nm, objects) {
   return { found, inline };
 }
 
-/** Functions with those they call or take the address of, exports, and the function table. */
+/**
+ * Functions with those they call or take the address of and their constants, exports, and the function
+ * table.
+ */
 function readCalls(wasmDis, core) {
   const file = `${core}.wat`;
   execFileSync(process.execPath, [wasmDis, '--all-features', core, '-o', file]);
   const calls = new Map();
+  const constants = new Map();
   const exported = [];
   const table = [];
   let current;
+  let numbers;
   for (const line of readFileSync(file, 'utf8').split('\n')) {
     if (line.startsWith(' (func $')) {
       current = new Set();
-      calls.set(/^ \(func \$([^\s()]+)/.exec(line)[1], current);
+      numbers = [];
+      const [, name] = /^ \(func \$([^\s()]+)/.exec(line);
+      calls.set(name, current);
+      constants.set(name, numbers);
     } else if (line.startsWith(' (elem ')) {
       const first = Number(/\(i32\.const (\d+)\)/.exec(line)[1]);
       const names = [...line.matchAll(/\$([^\s()]+)/g)].map((match) => match[1]).slice(1);
@@ -66,9 +79,12 @@ function readCalls(wasmDis, core) {
     for (const match of line.matchAll(/\((?:return_call|call|ref\.func) \$([^\s()]+)/g)) {
       current?.add(match[1]);
     }
+    for (const [, number] of line.matchAll(/(?:i32\.const |offset=)(\d+)/g)) {
+      numbers?.push(Number(number));
+    }
   }
   rmSync(file);
-  return { calls, exported, table };
+  return { calls, constants, exported, table };
 }
 
 const features = [
@@ -101,7 +117,7 @@ function ofList(list) {
 }
 
 const { found: defined, inline } = definitions(args.nm, objects);
-const { calls, exported, table } = readCalls(args['wasm-dis'], args.core);
+const { calls, constants, exported, table } = readCalls(args['wasm-dis'], args.core);
 
 // Initializers of globals run at start, and the rows of an operator family (SomeOps()) are in the table
 // of all.
@@ -165,6 +181,7 @@ function split(whole, names, namespace, first, second) {
   writeFileSync(list, names.join('\n'));
   execFileSync(args['wasm-split'], [
     ...features,
+    '--quiet',
     '-g',
     whole,
     `--split-funcs=@${list}`,
@@ -180,7 +197,7 @@ function split(whole, names, namespace, first, second) {
 
 const late = [...calls.keys()].filter((name) => !main.has(name));
 const both = `${files.tools}.both`;
-split(args.core, late, 'core', files.main, both);
+split(args.inlined, late, 'core', files.main, both);
 split(
   both,
   late.filter((name) => !operators.has(name)),
@@ -189,3 +206,24 @@ split(
   files.tools,
 );
 rmSync(both);
+
+// Functions that have the same name in several objects are told apart by a number at the end.
+const namesOf = (functions) =>
+  new Set([...functions].flatMap((name) => [name, name.replace(/_\d+$/, '')]));
+const constantsOf = (isWanted) =>
+  [...constants].flatMap(([name, numbers]) => (isWanted(name) ? numbers : []));
+const mainNames = namesOf(main);
+const operatorNames = namesOf(operators);
+moveLiterals(
+  Object.values(files),
+  objects,
+  (names) => {
+    // What is not there any more was one with another function.
+    if (names.some((name) => !calls.has(name) || mainNames.has(name))) return 0;
+    return names.some((name) => operatorNames.has(name)) ? 1 : 2;
+  },
+  {
+    first: constantsOf((name) => main.has(name) || !defined.has(name)),
+    all: constantsOf(() => true),
+  },
+);

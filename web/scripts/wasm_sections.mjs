@@ -12,6 +12,8 @@ export const SECTION = {
   code: 10,
   data: 11,
 };
+export const I32_CONST = 0x41;
+export const END = 0x0b;
 const KINDS = ['function', 'table', 'memory', 'global', 'tag'];
 
 export class Reader {
@@ -56,6 +58,14 @@ export function writeUnsigned(value) {
     value = Math.floor(value / 128);
     out.push(value > 0 ? low | 0x80 : low);
   } while (value > 0);
+  return out;
+}
+
+/** Signed LEB128 of a number that is not negative. */
+export function writeSigned(value) {
+  const out = writeUnsigned(value);
+  // The highest bit of the last byte's seven is the sign.
+  if (out.at(-1) & 0x40) out.push(out.pop() | 0x80, 0);
   return out;
 }
 
@@ -175,6 +185,38 @@ export function redirectImports(bytes, source) {
   return assemble(
     sections(bytes).map((entry) => (entry.id === SECTION.import ? { ...entry, body } : entry)),
   );
+}
+
+/** The module's data, which lies at fixed addresses: [{ offset, bytes }], views of the module. */
+export function readData(bytes) {
+  const section = sections(bytes).find((entry) => entry.id === SECTION.data);
+  const reader = new Reader(section?.body ?? [0]);
+  return Array.from({ length: reader.unsigned() }, () => {
+    if (reader.unsigned() !== 0 || reader.byte() !== I32_CONST) {
+      throw new Error('data at no constant address');
+    }
+    const offset = reader.unsigned();
+    reader.byte();
+    const size = reader.unsigned();
+    reader.at += size;
+    return { offset, bytes: reader.bytes.subarray(reader.at - size, reader.at) };
+  });
+}
+
+/** A module that has no data with data, [{ offset, bytes }]. */
+export function withData(bytes, data) {
+  const parts = data.map(({ offset, bytes: content }) => {
+    const head = [0, I32_CONST, ...writeSigned(offset), END, ...writeUnsigned(content.length)];
+    return Buffer.concat([Uint8Array.from(head), content]);
+  });
+  const body = Buffer.concat([Uint8Array.from(writeUnsigned(parts.length)), ...parts]);
+  const list = sections(bytes);
+  const code = list.findIndex(({ id }) => id === SECTION.code);
+  return assemble([
+    ...list.slice(0, code + 1),
+    { id: SECTION.data, body },
+    ...list.slice(code + 1),
+  ]);
 }
 
 /** Pages that the module's one memory, its own or imported, begins with. */

@@ -2,26 +2,19 @@
 // gives functions to others without names.
 
 import {
+  END,
+  I32_CONST,
   Reader,
   SECTION,
   assemble,
   imports,
   sections,
   writeName,
+  writeSigned,
   writeUnsigned,
 } from './wasm_sections.mjs';
 
 const FUNCREF = 0x70;
-const I32_CONST = 0x41;
-const END = 0x0b;
-
-/** Signed LEB128 of a number that is not negative. */
-function writeSigned(value) {
-  const out = writeUnsigned(value);
-  // The highest bit of the last byte's seven is the sign.
-  if (out.at(-1) & 0x40) out.push(out.pop() | 0x80, 0);
-  return out;
-}
 
 /** Segments of the first table, [{ first, functions }]. */
 function readSegments(body) {
