@@ -66,7 +66,7 @@ bool MayUseLowBits(const Graph& graph) {
 }
 
 bool LacksLowBits(const Plan& plan) {
-  if (MissingLowBits() == nullptr) return false;
+  if (rq_low_bits_loaded() != 0) return false;
   for (const KernelInfo& kernel : ListKernels()) {
     if (!kernel.low_bits) continue;
     for (const auto& step : plan.steps) {

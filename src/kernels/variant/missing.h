@@ -1,5 +1,6 @@
 #pragma once
 // What the rows of several tables need of the machine. Hosted C++.
+#include "base/operators.h"
 #include "kernels/variant/kernel.h"
 
 namespace requant {
@@ -18,9 +19,11 @@ rq_low_bits_loaded();
 inline int32_t rq_low_bits_loaded() { return 1; }
 #endif
 
-/// For the rows of RQ_LOW_BITS_KERNEL: null once their module is loaded.
+/// For the rows of RQ_LOW_BITS_KERNEL: null once their module is loaded, and what packs weights for
+/// them, which a saved plan does without.
 inline const char* MissingLowBits() {
-  return rq_low_bits_loaded() != 0 ? nullptr : "the module of kernels for few bits";
+  const bool there = rq_low_bits_loaded() != 0 && OperatorsLoaded();
+  return there ? nullptr : "the module of kernels for few bits";
 }
 
 /// For those of them that want rq_dot8() as well.
