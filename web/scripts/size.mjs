@@ -1,15 +1,15 @@
 // Holds the size of every wasm module of the package against its budget: what a page downloads
 // (brotli) and what an engine compiles (raw). With its JavaScript, some 24 kB, a page that runs models
-// downloads about 310 kB.
+// is to download at most 300 kB.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1000e3, brotli: 288e3 };
-const OPERATORS_LIMIT = { raw: 450e3, brotli: 145e3 };
-const TOOLS_LIMIT = { raw: 520e3, brotli: 160e3 };
+const MAIN_LIMIT = { raw: 900e3, brotli: 274e3 };
+const OPERATORS_LIMIT = { raw: 450e3, brotli: 150e3 };
+const TOOLS_LIMIT = { raw: 480e3, brotli: 155e3 };
 const LOW_BITS_LIMIT = { raw: 180e3, brotli: 42e3 };
 
 const dist = path.join(ROOT, 'dist');
