@@ -195,17 +195,30 @@ test('layers that write floats have kernels without either', async (t) => {
   model.dispose();
 });
 
-test('products of computed operands, three dimensions and functions run without the tools', async (t) => {
+test('the rarer operators, and older forms of pairs, run without the tools', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-operators-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const texts = {
     product: ['[2, 3, 4]', '%t = Transpose(%x) {perm = [0, 2, 1]}\n%y = MatMul(%x, %t)'],
     volume: ['[1, 1, 4, 4, 4]', '%y = MaxPool(%x) {kernel_shape = [2, 2, 2]}'],
     several: ['[1, 8, 2, 2]', '%y = Celu(%x)'],
+    normalization: [
+      '[1, 2, 3]',
+      'const %s: float32[2] = {1, 2}\nconst %b: float32[2] = {0, 1}\n' +
+        '%y = InstanceNormalization(%x, %s, %b)',
+      17,
+    ],
+    pairs: [
+      '[2, 3]',
+      'const %s: float32[] = {0.5}\nconst %z: int8[] = {1}\n%q = QuantizeLinear(%x, %s, %z)\n' +
+        '%d = DequantizeLinear(%q, %s, %z)\n%r = Relu(%d)\n%e = QuantizeLinear(%r, %s, %z)\n' +
+        '%y = DequantizeLinear(%e, %s, %z)',
+      10,
+    ],
   };
-  for (const [name, [dims, nodes]] of Object.entries(texts)) {
+  for (const [name, [dims, nodes, opset = 13]] of Object.entries(texts)) {
     const model = await parseModel(
-      `graph "${name}" opset 13\ninput %x: float32${dims}\n${nodes}\noutput %y\n`,
+      `graph "${name}" opset ${opset}\ninput %x: float32${dims}\n${nodes}\noutput %y\n`,
     );
     const file = path.join(folder, `${name}.onnx`);
     writeFileSync(file, model.toOnnx());
@@ -223,13 +236,16 @@ test('products of computed operands, three dimensions and functions run without 
     model.dispose();
     const ran = elsewhere(`
       import { InferenceSession, Tensor, env } from ${PACKAGE};
+      env.wasm.wasmPaths = ${NEITHER};
+      const create = () => InferenceSession.create(${JSON.stringify(file)});
+      const code = await create().then(() => 'none', (error) => error.code);
       env.wasm.wasmPaths = ${NO_TOOLS};
-      const session = await InferenceSession.create(${JSON.stringify(file)});
+      const session = await create();
       const data = Float32Array.from({ length: ${length} }, (_, i) => i - 5);
       const { y } = await session.run({ x: new Tensor('float32', data, [${shape}]) });
       const kernels = session.plan().steps.map(({ kernel }) => kernel);
-      console.log(JSON.stringify({ values: [...y.data], kernels }));`);
-    assert.deepEqual(ran, { values: [...y.data], kernels }, name);
+      console.log(JSON.stringify({ code, values: [...y.data], kernels }));`);
+    assert.deepEqual(ran, { code: 'LOAD_FAILED', values: [...y.data], kernels }, name);
   }
 });
 
