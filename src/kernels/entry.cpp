@@ -40,7 +40,7 @@ std::span<const KernelEntry> KernelEntries() {
       ENTRY(rq_conv_q8_dot7_lines),
       ENTRY(rq_conv_q8_narrow),
       ENTRY(rq_conv_q8_winograd_pairs),
-      ENTRY(rq_conv_q8_winograd_4x3_pairs),
+      ENTRY(rq_conv_q8_winograd_4x4_pairs),
       ENTRY(rq_conv_q8_winograd_narrow),
       ENTRY(rq_conv_q8_winograd_4x3_dot8),
       ENTRY(rq_conv_q8_dot8),

@@ -54,7 +54,7 @@ const TILE_OF = {
   conv_q8_winograd_dot8: 'dot8',
   conv_q8_winograd_4x3_dot8: 'dot8',
   conv_q8_winograd_pairs: 'i16',
-  conv_q8_winograd_4x3_pairs: 'i16',
+  conv_q8_winograd_4x4_pairs: 'i16',
 };
 
 const { rounds, chromium, json } = readArguments({ rounds: 11, chromium: false, json: false });

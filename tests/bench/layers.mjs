@@ -25,7 +25,7 @@ const ARITHMETIC = [
   ['conv_q8_winograd_dot8', 'dot8'],
   ['conv_q8_winograd_4x3_dot8', 'dot8'],
   ['conv_q8_winograd_pairs', 'i16'],
-  ['conv_q8_winograd_4x3_pairs', 'i16'],
+  ['conv_q8_winograd_4x4_pairs', 'i16'],
   ['conv_q8_winograd_narrow', 'narrow'],
   ['conv_q8_dot8', 'dot8'],
   ['conv_q8_dot7', 'dot7'],

@@ -99,8 +99,8 @@ RQ_KERNEL(rq_conv_q8_dot7_lines) void rq_conv_q8_dot7_lines(const requant::ConvQ
 RQ_LOW_BITS_KERNEL(rq_conv_q8_narrow) void rq_conv_q8_narrow(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_winograd_pairs)
 void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_winograd_4x3_pairs)
-void rq_conv_q8_winograd_4x3_pairs(const requant::ConvQ8Params* params);
+RQ_KERNEL(rq_conv_q8_winograd_4x4_pairs)
+void rq_conv_q8_winograd_4x4_pairs(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_narrow)
 void rq_conv_q8_winograd_narrow(const requant::ConvQ8Params* params);
 // Only where rq_dot8() is not 0.

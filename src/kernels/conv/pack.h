@@ -78,10 +78,10 @@ bool WinogradPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometr
 size_t WinogradPairsPackedSize(const ConvQ8Weights& weights);
 void WinogradPairsPack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradPairsWorkspace(const ConvGeometry& geometry);
-// Of 4 x 3 outputs, packed like that.
-bool Winograd4x3PairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool Winograd4x3PairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-size_t Winograd4x3PairsWorkspace(const ConvGeometry& geometry);
+// Of 4 x 4 outputs, packed like that.
+bool Winograd4x4PairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Winograd4x4PairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t Winograd4x4PairsWorkspace(const ConvGeometry& geometry);
 bool WinogradNarrowSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradNarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);

@@ -54,32 +54,30 @@ bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
   return WinogradFills(kWinogradPairs, g, 4);
 }
 
-bool Winograd4x3PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradPairsSupports(w, g)) return false;
-  if (w.computed) return WinogradFits(kWinograd4x3Pairs, w, g, 128, 255);
+  if (w.computed) return WinogradFits(kWinograd4x4Pairs, w, g, 128, 255);
   std::vector<int64_t> bounds(static_cast<size_t>(w.layout.out_c));
   ConvQ8AccumulatorBounds(w, 255, bounds.data());
-  return *std::max_element(bounds.begin(), bounds.end()) <= kWinograd4x3Pairs.MostOutput();
+  return *std::max_element(bounds.begin(), bounds.end()) <= kWinograd4x4Pairs.MostOutput();
 }
 
-// Times as fast on Zen 5 (16 to 512 channels) as tiles of 2 x 2 outputs: 16 x 16 outputs and
-// more 1.1 to 1.45, 9 x 9 to 14 x 14 1.0 to 1.6, of 64 channels and more 6 x 6 to 8 x 8 1.0
-// to 1.07, of fewer 0.84 to 1.04. As products of few bits: 11 x 11, 12 x 12 and from 14 x 14
-// on 1.05 to 1.7. As those of whole bytes, of 64 channels and more: 12 x 12 and from 16 x 16
-// on 1.06 to 1.25, 11 x 11 and 14 x 14 0.96 to 1.06, others less, of 32 channels 0.9 to 1.08.
-bool Winograd4x3PairsPays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  constexpr int32_t kFewChannels = 64;
-  const int64_t tiles = WinogradTiles(kWinograd4x3Pairs, g), rows = ConvRows(g);
-  const int64_t outputs = tiles * kWinograd4x3Pairs.out_h * kWinograd4x3Pairs.out_w;
+// Times as fast on Zen 5, of 16, 32, 64 and 128 channels:
+// - as tiles of 2 x 2 outputs, by the output's width: below 7 0.83 to 1.0; 7 0.94, 1.27, 1.32,
+//   1.39; 8 1.08, 1.2, 1.26, 1.38; 9 and 10 0.9, 0.98, 1.03, 1.05; 13 0.99, 1.17, 1.22, 1.3; 11,
+//   12, 14 and wider 1.08 to 1.34, 1.19 to 1.45, 1.23 to 1.58, 1.28 to 1.59;
+// - as products of whole bytes: 12, 16 and wider 0.8 to 1.0, 1.0 to 1.15, 1.1 to 1.34, 1.15 to 1.4;
+//   14 0.75, 0.9, 1.0, 1.08; narrower less.
+bool Winograd4x4PairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
+  constexpr int32_t kFewChannels = 32;
+  const int64_t tiles = WinogradTiles(kWinograd4x4Pairs, g), rows = ConvRows(g);
   if (MissingDot8() == nullptr) {
-    return g.in_c >= kFewChannels && tiles >= 12 && outputs * 100 <= rows * 115;
-  }
-  if (ConvQ8WeightBits(w) <= 4 || w.input_hi - w.input_lo < 64) {
-    return tiles >= 12 && outputs * 4 <= rows * 5;
+    const int64_t outputs = tiles * kWinograd4x4Pairs.out_h * kWinograd4x4Pairs.out_w;
+    return g.in_c >= kFewChannels && tiles >= 9 && outputs * 100 <= rows * 115;
   }
   const int64_t small = int64_t{WinogradTiles(kWinogradPairs, g)} * kWinogradPairs.Points();
-  return tiles >= (g.in_c < kFewChannels ? 9 : 6) &&
-         tiles * kWinograd4x3Pairs.Points() * 10 <= small * 9;
+  return tiles >= (g.in_c < kFewChannels ? 9 : 4) &&
+         tiles * kWinograd4x4Pairs.Points() * 4 <= small * 3;
 }
 
 size_t WinogradPairsPackedSize(const ConvQ8Weights& w) {
@@ -110,8 +108,8 @@ size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& g) {
 size_t WinogradPairsWorkspace(const ConvGeometry& g) {
   return WinogradWorkspaceOf(kWinogradPairs, g);
 }
-size_t Winograd4x3PairsWorkspace(const ConvGeometry& g) {
-  return WinogradWorkspaceOf(kWinograd4x3Pairs, g);
+size_t Winograd4x4PairsWorkspace(const ConvGeometry& g) {
+  return WinogradWorkspaceOf(kWinograd4x4Pairs, g);
 }
 
 }  // namespace requant::conv

@@ -4,6 +4,7 @@
 // Codes of at most five neighbours, less the least, become bytes in [-120, 120], weights in [-2, 2]
 // at most 126.
 #include "kernels/conv/winograd_bytes.h"
+#include "kernels/conv/winograd_tile_4x3.h"
 #include "kernels/dot8.h"
 
 #if defined(__wasm__) && !defined(REQUANT_RELAXED)

@@ -5,6 +5,7 @@
 // Weights of at most four bits become signed bytes of at most 9 * 14.
 #include "kernels/conv/narrow_rows.h"
 #include "kernels/conv/winograd_bytes.h"
+#include "kernels/conv/winograd_tile_2x2.h"
 
 namespace requant {
 namespace {

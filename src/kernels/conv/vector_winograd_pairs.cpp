@@ -3,6 +3,8 @@
 // tiles of 4 x 3 outputs 60 * 255 and 63 * 128.
 #include "kernels/conv/gather.h"
 #include "kernels/conv/product.h"
+#include "kernels/conv/winograd_tile_2x2.h"
+#include "kernels/conv/winograd_tile_4x4.h"
 #include "kernels/conv/winograd_tiles.h"
 
 namespace requant {
@@ -122,6 +124,6 @@ RQ_INLINE void Conv(const ConvQ8Params* p) {
 void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
   requant::Conv<requant::conv::Tile2x2, requant::conv::kWinogradPairs>(p);
 }
-void rq_conv_q8_winograd_4x3_pairs(const requant::ConvQ8Params* p) {
-  requant::Conv<requant::conv::Tile4x3, requant::conv::kWinograd4x3Pairs>(p);
+void rq_conv_q8_winograd_4x4_pairs(const requant::ConvQ8Params* p) {
+  requant::Conv<requant::conv::Tile4x4, requant::conv::kWinograd4x4Pairs>(p);
 }

@@ -28,7 +28,7 @@ struct WinogradShape {
 };
 /// Pairs are slow enough that 32 tiles are as fast, with half of the memory.
 inline constexpr WinogradShape kWinogradPairs{2, 2, 2, 4, 1, 32},
-    kWinograd4x3Pairs{4, 3, 2, 144, 2, 32}, kWinogradNarrow{2, 2, 1, 4, 1, 64},
+    kWinograd4x4Pairs{4, 4, 2, 576, 1, 32}, kWinogradNarrow{2, 2, 1, 4, 1, 64},
     kWinograd4x3Dot8{4, 3, 1, 144, 2, 64};
 
 /// First bytes of the packed weights of few bits. Blocks follow, each for 8 output channels:
@@ -110,7 +110,7 @@ constexpr bool WinogradPartsHold(const WinogradShape& s) {
   const int32_t lines = s.Lines() * (s.out_w * s.most_tiles + 2) * kWinogradVector;
   return sums <= s.Points() * kWinogradWeightBytes && lines <= s.Points() * WinogradProductBytes(s);
 }
-static_assert(WinogradPartsHold(kWinogradPairs) && WinogradPartsHold(kWinograd4x3Pairs) &&
+static_assert(WinogradPartsHold(kWinogradPairs) && WinogradPartsHold(kWinograd4x4Pairs) &&
               WinogradPartsHold(kWinogradNarrow) && WinogradPartsHold(kWinograd4x3Dot8));
 inline WinogradPartBytes WinogradParts(const WinogradShape& s, const ConvGeometry& g) {
   const int32_t points = s.Points();

@@ -51,19 +51,7 @@ struct Tile4x3 {
     out[4] = Op::Add(Op::Sub(Op::Sub(c[4], c[2]), Op::Twice(c31)), add);
   }
 
-  /// (vector_winograd_4x3_dot8.cpp looks these up.)
-  template <typename Op>
-  RQ_INLINE void TapColumn(const v128_t* g, v128_t* out) {
-    const v128_t twice0 = Op::Twice(g[0]), twice1 = Op::Twice(g[1]), twice2 = Op::Twice(g[2]);
-    const v128_t sum = Op::Add(twice0, twice2), four2 = Op::Twice(twice2);
-    const v128_t far = Op::Add(g[0], four2);
-    out[0] = Op::Add(Op::Twice(twice0), twice0);
-    out[1] = Op::Add(sum, twice1);
-    out[2] = Op::Sub(sum, twice1);
-    out[3] = Op::Add(far, twice1);
-    out[4] = Op::Sub(far, twice1);
-    out[5] = Op::Add(four2, twice2);
-  }
+  /// (vector_winograd_4x3_dot8.cpp looks up what the first direction makes of taps.)
   template <typename Op>
   RQ_INLINE void TapLine(const v128_t* g, v128_t* out) {
     const v128_t sum = Op::Add(g[0], g[2]), all = Op::Add(sum, g[1]);

@@ -2,7 +2,7 @@
 // 3x3 convolution with fewer products: Winograd's F(m x n, 3x3) in integers, exact. Freestanding.
 //
 // The outputs of a tile are A^T (G g G^T * B^T d B) A, of its inputs d and the window g; a Tile
-// (winograd_tile_2x2.h, winograd_tile_4x3.h) has the matrices. They are multiplied by what makes
+// (winograd_tile_*.h) has the matrices. They are multiplied by what makes
 // them integers, so that sums are `scale` times the outputs; the division at the end leaves nothing
 // behind.
 //
@@ -20,8 +20,7 @@
 // (1, 1), and `most` there. That point counts alike in all outputs, and is the only one that
 // inputs that are all the same do not make 0.
 #include "kernels/conv/finish.h"
-#include "kernels/conv/winograd_tile_2x2.h"
-#include "kernels/conv/winograd_tile_4x3.h"
+#include "kernels/conv/winograd.h"
 
 namespace requant::conv {
 

@@ -15,7 +15,7 @@ using namespace window_testing;
 
 constexpr const char* kRows[] = {"conv_q8_winograd_narrow", "conv_q8_winograd_dot8"};
 constexpr const char* k4x3 = "conv_q8_winograd_4x3_dot8";
-constexpr const char* kPairRows[] = {"conv_q8_winograd_pairs", "conv_q8_winograd_4x3_pairs"};
+constexpr const char* kPairRows[] = {"conv_q8_winograd_pairs", "conv_q8_winograd_4x4_pairs"};
 
 ConvGeometry RandomGeometry(std::mt19937& random, int i) {
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };

@@ -35,7 +35,7 @@ constexpr Form kForms[] = {
     {"conv_q8_winograd_dot8", 32, -7, 7},
     {"conv_q8_winograd_4x3_dot8", 4, -2, 1},
     {"conv_q8_winograd_pairs", 256, -128, 127},
-    {"conv_q8_winograd_4x3_pairs", 256, -128, 127},
+    {"conv_q8_winograd_4x4_pairs", 256, -128, 127},
 };
 
 /// %y = [Clip]([Clip](conv(%c)) + %r), or %r + ...; every type int8 or uint8.
