@@ -235,7 +235,7 @@ inline QuantizeOptions RandomWidths(const Graph& graph, Dice& dice) {
   const auto any = [&dice] {
     OperatorSettings settings;
     settings.weights.bits = dice.Of({8, 8, 7, 4, 4, 2, 2, 3, 5});
-    settings.activations.bits = dice.Of({8, 8, 4, 4, 2, 3, 6, 7});
+    settings.activations.bits = dice.Of({8, 8, 4, 4, 2, 2, 3, 6, 7});
     settings.activations.is_signed = dice.Chance(20);
     return settings;
   };
