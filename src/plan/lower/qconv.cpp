@@ -16,8 +16,8 @@
 namespace requant {
 namespace {
 
-/// Whether some row that is usually faster than the general one keeps the weights' few bits packed;
-/// those that multiply whole bytes do not.
+/// Whether some row that is usually faster than the general one keeps the weights' few bits packed:
+/// those for few bits do.
 bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
   const auto rows = ConvQ8Kernels();
   const auto is_general = [](const ConvQ8Kernel& row) { return row.run == rq_conv_q8; };
@@ -110,7 +110,7 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
       "conv_q8", ConvQ8Kernels(),
       [&](const ConvQ8Kernel& row) {
         return IsUsable(row, relaxed) && row.supports(weights, geometry) &&
-               !(packs && row.missing == MissingDot8);
+               !(packs && !IsLowBits(row.missing));
       },
       [&](const ConvQ8Kernel& row) { return row.pays(weights, geometry); }, tuning);
 }
