@@ -1,6 +1,6 @@
 // 3x3 convolution of 8 bits with fewer products (winograd_tiles.h), on pairs of int16 as
 // vector_q8.cpp: inputs less their zero point become at most 4 * 255, weights at most 9 * 128; by
-// tiles of 4 x 3 outputs 60 * 255 and 63 * 128.
+// tiles of 4 x 4 outputs 100 * 255 and 144 * 128.
 #include "kernels/conv/gather.h"
 #include "kernels/conv/product.h"
 #include "kernels/conv/winograd_tile_2x2.h"

@@ -12,8 +12,7 @@
 //        0  0 12
 //
 // G's denominator 24 is taken out of it, and as much of what that leaves in A as int16 can hold is
-// back in G: inputs grow by at most 50 in either direction, weights by 144, and sums are 576 times
-// the outputs.
+// back in G: inputs grow by at most 100, weights by 144, and sums are 576 times the outputs.
 #include "kernels/conv/winograd_tile_4x3.h"
 
 namespace requant::conv {

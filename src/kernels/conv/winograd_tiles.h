@@ -2,23 +2,23 @@
 // 3x3 convolution with fewer products: Winograd's F(m x n, 3x3) in integers, exact. Freestanding.
 //
 // The outputs of a tile are A^T (G g G^T * B^T d B) A, of its inputs d and the window g; a Tile
-// (winograd_tile_*.h) has the matrices. They are multiplied by what makes
-// them integers, so that sums are `scale` times the outputs; the division at the end leaves nothing
-// behind.
+// (winograd_tile_*.h) has the matrices. They are multiplied by what makes them integers, so that
+// sums are `scale` times the outputs; the division at the end leaves nothing behind.
 //
 // A panel of tiles is transformed at once, each block of eight output channels has its weights
 // widened and transformed (kept, they would be several times the bytes), then as many matrix
 // products as a tile has points are transformed back.
 //
-// An Operand says what is transformed and multiplied: its Tile and kShape, Add, Sub and Twice; how
-// codes are read, IsPacked(params), PackedCodes and Codes, both with BytesOf(elements),
-// SourceOf(params) and Load(codes, inside, source); how weights are,
-// Block, kStepBytes, WidenWith(header, steps) and TapColumn(packed, x, half, with, out), the first
-// transform of a column of taps of four output channels; and StoreStarts(params, block, more, most,
-// starts): what the products of each point
-// begin with, bias and zero point included, where `more` was added to the inputs of all points but
-// (1, 1), and `most` there. That point counts alike in all outputs, and is the only one that
-// inputs that are all the same do not make 0.
+// An Operand says what is transformed and multiplied:
+// - its Tile and kShape, Add, Sub and Twice;
+// - how codes are read: IsPacked(params), and PackedCodes and Codes, both with BytesOf(elements),
+//   SourceOf(params) and Load(codes, inside, source);
+// - how weights are: Block, kStepBytes, WidenWith(header, steps) and TapColumn(packed, x, half,
+//   with, out), the first transform of a column of taps of four output channels;
+// - what the products of each point begin with, bias and zero point included: StoreStarts(params,
+//   block, more, most, starts), where `more` was added to the inputs of all points but (1, 1), and
+//   `most` there. That point counts alike in all outputs, and is the only one that inputs which are
+//   all the same do not make 0.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/winograd.h"
 
@@ -228,6 +228,7 @@ template <typename Operand, typename Multiply, typename End>
 RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, int32_t more,
                             int32_t most, Multiply multiply, End finish) {
   constexpr WinogradShape kShape = Operand::kShape;
+  static_assert(kShape.out_h == Operand::Tile::kOutH && kShape.out_w == Operand::Tile::kOutW);
   constexpr ptrdiff_t kPoint = WinogradProductBytes(kShape) / 4;
   const ConvGeometry& g = p->geometry;
   const uint8_t* header = static_cast<const uint8_t*>(p->weights);
