@@ -18,12 +18,12 @@ namespace {
 
 /// Whether some row that is usually faster than the general one keeps the weights' few bits packed:
 /// those for few bits do.
-bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
+bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry, bool relaxed) {
   const auto rows = ConvQ8Kernels();
   const auto is_general = [](const ConvQ8Kernel& row) { return row.run == rq_conv_q8; };
   return std::any_of(std::find_if(rows.begin(), rows.end(), is_general), rows.end(),
                      [&](const ConvQ8Kernel& row) {
-                       return IsLowBits(row.missing) && row.missing() == nullptr &&
+                       return IsLowBits(row.missing) && IsUsable(row, relaxed) &&
                               row.supports(weights, geometry) && row.pays(weights, geometry);
                      });
 }
@@ -105,7 +105,7 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
                                  const ConvGeometry& geometry, const std::string& tuning) {
   // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
-  const bool packs = builder.options().compact && HasPackedRow(weights, geometry);
+  const bool packs = builder.options().compact && HasPackedRow(weights, geometry, relaxed);
   return builder.Choose(
       "conv_q8", ConvQ8Kernels(),
       [&](const ConvQ8Kernel& row) {
