@@ -15,6 +15,16 @@ Graph OptimizedFloatOf(const Graph& graph) {
   return OptimizedFloat(graph);
 }
 
+/// Single inputs may be: a decoder's past is at first.
+void CheckNotEmpty(const TensorMap& feeds) {
+  const auto is_empty = [](const auto& feed) { return feed.second.count() == 0; };
+  if (feeds.empty() || !std::all_of(feeds.begin(), feeds.end(), is_empty)) return;
+  const auto& [name, feed] = *feeds.begin();
+  Fail(ErrorCode::kInvalidArgument,
+       StrCat("a sample has nothing in it: \"", name, "\" is ", ShapeToString(feed.shape())),
+       {.value = name, .hint = "leave empty samples out of the dataset"});
+}
+
 }  // namespace
 
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
@@ -34,6 +44,7 @@ void Calibrator::Probe(const TensorMap& feeds, int64_t first_sample) {
 }
 
 void Calibrator::Show(int pass, const TensorMap& feeds) {
+  CheckNotEmpty(feeds);
   if (pass != session_pass_) {
     session_.reset();
     observed_ = quantizer_.observed_values(pass);
@@ -43,12 +54,6 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     options.plan.visit = true;
     session_ = std::make_unique<Session>(WithTaps(graph(), observed_), options);
     session_pass_ = pass;
-  }
-  for (const auto& [name, feed] : feeds) {
-    if (feed.count() != 0) continue;
-    Fail(ErrorCode::kInvalidArgument,
-         StrCat("a sample has nothing in it: \"", name, "\" is ", ShapeToString(feed.shape())),
-         {.value = name, .hint = "leave empty samples out of the dataset"});
   }
   if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);
   for (const std::string& name : observed_) {

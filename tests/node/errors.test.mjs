@@ -375,6 +375,24 @@ describe('calibration', () => {
     );
   });
 
+  test('a sample may have an empty input among others', async () => {
+    const decoder = await parseModel(`graph "" opset 13
+input %x: float32[2, 4]
+input %past: float32[0, 4]
+const %w: float32[4, 2] = {1.0, -2.0, 0.5, 3.0, -1.0, 0.25, 2.0, 1.5}
+%all = Concat(%past, %x) {axis = 0}
+%y = MatMul(%all, %w)
+output %y
+`);
+    const sample = {
+      x: new Tensor('float32', [1, -1, 2, 0.5, 3, -2, 0, 1], [2, 4]),
+      past: new Tensor('float32', [], [0, 4]),
+    };
+    const quantized = await quantize(decoder, { calibration: [sample] });
+    quantized.dispose();
+    decoder.dispose();
+  });
+
   test('errors of the iterable pass through', async () => {
     const trouble = new TypeError('no more disk');
     function* failing() {

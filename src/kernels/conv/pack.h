@@ -70,6 +70,10 @@ size_t NarrowWorkspace(const ConvGeometry& geometry);
 /// Whether window and sums fit, of weights and inputs, less their zero points, up to these.
 bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& weights,
                   const ConvGeometry& geometry, int32_t most_weight, int32_t most_input);
+/// The same for weights of few bits, at most so large and so far apart, and codes so far apart.
+bool WinogradFitsFewBits(const WinogradShape& shape, const ConvQ8Weights& weights,
+                         const ConvGeometry& geometry, int32_t most_weight,
+                         int32_t most_weight_range, int32_t most_input_range);
 /// Whether there are so many tiles, and at most a quarter of their outputs hang over the edge.
 bool WinogradFills(const WinogradShape& shape, const ConvGeometry& geometry, int32_t tiles);
 size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& geometry);

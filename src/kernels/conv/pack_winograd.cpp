@@ -56,7 +56,8 @@ bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
 
 bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradPairsSupports(w, g)) return false;
-  if (w.computed) return WinogradFits(kWinograd4x4Pairs, w, g, 128, 255);
+  if (WinogradFits(kWinograd4x4Pairs, w, g, 128, 255)) return true;
+  if (w.computed) return false;
   std::vector<int64_t> bounds(static_cast<size_t>(w.layout.out_c));
   ConvQ8AccumulatorBounds(w, 255, bounds.data());
   return *std::max_element(bounds.begin(), bounds.end()) <= kWinograd4x4Pairs.MostOutput();

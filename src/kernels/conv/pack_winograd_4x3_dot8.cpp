@@ -50,14 +50,10 @@ Winograd4x3Header HeaderOf(const ConvQ8Weights& w, int32_t least) {
 }  // namespace
 
 bool Winograd4x3Dot8Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFits(kWinograd4x3Dot8, w, g, kMostWeight, kMostInputRange) ||
-      w.input_hi - w.input_lo > kMostInputRange) {
-    return false;
-  }
-  const WeightRange range = RangeOf(w, kMostWeightRange);
-  return range.hi - range.lo <= kMostWeightRange && range.hi <= kMostWeight &&
-         range.lo >= -kMostWeight;
+  return WinogradFitsFewBits(kWinograd4x3Dot8, w, g, kMostWeight, kMostWeightRange,
+                             kMostInputRange);
 }
+
 // So many times as fast on Zen 5 as the best of tiles of 2 x 2 outputs and lookups, by the output's
 // width, of 16, 32, 64 and more channels:
 // - weights of two bits: below 7 0.8 to 0.9; 7 0.7, 0.83, 0.92, 1.04 to 1.18; 8 0.95, 1.05, 1.13,

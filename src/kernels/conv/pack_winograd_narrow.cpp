@@ -90,14 +90,19 @@ class LaneBounds {
 
 }  // namespace
 
-bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFits(kWinogradNarrow, w, g, kMostWeight, kMostInputRange) ||
-      w.input_hi - w.input_lo > kMostInputRange) {
+bool WinogradFitsFewBits(const WinogradShape& shape, const ConvQ8Weights& w, const ConvGeometry& g,
+                         int32_t most_weight, int32_t most_weight_range, int32_t most_input_range) {
+  if (!WinogradFits(shape, w, g, most_weight, most_input_range) ||
+      w.input_hi - w.input_lo > most_input_range) {
     return false;
   }
-  const WeightRange range = RangeOf(w, kMostWeightRange);
-  return range.hi - range.lo <= kMostWeightRange && range.hi <= kMostWeight &&
-         range.lo >= -kMostWeight;
+  const WeightRange range = RangeOf(w, most_weight_range);
+  return range.hi - range.lo <= most_weight_range && range.hi <= most_weight &&
+         range.lo >= -most_weight;
+}
+
+bool WinogradNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return WinogradFitsFewBits(kWinogradNarrow, w, g, kMostWeight, kMostWeightRange, kMostInputRange);
 }
 
 // So many times as fast on Zen 5 as without (16 to 512 channels), by the output's width: below 6;

@@ -15,8 +15,6 @@ namespace requant::conv {
 /// What winograd_tiles.h wants to know of a tile. Op: Add, Sub and Twice of its
 /// operands, which are no codes then, but weights or differences.
 struct Tile2x2 {
-  static constexpr int kOutH = 2, kOutW = 2;
-
   /// B^T.
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {

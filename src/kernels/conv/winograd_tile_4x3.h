@@ -27,8 +27,6 @@ namespace requant::conv {
 
 /// As Tile2x2. Op has TwiceAny as well, of codes.
 struct Tile4x3 {
-  static constexpr int kOutH = 4, kOutW = 3;
-
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {
     const v128_t d31 = Op::Sub(d[3], d[1]), d42 = Op::Sub(d[4], d[2]), d02 = Op::Sub(d[0], d[2]);

@@ -19,8 +19,6 @@ namespace requant::conv {
 
 /// As Tile4x3.
 struct Tile4x4 {
-  static constexpr int kOutH = 4, kOutW = 4;
-
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {
     Tile4x3::Column<Op>(d, out);

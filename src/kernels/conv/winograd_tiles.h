@@ -44,12 +44,12 @@ RQ_INLINE void ForEachStrip(const ConvGeometry& g, int32_t first, int32_t last, 
 /// of its sums.
 template <typename Operand, typename Each>
 RQ_INLINE void ForEachLineOf(const ConvQ8Params* p, const TileStrip& strip, Each finish) {
-  using Tile = typename Operand::Tile;
+  constexpr WinogradShape kShape = Operand::kShape;
   const ConvGeometry& g = p->geometry;
-  const int32_t x = Tile::kOutW * strip.column, all = Tile::kOutW * strip.count;
+  const int32_t x = kShape.out_w * strip.column, all = kShape.out_w * strip.count;
   const int32_t width = g.out_w - x < all ? g.out_w - x : all;
-  int32_t y = Tile::kOutH * strip.line;
-  for (int32_t dy = 0; dy < Tile::kOutH && y < g.out_h; ++dy, ++y) {
+  int32_t y = kShape.out_h * strip.line;
+  for (int32_t dy = 0; dy < kShape.out_h && y < g.out_h; ++dy, ++y) {
     const int32_t row = (strip.image * g.out_h + y) * g.out_w + x;
     const int32_t begin = row < p->row_begin ? p->row_begin : row;
     const int32_t end = row + width > p->row_end ? p->row_end : row + width;
@@ -105,7 +105,7 @@ template <typename Operand>
 static __attribute__((noinline)) void TransformLine(const uint8_t* in, int32_t count, v128_t add,
                                                     v128_t add1, ptrdiff_t pitch,
                                                     ptrdiff_t point_bytes, uint8_t* out) {
-  constexpr int kColumns = Operand::kShape.Columns(), kOutW = Operand::Tile::kOutW;
+  constexpr int kColumns = Operand::kShape.Columns(), kOutW = Operand::kShape.out_w;
   v128_t c[kColumns], points[kColumns];
   RQ_UNROLL for (int j = 0; j < 2; ++j) c[j] = wasm_v128_load(in + j * kWinogradVector);
   for (; count > 0; --count, out += pitch) {
@@ -124,16 +124,15 @@ template <typename Operand>
 RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t count, v128_t more,
                                v128_t most, ptrdiff_t pitch, uint8_t* lines, uint8_t* padding,
                                uint8_t* panel) {
-  using Tile = typename Operand::Tile;
   constexpr WinogradShape kShape = Operand::kShape;
   const ConvGeometry& g = p->geometry;
   constexpr int32_t kChannels = kWinogradVector / kShape.operand;
   const ptrdiff_t point_bytes = count * pitch;
   ForEachStrip<Operand>(
       g, first, first + count, [&](const TileStrip& strip) __attribute__((always_inline)) {
-        const int32_t x = Tile::kOutW * strip.column - g.pad_left;
-        const int32_t y = Tile::kOutH * strip.line - g.pad_top;
-        const int32_t width = Tile::kOutW * strip.count + 2;
+        const int32_t x = kShape.out_w * strip.column - g.pad_left;
+        const int32_t y = kShape.out_h * strip.line - g.pad_top;
+        const int32_t width = kShape.out_w * strip.count + 2;
         for (int32_t channel = 0; channel < g.in_c; channel += kChannels) {
           if (Operand::IsPacked(p)) {
             TransformColumns<Operand, typename Operand::PackedCodes>(p, strip.image, x, y, width,
@@ -187,13 +186,14 @@ template <typename Operand>
 static __attribute__((noinline)) void TransformProducts(const int32_t* products, int32_t count,
                                                         int32_t* out) {
   using Tile = typename Operand::Tile;
-  constexpr int kLines = Operand::kShape.Lines(), kColumns = Operand::kShape.Columns();
-  constexpr ptrdiff_t kPoint = WinogradProductBytes(Operand::kShape) / 4;
-  constexpr ptrdiff_t kTile = Tile::kOutW * kChannelBlock;
+  constexpr WinogradShape kShape = Operand::kShape;
+  constexpr int kLines = kShape.Lines(), kColumns = kShape.Columns();
+  constexpr ptrdiff_t kPoint = WinogradProductBytes(kShape) / 4;
+  constexpr ptrdiff_t kTile = kShape.out_w * kChannelBlock;
   const ptrdiff_t line = count * kTile;
   for (; count > 0; --count, products += kChannelBlock, out += kTile) {
     RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
-      v128_t columns[kColumns][Tile::kOutH];
+      v128_t columns[kColumns][kShape.out_h];
       RQ_UNROLL for (int j = 0; j < kColumns; ++j) {
         v128_t m[kLines];
         RQ_UNROLL for (int i = 0; i < kLines; ++i) {
@@ -201,11 +201,11 @@ static __attribute__((noinline)) void TransformProducts(const int32_t* products,
         }
         Tile::ProductColumn(m, columns[j]);
       }
-      RQ_UNROLL for (int y = 0; y < Tile::kOutH; ++y) {
-        v128_t m[kColumns], sums[Tile::kOutW];
+      RQ_UNROLL for (int y = 0; y < kShape.out_h; ++y) {
+        v128_t m[kColumns], sums[kShape.out_w];
         RQ_UNROLL for (int j = 0; j < kColumns; ++j) m[j] = columns[j][y];
         Tile::ProductLine(m, sums);
-        RQ_UNROLL for (int x = 0; x < Tile::kOutW; ++x) {
+        RQ_UNROLL for (int x = 0; x < kShape.out_w; ++x) {
           wasm_v128_store(out + y * line + x * kChannelBlock + half, Tile::Output(sums[x]));
         }
       }
@@ -228,7 +228,6 @@ template <typename Operand, typename Multiply, typename End>
 RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, int32_t more,
                             int32_t most, Multiply multiply, End finish) {
   constexpr WinogradShape kShape = Operand::kShape;
-  static_assert(kShape.out_h == Operand::Tile::kOutH && kShape.out_w == Operand::Tile::kOutW);
   constexpr ptrdiff_t kPoint = WinogradProductBytes(kShape) / 4;
   const ConvGeometry& g = p->geometry;
   const uint8_t* header = static_cast<const uint8_t*>(p->weights);

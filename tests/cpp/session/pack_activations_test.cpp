@@ -117,6 +117,33 @@ TEST(PackActivations, GivesTheInterpretersResults) {
   }
 }
 
+TEST(PackActivations, CompactSessionsKeepWeightsPackedWhereBytesAreFaster) {
+  std::mt19937 random(66);
+  auto graph = std::make_shared<Graph>(ParseGraph(
+      StrCat("graph \"\" opset 13\ninput %x: uint8[1, 32, 16, 16]\nconst %s: float32[] = {1.0}\n",
+             "const %ys: float32[] = {300.0}\nconst %z: uint8[] = {128}\nconst %wz: int8[] = {0}\n",
+             "const %w: int8[32, 32, 3, 3] = ", Numbers(random, 32 * 32 * 9, -8, 7),
+             "\n%y = QLinearConv(%x, %s, %z, %w, %s, %wz, %ys, %z) {pads = [1, 1, 1, 1]}\n",
+             "output %y\n")));
+  Tensor input(DType::kUint8, {1, 32, 16, 16});
+  for (int64_t at = 0; at < input.count(); ++at) {
+    static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(Pick(random, 0, 255));
+  }
+  const auto run = [&](bool compact) {
+    SessionOptions options;
+    options.plan.compact = compact;
+    Session session(graph, options);
+    EXPECT_TRUE(session.Run({{"x", input}})[0].SameBits(Interpret(*graph, {{"x", input}})[0]));
+    for (const auto& step : session.plan()->steps) {
+      const std::string kernel = step->kernel;
+      if (kernel.starts_with("conv_q8")) return kernel;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(run(false), "conv_q8_winograd_4x4_pairs");
+  EXPECT_EQ(run(true), "conv_q8_narrow_w");
+}
+
 /// Three convolutions in a row; the first two give codes [0, 2^bits) and [low, low + 2^bits).
 std::string Chain(std::mt19937& random, int bits, int channels, int groups, int inner_groups,
                   bool pools) {
