@@ -55,6 +55,9 @@ const TILE_OF = {
   conv_q8_winograd_4x3_dot8: 'dot8',
   conv_q8_winograd_pairs: 'i16',
   conv_q8_winograd_4x4_pairs: 'i16',
+  conv_q8_winograd_strided_narrow: 'narrow',
+  conv_q8_winograd_strided_dot8: 'dot8',
+  conv_q8_winograd_strided_pairs: 'i16',
 };
 
 const { rounds, chromium, json } = readArguments({ rounds: 11, chromium: false, json: false });

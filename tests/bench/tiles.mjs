@@ -27,12 +27,14 @@ export function buildTiles(name, flags = []) {
 
 /**
  * How many products a step's kernel takes for one of the definition's: Winograd's tiles of 2 x 2 outputs take 16
- * instead of 36, those of 4 x 3 30 instead of 108, of 4 x 4 36 instead of 144, also those that hang over the edge.
+ * instead of 36 (with a stride of 2 25), those of 4 x 3 30 instead of 108, of 4 x 4 36 instead of 144, also those that
+ * hang over the edge.
  */
 export function productsOf({ kernel, dims }) {
   if (!kernel.includes('winograd')) return 1;
   const [high, wide] = (/(\d)x(\d)/.exec(kernel)?.slice(1) ?? [2, 2]).map(Number);
   const [height, width] = dims.slice(-2);
   const tiles = Math.ceil(height / high) * Math.ceil(width / wide);
-  return (tiles * (high + 2) * (wide + 2)) / (height * width * 9);
+  const points = kernel.includes('strided') ? 25 : (high + 2) * (wide + 2);
+  return (tiles * points) / (height * width * 9);
 }

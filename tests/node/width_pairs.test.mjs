@@ -82,6 +82,7 @@ const %mw: int8[${inner}, 21] = {${numbers(inner * 21, weight)}}
 %depthwise = QLinearConv(%xc, %s, %z, %dw, %s, %wz, %ds, %yz) {${depthwise}}
 %qc = Clip(%q, %low, %high)
 %square = QLinearConv(%qc, %s, %z, %qw, %s, %wz, %qs, %yz) {pads = [${border}]}
+%strided = QLinearConv(%qc, %s, %z, %qw, %s, %wz, %qs, %yz) {pads = [${border}], strides = [2, 2]}
 %mc = Clip(%m, %low, %high)
 %product = QLinearMatMul(%mc, %s, %z, %mw, %s, %wz, %ms, %yz)
 output %y
@@ -89,6 +90,7 @@ output %last
 output %product
 output %depthwise
 output %square
+output %strided
 `;
   const code = () => (extreme === 1 ? low : extreme === 2 ? low + span : low + next(-1, span + 1));
   const feed = (dims) => {
@@ -164,6 +166,7 @@ for (const simd of variants) {
         // Elsewhere products of whole bytes may be preferred for all of these shapes.
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
         const wanted = ['conv_q8_narrow_x', 'conv_q8_winograd_narrow', 'dwconv_q8_narrow'];
+        wanted.push('conv_q8_winograd_strided_narrow', 'conv_q8_winograd_strided_pairs');
         const { kernels } = await engineInfo();
         const four = kernels.find(({ name }) => name === 'conv_q8_winograd_4x3_dot8');
         if (long && four.missing === undefined) wanted.push(four.name);

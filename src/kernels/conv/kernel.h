@@ -101,8 +101,12 @@ RQ_KERNEL(rq_conv_q8_winograd_pairs)
 void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_winograd_4x4_pairs)
 void rq_conv_q8_winograd_4x4_pairs(const requant::ConvQ8Params* params);
+RQ_KERNEL(rq_conv_q8_winograd_strided_pairs)
+void rq_conv_q8_winograd_strided_pairs(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_narrow)
 void rq_conv_q8_winograd_narrow(const requant::ConvQ8Params* params);
+RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_strided_narrow)
+void rq_conv_q8_winograd_strided_narrow(const requant::ConvQ8Params* params);
 // Only where rq_dot8() is not 0.
 RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_4x3_dot8)
 void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params* params);

@@ -74,14 +74,19 @@ bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& weights,
 bool WinogradFitsFewBits(const WinogradShape& shape, const ConvQ8Weights& weights,
                          const ConvGeometry& geometry, int32_t most_weight,
                          int32_t most_weight_range, int32_t most_input_range);
-/// Whether there are so many tiles, and at most a quarter of their outputs hang over the edge.
-bool WinogradFills(const WinogradShape& shape, const ConvGeometry& geometry, int32_t tiles);
+/// Whether there are so many tiles or more, and they have at most so many percent of the outputs.
+bool WinogradFills(const WinogradShape& shape, const ConvGeometry& geometry, int32_t tiles,
+                   int32_t percent);
 size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& geometry);
 bool WinogradPairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool WinogradPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t WinogradPairsPackedSize(const ConvQ8Weights& weights);
 void WinogradPairsPack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradPairsWorkspace(const ConvGeometry& geometry);
+// With a stride of 2, packed like that.
+bool WinogradStridedPairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradStridedPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+size_t WinogradStridedPairsWorkspace(const ConvGeometry& geometry);
 // Of 4 x 4 outputs, packed like that.
 bool Winograd4x4PairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool Winograd4x4PairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
@@ -93,6 +98,13 @@ size_t WinogradNarrowPackedSize(const ConvQ8Weights& weights);
 void WinogradNarrowPack(const ConvQ8Weights& weights, void* packed);
 void WinogradDot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradNarrowWorkspace(const ConvGeometry& geometry);
+// With a stride of 2, of the same size.
+bool WinogradStridedNarrowSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradStridedNarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradStridedDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+void WinogradStridedNarrowPack(const ConvQ8Weights& weights, void* packed);
+void WinogradStridedDot8Pack(const ConvQ8Weights& weights, void* packed);
+size_t WinogradStridedNarrowWorkspace(const ConvGeometry& geometry);
 bool Winograd4x3Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool Winograd4x3Dot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t Winograd4x3Dot8PackedSize(const ConvQ8Weights& weights);

@@ -24,8 +24,8 @@ size_t BlockBytes(const ConvQ8Weights& w) {
 
 bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& w, const ConvGeometry& g,
                   int32_t most_weight, int32_t most_input) {
-  if (g.kernel_h != 3 || g.kernel_w != 3 || g.stride_h != 1 || g.stride_w != 1 ||
-      g.dilation_h != 1 || g.dilation_w != 1 || g.groups != 1 ||
+  if (g.kernel_h != 3 || g.kernel_w != 3 || g.stride_h != shape.stride ||
+      g.stride_w != shape.stride || g.dilation_h != 1 || g.dilation_w != 1 || g.groups != 1 ||
       g.in_c % (kWinogradVector / shape.operand) != 0) {
     return false;
   }
@@ -36,22 +36,41 @@ bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& w, const Conv
   return most <= shape.MostOutput();
 }
 
-bool WinogradPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
-  if (!WinogradFits(kWinogradPairs, w, g, 128, 255)) return false;
+namespace {
+bool PairsFit(const WinogradShape& shape, const ConvQ8Weights& w, const ConvGeometry& g) {
+  if (!WinogradFits(shape, w, g, 128, 255)) return false;
   const WeightRange range = RangeOf(w, 255);
   return range.lo >= -128 && range.hi <= 127;
 }
+}  // namespace
 
-bool WinogradFills(const WinogradShape& shape, const ConvGeometry& g, int32_t tiles) {
-  const int64_t outputs = int64_t{WinogradTiles(shape, g)} * shape.out_h * shape.out_w;
-  return WinogradTiles(shape, g) >= tiles && int64_t{ConvRows(g)} * 4 >= outputs * 3;
+bool WinogradPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return PairsFit(kWinogradPairs, w, g);
+}
+bool WinogradStridedPairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return PairsFit(kWinogradStridedPairs, w, g);
+}
+
+bool WinogradFills(const WinogradShape& shape, const ConvGeometry& g, int32_t tiles,
+                   int32_t percent) {
+  const int64_t all = WinogradTiles(shape, g), outputs = all * shape.out_h * shape.out_w;
+  return all >= tiles && outputs * 100 <= int64_t{ConvRows(g)} * percent;
 }
 
 // Times as fast as pairs, and as 7 bits, on Zen 5 (8 to 256 channels): 14 x 14 and more 1.9 to 2.1
 // and 1.65 to 2.0, 8 x 8 1.6 to 1.9 and 1.5 to 1.7, 7 x 7 1.4 and 1.1 to 1.2, 5 x 5 1.1 and 0.9, 4
 // x 4 1.2 to 1.4 and 1.1 to 1.2, 3 x 3 and 2 x 2 0.6 to 0.9 and 0.5 to 0.75.
 bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
-  return WinogradFills(kWinogradPairs, g, 4);
+  return WinogradFills(kWinogradPairs, g, 4, 134);
+}
+
+// Times as fast on Zen 5 (16 to 512 channels), by the output's width: as pairs 6 1.04 to 1.17, 8
+// and 10 1.1 to 1.3, 11 and 13 1.0 to 1.14, 12, 14 and wider 1.05 to 1.37 (16 channels 1.02
+// to 1.18); 4, 7 and 9 0.9 to 1.1, 5 0.8 to 0.9. As 7 bits 8 and 10 1.05 to 1.08, 12, 14, 20 and
+// 28 1.05 to 1.37, narrower 0.7 to 1.0.
+bool WinogradStridedPairsPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return Dot7Supports(w, g) ? WinogradFills(kWinogradStridedPairs, g, 16, 110)
+                            : WinogradFills(kWinogradStridedPairs, g, 9, 120);
 }
 
 bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
@@ -71,10 +90,9 @@ bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 //   14 0.75, 0.9, 1.0, 1.08; narrower less.
 bool Winograd4x4PairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 32;
-  const int64_t tiles = WinogradTiles(kWinograd4x4Pairs, g), rows = ConvRows(g);
+  const int64_t tiles = WinogradTiles(kWinograd4x4Pairs, g);
   if (MissingDot8() == nullptr) {
-    const int64_t outputs = tiles * kWinograd4x4Pairs.out_h * kWinograd4x4Pairs.out_w;
-    return g.in_c >= kFewChannels && tiles >= 9 && outputs * 100 <= rows * 115;
+    return g.in_c >= kFewChannels && WinogradFills(kWinograd4x4Pairs, g, 9, 115);
   }
   const int64_t small = int64_t{WinogradTiles(kWinogradPairs, g)} * kWinogradPairs.Points();
   return tiles >= (g.in_c < kFewChannels ? 9 : 4) &&
@@ -108,6 +126,9 @@ size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& g) {
 }
 size_t WinogradPairsWorkspace(const ConvGeometry& g) {
   return WinogradWorkspaceOf(kWinogradPairs, g);
+}
+size_t WinogradStridedPairsWorkspace(const ConvGeometry& g) {
+  return WinogradWorkspaceOf(kWinogradStridedPairs, g);
 }
 size_t Winograd4x4PairsWorkspace(const ConvGeometry& g) {
   return WinogradWorkspaceOf(kWinograd4x4Pairs, g);

@@ -64,15 +64,13 @@ bool Winograd4x3Dot8Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
 //   too, 1.39, 1.1, 0.91 to 0.97, 0.96 to 1.02, where lookups have no planes to read.
 bool Winograd4x3Dot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64, kManyChannels = 128;
-  const int64_t tiles = WinogradTiles(kWinograd4x3Dot8, g), rows = ConvRows(g);
-  const int64_t outputs = tiles * kWinograd4x3Dot8.out_h * kWinograd4x3Dot8.out_w;
   if (ConvQ8WeightBits(w) == 1) {
     const bool planes = w.input_hi - w.input_lo == 1 && g.in_c >= kFewChannels;
-    return !planes && tiles >= 35 && outputs * 10 <= rows * 11;
+    return !planes && WinogradFills(kWinograd4x3Dot8, g, 35, 110);
   }
-  const int64_t products = tiles * kWinograd4x3Dot8.Points();
+  const int64_t products = int64_t{WinogradTiles(kWinograd4x3Dot8, g)} * kWinograd4x3Dot8.Points();
   const int64_t small = int64_t{WinogradTiles(kWinogradNarrow, g)} * kWinogradNarrow.Points();
-  return outputs * 20 <= rows * (g.in_c < kManyChannels ? 29 : 30) &&
+  return WinogradFills(kWinograd4x3Dot8, g, 1, g.in_c < kManyChannels ? 145 : 150) &&
          products * 100 <= small * (g.in_c < kFewChannels ? 70 : 77);
 }
 

@@ -55,18 +55,18 @@ void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params* p) {
   const auto& header = *static_cast<const conv::Winograd4x3Header*>(p->weights);
   const int32_t more = simd::TakesUnsigned<simd::Dot8>(p->row_end) ? 128 : 0;
   conv::ConvWinograd<Operand>(
-      p, sizeof header, more, more - 12 * header.input_lo,
+      p, sizeof header, {more, more, more - 12 * header.input_lo},
       [](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
-         const Operand::Block*, const conv::WinogradFrom& from, int32_t count, int32_t* products)
-          __attribute__((always_inline)) {
-            if (count == kFewTiles) {
-              conv::MultiplyFewBytes<simd::Dot8, Operand::kShape, kFewTiles>(
-                  inputs, pitch, weights, steps, from.at, from.point, from.tile, products);
-            } else {
-              conv::MultiplyBytes<simd::Dot8, Operand::kShape>(
-                  inputs, pitch, weights, steps, from.at, from.point, from.tile, count, products);
-            }
-          },
+         const Operand::Block*, const conv::WinogradFrom& from, int32_t count,
+         int32_t* products) __attribute__((always_inline)) {
+        if (count == kFewTiles) {
+          conv::MultiplyFewBytes<simd::Dot8, Operand::kShape, kFewTiles>(
+              inputs, pitch, weights, steps, from.at, from.point, from.tile, products);
+        } else {
+          conv::MultiplyBytes<simd::Dot8>(Operand::kShape.Points(), 1, inputs, pitch, weights,
+                                          steps, from.at, from.point, from.tile, count, products);
+        }
+      },
       [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
           __attribute__((always_inline)) { bitserial::Finish(p, sums, row, rows, channel, n); });
 }

@@ -1,17 +1,19 @@
-// 3x3 convolution of few bits by tiles of 2 x 2 outputs (winograd_bytes.h).
+// 3x3 convolution of few bits by tiles of 2 x 2 outputs, with a stride of 1 or 2
+// (winograd_bytes.h).
 //
 // Codes x of at most 32 neighbours, less the least, become B^T x B in +-2 range or, at point (1,
 // 1), in 0 to 4 range. All but that one get 2 range added, so that they are bytes in [0, 127].
-// Weights of at most four bits become signed bytes of at most 9 * 14.
+// Weights of at most four bits become signed bytes of at most 9 * 14. With a stride of 2 inputs are
+// differences in none, one or both directions, and weights grow by four at most.
 #include "kernels/conv/narrow_rows.h"
 #include "kernels/conv/winograd_bytes.h"
 #include "kernels/conv/winograd_tile_2x2.h"
+#include "kernels/conv/winograd_tile_strided.h"
 
 namespace requant {
 namespace {
 
-using conv::kWinogradNarrow;
-using Operand = conv::WinogradBytes<conv::Tile2x2, kWinogradNarrow>;
+using conv::WinogradShape;
 
 /// Both operands are such that every engine agrees on the products; where these are one instruction
 /// (rq_dot8) they are fast.
@@ -20,17 +22,39 @@ struct Dot7 {
 };
 
 /// By sums of int16 of so many steps (vector_narrow.cpp).
+template <WinogradShape kShape>
 RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8_t* weights,
                               int32_t steps, int32_t segment, const conv::WinogradFrom& from,
                               int32_t count, int32_t* products) {
   const int32_t* begin = from.at;
-  for (int32_t point = 0; point < kWinogradNarrow.Points(); ++point) {
-    rq_conv_narrow_rows(panel, pitch, weights, steps, segment, begin, from.tile, count, products);
+  for (int32_t point = 0; point < kShape.Points(); ++point) {
+    rq_conv_narrow_rows(panel, pitch, weights + conv::WeightBytesBefore(kShape.stride, point),
+                        steps, segment, begin, from.tile, count, products);
     panel += count * pitch;
-    weights += conv::kWinogradWeightBytes;
-    products += conv::WinogradProductBytes(kWinogradNarrow) / 4;
+    products += conv::WinogradProductBytes(kShape) / 4;
     begin += from.point;
   }
+}
+
+template <typename Tile, WinogradShape kShape>
+RQ_INLINE void Conv(const ConvQ8Params* p, const conv::WinogradAdds& adds) {
+  using Operand = conv::WinogradBytes<Tile, kShape>;
+  const auto& header = *static_cast<const conv::WinogradNarrowHeader*>(p->weights);
+  conv::ConvWinograd<Operand>(
+      p, sizeof header, adds,
+      [&header](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
+                const typename Operand::Block* block, const conv::WinogradFrom& from, int32_t count,
+                int32_t* products) __attribute__((always_inline)) {
+        if (header.dot8 != 0) {
+          conv::MultiplyBytes<Dot7>(kShape.Points(), kShape.stride, inputs, pitch, weights, steps,
+                                    from.at, from.point, from.tile, count, products);
+        } else {
+          MultiplyNarrow<kShape>(inputs, pitch, weights, steps, block->segment, from, count,
+                                 products);
+        }
+      },
+      [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
+          __attribute__((always_inline)) { bitserial::Finish(p, sums, row, rows, channel, n); });
 }
 
 }  // namespace
@@ -39,18 +63,12 @@ RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8
 void rq_conv_q8_winograd_narrow(const requant::ConvQ8Params* p) {
   using namespace requant;
   const auto& header = *static_cast<const conv::WinogradNarrowHeader*>(p->weights);
-  conv::ConvWinograd<Operand>(
-      p, sizeof header, 2 * header.input_range, -4 * header.input_lo,
-      [&header](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
-                const Operand::Block* block, const conv::WinogradFrom& from, int32_t count,
-                int32_t* products) __attribute__((always_inline)) {
-        if (header.dot8 != 0) {
-          conv::MultiplyBytes<Dot7, kWinogradNarrow>(inputs, pitch, weights, steps, from.at,
-                                                     from.point, from.tile, count, products);
-        } else {
-          MultiplyNarrow(inputs, pitch, weights, steps, block->segment, from, count, products);
-        }
-      },
-      [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
-          __attribute__((always_inline)) { bitserial::Finish(p, sums, row, rows, channel, n); });
+  const int32_t range = header.input_range;
+  Conv<conv::Tile2x2, conv::kWinogradNarrow>(p, {2 * range, 2 * range, -4 * header.input_lo});
+}
+void rq_conv_q8_winograd_strided_narrow(const requant::ConvQ8Params* p) {
+  using namespace requant;
+  const auto& header = *static_cast<const conv::WinogradNarrowHeader*>(p->weights);
+  const int32_t range = header.input_range;
+  Conv<conv::TileStrided, conv::kWinogradStridedNarrow>(p, {2 * range, range, -header.input_lo});
 }

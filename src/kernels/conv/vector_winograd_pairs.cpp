@@ -1,10 +1,11 @@
 // 3x3 convolution of 8 bits with fewer products (winograd_tiles.h), on pairs of int16 as
 // vector_q8.cpp: inputs less their zero point become at most 4 * 255, weights at most 9 * 128; by
-// tiles of 4 x 4 outputs 100 * 255 and 144 * 128.
+// tiles of 4 x 4 outputs 100 * 255 and 144 * 128. With a stride of 2 four times either.
 #include "kernels/conv/gather.h"
 #include "kernels/conv/product.h"
 #include "kernels/conv/winograd_tile_2x2.h"
 #include "kernels/conv/winograd_tile_4x4.h"
+#include "kernels/conv/winograd_tile_strided.h"
 #include "kernels/conv/winograd_tiles.h"
 
 namespace requant {
@@ -43,7 +44,7 @@ struct Pairs {
     Tile::template TapColumn<Pairs>(taps, out);
   }
   RQ_INLINE v128_t Splat(int32_t x) { return wasm_i16x8_splat(static_cast<int16_t>(x)); }
-  RQ_INLINE void StoreStarts(const ConvQ8Params*, const Block* block, int32_t, int32_t,
+  RQ_INLINE void StoreStarts(const ConvQ8Params*, const Block* block, const conv::WinogradAdds&,
                              int32_t* starts) {
     RQ_ROLLED for (int32_t at = 0; at < kShape.Points() * kChannelBlock; at += 4) {
       wasm_v128_store(starts + at, wasm_i32x4_splat(0));
@@ -56,18 +57,22 @@ struct Pairs {
   }
 };
 
-/// kRows tiles at a time (product.h), all in one call.
-template <WinogradShape kShape, int kRows>
-__attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
-                                        const uint8_t* weights, int32_t steps, const int32_t* from,
-                                        ptrdiff_t from_point, ptrdiff_t from_tile, int32_t count,
-                                        int32_t* products, ptrdiff_t point_bytes) {
+constexpr ptrdiff_t kProductBytes = conv::WinogradProductBytes(conv::kWinogradPairs);
+
+/// Four tiles at a time (product.h), all in one call. The last may be of what lies behind the
+/// count: a panel has room for that, and nobody reads what becomes of it.
+__attribute__((noinline)) void Multiply(int32_t points, int32_t stride, const uint8_t* panel,
+                                        ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
+                                        const int32_t* from, ptrdiff_t from_point,
+                                        ptrdiff_t from_tile, int32_t count, int32_t* products) {
+  constexpr int kRows = 4;
   using Op = conv::PairsOp<int16_t>;
-  for (int32_t point = 0; point < kShape.Points(); ++point) {
-    const uint8_t* a = panel + point * point_bytes;
+  for (int32_t point = 0; point < points; ++point) {
+    const uint8_t* a = panel + point * count * pitch;
+    const uint8_t* at = weights + conv::WeightBytesBefore(stride, point);
     const int32_t* begin = from;
     int32_t* out = products;
-    for (int32_t rest = count; rest >= kRows; rest -= kRows) {
+    for (int32_t rest = count; rest > 0; rest -= kRows) {
       v128_t acc0[kRows], acc1[kRows];
       const uint8_t* rows[kRows];
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -75,7 +80,7 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
         acc1[i] = wasm_v128_load(begin + i * from_tile + 4);
         rows[i] = a + i * pitch;
       }
-      const int16_t* w = reinterpret_cast<const int16_t*>(weights);
+      const int16_t* w = reinterpret_cast<const int16_t*>(at);
       for (int32_t k = 0; k < steps * conv::kWinogradGroup; k += conv::kWinogradGroup, w += 16) {
         const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 8);
         RQ_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -92,27 +97,21 @@ __attribute__((noinline)) void Multiply(const uint8_t* panel, ptrdiff_t pitch,
       begin += kRows * from_tile;
       out += kRows * kChannelBlock;
     }
-    weights += conv::kWinogradWeightBytes;
-    products += conv::WinogradProductBytes(kShape) / 4;
+    products += kProductBytes / 4;
     from += from_point;
   }
 }
 
 template <typename Tile, WinogradShape kShape>
 RQ_INLINE void Conv(const ConvQ8Params* p) {
+  static_assert(conv::WinogradProductBytes(kShape) == kProductBytes);
   conv::ConvWinograd<Pairs<Tile, kShape>>(
-      p, 0, 0, 0,
+      p, 0, conv::WinogradAdds{},
       [](const uint8_t* inputs, ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
          const conv::WinogradPairsBlock*, const conv::WinogradFrom& from, int32_t count,
          int32_t* products) __attribute__((always_inline)) {
-        constexpr int32_t kTile = 4;
-        const ptrdiff_t point_bytes = count * pitch;
-        const int32_t tiles = count / kTile * kTile;
-        Multiply<kShape, kTile>(inputs, pitch, weights, steps, from.at, from.point, from.tile,
-                                tiles, products, point_bytes);
-        Multiply<kShape, 1>(inputs + tiles * pitch, pitch, weights, steps,
-                            from.at + tiles * from.tile, from.point, from.tile, count - tiles,
-                            products + tiles * kChannelBlock, point_bytes);
+        Multiply(kShape.Points(), kShape.stride, inputs, pitch, weights, steps, from.at, from.point,
+                 from.tile, count, products);
       },
       [p](int32_t * sums, int32_t row, int32_t rows, int32_t channel, int32_t n)
           __attribute__((always_inline)) { conv::Finish(p, sums, row, rows, channel, n); });
@@ -126,4 +125,7 @@ void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* p) {
 }
 void rq_conv_q8_winograd_4x4_pairs(const requant::ConvQ8Params* p) {
   requant::Conv<requant::conv::Tile4x4, requant::conv::kWinograd4x4Pairs>(p);
+}
+void rq_conv_q8_winograd_strided_pairs(const requant::ConvQ8Params* p) {
+  requant::Conv<requant::conv::TileStrided, requant::conv::kWinogradStridedPairs>(p);
 }

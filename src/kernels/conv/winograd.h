@@ -8,17 +8,30 @@ inline constexpr int32_t kWinogradTaps = 9;
 /// Transformed this many bytes at a time, and multiplied so many.
 inline constexpr int32_t kWinogradVector = 16, kWinogradGroup = 4;
 
-/// A tile is so many outputs of a 3x3 window with stride 1.
+/// A tile is so many outputs of a 3x3 window.
 struct WinogradShape {
   int32_t out_h, out_w;
   int32_t operand;     ///< 1: bytes (few bits); 2: pairs of int16 (eight bits)
   int32_t scale;       ///< what its sums are, in outputs
   int32_t all_alike;   ///< how often point (1, 1) is in every sum
   int32_t most_tiles;  ///< in a panel: more share the transformed weights
+  int32_t stride = 1;  ///< of windows; 2 for tiles of 2 x 2 outputs alone
   /// Inputs, and products of a channel.
-  constexpr int32_t Lines() const { return out_h + 2; }
-  constexpr int32_t Columns() const { return out_w + 2; }
+  constexpr int32_t Lines() const { return stride * out_h + Shared(); }
+  constexpr int32_t Columns() const { return stride * out_w + Shared(); }
   constexpr int32_t Points() const { return Lines() * Columns(); }
+  /// Inputs of a direction that a tile has in common with the next.
+  constexpr int32_t Shared() const { return 3 - stride; }
+  /// Whether inputs that are all the same are not 0 in this line (column) of points.
+  constexpr bool IsAlike(int32_t line) const { return line == 1 || (stride == 2 && line >= 3); }
+  /// Points of weights: with strides the last two lines, and columns, have the same.
+  constexpr int32_t WeightLines() const { return Lines() - (stride - 1); }
+  constexpr int32_t WeightColumns() const { return Columns() - (stride - 1); }
+  constexpr int32_t WeightPoints() const { return WeightLines() * WeightColumns(); }
+  constexpr int32_t WeightPoint(int32_t line, int32_t column) const {
+    const int32_t i = line < WeightLines() ? line : line - 1;
+    return i * WeightColumns() + (column < WeightColumns() ? column : column - 1);
+  }
   /// The point (1, 1), and what makes all outputs one more at it.
   constexpr int32_t SumOfAll() const { return Columns() + 1; }
   constexpr int32_t AllAlike() const { return scale / all_alike; }
@@ -29,7 +42,8 @@ struct WinogradShape {
 /// Pairs are slow enough that 32 tiles are as fast, with half of the memory.
 inline constexpr WinogradShape kWinogradPairs{2, 2, 2, 4, 1, 32},
     kWinograd4x4Pairs{4, 4, 2, 576, 1, 32}, kWinogradNarrow{2, 2, 1, 4, 1, 64},
-    kWinograd4x3Dot8{4, 3, 1, 144, 2, 64};
+    kWinograd4x3Dot8{4, 3, 1, 144, 2, 64}, kWinogradStridedPairs{2, 2, 2, 1, 1, 32, 2},
+    kWinogradStridedNarrow{2, 2, 1, 1, 1, 64, 2};
 
 /// First bytes of the packed weights of few bits. Blocks follow, each for 8 output channels:
 /// WinogradNarrowBlock, then for every four input channels the nine taps, two weights to a byte as
@@ -107,14 +121,18 @@ struct WinogradPartBytes {
 };
 constexpr bool WinogradPartsHold(const WinogradShape& s) {
   const int32_t sums = s.out_h * s.out_w * s.most_tiles * kChannelBlock * 4;
-  const int32_t lines = s.Lines() * (s.out_w * s.most_tiles + 2) * kWinogradVector;
-  return sums <= s.Points() * kWinogradWeightBytes && lines <= s.Points() * WinogradProductBytes(s);
+  const int32_t lines =
+      s.Lines() * (s.stride * s.out_w * s.most_tiles + s.Shared()) * kWinogradVector;
+  return sums <= s.WeightPoints() * kWinogradWeightBytes &&
+         lines <= s.Points() * WinogradProductBytes(s);
 }
 static_assert(WinogradPartsHold(kWinogradPairs) && WinogradPartsHold(kWinograd4x4Pairs) &&
-              WinogradPartsHold(kWinogradNarrow) && WinogradPartsHold(kWinograd4x3Dot8));
+              WinogradPartsHold(kWinogradNarrow) && WinogradPartsHold(kWinograd4x3Dot8) &&
+              WinogradPartsHold(kWinogradStridedPairs) &&
+              WinogradPartsHold(kWinogradStridedNarrow));
 inline WinogradPartBytes WinogradParts(const WinogradShape& s, const ConvGeometry& g) {
   const int32_t points = s.Points();
-  return {points * kChannelBlock * 4, points * kWinogradWeightBytes,
+  return {points * kChannelBlock * 4, s.WeightPoints() * kWinogradWeightBytes,
           points * WinogradProductBytes(s),
           int64_t{points} * WinogradPanelTiles(s, g) * WinogradPitch(s, g)};
 }

@@ -36,8 +36,9 @@ template <typename AnyTile, WinogradShape kAnyShape>
 struct WinogradBytes {
   using Tile = AnyTile;
   static constexpr WinogradShape kShape = kAnyShape;
+  static_assert(WinogradProductBytes(kShape) == WinogradProductBytes(kWinogradNarrow));
   static constexpr int32_t kStepBytes = kWinogradTaps * 16;
-  using Block = WinogradNarrowBlock<kShape.Points()>;
+  using Block = WinogradNarrowBlock<kShape.WeightPoints()>;
   using Codes = WinogradPlainCodes;
   using PackedCodes = WinogradPackedCodes;
   struct Widening {
@@ -65,20 +66,22 @@ struct WinogradBytes {
     }
     Tile::template TapColumn<WinogradBytes>(taps, out);
   }
-  RQ_INLINE void StoreStarts(const ConvQ8Params* p, const Block* block, int32_t more, int32_t most,
+  RQ_INLINE void StoreStarts(const ConvQ8Params* p, const Block* block, const WinogradAdds& adds,
                              int32_t* starts) {
-    constexpr int32_t kAll = kShape.SumOfAll() * kChannelBlock;
-    const int32_t* sums = block->point_sum[0];
-    RQ_ROLLED for (int32_t at = 0; at < kShape.Points() * kChannelBlock; at += 4) {
-      wasm_v128_store(starts + at,
-                      wasm_i32x4_mul(wasm_i32x4_splat(-more), wasm_v128_load(sums + at)));
+    int32_t* out = starts;
+    RQ_ROLLED for (int32_t i = 0; i < kShape.Lines(); ++i) {
+      RQ_ROLLED for (int32_t j = 0; j < kShape.Columns(); ++j, out += kChannelBlock) {
+        const int32_t* sums = block->point_sum[kShape.WeightPoint(i, j)];
+        const v128_t add = wasm_i32x4_splat(-AddOf(adds, kShape.IsAlike(i), kShape.IsAlike(j)));
+        wasm_v128_store(out, wasm_i32x4_mul(add, wasm_v128_load(sums)));
+        wasm_v128_store(out + 4, wasm_i32x4_mul(add, wasm_v128_load(sums + 4)));
+      }
     }
+    int32_t* all = starts + kShape.SumOfAll() * kChannelBlock;
     RQ_UNROLL for (int half = 0; half < kChannelBlock; half += 4) {
       const v128_t base = wasm_i32x4_mul(simd::LoadBase(block->bias + half, p->input_zero_point),
                                          wasm_i32x4_splat(kShape.AllAlike()));
-      const v128_t sum = wasm_v128_load(sums + kAll + half);
-      wasm_v128_store(starts + kAll + half,
-                      wasm_i32x4_sub(base, wasm_i32x4_mul(wasm_i32x4_splat(most), sum)));
+      wasm_v128_store(all + half, wasm_i32x4_add(base, wasm_v128_load(all + half)));
     }
   }
 };
@@ -98,7 +101,7 @@ static __attribute__((noinline)) void MultiplyFewBytes(const uint8_t* panel, ptr
       acc1[i] = wasm_v128_load(from + i * from_tile + 4);
       tiles[i] = panel + i * pitch;
     }
-    const uint8_t* w = weights;
+    const uint8_t* w = weights + WeightBytesBefore(kShape.stride, point);
     for (int32_t step = 0; step < steps; ++step, w += 32) {
       const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 16);
       RQ_UNROLL for (int i = 0; i < kTiles; ++i) {
@@ -113,22 +116,22 @@ static __attribute__((noinline)) void MultiplyFewBytes(const uint8_t* panel, ptr
       wasm_v128_store(products + i * kChannelBlock + 4, acc1[i]);
     }
     panel += kTiles * pitch;
-    weights += kWinogradWeightBytes;
     products += WinogradProductBytes(kShape) / 4;
     from += from_point;
   }
 }
 
 /// As Pass of product.h over all points, likewise.
-template <typename Dot, WinogradShape kShape>
-static __attribute__((noinline)) void MultiplyBytes(const uint8_t* panel, ptrdiff_t pitch,
+template <typename Dot>
+static __attribute__((noinline)) void MultiplyBytes(int32_t points, int32_t stride,
+                                                    const uint8_t* panel, ptrdiff_t pitch,
                                                     const uint8_t* weights, int32_t steps,
                                                     const int32_t* from, ptrdiff_t from_point,
                                                     ptrdiff_t from_tile, int32_t count,
                                                     int32_t* products) {
   constexpr int kUnroll = kWinogradVector / kWinogradGroup;
-  for (int32_t point = 0; point < kShape.Points(); ++point) {
-    const uint8_t* w = weights;
+  for (int32_t point = 0; point < points; ++point) {
+    const uint8_t* w = weights + WeightBytesBefore(stride, point);
     const int32_t* begin = from;
     ptrdiff_t begin_step = from_tile;
     for (int32_t k = 0; k < steps * kWinogradGroup; k += kWinogradVector) {
@@ -158,8 +161,7 @@ static __attribute__((noinline)) void MultiplyBytes(const uint8_t* panel, ptrdif
       begin_step = kChannelBlock;
     }
     panel += count * pitch;
-    weights += kWinogradWeightBytes;
-    products += WinogradProductBytes(kShape) / 4;
+    products += WinogradProductBytes(kWinogradNarrow) / 4;
     from += from_point;
   }
 }

@@ -23,7 +23,8 @@ struct Tile2x2 {
     out[2] = Op::Sub(d[2], d[1]);
     out[3] = Op::Sub(d[1], d[3]);
   }
-  /// The same in the other direction, plus `add`, or `add1` at the second point.
+  /// The same in the other direction, plus `add`, or `add1` at the second point, the one that
+  /// inputs which are all the same do not make 0.
   template <typename Op>
   RQ_INLINE void Line(const v128_t* c, v128_t add, v128_t add1, v128_t* out) {
     const v128_t c2 = Op::Add(c[2], add);

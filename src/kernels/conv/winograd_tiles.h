@@ -16,13 +16,23 @@
 // - how weights are: Block, kStepBytes, WidenWith(header, steps) and TapColumn(packed, x, half,
 //   with, out), the first transform of a column of taps of four output channels;
 // - what the products of each point begin with, bias and zero point included: StoreStarts(params,
-//   block, more, most, starts), where `more` was added to the inputs of all points but (1, 1), and
-//   `most` there. That point counts alike in all outputs, and is the only one that inputs which are
-//   all the same do not make 0.
+//   block, adds, starts), where `adds` was added to the inputs of points. Point (1, 1) counts alike
+//   in all outputs.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/winograd.h"
 
 namespace requant::conv {
+
+/// What is added to the transformed inputs of points of which neither the line nor the column, one
+/// of them, or both are what inputs that are all the same do not make 0 (WinogradShape::IsAlike).
+struct WinogradAdds {
+  int32_t none, one, both;
+};
+
+RQ_INLINE int32_t AddOf(const WinogradAdds& adds, bool line_alike, bool column_alike) {
+  if (line_alike != column_alike) return adds.one;
+  return line_alike ? adds.both : adds.none;
+}
 
 /// `count` tiles of one line of tiles, of which the first is `at` in the panel.
 struct TileStrip {
@@ -100,39 +110,44 @@ static __attribute__((noinline)) void TransformColumns(const ConvQ8Params* p, in
   }
 }
 
-/// One line of that times B, plus `add`, or `add1` at its second point.
+/// One line of that times B, plus `add`, or `add_alike` at the points where inputs that are all the
+/// same are not 0.
 template <typename Operand>
 static __attribute__((noinline)) void TransformLine(const uint8_t* in, int32_t count, v128_t add,
-                                                    v128_t add1, ptrdiff_t pitch,
+                                                    v128_t add_alike, ptrdiff_t pitch,
                                                     ptrdiff_t point_bytes, uint8_t* out) {
-  constexpr int kColumns = Operand::kShape.Columns(), kOutW = Operand::kShape.out_w;
+  constexpr int kColumns = Operand::kShape.Columns(), kShared = Operand::kShape.Shared();
+  constexpr int kNext = kColumns - kShared;
   v128_t c[kColumns], points[kColumns];
-  RQ_UNROLL for (int j = 0; j < 2; ++j) c[j] = wasm_v128_load(in + j * kWinogradVector);
+  RQ_UNROLL for (int j = 0; j < kShared; ++j) c[j] = wasm_v128_load(in + j * kWinogradVector);
   for (; count > 0; --count, out += pitch) {
-    RQ_UNROLL for (int j = 2; j < kColumns; ++j) c[j] = wasm_v128_load(in + j * kWinogradVector);
-    in += kOutW * kWinogradVector;
-    Operand::Tile::template Line<Operand>(c, add, add1, points);
+    RQ_UNROLL for (int j = kShared; j < kColumns; ++j) c[j] =
+        wasm_v128_load(in + j * kWinogradVector);
+    in += kNext * kWinogradVector;
+    Operand::Tile::template Line<Operand>(c, add, add_alike, points);
     RQ_UNROLL for (int j = 0; j < kColumns; ++j) wasm_v128_store(out + j * point_bytes, points[j]);
-    RQ_UNROLL for (int j = 0; j < 2; ++j) c[j] = c[kOutW + j];
+    RQ_UNROLL for (int j = 0; j < kShared; ++j) c[j] = c[kNext + j];
   }
 }
 
-/// Tiles [first, first + count) of all images, [points][count] of `pitch` bytes, plus `more`,
-/// or `most` at point (1, 1); `lines` is room for what is transformed in one direction, `padding`
-/// for a pixel.
+/// Tiles [first, first + count) of all images, [points][count] of `pitch` bytes, plus `adds`;
+/// `lines` is room for what is transformed in one direction, `padding` for a pixel.
 template <typename Operand>
-RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t count, v128_t more,
-                               v128_t most, ptrdiff_t pitch, uint8_t* lines, uint8_t* padding,
-                               uint8_t* panel) {
+RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t count,
+                               const WinogradAdds& adds, ptrdiff_t pitch, uint8_t* lines,
+                               uint8_t* padding, uint8_t* panel) {
   constexpr WinogradShape kShape = Operand::kShape;
   const ConvGeometry& g = p->geometry;
   constexpr int32_t kChannels = kWinogradVector / kShape.operand;
   const ptrdiff_t point_bytes = count * pitch;
+  const v128_t none = Operand::Splat(adds.none), one = Operand::Splat(adds.one);
+  const v128_t both = Operand::Splat(adds.both);
   ForEachStrip<Operand>(
       g, first, first + count, [&](const TileStrip& strip) __attribute__((always_inline)) {
-        const int32_t x = kShape.out_w * strip.column - g.pad_left;
-        const int32_t y = kShape.out_h * strip.line - g.pad_top;
-        const int32_t width = kShape.out_w * strip.count + 2;
+        constexpr int32_t kStepX = kShape.stride * kShape.out_w;
+        const int32_t x = kStepX * strip.column - g.pad_left;
+        const int32_t y = kShape.stride * kShape.out_h * strip.line - g.pad_top;
+        const int32_t width = kStepX * strip.count + kShape.Shared();
         for (int32_t channel = 0; channel < g.in_c; channel += kChannels) {
           if (Operand::IsPacked(p)) {
             TransformColumns<Operand, typename Operand::PackedCodes>(p, strip.image, x, y, width,
@@ -144,7 +159,8 @@ RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t cou
           const uint8_t* line = lines;
           uint8_t* out = panel + strip.at * pitch + channel * kShape.operand;
           for (int32_t i = 0; i < kShape.Lines(); ++i) {
-            TransformLine<Operand>(line, strip.count, more, i == 1 ? most : more, pitch,
+            const bool alike = kShape.IsAlike(i);
+            TransformLine<Operand>(line, strip.count, alike ? one : none, alike ? both : one, pitch,
                                    point_bytes, out);
             line += width * kWinogradVector;
             out += kShape.Columns() * point_bytes;
@@ -159,7 +175,8 @@ template <typename Operand>
 static __attribute__((noinline)) void TransformWeights(const uint8_t* packed, int32_t steps,
                                                        const void* header, uint8_t* out) {
   using Tile = typename Operand::Tile;
-  constexpr int kLines = Operand::kShape.Lines(), kColumns = Operand::kShape.Columns();
+  constexpr int kLines = Operand::kShape.WeightLines();
+  constexpr int kColumns = Operand::kShape.WeightColumns();
   const auto widen = Operand::WidenWith(header, steps);
   for (; steps > 0; --steps, packed += Operand::kStepBytes, out += 32) {
     RQ_UNROLL for (int half = 0; half < 2; ++half) {
@@ -213,6 +230,14 @@ static __attribute__((noinline)) void TransformProducts(const int32_t* products,
   }
 }
 
+/// From the weights of the first point to those of this one, of tiles with that stride.
+RQ_INLINE int32_t WeightBytesBefore(int32_t stride, int32_t point) {
+  if (stride == 1) return point * kWinogradWeightBytes;
+  constexpr WinogradShape kStrided = kWinogradStridedPairs;
+  const int32_t line = point / kStrided.Columns(), column = point % kStrided.Columns();
+  return kStrided.WeightPoint(line, column) * kWinogradWeightBytes;
+}
+
 /// Where the products of a step of weights are and what they are added to: those of a point
 /// `point` int32 behind those of the one before, of a tile `tile`.
 struct WinogradFrom {
@@ -220,13 +245,13 @@ struct WinogradFrom {
   ptrdiff_t point, tile;
 };
 
-/// The whole convolution: the packed weights begin with a header of so many bytes, `more` and
-/// `most` are as above. multiply(inputs, pitch, weights, steps, block, from, count, products):
-/// [count][8] products for each point = from + the products of so many tiles with transformed
-/// weights. finish(sums, row, rows, channel, n) as Finish.
+/// The whole convolution: the packed weights begin with a header of so many bytes. multiply(inputs,
+/// pitch, weights, steps, block, from, count, products): [count][8] products for each point = from
+/// + the products of so many tiles with transformed weights. finish(sums, row, rows, channel, n) as
+/// Finish.
 template <typename Operand, typename Multiply, typename End>
-RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, int32_t more,
-                            int32_t most, Multiply multiply, End finish) {
+RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, const WinogradAdds& adds,
+                            Multiply multiply, End finish) {
   constexpr WinogradShape kShape = Operand::kShape;
   constexpr ptrdiff_t kPoint = WinogradProductBytes(kShape) / 4;
   const ConvGeometry& g = p->geometry;
@@ -249,14 +274,13 @@ RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, int32
   for (int32_t tile = TileLineOf(kShape, g, p->row_begin) * columns; tile < last;
        tile += panel_tiles) {
     const int32_t count = last - tile < panel_tiles ? last - tile : panel_tiles;
-    TransformInputs<Operand>(p, tile, count, Operand::Splat(more), Operand::Splat(most), pitch,
-                             lines, panel - kWinogradVector, panel);
+    TransformInputs<Operand>(p, tile, count, adds, pitch, lines, panel - kWinogradVector, panel);
     const uint8_t* at = header + header_bytes;
     for (int32_t channel = 0; channel < g.out_c; channel += kChannelBlock, at += block_bytes) {
       const auto* block = reinterpret_cast<const typename Operand::Block*>(at);
       const int32_t n = g.out_c - channel < kChannelBlock ? g.out_c - channel : kChannelBlock;
       const uint8_t* w = reinterpret_cast<const uint8_t*>(block + 1);
-      Operand::StoreStarts(p, block, more, most, starts);
+      Operand::StoreStarts(p, block, adds, starts);
       WinogradFrom from{starts, kChannelBlock, 0};
       for (int32_t step = 0; step < steps; step += kWinogradSteps) {
         const int32_t some = steps - step < kWinogradSteps ? steps - step : kWinogradSteps;

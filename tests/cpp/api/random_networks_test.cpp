@@ -17,11 +17,17 @@
 namespace requant {
 namespace {
 
-/// A row of every family, those of few bits as likely as the others.
-std::vector<ForcedKernel> AnyRows(Dice& dice) {
-  std::map<std::string, std::vector<std::string>> rows;
+/// A row of every family, those of few bits as likely as the others; half of the time one that has
+/// not run yet, if there is any.
+std::vector<ForcedKernel> AnyRows(Dice& dice, const std::set<std::string>& seen) {
+  std::map<std::string, std::vector<std::string>> rows, fresh;
   for (const KernelInfo& row : ListKernels()) {
-    if (row.missing == nullptr) rows[row.family].push_back(row.name);
+    if (row.missing != nullptr) continue;
+    rows[row.family].push_back(row.name);
+    if (!seen.contains(row.name)) fresh[row.family].push_back(row.name);
+  }
+  if (dice.Chance(50)) {
+    for (const auto& [family, names] : fresh) rows[family] = names;
   }
   std::vector<ForcedKernel> forced;
   for (const auto& [family, names] : rows) {
@@ -37,7 +43,7 @@ class RandomNetworks : public ::testing::Test {
     options.plan.requantize = dice.Chance(70) ? RequantizeMode::kUpward : RequantizeMode::kFloat;
     const std::vector<Tensor> expected = Interpret(*integer, feeds, {options.plan.requantize, {}});
     for (int round = 0; round < 6; ++round) {
-      if (round > 1) options.plan.force_kernels = AnyRows(dice);
+      if (round > 1) options.plan.force_kernels = AnyRows(dice, kernels_);
       options.plan.fuse = round == 0 || dice.Chance(70);
       options.plan.compact = round == 1 || (round > 1 && dice.Chance(30));
       options.runner = round >= 4 ? &runner_ : nullptr;

@@ -16,12 +16,15 @@ using namespace window_testing;
 constexpr const char* kRows[] = {"conv_q8_winograd_narrow", "conv_q8_winograd_dot8"};
 constexpr const char* k4x3 = "conv_q8_winograd_4x3_dot8";
 constexpr const char* kPairRows[] = {"conv_q8_winograd_pairs", "conv_q8_winograd_4x4_pairs"};
+constexpr const char* kStridedRows[] = {"conv_q8_winograd_strided_narrow",
+                                        "conv_q8_winograd_strided_dot8"};
+constexpr const char* kStridedPairs = "conv_q8_winograd_strided_pairs";
 
-ConvGeometry RandomGeometry(std::mt19937& random, int i) {
+ConvGeometry RandomGeometry(std::mt19937& random, int i, int32_t stride = 1) {
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
   const int32_t pad = i % 5 == 4 ? 3 : of(3);
-  ConvGeometry g =
-      Geometry(3 + of(12), 3 + of(15), 16 * (1 + of(9)), 1 + of(70), 3, 3, 1, pad, 1, 1, 1 + i % 3);
+  ConvGeometry g = Geometry(3 + of(12), 3 + of(15), 16 * (1 + of(9)), 1 + of(70), 3, 3, stride, pad,
+                            1, 1, 1 + i % 3);
   // Only the top and the left are said: more of them move what is left at the other sides.
   if (i % 4 == 3) g.pad_top = of(2), g.pad_left = of(3);
   return g;
@@ -31,13 +34,14 @@ TEST(ConvWinograd, EveryPairOfWidthsMatchesTheDefinition) {
   std::mt19937 random(41);
   constexpr Widths kWidths[] = {{4, 4}, {5, 4}, {4, 2}, {2, 4}, {1, 1}, {3, 3}, {5, 1}, {4, 3}};
   int variant = 0;
-  for (int i = 0; i < 40; ++i) {
-    const ConvGeometry geometry = RandomGeometry(random, i);
+  for (int i = 0; i < 80; ++i) {
+    const int32_t stride = 1 + i % 2;
+    const ConvGeometry geometry = RandomGeometry(random, i / 2, stride);
     for (int repeat = 0; repeat < 2; ++repeat) {
       const Widths widths = kWidths[variant % 8];
       const Q8Case test = NarrowCase(random, geometry, ++variant, widths.inputs, widths.weights);
       const std::vector<int32_t> expected = Definition(test);
-      for (const char* name : kRows) {
+      for (const char* name : stride == 1 ? kRows : kStridedRows) {
         const ConvQ8Kernel& row = Row(name);
         ASSERT_TRUE(row.supports(test.view, test.g)) << name << " " << Describe(test.g);
         std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
@@ -77,9 +81,10 @@ TEST(ConvWinograd, TwoBitsMatchTheDefinition) {
 TEST(ConvWinograd, EightBitsMatchTheDefinition) {
   std::mt19937 random(45);
   int runs = 0;
-  for (int i = 0; i < 100; ++i) {
-    ConvGeometry geometry = RandomGeometry(random, i);
-    if (i % 10 == 9) geometry = Geometry(9 + i % 30, 40, 8, 9, 3, 3, 1, 1);
+  for (int i = 0; i < 150; ++i) {
+    const int32_t stride = 1 + i / 100;
+    ConvGeometry geometry = RandomGeometry(random, i, stride);
+    if (i % 10 == 9) geometry = Geometry(9 + i % 30, 40, 8, 9, 3, 3, stride, 1);
     const int32_t channels = i == 24 ? 1024 : 8 * (1 + static_cast<int32_t>(random() % 12));
     geometry.input_stride += channels - geometry.in_c;
     geometry.in_c = channels;
@@ -87,7 +92,7 @@ TEST(ConvWinograd, EightBitsMatchTheDefinition) {
     const Q8Case test = i % 3 == 0 ? Q8Case(random, geometry, 4 * i, false)
                                    : NarrowCase(random, geometry, i, 8, 8 - i % 2);
     const std::vector<int32_t> expected = Definition(test);
-    for (const char* name : kPairRows) {
+    for (const char* name : {kPairRows[0], kPairRows[1], kStridedPairs}) {
       const ConvQ8Kernel& row = Row(name);
       if (!row.supports(test.view, test.g)) continue;
       ++runs;
@@ -96,14 +101,14 @@ TEST(ConvWinograd, EightBitsMatchTheDefinition) {
       ASSERT_EQ(got, expected) << name << " " << Describe(test.g) << " variant " << i;
     }
   }
-  EXPECT_GT(runs, 140);
+  EXPECT_GT(runs, 180);
 }
 
 TEST(ConvWinograd, WritesTheRowsThatItIsAskedFor) {
   std::mt19937 random(46);
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const int32_t bits = i % 3 == 2 ? 2 : 4;
-    const Q8Case test = NarrowCase(random, RandomGeometry(random, i), i, bits, bits);
+    const Q8Case test = NarrowCase(random, RandomGeometry(random, i, 1 + i / 30), i, bits, bits);
     const int32_t rows = ConvRows(test.g), stride = test.g.output_stride;
     const int32_t begin = static_cast<int32_t>(random() % static_cast<uint32_t>(rows));
     const int32_t end = begin + 1 + static_cast<int32_t>(random() % (rows - begin));
@@ -111,7 +116,8 @@ TEST(ConvWinograd, WritesTheRowsThatItIsAskedFor) {
     for (int32_t at = 0; at < static_cast<int32_t>(expected.size()); ++at) {
       if (at / stride < begin || at / stride >= end) expected[at] = 0x5A5A5A5A;
     }
-    for (const char* name : {kRows[0], kRows[1], k4x3, kPairRows[0], kPairRows[1]}) {
+    for (const char* name : {kRows[0], kRows[1], k4x3, kPairRows[0], kPairRows[1], kStridedRows[0],
+                             kStridedRows[1], kStridedPairs}) {
       const ConvQ8Kernel& row = Row(name);
       if (!row.supports(test.view, test.g)) continue;
       std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
@@ -125,16 +131,18 @@ TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
   std::mt19937 random(42);
   // Several panels that cut lines of tiles, more steps than are transformed at once, few tiles.
   const ConvGeometry geometries[] = {
-      Geometry(33, 47, 16, 9, 3, 3, 1, 1), Geometry(9, 150, 32, 8, 3, 3, 1, 1),
-      Geometry(4, 4, 512, 16, 3, 3, 1, 1), Geometry(3, 3, 2048, 8, 3, 3, 1, 1),
-      Geometry(12, 12, 256, 8, 3, 3, 1, 0, 1, 1, 4)};
+      Geometry(33, 47, 16, 9, 3, 3, 1, 1),           Geometry(9, 150, 32, 8, 3, 3, 1, 1),
+      Geometry(4, 4, 512, 16, 3, 3, 1, 1),           Geometry(3, 3, 2048, 8, 3, 3, 1, 1),
+      Geometry(12, 12, 256, 8, 3, 3, 1, 0, 1, 1, 4), Geometry(65, 90, 16, 9, 3, 3, 2, 1),
+      Geometry(8, 8, 512, 16, 3, 3, 2, 1),           Geometry(23, 24, 256, 8, 3, 3, 2, 0, 1, 1, 4)};
   // Codes and weights of so many bits, for these rows.
   struct Form {
     int32_t inputs, weights;
     std::vector<const char*> rows;
   };
-  const Form forms[] = {
-      {5, 4, {kRows[0], kRows[1]}}, {2, 2, {k4x3}}, {8, 8, {kPairRows[0], kPairRows[1]}}};
+  const Form forms[] = {{5, 4, {kRows[0], kRows[1], kStridedRows[0], kStridedRows[1]}},
+                        {2, 2, {k4x3}},
+                        {8, 8, {kPairRows[0], kPairRows[1], kStridedPairs}}};
   int variant = 0, runs = 0;
   for (const ConvGeometry& geometry : geometries) {
     for (const Ends ends : {Ends::kNone, Ends::kHigh, Ends::kLow, Ends::kBoth}) {
@@ -162,8 +170,8 @@ TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
 }
 
 /// Steps that the row adds up in int16, of the first block.
-int32_t Segment(const ConvQ8Weights& weights) {
-  const ConvQ8Kernel& row = Row(kRows[0]);
+int32_t Segment(const char* name, const ConvQ8Weights& weights) {
+  const ConvQ8Kernel& row = Row(name);
   std::vector<uint8_t> packed(row.packed_size(weights));
   row.pack_weights(weights, packed.data());
   conv::WinogradNarrowBlock<conv::kWinogradNarrow.Points()> block;
@@ -184,7 +192,14 @@ TEST(ConvWinograd, SegmentsAreAsLongAsTheOperandsAllow) {
                                                std::array{1, 3, 32}}) {
     test.view.input_hi = range;
     Limit(random, test.weights, weight, weight, Ends::kLow);
-    EXPECT_EQ(Segment(test.view), segment) << weight << " " << range;
+    EXPECT_EQ(Segment(kRows[0], test.view), segment) << weight << " " << range;
+  }
+  // Two products of a weight by four ranges, of two weights by two, or of four by one.
+  for (const auto& [weight, range, segment] : {std::array{15, 31, 8},  // 3720 a step
+                                               std::array{-8, 15, 32}}) {
+    test.view.input_hi = range;
+    Limit(random, test.weights, weight, weight, Ends::kLow);
+    EXPECT_EQ(Segment(kStridedRows[0], test.view), segment) << weight << " " << range;
   }
 }
 
@@ -226,6 +241,19 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(supports(test, good));
   Limit(random, test.weights, -8, 8, Ends::kBoth);
   EXPECT_FALSE(supports(test, good));
+  // With a stride of 2 weights grow by four at most, so that four bits are all that counts.
+  g = good;
+  g.stride_h = g.stride_w = 2;
+  g.out_h = g.out_w = 3;
+  EXPECT_FALSE(supports(test, g));
+  for (const char* name : kStridedRows) {
+    const ConvQ8Kernel& strided = Row(name);
+    Limit(random, test.weights, 0, 15, Ends::kBoth);
+    EXPECT_TRUE(strided.supports(test.view, g));
+    EXPECT_FALSE(strided.supports(test.view, good));
+    Limit(random, test.weights, -8, 8, Ends::kBoth);
+    EXPECT_FALSE(strided.supports(test.view, g));
+  }
   // Two bits: up to five codes, and weights of up to 2.
   const ConvQ8Kernel& two = Row(k4x3);
   Limit(random, test.weights, -2, 1, Ends::kBoth);

@@ -35,19 +35,25 @@ constexpr Form kForms[] = {
     {"conv_q8_winograd_narrow", "int8", -20, -8, 7},
     {"conv_q8_winograd_dot8", "uint8", 0, -7, 7},
     {"conv_q8_winograd_4x3_dot8", "int8", 7, -2, 1, 5},
+    {"conv_q8_winograd_strided_narrow", "uint8", 16, -8, 7},
+    {"conv_q8_winograd_strided_dot8", "int8", -20, -7, 7},
 };
 
-bool IsWinograd(const Form& form) {
-  return std::string_view(form.kernel).find("winograd") != std::string_view::npos;
+bool Is(const Form& form, const char* what) {
+  return std::string_view(form.kernel).find(what) != std::string_view::npos;
 }
+bool IsWinograd(const Form& form) { return Is(form, "winograd"); }
 
 /// Two convolutions, an addition of both results and a convolution of each: w is packed, and so is
 /// v unless a pool reads it.
 std::string Text(std::mt19937& random, const Form& form, int channels, int groups, bool pool) {
   const bool winograd = IsWinograd(form);
-  const int size = winograd ? 3 : Pick(random, 1, 3), stride = winograd ? 1 : Pick(random, 1, 2);
+  const int size = winograd ? 3 : Pick(random, 1, 3);
+  const int stride = Is(form, "strided") ? 2 : winograd ? 1 : Pick(random, 1, 2);
   const int pad = Pick(random, 0, 2), next = winograd ? 3 : 1;
   const std::string pads = winograd ? " {pads = [1, 1, 1, 1]}\n" : "\n";
+  const std::string last =
+      Is(form, "strided") ? " {pads = [1, 1, 1, 1], strides = [2, 2]}\n" : pads;
   const int inner = channels / groups, height = size + Pick(random, 0, 9);
   const int width = size + Pick(random, 0, 20);
   const std::string t = form.type;
@@ -70,19 +76,19 @@ std::string Text(std::mt19937& random, const Form& form, int channels, int group
       "], pads = [", pad, ", ", pad, ", ", pad, ", ", pad, "], group = ", groups, "}\n", clip("v"),
       "%w_ = QLinearConv(%v, %s, %z, %b, %ws, %wz, %ys, %z)", pads, clip("w"),
       "%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %d, %z, %s, %z)\n", clip("t"),
-      "%y = QLinearConv(%t, %s, %z, %b, %ws, %wz, %ys, %z)", pads, "output %y\n",
-      "%k = QLinearConv(%w, %s, %z, %b, %ws, %wz, %ys, %z)", pads, "output %k\n",
+      "%y = QLinearConv(%t, %s, %z, %b, %ws, %wz, %ys, %z)", last, "output %y\n",
+      "%k = QLinearConv(%w, %s, %z, %b, %ws, %wz, %ys, %z)", last, "output %k\n",
       pool ? "%p = MaxPool(%v) {kernel_shape = [1, 1]}\noutput %p\n" : "");
 }
 
 TEST(PackActivations, GivesTheInterpretersResults) {
   std::mt19937 random(61);
-  for (int i = 0; i < 96; ++i) {
-    const Form& form = kForms[i % 8];
+  for (int i = 0; i < 120; ++i) {
+    const Form& form = kForms[i % 10];
     const int groups = !IsWinograd(form) && Pick(random, 0, 2) == 0 ? 2 : 1;
-    const int block = IsWinograd(form) ? 16 : i % 8 == 0 ? 4 : 8;
+    const int block = IsWinograd(form) ? 16 : i % 10 == 0 ? 4 : 8;
     const int channels = groups * Pick(random, 1, 5) * block;
-    const bool pool = i % 8 == 3;
+    const bool pool = i % 10 == 3;
     SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form, channels, groups, pool)));
     const Value* x = graph->inputs()[0];

@@ -36,17 +36,22 @@ constexpr Form kForms[] = {
     {"conv_q8_winograd_4x3_dot8", 4, -2, 1},
     {"conv_q8_winograd_pairs", 256, -128, 127},
     {"conv_q8_winograd_4x4_pairs", 256, -128, 127},
+    {"conv_q8_winograd_strided_narrow", 16, -8, 7},
+    {"conv_q8_winograd_strided_dot8", 16, -8, 7},
+    {"conv_q8_winograd_strided_pairs", 256, -128, 127},
 };
 
 /// %y = [Clip]([Clip](conv(%c)) + %r), or %r + ...; every type int8 or uint8.
 std::string Text(std::mt19937& random, const Form& form) {
   const auto type = [&] { return Pick(random, 0, 1) == 0 ? "int8" : "uint8"; };
   const std::string own = type(), other = type(), sum = type();
-  const bool winograd = std::string_view(form.kernel).find("winograd") != std::string_view::npos;
+  const std::string_view kernel = form.kernel;
+  const bool winograd = kernel.find("winograd") != std::string_view::npos;
+  const bool strided = kernel.find("strided") != std::string_view::npos;
   const int channels = winograd ? 16 * Pick(random, 1, 3) : Pick(random, 1, 40);
   const int out = Pick(random, 1, 40), size = winograd ? 3 : Pick(random, 1, 3);
   const int height = size + Pick(random, 0, 9), width = size + Pick(random, 0, 20);
-  const int batch = Pick(random, 1, 2), stride = winograd ? 1 : Pick(random, 1, 2);
+  const int batch = Pick(random, 1, 2), stride = winograd ? 1 + strided : Pick(random, 1, 2);
   const bool first = Pick(random, 0, 1) == 0, clips = Pick(random, 0, 1) == 0;
   const bool clips_own = Pick(random, 0, 1) == 0;
   const std::string shape = StrCat("[", batch, ", ", out, ", ", (height - size) / stride + 1, ", ",
@@ -97,7 +102,7 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
   std::mt19937 random(71);
   testing::ThreadRunner threads(3);
   int forced = 0, forced_with_clip = 0;
-  for (int i = 0; i < 165; ++i) {
+  for (int i = 0; i < 200; ++i) {
     const Form& form = kForms[static_cast<size_t>(i) % std::size(kForms)];
     auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form)));
     const TensorMap feeds = Feeds(random, *graph);
