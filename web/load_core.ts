@@ -193,20 +193,20 @@ class Parts {
   }
 }
 
-type Kernel = (params: number) => void;
+type Kernel = (...parameters: number[]) => number;
 
 /** The kernels for few bits: a module of their own, on the core's memory, loaded when it is needed. */
 class LowBits {
   /** Imports of the main module. A kernel computes a layer, so that a hop through here costs nothing. */
-  readonly imports: Record<string, Kernel | (() => number)> = {};
+  readonly imports: Record<string, Kernel> = {};
   #kernels: WebAssembly.Exports | undefined;
 
   constructor(main: WebAssembly.Module) {
     for (const { module, name } of WebAssembly.Module.imports(main)) {
       if (module !== 'low_bits') continue;
-      this.imports[name] = (params) => {
+      this.imports[name] = (...parameters) => {
         if (!this.#kernels) throw new Error('requant-lowbits.wasm is not loaded');
-        (this.#kernels[name] as Kernel)(params);
+        return (this.#kernels[name] as Kernel)(...parameters);
       };
     }
     this.imports['rq_low_bits_loaded'] = () => (this.#kernels ? 1 : 0);

@@ -1,9 +1,11 @@
 // Packing for vector_narrow.cpp: which operands it takes, how they are coded, how long its segments
 // are.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "kernels/conv/narrow_rows.h"
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
@@ -13,7 +15,6 @@ namespace {
 
 /// Sums of int16 fit so many steps at least, or the row is not for these operands.
 constexpr int64_t kLeastSegment = 4;
-constexpr int32_t kLanes = 2 * kChannelBlock;  // of int16, each takes two of a step's four products
 
 /// How the operands of one convolution are coded.
 struct Coding {
@@ -74,48 +75,25 @@ __attribute__((noinline)) size_t PackedSize(const ConvQ8Weights& w, const Coding
                     CheckedMul(Blocks(w.layout), BlockBytes(w, c.header.nibbles != 0)));
 }
 
-/// The least and the largest that each lane of int16 can take in each step.
-struct LaneBounds {
-  std::vector<int32_t> lo, hi;
-
-  explicit LaneBounds(size_t steps) : lo(steps * kLanes), hi(steps * kLanes) {}
-  void Add(const Coding& c, size_t lane, size_t k, int32_t weight) {
-    const size_t at = k / kDot7Group * kLanes + lane * 2 + k % kDot7Group / 2;
-    const int32_t a = weight * c.input_lo;
-    const int32_t b = weight * c.input_hi;
-    lo[at] += std::min(a, b);
-    hi[at] += std::max(a, b);
-  }
-};
-
-/// What can be added to the sums of all segments of that length without leaving int16; none: the
-/// sums do not fit themselves.
-__attribute__((noinline)) NarrowSegment RoomOf(const LaneBounds& bounds, size_t steps,
-                                               size_t segment) {
-  int64_t least = 0, most = 0;
-  for (size_t begin = 0; begin < steps; begin += segment) {
-    const size_t end = std::min(begin + segment, steps);
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      int64_t lo = 0;
-      int64_t hi = 0;
-      for (size_t at = begin * kLanes + lane; at < end * kLanes; at += kLanes) {
-        lo += bounds.lo[at];
-        hi += bounds.hi[at];
-      }
-      least = std::min(least, lo);
-      most = std::max(most, hi);
-    }
-  }
+/// What can be added to the sums of all segments of that length without leaving int16, whatever
+/// codes the inputs have; none: the sums do not fit themselves. `weights`: [steps][8][4] as
+/// multiplied.
+__attribute__((noinline)) NarrowSegment RoomOf(const Coding& c, const std::vector<uint8_t>& weights,
+                                               size_t steps, size_t segment) {
+  int32_t bounds[8];
+  rq_conv_narrow_bounds(weights.data(), static_cast<int32_t>(steps), static_cast<int32_t>(segment),
+                        c.input_lo, c.input_hi, bounds);
+  const int32_t least = *std::min_element(bounds, bounds + 4);
+  const int32_t most = *std::max_element(bounds + 4, bounds + 8);
   if (least < INT16_MIN || most > INT16_MAX) return {};
-  return {static_cast<int32_t>(segment), static_cast<int32_t>(INT16_MIN - least),
-          static_cast<int32_t>(INT16_MAX - most), 0};
+  return {static_cast<int32_t>(segment), INT16_MIN - least, INT16_MAX - most, 0};
 }
 
-/// A long segment whose sums fit, whatever codes the inputs have.
-NarrowSegment SegmentOf(const LaneBounds& bounds, size_t steps) {
+/// A long segment whose sums fit.
+NarrowSegment SegmentOf(const Coding& c, const std::vector<uint8_t>& weights, size_t steps) {
   for (size_t parts = 1;; parts += parts / 4 + 1) {
     const size_t segment = std::max<size_t>((steps + parts - 1) / parts, kLeastSegment);
-    const NarrowSegment found = RoomOf(bounds, steps, segment);
+    const NarrowSegment found = RoomOf(c, weights, steps, segment);
     if (found.steps != 0) return found;
   }
 }
@@ -127,16 +105,17 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
   std::memset(packed, 0, PackedSize(w, c));
   std::memcpy(packed, &c.header, sizeof c.header);
   uint8_t* first = static_cast<uint8_t*>(packed) + sizeof c.header;
-  LaneBounds bounds(steps);
+  std::vector<uint8_t> bytes(CheckedMul(steps, size_t{32}));
   ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
     uint8_t* out = first + block * block_bytes;
     uint8_t* weights = out + kNarrowBlockHeader;
     const auto put = [&](size_t k, int32_t value) {
-      bounds.Add(c, static_cast<size_t>(lane), k, value + c.zero);
       const size_t step = k / kDot7Group;
       const size_t at = static_cast<size_t>(lane % 4) * kDot7Group + k % kDot7Group;
+      const size_t byte = step * 32 + static_cast<size_t>(lane / 4) * 16 + at;
+      bytes[byte] = static_cast<uint8_t>(value + c.zero);
       if (!nibbles) {
-        weights[step * 32 + static_cast<size_t>(lane / 4) * 16 + at] = static_cast<uint8_t>(value);
+        weights[byte] = static_cast<uint8_t>(value);
       } else {
         const auto code = static_cast<uint8_t>(value - c.header.offset);
         weights[step * 16 + at] |= static_cast<uint8_t>(lane < 4 ? code : code << 4);
@@ -153,9 +132,9 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
     std::memcpy(out + lane * 4, &bias, 4);
     std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
     if (lane == kChannelBlock - 1 || (o + 1) % group_out == 0) {
-      const NarrowSegment segment = SegmentOf(bounds, steps);
+      const NarrowSegment segment = SegmentOf(c, bytes, steps);
       std::memcpy(out + kNarrowSegment, &segment, sizeof segment);
-      bounds = LaneBounds(steps);
+      std::fill(bytes.begin(), bytes.end(), 0);
     }
   });
 }

@@ -1,10 +1,9 @@
 // Packing for vector_winograd_4x3_dot8.cpp: which operands and shapes it takes, and how its weights
 // lie.
-#include <array>
 #include <cstring>
 
 #include "kernels/conv/pack.h"
-#include "kernels/conv/pack_walk.h"
+#include "kernels/conv/pack_winograd.h"
 
 namespace requant::conv {
 namespace {
@@ -13,28 +12,13 @@ namespace {
 constexpr int32_t kMostInputRange = 4, kMostWeight = 2, kMostWeightRange = 3;
 
 constexpr size_t kLines = kWinograd4x3Dot8.Lines(), kColumns = kWinograd4x3Dot8.Columns();
-using Block = WinogradNarrowBlock<kWinograd4x3Dot8.Points()>;
+using Block = WinogradBlockOf<kLines, kColumns>;
 /// G of a column and of a line (winograd_tile_4x3.h).
 constexpr int32_t kG[kLines][3] = {{6, 0, 0}, {2, 2, 2},  {2, -2, 2},
                                    {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
 constexpr int32_t kLineG[kColumns][3] = {{3, 0, 0}, {3, 3, 3}, {1, -1, 1}, {1, 2, 4}, {0, 0, 6}};
 
-size_t Steps(const ConvQ8Weights& w) {
-  return static_cast<size_t>(w.layout.in_c_per_group) / kWinogradGroup;
-}
 constexpr size_t kStepBytes = size_t{3} * kChannelBlock * kWinogradGroup;
-size_t BlockBytes(const ConvQ8Weights& w) {
-  return CheckedAdd(sizeof(Block), CheckedMul(Steps(w), kStepBytes));
-}
-
-/// G g G^T.
-int32_t PointOf(size_t i, size_t j, const int32_t (&taps)[3][3]) {
-  int32_t point = 0;
-  for (size_t y = 0; y < 3; ++y) {
-    for (size_t x = 0; x < 3; ++x) point += kG[i][y] * kLineG[j][x] * taps[y][x];
-  }
-  return point;
-}
 
 Winograd4x3Header HeaderOf(const ConvQ8Weights& w, int32_t least) {
   Winograd4x3Header header{};
@@ -75,7 +59,8 @@ bool Winograd4x3Dot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
 }
 
 size_t Winograd4x3Dot8PackedSize(const ConvQ8Weights& w) {
-  return CheckedAdd(sizeof(Winograd4x3Header), CheckedMul(Blocks(w.layout), BlockBytes(w)));
+  return CheckedAdd(sizeof(Winograd4x3Header),
+                    CheckedMul(Blocks(w.layout), WinogradBlockBytes<Block>(w, kStepBytes)));
 }
 
 void Winograd4x3Dot8Pack(const ConvQ8Weights& w, void* packed) {
@@ -84,33 +69,17 @@ void Winograd4x3Dot8Pack(const ConvQ8Weights& w, void* packed) {
   std::memset(packed, 0, Winograd4x3Dot8PackedSize(w));
   std::memcpy(packed, &header, sizeof header);
   uint8_t* first = static_cast<uint8_t*>(packed) + sizeof header;
-  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
-    uint8_t* out = first + block * BlockBytes(w);
-    auto& head = *reinterpret_cast<Block*>(out);
-    out += sizeof head + static_cast<size_t>(lane) * kWinogradGroup;
-    int32_t sums[3][3] = {};
-    for (size_t c = 0; c < Steps(w) * kWinogradGroup; ++c) {
-      uint8_t* to = out + c / kWinogradGroup * kStepBytes + c % kWinogradGroup;
-      const int64_t at = o * w.layout.stride_o + static_cast<int64_t>(c) * w.layout.stride_i;
-      for (int64_t x = 0; x < 3; ++x) {
+  PackWinogradBlocks(
+      w, kStepBytes, kG, kLineG, first,
+      [least](uint8_t* step, int32_t lane, size_t c, const WinogradTaps& taps) {
         constexpr int32_t kShift[] = {0, 4, 2};
-        for (int64_t y = 0; y < 3; ++y) {
-          const int32_t tap = WeightAt(w, o, at + y * w.layout.stride_h + x * w.layout.stride_w);
-          sums[y][x] += tap;
-          to[x * kChannelBlock * kWinogradGroup] |=
-              static_cast<uint8_t>((tap - least) << kShift[y]);
+        uint8_t* to = step + static_cast<size_t>(lane) * kWinogradGroup + c % kWinogradGroup;
+        for (size_t tap = 0; tap < taps.size(); ++tap) {
+          to[tap % 3 * kChannelBlock * kWinogradGroup] |=
+              static_cast<uint8_t>((taps[tap] - least) << kShift[tap / 3]);
         }
-      }
-    }
-    // The transform of a sum is the sum of the transforms.
-    for (size_t i = 0; i < kLines; ++i) {
-      for (size_t j = 0; j < kColumns; ++j) {
-        head.point_sum[i * kColumns + j][lane] = PointOf(i, j, sums);
-      }
-    }
-    for (const auto& line : sums) head.sum[lane] += line[0] + line[1] + line[2];
-    head.bias[lane] = w.bias == nullptr ? 0 : w.bias[o];
-  });
+      },
+      [](Block&, int32_t, int32_t) {});
 }
 
 size_t Winograd4x3Dot8Workspace(const ConvGeometry& g) {

@@ -1,13 +1,12 @@
 // Packing for vector_winograd_narrow.cpp: which operands and shapes its rows take, and how their
 // weights lie.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <vector>
 
 #include "kernels/bitserial/pack.h"
 #include "kernels/conv/pack.h"
-#include "kernels/conv/pack_walk.h"
+#include "kernels/conv/pack_winograd.h"
 
 namespace requant::conv {
 namespace {
@@ -16,89 +15,17 @@ namespace {
 /// weights of four bits are).
 constexpr int32_t kMostInputRange = 31, kMostWeightRange = 15, kMostWeight = 14;
 
-/// Of both tiles, as the kernel has them: what it multiplies weights by in either direction, and
-/// the most that an input is at a line of points, in ranges of the codes.
+/// Of both tiles, as the kernel has them: what it multiplies weights by in either direction.
 constexpr size_t kLines = kWinogradNarrow.WeightLines();
 struct Tile {
-  int32_t g[kLines][3], most_input[kLines];
+  int32_t stride, g[kLines][3];
 };
-constexpr Tile kTile2x2{{{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}}, {2, 2, 2, 2}};
-constexpr Tile kTileStrided{{{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}}, {2, 1, 2, 1}};
+constexpr Tile kTile2x2{1, {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}}};
+constexpr Tile kTileStrided{2, {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}}};
 static_assert(kWinogradStridedNarrow.WeightLines() == kLines);
 
-using Taps = std::array<int32_t, kWinogradTaps>;
-using Points = std::array<int32_t, kLines * kLines>;
-using Block = WinogradNarrowBlock<kLines * kLines>;
-
-/// G g G^T.
-Points TransformTaps(const Tile& tile, const Taps& taps) {
-  Points out{};
-  for (size_t point = 0; point < out.size(); ++point) {
-    const int32_t* line = tile.g[point / kLines];
-    const int32_t* column = tile.g[point % kLines];
-    for (size_t tap = 0; tap < taps.size(); ++tap) {
-      out[point] += line[tap / 3] * column[tap % 3] * taps[tap];
-    }
-  }
-  return out;
-}
-
-size_t Steps(const ConvQ8Weights& w) {
-  return static_cast<size_t>(w.layout.in_c_per_group) / kWinogradGroup;
-}
-size_t BlockBytes(const ConvQ8Weights& w) {
-  return CheckedAdd(sizeof(Block), CheckedMul(Steps(w), size_t{kWinogradTaps} * 16));
-}
-
-/// The most that the lanes of int16 of one block can come to in each step, and the least: two for a
-/// channel of each point of weights.
-class LaneBounds {
- public:
-  LaneBounds(const Tile& tile, size_t steps, int32_t input_range)
-      : tile_(tile), hi_(steps * kLanes), lo_(steps * kLanes), input_range_(input_range) {}
-  void Add(size_t c, int32_t lane, const Points& points) {
-    for (size_t point = 0; point < points.size(); ++point) {
-      const size_t at = c / kWinogradGroup * kLanes +
-                        (point * kChannelBlock + static_cast<size_t>(lane)) * 2 +
-                        c % kWinogradGroup / 2;
-      const int32_t most =
-          tile_.most_input[point / kLines] * tile_.most_input[point % kLines] * input_range_;
-      const int32_t product = points[point] * most;
-      hi_[at] += std::max(product, 0);
-      lo_[at] += std::min(product, 0);
-    }
-  }
-  void Clear() {
-    std::fill(hi_.begin(), hi_.end(), 0);
-    std::fill(lo_.begin(), lo_.end(), 0);
-  }
-  /// How many steps the kernel may add up, of those of each part of the weights that it transforms.
-  int32_t Segment() const {
-    int32_t segment = kWinogradSteps;
-    while (segment > 1 && !Fits(segment)) segment /= 2;
-    return segment;
-  }
-
- private:
-  static constexpr size_t kLanes = size_t{2} * kChannelBlock * kLines * kLines;
-  bool Fits(int32_t segment) const {
-    for (size_t begin = 0; begin < hi_.size(); begin += kLanes * static_cast<size_t>(segment)) {
-      const size_t end = std::min(begin + kLanes * static_cast<size_t>(segment), hi_.size());
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        int32_t hi = 0, lo = 0;
-        for (size_t at = begin + lane; at < end; at += kLanes) {
-          hi += hi_[at];
-          lo += lo_[at];
-        }
-        if (hi > INT16_MAX || lo < INT16_MIN) return false;
-      }
-    }
-    return true;
-  }
-  const Tile& tile_;
-  std::vector<int32_t> hi_, lo_;
-  int32_t input_range_;
-};
+using Block = WinogradBlockOf<kLines, kLines>;
+constexpr size_t kStepBytes = size_t{kWinogradTaps} * 16;
 
 }  // namespace
 
@@ -160,7 +87,8 @@ bool WinogradStridedNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
 }
 
 size_t WinogradNarrowPackedSize(const ConvQ8Weights& w) {
-  return CheckedAdd(sizeof(WinogradNarrowHeader), CheckedMul(Blocks(w.layout), BlockBytes(w)));
+  return CheckedAdd(sizeof(WinogradNarrowHeader),
+                    CheckedMul(Blocks(w.layout), WinogradBlockBytes<Block>(w, kStepBytes)));
 }
 
 namespace {
@@ -171,41 +99,22 @@ __attribute__((noinline)) void Pack(const Tile& tile, const ConvQ8Weights& w, in
   std::memset(packed, 0, WinogradNarrowPackedSize(w));
   std::memcpy(packed, &header, sizeof header);
   uint8_t* first = static_cast<uint8_t*>(packed) + sizeof header;
-  std::array<int64_t, kWinogradTaps> offsets;
-  for (size_t tap = 0; tap < kWinogradTaps; ++tap) {
-    offsets[tap] = static_cast<int64_t>(tap / 3) * w.layout.stride_h +
-                   static_cast<int64_t>(tap % 3) * w.layout.stride_w;
-  }
-  LaneBounds bounds(tile, Steps(w), header.input_range);
-  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
-    uint8_t* out = first + block * BlockBytes(w);
-    auto& head = *reinterpret_cast<Block*>(out);
-    uint8_t* to = out + sizeof head + static_cast<size_t>(lane % 4) * kWinogradGroup;
-    const int32_t shift = lane < 4 ? 0 : 4;
-    Taps sums{};
-    for (size_t c = 0; c < Steps(w) * kWinogradGroup; ++c) {
-      const int64_t at = o * w.layout.stride_o + static_cast<int64_t>(c) * w.layout.stride_i;
-      Taps taps;
-      for (size_t tap = 0; tap < kWinogradTaps; ++tap) {
-        taps[tap] = WeightAt(w, o, at + offsets[tap]);
-        sums[tap] += taps[tap];
-        to[tap * 16] |= static_cast<uint8_t>((taps[tap] - range.lo) << shift);
-      }
-      if (dot8 == 0) bounds.Add(c, lane, TransformTaps(tile, taps));
-      to += c % kWinogradGroup == kWinogradGroup - 1 ? kWinogradTaps * 16 - 3 : 1;
-    }
-    for (const int32_t sum : sums) head.sum[lane] += sum;
-    // The transform of a sum is the sum of the transforms.
-    const Points points = TransformTaps(tile, sums);
-    for (size_t point = 0; point < points.size(); ++point) {
-      head.point_sum[point][lane] = points[point];
-    }
-    head.bias[lane] = w.bias == nullptr ? 0 : w.bias[o];
-    if (dot8 == 0 && (lane == kChannelBlock - 1 || o + 1 == w.layout.out_c)) {
-      head.segment = bounds.Segment();
-      bounds.Clear();
-    }
-  });
+  std::vector<uint8_t> scratch(dot8 != 0 ? 0 : kWinogradSegmentScratch);
+  PackWinogradBlocks(
+      w, kStepBytes, tile.g, tile.g, first,
+      [&](uint8_t* step, int32_t lane, size_t c, const WinogradTaps& taps) {
+        uint8_t* to = step + static_cast<size_t>(lane % 4) * kWinogradGroup + c % kWinogradGroup;
+        for (size_t tap = 0; tap < taps.size(); ++tap) {
+          to[tap * 16] |= static_cast<uint8_t>((taps[tap] - range.lo) << (lane < 4 ? 0 : 4));
+        }
+      },
+      [&](Block& block, int32_t lane, int32_t o) {
+        if (dot8 != 0 || (lane != kChannelBlock - 1 && o + 1 != w.layout.out_c)) return;
+        block.segment =
+            rq_conv_winograd_segment(reinterpret_cast<const WinogradNarrowHeader*>(packed),
+                                     tile.stride, reinterpret_cast<const uint8_t*>(&block + 1),
+                                     static_cast<int32_t>(WinogradSteps(w)), scratch.data());
+      });
 }
 }  // namespace
 

@@ -36,6 +36,49 @@ RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8
   }
 }
 
+/// The most that an input of a point is with what was added to it, in ranges of the codes.
+RQ_INLINE int32_t MostInput(int32_t stride, bool line_alike, bool column_alike) {
+  if (stride == 1) return 4;
+  return (line_alike ? 1 : 2) * (column_alike ? 1 : 2);
+}
+
+/// Whether sums of `segment` steps fit int16 with inputs of up to `most`; `bounds` is room for
+/// eight.
+RQ_INLINE bool SegmentFits(const uint8_t* weights, int32_t steps, int32_t segment, int32_t most,
+                           int32_t* bounds) {
+  rq_conv_narrow_bounds(weights, steps, segment, 0, most, bounds);
+  const v128_t least = wasm_i32x4_splat(INT16_MIN), highest = wasm_i32x4_splat(INT16_MAX);
+  return wasm_i32x4_all_true(wasm_i32x4_ge(wasm_v128_load(bounds), least)) &&
+         wasm_i32x4_all_true(wasm_i32x4_le(wasm_v128_load(bounds + 4), highest));
+}
+
+template <typename Tile, WinogradShape kShape>
+RQ_INLINE int32_t SegmentOf(const conv::WinogradNarrowHeader* header, const uint8_t* packed,
+                            int32_t steps, uint8_t* scratch) {
+  using Operand = conv::WinogradBytes<Tile, kShape>;
+  int32_t segment = conv::kWinogradSteps;
+  auto* bounds = reinterpret_cast<int32_t*>(scratch);
+  uint8_t* transformed = scratch + 64;
+  for (int32_t step = 0; step < steps; step += conv::kWinogradSteps) {
+    const int32_t rest = steps - step;
+    const int32_t some = rest < conv::kWinogradSteps ? rest : conv::kWinogradSteps;
+    conv::TransformWeights<Operand>(packed + static_cast<ptrdiff_t>(step) * Operand::kStepBytes,
+                                    some, header, transformed);
+    for (int32_t i = 0; i < kShape.Lines(); ++i) {
+      for (int32_t j = 0; j < kShape.Columns(); ++j) {
+        const uint8_t* weights =
+            transformed + kShape.WeightPoint(i, j) * conv::kWinogradWeightBytes;
+        const int32_t most = MostInput(kShape.stride, kShape.IsAlike(i), kShape.IsAlike(j));
+        while (segment > 1 &&
+               !SegmentFits(weights, some, segment, most * header->input_range, bounds)) {
+          segment /= 2;
+        }
+      }
+    }
+  }
+  return segment;
+}
+
 template <typename Tile, WinogradShape kShape>
 RQ_INLINE void Conv(const ConvQ8Params* p, const conv::WinogradAdds& adds) {
   using Operand = conv::WinogradBytes<Tile, kShape>;
@@ -71,4 +114,13 @@ void rq_conv_q8_winograd_strided_narrow(const requant::ConvQ8Params* p) {
   const auto& header = *static_cast<const conv::WinogradNarrowHeader*>(p->weights);
   const int32_t range = header.input_range;
   Conv<conv::TileStrided, conv::kWinogradStridedNarrow>(p, {2 * range, range, -header.input_lo});
+}
+
+int32_t rq_conv_winograd_segment(const requant::conv::WinogradNarrowHeader* header, int32_t stride,
+                                 const uint8_t* packed, int32_t steps, uint8_t* scratch) {
+  using namespace requant;
+  if (stride == 1) {
+    return SegmentOf<conv::Tile2x2, conv::kWinogradNarrow>(header, packed, steps, scratch);
+  }
+  return SegmentOf<conv::TileStrided, conv::kWinogradStridedNarrow>(header, packed, steps, scratch);
 }

@@ -1,6 +1,7 @@
 #pragma once
 // What the packing functions and the kernels of vector_winograd_*.cpp must agree on. Freestanding.
 #include "kernels/conv/blocking.h"
+#include "kernels/import.h"
 
 namespace requant::conv {
 
@@ -97,6 +98,9 @@ inline int32_t WinogradPitch(const WinogradShape& s, const ConvGeometry& g) {
 inline constexpr int32_t kWinogradSteps = 32;
 inline constexpr int32_t kWinogradWeightBytes =
     kWinogradSteps * kWinogradGroup * kChannelBlock + 64;
+/// All transformed weights of few bits, and bounds.
+inline constexpr int32_t kWinogradSegmentScratch =
+    64 + kWinogradNarrow.WeightPoints() * kWinogradWeightBytes;
 /// Bytes between the products of points.
 constexpr int32_t WinogradProductBytes(const WinogradShape& s) {
   return s.most_tiles * kChannelBlock * 4 + 64;
@@ -138,3 +142,10 @@ inline WinogradPartBytes WinogradParts(const WinogradShape& s, const ConvGeometr
 }
 
 }  // namespace requant::conv
+
+/// Of a block's packed steps of weights, of tiles with that stride: how many may be added up in
+/// int16, of those of each part that is transformed, whatever codes the inputs have. `scratch`:
+/// kWinogradSegmentScratch bytes.
+RQ_LOW_BITS_KERNEL(rq_conv_winograd_segment)
+int32_t rq_conv_winograd_segment(const requant::conv::WinogradNarrowHeader* header, int32_t stride,
+                                 const uint8_t* packed, int32_t steps, uint8_t* scratch);
