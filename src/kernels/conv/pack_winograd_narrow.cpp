@@ -71,9 +71,8 @@ bool WinogradNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
 // Times as fast on Zen 5, by the output's width, of 32, 64 and 128 channels or more:
 // - as products of bytes: 9 and less 0.7 to 1.1, 10 1.05, 1.1, 1.16 to 1.2; 11 and 13 0.98 to 1.05,
 //   1.02 to 1.05, 1.04 to 1.11; 12, 14 and wider 0.92 to 1.12, 1.04 to 1.19, 1.1 to 1.28;
-// - as products of few bits: 7 and less, and 9, 0.6 to 1.05; 8 0.84, 0.91, 1.07 to 1.13; wider 0.8
-// to
-//   0.96, 0.92 to 1.08, 1.01 to 1.23.
+// - as products of few bits: 7 and less, and 9, 0.6 to 1.05; 8 0.84, 0.91, 1.07 to 1.13;
+//   wider 0.8 to 0.96, 0.92 to 1.08, 1.01 to 1.23.
 // Lookups of two planes are faster (0.9 to 0.97).
 bool WinogradStridedDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64;

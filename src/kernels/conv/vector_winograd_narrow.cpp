@@ -64,8 +64,8 @@ RQ_INLINE int32_t SegmentOf(const conv::WinogradNarrowHeader* header, const uint
     const int32_t some = rest < conv::kWinogradSteps ? rest : conv::kWinogradSteps;
     conv::TransformWeights<Operand>(packed + static_cast<ptrdiff_t>(step) * Operand::kStepBytes,
                                     some, header, transformed);
-    for (int32_t i = 0; i < kShape.Lines(); ++i) {
-      for (int32_t j = 0; j < kShape.Columns(); ++j) {
+    for (int32_t i = 0; i < kShape.WeightLines(); ++i) {
+      for (int32_t j = 0; j < kShape.WeightColumns(); ++j) {
         const uint8_t* weights =
             transformed + kShape.WeightPoint(i, j) * conv::kWinogradWeightBytes;
         const int32_t most = MostInput(kShape.stride, kShape.IsAlike(i), kShape.IsAlike(j));
