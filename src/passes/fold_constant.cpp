@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "ops/op.h"
 #include "passes/pass.h"
@@ -43,26 +44,28 @@ bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
   constexpr size_t kAlwaysFine = 1 << 20;
   const size_t limit = std::min(context.max_constant_bytes,
                                 std::max(kAlwaysFine, input_bytes * context.max_constant_growth));
-  for (const Value* output : node.outputs) {
-    if (output == nullptr) continue;
-    if (graph.IsOutput(output)) return false;
+  // The graph's types may be older than the operands: this walk has folded some of them.
+  const std::vector<ValueType> types = InferNode(graph, node);
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    if (node.outputs[slot] == nullptr) continue;
+    if (graph.IsOutput(node.outputs[slot])) return false;
+    const ValueType& type = types[slot];
     // A result of unknown size (NonZero, ...) is a selection of its operand.
     const size_t bytes =
-        output->type.IsStatic()
-            ? DTypeBytes(output->type.dtype,
-                         static_cast<size_t>(NumElements(output->type.StaticShape())))
-            : input_bytes * 8;
+        type.IsStatic()
+            ? DTypeBytes(type.dtype, static_cast<size_t>(NumElements(type.StaticShape())))
+            : CheckedMul(input_bytes, 8);
     if (bytes > limit) return false;
   }
   return true;
 }
 
 bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
-  if (!MayFold(graph, *node, context)) return false;
   std::vector<const Tensor*> inputs;
   for (const Value* input : node->inputs) inputs.push_back(input ? &input->constant : nullptr);
   std::vector<Tensor> results;
   try {
+    if (!MayFold(graph, *node, context)) return false;
     results = EvaluateNode(graph, *node, inputs, RequantizeMode::kUpward);
   } catch (const Error& error) {
     // What the references cannot do is reported when it has to run.
