@@ -84,7 +84,12 @@ async function addends(file) {
   const { nodes } = model.info;
   model.dispose();
   const pairs = nodes.filter(({ op }) => op === 'DequantizeLinear');
-  const integers = new Map(pairs.map(({ inputs, outputs }) => [outputs[0], inputs[0]]));
+  // A Clip becomes part of what is before it.
+  const clips = nodes.filter(({ op }) => op === 'Clip');
+  const clipped = new Map(clips.map(({ inputs, outputs }) => [outputs[0], inputs[0]]));
+  const integers = new Map(
+    pairs.map(({ inputs, outputs }) => [outputs[0], clipped.get(inputs[0]) ?? inputs[0]]),
+  );
   const sums = nodes.filter(({ op }) => op === 'Add' || op === 'QLinearAdd');
   return [
     ...new Set(
