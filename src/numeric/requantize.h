@@ -102,6 +102,8 @@ struct NarrowRequantize {
   const int32_t* last_low = nullptr;
 };
 inline constexpr int32_t kNarrowMiddle = 8;
+/// 16 codes << 12 is all of int16.
+inline constexpr int32_t kNarrowFullShift = 12;
 
 /// Requantization of a kernel's accumulators, per output channel. Fill it with PrepareRequantize
 /// (numeric/requantize_prepare.h). Every array has kRequantizePadding readable elements past the

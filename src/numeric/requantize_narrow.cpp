@@ -12,8 +12,6 @@ namespace requant {
 namespace {
 
 constexpr int32_t kMostCodes = 2 * kNarrowMiddle;
-/// 16 codes << 12 is all of int16; less where the zero point is not in the middle of them.
-constexpr int32_t kMostShift = 12;
 constexpr int32_t kMostFactor = 32767;
 constexpr int32_t kScales = 8;   // to try: each rounds otherwise
 constexpr int kSlopeSteps = 16;  // of a search: (2/3)^16 of where it began is left
@@ -24,13 +22,17 @@ int64_t StepTo(int32_t code, const RequantizeParams& p, int32_t channel, double 
   const auto reached = [&](int64_t acc) {
     return ApplyRequantize(static_cast<int32_t>(acc), p, channel) >= code;
   };
+  // Mostly it is where the real numbers say.
+  const double guess = std::ceil((code - p.zero_point - 0.5) / multiplier);
+  if (guess > static_cast<double>(-bound) && guess <= static_cast<double>(bound)) {
+    const auto at = static_cast<int64_t>(guess);
+    if (reached(at) && !reached(at - 1)) return at;
+  }
   if (reached(-bound)) return -bound;
   if (!reached(bound)) return bound + 1;
   int64_t above = bound, below = -bound;
-  // Mostly it is where the real numbers say.
-  const double guess = std::ceil((code - p.zero_point - 0.5) / multiplier);
-  for (const int64_t acc : {int64_t{-1}, int64_t{0}, int64_t{1}}) {
-    const double at = guess + static_cast<double>(acc);
+  for (const int64_t more : {int64_t{-1}, int64_t{1}}) {
+    const double at = guess + static_cast<double>(more);
     if (!(at > static_cast<double>(below) && at < static_cast<double>(above))) continue;
     const auto integer = static_cast<int64_t>(at);
     (reached(integer) ? above : below) = integer;
@@ -176,6 +178,7 @@ class Staircase {
       const int64_t at = steps_[i];
       if (at <= bound_) least = std::max(least, from - Product(at, scale, factor));
       if (at > -bound_) most = std::min(most, from - 1 - Product(at - 1, scale, factor));
+      if (least > most) break;
     }
     return {least, most};
   }
@@ -205,7 +208,7 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
     std::fill_n(float_scale.begin(), channels, -1.0f);
   }
   const double farthest = std::max(p.hi - p.zero_point, p.zero_point - p.lo) - 0.5;
-  int32_t shift = kMostShift;
+  int32_t shift = kNarrowFullShift;  // less where the zero point is not in the middle of the codes
   while (std::ldexp(farthest, shift) > INT16_MAX) --shift;
   std::vector<int32_t> last_low(channels + kRequantizePadding, 0);
   bool has_last_low = p.hi - p.lo == 1;

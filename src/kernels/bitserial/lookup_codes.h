@@ -31,9 +31,11 @@ __attribute__((noinline)) void CodeRows(const int16_t* sums, const int16_t* term
   constexpr bool kFloat = kForm == conv::CodeForm::kInFloat;
   const auto code = [&](int32_t row) __attribute__((always_inline)) {
     const v128_t acc = wasm_i16x8_add(all.Of(row), c.base);
-    const v128_t own = kFloat ? conv::FloatCodesOf(acc, c) : conv::CodesOf(acc, c);
-    if (!kAdds) return own;
-    return conv::SumsOf(kFloat ? own : conv::ClampOwn(own, c), residual + row * residual_stride, c);
+    if (!kAdds) return kFloat ? conv::FloatCodesOf(acc, c) : conv::CodesOf(conv::LineOf(acc, c), c);
+    constexpr bool kFills = kForm == conv::CodeForm::kFillsInt16;
+    const v128_t own =
+        kFloat ? conv::FloatCodesOf(acc, c) : conv::OwnCodes<kFills>(conv::LineOf(acc, c), c);
+    return conv::SumsOf(own, residual + row * residual_stride, c);
   };
   const auto bytes = [&](int32_t first, int32_t second) __attribute__((always_inline)) {
     return kFloat && !kAdds ? conv::FloatBytes(code(first), code(second), c)
@@ -70,6 +72,9 @@ RQ_INLINE void WriteCodes(const ConvQ8Params* p, const int16_t* sums, const int1
       return rows.template operator()<conv::CodeForm::kIn16Bits>();
     case conv::CodeForm::kInFloat:
       return rows.template operator()<conv::CodeForm::kInFloat>();
+    case conv::CodeForm::kFillsInt16:  // only where there is a residual
+      return CodeRows<conv::CodeForm::kFillsInt16, true>(sums, terms, scale, codes, count, residual,
+                                                         residual_stride, out, stride);
   }
 }
 

@@ -1,12 +1,13 @@
 #include "kernels/bitserial/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 
 #include "base/checked_math.h"
-#include "kernels/bitserial/levels.h"
 #include "kernels/bitserial/lookup_output.h"
+#include "kernels/conv/levels.h"
 #include "kernels/geometry_check.h"
 #include "kernels/variant/kernel.h"
 
@@ -16,17 +17,9 @@ namespace {
 /// Far more than any cache holds, and far below 2^31.
 constexpr int64_t kMostTableBytes = 1 << 28;
 
-int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int32_t i, int32_t y, int32_t x) {
-  const ConvWeightsLayout& l = w.layout;
-  const int64_t at = o * l.stride_o + i * l.stride_i + y * l.stride_h + x * l.stride_w;
-  const int32_t value = w.is_signed ? static_cast<const int8_t*>(w.data)[at]
-                                    : static_cast<const uint8_t*>(w.data)[at];
-  return w.zero_points == nullptr ? value : value - w.zero_points[o];
-}
-
 /// Four at most, evenly spaced: two planes.
-std::optional<Levels> FewLevels(const ConvQ8Weights& w) {
-  const std::optional<Levels> levels = LevelsOf(w, 4);
+std::optional<conv::Levels> FewLevels(const ConvQ8Weights& w) {
+  const std::optional<conv::Levels> levels = conv::LevelsOf(w, 4);
   return levels && levels->planes <= 2 ? levels : std::nullopt;
 }
 
@@ -45,6 +38,48 @@ int32_t Blocks(const ConvWeightsLayout& l, int32_t planes) {
   return (l.out_c / l.groups + channels - 1) / channels;
 }
 
+/// The planes of the weights of a slice, bit i of its channel i.
+struct SliceBits {
+  uint32_t first = 0, second = 0;
+};
+
+/// Slices of an output channel, and how many of its weights are of each level.
+class SliceReader {
+ public:
+  SliceReader(const ConvQ8Weights& w, const conv::Levels& levels, int32_t o)
+      : data_(static_cast<const uint8_t*>(w.data)), step_(w.layout.stride_i) {
+    const int32_t zero_point = w.zero_points == nullptr ? 0 : w.zero_points[o];
+    for (int32_t u = 0; u < 1 << levels.planes; ++u) {
+      const int32_t value = levels.offset + levels.scale * u + zero_point;
+      level_of_[static_cast<uint8_t>(value)] = static_cast<uint8_t>(u);
+    }
+  }
+
+  /// `count` weights from element `at` on.
+  SliceBits Read(int64_t at, int32_t count) {
+    uint32_t first = 0, second = 0;
+    for (int32_t i = 0; i < count; ++i, at += step_) {
+      const uint32_t u = level_of_[data_[at]];
+      first |= (u & 1) << i;
+      second |= (u >> 1) << i;
+    }
+    const int32_t firsts = std::popcount(first), seconds = std::popcount(second);
+    const int32_t both = std::popcount(first & second);
+    counts[0] += count - firsts - seconds + both;
+    counts[1] += firsts - both;
+    counts[2] += seconds - both;
+    counts[3] += both;
+    return {first, second};
+  }
+
+  int64_t counts[4] = {};
+
+ private:
+  const uint8_t* data_;
+  int64_t step_;
+  uint8_t level_of_[256] = {};  ///< by the byte of a weight
+};
+
 }  // namespace
 
 bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
@@ -55,7 +90,7 @@ bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int64_t lines = int64_t{g.kernel_h - 1} * g.dilation_h + 1;
   const int64_t slices = g.in_c / g.groups / kSlice + 1;
   if (columns >= kMostTableBytes / (kSliceBytes * slices * lines)) return false;
-  const std::optional<Levels> levels = FewLevels(w);
+  const std::optional<conv::Levels> levels = FewLevels(w);
   return levels && int64_t{g.kernel_h} * g.kernel_w * (levels->planes == 2 ? 3 : 1) <= kMostTaps;
 }
 
@@ -100,7 +135,7 @@ size_t LookupPackedSize(const ConvQ8Weights& w) {
 
 void LookupPack(const ConvQ8Weights& w, void* packed) {
   const ConvWeightsLayout& l = w.layout;
-  const Levels levels = *FewLevels(w);
+  const conv::Levels levels = *FewLevels(w);
   std::memset(packed, 0, LookupPackedSize(w));
   LookupHeader header = {};
   header.offset = levels.offset;
@@ -123,22 +158,30 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
     // Where the channel's one or first plane lies among the lanes.
     const int32_t byte = levels.planes == 2 ? 2 * lane : lane % 8 * 2 + lane / 8;
     uint8_t* bits = block + static_cast<size_t>(BlockHeaderBytes(levels.planes)) + byte;
+    SliceReader reader(w, levels, o);
+    for (int32_t slice = 0; slice < slices; ++slice) {
+      const int32_t start = slice / segment * segment;
+      const int32_t in_segment = std::min(segment, slices - start);
+      const int32_t first = slice * kSlice, count = std::min(kSlice, l.in_c_per_group - first);
+      for (int32_t tap = 0; tap < taps; ++tap) {
+        const SliceBits of = reader.Read(o * l.stride_o + tap / l.kernel_w * l.stride_h +
+                                             tap % l.kernel_w * l.stride_w + first * l.stride_i,
+                                         count);
+        const auto at = static_cast<size_t>(start * taps + tap * in_segment + slice - start);
+        uint8_t* to = bits + at * (kSliceBytes / 2);
+        to[0] = static_cast<uint8_t>(of.first);
+        to[16] = static_cast<uint8_t>(of.first >> 8);
+        if (levels.planes < 2) continue;
+        to[1] = static_cast<uint8_t>(of.second);
+        to[17] = static_cast<uint8_t>(of.second >> 8);
+      }
+    }
     int32_t sum = 0;
     int64_t least = 0, most = 0;  // of what the codes above the least one add
-    for (int32_t tap = 0; tap < taps; ++tap) {
-      for (int32_t i = 0; i < l.in_c_per_group; ++i) {
-        const int32_t value = WeightAt(w, o, i, tap / l.kernel_w, tap % l.kernel_w);
-        sum += value;
-        (value < 0 ? least : most) += int64_t{value} * header.input_range;
-        const int32_t u = (value - levels.offset) / levels.scale;
-        const int32_t slice = i / kSlice, start = slice / segment * segment;
-        const int32_t in_segment = std::min(segment, slices - start);
-        const auto at = static_cast<size_t>(start * taps + tap * in_segment + slice - start);
-        const int32_t table = i % kSlice / 4, bit = table % 2 * 4 + i % 4;
-        uint8_t* to = bits + at * (kSliceBytes / 2) + table / 2 * 16;
-        to[0] = static_cast<uint8_t>(to[0] | (u & 1) << bit);
-        if (levels.planes == 2) to[1] = static_cast<uint8_t>(to[1] | u >> 1 << bit);
-      }
+    for (int32_t u = 0; u < 4; ++u) {
+      const int64_t of_level = reader.counts[u] * (levels.offset + levels.scale * u);
+      sum += static_cast<int32_t>(of_level);
+      (of_level < 0 ? least : most) += of_level * header.input_range;
     }
     const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
     std::memcpy(block + lane * 4, &bias, 4);

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/checked_math.h"
-#include "kernels/bitserial/levels.h"
 #include "kernels/bitserial/pack.h"
 #include "kernels/bitserial/popcount.h"
+#include "kernels/conv/levels.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
 
@@ -33,7 +33,7 @@ bool PopcountSupports(const ConvQ8Weights& w, const ConvGeometry&) {
   // With one zero point for all, weights are as close together as their codes: nothing to look at.
   const int32_t* zeros = w.zero_points;
   return zeros == nullptr || std::equal(zeros + 1, zeros + w.layout.out_c, zeros) ||
-         LevelsOf(w, kAnyNumber);
+         conv::LevelsOf(w, kAnyNumber);
 }
 
 bool PopcountPays(const ConvQ8Weights& w, const ConvGeometry& g) {
@@ -41,17 +41,17 @@ bool PopcountPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   // one pixel 69 and 80, of four 216 and 208; 512 to 56 of 196 369 and 238.
   const int32_t depth = g.in_c / g.groups;
   return g.kernel_h * g.kernel_w == 1 && w.input_hi - w.input_lo == 1 && depth >= 256 &&
-         ConvRows(g) < 4 && LevelsOf(w, 2);
+         ConvRows(g) < 4 && conv::LevelsOf(w, 2);
 }
 
 size_t PopcountPackedSize(const ConvQ8Weights& w) {
-  const int32_t planes = LevelsOf(w, kAnyNumber)->planes;
+  const int32_t planes = conv::LevelsOf(w, kAnyNumber)->planes;
   return CheckedAdd(sizeof(PopcountHeader),
                     CheckedMul(conv::Blocks(w.layout), BlockBytes(w.layout, planes)));
 }
 
 void PopcountPack(const ConvQ8Weights& w, void* packed) {
-  const Levels levels = *LevelsOf(w, kAnyNumber);
+  const conv::Levels levels = *conv::LevelsOf(w, kAnyNumber);
   const size_t block_bytes = BlockBytes(w.layout, levels.planes),
                plane_bytes = PlaneBytes(w.layout);
   std::memset(packed, 0, PopcountPackedSize(w));

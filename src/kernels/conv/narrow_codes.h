@@ -9,7 +9,9 @@
 namespace requant::conv {
 
 /// How codes are made: the forms of NarrowRequantize in numeric/requantize.h, and that in float32.
-enum class CodeForm : int32_t { kIn16Bits, kInFloat };
+/// kFillsInt16: what an addition takes where 16 codes are all of int16, so that saturating is the
+/// clamp.
+enum class CodeForm : int32_t { kIn16Bits, kInFloat, kFillsInt16 };
 
 /// For the eight channels of a block: one of these forms, and the addition behind it, QAddNarrow of
 /// numeric/qadd.h. Vectors in memory, since tiles need the registers.
@@ -29,14 +31,32 @@ struct BlockCodes {
   v128_t middle_bias, sum_bias;  // of the former, and that of `form`
   CodeForm form;
   int32_t of_int32;  // 1: sums do not fit int16; the form is that in float32
+  int32_t may_fill;  // 1: kFillsInt16, if no bias is too large
 };
 static_assert(sizeof(BlockCodes) <= kNarrowCodesBytes);
 
-/// The codes of a row, less the middle one, before the clamp.
-RQ_INLINE v128_t CodesOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
+/// The codes of a row, less the middle one and times 2^shift.
+RQ_INLINE v128_t LineOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   const v128_t x = wasm_i16x8_narrow_i32x4(wasm_i32x4_dot_i16x8(acc0, c.scale0),
                                            wasm_i32x4_dot_i16x8(acc1, c.scale1));
-  return simd::RoundingShiftI16(wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias), c.step);
+  return wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias);
+}
+/// The same of accumulators of which one lane is a channel.
+RQ_INLINE v128_t LineOf(v128_t acc, const BlockCodes& c) {
+  const v128_t x = wasm_i16x8_mul(wasm_i16x8_min(wasm_i16x8_max(acc, c.least), c.most), c.scale);
+  return wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias);
+}
+
+/// The codes of LineOf, less the middle one, before the clamp.
+RQ_INLINE v128_t CodesOf(v128_t line, const BlockCodes& c) {
+  return simd::RoundingShiftI16(line, c.step);
+}
+
+/// What SumsOf takes of LineOf: clamped.
+template <bool kFills>
+RQ_INLINE v128_t OwnCodes(v128_t line, const BlockCodes& c) {
+  if (kFills) return wasm_i16x8_shr(line, kNarrowFullShift);
+  return wasm_i16x8_min(wasm_i16x8_max(CodesOf(line, c), c.own_lo), c.own_hi);
 }
 
 /// In float32, of four accumulators of int32 each: less the least one, clamped.
@@ -46,18 +66,9 @@ RQ_INLINE v128_t FloatCodes(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   return wasm_u16x8_min(codes, c.float_most);
 }
 
-/// Both, of accumulators of which one lane is a channel.
-RQ_INLINE v128_t CodesOf(v128_t acc, const BlockCodes& c) {
-  const v128_t x = wasm_i16x8_mul(wasm_i16x8_min(wasm_i16x8_max(acc, c.least), c.most), c.scale);
-  return simd::RoundingShiftI16(wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias), c.step);
-}
+/// Of accumulators of which one lane is a channel.
 RQ_INLINE v128_t FloatCodesOf(v128_t acc, const BlockCodes& c) {
   return FloatCodes(wasm_i32x4_extend_low_i16x8(acc), wasm_i32x4_extend_high_i16x8(acc), c);
-}
-
-/// What SumsOf takes of CodesOf.
-RQ_INLINE v128_t ClampOwn(v128_t codes, const BlockCodes& c) {
-  return wasm_i16x8_min(wasm_i16x8_max(codes, c.own_lo), c.own_hi);
 }
 
 /// The codes, less the middle one, before the clamp, of the sum of these and eight of `residual`.
@@ -99,6 +110,15 @@ RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, Bloc
   codes->factor = LoadInt16(narrow.factor + channel);
   codes->bias = LoadInt16(narrow.bias + channel);
   codes->step = simd::RoundingStepI16(narrow.shift);
+  if (codes->may_fill != 0) {
+    // Rounded down with half a step more.
+    const v128_t half = wasm_i16x8_splat(1 << (kNarrowFullShift - 1));
+    const v128_t bias = wasm_i16x8_add_sat(codes->bias, half);
+    if (wasm_i16x8_all_true(wasm_i16x8_eq(wasm_i16x8_sub(bias, half), codes->bias))) {
+      codes->bias = bias;
+      codes->form = CodeForm::kFillsInt16;
+    }
+  }
   return true;
 }
 
@@ -165,6 +185,8 @@ RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   const auto splat8 = [](int32_t value) __attribute__((always_inline)) {
     return wasm_i8x16_splat(static_cast<int8_t>(value));
   };
+  codes->may_fill =
+      adds && own.hi - own.lo == 2 * kNarrowMiddle - 1 && own.narrow.shift == kNarrowFullShift;
   codes->float_lo = splat8(own.lo);
   codes->float_most = splat16(own.hi - own.lo);
   codes->lo = splat8(lo - middle);

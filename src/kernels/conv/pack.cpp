@@ -5,10 +5,11 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
+#include <optional>
 
 #include "base/checked_math.h"
 #include "kernels/conv/blocking.h"
+#include "kernels/conv/levels.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
 
@@ -30,10 +31,7 @@ ConvWeightsLayout OihwLayout(int32_t out_c, int32_t in_c_per_group, int32_t kern
 }
 
 namespace conv {
-namespace {
 
-/// Are the weights of an output channel int8 without zero points and neighbours in memory, in
-/// whatever order?
 bool ArePlain(const ConvQ8Weights& w) {
   const ConvWeightsLayout& l = w.layout;
   const bool dense = (l.kernel_w == 1 || l.stride_w == 1) &&
@@ -41,10 +39,8 @@ bool ArePlain(const ConvQ8Weights& w) {
                      (l.in_c_per_group == 1 || l.stride_i == int64_t{l.kernel_h} * l.kernel_w);
   return dense && w.is_signed && w.zero_points == nullptr;
 }
-/// Those of output channel o, if they are.
-const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
-  return static_cast<const int8_t*>(w.data) + o * w.layout.stride_o;
-}
+
+namespace {
 
 bool NeedsWide(const ConvQ8Weights& w) {
   if (w.is_signed && (w.zero_points == nullptr ||
@@ -378,27 +374,8 @@ size_t Dot8Workspace(const ConvGeometry& g) {
 }  // namespace conv
 
 int32_t ConvQ8WeightBits(const ConvQ8Weights& w) {
-  std::array<bool, 1024> seen{};  // weights less their zero points
-  bool* zero = &seen[512];
-  const size_t depth = conv::Depth(w.layout);
-  for (int32_t o = 0; o < w.layout.out_c; ++o) {
-    if (conv::ArePlain(w)) {  // in any order
-      const int8_t* plain = conv::PlainWeights(w, o);
-      for (size_t k = 0; k < depth; ++k) zero[plain[k]] = true;
-    } else {
-      conv::ForEachWeight(
-          w.layout, o, [&](size_t, int64_t offset) { zero[conv::WeightAt(w, o, offset)] = true; });
-    }
-  }
-  const auto first = std::find(seen.begin(), seen.end(), true);
-  int32_t step = 0, range = 0;
-  for (auto at = first; at < seen.end(); ++at) {
-    if (!*at) continue;
-    range = static_cast<int32_t>(at - first);
-    step = std::gcd(step, range);
-  }
-  if (step == 0) return 1;
-  return std::min(8, static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(range / step))));
+  const std::optional<conv::Levels> levels = conv::LevelsOf(w, 256);
+  return levels ? levels->planes : 8;
 }
 
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {

@@ -33,6 +33,14 @@ inline int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
   return w.zero_points == nullptr ? value : value - w.zero_points[o];
 }
 
+/// Whether the weights of an output channel are int8 without zero points and neighbours in memory,
+/// in whatever order.
+bool ArePlain(const ConvQ8Weights& weights);  // pack.cpp
+/// Those of output channel o, if they are.
+inline const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
+  return static_cast<const int8_t*>(w.data) + o * w.layout.stride_o;
+}
+
 /// Blocks of 8 output channels, each group padded on its own.
 inline size_t Blocks(const ConvWeightsLayout& l) {
   const size_t group_out = static_cast<size_t>(l.out_c / l.groups);

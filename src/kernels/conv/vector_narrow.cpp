@@ -160,25 +160,32 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
     const int32_t* from = base;
     ptrdiff_t step = 0;
     int32_t steps = all_steps;
-    v128_t acc0[kRows], acc1[kRows];
-    for (;;) {
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        acc0[i] = c.base0;
-        acc1[i] = c.base1;
-      }
-      AddProducts<NarrowInputs, kRows>(rows, w, steps < segment ? steps : segment, acc0, acc1);
-      steps -= segment;
-      if (steps <= 0) break;
-      AddSums<kRows>(from, step, acc0, acc1);
-      StoreSums<kRows>(acc0, acc1, sums);
+    if (steps > segment) {
+      // All but the last segment. Apart: few layers have more than one, and a loop around products
+      // and codes costs the others.
+      steps = (all_steps - 1) % segment + 1;
+      const int32_t before = all_steps - steps;
+      NarrowTiles<NarrowInputs, kRows>(a, lda, w, before, segment, from, step, 1, sums);
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) rows[i] += before * conv::kDot7Group;
+      w += before * 32;
       from = sums;
       step = conv::kChannelBlock;
     }
-    const bool in_16_bits = c.form == conv::CodeForm::kIn16Bits;
-    if (in_16_bits) {
-      RQ_UNROLL for (int i = 0; i < kRows; ++i) {
-        acc0[i] = conv::CodesOf(acc0[i], acc1[i], c);
-        if (kAdds) acc0[i] = conv::ClampOwn(acc0[i], c);
+    v128_t acc0[kRows], acc1[kRows];
+    RQ_UNROLL for (int i = 0; i < kRows; ++i) {
+      acc0[i] = c.base0;
+      acc1[i] = c.base1;
+    }
+    AddProducts<NarrowInputs, kRows>(rows, w, steps, acc0, acc1);
+    const bool in_float = c.form == conv::CodeForm::kInFloat;
+    if (!in_float) {
+      RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::LineOf(acc0[i], acc1[i], c);
+      if (!kAdds) {
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::CodesOf(acc0[i], c);
+      } else if (c.form == conv::CodeForm::kFillsInt16) {
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::OwnCodes<true>(acc0[i], c);
+      } else {
+        RQ_UNROLL for (int i = 0; i < kRows; ++i) acc0[i] = conv::OwnCodes<false>(acc0[i], c);
       }
     } else {
       if (c.of_int32 != 0) {
@@ -196,7 +203,7 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
         acc0[i] = conv::SumsOf(acc0[i], residual + i * residual_stride, c);
       }
     }
-    if (kAdds || in_16_bits) {
+    if (kAdds || !in_float) {
       StoreRows<kRows>(acc0, out, out_stride, [&](v128_t first, v128_t second) {
         return conv::ClampCodes(first, second, c);
       });

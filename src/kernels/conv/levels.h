@@ -1,12 +1,12 @@
 #pragma once
-// Weights as few evenly spaced levels: what bit-serial rows ask of them. Hosted C++.
+// Weights as evenly spaced levels. Hosted C++.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "kernels/conv/table.h"
 
-namespace requant::bitserial {
+namespace requant::conv {
 
 /// w = offset + scale * u, u of `planes` bits. A plane of {0, 1} is offset 0 and scale 1, one of
 /// {-1, 1} is offset -1 and scale 2, so that bipolar operands need no arithmetic of their own.
@@ -18,4 +18,4 @@ struct Levels {
 /// Stops where that is clear, which 8-bit weights make it soon.
 std::optional<Levels> LevelsOf(const ConvQ8Weights& weights, size_t most);
 
-}  // namespace requant::bitserial
+}  // namespace requant::conv

@@ -1,0 +1,64 @@
+#include "kernels/conv/levels.h"
+
+#include <algorithm>
+#include <bit>
+#include <bitset>
+#include <numeric>
+
+#include "kernels/conv/pack_walk.h"
+
+namespace requant::conv {
+namespace {
+
+/// Of a weight less its zero point.
+constexpr int32_t kLowest = -512;
+
+}  // namespace
+
+std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
+  std::bitset<1024> seen;  // weights less their zero points
+  bool bytes[256] = {};    // weights as they are, since `seen` was
+  int32_t zero_point = 0;  // of those
+  const auto add_seen = [&] {
+    for (int32_t byte = 0; byte < 256; ++byte) {
+      const int32_t code = w.is_signed ? static_cast<int8_t>(byte) : byte;
+      if (bytes[byte]) seen[static_cast<size_t>(code - zero_point - kLowest)] = true;
+    }
+    std::fill_n(bytes, 256, false);
+  };
+  const size_t depth = Depth(w.layout);
+  for (int32_t o = 0; o < w.layout.out_c; ++o) {
+    if (w.zero_points != nullptr && w.zero_points[o] != zero_point) {
+      add_seen();
+      zero_point = w.zero_points[o];
+    }
+    if (ArePlain(w)) {  // in any order
+      const auto* plain = reinterpret_cast<const uint8_t*>(PlainWeights(w, o));
+      for (size_t k = 0; k < depth; ++k) bytes[plain[k]] = true;
+    } else {
+      ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+        bytes[static_cast<const uint8_t*>(w.data)[offset]] = true;
+      });
+    }
+    // Now and then, and behind the last one.
+    if (!std::has_single_bit(static_cast<uint32_t>(o + 1)) && o + 1 < w.layout.out_c) continue;
+    add_seen();
+    if (seen.count() > most) return std::nullopt;
+  }
+  int32_t lowest = 0, highest = 0, scale = 0;
+  bool first = true;
+  for (size_t at = 0; at < seen.size(); ++at) {
+    if (!seen[at]) continue;
+    highest = static_cast<int32_t>(at) + kLowest;
+    if (first) lowest = highest;
+    first = false;
+    scale = std::gcd(scale, highest - lowest);
+  }
+  if (scale == 0) scale = 1;
+  const auto range = static_cast<uint32_t>((highest - lowest) / scale);
+  if (range > 255) return std::nullopt;
+  const auto planes = static_cast<int32_t>(std::bit_width(range));
+  return Levels{lowest, scale, planes < 1 ? 1 : planes};
+}
+
+}  // namespace requant::conv
