@@ -95,17 +95,22 @@ int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
   return segment;
 }
 
+/// Behind them are those of CodeForm::kFillsInt16.
+constexpr int kUsualVariants = 480, kVariants = 640;
+
 /// What a tile makes of its accumulators, of variant `variant`.
 struct OutputCodes {
   bool is_signed, wide;
+  bool fill;  ///< sixteen around the zero point: all of int16
   int32_t count, lo;
 };
 
 OutputCodes MakeOutputCodes(std::mt19937& random, int variant) {
   OutputCodes codes;
   codes.is_signed = variant % 5 == 1;
-  codes.wide = variant % 8 == 2;
-  codes.count = codes.wide ? 256 : 2 << static_cast<int32_t>(random() % 4);
+  codes.wide = variant % 8 == 2 && variant < kUsualVariants;
+  codes.fill = variant >= kUsualVariants;
+  codes.count = codes.wide ? 256 : codes.fill ? 16 : 2 << static_cast<int32_t>(random() % 4);
   codes.lo = codes.is_signed ? -codes.count / 2 : variant % 7 == 0 && !codes.wide ? 100 : 0;
   return codes;
 }
@@ -130,8 +135,10 @@ PreparedRequantize MakeRequantize(std::mt19937& random, const std::vector<int64_
     multipliers.push_back(codes.wide ? steps / kSimpleUnits : multiplier);
   }
   const auto count = static_cast<uint32_t>(codes.count);
-  return PrepareRequantize(RequantizeMode::kUpward, multipliers, bounds, codes.lo + of(count),
-                           codes.lo, codes.lo + codes.count - 1 - of(count / 5 + 1));
+  const int32_t fewer = codes.fill ? 0 : of(count / 5 + 1);
+  const int32_t zero_point = codes.lo + (codes.fill ? 7 + of(2) : of(count));
+  return PrepareRequantize(RequantizeMode::kUpward, multipliers, bounds, zero_point, codes.lo,
+                           codes.lo + codes.count - 1 - fewer);
 }
 
 /// Gives the convolution a residual, whose bytes are returned, and the addition of both. Counts
@@ -230,8 +237,8 @@ TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
   const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_lookup")};
   int runs[2] = {0, 0}, segmented[2] = {0, 0};
   NarrowChannels found;
-  int32_t channels = 0, sums = 0;
-  for (int variant = 1; variant < 480; ++variant) {
+  int32_t channels = 0, sums = 0, filled = 0;
+  for (int variant = 1; variant < kVariants; ++variant) {
     const Q8Case test = MakeTileCase(random, variant);
     const ConvGeometry& g = test.g;
     const std::vector<int64_t> bounds = BoundsOf(test);
@@ -239,7 +246,7 @@ TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
     PreparedRequantize prepared = MakeRequantize(random, bounds, codes);
     if (!codes.wide) {
       const NarrowChannels more = AddNarrowRequantize(prepared, bounds);
-      const bool counts = !HasWholeBytes(variant);
+      const bool counts = !HasWholeBytes(variant) && !codes.fill;
       found.in_16_bits += counts ? more.in_16_bits : 0;
       found.in_float += counts ? more.in_float : 0;
       channels += counts ? g.out_c : 0;
@@ -254,6 +261,10 @@ TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
     p.requantize = prepared.Params();
     std::vector<uint8_t> residual;
     if (variant % 2 == 1) residual = AddResidual(random, variant, codes, p, sums);
+    if (codes.fill) {
+      EXPECT_EQ(p.requantize.narrow.shift, kNarrowFullShift);
+      filled += p.addition.narrow.shift != 0 ? 1 : 0;
+    }
     const int32_t pixels = ConvRows(g);
     const std::vector<uint8_t> expected = RunRow(ConvQ8Kernels()[0], test, p, {0, pixels});
     if (IsSegmented(rows[0], test)) {
@@ -276,6 +287,7 @@ TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
   EXPECT_GT(found.in_16_bits, channels * 0.99);
   EXPECT_LT(found.in_16_bits, channels);
   EXPECT_GT(sums, 20);
+  EXPECT_GT(filled, 20);
 }
 
 TEST(ConvNarrow, SegmentsAreAsLongAsTheOperandsAllow) {
