@@ -52,29 +52,40 @@ RQ_INLINE bool SharesTables(const LookupHeader& header, const LookupShape& s) {
   return header.input_range <= 1 && s.taps == 1;
 }
 
-/// Where the tables of four bits each lie among the shared ones, of sixteen codes: four bytes; and
-/// of 64.
-RQ_INLINE v128_t PairPlaces(v128_t bits) {
-  return simd::DotI8I7(wasm_i32x4_splat(0x40201008), bits);
+/// Where the tables of four bits each lie among the shared ones: the constants of that.
+struct PlaceConstants {
+  v128_t bits, pairs;  ///< of codes of a byte each: what a bit and what a pair of them count
+  v128_t high;         ///< of planes: the high half of a byte
+
+  explicit RQ_MEMBER PlaceConstants(size_t count)
+      : bits(simd::LoopConstant(wasm_i32x4_splat(0x40201008), count)),
+        pairs(simd::LoopConstant(int8_t{2}, count)),
+        high(simd::LoopConstant(int8_t{-16}, count)) {}
+};
+
+/// Of sixteen codes: four bytes; and of 64.
+RQ_INLINE v128_t PairPlaces(const PlaceConstants& c, v128_t bits) {
+  return simd::DotI8I7(c.bits, bits);
 }
-RQ_INLINE v128_t Places(v128_t first, v128_t second) {
-  const v128_t pairs = wasm_u8x16_narrow_i16x8(PairPlaces(first), PairPlaces(second));
-  return simd::DotI8I7(wasm_i8x16_splat(2), pairs);
+RQ_INLINE v128_t Places(const PlaceConstants& c, v128_t first, v128_t second) {
+  const v128_t pairs = wasm_u8x16_narrow_i16x8(PairPlaces(c, first), PairPlaces(c, second));
+  return simd::DotI8I7(c.pairs, pairs);
 }
 /// The same of eight bytes of bits.
-RQ_INLINE v128_t PlacesOfBits(v128_t bits) {
-  const v128_t mask = wasm_i8x16_splat(-16);
-  return wasm_i8x16_shuffle(wasm_v128_and(wasm_i32x4_shl(bits, 4), mask), wasm_v128_and(bits, mask),
-                            0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+RQ_INLINE v128_t PlacesOfBits(const PlaceConstants& c, v128_t bits) {
+  return wasm_i8x16_shuffle(wasm_v128_and(wasm_i32x4_shl(bits, 4), c.high),
+                            wasm_v128_and(bits, c.high), 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                            6, 22, 7, 23);
 }
 /// Stores them and returns the sum of the codes, which is how many bits of theirs are set.
-RQ_INLINE int32_t StorePlaces(v128_t bits, uint8_t* out) {
-  const v128_t places = Places(bits, bits), bytes = wasm_u8x16_narrow_i16x8(places, places);
+RQ_INLINE int32_t StorePlaces(const PlaceConstants& c, v128_t bits, uint8_t* out) {
+  const v128_t places = Places(c, bits, bits), bytes = wasm_u8x16_narrow_i16x8(places, places);
   wasm_v128_store32_lane(out, bytes, 0);
   return __builtin_popcount(static_cast<uint32_t>(wasm_i32x4_extract_lane(bytes, 0)));
 }
-RQ_INLINE int32_t StorePlaces(const v128_t* bits, uint8_t* out) {
-  const v128_t bytes = wasm_u8x16_narrow_i16x8(Places(bits[0], bits[1]), Places(bits[2], bits[3]));
+RQ_INLINE int32_t StorePlaces(const PlaceConstants& c, const v128_t* bits, uint8_t* out) {
+  const v128_t bytes =
+      wasm_u8x16_narrow_i16x8(Places(c, bits[0], bits[1]), Places(c, bits[2], bits[3]));
   wasm_v128_store(out, bytes);
   return __builtin_popcountll(static_cast<uint64_t>(wasm_i64x2_extract_lane(bytes, 0))) +
          __builtin_popcountll(static_cast<uint64_t>(wasm_i64x2_extract_lane(bytes, 1)));
@@ -95,8 +106,8 @@ RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* ou
 /// Tables of their own, or places of shared ones, of a pixel whose codes are a plane of bits, a
 /// multiple of 32, or all `padding` where `in` is null; returns the sum of its codes.
 template <typename Tables>
-RQ_INLINE int32_t BuildBits(int32_t channels, const uint8_t* in, uint32_t padding,
-                            const uint8_t* shared, uint8_t* out) {
+RQ_INLINE int32_t BuildBits(const PlaceConstants& constants, int32_t channels, const uint8_t* in,
+                            uint32_t padding, const uint8_t* shared, uint8_t* out) {
   int32_t sum = 0;
   for (int32_t c = 0; c < channels; c += 32, out += 2 * Tables::kBytes) {
     uint32_t word = padding;
@@ -104,7 +115,7 @@ RQ_INLINE int32_t BuildBits(int32_t channels, const uint8_t* in, uint32_t paddin
     sum += __builtin_popcount(word);
     if (Tables::kBytes < kSliceBytes) {
       const v128_t bits = wasm_i32x4_splat(static_cast<int32_t>(word));
-      wasm_v128_store64_lane(out, PlacesOfBits(bits), 0);
+      wasm_v128_store64_lane(out, PlacesOfBits(constants, bits), 0);
     } else {
       RQ_UNROLL for (int i = 0; i < 8; ++i) {
         wasm_v128_store(out + 16 * i, wasm_v128_load(shared + (word >> 4 * i & 15) * 16));
@@ -121,6 +132,7 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
                                            ptrdiff_t step, int32_t least, uint8_t* out,
                                            int32_t* sums) {
   const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(least));
+  const PlaceConstants constants(static_cast<size_t>(count));
   for (int32_t i = 0; i < count; ++i, in += step) {
     const uint8_t* from = in;
     int32_t sum = 0, left = channels;
@@ -129,7 +141,7 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
         uint64_t word;
         __builtin_memcpy(&word, from, 8);
         sum += __builtin_popcountll(word);
-        wasm_v128_store(out, PlacesOfBits(wasm_v128_load64_zero(from)));
+        wasm_v128_store(out, PlacesOfBits(constants, wasm_v128_load64_zero(from)));
         from += 8;
         continue;
       }
@@ -137,13 +149,13 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
       RQ_UNROLL for (int j = 0; j < 4; ++j) {
         codes[j] = wasm_i8x16_sub(wasm_v128_load(from + kSlice * j), lo);
       }
-      sum += StorePlaces(codes, out);
+      sum += StorePlaces(constants, codes, out);
       from += 64;
     }
     if (kPlanes && left > 0) {
       const v128_t bits = wasm_v128_load32_zero(from);
       sum += __builtin_popcount(static_cast<uint32_t>(wasm_i32x4_extract_lane(bits, 0)));
-      wasm_v128_store64_lane(out, PlacesOfBits(bits), 0);
+      wasm_v128_store64_lane(out, PlacesOfBits(constants, bits), 0);
       out += 8;
     }
     sums[i] = sum;
@@ -159,6 +171,7 @@ struct LineForm {
   int32_t slices, rest;  ///< codes of the last slice
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
+  PlaceConstants constants;
 };
 
 /// A slice of codes, of which `rest` are there.
@@ -180,7 +193,7 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
   int32_t sum = 0;
   const auto store = [&](v128_t codes) __attribute__((always_inline)) {
     if (kShares) {
-      sum += StorePlaces(codes, out);
+      sum += StorePlaces(f.constants, codes, out);
     } else {
       lanes = AddLanes(lanes, codes);
       StoreSlice(codes, f.patterns, f.bias, out);
@@ -210,7 +223,7 @@ RQ_INLINE int32_t BuildAt(const LineForm& f, const uint8_t* input, bool inside, 
                           uint8_t* out) {
   if (f.planes) {
     const uint8_t* in = inside ? input + at / 8 : nullptr;
-    return BuildBits<Tables>(f.channels, in, f.padding_bits, f.shared, out);
+    return BuildBits<Tables>(f.constants, f.channels, in, f.padding_bits, f.shared, out);
   }
   return BuildPixel<Tables>(f, inside ? input + (f.packed ? NibbleBytes(at) : at) : nullptr, out);
 }
@@ -248,7 +261,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
   const int32_t padding = p->input_zero_point - header.input_lo;
-  LineForm f;
+  LineForm f = {.constants = PlaceConstants(static_cast<size_t>(columns))};
   f.packed = p->input_packed != 0;
   f.planes = p->input_planes != 0;
   f.channels = channels;
