@@ -121,7 +121,7 @@ export function checkFeeds(feeds: unknown): asserts feeds is Feeds {
       throw invalidArgument(
         `the feed "${name}" must be a Tensor, not ${show(tensor)}`,
         name,
-        "Make one with new Tensor('float32', data, dims).",
+        "Make one with new Tensor('float32', data, dims); those of another engine, or of another copy of this package, are of other classes.",
       );
     }
     if (tensor.data.length !== tensor.size) throw lostData(`feed "${name}"`, name);

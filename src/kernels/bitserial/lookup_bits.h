@@ -240,8 +240,13 @@ RQ_INLINE void BitTile(int32_t slices, const uint8_t* in, ptrdiff_t step, const 
     twice[x] = halves * row_sums[x];
     start[x] = wasm_i8x16_splat(static_cast<int8_t>(middle - (twice[x] >> 1)));
   }
-  LookUpSlices<Tables, kPixels, kBlocks, Begin::kStart>(slices, in, step, shared, indices, start,
-                                                        acc);
+  if (kPixels > 1) {
+    RQ_UNROLL for (int i = 0; i < kPixels * kBlocks; ++i) acc[i] = start[i % kPixels];
+    LookUpPlaces<kPixels, kBlocks>(4 * slices, in, step, shared, indices, acc);
+  } else {
+    LookUpSlices<Tables, kPixels, kBlocks, Begin::kStart>(slices, in, step, shared, indices, start,
+                                                          acc);
+  }
   RQ_UNROLL for (int x = 0; x < kPixels; ++x, out += stride) {
     const uint8_t* least = thresholds + (twice[x] & 1) * 16;
     RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {

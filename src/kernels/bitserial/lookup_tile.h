@@ -144,6 +144,26 @@ RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, ptrdiff_t step,
   }
 }
 
+/// The same of `count` fours of bits, tables of which are shared, whose sums fit bytes: added to
+/// acc.
+template <int kPixels, int kBlocks>
+RQ_INLINE void LookUpPlaces(int32_t count, const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
+                            const uint8_t* indices, v128_t* acc) {
+  RQ_ROLLED for (; count > 0; --count, ++in, indices += 16 * kBlocks) {
+    v128_t table[kPixels];
+    RQ_UNROLL for (int x = 0; x < kPixels; ++x) {
+      table[x] = SharedTables::Load(in + x * step, 0, shared);
+    }
+    RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
+      const v128_t index = wasm_v128_load(indices + 16 * i);
+      RQ_UNROLL for (int x = 0; x < kPixels; ++x) {
+        v128_t& sum = acc[i * kPixels + x];
+        sum = wasm_i8x16_add(sum, simd::Lookup16(table[x], index));
+      }
+    }
+  }
+}
+
 /// The sums of a segment of `count` neighbouring windows of a line, `step` bytes apart, for kBlocks
 /// blocks: runs of `slices` at in + offsets[run].
 template <typename Tables, template <int> typename Sums, int kBlocks>
