@@ -244,8 +244,7 @@ RQ_INLINE void BitTile(int32_t slices, const uint8_t* in, ptrdiff_t step, const 
     RQ_UNROLL for (int i = 0; i < kPixels * kBlocks; ++i) acc[i] = start[i % kPixels];
     LookUpPlaces<kPixels, kBlocks>(4 * slices, in, step, shared, indices, acc);
   } else {
-    LookUpSlices<Tables, kPixels, kBlocks, Begin::kStart>(slices, in, step, shared, indices, start,
-                                                          acc);
+    LookUpSlices<Tables, kBlocks, Begin::kStart>(slices, in, shared, indices, start[0], acc);
   }
   RQ_UNROLL for (int x = 0; x < kPixels; ++x, out += stride) {
     const uint8_t* least = thresholds + (twice[x] & 1) * 16;

@@ -106,46 +106,37 @@ struct JoinedInMemory {
 /// What sums begin with: what is there, their first lookup, or that and `start`.
 enum class Begin { kThere, kFirst, kStart };
 
-/// Four lookups of kPixels pixels, `step` bytes apart, for kBlocks blocks: acc[kBlocks][kPixels],
-/// start[kPixels].
-template <typename Tables, int kPixels, int kBlocks, Begin kBegin>
-RQ_INLINE void LookUpSlice(const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
-                           const uint8_t* indices, const v128_t* start, v128_t* acc) {
+/// Four lookups of a pixel for kBlocks blocks.
+template <typename Tables, int kBlocks, Begin kBegin>
+RQ_INLINE void LookUpSlice(const uint8_t* in, const uint8_t* shared, const uint8_t* indices,
+                           v128_t start, v128_t* acc) {
   RQ_UNROLL for (int r = 0; r < 4; ++r) {
-    v128_t table[kPixels];
-    RQ_UNROLL for (int x = 0; x < kPixels; ++x) {
-      table[x] = Tables::Load(in + x * step, r, shared);
-      if (kBegin == Begin::kStart && r == 0) table[x] = wasm_i8x16_add(table[x], start[x]);
-    }
+    v128_t table = Tables::Load(in, r, shared);
+    if (kBegin == Begin::kStart && r == 0) table = wasm_i8x16_add(table, start);
     RQ_UNROLL for (int i = 0; i < kBlocks; ++i) {
-      const v128_t index = wasm_v128_load(indices + 16 * (r * kBlocks + i));
-      RQ_UNROLL for (int x = 0; x < kPixels; ++x) {
-        v128_t& sum = acc[i * kPixels + x];
-        const v128_t found = simd::Lookup16(table[x], index);
-        sum = kBegin != Begin::kThere && r == 0 ? found : wasm_i8x16_add(sum, found);
-      }
+      const v128_t found = simd::Lookup16(table, wasm_v128_load(indices + 16 * (r * kBlocks + i)));
+      acc[i] = kBegin != Begin::kThere && r == 0 ? found : wasm_i8x16_add(acc[i], found);
     }
   }
 }
 
 /// Slices of a run, whose sums fit bytes.
-template <typename Tables, int kPixels, int kBlocks, Begin kBegin>
-RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, ptrdiff_t step,
-                            const uint8_t* shared, const uint8_t*& indices, const v128_t* start,
-                            v128_t* acc) {
+template <typename Tables, int kBlocks, Begin kBegin>
+RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, const uint8_t* shared,
+                            const uint8_t*& indices, v128_t start, v128_t* acc) {
   if (kBegin != Begin::kThere) {
-    LookUpSlice<Tables, kPixels, kBlocks, kBegin>(in, step, shared, indices, start, acc);
+    LookUpSlice<Tables, kBlocks, kBegin>(in, shared, indices, start, acc);
     in += Tables::kBytes, indices += kBlocks * kSliceBytes;
     --count;
   }
   for (; count > 0; --count) {
-    LookUpSlice<Tables, kPixels, kBlocks, Begin::kThere>(in, step, shared, indices, start, acc);
+    LookUpSlice<Tables, kBlocks, Begin::kThere>(in, shared, indices, start, acc);
     in += Tables::kBytes, indices += kBlocks * kSliceBytes;
   }
 }
 
-/// The same of `count` fours of bits, tables of which are shared, whose sums fit bytes: added to
-/// acc.
+/// The same of `count` fours of bits of kPixels pixels, `step` bytes apart, with shared tables:
+/// acc[kBlocks][kPixels]. A loop over single tables, since that over slices spills.
 template <int kPixels, int kBlocks>
 RQ_INLINE void LookUpPlaces(int32_t count, const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
                             const uint8_t* indices, v128_t* acc) {
@@ -171,6 +162,7 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
                                       int32_t slices_per_flush, const uint8_t* in, ptrdiff_t step,
                                       const uint8_t* shared, const uint8_t* indices,
                                       bool two_planes, bool adds, int32_t count, int16_t* out) {
+  const v128_t none = wasm_i8x16_splat(0);
   for (; count > 0; --count, in += step, out += kStripRow) {
     Sums<kBlocks> sums;
     sums.Clear();
@@ -180,8 +172,8 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
         const uint8_t* x = in + offsets[run];
         for (int32_t left = slices; left > 0; left -= slices_per_flush) {
           v128_t acc[kBlocks];
-          LookUpSlices<Tables, 1, kBlocks, Begin::kFirst>(
-              left < slices_per_flush ? left : slices_per_flush, x, 0, shared, index, nullptr, acc);
+          LookUpSlices<Tables, kBlocks, Begin::kFirst>(
+              left < slices_per_flush ? left : slices_per_flush, x, shared, index, none, acc);
           sums.Add(acc, two_planes, true, out);
         }
       }
@@ -205,7 +197,7 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
         const int32_t n = left < room ? left : room;
         left -= n;
         room -= n;
-        LookUpSlices<Tables, 1, kBlocks, Begin::kThere>(n, x, 0, shared, index, nullptr, acc);
+        LookUpSlices<Tables, kBlocks, Begin::kThere>(n, x, shared, index, none, acc);
       }
     }
     sums.Add(acc, two_planes, more, out);
