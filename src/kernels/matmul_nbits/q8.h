@@ -38,8 +38,7 @@ RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
   const v128_t limit = wasm_f32x4_splat(127.0f);
   const v128_t code = wasm_f32x4_nearest(wasm_f32x4_mul(x, inverse));
   // Saturation makes NaN 0; the bounds keep -128 out.
-  return wasm_i32x4_trunc_sat_f32x4(
-      wasm_f32x4_max(wasm_f32x4_min(code, limit), wasm_f32x4_neg(limit)));
+  return wasm_i32x4_trunc_sat_f32x4(simd::ClampF32(code, wasm_f32x4_neg(limit), limit));
 }
 
 /// One row's bytes, of k padded by 0, `a_step` bytes from one chunk to the next and `group` from
@@ -124,38 +123,43 @@ static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, cons
                                                 const float* a_scales, const int32_t* a_sums,
                                                 const uint8_t* block, int32_t row, int32_t column) {
   const int32_t blocks = Blocks(p->k, p->block), chunk = Chunk(p->block);
+  const int32_t chunks_of_block = p->block / chunk;
   const ptrdiff_t block_bytes = BlockBytes(p->block, p->has_zero_points);
   const ptrdiff_t group_bytes = blocks * block_bytes;
   const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
   v128_t y0[kGroups], y1[kGroups];
   RQ_UNROLL for (int g = 0; g < kGroups; ++g) y0[g] = y1[g] = wasm_f32x4_splat(0);
-  for (int32_t b = 0; b < blocks; ++b, block += block_bytes) {
-    const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
-    for (int32_t done = 0; done < p->block; done += chunk, ++a_scales, ++a_sums) {
-      v128_t acc0[kGroups], acc1[kGroups];
-      RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
-        const BlockHeader<kZeros> header(block + g * group_bytes);
-        acc0[g] = Begin<Op, kZeros>(header.zero0, a_sums);
-        acc1[g] = Begin<Op, kZeros>(header.zero1, a_sums);
-      }
-      for (const int8_t* end = a + chunk; a != end; a += 2 * kStep, codes += 2 * kStepBytes) {
-        RQ_UNROLL for (int u = 0; u < 2; ++u) {
-          const v128_t x = wasm_v128_load32_splat(a + u * kStep);
-          RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
-            const v128_t both = wasm_v128_load(codes + g * group_bytes + u * kStepBytes);
-            acc0[g] = Op::Add(acc0[g], x, wasm_v128_and(both, mask));
-            acc1[g] = Op::Add(acc1[g], x, wasm_v128_and(wasm_u16x8_shr(both, 4), mask));
-          }
+  const uint8_t* codes = block + HeaderBytes(kZeros);
+  int32_t left_of_block = chunks_of_block;
+  // One loop over all chunks: most blocks have but one.
+  for (int32_t left = blocks * chunks_of_block; left > 0; --left, ++a_scales, ++a_sums) {
+    v128_t acc0[kGroups], acc1[kGroups];
+    RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+      const BlockHeader<kZeros> header(block + g * group_bytes);
+      acc0[g] = Begin<Op, kZeros>(header.zero0, a_sums);
+      acc1[g] = Begin<Op, kZeros>(header.zero1, a_sums);
+    }
+    for (const int8_t* end = a + chunk; a != end; a += 2 * kStep, codes += 2 * kStepBytes) {
+      RQ_UNROLL for (int u = 0; u < 2; ++u) {
+        const v128_t x = wasm_v128_load32_splat(a + u * kStep);
+        RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+          const v128_t both = wasm_v128_load(codes + g * group_bytes + u * kStepBytes);
+          acc0[g] = Op::Add(acc0[g], x, wasm_v128_and(both, mask));
+          acc1[g] = Op::Add(acc1[g], x, wasm_v128_and(wasm_u16x8_shr(both, 4), mask));
         }
       }
-      RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
-        const BlockHeader<kZeros> header(block + g * group_bytes);
-        y0[g] = AddChunk(y0[g], End<Op, kZeros>(acc0[g], header.zero0, a_sums), header.scale0,
-                         a_scales);
-        y1[g] = AddChunk(y1[g], End<Op, kZeros>(acc1[g], header.zero1, a_sums), header.scale1,
-                         a_scales);
-      }
     }
+    RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
+      const BlockHeader<kZeros> header(block + g * group_bytes);
+      y0[g] =
+          AddChunk(y0[g], End<Op, kZeros>(acc0[g], header.zero0, a_sums), header.scale0, a_scales);
+      y1[g] =
+          AddChunk(y1[g], End<Op, kZeros>(acc1[g], header.zero1, a_sums), header.scale1, a_scales);
+    }
+    if (--left_of_block > 0) continue;
+    left_of_block = chunks_of_block;
+    block += block_bytes;
+    codes = block + HeaderBytes(kZeros);
   }
   RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
     StoreColumns(p, row, column + g * kColumns, y0[g], y1[g]);
