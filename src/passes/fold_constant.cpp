@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/checked_math.h"
 #include "base/error.h"
 #include "ops/op.h"
 #include "passes/pass.h"
@@ -50,12 +49,13 @@ bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
     if (node.outputs[slot] == nullptr) continue;
     if (graph.IsOutput(node.outputs[slot])) return false;
     const ValueType& type = types[slot];
-    // A result of unknown size (NonZero, ...) is a selection of its operand.
-    const size_t bytes =
+    // A result of unknown size (NonZero, ...) is a selection of its operand, of 8 bytes at most for
+    // each of its.
+    const bool fits =
         type.IsStatic()
-            ? DTypeBytes(type.dtype, static_cast<size_t>(NumElements(type.StaticShape())))
-            : CheckedMul(input_bytes, 8);
-    if (bytes > limit) return false;
+            ? DTypeBytes(type.dtype, static_cast<size_t>(NumElements(type.StaticShape()))) <= limit
+            : input_bytes <= limit / 8;
+    if (!fits) return false;
   }
   return true;
 }

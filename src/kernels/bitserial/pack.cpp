@@ -49,9 +49,12 @@ class SliceReader {
   SliceReader(const ConvQ8Weights& w, const conv::Levels& levels, int32_t o)
       : data_(static_cast<const uint8_t*>(w.data)), step_(w.layout.stride_i) {
     const int32_t zero_point = w.zero_points == nullptr ? 0 : w.zero_points[o];
+    const int32_t least = w.is_signed ? INT8_MIN : 0;
     for (int32_t u = 0; u < 1 << levels.planes; ++u) {
-      const int32_t value = levels.offset + levels.scale * u + zero_point;
-      level_of_[static_cast<uint8_t>(value)] = static_cast<uint8_t>(u);
+      // Not every channel has every level: some would be beyond its codes.
+      const int32_t code = levels.offset + levels.scale * u + zero_point;
+      if (code < least || code > least + UINT8_MAX) continue;
+      level_of_[static_cast<uint8_t>(code)] = static_cast<uint8_t>(u);
     }
   }
 

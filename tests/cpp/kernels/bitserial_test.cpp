@@ -163,6 +163,22 @@ TEST(ConvLookup, AccumulatorsMatchTheScalarRow) {
   }
 }
 
+TEST(ConvLookup, LevelsThatAChannelCannotHaveAreNoneOfItsCodes) {
+  // -128, 0 and 128 with zero points 0 and -128: as bytes the fourth level would be the second.
+  std::mt19937 random(12);
+  Case test(random, Geometry(1, 5, 20, 16, 1, 1, 1, 0), {0, 3, 0, {-128, 0}}, 0);
+  std::vector<int32_t> zero_points;
+  for (int32_t o = 0; o < 16; ++o) zero_points.push_back(o % 2 == 0 ? 0 : -128);
+  test.view.zero_points = zero_points.data();
+  const ConvQ8Kernel& lookup = Row("conv_q8_lookup");
+  ASSERT_TRUE(lookup.supports(test.view, test.g));
+  const int32_t rows = ConvRows(test.g);
+  std::vector<int32_t> expected(Elements(rows, test.g.output_stride, 16)), got(expected.size());
+  test.Run(ConvQ8Kernels()[0], ConvQ8Output::kInt32, {}, {0, rows}, expected.data());
+  test.Run(lookup, ConvQ8Output::kInt32, {}, {0, rows}, got.data());
+  EXPECT_EQ(got, expected);
+}
+
 TEST(ConvLookup, RequantizedOutputsMatchTheScalarRow) {
   std::mt19937 random(32);
   const ConvQ8Kernel &scalar = Row("conv_q8_scalar"), &lookup = Row("conv_q8_lookup");
