@@ -17,7 +17,7 @@ import { InferenceSession } from './session.js';
 import type { SessionOptions } from './session_options.js';
 import { type Source, importNode, isNode } from './source.js';
 import { type TrainOptions, train } from './train.js';
-import type { TuneOptions } from './tune.js';
+import { type TuneOptions, tune } from './tune.js';
 import {
   type PackedFeeds,
   type Request,
@@ -192,7 +192,6 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     feeds: PackedFeeds,
     options: Omit<TuneOptions, 'feeds' | 'onProgress' | 'signal'>,
   ) {
-    const { tune } = await import('./tune.js'); // which few workers need
     const { signal, onProgress } = call;
     return tune(either(model), { ...options, feeds: unpackFeeds(feeds), signal, onProgress });
   },
