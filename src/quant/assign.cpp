@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
+#include "quant/masks.h"
 #include "quant/observers/observer.h"
 #include "quant/soi.h"
+#include "quant/statistics.h"
 
 namespace requant {
 namespace {
@@ -14,7 +16,11 @@ namespace {
 class Assigner {
  public:
   Assigner(const Graph& graph, const QuantizeOptions& options)
-      : graph_(graph), options_(options), soi_(ShapeOrIndexValues(graph)) {}
+      : graph_(graph),
+        options_(options),
+        soi_(ShapeOrIndexValues(graph)),
+        statistics_(FindStatistics(graph, soi_)),
+        masks_(FindMasks(graph, soi_, statistics_)) {}
 
   QuantizationRecord Run() {
     CheckOptions();
@@ -82,6 +88,10 @@ class Assigner {
       op.reason = "the options keep it in float";
     } else if (const char* why = WhyFloat(graph_, node, op.rule, soi_)) {
       op.reason = why;
+    } else if (statistics_.contains(&node)) {
+      op.reason = "it belongs to a normalization, whose statistics need float";
+    } else if (masks_.nodes.contains(&node)) {
+      op.reason = "it masks its operand, whose scale the mask would take";
     }
     record_.operators.emplace(node.name, std::move(op));
   }
@@ -289,6 +299,8 @@ class Assigner {
   const Graph& graph_;
   const QuantizeOptions& options_;
   std::set<const Value*> soi_;
+  std::set<const Node*> statistics_;
+  Masks masks_;
   std::set<const Value*> bytes_;  // values that are in 8 bits anyway
   std::set<const Node*> movers_;  // between the last operators and the outputs
   QuantizationRecord record_;

@@ -6,8 +6,11 @@
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
+#include "quant/masks.h"
 #include "quant/quantizer_impl.h"
 #include "quant/sim/simulator.h"
+#include "quant/soi.h"
+#include "quant/statistics.h"
 
 namespace requant {
 namespace {
@@ -50,6 +53,13 @@ bool Quantizer::Impl::NeedsOrder(int pass, const std::string& value) const {
     const Observer& observer = *observers.at(index).channels[0];
     return pass - first_pass < observer.passes() && !observer.takes_range();
   });
+}
+
+void Quantizer::Impl::FindFilled() {
+  const std::set<const Value*> soi = ShapeOrIndexValues(graph);
+  for (const auto& [value, fill] : FindMasks(graph, soi, FindStatistics(graph, soi)).filled) {
+    filled[value->name] = fill;
+  }
 }
 
 void Quantizer::Impl::PlanObservers() {
@@ -200,9 +210,13 @@ void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor, const 
   }
 }
 
-void Quantizer::Observe(int pass, const std::string& value, const Tensor& tensor,
+void Quantizer::Observe(int pass, const std::string& value, const Tensor& seen,
                         bool channels_last) {
   impl_->CheckPass(pass);
+  const auto fill = impl_->filled.find(value);
+  Tensor unmasked;
+  if (fill != impl_->filled.end()) unmasked = WithoutMasked(seen, fill->second);
+  const Tensor& tensor = fill != impl_->filled.end() ? unmasked : seen;
   const bool equalizing = impl_->Equalizing(pass);
   const auto watched = impl_->watched.find(value);
   const auto layers = impl_->moments_of.find(value);

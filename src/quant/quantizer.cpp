@@ -102,6 +102,7 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
     impl_->first_pass = ActivationEqualizer::kPasses;
     impl_->wanted_samples = std::max<int64_t>(impl_->wanted_samples, 1);
   }
+  impl_->FindFilled();
   impl_->PlanObservers();
   impl_->PlanMoments();
 }

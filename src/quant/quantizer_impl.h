@@ -62,6 +62,7 @@ struct Quantizer::Impl {
   std::map<std::string, std::unique_ptr<InputMoments>> moments;  // by node
   std::map<std::string, std::vector<InputMoments*>> moments_of;  // by value
   std::vector<int64_t> samples;                                  // by pass
+  std::map<std::string, float> filled;                           // quant/masks.h
   int64_t first_sample = 0;
   bool probing = false;
   std::unique_ptr<ActivationEqualizer> equalizer;
@@ -105,6 +106,7 @@ struct Quantizer::Impl {
   void CheckPass(int pass) const;
   bool Equalizing(int pass) const { return pass < first_pass; }
   void Equalize();
+  void FindFilled();
   void PlanObservers();
   void PlanMoments();
   void MakeChannels(int index, Watch& watch, size_t count);
