@@ -1,11 +1,13 @@
 // Models in other forms than ONNX: C for programs without this engine, JSON for scripts.
 
-import { invalidArgument, show } from './errors.js';
+import { env } from './env.js';
+import { RequantError, invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { Model, type RequantizeMode, inputShapes, loadToolsFor } from './model.js';
 import { MOST_INT, checkInteger, checkOptions } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { checkRequantize } from './session_options.js';
+import { readSource } from './source.js';
 
 /** Options of {@link generateC}. */
 export interface GenerateCOptions {
@@ -46,6 +48,35 @@ function modelOf(model: Model | QuantizedModel, what: string): Model {
 }
 
 /**
+ * Names and texts of the kernels in C, one after the other. They are a file beside the wasm modules, found as those are: scripts of
+ * Workers can have no dynamic import where a bundler makes one script of each.
+ */
+async function readKernels(): Promise<string[]> {
+  const paths = env.wasm.wasmPaths;
+  const file = 'c_kernels.txt';
+  const place =
+    typeof paths === 'string' || paths instanceof URL
+      ? `${paths}${file}`
+      : // Bundlers find the file by exactly this form.
+        new URL('./c_kernels.txt', import.meta.url);
+  const { bytes } = await readSource(place);
+  let kernels: unknown;
+  try {
+    kernels = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    // What came instead may be a page that says what is missing.
+  }
+  const entries = typeof kernels === 'object' && kernels !== null ? Object.entries(kernels) : [];
+  if (entries.length > 0 && entries.every(([, text]) => typeof text === 'string')) {
+    return entries.flat() as string[];
+  }
+  throw new RequantError('LOAD_FAILED', `what is at ${String(place)} is not ${file}`, {
+    value: file,
+    hint: `Serve the package's ${file} beside its wasm files.`,
+  });
+}
+
+/**
  * The network as C99 that needs nothing but the standard library, for a microcontroller or any other program:
  * its results are those of {@link InferenceSession}, integers bit for bit (floats, such as of Softmax, to their
  * rounding). Memory is laid out ahead of time; nothing is allocated.
@@ -69,8 +100,7 @@ export async function generateC(
   const dims = inputShapes(inputs, shapes);
   const { core, object } = graph.handle;
   const names = inputs.map((input) => input.name);
-  const { kernels } = await import('./c_kernels.js');
-  const texts = Object.entries(kernels).flat();
+  const texts = await readKernels();
   return call(core, () => core.generateC(object, names, dims, { name, requantize }, texts));
 }
 

@@ -19,11 +19,14 @@ export interface LoadProgress {
   total?: number;
 }
 
+// By way of globalThis, as some bundlers put a polyfill in place of a bare `process`.
+const host = (globalThis as { process?: NodeJS.Process & { type?: string } }).process;
+
+/** The version of Node (or what is compatible with it); undefined in pages and their Workers. */
+export const nodeVersion = host?.type === 'renderer' ? undefined : host?.versions?.node;
+
 /** True in Node (and what is compatible with it), false in pages and their Workers. */
-export const isNode =
-  typeof process === 'object' &&
-  typeof process.versions?.node === 'string' &&
-  (process as { type?: string }).type !== 'renderer';
+export const isNode = typeof nodeVersion === 'string';
 
 /** Imports a module of Node in a way that bundlers for the browser leave alone. */
 export function importNode<T>(name: string): Promise<T> {

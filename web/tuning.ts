@@ -9,7 +9,7 @@ import { call } from './heap.js';
 import { threadsOf, variantOf } from './load_core.js';
 import { withoutUndefined } from './options.js';
 import { checkWritable, saveFailed, writeToDisk } from './save.js';
-import { importNode, isNode } from './source.js';
+import { importNode, isNode, nodeVersion } from './source.js';
 import { version } from './version.js';
 
 /** The fastest kernel for one shape of operator on one device. */
@@ -83,7 +83,7 @@ export async function deviceName(core: Core): Promise<string> {
   parts.push(`threads ${threadsOf(core)}`);
   if (isNode) {
     const os = await importNode<typeof import('node:os')>('os');
-    parts.push(`Node ${process.versions.node.split('.')[0]}`, os.cpus()[0]?.model ?? os.arch());
+    parts.push(`Node ${nodeVersion?.split('.')[0]}`, os.cpus()[0]?.model ?? os.arch());
   } else {
     parts.push(navigator.userAgent, `cores ${navigator.hardwareConcurrency}`);
   }

@@ -2,11 +2,15 @@
 // random networks and operators give is in tests/cpp/api/generated_c_test.cpp.
 
 import assert from 'node:assert/strict';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import {
   InferenceSession,
   RequantError,
   Tensor,
+  env,
   generateC,
   generateJson,
   loadModel,
@@ -15,7 +19,7 @@ import {
 } from '../../dist/index.js';
 import { runC, skipC } from './compile_c.mjs';
 import { foreignModel, modelPath, skipShared } from './shared_models.mjs';
-import { MODEL, calibration, testImages } from './support.mjs';
+import { MODEL, ROOT, calibration, testImages } from './support.mjs';
 
 let model;
 before(async () => {
@@ -188,4 +192,28 @@ test('the graph as JSON', async (t) => {
   }
   assert.ok(bytes > 0.9 * info.constantBytes && bytes <= info.constantBytes);
   await assert.rejects(generateJson(model, { maxNumbers: -1 }), { code: 'INVALID_ARGUMENT' });
+});
+
+test('the kernels in C are found where the wasm files are', async (t) => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-c-')) + path.sep;
+  t.after(() => {
+    delete env.wasm.wasmPaths;
+    rmSync(folder, { recursive: true });
+  });
+  const options = { shapes: { image: [1, 1, 28, 28] } };
+  const { source } = await generateC(model, options);
+  env.wasm.wasmPaths = folder;
+  const failure = () => generateC(model, options).catch((error) => error);
+  const missing = await failure();
+  assert.equal(missing.code, 'LOAD_FAILED');
+  assert.match(missing.message, /c_kernels\.txt/);
+  for (const text of ['<!doctype html>', '[]', '{ "x": 1 }', '{}']) {
+    writeFileSync(path.join(folder, 'c_kernels.txt'), text);
+    const { code, message, hint } = await failure();
+    assert.equal(code, 'LOAD_FAILED', text);
+    assert.match(message, /is not c_kernels\.txt/);
+    assert.match(hint, /beside its wasm files/);
+  }
+  copyFileSync(path.join(ROOT, 'dist/c_kernels.txt'), path.join(folder, 'c_kernels.txt'));
+  assert.equal((await generateC(model, options)).source, source);
 });

@@ -8,6 +8,7 @@ import ts from 'typescript';
 import { ROOT } from './support.mjs';
 
 const DIST = path.join(ROOT, 'dist');
+const PAGE_ENTRIES = ['index.js', 'dataset/index.js', 'report/index.js'];
 
 /** The files of ours that a file loads before it runs itself. */
 function importsOf(file) {
@@ -27,43 +28,72 @@ function workerScripts(files) {
   return [...scripts].sort();
 }
 
-/** What the dynamic imports of a file name, as they are written. */
-function dynamicImportsOf(file) {
+/** What `see(node, source)` gives for the nodes of a file's syntax tree, but for undefined. */
+function inTree(file, see) {
   const text = readFileSync(path.join(DIST, file), 'utf8');
-  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest);
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
   const found = [];
   const visit = (node) => {
-    if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
-      found.push(node.arguments[0].getText(source));
-    }
+    const seen = see(node, source);
+    if (seen !== undefined) found.push(seen);
     ts.forEachChild(node, visit);
   };
   visit(source);
   return found;
 }
 
+/** What the dynamic imports of a file name, as they are written. */
+const dynamicImportsOf = (file) =>
+  inTree(file, (node, source) =>
+    ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword
+      ? node.arguments[0].getText(source)
+      : undefined,
+  );
+
+/** Names in a file that only Node has, but for those of properties. */
+const nodeGlobalsOf = (file) =>
+  inTree(file, (node) => {
+    const names = ['process', 'Buffer', 'require', '__dirname', '__filename'];
+    if (!ts.isIdentifier(node) || !names.includes(node.text)) return undefined;
+    const { parent } = node;
+    if (ts.isPropertyAccessExpression(parent) && parent.name === node) return undefined;
+    if (ts.isPropertyAssignment(parent) && parent.name === node) return undefined;
+    return node.text;
+  });
+
+/** A file and all that it loads before it runs. */
+function reachedFrom(...files) {
+  const reached = new Set(files);
+  for (const file of reached) for (const next of importsOf(file)) reached.add(next);
+  return reached;
+}
+
 const scripts = () =>
   readdirSync(DIST, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
 
-// Bundlers that make a classic script of a worker (Vite before 8, Parcel) cannot divide it into chunks.
-test('no worker script reaches a dynamic import that a bundler would divide it at', () => {
+// Bundlers that make a classic script of a Worker (Vite before 8, Parcel) cannot divide it into chunks. A page's
+// own Worker may import anything that a page may.
+test('neither pages nor Workers reach a dynamic import that a bundler would divide them at', () => {
   const workers = workerScripts(scripts());
   assert.deepEqual(workers, ['kernel_worker.js', 'worker_main.js']);
-  for (const worker of workers) {
-    const reached = new Set([worker]);
-    for (const file of reached) for (const next of importsOf(file)) reached.add(next);
-    assert.ok(reached.has('source.js'));
-    for (const file of reached) {
+  for (const entry of [...workers, ...PAGE_ENTRIES]) {
+    for (const file of reachedFrom(entry)) {
       // Node's modules are imported by a name that no bundler can follow.
       const allowed = file === 'source.js' ? ['specifier'] : [];
-      assert.deepEqual(dynamicImportsOf(file), allowed, `${worker} reaches ${file}`);
+      assert.deepEqual(dynamicImportsOf(file), allowed, `${entry} reaches ${file}`);
     }
   }
 });
 
+// A bundler would put a polyfill in their place, or fail for the lack of one (Parcel).
+test('what a page loads names nothing that only Node has', () => {
+  for (const file of reachedFrom(...PAGE_ENTRIES, 'worker_main.js', 'kernel_worker.js')) {
+    assert.deepEqual(nodeGlobalsOf(file), [], file);
+  }
+});
+
 test('pages that only run models reach no tools by the session', () => {
-  const reached = new Set(['session.js']);
-  for (const file of reached) for (const next of importsOf(file)) reached.add(next);
+  const reached = reachedFrom('session.js');
   for (const file of ['tune.js', 'train.js', 'generate.js', 'worker_main.js']) {
     assert.ok(!reached.has(file), `session.js reaches ${file}`);
   }

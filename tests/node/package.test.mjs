@@ -48,13 +48,14 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
   const allowed =
-    /^(dist\/.*\.(js|d\.ts|wasm)|docs\/(api|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
+    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
   );
   for (const needed of [
     'LICENSE',
+    'dist/c_kernels.txt',
     'dist/core.js',
     'dist/index.d.ts',
     'dist/index.js',

@@ -58,15 +58,18 @@ function webIsBuilt() {
   return Math.min(...outputs.map(modified)) > Math.max(...inputs.map(modified));
 }
 
-/** dist/c_kernels.js: the C that generateC() writes into files, which who only runs models does not load. */
+/** dist/c_kernels.txt, JSON: the C that generateC() writes into files, which who only runs models does not load. */
 function writeKernels() {
   const files = filesBelow('src/codegen/c', (name) => name.endsWith('.c'));
   const texts = files.map((file) => [
     path.basename(file, '.c'),
     readFileSync(path.join(ROOT, file), 'utf8'),
   ]);
-  const text = `export const kernels = ${JSON.stringify(Object.fromEntries(texts), null, 1)};\n`;
-  const target = path.join(ROOT, 'dist/c_kernels.js');
+  const text = `${JSON.stringify(Object.fromEntries(texts), null, 1)}\n`;
+  const target = path.join(ROOT, 'dist/c_kernels.txt');
+  for (const name of ['c_kernels.js', 'c_kernels.d.ts']) {
+    rmSync(path.join(ROOT, 'dist', name), { force: true }); // of former builds
+  }
   if (existsSync(target) && readFileSync(target, 'utf8') === text) return;
   mkdirSync(path.dirname(target), { recursive: true });
   writeFileSync(target, text);

@@ -22,10 +22,12 @@ const glue = text.replace(
   /new URL\(["']core\.wasm["'], *import\.meta\.url\)\.(toString\(\)|href)/g,
   '"core.wasm"',
 );
+// Bundlers for the browser would put a polyfill in place of a bare `process`.
+const global = glue.replace(/(?<![\w$.'"])process(?![\w$'"])/g, 'globalThis.process');
 // Browsers decode no text from shared memory (https://encoding.spec.whatwg.org, TextDecoder), so it
 // is copied first.
-const copying = glue.replace(/(Decoder\.decode\(\w+)\.subarray\(/g, '$1.slice(');
-if (copying === glue && /\.decode\(/.test(glue)) {
+const copying = global.replace(/(Decoder\.decode\(\w+)\.subarray\(/g, '$1.slice(');
+if (copying === global && /\.decode\(/.test(global)) {
   console.error(`${input}: text is decoded in a way that glue.mjs does not know`);
   process.exit(1);
 }
