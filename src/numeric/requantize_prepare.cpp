@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str_cat.h"
 
 namespace requant {
 namespace {
@@ -57,11 +56,7 @@ FixedMultiplier MakeFixedMultiplier(double m) {
   }
   const int shift = 31 - exponent;
   if (shift > 62) return {};
-  if (shift < 1) {
-    Fail(ErrorCode::kInvalidQuantization,
-         StrCat("a requantization multiplier of ", m, " is too large (limit 2^30)"),
-         {.hint = "the output's scale is far smaller than the product of input and weight scale"});
-  }
+  if (shift < 1) return {INT32_MAX, 1};
   return {static_cast<int32_t>(multiplier), shift};
 }
 
@@ -121,14 +116,15 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
     any_simple = any_simple || simple > 0;
     out.multiplier_[c] = m.multiplier;
     out.shift_[c] = m.shift;
-    out.scale_[c] = static_cast<float>(multipliers[c]);
+    const double limited = LimitedMultiplier(multipliers[c]);
+    out.scale_[c] = static_cast<float>(limited);
     out.exact_scale_[c] = std::ldexp(static_cast<double>(m.multiplier), -m.shift);
     out.exact_tie_[c] = std::ldexp(1.0, -(m.shift + 1));
     const double bound = static_cast<double>(bound_of(c));
     out.has_ties_ = out.has_ties_ || CanTie(m, bound_of(c));
     largest_product = std::max(largest_product, bound * m.multiplier);
     largest_result = std::max(largest_result, bound * out.exact_scale_[c]);
-    largest_float = std::max(largest_float, bound * multipliers[c]);
+    largest_float = std::max(largest_float, bound * limited);
     within_int32 = within_int32 && bound_of(c) <= INT32_MAX;
     while (out.headroom_[c] < 30 && std::ldexp(bound, out.headroom_[c] + 1) < 2147483648.0) {
       ++out.headroom_[c];

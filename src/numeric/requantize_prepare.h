@@ -10,9 +10,13 @@ namespace requant {
 
 /// Decomposes m >= 0: significand, exponent = frexp(m); M = round(significand * 2^31); M == 2^31 is
 /// halved and the exponent raised; shift = 31 - exponent. (TVM src/relay/qnn/utils.cc.) m == 0 and
-/// m < about 2^-32 (shift > 62, where every int32 requantizes to 0) give multiplier 0. Throws Error
-/// when m is negative, not finite, or >= 2^30 (shift < 1).
+/// m < about 2^-32 (shift > 62, where every int32 requantizes to 0) give multiplier 0. m >= 2^30
+/// (shift < 1) gives 2^30 - 1/2, which takes every accumulator but 0 beyond all codes as well.
+/// Throws Error when m is negative or not finite.
 FixedMultiplier MakeFixedMultiplier(double m);
+
+/// At most MakeFixedMultiplier's largest.
+inline double LimitedMultiplier(double m) { return m < 1073741823.5 ? m : 1073741823.5; }
 
 /// k / 2^16 for a whole k in [1, 2^15] where that is m to float32's precision (a relative 2^-23),
 /// else 0. With such a multiplier products and codes are exact in float32: PrepareRequantize.
@@ -60,8 +64,9 @@ class PreparedRequantize {
 /// picks the fastest exact vector path. `bounds` holds per channel the largest |accumulator| that
 /// can occur, bias included (one entry stands for all channels; int32 range when unknown: pass
 /// 2^31). The output is clamp(zero_point + ..., lo, hi) with lo <= hi. In mode kUpward a multiplier
-/// that is k / 2^16 to float32's precision, which is all that scales have, is exactly that. Throws
-/// Error on sizes that disagree or a multiplier MakeFixedMultiplier refuses.
+/// that is k / 2^16 to float32's precision, which is all that scales have, is exactly that. In
+/// every mode multipliers are limited (LimitedMultiplier). Throws Error on sizes that disagree or a
+/// multiplier MakeFixedMultiplier refuses.
 PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<double>& multipliers,
                                      const std::vector<int64_t>& bounds, int32_t zero_point,
                                      int32_t lo, int32_t hi);

@@ -71,7 +71,7 @@ QMulParams ProductOf(const Node& node, const Operands& operands, RequantizeMode 
   const double multiplier =
       ProductMultiplier(mode, operands.a.scales[0], operands.b.scales[0], operands.c.scales[0]);
   params.multiplier = MakeFixedMultiplier(multiplier);
-  params.scale = static_cast<float>(multiplier);
+  params.scale = static_cast<float>(LimitedMultiplier(multiplier));
   return params;
 }
 

@@ -75,6 +75,7 @@ TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
         if (round % 4 == 0) m = std::ldexp(fraction, -static_cast<int>(random() % 12));
         if (random() % 9 == 0) m *= round % 2 == 0 ? 1e-7 : 1e-4;
         if (random() % 17 == 0) m = 0;
+        if (round % 8 == 3 && random() % 5 == 0) m = std::ldexp(fraction, 20 + random() % 40);
         if (round % 8 >= 6) m = std::round(m * 65536) / 65536;  // simple ones
       }
       const bool is_signed = round % 2 == 1;

@@ -37,7 +37,10 @@ TEST(MakeFixedMultiplier, EndsOfTheRange) {
   EXPECT_EQ(MakeFixedMultiplier(std::ldexp(1.0, -33)).multiplier, 0);
   EXPECT_EQ(MakeFixedMultiplier(1e-300).multiplier, 0);
   EXPECT_EQ(MakeFixedMultiplier(std::ldexp(1.0, 29)).shift, 1);
-  EXPECT_THROW(MakeFixedMultiplier(std::ldexp(1.0, 30)), Error);
+  for (const double large : {std::ldexp(1.0, 30), 1e30, 1e300}) {
+    EXPECT_EQ(MakeFixedMultiplier(large).multiplier, kMax) << large;
+    EXPECT_EQ(MakeFixedMultiplier(large).shift, 1) << large;
+  }
   EXPECT_THROW(MakeFixedMultiplier(-0.1), Error);
   EXPECT_THROW(MakeFixedMultiplier(std::nan("")), Error);
   EXPECT_THROW(MakeFixedMultiplier(std::numeric_limits<double>::infinity()), Error);
@@ -307,6 +310,26 @@ TEST(NarrowRequantize, WhatHasNoneHasNone) {
   EXPECT_EQ(forms(1e-5, 1 << 24, 15), Found(0, 1));           // steps beyond 16 bits
   EXPECT_EQ(forms(1e-7, INT32_MAX, 15), Found(0, 0));         // and beyond a float's integers
   EXPECT_EQ(forms(1e8, 1 << 20, 15), Found(0, 0));            // products beyond int32
+}
+
+/// A multiplier of 2^30 and more takes every accumulator but 0 beyond all codes.
+TEST(PrepareRequantize, LargeMultipliersGiveTheEndsAndTheZeroPoint) {
+  for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat,
+                                    RequantizeMode::kToNearest, RequantizeMode::kGemmlowp}) {
+    for (const double multiplier : {1073741823.9, 1073741824.0, 1e15, 1e38, 1e300}) {
+      for (const int64_t bound : {int64_t{100}, int64_t{1} << 20, int64_t{1} << 31}) {
+        const PreparedRequantize prepared =
+            PrepareRequantize(mode, {0.5, multiplier}, {bound}, 3, -128, 127);
+        const RequantizeParams p = prepared.Params();
+        for (const int32_t acc : {1, 2, 99, kMax}) {
+          EXPECT_EQ(ApplyRequantize(acc, p, 1), 127) << multiplier << ' ' << acc;
+          EXPECT_EQ(ApplyRequantize(-acc, p, 1), -128) << multiplier << ' ' << acc;
+        }
+        EXPECT_EQ(ApplyRequantize(0, p, 1), 3) << multiplier;
+        EXPECT_EQ(ApplyRequantize(10, p, 0), 8) << "the neighbour";
+      }
+    }
+  }
 }
 
 TEST(PrepareRequantize, RefusesWhatDoesNotFit) {
