@@ -183,6 +183,23 @@ bool NormalizeGemm(Graph& graph, Node* node) {
   return changed;
 }
 
+/// Before: MatMul(x, W [1, ..., 1, k, n]).  After: MatMul(x, W [k, n]).
+/// Conditions: W constant, x of at least as many dimensions.
+bool BatchOfOneToMatrix(Graph& graph, Node* node) {
+  const Tensor* weights = node->constant(1);
+  if (!node->Is("MatMul") || weights == nullptr || weights->rank() <= 2 ||
+      RankOf(node->input(0)) < weights->rank()) {
+    return false;
+  }
+  const Shape& shape = weights->shape();
+  if (std::any_of(shape.begin(), shape.end() - 2, [](int64_t dim) { return dim != 1; })) {
+    return false;
+  }
+  ReplaceConstant(graph, node, 1, weights->Reshaped(Shape(shape.end() - 2, shape.end())),
+                  node->input(1)->name + "_matrix");
+  return true;
+}
+
 /// Before: Add(MatMul(x, W), b).  After: Gemm(x, W, b).
 /// Conditions: x 2-D; W and b constant float32, b one number per column or one for all; nobody else
 ///   reads the product.
@@ -270,8 +287,8 @@ bool CanonicalizeOps(Graph& graph, PassContext&) {
   return RewriteNodes(graph, [](Graph& g, Node* node) {
     if (!node->domain.empty() || node->outputs.empty() || !node->outputs[0]) return false;
     return ConstantToInitializer(g, node) || SplitVariadic(g, node) || MeanToGlobalPool(g, node) ||
-           WholeImagePool(g, node) || NormalizeGemm(g, node) || MatMulAddToGemm(g, node) ||
-           NormalizeClip(g, node) || ApplyPatterns(g, node, kSpellings);
+           WholeImagePool(g, node) || NormalizeGemm(g, node) || BatchOfOneToMatrix(g, node) ||
+           MatMulAddToGemm(g, node) || NormalizeClip(g, node) || ApplyPatterns(g, node, kSpellings);
   });
 }
 
