@@ -3,41 +3,14 @@
 #include <string_view>
 
 #include "quant/assign.h"
-#include "quant/weights.h"
+#include "quant/weight_matrix.h"
 
 namespace requant {
 namespace {
 
-bool IsFloatConstant(const Value* value) {
-  return value && value->is_constant() && value->type.dtype == DType::kFloat32;
-}
-
-/// A bias of integer form is one number per output channel.
-bool IsBiasShape(const Tensor& bias, int64_t channels) {
-  if (bias.count() == 1) return bias.rank() <= 2;
-  return bias.count() == channels && bias.dim(bias.rank() - 1) == channels;
-}
-
 const char* WhyFloatWeighted(const Node& node, QuantRule rule) {
-  const Value* weight = node.input(1);
-  if (!IsFloatConstant(weight)) return "its weights are not constant float32";
-  const Tensor& tensor = weight->constant;
-  if (tensor.count() == 0) return "its weights are empty";
-  if (rule == QuantRule::kConv) {
-    if (tensor.rank() < 3) return "its weights have no spatial dimension";
-  } else {
-    if (tensor.rank() != 2) return "its weights are no matrix";
-    if (node.attributes.Int("transA", 0) != 0) return "its input is transposed";
-    if (node.attributes.Float("alpha", 1) != 1 || node.attributes.Float("beta", 1) != 1) {
-      return "alpha or beta is not 1";
-    }
-  }
-  if (const Value* bias = node.input(2)) {
-    const int64_t channels = ViewWeights(node, rule).rows;
-    if (!IsFloatConstant(bias)) return "its bias is not constant float32";
-    if (!IsBiasShape(bias->constant, channels)) return "its bias is not one number per channel";
-  }
-  return nullptr;
+  if (const char* why = WhyNoWeightMatrix(node, rule)) return why;
+  return node.inputs[0]->is_constant() ? "all its operands are constant" : nullptr;
 }
 
 /// A mean over exactly the spatial dimensions.

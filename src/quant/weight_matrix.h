@@ -28,6 +28,17 @@ struct WeightMatrix {
            column / taps * k_stride + column % taps;
   }
 };
+
+/// Whether a layer is rows times a weight matrix, plus one number for each of its rows: Conv and
+/// ConvTranspose of up to three spatial dimensions, Gemm and MatMul, with float32 constants.
+/// Nullptr for those, else the reason why not. Whoever looks at weights asks this, of layers in
+/// float as well: the quantizer, the simulator, training.
+const char* WhyNoWeightMatrix(const Node& node, QuantRule rule);
+inline bool HasWeightMatrix(const Node& node, QuantRule rule) {
+  return WhyNoWeightMatrix(node, rule) == nullptr;
+}
+
+/// Throws kInternal for a node that has none.
 WeightMatrix ViewWeights(const Node& node, QuantRule rule);
 
 }  // namespace requant

@@ -15,11 +15,11 @@ Tensor ToTensor(const std::vector<float>& values, const Shape& shape) {
   return Tensor::FromVector<float>(values, shape);
 }
 
-void StoreFloats(const TrainedLayer& layer, Node& node, QuantRule rule, Graph& graph) {
+void StoreFloats(const TrainedLayer& layer, Node& node, OperatorQuantization& op, Graph& graph) {
   const Value& old = *node.inputs[1];
   graph.SetInput(&node, 1,
                  graph.AddConstant(old.name, ToTensor(layer.weights, old.constant.shape())));
-  const int slot = BiasSlot(node, rule);
+  const int slot = BiasSlot(node, op.rule);
   if (slot < 0 || layer.bias.empty()) return;
   const auto at = static_cast<size_t>(slot);
   const Value* bias = node.input(at);
@@ -28,6 +28,7 @@ void StoreFloats(const TrainedLayer& layer, Node& node, QuantRule rule, Graph& g
       graph.AddConstant(bias ? bias->name : node.name + "_bias", ToTensor(layer.bias, {rows}));
   if (node.inputs.size() <= at) node.inputs.resize(at + 1, nullptr);
   graph.SetInput(&node, at, made);
+  if (op.inputs.size() <= at) op.inputs.resize(at + 1, -1);  // of a layer that stayed in float
 }
 
 /// The layer's integers for the scales of the record.
@@ -68,8 +69,8 @@ void Deploy(const std::map<std::string, TrainedLayer>& layers, QuantizedModel& m
   for (const auto& node : model.float_graph.nodes()) {
     const auto found = layers.find(node->name);
     if (found == layers.end()) continue;
-    const OperatorQuantization& op = record.operators.at(node->name);
-    StoreFloats(found->second, *node, op.rule, model.float_graph);
+    OperatorQuantization& op = record.operators.at(node->name);
+    StoreFloats(found->second, *node, op, model.float_graph);
     if (op.quantized) StoreIntegers(found->second, *node, op, record);
   }
   // What follows from other scales, which have changed.

@@ -28,8 +28,9 @@ std::vector<const Value*> LossEnds(const Graph& graph) {
   std::vector<const Value*> ends;
   for (const Value* output : graph.outputs()) {
     if (output->type.dtype != DType::kFloat32 || output->producer == nullptr) continue;
-    const bool softmax = output->producer->Is("Softmax") || output->producer->Is("LogSoftmax");
-    ends.push_back(softmax ? output->producer->inputs[0] : output);
+    const Node& node = *output->producer;
+    const bool softmax = (node.Is("Softmax") || node.Is("LogSoftmax")) && !node.constant(0);
+    ends.push_back(softmax ? node.inputs[0] : output);
   }
   return ends;
 }

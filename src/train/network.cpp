@@ -25,7 +25,8 @@ TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
     if (simulator_.Math(node) == nullptr) continue;
     const OperatorQuantization& op = record.operators.at(node->name);
     const auto config_of = [&](int slot) -> TensorQuantizationConfig* {
-      const int index = slot < 0 ? -1 : op.inputs[static_cast<size_t>(slot)];
+      const bool has = slot >= 0 && static_cast<size_t>(slot) < op.inputs.size();
+      const int index = has ? op.inputs[static_cast<size_t>(slot)] : -1;
       return index < 0 ? nullptr : &record.configs[static_cast<size_t>(index)];
     };
     const bool on_grid = op.quantized && simulator_.WeightsAreOnGrid(*node);
@@ -63,7 +64,7 @@ void TrainNetwork::FindLearners(const std::vector<const Value*>& ends) {
     }
     if (here) reached_.insert(&node);
     if (!here && layers_.contains(&node)) unreached_[node.name] = stop;
-    const bool passes = layers_.contains(&node) || HasGradient(node, record_.Find(node.name));
+    const bool passes = simulator_.PassesGradients(node);
     if (here && !passes) stop = node.name;
     for (const Value* input : node.inputs) {
       if (!learning_.contains(input)) continue;
@@ -215,8 +216,7 @@ void TrainNetwork::Backward(size_t at) {
       any = true;
     }
   }
-  const bool passes = layers_.contains(&node) || HasGradient(node, record_.Find(node.name));
-  if (any && passes) BackwardThrough(at, std::move(dy));
+  if (any && simulator_.PassesGradients(node)) BackwardThrough(at, std::move(dy));
   entries_[at] = {};
   for (Values& values : values_) {
     for (const Value* output : node.outputs) values.erase(output);

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "quant/assign.h"
+#include "quant/weight_matrix.h"
 #include "train/deploy.h"
 #include "train/loss.h"
 #include "train/network.h"
@@ -25,6 +27,28 @@ void CheckOptions(const TrainOptions& options) {
         "[0, 1000]");
   check(options.label_share >= 0 && options.label_share <= 1, "labelShare", options.label_share,
         "[0, 1]");
+}
+
+/// Says of one layer why it cannot learn: no gradient comes to it, or its weights are no matrix.
+[[noreturn]] void FailToLearn(const QuantizedModel& model,
+                              const std::map<std::string, std::string>& unreached) {
+  std::string what = "the model has no layer with weights that can learn", name;
+  if (!unreached.empty()) {
+    const auto& [layer, stop] = *unreached.begin();
+    name = layer;
+    what += stop.empty() ? StrCat(": no output that is compared depends on '", layer, "'")
+                         : StrCat(": no gradient goes through '", stop, "' to '", layer, "'");
+  }
+  for (const auto& node : model.float_graph.nodes()) {
+    const OperatorQuantization* op = model.record.Find(node->name);
+    const char* why =
+        op && WeightSlot(*node, op->rule) >= 0 ? WhyNoWeightMatrix(*node, op->rule) : nullptr;
+    if (why == nullptr || !name.empty()) continue;
+    name = node->name;
+    what += StrCat(": of '", name, "', ", why);
+  }
+  Fail(ErrorCode::kUnsupported, std::move(what),
+       {.node = name, .hint = "layers learn that are a convolution or a product with a matrix"});
 }
 
 Tensor Copy(const std::string& name, const Tensor& tensor) {
@@ -75,11 +99,7 @@ Trainer::Trainer(const QuantizedModel& model, const TrainOptions& options) {
   impl.network = std::make_unique<TrainNetwork>(impl.model.float_graph, impl.model.record,
                                                 impl.options, impl.ends);
   const auto& unreached = impl.network->unreached();
-  if (impl.network->layers().empty()) {
-    Fail(ErrorCode::kUnsupported, "the model has no layer with weights that can learn",
-         {.node = unreached.empty() ? std::string() : unreached.begin()->second,
-          .hint = "gradients go through the operators of convolutional networks"});
-  }
+  if (impl.network->layers().empty()) FailToLearn(impl.model, unreached);
   for (const auto& [layer, stop] : unreached) {
     impl.model.record.warnings.push_back(
         StrCat("layer '", layer, "' did not learn: ",

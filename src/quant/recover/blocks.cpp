@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "quant/sim/backward.h"
-
 namespace requant {
 namespace {
 
@@ -40,7 +38,7 @@ std::vector<Block> FindBlocks(Simulator& simulator, bool by_layer) {
     const OperatorQuantization* op = simulator.record().Find(node.name);
     const bool data = IsFloatValue(node.output(0));
     const bool moves = op && (op->rule == QuantRule::kPassive || op->rule == QuantRule::kShape);
-    if (data && !moves && !HasGradient(node, op) && !current.layers.empty()) close(i);
+    if (data && !moves && !simulator.PassesGradients(node) && !current.layers.empty()) close(i);
     if (simulator.Layer(&node)) {
       if (by_layer && !current.layers.empty()) close(i);
       current.layers.push_back(&node);

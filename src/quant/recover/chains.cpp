@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quant/assign.h"
+#include "quant/weight_matrix.h"
+
 namespace requant {
 namespace {
 
 bool IsLayer(const Node* node) {
-  if (node == nullptr || !(node->Is("Conv") || node->Is("Gemm") || node->Is("MatMul")))
-    return false;
-  const Tensor* weights = node->constant(1);
-  if (weights == nullptr || weights->dtype() != DType::kFloat32) return false;
-  if (node->input(2) && node->constant(2) == nullptr) return false;
-  if (!node->Is("Conv") && weights->rank() != 2) return false;
-  return node->Is("MatMul") || node->attributes.Int("transA", 0) == 0;
+  return node && !node->Is("ConvTranspose") && HasWeightMatrix(*node, RuleOf(*node));
 }
 
 bool IsHomogeneous(const Node* node) {

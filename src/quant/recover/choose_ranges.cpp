@@ -1,7 +1,8 @@
 // Observer "auto". Which range is best depends on what reads the value: a clipped outlier may
 // matter or not, and small values may be drowned by large weights. So every proposal is tried on
 // some samples: the slot alone goes through its grid, and the operators that read it (with the
-// clamp they compute) are compared with float. The sum of their relative squared errors decides.
+// clamp they compute) are compared with float, and so is the value itself where the network puts it
+// out. The sum of their relative squared errors decides.
 #include <algorithm>
 #include <cmath>
 
@@ -151,7 +152,7 @@ class Chooser : public RangeChooser {
         if (op == nullptr || !op->quantized || op->rule == QuantRule::kPassive) continue;
         AddReader(trial, i, reading++, *reader, *op, value, rounded, values);
       }
-      if (reading == 0) trial.Add(i, 0, real, rounded);
+      if (reading == 0 || simulator_.graph().IsOutput(value)) trial.Add(i, reading, real, rounded);
     }
   }
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "quant/recover/chains.h"
+#include "quant/assign.h"
+#include "quant/weight_matrix.h"
 
 namespace requant {
 namespace {
@@ -15,10 +16,8 @@ bool IsOwnConstant(const Node& node, size_t slot) {
 }
 
 bool IsLayer(const Node& node) {
-  if (!node.Is("Conv") && !node.Is("Gemm") && !node.Is("MatMul")) return false;
-  if (!IsOwnConstant(node, 1) || (node.input(2) && !IsOwnConstant(node, 2))) return false;
-  if (node.Is("Conv")) return true;
-  return node.constant(1)->rank() == 2 && node.attributes.Int("transA", 0) == 0;
+  if (node.Is("ConvTranspose") || !HasWeightMatrix(node, RuleOf(node))) return false;
+  return IsOwnConstant(node, 1) && (node.input(2) == nullptr || IsOwnConstant(node, 2));
 }
 
 bool IsNormalization(const Node& node) {

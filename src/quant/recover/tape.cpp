@@ -97,11 +97,13 @@ void Tape::Forward(Values& values, size_t begin, size_t end) {
 std::vector<Tensor> Tape::LayerBackward(const Node& node, const Entry& entry, const Tensor& dy,
                                         bool wanted) {
   std::vector<Tensor> out(node.inputs.size());
-  SimLayer& layer = *simulator_.Layer(&node);
+  const SimLayer* layer = simulator_.Layer(&node);
   const auto learning = layers.find(&node);
   const bool learns = learning != layers.end();
-  const float* weights = learns ? learning->second.weights.data() : layer.weights.data();
-  layer.math->Backward(
+  const float* weights = learns                             ? learning->second.weights.data()
+                         : layer && !layer->weights.empty() ? layer->weights.data()
+                                                            : node.constant(1)->data<float>();
+  simulator_.Math(&node)->Backward(
       entry.inputs[0], weights, dy, learns ? learning->second.weight_gradient.data() : nullptr,
       learns && !learning->second.bias.empty() ? learning->second.bias_gradient.data() : nullptr,
       wanted ? &out[0] : nullptr);
@@ -120,8 +122,7 @@ void Tape::Backward(const Values& values, std::map<const Value*, Tensor> gradien
     if (const TensorQuantizationConfig* config = simulator_.WriteConfig(node, 0)) {
       dy = GridBackward(entry.raw[0], dy, *config, Mix(entry.node, 64));
     }
-    const OperatorQuantization* op = simulator_.record().Find(node.name);
-    if (!HasGradient(node, op)) continue;
+    if (!simulator_.PassesGradients(node)) continue;
     std::vector<bool> wanted;
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const Value* value = node.inputs[slot];
@@ -135,8 +136,8 @@ void Tape::Backward(const Values& values, std::map<const Value*, Tensor> gradien
       wanted.push_back(needed && in_block);
     }
     std::vector<Tensor> made =
-        simulator_.Layer(&node) ? LayerBackward(node, entry, dy, wanted[0])
-                                : gradients_.Backward(node, entry.inputs, entry.raw, 0, dy, wanted);
+        simulator_.Math(&node) ? LayerBackward(node, entry, dy, wanted[0])
+                               : gradients_.Backward(node, entry.inputs, entry.raw, 0, dy, wanted);
     for (size_t slot = 0; slot < made.size(); ++slot) {
       if (made[slot].empty() || !wanted[slot]) continue;
       const Value* value = node.inputs[slot];

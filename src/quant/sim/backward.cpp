@@ -6,7 +6,9 @@
 
 #include "interpret/interpreter.h"
 #include "ops/infer_util.h"
+#include "quant/assign.h"
 #include "quant/sim/gradients.h"
+#include "quant/sim/product_backward.h"
 
 namespace requant {
 namespace {
@@ -18,30 +20,6 @@ struct Call {
   const Tensor& dy;
   const std::vector<bool>& wanted;
 };
-
-/// The element of a broadcast operand for every element of the result.
-std::vector<int64_t> BroadcastIndex(const Shape& from, const Shape& to) {
-  std::vector<int64_t> strides(to.size(), 0);
-  int64_t stride = 1;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const size_t at = from.size() - 1 - i;
-    if (from[at] != 1) strides[to.size() - 1 - i] = stride;
-    stride *= from[at];
-  }
-  std::vector<int64_t> out(static_cast<size_t>(NumElements(to)));
-  std::vector<int64_t> counter(to.size(), 0);
-  int64_t offset = 0;
-  for (int64_t& index : out) {
-    index = offset;
-    for (size_t axis = to.size(); axis-- > 0;) {
-      offset += strides[axis];
-      if (++counter[axis] < to[axis]) break;
-      offset -= strides[axis] * to[axis];
-      counter[axis] = 0;
-    }
-  }
-  return out;
-}
 
 /// MaxPool and AveragePool: every output's gradient to the inputs it came from.
 Tensor PoolBackward(const Node& node, const Tensor& x, const Tensor& dy) {
@@ -276,13 +254,9 @@ Tensor SlopeTimes(const Graph& graph, const Call& call) {
 
 }  // namespace
 
-bool HasGradient(const Node& node, const OperatorQuantization* op) {
-  if (IsBinary(node) || IsPool(node) || FindSingle(node) || Moves(node) || node.Is("Concat")) {
-    return true;
-  }
-  if (op == nullptr) return false;
-  return op->rule == QuantRule::kConv || op->rule == QuantRule::kUnary ||
-         (op->rule == QuantRule::kMatMul && node.constant(1) != nullptr);
+bool HasGradient(const Node& node) {
+  return IsBinary(node) || IsProduct(node) || IsPool(node) || FindSingle(node) || Moves(node) ||
+         node.Is("Concat") || RuleOf(node) == QuantRule::kUnary;
 }
 
 /// By running the operator on the numbers of its input's elements.
@@ -290,7 +264,12 @@ const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
                                                        const std::vector<Tensor>& inputs,
                                                        size_t output) {
   Moved& moved = moved_[{&node, output}];
-  if (!moved.from.empty() && moved.shape == inputs[0].shape()) return moved.from;
+  const std::vector<Tensor> steering(inputs.begin() + 1, inputs.end());
+  if (moved.known && moved.shape == inputs[0].shape() &&
+      std::equal(steering.begin(), steering.end(), moved.steering.begin(),
+                 [](const Tensor& a, const Tensor& b) { return a.SameBits(b); })) {
+    return moved.from;
+  }
   Tensor numbers(DType::kInt32, inputs[0].shape());
   std::iota(numbers.data<int32_t>(), numbers.data<int32_t>() + numbers.count(), 1);
   std::vector<const Tensor*> read;
@@ -301,7 +280,10 @@ const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
   }
   read[0] = &numbers;
   const Tensor made = EvaluateNode(graph_, node, read, RequantizeMode::kUpward)[output];
-  moved = {inputs[0].shape(), {made.data<int32_t>(), made.data<int32_t>() + made.count()}};
+  moved = {true,
+           inputs[0].shape(),
+           steering,
+           {made.data<int32_t>(), made.data<int32_t>() + made.count()}};
   return moved.from;
 }
 
@@ -310,6 +292,7 @@ std::vector<Tensor> OperatorGradients::Backward(const Node& node, const std::vec
                                                 const Tensor& dy, const std::vector<bool>& wanted) {
   const Call call{node, inputs, outputs, dy, wanted};
   if (IsBinary(node)) return BinaryBackward(call);
+  if (IsProduct(node)) return ProductBackward(node, inputs, dy, wanted);
   if (node.Is("Concat")) return ConcatBackward(call);
   std::vector<Tensor> out(inputs.size());
   if (!wanted[0]) return out;

@@ -1,4 +1,4 @@
-// Gradients of the operators that have no weights of their own (those are LayerMath's).
+// Gradients of operators by what they read (those of layers with a weight matrix are LayerMath's).
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "quant/record.h"
 #include "tensor/tensor.h"
 
 namespace requant {
 
-/// Whether gradients go through the operator: also of layers with weights.
-bool HasGradient(const Node& node, const OperatorQuantization* op);
+/// Whether OperatorGradients knows the operator. Layers with a weight matrix have gradients of
+/// their own: ask Simulator::PassesGradients.
+bool HasGradient(const Node& node);
 
 class OperatorGradients {
  public:
@@ -27,8 +27,10 @@ class OperatorGradients {
 
  private:
   struct Moved {
-    Shape shape;                // of the input
-    std::vector<int32_t> from;  // by element of the output: its input element + 1, 0 = none
+    bool known = false;
+    Shape shape;                   // of the input
+    std::vector<Tensor> steering;  // the other inputs, which say what goes where
+    std::vector<int32_t> from;     // by element of the output: its input element + 1, 0 = none
   };
 
   const std::vector<int32_t>& Sources(const Node& node, const std::vector<Tensor>& inputs,

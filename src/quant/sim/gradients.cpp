@@ -73,4 +73,27 @@ void ClipGradient(const float* x, const float* y, const float* dy, int64_t count
   }
 }
 
+std::vector<int64_t> BroadcastIndex(const Shape& from, const Shape& to) {
+  std::vector<int64_t> strides(to.size(), 0);
+  int64_t stride = 1;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const size_t at = from.size() - 1 - i;
+    if (from[at] != 1) strides[to.size() - 1 - i] = stride;
+    stride *= from[at];
+  }
+  std::vector<int64_t> out(static_cast<size_t>(NumElements(to)));
+  std::vector<int64_t> counter(to.size(), 0);
+  int64_t offset = 0;
+  for (int64_t& index : out) {
+    index = offset;
+    for (size_t axis = to.size(); axis-- > 0;) {
+      offset += strides[axis];
+      if (++counter[axis] < to[axis]) break;
+      offset -= strides[axis] * to[axis];
+      counter[axis] = 0;
+    }
+  }
+  return out;
+}
+
 }  // namespace requant

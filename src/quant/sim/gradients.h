@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
+
+#include "tensor/shape.h"
 
 namespace requant {
 
@@ -30,5 +33,8 @@ void AddGradient(const float* from, float factor, int64_t count, float* to);
 /// dx = dy where x > 0, else 0: of Relu; where x == y: of Clip.
 void ReluGradient(const float* x, const float* dy, int64_t count, float* dx);
 void ClipGradient(const float* x, const float* y, const float* dy, int64_t count, float* dx);
+
+/// The element of a broadcast operand for every element of the result.
+std::vector<int64_t> BroadcastIndex(const Shape& from, const Shape& to);
 
 }  // namespace requant

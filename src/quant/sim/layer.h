@@ -1,5 +1,5 @@
-// A layer with weights as matrix products, forward and backward: Conv and ConvTranspose of any
-// rank, group, stride and dilation, Gemm, MatMul with constant weights.
+// A layer with a weight matrix (HasWeightMatrix) as matrix products, forward and backward: Conv and
+// ConvTranspose of any group, stride and dilation, Gemm, MatMul with constant weights.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,7 @@ namespace requant {
 
 class LayerMath {
  public:
+  /// Throws kInternal for a node without a weight matrix.
   LayerMath(const Node& node, QuantRule rule);
 
   const WeightMatrix& view() const { return view_; }

@@ -5,21 +5,11 @@
 
 #include "quant/affine.h"
 #include "quant/assign.h"
+#include "quant/sim/backward.h"
 #include "quant/sim/fast_ops.h"
 #include "quant/weights.h"
 
 namespace requant {
-namespace {
-
-/// Whether the node is a matrix product with the weights of the model, quantized or not.
-bool HasWeights(const Node& node, const OperatorQuantization& op) {
-  const int bias = BiasSlot(node, op.rule);
-  const Value* added = bias < 0 ? nullptr : node.input(static_cast<size_t>(bias));
-  return WeightSlot(node, op.rule) >= 0 && node.input(1)->is_constant() &&
-         node.input(1)->constant.dtype() == DType::kFloat32 && (!added || added->is_constant());
-}
-
-}  // namespace
 
 Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& config) {
   Tensor out(DType::kFloat32, x.shape());
@@ -58,7 +48,7 @@ Simulator::Simulator(const Graph& graph, const QuantizationRecord& record)
       if (output && output->consumers.empty()) last[output] = nodes_.size();
     }
     const OperatorQuantization* op = record.Find(node->name);
-    if (op != nullptr && HasWeights(*node, *op)) {
+    if (op != nullptr && HasWeightMatrix(*node, op->rule)) {
       SimLayer& layer = layers_[node.get()];
       layer.quantized = op->quantized;
       layer.math = std::make_unique<LayerMath>(*node, op->rule);
@@ -81,9 +71,13 @@ SimLayer* Simulator::Layer(const Node* node) {
   return found == layers_.end() || !found->second.quantized ? nullptr : &found->second;
 }
 
-const LayerMath* Simulator::Math(const Node* node) const {
+LayerMath* Simulator::Math(const Node* node) const {
   const auto found = layers_.find(node);
   return found == layers_.end() ? nullptr : found->second.math.get();
+}
+
+bool Simulator::PassesGradients(const Node& node) const {
+  return Math(&node) != nullptr || HasGradient(node);
 }
 
 void Simulator::SetWeights(const Node* node, const std::vector<double>* bias) {

@@ -16,7 +16,7 @@ namespace requant {
 /// Values by name: stays valid when the graph is copied.
 using Values = std::map<const Value*, Tensor>;
 
-/// One kind of layer with weights, as the simulator runs it.
+/// One layer with a weight matrix, as the simulator runs it.
 struct SimLayer {
   bool quantized = true;
   std::unique_ptr<LayerMath> math;
@@ -34,10 +34,13 @@ class Simulator {
   const Graph& graph() const { return graph_; }
   const QuantizationRecord& record() const { return record_; }
   const std::vector<const Node*>& nodes() const { return nodes_; }
-  /// nullptr for operators without weights and those that are not quantized.
+  /// nullptr for operators without a weight matrix and those that are not quantized.
   SimLayer* Layer(const Node* node);
-  /// Of any layer with weights of the model, quantized or not; nullptr for other operators.
-  const LayerMath* Math(const Node* node) const;
+  /// Of any layer with a weight matrix of the model (HasWeightMatrix), quantized or not; nullptr
+  /// for all other operators, which are run by their references.
+  LayerMath* Math(const Node* node) const;
+  /// Whether gradients go through the operator: else what it reads is constant to whoever learns.
+  bool PassesGradients(const Node& node) const;
   /// The layer's weights and bias on their grid, from its config's integers. `bias` replaces the
   /// model's; nullptr keeps it.
   void SetWeights(const Node* node, const std::vector<double>* bias);

@@ -1,0 +1,19 @@
+// Gradients of matrix products of any operands: computed ones, batches of matrices, vectors, what
+// Gemm transposes and scales. Layers with a weight matrix have LayerMath.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+#include "tensor/tensor.h"
+
+namespace requant {
+
+bool IsProduct(const Node& node);
+
+/// d loss / d inputs of MatMul or Gemm, from d loss / d its output; inputs that are not `wanted`
+/// stay empty.
+std::vector<Tensor> ProductBackward(const Node& node, const std::vector<Tensor>& inputs,
+                                    const Tensor& dy, const std::vector<bool>& wanted);
+
+}  // namespace requant
