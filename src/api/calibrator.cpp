@@ -43,6 +43,20 @@ void Calibrator::Probe(const TensorMap& feeds, int64_t first_sample) {
   quantizer_.SetFirstSample(first_sample);
 }
 
+/// No sample comes after the first step: the float session's packed weights make room.
+FinishProgress Calibrator::Step() {
+  session_.reset();
+  session_pass_ = -1;
+  return quantizer_.Step();
+}
+
+QuantizedModel Calibrator::Finish() {
+  session_.reset();
+  QuantizedModel model = quantizer_.Finish();
+  KeepRunnable(model, feeds_);
+  return model;
+}
+
 void Calibrator::Show(int pass, const TensorMap& feeds) {
   CheckNotEmpty(feeds);
   if (pass != session_pass_) {
@@ -70,6 +84,10 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     }
   });
   quantizer_.EndSample(pass);
+  feeds_.clear();
+  for (const auto& [name, tensor] : feeds) {
+    feeds_.push_back({name, tensor.dtype(), tensor.shape()});
+  }
 }
 
 }  // namespace requant

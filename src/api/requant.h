@@ -49,6 +49,18 @@ inline std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
   return PrepareForRun(std::make_shared<Graph>(graph.Clone()));
 }
 
+/// What an input was fed.
+struct FeedType {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  Shape shape;
+};
+
+/// Plans the model for such inputs (none: for those that it declares, if all are known) and forgets
+/// the plan; operators that cannot be planned become float ones, with a warning each. Throws what a
+/// session of it would throw for another reason.
+void KeepRunnable(QuantizedModel& model, const std::vector<FeedType>& feeds);
+
 /// Shows calibration samples to a Quantizer: owns the float sessions that tap the values.
 class Calibrator {
  public:
@@ -67,8 +79,9 @@ class Calibrator {
   std::vector<uint8_t> SaveState(int pass) { return quantizer_.SaveState(pass); }
   void LoadState(int pass, std::span<const uint8_t> bytes) { quantizer_.LoadState(pass, bytes); }
   void MergeState(int pass, std::span<const uint8_t> bytes) { quantizer_.MergeState(pass, bytes); }
-  FinishProgress Step() { return quantizer_.Step(); }
-  QuantizedModel Finish() { return quantizer_.Finish(); }
+  FinishProgress Step();
+  /// A model that KeepRunnable() has seen.
+  QuantizedModel Finish();
 
  private:
   void Show(int pass, const TensorMap& feeds);
@@ -78,6 +91,7 @@ class Calibrator {
   int session_pass_ = -1;
   std::vector<std::string> observed_;
   std::unique_ptr<Session> session_;
+  std::vector<FeedType> feeds_;  // of the latest sample
 };
 
 /// The passes that need more than a graph: Legalize, AnnotateUsedMemory. For PipelineOptions::more.

@@ -31,9 +31,10 @@ RandomGraph GraphMaker::Make() {
   Input({2, dice_.In(1, 4), dice_.In(3, 6), dice_.In(3, 6)});
   if (dice_.Chance(50)) Input({2, dice_.In(2, 6)});
   if (dice_.Chance(40)) Input({2, dice_.In(2, 4), dice_.In(2, 6)});
+  if (odd_ && dice_.Chance(20)) Input({dice_.In(2, 5), dice_.In(2, 6), dice_.In(2, 6)});
   const int64_t wanted = dice_.In(2, 9);
   for (int64_t made = 0, tries = 0; made < wanted && tries < 60; ++tries) {
-    if (Value* value = AddAny()) {
+    if (Value* value = odd_ && dice_.Chance(50) ? AddOdd() : AddAny()) {
       if (IsFloatValue(value)) pool_.push_back(value);
       ++made;
     }
@@ -181,7 +182,10 @@ Value* GraphMaker::AddAny() {
   for (const Row& row : kRows) total += row.weight;
   int64_t ticket = dice_.In(0, total - 1);
   for (const Row& row : kRows) {
-    if ((ticket -= row.weight) < 0) return (this->*row.make)();
+    if ((ticket -= row.weight) >= 0) continue;
+    const bool quantizes =
+        row.make == &GraphMaker::QuantizePair || row.make == &GraphMaker::BlockedWeights;
+    return odd_ && quantizes ? nullptr : (this->*row.make)();
   }
   return nullptr;
 }

@@ -34,7 +34,9 @@ class GraphMaker {
  public:
   /// `smooth`: without operators whose result jumps (rounding, casts to integers, Q/DQ), for passes
   /// that may round differently.
-  GraphMaker(uint64_t seed, bool smooth) : dice_(seed), smooth_(smooth) {}
+  /// `odd`: every other fragment is one of random_odd_layers.cpp, and none quantizes.
+  GraphMaker(uint64_t seed, bool smooth, bool odd = false)
+      : dice_(seed), smooth_(smooth), odd_(odd) {}
 
   RandomGraph Make();
 
@@ -125,8 +127,21 @@ class GraphMaker {
   Subgraph BranchBody(const Value* captured);
   Value* Branch();
 
+  // --- what quantizing finds hard
+
+  Value* OddWeights(const Shape& shape);
+  Value* ScalarOf(Value* x);
+  Value* VectorProduct();
+  Value* BatchedWeights();
+  Value* AnyGemm();
+  Value* AnyConv();
+  Value* ConstantLayer();
+  Value* OddRange();
+  /// Any of these.
+  Value* AddOdd();
+
   Dice dice_;
-  bool smooth_;
+  bool smooth_, odd_;
   int opset_ = 13;
   int symbolic_ = -1;
   RandomGraph out_;

@@ -1,0 +1,274 @@
+// Random graphs with layers that are hard to quantize, in random ways: any grids, observers and
+// recovery methods, any operators in float; then trained, exported, read again and trained as well.
+// Everything that comes out runs in a session of its own, with numbers that are some.
+//
+//   REQUANT_QUANTIZE_SEED=17 test_api --gtest_filter='RandomQuantization.*'  one seed, with its
+//   graph REQUANT_QUANTIZE_SEEDS=5000                                             so many, from 0
+//   on
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "api/requant.h"
+#include "base/str_cat.h"
+#include "quant/observers/observer.h"
+#include "quant/recover/recovery.h"
+#include "support/random_graphs/random_graph.h"
+
+namespace requant {
+namespace {
+
+template <typename Row>
+const Row& AnyOf(std::span<const Row> rows, Dice& dice) {
+  return rows[static_cast<size_t>(dice.In(0, static_cast<int64_t>(rows.size()) - 1))];
+}
+
+TensorSettings AnySettings(bool weights, Dice& dice) {
+  TensorSettings out;
+  out.bits = dice.Of({8, 8, 8, 8, 7, 6, 5, 4, 4, 3, 2, 2});
+  if (dice.Chance(8)) out.bits = dice.Of({9, 12, 16, 16, 24, 32});
+  out.symmetric = weights || dice.Chance(35);
+  out.per_channel = weights ? dice.Chance(70) : out.symmetric && dice.Chance(25);
+  out.power_of_2 = dice.Chance(8);
+  if (dice.Chance(8)) out.small_float = dice.Of<SmallFloat>({{4, 3}, {5, 2}});
+  if (out.small_float.exponent_bits > 0) out.power_of_2 = false;
+  if (dice.Chance(15)) out.rounding = static_cast<RoundingPolicy>(dice.In(0, 5));
+  out.formula = dice.Of({ScaleFormula::kOnnx, ScaleFormula::kOnnx, ScaleFormula::kOnnx,
+                         ScaleFormula::kPpq, ScaleFormula::kGoogle});
+  if (out.symmetric && dice.Chance(8)) out.formula = ScaleFormula::kCambricon;
+  out.full_range = dice.Chance(15);
+  out.is_signed = dice.Chance(20);
+  out.percentile = dice.Of({99.99, 99.0, 90.0});
+  out.stop_after = dice.Of<int64_t>({0, 0, 2});
+  const ObserverRow* row = nullptr;
+  do {
+    row = &AnyOf(ObserverTable(), dice);
+  } while (weights ? !row->for_weights : out.per_channel && std::string_view(row->name) == "auto");
+  if (dice.Chance(70)) out.observer = row->name;
+  return out;
+}
+
+OperatorSettings AnyOperator(Dice& dice) {
+  OperatorSettings out;
+  out.quantize = dice.Chance(80);
+  out.float_output = dice.Chance(10);
+  if (dice.Chance(60)) out.activations = AnySettings(false, dice);
+  if (dice.Chance(60)) out.weights = AnySettings(true, dice);
+  return out;
+}
+
+QuantizeOptions AnyOptions(const Graph& optimized, Dice& dice) {
+  QuantizeOptions out;
+  out.global = AnyOperator(dice);
+  out.global.quantize = true;
+  for (const auto& node : optimized.nodes()) {
+    if (dice.Chance(15)) out.by_name[node->name] = AnyOperator(dice);
+    if (dice.Chance(5)) out.by_type[node->op_type] = AnyOperator(dice);
+  }
+  out.recover.clear();
+  for (const RecoveryRow& row : RecoveryTable()) {
+    if (dice.Chance(22)) out.recover.push_back(row.name);
+  }
+  out.recover_samples = dice.In(1, 6);
+  out.recover_steps = dice.In(1, 3);
+  out.float_outputs = dice.Chance(50);
+  out.analyze = dice.Chance(25);
+  return out;
+}
+
+/// The given feeds, louder or softer, all the same number, or of other numbers.
+TensorMap AnySample(const TensorMap& feeds, Dice& dice) {
+  const int64_t kind = dice.In(0, 5);
+  TensorMap out;
+  for (const auto& [name, tensor] : feeds) {
+    Tensor made = tensor.Clone();
+    if (made.dtype() == DType::kFloat32) {
+      for (int64_t i = 0; i < made.count(); ++i) {
+        float& x = made.data<float>()[i];
+        x = kind == 0 ? 0.5F : kind == 1 ? 0 : kind == 2 ? 0.125F * x : dice.Unit();
+      }
+    }
+    out[name] = std::move(made);
+  }
+  return out;
+}
+
+bool IsFinite(const std::vector<Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    if (!IsFloat(tensor.dtype())) return true;
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      if (!std::isfinite(tensor.AsDouble(i))) return false;
+    }
+    return true;
+  });
+}
+
+struct Found {
+  uint64_t quantized = 0, exported = 0, trained = 0, layers = 0, kept = 0;
+};
+
+class RandomQuantization : public ::testing::Test {
+ protected:
+  /// Of a graph and options that are fine; false for those that are refused for a reason.
+  void Check(uint64_t seed, bool print) {
+    Dice dice(seed * 2 + 1);
+    const RandomGraph random = GraphMaker(seed + 1'000'000, false, true).Make();
+    if (print) std::puts(PrintGraph(random.graph).c_str());
+    samples_.clear();
+    samples_.push_back(random.feeds);
+    for (int64_t i = dice.In(0, 5); i > 0; --i) samples_.push_back(AnySample(random.feeds, dice));
+    if (!RunInFloat(random.graph)) return;
+    std::optional<QuantizedModel> model = Quantized(random.graph, dice);
+    if (!model) return;
+    ++found_.quantized;
+    for (const auto& [name, op] : model->record.operators) found_.kept += op.quantized ? 0 : 1;
+    const Graph integer = LowerToInteger(*model);
+    if (print) {
+      std::puts(PrintGraph(model->float_graph).c_str());
+      std::puts(PrintGraph(integer).c_str());
+    }
+    RunInSession("quantized", integer);
+    if (dice.Chance(60)) Train("quantized", *model, dice);
+    if (dice.Chance(40)) Export(*model, dice);
+  }
+
+  /// Samples that the float network cannot take are left out; false if it takes none.
+  bool RunInFloat(const Graph& graph) {
+    Session session(PrepareForRun(graph), {});
+    std::erase_if(samples_, [&](const TensorMap& feeds) {
+      bool good = true;
+      InterpretOptions options{RequantizeMode::kUpward, {}};
+      options.observe = [&good](const Value&, const Tensor& tensor) {
+        good = good && IsFinite({tensor});
+      };
+      try {
+        Interpret(graph, feeds, options);
+        return !good || !IsFinite(session.Run(feeds));
+      } catch (const Error&) {
+        return true;
+      }
+    });
+    return !samples_.empty();
+  }
+
+  std::optional<QuantizedModel> Quantized(const Graph& graph, Dice& dice) {
+    const QuantizeOptions options = AnyOptions(OptimizedFloat(graph), dice);
+    std::optional<Calibrator> calibrator;
+    try {
+      calibrator.emplace(graph, options);
+      for (int pass = 0; pass < calibrator->passes(); ++pass) {
+        for (const TensorMap& feeds : samples_) calibrator->Add(pass, feeds);
+      }
+    } catch (const Error& error) {
+      // Values per channel of an axis that they do not have, NaN on the way.
+      Refused(error, {ErrorCode::kInvalidArgument, ErrorCode::kInvalidQuantization,
+                      ErrorCode::kShapeMismatch, ErrorCode::kUnsupported});
+      return std::nullopt;
+    }
+    return calibrator->Finish();
+  }
+
+  void Refused(const Error& error, std::initializer_list<ErrorCode> fine) {
+    ++refusals_[StrCat(ErrorCodeName(error.code()), ": ", error.message().substr(0, 60))];
+    if (std::find(fine.begin(), fine.end(), error.code()) != fine.end()) return;
+    ADD_FAILURE() << ErrorCodeName(error.code()) << ": " << error.message() << " at '"
+                  << error.context().node << "'";
+  }
+
+  void RunInSession(const char* what, const Graph& graph) {
+    Session session(PrepareForRun(graph), {});
+    for (const TensorMap& feeds : samples_) {
+      EXPECT_TRUE(IsFinite(session.Run(feeds))) << what;
+    }
+  }
+
+  void Train(const char* what, const QuantizedModel& model, Dice& dice) {
+    TrainOptions options;
+    options.optimizer = dice.Of({TrainOptimizer::kAdam, TrainOptimizer::kSgd});
+    options.scales = dice.Of({TrainScales::kLearn, TrainScales::kObserve, TrainScales::kKeep});
+    options.loss = dice.Of({TrainLoss::kScores, TrainLoss::kValues});
+    options.batch_norm = dice.Chance(70);
+    options.measured_batches = dice.In(0, 2);
+    options.weight_decay = dice.Chance(30) ? 0.01 : 0;
+    std::optional<Trainer> trainer;
+    try {
+      trainer.emplace(model, options);
+    } catch (const Error& error) {
+      return Refused(error, {ErrorCode::kUnsupported});
+    }
+    try {
+      const int64_t batches = dice.In(1, 4);
+      for (int64_t batch = 0; batch < batches; ++batch) {
+        for (const TensorMap& feeds : samples_) trainer->Add(feeds, -1);
+        if (batch + 1 == batches) trainer->Freeze();
+        while (!trainer->Advance(0.01).finished) {
+        }
+      }
+    } catch (const Error& error) {
+      return Refused(error, {});
+    }
+    const QuantizedModel trained = trainer->Finish();
+    ++found_.trained;
+    RunInSession(what, LowerToInteger(trained));
+  }
+
+  void Export(const QuantizedModel& model, Dice& dice) {
+    std::optional<Graph> file;
+    try {
+      file = dice.Chance(60) ? ToQdq(model) : ToQOperator(model);
+    } catch (const Error& error) {
+      return Refused(error, {ErrorCode::kUnsupported});
+    }
+    ++found_.exported;
+    RunInSession("exported", *file);
+    if (dice.Chance(40)) return;
+    try {
+      const QuantizedModel again = ReadQuantized(*file);
+      RunInSession("read again", LowerToInteger(again));
+      if (dice.Chance(60)) Train("read again", again, dice);
+    } catch (const Error& error) {
+      Refused(error, {ErrorCode::kUnsupported});
+    }
+  }
+
+  std::vector<TensorMap> samples_;
+  Found found_;
+  std::map<std::string, int> refusals_;
+};
+
+TEST_F(RandomQuantization, RunsInASessionOfItsOwn) {
+  const auto number = [](const char* name) -> std::optional<uint64_t> {
+    const char* text = std::getenv(name);
+    return text ? std::optional(std::strtoull(text, nullptr, 10)) : std::nullopt;
+  };
+  const auto one = number("REQUANT_QUANTIZE_SEED");
+  const uint64_t count =
+      number("REQUANT_QUANTIZE_SEEDS").value_or(std::getenv("REQUANT_LONG") ? 6000 : 600);
+  for (uint64_t seed = one.value_or(0); seed < (one ? *one + 1 : count); ++seed) {
+    SCOPED_TRACE(StrCat("REQUANT_QUANTIZE_SEED=", seed));
+    // Of a sanitizer's report, which ends the program, this is the last line.
+    if (!one) std::fprintf(stderr, "\rseed %d ", static_cast<int>(seed));
+    try {
+      Check(seed, one.has_value());
+    } catch (const Error& error) {
+      ADD_FAILURE() << ErrorCodeName(error.code()) << ": " << error.message() << " at '"
+                    << error.context().node << "'";
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    if (HasFailure()) break;  // one is enough to look at
+  }
+  std::fputc('\n', stderr);
+  for (const auto& [what, times] : refusals_) std::printf("%6d %s\n", times, what.c_str());
+  std::printf("quantized %d, trained %d, exported %d\n", static_cast<int>(found_.quantized),
+              static_cast<int>(found_.trained), static_cast<int>(found_.exported));
+  if (one) return;
+  EXPECT_GT(found_.quantized, count / 2);
+  EXPECT_GT(found_.trained, count / 5);
+  EXPECT_GT(found_.exported, count / 10);
+}
+
+}  // namespace
+}  // namespace requant
