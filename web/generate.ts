@@ -5,9 +5,10 @@ import { RequantError, invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { Model, type RequantizeMode, inputShapes, loadToolsFor } from './model.js';
 import { MOST_INT, checkInteger, checkOptions } from './options.js';
+import { locateOwn } from './own_files.js';
 import { QuantizedModel } from './quantize.js';
 import { checkRequantize } from './session_options.js';
-import { readSource } from './source.js';
+import { locate, readSource } from './source.js';
 
 /** Options of {@link generateC}. */
 export interface GenerateCOptions {
@@ -56,9 +57,9 @@ async function readKernels(): Promise<string[]> {
   const file = 'c_kernels.txt';
   const place =
     typeof paths === 'string' || paths instanceof URL
-      ? `${paths}${file}`
+      ? await locate(`${paths}${file}`)
       : // Bundlers find the file by exactly this form.
-        new URL('./c_kernels.txt', import.meta.url);
+        await locateOwn(file, () => new URL('./c_kernels.txt', import.meta.url));
   const { bytes } = await readSource(place);
   let kernels: unknown;
   try {
@@ -70,10 +71,14 @@ async function readKernels(): Promise<string[]> {
   if (entries.length > 0 && entries.every(([, text]) => typeof text === 'string')) {
     return entries.flat() as string[];
   }
-  throw new RequantError('LOAD_FAILED', `what is at ${String(place)} is not ${file}`, {
-    value: file,
-    hint: `Serve the package's ${file} beside its wasm files.`,
-  });
+  throw new RequantError(
+    'LOAD_FAILED',
+    `what is at ${'url' in place ? place.url : place.path} is not ${file}`,
+    {
+      value: file,
+      hint: `Serve the package's ${file} beside its wasm files.`,
+    },
+  );
 }
 
 /**

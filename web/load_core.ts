@@ -4,6 +4,7 @@
 import createCore, { type Core } from './core.js';
 import { type WasmFile, env } from './env.js';
 import { RequantError, invalidArgument, show } from './errors.js';
+import { locateOwn } from './own_files.js';
 import { type Location, isNode, locate, readSource } from './source.js';
 import { KernelThreads, resolveThreads, warnThreads } from './threads.js';
 
@@ -100,7 +101,7 @@ async function wasmLocation(file: WasmFile): Promise<Location> {
     'kernels-relaxed-threads.wasm': () =>
       new URL('./kernels-relaxed-threads.wasm', import.meta.url),
   };
-  return locate(beside[file]());
+  return locateOwn(file, beside[file]);
 }
 
 async function compile(file: WasmFile): Promise<WebAssembly.Module> {

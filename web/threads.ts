@@ -5,6 +5,7 @@ import { env } from './env.js';
 import { invalidArgument, show } from './errors.js';
 import type { KernelAnswer, KernelJob } from './kernel_worker.js';
 import { MAILBOX_BYTES, Mailbox } from './mailbox.js';
+import { ownScript } from './own_files.js';
 import { importNode, isNode } from './source.js';
 
 /** The core divides a step among no more (kMaxThreads of src/base/parallel.h). */
@@ -91,10 +92,9 @@ async function startThread(job: KernelJob): Promise<{ terminate(): void }> {
   if (isNode) {
     const { Worker: NodeWorker } =
       await importNode<typeof import('node:worker_threads')>('worker_threads');
-    // Not in the form below: bundlers for the browser would pack the file twice.
-    const url = new URL(import.meta.url.replace(/[^/]*$/, 'kernel_worker.js'));
+    const script = await ownScript('kernel_worker.js');
     // Of the process's own options some, such as --input-type, do not go with a file.
-    const worker = new NodeWorker(url, { execArgv: [] });
+    const worker = new NodeWorker(script, { execArgv: [] });
     worker.on('message', (message: KernelAnswer) => receive(message));
     worker.on('error', (error) => fail(error as Error));
     worker.on('exit', (code) => fail(new Error(`the thread ended with ${code}`)));

@@ -2,6 +2,7 @@
 
 import { abortError } from './abort.js';
 import { RequantError } from './errors.js';
+import { ownScript } from './own_files.js';
 import { importNode, isNode } from './source.js';
 import { type Request, type Response, packError, unpackError } from './worker_protocol.js';
 
@@ -23,7 +24,8 @@ function notStarted(why: string, cause: unknown): RequantError {
   return new RequantError('LOAD_FAILED', `the worker cannot be started: ${why}`, {
     cause,
     hint: isNode
-      ? 'The file worker_main.js must be there.'
+      ? ((cause as Partial<RequantError> | undefined)?.hint ??
+        'The file worker_main.js must be there.')
       : "A page can only start workers of its own origin: serve the package's files from there, or " +
         'import it in a worker of your own, which a blob URL can start.',
   });
@@ -33,9 +35,8 @@ async function openPort(handlers: Handlers): Promise<Port> {
   if (isNode) {
     const { Worker: NodeWorker } =
       await importNode<typeof import('node:worker_threads')>('worker_threads');
-    // Not in the form below: bundlers for the browser would pack the file twice.
-    const url = new URL(import.meta.url.replace(/[^/]*$/, 'worker_main.js'));
-    const worker = new NodeWorker(url);
+    const script = await ownScript('worker_main.js');
+    const worker = new NodeWorker(script);
     worker.on('message', (response: Response) => handlers.message(response));
     worker.on('error', (error) => handlers.failed((error as Error).message, error));
     worker.on('exit', (code) => handlers.failed(`it ended with ${code}`));

@@ -48,7 +48,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
   const allowed =
-    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
+    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|bundlers|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
@@ -98,6 +98,36 @@ test('no file names a place on the machine that built it', () => {
     const bytes = readFileSync(path.join(folder, 'node_modules/requant', file));
     assert.ok(!bytes.includes(ROOT), file);
     assert.ok(!bytes.includes(os.homedir() + path.sep), file);
+  }
+});
+
+test('scripts that a bundler moved find the other files in the installed package', () => {
+  const bundle = path.join(folder, 'bundle');
+  const scripts = files.filter((file) => /^dist\/[^/]*\.js$/.test(file));
+  for (const file of scripts.filter((name) => !/worker(_main)?\.js$/.test(name))) {
+    cpSync(path.join(folder, 'node_modules/requant', file), path.join(bundle, path.basename(file)));
+  }
+  cpSync(path.join(folder, 'node_modules/requant/dist/worker.js'), path.join(bundle, 'worker.js'));
+  const program = path.join(folder, 'bundled.mjs');
+  writeFileSync(
+    program,
+    `import { InferenceSession, createWorker, generateC, loadModel } from './bundle/index.js';
+const model = new URL('./model.onnx', import.meta.url);
+const say = (what) => what.then(() => console.log('ok'), ({ code, message, hint }) =>
+  console.log(code, message, hint));
+await say(InferenceSession.create(model, { numThreads: 2 }).then((session) => session.release()));
+await say(loadModel(model).then((it) => generateC(it, { shapes: { image: [1, 1, 28, 28] } })));
+await say(createWorker().then((worker) => worker.terminate()));
+`,
+  );
+  const runIn = (cwd) =>
+    execFileSync(process.execPath, [program], { cwd, env, encoding: 'utf8' }).trim().split('\n');
+  assert.deepEqual(runIn(folder), ['ok', 'ok', 'ok']);
+  const elsewhere = runIn(os.tmpdir());
+  assert.equal(elsewhere.length, 3);
+  for (const line of elsewhere) {
+    assert.match(line, /^LOAD_FAILED .*(\.wasm|worker_main\.js) is not there: .*bundle/);
+    assert.match(line, /must be installed where the program runs/);
   }
 });
 
