@@ -3,7 +3,8 @@
 namespace requant {
 namespace {
 
-/// y = alpha * A * B + beta * C: alpha into B, beta into C, where they are constants.
+/// y = alpha * A * B + beta * C: alpha into B, beta into C, where they are constants. Without C
+/// beta means nothing.
 void FoldGemmFactors(Graph& graph, Node& node) {
   const auto scaled = [](const Tensor& tensor, float factor) {
     Tensor out = tensor.Clone();
@@ -11,6 +12,7 @@ void FoldGemmFactors(Graph& graph, Node& node) {
     for (int64_t i = 0; i < out.count(); ++i) data[i] *= factor;
     return out;
   };
+  if (node.input(2) == nullptr) node.attributes.Remove("beta");
   for (const auto& [name, slot] : {std::pair{"alpha", size_t{1}}, std::pair{"beta", size_t{2}}}) {
     const float factor = node.attributes.Float(name, 1);
     const Tensor* constant = node.constant(slot);

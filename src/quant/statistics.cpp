@@ -27,7 +27,7 @@ enum Side : unsigned { kData = 1, kStatistic = 2 };
 
 /// Weights that add up, as exporters write sums and box filters: none is negative.
 bool AddsUp(const Tensor* weights) {
-  if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->count() < 2) {
+  if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->count() == 0) {
     return false;
   }
   const auto values = weights->values<float>();

@@ -5,6 +5,8 @@
 #include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/sim/gradients.h"
+#include "quant/soi.h"
+#include "quant/statistics.h"
 
 namespace requant {
 namespace {
@@ -21,9 +23,12 @@ bool IsPlain(const TensorQuantizationConfig& config) {
 TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
                            const TrainOptions& options, const std::vector<const Value*>& ends)
     : record_(record), options_(options), simulator_(graph, record), gradients_of_(graph) {
+  // The constants of a normalization that is written out are no weights.
+  const std::set<const Node*> statistics = FindStatistics(graph, ShapeOrIndexValues(graph));
   for (const Node* node : simulator_.nodes()) {
     if (simulator_.Math(node) == nullptr) continue;
     const OperatorQuantization& op = record.operators.at(node->name);
+    if (!op.quantized && statistics.contains(node)) continue;
     const auto config_of = [&](int slot) -> TensorQuantizationConfig* {
       const bool has = slot >= 0 && static_cast<size_t>(slot) < op.inputs.size();
       const int index = has ? op.inputs[static_cast<size_t>(slot)] : -1;
@@ -243,6 +248,12 @@ void TrainNetwork::BackwardThrough(size_t at, std::vector<std::vector<Tensor>> d
     for (size_t i = 0; i < dx.size(); ++i) {
       made[i].resize(node.inputs.size());
       made[i][0] = std::move(dx[i]);
+    }
+  } else if (LayerMath* math = simulator_.Math(&node)) {  // one that does not learn
+    for (size_t i = 0; i < values_.size() && wanted[0]; ++i) {
+      made[i].resize(node.inputs.size());
+      math->Backward(entry.inputs[i][0], node.constant(1)->data<float>(), dy[i][0], nullptr,
+                     nullptr, made[i].data());
     }
   } else {
     for (size_t i = 0; i < values_.size(); ++i) {

@@ -1,9 +1,14 @@
 #include "train/optimizer.h"
 
+#include <cmath>
+
 namespace requant {
 
 void Optimizer::Update(const TrainOptions& options, double rate, double size, double decay,
                        std::vector<float>& values, std::vector<float>& gradient) {
+  for (float& slope : gradient) {
+    if (!std::isfinite(slope)) slope = 0;
+  }
   if (options.optimizer == TrainOptimizer::kAdam) {
     const auto kept = static_cast<float>(1 - rate * decay);
     for (float& value : values) value *= kept;

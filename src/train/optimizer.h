@@ -12,7 +12,7 @@ namespace requant {
 class Optimizer {
  public:
   /// `size`: of the parameters, which Adam's steps are relative to. `decay`: of the weights towards
-  /// 0.
+  /// 0. Gradients that are no finite numbers become 0.
   void Update(const TrainOptions& options, double rate, double size, double decay,
               std::vector<float>& values, std::vector<float>& gradient);
 

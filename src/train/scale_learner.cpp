@@ -7,6 +7,9 @@ namespace requant {
 
 void ScaleLearner::Update(double rate) {
   constexpr float kMost = 3;  // up to 20 times finer or coarser than calibrated
+  for (float& slope : gradient) {
+    if (!std::isfinite(slope)) slope = 0;
+  }
   adam_.Update(logs_, gradient, static_cast<float>(std::ldexp(rate, 2 - bits_)));
   for (size_t i = 0; i < logs_.size(); ++i) {
     logs_[i] = std::clamp(logs_[i], -kMost, kMost);

@@ -225,7 +225,8 @@ bool IsBinary(const Node& node) {
 
 bool IsPool(const Node& node) { return node.Is("MaxPool") || node.Is("AveragePool"); }
 
-/// Any elementwise function of its first input: its slope by central differences.
+/// Any elementwise function of its first input: its slope by central differences, or by those of
+/// one side at the end of where it has values.
 Tensor SlopeTimes(const Graph& graph, const Call& call) {
   std::vector<const Tensor*> inputs;
   for (size_t slot = 0; slot < call.inputs.size(); ++slot) {
@@ -247,9 +248,26 @@ Tensor SlopeTimes(const Graph& graph, const Call& call) {
   Tensor out(DType::kFloat32, x.shape());
   auto* to = out.data<float>();
   const float *high = results[0].data<float>(), *low = results[1].data<float>();
-  const float* dy = call.dy.data<float>();
-  for (int64_t i = 0; i < x.count(); ++i) to[i] = dy[i] * (high[i] - low[i]) / (2 * kStep);
+  const float *middle = call.outputs[0].data<float>(), *dy = call.dy.data<float>();
+  for (int64_t i = 0; i < x.count(); ++i) {
+    float slope = (high[i] - low[i]) / (2 * kStep);
+    if (!std::isfinite(slope)) {
+      slope = std::isfinite(high[i]) ? (high[i] - middle[i]) / kStep : (middle[i] - low[i]) / kStep;
+    }
+    to[i] = dy[i] * slope;
+  }
   return out;
+}
+
+/// At a pole a gradient is no number, which would make all of them none: it says nothing.
+void DropWhatIsNoNumber(std::vector<Tensor>& gradients) {
+  for (Tensor& gradient : gradients) {
+    if (gradient.empty()) continue;
+    auto* data = gradient.data<float>();
+    for (int64_t i = 0; i < gradient.count(); ++i) {
+      if (!std::isfinite(data[i])) data[i] = 0;
+    }
+  }
 }
 
 }  // namespace
@@ -290,6 +308,14 @@ const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
 std::vector<Tensor> OperatorGradients::Backward(const Node& node, const std::vector<Tensor>& inputs,
                                                 const std::vector<Tensor>& outputs, size_t output,
                                                 const Tensor& dy, const std::vector<bool>& wanted) {
+  std::vector<Tensor> out = Compute(node, inputs, outputs, output, dy, wanted);
+  DropWhatIsNoNumber(out);
+  return out;
+}
+
+std::vector<Tensor> OperatorGradients::Compute(const Node& node, const std::vector<Tensor>& inputs,
+                                               const std::vector<Tensor>& outputs, size_t output,
+                                               const Tensor& dy, const std::vector<bool>& wanted) {
   const Call call{node, inputs, outputs, dy, wanted};
   if (IsBinary(node)) return BinaryBackward(call);
   if (IsProduct(node)) return ProductBackward(node, inputs, dy, wanted);

@@ -20,7 +20,7 @@ class OperatorGradients {
 
   /// d loss / d inputs, from d loss / d one of the outputs. `inputs` as the operator read them
   /// (empty where one is left out), `outputs` as it made them; inputs that are not `wanted` stay
-  /// empty.
+  /// empty. What is no finite number becomes 0.
   std::vector<Tensor> Backward(const Node& node, const std::vector<Tensor>& inputs,
                                const std::vector<Tensor>& outputs, size_t output, const Tensor& dy,
                                const std::vector<bool>& wanted);
@@ -33,6 +33,9 @@ class OperatorGradients {
     std::vector<int32_t> from;     // by element of the output: its input element + 1, 0 = none
   };
 
+  std::vector<Tensor> Compute(const Node& node, const std::vector<Tensor>& inputs,
+                              const std::vector<Tensor>& outputs, size_t output, const Tensor& dy,
+                              const std::vector<bool>& wanted);
   const std::vector<int32_t>& Sources(const Node& node, const std::vector<Tensor>& inputs,
                                       size_t output);
 

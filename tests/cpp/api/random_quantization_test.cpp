@@ -17,8 +17,19 @@
 #include "quant/recover/recovery.h"
 #include "support/random_graphs/random_graph.h"
 
+/// Of the sanitizers, where there are any: called before a report ends the program.
+extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
+
 namespace requant {
 namespace {
+
+constexpr double kLeastShare = 1e-3, kLeastDecibels = 12;
+
+uint64_t at_work = 0;  // the seed
+
+void SayWhichSeed() {
+  std::fprintf(stderr, "REQUANT_QUANTIZE_SEED=%llu\n", static_cast<unsigned long long>(at_work));
+}
 
 template <typename Row>
 const Row& AnyOf(std::span<const Row> rows, Dice& dice) {
@@ -59,13 +70,19 @@ OperatorSettings AnyOperator(Dice& dice) {
   return out;
 }
 
-QuantizeOptions AnyOptions(const Graph& optimized, Dice& dice) {
+/// `plain`: eight bits everywhere.
+QuantizeOptions AnyOptions(const Graph& optimized, bool plain, Dice& dice) {
   QuantizeOptions out;
-  out.global = AnyOperator(dice);
-  out.global.quantize = true;
+  if (plain) {
+    out.global.activations.observer = dice.Of({"minmax", "minmax", "auto"});
+  } else {
+    out.global = AnyOperator(dice);
+    out.global.quantize = true;
+  }
   for (const auto& node : optimized.nodes()) {
-    if (dice.Chance(15)) out.by_name[node->name] = AnyOperator(dice);
-    if (dice.Chance(5)) out.by_type[node->op_type] = AnyOperator(dice);
+    if (plain && dice.Chance(10)) out.by_name[node->name].quantize = false;
+    if (!plain && dice.Chance(15)) out.by_name[node->name] = AnyOperator(dice);
+    if (!plain && dice.Chance(5)) out.by_type[node->op_type] = AnyOperator(dice);
   }
   out.recover.clear();
   for (const RecoveryRow& row : RecoveryTable()) {
@@ -120,7 +137,8 @@ class RandomQuantization : public ::testing::Test {
     samples_.push_back(random.feeds);
     for (int64_t i = dice.In(0, 5); i > 0; --i) samples_.push_back(AnySample(random.feeds, dice));
     if (!RunInFloat(random.graph)) return;
-    std::optional<QuantizedModel> model = Quantized(random.graph, dice);
+    const bool plain = dice.Chance(30);
+    std::optional<QuantizedModel> model = Quantized(random.graph, plain, dice);
     if (!model) return;
     ++found_.quantized;
     for (const auto& [name, op] : model->record.operators) found_.kept += op.quantized ? 0 : 1;
@@ -130,6 +148,7 @@ class RandomQuantization : public ::testing::Test {
       std::puts(PrintGraph(integer).c_str());
     }
     RunInSession("quantized", integer);
+    if (plain) ExpectNear(random.graph, integer);
     if (dice.Chance(60)) Train("quantized", *model, dice);
     if (dice.Chance(40)) Export(*model, dice);
   }
@@ -153,8 +172,8 @@ class RandomQuantization : public ::testing::Test {
     return !samples_.empty();
   }
 
-  std::optional<QuantizedModel> Quantized(const Graph& graph, Dice& dice) {
-    const QuantizeOptions options = AnyOptions(OptimizedFloat(graph), dice);
+  std::optional<QuantizedModel> Quantized(const Graph& graph, bool plain, Dice& dice) {
+    const QuantizeOptions options = AnyOptions(OptimizedFloat(graph), plain, dice);
     std::optional<Calibrator> calibrator;
     try {
       calibrator.emplace(graph, options);
@@ -171,7 +190,13 @@ class RandomQuantization : public ::testing::Test {
   }
 
   void Refused(const Error& error, std::initializer_list<ErrorCode> fine) {
-    ++refusals_[StrCat(ErrorCodeName(error.code()), ": ", error.message().substr(0, 60))];
+    std::string message = error.message();
+    for (size_t at = message.find('\''); at != std::string::npos; at = message.find('\'', at + 1)) {
+      const size_t end = message.find('\'', at + 1);
+      if (end != std::string::npos) message.erase(at + 1, end - at - 1);
+      ++at;
+    }
+    ++refusals_[StrCat(ErrorCodeName(error.code()), ": ", message)];
     if (std::find(fine.begin(), fine.end(), error.code()) != fine.end()) return;
     ADD_FAILURE() << ErrorCodeName(error.code()) << ": " << error.message() << " at '"
                   << error.context().node << "'";
@@ -180,7 +205,39 @@ class RandomQuantization : public ::testing::Test {
   void RunInSession(const char* what, const Graph& graph) {
     Session session(PrepareForRun(graph), {});
     for (const TensorMap& feeds : samples_) {
-      EXPECT_TRUE(IsFinite(session.Run(feeds))) << what;
+      const std::vector<Tensor> outputs = session.Run(feeds);
+      if (IsFinite(outputs)) continue;
+      std::string names;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (!IsFinite({outputs[i]})) names += ' ' + graph.outputs()[i]->name;
+      }
+      ADD_FAILURE() << what << " has NaN or infinity in" << names;
+      return;
+    }
+  }
+
+  /// By sample and output together: of eight bits.
+  void ExpectNear(const Graph& graph, const Graph& integer) {
+    Session session(PrepareForRun(integer), {});
+    std::vector<double> signal(graph.outputs().size()), noise(signal.size());
+    double magnitude = 0;
+    for (const TensorMap& feeds : samples_) {
+      const Expected wanted = Compute(graph, feeds);
+      magnitude = std::max(magnitude, wanted.magnitude);
+      const std::vector<Tensor> got = session.Run(feeds);
+      for (size_t i = 0; i < got.size(); ++i) {
+        for (int64_t k = 0; k < got[i].count(); ++k) {
+          const double x = wanted.outputs[i].AsDouble(k), d = got[i].AsDouble(k) - x;
+          signal[i] += x * x;
+          noise[i] += d * d;
+        }
+      }
+    }
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+      // What is small beside what it was made of may be lost.
+      if (std::sqrt(signal[i]) < kLeastShare * magnitude) continue;
+      EXPECT_GT(10 * std::log10(signal[i] / (noise[i] + 1e-300)), kLeastDecibels)
+          << graph.outputs()[i]->name;
     }
   }
 
@@ -243,13 +300,13 @@ TEST_F(RandomQuantization, RunsInASessionOfItsOwn) {
     const char* text = std::getenv(name);
     return text ? std::optional(std::strtoull(text, nullptr, 10)) : std::nullopt;
   };
+  if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(&SayWhichSeed);
   const auto one = number("REQUANT_QUANTIZE_SEED");
   const uint64_t count =
       number("REQUANT_QUANTIZE_SEEDS").value_or(std::getenv("REQUANT_LONG") ? 6000 : 600);
   for (uint64_t seed = one.value_or(0); seed < (one ? *one + 1 : count); ++seed) {
     SCOPED_TRACE(StrCat("REQUANT_QUANTIZE_SEED=", seed));
-    // Of a sanitizer's report, which ends the program, this is the last line.
-    if (!one) std::fprintf(stderr, "\rseed %d ", static_cast<int>(seed));
+    at_work = seed;
     try {
       Check(seed, one.has_value());
     } catch (const Error& error) {
@@ -260,7 +317,6 @@ TEST_F(RandomQuantization, RunsInASessionOfItsOwn) {
     }
     if (HasFailure()) break;  // one is enough to look at
   }
-  std::fputc('\n', stderr);
   for (const auto& [what, times] : refusals_) std::printf("%6d %s\n", times, what.c_str());
   std::printf("quantized %d, trained %d, exported %d\n", static_cast<int>(found_.quantized),
               static_cast<int>(found_.trained), static_cast<int>(found_.exported));
