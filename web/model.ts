@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Breather, throwIfAborted } from './abort.js';
-import type { Core, CoreModel, CoreSession } from './core.js';
+import type { Core, CoreModel, CoreSession, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { Handle, call, copyIn, free, makeDisposable, takeBlob } from './heap.js';
 import { loadCore, loadLowBits, loadOperators, loadTools, sessionThreads } from './load_core.js';
@@ -13,6 +13,7 @@ import {
   createCoreSession,
   planningOptionKinds,
 } from './session_options.js';
+import { describe, insteadOf } from './signatures.js';
 import { type LoadProgress, type Loaded, type Source, besides, readSource } from './source.js';
 import type { TensorType } from './tensor.js';
 
@@ -318,13 +319,11 @@ function checkExternalName(name: string): void {
 }
 
 async function readExternal(
-  core: Core,
-  pointer: number,
+  names: readonly string[],
   loaded: Loaded,
   { externalData = {}, signal }: LoadOptions,
 ): Promise<Map<string, Uint8Array>> {
   const files = new Map<string, Uint8Array>();
-  const names = call(core, () => core.externalFiles(pointer, loaded.bytes.length));
   for (const name of names) {
     let source: Parameters<typeof readSource>[0];
     if (Object.hasOwn(externalData, name)) {
@@ -340,9 +339,41 @@ async function readExternal(
       );
     }
     const { bytes } = await readSource(source, signal ? { signal } : {});
+    const wrong = insteadOf('data', bytes, name, { certain: true });
+    if (wrong) throw wrong;
     files.set(name, bytes);
   }
   return files;
+}
+
+/** What a file is called in errors. */
+function placeOf({ location }: Loaded): string | undefined {
+  return location && ('url' in location ? location.url : location.path);
+}
+
+/** The error of the core for a file that it cannot read, or what the file is instead of a model. */
+function notRead(
+  error: unknown,
+  loaded: Loaded,
+  external: ReadonlyMap<string, Uint8Array>,
+): unknown {
+  if (!(error instanceof RequantError)) return error;
+  const { code, message } = error;
+  if (code !== 'INVALID_MODEL' && code !== 'UNSUPPORTED') return error;
+  const instead = insteadOf('model', loaded.bytes, placeOf(loaded), { cause: error });
+  if (instead) return instead;
+  if (/no protobuf message|has no graph/.test(message)) {
+    const what = placeOf(loaded) ?? 'this';
+    return new RequantError(code, `${what} is no ONNX model: ${message}`, {
+      hint: `It has ${describe(loaded.bytes)}: another kind of file, or one that is damaged or cut off.`,
+      cause: error,
+    });
+  }
+  for (const [name, bytes] of external) {
+    const wrong = insteadOf('data', bytes, name, { cause: error });
+    if (wrong) return wrong;
+  }
+  return error;
 }
 
 /** @internal Whether the bytes are what {@link InferenceSession.toPlan} gave (src/plan/file.cpp). */
@@ -358,19 +389,27 @@ export function needsOperators(plan: Uint8Array): boolean {
 async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
   // Pointers that are ours to free; readOnnx takes all of them over.
   let owned: number[] = [];
+  let external: ReadonlyMap<string, Uint8Array> = new Map();
+  const reading = <T>(action: () => T | Failure) => {
+    try {
+      return call(core, action);
+    } catch (error) {
+      throw notRead(error, loaded, external);
+    }
+  };
   try {
+    const size = loaded.bytes.length;
     const pointer = copyIn(core, loaded.bytes);
     owned.push(pointer);
-    const external = await readExternal(core, pointer, loaded, options);
+    const wanted = reading(() => core.externalFiles(pointer, size));
+    external = await readExternal(wanted, loaded, options);
     throwIfAborted(options.signal);
     const names = [...external.keys()];
     const sizes = [...external.values()].map((bytes) => bytes.length);
     for (const bytes of external.values()) owned.push(copyIn(core, bytes));
     const pointers = owned.slice(1);
     owned = [];
-    const object = call(core, () =>
-      core.readOnnx(pointer, loaded.bytes.length, names, pointers, sizes),
-    );
+    const object = reading(() => core.readOnnx(pointer, size, names, pointers, sizes));
     const model = new Model(core, object);
     try {
       await loadOperators(

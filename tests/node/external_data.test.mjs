@@ -89,4 +89,36 @@ describe('external data', () => {
       rmSync(folder, { recursive: true });
     }
   });
+
+  test('is named when it is something else', async () => {
+    const model = externalModel('w.bin');
+    const failed = (file) => loadModel(model, { externalData: { 'w.bin': file } });
+    const encode = (letters) => new TextEncoder().encode(letters);
+    // As long as the weights or longer: numbers never begin like this.
+    await assert.rejects(
+      failed(encode('<!doctype html><title>App</title>')),
+      isError('LOAD_FAILED', { value: 'w.bin', message: /w\.bin is a web page/, hint: /address/ }),
+    );
+    await assert.rejects(
+      failed(encode('version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n')),
+      isError('LOAD_FAILED', { value: 'w.bin', message: /Git LFS/, hint: /git lfs pull/ }),
+    );
+    await assert.rejects(
+      failed(new Uint8Array(0)),
+      isError('LOAD_FAILED', { message: /an empty file/ }),
+    );
+    // Too short for the weights: then whatever it looks like.
+    await assert.rejects(
+      failed(encode('not found')),
+      isError('LOAD_FAILED', { value: 'w.bin', message: /is text \(not found\)/ }),
+    );
+    await assert.rejects(
+      failed(Uint8Array.of(0x1f, 0x8b, 8, 0)),
+      isError('LOAD_FAILED', { message: /gzip/, hint: /DecompressionStream/ }),
+    );
+    // Enough bytes that happen to begin like gzip are weights.
+    const odd = new Uint8Array(16).fill(1);
+    odd.set([0x1f, 0x8b, 8]);
+    (await failed(odd)).dispose();
+  });
 });
