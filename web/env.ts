@@ -4,12 +4,19 @@ export type WasmFile =
   | `requant-lowbits-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
   | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
 
+/** Names of the scripts that run in Workers: of {@link createWorker}, and of threads. */
+export type WorkerFile = 'worker_main.js' | 'kernel_worker.js';
+
+/** A wasm module: the bytes of its file, or compiled. */
+export type WasmBinary = ArrayBuffer | Uint8Array | WebAssembly.Module;
+
 /** Settings of the WebAssembly engine. */
 export interface WasmEnv {
   /**
    * Which module to load. `'auto'` (default) takes the one with relaxed SIMD where the JavaScript
    * engine has it and computes exactly; `'simd128'` and `'relaxed'` force one. Read whenever
-   * something is loaded, so one page can hold both; objects of different modules do not mix.
+   * something is loaded, so one page can hold both; objects of different modules do not mix. With a
+   * compiled {@link wasmBinary} `'auto'` is `'simd128'`: say which one it is.
    */
   simd: 'auto' | 'simd128' | 'relaxed';
   /**
@@ -25,18 +32,29 @@ export interface WasmEnv {
    * Default: beside the package's JavaScript.
    */
   wasmPaths?: string | URL | Partial<Record<WasmFile, string | URL>>;
-  /** The bytes of the wasm module (for one thread), which is not fetched then. */
-  wasmBinary?: ArrayBuffer | Uint8Array;
   /**
-   * The bytes of requant-operators.wasm (for one thread), which is loaded when a model has one of the rarer
+   * Where the scripts of Workers are: a prefix (URL, or folder in Node), or a URL or path for each file. They
+   * may be of another origin than the page, which must send them with CORS headers. Default: beside the
+   * package's JavaScript, or where the bundler put them.
+   */
+  workerPaths?: string | URL | Partial<Record<WorkerFile, string | URL>>;
+  /** The wasm module for one thread, which is not fetched then: its bytes, or compiled. */
+  wasmBinary?: WasmBinary;
+  /**
+   * The same of requant-operators.wasm (for one thread), which is loaded when a model has one of the rarer
    * operators or weights of few bits, and with the tools.
    */
-  operatorsBinary?: ArrayBuffer | Uint8Array;
+  operatorsBinary?: WasmBinary;
   /**
-   * The bytes of requant-tools.wasm (for one thread), which is loaded when a model is quantized, compared or
+   * The same of requant-tools.wasm (for one thread), which is loaded when a model is quantized, compared or
    * parsed from text.
    */
-  toolsBinary?: ArrayBuffer | Uint8Array;
+  toolsBinary?: WasmBinary;
+  /**
+   * The same of requant-lowbits-simd128.wasm or requant-lowbits-relaxed.wasm (for one thread), whichever
+   * belongs to {@link wasmBinary}: it is loaded when a model has weights of few bits.
+   */
+  lowBitsBinary?: WasmBinary;
 }
 
 /** Settings of the whole package; change them before the first call that loads something. */

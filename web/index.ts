@@ -41,7 +41,7 @@ export { targets } from './config.js';
 export { engineInfo } from './engine.js';
 export type { EngineInfo } from './engine.js';
 export { env } from './env.js';
-export type { Env, WasmEnv, WasmFile } from './env.js';
+export type { Env, WasmBinary, WasmEnv, WasmFile, WorkerFile } from './env.js';
 export { RequantError } from './errors.js';
 export type { RequantErrorCode, RequantErrorDetails } from './errors.js';
 export type { Feeds } from './heap.js';

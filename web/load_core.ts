@@ -2,11 +2,10 @@
 // Emscripten glue.
 
 import createCore, { type Core } from './core.js';
-import { type WasmFile, env } from './env.js';
+import { type WasmEnv, type WasmFile, env } from './env.js';
 import { RequantError, invalidArgument, show } from './errors.js';
-import { locateOwn } from './own_files.js';
-import { type Location, isNode, locate, readSource } from './source.js';
-import { KernelThreads, resolveThreads, warnThreads } from './threads.js';
+import { compiled, isModule, moduleFailed, prefetch } from './modules.js';
+import { KernelThreads, likelyThreads, resolveThreads, warnThreads } from './threads.js';
 
 /** Which SIMD instructions a module uses. */
 export type Variant = 'simd128' | 'relaxed';
@@ -35,7 +34,7 @@ function probeRelaxedSimd(): boolean {
     return (exports['wrong'] as () => number)() === 0;
   } catch (error) {
     // A Content-Security-Policy, which the modules would not pass either.
-    throw loadFailed('that probes for relaxed SIMD', error);
+    throw moduleFailed('that probes for relaxed SIMD', error);
   }
 }
 
@@ -45,18 +44,21 @@ export function hasRelaxedSimd(): boolean {
 }
 
 /** The variant that env.wasm.simd asks for. */
-function chooseVariant(): Variant {
+export function variantFor(settings: WasmEnv): Variant {
   if (typeof WebAssembly !== 'object') {
     throw new RequantError('UNSUPPORTED', 'this JavaScript engine has no WebAssembly');
   }
-  const { simd } = env.wasm;
+  const { simd } = settings;
   switch (simd) {
     case 'auto':
+      // Runtimes that hand out compiled modules may not compile any, not even to probe for SIMD.
+      if (isModule(settings.wasmBinary)) return 'simd128';
       return hasRelaxedSimd() ? 'relaxed' : 'simd128';
     case 'simd128':
       return simd;
     case 'relaxed':
-      if (hasRelaxedSimd()) return simd;
+      // What is compiled already proves that there is relaxed SIMD.
+      if (isModule(settings.wasmBinary) || hasRelaxedSimd()) return simd;
       throw new RequantError('UNSUPPORTED', 'this JavaScript engine has no relaxed SIMD', {
         value: 'env.wasm.simd',
         hint: "Use 'auto' or 'simd128'; Node 20 needs --experimental-wasm-relaxed-simd.",
@@ -68,54 +70,6 @@ function chooseVariant(): Variant {
         "Use 'auto', 'simd128' or 'relaxed'.",
       );
   }
-}
-
-async function wasmLocation(file: WasmFile): Promise<Location> {
-  const paths = env.wasm.wasmPaths;
-  if (typeof paths === 'string' || paths instanceof URL) return locate(`${paths}${file}`);
-  const given = paths?.[file];
-  if (given !== undefined) return locate(given);
-  // Bundlers find the files by exactly this form.
-  const beside: Record<WasmFile, () => URL> = {
-    'requant-simd128.wasm': () => new URL('./requant-simd128.wasm', import.meta.url),
-    'requant-relaxed.wasm': () => new URL('./requant-relaxed.wasm', import.meta.url),
-    'requant-operators.wasm': () => new URL('./requant-operators.wasm', import.meta.url),
-    'requant-operators-threads.wasm': () =>
-      new URL('./requant-operators-threads.wasm', import.meta.url),
-    'requant-tools.wasm': () => new URL('./requant-tools.wasm', import.meta.url),
-    'requant-tools-threads.wasm': () => new URL('./requant-tools-threads.wasm', import.meta.url),
-    'requant-simd128-threads.wasm': () =>
-      new URL('./requant-simd128-threads.wasm', import.meta.url),
-    'requant-relaxed-threads.wasm': () =>
-      new URL('./requant-relaxed-threads.wasm', import.meta.url),
-    'requant-lowbits-simd128.wasm': () =>
-      new URL('./requant-lowbits-simd128.wasm', import.meta.url),
-    'requant-lowbits-relaxed.wasm': () =>
-      new URL('./requant-lowbits-relaxed.wasm', import.meta.url),
-    'requant-lowbits-simd128-threads.wasm': () =>
-      new URL('./requant-lowbits-simd128-threads.wasm', import.meta.url),
-    'requant-lowbits-relaxed-threads.wasm': () =>
-      new URL('./requant-lowbits-relaxed-threads.wasm', import.meta.url),
-    'kernels-simd128-threads.wasm': () =>
-      new URL('./kernels-simd128-threads.wasm', import.meta.url),
-    'kernels-relaxed-threads.wasm': () =>
-      new URL('./kernels-relaxed-threads.wasm', import.meta.url),
-  };
-  return locateOwn(file, beside[file]);
-}
-
-async function compile(file: WasmFile): Promise<WebAssembly.Module> {
-  const location = await wasmLocation(file);
-  if ('url' in location && typeof WebAssembly.compileStreaming === 'function') {
-    // Streaming wants the right media type, which not every server sends: then the bytes are read.
-    const response = await fetch(location.url).catch(() => undefined);
-    if (response?.ok && response.headers.get('content-type')?.startsWith('application/wasm')) {
-      return WebAssembly.compileStreaming(response);
-    }
-    if (response?.ok) return WebAssembly.compile(await response.arrayBuffer());
-  }
-  const { bytes } = await readSource(location);
-  return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>);
 }
 
 /** The promise of a load, which is tried again after it failed. */
@@ -151,34 +105,25 @@ class Parts {
   readonly operators = once(async () => {
     const file: WasmFile = `requant-operators${this.#suffix}.wasm`;
     try {
-      const module = await this.#compile(file, env.wasm.operatorsBinary);
+      const module = await compiled(file);
       const { exports } = await this.#instantiate(module);
       this.#call('operators_loaded');
       return exports;
     } catch (error) {
-      throw loadFailed(file, error);
+      throw moduleFailed(file, error);
     }
   });
 
   readonly tools = once(async () => {
     const file: WasmFile = `requant-tools${this.#suffix}.wasm`;
     try {
-      const [operators, module] = await Promise.all([
-        this.operators(),
-        this.#compile(file, env.wasm.toolsBinary),
-      ]);
+      const [operators, module] = await Promise.all([this.operators(), compiled(file)]);
       await this.#instantiate(module, operators);
       this.#call('bind_tools');
     } catch (error) {
-      throw loadFailed(file, error);
+      throw moduleFailed(file, error);
     }
   });
-
-  #compile(file: WasmFile, binary: ArrayBuffer | Uint8Array | undefined) {
-    return binary && this.#suffix === ''
-      ? WebAssembly.compile(binary as Uint8Array<ArrayBuffer>)
-      : compile(file);
-  }
 
   #instantiate(module: WebAssembly.Module, operators: WebAssembly.Exports = {}) {
     const table = this.exports['shared'] as WebAssembly.Table;
@@ -215,13 +160,13 @@ class LowBits {
 
   async load(file: WasmFile, memory: WebAssembly.ExportValue | undefined): Promise<void> {
     try {
-      const module = await compile(file);
+      const module = await compiled(file);
       const { exports } = await WebAssembly.instantiate(module, {
         core: { memory: memory as WebAssembly.Memory },
       });
       this.#kernels = exports;
     } catch (error) {
-      throw loadFailed(file, error);
+      throw moduleFailed(file, error);
     }
   }
 }
@@ -229,28 +174,13 @@ class LowBits {
 // A core for one thread never calls these.
 const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
 
-function loadFailed(what: string, error: unknown): RequantError {
-  if (error instanceof RequantError) return error;
-  const why = error instanceof Error ? error.message : String(error);
-  return new RequantError('LOAD_FAILED', `the wasm module ${what}: ${why}`, {
-    cause: error,
-    hint: isNode
-      ? 'Node 20 or newer is needed.'
-      : "A Content-Security-Policy must allow 'wasm-unsafe-eval'; the browser needs SIMD and " +
-        'exception handling of WebAssembly.',
-  });
-}
-
 async function load(
   variant: Variant,
   threads: KernelThreads | undefined,
-): Promise<Pick<Engine, 'parts' | 'loadLowBits'> & { core: Core }> {
+): Promise<Omit<Engine, 'key' | 'threads'> & { core: Core }> {
   const file: WasmFile = threads ? `requant-${variant}-threads.wasm` : `requant-${variant}.wasm`;
   try {
-    const { wasmBinary } = env.wasm;
-    const module = wasmBinary
-      ? await WebAssembly.compile(wasmBinary as Uint8Array<ArrayBuffer>)
-      : await compile(file);
+    const module = await compiled(file);
     const parts = new Parts(threads !== undefined);
     const lowBits = new LowBits(module);
     const core = await new Promise<Core>((resolve, reject) => {
@@ -276,9 +206,9 @@ async function load(
     });
     const kernels: WasmFile = `requant-lowbits-${variant}${threads ? '-threads' : ''}.wasm`;
     const loadLowBits = once(() => lowBits.load(kernels, parts.exports['memory']));
-    return { core, parts, loadLowBits };
+    return { core, variant, parts, loadLowBits };
   } catch (error) {
-    throw loadFailed(file, error);
+    throw moduleFailed(file, error);
   }
 }
 
@@ -298,11 +228,11 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
   const known = cores.get(key);
   if (known) return known;
   const start = async () => {
-    const threads = threaded
-      ? new KernelThreads(() => compile(`kernels-${variant}-threads.wasm`))
-      : undefined;
+    const kernels: WasmFile = `kernels-${variant}-threads.wasm`;
+    if (threaded) prefetch([kernels]);
+    const threads = threaded ? new KernelThreads(() => compiled(kernels)) : undefined;
     const { core, ...loaded } = await load(variant, threads);
-    engines.set(core, { key, variant, threads, ...loaded });
+    engines.set(core, { key, threads, ...loaded });
     return core;
   };
   const loading = start();
@@ -319,7 +249,7 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
  * there is a warning and the one for a single thread.
  */
 export async function loadCore(numThreads?: unknown): Promise<Core> {
-  const variant = chooseVariant();
+  const variant = variantFor(env.wasm);
   const wanted = await resolveThreads(numThreads);
   if (wanted > 1) {
     try {
@@ -331,6 +261,22 @@ export async function loadCore(numThreads?: unknown): Promise<Core> {
     }
   }
   return loadOnce(variant, false);
+}
+
+/** Begins to fetch and compile what loadCore() will load by these settings. */
+export async function prefetchMain(settings: WasmEnv): Promise<void> {
+  try {
+    const variant = variantFor(settings);
+    const threaded = (await likelyThreads(settings.numThreads)) > 1;
+    prefetch(
+      threaded
+        ? [`requant-${variant}-threads.wasm`, `kernels-${variant}-threads.wasm`]
+        : [`requant-${variant}.wasm`],
+      settings,
+    );
+  } catch {
+    // Whoever loads the core says what is wrong.
+  }
 }
 
 /** How many threads a core has by now. */

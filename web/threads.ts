@@ -5,8 +5,8 @@ import { env } from './env.js';
 import { invalidArgument, show } from './errors.js';
 import type { KernelAnswer, KernelJob } from './kernel_worker.js';
 import { MAILBOX_BYTES, Mailbox } from './mailbox.js';
-import { ownScript } from './own_files.js';
 import { importNode, isNode } from './source.js';
+import { type WorkerPort, type WorkerScript, startWorker, workerHint } from './start_worker.js';
 
 /** The core divides a step among no more (kMaxThreads of src/base/parallel.h). */
 const MOST_THREADS = 16;
@@ -40,6 +40,14 @@ async function processors(): Promise<number> {
   return navigator.hardwareConcurrency || 1;
 }
 
+/** How many threads that option will give; what stands against it is said elsewhere. */
+export async function likelyThreads(option: unknown): Promise<number> {
+  if (option === undefined || option === 1 || threadsMissing() !== undefined) return 1;
+  return option === 'auto' || option === 0
+    ? Math.min(MOST_AUTO_THREADS, await processors())
+    : Math.min(Number(option), MOST_THREADS);
+}
+
 /**
  * How many threads to use for this option (default: env.wasm.numThreads); one, with a warning, where
  * there cannot be more.
@@ -56,13 +64,9 @@ export async function resolveThreads(
   if (!auto && !(typeof option === 'number' && Number.isSafeInteger(option) && option > 0)) {
     throw invalidArgument(`${name} is ${show(option)}`, name, "Use a positive integer or 'auto'.");
   }
-  if (option === 1) return 1;
-  const missing = threadsMissing();
-  if (missing !== undefined) {
-    if (!auto) warnThreads(missing);
-    return 1;
-  }
-  return auto ? Math.min(MOST_AUTO_THREADS, await processors()) : Math.min(option, MOST_THREADS);
+  const missing = option === 1 ? undefined : threadsMissing();
+  if (missing !== undefined && !auto) warnThreads(missing);
+  return likelyThreads(option);
 }
 
 /** Memory that threads share. Some browsers cannot reserve the largest. */
@@ -77,47 +81,34 @@ export function sharedMemory(): WebAssembly.Memory {
   }
 }
 
+const script: WorkerScript = {
+  file: 'kernel_worker.js',
+  from: import.meta.url,
+  name: 'threads.js',
+  bundled: () => new Worker(new URL('./kernel_worker.js', import.meta.url), { type: 'module' }),
+};
+
 /** Resolves when the thread can be given work. */
-async function startThread(job: KernelJob): Promise<{ terminate(): void }> {
-  let receive: (message: KernelAnswer) => void;
-  let fail: (error: Error) => void;
+async function startThread(job: KernelJob): Promise<WorkerPort> {
+  let settle: (error?: Error) => void;
   const ready = new Promise<void>((resolve, reject) => {
-    fail = reject;
-    receive = (message) => {
-      if ('error' in message) reject(new Error(message.error));
-      else resolve();
-    };
+    settle = (error) => (error ? reject(error) : resolve());
   });
-  let thread: { terminate(): void };
-  if (isNode) {
-    const { Worker: NodeWorker } =
-      await importNode<typeof import('node:worker_threads')>('worker_threads');
-    const script = await ownScript('kernel_worker.js');
-    // Of the process's own options some, such as --input-type, do not go with a file.
-    const worker = new NodeWorker(script, { execArgv: [] });
-    worker.on('message', (message: KernelAnswer) => receive(message));
-    worker.on('error', (error) => fail(error as Error));
-    worker.on('exit', (code) => fail(new Error(`the thread ended with ${code}`)));
-    worker.postMessage(job);
-    thread = { terminate: () => void worker.terminate() };
-    // It waits for work for ever, which must not keep the process alive.
-    ready.finally(() => worker.unref()).catch(() => {});
-  } else {
-    // Bundlers find the worker's file by exactly this form.
-    const worker = new Worker(new URL('./kernel_worker.js', import.meta.url), { type: 'module' });
-    worker.onmessage = (event: MessageEvent<KernelAnswer>) => receive(event.data);
-    worker.onerror = (event) => {
-      fail(new Error(event.message || 'the script of a thread could not be loaded'));
-    };
-    worker.postMessage(job);
-    thread = { terminate: () => worker.terminate() };
-  }
+  // Nobody may be waiting yet, or any more.
+  ready.catch(() => {});
+  const thread = await startWorker<KernelAnswer>(script, {
+    message: (message) => settle('error' in message ? new Error(message.error) : undefined),
+    failed: (why) => settle(new Error(why)),
+  });
+  thread.post(job);
   try {
     await ready;
   } catch (error) {
-    thread.terminate();
+    await thread.terminate();
     throw error;
   }
+  // It waits for work for ever, which must not keep the process alive.
+  thread.hold(false);
   return thread;
 }
 
@@ -131,7 +122,7 @@ export class KernelThreads {
   );
   readonly #compile: () => Promise<WebAssembly.Module>;
   #module: Promise<WebAssembly.Module> | undefined;
-  readonly #threads: { terminate(): void }[] = [];
+  readonly #threads: WorkerPort[] = [];
   #starting: Promise<void> = Promise.resolve();
 
   /** @param compile Makes the module with the kernels alone. */
@@ -179,19 +170,20 @@ export class KernelThreads {
       for (const result of started) {
         if (result.status === 'rejected') failed ??= result.reason;
         else if (failed === undefined) this.#threads.push(result.value);
-        else result.value.terminate();
+        else void result.value.terminate();
       }
       core.useThreads(this.count);
       if (failed !== undefined) throw failed;
     } catch (error) {
       this.#module = undefined;
       const why = error instanceof Error ? error.message : String(error);
-      warnThreads(`threads could not be started (${why})`);
+      const hint = (error as { hint?: string }).hint ?? workerHint;
+      warnThreads(`threads could not be started (${why}). ${hint}`);
     }
   }
 
   /** For a core that nobody will call again. */
   terminate(): void {
-    for (const thread of this.#threads.splice(0)) thread.terminate();
+    for (const thread of this.#threads.splice(0)) void thread.terminate();
   }
 }

@@ -3,10 +3,12 @@
 import { checkIterable, lengthOf, throwIfAborted } from './abort.js';
 import type { CompareOptions, CompareReport, CompareSample } from './compare.js';
 import type { EngineInfo } from './engine.js';
-import { type WasmEnv, env } from './env.js';
+import { type WasmEnv, type WasmFile, env } from './env.js';
 import { invalidArgument, show } from './errors.js';
 import { type Fetches, type RunOptions, checkTarget, runArguments } from './fetches.js';
 import { type Feeds, disposedOf, makeDisposable, whenForgotten } from './heap.js';
+import { prefetchMain, variantFor } from './load_core.js';
+import { checkBinaries, compiled, isGiven } from './modules.js';
 import type {
   LoadOptions,
   ModelInfo,
@@ -424,8 +426,8 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
  * so that loading, quantizing and running leave the calling thread free. It has the present settings
  * of `env.wasm`. In Node it keeps the process alive only while a call is running.
  *
- * @throws RequantError LOAD_FAILED when the worker's script cannot be loaded, or is of another origin than
- * the page; INVALID_ARGUMENT for settings that cannot be sent.
+ * @throws RequantError LOAD_FAILED when the worker's script or the module of `env.wasm.wasmBinary` cannot be
+ * loaded; INVALID_ARGUMENT for settings that cannot be sent.
  * @example
  * const worker = await createWorker();
  * const session = await worker.createSession('model.onnx');
@@ -433,10 +435,12 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
  * await worker.terminate();
  */
 export async function createWorker(): Promise<RequantWorker> {
-  const connection = new Connection();
+  // Of this moment: what is asked for later is of the same settings.
+  const settings = { ...env.wasm };
+  const connection = new Connection((file) => moduleFor(file, settings));
   try {
-    await connection.open();
-    await connection.call('setEnv', [settings()]);
+    await Promise.all([prefetchMain(settings), connection.open()]);
+    await connection.call('setEnv', [await sendableSettings(settings)]);
   } catch (error) {
     await connection.terminate();
     throw error;
@@ -444,20 +448,39 @@ export async function createWorker(): Promise<RequantWorker> {
   return new RequantWorker(connection);
 }
 
-/** What can be sent of env.wasm. */
-function settings(): Partial<WasmEnv> {
-  const { simd, numThreads, wasmPaths, wasmBinary, operatorsBinary, toolsBinary } = env.wasm;
-  const paths =
-    typeof wasmPaths === 'string' || wasmPaths instanceof URL
-      ? absolute(wasmPaths)
-      : wasmPaths &&
-        Object.fromEntries(Object.entries(wasmPaths).map(([file, path]) => [file, absolute(path)]));
+/** A module that the worker asks for, compiled here once for all workers; undefined: it may try for itself. */
+async function moduleFor(
+  file: WasmFile,
+  settings: WasmEnv,
+): Promise<WebAssembly.Module | undefined> {
+  try {
+    return await compiled(file, settings);
+  } catch (error) {
+    if (isGiven(file, settings)) throw error;
+    return undefined;
+  }
+}
+
+function absolutePaths<T extends string>(
+  paths: string | URL | Partial<Record<T, string | URL>> | undefined,
+): string | Record<string, string> | undefined {
+  if (typeof paths === 'string' || paths instanceof URL) return absolute(paths);
+  return paths && mapValues(paths as Record<string, string | URL>, absolute);
+}
+
+function mapValues<T, R>(object: Record<string, T>, map: (value: T) => R): Record<string, R> {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, map(value)]));
+}
+
+/** What the worker is told of env.wasm. It asks for modules, so only what shapes its choices is sent. */
+async function sendableSettings(settings: WasmEnv): Promise<Partial<WasmEnv>> {
+  checkBinaries(settings);
+  const { numThreads, wasmPaths, workerPaths, wasmBinary } = settings;
   return withoutUndefined({
-    simd,
+    simd: wasmBinary ? variantFor(settings) : settings.simd,
     numThreads,
-    wasmPaths: paths,
-    wasmBinary,
-    operatorsBinary,
-    toolsBinary,
+    wasmPaths: absolutePaths(wasmPaths),
+    workerPaths: absolutePaths(workerPaths),
+    wasmBinary: wasmBinary && (await compiled(`requant-${variantFor(settings)}.wasm`, settings)),
   }) as Partial<WasmEnv>;
 }

@@ -1,67 +1,24 @@
 // The near end of a worker: starts it, sends calls and settles their promises.
 
 import { abortError } from './abort.js';
+import type { WasmFile } from './env.js';
 import { RequantError } from './errors.js';
-import { ownScript } from './own_files.js';
-import { importNode, isNode } from './source.js';
-import { type Request, type Response, packError, unpackError } from './worker_protocol.js';
-
-/** A worker of either kind: a browser's Worker or Node's worker_threads. */
-interface Port {
-  post(message: Request): void;
-  /** Whether the process should stay alive for it (Node). */
-  hold(busy: boolean): void;
-  terminate(): Promise<void>;
-}
-
-interface Handlers {
-  message(response: Response): void;
-  failed(why: string, cause?: unknown): void;
-}
+import type { ModuleProvider } from './modules.js';
+import { type WorkerPort, type WorkerScript, startWorker, workerHint } from './start_worker.js';
+import { type Response, packError, unpackError } from './worker_protocol.js';
 
 /** The error for a worker that does not start. */
 function notStarted(why: string, cause: unknown): RequantError {
-  return new RequantError('LOAD_FAILED', `the worker cannot be started: ${why}`, {
-    cause,
-    hint: isNode
-      ? ((cause as Partial<RequantError> | undefined)?.hint ??
-        'The file worker_main.js must be there.')
-      : "A page can only start workers of its own origin: serve the package's files from there, or " +
-        'import it in a worker of your own, which a blob URL can start.',
-  });
+  const hint = (cause instanceof RequantError && cause.hint) || workerHint;
+  return new RequantError('LOAD_FAILED', `the worker cannot be started: ${why}`, { cause, hint });
 }
 
-async function openPort(handlers: Handlers): Promise<Port> {
-  if (isNode) {
-    const { Worker: NodeWorker } =
-      await importNode<typeof import('node:worker_threads')>('worker_threads');
-    const script = await ownScript('worker_main.js');
-    const worker = new NodeWorker(script);
-    worker.on('message', (response: Response) => handlers.message(response));
-    worker.on('error', (error) => handlers.failed((error as Error).message, error));
-    worker.on('exit', (code) => handlers.failed(`it ended with ${code}`));
-    return {
-      post: (message) => worker.postMessage(message),
-      hold: (busy) => (busy ? worker.ref() : worker.unref()),
-      terminate: async () => {
-        await worker.terminate();
-      },
-    };
-  }
-  // Bundlers find the worker's file by exactly this form.
-  const worker = new Worker(new URL('./worker_main.js', import.meta.url), { type: 'module' });
-  worker.onmessage = (event: MessageEvent<Response>) => handlers.message(event.data);
-  worker.onerror = (event) => handlers.failed(event.message || 'its script could not be loaded');
-  worker.onmessageerror = () => handlers.failed('a message could not be read');
-  return {
-    post: (message) => worker.postMessage(message),
-    hold: () => {},
-    terminate: () => {
-      worker.terminate();
-      return Promise.resolve();
-    },
-  };
-}
+const script: WorkerScript = {
+  file: 'worker_main.js',
+  from: import.meta.url,
+  name: 'worker_connection.js',
+  bundled: () => new Worker(new URL('./worker_main.js', import.meta.url), { type: 'module' }),
+};
 
 interface PendingCall {
   resolve(value: unknown): void;
@@ -87,12 +44,18 @@ export interface CallExtras {
 
 /** Calls to a worker: each has an id, may report progress, read an iterable of ours, and be aborted. */
 export class Connection {
-  #port: Port | undefined;
+  #port: WorkerPort | undefined;
   #closed: RequantError | undefined;
   #lastId = 0;
   readonly #calls = new Map<number, PendingCall>();
   #ready: () => void = () => {};
   #notReady: (error: RequantError) => void = () => {};
+  readonly #modules: ModuleProvider;
+
+  /** @param modules Gives the worker what is compiled here. */
+  constructor(modules: ModuleProvider) {
+    this.#modules = modules;
+  }
 
   async open(): Promise<void> {
     const ready = new Promise<void>((resolve, reject) => {
@@ -106,7 +69,7 @@ export class Connection {
         : notStarted(why, cause);
     const open = async () => {
       try {
-        this.#port = await openPort({
+        this.#port = await startWorker<Response>(script, {
           message: (response) => this.#receive(response),
           failed: (why, cause) => this.#close(failed(why, cause)),
         });
@@ -191,6 +154,10 @@ export class Connection {
       this.#ready();
       return;
     }
+    if (response.kind === 'module') {
+      void this.#sendModule(response.file);
+      return;
+    }
     const { id, kind } = response;
     const call = this.#calls.get(id);
     if (!call) {
@@ -211,6 +178,15 @@ export class Connection {
       // The caller gets the very error of its iterable; the worker stops reading.
       this.#port?.post({ kind: 'failed', id, error: packError(error) });
       this.#settle(id)?.reject(error);
+    }
+  }
+
+  async #sendModule(file: WasmFile): Promise<void> {
+    const answer = { kind: 'module', file } as const;
+    try {
+      this.#port?.post({ ...answer, module: await this.#modules(file) });
+    } catch (error) {
+      this.#port?.post({ ...answer, error: packError(error) });
     }
   }
 

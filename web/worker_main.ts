@@ -2,7 +2,7 @@
 
 import { compare, type CompareOptions, type CompareSample } from './compare.js';
 import { engineInfo } from './engine.js';
-import { type WasmEnv, env } from './env.js';
+import { type WasmEnv, type WasmFile, env } from './env.js';
 import { RequantError } from './errors.js';
 import {
   type LoadOptions,
@@ -12,6 +12,7 @@ import {
   loadModel,
   parseModel,
 } from './model.js';
+import { askForModules } from './modules.js';
 import { type ExportOptions, QuantizedModel, type QuantizeOptions, quantize } from './quantize.js';
 import { InferenceSession } from './session.js';
 import type { SessionOptions } from './session_options.js';
@@ -250,7 +251,30 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
   }
 }
 
+const asked = new Map<WasmFile, (message: Request & { kind: 'module' }) => void>();
+
+/** A module that the thread of the caller has compiled, or compiles now. */
+function askModule(file: WasmFile): Promise<WebAssembly.Module | undefined> {
+  return new Promise((resolve, reject) => {
+    asked.set(file, ({ module, error }) => {
+      asked.delete(file);
+      if (error) reject(unpackError(error));
+      else resolve(module);
+    });
+    post({ kind: 'module', file });
+  });
+}
+
+/** When a message could not be read: it had a module, as nothing else comes from another process. */
+function loadAlone(): void {
+  for (const [file, answer] of asked) answer({ kind: 'module', file });
+}
+
 function receive(message: Request): void {
+  if (message.kind === 'module') {
+    asked.get(message.file)?.(message);
+    return;
+  }
   if (message.kind === 'call') {
     const call = new Call(message.id);
     calls.set(message.id, call);
@@ -273,10 +297,13 @@ async function start(): Promise<void> {
     const scope = globalThis as unknown as {
       postMessage(message: unknown, transfer: Transferable[]): void;
       onmessage: (event: MessageEvent<Request>) => void;
+      onmessageerror: () => void;
     };
     post = (message, transfer = []) => scope.postMessage(message, transfer);
     scope.onmessage = (event) => receive(event.data);
+    scope.onmessageerror = loadAlone;
   }
+  askForModules(askModule);
   post({ kind: 'ready' });
 }
 

@@ -1,5 +1,6 @@
 // The messages between a page (or Node's main thread) and the worker that computes.
 
+import type { WasmFile } from './env.js';
 import { RequantError, type RequantErrorCode } from './errors.js';
 import { type Feeds, checkFeeds } from './heap.js';
 import { Tensor, type TensorDataMap, type TensorType } from './tensor.js';
@@ -26,7 +27,9 @@ export type Request =
   | { kind: 'abort'; id: number }
   // The answer to a pull: an item of the iterable that belongs to the call.
   | { kind: 'item'; id: number; done: boolean; value?: unknown }
-  | { kind: 'failed'; id: number; error: PackedError };
+  | { kind: 'failed'; id: number; error: PackedError }
+  // The answer to the request for a module; without one the worker loads it by itself.
+  | { kind: 'module'; file: WasmFile; module?: WebAssembly.Module; error?: PackedError };
 
 /** From the worker. */
 export type Response =
@@ -34,7 +37,8 @@ export type Response =
   | { kind: 'result'; id: number; value: unknown }
   | { kind: 'error'; id: number; error: PackedError }
   | { kind: 'progress'; id: number; value: unknown }
-  | { kind: 'pull'; id: number };
+  | { kind: 'pull'; id: number }
+  | { kind: 'module'; file: WasmFile };
 
 export function packFeeds(feeds: Feeds): PackedFeeds {
   checkFeeds(feeds);

@@ -104,10 +104,9 @@ test('no file names a place on the machine that built it', () => {
 test('scripts that a bundler moved find the other files in the installed package', () => {
   const bundle = path.join(folder, 'bundle');
   const scripts = files.filter((file) => /^dist\/[^/]*\.js$/.test(file));
-  for (const file of scripts.filter((name) => !/worker(_main)?\.js$/.test(name))) {
+  for (const file of scripts.filter((name) => !/(kernel_worker|worker_main)\.js$/.test(name))) {
     cpSync(path.join(folder, 'node_modules/requant', file), path.join(bundle, path.basename(file)));
   }
-  cpSync(path.join(folder, 'node_modules/requant/dist/worker.js'), path.join(bundle, 'worker.js'));
   const program = path.join(folder, 'bundled.mjs');
   writeFileSync(
     program,
