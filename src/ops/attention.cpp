@@ -167,9 +167,16 @@ void EvaluateHead(const AttentionForm& form, const float* q, const float* k, con
     show(2);
     double largest = sink ? double{*sink} : -std::numeric_limits<double>::infinity();
     for (const double score : scores) largest = std::max(largest, score);
-    double sum = sink ? std::exp(*sink - largest) : 0;
-    for (double& score : scores) sum += score = std::exp(score - largest);
-    for (double& score : scores) score /= sum;
+    double sum = sink ? std::exp(double{*sink} - largest) : 0;
+    // Of a query that sees nothing the formula's softmax is NaN, that of the operators is 0.
+    constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+    const auto is_unseen = [](double score) { return score == kUnseen; };
+    if (largest == kUnseen && std::all_of(scores.begin(), scores.end(), is_unseen)) {
+      std::fill(scores.begin(), scores.end(), 0.0);
+    } else {
+      for (double& score : scores) sum += score = std::exp(score - largest);
+      for (double& score : scores) score /= sum;
+    }
     show(3);
     for (int64_t c = 0; c < form.value_width; ++c) {
       double mixed = 0;

@@ -2,9 +2,11 @@
 //
 //   y = softmax(softcap(scale * q k^T) + mask) v   for every head,   softcap(s) = c * tanh(s / c)
 //
-// with q [queries, width], k [keys, width], v [keys, value_width]. Several heads of q may share one
-// of k and v (Ainslie et al., "GQA", 2023). The operators: Attention of ONNX, MultiHeadAttention
-// and GroupQueryAttention of com.microsoft (onnxruntime docs/ContribOperators.md).
+// with q [queries, width], k [keys, width], v [keys, value_width]. A query whose scores are all
+// -infinity sees nothing: its weights and its y are 0 (onnx PR 8068). Several heads of q may share
+// one of k and v (Ainslie et al., "GQA", 2023). The operators: Attention of ONNX,
+// MultiHeadAttention and GroupQueryAttention of com.microsoft (onnxruntime
+// docs/ContribOperators.md).
 #pragma once
 
 #include <cstdint>
@@ -47,6 +49,7 @@ struct AttentionForm {
   int32_t k_slot = 1, v_slot = 2;
   int32_t past_k_slot = -1, past_v_slot = -1;
   int32_t mask_slot = -1;  // numbers to add or booleans, broadcast to [batch, heads, queries, keys]
+  bool mask_pads = false;  // what the mask lacks of the keys is forbidden
   int32_t padding_slot = -1;  // integers: keys that are there, by element or by their number
   int32_t lengths_slot = -1;  // integers: keys that are there, for every image
   int32_t sink_slot = -1;     // for every head the score of one more key, whose value is 0

@@ -13,8 +13,6 @@ namespace requant {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-/// ONNX Runtime hides with the least number, so that a row of nothing else is no NaN.
-constexpr float kLeast = std::numeric_limits<float>::lowest();
 
 [[noreturn]] void Mismatch(const Node& node, const std::string& what) {
   Fail(ErrorCode::kShapeMismatch, StrCat(node.op_type, ": ", what));
@@ -83,6 +81,7 @@ void ReadPast(const Shapes& in, size_t slot, AttentionForm& form) {
 /// `pads`: what it lacks is forbidden.
 void ReadMask(const Shapes& in, size_t slot, bool pads, AttentionForm& form) {
   form.mask_slot = in.SlotIf(slot);
+  form.mask_pads = pads;
   if (form.mask_slot < 0) return;
   const Shape& mask = in.At(slot);
   const Shape whole = {form.batch, form.heads, form.queries, form.keys};
@@ -240,7 +239,7 @@ AttentionForm MultiHeadForm(const Shapes& in) {
   if (in.has(8) || in.has(9)) Unsupported(node, "past_sequence_length or cache_indirection");
   form.keys = CheckedAdd64(form.past, form.fresh);
   form.forbidden = node.attributes.Float("mask_filter_value", -10000.0F);
-  form.hidden = kLeast;
+  form.hidden = -kInfinity;
   ReadMask(in, 5, false, form);
   form.causal = node.attributes.Int("unidirectional", 0) != 0;
   form.padding_slot = in.SlotIf(4);
@@ -304,7 +303,7 @@ AttentionForm GroupQueryForm(const Shapes& in, int64_t total) {
   form.cached = form.causal = true;
   form.first = total == form.queries;
   form.window = node.attributes.Int("local_window_size", -1);
-  form.hidden = form.forbidden = kLeast;
+  form.hidden = form.forbidden = -kInfinity;
   form.keys = std::max(form.past, total);
   ReadMask(in, 10, false, form);
   if (node.attributes.Int("do_rotary", 0) != 0) {

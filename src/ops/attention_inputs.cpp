@@ -50,7 +50,7 @@ void AttentionInputs::AddMask(int64_t b, int64_t h, float* out) const {
   int64_t at = 0;
   if (size(2) > 1) at += h * plane;
   if (size(3) > 1) at += b * size(2) * plane;
-  const bool stretched = columns == 1 && form_.keys > 1 && form_.forbidden > -1e38F;
+  const bool stretched = columns == 1 && form_.keys > 1 && !form_.mask_pads;
   const bool boolean = mask.dtype() == DType::kBool;
   for (int64_t i = 0; i < form_.queries; ++i) {
     const int64_t row = at + (rows > 1 ? i * columns : 0);

@@ -195,7 +195,7 @@ void WriteBuffers(FunctionText& text, int64_t heads) {
       "%limit = Reshape(%limits_flat, %column)\n"
       "%visible = Less(%places, %limit)");
   text.Scalar("nothing", 0);
-  text.Scalar("least", -1e38);
+  text.Scalar("least", -std::numeric_limits<double>::infinity());
   text.Line("%hide = Where(%visible, %nothing, %least)");
 }
 

@@ -11,9 +11,9 @@ namespace requant {
 ///   softmax      exp(x - m) / sum(exp(x - m))
 ///   fast_softmax the same with Exp of kernels/fast_math.h
 ///   log_softmax  (x - m) - log(sum(exp(x - m)))
-/// exp is otherwise Exp of kernels/transcendental.h. A NaN or +infinity in a row, or a row of
-/// -infinity only, makes the row NaN, like the formula. in == out is allowed when the strides
-/// agree.
+/// exp is otherwise Exp of kernels/transcendental.h. A NaN or +infinity in a row makes the row NaN,
+/// like the formula. So does a row of -infinity only, which with `masked_to_zero` gives 0 in
+/// softmax and fast_softmax. in == out is allowed when the strides agree.
 struct SoftmaxF32Params {
   const float* in = nullptr;
   float* out = nullptr;
@@ -21,6 +21,7 @@ struct SoftmaxF32Params {
   size_t cols = 0;
   size_t in_row_stride = 0;  ///< floats
   size_t out_row_stride = 0;
+  int32_t masked_to_zero = 0;
 };
 
 }  // namespace requant

@@ -27,6 +27,10 @@ void Softmax(const SoftmaxF32Params* p, const Exp& exp) {
     const float* in = p->in + r * p->in_row_stride;
     float* out = p->out + r * p->out_row_stride;
     const float most = RowMax(in, p->cols);
+    if (p->masked_to_zero && most == -__builtin_inff()) {
+      for (size_t i = 0; i < p->cols; ++i) out[i] = 0;
+      continue;
+    }
     float lanes[4] = {0, 0, 0, 0};
     for (size_t i = 0; i < p->cols; ++i) {
       const float e = exp(in[i] - most);

@@ -56,7 +56,12 @@ RQ_INLINE void Softmax(const SoftmaxF32Params* p) {
   for (size_t r = 0; r < p->rows; ++r) {
     const float* in = p->in + r * p->in_row_stride;
     float* out = p->out + r * p->out_row_stride;
-    const v128_t most = Splat(RowMax(in, n));
+    const float row_max = RowMax(in, n);
+    if (p->masked_to_zero && row_max == -__builtin_inff()) {
+      for (size_t j = 0; j < n; ++j) out[j] = 0;
+      continue;
+    }
+    const v128_t most = Splat(row_max);
     v128_t lanes = Splat(0.0f);
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {

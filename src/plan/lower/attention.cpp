@@ -178,6 +178,7 @@ class AttentionStep : public Step {
       softmax.rows = static_cast<size_t>(count);
       softmax.cols = softmax.in_row_stride = softmax.out_row_stride =
           static_cast<size_t>(form.keys);
+      softmax.masked_to_zero = 1;
     }
     Multiply(context, scores.matrix, products, used, true);
     if (form.softcap != 0) {
