@@ -1,4 +1,6 @@
-// ArgMax, ArgMin: where the largest and smallest elements along an axis are.
+// ArgMax, ArgMin: where the largest and smallest elements along an axis are; as in NumPy a NaN is
+// both.
+#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -46,8 +48,15 @@ void BestOfLines(const T* from, int64_t count, int64_t width, bool largest, bool
       const T* x = from + row * width + begin;
       for (int64_t i = 0; i < lines; ++i) {
         const T value = x[i];
-        const bool better = largest ? value > best[i] : value < best[i];
-        if (better || (last && value == best[i])) {
+        bool better = largest ? value > best[i] : value < best[i];
+        bool equal = value == best[i];
+        if constexpr (std::is_floating_point_v<T>) {
+          const bool is_nan = value != value;
+          const bool has_nan = best[i] != best[i];
+          better = better || (is_nan && !has_nan);
+          equal = equal || (is_nan && has_nan);
+        }
+        if (better || (last && equal)) {
           best[i] = value;
           to[begin + i] = row;
         }
