@@ -70,6 +70,40 @@ std::vector<Tensor> RunBody(EvalContext& context, const Graph& body,
   return EvaluateGraph(body, inputs, context.requantize);
 }
 
+/// The types of a body's outputs where no iteration runs: what follows from its formal inputs of
+/// these types and the captured values, else what the body declares.
+std::vector<ValueType> TypesOfNone(const EvalContext& context, const Graph& body,
+                                   std::vector<ValueType> types) {
+  std::vector<ValueType> declared;
+  for (const Value* output : body.outputs()) declared.push_back(output->type);
+  Graph copy = body.Clone();
+  const size_t from = CapturedFrom(context.node, body);
+  for (size_t i = 0; i < body.captured; ++i) {
+    const Tensor& captured = context.input(from + i);
+    Value* input = copy.inputs()[types.size()];
+    types.push_back(TypeOf(captured));
+    if (!input->is_constant()) input->constant = captured;
+  }
+  std::vector<ValueType> inferred;
+  try {
+    inferred = InferGraph(copy, types);
+  } catch (const Error&) {
+    return declared;  // the body cannot run on these, and does not
+  }
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (inferred[i].dtype == DType::kUndefined) inferred[i].dtype = declared[i].dtype;
+    if (!inferred[i].shape || !declared[i].shape ||
+        inferred[i].shape->size() != declared[i].shape->size()) {
+      continue;
+    }
+    for (size_t k = 0; k < inferred[i].shape->size(); ++k) {
+      Dim& dim = (*inferred[i].shape)[k];
+      if (!dim.known()) dim = (*declared[i].shape)[k];
+    }
+  }
+  return inferred;
+}
+
 bool ConditionOf(const Tensor& tensor) {
   if (tensor.count() != 1) {
     Fail(ErrorCode::kShapeMismatch,
@@ -175,8 +209,10 @@ class Stack {
     ++count_;
   }
 
+  bool empty() const { return count_ == 0; }
+
   /// Stacked along the first axis; `reverse`: the last first. `type` is that of an element when
-  /// there is none.
+  /// there is none; sizes that it does not know are 0 then, as in ONNX Runtime.
   Tensor Finish(bool reverse, const ValueType& type) const {
     Shape shape = shape_;
     if (count_ == 0 && type.shape) {
@@ -274,10 +310,16 @@ void EvaluateLoop(EvalContext& context) {
     for (size_t k = 0; k < form.carried; ++k) carried[k] = std::move(results[1 + k]);
     for (size_t k = 0; k < form.scanned; ++k) stacks[k].Add(results[1 + form.carried + k]);
   }
+  std::vector<ValueType> types(form.body.outputs().size());
+  if (!stacks.empty() && stacks[0].empty()) {
+    std::vector<ValueType> formal = {{DType::kInt64, SymbolicShape{}},
+                                     {DType::kBool, SymbolicShape{}}};
+    for (const Tensor& tensor : carried) formal.push_back(TypeOf(tensor));
+    types = TypesOfNone(context, form.body, std::move(formal));
+  }
   for (size_t i = 0; i < context.outputs.size(); ++i) {
     context.outputs[i] =
-        i < form.carried ? carried[i]
-                         : stacks[i - form.carried].Finish(false, form.body.outputs()[1 + i]->type);
+        i < form.carried ? carried[i] : stacks[i - form.carried].Finish(false, types[1 + i]);
   }
 }
 
@@ -380,6 +422,17 @@ std::vector<Tensor> ScanOnce(EvalContext& context, const ScanForm& form, std::ve
     }
     length = size;
   }
+  std::vector<ValueType> types(form.body.outputs().size());
+  if (length == 0 && form.scanned > 0) {
+    std::vector<ValueType> formal;
+    for (const Tensor& tensor : states) formal.push_back(TypeOf(tensor));
+    for (size_t i = 0; i < form.sequences; ++i) {
+      ValueType slice = TypeOf(sequences[i]);
+      slice.shape->erase(slice.shape->begin() + static_cast<std::ptrdiff_t>(axes[i]));
+      formal.push_back(std::move(slice));
+    }
+    types = TypesOfNone(context, form.body, std::move(formal));
+  }
   std::vector<Stack> stacks(form.scanned, Stack(length));
   for (int64_t step = 0; step < length; ++step) {
     std::vector<Tensor> slices;
@@ -398,7 +451,7 @@ std::vector<Tensor> ScanOnce(EvalContext& context, const ScanForm& form, std::ve
   }
   for (size_t k = 0; k < form.scanned; ++k) {
     Tensor stacked = stacks[k].Finish(ListEntry(attributes, "scan_output_directions", k) != 0,
-                                      form.body.outputs()[form.states + k]->type);
+                                      types[form.states + k]);
     const int64_t axis =
         NormalizeAxis(ListEntry(attributes, "scan_output_axes", k), stacked.rank());
     if (axis > 0) {

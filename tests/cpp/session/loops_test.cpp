@@ -116,5 +116,76 @@ output %last
   EXPECT_EQ(results[0].data<float>()[0], 192.0F);
 }
 
+/// What no iteration gives has the sizes that one would give, and nothing is said of them in the
+/// file.
+TEST(Loops, OfNoTripsKeepTheSizesOfTheirBodies) {
+  const auto loop = Parse(R"(graph "" opset 13
+input %n: int64[]
+input %x: float32[A, 3]
+input %go: bool[]
+const %m: float32[3, 5] = {0.5, 0.0, 0.25, 1.0, 2.0, -0.5, 1.0, 0.0, 0.5, 1.0, 0.0, 0.25, 1.0, 1.0, 1.0}
+const %to: int64[2] = {1, -1}
+%last, %wide, %flat, %ints = Loop(%n, %go, %x, %m, %to) {body = { graph "" opset 13
+input %i: int64[]
+input %c: bool[]
+input %state: float32[...]
+capture %w: float32[3, 5]
+capture %sizes: int64[2]
+%next = Relu(%state)
+%out = MatMul(%next, %w)
+%row = Reshape(%out, %sizes)
+%shape = Shape(%out)
+%c2 = Identity(%c)
+output %c2
+output %next
+output %out
+output %row
+output %shape
+}} "loop"
+output %wide
+output %flat
+output %ints
+)");
+  Session session(loop, {});
+  for (const int64_t rows : {2, 4}) {
+    for (const bool go : {true, false}) {
+      const TensorMap feeds{{"n", Tensor::Scalar(int64_t{go ? 0 : 3})},
+                            {"x", Ramp({rows, 3})},
+                            {"go", Tensor::Scalar(go)}};
+      ExpectSame(session, *loop, feeds);
+      const std::vector<Tensor> got = session.Run(feeds);
+      EXPECT_EQ(got[0].shape(), (Shape{0, rows, 5}));
+      EXPECT_EQ(got[1].shape(), (Shape{0, 1, rows * 5}));
+      EXPECT_EQ(got[2].shape(), (Shape{0, 2}));
+      EXPECT_EQ(got[2].dtype(), DType::kInt64);
+    }
+  }
+  const auto scan = Parse(R"(graph "" opset 13
+input %s: float32[4]
+input %x: float32[2, T]
+%last, %sums, %doubled = Scan(%s, %x) {body = { graph "" opset 13
+input %state: float32[...]
+input %v: float32[...]
+%wide = Concat(%state, %v) {axis = 0}
+%two = Add(%v, %v)
+%same = Identity(%state)
+output %same
+output %wide
+output %two
+}, num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [0, 1]} "scan"
+output %last
+output %sums
+output %doubled
+)");
+  Session scans(scan, {});
+  for (const int64_t steps : {0, 3, 0}) {
+    const TensorMap feeds{{"s", Ramp({4})}, {"x", Ramp({2, steps})}};
+    ExpectSame(scans, *scan, feeds);
+    const std::vector<Tensor> got = scans.Run(feeds);
+    EXPECT_EQ(got[1].shape(), (Shape{steps, 6}));
+    EXPECT_EQ(got[2].shape(), (Shape{2, steps}));
+  }
+}
+
 }  // namespace
 }  // namespace requant
