@@ -333,7 +333,7 @@ function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, ind
  * Quantizes a float model after training: shows it the calibration samples, chooses scales, and
  * recovers accuracy. The model itself stays as it is. Works on the calling thread in slices of about
  * 30 ms, so that events, progress and `signal` get their turn; {@link createWorker} moves it to
- * another thread.
+ * another thread. The same model, samples and options make the same file in every browser.
  *
  * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, for empty
  * calibration data and for NaN or infinity in it; ABORTED.

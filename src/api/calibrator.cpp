@@ -66,6 +66,7 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     SessionOptions options;
     options.runner = runner_;
     options.plan.visit = true;
+    options.plan.portable = true;  // the same file everywhere
     session_ = std::make_unique<Session>(WithTaps(graph(), observed_), options);
     session_pass_ = pass;
   }

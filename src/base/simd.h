@@ -5,7 +5,7 @@
 // DynamicQuantizeLinear (plan/lower) use the wasm_* intrinsics of <wasm_simd128.h>; a native build
 // gets the same names from SIMDe. What wasm has only as "relaxed SIMD" has a wrapper here, with an
 // exact emulation where the instruction is missing, so integer results never depend on the
-// variant. Only MulAddF32 may differ (one rounding or two).
+// variant. Only MulAddF32<true> may differ (one rounding or two).
 //
 // Rules for a vector.cpp of kernels (the build checks the linked module): no libc, no static or
 // global data, no local array unless every index is a constant after unrolling (it must live in
@@ -61,13 +61,21 @@ RQ_INLINE v128_t TwiceI8(v128_t x) { return wasm_i8x16_add_sat(x, x); }
 /// The same modulo 256. (The mean of x and x is x, which compilers do not know.)
 RQ_INLINE v128_t TwiceModuloI8(v128_t x) { return wasm_i8x16_add(x, wasm_u8x16_avgr(x, x)); }
 
-/// acc + a * b, four floats; fused (one rounding) in the relaxed variant where the CPU has it.
+/// Whether MulAddF32<true> and MulAddF32<false> may differ here.
+#if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
+inline constexpr bool kMayFuse = true;
+#else
+inline constexpr bool kMayFuse = false;
+#endif
+
+/// acc + a * b, four floats. With kFused there is one rounding in the relaxed variant where the CPU
+/// has it, without it there are two everywhere.
+template <bool kFused>
 RQ_INLINE v128_t MulAddF32(v128_t a, v128_t b, v128_t acc) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
-  return wasm_f32x4_relaxed_madd(a, b, acc);
-#else
-  return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
+  if constexpr (kFused) return wasm_f32x4_relaxed_madd(a, b, acc);
 #endif
+  return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
 }
 
 /// acc + a * b, two doubles whose product is exact: then fused or not is the same.

@@ -142,6 +142,9 @@ struct PlanOptions {
   /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session
   /// has. The results are the same.
   int threads = 0;
+  /// Every float product is rounded before it is added, also with relaxed SIMD: float results are
+  /// the same bits in every module and on every machine, and take a few percent longer.
+  bool portable = false;
   /// For Session::Visit(): outputs are looked at behind their steps, in the layout they have;
   /// nothing of them is kept.
   bool visit = false;

@@ -24,6 +24,7 @@ struct ConvF32Params {
   float* output = nullptr;
   void* workspace = nullptr;  ///< workspace_size bytes, 16-byte aligned, one per concurrent call
   float lo = -__builtin_inff(), hi = __builtin_inff();
+  int32_t portable = 0;  ///< as PlanOptions::portable
 };
 
 /// What conv_q8 stores. The values are part of the kernels' ABI.

@@ -34,7 +34,7 @@ RQ_INLINE void Store(const ConvF32Params* p, ptrdiff_t row, int32_t channel, int
 /// single gathered one: those of the first row start at base + slot * pitch, the slots going from
 /// `first` upwards and round in a ring of `count`; the next row is `lda` further on. (No struct: it
 /// would live on a stack that kernels do not have.)
-template <int kRows>
+template <int kRows, bool kFused>
 __attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_t lda,
                                     int32_t first, int32_t count, int32_t length, const float* w,
                                     const ConvF32Params* p, ptrdiff_t row, int32_t channel,
@@ -55,8 +55,8 @@ __attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_
       const v128_t b0 = wasm_v128_load(w), b1 = wasm_v128_load(w + 4);
       RQ_UNROLL for (int i = 0; i < kRows; ++i) {
         const v128_t x = wasm_v128_load32_splat(rows[i]++);
-        acc0[i] = simd::MulAddF32(x, b0, acc0[i]);
-        acc1[i] = simd::MulAddF32(x, b1, acc1[i]);
+        acc0[i] = simd::MulAddF32<kFused>(x, b0, acc0[i]);
+        acc1[i] = simd::MulAddF32<kFused>(x, b1, acc1[i]);
       }
       w += kChannelBlock;
     }
@@ -64,18 +64,35 @@ __attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_
   RQ_UNROLL for (int i = 0; i < kRows; ++i) Store(p, row + i, channel, n, acc0[i], acc1[i]);
 }
 
-/// All rows of a block against one block of weights.
+/// All rows of a block against one block of weights. What is not fused is not worth the code of
+/// every height.
+template <bool kFused>
+RQ_INLINE void TileRows(const float* base, ptrdiff_t pitch, ptrdiff_t lda, int32_t first,
+                        int32_t count, int32_t length, const float* w, const ConvF32Params* p,
+                        ptrdiff_t row, int32_t rows, int32_t channel, int32_t n) {
+  for (; rows >= kTile; rows -= kTile, row += kTile, base += kTile * lda) {
+    Tile<kTile, kFused>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+  }
+  if constexpr (kFused) {
+    if (rows >= 2) {
+      Tile<2, kFused>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+      rows -= 2, row += 2, base += 2 * lda;
+    }
+  }
+  for (; rows >= 1; --rows, ++row, base += lda) {
+    Tile<1, kFused>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+  }
+}
+
+/// Fused or not, as the parameters ask for.
 RQ_INLINE void Rows(const float* base, ptrdiff_t pitch, ptrdiff_t lda, int32_t first, int32_t count,
                     int32_t length, const float* w, const ConvF32Params* p, ptrdiff_t row,
                     int32_t rows, int32_t channel, int32_t n) {
-  for (; rows >= kTile; rows -= kTile, row += kTile, base += kTile * lda) {
-    Tile<kTile>(base, pitch, lda, first, count, length, w, p, row, channel, n);
+  if (simd::kMayFuse && p->portable != 0) {
+    TileRows<false>(base, pitch, lda, first, count, length, w, p, row, rows, channel, n);
+  } else {
+    TileRows<true>(base, pitch, lda, first, count, length, w, p, row, rows, channel, n);
   }
-  if (rows >= 2) {
-    Tile<2>(base, pitch, lda, first, count, length, w, p, row, channel, n);
-    rows -= 2, row += 2, base += 2 * lda;
-  }
-  if (rows >= 1) Tile<1>(base, pitch, lda, first, count, length, w, p, row, channel, n);
 }
 
 }  // namespace requant::conv

@@ -27,8 +27,8 @@ __attribute__((noinline)) void FourBlocks(const float* a, int32_t length, const 
   for (int32_t k = 0; k < length; ++k) {
     const v128_t x = wasm_v128_load32_splat(a + k);
     RQ_UNROLL for (int j = 0; j < kBlocks; ++j) {
-      acc0[j] = simd::MulAddF32(x, wasm_v128_load(blocks[j]), acc0[j]);
-      acc1[j] = simd::MulAddF32(x, wasm_v128_load(blocks[j] + 4), acc1[j]);
+      acc0[j] = simd::MulAddF32<true>(x, wasm_v128_load(blocks[j]), acc0[j]);
+      acc1[j] = simd::MulAddF32<true>(x, wasm_v128_load(blocks[j] + 4), acc1[j]);
       blocks[j] += kChannelBlock;
     }
   }
@@ -65,7 +65,8 @@ void rq_conv_f32(const requant::ConvF32Params* p) {
         conv::GatherRows(g, p->input, group * group_in, row, count, conv::CopyF32(), panel, lda);
       }
       int32_t b = 0;
-      for (; count == 1 && b + 4 <= blocks; b += 4, w += 4 * block_floats) {
+      const bool four = count == 1 && !(simd::kMayFuse && p->portable != 0);
+      for (; four && b + 4 <= blocks; b += 4, w += 4 * block_floats) {
         const int32_t n = group_out - (b + 3) * conv::kChannelBlock;
         conv::FourBlocks(a, depth, w, block_floats, p, row,
                          group * group_out + b * conv::kChannelBlock,

@@ -20,6 +20,7 @@ struct DwConvF32Params {
   float* output = nullptr;
   void* workspace = nullptr;  ///< workspace_size bytes, 16-byte aligned, one per concurrent call
   float lo = -__builtin_inff(), hi = __builtin_inff();
+  int32_t portable = 0;  ///< as PlanOptions::portable
 };
 
 /// 8 bits, arithmetic as in ConvQ8Params.

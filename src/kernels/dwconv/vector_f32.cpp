@@ -15,6 +15,7 @@ namespace {
 using dwconv::kQuad;
 
 /// One pixel, any window; n channels (1..4).
+template <bool kFused>
 RQ_INLINE void Pixel(const DwConvF32Params* p, const float* image, const float* w, int32_t oy,
                      int32_t ox, float* out, int32_t n, v128_t lo, v128_t hi) {
   const ConvGeometry& g = p->geometry;
@@ -31,7 +32,7 @@ RQ_INLINE void Pixel(const DwConvF32Params* p, const float* image, const float* 
       const int32_t x = x0 + kx * g.dilation_w;
       if (x < 0 || x >= g.in_w) continue;
       const float* in = image + static_cast<ptrdiff_t>(y * g.in_w + x) * g.input_stride;
-      acc = simd::MulAddF32(simd::LoadPartial(in, n), wasm_v128_load(w), acc);
+      acc = simd::MulAddF32<kFused>(simd::LoadPartial(in, n), wasm_v128_load(w), acc);
     }
   }
   simd::StorePartial(out, simd::ClampF32(acc, lo, hi), n);
@@ -53,7 +54,7 @@ RQ_INLINE void Four3x3(const float* row0, ptrdiff_t step0, const float* row1, pt
       in += step;
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         const int kx = column - i * kStride;
-        if (kx >= 0 && kx < 3) acc[i] = simd::MulAddF32(x, w[r * 3 + kx], acc[i]);
+        if (kx >= 0 && kx < 3) acc[i] = simd::MulAddF32<true>(x, w[r * 3 + kx], acc[i]);
       }
     }
   }
@@ -96,6 +97,7 @@ __attribute__((noinline)) int32_t Row3x3(const DwConvF32Params* p, const float* 
 }
 
 /// Interior pixels of any window, four channels; returns the first pixel it left over.
+template <bool kFused>
 __attribute__((noinline)) int32_t RowAny(const DwConvF32Params* p, const float* image,
                                          const float* packed, int32_t oy, int32_t ox, int32_t end,
                                          float* out) {
@@ -117,10 +119,10 @@ __attribute__((noinline)) int32_t RowAny(const DwConvF32Params* p, const float* 
                                     g.input_stride;
       for (int32_t kx = 0; kx < g.kernel_w; ++kx, w += kQuad, in += tap) {
         const v128_t weight = wasm_v128_load(w);
-        acc0 = simd::MulAddF32(wasm_v128_load(in), weight, acc0);
-        acc1 = simd::MulAddF32(wasm_v128_load(in + next), weight, acc1);
-        acc2 = simd::MulAddF32(wasm_v128_load(in + 2 * next), weight, acc2);
-        acc3 = simd::MulAddF32(wasm_v128_load(in + 3 * next), weight, acc3);
+        acc0 = simd::MulAddF32<kFused>(wasm_v128_load(in), weight, acc0);
+        acc1 = simd::MulAddF32<kFused>(wasm_v128_load(in + next), weight, acc1);
+        acc2 = simd::MulAddF32<kFused>(wasm_v128_load(in + 2 * next), weight, acc2);
+        acc3 = simd::MulAddF32<kFused>(wasm_v128_load(in + 3 * next), weight, acc3);
       }
     }
     const ptrdiff_t step = g.output_stride;
@@ -132,41 +134,59 @@ __attribute__((noinline)) int32_t RowAny(const DwConvF32Params* p, const float* 
   return ox;
 }
 
+/// Pixels [ox, end) of any window, n channels (1..4); `out` is of pixel 0.
+template <bool kFused>
+__attribute__((noinline)) void OneByOne(const DwConvF32Params* p, const float* image,
+                                        const float* w, int32_t oy, int32_t ox, int32_t end,
+                                        float* out, int32_t n) {
+  const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
+  for (; ox < end; ++ox) {
+    Pixel<kFused>(p, image, w, oy, ox, out + static_cast<ptrdiff_t>(ox) * p->geometry.output_stride,
+                  n, lo, hi);
+  }
+}
+
 /// Pixels [begin, end) of one output row.
 RQ_INLINE void Segment(const DwConvF32Params* p, const float* image, float* out_row, int32_t oy,
                        int32_t begin, int32_t end) {
   const ConvGeometry& g = p->geometry;
-  const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
   // Interior: ox * stride >= pad and the last tap is left of the image's end.
   int32_t first = (g.pad_left + g.stride_w - 1) / g.stride_w;
   const int32_t room = g.in_w - 1 + g.pad_left - (g.kernel_w - 1) * g.dilation_w;
   int32_t last = room < 0 ? 0 : room / g.stride_w + 1;
   if (first < begin) first = begin;
   if (last > end) last = end;
-  const bool small = g.kernel_h == 3 && g.kernel_w == 3 && g.dilation_h == 1 && g.dilation_w == 1;
+  const bool fused = !(simd::kMayFuse && p->portable != 0);
+  // What is not fused is not worth code of its own.
+  const bool small =
+      fused && g.kernel_h == 3 && g.kernel_w == 3 && g.dilation_h == 1 && g.dilation_w == 1;
+  const auto one_by_one = [&](int32_t channel, int32_t from, int32_t to, const float* weights,
+                              int32_t n) __attribute__((always_inline)) {
+    if (fused) {
+      OneByOne<true>(p, image + channel, weights, oy, from, to, out_row + channel, n);
+    } else {
+      OneByOne<false>(p, image + channel, weights, oy, from, to, out_row + channel, n);
+    }
+  };
   const ptrdiff_t quad_floats = static_cast<ptrdiff_t>(g.kernel_h * g.kernel_w + 1) * kQuad;
   const float* w = static_cast<const float*>(p->weights);
   for (int32_t c = 0; c < g.out_c; c += kQuad, w += quad_floats) {
     const int32_t n = g.out_c - c < kQuad ? g.out_c - c : kQuad;
     int32_t ox = begin;
-    const auto one_by_one = [&](int32_t to) __attribute__((always_inline)) {
-      for (; ox < to; ++ox) {
-        Pixel(p, image + c, w, oy, ox, out_row + static_cast<ptrdiff_t>(ox) * g.output_stride + c,
-              n, lo, hi);
-      }
-    };
     if (n == kQuad && first < last) {
-      one_by_one(first);
+      one_by_one(c, ox, first, w, n);
+      ox = first;
       float* out = out_row + static_cast<ptrdiff_t>(ox) * g.output_stride + c;
       if (small && g.stride_h == 1 && g.stride_w == 1) {
         ox = Row3x3<1>(p, image + c, w, oy, ox, last, out);
       } else if (small && g.stride_h == 2 && g.stride_w == 2) {
         ox = Row3x3<2>(p, image + c, w, oy, ox, last, out);
       } else {
-        ox = RowAny(p, image + c, w, oy, ox, last, out);
+        ox = fused ? RowAny<true>(p, image + c, w, oy, ox, last, out)
+                   : RowAny<false>(p, image + c, w, oy, ox, last, out);
       }
     }
-    one_by_one(end);
+    one_by_one(c, ox, end, w, n);
   }
 }
 

@@ -25,6 +25,7 @@ struct MatMulNBitsParams {
   int32_t block = 32;           ///< a multiple of 16
   int32_t has_zero_points = 0;  ///< 0: all are 8, and not among the packed weights
   int32_t begin = 0, end = 0;   ///< groups of 8 columns to compute, of (n + 7) / 8
+  int32_t portable = 0;         ///< as PlanOptions::portable, of the float rows
 };
 
 }  // namespace requant

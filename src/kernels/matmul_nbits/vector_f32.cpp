@@ -67,7 +67,7 @@ __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t*
   }
 }
 
-template <int kRows>
+template <int kRows, bool kFused>
 __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, ptrdiff_t lda,
                                     const float* w, int32_t row, int32_t column) {
   v128_t acc0[kRows], acc1[kRows];
@@ -80,14 +80,15 @@ __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, 
     const v128_t w0 = wasm_v128_load(w), w1 = wasm_v128_load(w + 4);
     RQ_UNROLL for (int i = 0; i < kRows; ++i) {
       const v128_t x = wasm_v128_load32_splat(rows[i]++);
-      acc0[i] = simd::MulAddF32(x, w0, acc0[i]);
-      acc1[i] = simd::MulAddF32(x, w1, acc1[i]);
+      acc0[i] = simd::MulAddF32<kFused>(x, w0, acc0[i]);
+      acc1[i] = simd::MulAddF32<kFused>(x, w1, acc1[i]);
     }
   }
   RQ_UNROLL for (int i = 0; i < kRows; ++i) StoreColumns(p, row + i, column, acc0[i], acc1[i]);
 }
 
 /// One row times one group, from the codes. Scales are applied to the sum of a block.
+template <bool kFused>
 __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float* a,
                                          const uint8_t* block, int32_t blocks, int32_t row,
                                          int32_t column) {
@@ -105,12 +106,12 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
       LoadStep(codes, mask, zero0, zero1, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         const v128_t x = wasm_v128_load32_splat(a + i);
-        acc0[i % 2] = simd::MulAddF32(x, low[i], acc0[i % 2]);
-        acc1[i % 2] = simd::MulAddF32(x, high[i], acc1[i % 2]);
+        acc0[i % 2] = simd::MulAddF32<kFused>(x, low[i], acc0[i % 2]);
+        acc1[i % 2] = simd::MulAddF32<kFused>(x, high[i], acc1[i % 2]);
       }
     }
-    y0 = simd::MulAddF32(wasm_f32x4_add(acc0[0], acc0[1]), wasm_v128_load(block), y0);
-    y1 = simd::MulAddF32(wasm_f32x4_add(acc1[0], acc1[1]), wasm_v128_load(block + 16), y1);
+    y0 = simd::MulAddF32<kFused>(wasm_f32x4_add(acc0[0], acc0[1]), wasm_v128_load(block), y0);
+    y1 = simd::MulAddF32<kFused>(wasm_f32x4_add(acc1[0], acc1[1]), wasm_v128_load(block + 16), y1);
   }
   StoreColumns(p, row, column, y0, y1);
 }
@@ -132,7 +133,10 @@ __attribute__((noinline)) void CopyPanel(const MatMulNBitsParams* p, int32_t row
 using namespace requant;
 using namespace requant::nbits;
 
-void rq_matmul_nbits_f32(const MatMulNBitsParams* p) {
+namespace {
+
+template <bool kFused>
+RQ_INLINE void Multiply(const MatMulNBitsParams* p) {
   const int32_t blocks = Blocks(p->k, p->block);
   const ptrdiff_t lda = static_cast<ptrdiff_t>(blocks) * p->block;
   const ptrdiff_t group_bytes = blocks * BlockBytes(p->block, p->has_zero_points);
@@ -146,14 +150,25 @@ void rq_matmul_nbits_f32(const MatMulNBitsParams* p) {
       const int32_t column = group * kColumns;
       if (count < kFewRows) {
         for (int32_t r = 0; r < count; ++r) {
-          SingleRow(p, panel + r * lda, block, blocks, row + r, column);
+          SingleRow<kFused>(p, panel + r * lda, block, blocks, row + r, column);
         }
         continue;
       }
       Unpack(p, block, blocks, weights);
       int32_t r = 0;
-      for (; r + 4 <= count; r += 4) Tile<4>(p, panel + r * lda, lda, weights, row + r, column);
-      for (; r < count; ++r) Tile<1>(p, panel + r * lda, lda, weights, row + r, column);
+      for (; r + 4 <= count; r += 4)
+        Tile<4, kFused>(p, panel + r * lda, lda, weights, row + r, column);
+      for (; r < count; ++r) Tile<1, kFused>(p, panel + r * lda, lda, weights, row + r, column);
     }
+  }
+}
+
+}  // namespace
+
+void rq_matmul_nbits_f32(const MatMulNBitsParams* p) {
+  if (simd::kMayFuse && p->portable != 0) {
+    Multiply<false>(p);
+  } else {
+    Multiply<true>(p);
   }
 }

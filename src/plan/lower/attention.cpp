@@ -316,10 +316,10 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   const bool joins = form.joins() || node.output(1) || node.output(2);
   const int64_t k_token = form.joins() || node.output(1) ? form.width : form.k.token;
   const int64_t v_token = form.joins() || node.output(2) ? form.value_width : form.v.token;
-  const auto scores =
-      PlanProduct(kernel, {form.width, form.keys, 1, k_token}, panel, form.width, form.keys);
-  const auto mix = PlanProduct(kernel, {form.keys, form.value_width, v_token, 1}, panel, form.keys,
-                               form.y.token);
+  const auto scores = PlanProduct(builder, kernel, {form.width, form.keys, 1, k_token}, panel,
+                                  form.width, form.keys);
+  const auto mix = PlanProduct(builder, kernel, {form.keys, form.value_width, v_token, 1}, panel,
+                               form.keys, form.y.token);
   if (!scores || !mix) return false;
 
   std::vector<int> slots;

@@ -71,7 +71,7 @@ const ConvF32Kernel& ConvF32KernelOf(const std::string& name) {
   return found == rows.end() ? rows.front() : *found;
 }
 
-std::optional<ComputedProduct> PlanProduct(const ConvF32Kernel& kernel,
+std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
                                            const ComputedMatrix& matrix, int64_t rows,
                                            int64_t input_stride, int64_t output_stride) {
   constexpr int64_t kMost = INT32_MAX / 8;
@@ -87,6 +87,7 @@ std::optional<ComputedProduct> PlanProduct(const ConvF32Kernel& kernel,
   geometry.output_stride = static_cast<int32_t>(output_stride);
   if (!FitsInt32(geometry)) return std::nullopt;
   out.params.row_end = ConvRows(geometry);
+  out.params.portable = builder.options().portable ? 1 : 0;
   out.packed_bytes = kernel.packed_size(WeightsOf(matrix, nullptr));
   return out;
 }

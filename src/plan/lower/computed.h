@@ -26,7 +26,7 @@ struct ComputedProduct {
 };
 
 /// nullopt when the sizes are beyond the kernels (then nothing but the reference is left).
-std::optional<ComputedProduct> PlanProduct(const ConvF32Kernel& kernel,
+std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
                                            const ComputedMatrix& matrix, int64_t rows,
                                            int64_t input_stride, int64_t output_stride);
 

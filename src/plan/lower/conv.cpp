@@ -22,6 +22,7 @@ void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeome
   step.op = epilogue.op;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
   step.params.hi = static_cast<float>(epilogue.clamp.hi);
+  step.params.portable = builder.options().portable ? 1 : 0;
   // Whole lines, whose windows share what they read.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
@@ -61,6 +62,7 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   step.params.residual_stride = geometry.out_c;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
   step.params.hi = static_cast<float>(epilogue.clamp.hi);
+  step.params.portable = builder.options().portable ? 1 : 0;
   step.Set(builder, kernel, geometry, packed, TapsOf(weights.layout), TileOf(kernel.walk, geometry),
            kMacsPerPart);
 }

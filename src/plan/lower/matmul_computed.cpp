@@ -74,7 +74,7 @@ class MatMulStep : public Step {
 MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix& matrix,
                     int64_t rows, int64_t products, const std::vector<const Value*>& operands) {
   const ConvF32Kernel& kernel = ChooseProductF32(builder);
-  const auto product = PlanProduct(kernel, matrix, rows, matrix.k, matrix.n);
+  const auto product = PlanProduct(builder, kernel, matrix, rows, matrix.k, matrix.n);
   if (!product) return nullptr;
   std::vector<int> inputs;
   for (const Value* operand : operands) inputs.push_back(builder.In(operand));

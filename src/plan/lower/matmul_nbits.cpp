@@ -33,6 +33,7 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   params.block = static_cast<int32_t>(form.block);
   params.has_zero_points = node.constant(3) != nullptr ? 1 : 0;
   params.end = (params.n + 7) / 8;
+  params.portable = builder.options().portable ? 1 : 0;
   const bool integer = node.attributes.Int("accuracy_level", 0) == kInt8Level;
   const bool relaxed = rq_variant() != 0 || builder.IsForced("matmul_nbits");
   const MatMulNBitsKernel& kernel = builder.Choose(

@@ -262,6 +262,7 @@ bool AddProduct(PlanBuilder& builder, const ConvF32Kernel& kernel, const float* 
   out.weights = packed;
   out.row_end = ConvRows(out.geometry);
   out.residual_stride = static_cast<int32_t>(stride);
+  out.portable = builder.options().portable ? 1 : 0;
   return true;
 }
 
