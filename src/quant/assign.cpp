@@ -13,11 +13,15 @@
 namespace requant {
 namespace {
 
+constexpr const char* kTwoValues = "there is no integer operator for two values";
+
 class Assigner {
  public:
-  Assigner(const Graph& graph, const QuantizeOptions& options)
+  Assigner(const Graph& graph, const QuantizeOptions& options,
+           const std::map<std::string, std::string>& reasons)
       : graph_(graph),
         options_(options),
+        reasons_(reasons),
         soi_(ShapeOrIndexValues(graph)),
         statistics_(FindStatistics(graph, soi_)),
         masks_(FindMasks(graph, soi_, statistics_)) {}
@@ -86,6 +90,8 @@ class Assigner {
     op.rule = RuleOf(node);
     if (!SettingsOf(node).quantize) {
       op.reason = "the options keep it in float";
+    } else if (const auto given = reasons_.find(node.name); given != reasons_.end()) {
+      op.reason = given->second;
     } else if (const char* why = WhyFloat(graph_, node, op.rule, soi_)) {
       op.reason = why;
     } else if (statistics_.contains(&node)) {
@@ -150,6 +156,26 @@ class Assigner {
     return value && !value->is_constant() && !soi_.contains(value);
   }
 
+  /// Whether the caller feeds one of two factors: gates of channels or pixels, for one. (What is
+  /// added may be a mask, of which 8 bits leave nothing.)
+  bool MultipliesInput(const Node& node) const {
+    return node.Is("Mul") &&
+           std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [this](const Value* input) { return graph_.IsInput(input); });
+  }
+
+  /// A function of two values, which no integer operator computes: float by itself, which is no
+  /// reason for what follows.
+  bool IsAlone(const Node& node) {
+    const std::string& reason = Op(node).reason;
+    if (reason == kTwoValues) return true;
+    const bool function = node.Is("Div") || node.Is("Min") || node.Is("Max") || node.Is("Pow");
+    return function && (reason.empty() || reason == kNoIntegerOperator) &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), [this](const Value* input) {
+             return IsData(input) && (bytes_.contains(input) || graph_.IsInput(input));
+           });
+  }
+
   void Choose(const Node& node) {
     Op(node).quantized = true;
     for (const Value* output : node.outputs) {
@@ -171,7 +197,9 @@ class Assigner {
       changed = false;
       for (const auto& node : graph_.nodes()) {
         OperatorQuantization& op = Op(*node);
-        if (op.quantized || !op.reason.empty()) continue;
+        if (op.quantized) continue;
+        const bool alone = IsAlone(*node) && !bytes_.contains(node->outputs[0]);
+        if (!op.reason.empty() && !alone) continue;
         int data = 0;
         int in_bytes = 0;
         for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
@@ -181,10 +209,16 @@ class Assigner {
           in_bytes += bytes_.contains(node->input(slot));
         }
         // A product of two activations is worth a QuantizeLinear for one of them.
-        const bool enough = op.rule == QuantRule::kMatMul ? in_bytes > 0 : in_bytes == data;
+        const bool product = op.rule == QuantRule::kMatMul || MultipliesInput(*node);
+        const bool enough = product || alone ? in_bytes > 0 : in_bytes == data;
         if (data == 0 || !enough) continue;
-        Choose(*node);
         changed = true;
+        if (alone) {
+          op.reason = kTwoValues;
+          bytes_.insert(node->outputs[0]);
+        } else {
+          Choose(*node);
+        }
       }
     }
     // Moving float values is as good in 8 bits when every reader wants 8 bits.
@@ -208,7 +242,7 @@ class Assigner {
     bool any = false;
     for (const auto& node : graph_.nodes()) {
       if (!NeedsTable(*node, Op(*node))) continue;
-      Op(*node).reason = "there is no integer operator for two values";
+      Op(*node).reason = kTwoValues;
       any = true;
     }
     if (!any) return false;
@@ -298,6 +332,7 @@ class Assigner {
 
   const Graph& graph_;
   const QuantizeOptions& options_;
+  const std::map<std::string, std::string>& reasons_;
   std::set<const Value*> soi_;
   std::set<const Node*> statistics_;
   Masks masks_;
@@ -308,8 +343,9 @@ class Assigner {
 
 }  // namespace
 
-QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options) {
-  return Assigner(graph, options).Run();
+QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options,
+                                 const std::map<std::string, std::string>& reasons) {
+  return Assigner(graph, options, reasons).Run();
 }
 
 }  // namespace requant

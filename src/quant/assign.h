@@ -1,7 +1,9 @@
 // Decides which operators are quantized and gives every slot of the graph its config.
 #pragma once
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "ir/graph.h"
 #include "quant/record.h"
@@ -9,8 +11,10 @@
 
 namespace requant {
 
-/// Operators, their configs (not joined yet), absorbed activations and table regions.
-QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options);
+/// Operators, their configs (not joined yet), absorbed activations and table regions. `reasons`: by
+/// name, operators that stay in float whatever the options say, and why.
+QuantizationRecord AssignConfigs(const Graph& graph, const QuantizeOptions& options,
+                                 const std::map<std::string, std::string>& reasons = {});
 
 // --- pieces that reading a Q/DQ file needs, too
 
@@ -28,6 +32,7 @@ bool HasFloatForm(const Node& node, QuantRule rule);
 /// the node alone, not on its neighbours.
 const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
                      const std::set<const Value*>& soi);
+inline constexpr const char* kNoIntegerOperator = "it has no integer operator";
 /// A function of one 8-bit value when all of `node`'s other inputs are scalar constants.
 bool IsTableCandidate(const Node& node, QuantRule rule);
 

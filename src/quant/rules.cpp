@@ -147,9 +147,9 @@ const char* WhyFloat(const Graph&, const Node& node, QuantRule rule,
       if (node.Is("Add") || node.Is("Sub") || node.Is("Mul")) {
         return mixed ? kMixed : nullptr;
       }
-      return table ? nullptr : "it has no integer operator";
+      return table ? nullptr : kNoIntegerOperator;
     case QuantRule::kConcat:
-      if (!node.Is("Concat")) return "it has no integer operator";
+      if (!node.Is("Concat")) return kNoIntegerOperator;
       return mixed ? kMixed : nullptr;
     case QuantRule::kAveragePool:
       if (node.op_type == "ReduceMean") {
@@ -160,7 +160,7 @@ const char* WhyFloat(const Graph&, const Node& node, QuantRule rule,
       if (soi.contains(data)) return "it moves shapes or indices";
       return WhyFloatPassive(node);
     default:
-      return table ? nullptr : "it has no integer operator";
+      return table ? nullptr : kNoIntegerOperator;
   }
 }
 
