@@ -78,6 +78,10 @@ void Quantizer::Impl::PlanObservers() {
     wants_auto = wants_auto || config.observer == "auto";
     if (!config.per_channel()) MakeChannels(index, watch, 1);
   }
+  TensorQuantizationConfig plain;
+  for (const Value* value : ValuesAroundConcats(graph, record)) {
+    around[value->name] = MakeMinMax(plain);
+  }
   if (options.analyze) wanted_samples = std::max<int64_t>(wanted_samples, 8);
   if (wants_auto) wanted_samples = std::max(wanted_samples, kSamplesOfAuto);
   samples.assign(static_cast<size_t>(first_pass) + static_cast<size_t>(passes), 0);
@@ -163,9 +167,11 @@ std::vector<std::string> Quantizer::observed_values(int pass) const {
     if (needed) names.push_back(name);
   }
   if (pass == 0) {
-    for (const auto& [name, layers] : impl_->moments_of) {
+    const auto add = [&names](const std::string& name) {
       if (!Contains(names, name)) names.push_back(name);
-    }
+    };
+    for (const auto& [name, layers] : impl_->moments_of) add(name);
+    for (const auto& [name, observer] : impl_->around) add(name);
   }
   return names;
 }
@@ -220,7 +226,9 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& seen,
   const bool equalizing = impl_->Equalizing(pass);
   const auto watched = impl_->watched.find(value);
   const auto layers = impl_->moments_of.find(value);
-  if (!equalizing && watched == impl_->watched.end() && layers == impl_->moments_of.end()) {
+  const auto around = impl_->around.find(value);
+  if (!equalizing && watched == impl_->watched.end() && layers == impl_->moments_of.end() &&
+      around == impl_->around.end()) {
     Fail(ErrorCode::kInvalidArgument, StrCat("value '", value, "' is not observed"),
          {.value = value, .hint = "pass the values of observed_values()"});
   }
@@ -245,6 +253,9 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& seen,
   pass -= impl_->first_pass;
   if (watched != impl_->watched.end() && !impl_->probing) {
     for (const int config : watched->second) impl_->Watching(pass, config, tensor, scan);
+  }
+  if (pass == 0 && around != impl_->around.end() && !impl_->probing && !values.empty()) {
+    around->second->AddRange({static_cast<double>(scan.low), static_cast<double>(scan.high)});
   }
   if (pass == 0 && layers != impl_->moments_of.end()) {
     for (InputMoments* moments : layers->second) {
@@ -341,6 +352,7 @@ void Quantizer::Impl::CalibrationFields(int pass, StateBytes& state) {
     }
   }
   if (pass > 0) return;
+  for (const auto& [name, observer] : around) observer->Fields(state, pass);
   for (const auto& [name, layer] : moments) layer->Fields(state);
 }
 
@@ -421,6 +433,7 @@ void Quantizer::MergeState(int pass, std::span<const uint8_t> bytes) {
     }
   }
   if (pass > 0) return;
+  for (const auto& [name, observer] : own.around) observer->Merge(*other.around.at(name), pass);
   for (const auto& [name, layer] : own.moments) layer->Merge(*other.moments.at(name));
 }
 

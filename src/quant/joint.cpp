@@ -164,6 +164,9 @@ void JoinConfigs(const Graph& graph, QuantizationRecord& record) {
       }
     }
   }
+}
+
+void JoinConcats(const Graph& graph, QuantizationRecord& record) {
   for (const auto& node : graph.nodes()) {
     const OperatorQuantization* op = record.Find(node->name);
     if (op == nullptr || !op->quantized || op->rule != QuantRule::kConcat) continue;

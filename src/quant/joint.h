@@ -12,10 +12,13 @@ bool CanJoin(const QuantizationRecord& record, int a, int b);
 /// False (and nothing happens) when they cannot join. Index -1 joins nothing.
 bool Join(QuantizationRecord& record, int child, int parent);
 
-/// All joins of a freshly assigned record, in this order: operators and the activations they
-/// compute, regions of a table, a value between its producer and consumers, passive operators, and
-/// Concat where its inputs serve nobody else.
+/// All joins of a freshly assigned record that do not depend on ranges, in this order: operators
+/// and the activations they compute, regions of a table, a value between its producer and
+/// consumers, passive operators.
 void JoinConfigs(const Graph& graph, QuantizationRecord& record);
+/// Joins a Concat's result with its constants and with those of its operands that serve nobody
+/// else: for operands whose ranges are alike (separate_concats.h).
+void JoinConcats(const Graph& graph, QuantizationRecord& record);
 
 /// Config of the slot through which the value's producer writes it; -1 when there is none.
 int OutputConfig(const QuantizationRecord& record, const Value* value);

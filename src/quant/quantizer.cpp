@@ -203,6 +203,7 @@ FinishProgress Quantizer::Step() {
           "there was one calibration sample, whose ranges others may exceed: give some hundred");
     }
     impl.Equalize();
+    impl.SettleConcats();
     impl.chooser = impl.MakeChooser();
     impl.started = true;
   }

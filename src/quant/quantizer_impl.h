@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "quant/quantizer.h"
 #include "quant/recover/equalize_activations.h"
 #include "quant/recover/recover.h"
+#include "quant/separate_concats.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {
@@ -37,6 +39,8 @@ struct Watch {
     int64_t first = 0;  // the index of one of them
   };
   std::map<int, Magnitude> magnitudes;
+  /// Of a value that nobody observed: what follows from others' ranges.
+  std::optional<Range> derived;
 };
 
 /// What a method gained, averaged over the layers.
@@ -59,6 +63,7 @@ struct Quantizer::Impl {
   bool bias_correction = false;
   std::map<int, Watch> observers;                                // by config
   std::map<std::string, std::vector<int>> watched;               // value -> configs
+  std::map<std::string, std::unique_ptr<Observer>> around;       // by value (separate_concats.h)
   std::map<std::string, std::unique_ptr<InputMoments>> moments;  // by node
   std::map<std::string, std::vector<InputMoments*>> moments_of;  // by value
   std::vector<int64_t> samples;                                  // by pass
@@ -115,6 +120,10 @@ struct Quantizer::Impl {
   void Fields(int pass, StateBytes& state);
   void CalibrationFields(int pass, StateBytes& state);
   void KeptFields(StateBytes& state);
+  // settle_concats.cpp
+  void SettleConcats();
+  std::optional<Range> RangeOf(const Value& value) const;
+  void WatchAnew(const QuantizationRecord& before, const SeparatedConcats& made);
   // scales.cpp
   std::unique_ptr<RangeChooser> MakeChooser();
   void Activate();

@@ -62,7 +62,8 @@ std::unique_ptr<RangeChooser> Quantizer::Impl::MakeChooser() {
   std::map<int, std::vector<RangeProposal>> proposals;
   for (const auto& [index, watch] : observers) {
     const TensorQuantizationConfig& config = Config(index);
-    if (config.observer != "auto" || config.per_channel() || Fixed(index)) continue;
+    if (config.observer != "auto" || config.per_channel() || Fixed(index) || watch.derived)
+      continue;
     for (const auto& proposal : static_cast<const AutoObserver&>(*watch.channels[0]).Proposals()) {
       proposals[index].push_back(
           {proposal.observer, WithoutFlatEnds(graph, record, index, proposal.range)});
@@ -121,6 +122,8 @@ void Quantizer::Impl::Activate() {
     std::vector<Range> ranges;
     if (chosen.contains(index)) {
       ranges.push_back({config.range_min, config.range_max});
+    } else if (watch.derived) {
+      ranges.push_back(*watch.derived);
     } else {
       for (const auto& observer : watch.channels) {
         ranges.push_back(WithoutFlatEnds(graph, record, index, observer->Get()));

@@ -125,7 +125,8 @@ Value* Lowering::Limited(const Value* value, Value* integers, const Format& form
 }
 
 Value* Lowering::Dequantized(const Value* value, Value* integers, const Format& format) {
-  Value*& made = dequantized_[integers];
+  Value*& made =
+      dequantized_[{integers, __builtin_bit_cast(uint32_t, format.scale), format.offset}];
   if (made != nullptr) return made;
   const Forms& forms = forms_[value];
   const bool primary =

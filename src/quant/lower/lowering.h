@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -97,7 +98,9 @@ class Lowering {
   std::map<const Value*, Forms> forms_;
   std::map<const Value*, const TensorQuantizationConfig*> grid_;  // of simulated values
   std::map<std::pair<const Value*, const TensorQuantizationConfig*>, Value*> gridded_;
-  std::map<const Value*, Value*> dequantized_;         // by integer value of out_
+  /// By integer value of out_, bits of the scale and zero point: two values may have the same
+  /// codes.
+  std::map<std::tuple<const Value*, uint32_t, int32_t>, Value*> dequantized_;
   std::map<std::pair<uint32_t, int>, Value*> shared_;  // scales and zero points
 };
 

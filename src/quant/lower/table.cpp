@@ -7,6 +7,19 @@
 #include "quant/table_region.h"
 
 namespace requant {
+namespace {
+
+/// Whether every code becomes itself: a factor that only changes the scale, for one.
+bool IsIdentity(const Tensor& table, const Format& from, const Format& to) {
+  if (from.dtype != to.dtype || from.low != to.low || from.high != to.high) return false;
+  for (int32_t code = from.low; code <= from.high; ++code) {
+    const auto pattern = static_cast<uint8_t>(code);
+    if (static_cast<const uint8_t*>(table.raw())[pattern] != pattern) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const Value* input = lowering.source().FindValue(op.table_input);
@@ -15,9 +28,13 @@ void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization
   const Format to = lowering.FormatOfSlot(op.outputs[0]);
   Value* integers = lowering.Integer(input, from);
   if (lowering.use_lut()) {
-    Value* result = lowering.NewInteger(output, to);
     const Tensor values = EvaluateRegion(lowering.source(), op, PatternValues(from));
-    lowering.EmitLut(integers, TableFrom(values, to), result, node.name);
+    Tensor table = TableFrom(values, to);
+    Value* result = integers;
+    if (!IsIdentity(table, from, to)) {
+      result = lowering.NewInteger(output, to);
+      lowering.EmitLut(integers, std::move(table), result, node.name);
+    }
     lowering.SetInteger(output, result, to);
     return;
   }

@@ -242,11 +242,17 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t sample, bool channel
   }
 }
 
+double InputMoments::FactorOf(int64_t group, int64_t column) const {
+  if (factors_.empty()) return 1;
+  return factors_[static_cast<size_t>(group * (view_.k / view_.taps) + column / view_.taps)];
+}
+
 std::vector<double> InputMoments::Mean(int64_t group) const {
   std::vector<double> mean(static_cast<size_t>(view_.k));
   if (count() == 0) return mean;
   for (size_t i = 0; i < mean.size(); ++i) {
-    mean[i] = unit_ * sums_.Sum(group, static_cast<int64_t>(i)) / static_cast<double>(count());
+    const auto at = static_cast<int64_t>(i);
+    mean[i] = FactorOf(group, at) * (unit_ * sums_.Sum(group, at) / static_cast<double>(count()));
   }
   return mean;
 }
@@ -257,8 +263,10 @@ std::vector<double> InputMoments::Diagonal(int64_t group, bool centered) const {
   const auto n = static_cast<double>(count());
   for (size_t i = 0; i < diagonal.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
+    const double factor = FactorOf(group, at);
     const double mean = centered ? unit_ * sums_.Sum(group, at) / n : 0;
-    diagonal[i] = std::max(0.0, unit_ * unit_ * sums_.Square(group, at) / n - mean * mean);
+    const double square = unit_ * unit_ * sums_.Square(group, at) / n - mean * mean;
+    diagonal[i] = factor * factor * std::max(0.0, square);
   }
   return diagonal;
 }
@@ -270,9 +278,11 @@ std::vector<double> InputMoments::Matrix(int64_t group, bool centered) const {
   const auto n = static_cast<double>(count());
   const std::vector<double> mean = centered ? Mean(group) : std::vector<double>(k);
   for (size_t i = 0; i < k; ++i) {
+    const double row = FactorOf(group, static_cast<int64_t>(i));
     for (size_t j = i; j < k; ++j) {
+      const double factor = row * FactorOf(group, static_cast<int64_t>(j));
       const double product = sums_.Product(group, static_cast<int64_t>(i), static_cast<int64_t>(j));
-      out[i * k + j] = out[j * k + i] = unit_ * unit_ * product / n - mean[i] * mean[j];
+      out[i * k + j] = out[j * k + i] = factor * (unit_ * unit_ * product / n) - mean[i] * mean[j];
     }
   }
   return out;

@@ -28,6 +28,9 @@ class InputMoments {
   void Probe(const Tensor& input);
   void Merge(const InputMoments& later);
   void Fields(StateBytes& state);
+  /// From now on the moments are those of inputs whose channels are so many times what was
+  /// observed: a factor for each.
+  void ScaleChannels(std::vector<double> factors) { factors_ = std::move(factors); }
 
   const WeightMatrix& view() const { return view_; }
   int64_t count() const { return sums_.count(); }
@@ -51,8 +54,11 @@ class InputMoments {
   WeightMatrix view_;
   bool full_ = false;
   double unit_ = 0;  // a power of two; 0: not known yet
+  double FactorOf(int64_t group, int64_t column) const;
+
   ProductSums sums_;
-  std::vector<float> quad_;  // [groups][k][4 patches]
+  std::vector<double> factors_;  // by channel; empty: all 1
+  std::vector<float> quad_;      // [groups][k][4 patches]
 };
 
 }  // namespace requant

@@ -48,7 +48,12 @@ TEST(Joint, ConcatInputsJoinUnlessTheyServeOthers) {
   Noise noise(4);
   Value* x = b.Input("x", {1, 3, 6, 6});
   Value* p = b.Conv(x, "p", {4, 3, 1, 1}, 0, noise);
-  Value* q = b.Conv(x, "q", {4, 3, 1, 1}, 0, noise);
+  Noise alike(4);
+  Value* q = b.Conv(x, "q", {4, 3, 1, 1}, 0, alike);
+  for (const size_t slot : {size_t{1}, size_t{2}}) {
+    Tensor& values = q->producer->inputs[slot]->constant;
+    for (int64_t i = 0; i < values.count(); ++i) values.data<float>()[i] *= 1.2f;
+  }
   AttributeMap axis;
   axis.Set("axis", int64_t{1});
   Value* c = b.Op("Concat", {p, q}, "c", axis);
@@ -279,7 +284,7 @@ TEST(Quantizer, Transformer) {
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "MatMul"), 0);
   EXPECT_EQ(CountOps(integer, "QLinearMatMul"), 8);
-  EXPECT_EQ(CountOps(integer, "Lut"), 2);
+  EXPECT_EQ(CountOps(integer, "Lut"), 1);  // a factor that only changes the scale is none
   EXPECT_GT(Snr(graph, integer), 22);
   EXPECT_EQ(LargestDifference(integer, ToQOperator(model)), 0);
   ExpectSameAfterRoundTrip(graph, model);

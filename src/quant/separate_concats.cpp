@@ -1,0 +1,455 @@
+// Before: Concat(a, b) -> layer, the range of a 100 times that of b
+// After:  Concat(f_a * a, f_b * b) -> layer whose weights are divided by f_a and f_b, channel by
+//         channel. All operands have the same range, so that one scale suits them all; in integers
+//         the factors change nothing but the names of the scales.
+// Conditions: everything behind the Concat is a layer that reads it along the joined axis, perhaps
+//   through operators for which g(f * x) = f * g(x), such as Relu, pools and Transpose.
+// Formula: f_i = (largest step) / step_i, where step_i is the scale that operand i would have
+// alone.
+//
+// Elsewhere the Concat, and what moves or selects its values, stays in float; of the layers that
+// read it those along the joined axis take the factors from a Mul before them, those that read a
+// selection have its range, and the others stay in float as well.
+#include "quant/separate_concats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/str_cat.h"
+#include "quant/affine.h"
+#include "quant/assign.h"
+#include "quant/recover/chains.h"
+
+namespace requant {
+namespace {
+
+// How many times its own step an operand may get. Factors cost nothing at run time, floats do.
+constexpr double kMostStep = 1.5;       // 3.5 dB
+constexpr double kMostFloatStep = 3.0;  // 9.5 dB
+/// Grids with more bits have room: every bit is a factor of two.
+constexpr int kPlainBits = 8;
+
+size_t RankOf(const Value& value) { return value.type.shape ? value.type.shape->size() : 0; }
+
+bool IsPool(const Node& node) {
+  return node.Is("AveragePool") || node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool") ||
+         (node.Is("MaxPool") && node.output(1) == nullptr);
+}
+
+/// Whether g(f * x) = f * g(x) for f > 0, element by element or for every channel.
+bool IsHomogeneous(const Node& node) {
+  return node.Is("Relu") || node.Is("LeakyRelu") || node.Is("Identity") || IsPool(node) ||
+         ((node.Is("Resize") || node.Is("Upsample")) &&
+          node.attributes.String("coordinate_transformation_mode", "") != "tf_crop_and_resize");
+}
+
+/// Operators that make their result of some elements only.
+bool Selects(const Node& node) {
+  return node.Is("Slice") || node.Is("Split") || node.Is("Gather") || node.Is("GatherND") ||
+         node.Is("GatherElements");
+}
+
+const OperatorQuantization* Quantized(const QuantizationRecord& record, const Node* node) {
+  const OperatorQuantization* op = node ? record.Find(node->name) : nullptr;
+  return op && op->quantized ? op : nullptr;
+}
+
+bool IsProduct(const QuantizationRecord& record, const Node& node) {
+  const OperatorQuantization* op = record.Find(node.name);
+  return op && (op->rule == QuantRule::kConv || op->rule == QuantRule::kMatMul);
+}
+
+/// [N, C, 1, 1] -> [N, C].
+bool DropsPixels(const Node& node) {
+  if (!node.Is("Flatten") && !node.Is("Reshape") && !node.Is("Squeeze")) return false;
+  const auto& from = node.inputs[0]->type.shape;
+  const auto& to = node.outputs[0]->type.shape;
+  if (!from || !to || from->size() < 3 || to->size() != 2 || !((*from)[1] == (*to)[1])) {
+    return false;
+  }
+  return std::all_of(from->begin() + 2, from->end(),
+                     [](const Dim& dim) { return dim.known() && dim.value == 1; });
+}
+
+/// Where the joined axis is in the result of an operator that lets factors through; -1 for others.
+int AxisBehind(const Node& node, int axis) {
+  const Value* output = node.output(0);
+  if (output == nullptr || RankOf(*output) == 0) return -1;
+  if (node.Is("Transpose")) {
+    const std::vector<int64_t> order = node.attributes.Ints("perm");
+    const auto rank = static_cast<int>(RankOf(*output));
+    for (int i = 0; i < rank; ++i) {
+      const int64_t from = order.empty() ? rank - 1 - i : order[static_cast<size_t>(i)];
+      if (from == axis) return i;
+    }
+    return -1;
+  }
+  if (DropsPixels(node)) return axis == 1 ? 1 : -1;
+  if (IsPool(node) || node.Is("Resize") || node.Is("Upsample")) {
+    return axis == 1 && IsHomogeneous(node) ? 1 : -1;
+  }
+  return IsHomogeneous(node) ? axis : -1;
+}
+
+bool JoinsFloats(const Node& node) {
+  if (!node.Is("Concat") || node.inputs.size() < 2 || node.output(0) == nullptr) return false;
+  const Value& result = *node.outputs[0];
+  return result.type.dtype == DType::kFloat32 && RankOf(result) > 0 &&
+         std::find(node.inputs.begin(), node.inputs.end(), nullptr) == node.inputs.end();
+}
+
+int64_t AxisOf(const Node& concat) {
+  const int64_t axis = concat.attributes.Int("axis", 0);
+  return axis < 0 ? axis + static_cast<int64_t>(RankOf(*concat.outputs[0])) : axis;
+}
+
+/// What a Concat's result reaches.
+struct Reach {
+  struct Layer {
+    Node* node;
+    const Value* input;
+    int axis;  // of its input: where the operands are joined
+  };
+  std::vector<Layer> layers;           // that can take factors
+  std::vector<Value*> values;          // between the Concat and them, its own result first
+  std::set<const Node*> movers;        // passive operators behind it
+  std::vector<const Value*> selected;  // what those select of it
+  std::vector<Node*> products;         // that cannot take factors and read all of it
+  bool whole = true;                   // layers and operators that let factors through, no others
+};
+
+class Explorer {
+ public:
+  Explorer(const Graph& graph, const QuantizationRecord& record) : graph_(graph), record_(record) {}
+
+  Reach Run(const Node& concat) {
+    Value* result = concat.outputs[0];
+    Follow(result, static_cast<int>(AxisOf(concat)));
+    Move(result, false);
+    for (Node* node : products_) {
+      const bool taken =
+          std::any_of(reach_.layers.begin(), reach_.layers.end(),
+                      [node](const Reach::Layer& layer) { return layer.node == node; });
+      if (!taken) reach_.products.push_back(node);
+    }
+    return std::move(reach_);
+  }
+
+ private:
+  /// Along operators that let factors through.
+  void Follow(Value* value, int axis) {
+    if (!seen_.insert(value).second) return;
+    reach_.values.push_back(value);
+    if (graph_.IsOutput(value) || RankOf(*value) == 0) reach_.whole = false;
+    for (Node* reader : value->consumers) {
+      if (TakesFactors(*reader, *value, axis)) {
+        reach_.layers.push_back({reader, value, axis});
+        continue;
+      }
+      const int next = reader->input(0) == value ? AxisBehind(*reader, axis) : -1;
+      if (next < 0) {
+        reach_.whole = false;
+      } else {
+        Follow(reader->outputs[0], next);
+      }
+    }
+  }
+
+  bool TakesFactors(const Node& node, const Value& value, int axis) const {
+    const OperatorQuantization* op = Quantized(record_, &node);
+    if (op == nullptr || node.Is("ConvTranspose") || node.input(0) != &value ||
+        node.input(1) == &value || WeightSlot(node, op->rule) != 1) {
+      return false;
+    }
+    return axis == (op->rule == QuantRule::kConv ? 1 : static_cast<int>(RankOf(value)) - 1);
+  }
+
+  /// Along operators that move or select values.
+  void Move(const Value* value, bool selected) {
+    for (Node* reader : value->consumers) {
+      if (IsProduct(record_, *reader) && !selected) products_.push_back(reader);
+      const OperatorQuantization* op = record_.Find(reader->name);
+      if (op == nullptr || op->rule != QuantRule::kPassive || reader->input(0) != value ||
+          !reach_.movers.insert(reader).second) {
+        continue;
+      }
+      for (const Value* output : reader->outputs) {
+        if (output == nullptr) continue;
+        reach_.selected.push_back(output);
+        Move(output, selected || Selects(*reader));
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const QuantizationRecord& record_;
+  std::set<const Value*> seen_;
+  std::vector<Node*> products_;
+  Reach reach_;
+};
+
+Range RangeOfConstant(const Tensor& tensor) {
+  Range range;
+  for (const float value : tensor.values<float>()) {
+    range.min = std::min(range.min, static_cast<double>(value));
+    range.max = std::max(range.max, static_cast<double>(value));
+  }
+  return range;
+}
+
+Range Times(const Range& range, double factor) { return {range.min * factor, range.max * factor}; }
+
+Range Hull(const std::vector<Range>& ranges) {
+  Range hull;
+  for (const Range& range : ranges) {
+    hull.min = std::min(hull.min, range.min);
+    hull.max = std::max(hull.max, range.max);
+  }
+  return hull;
+}
+
+class Separator {
+ public:
+  Separator(Graph& graph, const QuantizationRecord& record,
+            const std::function<std::optional<Range>(const Value&)>& range_of)
+      : graph_(graph), record_(record), range_of_(range_of) {}
+
+  SeparatedConcats Run() {
+    std::vector<Node*> concats;
+    for (const auto& node : graph_.nodes()) {
+      if (JoinsFloats(*node)) concats.push_back(node.get());
+    }
+    std::reverse(concats.begin(), concats.end());  // outer ones before what they join
+    for (Node* concat : concats) Visit(*concat);
+    if (scaled_ + floats_ > 0) {
+      made_.detail = StrCat("operands of ", scaled_, " Concats were given one range by factors in ",
+                            "the layers behind them; ", floats_, " Concats stay in float");
+      graph_.SortTopologically();
+      graph_.RemoveUnusedValues();
+    }
+    return std::move(made_);
+  }
+
+ private:
+  /// The grid on which the joined values would lie; nullptr where nobody quantizes them.
+  const TensorQuantizationConfig* GridOf(const Node& concat, const Reach& reach) const {
+    if (const OperatorQuantization* op = Quantized(record_, &concat)) {
+      return &record_.Root(op->outputs[0]);
+    }
+    if (reach.layers.empty()) return nullptr;
+    return &record_.Root(record_.operators.at(reach.layers[0].node->name).inputs[0]);
+  }
+
+  /// Operands that are Concats along the same axis count as what they join.
+  void FindOperands(const Node& concat, int64_t axis) {
+    for (Value* input : concat.inputs) {
+      const Node* inner = input->producer;
+      if (inner && JoinsFloats(*inner) && AxisOf(*inner) == axis) {
+        FindOperands(*inner, axis);
+      } else {
+        operands_.push_back(input);
+      }
+    }
+  }
+
+  bool FindRanges(const Node& concat) {
+    operands_.clear();
+    ranges_.clear();
+    FindOperands(concat, AxisOf(concat));
+    for (const Value* input : operands_) {
+      if (input->is_constant()) {
+        ranges_.push_back(RangeOfConstant(input->constant));
+        continue;
+      }
+      const auto known = made_.ranges.find(input->name);
+      const std::optional<Range> range =
+          known != made_.ranges.end() ? known->second : range_of_(*input);
+      if (!range) return false;
+      ranges_.push_back({std::min(range->min, 0.0), std::max(range->max, 0.0)});
+    }
+    return true;
+  }
+
+  /// By operand, 1 for one without values; the factors of one step for all.
+  double FindFactors(const TensorQuantizationConfig& grid) {
+    const auto step = [&grid](const Range& range) {
+      return static_cast<double>(AffineOfActivation(range.min, range.max, grid).scale);
+    };
+    const Range hull = Hull(ranges_);
+    if (!(hull.max > hull.min)) return 1;
+    double largest = 0;
+    for (const Range& range : ranges_) {
+      if (range.max > range.min) largest = std::max(largest, step(range));
+    }
+    double worst = 1;
+    factors_.clear();
+    for (const Range& range : ranges_) {
+      const double own = range.max > range.min ? step(range) : largest;
+      factors_.push_back(largest / own);
+      if (range.max > range.min) worst = std::max(worst, step(hull) / own);
+    }
+    return worst / std::ldexp(1.0, std::max(0, grid.bits - kPlainBits));
+  }
+
+  void Visit(Node& concat) {
+    const Reach reach = Explorer(graph_, record_).Run(concat);
+    const TensorQuantizationConfig* grid = GridOf(concat, reach);
+    if (grid == nullptr || grid->per_channel() || grid->exponential() || !FindRanges(concat))
+      return;
+    const bool quantized = Quantized(record_, &concat) != nullptr;
+    if (quantized && !range_of_(*concat.outputs[0])) return;
+    const double worst = FindFactors(*grid);
+    if (quantized && reach.whole && !reach.layers.empty()) {
+      if (worst > kMostStep && FindChannels(concat)) ScaleOperands(concat, reach);
+    } else if (worst > kMostFloatStep) {
+      if (quantized) ++floats_;
+      KeepInFloat(concat, reach, quantized);
+    }
+  }
+
+  /// Factors by channel; false where the operands' sizes are not known.
+  bool FindChannels(const Node& concat) {
+    channels_.clear();
+    const auto axis = static_cast<size_t>(AxisOf(concat));
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const auto& shape = operands_[i]->type.shape;
+      const Dim size = !shape || shape->size() <= axis ? Dim() : (*shape)[axis];
+      if (!size.known()) return false;
+      channels_.insert(channels_.end(), static_cast<size_t>(size.value), factors_[i]);
+    }
+    return true;
+  }
+
+  bool DivideWeights(const Reach::Layer& layer) {
+    WeightEditor editor(graph_, layer.node);
+    if (editor.inputs() != static_cast<int64_t>(channels_.size())) return false;
+    for (int64_t i = 0; i < editor.inputs(); ++i) {
+      editor.ScaleInput(i, 1 / channels_[static_cast<size_t>(i)]);
+    }
+    editor.Store();
+    made_.factors[layer.node->name] = channels_;
+    return true;
+  }
+
+  static bool Fits(const Reach& reach, size_t channels) {
+    return std::all_of(reach.layers.begin(), reach.layers.end(), [&](const Reach::Layer& layer) {
+      const Tensor& weights = layer.node->inputs[1]->constant;
+      const int64_t group = std::max<int64_t>(1, layer.node->attributes.Int("group", 1));
+      const int64_t inputs = layer.node->Is("Conv")                         ? weights.dim(1) * group
+                             : layer.node->attributes.Int("transB", 0) != 0 ? weights.dim(1)
+                                                                            : weights.dim(0);
+      return inputs == static_cast<int64_t>(channels);
+    });
+  }
+
+  void ScaleOperands(Node& concat, const Reach& reach) {
+    if (!Fits(reach, channels_.size())) return;
+    ++scaled_;
+    for (size_t slot = 0; slot < operands_.size(); ++slot) {
+      const double factor = factors_[slot];
+      ranges_[slot] = Times(ranges_[slot], factor);
+      Value* operand = operands_[slot];
+      Value* scaled = operand;
+      if (factor == 1) {
+        // It stays as it is.
+      } else if (operand->is_constant()) {
+        Tensor values = operand->constant.Clone();
+        auto* data = values.data<float>();
+        for (int64_t i = 0; i < values.count(); ++i) {
+          data[i] = static_cast<float>(static_cast<double>(data[i]) * factor);
+        }
+        scaled = graph_.AddConstant(StrCat(operand->name, "_scaled"), std::move(values));
+      } else {
+        Value* constant = graph_.AddConstant(StrCat(operand->name, "_factor"),
+                                             Tensor::Scalar(static_cast<float>(factor)));
+        scaled = graph_.AddOp("Mul", "", {operand, constant}, StrCat(operand->name, "_scaled"),
+                              operand->type, {}, StrCat(concat.name, "_scale"));
+        made_.ranges[scaled->name] = ranges_[slot];
+      }
+      graph_.SetInput(&concat, slot, scaled);
+    }
+    const Range joined = Hull(ranges_);
+    // What they hold is no value of the float network any more.
+    for (Value* value : reach.values) {
+      graph_.RenameValue(value, StrCat(value->name, "_scaled"));
+      const bool positive = value->producer && value->producer->Is("Relu");
+      made_.ranges[value->name] = {positive ? 0 : joined.min, joined.max};
+    }
+    for (const Reach::Layer& layer : reach.layers) DivideWeights(layer);
+  }
+
+  void KeepInFloat(Node& concat, const Reach& reach, bool quantized) {
+    const char* reason = "it joins or moves values whose ranges are too unlike for one scale";
+    if (quantized) {
+      made_.reasons[concat.name] = reason;
+      for (const Node* mover : reach.movers) made_.reasons[mover->name] = reason;
+    }
+    const bool known = FindChannels(concat);
+    std::map<const Value*, Value*> scaled;
+    for (const Reach::Layer& layer : reach.layers) {
+      if (!known || !DivideWeights(layer)) {
+        made_.reasons[layer.node->name] = reason;
+        continue;
+      }
+      Value*& value = scaled[layer.input];
+      if (value == nullptr) value = ScaleBefore(layer);
+      graph_.SetInput(layer.node, 0, value);
+    }
+    for (const Node* product : reach.products) made_.reasons[product->name] = reason;
+  }
+
+  /// The layer's input times the factor of each channel.
+  Value* ScaleBefore(const Reach::Layer& layer) {
+    Shape shape(RankOf(*layer.input), 1);
+    shape[static_cast<size_t>(layer.axis)] = static_cast<int64_t>(channels_.size());
+    Tensor values(DType::kFloat32, shape);
+    for (size_t i = 0; i < channels_.size(); ++i) {
+      values.data<float>()[i] = static_cast<float>(channels_[i]);
+    }
+    Value* input = layer.node->inputs[0];
+    Value* constant = graph_.AddConstant(StrCat(input->name, "_factors"), std::move(values));
+    Value* made = graph_.AddOp("Mul", "", {input, constant}, StrCat(input->name, "_scaled"),
+                               input->type, {}, StrCat(layer.node->name, "_scale"));
+    made_.reasons[made->producer->name] = "it gives values of unlike ranges one range";
+    std::vector<Range> all;
+    for (size_t i = 0; i < ranges_.size(); ++i) all.push_back(Times(ranges_[i], factors_[i]));
+    made_.ranges[made->name] = Hull(all);
+    return made;
+  }
+
+  Graph& graph_;
+  const QuantizationRecord& record_;
+  const std::function<std::optional<Range>(const Value&)>& range_of_;
+  std::vector<Value*> operands_;  // of the Concat that is visited
+  std::vector<Range> ranges_;     // of the operands
+  std::vector<double> factors_;   // of the operands
+  std::vector<double> channels_;  // the factor of every channel
+  int scaled_ = 0, floats_ = 0;
+  SeparatedConcats made_;
+};
+
+}  // namespace
+
+std::vector<const Value*> ValuesAroundConcats(const Graph& graph,
+                                              const QuantizationRecord& record) {
+  std::set<const Value*> values;
+  for (const auto& node : graph.nodes()) {
+    if (!JoinsFloats(*node)) continue;
+    const Reach reach = Explorer(graph, record).Run(*node);
+    if (!Quantized(record, node.get()) && reach.layers.empty()) continue;
+    for (const Value* input : node->inputs) {
+      if (input && !input->is_constant()) values.insert(input);
+    }
+    values.insert(reach.selected.begin(), reach.selected.end());
+  }
+  return {values.begin(), values.end()};
+}
+
+SeparatedConcats SeparateConcats(
+    Graph& graph, const QuantizationRecord& record,
+    const std::function<std::optional<Range>(const Value&)>& range_of) {
+  return Separator(graph, record, range_of).Run();
+}
+
+}  // namespace requant
