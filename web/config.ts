@@ -110,14 +110,16 @@ export interface QuantizeConfig extends Omit<OperatorConfig, 'floatOutput'> {
    */
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /**
-   * Default 'round_weights' and 'bias_correction', and where `activations.observer` is 'auto' also
-   * 'float_start', 'float_sums', 'float_end', 'float_answers' and 'empirical_bias'; [] for none.
+   * Default 'round_weights' and 'bias_correction'; for activations of 8 bits and float outputs also
+   * 'float_start', 'float_sums', 'float_end' and 'float_answers', which measure on 8 samples what is worth
+   * staying in float; where `activations.observer` is 'auto' these measure on 64, and 'empirical_bias'
+   * follows. [] for none.
    */
   recover?: readonly Recovery[];
   /**
-   * Layers whose results only float operators or the network's outputs read write floats from their
-   * accumulators, and other operators that make an output stay in float. Default false, and true where
-   * `activations.observer` is 'auto'.
+   * Outputs that the model declares as floats keep the precision of floats: layers that make them write
+   * their accumulators as floats, and other operators that make them stay in float. Default true, and
+   * false for the targets 'tflite', 'power-of-2' and 'megengine-int4', whose devices write integers.
    */
   floatOutputs?: boolean;
   /** Samples that learning methods keep. Default 256. */
@@ -140,6 +142,7 @@ export const targets: Readonly<Record<Target, QuantizeConfig>> = {
   tflite: {
     activations: { symmetric: false, signed: true },
     weights: { symmetric: true, perChannel: true },
+    floatOutputs: false,
   },
   tensorrt: {
     activations: { symmetric: true, observer: 'kl' },
@@ -148,10 +151,12 @@ export const targets: Readonly<Record<Target, QuantizeConfig>> = {
   'power-of-2': {
     activations: { symmetric: true, powerOf2: true },
     weights: { symmetric: true, perChannel: false, powerOf2: true },
+    floatOutputs: false,
   },
   'megengine-int4': {
     activations: { bits: 4, symmetric: false, observer: 'mse' },
     weights: { bits: 4, symmetric: true, perChannel: true, fullRange: true, observer: 'mse' },
+    floatOutputs: false,
   },
   'reduce-range': { weights: { bits: 7, symmetric: true, perChannel: true } },
 };
@@ -188,15 +193,15 @@ const recoveries: readonly Recovery[] = [
   'block_reconstruction',
   'empirical_bias',
 ];
-const autoRecovery: readonly Recovery[] = [
-  'round_weights',
-  'bias_correction',
+const integerRecovery: readonly Recovery[] = ['round_weights', 'bias_correction'];
+const defaultRecovery: readonly Recovery[] = [
+  ...integerRecovery,
   'float_start',
   'float_sums',
   'float_end',
   'float_answers',
-  'empirical_bias',
 ];
+const autoRecovery: readonly Recovery[] = [...defaultRecovery, 'empirical_bias'];
 const roundings: readonly Rounding[] = [
   'HALF_EVEN',
   'HALF_UP',
@@ -379,18 +384,24 @@ export function parseConfig(
   checkInteger(recoverSamples, 1, MOST_INT, 'config.recoverSamples');
   checkInteger(recoverSteps, 1, MOST_INT, 'config.recoverSteps');
   const own = parseOperator(withoutUndefined({ activations, weights }), 'config');
-  const preset = target === undefined ? {} : targets[target];
-  const global = merge(parseOperator(withoutUndefined(preset), 'config.target'), own);
+  const preset: QuantizeConfig = target === undefined ? {} : targets[target];
+  const ofTarget = withoutUndefined({ activations: preset.activations, weights: preset.weights });
+  const global = merge(parseOperator(ofTarget, 'config.target'), own);
   // Who asks for the least error gets what lowers it without being asked for by name.
   const auto = global.activations?.observer === 'auto';
-  const methods = recover ?? (auto ? autoRecovery : undefined);
+  const floatOutputs = config.floatOutputs ?? preset.floatOutputs ?? true;
+  // Fewer bits are asked for where memory and speed count, and a target without floats has none.
+  const plain = [global.activations, global.weights].every((tensor) => (tensor?.bits ?? 8) >= 7);
+  const methods =
+    recover ?? (auto ? autoRecovery : plain && floatOutputs ? defaultRecovery : integerRecovery);
   return {
     options: {
       global,
       types,
       operators: {},
-      ...(methods ? { recover: [...methods] } : {}),
-      floatOutputs: config.floatOutputs ?? auto,
+      recover: [...methods],
+      floatOutputs,
+      quickChoices: !auto,
       ...(recoverSamples === undefined ? {} : { recoverSamples }),
       ...(recoverSteps === undefined ? {} : { recoverSteps }),
       ...(config.scales ? { scales: parseScales(config.scales) } : {}),

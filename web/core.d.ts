@@ -119,6 +119,7 @@ export interface CoreQuantizeOptions {
   recoverSamples?: number;
   recoverSteps?: number;
   floatOutputs?: boolean;
+  quickChoices?: boolean;
   analyze?: boolean;
   scales?: Record<string, { scale: number[]; offset: number[] }>;
 }

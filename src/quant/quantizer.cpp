@@ -11,6 +11,7 @@
 #include "quant/joint.h"
 #include "quant/prepare.h"
 #include "quant/quantizer_impl.h"
+#include "quant/recover/float_trials.h"
 #include "quant/recover/recover.h"
 
 namespace requant {
@@ -57,10 +58,15 @@ void Quantizer::Impl::CheckOptions() {
   round_weights = Contains(options.recover, "round_weights");
   bias_correction = Contains(options.recover, "bias_correction");
   for (const RecoveryRow& row : RecoveryTable()) {
-    if (row.stage == RecoveryStage::kLearn && Contains(options.recover, row.name)) {
-      learning.push_back(&row);
-      wanted_samples = options.recover_samples;
+    const bool chooses = row.stage == RecoveryStage::kChoose;
+    if ((!chooses && row.stage != RecoveryStage::kLearn) || !Contains(options.recover, row.name)) {
+      continue;
     }
+    learning.push_back(&row);
+    const int64_t wanted = chooses && options.quick_choices
+                               ? std::min(kQuickSamples, options.recover_samples)
+                               : options.recover_samples;
+    wanted_samples = std::max(wanted_samples, wanted);
   }
   for (const auto& [value, fixed] : options.scales) {
     for (const float scale : fixed.scale) {
@@ -236,7 +242,7 @@ FinishProgress Quantizer::Step() {
 
 /// Layers and blocks that improve one by one may still add up to worse outputs.
 void Quantizer::Impl::EndJob(const RecoveryRow& row) {
-  SnrMeter after = OutputSnr();
+  SnrMeter after = job->changed() ? OutputSnr() : before;
   std::string detail = job->detail();
   job.reset();
   if (after.ScoreDecibels() < before.ScoreDecibels()) {

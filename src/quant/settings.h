@@ -63,6 +63,9 @@ struct QuantizeOptions {
   /// Of the methods that learn: samples kept for them, and steps of the optimizer for each block.
   int64_t recover_samples = 256;
   int64_t recover_steps = 0;  // 0 = the method's own
+  /// The methods that choose what stays in float measure on few samples, and less choices: for
+  /// defaults, which should take seconds.
+  bool quick_choices = false;
   /// Layers write floats where nothing but float operators or the network's outputs reads them, and
   /// operators without weights that make an output stay in float.
   bool float_outputs = false;

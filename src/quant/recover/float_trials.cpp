@@ -9,7 +9,11 @@
 namespace requant {
 namespace {
 
-constexpr size_t kSamples = 64;
+constexpr int64_t kSamples = 64;
+/// Of the network's products, between two quick choices.
+constexpr double kQuickApart = 0.04;
+/// All values of one sample are held three times: more than that is no trial worth its memory.
+constexpr double kMostBytes = 256e6;
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -43,10 +47,16 @@ FloatTrials::FloatTrials(const RecoveryContext& context, const char* method, Flo
     end_ = static_cast<size_t>(last - nodes().begin()) + 1;
   }
   trials_.emplace_back();
-  count_ = std::min(kSamples, context_.samples.size());
+  const int64_t most = context_.options.quick_choices ? kQuickSamples : kSamples;
+  count_ = std::min(static_cast<size_t>(most), context_.samples.size());
   FindCuts();
   if (count_ > 0) {
     MeasureWork();
+    if (all_.results * sizeof(float) > kMostBytes) {
+      count_ = 0;
+      detail_ = StrCat("not tried: the values of one sample take ",
+                       static_cast<int64_t>(all_.results * sizeof(float) / 1e6), " MB");
+    }
   } else {
     context_.record.warnings.push_back(StrCat(method_, " had no samples to measure with: skipped"));
   }
@@ -178,6 +188,7 @@ void FloatTrials::Apply() {
     context_.biases.erase(name);
   }
   for (const std::string& name : best.choice.layers) DequantizeResult(context_.record, name);
+  applied_ = true;
   detail_ = best.choice.detail;
 }
 
@@ -188,6 +199,7 @@ void OfferStarts(FloatTrials& trials, double most, double price, double apart) {
   double sum = 0;
   double gained = 0;  // products that become float
   double last = 0;    // share of them in the offer before
+  if (trials.context().options.quick_choices) apart = std::max(apart, kQuickApart);
   for (size_t i = 0; i + 1 < trials.works().size(); ++i) {
     sum += trials.works()[i].products;
     if (sum > most * all) break;

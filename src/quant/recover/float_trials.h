@@ -12,6 +12,9 @@
 
 namespace requant {
 
+/// Samples that are enough where choices must be quick.
+inline constexpr int64_t kQuickSamples = 8;
+
 /// Operators that stay in float, and quantized layers that write their accumulators as floats.
 struct FloatChoice {
   std::vector<std::string> operators;
@@ -60,6 +63,7 @@ class FloatTrials : public RecoveryJob {
   void Say(std::string detail) { detail_ = std::move(detail); }
 
   FinishProgress Step() override;
+  bool changed() const override { return applied_; }
   std::string detail() const override { return detail_; }
 
  private:
@@ -94,12 +98,14 @@ class FloatTrials : public RecoveryJob {
     size_t begin = 0, end = 0;
   } pass_;  // trials that go through the samples together
   size_t sample_ = 0, trial_ = 0;
+  bool applied_ = false;
   std::string detail_ = "everything stays quantized";
 };
 
 /// The first operators in float, as many as may be, wherever nothing is computed together: until
 /// `most` (a share) of the network's products are float. Each offer has `apart` more of them than
-/// the one before. If all became float, that would cost `price`.
+/// the one before, and kQuickApart at least where choices must be quick. If all became float, that
+/// would cost `price`.
 void OfferStarts(FloatTrials& trials, double most, double price, double apart = 0);
 
 }  // namespace requant

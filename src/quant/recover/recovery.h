@@ -37,6 +37,8 @@ class RecoveryJob {
  public:
   virtual ~RecoveryJob() = default;
   virtual FinishProgress Step() = 0;
+  /// Whether the network is another one now; only after the last step.
+  virtual bool changed() const { return true; }
   /// One line about what was done, for the record.
   virtual std::string detail() const { return {}; }
 };
@@ -45,7 +47,8 @@ enum class RecoveryStage : uint8_t {
   kGraph,    // rewrites the float network before calibration
   kMeasure,  // the same by what samples show in passes of its own (quantizer.cpp)
   kWeights,  // part of making a layer's integers (quantizer.cpp)
-  kLearn,    // a job after that, on kept samples
+  kChoose,   // a job after that, on kept samples: what stays in float
+  kLearn,    // the same: what learns
 };
 
 struct RecoveryRow {
