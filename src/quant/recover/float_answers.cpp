@@ -5,7 +5,7 @@
 // Before: the first operators in float, as far as float_start went, and some sums
 // After:  the first n operators in float
 // Conditions: the network's output is the scores of classes; what is computed together is not
-//   divided; at most kMostShare of the network's products are float.
+//   divided; at most a share of the network's products is float (Choices).
 // Formula: n has the largest (answers of 100 that stay those of float, by the noise of the scores)
 //   - kPrice * (share of the products that become float), over some samples (float_trials.h,
 //   sim/answers.h).
@@ -14,16 +14,21 @@
 namespace requant {
 namespace {
 
-constexpr double kMostShare = 0.6;
-constexpr double kPrice = 3;     // answers of 100 for all products of the network
-constexpr double kApart = 0.04;  // share of the products between two choices
+constexpr double kPrice = 3;  // answers of 100 for all products of the network
+struct Choices {
+  double most;   // share of the products that may be float
+  double apart;  // and between two choices
+};
+constexpr Choices kThorough = {0.6, 0.04};
+constexpr Choices kQuick = {0.3, 0.1};  // of which hardly anything but integers is expected
 
 }  // namespace
 
 std::unique_ptr<RecoveryJob> MakeFloatAnswers(const RecoveryContext& context) {
   auto trials = std::make_unique<FloatTrials>(context, "float_answers", FloatGain::kAnswers);
   if (trials->scores()) {
-    OfferStarts(*trials, kMostShare, kPrice, kApart);
+    const Choices& choices = context.options.quick_choices ? kQuick : kThorough;
+    OfferStarts(*trials, choices.most, kPrice, choices.apart);
   } else {
     trials->Say("the output is not the scores of classes");
   }

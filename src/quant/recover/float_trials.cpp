@@ -10,8 +10,6 @@ namespace requant {
 namespace {
 
 constexpr int64_t kSamples = 64;
-/// Of the network's products, between two quick choices.
-constexpr double kQuickApart = 0.04;
 /// All values of one sample are held three times: more than that is no trial worth its memory.
 constexpr double kMostBytes = 256e6;
 
@@ -47,7 +45,8 @@ FloatTrials::FloatTrials(const RecoveryContext& context, const char* method, Flo
     end_ = static_cast<size_t>(last - nodes().begin()) + 1;
   }
   trials_.emplace_back();
-  const int64_t most = context_.options.quick_choices ? kQuickSamples : kSamples;
+  const int64_t quick = scores_ ? kQuickSamples : kQuickSamplesOfNoise;
+  const int64_t most = context_.options.quick_choices ? quick : kSamples;
   count_ = std::min(static_cast<size_t>(most), context_.samples.size());
   FindCuts();
   if (count_ > 0) {
@@ -199,7 +198,6 @@ void OfferStarts(FloatTrials& trials, double most, double price, double apart) {
   double sum = 0;
   double gained = 0;  // products that become float
   double last = 0;    // share of them in the offer before
-  if (trials.context().options.quick_choices) apart = std::max(apart, kQuickApart);
   for (size_t i = 0; i + 1 < trials.works().size(); ++i) {
     sum += trials.works()[i].products;
     if (sum > most * all) break;

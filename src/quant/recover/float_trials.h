@@ -12,8 +12,10 @@
 
 namespace requant {
 
-/// Samples that are enough where choices must be quick.
+/// Samples that are enough where choices must be quick: for a class that stays the largest, whose
+/// margin differs from sample to sample, and for decibels.
 inline constexpr int64_t kQuickSamples = 8;
+inline constexpr int64_t kQuickSamplesOfNoise = 4;
 
 /// Operators that stay in float, and quantized layers that write their accumulators as floats.
 struct FloatChoice {
@@ -104,8 +106,7 @@ class FloatTrials : public RecoveryJob {
 
 /// The first operators in float, as many as may be, wherever nothing is computed together: until
 /// `most` (a share) of the network's products are float. Each offer has `apart` more of them than
-/// the one before, and kQuickApart at least where choices must be quick. If all became float, that
-/// would cost `price`.
+/// the one before. If all became float, that would cost `price`.
 void OfferStarts(FloatTrials& trials, double most, double price, double apart = 0);
 
 }  // namespace requant
