@@ -64,7 +64,15 @@ export interface OutputDifference {
   meanAbs: number;
   /** Largest minus smallest value of the float model. */
   range: number;
+  /**
+   * Where a Concat makes the output: its operands, each by itself, since one with small values may be lost
+   * and hardly be seen in the whole.
+   */
+  parts?: PartDifference[];
 }
+
+/** The difference of one operand of the Concat that makes an output. */
+export type PartDifference = Omit<OutputDifference, 'parts'>;
 
 /** The difference of one inner value. */
 export interface LayerDifference {
@@ -136,7 +144,10 @@ function withShares(report: CoreReport): CompareReport {
   const share = (count: number, of: number) => (of > 0 ? count / of : null);
   return {
     ...report,
-    outputs: report.outputs.map(settled),
+    outputs: report.outputs.map((output) => ({
+      ...settled(output),
+      ...(output.parts ? { parts: output.parts.map(settled) } : {}),
+    })),
     layers: report.layers.filter(isFinite).map(settledLayer),
     top1: {
       float: share(float, report.labelled),

@@ -110,10 +110,9 @@ export interface QuantizeConfig extends Omit<OperatorConfig, 'floatOutput'> {
    */
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /**
-   * Default 'round_weights' and 'bias_correction'; for activations of 8 bits and float outputs also
-   * 'float_start', 'float_sums', 'float_end' and 'float_answers', which measure on 8 samples what is worth
-   * staying in float; where `activations.observer` is 'auto' these measure on 64, and 'empirical_bias'
-   * follows. [] for none.
+   * Default 'round_weights' and 'bias_correction', and with 7 bits or more and float outputs
+   * 'float_sums' and 'float_answers', on 4 to 8 samples; where `activations.observer` is 'auto' also
+   * 'float_start', 'float_end' and 'empirical_bias', on 64. [] for none.
    */
   recover?: readonly Recovery[];
   /**
@@ -194,14 +193,15 @@ const recoveries: readonly Recovery[] = [
   'empirical_bias',
 ];
 const integerRecovery: readonly Recovery[] = ['round_weights', 'bias_correction'];
-const defaultRecovery: readonly Recovery[] = [
+const defaultRecovery: readonly Recovery[] = [...integerRecovery, 'float_sums', 'float_answers'];
+const autoRecovery: readonly Recovery[] = [
   ...integerRecovery,
   'float_start',
   'float_sums',
   'float_end',
   'float_answers',
+  'empirical_bias',
 ];
-const autoRecovery: readonly Recovery[] = [...defaultRecovery, 'empirical_bias'];
 const roundings: readonly Rounding[] = [
   'HALF_EVEN',
   'HALF_UP',
@@ -401,7 +401,7 @@ export function parseConfig(
       operators: {},
       recover: [...methods],
       floatOutputs,
-      quickChoices: !auto,
+      quickChoices: !auto && !recover, // by name they are asked for thoroughly
       ...(recoverSamples === undefined ? {} : { recoverSamples }),
       ...(recoverSteps === undefined ? {} : { recoverSteps }),
       ...(config.scales ? { scales: parseScales(config.scales) } : {}),

@@ -25,6 +25,7 @@ export type {
   CompareSample,
   LayerDifference,
   OutputDifference,
+  PartDifference,
   SampleResult,
 } from './compare.js';
 export type {

@@ -1,6 +1,7 @@
 // What the quantizer sees of the samples: observers by slot, moments by layer, their states.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -24,6 +25,21 @@ void Hash(uint64_t& hash, std::string_view text) {
   hash = (hash ^ 0xff) * 1099511628211u;
 }
 
+/// 4 log2 of the root mean square of what is not 0, over some thousand values; nothing for zeros.
+std::optional<int> PowerOf(std::span<const float> values) {
+  constexpr size_t kLooks = 4096;
+  const size_t step = std::max<size_t>(1, values.size() / kLooks);
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t i = 0; i < values.size(); i += step) {
+    const auto x = static_cast<double>(values[i]);
+    sum += x * x;
+    count += x != 0;
+  }
+  if (!(sum > 0)) return std::nullopt;
+  return static_cast<int>(std::lround(2 * std::log2(sum / static_cast<double>(count))));
+}
+
 /// A copy in ONNX's order.
 Tensor ChannelsFirst(const Tensor& tensor) {
   Tensor out(tensor.dtype(), tensor.shape());
@@ -44,6 +60,7 @@ Tensor ChannelsFirst(const Tensor& tensor) {
 
 /// Whether somebody looks at more of the value than its range and patches.
 bool Quantizer::Impl::NeedsOrder(int pass, const std::string& value) const {
+  if (pass == first_pass && by_channel.contains(value)) return true;
   const auto found = watched.find(value);
   if (found == watched.end()) return false;
   return std::any_of(found->second.begin(), found->second.end(), [&](int index) {
@@ -79,8 +96,10 @@ void Quantizer::Impl::PlanObservers() {
     if (!config.per_channel()) MakeChannels(index, watch, 1);
   }
   TensorQuantizationConfig plain;
-  for (const Value* value : ValuesAroundConcats(graph, record)) {
-    around[value->name] = MakeMinMax(plain);
+  const ValuesAroundConcats values = FindValuesAroundConcats(graph, record);
+  for (const Value* value : values.whole) around[value->name] = MakeMinMax(plain);
+  for (const auto& [value, axis] : values.by_channel) {
+    by_channel.emplace(value->name, ChannelRanges(axis));
   }
   if (options.analyze) wanted_samples = std::max<int64_t>(wanted_samples, 8);
   if (wants_auto) wanted_samples = std::max(wanted_samples, kSamplesOfAuto);
@@ -172,6 +191,7 @@ std::vector<std::string> Quantizer::observed_values(int pass) const {
     };
     for (const auto& [name, layers] : impl_->moments_of) add(name);
     for (const auto& [name, observer] : impl_->around) add(name);
+    for (const auto& [name, ranges] : impl_->by_channel) add(name);
   }
   return names;
 }
@@ -188,6 +208,7 @@ void Quantizer::Impl::Watching(int pass, int index, const Tensor& tensor, const 
     Watch::Magnitude& magnitude = watch.magnitudes[exponent];
     if (magnitude.samples++ == 0)
       magnitude.first = first_sample + samples.at(static_cast<size_t>(first_pass));
+    if (const std::optional<int> power = PowerOf(values)) ++watch.powers[*power];
   }
   const int64_t row = tensor.rank() == 0 ? 1 : tensor.shape().back();
   if (!config.per_channel()) {
@@ -227,8 +248,9 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& seen,
   const auto watched = impl_->watched.find(value);
   const auto layers = impl_->moments_of.find(value);
   const auto around = impl_->around.find(value);
+  const auto by_channel = impl_->by_channel.find(value);
   if (!equalizing && watched == impl_->watched.end() && layers == impl_->moments_of.end() &&
-      around == impl_->around.end()) {
+      around == impl_->around.end() && by_channel == impl_->by_channel.end()) {
     Fail(ErrorCode::kInvalidArgument, StrCat("value '", value, "' is not observed"),
          {.value = value, .hint = "pass the values of observed_values()"});
   }
@@ -256,6 +278,9 @@ void Quantizer::Observe(int pass, const std::string& value, const Tensor& seen,
   }
   if (pass == 0 && around != impl_->around.end() && !impl_->probing && !values.empty()) {
     around->second->AddRange({static_cast<double>(scan.low), static_cast<double>(scan.high)});
+  }
+  if (pass == 0 && by_channel != impl_->by_channel.end() && !impl_->probing) {
+    by_channel->second.Observe(tensor);
   }
   if (pass == 0 && layers != impl_->moments_of.end()) {
     for (InputMoments* moments : layers->second) {
@@ -344,6 +369,12 @@ void Quantizer::Impl::CalibrationFields(int pass, StateBytes& state) {
     for (size_t i = 0; state.reading() && i + 2 < magnitudes.size(); i += 3) {
       watch.magnitudes[static_cast<int>(magnitudes[i])] = {magnitudes[i + 1], magnitudes[i + 2]};
     }
+    std::vector<int64_t> powers;  // in twos
+    for (const auto& [power, found] : watch.powers) powers.insert(powers.end(), {power, found});
+    if (pass == 0) state.List(powers);
+    for (size_t i = 0; state.reading() && i + 1 < powers.size(); i += 2) {
+      watch.powers[static_cast<int>(powers[i])] = powers[i + 1];
+    }
     uint64_t channels = watch.channels.size();
     state.Value(channels);
     if (state.reading() && channels > 0) MakeChannels(index, watch, static_cast<size_t>(channels));
@@ -353,6 +384,7 @@ void Quantizer::Impl::CalibrationFields(int pass, StateBytes& state) {
   }
   if (pass > 0) return;
   for (const auto& [name, observer] : around) observer->Fields(state, pass);
+  for (auto& [name, ranges] : by_channel) ranges.Fields(state);
   for (const auto& [name, layer] : moments) layer->Fields(state);
 }
 
@@ -424,6 +456,7 @@ void Quantizer::MergeState(int pass, std::span<const uint8_t> bytes) {
       if (magnitude.samples == 0) magnitude.first = found.first;
       magnitude.samples += found.samples;
     }
+    for (const auto& [power, found] : later.powers) watch.powers[power] += found;
     if (later.channels.empty()) continue;
     own.MakeChannels(index, watch, later.channels.size());
     for (size_t i = 0; i < watch.channels.size(); ++i) {
@@ -434,6 +467,7 @@ void Quantizer::MergeState(int pass, std::span<const uint8_t> bytes) {
   }
   if (pass > 0) return;
   for (const auto& [name, observer] : own.around) observer->Merge(*other.around.at(name), pass);
+  for (auto& [name, ranges] : own.by_channel) ranges.Merge(other.by_channel.at(name));
   for (const auto& [name, layer] : own.moments) layer->Merge(*other.moments.at(name));
 }
 

@@ -174,7 +174,8 @@ SnrMeter Quantizer::Impl::OutputSnr() {
   Simulator simulator(graph, record);
   for (const auto& [name, bias] : biases) simulator.SetWeights(graph.FindNode(name), &bias);
   SnrMeter meter;
-  for (size_t i = 0; i < std::min(kept.size(), kSamplesOfReport); ++i) {
+  const size_t most = options.quick_choices ? kSamplesOfReport / 16 : kSamplesOfReport;
+  for (size_t i = 0; i < std::min(kept.size(), most); ++i) {
     // From the end: learning sees all of them, but this is the same for every method.
     const TensorMap& sample = kept[kept.size() - 1 - i];
     const std::vector<Tensor> wanted = FloatOutputs(simulator, i, sample);

@@ -39,6 +39,8 @@ struct Watch {
     int64_t first = 0;  // the index of one of them
   };
   std::map<int, Magnitude> magnitudes;
+  /// Samples by 4 log2(root mean square of what is not 0), rounded.
+  std::map<int, int64_t> powers;
   /// Of a value that nobody observed: what follows from others' ranges.
   std::optional<Range> derived;
 };
@@ -64,6 +66,7 @@ struct Quantizer::Impl {
   std::map<int, Watch> observers;                                // by config
   std::map<std::string, std::vector<int>> watched;               // value -> configs
   std::map<std::string, std::unique_ptr<Observer>> around;       // by value (separate_concats.h)
+  std::map<std::string, ChannelRanges> by_channel;               // the same
   std::map<std::string, std::unique_ptr<InputMoments>> moments;  // by node
   std::map<std::string, std::vector<InputMoments*>> moments_of;  // by value
   std::vector<int64_t> samples;                                  // by pass
@@ -127,7 +130,8 @@ struct Quantizer::Impl {
   // scales.cpp
   std::unique_ptr<RangeChooser> MakeChooser();
   void Activate();
-  void WarnOfUselessScales();
+  std::set<int> WarnOfUselessScales();
+  void WarnOfLostCodes(const std::set<int>& known);
   void SetGiven(TensorQuantizationConfig& config) const;
   void SetScale(TensorQuantizationConfig& config, const std::vector<Range>& ranges);
   void QuantizeLayer(const Node& node, const OperatorQuantization& op);

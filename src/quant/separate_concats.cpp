@@ -16,6 +16,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
@@ -32,8 +33,10 @@ constexpr int kPlainBits = 8;
 
 size_t RankOf(const Value& value) { return value.type.shape ? value.type.shape->size() : 0; }
 
+bool IsAverage(const Node& node) { return node.Is("AveragePool") || node.Is("GlobalAveragePool"); }
+
 bool IsPool(const Node& node) {
-  return node.Is("AveragePool") || node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool") ||
+  return IsAverage(node) || node.Is("GlobalMaxPool") ||
          (node.Is("MaxPool") && node.output(1) == nullptr);
 }
 
@@ -111,12 +114,13 @@ struct Reach {
     const Value* input;
     int axis;  // of its input: where the operands are joined
   };
-  std::vector<Layer> layers;           // that can take factors
-  std::vector<Value*> values;          // between the Concat and them, its own result first
-  std::set<const Node*> movers;        // passive operators behind it
-  std::vector<const Value*> selected;  // what those select of it
-  std::vector<Node*> products;         // that cannot take factors and read all of it
-  bool whole = true;                   // layers and operators that let factors through, no others
+  std::vector<Layer> layers;             // that can take factors
+  std::vector<Value*> values;            // between the Concat and them, its own result first
+  std::map<const Value*, int> averages;  // those of them that are averages, and the joined axis
+  std::set<const Node*> movers;          // passive operators behind it
+  std::vector<const Value*> selected;    // what those select of it
+  std::vector<Node*> products;           // that cannot take factors and read all of it
+  bool whole = true;                     // layers and operators that let factors through, no others
 };
 
 class Explorer {
@@ -125,7 +129,7 @@ class Explorer {
 
   Reach Run(const Node& concat) {
     Value* result = concat.outputs[0];
-    Follow(result, static_cast<int>(AxisOf(concat)));
+    Follow(result, static_cast<int>(AxisOf(concat)), false);
     Move(result, false);
     for (Node* node : products_) {
       const bool taken =
@@ -138,9 +142,10 @@ class Explorer {
 
  private:
   /// Along operators that let factors through.
-  void Follow(Value* value, int axis) {
+  void Follow(Value* value, int axis, bool averaged) {
     if (!seen_.insert(value).second) return;
     reach_.values.push_back(value);
+    if (averaged) reach_.averages[value] = axis;
     if (graph_.IsOutput(value) || RankOf(*value) == 0) reach_.whole = false;
     for (Node* reader : value->consumers) {
       if (TakesFactors(*reader, *value, axis)) {
@@ -151,7 +156,7 @@ class Explorer {
       if (next < 0) {
         reach_.whole = false;
       } else {
-        Follow(reader->outputs[0], next);
+        Follow(reader->outputs[0], next, averaged || IsAverage(*reader));
       }
     }
   }
@@ -211,9 +216,8 @@ Range Hull(const std::vector<Range>& ranges) {
 
 class Separator {
  public:
-  Separator(Graph& graph, const QuantizationRecord& record,
-            const std::function<std::optional<Range>(const Value&)>& range_of)
-      : graph_(graph), record_(record), range_of_(range_of) {}
+  Separator(Graph& graph, const QuantizationRecord& record, const SeenRanges& seen)
+      : graph_(graph), record_(record), seen_(seen) {}
 
   SeparatedConcats Run() {
     std::vector<Node*> concats;
@@ -264,7 +268,7 @@ class Separator {
       }
       const auto known = made_.ranges.find(input->name);
       const std::optional<Range> range =
-          known != made_.ranges.end() ? known->second : range_of_(*input);
+          known != made_.ranges.end() ? known->second : seen_.whole(*input);
       if (!range) return false;
       ranges_.push_back({std::min(range->min, 0.0), std::max(range->max, 0.0)});
     }
@@ -298,7 +302,7 @@ class Separator {
     if (grid == nullptr || grid->per_channel() || grid->exponential() || !FindRanges(concat))
       return;
     const bool quantized = Quantized(record_, &concat) != nullptr;
-    if (quantized && !range_of_(*concat.outputs[0])) return;
+    if (quantized && !seen_.whole(*concat.outputs[0])) return;
     const double worst = FindFactors(*grid);
     if (quantized && reach.whole && !reach.layers.empty()) {
       if (worst > kMostStep && FindChannels(concat)) ScaleOperands(concat, reach);
@@ -372,11 +376,22 @@ class Separator {
     const Range joined = Hull(ranges_);
     // What they hold is no value of the float network any more.
     for (Value* value : reach.values) {
+      const Range range = ScaledRange(*value, reach, joined);
       graph_.RenameValue(value, StrCat(value->name, "_scaled"));
-      const bool positive = value->producer && value->producer->Is("Relu");
-      made_.ranges[value->name] = {positive ? 0 : joined.min, joined.max};
+      made_.ranges[value->name] = range;
     }
     for (const Reach::Layer& layer : reach.layers) DivideWeights(layer);
+  }
+
+  /// Of a value behind a Concat whose operands have factors and then the range `joined`.
+  Range ScaledRange(const Value& value, const Reach& reach, const Range& joined) const {
+    if (reach.averages.contains(&value)) {
+      const ChannelRanges* channels = seen_.by_channel(value);
+      const std::optional<Range> range = channels ? channels->Times(channels_) : std::nullopt;
+      if (range) return *range;
+    }
+    const bool positive = value.producer && value.producer->Is("Relu");
+    return {positive ? 0 : joined.min, joined.max};
   }
 
   void KeepInFloat(Node& concat, const Reach& reach, bool quantized) {
@@ -393,14 +408,14 @@ class Separator {
         continue;
       }
       Value*& value = scaled[layer.input];
-      if (value == nullptr) value = ScaleBefore(layer);
+      if (value == nullptr) value = ScaleBefore(layer, reach);
       graph_.SetInput(layer.node, 0, value);
     }
     for (const Node* product : reach.products) made_.reasons[product->name] = reason;
   }
 
   /// The layer's input times the factor of each channel.
-  Value* ScaleBefore(const Reach::Layer& layer) {
+  Value* ScaleBefore(const Reach::Layer& layer, const Reach& reach) {
     Shape shape(RankOf(*layer.input), 1);
     shape[static_cast<size_t>(layer.axis)] = static_cast<int64_t>(channels_.size());
     Tensor values(DType::kFloat32, shape);
@@ -414,13 +429,13 @@ class Separator {
     made_.reasons[made->producer->name] = "it gives values of unlike ranges one range";
     std::vector<Range> all;
     for (size_t i = 0; i < ranges_.size(); ++i) all.push_back(Times(ranges_[i], factors_[i]));
-    made_.ranges[made->name] = Hull(all);
+    made_.ranges[made->name] = ScaledRange(*layer.input, reach, Hull(all));
     return made;
   }
 
   Graph& graph_;
   const QuantizationRecord& record_;
-  const std::function<std::optional<Range>(const Value&)>& range_of_;
+  const SeenRanges& seen_;
   std::vector<Value*> operands_;  // of the Concat that is visited
   std::vector<Range> ranges_;     // of the operands
   std::vector<double> factors_;   // of the operands
@@ -431,25 +446,57 @@ class Separator {
 
 }  // namespace
 
-std::vector<const Value*> ValuesAroundConcats(const Graph& graph,
-                                              const QuantizationRecord& record) {
-  std::set<const Value*> values;
+void ChannelRanges::Observe(const Tensor& tensor) {
+  const ChannelView view = ViewChannels(tensor.shape(), axis_);
+  if (ranges_.empty()) ranges_.resize(static_cast<size_t>(view.channels));
+  if (ranges_.size() != static_cast<size_t>(view.channels)) {
+    Fail(ErrorCode::kShapeMismatch, StrCat("a value has ", view.channels, " channels here and ",
+                                           ranges_.size(), " in earlier samples"));
+  }
+  const float* values = tensor.data<float>();
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    Range& range = ranges_[static_cast<size_t>(i / view.inner % view.channels)];
+    range.min = std::min(range.min, static_cast<double>(values[i]));
+    range.max = std::max(range.max, static_cast<double>(values[i]));
+  }
+}
+
+void ChannelRanges::Merge(const ChannelRanges& later) {
+  if (ranges_.empty()) ranges_.resize(later.ranges_.size());
+  for (size_t i = 0; i < std::min(ranges_.size(), later.ranges_.size()); ++i) {
+    ranges_[i].min = std::min(ranges_[i].min, later.ranges_[i].min);
+    ranges_[i].max = std::max(ranges_[i].max, later.ranges_[i].max);
+  }
+}
+
+std::optional<Range> ChannelRanges::Times(const std::vector<double>& factors) const {
+  if (ranges_.size() != factors.size()) return std::nullopt;
+  std::vector<Range> scaled;
+  for (size_t i = 0; i < factors.size(); ++i)
+    scaled.push_back(requant::Times(ranges_[i], factors[i]));
+  return Hull(scaled);
+}
+
+ValuesAroundConcats FindValuesAroundConcats(const Graph& graph, const QuantizationRecord& record) {
+  std::set<const Value*> whole;
+  ValuesAroundConcats found;
   for (const auto& node : graph.nodes()) {
     if (!JoinsFloats(*node)) continue;
     const Reach reach = Explorer(graph, record).Run(*node);
     if (!Quantized(record, node.get()) && reach.layers.empty()) continue;
     for (const Value* input : node->inputs) {
-      if (input && !input->is_constant()) values.insert(input);
+      if (!input->is_constant()) whole.insert(input);
     }
-    values.insert(reach.selected.begin(), reach.selected.end());
+    whole.insert(reach.selected.begin(), reach.selected.end());
+    found.by_channel.insert(reach.averages.begin(), reach.averages.end());
   }
-  return {values.begin(), values.end()};
+  found.whole.assign(whole.begin(), whole.end());
+  return found;
 }
 
-SeparatedConcats SeparateConcats(
-    Graph& graph, const QuantizationRecord& record,
-    const std::function<std::optional<Range>(const Value&)>& range_of) {
-  return Separator(graph, record, range_of).Run();
+SeparatedConcats SeparateConcats(Graph& graph, const QuantizationRecord& record,
+                                 const SeenRanges& seen) {
+  return Separator(graph, record, seen).Run();
 }
 
 }  // namespace requant

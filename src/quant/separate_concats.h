@@ -25,14 +25,43 @@ struct SeparatedConcats {
   std::string detail;
 };
 
-/// Float values whose ranges SeparateConcats() may ask for beside those of the record's slots: the
-/// operands of every Concat, and what operators that move or select values make of its result.
-std::vector<const Value*> ValuesAroundConcats(const Graph& graph, const QuantizationRecord& record);
+/// The ranges of a value's channels, 0 included.
+class ChannelRanges {
+ public:
+  explicit ChannelRanges(int axis) : axis_(axis) {}
+  /// In ONNX's order. Throws kShapeMismatch for another number of channels than before.
+  void Observe(const Tensor& tensor);
+  void Merge(const ChannelRanges& later);
+  void Fields(StateBytes& state) { state.List(ranges_); }
+  /// Of the whole value, channel c times factors[c]; nothing for another number of channels.
+  std::optional<Range> Times(const std::vector<double>& factors) const;
 
-/// `record`: joined. `range_of`: the calibrated range of a float value; nothing where it is not
-/// known or was given by the user, and then its Concat stays as it is. The graph computes the same
-/// afterwards, up to the rounding of weights in float32.
+ private:
+  int axis_;
+  std::vector<Range> ranges_;  // empty before the first sample
+};
+
+/// Float values whose ranges SeparateConcats() may ask for beside those of the record's slots.
+struct ValuesAroundConcats {
+  /// The operands of every Concat, and what operators that move or select values make of its result.
+  std::vector<const Value*> whole;
+  /// Averages of the joined channels, whose ranges do not follow from the operands', and the axis.
+  std::map<const Value*, int> by_channel;
+};
+ValuesAroundConcats FindValuesAroundConcats(const Graph& graph, const QuantizationRecord& record);
+
+/// What calibration has seen.
+struct SeenRanges {
+  /// Nothing where the range of a value is not known or was given by the user: its Concat stays as it
+  /// is then.
+  std::function<std::optional<Range>(const Value&)> whole;
+  /// nullptr for values that are not observed by channel.
+  std::function<const ChannelRanges*(const Value&)> by_channel;
+};
+
+/// `record`: joined. The graph computes the same afterwards, up to the rounding of weights in
+/// float32.
 SeparatedConcats SeparateConcats(Graph& graph, const QuantizationRecord& record,
-                                 const std::function<std::optional<Range>(const Value&)>& range_of);
+                                 const SeenRanges& seen);
 
 }  // namespace requant

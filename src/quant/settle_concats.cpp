@@ -12,6 +12,7 @@ namespace {
 Watch Copy(const Watch& from, const TensorQuantizationConfig& config) {
   Watch to;
   to.magnitudes = from.magnitudes;
+  to.powers = from.powers;
   to.derived = from.derived;
   for (const auto& seen : from.channels) {
     auto observer = MakeObserver(config);
@@ -37,8 +38,12 @@ std::optional<Range> Quantizer::Impl::RangeOf(const Value& value) const {
 }
 
 void Quantizer::Impl::SettleConcats() {
-  const SeparatedConcats made =
-      SeparateConcats(graph, record, [this](const Value& value) { return RangeOf(value); });
+  const SeenRanges seen{[this](const Value& value) { return RangeOf(value); },
+                        [this](const Value& value) {
+                          const auto found = by_channel.find(value.name);
+                          return found == by_channel.end() ? nullptr : &found->second;
+                        }};
+  const SeparatedConcats made = SeparateConcats(graph, record, seen);
   if (!made.detail.empty()) {
     QuantizationRecord before = std::move(record);
     record = AssignConfigs(graph, options, made.reasons);

@@ -58,7 +58,9 @@ Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const
            StrCat("the quantized model has no output '", output->name, "'"),
            {.value = output->name, .hint = "compare a model with its own quantized form"});
     }
-    outputs_.push_back({output->name, {}});
+    OutputParts parts = FindOutputParts(*output);
+    const size_t count = parts.parts.size();
+    outputs_.push_back({output->name, {}, std::move(parts), std::vector<ErrorMetrics>(count)});
   }
   SessionOptions plain;
   plain.plan.requantize = options_.requantize;
@@ -136,6 +138,11 @@ SampleResult Comparer::Add(const TensorMap& feeds, int64_t label) {
     const std::vector<float> e = expected.ToFloats();
     const std::vector<float> a = actual.ToFloats();
     outputs_[i].error.Add(e, a);
+    for (size_t part = 0; part < outputs_[i].errors_of_parts.size(); ++part) {
+      const OutputParts& parts = outputs_[i].parts;
+      outputs_[i].errors_of_parts[part].Add(PartOf(e, expected.shape(), parts, part),
+                                            PartOf(a, expected.shape(), parts, part));
+    }
     if (i > 0 || expected.rank() < 1 || expected.count() == 0) continue;
     const auto rows = static_cast<size_t>(expected.rank() > 1 ? expected.dim(0) : 1);
     const size_t classes = e.size() / rows;
@@ -231,6 +238,16 @@ std::string Comparer::Report() const {
   for (const Output& output : outputs_) {
     json.BeginObject().Key("name").String(output.name);
     output.error.Write(json);
+    if (!output.parts.parts.empty()) {
+      json.Key("parts").BeginArray();
+      for (size_t part = 0; part < output.errors_of_parts.size(); ++part) {
+        if (output.errors_of_parts[part].empty()) continue;
+        json.BeginObject().Key("name").String(output.parts.parts[part].name);
+        output.errors_of_parts[part].Write(json);
+        json.EndObject();
+      }
+      json.EndArray();
+    }
     json.EndObject();
   }
   json.EndArray();

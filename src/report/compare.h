@@ -8,6 +8,7 @@
 
 #include "report/affine_values.h"
 #include "report/metrics.h"
+#include "report/output_parts.h"
 #include "session/session.h"
 #include "session/taps.h"
 
@@ -59,6 +60,8 @@ class Comparer {
   struct Output {
     std::string name;
     ErrorMetrics error;
+    OutputParts parts;  // of the float model
+    std::vector<ErrorMetrics> errors_of_parts;
   };
 
   void FindLayers();

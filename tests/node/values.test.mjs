@@ -93,7 +93,8 @@ describe('config', () => {
       types: { Softmax: { quantize: false } },
       operators: {},
       recover: [],
-      floatOutputs: false,
+      floatOutputs: true,
+      quickChoices: false,
     });
     const nodes = [
       { name: 'conv1', type: 'Conv' },
@@ -108,11 +109,40 @@ describe('config', () => {
     });
   });
 
-  test('the observer auto leaves outputs in float unless told otherwise', () => {
-    const observer = 'auto';
-    assert.equal(parseConfig({ activations: { observer } }).options.floatOutputs, true);
-    const asked = parseConfig({ activations: { observer }, floatOutputs: false });
-    assert.equal(asked.options.floatOutputs, false);
+  test('outputs stay in float unless a target or the caller wants integers', () => {
+    const floats = (config) => parseConfig(config).options.floatOutputs;
+    assert.equal(floats({}), true);
+    assert.equal(floats({ target: 'onnxruntime' }), true);
+    assert.equal(floats({ floatOutputs: false }), false);
+    for (const target of ['tflite', 'power-of-2', 'megengine-int4']) {
+      assert.equal(floats({ target }), false);
+      assert.equal(floats({ target, floatOutputs: true }), true);
+    }
+  });
+
+  test('what may stay in float is chosen by default for 8 bits with float outputs', () => {
+    const chosen = (config) => parseConfig(config).options;
+    const integers = ['round_weights', 'bias_correction'];
+    assert.deepEqual(chosen({}).recover, [...integers, 'float_sums', 'float_answers']);
+    assert.equal(chosen({}).quickChoices, true);
+    assert.deepEqual(chosen({ target: 'reduce-range' }).recover, [
+      ...integers,
+      'float_sums',
+      'float_answers',
+    ]);
+    for (const config of [
+      { floatOutputs: false },
+      { target: 'tflite' },
+      { weights: { bits: 4 } },
+      { activations: { bits: 4 } },
+    ]) {
+      assert.deepEqual(chosen(config).recover, integers);
+    }
+    const auto = chosen({ activations: { observer: 'auto' } });
+    const choices = ['float_start', 'float_sums', 'float_end', 'float_answers'];
+    assert.deepEqual(auto.recover, [...integers, ...choices, 'empirical_bias']);
+    assert.equal(auto.quickChoices, false);
+    assert.deepEqual(chosen({ recover: [] }).recover, []);
   });
 
   test('layers that are asked for floats', () => {

@@ -68,7 +68,11 @@ export function metricRows(report: CompareReport): MetricRow[] {
 
 /** The difference of every output: name, SNR, cosine, largest and mean error, range. */
 export function outputRows(report: CompareReport): string[][] {
-  return report.outputs.map(({ name, snr, cosine, maxAbs, meanAbs, range }) => [
+  const rows = report.outputs.flatMap((output) => [
+    output,
+    ...(output.parts ?? []).map((part) => ({ ...part, name: `  ${part.name}` })),
+  ]);
+  return rows.map(({ name, snr, cosine, maxAbs, meanAbs, range }) => [
     name,
     formatDb(snr),
     cosine.toFixed(6),

@@ -20,7 +20,7 @@ struct Choices {
   double apart;  // and between two choices
 };
 constexpr Choices kThorough = {0.6, 0.04};
-constexpr Choices kQuick = {0.3, 0.1};  // of which hardly anything but integers is expected
+constexpr Choices kQuick = {0.45, 0.1};
 
 }  // namespace
 

@@ -17,13 +17,12 @@ namespace {
 
 constexpr double kMostShare = 0.2;
 constexpr double kPrice = 5;  // dB for all products of the network
-constexpr double kQuickApart = 0.04;  // share of the products between two quick choices
 
 }  // namespace
 
 std::unique_ptr<RecoveryJob> MakeFloatStart(const RecoveryContext& context) {
   auto trials = std::make_unique<FloatTrials>(context, "float_start");
-  OfferStarts(*trials, kMostShare, kPrice, context.options.quick_choices ? kQuickApart : 0);
+  OfferStarts(*trials, kMostShare, kPrice);
   return trials;
 }
 

@@ -11,7 +11,8 @@
 //   usually all blocks of one width) are float together.
 // Formula: of the last n chains, as images grow smaller and values fewer, the n with the largest
 //   (signal to noise of the outputs in dB) - kPrice * kProducts * (values in float) / (products of
-//   the network), over some samples (float_trials.h).
+//   the network), over some samples (float_trials.h); for quick choices answers of 100 instead of
+//   dB, less kQuickPrice.
 #include <algorithm>
 #include <set>
 
@@ -22,8 +23,9 @@
 namespace requant {
 namespace {
 
-constexpr double kPrice = 5;      // dB for the time of all products
-constexpr double kProducts = 18;  // for one value more in float (measured: 10 to 16 as long)
+constexpr double kPrice = 5;       // dB for the time of all products
+constexpr double kQuickPrice = 3;  // answers of 100 for it
+constexpr double kProducts = 18;   // for one value more in float (measured: 10 to 16 as long)
 
 struct Chain {
   std::vector<std::string> sums;
@@ -56,7 +58,8 @@ class Chains {
         floats += results_.at(name);
       }
       sums += chain->sums.size();
-      choice.price = kPrice * kProducts * floats / std::max(1.0, trials_.all().products);
+      const double price = trials_.scores() ? kQuickPrice : kPrice;
+      choice.price = price * kProducts * floats / std::max(1.0, trials_.all().products);
       choice.detail =
           StrCat(sums, " sums, from '", chain->sums[0], "' on, and what ", choice.layers.size(),
                  " layers add to them stay in float: ", static_cast<int64_t>(floats), " values");
@@ -118,7 +121,9 @@ class Chains {
 }  // namespace
 
 std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context) {
-  auto trials = std::make_unique<FloatTrials>(context, "float_sums");
+  // Integers alone are worth more than decibels that change no answer, where choices are quick.
+  const FloatGain gain = context.options.quick_choices ? FloatGain::kAnswers : FloatGain::kDecibels;
+  auto trials = std::make_unique<FloatTrials>(context, "float_sums", gain);
   Chains(*trials).Offer();
   return trials;
 }

@@ -10,6 +10,9 @@ namespace requant {
 namespace {
 
 constexpr int64_t kSamples = 64;
+/// Of quick choices: samples with so many products together are enough, but for the least number.
+constexpr double kQuickProducts = 3e8;
+constexpr size_t kLeastQuickSamples = 4;
 /// All values of one sample are held three times: more than that is no trial worth its memory.
 constexpr double kMostBytes = 256e6;
 
@@ -45,12 +48,17 @@ FloatTrials::FloatTrials(const RecoveryContext& context, const char* method, Flo
     end_ = static_cast<size_t>(last - nodes().begin()) + 1;
   }
   trials_.emplace_back();
-  const int64_t quick = scores_ ? kQuickSamples : kQuickSamplesOfNoise;
-  const int64_t most = context_.options.quick_choices ? quick : kSamples;
+  const int64_t most = context_.options.quick_choices ? kQuickSamples : kSamples;
   count_ = std::min(static_cast<size_t>(most), context_.samples.size());
   FindCuts();
   if (count_ > 0) {
     MeasureWork();
+    if (context_.options.quick_choices) {
+      const double enough = kQuickProducts / std::max(1.0, all_.products);
+      count_ =
+          std::min(count_, std::max(kLeastQuickSamples,
+                                    static_cast<size_t>(std::min(enough, double{kQuickSamples}))));
+    }
     if (all_.results * sizeof(float) > kMostBytes) {
       count_ = 0;
       detail_ = StrCat("not tried: the values of one sample take ",

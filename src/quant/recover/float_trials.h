@@ -12,10 +12,8 @@
 
 namespace requant {
 
-/// Samples that are enough where choices must be quick: for a class that stays the largest, whose
-/// margin differs from sample to sample, and for decibels.
+/// Samples that are enough where choices must be quick.
 inline constexpr int64_t kQuickSamples = 8;
-inline constexpr int64_t kQuickSamplesOfNoise = 4;
 
 /// Operators that stay in float, and quantized layers that write their accumulators as floats.
 struct FloatChoice {

@@ -102,6 +102,22 @@ TEST(SeparateConcats, FactorsGoIntoTheLayersBehind) {
   }
 }
 
+/// An average of many values has a much smaller range than they have.
+TEST(SeparateConcats, AveragesHaveRangesOfTheirOwn) {
+  Unlike u;
+  Value* centered = u.b.Op("Tanh", {u.b.Conv(u.small, "even", {5, 5, 1, 1}, 0, u.noise)}, "tanh");
+  Value* joined = u.b.Op("Concat", {u.large, centered}, "joined", Axis(1));
+  Value* mean = u.b.Op("GlobalAveragePool", {joined}, "mean");
+  Value* rows = u.b.Op("Flatten", {mean}, "rows", Axis(1));
+  Tensor weights = u.noise.Make({9, 4});
+  for (int64_t i = 0; i < 4 * 4; ++i) weights.data<float>()[i] /= 600;
+  u.b.graph.AddOutput(u.b.Op("MatMul", {rows, u.b.Const("w", weights)}, "y"));
+  const QuantizedModel model = QuantizeGraph(u.b.graph);
+  const float of_joined = OutputScale(model, "joined_node");
+  EXPECT_LT(OutputScale(model, "mean_node"), 0.7f * of_joined);
+  EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(model)), 28);
+}
+
 TEST(SeparateConcats, RowsOfMatrixProducts) {
   Builder b;
   Noise noise(3);
