@@ -199,7 +199,7 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
       ...(floatOutput ? { floatOutput } : {}),
     };
   }
-  return { operators, scales: scalesOf(record), recover: [] };
+  return { operators, scales: scalesOf(record), recover: [], floatOutputs: false };
 }
 
 /**
