@@ -14,7 +14,7 @@ import {
   takeBlob,
   withFeeds,
 } from './heap.js';
-import { Model, loadToolsFor } from './model.js';
+import { Model, arrived, loadToolsFor } from './model.js';
 import { checkBytes, checkInteger, checkKind, checkOptions } from './options.js';
 import { type QuantizeProgress, QuantizedModel } from './quantize.js';
 
@@ -61,12 +61,16 @@ export class Calibration {
   }
 
   /**
-   * Starts a calibration of a float model, which stays as it is and may be disposed of.
+   * Starts a calibration of a float model (or a promise of one, as {@link quantize} takes), which stays as it is and may be disposed of.
    *
    * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, and for a model
    * that is quantized already; LOAD_FAILED when the engine's tools cannot be loaded.
    */
-  static async create(model: Model, options: CalibrationOptions = {}): Promise<Calibration> {
+  static async create(
+    given: Model | PromiseLike<Model>,
+    options: CalibrationOptions = {},
+  ): Promise<Calibration> {
+    const model = await arrived(given);
     if (!(model instanceof Model)) {
       throw invalidArgument(`a calibration needs a Model, not ${show(model)}`, 'model');
     }

@@ -46,7 +46,7 @@ export type { Env, WasmBinary, WasmEnv, WasmFile, WorkerFile } from './env.js';
 export { RequantError } from './errors.js';
 export type { RequantErrorCode, RequantErrorDetails } from './errors.js';
 export type { Feeds } from './heap.js';
-export type { Variant } from './load_core.js';
+export type { EnginePart, Variant } from './load_core.js';
 export { Model, loadModel, parseModel } from './model.js';
 export type {
   LoadOptions,

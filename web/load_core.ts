@@ -279,6 +279,27 @@ export async function prefetchMain(settings: WasmEnv): Promise<void> {
   }
 }
 
+/** Parts of the engine that not every model needs. */
+export type EnginePart = 'operators' | 'tools' | 'lowBits';
+
+/** Begins to fetch and compile these parts, for a core for so many threads (default: env's). */
+export async function prefetchParts(
+  parts: readonly EnginePart[],
+  numThreads: unknown = env.wasm.numThreads,
+): Promise<void> {
+  try {
+    const variant = variantFor(env.wasm);
+    const suffix = (await likelyThreads(numThreads)) > 1 ? '-threads' : '';
+    // The tools call the operators, and those pack weights for the kernels for few bits.
+    const files = new Set<WasmFile>(parts.length > 0 ? [`requant-operators${suffix}.wasm`] : []);
+    if (parts.includes('tools')) files.add(`requant-tools${suffix}.wasm`);
+    if (parts.includes('lowBits')) files.add(`requant-lowbits-${variant}${suffix}.wasm`);
+    prefetch([...files]);
+  } catch {
+    // Whoever loads the core says what is wrong.
+  }
+}
+
 /** How many threads a core has by now. */
 export function threadsOf(core: Core): number {
   return engines.get(core)?.threads?.count ?? 1;
@@ -322,6 +343,14 @@ export async function loadTools(core: Core): Promise<void> {
  */
 export async function loadLowBits(core: Core, packing = true): Promise<void> {
   await Promise.all([packing ? loadOperators(core) : undefined, engines.get(core)?.loadLowBits()]);
+}
+
+/** Begins to fetch and compile what loadLowBits() will load. */
+export function prefetchLowBits(core: Core): void {
+  const engine = engines.get(core);
+  if (!engine) return;
+  const suffix = engine.threads ? '-threads' : '';
+  prefetch([`requant-lowbits-${engine.variant}${suffix}.wasm`, `requant-operators${suffix}.wasm`]);
 }
 
 /** The variant of a loaded core. */

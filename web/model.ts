@@ -4,8 +4,17 @@ import { Breather, throwIfAborted } from './abort.js';
 import type { Core, CoreModel, CoreSession, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { Handle, call, copyIn, free, makeDisposable, takeBlob } from './heap.js';
-import { loadCore, loadLowBits, loadOperators, loadTools, sessionThreads } from './load_core.js';
-import { checkKind, checkOptions, loadOptionKinds, suggest } from './options.js';
+import {
+  type EnginePart,
+  loadCore,
+  loadLowBits,
+  loadOperators,
+  loadTools,
+  prefetchLowBits,
+  prefetchParts,
+  sessionThreads,
+} from './load_core.js';
+import { checkKind, checkOneOf, checkOptions, loadOptionKinds, suggest } from './options.js';
 import { saveBytes } from './save.js';
 import {
   type PlanningOptions,
@@ -92,6 +101,13 @@ export interface LoadOptions {
    * Models for one thread and for several live in different engines and do not mix.
    */
   numThreads?: number | 'auto';
+  /**
+   * Parts of the engine that will be needed, to be fetched together with the model and not after it:
+   * `'tools'` to quantize, compare or train, `'lowBits'` for a model with weights of few bits, `'operators'`
+   * for one with the rarer operators (the other two bring them along). Without it they are fetched when it
+   * is known that they are needed.
+   */
+  preload?: readonly EnginePart[];
 }
 
 /** Options of {@link Model.toPlan}. */
@@ -412,9 +428,12 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     const object = reading(() => core.readOnnx(pointer, size, names, pointers, sizes));
     const model = new Model(core, object);
     try {
+      const { handle } = model;
+      // Its sessions will need them.
+      if (handle.call((read) => read.lowBits())) prefetchLowBits(core);
       await loadOperators(
         core,
-        model.handle.call((handle) => handle.functions()),
+        handle.call((read) => read.functions()),
       );
     } catch (error) {
       model.dispose();
@@ -447,6 +466,11 @@ export async function openSource(
   source: Source,
   options: LoadOptions,
 ): Promise<{ core: Core; loaded: Loaded }> {
+  const { preload = [] } = options;
+  for (const part of preload) {
+    checkOneOf(part, ['operators', 'tools', 'lowBits'], 'options.preload');
+  }
+  void prefetchParts(preload, options.numThreads);
   const [core, loaded] = await Promise.all([
     loadCore(options.numThreads),
     readSource(source, options),
@@ -486,8 +510,18 @@ export async function parseModel(text: string): Promise<Model> {
 
 /** @internal Loads the tools, and for models of few bits the kernels that run them. */
 export async function loadToolsFor(...models: readonly Model[]): Promise<void> {
-  for (const { handle } of models) {
-    await loadTools(handle.core);
-    if (handle.call((object) => object.lowBits())) await loadLowBits(handle.core);
+  const needing = models.filter(({ handle }) => handle.call((object) => object.lowBits()));
+  await Promise.all([
+    ...models.map(({ handle }) => loadTools(handle.core)),
+    ...needing.map(({ handle }) => loadLowBits(handle.core)),
+  ]);
+}
+
+/** @internal A model that may still be on its way: the tools are asked for meanwhile. */
+export async function arrived(model: Model | PromiseLike<Model>): Promise<Model> {
+  if (typeof (model as { then?: unknown } | null | undefined)?.then !== 'function') {
+    return model as Model;
   }
+  void prefetchParts(['tools']);
+  return await model;
 }

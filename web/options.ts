@@ -148,4 +148,5 @@ export const loadOptionKinds = {
   signal: 'signal',
   externalData: 'object',
   numThreads: 'any',
+  preload: 'strings',
 } as const;

@@ -12,7 +12,7 @@ import {
 import type { Core, CoreCalibrator, CoreModel, CoreQuantized, Failure } from './core.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Feeds, Handle, call, makeDisposable, takeBlob, withFeeds } from './heap.js';
-import { Model, type RequantizeMode, loadToolsFor } from './model.js';
+import { Model, type RequantizeMode, arrived, loadToolsFor } from './model.js';
 import { checkOneOf, checkOptions } from './options.js';
 import { saveBytes } from './save.js';
 import type { TensorType } from './tensor.js';
@@ -335,13 +335,19 @@ function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, ind
  * 30 ms, so that events, progress and `signal` get their turn; {@link createWorker} moves it to
  * another thread. The same model, samples and options make the same file in every browser.
  *
+ * @param given The model, or a promise of one, during which the engine's tools are fetched:
+ * `quantize(loadModel(url), options)`.
  * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, for empty
  * calibration data and for NaN or infinity in it; ABORTED.
  * @example
  * const quantized = await quantize(model, { calibration: samples });
  * await quantized.save('model.int8.onnx', { format: 'qdq' });
  */
-export async function quantize(model: Model, options: QuantizeOptions): Promise<QuantizedModel> {
+export async function quantize(
+  given: Model | PromiseLike<Model>,
+  options: QuantizeOptions,
+): Promise<QuantizedModel> {
+  const model = await arrived(given);
   if (!(model instanceof Model)) {
     throw invalidArgument(
       `quantize needs a Model, not ${show(model)}`,

@@ -224,7 +224,7 @@ export class InferenceSession {
     checkOptions(options, sessionOptionKinds, 'options');
     checkRequantize(options.requantize, 'options.requantize');
     checkOrtOptions(options);
-    const { onProgress, signal, externalData, numThreads, taps = [] } = options;
+    const { onProgress, signal, externalData, numThreads, preload, taps = [] } = options;
     throwIfAborted(signal);
     let model: Model;
     let ours = false;
@@ -238,6 +238,7 @@ export class InferenceSession {
         signal,
         externalData,
         numThreads,
+        preload,
       }) as LoadOptions;
       const { core, loaded } = await openSource(source, loadOptions);
       if (isPlan(loaded.bytes)) {

@@ -4,7 +4,7 @@ import type { Core, CoreModel, CoreSession, CoreSessionOptions } from './core.js
 import type { EngineInfo } from './engine.js';
 import { RequantError, invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
-import { loadLowBits, loadOperators } from './load_core.js';
+import { loadLowBits } from './load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
 import { type Tuning, tunedSteps } from './tuning.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from './options.js';
@@ -155,10 +155,8 @@ export async function createCoreSession(
   more: Omit<CoreSessionOptions, keyof PlanningOptions>,
 ): Promise<CoreSession> {
   const { requantize, fuse, optimize, compact, kernels, tuning } = options;
-  if (kernels) {
-    checkKernels(core, kernels);
-    await loadOperators(core); // the scalar ones are there
-  }
+  // The scalar kernels are with the operators, which those for few bits bring along.
+  if (kernels) checkKernels(core, kernels);
   if (kernels || call(core, () => model.lowBits())) await loadLowBits(core);
   const coreOptions = withoutUndefined({
     ...more,

@@ -4,7 +4,7 @@ import type { CoreModel, Failure } from './core.js';
 import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { loadTools } from './load_core.js';
-import { Model, type RequantizeMode } from './model.js';
+import { Model, type RequantizeMode, arrived } from './model.js';
 import { MOST_INT, checkInteger, checkOneOf, checkOptions } from './options.js';
 
 /** Options of {@link quantizeWeights}. */
@@ -27,10 +27,11 @@ export interface WeightsOptions {
 }
 
 async function rewrite(
-  model: Model,
+  given: Model | PromiseLike<Model>,
   body: (core: Model['handle']['core'], object: CoreModel) => CoreModel | Failure,
   requantize: RequantizeMode = 'float',
 ): Promise<Model> {
+  const model = await arrived(given);
   if (!(model instanceof Model)) {
     throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
   }
@@ -47,7 +48,10 @@ async function rewrite(
  * Weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) as integers in blocks,
  * activations in float: small files without calibration. The caller disposes of the result.
  */
-export async function quantizeWeights(model: Model, options: WeightsOptions = {}): Promise<Model> {
+export async function quantizeWeights(
+  model: Model | PromiseLike<Model>,
+  options: WeightsOptions = {},
+): Promise<Model> {
   checkOptions(
     options,
     { bits: 'integer', blockSize: 'integer', format: 'string', int8Activations: 'boolean' },
@@ -74,7 +78,7 @@ export async function quantizeWeights(model: Model, options: WeightsOptions = {}
  * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get
  * 8-bit weights. The caller disposes of the result.
  */
-export function quantizeDynamic(model: Model): Promise<Model> {
+export function quantizeDynamic(model: Model | PromiseLike<Model>): Promise<Model> {
   return rewrite(model, (core, object) => core.dynamically(object));
 }
 

@@ -137,7 +137,7 @@ async function main(): Promise<void> {
     fetchBytes(new URL('../data/test-images-idx3-ubyte', import.meta.url)),
     fetchBytes(new URL('../data/test-labels-idx1-ubyte', import.meta.url)),
   ]);
-  const model: WorkerModel = await worker.loadModel(modelBytes);
+  const model: WorkerModel = await worker.loadModel(modelBytes, { preload: ['tools'] });
   const calibration = imageSamples(await readIdxImages(calibrationFile), { input: 'image' });
   const testSet = await readIdxImages(testFile, labelFile);
   const test = imageSamples(testSet, { input: 'image' });

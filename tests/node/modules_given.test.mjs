@@ -20,7 +20,8 @@ const wasm = (name) => readFileSync(path.join(DIST, `${name}.wasm`));
 function elsewhere(script) {
   const flags = process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'));
   const args = [...flags, '--input-type=module', '--eval', script];
-  return JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8', cwd: ROOT }));
+  const options = { encoding: 'utf8', cwd: ROOT, timeout: 200_000 };
+  return JSON.parse(execFileSync(process.execPath, args, options));
 }
 
 // A runtime at the edge of a network: modules come compiled, no code is made of bytes, nothing is fetched.
@@ -130,6 +131,81 @@ describe('wasm modules that are given', () => {
         () => ({}), ({ code, hint }) => ({ code, hint }))));`);
     assert.equal(error.code, 'LOAD_FAILED');
     assert.match(error.hint, /one version/);
+  });
+});
+
+describe('parts of the engine are asked for', () => {
+  // The model arrives when everything else has been asked for: what never is makes the test time out.
+  const asked = (ways) =>
+    elsewhere(`${EDGE}
+      import { createServer } from 'node:http';
+      import { Calibration, quantizeDynamic } from './dist/index.js';
+      const calibration = [{ image }];
+      const seen = [];
+      let wanted, release;
+      const server = createServer(({ url }, response) => {
+        const name = url.slice(1);
+        seen.push(name);
+        if (!name.endsWith('.onnx')) {
+          response.writeHead(200, { 'content-type': 'application/wasm' });
+          response.end(readFileSync('dist/' + name));
+        }
+        const answer = () => response.end(readFileSync('demos/models/fashion_mnist.onnx'));
+        if (name.endsWith('.onnx')) release = answer;
+        if (release && wanted.every((file) => seen.includes(file))) release();
+      });
+      await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const base = 'http://127.0.0.1:' + server.address().port + '/';
+      Object.assign(env.wasm, { simd: 'simd128', wasmPaths: base });
+      const model = base + 'model.onnx';
+      const ways = { ${ways} };
+      const [[way, files]] = Object.entries(ways);
+      wanted = files.wanted;
+      await files.run();
+      server.closeAllConnections();
+      server.close();
+      console.log(JSON.stringify(seen));`);
+  const main = 'requant-simd128.wasm';
+  const operators = 'requant-operators.wasm';
+  const tools = 'requant-tools.wasm';
+  const lowBits = 'requant-lowbits-simd128.wasm';
+  const all = [main, operators, tools];
+  for (const [way, script, wanted] of [
+    ['quantize() of a promise', 'quantize(loadModel(model), { calibration })', all],
+    ['Calibration of a promise', 'Calibration.create(loadModel(model))', all],
+    ['quantizeWeights() of a promise', 'quantizeWeights(loadModel(model), { bits: 8 })', all],
+    ['quantizeDynamic() of a promise', 'quantizeDynamic(loadModel(model))', all],
+    ['loadModel(), the tools', "loadModel(model, { preload: ['tools'] })", all],
+    [
+      'loadModel(), the operators',
+      "loadModel(model, { preload: ['operators'] })",
+      [main, operators],
+    ],
+    [
+      'create(), those for few bits',
+      "InferenceSession.create(model, { preload: ['lowBits'] })",
+      [main, operators, lowBits],
+    ],
+    ['create(), nothing else', 'InferenceSession.create(model)', [main]],
+  ]) {
+    test(`while the model is on its way: ${way}`, { timeout: 120_000 }, () => {
+      const given = `way: { wanted: ${JSON.stringify(wanted)}, run: () => ${script} }`;
+      const seen = asked(given);
+      assert.deepEqual(seen.sort(), ['model.onnx', ...wanted].sort());
+    });
+  }
+
+  test('and a part that does not exist is an error, as is a promise of no model', async () => {
+    await assert.rejects(
+      loadModel(MODEL, { preload: ['tool'] }),
+      isError('INVALID_ARGUMENT', { value: 'options.preload', hint: /"tools"/ }),
+    );
+    await assert.rejects(
+      quantize(Promise.resolve(42), { calibration: calibration(1) }),
+      isError('INVALID_ARGUMENT', { value: 'model' }),
+    );
+    const failed = quantize(loadModel('/no/such/model.onnx'), { calibration: calibration(1) });
+    await assert.rejects(failed, isError('LOAD_FAILED', { message: /model\.onnx/ }));
   });
 });
 
