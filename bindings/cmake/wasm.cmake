@@ -50,28 +50,46 @@ if(kernel_sources)
 endif()
 
 add_executable(core ${core_sources})
+
+# Options for some of the core's sources: optimize_sources(<files> OPTIONS <options>). CMake itself says
+# nothing about properties of a file that no target has, so a source that moved would lose its options.
+function(optimize_sources)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" OPTIONS)
+  if(NOT arg_UNPARSED_ARGUMENTS OR NOT arg_OPTIONS)
+    message(FATAL_ERROR "optimize_sources() needs files and, after OPTIONS, compiler options.")
+  endif()
+  foreach(source IN LISTS arg_UNPARSED_ARGUMENTS)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE absolute)
+    if(NOT absolute IN_LIST core_sources)
+      message(FATAL_ERROR "wasm.cmake sets options for ${source}, which is no source of the core. "
+                          "Name the file where it is now, or take it off the list.")
+    endif()
+  endforeach()
+  set_source_files_properties(${arg_UNPARSED_ARGUMENTS} PROPERTIES COMPILE_OPTIONS "${arg_OPTIONS}")
+endfunction()
+
 # The parts of the core that compute for seconds: observers, and matrices of second moments; and
 # products of few rows, which have no kernel of their own.
 set(recover src/quant/recover)
-set_source_files_properties(${recover}/moments.cpp ${recover}/product_sums.cpp
-  ${recover}/round_weights.cpp src/plan/lower/few_rows.cpp PROPERTIES COMPILE_OPTIONS -O3)
+set(observers src/quant/observers)
+optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
+                 ${recover}/round_weights.cpp src/plan/lower/few_rows.cpp OPTIONS -O3)
 # Because of the -Oz em++ forbids inlining, of std::min as well, and without it no loop becomes vectors.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
-set(observers src/quant/observers)
-set_source_files_properties(${simulator_sources} ${recover}/soft_rounding.cpp
+optimize_sources(${simulator_sources} ${recover}/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp
-  PROPERTIES COMPILE_OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
+  OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
 # Operators that have no kernel of their own, but loops over floats.
 set(ops src/ops)
-set_source_files_properties(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.cpp
-                            ${ops}/normalize_groups.cpp
-  PROPERTIES COMPILE_OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
+optimize_sources(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.cpp
+                 ${ops}/normalize_groups.cpp
+  OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
 # And what walks over every weight while a model is loaded.
-set_source_files_properties(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
-                            src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3_dot8.cpp
-                            src/kernels/conv/pack_winograd_narrow.cpp
-                            src/kernels/dwconv/pack.cpp PROPERTIES COMPILE_OPTIONS -O2)
+optimize_sources(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
+                 src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3_dot8.cpp
+                 src/kernels/conv/pack_winograd_narrow.cpp
+                 src/kernels/dwconv/pack.cpp OPTIONS -O2)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
@@ -153,6 +171,19 @@ endif()
 set(low_bits_list ${CMAKE_CURRENT_LIST_DIR}/low_bits_sources.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${low_bits_list})
 file(STRINGS ${low_bits_list} low_bits_sources REGEX "^[^#]")
+foreach(prefix IN LISTS low_bits_sources)
+  set(found FALSE)
+  foreach(source IN LISTS kernel_sources)
+    string(FIND ${source} "${PROJECT_SOURCE_DIR}/${prefix}" position)
+    if(position EQUAL 0)
+      set(found TRUE)
+    endif()
+  endforeach()
+  if(NOT found)
+    message(FATAL_ERROR "low_bits_sources.txt names ${prefix}, which no kernel source begins with. "
+                        "Name the file or folder where it is now, or take it off the list.")
+  endif()
+endforeach()
 
 set(kernel_modules)
 foreach(variant simd128 relaxed)
