@@ -46,6 +46,8 @@ constexpr Pass kPasses[] = {
      kByName, PackBlockedWeights, HasBlockedWeights},
     {"RewriteEinsum", "Einsum by Transpose, ReduceSum, Mul and MatMul", kRounds, kDefault,
      RewriteEinsum, HasEinsum},
+    {"FuseNormalization", "normalizations written out in parts become one operator", kRounds,
+     kDefault, FuseNormalization, HasNormalizationParts},
     {"FuseAttention", "attention written out becomes one operator", kRounds, kDefault,
      FuseAttention, HasComputedProducts},
     {"FastMath", "exp, tanh, sigmoid, erf, gelu and softmax by fast approximations", 1.1e-4,
