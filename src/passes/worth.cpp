@@ -30,15 +30,8 @@ bool HasAtrousTrick(const Graph& graph) {
 }
 
 bool HasNormalizationParts(const Graph& graph) {
-  const auto is = [](const Node& node, std::initializer_list<const char*> ops) {
-    return std::any_of(ops.begin(), ops.end(), [&node](const char* op) { return node.Is(op); });
-  };
-  bool reduces = false;
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) {
-    if (node->Is("ReduceL2")) return true;
-    reduces = reduces || is(*node, {"ReduceMean", "ReduceSum", "ReduceSumSquare", "MatMul",
-                                    "GlobalAveragePool"});
-    return reduces && is(*node, {"Sqrt", "Pow"});
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->Is("Sqrt") || node->Is("Pow") || node->Is("ReduceL2");
   });
 }
 

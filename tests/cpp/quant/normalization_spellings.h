@@ -8,7 +8,7 @@
 
 #include "base/str_cat.h"
 #include "interpret/interpreter.h"
-#include "quant/model.h"
+#include "model.h"
 
 namespace requant {
 

@@ -1,0 +1,36 @@
+// Attentions that are masked in one of many ways, through the optimizer and the quantizer.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "passes/runner.h"
+#include "quant/mask_networks.h"
+#include "quant/prepare.h"
+
+namespace requant {
+namespace {
+
+/// Some become one operator and some do not: the scores keep their scale in both. 34 dB is what the
+/// layers alone leave.
+TEST(MasksOptimized, EveryMaskLeavesTheScoresTheirScale) {
+  int fused = 0;
+  int parts = 0;
+  for (const Masking& masking : Maskings(std::getenv("REQUANT_LONG") != nullptr ? 31 : 61)) {
+    const Graph graph = PrepareFloatGraph(MaskedNetwork(masking).Write());
+    Graph optimized = graph.Clone();
+    RunPasses(optimized);
+    const auto feeds = [&masking](const Graph& of, uint32_t seed) {
+      return MaskFeeds(masking, of, seed);
+    };
+    const QuantizedModel model = QuantizeOn(optimized, {}, feeds, 48);
+    EXPECT_GT(SnrOn(graph, LowerToInteger(model), feeds), 33) << masking.Name();
+    const bool attention = CountOps(optimized, "MultiHeadAttention") > 0;
+    fused += attention;
+    parts += !attention;
+  }
+  EXPECT_GT(fused, 5);
+  EXPECT_GT(parts, 5);
+}
+
+}  // namespace
+}  // namespace requant
