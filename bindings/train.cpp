@@ -38,7 +38,9 @@ class TrainerHandle {
 
   val Add(const val& names, const val& types, const val& dims, const val& pointers, double label) {
     return Guard([&] {
-      trainer_.Add(ReadFeeds(names, types, dims, pointers), static_cast<int64_t>(label));
+      const TensorMap feeds = ReadFeeds(names, types, dims, pointers);
+      trainer_.Add(feeds, static_cast<int64_t>(label));
+      feeds_ = TypesOf(feeds);
       return val::undefined();
     });
   }
@@ -66,11 +68,16 @@ class TrainerHandle {
     });
   }
   val Finish() {
-    return Guard([this] { return val(std::make_shared<QuantizedHandle>(trainer_.Finish())); });
+    return Guard([this] {
+      QuantizedModel model = trainer_.Finish();
+      KeepRunnable(model, feeds_);
+      return val(std::make_shared<QuantizedHandle>(std::move(model)));
+    });
   }
 
  private:
   Trainer trainer_;
+  std::vector<FeedType> feeds_;  // of the latest sample
 };
 
 val CreateTrainer(const QuantizedHandle& model, const val& options) {

@@ -85,10 +85,7 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     }
   });
   quantizer_.EndSample(pass);
-  feeds_.clear();
-  for (const auto& [name, tensor] : feeds) {
-    feeds_.push_back({name, tensor.dtype(), tensor.shape()});
-  }
+  feeds_ = TypesOf(feeds);
 }
 
 }  // namespace requant

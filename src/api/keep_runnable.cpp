@@ -34,7 +34,7 @@ std::string OperatorOf(const QuantizedModel& model, const std::string& node) {
   if (quantized(node)) return node;
   for (size_t end = node.rfind('_'); end != std::string::npos && end > 0;
        end = node.rfind('_', end - 1)) {
-    const std::string name = node.substr(0, end);
+    std::string name = node.substr(0, end);
     if (quantized(name)) return name;
     const Value* value = model.float_graph.FindValue(name);
     if (value && value->producer && quantized(value->producer->name)) return value->producer->name;
@@ -75,6 +75,12 @@ void KeepInFloat(QuantizedModel& model, std::string name, const std::string& why
 }
 
 }  // namespace
+
+std::vector<FeedType> TypesOf(const TensorMap& feeds) {
+  std::vector<FeedType> types;
+  for (const auto& [name, tensor] : feeds) types.push_back({name, tensor.dtype(), tensor.shape()});
+  return types;
+}
 
 void KeepRunnable(QuantizedModel& model, const std::vector<FeedType>& feeds) {
   for (;;) {

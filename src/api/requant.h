@@ -55,6 +55,7 @@ struct FeedType {
   DType dtype = DType::kUndefined;
   Shape shape;
 };
+std::vector<FeedType> TypesOf(const TensorMap& feeds);
 
 /// Plans the model for such inputs (none: for those that it declares, if all are known) and forgets
 /// the plan; operators that cannot be planned become float ones, with a warning each. Throws what a

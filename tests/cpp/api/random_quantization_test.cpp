@@ -266,7 +266,8 @@ class RandomQuantization : public ::testing::Test {
     } catch (const Error& error) {
       return Refused(error, {});
     }
-    const QuantizedModel trained = trainer->Finish();
+    QuantizedModel trained = trainer->Finish();
+    KeepRunnable(trained, TypesOf(samples_.back()));
     ++found_.trained;
     RunInSession(what, LowerToInteger(trained));
   }
