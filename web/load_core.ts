@@ -294,6 +294,8 @@ export async function prefetchParts(
     const files = new Set<WasmFile>(parts.length > 0 ? [`requant-operators${suffix}.wasm`] : []);
     if (parts.includes('tools')) files.add(`requant-tools${suffix}.wasm`);
     if (parts.includes('lowBits')) files.add(`requant-lowbits-${variant}${suffix}.wasm`);
+    // Behind the main module: on a slow line they would hold up what is needed first.
+    await compiled(`requant-${variant}${suffix}.wasm`);
     prefetch([...files]);
   } catch {
     // Whoever loads the core says what is wrong.
