@@ -42,6 +42,17 @@ const quantized = (model, [weights, activations], more = {}) =>
     },
   });
 
+/** The kernels of a plan's convolutions. */
+const convolutions = ({ steps }) =>
+  steps.map(({ kernel }) => kernel).filter((name) => name?.startsWith('conv_q8_'));
+
+/** Kernels that run every convolution of these bits on any machine: a narrow operand has seven at most. */
+const rowsFor = ([weights, activations]) => [
+  'conv_q8_vector',
+  ...(activations < 8 ? ['conv_q8_narrow_x'] : []),
+  ...(weights < 8 ? ['conv_q8_narrow_w'] : []),
+];
+
 afterEach(() => {
   env.wasm.simd = 'auto';
 });
@@ -56,10 +67,14 @@ for (const simd of variants) {
         for (const numThreads of [1, 3]) {
           const model = await loadModel(MODEL, { numThreads });
           const low = await quantized(model, width);
-          expected ??= (await runAll(low, images, { kernels: SCALAR })).logits;
+          const scalar = await runAll(low, images, { kernels: SCALAR });
+          assert.deepEqual(new Set(convolutions(scalar.plan)), new Set(['conv_q8_scalar']));
+          expected ??= scalar.logits;
+          assert.deepEqual(scalar.logits, expected);
           const { logits, plan } = await runAll(low, images);
           assert.deepEqual(logits, expected);
-          const used = plan.steps.map(({ kernel }) => kernel);
+          const used = convolutions(plan);
+          assert.ok(!used.includes('conv_q8_scalar'), used.join());
           const { kernels } = await engineInfo();
           const { missing } = kernels.find(({ name }) => name === 'conv_q8_dot8');
           if (simd === 'relaxed' && missing) {
@@ -68,8 +83,9 @@ for (const simd of variants) {
               used.join(),
             );
           }
-          for (const row of ['conv_q8_narrow_x', 'conv_q8_narrow_w', 'conv_q8_vector']) {
+          for (const row of rowsFor(width)) {
             const forced = await runAll(low, images, { kernels: { conv_q8: row } });
+            assert.deepEqual(new Set(convolutions(forced.plan)), new Set([row]));
             assert.deepEqual(forced.logits, expected, row);
           }
           low.dispose();
