@@ -22,7 +22,10 @@ export interface GenerateCOptions {
 
 /** A network as two files of C99. */
 export interface GeneratedC {
-  /** `NAME.c`: constants, the kernels that are needed, and `void NAME_run(inputs, outputs, workspace)`. */
+  /**
+   * `NAME.c`: constants, the kernels that are needed, and the function `NAME_run`, which takes a pointer for each
+   * input, one for each output and the workspace.
+   */
   source: string;
   /** `NAME.h`: the declaration, and `NAME_WORKSPACE_BYTES`. */
   header: string;
