@@ -3,6 +3,7 @@
 #
 #   setup.sh build    what the build and the demo need
 #   setup.sh          the tests, the formatter and the linter as well
+#   setup.sh arm      what tests/arm needs: an emulator, and what Node for ARM links
 #   setup.sh fuzz     what web/scripts/fuzz.mjs needs; "fuzz clang": a compiler with libFuzzer too
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,9 +14,12 @@ if [ "${1:-}" = fuzz ]; then
   packages=(cmake ninja-build ccache libprotozero-dev libsimde-dev libonnx-testdata)
   compilers=()
   if [ "${2:-}" = clang ]; then packages+=(clang-19 lld-19 libclang-rt-19-dev); fi
+elif [ "${1:-}" = arm ]; then
+  packages=(qemu-user-static libatomic1-arm64-cross libstdc++6-arm64-cross)
+  compilers=()
 elif [ "${1:-}" != build ]; then
   packages+=(g++ clang-format clang-tidy libsimde-dev libgtest-dev libonnx-dev libonnx-testdata
-    libprotobuf-dev protobuf-compiler chromium)
+    libprotobuf-dev protobuf-compiler chromium firefox-esr libwebkit2gtk-4.1-0 xvfb)
 fi
 
 node=$(node -p 'process.versions.node' 2>/dev/null || echo none)
@@ -30,6 +34,8 @@ provided() {
     emscripten) command -v em++ ;;
     cmake | ccache | clang-format | clang-tidy | chromium | g++) command -v "$1" ;;
     ninja-build) command -v ninja ;;
+    firefox-esr) command -v firefox-esr || command -v firefox ;;
+    xvfb) command -v Xvfb ;;
     clang-19) command -v clang++-19 ;;
     lld-19) command -v wasm-ld-19 ;;
     llvm-19) command -v llvm-nm-19 ;;

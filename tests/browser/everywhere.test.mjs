@@ -1,0 +1,37 @@
+// Integers, files of quantize() and of train(): the same bits in Node and in every browser, with relaxed SIMD and
+// without, on the page, in a Worker and with threads.
+
+import assert from 'node:assert/strict';
+import test, { before } from 'node:test';
+import { browsers } from './browsers.mjs';
+import { inBrowser, inNode, present } from './everywhere.mjs';
+
+let judge;
+
+before(async () => {
+  judge = await inNode();
+});
+
+test('Node', () => {
+  assert.deepEqual(
+    Object.keys(judge.hashes),
+    present.map(({ title }) => title),
+  );
+  const all = Object.entries(judge.hashes).map(([job, ways]) => {
+    const [first] = Object.values(ways);
+    for (const [way, hash] of Object.entries(ways)) assert.equal(hash, first, `${job}, ${way}`);
+    return first;
+  });
+  assert.ok(new Set(all).size > 0.7 * all.length, 'jobs compute different things');
+  assert.equal(judge.threads, 2);
+});
+
+for (const browser of browsers) {
+  test(browser.name, { timeout: 1_200_000 }, async (t) => {
+    const { hashes, threads, agent, variant, warnings } = await inBrowser(browser);
+    t.diagnostic(`${agent}: ${variant}`);
+    assert.deepEqual(warnings, []);
+    assert.equal(threads, 2);
+    assert.deepEqual(hashes, judge.hashes);
+  });
+}
