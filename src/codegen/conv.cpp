@@ -24,7 +24,7 @@ template <typename Entry>
 Fields ConvFields(EmitContext& context, const Fields& window, int64_t channels, Entry entry) {
   context.RequireByte(0);
   const QuantOperand x = context.Operand(1, 2);
-  const QuantOperand w = context.Operand(4, 5);
+  const QuantOperand w = context.Operand(4, 5, ScaleRule::kPositiveOrZero);
   const QuantOperand y = context.Operand(6, 7);
   std::vector<double> multipliers;
   std::vector<int32_t> zeros;

@@ -37,10 +37,10 @@ void EmitContext::Call(const char* kernel, const char* type, const Fields& membe
   file.Call(kernel, Fields() << In(0) << Out() << file.Struct(type, members));
 }
 
-QuantOperand EmitContext::Operand(size_t scale_slot, size_t zero_slot) const {
+QuantOperand EmitContext::Operand(size_t scale_slot, size_t zero_slot, ScaleRule rule) const {
   const Tensor& scales = Constant(scale_slot);
   if (scales.count() == 0) Unsupported(StrCat(node.op_type, " without a scale"));
-  CheckScales(node, scale_slot, scales);
+  CheckScales(node, scale_slot, scales, rule);
   return {scales.ToFloats(), Zeros(zero_slot)};
 }
 

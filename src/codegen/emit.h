@@ -40,7 +40,8 @@ struct EmitContext {
   void Call(const char* kernel, const char* type, const Fields& members) const;
 
   /// Scales and zero points of an operand, all of them constant.
-  QuantOperand Operand(size_t scale_slot, size_t zero_slot) const;
+  QuantOperand Operand(size_t scale_slot, size_t zero_slot,
+                       ScaleRule rule = ScaleRule::kPositive) const;
   /// Zero points alone; {0} where there are none.
   std::vector<int32_t> Zeros(size_t slot) const;
   /// The only one of an operand. Throws kUnsupported where there are more.

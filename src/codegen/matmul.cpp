@@ -86,7 +86,8 @@ void EmitQLinearMatMul(EmitContext& context) {
   context.RequireByte(0);
   context.RequireByte(3);
   const Product p = ProductOf(context, 0, 3);
-  const QuantOperand a = context.Operand(1, 2), b = context.Operand(4, 5);
+  const QuantOperand a = context.Operand(1, 2);
+  const QuantOperand b = context.Operand(4, 5, ScaleRule::kPositiveOrZero);
   const QuantOperand y = context.Operand(6, 7);
   RequireOne(context, a);
   const auto columns = static_cast<size_t>(p.columns);
@@ -141,7 +142,8 @@ void EmitQGemm(EmitContext& context) {
   p.rows = shape[0];
   p.columns = shape[1];
   p.inner = a_shape[trans_a ? 0 : 1];
-  const QuantOperand a = context.Operand(1, 2), b = context.Operand(4, 5);
+  const QuantOperand a = context.Operand(1, 2);
+  const QuantOperand b = context.Operand(4, 5, ScaleRule::kPositiveOrZero);
   const bool quantized = context.has(7);
   const QuantOperand y = quantized ? context.Operand(7, 8) : QuantOperand{{1}, {0}};
   // In this order, as ONNX Runtime (contrib_ops/cpu/quantization/quant_gemm.cc).

@@ -33,10 +33,11 @@ void CheckEntries(const Node& node, size_t slot, int64_t have, int64_t count) {
 
 }  // namespace
 
-void CheckScales(const Node& node, size_t slot, const Tensor& scales) {
+void CheckScales(const Node& node, size_t slot, const Tensor& scales, ScaleRule rule) {
   for (int64_t i = 0; i < scales.count(); ++i) {
     const double scale = scales.AsDouble(i);
-    if (scale > 0 && std::isfinite(scale)) continue;
+    const bool fits = scale > 0 || (scale == 0 && rule == ScaleRule::kPositiveOrZero);
+    if (fits && std::isfinite(scale)) continue;
     Fail(ErrorCode::kInvalidQuantization,
          StrCat("scale '", NameOf(node, slot), "' of ", node.op_type, " is ", scale),
          {.node = node.name,
@@ -46,9 +47,9 @@ void CheckScales(const Node& node, size_t slot, const Tensor& scales) {
 }
 
 QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_slot,
-                         size_t zero_slot, int64_t count) {
+                         size_t zero_slot, int64_t count, ScaleRule rule) {
   const Tensor& scale = context.input(scale_slot);
-  CheckScales(context.node, scale_slot, scale);
+  CheckScales(context.node, scale_slot, scale, rule);
   CheckEntries(context.node, scale_slot, scale.count(), count);
   QuantOperand out{scale.ToFloats(), {0}};
   if (context.has(zero_slot)) {
@@ -62,11 +63,11 @@ QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_s
 }
 
 void CheckOperand(const InferContext& context, DType dtype, size_t scale_slot, size_t zero_slot,
-                  const Dim& count) {
+                  const Dim& count, ScaleRule rule) {
   RequireInput(context, scale_slot);
   RequireDType(context, scale_slot, {DType::kFloat32});
   if (const Tensor* scale = context.constant(scale_slot)) {
-    CheckScales(context.node, scale_slot, *scale);
+    CheckScales(context.node, scale_slot, *scale, rule);
     if (count.known()) CheckEntries(context.node, scale_slot, scale->count(), count.value);
   }
   if (!context.has(zero_slot)) return;

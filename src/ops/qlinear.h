@@ -18,20 +18,26 @@ struct QuantOperand {
   int32_t ZeroAt(size_t i) const { return zeros.size() == 1 ? zeros[0] : zeros[i]; }
 };
 
-/// Throws kInvalidQuantization, naming the value in that input slot, unless every scale is positive
-/// and finite.
-void CheckScales(const Node& node, size_t slot, const Tensor& scales);
+/// What a scale may be. One of 0 makes all numbers 0: tools write it for channels whose weights
+/// are.
+enum class ScaleRule : uint8_t { kPositive, kPositiveOrZero };
+
+/// Throws kInvalidQuantization, naming the value in that input slot, unless every scale is finite
+/// and keeps the rule.
+void CheckScales(const Node& node, size_t slot, const Tensor& scales,
+                 ScaleRule rule = ScaleRule::kPositive);
 
 /// The operand whose parameters are in these slots. A missing zero point is 0. Throws
 /// kTypeMismatch when the zero point is not of `dtype` (kUndefined: of any type),
 /// kInvalidQuantization for a bad scale, kShapeMismatch when there are neither one nor `count`
 /// entries (count 1: per tensor only).
 QuantOperand ReadOperand(const EvalContext& context, DType dtype, size_t scale_slot,
-                         size_t zero_slot, int64_t count = 1);
+                         size_t zero_slot, int64_t count = 1,
+                         ScaleRule rule = ScaleRule::kPositive);
 
 /// The same checks at inference, as far as the values are known. `count` unknown: not checked.
 void CheckOperand(const InferContext& context, DType dtype, size_t scale_slot, size_t zero_slot,
-                  const Dim& count = 1);
+                  const Dim& count = 1, ScaleRule rule = ScaleRule::kPositive);
 
 /// The dtype of an output: that of its zero point, or `fallback` without one.
 DType QuantizedDType(const InferContext& context, size_t zero_slot, DType fallback);

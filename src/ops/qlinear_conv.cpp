@@ -116,7 +116,8 @@ void InferQLinearConv(InferContext& context) {
   for (const size_t slot : {0, 3, 7}) RequireDType(context, slot, {DType::kInt8, DType::kUint8});
   RequireDType(context, 8, {DType::kInt32});
   CheckOperand(context, context.inputs[0].dtype, 1, 2);
-  CheckOperand(context, context.inputs[3].dtype, 4, 5, ChannelsOf(context, 3));
+  CheckOperand(context, context.inputs[3].dtype, 4, 5, ChannelsOf(context, 3),
+               ScaleRule::kPositiveOrZero);
   CheckOperand(context, DType::kUndefined, 6, 7);
   SetOutput(context, 0, QuantizedDType(context, 7, context.inputs[0].dtype),
             InferredConv(context, 0, 3, 8));
@@ -128,7 +129,8 @@ void EvaluateQLinearConv(EvalContext& context) {
   const int64_t channels = w.rank() > 0 ? w.dim(0) : 1;
   const DType dtype = QuantizedDType(context, 7, x.dtype());
   const QuantOperand qx = ReadOperand(context, x.dtype(), 1, 2);
-  const QuantOperand qw = ReadOperand(context, w.dtype(), 4, 5, channels);
+  const QuantOperand qw =
+      ReadOperand(context, w.dtype(), 4, 5, channels, ScaleRule::kPositiveOrZero);
   const QuantOperand qy = ReadOperand(context, dtype, 6, 7);
   std::vector<double> multipliers;
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {

@@ -17,7 +17,7 @@ void InferTransposed(InferContext& context) {
   for (const size_t slot : {0, 3, 7}) RequireDType(context, slot, {DType::kInt8, DType::kUint8});
   RequireDType(context, 8, {DType::kInt32});
   CheckOperand(context, context.inputs[0].dtype, 1, 2);
-  CheckOperand(context, context.inputs[3].dtype, 4, 5, Dim());
+  CheckOperand(context, context.inputs[3].dtype, 4, 5, Dim(), ScaleRule::kPositiveOrZero);
   CheckOperand(context, DType::kUndefined, 6, 7);
   std::optional<SymbolicShape> shape;
   if (context.shape(0) && context.shape(3)) {
@@ -43,7 +43,8 @@ void EvaluateTransposed(EvalContext& context) {
   const int64_t channels = width * group;
   const bool shared = context.input(4).count() == width;
   const QuantOperand qx = ReadOperand(context, x.dtype(), 1, 2);
-  const QuantOperand qw = ReadOperand(context, w.dtype(), 4, 5, shared ? width : channels);
+  const QuantOperand qw =
+      ReadOperand(context, w.dtype(), 4, 5, shared ? width : channels, ScaleRule::kPositiveOrZero);
   const QuantOperand qy = ReadOperand(context, dtype, 6, 7);
   const auto entry = [&](int64_t m) { return static_cast<size_t>(shared ? m % width : m); };
   std::vector<double> multipliers;

@@ -125,7 +125,7 @@ void EvaluateMatMulInteger(EvalContext& context) {
 void InferQLinearMatMul(InferContext& context) {
   for (const size_t slot : {0, 3, 7}) RequireDType(context, slot, {DType::kInt8, DType::kUint8});
   CheckOperand(context, context.inputs[0].dtype, 1, 2, Dim());
-  CheckOperand(context, context.inputs[3].dtype, 4, 5, Dim());
+  CheckOperand(context, context.inputs[3].dtype, 4, 5, Dim(), ScaleRule::kPositiveOrZero);
   CheckOperand(context, DType::kUndefined, 6, 7);
   SetOutput(context, 0, QuantizedDType(context, 7, context.inputs[0].dtype),
             InferredProduct(context, 0, 3));
@@ -137,7 +137,8 @@ void EvaluateQLinearMatMul(EvalContext& context) {
   const DType dtype = QuantizedDType(context, 7, a.dtype());
   const Product p = PlanProduct(a.shape(), b.shape());
   const QuantOperand qa = ReadOperand(context, a.dtype(), 1, 2, p.rows);
-  const QuantOperand qb = ReadOperand(context, b.dtype(), 4, 5, p.columns);
+  const QuantOperand qb =
+      ReadOperand(context, b.dtype(), 4, 5, p.columns, ScaleRule::kPositiveOrZero);
   const QuantOperand qy = ReadOperand(context, dtype, 6, 7);
   // One multiplier for each column, or for each row and column.
   std::vector<double> multipliers;
@@ -175,7 +176,7 @@ void InferQGemm(InferContext& context) {
     columns = (*shape)[1];
   }
   CheckOperand(context, context.inputs[0].dtype, 1, 2);
-  CheckOperand(context, context.inputs[3].dtype, 4, 5, columns);
+  CheckOperand(context, context.inputs[3].dtype, 4, 5, columns, ScaleRule::kPositiveOrZero);
   DType dtype = DType::kFloat32;
   if (context.has(7)) {
     CheckOperand(context, DType::kUndefined, 7, 8);
@@ -200,7 +201,8 @@ void EvaluateQGemm(EvalContext& context) {
   const bool quantized = context.has(7);
   const DType dtype = quantized ? QuantizedDType(context, 8, a.dtype()) : DType::kFloat32;
   const QuantOperand qa = ReadOperand(context, a.dtype(), 1, 2);
-  const QuantOperand qb = ReadOperand(context, b.dtype(), 4, 5, columns);
+  const QuantOperand qb =
+      ReadOperand(context, b.dtype(), 4, 5, columns, ScaleRule::kPositiveOrZero);
   const QuantOperand qy = quantized ? ReadOperand(context, dtype, 7, 8) : QuantOperand{{1}, {0}};
   // ONNX Runtime's order (contrib_ops/cpu/quantization/quant_gemm.cc): alpha * a_scale * b_scale,
   // then divided by y_scale. Multipliers have no sign, so that of alpha is the sums'.

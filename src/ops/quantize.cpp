@@ -63,6 +63,11 @@ class ScaleMap {
   int64_t inner_ = 1;
 };
 
+/// Nothing is divided by the scale of a DequantizeLinear.
+ScaleRule RuleOf(const Node& node) {
+  return node.op_type == "DequantizeLinear" ? ScaleRule::kPositiveOrZero : ScaleRule::kPositive;
+}
+
 /// A 1-D list of scales must have the size of the axis; other forms are checked when all is known.
 void CheckScaleShape(const InferContext& context) {
   const SymbolicShape* input = context.shape(0);
@@ -76,7 +81,7 @@ void CheckScaleShape(const InferContext& context) {
     ScaleMap(context.attributes(), context.inputs[0].StaticShape(),
              context.inputs[1].StaticShape());
   }
-  if (context.constant(1)) CheckScales(context.node, 1, *context.constant(1));
+  if (context.constant(1)) CheckScales(context.node, 1, *context.constant(1), RuleOf(context.node));
 }
 
 struct QuantParams {
@@ -86,7 +91,7 @@ struct QuantParams {
 };
 
 QuantParams ReadParams(const EvalContext& context) {
-  CheckScales(context.node, 1, context.input(1));
+  CheckScales(context.node, 1, context.input(1), RuleOf(context.node));
   QuantParams out{context.input(1).ToFloats(), {}};
   if (context.has(2)) {
     out.zeros = context.input(2).ToInts();

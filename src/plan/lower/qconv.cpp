@@ -58,8 +58,8 @@ std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRang
                          ConvQ8WeightBits(weights), " bits"));
 }
 
-std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
-                                        size_t zero_point_slot) {
+std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot, size_t zero_point_slot,
+                                        ScaleRule rule) {
   const Tensor* scale = node.constant(scale_slot);
   const Tensor* zero_point = node.constant(zero_point_slot);
   if (scale == nullptr || (node.input(zero_point_slot) && zero_point == nullptr)) {
@@ -67,7 +67,8 @@ std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
   }
   QuantConstants out{scale->ToFloats(), {}};
   for (const float value : out.scales) {
-    if (!(value > 0) || !std::isfinite(value)) return std::nullopt;  // the reference names it
+    const bool fits = value > 0 || (value == 0 && rule == ScaleRule::kPositiveOrZero);
+    if (!fits || !std::isfinite(value)) return std::nullopt;  // the reference names it
   }
   if (zero_point) {
     for (const int64_t value : zero_point->ToInts()) {
@@ -225,7 +226,7 @@ bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
   const Tensor* weights = node.constant(3);
   const Tensor* bias = node.constant(8);
   const auto x = ReadQuant(node, 1, 2);
-  const auto w = ReadQuant(node, 4, 5);
+  const auto w = ReadWeightQuant(node);
   const auto y = ReadQuant(node, 6, 7);
   if (weights == nullptr || !IsByte(weights->dtype()) || !x || !w || !y ||
       (node.input(8) && bias == nullptr) || x->scales.size() != 1 || y->scales.size() != 1) {

@@ -5,6 +5,7 @@
 
 #include "kernels/conv/table.h"
 #include "numeric/requantize_prepare.h"
+#include "ops/qlinear.h"
 #include "plan/builder.h"
 #include "plan/lower/epilogue.h"
 
@@ -15,9 +16,14 @@ struct QuantConstants {
   std::vector<float> scales;
   std::vector<int32_t> zero_points;
 };
-/// nullopt when they are no constants. A missing zero point is 0.
-std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot,
-                                        size_t zero_point_slot);
+/// nullopt when they are no constants, or scales that do not keep the rule. A missing zero point is
+/// 0.
+std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot, size_t zero_point_slot,
+                                        ScaleRule rule = ScaleRule::kPositive);
+/// The same of weights in slots 3 to 5.
+inline std::optional<QuantConstants> ReadWeightQuant(const Node& node) {
+  return ReadQuant(node, 4, 5, ScaleRule::kPositiveOrZero);
+}
 /// Repeats a single entry; nullopt when the length is neither 1 nor `channels`.
 std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels);
 

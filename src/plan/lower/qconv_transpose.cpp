@@ -52,7 +52,7 @@ bool LowerQLinearConvTranspose(PlanBuilder& builder, const Node& node) {
   const Tensor* weights = node.constant(3);
   const Tensor* bias = node.constant(8);
   const auto x = ReadQuant(node, 1, 2);
-  auto w = ReadQuant(node, 4, 5);
+  auto w = ReadWeightQuant(node);
   const auto y = ReadQuant(node, 6, 7);
   if (weights == nullptr || weights->count() == 0 || !x || !w || !y || (node.input(8) && !bias) ||
       x->scales.size() != 1 || y->scales.size() != 1) {

@@ -41,7 +41,7 @@ bool AddQMatrixStep(PlanBuilder& builder, const Node& node, const Tensor& b, boo
 bool LowerQLinearMatMul(PlanBuilder& builder, const Node& node) {
   const Tensor* b = node.constant(3);
   const auto a_quant = ReadQuant(node, 1, 2);
-  const auto b_quant = ReadQuant(node, 4, 5);
+  const auto b_quant = ReadWeightQuant(node);
   const auto y_quant = ReadQuant(node, 6, 7);
   const Shape a = node.inputs[0]->type.StaticShape();
   if (b == nullptr || !IsByte(b->dtype()) || b->rank() != 2 || !a_quant || !b_quant || !y_quant ||
@@ -57,7 +57,7 @@ bool LowerQGemm(PlanBuilder& builder, const Node& node) {
   const Tensor* b = node.constant(3);
   const Tensor* c = node.constant(6);
   const auto a_quant = ReadQuant(node, 1, 2);
-  const auto b_quant = ReadQuant(node, 4, 5);
+  const auto b_quant = ReadWeightQuant(node);
   const auto y_quant = ReadQuant(node, 7, 8);
   if (b == nullptr || !IsByte(b->dtype()) || (node.input(6) && c == nullptr) || !a_quant ||
       !b_quant || !y_quant || node.attributes.Int("transA", 0) != 0 ||

@@ -93,7 +93,7 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
 
 bool LowerDequantize(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
-  const auto quant = ReadQuant(node, 1, 2);
+  const auto quant = ReadQuant(node, 1, 2, ScaleRule::kPositiveOrZero);
   if (!quant || quant->scales.size() != 1 || !IsByte(x->type.dtype) ||
       node.outputs[0]->type.dtype != DType::kFloat32) {
     return false;

@@ -76,7 +76,7 @@ TEST(QLinearConv, RefusesBadParameters) {
   const Tensor x = Bytes({1}, {1, 1, 1, 1});
   const Tensor w = Signed({1}, {1, 1, 1, 1});
   EXPECT_EQ(CodeOf([&] {
-              RunOp({"QLinearConv"}, {x, F(1), U8(0), w, F(0), I8(0), F(1), U8(0)});
+              RunOp({"QLinearConv"}, {x, F(1), U8(0), w, F(-1), I8(0), F(1), U8(0)});
             }),
             ErrorCode::kInvalidQuantization);
   EXPECT_EQ(CodeOf([&] {
