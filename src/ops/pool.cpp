@@ -196,6 +196,29 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
+bool WindowsHoldData(const AttributeMap& attributes, const std::optional<SymbolicShape>& x) {
+  const Window window = PoolWindow(attributes);
+  if (!x || x->size() != window.rank() + 2) return false;
+  for (size_t axis = 0; axis < window.rank(); ++axis) {
+    const Dim& size = (*x)[axis + 2];
+    const int64_t taps = window.kernel[axis];
+    const int64_t dilation = window.dilations[axis];
+    if (!size.known()) {
+      if (dilation != 1 || window.pad_begin[axis] >= taps || window.pad_end[axis] >= taps) {
+        return false;
+      }
+      continue;
+    }
+    const WindowAxis place = PlaceWindow(window, axis, size.value);
+    for (int64_t i = 0; i < place.output; ++i) {
+      const int64_t start = i * window.strides[axis] - place.pad_begin;
+      const Range inside = InsideTaps(start, taps, dilation, 0, size.value);
+      if (inside.first >= inside.last) return false;
+    }
+  }
+  return true;
+}
+
 PoolJob StartPool(const EvalContext& context) {
   const Tensor& x = context.input(0);
   const ValueType type{x.dtype(), PoolOutputShape(context.attributes(), ToSymbolic(x.shape()))};

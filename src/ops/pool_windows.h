@@ -73,6 +73,9 @@ inline double AverageDivisor(const Geometry& g, const std::array<Range, 3>& taps
   return divisor;
 }
 
+/// Whether every window of a pool holds some element of its input, as far as that is known.
+bool WindowsHoldData(const AttributeMap& attributes, const std::optional<SymbolicShape>& x);
+
 /// Everything an evaluation needs: the output tensor, the geometry and the number of planes.
 struct PoolJob {
   Tensor out;

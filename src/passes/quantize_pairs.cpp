@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ops/pool_windows.h"
 #include "passes/rewrite.h"
 
 namespace requant {
@@ -12,7 +13,10 @@ bool MovesValues(const Graph& graph, const Node& node) {
                                          "Slice",   "Transpose",    "Expand",       "Tile",
                                          "Gather",  "DepthToSpace", "SpaceToDepth", "Identity"};
   if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == nullptr) return false;
-  if (node.op_type == "MaxPool") return graph.opset() >= 12;
+  if (node.op_type == "MaxPool") {
+    // What a window of padding only gives is no number of the input's grid.
+    return graph.opset() >= 12 && WindowsHoldData(node.attributes, node.input(0)->type.shape);
+  }
   return std::find(std::begin(kMoves), std::end(kMoves), node.op_type) != std::end(kMoves);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ops/pool_windows.h"
 #include "quant/assign.h"
 #include "quant/weight_matrix.h"
 
@@ -42,6 +43,9 @@ const char* WhyFloatPassive(const Node& node) {
   if (data->is_constant()) return "its data is constant";
   if (node.op_type == "MaxPool" && node.output(1)) return "its indices are used";
   if (node.op_type == "GlobalMaxPool") return "its spatial size is unknown";
+  if (node.op_type == "MaxPool" && !WindowsHoldData(node.attributes, data->type.shape)) {
+    return "a window may hold padding only";
+  }
   if (node.op_type == "Resize" || node.op_type == "Upsample") {
     if (node.attributes.String("mode", "nearest") != "nearest") return "it interpolates";
     if (node.attributes.String("coordinate_transformation_mode", "") == "tf_crop_and_resize") {

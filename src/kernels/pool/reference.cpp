@@ -91,7 +91,9 @@ void MaxPoolF32Reference(const MaxPoolF32Params* p) {
   for (int32_t row = p->row_begin; row < p->row_end; ++row) {
     const pool::Window w = walker.Next(g);
     for (int32_t c = 0; c < g.in_c; ++c) {
-      float most = -std::numeric_limits<float>::infinity();
+      const bool is_empty = w.y.begin >= w.y.end || w.x.begin >= w.x.end;
+      float most =
+          is_empty ? std::numeric_limits<float>::lowest() : -std::numeric_limits<float>::infinity();
       ForEachTap(
           g, w,
           [&](size_t at) {

@@ -26,9 +26,11 @@ template <int kVectors, bool kPartial>
 RQ_INLINE void MaxF32Block(const float* in, const Taps& taps, float* out, int32_t n) {
   v128_t most[kVectors];
   v128_t nan[kVectors];
+  const bool is_empty = taps.lines <= 0 || taps.columns <= 0;
+  const v128_t least = wasm_f32x4_splat(is_empty ? -__FLT_MAX__ : -__builtin_inff());
   RQ_UNROLL
   for (int v = 0; v < kVectors; ++v) {
-    most[v] = wasm_f32x4_splat(-__builtin_inff());
+    most[v] = least;
     nan[v] = wasm_i32x4_splat(0);
   }
   for (int32_t y = 0; y < taps.lines; ++y) {

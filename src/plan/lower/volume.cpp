@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/layout/table.h"
+#include "ops/pool_windows.h"
 #include "plan/archive.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -242,6 +243,10 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
   }
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
     if (node.input(slot) && node.constant(slot) == nullptr) return false;
+  }
+  // The padding is a pixel of -infinity, which is the largest of no window.
+  if (is_float && node.Is("MaxPool") && !WindowsHoldData(node.attributes, x->type.shape)) {
+    return false;
   }
   const bool convolves = node.op_type.ends_with("Conv");
   const Tensor* weights = convolves ? node.constant(is_float ? 1 : 3) : nullptr;
