@@ -93,6 +93,8 @@ export interface PlanMemory {
 export interface Plan {
   steps: PlanStep[];
   memory: PlanMemory;
+  /** Which kernels of the option `kernels` no step runs, or not all of their family, and what runs instead. */
+  warnings: string[];
 }
 
 /** What one operator cost. */

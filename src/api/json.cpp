@@ -143,6 +143,9 @@ std::string PlanJson(const Plan* plan) {
     json.Key("lowerBound").Int(static_cast<int64_t>(plan->arena_lower_bound));
     json.Key("packedWeights").Int(static_cast<int64_t>(plan->packed_bytes));
     json.EndObject();
+    json.Key("warnings").BeginArray();
+    for (const std::string& warning : plan->warnings) json.String(warning);
+    json.EndArray();
   }
   json.EndObject();
   return json.text();

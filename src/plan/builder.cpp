@@ -247,6 +247,10 @@ const Tuned* PlanBuilder::TunedFor(const std::string& tuning) const {
   return found == options_.tuned.end() ? nullptr : &found->second;
 }
 
+void PlanBuilder::NoteChoice(std::string_view family, const char* row) const {
+  if (IsForced(family) && node_) choices_[std::string(family)][node_->name] = row;
+}
+
 const std::string* PlanBuilder::Forced(std::string_view family) const {
   for (const ForcedKernel& forced : options_.force_kernels) {
     if (forced.family == family) return &forced.kernel;

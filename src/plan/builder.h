@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "plan/unheeded_forces.h"
 
 namespace requant {
 
@@ -86,6 +87,11 @@ class PlanBuilder {
   /// The graph keeps this node's constants: it is evaluated by its reference.
   void Keep(const Node* node) { fates_[node->position].kept = true; }
 
+  /// The node that is planned next: whose steps' choices are noted.
+  void Begin(const Node& node) { node_ = &node; }
+  /// What was chosen of the families that are forced.
+  const KernelChoices& choices() const { return choices_; }
+
   /// A node that an earlier lowering has already computed as part of its own step.
   bool IsAbsorbed(const Node* node) const { return fates_[node->position].absorbed != nullptr; }
   void Absorb(const Node* node, const Node& by) { fates_[node->position].absorbed = &by; }
@@ -109,10 +115,14 @@ class PlanBuilder {
     const Row* chosen = nullptr;
     for (const Row& row : rows) {
       if (!fits(row)) continue;
-      if (forced && *forced == row.name) return row;
+      if (forced && *forced == row.name) {
+        chosen = &row;
+        break;
+      }
       if (pays(row)) chosen = &row;
     }
     if (chosen == nullptr) NoKernel(family);
+    NoteChoice(family, chosen->name);
     return *chosen;
   }
   template <typename Row, typename Fits>
@@ -141,6 +151,7 @@ class PlanBuilder {
               const std::vector<int>& inputs, const std::vector<int>& outputs);
   [[noreturn]] static void NoKernel(const char* family);
   const std::string* Forced(std::string_view family) const;
+  void NoteChoice(std::string_view family, const char* row) const;
   int NewSlot(const Value& value, Layout layout);
   int Convert(const Value* value, int from, Layout to);
 
@@ -148,6 +159,8 @@ class PlanBuilder {
   const PlanOptions& options_;
   std::map<const Value*, Places> places_;
   std::vector<Fate> fates_;  // of the nodes, by their positions
+  const Node* node_ = nullptr;
+  mutable KernelChoices choices_;  // of families that are forced
 };
 
 /// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 to 5 only;

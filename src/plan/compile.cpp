@@ -123,6 +123,7 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
   PlanBuilder builder(*plan, options);
   for (const auto& node : plan->graph->nodes()) {
     if (builder.IsAbsorbed(node.get())) continue;
+    builder.Begin(*node);
     try {
       if (!LowerByTable(builder, *node)) LowerByReference(builder, *node);
       builder.ReleaseConstants(*node);
@@ -134,6 +135,9 @@ std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options)
   for (const Value* output : plan->graph->outputs()) {
     plan->outputs.push_back(
         builder.In(output, options.visit ? builder.LayoutOf(output) : Layout::kPlain));
+  }
+  if (!options.force_kernels.empty() && OperatorsLoaded()) {
+    plan->warnings = kUnheededForces(options.force_kernels, builder.choices());
   }
   builder.NoteGroups();
   builder.ReleaseConstants();

@@ -163,6 +163,8 @@ struct Plan {
   size_t packed_bytes = 0;
   std::unique_ptr<Graph> graph;  // reference steps evaluate its nodes
   int threads = 1;               // that it was made for
+  /// What of PlanOptions has no effect. Not in a saved plan.
+  std::vector<std::string> warnings;
   /// A plan that was loaded: the file, and the packed weights and constants in it.
   std::shared_ptr<const void> file;
   std::vector<std::span<const uint8_t>> file_weights;
