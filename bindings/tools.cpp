@@ -112,16 +112,30 @@ val ParseText(const std::string& text) {
   return Guard([&] { return WrapModel(ParseGraph(text)); });
 }
 
+/// { model, left: JSON }
+val WithLeft(Graph graph, const FloatWeights& left) {
+  val out = val::object();
+  out.set("model", WrapModel(std::move(graph)));
+  out.set("left", left.Json());
+  return out;
+}
+
 val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits,
                 bool int8_activations) {
   return Guard([&] {
-    return WrapModel(
-        QuantizeWeightsOnly(*model.graph(), {bits, block, matmul_nbits, int8_activations}));
+    FloatWeights left;
+    Graph graph =
+        QuantizeWeightsOnly(*model.graph(), {bits, block, matmul_nbits, int8_activations}, &left);
+    return WithLeft(std::move(graph), left);
   });
 }
 
 val Dynamically(const ModelHandle& model) {
-  return Guard([&] { return WrapModel(QuantizeDynamically(*model.graph())); });
+  return Guard([&] {
+    FloatWeights left;
+    Graph graph = QuantizeDynamically(*model.graph(), &left);
+    return WithLeft(std::move(graph), left);
+  });
 }
 
 val ReadQuantizedFile(const ModelHandle& model) {

@@ -191,6 +191,13 @@ export interface CorePart {
   model: CoreModel;
 }
 
+/** A model that was quantized without samples, and as JSON what of it was not. */
+export interface CoreWeights {
+  model: CoreModel;
+  /** { operators: [{ name, type, reason }], summary } */
+  left: string;
+}
+
 export interface CoreGeneratedC {
   source: string;
   header: string;
@@ -257,8 +264,8 @@ export interface Core {
     block: number,
     matMulNBits: boolean,
     int8Activations: boolean,
-  ): CoreModel | Failure;
-  dynamically(model: CoreModel): CoreModel | Failure;
+  ): CoreWeights | Failure;
+  dynamically(model: CoreModel): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   /** C for inputs of these names and dims; `kernels` are names and texts in turns. */
   generateC(

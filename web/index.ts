@@ -49,6 +49,7 @@ export type { Feeds } from './heap.js';
 export type { EnginePart, Variant } from './load_core.js';
 export { Model, loadModel, parseModel } from './model.js';
 export type {
+  FloatOperator,
   LoadOptions,
   ModelInfo,
   NodeInfo,

@@ -127,6 +127,14 @@ const planOptionKinds = {
 /** How the accumulators of integer operators become 8-bit values. */
 export type RequantizeMode = 'fixed' | 'float' | 'nearest' | 'gemmlowp';
 
+/** An operator whose weights stay float. */
+export interface FloatOperator {
+  /** In bodies with what they are in: "if/then_branch/product". */
+  name: string;
+  type: string;
+  reason: string;
+}
+
 /**
  * A parsed and verified graph in the engine's memory. Made by {@link loadModel}; `dispose()` gives
  * the memory back.
@@ -136,15 +144,30 @@ export class Model {
   readonly handle: Handle<CoreModel>;
   /** @internal What sessions use when nothing else is asked for. */
   readonly requantize: RequantizeMode;
+  /**
+   * Of models that {@link quantizeWeights} and {@link quantizeDynamic} make: the operators whose weights
+   * stay float, bodies of If, Loop and Scan included. Empty for others.
+   */
+  readonly floatOperators: readonly FloatOperator[];
+  /** The same in one line. */
+  readonly warnings: readonly string[];
   #info: ModelInfo | undefined;
 
   declare readonly [Symbol.dispose]: () => void;
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /** @internal */
-  constructor(core: Core, object: CoreModel, requantize: RequantizeMode = 'float') {
+  constructor(
+    core: Core,
+    object: CoreModel,
+    requantize: RequantizeMode = 'float',
+    floatOperators: readonly FloatOperator[] = [],
+    warnings: readonly string[] = [],
+  ) {
     this.handle = new Handle(core, object, 'model');
     this.requantize = requantize;
+    this.floatOperators = floatOperators;
+    this.warnings = warnings;
   }
 
   /** Inputs, outputs, operators and sizes. */

@@ -6,7 +6,7 @@ import type { CoreBackend, CorePart } from './core.js';
 import { invalidArgument, show } from './errors.js';
 import { type Feeds, call, makeDisposable } from './heap.js';
 import { Model, type NodeInfo, type ValueInfo, inputShapes, loadToolsFor } from './model.js';
-import { MOST_INT, checkInteger, checkOptions } from './options.js';
+import { MOST_INT, checkInteger, checkKind, checkOptions } from './options.js';
 import { QuantizedModel } from './quantize.js';
 import { InferenceSession } from './session.js';
 import type { SessionOptions } from './session_options.js';
@@ -205,6 +205,7 @@ export class PartitionedSession {
    * an output out; what the parts throw.
    */
   async run(feeds: Feeds): Promise<Record<string, Tensor>> {
+    checkKind(feeds, 'object', 'feeds');
     const unknown = Object.keys(feeds).find((name) => !this.inputNames.includes(name));
     if (unknown !== undefined) {
       throw invalidArgument(`the model has no input "${unknown}"`, unknown);

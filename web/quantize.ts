@@ -90,6 +90,8 @@ export interface OperatorRecord {
   floatOutput?: boolean;
   /** Why it stays float. */
   reason?: string;
+  /** It is in a body of If, Loop or Scan: the name says in which ("if/then_branch/product"). */
+  inBody?: boolean;
   /** The activation that it computes as well. */
   activation?: string;
   /** The operator that computes it. */
@@ -182,7 +184,8 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   checkRecord(record);
   const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const operators: Record<string, OperatorConfig | null> = {};
-  for (const { name, quantized, floatOutput, inputs, outputs } of record.operators) {
+  for (const { name, quantized, inBody, floatOutput, inputs, outputs } of record.operators) {
+    if (inBody) continue;
     if (!quantized) {
       operators[escape(name)] = null;
       continue;

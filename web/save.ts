@@ -1,6 +1,7 @@
 // Writing a file: to disk in Node, as a download in a page.
 
 import { RequantError } from './errors.js';
+import { checkKind } from './options.js';
 import { importNode, isNode } from './source.js';
 
 /** The error for what could not be written. */
@@ -45,6 +46,7 @@ export async function checkWritable(name: string): Promise<void> {
 
 /** Writes bytes to a path (Node) or offers them as a download of that name (page). */
 export async function saveBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  checkKind(name, 'string', 'name');
   if (isNode) return writeToDisk(name, bytes);
   if (typeof document !== 'object') {
     throw new RequantError('UNSUPPORTED', 'a Worker cannot save files', {

@@ -149,10 +149,14 @@ export async function substitute(
   checkIterable(dataset, 'options.dataset');
   checkMaxSamples(maxSamples);
   if (runs < 1) throw invalidArgument(`options.runs is ${runs}`, 'options.runs');
-  const unknown = passes.find((pass) => !substitutions.includes(pass));
-  if (unknown !== undefined || passes.length === 0) {
+  // Callers without types may leave them out.
+  const wanted = (passes as SubstituteOptions['passes'] | undefined) ?? [];
+  const unknown = wanted.find((pass) => !substitutions.includes(pass));
+  if (unknown !== undefined || wanted.length === 0) {
     throw invalidArgument(
-      unknown === undefined ? 'options.passes is empty' : `'${unknown}' is no substitution`,
+      unknown === undefined
+        ? `options.passes ${passes ? 'is empty' : 'is missing'}`
+        : `'${unknown}' is no substitution`,
       'options.passes',
       `There are ${substitutions.join(', ')}.`,
     );

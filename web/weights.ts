@@ -1,10 +1,10 @@
 // Quantization without samples: weights alone, or activations while the model runs.
 
-import type { CoreModel, Failure } from './core.js';
+import type { Core, CoreModel, CoreWeights, Failure } from './core.js';
 import { invalidArgument, show } from './errors.js';
 import { call } from './heap.js';
 import { loadTools } from './load_core.js';
-import { Model, type RequantizeMode, arrived } from './model.js';
+import { type FloatOperator, Model, arrived } from './model.js';
 import { MOST_INT, checkInteger, checkOneOf, checkOptions } from './options.js';
 
 /** Options of {@link quantizeWeights}. */
@@ -26,27 +26,33 @@ export interface WeightsOptions {
   int8Activations?: boolean;
 }
 
-async function rewrite(
-  given: Model | PromiseLike<Model>,
-  body: (core: Model['handle']['core'], object: CoreModel) => CoreModel | Failure,
-  requantize: RequantizeMode = 'float',
-): Promise<Model> {
-  const model = await arrived(given);
+async function coreOf(model: Model): Promise<Core> {
   if (!(model instanceof Model)) {
     throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
   }
   const { core } = model.handle;
   await loadTools(core);
-  return new Model(
-    core,
-    call(core, () => body(core, model.handle.object)),
-    requantize,
-  );
+  return core;
+}
+
+async function withoutSamples(
+  given: Model | PromiseLike<Model>,
+  body: (core: Core, object: CoreModel) => CoreWeights | Failure,
+): Promise<Model> {
+  const model = await arrived(given);
+  const core = await coreOf(model);
+  const { model: made, left } = call(core, () => body(core, model.handle.object));
+  const { operators, summary } = JSON.parse(left) as {
+    operators: FloatOperator[];
+    summary: string;
+  };
+  return new Model(core, made, 'float', operators, summary === '' ? [] : [summary]);
 }
 
 /**
  * Weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) as integers in blocks,
- * activations in float: small files without calibration. The caller disposes of the result.
+ * activations in float: small files without calibration, bodies of If, Loop and Scan included. What stays
+ * float is in `floatOperators` and `warnings` of the result, which the caller disposes of.
  */
 export async function quantizeWeights(
   model: Model | PromiseLike<Model>,
@@ -62,7 +68,7 @@ export async function quantizeWeights(
   // The core says which of these there are.
   checkInteger(bits, 1, MOST_INT, 'options.bits');
   checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
-  return rewrite(model, (core, object) =>
+  return withoutSamples(model, (core, object) =>
     core.weightsOnly(
       object,
       bits,
@@ -76,10 +82,11 @@ export async function quantizeWeights(
 /**
  * Matrix products (MatMul, Gemm) in 8 bits with ranges measured while running, without calibration:
  * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get
- * 8-bit weights. The caller disposes of the result.
+ * 8-bit weights. What stays float is in `floatOperators` and `warnings` of the result, which the caller
+ * disposes of.
  */
 export function quantizeDynamic(model: Model | PromiseLike<Model>): Promise<Model> {
-  return rewrite(model, (core, object) => core.dynamically(object));
+  return withoutSamples(model, (core, object) => core.dynamically(object));
 }
 
 /**
@@ -91,6 +98,11 @@ export function quantizeDynamic(model: Model | PromiseLike<Model>): Promise<Mode
  *
  * @throws RequantError `UNSUPPORTED` below opset 13.
  */
-export function packWeights(model: Model): Promise<Model> {
-  return rewrite(model, (core, object) => core.packWeights(object), model?.requantize);
+export async function packWeights(model: Model): Promise<Model> {
+  const core = await coreOf(model);
+  return new Model(
+    core,
+    call(core, () => core.packWeights(model.handle.object)),
+    model.requantize,
+  );
 }

@@ -24,11 +24,10 @@ std::vector<std::string> UnheededForces(const std::vector<ForcedKernel>& forces,
     }
     if (others == 0) continue;
     if (others > kNamed) named += StrCat(" and ", others - kNamed, " more");
-    out.push_back(
-        StrCat("the forced kernel ", forced.kernel,
-               others == found->second.size() ? " has no effect: " : " runs in part: ", others,
-               " of ", found->second.size(), " steps of the family ", forced.family,
-               " have shapes, codes or weights that it does not take (", named, ")"));
+    out.push_back(StrCat("the forced kernel ", forced.kernel,
+                         others == found->second.size() ? " has no effect: " : " runs in part: ",
+                         others, " of ", found->second.size(), " steps of the family ",
+                         forced.family, " need others (", named, ")"));
   }
   return out;
 }

@@ -93,6 +93,12 @@ std::string RecordToJson(const QuantizationRecord& record) {
     out += StrCat(",\"inputs\":", Slots(record, op.inputs),
                   ",\"outputs\":", Slots(record, op.outputs), "}");
   }
+  for (const BodyOperator& op : record.in_bodies) {
+    out += StrCat(first ? "" : ",", "\n{\"name\":", Quote(op.name), ",\"type\":", Quote(op.op_type),
+                  ",\"quantized\":false,\"inBody\":true,\"reason\":", Quote(op.reason),
+                  ",\"inputs\":[],\"outputs\":[]}");
+    first = false;
+  }
   out += "\n],\"recovery\":[";
   for (size_t i = 0; i < record.recovery.size(); ++i) {
     const RecoveryStep& step = record.recovery[i];

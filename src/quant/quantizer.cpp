@@ -8,11 +8,13 @@
 #include "base/str_cat.h"
 #include "quant/analyze.h"
 #include "quant/assign.h"
+#include "quant/float_weights.h"
 #include "quant/joint.h"
 #include "quant/prepare.h"
 #include "quant/quantizer_impl.h"
 #include "quant/recover/float_trials.h"
 #include "quant/recover/recover.h"
+#include "quant/unheeded_options.h"
 
 namespace requant {
 namespace {
@@ -274,6 +276,8 @@ QuantizedModel Quantizer::Finish() {
   }
   impl_->finished = true;
   impl_->Bake();
+  NoteFloatWeights(impl_->graph, impl_->record);
+  NoteUnheededOptions(impl_->graph, impl_->options, impl_->record);
   QuantizedModel model{std::move(impl_->graph), std::move(impl_->record)};
   impl_->observers.clear();
   impl_->moments_of.clear();

@@ -49,9 +49,16 @@ struct RecoveryStep {
   std::string detail;
 };
 
+/// An operator in a body of If, Loop or Scan.
+struct BodyOperator {
+  std::string name;  // with those of the nodes and bodies that it is in
+  std::string op_type, reason;
+};
+
 struct QuantizationRecord {
   std::vector<TensorQuantizationConfig> configs;
   std::map<std::string, OperatorQuantization> operators;  // by node name
+  std::vector<BodyOperator> in_bodies;                    // all float
   std::vector<std::string> warnings;
   std::vector<RecoveryStep> recovery;
   std::string analysis;  // JSON (quant/analyze.h); empty unless asked for

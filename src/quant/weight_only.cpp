@@ -4,9 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "quant/body_scope.h"
 #include "quant/prepare.h"
 
 namespace requant {
@@ -16,20 +20,25 @@ namespace {
 struct Product {
   Node* node = nullptr;
   size_t slot = 1;  // of the weights
+  const Tensor* tensor = nullptr;
   const float* weights = nullptr;
   int64_t k = 0, n = 0, k_step = 0, n_step = 0;
   int64_t axis = 0;        // of k
   bool plain = false;      // A * B (+ C)
   bool recurrent = false;  // of LSTM, GRU or RNN, by the input or by the state: [directions, n, k]
+
+  Value* value() const { return node->inputs[slot]; }
+  /// What the constants that are made of the weights depend on beside the options.
+  const char* order() const { return axis == 1 ? "_t" : ""; }
 };
 
 bool IsRecurrent(const Node& node) { return node.Is("LSTM") || node.Is("GRU") || node.Is("RNN"); }
 
 /// Both or nothing: a layer has one kind of weights.
-void AddRecurrent(Node& node, std::vector<Product>& products) {
+void AddRecurrent(const BodyScope& scope, Node& node, std::vector<Product>& products) {
   std::vector<Product> made;
   for (const size_t slot : {size_t{1}, size_t{2}}) {
-    const Tensor* weights = node.constant(slot);
+    const Tensor* weights = scope.ConstantOf(node.input(slot));
     if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->rank() != 3 ||
         weights->count() == 0) {
       return;
@@ -37,6 +46,7 @@ void AddRecurrent(Node& node, std::vector<Product>& products) {
     Product product;
     product.node = &node;
     product.slot = slot;
+    product.tensor = weights;
     product.weights = weights->data<float>();
     product.k = product.n_step = weights->dim(2);
     product.n = weights->count() / product.k;
@@ -48,16 +58,17 @@ void AddRecurrent(Node& node, std::vector<Product>& products) {
   products.insert(products.end(), made.begin(), made.end());
 }
 
-std::vector<Product> FindProducts(const Graph& graph) {
+std::vector<Product> FindProducts(const BodyScope& scope) {
   std::vector<Product> products;
-  for (const auto& node : graph.nodes()) {
-    if (IsRecurrent(*node)) AddRecurrent(*node, products);
+  for (const auto& node : scope.graph().nodes()) {
+    if (IsRecurrent(*node)) AddRecurrent(scope, *node, products);
     if (!node->Is("MatMul") && !node->Is("Gemm")) continue;
-    const Tensor* weights = node->constant(1);
+    const Tensor* weights = scope.ConstantOf(node->input(1));
     if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->rank() != 2) continue;
     const bool transposed = node->attributes.Int("transB", 0) != 0;
     Product product;
     product.node = node.get();
+    product.tensor = weights;
     product.weights = weights->data<float>();
     product.k = weights->dim(transposed ? 1 : 0);
     product.n = weights->dim(transposed ? 0 : 1);
@@ -118,9 +129,10 @@ Value* AddBias(Graph& graph, const Node& node, Value* product) {
                      node.outputs[0]->type, {}, node.name + "_bias");
 }
 
-void Blocked(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
+/// Codes and scales of a product's blocks, as a blocked DequantizeLinear reads them.
+std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
-  const Shape shape = p.node->inputs[p.slot]->constant.shape();
+  const Shape shape = p.tensor->shape();
   const bool rows_are_k = p.axis == 0;
   Shape scales = shape;
   scales[static_cast<size_t>(p.axis)] = blocks;
@@ -144,20 +156,39 @@ void Blocked(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
       }
     }
   }
-  const std::string name = p.node->inputs[p.slot]->name;
+  return {std::move(codes), std::move(scale)};
+}
+
+/// The two constants that `make` gives for a product's weights, in the graph of these.
+template <typename Make>
+std::pair<Value*, Value*> DerivePair(BodyScope& scope, const Product& p, const char* codes,
+                                     const char* scales, const Make& make) {
+  std::optional<std::pair<Tensor, Tensor>> made;  // unless another product made them before
+  const auto get = [&]() -> std::pair<Tensor, Tensor>& {
+    if (!made) made = make();
+    return *made;
+  };
+  Value* first = scope.Derive(p.value(), StrCat(codes, p.order()), [&] { return get().first; });
+  Value* second = scope.Derive(p.value(), StrCat(scales, p.order()), [&] { return get().second; });
+  return {first, second};
+}
+
+void Blocked(BodyScope& scope, const Product& p, const WeightOnlyOptions& options) {
+  Graph& graph = scope.graph();
+  const std::string name = scope.FreeName(StrCat(p.value()->name, "_dequantized"));
+  const SymbolicShape shape = ToSymbolic(p.tensor->shape());
+  const auto [codes, scale] =
+      DerivePair(scope, p, "_q", "_scale", [&] { return BlockCodes(p, options); });
   AttributeMap attributes;
   attributes.Set("axis", p.axis);
   attributes.Set("block_size", options.block);
-  Value* made = graph.AddOp("DequantizeLinear", "",
-                            {graph.AddConstant(name + "_q", std::move(codes)),
-                             graph.AddConstant(name + "_scale", std::move(scale))},
-                            name + "_dequantized", {DType::kFloat32, ToSymbolic(shape)},
-                            std::move(attributes), name + "_dequantize");
+  Value* made = graph.AddOp("DequantizeLinear", "", {codes, scale}, name, {DType::kFloat32, shape},
+                            std::move(attributes), p.node->name + "_dequantize");
   graph.SetInput(p.node, p.slot, made);
 }
 
-void NBits(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
-  if (!p.plain) return;
+/// The same as MatMulNBits reads them.
+std::pair<Tensor, Tensor> NBitsCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
   const int64_t blob = options.block * options.bits / 8;
   const int half = 1 << (options.bits - 1);
@@ -181,73 +212,75 @@ void NBits(Graph& graph, const Product& p, const WeightOnlyOptions& options) {
       }
     }
   }
-  const std::string name = p.node->inputs[1]->name;
+  return {std::move(codes), std::move(scales)};
+}
+
+void NBits(BodyScope& scope, const Product& p, const WeightOnlyOptions& options) {
+  if (!p.plain) return;
+  Graph& graph = scope.graph();
+  const auto [codes, scales] =
+      DerivePair(scope, p, "_q", "_scales", [&] { return NBitsCodes(p, options); });
   AttributeMap attributes;
   attributes.Set("K", p.k);
   attributes.Set("N", p.n);
   attributes.Set("bits", int64_t{options.bits});
   attributes.Set("block_size", options.block);
   if (options.int8_activations) attributes.Set("accuracy_level", int64_t{4});
-  Value* product = graph.AddOp("MatMulNBits", kMicrosoftDomain,
-                               {p.node->inputs[0], graph.AddConstant(name + "_q", std::move(codes)),
-                                graph.AddConstant(name + "_scales", std::move(scales))},
-                               p.node->name + "_product", p.node->outputs[0]->type,
+  Value* product = graph.AddOp("MatMulNBits", kMicrosoftDomain, {p.node->inputs[0], codes, scales},
+                               scope.FreeName(p.node->name + "_product"), p.node->outputs[0]->type,
                                std::move(attributes), p.node->name + "_nbits");
   Replace(graph, p.node, AddBias(graph, *p.node, product));
 }
 
-struct ColumnCodes {
-  Tensor codes;  // int8 [parts, k, n], or without parts if there is only one
-  Tensor scale;  // [parts, n]
-};
-
-/// 8 bits with a scale for each column, in ONNX's order of a matrix: [k, n]. `parts`: the columns
-/// are those of so many matrices.
-ColumnCodes Columns(const Product& p, int64_t parts) {
+/// 8 bits with a scale for each column, in ONNX's order of a matrix: int8 [parts, k, n], without
+/// parts of an ordinary product, and scales [parts, n]. `parts`: the columns are those of so many
+/// matrices.
+std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
   const int64_t n = p.n / parts;
   const bool one = !p.recurrent;
-  ColumnCodes out{Tensor(DType::kInt8, one ? Shape{p.k, n} : Shape{parts, p.k, n}),
-                  Tensor(DType::kFloat32, one ? Shape{n} : Shape{parts, n})};
+  Tensor codes(DType::kInt8, one ? Shape{p.k, n} : Shape{parts, p.k, n});
+  Tensor scales(DType::kFloat32, one ? Shape{n} : Shape{parts, n});
   for (int64_t column = 0; column < p.n; ++column) {
     float largest = 0;
     for (int64_t k = 0; k < p.k; ++k) {
       largest = std::max(largest, std::fabs(p.weights[column * p.n_step + k * p.k_step]));
     }
     const float s = largest > 0 && std::isfinite(largest) ? largest / 127 : 1;
-    out.scale.data<float>()[column] = s;
+    scales.data<float>()[column] = s;
     for (int64_t k = 0; k < p.k; ++k) {
-      out.codes.data<int8_t>()[(column / n * p.k + k) * n + column % n] =
+      codes.data<int8_t>()[(column / n * p.k + k) * n + column % n] =
           static_cast<int8_t>(Code(p, column, k, s, 8));
     }
   }
-  return out;
+  return {std::move(codes), std::move(scales)};
 }
 
 /// LSTM -> com.microsoft::DynamicQuantizeLSTM. GRU and RNN have no such operator: their weights are
 /// 8-bit integers times their scales, which engines compute once.
-void Recurrent(Graph& graph, const Product& w, const Product& r) {
+void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
+  Graph& graph = scope.graph();
   Node& node = *w.node;
-  const int64_t directions = node.inputs[1]->constant.dim(0);
+  const int64_t directions = w.tensor->dim(0);
   Value* codes[2];
   Value* scales[2];
   for (const Product* p : {&w, &r}) {
-    auto [integers, scale] = Columns(*p, directions);
-    const std::string& name = node.inputs[p->slot]->name;
-    codes[p->slot - 1] = graph.AddConstant(name + "_q", std::move(integers));
-    scales[p->slot - 1] = graph.AddConstant(name + "_scale", std::move(scale));
+    std::tie(codes[p->slot - 1], scales[p->slot - 1]) =
+        DerivePair(scope, *p, "_q", "_scale", [&] { return Columns(*p, directions); });
   }
   if (!node.Is("LSTM") || node.attributes.Int("layout", 0) != 0) {
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      const Tensor& wanted = node.inputs[i + 1]->constant;
-      const std::string name = node.inputs[i + 1]->name + "_dequantized";
+      const Product& p = i == 0 ? w : r;
+      const Tensor& wanted = *p.tensor;
+      const std::string name = scope.FreeName(p.value()->name + "_dequantized");
       const SymbolicShape turned = ToSymbolic({wanted.dim(0), wanted.dim(2), wanted.dim(1)});
       AttributeMap to, perm;
       to.Set("to", int64_t{1});
       perm.Set("perm", std::vector<int64_t>{0, 2, 1});
       Value* real = graph.AddOp("Cast", "", {codes[i]}, name, {DType::kFloat32, turned},
                                 std::move(to), name + "_cast");
-      Value* scale = graph.AddConstant(
-          name + "_scale", scales[i]->constant.Reshaped({wanted.dim(0), 1, wanted.dim(1)}));
+      Value* scale = scope.Derive(p.value(), "_scale_column", [&] {
+        return Columns(p, directions).second.Reshaped({wanted.dim(0), 1, wanted.dim(1)});
+      });
       Value* scaled = graph.AddOp("Mul", "", {real, scale}, name, {DType::kFloat32, turned}, {},
                                   name + "_rescale");
       graph.SetInput(&node, i + 1,
@@ -263,8 +296,9 @@ void Recurrent(Graph& graph, const Product& w, const Product& r) {
   for (const size_t i : {size_t{0}, size_t{1}}) {
     inputs[i + 1] = codes[i];
     inputs.push_back(scales[i]);
-    inputs.push_back(graph.AddConstant(scales[i]->name + "_zero",
-                                       Tensor(DType::kInt8, scales[i]->constant.shape())));
+    const Tensor& tensor = *(i == 0 ? w : r).tensor;
+    inputs.push_back(graph.AddConstant(scope.FreeName(scales[i]->name + "_zero"),
+                                       Tensor(DType::kInt8, {directions, tensor.dim(1)})));
   }
   for (Value* output : node.outputs) {
     outputs.push_back(output ? graph.AddValue(output->name + "_dynamic", output->type) : nullptr);
@@ -280,9 +314,119 @@ void Recurrent(Graph& graph, const Product& w, const Product& r) {
   graph.EraseNode(&node);
 }
 
+void QuantizeWeightsIn(BodyScope& scope, const WeightOnlyOptions& options) {
+  if (options.matmul_nbits) scope.graph().opsets[kMicrosoftDomain] = 1;
+  scope.ForEachBody([&](BodyScope& body) { QuantizeWeightsIn(body, options); });
+  for (const Product& product : FindProducts(scope)) {
+    (options.matmul_nbits && !product.recurrent ? NBits : Blocked)(scope, product, options);
+  }
+  scope.graph().RemoveUnusedValues();
+  scope.graph().SortTopologically();
+}
+
+/// A product of integers; `quantized` holds what was made of the graph's activations.
+void Dynamic(BodyScope& scope, const Product& p,
+             std::map<const Value*, std::vector<Value*>>& quantized) {
+  Graph& graph = scope.graph();
+  Value* x = p.node->inputs[0];
+  std::vector<Value*>& parts = quantized[x];
+  if (parts.empty()) {
+    const auto add = [&](const char* suffix, ValueType type) {
+      return graph.AddValue(scope.FreeName(x->name + suffix), std::move(type));
+    };
+    parts = {add("_q", {DType::kUint8, x->type.shape}),
+             add("_scale", {DType::kFloat32, SymbolicShape{}}),
+             add("_zero_point", {DType::kUint8, SymbolicShape{}})};
+    graph.AddNode("DynamicQuantizeLinear", "", {x}, parts, {}, x->name + "_quantize");
+  }
+  const std::string& name = p.node->name;
+  const auto& shape = p.node->outputs[0]->type.shape;
+  const auto [codes, scale] = DerivePair(scope, p, "_q", "_scale", [&] { return Columns(p, 1); });
+  Value* sum =
+      graph.AddOp("MatMulInteger", "", {parts[0], codes, parts[2]}, scope.FreeName(name + "_sum"),
+                  {DType::kInt32, shape}, {}, name + "_integer");
+  AttributeMap to;
+  to.Set("to", int64_t{1});
+  Value* real = graph.AddOp("Cast", "", {sum}, scope.FreeName(name + "_real"),
+                            {DType::kFloat32, shape}, std::move(to), name + "_cast");
+  Value* scales = graph.AddOp("Mul", "", {parts[1], scale}, scope.FreeName(name + "_scales"),
+                              {DType::kFloat32, ToSymbolic({p.n})}, {}, name + "_scale");
+  Value* product = graph.AddOp("Mul", "", {real, scales}, scope.FreeName(name + "_product"),
+                               {DType::kFloat32, shape}, {}, name + "_rescale");
+  Replace(graph, p.node, AddBias(graph, *p.node, product));
+}
+
+void QuantizeDynamicallyIn(BodyScope& scope) {
+  scope.ForEachBody(QuantizeDynamicallyIn);
+  std::map<const Value*, std::vector<Value*>> quantized;
+  const std::vector<Product> products = FindProducts(scope);
+  for (size_t i = 0; i < products.size(); ++i) {
+    const Product& p = products[i];
+    if (p.recurrent) {
+      Recurrent(scope, p, products[++i]);
+    } else if (p.plain) {
+      Dynamic(scope, p, quantized);
+    }
+  }
+  scope.graph().RemoveUnusedValues();
+  scope.graph().SortTopologically();
+}
+
+/// Whether some graph has recurrent layers to quantize.
+bool HasRecurrent(BodyScope& scope) {
+  const std::vector<Product> products = FindProducts(scope);
+  bool found = std::any_of(products.begin(), products.end(),
+                           [](const Product& product) { return product.recurrent; });
+  scope.ForEachBody([&](BodyScope& body) { found = HasRecurrent(body) || found; });
+  return found;
+}
+
+/// Why a node's constant weights in this slot stay float; empty for those that do not.
+std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, const Tensor& weights,
+                     bool plain_only) {
+  const bool product = node.Is("MatMul") || node.Is("Gemm");
+  if (!product && !IsRecurrent(node)) {
+    return StrCat(node.op_type, " is no matrix product and no recurrent layer");
+  }
+  if (weights.dtype() != DType::kFloat32) {
+    return StrCat("its weights are ", DTypeName(weights.dtype()));
+  }
+  if (product && slot != 1) return slot == 0 ? "its first operand is the constant" : "it is a bias";
+  if (product && weights.rank() != 2) {
+    return StrCat("its weights have ", weights.rank(), " dimensions");
+  }
+  if (IsRecurrent(node) && (slot == 1 || slot == 2)) {
+    const Tensor* other = scope.ConstantOf(node.input(3 - slot));
+    if (other && other->dtype() == DType::kFloat32) return "";
+    return "only one of its two weights is constant";
+  }
+  if (!product) return "";
+  const bool plain = node.Is("MatMul") || (node.attributes.Int("transA", 0) == 0 &&
+                                           node.attributes.Float("alpha", 1) == 1 &&
+                                           node.attributes.Float("beta", 1) == 1);
+  return plain || !plain_only ? "" : "it has transA, alpha or beta";
+}
+
+/// `plain_only`: products with transA, alpha or beta have no form.
+void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out) {
+  for (const auto& node : scope.graph().nodes()) {
+    if (node->has_subgraph()) continue;
+    for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
+      const Tensor* weights = scope.ConstantOf(node->inputs[slot]);
+      if (weights == nullptr || !AreWeights(*weights)) continue;
+      ++out.total;
+      std::string reason = WhyFloat(scope, *node, slot, *weights, plain_only);
+      if (reason.empty()) continue;
+      out.layers.push_back({scope.PathOf(*node), node->op_type, std::move(reason)});
+    }
+  }
+  scope.ForEachBody([&](BodyScope& body) { ListFloat(body, plain_only, out); });
+}
+
 }  // namespace
 
-Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options) {
+Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options,
+                          FloatWeights* left) {
   if (options.bits != 4 && options.bits != 8) {
     Fail(ErrorCode::kInvalidArgument, StrCat("weights alone take 4 or 8 bits, not ", options.bits));
   }
@@ -291,64 +435,23 @@ Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options)
          {.hint = "use a power of two from 16 on"});
   }
   Graph graph = source.Clone();
-  const std::vector<Product> products = FindProducts(graph);
-  const bool blocked = !options.matmul_nbits ||
-                       std::any_of(products.begin(), products.end(),
-                                   [](const Product& product) { return product.recurrent; });
-  if (options.matmul_nbits) graph.opsets[kMicrosoftDomain] = 1;
-  if (blocked) {
+  BodyScope scope(graph);
+  if (left) ListFloat(scope, options.matmul_nbits, *left);
+  if (!options.matmul_nbits || HasRecurrent(scope)) {
     RefreshTypes(graph);
     RaiseOpset(graph, 21);
   }
-  for (const Product& product : products) {
-    (options.matmul_nbits && !product.recurrent ? NBits : Blocked)(graph, product, options);
-  }
-  graph.RemoveUnusedValues();
-  graph.SortTopologically();
+  QuantizeWeightsIn(scope, options);
   return graph;
 }
 
-Graph QuantizeDynamically(const Graph& source) {
+Graph QuantizeDynamically(const Graph& source, FloatWeights* left) {
   Graph graph = source.Clone();
   RefreshTypes(graph);
   RaiseOpset(graph);
-  std::map<const Value*, std::vector<Value*>> quantized;
-  const std::vector<Product> products = FindProducts(graph);
-  for (size_t i = 0; i < products.size(); ++i) {
-    const Product& p = products[i];
-    if (p.recurrent) {
-      Recurrent(graph, p, products[++i]);
-      continue;
-    }
-    if (!p.plain) continue;
-    const auto [codes, scale] = Columns(p, 1);
-    Value* x = p.node->inputs[0];
-    std::vector<Value*>& parts = quantized[x];
-    if (parts.empty()) {
-      parts = {graph.AddValue(x->name + "_q", {DType::kUint8, x->type.shape}),
-               graph.AddValue(x->name + "_scale", {DType::kFloat32, SymbolicShape{}}),
-               graph.AddValue(x->name + "_zero_point", {DType::kUint8, SymbolicShape{}})};
-      graph.AddNode("DynamicQuantizeLinear", "", {x}, parts, {}, x->name + "_quantize");
-    }
-    const std::string& name = p.node->name;
-    const auto& shape = p.node->outputs[0]->type.shape;
-    Value* sum =
-        graph.AddOp("MatMulInteger", "",
-                    {parts[0], graph.AddConstant(p.node->inputs[1]->name + "_q", codes), parts[2]},
-                    name + "_sum", {DType::kInt32, shape}, {}, name + "_integer");
-    AttributeMap to;
-    to.Set("to", int64_t{1});
-    Value* real = graph.AddOp("Cast", "", {sum}, name + "_real", {DType::kFloat32, shape},
-                              std::move(to), name + "_cast");
-    Value* scales = graph.AddOp(
-        "Mul", "", {parts[1], graph.AddConstant(p.node->inputs[1]->name + "_scale", scale)},
-        name + "_scales", {DType::kFloat32, ToSymbolic({p.n})}, {}, name + "_scale");
-    Value* product = graph.AddOp("Mul", "", {real, scales}, name + "_product",
-                                 {DType::kFloat32, shape}, {}, name + "_rescale");
-    Replace(graph, p.node, AddBias(graph, *p.node, product));
-  }
-  graph.RemoveUnusedValues();
-  graph.SortTopologically();
+  BodyScope scope(graph);
+  if (left) ListFloat(scope, true, *left);
+  QuantizeDynamicallyIn(scope);
   return graph;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "quant/float_weights.h"
 
 namespace requant {
 
@@ -18,13 +19,16 @@ struct WeightOnlyOptions {
 /// Constant weights of MatMul, Gemm, LSTM, GRU and RNN become integers with a scale for every block
 /// of each column. With `matmul_nbits` recurrent layers have the blocked form all the same;
 /// MatMulNBits needs MatMul, or Gemm without transA, alpha and beta; other products stay as they
-/// are. Throws kInvalidArgument for options out of range, kUnsupported when a graph cannot be
-/// raised to opset 21 (blocked form).
-Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options);
+/// are. Bodies of If, Loop and Scan are quantized like the graph around them; constants that they
+/// capture stay there, once. Lists in `left`, if given, what stays float. Throws kInvalidArgument
+/// for options out of range, kUnsupported when a graph cannot be raised to opset 21 (blocked form).
+Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options,
+                          FloatWeights* left = nullptr);
 
 /// MatMul and Gemm with constant weights become DynamicQuantizeLinear, MatMulInteger and a product
 /// of scales; weights are symmetric int8 per column. LSTM becomes com.microsoft's
 /// DynamicQuantizeLSTM; GRU and RNN, for which there is nothing of the kind, get int8 weights.
-Graph QuantizeDynamically(const Graph& graph);
+/// Bodies and `left` as above.
+Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr);
 
 }  // namespace requant

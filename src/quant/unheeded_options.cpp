@@ -1,0 +1,47 @@
+#include "quant/unheeded_options.h"
+
+#include <algorithm>
+
+#include "base/str_cat.h"
+#include "quant/recover/recovery.h"
+
+namespace requant {
+
+void NoteUnheededOptions(const Graph& graph, const QuantizeOptions& options,
+                         QuantizationRecord& record) {
+  for (const auto& [type, settings] : options.by_type) {
+    const bool any =
+        std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                    [&type = type](const auto& node) { return node->op_type == type; });
+    if (any) continue;
+    record.warnings.push_back(StrCat("the options for operators of the type ", type,
+                                     " have no effect: the optimized network has none"));
+  }
+  constexpr size_t kNamed = 3;
+  size_t unheeded = 0;
+  std::string named;
+  for (const auto& [name, settings] : options.by_name) {
+    const OperatorQuantization* op = record.Find(name);
+    if (op == nullptr || op->quantized || !settings.quantize || !op->absorbed_by.empty() ||
+        op->rule == QuantRule::kShape || ++unheeded > kNamed) {
+      continue;
+    }
+    named += StrCat(unheeded > 1 ? "; '" : "'", name, "', as ", op->reason);
+  }
+  if (unheeded > 0) {
+    record.warnings.push_back(StrCat("the options for ", unheeded,
+                                     " operators by name have no effect, which stay float: ", named,
+                                     unheeded > kNamed ? "; and others" : ""));
+  }
+  const bool learns =
+      std::any_of(options.recover.begin(), options.recover.end(), [](const std::string& name) {
+        const RecoveryRow* row = FindRecovery(name);
+        return row && row->stage == RecoveryStage::kLearn;
+      });
+  if (options.recover_steps > 0 && !learns) {
+    record.warnings.push_back(
+        "the option recoverSteps has no effect: no method of the option recover learns");
+  }
+}
+
+}  // namespace requant

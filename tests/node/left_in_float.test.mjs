@@ -1,0 +1,178 @@
+// Nothing stays in float, and no option without effect, unless that is said.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import {
+  InferenceSession,
+  Tensor,
+  engineInfo,
+  loadModel,
+  parseModel,
+  quantize,
+  quantizeDynamic,
+  quantizeWeights,
+  substitute,
+} from '../../dist/index.js';
+import { isError } from './support.mjs';
+
+const numbers = (count, seed) =>
+  Float32Array.from({ length: count }, (_, i) => Math.sin(i * 0.7 + seed));
+const list = (count, seed) => Array.from(numbers(count, seed), (x) => x.toFixed(4)).join(', ');
+
+const branches = () =>
+  parseModel(`graph "g" opset 17
+input %x: float32[2, 32]
+input %c: bool[]
+const %shared: float32[32, 64] = {${list(32 * 64, 1)}}
+%y = If(%c, %x, %shared, %x, %shared) {then_branch = { graph "" opset 17
+capture %a: float32[2, 32]
+capture %s: float32[32, 64]
+%p = MatMul(%a, %s) "first"
+output %p
+}, else_branch = { graph "" opset 17
+capture %a: float32[2, 32]
+capture %s: float32[32, 64]
+const %own: float32[64, 64] = {${list(64 * 64, 2)}}
+%q = MatMul(%a, %s) "second"
+%r = MatMul(%q, %own) "third"
+output %r
+}} "if"
+output %y
+`);
+
+const feedsOf = (taken) => ({
+  x: new Tensor('float32', numbers(64, 3), [2, 32]),
+  c: new Tensor('bool', Uint8Array.of(taken), []),
+});
+
+async function outputs(model, feeds) {
+  const session = await InferenceSession.create(model);
+  const { y } = await session.run(feeds);
+  session.dispose();
+  return y.data;
+}
+
+function decibels(got, want) {
+  let signal = 0;
+  let noise = 0;
+  want.forEach((number, i) => {
+    signal += number ** 2;
+    noise += (got[i] - number) ** 2;
+  });
+  return 10 * Math.log10(signal / noise);
+}
+
+test('weights in bodies are quantized, shared ones once, and run from their files', async () => {
+  const model = await branches();
+  const bytes = model.toOnnx();
+  const made = [
+    [await quantizeWeights(model, { bits: 8 }), 35, 0.4],
+    [await quantizeWeights(model, { bits: 4, blockSize: 16 }), 15, 0.3],
+    [
+      await quantizeWeights(model, { bits: 4, format: 'matmulnbits', int8Activations: false }),
+      14,
+      0.25,
+    ],
+    [await quantizeDynamic(model), 30, 0.4],
+  ];
+  for (const [quantized, least, share] of made) {
+    assert.deepEqual(quantized.floatOperators, []);
+    assert.deepEqual(quantized.warnings, []);
+    const file = quantized.toOnnx();
+    assert.ok(file.length < share * bytes.length, `${file.length} of ${bytes.length}`);
+    const read = await loadModel(file);
+    for (const taken of [0, 1]) {
+      const want = await outputs(model, feedsOf(taken));
+      for (const source of [quantized, read]) {
+        const db = decibels(await outputs(source, feedsOf(taken)), want);
+        assert.ok(db > least, `${db} dB of ${least}`);
+      }
+    }
+    read.dispose();
+    quantized.dispose();
+  }
+  model.dispose();
+});
+
+test('quantize() lists the operators of bodies and warns of their weights', async () => {
+  const model = await branches();
+  const quantized = await quantize(model, { calibration: [feedsOf(0), feedsOf(1)] });
+  const { operators, warnings } = quantized.config;
+  const inside = operators.filter(({ inBody }) => inBody).map(({ name }) => name);
+  assert.deepEqual(inside.toSorted(), [
+    'if/else_branch/second',
+    'if/else_branch/third',
+    'if/then_branch/first',
+  ]);
+  const line = warnings.filter((text) => text.includes('weights stay float'));
+  assert.equal(line.length, 1, warnings.join());
+  assert.match(line[0], /3 of 3 weights stay float: .*if\/then_branch\/first.*quantizeWeights/);
+  quantized.dispose();
+  model.dispose();
+});
+
+test('what stays float without samples is listed', async () => {
+  const model = await parseModel(`graph "g" opset 17
+input %x: float32[1, 2, 8, 8]
+const %k: float32[8, 2, 3, 3] = {${list(144, 4)}}
+%y = Conv(%x, %k) "conv"
+output %y
+`);
+  for (const quantized of [await quantizeWeights(model), await quantizeDynamic(model)]) {
+    assert.deepEqual(quantized.floatOperators, [
+      {
+        name: 'conv',
+        type: 'Conv',
+        reason: 'Conv is no matrix product and no recurrent layer',
+      },
+    ]);
+    assert.match(quantized.warnings.join(), /^1 of 1 weights stay float: those of 'conv', as Conv/);
+    quantized.dispose();
+  }
+  const samples = [0, 1].map((seed) => ({
+    x: new Tensor('float32', numbers(128, seed), [1, 2, 8, 8]),
+  }));
+  const quantized = await quantize(model, {
+    calibration: samples,
+    config: { operatorTypes: { Sigmoid: null }, recover: [], recoverSteps: 5 },
+  });
+  assert.match(quantized.config.warnings.join(), /the type Sigmoid have no effect/);
+  assert.match(quantized.config.warnings.join(), /recoverSteps has no effect/);
+  quantized.dispose();
+  model.dispose();
+});
+
+test('plans say which forced kernels no step takes', async () => {
+  const model = await parseModel(`graph "g" opset 17
+input %x: float32[1, 4]
+const %w: float32[4, 4] = {${list(16, 1)}}
+%y = MatMul(%x, %w) "product"
+output %y
+`);
+  const { kernels } = await engineInfo();
+  const scalar = kernels.find(({ family, isa }) => family === 'conv_f32' && isa === 'scalar');
+  const taken = await InferenceSession.create(model, { kernels: { conv_f32: scalar.name } });
+  assert.deepEqual(taken.plan().warnings, []);
+  taken.dispose();
+  const session = await InferenceSession.create(model, {
+    kernels: { maxpool_f32: kernels.find(({ family }) => family === 'maxpool_f32').name },
+  });
+  assert.match(session.plan().warnings.join(), /has no effect: no step .* maxpool_f32/);
+  session.dispose();
+  model.dispose();
+});
+
+test('substitute() without passes, and samples that are none', async () => {
+  const model = await branches();
+  const dataset = [{ feeds: feedsOf(0) }];
+  for (const passes of [undefined, []]) {
+    await assert.rejects(
+      substitute(model, { dataset, passes }),
+      isError('INVALID_ARGUMENT', { value: 'options.passes' }),
+    );
+  }
+  for (const name of [undefined, null, 5, Symbol('name')]) {
+    await assert.rejects(model.save(name), isError('INVALID_ARGUMENT', { value: 'name' }));
+  }
+  model.dispose();
+});
