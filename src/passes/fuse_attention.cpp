@@ -21,6 +21,7 @@
 //   -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide as there
 //   are keys, which a mask cut out for open lengths is (attention_mask.h).
 // Formula: softmax(s * q k^T + m) v   (Vaswani et al., "Attention is all you need", 2017)
+//   A query whose scores are all -infinity gives 0 as the operator and NaN written out.
 #include <algorithm>
 #include <cmath>
 
