@@ -31,7 +31,8 @@ function requant(...args) {
 function succeed(...args) {
   const { code, out, err } = requant(...args);
   assert.equal(code, 0, `requant ${args.join(' ')}: ${err}`);
-  assert.equal(err, '', 'no progress on what is no terminal');
+  const rest = err.replace(/^made the folder .*\n/gm, '');
+  assert.equal(rest, '', 'no progress on what is no terminal');
   return out;
 }
 
@@ -239,6 +240,57 @@ test('quantize, run, compare', () => {
     assert.equal(logits.data[label], ran.outputs.logits.max);
   }
   assert.match(succeed('run', MODEL, '-i', at('image.npy'), '--profile'), /GMAC\/s/);
+});
+
+test('what is not good enough: exit code 1 behind the whole result', async () => {
+  const other = at('other.onnx');
+  // The same shapes with weights of nobody.
+  const model = await parseModel(`graph "other" opset 13
+input %image: float32[1, 1, 28, 28]
+const %shape: int64[2] = {1, 784}
+const %w: float32[784, 10] = {${Array.from({ length: 7840 }, (_, i) => Math.sin(i * i).toFixed(3)).join(', ')}}
+%flat = Reshape(%image, %shape)
+%logits = MatMul(%flat, %w)
+output %logits
+`);
+  writeFileSync(other, model.toOnnx());
+  model.dispose();
+  const data = ['-d', IMAGES, '--max-samples', '50', '--layers', '0'];
+  const unlike = requant('compare', MODEL, other, ...data);
+  assert.equal(unlike.code, 1);
+  assert.match(unlike.err, /only \d.* of the answers are the same.*are these the same network/);
+  assert.match(unlike.out, /same top-1/);
+  // The caller's own bound.
+  const same = ['compare', MODEL, MODEL, ...data];
+  assert.equal(requant(...same, '--min-agreement', '1').code, 0);
+  assert.equal(requant(...same, '--min-agreement', '2').code, 2);
+  const asked = requant('compare', MODEL, other, ...data, '--min-agreement', '0.9');
+  assert.match(asked.err, /--min-agreement asks for 90/);
+  assert.equal(requant('compare', MODEL, other, ...data, '--min-agreement', '0').code, 0);
+});
+
+test('names out of files move no cursor, and tables fit', async () => {
+  const name = `${'n'.repeat(120)}\x1b[2J`;
+  const model = await parseModel(`graph "odd" opset 13
+input %x: float32[1, 4]
+%${'long'.repeat(40)} = Relu(%x) "node"
+%y = Neg(%${'long'.repeat(40)}) "last"
+output %y
+`);
+  writeFileSync(at('odd.onnx'), model.toOnnx());
+  model.dispose();
+  const listed = succeed('inspect', at('odd.onnx'), '--nodes');
+  for (const line of listed.split('\n')) assert.ok(line.length <= 140, `${line.length}: ${line}`);
+  const { err } = requant('inspect', at(name));
+  assert.ok(!err.includes('\x1b'), 'escape sequences are shown, not obeyed');
+  assert.match(err, /\\x1b\[2J/);
+  assert.match(
+    requant('optimize', MODEL, '-o', at('new/folder/x.onnx')).err,
+    /made the folder .*new/,
+  );
+  const nothing = requant('pack', MODEL, '-o', at('same.onnx'));
+  assert.match(nothing.err, /nothing was packed/);
+  assert.equal(nothing.code, 0);
 });
 
 test('quantize: config file, bits, QOperator, check on the calibration samples', async () => {

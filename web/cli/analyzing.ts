@@ -1,5 +1,6 @@
 // The command `analyze`: what quantization costs where, and which widths meet a budget.
 
+import path from 'node:path';
 import { diagnose, mixedPrecision } from '../analysis.js';
 import type { QuantizeConfig } from '../config.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
@@ -90,7 +91,11 @@ export async function runAnalyze(
   if (html !== undefined) {
     const { frontier, chosen } = mixed;
     const marked = chooses ? { chosen } : {};
-    await write(html, analysisHtml(analysis, { subtitle: file!, frontier, ...marked }));
+    await write(
+      html,
+      analysisHtml(analysis, { subtitle: path.basename(file!), frontier, ...marked }),
+      streams,
+    );
   }
   if (values['json']) {
     const json = {

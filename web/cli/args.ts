@@ -10,6 +10,9 @@ import type { TensorType } from '../tensor.js';
 /** A command line that makes no sense: exit code 2. */
 export class UsageError extends Error {}
 
+/** What was done is written, and is not good enough: exit code 1. */
+export class CheckFailed extends Error {}
+
 /** One option of a command. */
 export interface OptionSpec {
   type: 'string' | 'boolean';

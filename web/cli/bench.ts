@@ -182,7 +182,7 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
       await measure(profiled, data, runs, progress);
       progress.clear();
       const profiles = profiled.map(({ name, session }) => [name, session.profile()] as const);
-      await write(trace, JSON.stringify(toChromeTrace(Object.fromEntries(profiles))));
+      await write(trace, JSON.stringify(toChromeTrace(Object.fromEntries(profiles))), streams);
     }
     const results = rows.map(({ name, session, times }) => ({
       name,

@@ -63,16 +63,16 @@ export async function runGenerate(
       `#include "${name}.h"`,
       `#include "${path.basename(header)}"`,
     );
-    await write(output, source);
-    await write(header, made.header);
+    await write(output, source, streams);
+    await write(header, made.header, streams);
     written = { constantBytes: made.constantBytes, workspaceBytes: made.workspaceBytes };
   } else if (form === '.json') {
     const text = await generateJson(model);
-    await write(output, `${text}\n`);
+    await write(output, `${text}\n`, streams);
     written = { bytes: text.length + 1 };
   } else {
     const plan = await model.toPlan({ shapes, ...sessionOptions(values) });
-    await write(output, plan);
+    await write(output, plan, streams);
     written = { bytes: plan.length };
   }
   const sizes = Object.entries(written).map(

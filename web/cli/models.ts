@@ -1,11 +1,13 @@
 // Commands about models: inspect, optimize, run.
 
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { writeNpy } from '../dataset/npy.js';
 import { readTensor } from '../dataset/node.js';
 import { engineInfo } from '../engine.js';
 import { type Model, loadModel } from '../model.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
+import { shorten } from '../report/format.js';
 import { writeToDisk } from '../save.js';
 import { InferenceSession } from '../session.js';
 import type { SessionOptions } from '../session_options.js';
@@ -52,9 +54,16 @@ export async function load(file: string, streams: Streams): Promise<Model> {
   }
 }
 
-/** Writes a file, in folders that need not be there; errors name it. */
-export function write(file: string, content: string | Uint8Array): Promise<void> {
-  return writeToDisk(file, content, true);
+/** Writes a file, in folders that need not be there, which is said; errors name it. */
+export async function write(
+  file: string,
+  content: string | Uint8Array,
+  streams: Streams,
+): Promise<void> {
+  const folder = path.dirname(file);
+  const made = !existsSync(folder);
+  await writeToDisk(file, content, true);
+  if (made) streams.err(`made the folder ${folder}\n`);
 }
 
 export const inspectSpec: CommandSpec = {
@@ -83,11 +92,12 @@ export async function inspect(values: Values, [file]: string[], streams: Streams
   } else {
     streams.out(`${model.summary()}\n`);
     if (values['nodes']) {
+      // All of it is in --json.
       const rows = model.info.nodes.map(({ name, op, domain, inputs, outputs }) => [
-        name,
-        domain ? `${domain}::${op}` : op,
-        inputs.join(', '),
-        outputs.join(', '),
+        shorten(name, 36),
+        shorten(domain ? `${domain}::${op}` : op, 24),
+        shorten(inputs.join(', '), 40),
+        shorten(outputs.join(', '), 28),
       ]);
       streams.out(`\n${table(['node', 'operator', 'inputs', 'outputs'], rows, [0, 1, 2, 3])}\n`);
     }
@@ -153,7 +163,7 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
     const { model: made, report } = await runSubstitute(values, model, streams);
     using result = made;
     const bytes = result.toOnnx();
-    await write(output, bytes);
+    await write(output, bytes, streams);
     streams.out(
       values['json']
         ? `${JSON.stringify({ output, bytes: bytes.length, ...report }, null, 2)}\n`
@@ -170,12 +180,12 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
   if (dump !== undefined) {
     for (const [index, step] of (report.dumps ?? []).entries()) {
       const name = path.join(dump, `${String(index).padStart(2, '0')}_${step.pass}`);
-      await write(`${name}.txt`, step.text);
-      await write(`${name}.dot`, step.dot);
+      await write(`${name}.txt`, step.text, streams);
+      await write(`${name}.dot`, step.dot, streams);
     }
   }
   const bytes = model.toOnnx();
-  await write(output, bytes);
+  await write(output, bytes, streams);
   if (values['json']) {
     const { rounds, passes: ran } = report;
     const after = model.info.nodes.length;
@@ -273,7 +283,7 @@ export async function runOnce(values: Values, [file]: string[], streams: Streams
     if (directory !== undefined) {
       for (const [name, tensor] of Object.entries(outputs)) {
         const safe = name.replace(/[^\w.-]+/g, '_');
-        await write(path.join(directory, `${safe}.npy`), writeNpy(tensor));
+        await write(path.join(directory, `${safe}.npy`), writeNpy(tensor), streams);
       }
     }
     const shown = Object.fromEntries(

@@ -25,7 +25,10 @@ export async function runPack(values: Values, [file]: string[], streams: Streams
   const before = model.toOnnx().length;
   using packed = await packWeights(model);
   const bytes = packed.toOnnx();
-  await write(output, bytes);
+  await write(output, bytes, streams);
+  if (bytes.length >= before) {
+    streams.err('warning: no weights have two values: nothing was packed\n');
+  }
   streams.out(
     values['json']
       ? `${JSON.stringify({ output, before, bytes: bytes.length }, null, 2)}\n`

@@ -20,6 +20,7 @@ import {
 } from '../quantize.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {
+  CheckFailed,
   type CommandSpec,
   UsageError,
   type Values,
@@ -28,6 +29,7 @@ import {
   integer,
   oneOf,
   openOptions,
+  real,
   required,
   text,
   threadsOption,
@@ -236,10 +238,11 @@ export async function runQuantize(
   const seconds = (performance.now() - start) / 1000;
   const bytes = quantized.toOnnx(exporting);
   const { format } = exporting;
-  await write(output, bytes);
+  await write(output, bytes, streams);
   const recordFile = text(values, 'record');
   const record = quantized.config;
-  if (recordFile !== undefined) await write(recordFile, `${JSON.stringify(record, null, 2)}\n`);
+  if (recordFile !== undefined)
+    await write(recordFile, `${JSON.stringify(record, null, 2)}\n`, streams);
   const floatBytes = model.toOnnx().length;
   const count = record.operators.filter((operator) => operator.quantized).length;
   const check =
@@ -287,6 +290,33 @@ export async function runQuantize(
   );
 }
 
+/** The option of the commands that tell how alike two models are; {@link checkAgreement} reads it. */
+export const agreementOption: CommandSpec['options'] = {
+  'min-agreement': {
+    type: 'string',
+    value: 'SHARE',
+    help: 'exit code 1 where fewer answers are the same, 0 to 1; default 0.5 for outputs below 10 dB',
+  },
+};
+
+/**
+ * Throws CheckFailed for models that are hardly one network's: a share of equal answers below
+ * --min-agreement, or without it one below a half with outputs that are mostly noise.
+ */
+export function checkAgreement(values: Values, { top1, outputs }: CompareReport): void {
+  const asked = real(values, 'min-agreement', 0, 1);
+  const { agreement } = top1;
+  if (agreement === null) return;
+  const noisy = outputs.some(({ snr }) => snr !== null && snr < 10);
+  if (asked === undefined ? agreement >= 0.5 || !noisy : agreement >= asked) return;
+  const share = formatShare(agreement);
+  throw new CheckFailed(
+    asked === undefined
+      ? `only ${share} of the answers are the same, and the outputs are mostly noise: are these the same network, and the samples what it expects?`
+      : `${share} of the answers are the same, --min-agreement asks for ${formatShare(asked)}`,
+  );
+}
+
 export const compareSpec: CommandSpec = {
   name: 'compare',
   summary: 'Hold a quantized model against the float model it came from.',
@@ -296,6 +326,7 @@ export const compareSpec: CommandSpec = {
     layers: { type: 'string', value: 'N', help: 'layers to list, worst first; default 8, 0: none' },
     alone: { type: 'string', value: 'N', help: 'samples for layers alone; default 2, 0: none' },
     requantize: requantizeOption,
+    ...agreementOption,
     ...dataOptions,
     ...threadsOption,
     ...commonOptions,
@@ -328,11 +359,12 @@ export async function runCompare(
   );
   if (html !== undefined) {
     const subtitle = `${path.basename(quantizedFile!)} against ${path.basename(floatFile!)}`;
-    await write(html, htmlReport(report, { subtitle }));
+    await write(html, htmlReport(report, { subtitle }), streams);
   }
   if (values['json']) streams.out(`${JSON.stringify(report, null, 2)}\n`);
   else {
     streams.out(`${formatReport(report, { layers })}\n`);
     if (html !== undefined) streams.out(`\nwrote ${html}\n`);
   }
+  checkAgreement(values, report);
 }

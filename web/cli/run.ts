@@ -17,7 +17,7 @@ import {
 import { analyzeSpec, runAnalyze } from './analyzing.js';
 import { benchSpec, runBench } from './bench.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
-import { type Streams, processStreams } from './output.js';
+import { type Streams, printableStreams, processStreams } from './output.js';
 import { generateSpec, runGenerate } from './generating.js';
 import { packSpec, runPack } from './packing.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
@@ -61,8 +61,9 @@ function help(): string {
 /** Runs the command line and returns the exit code. */
 export async function runCli(
   args: readonly string[],
-  streams: Streams = processStreams,
+  given: Streams = processStreams,
 ): Promise<number> {
+  const streams = printableStreams(given);
   const [name, ...rest] = args;
   if (name === '--help' || name === '-h' || name === 'help') {
     streams.out(`${help()}\n`);

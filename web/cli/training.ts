@@ -24,6 +24,8 @@ import {
 import { load, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 import {
+  agreementOption,
+  checkAgreement,
   compareWithProgress,
   configOptions,
   exportOptions,
@@ -41,6 +43,7 @@ export const trainSpec: CommandSpec = {
   options: {
     ...outputOptions,
     ...configOptions,
+    ...agreementOption,
     epochs: { type: 'string', value: 'N', help: 'how often all samples are seen; default 10' },
     'batch-size': { type: 'string', value: 'N', help: 'samples of a step; default 32' },
     rate: { type: 'string', value: 'X', help: 'learning rate; default 0.005, of sgd 0.01' },
@@ -140,7 +143,7 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
   using result = trained;
   const seconds = (performance.now() - start) / 1000;
   const bytes = result.toOnnx(exporting);
-  await write(output, bytes);
+  await write(output, bytes, streams);
   const measured =
     text(values, 'labels') === undefined && epochs[0]?.top1 === null
       ? undefined
@@ -150,6 +153,7 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
     const json = { output, samples: data.length, seconds, bytes: bytes.length, epochs, warnings };
     const top1 = measured ? { trainingTop1: measured.top1 } : {};
     streams.out(`${JSON.stringify({ ...json, ...top1 }, null, 2)}\n`);
+    if (measured) checkAgreement(values, measured);
     return;
   }
   for (const warning of result.config.warnings) streams.err(`warning: ${warning}\n`);
@@ -167,4 +171,5 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
     );
   }
   streams.out(`wrote ${output}: ${formatBytes(bytes.length)} (${exporting.format})\n`);
+  if (measured) checkAgreement(values, measured);
 }

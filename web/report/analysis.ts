@@ -1,6 +1,6 @@
 // The quantizer's analysis as text, and as one HTML page that loads nothing and runs nothing.
 
-import { type Analysis, type FrontierPoint, diagnose } from '../analysis.js';
+import { type Analysis, type Diagnosis, type FrontierPoint, diagnose } from '../analysis.js';
 import { formatBytes, formatDb, table } from './format.js';
 import { htmlTable, page, section } from './page.js';
 import { escapeHtml } from './svg.js';
@@ -29,15 +29,27 @@ const header = ['operator', 'type', 'alone', 'all', 'outputs at W8', 'W4', 'W2']
 export function formatAnalysis(analysis: Analysis, options: { layers?: number } = {}): string {
   const { layers = 8 } = options;
   const lines = [
-    `outputs: ${formatDb(analysis.snr)} over ${analysis.samples} samples`,
+    `outputs: ${formatDb(analysis.snr)} over the first ${analysis.samples} of the calibration samples`,
     '',
     table(header, rows(analysis, layers)),
     '',
   ];
-  for (const { operator, problem, suggestion } of diagnose(analysis, Math.min(layers, 5))) {
-    lines.push(`${operator}: ${problem}; ${suggestion}.`);
+  for (const { suggestion, found } of bySuggestion(diagnose(analysis, Math.min(layers, 5)))) {
+    for (const { operator, problem } of found) lines.push(`${operator}: ${problem}`);
+    lines.push(`  ${suggestion}.`);
   }
   return lines.join('\n');
+}
+
+/** What the same thing may help, each piece of advice once. */
+function bySuggestion(
+  diagnoses: readonly Diagnosis[],
+): { suggestion: string; found: Diagnosis[] }[] {
+  const groups = new Map<string, Diagnosis[]>();
+  for (const diagnosis of diagnoses) {
+    groups.set(diagnosis.suggestion, [...(groups.get(diagnosis.suggestion) ?? []), diagnosis]);
+  }
+  return [...groups].map(([suggestion, found]) => ({ suggestion, found }));
 }
 
 /** A histogram as a small SVG drawing. */
@@ -72,7 +84,7 @@ export function frontierChart(
   const line = points.map(({ bytes, snr }) => `${x(bytes).toFixed(1)},${y(snr).toFixed(1)}`);
   const labels = [0, 0.25, 0.5, 0.75, 1].map(
     (part) =>
-      `<text class="rq-muted" x="${x(part * most).toFixed(1)}" y="${height - 12}" text-anchor="middle">${formatBytes(Math.round(part * most))}</text>`,
+      `<text class="rq-muted" x="${x(part * most).toFixed(1)}" y="${height - 12}" text-anchor="${part === 1 ? 'end' : 'middle'}">${formatBytes(Math.round(part * most))}</text>`,
   );
   const decibels = [0, 0.5, 1].map((part) => {
     const snr = low + part * (high - low);
@@ -104,11 +116,13 @@ export interface AnalysisHtmlOptions {
 /** The whole page. Every name out of the model is escaped. */
 export function analysisHtml(analysis: Analysis, options: AnalysisHtmlOptions = {}): string {
   const { title = 'Quantization analysis', subtitle = '', frontier = [], chosen } = options;
-  const problems = diagnose(analysis, 10).map(({ operator, aloneSnr, problem, suggestion }) => [
-    operator,
-    formatDb(aloneSnr),
-    problem,
-    suggestion,
+  const advice = bySuggestion(diagnose(analysis, 10)).flatMap(({ suggestion, found }) => [
+    `<p>${escapeHtml(suggestion)}:</p>`,
+    htmlTable(
+      ['operator', 'alone', 'problem'],
+      found.map(({ operator, aloneSnr, problem }) => [operator, formatDb(aloneSnr), problem]),
+      'ops words',
+    ),
   ]);
   const histograms = analysis.values
     .map(
@@ -119,16 +133,13 @@ export function analysisHtml(analysis: Analysis, options: AnalysisHtmlOptions = 
     )
     .join('\n');
   const sections = [
-    section(
-      'What to do',
-      htmlTable(['operator', 'alone', 'problem', 'suggestion'], problems, 'ops words'),
-    ),
+    section('What to do', ...advice),
     ...(frontier.length > 1
       ? [
           section(
             'Size against accuracy',
             '<p>Expected signal to noise of the outputs by the bytes of all weights, at the best ' +
-              'division of bits. Circle: the chosen one.</p>',
+              `division of bits.${chosen ? ' Circle: the chosen one.' : ' Without a budget none is chosen.'}</p>`,
             frontierChart(frontier, chosen),
           ),
         ]
@@ -143,7 +154,7 @@ export function analysisHtml(analysis: Analysis, options: AnalysisHtmlOptions = 
   ];
   return page(
     title,
-    `${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}outputs ${formatDb(analysis.snr)}, ${analysis.samples} samples`,
+    `${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}outputs ${formatDb(analysis.snr)}, the first ${analysis.samples} of the calibration samples`,
     sections,
   );
 }

@@ -6,7 +6,7 @@ const pageStyle = `
 :root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; }
 @media (prefers-color-scheme: dark) { :root { --page: #12151c; --card: #1b202b; } }
 body { margin: 0; background: var(--page); color: var(--rq-text); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 960px; margin: 0 auto; padding: 24px 16px 48px; }
+main { max-width: 960px; margin: 0 auto; padding: 24px 16px 48px; box-sizing: border-box; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 12px; }
 p { color: var(--rq-muted); margin: 0 0 12px; }
 section { background: var(--card); border: 1px solid var(--rq-line); border-radius: 10px; padding: 18px;
@@ -16,6 +16,8 @@ th, td { padding: 5px 10px; text-align: right; border-bottom: 1px solid var(--rq
 th { color: var(--rq-muted); font-weight: 500; } tr:last-child td { border-bottom: 0; }
 th:first-child, td:first-child, .ops td:nth-child(2), .ops th:nth-child(2) { text-align: left; }
 .words td { white-space: normal; text-align: left; }
+h1, p { overflow-wrap: anywhere; }
+@media (max-width: 600px) { section { padding: 12px; } .rq-chart { min-width: 560px; } .ops .rq-chart { min-width: 160px; } }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin: 0 6px 0 14px; }
 `;
 
