@@ -1,6 +1,6 @@
 // The package as a web project has it: installed from its tarball, bundled by Vite, run in Chromium
 // under a Content-Security-Policy, with both wasm modules, on the page and in a Worker; with threads on
-// an isolated page and without where they cannot be had.
+// an isolated page and without where they cannot be had. Other bundlers are in bundlers.test.mjs.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -241,8 +241,7 @@ before(async () => {
     base: './',
     configFile: false,
     logLevel: 'error',
-    build: { outDir: path.join(folder, 'out'), target: 'es2022' },
-    worker: { format: 'es' },
+    build: { outDir: path.join(folder, 'out') },
   };
   await build(config);
   server = await preview({ ...config, preview: { host: '127.0.0.1', port: 0 } });

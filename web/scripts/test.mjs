@@ -1,11 +1,12 @@
 // The tests, one stage after another, with one table at the end.
 //
-//   node web/scripts/test.mjs [native] [node] [node26] [browser] [arm]
+//   node web/scripts/test.mjs [native] [node] [node26] [browser] [arm] [bundlers]
 //
-// Without names all stages but `arm` run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
+// Without names all stages but `arm` and `bundlers` run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
 // the Node that runs this script, `node26` with a newer one that has relaxed SIMD switched on by
 // default (fetched once into build/node); `browser` runs tests/browser in Chromium, Firefox and WebKit;
-// `arm` runs tests/arm in an emulator, with a Node for ARM (fetched once into build/node_arm).
+// `arm` runs tests/arm in an emulator, with a Node for ARM (fetched once into build/node_arm); `bundlers` the
+// package in projects of all bundlers and runtimes of docs/bundlers.md, some of which `browser` has, too.
 
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -76,6 +77,12 @@ const all = [
   { name: 'node26', needs: ['build'], action: testNewNode },
   { name: 'browser', needs: ['build'], action: () => runTests(process.execPath, 'tests/browser') },
   { name: 'arm', needs: ['build'], action: testArm, byName: true },
+  {
+    name: 'bundlers',
+    needs: ['build'],
+    action: () => run(process.execPath, ['tests/browser/bundlers/run.mjs']),
+    byName: true,
+  },
 ];
 
 const wanted = process.argv.slice(2);

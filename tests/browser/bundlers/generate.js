@@ -1,0 +1,9 @@
+// C from a model: what pages and processes are asked beside checks.js.
+
+import { generateC, loadModel } from 'requant';
+
+export async function generate(read) {
+  const model = await loadModel(await read('int8.onnx'));
+  const { source } = await generateC(model, { shapes: { image: [1, 1, 28, 28] } });
+  return { functions: source.includes('void model_run('), bytes: source.length };
+}

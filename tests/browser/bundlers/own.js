@@ -1,0 +1,11 @@
+// Starts the Worker of the page's own, by the form that bundlers know.
+
+export function inOwnWorker(names) {
+  return new Promise((resolve) => {
+    const worker = new Worker(new URL('./own_worker.js', import.meta.url), { type: 'module' });
+    worker.onmessage = ({ data }) => resolve(data);
+    worker.onerror = (event) => resolve({ error: event.message || 'the script failed' });
+    setTimeout(() => resolve({ error: 'no answer in 120 s' }), 120_000);
+    worker.postMessage({ names, base: location.href });
+  });
+}

@@ -1,0 +1,1 @@
+// Settings of env.wasm, where a row needs any: most need none.
