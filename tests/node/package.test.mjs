@@ -48,7 +48,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
   const allowed =
-    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|bundlers|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
+    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|browsers|bundlers|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
