@@ -198,9 +198,9 @@ constexpr OpDef kOps[] = {
 
 bool WindowsHoldData(const AttributeMap& attributes, const std::optional<SymbolicShape>& x) {
   const Window window = PoolWindow(attributes);
-  if (!x || x->size() != window.rank() + 2) return false;
+  if (x && x->size() != window.rank() + 2) return false;
   for (size_t axis = 0; axis < window.rank(); ++axis) {
-    const Dim& size = (*x)[axis + 2];
+    const Dim size = x ? (*x)[axis + 2] : Dim();
     const int64_t taps = window.kernel[axis];
     const int64_t dilation = window.dilations[axis];
     if (!size.known()) {

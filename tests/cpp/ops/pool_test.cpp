@@ -1,3 +1,4 @@
+#include "ops/pool_windows.h"
 #include "ops/run_op.h"
 
 namespace requant {
@@ -90,6 +91,18 @@ TEST(LpPool, SquareRootOfSquares) {
   ExpectTensor(RunOp({"LpPool", 11}, {Floats({3, -4, 0, 5}, {1, 1, 4})},
                      {{"kernel_shape", Ints({2})}, {"strides", Ints({2})}}),
                {1, 1, 2}, {5, 5});
+}
+
+TEST(WindowsHoldData, AsFarAsSizesAreKnown) {
+  AttributeMap pool;
+  pool.Set("kernel_shape", std::vector<int64_t>{2, 2});
+  EXPECT_TRUE(WindowsHoldData(pool, std::nullopt));
+  EXPECT_TRUE(WindowsHoldData(pool, SymbolicShape{1, 2, 4, Dim()}));
+  pool.Set("dilations", std::vector<int64_t>{5, 5});
+  pool.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  EXPECT_FALSE(WindowsHoldData(pool, std::nullopt));
+  EXPECT_FALSE(WindowsHoldData(pool, SymbolicShape{1, 2, 4, 4}));
+  EXPECT_TRUE(WindowsHoldData(pool, SymbolicShape{1, 2, 12, 12}));
 }
 
 }  // namespace
