@@ -43,7 +43,8 @@ class ChannelRanges {
 
 /// Float values whose ranges SeparateConcats() may ask for beside those of the record's slots.
 struct ValuesAroundConcats {
-  /// The operands of every Concat, and what operators that move or select values make of its result.
+  /// The operands of every Concat, and what operators that move or select values make of its
+  /// result.
   std::vector<const Value*> whole;
   /// Averages of the joined channels, whose ranges do not follow from the operands', and the axis.
   std::map<const Value*, int> by_channel;
@@ -52,8 +53,8 @@ ValuesAroundConcats FindValuesAroundConcats(const Graph& graph, const Quantizati
 
 /// What calibration has seen.
 struct SeenRanges {
-  /// Nothing where the range of a value is not known or was given by the user: its Concat stays as it
-  /// is then.
+  /// Nothing where the range of a value is not known or was given by the user: its Concat stays as
+  /// it is then.
   std::function<std::optional<Range>(const Value&)> whole;
   /// nullptr for values that are not observed by channel.
   std::function<const ChannelRanges*(const Value&)> by_channel;
