@@ -79,12 +79,12 @@ file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batc
 optimize_sources(${simulator_sources} ${recover}/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp
-  OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
+  OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Operators that have no kernel of their own, but loops over floats.
 set(ops src/ops)
 optimize_sources(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.cpp
                  ${ops}/normalize_groups.cpp
-  OPTIONS "-O2;-finline-functions;-fno-unroll-loops;-mllvm;-inline-threshold=10")
+  OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # And what walks over every weight while a model is loaded.
 optimize_sources(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
                  src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3_dot8.cpp
