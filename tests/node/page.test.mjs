@@ -37,7 +37,7 @@ test('a worker that cannot be started', async (t) => {
   await assert.rejects(createWorker(), {
     code: 'LOAD_FAILED',
     message: /cannot be accessed/,
-    hint: /own origin.*blob URL/,
+    hint: /workerPaths.*another origin/,
   });
   globalThis.Worker = class {
     constructor() {

@@ -41,7 +41,9 @@ async function checkRoundTrip(source, options, feeds = samples) {
   const bytes = session.toPlan();
   const loaded = await InferenceSession.create(bytes);
   assert.deepEqual(loaded.inputNames, session.inputNames);
-  assert.deepEqual(loaded.plan(), session.plan());
+  // What was asked for is said where it was asked.
+  const plan = session.plan();
+  assert.deepEqual(loaded.plan(), plan && { ...plan, warnings: [] });
   assert.deepEqual(await outputsOf(loaded, feeds), expected);
   // What was loaded can be saved again.
   const again = await InferenceSession.create(loaded.toPlan());
