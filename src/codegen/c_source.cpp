@@ -266,7 +266,9 @@ GeneratedC Writer::Write() {
           "/* Made by Requant: C99, with nothing but the standard library. Compile it without "
           "options\n   that let floats be computed in another way than written (-ffast-math). "
           "*/\n#include \"",
-          name_, ".h\"\n\n#include <math.h>\n#include <stddef.h>\n#include <string.h>\n\n") +
+          name_,
+          ".h\"\n\n#include <float.h>\n#include <math.h>\n#include <stddef.h>\n#include "
+          "<string.h>\n\n") +
       StrCat(file_.Definitions(), "\n", Signature(), " {\n", Declarations(), file_.statements(),
              "}\n");
   return out;
