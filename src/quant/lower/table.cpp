@@ -31,7 +31,8 @@ void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization
     const Tensor values = EvaluateRegion(lowering.source(), op, PatternValues(from));
     Tensor table = TableFrom(values, to);
     Value* result = integers;
-    if (!IsIdentity(table, from, to)) {
+    // An output is a value of its own, whose name nobody else has.
+    if (lowering.source().IsOutput(output) || !IsIdentity(table, from, to)) {
       result = lowering.NewInteger(output, to);
       lowering.EmitLut(integers, std::move(table), result, node.name);
     }

@@ -155,10 +155,11 @@ TEST(OddLayers, GoThroughEveryMethodAndTraining) {
       SCOPED_TRACE(StrCat(layer.name, ", ", method));
       QuantizeOptions options;
       options.recover = {"round_weights", "bias_correction"};
-      options.recover_steps = 20;
       options.analyze = true;
       if (method == "auto") options.global.activations.observer = "auto";
-      if (FindRecovery(method)) options.recover.push_back(method);
+      const RecoveryRow* row = FindRecovery(method);
+      if (row != nullptr) options.recover.push_back(method);
+      if (row != nullptr && row->stage == RecoveryStage::kLearn) options.recover_steps = 20;
       const QuantizedModel model = Quantized(graph, options);
       const Node* odd = model.float_graph.FindValue("y")->producer;
       const OperatorQuantization& op = model.record.operators.at(odd->name);
