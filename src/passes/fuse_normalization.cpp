@@ -219,14 +219,15 @@ class Reader {
     out.kept = reduction.kept;
     Value* in = Peel(reduction.x);
     Value* squared = reduction.squares ? in : SquareOf(in);
+    Value* x = squared ? CentredOf(squared, out.axes) : nullptr;
+    out.x = x ? x : squared ? squared : in;
+    // Of what was just inlined from a body, shapes are not known yet.
+    if (RankOf(out.x) != RankOf(reduction.x)) return {};
     if (squared == nullptr) {
-      out.x = in;
       out.is_mean = true;
       out.factor = reduction.factor;
       return out;
     }
-    Value* x = CentredOf(squared, out.axes);
-    out.x = x ? x : squared;
     out.square = reduction.factor;
     out.mean = x ? -reduction.factor : 0;
     out.power = reduction.power;
@@ -343,8 +344,8 @@ class Reader {
     const int64_t rank = RankOf(read->x);
     if (node.Is("Squeeze")) {
       if (AxesOf(node, node.input(1), rank) != read->axes) return {};
-    } else if (node.attributes.Int("axis", 1) != 1 || read->axes.front() != 2 ||
-               static_cast<int64_t>(read->axes.size()) != rank - 2) {
+    } else if (node.attributes.Int("axis", 1) != 1 || read->axes.empty() ||
+               read->axes.front() != 2 || static_cast<int64_t>(read->axes.size()) != rank - 2) {
       return {};
     }
     read->kept = false;

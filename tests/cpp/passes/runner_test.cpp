@@ -176,5 +176,36 @@ TEST(InferTypes, RefusesContradictions) {
                       ErrorCode::kUnsupported, "Nope");
 }
 
+/// The value of a branch that was inlined has no shape until types are inferred again.
+TEST(Runner, NormalizationsOfInlinedBranches) {
+  Graph graph = ParseGraph(R"(graph "inlined" opset 17
+    input %x: float32[2, 6]
+    const %yes: bool[] = {1}
+    const %two: float32[] = {2}
+    const %least: float32[] = {1e-5}
+    %v: float32[2, 6] = If(%yes, %x, %x) {then_branch = { graph "" opset 17
+    capture %outer: float32[2, 6]
+    const %c: float32[] = {0.5}
+    %y = Sub(%outer, %c)
+    output %y
+    }, else_branch = { graph "" opset 17
+    capture %outer: float32[2, 6]
+    %y = Neg(%outer)
+    output %y
+    }}
+    %square = Pow(%v, %two)
+    %mean = ReduceMean(%square) {axes = [-1]}
+    %sum = Add(%mean, %least)
+    %root = Sqrt(%sum)
+    %normal = Div(%v, %root)
+    output %normal)");
+  RunPasses(graph, {});
+  int normalizations = 0;
+  for (const auto& node : graph.nodes()) {
+    normalizations += node->Is("SimplifiedLayerNormalization") || node->Is("RMSNormalization");
+  }
+  EXPECT_EQ(normalizations, 1);
+}
+
 }  // namespace
 }  // namespace requant
