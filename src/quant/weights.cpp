@@ -16,6 +16,8 @@ constexpr double kDeadRow = 1e-8;
 constexpr double kLeastDeadMultiplier = 8.6316745750310938e-05;
 constexpr double kLeastMultiplier = 6.7434957617430420e-07;
 constexpr double kLargestBias = 1073741824.0;  // 2^30
+constexpr double kPreciseBias = 16777216.0;    // 2^24
+constexpr double kLeastOfBias = 1e-18;         // scales are multiplied, and must stay far from 0
 
 /// The magnitude that `percent` of the values do not exceed.
 double Percentile(std::vector<float>& magnitudes, double percent) {
@@ -75,8 +77,12 @@ double Magnitude(std::vector<float>& magnitudes, const std::vector<double>& impo
 /// What the integer arithmetic needs of a row (weights.h).
 double LeastScale(bool dead, double largest_bias, double input_scale, double output_scale) {
   double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
-  // Accumulators that become floats are not shifted; any scale fits a row of zeros.
-  if (!(output_scale > 0)) least = dead ? 1 : 0;
+  // Accumulators that become floats are not shifted. Any scale fits a row of zeros, but its result
+  // is the bias, which deserves the precision of a float.
+  if (!(output_scale > 0)) {
+    const double of_bias = largest_bias / (kPreciseBias * input_scale);
+    least = !dead ? 0 : largest_bias > 0 ? std::max(of_bias, kLeastOfBias) : 1;
+  }
   return std::max(least, largest_bias / (kLargestBias * input_scale));
 }
 

@@ -126,6 +126,27 @@ TEST(Quantizer, OutputsAreFloats) {
   EXPECT_NE(LargestDifference(ToQOperator(floats), ToQOperator(bytes)), 0);
 }
 
+/// A channel without weights is its bias, as precise as floats are.
+TEST(Quantizer, BiasOfADeadChannelWithFloatOutputs) {
+  for (const bool whole : {false, true}) {
+    Builder b;
+    Noise noise(9);
+    Value* first = b.Conv(b.Input("x", {1, 3, 6, 6}), "first", {8, 3, 3, 3}, 1, noise);
+    Value* y = b.Conv(b.Op("Relu", {first}, "relu"), "y", {4, 8, 1, 1}, 0, noise);
+    Tensor& weights = y->producer->inputs[1]->constant;
+    Tensor& bias = y->producer->inputs[2]->constant;
+    for (int64_t i = 0; i < (whole ? weights.count() : 8); ++i) weights.data<float>()[i] = 0;
+    bias.data<float>()[0] = -0.0136719f;
+    b.graph.AddOutput(y);
+    const QuantizedModel model = QuantizeGraph(b.graph, {.float_outputs = true});
+    const Tensor got = Interpret(LowerToInteger(model), RandomFeeds(b.graph, 3))[0];
+    for (int64_t i = 0; i < (whole ? 4 : 1) * 36; ++i) {
+      const float wanted = bias.data<float>()[i / 36];
+      EXPECT_NEAR(got.data<float>()[i], wanted, 1e-6f * std::fabs(wanted));
+    }
+  }
+}
+
 /// A last convolution, and behind it operators that only move or average.
 TEST(Quantizer, LastOperatorsStayFloat) {
   for (const bool pool : {false, true}) {
