@@ -307,7 +307,7 @@ class Separator {
     if (quantized && reach.whole && !reach.layers.empty()) {
       if (worst > kMostStep && FindChannels(concat)) ScaleOperands(concat, reach);
     } else if (worst > kMostFloatStep) {
-      if (quantized) ++floats_;
+      if (quantized || !reach.layers.empty()) ++floats_;
       KeepInFloat(concat, reach, quantized);
     }
   }
