@@ -100,6 +100,19 @@ export { Tensor } from './tensor.js';
 export type { TensorDataMap, TensorInput, TensorType } from './tensor.js';
 export { toChromeTrace } from './trace.js';
 export type { ChromeTrace, ChromeTraceEvent } from './trace.js';
+export { onnxRuntime, verify } from './verify.js';
+export type {
+  EngineRun,
+  EngineTensor,
+  Likeness,
+  OnnxRuntime,
+  OnnxRuntimeSession,
+  VerifiedOutput,
+  VerifyOptions,
+  VerifyProgress,
+  VerifyReport,
+  WorstSample,
+} from './verify.js';
 export { version } from './version.js';
 export {
   WorkerModel,

@@ -23,6 +23,7 @@ import { packSpec, runPack } from './packing.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
 import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
+import { runVerify, verifySpec } from './verifying.js';
 
 interface Command {
   spec: CommandSpec;
@@ -39,6 +40,7 @@ const commands: readonly Command[] = [
   { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },
   { spec: compareSpec, action: runCompare },
+  { spec: verifySpec, action: runVerify },
   { spec: tuneSpec, action: runTune },
   { spec: benchSpec, action: runBench },
 ];

@@ -24,3 +24,4 @@ export {
   pairChart,
 } from './svg.js';
 export { type TextOptions, formatReport } from './text.js';
+export { formatVerification } from './verification.js';
