@@ -46,6 +46,7 @@ export interface ValueAnalysis {
 
 /** {@link QuantizationRecord.analysis}, made with `analyze: true`. */
 export interface Analysis {
+  /** How many of the calibration samples errors were measured on: the first ones, at most eight. */
   samples: number;
   /** Signal to noise of the outputs in dB, everything quantized. */
   snr: number | null;

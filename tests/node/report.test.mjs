@@ -6,6 +6,7 @@ import {
   formatBytes,
   formatDb,
   formatReport,
+  frontierChart,
   htmlReport,
   layerChart,
   metricRows,
@@ -107,23 +108,56 @@ test('HTML: complete, escaped, self-contained', () => {
   assert.ok(page.includes('<title>A &amp; B</title>') && page.includes('&lt;b&gt;'));
   assert.ok(!/https?:|url\(|@import|src=|href=/.test(page), 'loads nothing');
   assert.ok(page.includes('prefers-color-scheme: dark'));
-  assert.equal(page.match(/<svg /g).length, 2);
+  // Swatches of two keys, three pairs of bars, an axis and four layers.
+  assert.equal(page.match(/<svg /g).length, 4 + 3 + 5);
   assert.equal(page.match(/<svg /g).length, page.match(/<\/svg>/g).length);
   assert.ok(!/NaN|undefined|Infinity/.test(page));
 });
 
+const shares = (html, kind) =>
+  [...html.matchAll(new RegExp(`<rect class="${kind}" x="0"[^>]* width="([\\d.]+)%"`, 'g'))].map(
+    (match) => Number(match[1]),
+  );
+
 test('charts: one bar a layer, circles where measured alone', () => {
   const chart = layerChart(report.layers);
-  assert.equal(chart.match(/<g>/g).length, 4);
-  assert.equal(chart.match(/<circle/g).length, 2, 'the legend and one layer');
-  // Bars are proportional: 40 dB is twice as long as 20 dB.
-  const widths = [...chart.matchAll(/<rect class="rq-int8" x="230"[^>]* width="([\d.]+)"/g)];
-  assert.ok(Math.abs(Number(widths[0][1]) / Number(widths[1][1]) - 2) < 0.01);
+  assert.equal(chart.match(/<li /g).length, 4);
+  assert.equal(chart.match(/<circle/g).length, 2, 'the key and one layer');
+  // Bars are proportional: 40 dB is twice as long as 20 dB. No error at all: as long as can be.
+  const [first, script, exact] = shares(chart, 'rq-int8');
+  assert.ok(Math.abs(first / script - 2) < 0.01);
+  assert.equal(exact, 100);
+  assert.match(chart, />40\.0<span class="rq-hidden"> dB, alone 44\.0 dB</);
+  assert.match(chart, />exact<span class="rq-hidden">, alone exact</);
   assert.equal(layerChart([]), '');
   const pair = pairChart([{ name: 'n', float: 4, candidate: 1, format: String }]);
-  const bars = [...pair.matchAll(/width="([\d.]+)" height/g)].map((match) => Number(match[1]));
-  assert.ok(Math.abs(bars[0] / bars[1] - 4) < 0.01);
+  assert.deepEqual([...shares(pair, 'rq-float'), ...shares(pair, 'rq-int8')], [100, 25]);
   assert.ok(
     !/NaN|Infinity/.test(pairChart([{ name: 'z', float: 0, candidate: 0, format: String }])),
   );
+});
+
+test('charts: names break between their words, and are shown whole', () => {
+  const name = '/model/layers.0/self_attn/qkvProj<i>';
+  const chart = layerChart([layer(name, 20)]);
+  const shown = /<span class="rq-name">([^"]+?)<\/span><svg/.exec(chart)[1];
+  assert.equal(shown, '/model/<wbr>layers.0/<wbr>self_<wbr>attn/<wbr>qkv<wbr>Proj&lt;i&gt;');
+});
+
+test('the frontier: round numbers at its axes, a circle where something was chosen', () => {
+  const point = (bytes, snr, ms = 0) => ({ bytes, snr, ms, widths: {} });
+  const frontier = [point(320, Infinity), point(254_000, 49), point(80_000, 38), point(16_000, -1)];
+  const labels = (chart) =>
+    [...chart.matchAll(/<text [^>]*>([^<]+)</g)].map((match) => match[1]).join(' ');
+  const chart = frontierChart(frontier);
+  assert.equal(labels(chart), '0 dB 10 dB 20 dB 30 dB 40 dB 0 B 50 kB 100 kB 150 kB 200 kB 250 kB');
+  assert.ok(!chart.includes('<circle'));
+  assert.match(chart, /aria-label="Size against accuracy, from 254\.0 kB at 49\.0 dB to 16\.0 kB/);
+  const chosen = frontierChart(frontier, frontier[2]);
+  assert.equal(chosen.match(/<circle/g).length, 1);
+  assert.match(chosen, /chosen: 80\.0 kB at 38\.0 dB/);
+  assert.ok(!frontierChart(frontier, frontier[0]).includes('<circle'), 'float has no noise');
+  const times = [point(9, 40, 0.75), point(12, 20, 0.25)];
+  assert.match(labels(frontierChart(times, undefined, 'ms')), /0 ms 0\.2 ms 0\.4 ms 0\.6 ms$/);
+  for (const drawn of [chart, chosen]) assert.ok(!/NaN|undefined|Infinity/.test(drawn));
 });

@@ -82,6 +82,7 @@ export async function runAnalyze(
   const data = await openData(values, model);
   using quantized = await quantizeWithProgress(model, data, config, streams, true);
   const analysis = quantized.config.analysis!;
+  const calibrationSamples = data.length;
   const latencies =
     maxMs === undefined ? undefined : await latenciesOf(model, data, config, streams);
   const mixed = mixedPrecision(analysis, {
@@ -93,12 +94,19 @@ export async function runAnalyze(
     const marked = chooses ? { chosen } : {};
     await write(
       html,
-      analysisHtml(analysis, { subtitle: path.basename(file!), frontier, ...marked }),
+      analysisHtml(analysis, {
+        subtitle: path.basename(file!),
+        frontier,
+        calibrationSamples,
+        by: maxMs === undefined ? 'bytes' : 'ms',
+        ...marked,
+      }),
       streams,
     );
   }
   if (values['json']) {
     const json = {
+      calibrationSamples,
       analysis,
       diagnoses: diagnose(analysis),
       ...mixed,
@@ -107,7 +115,7 @@ export async function runAnalyze(
     streams.out(`${JSON.stringify(json, null, 2)}\n`);
     return;
   }
-  streams.out(`${formatAnalysis(analysis, { layers })}\n`);
+  streams.out(`${formatAnalysis(analysis, { layers, calibrationSamples })}\n`);
   if (chooses) {
     const { bytes, ms, snr, widths } = mixed.chosen;
     const time = latencies ? `, ${ms.toFixed(2)} ms of layers` : '';

@@ -1,9 +1,15 @@
 // The quantizer's analysis as text, and as one HTML page that loads nothing and runs nothing.
 
 import { type Analysis, type Diagnosis, type FrontierPoint, diagnose } from '../analysis.js';
-import { formatBytes, formatDb, table } from './format.js';
+import {
+  type FrontierCost,
+  frontierAxes,
+  frontierChart,
+  histogramChart,
+} from './analysis_charts.js';
+import { escapeHtml } from './chart.js';
+import { formatDb, formatNumber, shorten, table } from './format.js';
 import { htmlTable, page, section } from './page.js';
-import { escapeHtml } from './svg.js';
 
 function rows(analysis: Analysis, count: number): string[][] {
   const db = (value: number | null | undefined) => formatDb(value);
@@ -25,17 +31,35 @@ function rows(analysis: Analysis, count: number): string[][] {
 
 const header = ['operator', 'type', 'alone', 'all', 'outputs at W8', 'W4', 'W2'];
 
+/** On how many samples errors were measured, of how many. */
+function samplesOf({ samples }: Analysis, calibrationSamples?: number): string {
+  const measured = `${samples} ${samples === 1 ? 'sample' : 'samples'}`;
+  if (calibrationSamples === undefined)
+    return `measured on the first ${measured} of the calibration`;
+  const calibrated = `calibrated on ${calibrationSamples} ${calibrationSamples === 1 ? 'sample' : 'samples'}`;
+  if (calibrationSamples <= samples) return `${calibrated}, measured on the same`;
+  return `${calibrated}, measured on the first ${samples} of them`;
+}
+
+/** Options of {@link formatAnalysis}. */
+export interface AnalysisTextOptions {
+  /** How many operators to list, worst first. Default 8. */
+  layers?: number;
+  /** How many samples the network was calibrated on, which an analysis does not tell. */
+  calibrationSamples?: number;
+}
+
 /** The worst layers with diagnoses, for a terminal. */
-export function formatAnalysis(analysis: Analysis, options: { layers?: number } = {}): string {
-  const { layers = 8 } = options;
+export function formatAnalysis(analysis: Analysis, options: AnalysisTextOptions = {}): string {
+  const { layers = 8, calibrationSamples } = options;
   const lines = [
-    `outputs: ${formatDb(analysis.snr)} over the first ${analysis.samples} of the calibration samples`,
+    `outputs: ${formatDb(analysis.snr)}, ${samplesOf(analysis, calibrationSamples)}`,
     '',
-    table(header, rows(analysis, layers)),
+    table(header, rows(analysis, layers), [0, 1]),
     '',
   ];
   for (const { suggestion, found } of bySuggestion(diagnose(analysis, Math.min(layers, 5)))) {
-    for (const { operator, problem } of found) lines.push(`${operator}: ${problem}`);
+    for (const { operator, problem } of found) lines.push(`${shorten(operator, 60)}: ${problem}`);
     lines.push(`  ${suggestion}.`);
   }
   return lines.join('\n');
@@ -52,58 +76,6 @@ function bySuggestion(
   return [...groups].map(([suggestion, found]) => ({ suggestion, found }));
 }
 
-/** A histogram as a small SVG drawing. */
-export function histogramChart(counts: readonly number[], width = 220, height = 44): string {
-  const top = Math.log1p(Math.max(1, ...counts));
-  const step = width / counts.length;
-  const bars = counts
-    .map((count, index) => {
-      const tall = (Math.log1p(count) / top) * height;
-      return `<rect class="rq-int8" x="${(index * step).toFixed(1)}" y="${(height - tall).toFixed(1)}" width="${(step * 0.9).toFixed(1)}" height="${tall.toFixed(1)}"/>`;
-    })
-    .join('');
-  return `<svg class="rq-chart" viewBox="0 0 ${width} ${height}" role="img" aria-label="histogram" style="max-width:${width}px">${bars}</svg>`;
-}
-
-/** Expected signal to noise against the size of the weights. Empty text for fewer than two points. */
-export function frontierChart(
-  frontier: readonly FrontierPoint[],
-  chosen?: FrontierPoint,
-  width = 760,
-): string {
-  const points = frontier.filter(({ snr }) => Number.isFinite(snr));
-  if (points.length < 2) return '';
-  const height = 260;
-  const [left, bottom] = [56, 34];
-  const most = Math.max(...points.map(({ bytes }) => bytes));
-  const low = Math.min(0, ...points.map(({ snr }) => snr));
-  const high = Math.max(...points.map(({ snr }) => snr));
-  const x = (bytes: number) => left + (bytes / most) * (width - left - 12);
-  const y = (snr: number) =>
-    height - bottom - ((snr - low) / (high - low || 1)) * (height - bottom - 12);
-  const line = points.map(({ bytes, snr }) => `${x(bytes).toFixed(1)},${y(snr).toFixed(1)}`);
-  const labels = [0, 0.25, 0.5, 0.75, 1].map(
-    (part) =>
-      `<text class="rq-muted" x="${x(part * most).toFixed(1)}" y="${height - 12}" text-anchor="${part === 1 ? 'end' : 'middle'}">${formatBytes(Math.round(part * most))}</text>`,
-  );
-  const decibels = [0, 0.5, 1].map((part) => {
-    const snr = low + part * (high - low);
-    return (
-      `<line class="rq-grid" x1="${left}" x2="${width - 12}" y1="${y(snr).toFixed(1)}" y2="${y(snr).toFixed(1)}"/>` +
-      `<text class="rq-muted" x="${left - 6}" y="${(y(snr) + 4).toFixed(1)}" text-anchor="end">${snr.toFixed(0)} dB</text>`
-    );
-  });
-  const dot =
-    chosen && Number.isFinite(chosen.snr)
-      ? `<circle class="rq-alone" cx="${x(chosen.bytes).toFixed(1)}" cy="${y(chosen.snr).toFixed(1)}" r="5"/>`
-      : '';
-  return (
-    `<svg class="rq-chart" viewBox="0 0 ${width} ${height}" role="img" aria-label="size against accuracy">` +
-    `${decibels.join('')}${labels.join('')}` +
-    `<polyline points="${line.join(' ')}" style="fill:none;stroke:var(--rq-int8);stroke-width:2"/>${dot}</svg>`
-  );
-}
-
 /** Options of {@link analysisHtml}. */
 export interface AnalysisHtmlOptions {
   /** Default "Quantization analysis". */
@@ -111,50 +83,94 @@ export interface AnalysisHtmlOptions {
   subtitle?: string;
   frontier?: readonly FrontierPoint[];
   chosen?: FrontierPoint;
+  /** What the frontier takes away: `ms` for one with `maxMs`. Default `bytes`. */
+  by?: FrontierCost;
+  /** How many samples the network was calibrated on, which an analysis does not tell. */
+  calibrationSamples?: number;
+}
+
+const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function adviceSection(analysis: Analysis): string {
+  const advice = bySuggestion(diagnose(analysis, 10)).flatMap(({ suggestion, found }, index) => [
+    `<p>${escapeHtml(capital(suggestion))}:</p>`,
+    htmlTable(
+      `Operators of advice ${index + 1}`,
+      ['operator', 'alone', { title: 'problem', kind: 'words' }],
+      found.map(({ operator, aloneSnr, problem }) => [operator, formatDb(aloneSnr), problem]),
+    ),
+  ]);
+  if (advice.length === 0) advice.push('<p>No operator alone has less than 60 dB.</p>');
+  return section('What to do', ...advice);
+}
+
+function frontierSection({ frontier = [], chosen, by = 'bytes' }: AnalysisHtmlOptions): string[] {
+  const chart = frontierChart(frontier, chosen, by);
+  if (chart === '') return [];
+  const { title, of } = frontierAxes[by];
+  const circle =
+    chosen === undefined
+      ? 'Without a budget none is chosen.'
+      : Number.isFinite(chosen.snr)
+        ? 'The circle is the chosen one.'
+        : 'The budget has room for all layers in float.';
+  return [
+    section(
+      `${title} against accuracy`,
+      `<p>Expected signal to noise of the outputs by ${of}, at the best division of bits. ${circle}</p>`,
+      chart,
+    ),
+  ];
+}
+
+/** Values in the order of the operators that read or write them. */
+function valuesInOrder({ operators, values }: Analysis): Analysis['values'] {
+  const order = new Map<string, number>();
+  for (const { input, value } of operators) {
+    for (const name of [input, value]) if (!order.has(name)) order.set(name, order.size);
+  }
+  const place = ({ name }: { name: string }) => order.get(name) ?? order.size;
+  return [...values].sort((a, b) => place(a) - place(b) || (a.name < b.name ? -1 : 1));
+}
+
+function valuesSection(analysis: Analysis): string {
+  const cells = valuesInOrder(analysis).map(
+    ({ name, min, max, clipped, scale, bits, histogram }) => [
+      name,
+      formatNumber(min),
+      formatNumber(max),
+      String(bits),
+      formatNumber(scale),
+      `${(100 * clipped).toFixed(3)} %`,
+      histogramChart(histogram.counts, 180, 36, `Histogram of ${name}`),
+    ],
+  );
+  const columns = ['value', 'min', 'max', 'bits', 'scale', 'clipped'];
+  return section(
+    'Values',
+    '<p>Histograms have a logarithmic scale and span the calibrated range.</p>',
+    htmlTable('What values look like', [...columns, { title: 'histogram', kind: 'html' }], cells),
+  );
 }
 
 /** The whole page. Every name out of the model is escaped. */
 export function analysisHtml(analysis: Analysis, options: AnalysisHtmlOptions = {}): string {
-  const { title = 'Quantization analysis', subtitle = '', frontier = [], chosen } = options;
-  const advice = bySuggestion(diagnose(analysis, 10)).flatMap(({ suggestion, found }) => [
-    `<p>${escapeHtml(suggestion)}:</p>`,
-    htmlTable(
-      ['operator', 'alone', 'problem'],
-      found.map(({ operator, aloneSnr, problem }) => [operator, formatDb(aloneSnr), problem]),
-      'ops words',
-    ),
-  ]);
-  const histograms = analysis.values
-    .map(
-      ({ name, min, max, clipped, scale, bits, histogram }) =>
-        `<tr><td>${escapeHtml(name)}</td><td>${min.toPrecision(4)}</td><td>${max.toPrecision(4)}</td>` +
-        `<td>${bits}</td><td>${scale.toPrecision(4)}</td><td>${(100 * clipped).toFixed(3)} %</td>` +
-        `<td>${histogramChart(histogram.counts)}</td></tr>`,
-    )
-    .join('\n');
-  const sections = [
-    section('What to do', ...advice),
-    ...(frontier.length > 1
-      ? [
-          section(
-            'Size against accuracy',
-            '<p>Expected signal to noise of the outputs by the bytes of all weights, at the best ' +
-              `division of bits.${chosen ? ' Circle: the chosen one.' : ' Without a budget none is chosen.'}</p>`,
-            frontierChart(frontier, chosen),
-          ),
-        ]
-      : []),
-    section('Operators, worst first', htmlTable(header, rows(analysis, Infinity), 'ops')),
+  const { title = 'Quantization analysis', subtitle = '' } = options;
+  const [operator, type, ...numbers] = header;
+  const intro = `Outputs: ${formatDb(analysis.snr)}, ${samplesOf(analysis, options.calibrationSamples)}`;
+  return page(title, `${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}${intro}`, [
+    adviceSection(analysis),
+    ...frontierSection(options),
     section(
-      'Values',
-      '<p>Counts are on a logarithmic scale, over the calibrated range.</p>',
-      `<table class="ops"><thead><tr><th>value</th><th>min</th><th>max</th><th>bits</th><th>scale</th>` +
-        `<th>clipped</th><th>histogram</th></tr></thead><tbody>${histograms}</tbody></table>`,
+      'Operators, worst first',
+      '<p>Signal to noise of each operator alone, with exact inputs, and with all quantized; and of the outputs ' +
+        'where only the weights of this one have 8, 4 or 2 bits.</p>',
+      htmlTable(
+        'What each operator costs',
+        [operator!, { title: type!, kind: 'name' }, ...numbers],
+        rows(analysis, Infinity),
+      ),
     ),
-  ];
-  return page(
-    title,
-    `${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}outputs ${formatDb(analysis.snr)}, the first ${analysis.samples} of the calibration samples`,
-    sections,
-  );
+    valuesSection(analysis),
+  ]);
 }

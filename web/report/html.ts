@@ -1,6 +1,8 @@
 // The comparison report as one HTML page that loads nothing and runs nothing.
 
 import type { CompareReport } from '../compare.js';
+import { layerChart, pairChart } from './bars.js';
+import { escapeHtml } from './chart.js';
 import { formatBytes, formatMs } from './format.js';
 import {
   layerHeader,
@@ -11,7 +13,6 @@ import {
   worstLayers,
 } from './metrics.js';
 import { htmlTable, page, section } from './page.js';
-import { escapeHtml, layerChart, pairChart } from './svg.js';
 
 /** Options of {@link htmlReport}. */
 export interface HtmlOptions {
@@ -30,7 +31,8 @@ export function htmlReport(report: CompareReport, options: HtmlOptions = {}): st
     section(
       'Summary',
       htmlTable(
-        ['', 'float', 'quantized', 'both'],
+        'Accuracy, size, latency and memory of both networks',
+        ['measure', 'float', 'quantized', 'both'],
         metricRows(report).map(({ name, float, candidate, both }) => [
           name,
           float,
@@ -39,11 +41,12 @@ export function htmlReport(report: CompareReport, options: HtmlOptions = {}): st
         ]),
       ),
     ),
-    section('Outputs', htmlTable(outputHeader, outputRows(report))),
+    section(
+      'Outputs',
+      htmlTable('What quantization does to each output', outputHeader, outputRows(report)),
+    ),
     section(
       'Cost',
-      '<p class="legend"><i style="background: var(--rq-float)"></i>float' +
-        '<i style="background: var(--rq-int8)"></i>quantized</p>',
       pairChart([
         {
           name: 'latency',
@@ -76,7 +79,14 @@ export function htmlReport(report: CompareReport, options: HtmlOptions = {}): st
       ),
       section(
         'Layers, worst first',
-        htmlTable(layerHeader, worstLayers(report).map(layerRow), 'ops'),
+        htmlTable(
+          'What quantization does to each layer',
+          layerHeader.map((title) => ({
+            title,
+            ...(title === 'operator' ? { kind: 'name' } : {}),
+          })),
+          worstLayers(report).map(layerRow),
+        ),
       ),
     );
   }

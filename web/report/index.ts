@@ -7,21 +7,15 @@
 
 export {
   type AnalysisHtmlOptions,
+  type AnalysisTextOptions,
   analysisHtml,
   formatAnalysis,
-  frontierChart,
-  histogramChart,
 } from './analysis.js';
+export { type FrontierCost, frontierChart, histogramChart } from './analysis_charts.js';
+export { type Pair, layerChart, pairChart } from './bars.js';
+export { chartStyle, escapeHtml } from './chart.js';
 export { formatBytes, formatDb, formatMs, formatNumber, formatShare, table } from './format.js';
 export { type HtmlOptions, htmlReport } from './html.js';
 export { type MetricRow, metricRows, outputRows, worstLayers } from './metrics.js';
-export {
-  type LayerChartOptions,
-  type Pair,
-  chartStyle,
-  escapeHtml,
-  layerChart,
-  pairChart,
-} from './svg.js';
 export { type TextOptions, formatReport } from './text.js';
 export { formatVerification } from './verification.js';

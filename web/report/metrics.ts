@@ -12,6 +12,9 @@ export interface MetricRow {
   both: string;
 }
 
+/** Begins the names of rows that are parts of the row before. */
+export const PART = '  ';
+
 const times = (ratio: number) => (Number.isFinite(ratio) ? `${ratio.toFixed(2)} x` : '-');
 
 /** Accuracy, size, latency and memory of both models side by side. */
@@ -52,7 +55,7 @@ export function metricRows(report: CompareReport): MetricRow[] {
       both: `${times(memory.float.arena / memory.candidate.arena)} smaller`,
     },
     {
-      name: '  lower bound',
+      name: `${PART}lower bound`,
       float: formatBytes(memory.float.lowerBound),
       candidate: formatBytes(memory.candidate.lowerBound),
       both: '',
@@ -70,7 +73,7 @@ export function metricRows(report: CompareReport): MetricRow[] {
 export function outputRows(report: CompareReport): string[][] {
   const rows = report.outputs.flatMap((output) => [
     output,
-    ...(output.parts ?? []).map((part) => ({ ...part, name: `  ${part.name}` })),
+    ...(output.parts ?? []).map((part) => ({ ...part, name: `${PART}${part.name}` })),
   ]);
   return rows.map(({ name, snr, cosine, maxAbs, meanAbs, range }) => [
     name,
