@@ -9,7 +9,7 @@ import {
   createWorker,
 } from 'requant';
 import { type ImageSet, feedsOf, imageAt, imageSamples, readIdxImages } from 'requant/dataset';
-import { formatBytes, formatShare, layerChart, metricRows } from 'requant/report';
+import { chartStyle, formatBytes, formatShare, layerChart, metricRows } from 'requant/report';
 
 const CLASSES = [
   'T-shirt',
@@ -33,11 +33,32 @@ const start = element<HTMLButtonElement>('start');
 const cancel = element<HTMLButtonElement>('cancel');
 const save = element<HTMLButtonElement>('save');
 const status = element('status');
+const count = element('count');
 const progress = element<HTMLProgressElement>('progress');
 
-function say(text: string, isError = false): void {
-  status.textContent = text;
+/** A phase, which screen readers announce, and how far it is, which they do not. */
+function say(text: string, more = '', isError = false): void {
+  if (status.textContent !== text) status.textContent = text;
+  count.textContent = more;
   status.classList.toggle('error', isError);
+}
+
+/**
+ * Buttons that do nothing for now stay where the keyboard's focus may be: a `disabled` one would lose it, and with it
+ * the place on the page.
+ */
+function enable(button: HTMLButtonElement, enabled: boolean): void {
+  button.setAttribute('aria-disabled', String(!enabled));
+}
+
+function isEnabled(button: HTMLButtonElement): boolean {
+  return button.getAttribute('aria-disabled') !== 'true';
+}
+
+/** Takes a button away; the focus moves to the one that is always there. */
+function hide(button: HTMLButtonElement): void {
+  if (document.activeElement === button) start.focus();
+  button.hidden = true;
 }
 
 function make<K extends keyof HTMLElementTagNameMap>(
@@ -60,6 +81,8 @@ async function fetchBytes(url: URL): Promise<Uint8Array> {
 function drawImage(set: ImageSet, index: number): HTMLCanvasElement {
   const { width, height, data } = imageAt(set, index);
   const canvas = make('canvas', '');
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', `Image ${index}: ${CLASSES[set.labels![index]!]}`);
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext('2d')!;
@@ -77,13 +100,13 @@ function showImages(set: ImageSet, results: readonly SampleResult[]): void {
   const figures = order.slice(0, IMAGES_SHOWN).map((index) => {
     const result = results[index]!;
     const label = set.labels![index]!;
-    const line = (kind: string, top1: number) =>
-      make(
-        'span',
-        'answer',
-        make('span', 'kind', `${kind} `),
-        make('span', top1 === label ? '' : 'wrong', CLASSES[top1] ?? String(top1)),
-      );
+    const line = (kind: string, top1: number) => {
+      const answer = make('span', 'answer', make('span', 'kind', `${kind} `));
+      const said = CLASSES[top1] ?? String(top1);
+      if (top1 === label) answer.append(said);
+      else answer.append(make('s', 'wrong', said), make('span', 'rq-hidden', ' (wrong)'));
+      return answer;
+    };
     const caption = make(
       'figcaption',
       '',
@@ -93,7 +116,9 @@ function showImages(set: ImageSet, results: readonly SampleResult[]): void {
     const figure = make('figure', differs(result) ? 'image differs' : 'image');
     figure.title = `Image ${index}: ${CLASSES[label]}`;
     figure.append(drawImage(set, index), caption);
-    return figure;
+    const item = make('div', '', figure);
+    item.setAttribute('role', 'listitem');
+    return item;
   });
   element('images').replaceChildren(...figures);
 }
@@ -110,19 +135,30 @@ function showReport(report: CompareReport): void {
   ];
   element('figures').replaceChildren(
     ...figures.map(([value, what]) =>
-      make('div', 'figure', make('b', '', value), make('span', '', what)),
+      make('div', 'figure', make('dt', '', what), make('dd', '', value)),
     ),
   );
-  const row = (tag: 'th' | 'td', cells: readonly string[]) =>
-    make('tr', '', ...cells.map((cell) => make(tag, '', cell)));
+  const head = (scope: 'col' | 'row', text: string) => {
+    const cell = make('th', '', text.trimStart());
+    cell.scope = scope;
+    if (text.startsWith(' ')) cell.className = 'part';
+    return cell;
+  };
   element('metrics').replaceChildren(
-    make('thead', '', row('th', ['', 'float', '8 bits', 'both'])),
+    make('caption', 'rq-hidden', 'Accuracy, size, latency and memory of both networks'),
+    make(
+      'thead',
+      '',
+      make('tr', '', ...['measure', 'float', '8 bits', 'both'].map((title) => head('col', title))),
+    ),
     make(
       'tbody',
       '',
-      ...metricRows(report).map(({ name, float, candidate, both }) =>
-        row('td', [name, float, candidate, both]),
-      ),
+      ...metricRows(report).map(({ name, ...cells }) => {
+        const { float, candidate, both } = cells;
+        const row = [float, candidate, both].map((cell) => make('td', '', cell));
+        return make('tr', '', head('row', name), ...row);
+      }),
     ),
   );
   // layerChart escapes every name of the model.
@@ -147,7 +183,7 @@ async function main(): Promise<void> {
   summary.textContent = await model.summary();
   summary.hidden = false;
   say(`Ready. Engine: WebAssembly ${variant === 'relaxed' ? 'relaxed SIMD' : 'SIMD'}.`);
-  start.disabled = false;
+  enable(start, true);
 
   let quantized: WorkerQuantizedModel | undefined;
 
@@ -159,7 +195,7 @@ async function main(): Promise<void> {
       calibration: feedsOf(calibration),
       signal,
       onProgress: ({ phase, done, total = 1 }) => {
-        if (phase === 'calibrate') say(`Calibrating: ${done} of ${total}`);
+        if (phase === 'calibrate') say('Calibrating', `${done} of ${total}`);
         else say('Choosing scales and repairing the rounding ...');
         progress.value = phase === 'calibrate' ? (done / total) * 0.3 : 0.3;
       },
@@ -172,13 +208,13 @@ async function main(): Promise<void> {
       signal,
       onProgress: ({ done, total = test.length, sample }) => {
         results.push(sample);
-        say(`Comparing on test images: ${done} of ${total}`);
+        say('Comparing on test images', `${done} of ${total}`);
         progress.value = 0.3 + (done / total) * 0.7;
       },
     });
-    const count = quantized.config.operators.filter((operator) => operator.quantized).length;
+    const operators = quantized.config.operators.filter(({ quantized: is }) => is).length;
     say(
-      `Done: ${count} operators quantized in ${seconds} s, compared on ${report.samples} images. ` +
+      `Done: ${operators} operators quantized in ${seconds} s, compared on ${report.samples} images. ` +
         `Engine: WebAssembly ${variant === 'relaxed' ? 'relaxed SIMD' : 'SIMD'}.`,
     );
     element('result').hidden = false;
@@ -189,10 +225,17 @@ async function main(): Promise<void> {
   }
 
   start.addEventListener('click', () => {
+    if (!isEnabled(start)) return;
     const controller = new AbortController();
-    const abort = () => controller.abort();
-    start.disabled = true;
-    save.hidden = true;
+    const abort = () => {
+      if (controller.signal.aborted) return;
+      controller.abort();
+      enable(cancel, false);
+      say('Cancelling ...');
+    };
+    enable(start, false);
+    enable(cancel, true);
+    hide(save);
     cancel.hidden = false;
     progress.hidden = false;
     progress.value = 0;
@@ -200,12 +243,12 @@ async function main(): Promise<void> {
     quantizeAndCompare(controller.signal)
       .catch((error: unknown) => {
         const aborted = error instanceof RequantError && error.code === 'ABORTED';
-        say(aborted ? 'Cancelled.' : String(error), !aborted);
+        say(aborted ? 'Cancelled.' : String(error), '', !aborted);
       })
       .finally(() => {
         cancel.removeEventListener('click', abort);
-        start.disabled = false;
-        cancel.hidden = true;
+        enable(start, true);
+        hide(cancel);
         progress.hidden = true;
       });
   });
@@ -221,4 +264,6 @@ async function main(): Promise<void> {
   });
 }
 
-main().catch((error: unknown) => say(String(error), true));
+// Before the page's own style, which may overrule it.
+document.head.prepend(make('style', '', chartStyle));
+main().catch((error: unknown) => say(String(error), '', true));

@@ -6,6 +6,7 @@ import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { preview } from 'vite';
+import { SCREENS, problemsOf } from './accessible.mjs';
 import { BUILD, ROOT, launch, openPage } from './browser.mjs';
 
 let server;
@@ -40,10 +41,12 @@ after(async () => {
   await server?.close();
 });
 
+const READY = '#start[aria-disabled=false]';
+
 async function open(options) {
   const { page, problems } = await openPage(browser, options);
   await page.goto(url);
-  await page.waitForSelector('#start:enabled', { timeout: 200_000 }).catch(() => {});
+  await page.waitForSelector(READY, { timeout: 200_000 }).catch(() => {});
   assert.match(await page.textContent('#status'), /^Ready/, problems.join('\n'));
   return { page, problems };
 }
@@ -71,7 +74,7 @@ test('quantizes, compares, shows the results', { timeout: 900_000 }, async (t) =
   assert.equal(await page.locator('.image canvas').count(), 40);
   const differing = Math.min(40, Math.round((1 - agreement) * 1000));
   assert.equal(await page.locator('.image.differs').count(), differing);
-  assert.equal(await page.locator('#chart svg g').count(), report.layers.length);
+  assert.equal(await page.locator('#chart li').count(), report.layers.length);
   assert.ok((await page.locator('#metrics tbody tr').count()) >= 5);
   mkdirSync(BUILD, { recursive: true });
   await page.screenshot({ path: path.join(BUILD, 'demo-light.png'), fullPage: true });
@@ -98,8 +101,97 @@ test('cancels, and starts again', { timeout: 600_000 }, async () => {
     await page.waitForFunction(
       () => document.querySelector('#status').textContent === 'Cancelled.',
     );
-    assert.ok(await page.isEnabled('#start'));
+    assert.equal(await page.getAttribute('#start', 'aria-disabled'), 'false');
   }
   assert.deepEqual(problems, []);
+  await page.close();
+});
+
+/** Which element has the focus, by its id. */
+const focused = (page) =>
+  page.evaluate(() => document.activeElement.id || document.activeElement.localName);
+
+const statusIs = (page, pattern) =>
+  page.waitForFunction(
+    (source) => new RegExp(source).test(document.querySelector('#status').textContent),
+    pattern.source,
+    { timeout: 800_000 },
+  );
+
+test(
+  'rules of accessible pages in every state, on every screen',
+  { timeout: 900_000 },
+  async () => {
+    const { page, problems } = await openPage(browser);
+    const check = async (state, focus, screens = SCREENS) => {
+      for (const { name, viewport, colorScheme } of screens) {
+        await page.setViewportSize(viewport);
+        await page.emulateMedia({ colorScheme });
+        assert.equal(await focused(page), focus, `the focus, ${state}`);
+        assert.deepEqual(await problemsOf(page), [], `${state}, ${name}`);
+        const file = `demo-${name}-${state.replaceAll(' ', '-')}.png`;
+        await page.screenshot({ path: path.join(BUILD, file), fullPage: true });
+      }
+    };
+    /** By the keyboard, for which the focus must stay somewhere. */
+    const press = async (id) => {
+      await page.focus(id);
+      await page.keyboard.press('Enter');
+    };
+    const [desktop, , phone] = SCREENS;
+
+    let goOn;
+    const held = new Promise((resolve) => (goOn = resolve));
+    await page.route('**/*.onnx', async (route) => {
+      await held;
+      await route.continue();
+    });
+    mkdirSync(BUILD, { recursive: true });
+    await page.goto(url);
+    await check('loading', 'body');
+    await press('#start');
+    assert.match(
+      await page.textContent('#status'),
+      /^Loading/,
+      'a button that is off does nothing',
+    );
+    await check('pressed while loading', 'start');
+    goOn();
+    await page.waitForSelector(READY);
+    await check('ready', 'start');
+
+    await press('#start');
+    await statusIs(page, /^Comparing/);
+    await check('running', 'start', [desktop]);
+    await press('#cancel');
+    await statusIs(page, /^Cancelled/);
+    await check('cancelled', 'start');
+
+    await press('#start');
+    await statusIs(page, /^Comparing/);
+    await check('running', 'start', [phone]);
+    await statusIs(page, /^Done/);
+    await check('done', 'start');
+    assert.equal(await page.locator('canvas[role=img][aria-label^="Image "]').count(), 40);
+    const saved = page.waitForEvent('download');
+    await press('#save');
+    await saved;
+    await check('saved', 'save');
+    // Pressed by a script: the focus is on a button that goes.
+    await page.evaluate(() => document.querySelector('#start').click());
+    await check('running again', 'start', [phone]);
+    assert.deepEqual(problems, []);
+    await page.close();
+  },
+);
+
+test('rules of accessible pages where the model is missing', async () => {
+  const { page } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await page.route('**/*.onnx', (route) => route.fulfill({ status: 404 }));
+  await page.goto(url);
+  await page.waitForSelector('#status.error');
+  assert.match(await page.textContent('#status'), /404/);
+  assert.deepEqual(await problemsOf(page), []);
+  await page.screenshot({ path: path.join(BUILD, 'demo-phone-error.png'), fullPage: true });
   await page.close();
 });
