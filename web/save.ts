@@ -13,16 +13,10 @@ export function saveFailed(name: string, error: unknown): RequantError {
   });
 }
 
-/** Writes a file (Node). With `folders` those that it lies in are made. */
-export async function writeToDisk(
-  name: string,
-  content: string | Uint8Array,
-  folders = false,
-): Promise<void> {
-  const { mkdir, writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-  const { dirname } = await importNode<typeof import('node:path')>('path');
+/** Writes a file (Node). */
+export async function writeToDisk(name: string, content: string | Uint8Array): Promise<void> {
+  const { writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
   try {
-    if (folders) await mkdir(dirname(name), { recursive: true });
     await writeFile(name, content);
   } catch (error) {
     throw saveFailed(name, error);

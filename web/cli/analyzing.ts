@@ -6,6 +6,7 @@ import type { QuantizeConfig } from '../config.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
 import { type Latencies, measureLatencies } from '../latencies.js';
 import type { Model } from '../model.js';
+import { oneLine } from '../report/format.js';
 import { analysisHtml, formatAnalysis, formatBytes } from '../report/index.js';
 import {
   type CommandSpec,
@@ -121,7 +122,7 @@ export async function runAnalyze(
     const time = latencies ? `, ${ms.toFixed(2)} ms of layers` : '';
     streams.out(`\n${formatBytes(bytes)} of weights${time}, about ${snr.toFixed(1)} dB:\n`);
     for (const [name, width] of Object.entries(widths)) {
-      streams.out(`  ${name}: ${width === 32 ? 'float' : `${width} bits`}\n`);
+      streams.out(`  ${oneLine(name)}: ${width === 32 ? 'float' : `${width} bits`}\n`);
     }
   }
   if (html !== undefined) streams.out(`\nwrote ${html}\n`);

@@ -3,6 +3,7 @@
 import { parseArgs } from 'node:util';
 import { RequantError } from '../errors.js';
 import { suggest } from '../options.js';
+import { oneLine } from '../report/format.js';
 import { tensorTypes } from '../tensor.js';
 import { dataFormats, type DataFormat, type OpenOptions } from '../dataset/node.js';
 import type { TensorType } from '../tensor.js';
@@ -226,15 +227,15 @@ export function openOptions(values: Values): OpenOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** An error for a terminal: what, where, remedy. */
+/** An error for a terminal: what, where, remedy, each on a line of its own whatever names say. */
 export function describeError(error: unknown): string {
   if (error instanceof RequantError) {
     return [
-      error.message,
-      ...(error.node ? [`  node:  ${error.node}`] : []),
-      ...(error.value && error.value !== error.node ? [`  value: ${error.value}`] : []),
-      ...(error.hint ? [`  hint:  ${error.hint}`] : []),
+      oneLine(error.message),
+      ...(error.node ? [`  node:  ${oneLine(error.node)}`] : []),
+      ...(error.value && error.value !== error.node ? [`  value: ${oneLine(error.value)}`] : []),
+      ...(error.hint ? [`  hint:  ${oneLine(error.hint)}`] : []),
     ].join('\n');
   }
-  return error instanceof Error ? error.message : String(error);
+  return oneLine(error instanceof Error ? error.message : String(error));
 }

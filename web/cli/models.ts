@@ -1,14 +1,15 @@
 // Commands about models: inspect, optimize, run.
 
 import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { writeNpy } from '../dataset/npy.js';
 import { readTensor } from '../dataset/node.js';
 import { engineInfo } from '../engine.js';
 import { type Model, loadModel } from '../model.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
-import { shorten } from '../report/format.js';
-import { writeToDisk } from '../save.js';
+import { oneLine, shorten } from '../report/format.js';
+import { saveFailed, writeToDisk } from '../save.js';
 import { InferenceSession } from '../session.js';
 import type { SessionOptions } from '../session_options.js';
 import { type Tensor, type TensorDataMap } from '../tensor.js';
@@ -54,16 +55,24 @@ export async function load(file: string, streams: Streams): Promise<Model> {
   }
 }
 
+/** Makes the folders that a file will lie in where they are not there, and says so. */
+export async function makeFolderOf(file: string, streams: Streams): Promise<void> {
+  const folder = path.dirname(file);
+  if (existsSync(folder)) return;
+  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+    throw saveFailed(file, error);
+  });
+  streams.err(`made the folder ${folder}\n`);
+}
+
 /** Writes a file, in folders that need not be there, which is said; errors name it. */
 export async function write(
   file: string,
   content: string | Uint8Array,
   streams: Streams,
 ): Promise<void> {
-  const folder = path.dirname(file);
-  const made = !existsSync(folder);
-  await writeToDisk(file, content, true);
-  if (made) streams.err(`made the folder ${folder}\n`);
+  await makeFolderOf(file, streams);
+  await writeToDisk(file, content);
 }
 
 export const inspectSpec: CommandSpec = {
@@ -297,7 +306,7 @@ export async function runOnce(values: Values, [file]: string[], streams: Streams
     }
     for (const [name, { type, dims, min, max, mean, top: best }] of Object.entries(shown)) {
       streams.out(
-        `${name}: ${type}[${dims.join(', ')}]  min ${formatNumber(min)}  max ${formatNumber(max)}  mean ${formatNumber(mean)}\n`,
+        `${oneLine(name)}: ${type}[${dims.join(', ')}]  min ${formatNumber(min)}  max ${formatNumber(max)}  mean ${formatNumber(mean)}\n`,
       );
       for (const { index, value } of best) {
         streams.out(`  ${String(index).padStart(6)}  ${formatNumber(value)}\n`);

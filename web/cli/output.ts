@@ -15,19 +15,32 @@ export const processStreams: Streams = {
   tty: process.stderr.isTTY === true,
 };
 
+/** Streams to which nobody listens any longer, such as those into `head`: the work goes on without. */
+export function ignoreClosedPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+    });
+  }
+}
+
 /** Takes the line of the cursor away. */
 const CLEAR_LINE = '\r\x1b[K';
 
+/** Control characters but tab and line feed, and those that turn the direction of writing. */
+const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
+
 /**
  * Text for a terminal: names out of files may hold control characters, which would move the cursor or
- * change colours. Line feeds and tabs stay, and so does a {@link Progress} line's beginning.
+ * change colours. Line feeds and tabs stay, and so does a {@link Progress} line's beginning. JSON stays JSON.
  */
 export function printable(text: string): string {
   if (text.startsWith(CLEAR_LINE)) return CLEAR_LINE + printable(text.slice(CLEAR_LINE.length));
-  return text.replace(
-    /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g,
-    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+  return text.replace(UNPRINTABLE, (character) => {
+    const code = character.charCodeAt(0).toString(16);
+    // JSON has no \x, and no control characters below 0x20 by itself.
+    return character < ' ' ? `\\x${code.padStart(2, '0')}` : `\\u${code.padStart(4, '0')}`;
+  });
 }
 
 /** Streams whose text is {@link printable}. */

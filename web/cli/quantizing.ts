@@ -18,6 +18,7 @@ import {
   configOf,
   quantize,
 } from '../quantize.js';
+import { oneLine } from '../report/format.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {
   CheckFailed,
@@ -265,20 +266,20 @@ export async function runQuantize(
     streams.out(`${JSON.stringify(json, null, 2)}\n`);
     return;
   }
-  for (const warning of record.warnings) streams.err(`warning: ${warning}\n`);
+  for (const warning of record.warnings) streams.err(`warning: ${oneLine(warning)}\n`);
   for (const { method, beforeDb, afterDb, detail } of record.recovery) {
     const gain =
       beforeDb === null || afterDb === null
         ? ''
         : `${beforeDb.toFixed(1)} -> ${afterDb.toFixed(1)} dB, `;
-    streams.out(`${method}: ${gain}${detail}\n`);
+    streams.out(`${oneLine(`${method}: ${gain}${detail}`)}\n`);
   }
   const float = record.operators.filter((operator) => !operator.quantized && operator.reason);
   streams.out(
     `${count} of ${record.operators.length} operators quantized on ${data.length} samples in ${seconds.toFixed(1)} s\n`,
   );
   for (const { name, type, reason } of float)
-    streams.out(`  float: ${name} (${type}): ${reason}\n`);
+    streams.out(`  float: ${oneLine(`${name} (${type}): ${reason}`)}\n`);
   if (check) {
     const { float: before, candidate, agreement } = check.top1;
     streams.out(

@@ -5,6 +5,7 @@ import { pictureShape } from '../dataset/node.js';
 import type { Model } from '../model.js';
 import type { QuantizedModel } from '../quantize.js';
 import { readQuantized } from '../read_quantized.js';
+import { oneLine } from '../report/format.js';
 import { formatBytes, formatShare } from '../report/index.js';
 import { type TrainOptions, train } from '../train.js';
 import {
@@ -156,7 +157,7 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
     if (measured) checkAgreement(values, measured);
     return;
   }
-  for (const warning of result.config.warnings) streams.err(`warning: ${warning}\n`);
+  for (const warning of result.config.warnings) streams.err(`warning: ${oneLine(warning)}\n`);
   for (const [index, { loss, top1 }] of epochs.entries()) {
     const right = top1 === null ? '' : `, right ${formatShare(top1)}`;
     streams.out(`epoch ${index + 1}: loss ${loss.toFixed(4)}${right}\n`);

@@ -13,7 +13,7 @@ import {
   threadsOption,
 } from './args.js';
 import { dimOption, openDims, randomSamples } from './bench.js';
-import { load, requantizeOption, sessionOptions } from './models.js';
+import { load, makeFolderOf, requantizeOption, sessionOptions } from './models.js';
 import { Progress, type Streams } from './output.js';
 
 export const tuneSpec: CommandSpec = {
@@ -50,6 +50,7 @@ export async function runTune(values: Values, [file]: string[], streams: Streams
   const output = required(values, 'output');
   const budget = integer(values, 'budget');
   using model = await load(file!, streams);
+  await makeFolderOf(output, streams);
   const progress = new Progress(streams);
   try {
     const { inputs } = model.info;

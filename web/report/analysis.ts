@@ -8,7 +8,7 @@ import {
   histogramChart,
 } from './analysis_charts.js';
 import { escapeHtml } from './chart.js';
-import { formatDb, formatNumber, shorten, table } from './format.js';
+import { formatDb, formatNumber, oneLine, shorten, table } from './format.js';
 import { htmlTable, page, section } from './page.js';
 
 function rows(analysis: Analysis, count: number): string[][] {
@@ -59,7 +59,9 @@ export function formatAnalysis(analysis: Analysis, options: AnalysisTextOptions 
     '',
   ];
   for (const { suggestion, found } of bySuggestion(diagnose(analysis, Math.min(layers, 5)))) {
-    for (const { operator, problem } of found) lines.push(`${shorten(operator, 60)}: ${problem}`);
+    for (const { operator, problem } of found) {
+      lines.push(oneLine(`${shorten(operator, 60)}: ${problem}`));
+    }
     lines.push(`  ${suggestion}.`);
   }
   return lines.join('\n');

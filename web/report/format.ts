@@ -30,20 +30,44 @@ export function formatNumber(value: number): string {
   return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(3))) : value.toExponential(2);
 }
 
-/** Columns of equal width; the first column is flush left, the others right unless named in `left`. */
+/** A name or a message out of a file, on one line: what would end it is spelled as in JavaScript. */
+export function oneLine(text: string): string {
+  const spelled: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+  return text.replace(/[\n\r\t]/g, (character) => spelled[character]!);
+}
+
+/** Tables are no wider than this, as far as their names can be shortened. */
+const TABLE_WIDTH = 140;
+const SHORTEST_NAME = 16;
+
+/** Takes from the widest of the columns in `left` until all fit. */
+function fit(widths: number[], left: readonly number[]): void {
+  let over = widths.reduce((sum, width) => sum + width + 2, -2) - TABLE_WIDTH;
+  for (; over > 0; over--) {
+    const widest = left.reduce((best, column) => (widths[column]! > widths[best]! ? column : best));
+    if (widths[widest]! <= SHORTEST_NAME) return;
+    widths[widest]!--;
+  }
+}
+
+/**
+ * Columns of equal width; the first column is flush left, the others right unless named in `left`. Where it would be
+ * wider than 140 characters, columns in `left` are shortened.
+ */
 export function table(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   left: readonly number[] = [0],
 ): string {
-  const all = header.some(Boolean) ? [header, ...rows] : rows;
+  const all = (header.some(Boolean) ? [header, ...rows] : rows).map((row) => row.map(oneLine));
   const widths = header.map((_, column) =>
     Math.max(...all.map((row) => (row[column] ?? '').length), 0),
   );
+  if (left.length > 0) fit(widths, left);
   const lines = all.map((row) =>
     widths
       .map((width, column) => {
-        const cell = row[column] ?? '';
+        const cell = shorten(row[column] ?? '', width);
         return left.includes(column) ? cell.padEnd(width) : cell.padStart(width);
       })
       .join('  ')

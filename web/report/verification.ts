@@ -1,7 +1,7 @@
 // The report of verify() for a terminal.
 
 import type { Likeness, VerifyReport } from '../verify.js';
-import { formatDb, formatNumber, formatShare, shorten, table } from './format.js';
+import { formatDb, formatNumber, formatShare, oneLine, shorten, table } from './format.js';
 
 const exactly = (value: number) => String(Number(value.toPrecision(7)));
 
@@ -53,7 +53,10 @@ export function formatVerification(report: VerifyReport, engine = 'engine'): str
     );
   }
   if (floatOperators.length > 0) {
-    const names = floatOperators.slice(0, 4).join(', ');
+    const names = floatOperators
+      .slice(0, 4)
+      .map((name) => shorten(oneLine(name), 36))
+      .join(', ');
     const more = floatOperators.length > 4 ? ', ...' : '';
     parts.push(
       `${floatOperators.length} operators compute in float before others in integers (${names}${more}): ` +
