@@ -72,9 +72,22 @@ function make<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
+/** A number stays on the line of its unit. */
+function unbroken(text: string): string {
+  return text.replace(/(\d) (?=([kM]?B|ms|%|x)( |$))/g, '$1\u00a0');
+}
+
+function describe(error: unknown): string {
+  if (error instanceof RequantError) return [error.message, error.hint].filter(Boolean).join('. ');
+  return error instanceof Error ? error.message : String(error);
+}
+
 async function fetchBytes(url: URL): Promise<Uint8Array> {
-  const response = await fetch(url);
-  if (!response.ok) throw new Error(`${url.pathname}: ${response.status} ${response.statusText}`);
+  const failed = (why: string) => new Error(`${url.pathname} cannot be loaded: ${why}`);
+  const response = await fetch(url).catch((error: unknown) => {
+    throw failed(describe(error));
+  });
+  if (!response.ok) throw failed(`${response.status} ${response.statusText}`);
   return new Uint8Array(await response.arrayBuffer());
 }
 
@@ -156,7 +169,7 @@ function showReport(report: CompareReport): void {
       '',
       ...metricRows(report).map(({ name, ...cells }) => {
         const { float, candidate, both } = cells;
-        const row = [float, candidate, both].map((cell) => make('td', '', cell));
+        const row = [float, candidate, both].map((cell) => make('td', '', unbroken(cell)));
         return make('tr', '', head('row', name), ...row);
       }),
     ),
@@ -243,7 +256,7 @@ async function main(): Promise<void> {
     quantizeAndCompare(controller.signal)
       .catch((error: unknown) => {
         const aborted = error instanceof RequantError && error.code === 'ABORTED';
-        say(aborted ? 'Cancelled.' : String(error), '', !aborted);
+        say(aborted ? 'Cancelled.' : describe(error), '', !aborted);
       })
       .finally(() => {
         cancel.removeEventListener('click', abort);
@@ -254,16 +267,17 @@ async function main(): Promise<void> {
   });
 
   save.addEventListener('click', () => {
-    void quantized?.toOnnx({ format: 'qdq' }).then((bytes) => {
+    const writing = quantized?.toOnnx({ format: 'qdq' }).then((bytes) => {
       const link = make('a', '');
       link.href = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
       link.download = 'fashion_mnist.int8.onnx';
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     });
+    writing?.catch((error: unknown) => say(describe(error), '', true));
   });
 }
 
 // Before the page's own style, which may overrule it.
 document.head.prepend(make('style', '', chartStyle));
-main().catch((error: unknown) => say(String(error), '', true));
+main().catch((error: unknown) => say(describe(error), '', true));

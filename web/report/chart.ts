@@ -38,7 +38,7 @@ export const chartStyle = `
 .rq-chart .rq-grid { stroke: var(--rq-line); stroke-width: 1; }
 .rq-chart .rq-float { fill: var(--rq-float); }
 .rq-chart .rq-int8 { fill: var(--rq-int8); }
-.rq-chart .rq-alone { fill: none; stroke: var(--rq-alone); stroke-width: 2; }
+.rq-chart .rq-alone { fill: Canvas; stroke: var(--rq-alone); stroke-width: 2; }
 .rq-chart .rq-curve { fill: none; stroke: var(--rq-int8); stroke-width: 2; }
 .rq-bars { container-type: inline-size; position: relative; }
 .rq-bars ul { list-style: none; margin: 0; padding: 0; }

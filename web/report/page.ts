@@ -34,7 +34,7 @@ h1, p { overflow-wrap: anywhere; }
 @media (max-width: 600px) {
   main { padding: 16px 10px 32px; } section { padding: 14px 12px; margin-top: 12px; }
   table { font-size: 14px; } th, td { padding: 5px; white-space: normal; }
-  tbody th { min-width: 5.5em; } tbody th.part { padding-left: 12px; } td.words { min-width: 9em; }
+  tbody th { min-width: 4.8em; } tbody th.part { padding-left: 12px; } td.words { min-width: 9em; }
   /* Rows of many cells become blocks: the name, and below it cells with their titles. */
   .stack, .stack tbody { display: block; }
   .stack thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
@@ -44,11 +44,14 @@ h1, p { overflow-wrap: anywhere; }
   .stack tbody th, .stack td { padding: 0; border: 0; min-width: 0; text-align: left; overflow-wrap: anywhere; }
   .stack tbody th { grid-column: 1 / -1; font-weight: 600; }
   .stack td wbr { display: inline; }
+  .stack td.words { grid-column: span 2; }
   .stack td.wide { grid-column: 1 / -1; }
   .stack td > .rq-chart { margin-left: 0; }
-  .stack td::before { display: block; color: var(--rq-muted); font-size: 12px; content: attr(data-title);
+  .stack td::before { display: block; color: var(--rq-muted); font-size: 12px; white-space: nowrap;
+    content: attr(data-title);
     content: attr(data-title) / ""; }
 }
+@media (max-width: 350px) { table { font-size: 13px; } th, td { padding: 5px 3px; } }
 `;
 
 /** A column of a table: its title, and how its cells are set if not as numbers. */
@@ -58,7 +61,7 @@ export interface Column {
   kind?: 'name' | 'words' | 'html';
 }
 
-/** Tables of more columns are stacked on narrow screens. */
+/** Tables of more columns, or with long texts, are stacked on narrow screens. */
 const MOST_NARROW_COLUMNS = 4;
 
 const numberHtml = (text: string) =>
@@ -98,7 +101,8 @@ export function htmlTable(
     return `<tr>${head}${cells.map((cell, index) => cellHtml(cell, all[index + 1]!)).join('')}</tr>`;
   });
   const label = escapeHtml(caption);
-  const stack = all.length > MOST_NARROW_COLUMNS ? ' class="stack"' : '';
+  const wide = all.length > MOST_NARROW_COLUMNS || all.some(({ kind }) => kind === 'words');
+  const stack = wide ? ' class="stack"' : '';
   return (
     `<div class="scroll" role="region" aria-label="${label}" tabindex="0"><table${stack}>` +
     `<caption class="rq-hidden">${label}</caption>` +
