@@ -138,6 +138,8 @@ async function problemsInPage() {
             other.box.bottom > box.top,
         );
       if (over) say('labels lie upon each other', text);
+      // axe looks at `color`, not at `fill`.
+      if (contrast(text) < 4.5) say('a label of too little contrast', text);
       const card = drawing.closest('section')?.getBoundingClientRect();
       if (card && (box.left < card.left || box.right > card.right || box.bottom > card.bottom)) {
         say('a label leaves its card', text);
