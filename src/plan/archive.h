@@ -48,20 +48,25 @@ class PlanArchive {
   }
 
   /// `run` is the kernel of that name. Throws ForeignPlan when there is none or this machine lacks
-  /// what it needs.
+  /// what it needs, or has it in another form than the one that the weights were packed for.
   template <typename Rows, typename Run>
-  void Kernel(const Rows& rows, const std::string& name, Run& run) const {
-    if (!reading()) return;
+  void Kernel(const Rows& rows, const std::string& name, Run& run) {
     for (const auto& row : rows) {
       if (name != row.name) continue;
       if constexpr (requires { row.missing; }) {
+        if (IsDot8(row.missing)) {
+          int32_t form = Dot8Form();
+          Fields(form);
+          if (form != Dot8Form()) continue;
+        }
         // Kernels for few bits are loaded after the plan that needs them.
         if (MissingForEver(row.missing) != nullptr) continue;
       }
+      if (!reading()) return;
       run = row.run;
       return;
     }
-    NoKernel(name);
+    if (reading()) NoKernel(name);
   }
 
   /// How many elements of `bytes` follow: never more than there can be.

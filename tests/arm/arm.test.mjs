@@ -32,6 +32,7 @@ test('the bits of this machine', { timeout: 1_800_000 }, async (t) => {
   assert.equal(found.variant, 'relaxed');
   // Signed by signed: four products of 1 by -128, of -127 by -128, of 127 by -1.
   assert.deepEqual(found.products, [-512, 65024, -508]);
+  assert.deepEqual(found.missing, []);
   const judge = await inNode(chosen);
   assert.deepEqual(Object.keys(found.hashes), titles);
   for (const [job, ways] of Object.entries(found.hashes)) {

@@ -12,6 +12,7 @@
 #include "kernels/conv/levels.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
+#include "kernels/variant/missing.h"
 
 namespace requant {
 
@@ -323,7 +324,11 @@ void Dot7Pack(const ConvQ8Weights& w, void* packed) {
   BytesPack(w, Depth(w.layout), kDot7Offset, packed);
 }
 
-bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return !NeedsWide(w); }
+bool Dot8Takes(const ConvQ8Weights& w, int32_t form) {
+  return !NeedsWide(w) &&
+         (LeastDot8Weight(form) == -128 || RangeOf(w, 255).lo >= LeastDot8Weight(form));
+}
+bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return Dot8Takes(w, Dot8Form()); }
 void Dot8Pack(const ConvQ8Weights& w, void* packed) { BytesPack(w, Depth(w.layout), 0, packed); }
 
 bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {

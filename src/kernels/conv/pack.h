@@ -48,6 +48,8 @@ size_t Dot7LinesWorkspace(const ConvGeometry& geometry);
 
 // The row that multiplies whole bytes (dot8.h), packed like the 7-bit one.
 bool Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+/// Whether it is right where rq_dot8() is `form`.
+bool Dot8Takes(const ConvQ8Weights& weights, int32_t form);
 void Dot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
 bool Dot8LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);

@@ -7,6 +7,7 @@
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/pack_walk.h"
 #include "kernels/geometry_check.h"
+#include "kernels/variant/missing.h"
 
 namespace requant {
 namespace dwconv {
@@ -110,16 +111,18 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
   return RingWorkspace(g, OddPairs(g.kernel_h));
 }
 
-bool Dot8Supports(const DwConvQ8Weights& w) {
+bool Dot8Takes(const DwConvQ8Weights& w, int32_t form) {
+  const int32_t least = LeastDot8Weight(form);
   bool narrow = true;
   for (int32_t c = 0; c < w.layout.channels; ++c) {
     ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
       const int32_t value = WeightAt(w, c, offset);
-      narrow = narrow && value >= -128 && value <= 127;
+      narrow = narrow && value >= least && value <= 127;
     });
   }
   return narrow;
 }
+bool Dot8Supports(const DwConvQ8Weights& w) { return Dot8Takes(w, Dot8Form()); }
 
 size_t Dot8PackedSize(const DwConvQ8Weights& w) {
   CheckedMul(Taps(w.layout), 1024);  // a block's size fits

@@ -24,6 +24,8 @@ size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
 // The row that multiplies whole bytes (dot8.h): weights within int8 after their zero points.
 bool Dot8Supports(const DwConvQ8Weights& weights);
+/// Whether it is right where rq_dot8() is `form`.
+bool Dot8Takes(const DwConvQ8Weights& weights, int32_t form);
 size_t Dot8PackedSize(const DwConvQ8Weights& weights);
 void Dot8Pack(const DwConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);

@@ -9,5 +9,7 @@
 RQ_KERNEL(rq_variant) int32_t rq_variant();
 
 /// Whether i32x4.relaxed_dot_i8x16_i7x16_add_s multiplies whole bytes exactly here (one instruction
-/// then, the fastest there is for 8 bits): 0 no, 1 signed by unsigned, 2 signed by signed.
+/// then, the fastest there is for 8 bits): 0 no, 1 signed by unsigned, 2 signed by signed, where
+/// two products of -128 by -128 side by side may be 2^16 too little (probe_dot8.h): weights of that
+/// form have no -128.
 RQ_KERNEL(rq_dot8) int32_t rq_dot8();

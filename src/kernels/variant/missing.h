@@ -5,10 +5,19 @@
 
 namespace requant {
 
+/// rq_dot8(), which takes some fifty microseconds and is asked for every layer.
+inline int32_t Dot8Form() {
+  static const int32_t form = rq_dot8();
+  return form;
+}
+/// The least weight that is multiplied exactly in that form.
+inline int32_t LeastDot8Weight(int32_t form) { return form == 2 ? -127 : -128; }
+
 /// Null where rq_dot8() is not 0, else the name of what is not there.
 inline const char* MissingDot8() {
-  static const bool has = rq_dot8() != 0;  // some fifty microseconds, and asked for every layer
-  return has ? nullptr : "an i32x4.relaxed_dot_i8x16_i7x16_add_s that is exact for 8-bit operands";
+  return Dot8Form() != 0
+             ? nullptr
+             : "an i32x4.relaxed_dot_i8x16_i7x16_add_s that is exact for 8-bit operands";
 }
 
 #if defined(__EMSCRIPTEN__)
@@ -32,6 +41,10 @@ inline const char* MissingLowBitsDot8() {
   return missing != nullptr ? missing : MissingLowBits();
 }
 
+/// Whether a row packs weights for rq_dot8().
+inline bool IsDot8(const char* (*missing)()) {
+  return missing == MissingDot8 || missing == MissingLowBitsDot8;
+}
 inline bool IsLowBits(const char* (*missing)()) {
   return missing == MissingLowBits || missing == MissingLowBitsDot8;
 }

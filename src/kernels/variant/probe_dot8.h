@@ -6,6 +6,10 @@
 // AVX-VNNI: PMADDUBSW). Within one process an engine must keep to one meaning. It is asked for by
 // computing: extreme operands first, in all lanes and in some of them, then random ones, each with
 // accumulators that overflow as well (VPDPBUSDS would saturate).
+//
+// V8 on ARM has two meanings: its optimizing compiler makes SDOT of the instruction, its first one
+// products of pairs that wrap at 16 bits. Of signed bytes only 2 * (-128 * -128) does that, so both
+// count as the signed form, and that sum may be either.
 #include "base/simd.h"
 
 namespace requant {
@@ -51,8 +55,14 @@ static __attribute__((noinline)) int32_t ProbeDot8() {
             wasm_i32x4_eq(got, wasm_i32x4_add(acc, simd::ExactDot8<true>(w, x))))) {
       forms &= ~1;
     }
+    const v128_t signed_sums = wasm_i32x4_add(acc, simd::ExactDot8<false>(w, x));
+    // -1 for every pair of (-128 * -128), which moves a sum by 2^16.
+    const v128_t least = wasm_i8x16_splat(-128);
+    const v128_t pairs = wasm_i32x4_extadd_pairwise_i16x8(
+        wasm_v128_and(wasm_i16x8_eq(w, least), wasm_i16x8_eq(x, least)));
+    const v128_t wrapped = wasm_i32x4_add(signed_sums, wasm_i32x4_shl(pairs, 16));
     if (!wasm_i32x4_all_true(
-            wasm_i32x4_eq(got, wasm_i32x4_add(acc, simd::ExactDot8<false>(w, x))))) {
+            wasm_v128_or(wasm_i32x4_eq(got, signed_sums), wasm_i32x4_eq(got, wrapped)))) {
       forms &= ~2;
     }
   }

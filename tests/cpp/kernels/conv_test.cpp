@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/conv/dot8.h"
+#include "kernels/conv/pack.h"
 #include "kernels/conv/table.h"
 #include "kernels/conv_testing.h"
 #include "kernels/dot8_forms.h"
@@ -20,8 +21,19 @@ using namespace window_testing;
 void SignedDot8(const ConvQ8Params* params) { conv::ConvDot8<dot8_forms::Signed>(params); }
 void SignedLines(const ConvQ8Params* params) { conv::ConvDot8Lines<dot8_forms::Signed>(params); }
 
+void WrappingDot8(const ConvQ8Params* params) { conv::ConvDot8<dot8_forms::WrappingPairs>(params); }
+void WrappingLines(const ConvQ8Params* params) {
+  conv::ConvDot8Lines<dot8_forms::WrappingPairs>(params);
+}
+bool WrappingSupports(const ConvQ8Weights& weights, const ConvGeometry&) {
+  return conv::Dot8Takes(weights, 2);
+}
+bool WrappingLinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
+  return conv::Dot8Takes(weights, 2) && conv::Dot8LinesSupports(weights, geometry);
+}
+
 /// The rows of the table, and those on whole bytes as they run where the instruction takes signed
-/// ones.
+/// ones, with pairs that do not wrap and that do.
 std::vector<ConvQ8Kernel> KernelsInEveryForm() {
   std::vector<ConvQ8Kernel> all(ConvQ8Kernels().begin(), ConvQ8Kernels().end());
   for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {
@@ -30,6 +42,10 @@ std::vector<ConvQ8Kernel> KernelsInEveryForm() {
     all.push_back(kernel);
     all.back().name = lines ? "lines, signed" : "conv_q8_dot8, signed";
     all.back().run = lines ? SignedLines : SignedDot8;
+    all.push_back(kernel);
+    all.back().name = lines ? "lines, wrapping" : "conv_q8_dot8, wrapping";
+    all.back().run = lines ? WrappingLines : WrappingDot8;
+    all.back().supports = lines ? WrappingLinesSupports : WrappingSupports;
   }
   return all;
 }
@@ -37,7 +53,7 @@ std::vector<ConvQ8Kernel> KernelsInEveryForm() {
 TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   std::mt19937 random(11);
   const std::vector<ConvQ8Kernel> kernels = KernelsInEveryForm();
-  int variant = 0, dot7 = 0, dot7_lines = 0, dot8 = 0, lines = 0;
+  int variant = 0, dot7 = 0, dot7_lines = 0, dot8 = 0, lines = 0, wrapping = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       const Q8Case test(random, geometry, variant, repeat == 2);
@@ -63,6 +79,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
         dot7_lines += std::strcmp(kernel.name, "conv_q8_dot7_lines") == 0;
         dot8 += std::strcmp(kernel.name, "conv_q8_dot8, signed") == 0;
         lines += std::strcmp(kernel.name, "lines, signed") == 0;
+        wrapping += std::strstr(kernel.name, "wrapping") != nullptr;
         std::vector<int32_t> got(size, 0x5A5A5A5A);
         test.Run(kernel, ConvQ8Output::kInt32, {}, Cuts(random, rows), got.data());
         ASSERT_EQ(got, expected) << kernel.name << " " << Describe(g) << " variant " << variant;
@@ -73,6 +90,7 @@ TEST(ConvQ8, AccumulatorsMatchTheDefinition) {
   EXPECT_GT(dot7_lines, 0);
   EXPECT_GT(dot8, 0);
   EXPECT_GT(lines, 0);
+  EXPECT_GT(wrapping, 0);
 }
 
 TEST(ConvQ8, FloatSumsAreThoseOfSeparateOperations) {

@@ -51,11 +51,20 @@ struct SaturatingSumLane {  // VPDPBUSDS
                                                     std::numeric_limits<int32_t>::max()));
   }
 };
-struct WrappingPairsLane {  // signed bytes, pairs that wrap at 16 bits
+struct WrappingPairsLane {  // signed bytes, pairs that wrap at 16 bits: SMULL, SMULL2, ADDP
   static int32_t Sum(const int8_t* w, const uint8_t* x, int64_t acc) {
     for (int i = 0; i < 4; i += 2) {
       acc += static_cast<int16_t>(w[i] * static_cast<int8_t>(x[i]) +
                                   w[i + 1] * static_cast<int8_t>(x[i + 1]));
+    }
+    return Wrap(acc);
+  }
+};
+struct SaturatingSignedPairsLane {
+  static int32_t Sum(const int8_t* w, const uint8_t* x, int64_t acc) {
+    for (int i = 0; i < 4; i += 2) {
+      acc += std::clamp(w[i] * static_cast<int8_t>(x[i]) + w[i + 1] * static_cast<int8_t>(x[i + 1]),
+                        -32768, 32767);
     }
     return Wrap(acc);
   }
@@ -69,6 +78,7 @@ struct SevenBitsLane {  // the top bit of the second operand ignored
 
 using Unsigned = ByLanes<UnsignedLane>;
 using Signed = ByLanes<SignedLane>;
+using WrappingPairs = ByLanes<WrappingPairsLane>;
 
 /// Right in the low half, saturating in the high one.
 struct HalfSaturating {

@@ -12,6 +12,7 @@
 #include "kernels/dot8_forms.h"
 #include "kernels/dwconv/can_compare.h"
 #include "kernels/dwconv/dot8.h"
+#include "kernels/dwconv/pack.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/window_testing.h"
 #include "numeric/requantize_prepare.h"
@@ -77,7 +78,13 @@ DwConvWeightsLayout Layout(const ConvGeometry& g) {
 
 void SignedDot8(const DwConvQ8Params* params) { dwconv::DwConvDot8<dot8_forms::Signed>(params); }
 
-/// The rows of the table, and the one on whole bytes where the instruction takes signed ones.
+void WrappingDot8(const DwConvQ8Params* params) {
+  dwconv::DwConvDot8<dot8_forms::WrappingPairs>(params);
+}
+bool WrappingSupports(const DwConvQ8Weights& weights) { return dwconv::Dot8Takes(weights, 2); }
+
+/// The rows of the table, and the one on whole bytes where the instruction takes signed ones, with
+/// pairs that do not wrap and that do.
 std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
   std::vector<DwConvQ8Kernel> all(DwConvQ8Kernels().begin(), DwConvQ8Kernels().end());
   for (const DwConvQ8Kernel& kernel : DwConvQ8Kernels()) {
@@ -85,6 +92,10 @@ std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
     all.push_back(kernel);
     all.back().name = "dot8, signed";
     all.back().run = SignedDot8;
+    all.push_back(kernel);
+    all.back().name = "dot8, wrapping";
+    all.back().run = WrappingDot8;
+    all.back().supports = WrappingSupports;
   }
   return all;
 }
@@ -116,7 +127,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
                                   RequantizeMode::kGemmlowp};
   const Fill fills[] = {Fill::kRandom, Fill::kLowest, Fill::kRandom, Fill::kHighest};
   const std::vector<DwConvQ8Kernel> kernels = KernelsInEveryForm();
-  int variant = 0, signed_form = 0;
+  int variant = 0, signed_form = 0, wrapping = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       ConvGeometry g = geometry;
@@ -168,6 +179,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
       for (const DwConvQ8Kernel& kernel : kernels) {
         if (!kernel.supports(weights)) continue;
         signed_form += std::strcmp(kernel.name, "dot8, signed") == 0;
+        wrapping += std::strcmp(kernel.name, "dot8, wrapping") == 0;
         std::vector<uint8_t> packed(kernel.packed_size(weights));
         kernel.pack_weights(weights, packed.data());
         std::vector<uint8_t> got(size, 0xA5);
@@ -187,6 +199,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
     }
   }
   EXPECT_GT(signed_form, 10);
+  EXPECT_GT(wrapping, 0);
 }
 
 /// Sums of few bits: every geometry, codes of 1 to 8 bits by weights of 1 to 8, against the general
