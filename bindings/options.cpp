@@ -149,6 +149,7 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
   }
   Read(options, "floatOutputs", out.float_outputs);
   Read(options, "quickChoices", out.quick_choices);
+  Read(options, "recoverNamed", out.recover_named);
   Read(options, "analyze", out.analyze);
   double number = 0;
   Read(options, "recoverSamples", number);

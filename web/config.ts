@@ -121,7 +121,10 @@ export interface QuantizeConfig extends Omit<OperatorConfig, 'floatOutput'> {
    * false for the targets 'tflite', 'power-of-2' and 'megengine-int4', whose devices write integers.
    */
   floatOutputs?: boolean;
-  /** Samples that learning methods keep. Default 256. */
+  /**
+   * Samples that methods keep which learn or choose. Default 256; without `recover` the default methods
+   * choose on 8, unless this says otherwise.
+   */
   recoverSamples?: number;
   /** Steps of the optimizer for each block. Default: the method's own. */
   recoverSteps?: number;
@@ -401,7 +404,9 @@ export function parseConfig(
       operators: {},
       recover: [...methods],
       floatOutputs,
-      quickChoices: !auto && !recover, // by name they are asked for thoroughly
+      // By name, and with a number of samples, they are asked for thoroughly.
+      quickChoices: !auto && !recover && recoverSamples === undefined,
+      recoverNamed: recover !== undefined,
       ...(recoverSamples === undefined ? {} : { recoverSamples }),
       ...(recoverSteps === undefined ? {} : { recoverSteps }),
       ...(config.scales ? { scales: parseScales(config.scales) } : {}),

@@ -120,6 +120,7 @@ export interface CoreQuantizeOptions {
   recoverSteps?: number;
   floatOutputs?: boolean;
   quickChoices?: boolean;
+  recoverNamed: boolean;
   analyze?: boolean;
   scales?: Record<string, { scale: number[]; offset: number[] }>;
 }

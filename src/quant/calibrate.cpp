@@ -144,6 +144,7 @@ void Quantizer::Impl::Equalize() {
   const ActivationEqualizer::Result result = equalizer->Apply();
   record.recovery.push_back(
       {"equalize_activations", result.before_db, result.after_db, result.detail});
+  if (result.idle) WarnOfIdle("equalize_activations");
   if (moments.empty() || kept.empty()) return;
   // Every shard has the first sample: the units of exact sums come from it.
   Simulator simulator(graph, record);

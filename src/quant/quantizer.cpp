@@ -19,6 +19,7 @@
 namespace requant {
 namespace {
 
+constexpr int64_t kSamplesOfRecovery = 256;
 constexpr size_t kSamplesOfReport = 64;
 constexpr int64_t kSmallOutputs = 1 << 16;  // elements, of one sample
 
@@ -54,9 +55,10 @@ void Quantizer::Impl::CheckOptions() {
     Fail(ErrorCode::kInvalidArgument, StrCat("there is no recovery method '", method, "'"),
          {.hint = StrCat("use ", known)});
   }
-  if (options.recover_samples < 1 || options.recover_steps < 0) {
-    Fail(ErrorCode::kInvalidArgument, "recovery needs at least one sample and no negative steps");
+  if (options.recover_samples < 0 || options.recover_steps < 0) {
+    Fail(ErrorCode::kInvalidArgument, "recovery takes no negative number of samples or steps");
   }
+  const int64_t most = options.recover_samples > 0 ? options.recover_samples : kSamplesOfRecovery;
   round_weights = Contains(options.recover, "round_weights");
   bias_correction = Contains(options.recover, "bias_correction");
   for (const RecoveryRow& row : RecoveryTable()) {
@@ -65,9 +67,7 @@ void Quantizer::Impl::CheckOptions() {
       continue;
     }
     learning.push_back(&row);
-    const int64_t wanted = chooses && options.quick_choices
-                               ? std::min(kQuickSamples, options.recover_samples)
-                               : options.recover_samples;
+    const int64_t wanted = chooses && options.quick_choices ? std::min(kQuickSamples, most) : most;
     wanted_samples = std::max(wanted_samples, wanted);
   }
   for (const auto& [value, fixed] : options.scales) {
@@ -94,14 +94,17 @@ Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
   impl_->record = AssignConfigs(impl_->graph, options);
   CheckWeights(impl_->graph, impl_->record);
   std::vector<RecoveryStep> rewritten;
+  std::vector<const char*> idle;
   for (const RecoveryRow& row : RecoveryTable()) {
     if (row.stage != RecoveryStage::kGraph || !Contains(options.recover, row.name)) continue;
     const double before = WeightsSnr(impl_->graph, options);
-    std::string detail =
-        StrCat(row.rewrite(impl_->graph, options), "; dB of an output channel's weights");
-    rewritten.push_back({row.name, before, WeightsSnr(impl_->graph, options), std::move(detail)});
+    const Rewritten made = row.rewrite(impl_->graph, options);
+    if (made.changes == 0) idle.push_back(row.name);
+    rewritten.push_back({row.name, before, WeightsSnr(impl_->graph, options),
+                         StrCat(made.detail, "; dB of an output channel's weights")});
   }
   if (!rewritten.empty()) impl_->record = AssignConfigs(impl_->graph, options);
+  for (const char* method : idle) impl_->WarnOfIdle(method);
   impl_->record.recovery = std::move(rewritten);
   JoinConfigs(impl_->graph, impl_->record);
   MarkSimulated(impl_->graph, impl_->record);
@@ -164,8 +167,18 @@ FinishProgress Quantizer::Impl::QuantizeNext() {
   return {"round", static_cast<int64_t>(next_node), count, last};
 }
 
+/// Who asks for a method by name should know that it had nothing to do.
+void Quantizer::Impl::WarnOfIdle(const char* method) {
+  if (!options.recover_named) return;
+  record.warnings.push_back(
+      StrCat("the recovery method '", method, "' found nothing in this network to work on"));
+}
+
 void Quantizer::Impl::RecordGain(const char* method, const LayersGain& gain) {
-  if (gain.layers == 0) return;
+  if (gain.layers == 0) {
+    if (Contains(options.recover, method)) WarnOfIdle(method);
+    return;
+  }
   record.recovery.push_back(
       {method, gain.before / gain.layers, gain.after / gain.layers,
        StrCat("errors of weights in the outputs of ", gain.layers, " layers")});
@@ -247,6 +260,7 @@ FinishProgress Quantizer::Step() {
 void Quantizer::Impl::EndJob(const RecoveryRow& row) {
   SnrMeter after = job->changed() ? OutputSnr() : before;
   std::string detail = job->detail();
+  if (job->idle()) WarnOfIdle(row.name);
   job.reset();
   if (after.ScoreDecibels() < before.ScoreDecibels()) {
     detail +=

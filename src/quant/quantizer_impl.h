@@ -108,6 +108,7 @@ struct Quantizer::Impl {
   SnrMeter OutputSnr();
   std::vector<Tensor> FloatOutputs(Simulator& simulator, size_t i, const TensorMap& sample);
   void RecordGain(const char* method, const LayersGain& gain);
+  void WarnOfIdle(const char* method);
   void EndJob(const RecoveryRow& row);
   FinishProgress Analyze();
   // calibrate.cpp

@@ -60,9 +60,11 @@ struct QuantizeOptions {
   std::map<std::string, FixedScale> scales = {};
   /// Names of RecoveryTable(), in any order; empty = none.
   std::vector<std::string> recover = {"round_weights", "bias_correction"};
+  /// Somebody asked for just these: a method that finds nothing to work on is a warning.
+  bool recover_named = false;
   /// Of the methods that learn: samples kept for them, and steps of the optimizer for each block.
-  int64_t recover_samples = 256;
-  int64_t recover_steps = 0;  // 0 = the method's own
+  int64_t recover_samples = 0;  // 0 = 256
+  int64_t recover_steps = 0;    // 0 = the method's own
   /// The methods that choose what stays in float measure on few samples, and less choices: for
   /// defaults, which should take seconds.
   bool quick_choices = false;

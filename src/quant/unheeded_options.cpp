@@ -33,14 +33,20 @@ void NoteUnheededOptions(const Graph& graph, const QuantizeOptions& options,
                                      " operators by name have no effect, which stay float: ", named,
                                      unheeded > kNamed ? "; and others" : ""));
   }
-  const bool learns =
-      std::any_of(options.recover.begin(), options.recover.end(), [](const std::string& name) {
-        const RecoveryRow* row = FindRecovery(name);
-        return row && row->stage == RecoveryStage::kLearn;
-      });
+  bool learns = false;
+  bool chooses = false;
+  for (const std::string& name : options.recover) {
+    const RecoveryRow* row = FindRecovery(name);
+    learns = learns || (row && row->stage == RecoveryStage::kLearn);
+    chooses = chooses || (row && row->stage == RecoveryStage::kChoose);
+  }
   if (options.recover_steps > 0 && !learns) {
     record.warnings.push_back(
         "the option recoverSteps has no effect: no method of the option recover learns");
+  }
+  if (options.recover_samples > 0 && !learns && !chooses) {
+    record.warnings.push_back(
+        "the option recoverSamples has no effect: no method of the option recover keeps samples");
   }
 }
 

@@ -142,6 +142,60 @@ output %y
   model.dispose();
 });
 
+test('a method that is asked for by name and finds nothing to work on is a warning', async () => {
+  // One convolution: no pair of layers, no normalization in front of a product.
+  const model = await parseModel(`graph "g" opset 17
+input %x: float32[1, 2, 8, 8]
+const %k: float32[3, 2, 3, 3] = {${list(54, 1)}}
+%y = Conv(%x, %k) "conv"
+output %y
+`);
+  // No layer at all.
+  const product = await parseModel(`graph "p" opset 17
+input %x: float32[1, 2, 8, 8]
+%r = Relu(%x)
+%y = Mul(%r, %r)
+output %y
+`);
+  const calibration = [0, 1].map((seed) => ({
+    x: new Tensor('float32', numbers(128, seed), [1, 2, 8, 8]),
+  }));
+  const warningsOf = async (network, config) => {
+    const quantized = await quantize(network, { calibration, config });
+    const { warnings } = quantized.config;
+    quantized.dispose();
+    return warnings.filter((warning) => /found nothing|no effect/.test(warning));
+  };
+  const nothing = (method) =>
+    `the recovery method '${method}' found nothing in this network to work on`;
+  for (const method of ['equalize', 'equalize_relu6', 'channel_split', 'equalize_activations']) {
+    assert.deepEqual(await warningsOf(model, { recover: [method] }), [nothing(method)]);
+  }
+  for (const method of [
+    'equalize',
+    'round_weights',
+    'bias_correction',
+    'adaround',
+    'block_reconstruction',
+    'learned_steps',
+    'empirical_bias',
+    'float_sums',
+  ]) {
+    assert.deepEqual(await warningsOf(product, { recover: [method] }), [nothing(method)]);
+  }
+  // What has something to do, and what nobody has asked for, is none.
+  for (const recover of [['round_weights'], ['bias_correction'], ['adaround'], undefined, []]) {
+    assert.deepEqual(await warningsOf(model, recover ? { recover } : {}), []);
+  }
+  assert.deepEqual(await warningsOf(product, {}), []);
+  assert.deepEqual(await warningsOf(model, { recover: ['round_weights'], recoverSamples: 9 }), [
+    'the option recoverSamples has no effect: no method of the option recover keeps samples',
+  ]);
+  assert.deepEqual(await warningsOf(model, { recover: ['adaround'], recoverSamples: 9 }), []);
+  product.dispose();
+  model.dispose();
+});
+
 test('plans say which forced kernels no step takes', async () => {
   const model = await parseModel(`graph "g" opset 17
 input %x: float32[1, 4]

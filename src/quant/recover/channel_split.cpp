@@ -41,7 +41,7 @@ bool Plain(const Node* node) { return node->attributes.Int("group", 1) == 1; }
 
 }  // namespace
 
-std::string SplitChannels(Graph& graph, const QuantizeOptions&) {
+Rewritten SplitChannels(Graph& graph, const QuantizeOptions&) {
   int64_t split = 0;
   for (const LayerPair& pair : FindPairs(graph)) {
     WeightEditor first(graph, pair.first);
@@ -72,7 +72,7 @@ std::string SplitChannels(Graph& graph, const QuantizeOptions&) {
   }
   graph.RemoveUnusedValues();
   RefreshTypes(graph);
-  return StrCat(split, " channels split");
+  return {split, StrCat(split, " channels split")};
 }
 
 }  // namespace requant

@@ -20,7 +20,7 @@ namespace requant {
 
 namespace {
 
-std::string Equalize(Graph& graph, bool through_clips) {
+Rewritten Equalize(Graph& graph, bool through_clips) {
   std::vector<LayerPair> pairs = FindPairs(graph);
   std::erase_if(pairs, [through_clips](const LayerPair& pair) {
     return pair.activation && pair.activation->Is("Clip") && !through_clips;
@@ -72,14 +72,15 @@ std::string Equalize(Graph& graph, bool through_clips) {
     }
   }
   graph.RemoveUnusedValues();
-  return StrCat(equalized, " pairs of layers equalized",
-                clips.empty() ? std::string() : StrCat(", ", clips.size(), " clips became Relu"));
+  return {static_cast<int64_t>(equalized),
+          StrCat(equalized, " pairs of layers equalized",
+                 clips.empty() ? std::string() : StrCat(", ", clips.size(), " clips became Relu"))};
 }
 
 }  // namespace
 
-std::string EqualizeLayers(Graph& graph, const QuantizeOptions&) { return Equalize(graph, false); }
-std::string EqualizeThroughClips(Graph& graph, const QuantizeOptions&) {
+Rewritten EqualizeLayers(Graph& graph, const QuantizeOptions&) { return Equalize(graph, false); }
+Rewritten EqualizeThroughClips(Graph& graph, const QuantizeOptions&) {
   return Equalize(graph, true);
 }
 

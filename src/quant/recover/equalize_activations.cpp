@@ -381,6 +381,7 @@ ActivationEqualizer::Result ActivationEqualizer::Apply() {
   const double count = std::max<double>(1, static_cast<double>(layers));
   result.before_db = -10 * std::log10(before / count + 1e-30);
   result.after_db = -10 * std::log10(after / count + 1e-30);
+  result.idle = groups_.empty();
   result.detail = StrCat(changed, " of ", groups_.size(), " groups of channels equalized");
   return result;
 }

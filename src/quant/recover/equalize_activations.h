@@ -35,6 +35,7 @@ class ActivationEqualizer {
   struct Result {
     double before_db = 0, after_db = 0;  // of the outputs of the layers that read, on average
     std::string detail;
+    bool idle = false;  // no values could be scaled
   };
   /// Scales the constants. Once, after both passes.
   Result Apply();

@@ -57,13 +57,17 @@ class FloatTrials : public RecoveryJob {
   /// where operators are computed together.
   bool MayCutBefore(size_t i) const { return whole_[i]; }
   /// Before the first step.
-  void Offer(FloatChoice choice) { trials_.push_back({std::move(choice), {}}); }
+  void Offer(FloatChoice choice) {
+    trials_.push_back({std::move(choice), {}});
+    offered_ = true;
+  }
 
   /// What the record says when nothing is applied.
   void Say(std::string detail) { detail_ = std::move(detail); }
 
   FinishProgress Step() override;
   bool changed() const override { return applied_; }
+  bool idle() const override { return count_ > 0 && !offered_; }
   std::string detail() const override { return detail_; }
 
  private:
@@ -98,7 +102,7 @@ class FloatTrials : public RecoveryJob {
     size_t begin = 0, end = 0;
   } pass_;  // trials that go through the samples together
   size_t sample_ = 0, trial_ = 0;
-  bool applied_ = false;
+  bool offered_ = false, applied_ = false;
   std::string detail_ = "everything stays quantized";
 };
 

@@ -88,6 +88,7 @@ class Reconstruction : public RecoveryJob {
     return Progress(block_ >= blocks_.size());
   }
 
+  bool idle() const override { return tried_ == 0; }
   std::string detail() const override {
     return StrCat(improved_, " of ", tried_, method_.by_layer ? " layers" : " blocks",
                   " improved, on ", count_, " samples");

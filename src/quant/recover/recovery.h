@@ -39,6 +39,8 @@ class RecoveryJob {
   virtual FinishProgress Step() = 0;
   /// Whether the network is another one now; only after the last step.
   virtual bool changed() const { return true; }
+  /// Whether the network has nothing that the method works on; only after the last step.
+  virtual bool idle() const { return false; }
   /// One line about what was done, for the record.
   virtual std::string detail() const { return {}; }
 };
@@ -51,11 +53,16 @@ enum class RecoveryStage : uint8_t {
   kLearn,    // the same: what learns
 };
 
+/// What a method did to the float network.
+struct Rewritten {
+  int64_t changes = 0;
+  std::string detail;  // one line for the record
+};
+
 struct RecoveryRow {
   const char* name;
   RecoveryStage stage;
-  /// Rewrites; what was done becomes a warning-free line of the record.
-  std::string (*rewrite)(Graph& graph, const QuantizeOptions& options);
+  Rewritten (*rewrite)(Graph& graph, const QuantizeOptions& options);
   std::unique_ptr<RecoveryJob> (*make)(const RecoveryContext& context);
 };
 
@@ -67,9 +74,9 @@ const RecoveryRow* FindRecovery(std::string_view name);
 /// of all layers: what rewriting the network is for (weights_noise.cpp).
 double WeightsSnr(const Graph& graph, const QuantizeOptions& options);
 
-std::string EqualizeLayers(Graph& graph, const QuantizeOptions& options);  // equalize.cpp
-std::string EqualizeThroughClips(Graph& graph, const QuantizeOptions& options);
-std::string SplitChannels(Graph& graph, const QuantizeOptions& options);  // channel_split.cpp
+Rewritten EqualizeLayers(Graph& graph, const QuantizeOptions& options);  // equalize.cpp
+Rewritten EqualizeThroughClips(Graph& graph, const QuantizeOptions& options);
+Rewritten SplitChannels(Graph& graph, const QuantizeOptions& options);  // channel_split.cpp
 std::unique_ptr<RecoveryJob> MakeFloatStart(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatEnd(const RecoveryContext& context);
