@@ -60,8 +60,9 @@ struct Widths {
   bool symmetric, per_channel;
 };
 
-QuantizedModel QuantizeAt(const Graph& graph, const Widths& widths) {
+QuantizedModel QuantizeAt(const Graph& graph, const Widths& widths, bool float_outputs = false) {
   QuantizeOptions options;
+  options.float_outputs = float_outputs;
   options.global.activations.bits = widths.activations;
   options.global.activations.symmetric = widths.symmetric;
   options.global.weights.bits = widths.weights;
@@ -89,33 +90,77 @@ TEST(Exports, QdqComesBackWithItsConfigs) {
   }
 }
 
+/// Every decision of the model's layers and operators in what was read from its QOperator file.
+void ExpectDecisions(const QuantizedModel& model, const QuantizedModel& read, size_t least) {
+  size_t compared = 0;
+  for (const auto& [name, got] : read.record.operators) {
+    const OperatorQuantization* wanted = model.record.Find(name);
+    // Activations that layers compute by their clamps are no operators of the file any more.
+    if (wanted == nullptr || wanted->op_type != got.op_type || !wanted->activation.empty()) {
+      continue;
+    }
+    EXPECT_EQ(wanted->quantized, got.quantized) << name;
+    for (size_t slot = 0; slot < wanted->inputs.size(); ++slot) {
+      if (wanted->op_type == "Clip" && slot > 0) continue;
+      EXPECT_EQ(Decision(model.record, wanted->inputs[slot]),
+                Decision(read.record, got.inputs[slot]))
+          << name << " input " << slot;
+    }
+    EXPECT_EQ(Decision(model.record, wanted->outputs[0]), Decision(read.record, got.outputs[0]))
+        << name;
+    ++compared;
+  }
+  EXPECT_GE(compared, least);
+}
+
 TEST(Exports, QOperatorComesBackWithItsConfigs) {
   const Graph graph = SmallNetwork();
   for (const Widths& widths : kWidths) {
-    SCOPED_TRACE(StrCat("W", widths.weights, "A", widths.activations));
-    const QuantizedModel model = QuantizeAt(graph, widths);
-    const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(ToQOperator(model)));
-    const QuantizedModel read = ReadQuantized(ReadOnnx({bytes, *bytes}));
-    EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(read)), 0);
-    // Activations that layers compute by their clamps are no operators of the file any more.
-    size_t compared = 0;
-    for (const auto& [name, got] : read.record.operators) {
-      const OperatorQuantization* wanted = model.record.Find(name);
-      if (wanted == nullptr || wanted->op_type != got.op_type || !wanted->activation.empty()) {
-        continue;
-      }
-      EXPECT_EQ(wanted->quantized, got.quantized) << name;
-      for (size_t slot = 0; slot < wanted->inputs.size(); ++slot) {
-        if (wanted->op_type == "Clip" && slot > 0) continue;
-        EXPECT_EQ(Decision(model.record, wanted->inputs[slot]),
-                  Decision(read.record, got.inputs[slot]))
-            << name << " input " << slot;
-      }
-      EXPECT_EQ(Decision(model.record, wanted->outputs[0]), Decision(read.record, got.outputs[0]))
-          << name;
-      ++compared;
+    for (const bool float_outputs : {false, true}) {
+      SCOPED_TRACE(StrCat("W", widths.weights, "A", widths.activations, " floats ", float_outputs));
+      const QuantizedModel model = QuantizeAt(graph, widths, float_outputs);
+      const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(ToQOperator(model)));
+      const QuantizedModel read = ReadQuantized(ReadOnnx({bytes, *bytes}));
+      EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(read)), 0);
+      ExpectDecisions(model, read, 3);
     }
-    EXPECT_GE(compared, 3u);
+  }
+}
+
+/// Layers that write their sums as floats: ConvInteger and MatMulInteger in the file.
+TEST(Exports, SumsThatBecomeFloatsComeBack) {
+  for (const bool bias : {true, false}) {
+    for (const Widths& widths : kWidths) {
+      SCOPED_TRACE(StrCat("W", widths.weights, "A", widths.activations, " bias ", bias));
+      Builder b;
+      Noise noise{23};
+      Value* x = b.Input("x", {1, 4, 6, 6});
+      AttributeMap pads;
+      pads.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
+      std::vector<Value*> inputs = {x, b.Const("k", noise.Make({5, 4, 3, 3}))};
+      if (bias) inputs.push_back(b.Const("bias", noise.Make({5})));
+      b.graph.AddOutput(b.Op("Conv", inputs, "sums", pads));
+      Value* weights = b.Const("w", noise.Make({6, 7}));
+      b.graph.AddOutput(b.Op("MatMul", {x, weights}, "product"));
+      const QuantizedModel model = QuantizeAt(b.graph, widths, true);
+      const Graph file = ToQOperator(model);
+      EXPECT_EQ(CountOps(file, "ConvInteger"), 1);
+      EXPECT_EQ(CountOps(file, "MatMulInteger"), 1);
+      const QuantizedModel read = ReadQuantized(file);
+      EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(read)), 0);
+      for (const char* name : {"sums_node", "product_node"}) {
+        const OperatorQuantization& wanted = model.record.operators.at(name);
+        const OperatorQuantization& got = read.record.operators.at(name);
+        EXPECT_TRUE(got.quantized) << name;
+        EXPECT_TRUE(got.float_output) << name;
+        EXPECT_EQ(Decision(model.record, wanted.inputs[0]), Decision(read.record, got.inputs[0]));
+        // The file has the product of both scales: more than one factor gives it.
+        const TensorQuantizationConfig& a = model.record.Root(wanted.inputs[1]);
+        const TensorQuantizationConfig& c = read.record.Root(got.inputs[1]);
+        ASSERT_EQ(a.scale.size(), c.scale.size());
+        for (size_t i = 0; i < a.scale.size(); ++i) EXPECT_FLOAT_EQ(a.scale[i], c.scale[i]);
+      }
+    }
   }
 }
 
