@@ -172,6 +172,9 @@ struct LineForm {
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
   PlaceConstants constants;
+
+  /// The rest is for BuildLine to say.
+  explicit RQ_MEMBER LineForm(size_t columns) : constants(columns) {}
 };
 
 /// A slice of codes, of which `rest` are there.
@@ -261,7 +264,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
   const int32_t padding = p->input_zero_point - header.input_lo;
-  LineForm f = {.constants = PlaceConstants(static_cast<size_t>(columns))};
+  LineForm f(static_cast<size_t>(columns));
   f.packed = p->input_packed != 0;
   f.planes = p->input_planes != 0;
   f.channels = channels;

@@ -65,10 +65,9 @@ RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t i
 
 /// Rows y, y + step, y + 2 step and y + 3 step, channels [channel, channel + n), to `out`, `group`
 /// channels per column. A row outside the image is padding.
-static __attribute__((noinline)) void Interleave(const DwConvQ8Params* p, int32_t image, int32_t y,
-                                                 int32_t step, int32_t channel, int32_t n,
-                                                 int32_t group, int32_t flip, int32_t zero_point,
-                                                 uint8_t* out) {
+[[maybe_unused]] static __attribute__((noinline)) void Interleave(
+    const DwConvQ8Params* p, int32_t image, int32_t y, int32_t step, int32_t channel, int32_t n,
+    int32_t group, int32_t flip, int32_t zero_point, uint8_t* out) {
   const ConvGeometry& g = p->geometry;
   const int32_t width = PaddedWidth(g);
   const ptrdiff_t column = 4 * static_cast<ptrdiff_t>(group);
