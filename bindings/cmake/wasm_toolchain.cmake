@@ -94,6 +94,7 @@ set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 if(REQUANT_CCACHE)
   # Relative to the sources, so that a second clone finds what the first one compiled.
   get_filename_component(source_root ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
+  # Sloppiness: what ccache wants where there is a precompiled header.
   list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_COMPILERTYPE=clang CCACHE_BASEDIR=${source_root}
-       ${REQUANT_CCACHE})
+       CCACHE_SLOPPINESS=pch_defines,time_macros ${REQUANT_CCACHE})
 endif()

@@ -15,7 +15,8 @@ import {
   quantize,
 } from '../../dist/index.js';
 import { call } from '../../dist/heap.js';
-import { hasRelaxedSimd, loadCore } from '../../dist/load_core.js';
+import { loadCore } from '../../dist/load_core.js';
+import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
 import { MODEL, calibration, isError, testImages } from './support.mjs';
 
 const modelBytes = readFileSync(MODEL);
