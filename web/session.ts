@@ -362,7 +362,10 @@ export class InferenceSession {
     return new BoundRun(this.#handle, feeds, fetchTargets(fetches, this.#fetchable));
   }
 
-  /** How the model was computed last; undefined before the first run of a model of open shape. */
+  /**
+   * How the model was computed last; undefined before the first run of a model of open shape, and always for one that
+   * runs as several plans (control flow, shapes that depend on data).
+   */
   plan(): Plan | undefined {
     const plan = this.#handle.json<Partial<Plan>>((session) => session.plan());
     return plan.steps ? (plan as Plan) : undefined;

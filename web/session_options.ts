@@ -53,7 +53,10 @@ export interface PlanningOptions {
    * depend on it.
    */
   compact?: boolean;
-  /** Force a kernel of a family by its name; {@link engineInfo} lists them. */
+  /**
+   * Kernels by family: each runs every step of its family that it can. The warnings of {@link InferenceSession.plan} say
+   * where others run; {@link engineInfo} lists all kernels.
+   */
   kernels?: Readonly<Record<string, string>>;
   /** The kernels that {@link tune} found to be the fastest. Results do not depend on it. */
   tuning?: Tuning;

@@ -1,54 +1,37 @@
-// The tarball as npm users get it: what is in it, that it installs alone, and that the examples of
-// docs/api.md run with it.
+// The tarball as npm users get it: what is in it, and that it installs alone. documents.test.mjs runs the
+// examples of the documents with it.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { version } from '../../dist/index.js';
+import { cleanEnvironment, engineFlags, installPackage, npm } from './installed.mjs';
 import { MODEL, ROOT } from './support.mjs';
 
 const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
 let folder;
 let files;
 
-// npm's own settings of the process that runs the tests must not leak in.
-const env = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^npm_(config|package|lifecycle)/i.test(name)),
-);
-const npm = (args, cwd) =>
-  execFileSync('npm', args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 const node = (args) =>
-  execFileSync(process.execPath, [...process.execArgv.filter(isEngineFlag), ...args], {
+  execFileSync(process.execPath, [...engineFlags, ...args], {
     cwd: folder,
-    env,
+    env: cleanEnvironment,
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-function isEngineFlag(flag) {
-  return flag.startsWith('--experimental-wasm');
-}
 
 before(() => {
-  folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
-  const packed = npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);
-  const [tarball] = JSON.parse(packed);
-  files = tarball.files.map((file) => file.path).sort();
-  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module", "private": true }');
-  npm(
-    ['install', '--offline', '--no-audit', '--no-fund', path.join(folder, tarball.filename)],
-    folder,
-  );
+  ({ folder, files } = installPackage());
   cpSync(MODEL, path.join(folder, 'model.onnx'));
-  cpSync(path.join(ROOT, 'demos/data'), path.join(folder, 'data'), { recursive: true });
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
   const allowed =
-    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|browsers|bundlers|cli|quantization|optimizer|conformance)\.md|README\.md|LICENSE|package\.json)$/;
+    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|browsers|bundlers|cli|quantization|optimizer|conformance)\.md|demos\/(data|models)\/README\.md|demos\/data\/calibration-images-idx3-ubyte|demos\/models\/fashion_mnist\.onnx|README\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
@@ -120,7 +103,9 @@ await say(createWorker().then((worker) => worker.terminate()));
 `,
   );
   const runIn = (cwd) =>
-    execFileSync(process.execPath, [program], { cwd, env, encoding: 'utf8' }).trim().split('\n');
+    execFileSync(process.execPath, [program], { cwd, env: cleanEnvironment, encoding: 'utf8' })
+      .trim()
+      .split('\n');
   assert.deepEqual(runIn(folder), ['ok', 'ok', 'ok']);
   const elsewhere = runIn(os.tmpdir());
   assert.equal(elsewhere.length, 3);
@@ -161,19 +146,4 @@ new Tensor('float31', [1]);
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   const flags = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext'];
   node([tsc, ...flags, '--lib', 'es2022,dom,dom.iterable', 'use.ts']);
-});
-
-test('the examples of docs/api.md run', () => {
-  const text = readFileSync(path.join(ROOT, 'docs/api.md'), 'utf8');
-  const blocks = [...text.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, code]) => code);
-  assert.ok(blocks.length >= 5);
-  blocks.forEach((code, index) => {
-    const name = /^\/\/ (\S+\.mjs)/.exec(code)?.[1] ?? `example_${index}.mjs`;
-    writeFileSync(path.join(folder, name), code);
-    try {
-      node([name]);
-    } catch (error) {
-      assert.fail(`example ${index} of docs/api.md:\n${code}\n${error.stderr}`);
-    }
-  });
 });

@@ -25,12 +25,13 @@ import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
 import { runVerify, verifySpec } from './verifying.js';
 
-interface Command {
+export interface Command {
   spec: CommandSpec;
   action: (values: Values, positionals: string[], streams: Streams) => Promise<void>;
 }
 
-const commands: readonly Command[] = [
+/** Every command of the command line. */
+export const commands: readonly Command[] = [
   { spec: inspectSpec, action: inspect },
   { spec: optimizeSpec, action: optimize },
   { spec: quantizeSpec, action: runQuantize },

@@ -29,7 +29,7 @@ const classicHtml = html('<script defer src="./main.js"></script>');
 
 /** What the document says of a command line: the user's files instead of those of the checks. */
 const sh = (command) =>
-  `\`\`\`sh
+  `\`\`\`sh needs=bundler
 ${command
   .replaceAll('page.js', 'main.js')
   .replaceAll(' && ', '\n')

@@ -1,0 +1,380 @@
+// The code blocks of README.md and docs/*.md: finding them, what must hold of each without running it, running it.
+//
+// The line that opens a block names its language and may say more:
+//
+//   ```js file=images.mjs      saved under this name before the blocks behind it run
+//   ```sh needs=networks       not run, for a reason of `needs` below, which the tests print; still checked
+//   ```js in=clone             run there, and not where the document's row in `documents` says
+//   ```json is=QuantizeConfig  type-checked as this type of the package
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { readArgs } from '../../dist/cli/args.js';
+import { commands } from '../../dist/cli/run.js';
+import { ROWS } from '../browser/bundlers/table.mjs';
+import { cleanEnvironment, engineFlags } from './installed.mjs';
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+
+/**
+ * Every document, and where its blocks run: in a folder where the `package` is installed, or in a `clone` that is
+ * built. `files` are those that the document says lie in the folder.
+ */
+export const documents = {
+  'README.md': { places: ['clone', 'package'] },
+  'docs/api.md': {
+    places: ['package'],
+    files: { 'model.onnx': 'demos/models/fashion_mnist.onnx', data: 'demos/data' },
+  },
+  'docs/benchmarks.md': { places: ['clone'] },
+  'docs/benchmarks_low_bits.md': { places: ['clone'] },
+  'docs/browsers.md': { places: ['clone'] },
+  'docs/bundlers.md': { places: ['package'] },
+  'docs/cli.md': { places: ['clone'] },
+  'docs/conformance.md': { places: ['clone'] },
+  'docs/optimizer.md': { places: ['package'] },
+  'docs/quantization.md': { places: ['clone'] },
+};
+
+/** Why a block is not run. */
+export const needs = {
+  page: 'it needs a page: it is type-checked against the DOM here, tests/browser opens the whole pages',
+  bundler: 'it needs a bundler: tests/browser/bundlers runs the same lines',
+  networks: 'it needs networks and data that are no part of a clone',
+  time: 'it measures for minutes, and builds or fetches what it measures',
+  install: 'it gets the project and installs it, as this test did by itself',
+  project: 'it builds or tests the whole project, this test included',
+  compiler: 'it needs a C compiler',
+};
+
+/** The documents that there are. */
+export const documentFiles = () => [
+  'README.md',
+  ...readdirSync(path.join(ROOT, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+
+/** The text of a document. */
+export const textOf = (file) => readFileSync(path.join(ROOT, file), 'utf8');
+
+/** The blocks of a document, and the spans of code and problems of the lines between them. */
+export function readDocument(file, text) {
+  const blocks = [];
+  const spans = [];
+  const problems = [];
+  let block;
+  let before = '';
+  text.split('\n').forEach((line, index) => {
+    const at = `${file}:${index + 1}`;
+    const fence = /^\s*```(.*)$/.exec(line);
+    if (block && fence) {
+      blocks.push(block);
+      block = undefined;
+    } else if (block) {
+      block.code += `${line}\n`;
+    } else if (fence) {
+      const [language, ...words] = fence[1].trim().split(/\s+/);
+      block = { file, at, line: index + 1, language, attributes: {}, code: '' };
+      for (const word of words) {
+        const [name, value] = word.split('=');
+        block.attributes[name] = value;
+      }
+    } else {
+      if (/^ {4}\S/.test(line) && before.trim() === '') {
+        problems.push(`${at}: an indented block: fence it, and name its language`);
+      }
+      for (const [, code] of line.matchAll(/`([^`]+)`/g)) spans.push({ at, line: index + 1, code });
+    }
+    before = line;
+  });
+  if (block) problems.push(`${block.at}: the block has no end`);
+  return { file, text, blocks, spans, problems };
+}
+
+/** Words of one line of a shell, without quotes; only what the documents use. */
+function words(line) {
+  return [...line.matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g)].map(([word]) =>
+    word.replace(/'([^']*)'|"([^"]*)"/g, (_all, single, double) => single ?? double),
+  );
+}
+
+/** The commands of a block, without comments; brackets around what may be left out go. */
+export function commandsOf(code) {
+  return code
+    .replace(/\\\n\s*/g, ' ')
+    .replace(/(^|\s)#.*$/gm, '')
+    .split(/\n|&&|;/)
+    .map((line) => words(line.replace(/\[(--[^\]]*)\]/g, '$1')))
+    .filter((command) => command.length > 0);
+}
+
+const manifest = () => JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
+
+function requantProblem(args) {
+  const [name, ...rest] = args;
+  if (['--help', '--version'].includes(name)) return undefined;
+  const command = commands.find(({ spec }) => spec.name === name);
+  if (!command) return `there is no command ${name}`;
+  try {
+    readArgs(command.spec, rest);
+    return undefined;
+  } catch (error) {
+    return `requant ${name}: ${error.message}`;
+  }
+}
+
+/** Whether a script or a file of ours that it imports has an option: as a word or as the key of a table. */
+function knows(file, option, seen = new Set()) {
+  if (seen.has(file) || !existsSync(file)) return false;
+  seen.add(file);
+  const text = readFileSync(file, 'utf8');
+  const name = option.replace(/^--/, '');
+  if (new RegExp(`--${name}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: `).test(text)) return true;
+  return [...text.matchAll(/from '(\.[^']+)'/g)].some(([, from]) =>
+    knows(path.resolve(path.dirname(file), from), option, seen),
+  );
+}
+
+function scriptProblem([script, ...args]) {
+  const file = path.join(ROOT, script);
+  if (!existsSync(file)) return `there is no ${script}`;
+  for (const [option] of args.filter((arg) => arg.startsWith('--')).map((arg) => arg.split('='))) {
+    if (!knows(file, option)) return `${script} has no option ${option}`;
+  }
+  return undefined;
+}
+
+/** What npm does, by its first word; a script's own arguments come behind "--". */
+function npmProblem(args) {
+  const name = args[0] === 'run' ? args[1] : args[0];
+  if (['install', 'pack'].includes(args[0])) return undefined;
+  const script = manifest().scripts[name];
+  if (script === undefined) return `package.json has no script ${name}`;
+  const own = /node (\S+\.mjs)/.exec(script);
+  const rest = args.slice(args.indexOf('--') + 1);
+  return own && args.includes('--') ? scriptProblem([own[1], ...rest]) : undefined;
+}
+
+/** The programs that blocks may call, and what must hold of their arguments. */
+const programs = {
+  requant: requantProblem,
+  npx: ([name, ...rest]) =>
+    name === 'requant' ? requantProblem(rest) : `npx ${name} is not of this package`,
+  node: (args) => {
+    const rest = args.slice(args.findIndex((arg) => !arg.startsWith('-')));
+    if (rest[0] === 'dist/cli/main.js') return requantProblem(rest.slice(1));
+    return scriptProblem(rest);
+  },
+  npm: npmProblem,
+  cc: () => undefined,
+  cd: () => undefined,
+  cp: () => undefined,
+  esbuild: () => undefined,
+  git: () => undefined,
+  python3: () => undefined,
+  rollup: () => undefined,
+};
+
+/** What is wrong with one command. */
+export function commandProblem(command) {
+  const rest = command.slice(command.findIndex((word) => !/^[A-Z_]+=/.test(word)));
+  const [program, ...args] = rest;
+  // What the command before has made.
+  if (program.startsWith('./')) return undefined;
+  return programs[program] ? programs[program](args) : `nobody knows the program ${program}`;
+}
+
+/** The commands among the spans of code of a document. */
+export const isCommand = ({ code }) =>
+  /^(npx )?requant [a-z]|^npm (run|test)|^node \S*\//.test(code);
+
+const languages = {
+  js: () => undefined,
+  html: ({ code }) => (scriptsOf(code).length > 0 ? undefined : 'a page without a module'),
+  json: ({ code }) => {
+    JSON.parse(code);
+  },
+  sh: ({ code }) => commandsOf(code).map(commandProblem).find(Boolean),
+  c: () => undefined,
+  http: ({ code }) =>
+    /^([A-Z][\w-]*: .*\n|\s+\S.*\n)+$/.test(code) ? undefined : 'these are no headers',
+  text: () => undefined,
+};
+
+/** What must hold of a block without running it. */
+export function staticProblem(block) {
+  const { language, attributes, code } = block;
+  if (!languages[language]) return `"${language}" is no language of ${Object.keys(languages)}`;
+  for (const [name, value] of Object.entries(attributes)) {
+    if (!['needs', 'file', 'in', 'is'].includes(name)) return `nobody knows ${name}=${value}`;
+  }
+  if (attributes.in && !['clone', 'package'].includes(attributes.in))
+    return `nobody knows in=${attributes.in}`;
+  if (attributes.needs && !needs[attributes.needs]) return `nobody knows needs=${attributes.needs}`;
+  if (attributes.needs === 'bundler' && !ROWS.some(({ recipe }) => recipe?.includes(code))) {
+    return 'no row of tests/browser/bundlers/table.mjs has this recipe';
+  }
+  try {
+    return languages[language](block);
+  } catch (error) {
+    return error.message;
+  }
+}
+
+/** The module scripts of a page. */
+export function scriptsOf(page) {
+  return [...page.matchAll(/<script type="module">\n([^]*?)<\/script>/g)].map(([, code]) => code);
+}
+
+/** The places where a block runs. */
+export const placesOf = ({ file, attributes }) =>
+  attributes.in ? [attributes.in] : (documents[file]?.places ?? ['package']);
+
+/** The name of the file that a block becomes. */
+export function fileName({ attributes, file, line, language }) {
+  const extension = { js: 'mjs', json: 'json', html: 'html', c: 'c', sh: 'sh' }[language];
+  const name = path.basename(file, '.md').toLowerCase();
+  return attributes.file ?? `${name}_line_${line}.${extension ?? 'txt'}`;
+}
+
+/** Files for the type checker: names and texts, by block. */
+function sourcesOf(block) {
+  const base = fileName(block);
+  if (block.language === 'js') return [[base, block.code]];
+  if (block.language === 'html') {
+    return scriptsOf(block.code).map((code, index) => [`${base}_${index}.mjs`, code]);
+  }
+  if (block.language === 'json' && block.attributes.is) {
+    const type = block.attributes.is;
+    const text = `import type { ${type} } from 'requant';\nexport const it: ${type} = ${block.code};\n`;
+    return [[`${base}.mts`, text]];
+  }
+  return [];
+}
+
+const typeOptions = {
+  allowJs: true,
+  checkJs: true,
+  noEmit: true,
+  strict: true,
+  // JavaScript's parameters have no types.
+  noImplicitAny: false,
+  skipLibCheck: true,
+  target: ts.ScriptTarget.ES2022,
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  lib: ['ES2022', 'ESNext.Disposable', 'DOM', 'DOM.Iterable', 'DOM.AsyncIterable'].map(
+    (name) => `lib.${name.toLowerCase()}.d.ts`,
+  ),
+  typeRoots: [path.join(ROOT, 'node_modules/@types')],
+  types: ['node'],
+};
+
+/** What TypeScript says of blocks that lie in a folder where the package is installed: text by block's place. */
+export function typeProblems(blocks, folder) {
+  const texts = new Map();
+  const places = new Map();
+  for (const block of blocks) {
+    for (const [name, text] of sourcesOf(block)) {
+      texts.set(path.join(folder, name), text);
+      places.set(path.join(folder, name), block.at);
+    }
+  }
+  const host = ts.createCompilerHost(typeOptions);
+  const { getSourceFile, fileExists, readFile } = host;
+  host.fileExists = (name) => texts.has(name) || fileExists.call(host, name);
+  host.readFile = (name) => texts.get(name) ?? readFile.call(host, name);
+  host.getSourceFile = (name, ...rest) =>
+    texts.has(name)
+      ? ts.createSourceFile(name, texts.get(name), rest[0], true)
+      : getSourceFile.call(host, name, ...rest);
+  host.getCurrentDirectory = () => folder;
+  const program = ts.createProgram([...texts.keys()], typeOptions, host);
+  return ts
+    .getPreEmitDiagnostics(program)
+    .filter(({ file }) => !file || texts.has(file.fileName))
+    .map(({ file, start, messageText }) => {
+      const text = ts.flattenDiagnosticMessageText(messageText, '\n');
+      if (!file) return text;
+      const { line } = file.getLineAndCharacterOfPosition(start ?? 0);
+      return `${places.get(file.fileName)}, line ${line + 1} of the block: ${text}`;
+    });
+}
+
+/** Values that the installed package exports, and the names of all functions and members there are. */
+export function exportsOf(folder) {
+  const files = Object.values(manifest().exports)
+    .filter(({ types }) => types)
+    .map(({ types }) => path.join(folder, 'node_modules/requant', types));
+  const program = ts.createProgram(files, { ...typeOptions, allowJs: false, checkJs: false });
+  const checker = program.getTypeChecker();
+  const exports = new Set();
+  const members = new Set();
+  for (const file of files) {
+    const module = checker.getSymbolAtLocation(program.getSourceFile(file));
+    for (const symbol of checker.getExportsOfModule(module)) {
+      const alias = (symbol.flags & ts.SymbolFlags.Alias) !== 0;
+      const own = alias ? checker.getAliasedSymbol(symbol) : symbol;
+      if (own.flags & ts.SymbolFlags.Value) exports.add(symbol.name);
+      members.add(symbol.name);
+      const types = [
+        ...(own.flags & ts.SymbolFlags.Type ? [checker.getDeclaredTypeOfSymbol(own)] : []),
+        ...(own.flags & ts.SymbolFlags.Value ? [checker.getTypeOfSymbol(own)] : []),
+      ];
+      for (const type of types) {
+        for (const { name } of checker.getPropertiesOfType(type)) members.add(name);
+      }
+    }
+  }
+  return { exports: [...exports], members };
+}
+
+/** How a block runs in a folder where it lies under its name, or undefined where it only lies there. */
+const runners = {
+  js: (name) => [process.execPath, [...engineFlags, name]],
+  sh: (name) => ['bash', ['-eu', name]],
+};
+
+/** Whether a block can run at all. */
+export const canRun = (block) => runners[block.language] !== undefined;
+
+/** What is done with blocks that cannot run. */
+export const checked = {
+  html: 'its scripts are type-checked, and tests/browser/documents.test.mjs opens it',
+  json: 'it is parsed, and type-checked where it says as what',
+  c: 'the block behind it compiles it',
+  http: 'its lines are headers',
+  text: 'it is no code',
+};
+
+/** Runs a block; what went wrong, or undefined. `bin` is a folder with the command `requant`. */
+export function runProblem(block, folder, bin) {
+  const [command, args] = runners[block.language](fileName(block));
+  try {
+    execFileSync(command, args, {
+      cwd: folder,
+      env: { ...cleanEnvironment, PATH: `${bin}:${process.env.PATH}` },
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: 300_000,
+    });
+    return undefined;
+  } catch (error) {
+    return `${block.at} fails:\n${block.code}\n${error.stderr || error.message}`;
+  }
+}
+
+/** Whether there is a C compiler. */
+export function haveCompiler() {
+  try {
+    execFileSync('cc', ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
