@@ -28,6 +28,8 @@ import { edgesOf } from './networks.mjs';
 
 const a4 = (observer) => ({ bits: 4, observer });
 const w4 = (observer) => ({ bits: 4, observer });
+/** Integers alone. */
+const INTEGERS = ['round_weights', 'bias_correction'];
 /** First and last layers keep 8 bits, as is usual for 4-bit networks. */
 const lowBits = (weights, activations) => ({
   ...(activations < 8
@@ -40,7 +42,7 @@ const recoveries = {
   none: [],
   equalize: ['equalize'],
   'channel split': ['channel_split'],
-  'round + bias': ['round_weights', 'bias_correction'],
+  'round + bias': INTEGERS,
   'empirical bias': ['empirical_bias'],
   adaround: ['adaround'],
   'learned steps': ['learned_steps'],
@@ -60,6 +62,7 @@ const tables = {
           ] = {
             activations: { observer, symmetric },
             weights: { observer: own, perChannel },
+            ...(observer === 'auto' ? {} : { recover: INTEGERS }),
           };
         }
       }
@@ -68,6 +71,7 @@ const tables = {
   },
   auto: () => ({
     default: {},
+    'integers alone': { recover: INTEGERS },
     auto: { activations: { observer: 'auto' }, weights: { observer: 'auto' } },
   }),
   bits: () => {
@@ -78,7 +82,9 @@ const tables = {
     });
     const pairs = [8, 9, 10, 12, 16].map((bits) => [bits, 8]).concat([[8, 16]]);
     return {
-      ...Object.fromEntries(pairs.map(([a, w]) => [`A${a}, W${w}`, config(a, w)])),
+      ...Object.fromEntries(
+        pairs.map(([a, w]) => [`A${a}, W${w}`, { ...config(a, w), recover: INTEGERS }]),
+      ),
       'A8, W8, auto': config(8, 8, { observer: 'auto' }),
     };
   },
