@@ -118,6 +118,42 @@ test('docs/cli.md has every command with all of its options, and no others', () 
   }
 });
 
+test('no document is a diary: what was measured and tried before is in docs/notes', () => {
+  const diary =
+    /\b(the version before|versions? before|earlier versions?|(was|were) tried|until lately|present version|has become|used to be)\b/i;
+  const problems = read.flatMap(({ file, text }) =>
+    text
+      .split('\n')
+      .flatMap((line, index) =>
+        diary.test(line) ? [`${file}:${index + 1}: ${diary.exec(line)[0]}`] : [],
+      ),
+  );
+  assert.deepEqual(problems, []);
+});
+
+test('every link between the documents leads somewhere', () => {
+  const slug = (heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-');
+  const problems = [];
+  for (const { file, text } of read) {
+    for (const [, target] of text.replace(/`[^`\n]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(target)) continue;
+      const [name, anchor] = target.split('#');
+      const other = name === '' ? file : path.join(path.dirname(file), name);
+      const found = read.find((one) => one.file === other);
+      if (!found) problems.push(`${file}: there is no ${other}`);
+      const headings = (found?.text.match(/^#+ .*$/gm) ?? []).map((one) =>
+        slug(one.replace(/^#+ /, '')),
+      );
+      if (anchor && !headings.includes(anchor)) problems.push(`${file}: ${target}`);
+    }
+  }
+  assert.deepEqual(problems, []);
+});
+
 test('docs/api.md names every export of the package, and no function that there is not', () => {
   const { text, spans } = read.find(({ file }) => file === 'docs/api.md');
   const { exports, members } = exportsOf(folders.package);
