@@ -41,7 +41,7 @@ const WARM = 2;
  * @throws RequantError INVALID_ARGUMENT for a bad option, ABORTED, or as {@link quantize}.
  * @example
  * const latencies = await measureLatencies(model, { feeds });
- * const { operators } = mixedPrecision(quantized.config.analysis, { maxMs: 4, latencies });
+ * const { operators } = mixedPrecision(analysis, { maxMs: 4, latencies });
  */
 export async function measureLatencies(model: Model, options: LatencyOptions): Promise<Latencies> {
   if (!(model instanceof Model)) {

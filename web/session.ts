@@ -376,7 +376,9 @@ export class InferenceSession {
    * file for trace viewers of it.
    */
   profile(): StepProfile[] {
-    return this.#handle.json<StepProfile[]>((session) => session.profile());
+    // The core lists all steps of its plan, also those that nobody measured.
+    const steps = this.#handle.json<StepProfile[]>((session) => session.profile());
+    return steps.some(({ runs }) => runs > 0) ? steps : [];
   }
 
   /**

@@ -225,6 +225,10 @@ output %b
     assert.ok(profile.length > 10);
     assert.ok(profile.every(({ runs }) => runs === 2));
     assert.ok(profile.reduce((sum, { milliseconds }) => sum + milliseconds, 0) > 0);
+    const unmeasured = await InferenceSession.create(MODEL);
+    await unmeasured.run(testImages(1)[0]);
+    assert.deepEqual(unmeasured.profile(), []);
+    unmeasured.release();
     session.dispose();
   });
 

@@ -242,8 +242,9 @@ export function fileName({ attributes, file, line, language }) {
 }
 
 /** Files for the type checker: names and texts, by block. */
-function sourcesOf(block) {
+function sourcesOf(block, exports) {
   const base = fileName(block);
+  if (block.language === 'ts') return [[`${base}.mts`, exampleText(block.code, exports)]];
   if (block.language === 'js') return [[base, block.code]];
   if (block.language === 'html') {
     return scriptsOf(block.code).map((code, index) => [`${base}_${index}.mjs`, code]);
@@ -275,12 +276,12 @@ const typeOptions = {
   types: ['node'],
 };
 
-/** What TypeScript says of blocks that lie in a folder where the package is installed: text by block's place. */
-export function typeProblems(blocks, folder) {
+/** What TypeScript says of blocks that lie in a folder where the package is installed. */
+export function typeProblems(blocks, folder, exports = {}) {
   const texts = new Map();
   const places = new Map();
   for (const block of blocks) {
-    for (const [name, text] of sourcesOf(block)) {
+    for (const [name, text] of sourcesOf(block, exports)) {
       texts.set(path.join(folder, name), text);
       places.set(path.join(folder, name), block.at);
     }
@@ -306,21 +307,76 @@ export function typeProblems(blocks, folder) {
     });
 }
 
-/** Values that the installed package exports, and the names of all functions and members there are. */
+/** What the examples of docstrings take for granted, by name: a type, after the import of all that the package exports. */
+const given = {
+  analysis: 'rq.Analysis',
+  a: 'rq.InferenceSession',
+  b: 'rq.InferenceSession',
+  calibration: 'Record<string, rq.Tensor>[]',
+  compileForWebNN:
+    '(bytes: Uint8Array) => (feeds: Record<string, rq.Tensor>) => Promise<Record<string, rq.Tensor>>',
+  config: 'rq.QuantizeConfig',
+  feeds: 'Record<string, rq.Tensor>',
+  first: 'number',
+  last: 'number',
+  model: 'rq.Model',
+  ort: 'Parameters<typeof rq.onnxRuntime>[0]',
+  pixels: 'Float32Array',
+  quantized: 'rq.QuantizedModel',
+  samples: 'Record<string, rq.Tensor>[]',
+  samplesWithLabels: '{ feeds: Record<string, rq.Tensor>; label: number }[]',
+  states: 'Uint8Array[]',
+  whole: 'rq.Calibration',
+  writeFile: '(name: string, text: string) => Promise<void>',
+};
+
+/** The examples of the docstrings in web/, as blocks of TypeScript. */
+export function examples() {
+  const web = path.join(ROOT, 'web');
+  const files = readdirSync(web, { recursive: true }).filter((name) => name.endsWith('.ts'));
+  return files.flatMap((name) => {
+    const text = readFileSync(path.join(web, name), 'utf8');
+    return [...text.matchAll(/\n \* @example\n((?: \*(?!\/).*\n)+)/g)].map((match) => {
+      const line = text.slice(0, match.index).split('\n').length + 1;
+      const code = match[1].replace(/^ \* ?/gm, '');
+      const file = `web/${name}`;
+      return { at: `${file}:${line}`, file, line, language: 'ts', attributes: {}, code };
+    });
+  });
+}
+
+/** An example with what it takes for granted in front: imports of what the package exports, and names of `given`. */
+function exampleText(code, exports) {
+  const bound = [...code.matchAll(/\b(?:const|let) (\w+|\{[^}]*\})/g)].flatMap(([, names]) =>
+    names.split(',').map((name) => /(\w+)\W*$/.exec(name)?.[1]),
+  );
+  const own = new Set(bound);
+  const used = [...new Set(code.match(/(?<![.\w])[A-Za-z]\w*/g))].filter((word) => !own.has(word));
+  const imports = used
+    .filter((word) => exports[word])
+    .map((word) => `import { ${word} } from '${exports[word]}';\n`);
+  const declared = used
+    .filter((word) => given[word])
+    .map((word) => `declare const ${word}: ${given[word]};\n`);
+  const all = `import type * as rq from 'requant';\nexport type Used = rq.Model;\n`;
+  return `${all}${imports.join('')}${declared.join('')}${code}`;
+}
+
+/** Modules of the values that the installed package exports, and the names of all members there are. */
 export function exportsOf(folder) {
-  const files = Object.values(manifest().exports)
-    .filter(({ types }) => types)
-    .map(({ types }) => path.join(folder, 'node_modules/requant', types));
+  const modules = Object.entries(manifest().exports).filter(([, { types }]) => types);
+  const files = modules.map(([, { types }]) => path.join(folder, 'node_modules/requant', types));
   const program = ts.createProgram(files, { ...typeOptions, allowJs: false, checkJs: false });
   const checker = program.getTypeChecker();
-  const exports = new Set();
+  const exports = {};
   const members = new Set();
-  for (const file of files) {
+  for (const [index, file] of files.entries()) {
     const module = checker.getSymbolAtLocation(program.getSourceFile(file));
     for (const symbol of checker.getExportsOfModule(module)) {
       const alias = (symbol.flags & ts.SymbolFlags.Alias) !== 0;
       const own = alias ? checker.getAliasedSymbol(symbol) : symbol;
-      if (own.flags & ts.SymbolFlags.Value) exports.add(symbol.name);
+      if (own.flags & ts.SymbolFlags.Value)
+        exports[symbol.name] = `requant${modules[index][0].slice(1)}`;
       members.add(symbol.name);
       const types = [
         ...(own.flags & ts.SymbolFlags.Type ? [checker.getDeclaredTypeOfSymbol(own)] : []),
@@ -331,7 +387,7 @@ export function exportsOf(folder) {
       }
     }
   }
-  return { exports: [...exports], members };
+  return { exports, members };
 }
 
 /** How a block runs in a folder where it lies under its name, or undefined where it only lies there. */

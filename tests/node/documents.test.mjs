@@ -17,6 +17,7 @@ import {
   commandsOf,
   documentFiles,
   documents,
+  examples,
   exportsOf,
   fileName,
   haveCompiler,
@@ -159,7 +160,7 @@ test('docs/api.md names every export of the package, and no function that there 
   const { exports, members } = exportsOf(folders.package);
   const words = new Set(text.match(/[A-Za-z_]\w*/g));
   assert.deepEqual(
-    exports.filter((name) => !words.has(name)),
+    Object.keys(exports).filter((name) => !words.has(name)),
     [],
   );
   const called = spans.flatMap(({ at, code }) => {
@@ -178,6 +179,13 @@ test('every block of JavaScript and every page has the types of the package', ()
     ),
   );
   assert.deepEqual(problems, []);
+});
+
+test('every example of a docstring has the types of the package', () => {
+  const blocks = examples();
+  assert.ok(blocks.length > 10);
+  const { exports } = exportsOf(folders.package);
+  assert.deepEqual(typeProblems(blocks, folders.package, exports), []);
 });
 
 for (const document of read) {
