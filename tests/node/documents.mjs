@@ -15,7 +15,7 @@ import ts from 'typescript';
 import { readArgs } from '../../dist/cli/args.js';
 import { commands } from '../../dist/cli/run.js';
 import { ROWS } from '../browser/bundlers/table.mjs';
-import { cleanEnvironment, engineFlags } from './installed.mjs';
+import { cleanEnvironment } from './installed.mjs';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 
@@ -392,7 +392,7 @@ export function exportsOf(folder) {
 
 /** How a block runs in a folder where it lies under its name, or undefined where it only lies there. */
 const runners = {
-  js: (name) => [process.execPath, [...engineFlags, name]],
+  js: (name) => [process.execPath, [name]],
   sh: (name) => ['bash', ['-eu', name]],
 };
 
