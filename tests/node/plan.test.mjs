@@ -1,6 +1,7 @@
 // Saved plans: the same results without the model, and a typed error for whatever is not right.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import {
@@ -55,6 +56,35 @@ async function checkRoundTrip(source, options, feeds = samples) {
 }
 
 const shapes = { image: [1, 1, 28, 28] };
+
+test('an engine that has loaded nothing else loads the plan of every form', async () => {
+  const program = `import { readFileSync } from 'node:fs';
+import { InferenceSession, Tensor, env } from '${new URL('../../dist/index.js', import.meta.url)}';
+env.wasm.simd = 'simd128';
+const session = await InferenceSession.create(new Uint8Array(readFileSync(0)));
+const image = new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+console.log((await session.run({ image })).logits.data.join());`;
+  const image = new Tensor('float32', new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+  const simd = env.wasm.simd;
+  env.wasm.simd = 'simd128';
+  const own = await loadModel(MODEL);
+  const eight = await quantize(own, { calibration: calibration(4) });
+  const four = await quantize(own, {
+    calibration: calibration(4),
+    config: { weights: { bits: 4 }, activations: { bits: 4 } },
+  });
+  const forms = [own, eight, four, eight.toOnnx(), eight.toOnnx({ format: 'qoperator' })];
+  for (const form of forms) {
+    const session = await InferenceSession.create(form);
+    const { logits } = await session.run({ image });
+    const arguments_ = ['--input-type=module', '--eval', program];
+    const printed = execFileSync(process.execPath, arguments_, { input: session.toPlan() });
+    assert.equal(String(printed).trim(), logits.data.join());
+    session.dispose();
+  }
+  for (const model of [own, eight, four]) model.dispose();
+  env.wasm.simd = simd;
+});
 
 async function checkSame(plan, expected) {
   const loaded = await InferenceSession.create(plan);
