@@ -35,6 +35,7 @@ import { ROOT } from './support.mjs';
 const read = documentFiles().map((file) => readDocument(file, textOf(file)));
 const temporary = [];
 const folders = {};
+let files;
 let bin;
 
 /** A folder that looks like a clone that is built, with a build folder of its own. */
@@ -48,7 +49,7 @@ function cloneFolder() {
 }
 
 before(() => {
-  folders.package = installPackage().folder;
+  ({ folder: folders.package, files } = installPackage());
   folders.clone = cloneFolder();
   bin = path.join(folders.package, 'bin');
   mkdirSync(bin);
@@ -132,7 +133,7 @@ test('no document is a diary: what was measured and tried before is in docs/note
   assert.deepEqual(problems, []);
 });
 
-test('every link between the documents leads somewhere', () => {
+test('every link between the documents leads somewhere, also in the package', () => {
   const slug = (heading) =>
     heading
       .toLowerCase()
@@ -145,7 +146,9 @@ test('every link between the documents leads somewhere', () => {
       const [name, anchor] = target.split('#');
       const other = name === '' ? file : path.join(path.dirname(file), name);
       const found = read.find((one) => one.file === other);
+      const packed = (one) => files.includes(one);
       if (!found) problems.push(`${file}: there is no ${other}`);
+      if (packed(file) && !packed(other)) problems.push(`${file}: the package has no ${other}`);
       const headings = (found?.text.match(/^#+ .*$/gm) ?? []).map((one) =>
         slug(one.replace(/^#+ /, '')),
       );
