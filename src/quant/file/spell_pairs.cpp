@@ -306,8 +306,10 @@ class Speller {
       return Tensor::FromVector(numbers, count > 1 ? Shape{count} : Shape{});
     };
     const std::string& name = node.inputs[1]->name;
-    Format weights{graph_.AddConstant(name + "_scale", shaped(scales)), nullptr};
-    if (*zero_of_weights != 0) weights.zero_point = node.inputs[3];
+    Value* zeros = *zero_of_weights != 0
+                       ? node.inputs[3]
+                       : graph_.AddConstant(name + "_zero_point", Tensor(integers->dtype(), {}));
+    const Format weights{graph_.AddConstant(name + "_scale", shaped(scales)), zeros};
     std::vector<Value*> inputs = {
         Dequantized(node, node.inputs[0], input),
         Dequantized(node, node.inputs[1], weights, count > 1 ? (conv ? 0 : 1) : -1)};
@@ -324,9 +326,11 @@ class Speller {
       graph_.EraseNode(old);
     }
     // A MatMul has no bias, a Gemm takes matrices only.
-    const bool matrix = !conv && addends;
-    if (!matrix) {
-      graph_.AddNode(conv ? "Conv" : "MatMul", "", std::move(inputs), {made}, attributes, own_name);
+    const auto& shape = inputs[0]->type.shape;
+    const bool matrix = shape && shape->size() == 2;
+    if (conv || !addends || matrix) {
+      const char* real = conv ? "Conv" : addends ? "Gemm" : "MatMul";
+      graph_.AddNode(real, "", std::move(inputs), {made}, attributes, own_name);
       return true;
     }
     Value* bias = inputs.back();

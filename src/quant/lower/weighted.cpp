@@ -63,7 +63,10 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
   WeightConstants weights = EmitWeights(lowering, node, op);
   const TensorQuantizationConfig& config = lowering.Own(op.inputs[1]);
   if (!conv && node.attributes.Int("transB", 0) != 0) {
-    weights.integers = lowering.Constant(node.inputs[1]->name + "_q", Transposed(config.baked));
+    // The name tells readQuantized() whose codes these are.
+    const std::string name = weights.integers->name;
+    lowering.graph().RenameValue(weights.integers, name + "_rows");
+    weights.integers = lowering.Constant(name, Transposed(config.baked));
   }
   std::vector<Value*> inputs = {data, weights.integers, lowering.ZeroPointOf(input)};
   // Weights are symmetric; a file's may not be.
