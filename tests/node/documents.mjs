@@ -414,7 +414,11 @@ export function runProblem(block, folder, bin) {
   try {
     execFileSync(command, args, {
       cwd: folder,
-      env: { ...cleanEnvironment, PATH: `${bin}:${process.env.PATH}` },
+      // A plan that one Node makes may not be for another.
+      env: {
+        ...cleanEnvironment,
+        PATH: [bin, path.dirname(process.execPath), process.env.PATH].join(':'),
+      },
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: 300_000,

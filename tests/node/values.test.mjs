@@ -95,6 +95,7 @@ describe('config', () => {
       recover: [],
       floatOutputs: true,
       quickChoices: false,
+      recoverNamed: true,
     });
     const nodes = [
       { name: 'conv1', type: 'Conv' },
@@ -143,6 +144,8 @@ describe('config', () => {
     assert.deepEqual(auto.recover, [...integers, ...choices, 'empirical_bias']);
     assert.equal(auto.quickChoices, false);
     assert.deepEqual(chosen({ recover: [] }).recover, []);
+    assert.equal(chosen({}).recoverNamed, false);
+    assert.equal(chosen({ recoverSamples: 20 }).quickChoices, false);
   });
 
   test('layers that are asked for floats', () => {
