@@ -1,20 +1,22 @@
 #pragma once
-// What the vector kernels on 8-bit values share. Freestanding, like everything under a vector.cpp.
+// Helpers that vector kernels on 8-bit values share. They are freestanding, like everything a
+// vector.cpp includes.
 //
-// uint8 and int8 go through the same code: xor with 0x80 maps an unsigned byte u to the signed byte
-// u - 128, and the zero point moves along with it. "coded" below means this signed form.
+// uint8 and int8 go through the same code: flipping the top bit (xor 0x80) maps an unsigned byte u
+// to the signed byte u - 128, and the zero point moves along with it. "Coded" below means this
+// signed form.
 #include "base/simd.h"
 
 namespace requant::simd {
 
-/// Bits to flip between a byte and its coded form.
+/// The bits that differ between a byte and its coded form.
 RQ_INLINE uint8_t FlipOf(int32_t is_signed) { return is_signed ? 0 : 0x80; }
-/// What coding subtracts from a value: 0 for int8, 128 for uint8.
+/// The amount that coding subtracts from a value: 0 for int8, 128 for uint8.
 RQ_INLINE int32_t CodeOffset(int32_t is_signed) { return is_signed ? 0 : 128; }
 
 RQ_INLINE v128_t SplatByte(uint8_t byte) { return wasm_i8x16_splat(static_cast<int8_t>(byte)); }
 
-/// Loads n (1..8) bytes into the low half; the rest is 0. Never reads past p[n - 1].
+/// Loads n (1..8) bytes into the low half and clears the rest. Never reads past data[n - 1].
 RQ_INLINE v128_t LoadPartialBytes(const void* data, size_t n) {
   const uint8_t* p = static_cast<const uint8_t*>(data);
   if (n >= 8) return wasm_v128_load64_zero(data);
@@ -23,16 +25,16 @@ RQ_INLINE v128_t LoadPartialBytes(const void* data, size_t n) {
   return wasm_i64x2_make(static_cast<int64_t>(bits), 0);
 }
 
-/// Half-even float to int32 for |x| <= 2^22: the sum with 1.5 * 2^23 has no bits left for a
-/// fraction, so the addition itself rounds (the well-known trick of the float-to-int literature;
-/// XNNPACK's "magic bias"). Two cheap instructions on every CPU.
+/// Rounds floats half to even to int32, for |x| <= 2^22. Adding 1.5 * 2^23 leaves no bits for a
+/// fraction, so the addition itself rounds (XNNPACK calls the addend "magic bias"). Takes two cheap
+/// instructions on every CPU.
 RQ_INLINE v128_t RoundToInt(v128_t x) {
   const v128_t magic = wasm_f32x4_splat(12582912.0f);
   return wasm_i32x4_sub(wasm_f32x4_add(x, magic), magic);
 }
 
-/// RequantizeUpward of numeric/requantize.h on four accumulators with one multiplier. The results
-/// must fit int32 (CanRequantizeVector).
+/// Applies RequantizeUpward (numeric/requantize.h) to four accumulators with one multiplier. The
+/// results must fit int32 (CanRequantizeVector).
 RQ_INLINE v128_t RequantizeUpward4(v128_t acc, int32_t multiplier, int32_t shift) {
   const v128_t m = wasm_i32x4_splat(multiplier);
   const v128_t half = wasm_i64x2_splat(int64_t{1} << (shift - 1));

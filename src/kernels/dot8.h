@@ -1,14 +1,15 @@
 #pragma once
-// How 8-bit inputs are brought into the form that i32x4.relaxed_dot_i8x16_i7x16_add_s takes on this
-// machine (rq_dot8): unsigned or signed bytes. Freestanding.
+// Converts 8-bit inputs to the type that i32x4.relaxed_dot_i8x16_i7x16_add_s multiplies exactly on
+// this machine (rq_dot8): unsigned or signed bytes. Freestanding.
 //
-// A byte of the other type gets its top bit flipped, which moves the zero point by 128.
+// Conversion flips a byte's top bit, which moves the zero point by 128.
 #include "base/simd.h"
 
 namespace requant::simd {
 
-/// Whether the instruction takes x as unsigned: 1 * x for a byte above 127. The other bits of the
-/// byte are of no matter; that they come from the caller keeps optimizers from deciding.
+/// Whether the instruction takes its second operand as unsigned: 1 * x is positive for a byte x
+/// above 127. `any` supplies the other bits of x, which do not matter; that they come from the
+/// caller keeps optimizers from deciding the answer at compile time.
 template <typename Dot8>
 RQ_INLINE bool TakesUnsigned(int32_t any) {
   const v128_t x = wasm_i8x16_splat(static_cast<int8_t>(any | 0x80));
@@ -17,9 +18,9 @@ RQ_INLINE bool TakesUnsigned(int32_t any) {
 
 struct ByteCoding {
   bool flip;
-  int32_t zero_point;  ///< of the result
+  int32_t zero_point;  ///< of the converted input
 };
-/// `any`: any number that is not known before.
+/// How to convert inputs of this signedness and zero point; `any` is as for TakesUnsigned.
 template <typename Dot8>
 RQ_INLINE ByteCoding CodingOf(int32_t input_signed, int32_t zero_point, int32_t any) {
   const bool is_unsigned = TakesUnsigned<Dot8>(any);
@@ -27,14 +28,14 @@ RQ_INLINE ByteCoding CodingOf(int32_t input_signed, int32_t zero_point, int32_t 
   return {flip, zero_point + (!flip ? 0 : is_unsigned ? 128 : -128)};
 }
 
-/// Four first accumulators, bias - zero_point * sum of weights, of a block that begins with eight
-/// biases and eight sums.
+/// The first four initial accumulators of a block, bias - zero_point * (sum of weights). A block
+/// begins with eight biases and eight sums of weights.
 RQ_INLINE v128_t LoadBase(const int32_t* block, int32_t zero_point) {
   return wasm_i32x4_sub(wasm_v128_load(block),
                         wasm_i32x4_mul(wasm_i32x4_splat(zero_point), wasm_v128_load(block + 8)));
 }
 
-/// All eight of them, for kernels whose accumulators live in memory.
+/// Stores all eight initial accumulators, for kernels whose accumulators live in memory.
 RQ_INLINE void StoreBase(const void* block, int32_t zero_point, int32_t* base) {
   const int32_t* from = static_cast<const int32_t*>(block);
   wasm_v128_store(base, LoadBase(from, zero_point));

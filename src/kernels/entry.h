@@ -1,5 +1,5 @@
-// The kernels that threads run: what a caller and a thread that has only the kernels' module, or
-// only their code, call by the same number.
+// The kernels that threads run. A caller and a thread name a kernel by the same number, although
+// the thread has only the kernels' module, or only their code.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 namespace requant {
 
 struct KernelEntry {
-  const char* name;  ///< under which the kernel module exports it
+  const char* name;  ///< the name under which the kernel module exports it
   void (*run)(const void* params);
-  void (*function)();  ///< the kernel itself, for comparing only
+  void (*function)();  ///< the kernel itself, compared but never called
 };
 
-/// Every vector kernel that computes a range of its output.
+/// Lists every vector kernel that computes a range of its output.
 std::span<const KernelEntry> KernelEntries();
 
-/// The index in KernelEntries, -1 for a kernel that is not there.
+/// The index of a kernel in KernelEntries, or -1 if it is not listed.
 int KernelEntryOf(void (*function)());
 
 template <typename Params>

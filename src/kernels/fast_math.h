@@ -1,6 +1,6 @@
 #pragma once
-// Fast approximations for ScalarLanes and VectorLanes alike, which agree bit for bit. Formulas and
-// errors: numeric/fast_math.h; float adds some 1e-6.
+// Fast approximations, written once for ScalarLanes and VectorLanes, which agree bit for bit.
+// numeric/fast_math.h has the formulas and their errors; float32 adds about 1e-6.
 #include "kernels/transcendental.h"
 #include "numeric/fast_math.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Shape of a sliding-window operator over NHWC images; freestanding, shared by kernels and planner.
+// The shape of a sliding-window operator over NHWC images. Freestanding, shared by kernels and
+// planner.
 #include <stdint.h>
 
 namespace requant {
@@ -17,16 +18,16 @@ struct ConvGeometry {
   int32_t dilation_h = 1, dilation_w = 1;
   int32_t pad_top = 0, pad_left = 0;
   int32_t groups = 1;
-  /// Elements from one pixel to the next; >= in_c, out_c. Larger when the tensor is a slice of the
-  /// channels of a wider one (a Concat written in place).
+  /// Elements from one pixel to the next: >= in_c, >= out_c. They are larger when the tensor is a
+  /// slice of the channels of a wider one (a Concat written in place).
   int32_t input_stride = 1;
   int32_t output_stride = 1;
-  /// Windows that a convolution gathers at a time, of those kernels that gather any; 0: as many as
-  /// usually are the fastest.
+  /// How many windows a convolution that gathers them gathers at a time; 0 leaves the number to the
+  /// kernel.
   int32_t panel_rows = 0;
 };
 
-/// Number of output pixels: the rows a kernel can be asked to compute are [0, ConvRows).
+/// The number of output pixels. A kernel may be asked to compute any rows within [0, ConvRows).
 inline int32_t ConvRows(const ConvGeometry& g) { return g.batch * g.out_h * g.out_w; }
 
 }  // namespace requant

@@ -8,8 +8,8 @@
 
 //
 // Kernels for few bits are in a module of their own, which is fetched for the first model that
-// needs them (bindings/cmake/low_bits_sources.txt): their declarations say RQ_LOW_BITS_KERNEL, and
-// their rows are missing until then (kernels/variant/missing.h).
+// needs them (bindings/cmake/low_bits_sources.txt). Their declarations say RQ_LOW_BITS_KERNEL, and
+// their rows are missing until the module is loaded (kernels/variant/missing.h).
 
 #if defined(__EMSCRIPTEN__)
 #define RQ_KERNEL(name) extern "C" __attribute__((import_module("kernels"), import_name(#name)))

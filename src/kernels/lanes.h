@@ -1,6 +1,6 @@
 #pragma once
-// One float, with the operations that kernels written once for scalars and for vectors use;
-// freestanding. lanes_simd.h has the same for four.
+// One float with the operations of kernels that are written once for scalars and vectors.
+// Freestanding. lanes_simd.h has the same operations on four floats.
 #include <stdint.h>
 
 namespace requant {
@@ -18,7 +18,7 @@ struct ScalarLanes {
   static inline float Select(bool mask, float yes, float no) { return mask ? yes : no; }
   /// |a| with the sign of b.
   static inline float CopySign(float a, float b) { return __builtin_copysignf(a, b); }
-  /// 2^n for the n that adding 1.5 * 2^23 has left in the low bits of x.
+  /// 2^n, where adding 1.5 * 2^23 has left n in the low bits of x.
   static inline float PowerOfTwo(float x) {
     return __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, x) << 23) + 0x3f800000u);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Four floats with the operations of lanes.h: lane by lane the same bits.
+// Four floats with the operations of lanes.h; each lane has the same bits as ScalarLanes.
 #include "base/simd.h"
 
 namespace requant {
@@ -8,7 +8,7 @@ struct VectorLanes {
   using Value = v128_t;
   using Mask = v128_t;
 
-  /// `count`: elements of an array, fewer than 2^31.
+  /// `count` is the number of elements of an array, fewer than 2^31.
   explicit RQ_MEMBER VectorLanes(size_t count) : zero(simd::UnknownZero(count)) {}
 
   RQ_MEMBER v128_t Splat(float x) const {

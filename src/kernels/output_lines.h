@@ -1,13 +1,13 @@
 #pragma once
-// The walk over lines of output pixels that kernels share whose neighbouring windows do.
+// The walk over lines of output pixels, shared by kernels whose neighbouring windows overlap.
 // Freestanding.
 #include "base/simd.h"
 #include "kernels/geometry.h"
 
 namespace requant {
 
-/// Pixels [begin, end) of line y of an image of the output; `row` is the first one's, counted over
-/// all images.
+/// Pixels [begin, end) of line y of one output image; `row` numbers the first pixel over all
+/// images.
 struct OutputLine {
   int32_t row, image, y, begin, end;
 };

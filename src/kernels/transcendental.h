@@ -1,6 +1,6 @@
 #pragma once
-// exp and what is made of it, freestanding, for ScalarLanes and VectorLanes alike. Plain multiplies
-// and adds in a fixed order, never fused ones: every row gives the same bits on every machine.
+// exp and functions made of it, written once for ScalarLanes and VectorLanes. They multiply and add
+// in a fixed order and never fuse, so every row gives the same bits on every machine. Freestanding.
 #include "kernels/lanes.h"
 
 namespace requant::transcendental {
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) typename L::Value Sigmoid(const L& 
   return l.Div(numerator, l.Add(one, e));
 }
 
-/// tanh: near zero, where 1 - e^-2|x| would cancel, x + x^3 * P(x^2) with the coefficients of
+/// tanh. Near zero, where 1 - e^-2|x| would cancel, it is x + x^3 * P(x^2) with the coefficients of
 /// Cephes (S. Moshier, tanhf.c: relative error below 1.3e-7 up to 0.625), else (1 - e) / (1 + e).
 template <typename L>
 static inline __attribute__((always_inline)) typename L::Value Tanh(const L& l,
@@ -72,15 +72,15 @@ static inline __attribute__((always_inline)) typename L::Value Tanh(const L& l,
   return l.Select(l.Less(most, l.Splat(0.625f)), small, large);
 }
 
-/// The error function: up to 1 its Maclaurin series to x^21 (the next term is below 1e-9), beyond
-/// it Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26 (error below 1.5e-7).
+/// The error function. Up to 1 it is the Maclaurin series to x^21 (the next term is below 1e-9),
+/// beyond 1 Abramowitz & Stegun, "Handbook of Mathematical Functions", 7.1.26 (error below 1.5e-7).
 template <typename L>
 static inline __attribute__((always_inline)) typename L::Value Erf(const L& l,
                                                                    typename L::Value x) {
   const auto one = l.Splat(1.0f);
   const auto most = l.Abs(x);
   const auto square = l.Mul(x, x);
-  // 2 / sqrt(pi) * (-1)^k / (k! (2k + 1)), k = 10 ... 0
+  // Coefficients 2 / sqrt(pi) * (-1)^k / (k! (2k + 1)), k = 10 ... 0.
   const auto series =
       Polynomial(l, square, 1.4807192815879217e-8f, -1.6365844691234924e-7f, 1.6462114365889246e-6f,
                  -1.4925650358406250e-5f, 1.2055332981789664e-4f, -8.5483270234508520e-4f,

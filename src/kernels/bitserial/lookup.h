@@ -1,6 +1,14 @@
 #pragma once
-// What the packing, the workspace and the vector kernel of convolution by table lookup must agree
-// on. Freestanding; the arithmetic is described in vector_lookup.cpp.
+// Constants and layouts that the packing, the workspace and the vector kernel of convolution by
+// table lookup share. Freestanding; vector_lookup.cpp describes the arithmetic.
+//
+// A slice is 16 input channels. Its four tables, of 16 bytes each, lie together:
+//
+//   channels  0..3       4..7       8..11      12..15
+//             table 0    table 1    table 2    table 3     = 64 bytes of one pixel
+//
+// A block is 16 lanes of output: 16 channels if weights have one bit plane, 8 channels if they have
+// two. A segment is the slices under the taps of a window whose sums a lane adds up in 16 bits.
 #include <stdint.h>
 
 #include "kernels/conv/blocking.h"
@@ -8,41 +16,45 @@
 
 namespace requant::bitserial {
 
-/// Input channels whose four tables of 16 bytes lie together.
+/// Input channels of a slice, and bytes of its tables.
 inline constexpr int32_t kSlice = 16;
 inline constexpr int32_t kSliceBytes = 64;
-/// Codes of a convolution's input span at most this much: the sums of four, four times, fit a byte.
+/// The largest difference between two codes of the input: four lookups of four codes each then fit
+/// a byte (4 * 4 * 15 = 240).
 inline constexpr int32_t kMostRange = 15;
-/// Slices under the taps of a window that are summed in 16 bits, those of the second of two planes
-/// twice: 256 * 16 * 15 < 65536.
+/// The largest number of taps, counted three times if weights have two planes: one slice under all
+/// taps then fits 16 bits, 256 * 16 * 15 < 65536.
 inline constexpr int32_t kMostTaps = 256;
-/// As many of them as the weights of a group of blocks fit half of most first caches.
+/// Chosen so that the expanded weights of a block group fill at most half a typical L1 cache.
 inline constexpr int32_t kSegmentSlices = 36;
-/// Bytes of the tables of a band of lines.
+/// Bytes of the tables of one band of lines.
 inline constexpr int32_t kTableBytes = 192 * 1024;
-/// Rows of it whose sums are kept.
+/// Rows of a band whose sums the workspace keeps.
 inline constexpr int32_t kBandRows = 64;
-/// Blocks whose sums are kept, of 16 lanes each.
+/// Blocks of a group, whose sums the workspace keeps: 16 lanes each.
 inline constexpr int32_t kBlockGroup = 8;
 inline constexpr int32_t kStripRow = kBlockGroup * 16;
-/// Bytes of the thresholds of sixteen channels (lookup_bits.h), and of those of a group.
+/// Bytes of the thresholds of sixteen channels (lookup_bits.h), and of all channels of a group.
 inline constexpr int32_t kThresholdBytes = 32;
 inline int32_t ThresholdBytes(int32_t channels) { return (channels + 15) / 16 * kThresholdBytes; }
-/// Eight blocks at a time, whose sums are in memory, pay where so many slices are summed in bytes.
+/// A tile of eight blocks with sums in memory is faster where bytes can add up at least so many
+/// slices.
 inline constexpr int32_t kMemoryFlush = 5;
 
-/// First bytes of the packed weights: w = offset + scale * u, u of `planes` bits.
+/// The first bytes of the packed weights: w = offset + scale * u, u of `planes` bits.
 struct LookupHeader {
   int32_t offset, scale;
   int32_t planes;                 ///< 1: a block is 16 channels, 2: 8 channels of two planes
-  int32_t input_lo, input_range;  ///< codes of the input: [input_lo, input_lo + input_range]
+  int32_t input_lo, input_range;  ///< the input's codes are in [input_lo, input_lo + input_range]
   int32_t reserved[3];
-  uint8_t patterns[6][16];  ///< kTablePatterns: engines make a vector constant anew at every use
+  /// kTablePatterns, because engines materialize a vector constant at every use
+  uint8_t patterns[6][16];
 };
 
-/// From eight codes to the pair sums (0, a, b, a + b, 0, c, d, c + d) of each four: which to take
-/// and which to keep, twice; then from pair sums the second terms of a table, of the first four
-/// codes and of the next.
+/// Shuffles that make tables. The first four rows turn eight codes into the pair sums (0, a, b, a +
+/// b, 0, c, d, c + d) of each four: indices and mask of the first terms, indices and mask of the
+/// second. The last two rows pick, from pair sums, the second terms of a table: of the first four
+/// codes, and of the next four.
 inline constexpr uint8_t kTablePatterns[6][16] = {
     {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6},
     {0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255},
@@ -53,27 +65,28 @@ inline constexpr uint8_t kTablePatterns[6][16] = {
 };
 
 inline int32_t BlockChannels(int32_t planes) { return planes == 1 ? 16 : 8; }
-/// Biases, sums of weights, a conv::NarrowSegment.
+/// A block begins with biases, sums of weights, and a conv::NarrowSegment.
 inline int32_t BlockHeaderBytes(int32_t planes) {
   return BlockChannels(planes) * 8 + static_cast<int32_t>(sizeof(conv::NarrowSegment));
 }
 
 struct LookupShape {
-  ConvGeometry g;       ///< with windows of one pixel, those used cut into lines of a handy length
-  int32_t pixels;       ///< of the input, all images, or those used
-  int32_t slices;       ///< of the channels of one group
-  int32_t taps;         ///< of a window
-  int32_t segment;      ///< slices that are summed in 16 bits
-  int32_t runs;         ///< of neighbouring slices in a segment of a window
-  int32_t run_taps;     ///< taps of each
-  int32_t columns;      ///< of a line, padding included
-  int32_t pixel_bytes;  ///< of a pixel's tables
-  int32_t band;         ///< output lines whose tables are there at a time
-  int32_t ring;         ///< input lines that they touch
+  /// a convolution with windows of one pixel is cut into lines of a convenient length
+  ConvGeometry g;
+  int32_t pixels;   ///< pixels of the input over all images, or those that windows of one pixel use
+  int32_t slices;   ///< slices of one group's channels
+  int32_t taps;     ///< taps of a window
+  int32_t segment;  ///< slices under each tap that are summed in 16 bits
+  int32_t runs;     ///< runs of neighbouring slices in a segment of a window
+  int32_t run_taps;     ///< taps of a run
+  int32_t columns;      ///< columns of an input line, padding included
+  int32_t pixel_bytes;  ///< bytes of a pixel's tables
+  int32_t band;         ///< output lines whose tables the workspace holds at a time
+  int32_t ring;         ///< input lines under the band, whose tables are a ring buffer
 };
 
-/// Filled in place, in the workspace: the kernel has no memory of its own. 32 bits suffice for what
-/// LookupSupports lets through.
+/// Fills `s` in place, in the workspace, because the kernel has no memory of its own. 32 bits
+/// suffice for every shape that LookupSupports accepts.
 inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
   s.g = geometry;
   ConvGeometry& g = s.g;
@@ -102,23 +115,24 @@ inline void SetLookupShape(const ConvGeometry& geometry, LookupShape& s) {
   s.ring = (s.band - 1) * g.stride_h + span;
 }
 
-/// Bytes of the parts of the workspace, in their order; whole vectors.
+/// Bytes of the parts of the workspace, in this order; all are whole vectors.
 struct LookupParts {
-  int32_t shape;       ///< the LookupShape
-  int32_t tags;        ///< which line a slot of the ring holds, int64
-  int32_t offsets;     ///< int32 [band][runs]: from the first table to that of column 0
-  int32_t sums;        ///< int32 [ring][columns]: sums of codes
-  int32_t row_sums;    ///< int32 [kBandRows]: the same under a window
-  int32_t terms;       ///< int16 [kBandRows]: what they add to the sums of a window
-  int32_t base;        ///< int32 [8]: what the sums of a block begin with
-  int32_t codes;       ///< conv::BlockCodes
-  int32_t acc;         ///< int32 [kBandRows][8]: accumulators
-  int32_t strips;      ///< int16 [kBandRows][kStripRow]: sums
-  int32_t wide;        ///< int32, likewise
-  int32_t shared;      ///< the tables of four bits
-  int32_t indices;     ///< of a segment of a group of blocks, a byte each
-  int32_t thresholds;  ///< of all channels, lookup_bits.h: of sums, then of bytes
-  int32_t bit_sums;    ///< of two codes and a residual's
+  int32_t shape;  ///< a LookupShape
+  int32_t tags;   ///< int64 [ring]: which input line a slot of the ring holds
+  /// int32 [band][runs]: offset from the first table to that of the run in column 0
+  int32_t offsets;
+  int32_t sums;      ///< int32 [ring][columns]: sums of a pixel's codes
+  int32_t row_sums;  ///< int32 [kBandRows]: sums of the codes under a window
+  int32_t terms;     ///< int16 [kBandRows]: the addend that a window's codes contribute to its sums
+  int32_t base;      ///< int32 [8]: initial sums of a block
+  int32_t codes;     ///< a conv::BlockCodes
+  int32_t acc;       ///< int32 [kBandRows][8]: accumulators
+  int32_t strips;    ///< int16 [kBandRows][kStripRow]: sums of lookups
+  int32_t wide;      ///< int32 [kBandRows][kStripRow]: sums of lookups over several segments
+  int32_t shared;    ///< the sixteen tables of four bits
+  int32_t indices;   ///< a byte each: lookup indices of one segment of a group of blocks
+  int32_t thresholds;  ///< thresholds of all channels (lookup_bits.h): for sums, then for bytes
+  int32_t bit_sums;    ///< sums of a code and a residual's code, for outputs of two codes
 };
 
 inline LookupParts LookupPartsOf(const LookupShape& s) {

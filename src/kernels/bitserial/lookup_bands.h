@@ -1,6 +1,6 @@
 #pragma once
-// What vector_lookup.cpp works on: its workspace, the output rows that it computes at a time, and
-// the tables under them. Vector code, freestanding.
+// The state of vector_lookup.cpp: its workspace, the band of output rows that it computes at a
+// time, and the tables under that band. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup_output.h"
 #include "kernels/bitserial/lookup_tables.h"
@@ -9,15 +9,16 @@
 
 namespace requant::bitserial {
 
-/// What all bands have in common: how codes are looked up, how weights lie, and the workspace.
+/// Everything that does not change from band to band: how codes are looked up, the layout of
+/// weights, and the workspace.
 struct Lookups {
   const LookupShape& shape;
   const LookupHeader& header;
   bool shares, joins;
-  bool wide;     ///< sums of all segments may be more than 16 bits hold
-  int32_t bias;  ///< what all tables together are less than the sums, in an accumulator
+  bool wide;     ///< the sums of all segments together may exceed 16 bits
+  int32_t bias;  ///< what an accumulator must add because tables hold sums less a bias (TableBias)
   int32_t pixel_bytes, line_bytes, slices_per_flush;
-  int32_t channels, header_bytes;  ///< of a block
+  int32_t channels, header_bytes;  ///< channels and header bytes of a block
   ptrdiff_t block_bytes;
   int64_t* tags;
   int32_t *offsets, *code_sums, *row_sums;
@@ -47,10 +48,10 @@ RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, vo
       shares,
       JoinsPlanes(header, s),
       HasWideSums(header, s),
-      // Four tables of each slice, in both planes: once and twice.
+      // Four tables of each slice, with weight 1 in the first plane and 2 in the second.
       TableBias(header, s) * 4 * s.taps * s.slices * 3 * header.scale,
       pixel_bytes,
-      // Behind the last pixel of a line there is room for a slice's codes.
+      // A line ends with room for the codes of one slice.
       (s.columns * pixel_bytes + 31) / 16 * 16,
       255 / (4 * range) / 4,
       BlockChannels(planes),
@@ -74,10 +75,11 @@ RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, vo
   };
 }
 
-/// Output rows that are computed at a time, of one image: the first is first_x of its line.
+/// The output rows, all of one image, that are computed at a time. The first one is pixel first_x
+/// of its line.
 struct Band {
   int32_t first_x, count, lines;
-  bool expands;  ///< indices that stay are not there yet
+  bool expands;  ///< the indices that stay in the workspace are yet to be expanded
 
   RQ_INLINE Band At(int32_t row, int32_t end, const LookupShape& s) {
     const ConvGeometry& g = s.g;
@@ -90,13 +92,13 @@ struct Band {
     band.lines = (band.first_x + band.count + g.out_w - 1) / g.out_w;
     return band;
   }
-  /// Of a line from `begin` on, `done` rows behind the first.
+  /// Rows of the band that lie in the line from pixel `begin` on, when `done` rows precede them.
   RQ_MEMBER int32_t Left(int32_t width, int32_t begin, int32_t done) const {
     return width - begin < count - done ? width - begin : count - done;
   }
 };
 
-/// to[n] = or += those of a tap, `stride` apart.
+/// Stores or adds to to[0..n) the sums of codes under one tap, which are `stride` apart in `from`.
 RQ_INLINE void AddTap(const int32_t* from, int32_t stride, bool adds, int32_t n, int32_t* to) {
   int32_t r = 0;
   if (stride == 1) {
@@ -108,8 +110,8 @@ RQ_INLINE void AddTap(const int32_t* from, int32_t stride, bool adds, int32_t n,
   for (; r < n; ++r) to[r] = from[r * stride] + (adds ? to[r] : 0);
 }
 
-/// The tables of the lines under a band, as far as they are not there, where they are, and the sums
-/// of the codes under its windows.
+/// Builds the tables of those lines under a band that the ring does not hold yet, and sets the
+/// offsets of all of them and the sums of the codes under the band's windows.
 RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
                           int32_t group) {
   const LookupShape& s = l.shape;
@@ -147,14 +149,14 @@ RQ_INLINE void FillTables(const ConvQ8Params* p, const Lookups& l, const Band& b
   }
 }
 
-/// What they add to the sums of their windows.
+/// Sets the terms that a window's codes add to its sums.
 RQ_INLINE void FillTerms(const Lookups& l, const Band& band) {
   for (int32_t r = 0; r < band.count; ++r) {
     l.terms[r] = static_cast<int16_t>(l.header.offset * l.row_sums[r] + l.bias);
   }
 }
 
-/// Whether those of some window are too many for bytes.
+/// Whether some window of the band has more set bits than bytes can compare.
 RQ_INLINE bool HasManyBits(const Lookups& l, const Band& band) {
   int32_t most = 0;
   for (int32_t r = 0; r < band.count; ++r) most = l.row_sums[r] > most ? l.row_sums[r] : most;

@@ -1,19 +1,20 @@
 #pragma once
-// Outputs of two codes: the end of vector_lookup.cpp where every sum is compared with a threshold
-// of its channel, and a residual of few codes added by looking the sum of both up. Vector code,
+// Outputs of two codes, the last stage of vector_lookup.cpp. It compares every sum with a threshold
+// of its channel, and adds a residual of few codes by looking up the sum of both. Vector code,
 // freestanding.
 //
-// Sums of int16 are compared as they are. Where windows are one pixel and all lookups of an output
-// fit one byte, that is compared: with r the sum of a window's codes, S that of an output's lookups
-// and h = -2 offset / scale, which is 0, 1 or 2 where the weights are {0, s}, {-s, s} / 2 and
-// {-s, 0}, an accumulator is base + scale * S - scale * h * r / 2. It is more than `last_low` where
+// Sums of int16 are compared directly. Where windows have one pixel and all lookups of an output
+// fit one byte, the kernel compares bytes. Let r be the sum of a window's codes, S the sum of an
+// output's lookups, and h = -2 offset / scale: 0, 1 or 2 where the weights are {0, s}, {-s, s} / 2
+// or {-s, 0}. An accumulator is base + scale * S - scale * h * r / 2. It is more than `last_low`
+// where
 //
 //   S - floor(h r / 2)  >  floor((last_low - base + scale * (h r mod 2) / 2) / scale)
 //
-// and since S is one of 0..r, the left side and a constant (BitMiddle) are within +-127 where r is
-// at most 254; the right side saturates to -128, above which all of them are, and 127. More codes
-// than that, of which not all are likely to be the highest ones, are tried as well: rows of the
-// output among which there is a larger r are compared by sums.
+// S is one of 0..r, so the left side plus a constant (BitMiddle) is within +-127 where r is at most
+// 254. The right side saturates to -128, which every left side exceeds, and to 127. Windows of more
+// codes, of which some are likely to be low ones, are tried as well: a band with a larger r is
+// compared by its int16 sums.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup_codes.h"
 #include "kernels/bitserial/lookup_output.h"
@@ -21,11 +22,12 @@
 
 namespace requant::bitserial {
 
-/// floor((room + more) / scale) + middle of eight channels, with int8 saturation, in int16.
+/// floor((room + more) / scale) + middle for eight channels, saturated to int8 by the caller, in
+/// int16.
 RQ_INLINE v128_t ByteThresholds(v128_t room0, v128_t room1, int32_t more, int32_t scale,
                                 int32_t middle) {
   const auto four = [&](v128_t room) __attribute__((always_inline)) {
-    // Exact: |room| < 2^17, where the rounded quotient of a number below another one is below it.
+    // Floats are exact here: |room| < 2^17, and a quotient below an integer never rounds up to it.
     const v128_t sum = wasm_f32x4_convert_i32x4(wasm_i32x4_add(room, wasm_i32x4_splat(more)));
     const v128_t quotient = wasm_f32x4_div(sum, wasm_f32x4_splat(static_cast<float>(scale)));
     return wasm_i32x4_add(simd::TruncInRange(wasm_f32x4_floor(quotient)), wasm_i32x4_splat(middle));
@@ -33,9 +35,10 @@ RQ_INLINE v128_t ByteThresholds(v128_t room0, v128_t room1, int32_t more, int32_
   return wasm_i16x8_narrow_i32x4(four(room0), four(room1));
 }
 
-/// The thresholds of `blocks` blocks from `channel` on, of which `packed` is the first: int16 by
-/// channel for sums, and, if there is `of_bytes`, those in the order of a block's lanes, for both
-/// (h r mod 2). False if the sums of some channel do not fit int16 (conv::SetBase).
+/// Sets the thresholds of `blocks` blocks from `channel` on, the first of which is at `packed`: for
+/// sums int16 in the order of channels; for bytes, unless `of_bytes` is null, int8 in the order of
+/// a block's lanes, first for h r mod 2 = 0, then for 1. Returns false if the sums of some channel
+/// do not fit int16 (conv::SetBase).
 __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
                                                     const LookupHeader& header,
                                                     const uint8_t* packed, ptrdiff_t block_bytes,
@@ -49,7 +52,7 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
     const auto& fits = *reinterpret_cast<const conv::NarrowSegment*>(biases + 2 * channels);
     v128_t room[4], fit = wasm_i32x4_splat(-1);
     RQ_UNROLL for (int i = 0; i < 4; ++i) {
-      // Of a block of eight the second half is the first once more.
+      // A block of eight channels repeats them as its second half.
       const int32_t c = 4 * i < channels ? 4 * i : 4 * i - 8;
       const v128_t base = wasm_i32x4_add(
           wasm_v128_load(biases + c),
@@ -75,8 +78,9 @@ __attribute__((noinline)) inline bool SetThresholds(const ConvQ8Params* p,
   return true;
 }
 
-/// By the four low bits of a residual's code: the output for the lower code, and what it is more
-/// for the higher one. `codes` is set for the output; 16 bytes of `room`.
+/// Makes two tables, indexed by the four low bits of a residual's code: the output for the lower
+/// own code, and how much larger it is for the higher one. `codes` must be set for the output;
+/// `room` is scratch memory of 16 bytes.
 RQ_INLINE void SetSums(const ConvQ8Params* p, const conv::BlockCodes& codes, uint8_t* room,
                        uint8_t* out) {
   const v128_t least = wasm_i8x16_splat(static_cast<int8_t>(ResidualRange(p).lo + ResidualZero(p)));
@@ -93,8 +97,8 @@ RQ_INLINE void SetSums(const ConvQ8Params* p, const conv::BlockCodes& codes, uin
   wasm_v128_store(out + 16, wasm_i8x16_sub(higher, lower));
 }
 
-/// out[rows][channels], which is 0 or 1, becomes the sums with a residual. A multiple of eight
-/// channels.
+/// Replaces out[rows][channels], which are 0 or 1, by their sums with a residual. `channels` is a
+/// multiple of eight.
 __attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff_t residual_stride,
                                                 int32_t rows, int32_t channels, const uint8_t* sums,
                                                 uint8_t* out, ptrdiff_t stride) {
@@ -117,8 +121,8 @@ __attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff
   }
 }
 
-/// Which sums of bits, own and a residual's, are the higher code: bit 2 * own + other. `sums` of
-/// SetSums.
+/// Which sums of two bits, the output's own and the residual's, give the higher code: bit 2 * own +
+/// other of the result. `sums` is from SetSums.
 RQ_INLINE int32_t BitSums(const ConvQ8Params* p, const uint8_t* sums) {
   const int32_t least = ResidualRange(p).lo + ResidualZero(p);
   int32_t all = 0;
@@ -130,8 +134,8 @@ RQ_INLINE int32_t BitSums(const ConvQ8Params* p, const uint8_t* sums) {
   return all;
 }
 
-/// The sums of bits, own[rows][16], and a residual of two codes, of a multiple of 32 channels: one
-/// of both is planes.
+/// Adds a residual of two codes to the bits own[rows][16]. Channels are a multiple of 32; the
+/// residual, the output or both are bit planes.
 template <bool kFromPlanes, bool kToPlanes>
 __attribute__((noinline)) void AddBits(const uint8_t* own, const uint8_t* residual,
                                        ptrdiff_t residual_stride, int32_t residual_low,
@@ -140,7 +144,8 @@ __attribute__((noinline)) void AddBits(const uint8_t* own, const uint8_t* residu
   const auto all = [&](int32_t of) __attribute__((always_inline)) {
     return static_cast<uint32_t>(-(sums >> of & 1));
   };
-  // What a residual's bit changes, and what one's own does beside each.
+  // The sum as a polynomial over bits: none ^ (by_other & other) ^ (by_own & own) ^ (by_both & own
+  // & other).
   const uint32_t none = all(0), by_other = all(0) ^ all(1);
   const uint32_t by_own = all(0) ^ all(2), by_both = by_own ^ all(1) ^ all(3);
   const v128_t lower = wasm_i8x16_splat(static_cast<int8_t>(low));
@@ -191,14 +196,14 @@ __attribute__((noinline)) void AddBits(const uint8_t* own, const uint8_t* residu
   }
 }
 
-/// The bits of sixteen channels, all or none of a byte's.
+/// Stores one bit for each of sixteen bytes that have all bits set or none.
 RQ_INLINE void StoreBits(v128_t bytes, uint8_t* out) {
   const uint32_t bits = wasm_i8x16_bitmask(bytes);
   __builtin_memcpy(out, &bits, 2);
 }
 
-/// lower_code or the next one for `count` rows of a multiple of eight channels, by their int16
-/// sums; or the bits of a multiple of sixteen.
+/// Writes lower_code or the next code for `count` rows by their int16 sums, `channels` being a
+/// multiple of eight; or, with kToBits, one bit for each, `channels` being a multiple of sixteen.
 template <bool kToBits>
 __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t* terms,
                                               int32_t scale, const int16_t* thresholds,
@@ -226,8 +231,9 @@ __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t
   }
 }
 
-/// The same of kPixels neighbouring windows of a line, of whose codes row_sums are the sums, and
-/// kBlocks blocks, of the last of which `last` channels are there, 8 or 16: by bytes.
+/// Writes codes or bits by byte comparisons, for kPixels neighbouring windows of a line and kBlocks
+/// blocks. row_sums are the sums of the windows' codes; the last block has `last` channels, 8 or
+/// 16.
 template <typename Tables, int kPixels, int kBlocks, bool kToBits>
 RQ_INLINE void BitTile(int32_t slices, const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
                        const uint8_t* indices, const uint8_t* thresholds, int32_t halves,
@@ -265,8 +271,8 @@ RQ_INLINE void BitTile(int32_t slices, const uint8_t* in, ptrdiff_t step, const 
   }
 }
 
-/// Of `count` windows. Two pixels by four blocks take the indices from memory once for both: as
-/// few instructions for each lookup as one pixel by eight.
+/// Runs BitTile over `count` windows. A tile of two pixels by four blocks loads each index once for
+/// both pixels, and so takes as few instructions for each lookup as one pixel by eight blocks.
 template <typename Tables, int kBlocks, bool kToBits>
 __attribute__((noinline)) void BitPixels(int32_t slices, const uint8_t* in, ptrdiff_t step,
                                          const uint8_t* shared, const uint8_t* indices,

@@ -1,15 +1,15 @@
 #pragma once
-// From lookups' sums of int16 to codes (conv/narrow_codes.h): the end of vector_lookup.cpp where
-// what an output adds up fits int16. Vector code, freestanding.
+// Turns int16 sums of lookups into codes (conv/narrow_codes.h), the last stage of vector_lookup.cpp
+// where everything an output adds up fits int16. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup.h"
 #include "kernels/conv/narrow_codes.h"
 
 namespace requant::bitserial {
 
-/// What the accumulators of a block are more than its base: terms[row] + scale * sums[row].
+/// The difference between the accumulators of a block and its base: terms[row] + scale * sums[row].
 struct LookupSums {
-  const int16_t* sums;   ///< [rows][kStripRow], of eight channels
+  const int16_t* sums;   ///< [rows][kStripRow], from the first of eight channels on
   const int16_t* terms;  ///< [rows]
   int32_t scale;
 
@@ -20,14 +20,14 @@ struct LookupSums {
   }
 };
 
-/// Eight channels of `count` rows, the residual of which is added, if any.
+/// Writes eight channels of `count` rows and adds the residual, if any.
 template <conv::CodeForm kForm, bool kAdds>
 __attribute__((noinline)) void CodeRows(const int16_t* sums, const int16_t* terms, int32_t scale,
                                         const conv::BlockCodes* codes, int32_t count,
                                         const uint8_t* residual, ptrdiff_t residual_stride,
                                         uint8_t* out, ptrdiff_t out_stride) {
   const LookupSums all = {sums, terms, scale};
-  const conv::BlockCodes c = *codes;  // what is stored could change it otherwise
+  const conv::BlockCodes c = *codes;  // A copy, which the stores below cannot alias.
   constexpr bool kFloat = kForm == conv::CodeForm::kInFloat;
   const auto code = [&](int32_t row) __attribute__((always_inline)) {
     const v128_t acc = wasm_i16x8_add(all.Of(row), c.base);
@@ -50,7 +50,7 @@ __attribute__((noinline)) void CodeRows(const int16_t* sums, const int16_t* term
   if (row < count) wasm_v128_store64_lane(out, bytes(row, row), 0);
 }
 
-/// Of `count` rows from `row` of the output on, from `channel` on.
+/// Writes the codes of eight channels from `channel` on for `count` output rows from `row` on.
 RQ_INLINE void WriteCodes(const ConvQ8Params* p, const int16_t* sums, const int16_t* terms,
                           int32_t scale, const conv::BlockCodes* codes, int32_t row, int32_t count,
                           int32_t channel) {
@@ -72,7 +72,7 @@ RQ_INLINE void WriteCodes(const ConvQ8Params* p, const int16_t* sums, const int1
       return rows.template operator()<conv::CodeForm::kIn16Bits>();
     case conv::CodeForm::kInFloat:
       return rows.template operator()<conv::CodeForm::kInFloat>();
-    case conv::CodeForm::kFillsInt16:  // only where there is a residual
+    case conv::CodeForm::kFillsInt16:  // occurs only with a residual
       return CodeRows<conv::CodeForm::kFillsInt16, true>(sums, terms, scale, codes, count, residual,
                                                          residual_stride, out, stride);
   }

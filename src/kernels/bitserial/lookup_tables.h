@@ -1,19 +1,22 @@
 #pragma once
-// The tables of vector_lookup.cpp: of every four neighbouring codes of a pixel, the sixteen sums of
-// their subsets. Vector code, freestanding.
+// Builds the tables of vector_lookup.cpp: for every four neighbouring codes of a pixel, the sixteen
+// sums of their subsets. Vector code, freestanding.
+//
+//   index   0   1    2    3       4    5       ...  15
+//   entry   0   x0   x1   x0+x1   x2   x0+x2   ...  x0+x1+x2+x3
 #include "kernels/bitserial/lookup.h"
 #include "kernels/bitserial/lookup_tile.h"
 #include "kernels/bitserial/nibbles_simd.h"
 
 namespace requant::bitserial {
 
-/// The pair sums of eight codes.
+/// The pair sums (0, a, b, a + b, 0, c, d, c + d) of each four of eight codes.
 RQ_INLINE v128_t PairSums(v128_t x, const v128_t* patterns) {
   return wasm_i8x16_add(wasm_v128_and(simd::Lookup16(x, patterns[0]), patterns[1]),
                         wasm_v128_and(simd::Lookup16(x, patterns[2]), patterns[3]));
 }
 
-/// The tables of the four codes behind pair sums, lanes 0 to 7 and 8 to 15, less `bias`.
+/// Stores two tables, made of pair sums in lanes 0..7 and 8..15, with `bias` subtracted.
 RQ_INLINE void StoreTables(v128_t pairs, const v128_t* patterns, v128_t bias, uint8_t* out) {
   const v128_t first = wasm_i8x16_sub(pairs, bias);
   wasm_v128_store(out, wasm_i8x16_add(wasm_i32x4_shuffle(first, first, 0, 0, 0, 0),
@@ -22,40 +25,46 @@ RQ_INLINE void StoreTables(v128_t pairs, const v128_t* patterns, v128_t bias, ui
                                            simd::Lookup16(pairs, patterns[5])));
 }
 
-/// The tables of sixteen codes.
+/// Stores the four tables of sixteen codes.
 RQ_INLINE void StoreSlice(v128_t codes, const v128_t* patterns, v128_t bias, uint8_t* out) {
   StoreTables(PairSums(codes, patterns), patterns, bias, out);
   StoreTables(PairSums(wasm_i64x2_shuffle(codes, codes, 1, 1), patterns), patterns, bias, out + 32);
 }
 
-/// Whether two planes are joined by a dot product: see vector_lookup.cpp.
+/// Whether a dot product joins two planes (vector_lookup.cpp).
 RQ_INLINE bool JoinsPlanes(const LookupHeader& header, const LookupShape& s) {
 #ifdef REQUANT_RELAXED
   constexpr bool kHasDot = true;
 #else
-  constexpr bool kHasDot = false;  // there it takes seven instructions
+  constexpr bool kHasDot = false;  // without the instruction it takes seven
 #endif
-  // What a slice adds is at most 24 times the range: a segment fits int16.
+  // A slice adds at most 24 times the input's range, so a segment fits int16.
   return kHasDot && header.planes == 2 && s.taps <= kSegmentSlices;
 }
 
-/// What the entries of tables are less than the sums.
+/// What tables hold less than the sums.
 RQ_INLINE int32_t TableBias(const LookupHeader& header, const LookupShape& s) {
   return JoinsPlanes(header, s) ? 2 * header.input_range : 0;
 }
 
-/// Bits can do with shared tables, which cost less to make and more to find: where each is looked
-/// up in once. GOPS on Zen 5, with tables of their own and with shared ones: 1x1 of 576 to 96
-/// channels 300 and 420, 64 to 384 293 and 305, 320 to 1280 548 and 547; 3x3 of 64 485 and 473, of
-/// 256 555 and 532.
+/// Whether inputs of one bit share the sixteen tables of four bits, which are cheaper to make and
+/// costlier to find: this pays where a window looks each table up once. GOPS on Zen 5:
+///
+///   convolution       own tables   shared tables
+///   1x1  576 ->   96      300           420
+///   1x1   64 ->  384      293           305
+///   1x1  320 -> 1280      548           547
+///   3x3   64 ->   64      485           473
+///   3x3  256 ->  256      555           532
 RQ_INLINE bool SharesTables(const LookupHeader& header, const LookupShape& s) {
   return header.input_range <= 1 && s.taps == 1;
 }
 
-/// Where the tables of four bits each lie among the shared ones: the constants of that.
+/// Constants that compute where the table of four bits lies among the shared ones: 16 * (the four
+/// bits).
 struct PlaceConstants {
-  v128_t bits, pairs;  ///< of codes of a byte each: what a bit and what a pair of them count
-  v128_t high;         ///< of planes: the high half of a byte
+  v128_t bits, pairs;  ///< for codes of a byte each: the weights of a bit and of a pair of bits
+  v128_t high;         ///< for bit planes: masks the high half of a byte
 
   explicit RQ_MEMBER PlaceConstants(size_t count)
       : bits(simd::LoopConstant(wasm_i32x4_splat(0x40201008), count)),
@@ -63,7 +72,8 @@ struct PlaceConstants {
         high(simd::LoopConstant(int8_t{-16}, count)) {}
 };
 
-/// Of sixteen codes: four bytes; and of 64.
+/// Makes two int16 of every four codes: 8 x0 + 16 x1 and 32 x2 + 64 x3. Places adds and doubles
+/// them, which gives the table offsets of 32 codes in eight int16.
 RQ_INLINE v128_t PairPlaces(const PlaceConstants& c, v128_t bits) {
   return simd::DotI8I7(c.bits, bits);
 }
@@ -71,13 +81,14 @@ RQ_INLINE v128_t Places(const PlaceConstants& c, v128_t first, v128_t second) {
   const v128_t pairs = wasm_u8x16_narrow_i16x8(PairPlaces(c, first), PairPlaces(c, second));
   return simd::DotI8I7(c.pairs, pairs);
 }
-/// The same of eight bytes of bits.
+/// The table offsets of eight bytes of a bit plane.
 RQ_INLINE v128_t PlacesOfBits(const PlaceConstants& c, v128_t bits) {
   return wasm_i8x16_shuffle(wasm_v128_and(wasm_i32x4_shl(bits, 4), c.high),
                             wasm_v128_and(bits, c.high), 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
                             6, 22, 7, 23);
 }
-/// Stores them and returns the sum of the codes, which is how many bits of theirs are set.
+/// Stores the table offsets of sixteen codes (or of four times sixteen) and returns the sum of the
+/// codes, which is the number of bits set in the offsets.
 RQ_INLINE int32_t StorePlaces(const PlaceConstants& c, v128_t bits, uint8_t* out) {
   const v128_t places = Places(c, bits, bits), bytes = wasm_u8x16_narrow_i16x8(places, places);
   wasm_v128_store32_lane(out, bytes, 0);
@@ -91,7 +102,7 @@ RQ_INLINE int32_t StorePlaces(const PlaceConstants& c, const v128_t* bits, uint8
          __builtin_popcountll(static_cast<uint64_t>(wasm_i64x2_extract_lane(bytes, 1)));
 }
 
-/// The shared tables, of all combinations of four bits.
+/// Builds the shared tables of all combinations of four bits.
 RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* out) {
   const v128_t bias = wasm_i8x16_splat(static_cast<int8_t>(less));
   v128_t patterns[6];
@@ -103,8 +114,9 @@ RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* ou
   }
 }
 
-/// Tables of their own, or places of shared ones, of a pixel whose codes are a plane of bits, a
-/// multiple of 32, or all `padding` where `in` is null; returns the sum of its codes.
+/// Builds the own tables, or the offsets of shared ones, of a pixel whose codes are one bit plane;
+/// `channels` is a multiple of 32. All codes are `padding` where `in` is null. Returns the sum of
+/// the codes.
 template <typename Tables>
 RQ_INLINE int32_t BuildBits(const PlaceConstants& constants, int32_t channels, const uint8_t* in,
                             uint32_t padding, const uint8_t* shared, uint8_t* out) {
@@ -125,8 +137,9 @@ RQ_INLINE int32_t BuildBits(const PlaceConstants& constants, int32_t channels, c
   return sum;
 }
 
-/// Places and sums of `count` pixels, `step` bytes apart: of planes, or of bytes, codes from
-/// `least` on of a multiple of 64 channels.
+/// Writes the offsets of shared tables and the sums of codes for `count` pixels, `step` bytes
+/// apart. Pixels are bit planes, or bytes with codes from `least` on and channels in multiples of
+/// 64.
 template <bool kPlanes>
 __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, const uint8_t* in,
                                            ptrdiff_t step, int32_t least, uint8_t* out,
@@ -162,22 +175,22 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
   }
 }
 
-/// How a line is read and written: what is the same for all of its pixels.
+/// How a line is read and its tables are written; the same for all of its pixels.
 struct LineForm {
   bool packed, planes;
-  int32_t channels, least;  ///< codes less the least one are those of the tables
-  uint32_t padding_bits;    ///< of planes
+  int32_t channels, least;  ///< tables hold codes less the least one
+  uint32_t padding_bits;    ///< padding of a bit plane
   const uint8_t* shared;
-  int32_t slices, rest;  ///< codes of the last slice
+  int32_t slices, rest;  ///< rest: codes of the last slice
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
   PlaceConstants constants;
 
-  /// The rest is for BuildLine to say.
+  /// BuildLine sets the other fields.
   explicit RQ_MEMBER LineForm(size_t columns) : constants(columns) {}
 };
 
-/// A slice of codes, of which `rest` are there.
+/// Loads a slice of codes, of which the input has `rest`.
 RQ_INLINE v128_t LoadSlice(const LineForm& f, const uint8_t* in, int32_t rest, uint8_t* room) {
   if (f.packed) {
     const v128_t nibbles = rest < kSlice ? wasm_v128_load32_zero(in) : wasm_v128_load64_zero(in);
@@ -188,7 +201,8 @@ RQ_INLINE v128_t LoadSlice(const LineForm& f, const uint8_t* in, int32_t rest, u
   return wasm_i8x16_sub(wasm_v128_load(room), f.lo);
 }
 
-/// Tables or places of one pixel, or of padding where `in` is null; returns the sum of its codes.
+/// Builds the tables or offsets of one pixel, or of padding where `in` is null; returns the sum of
+/// its codes.
 template <typename Tables>
 RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out) {
   constexpr bool kShares = Tables::kBytes < kSliceBytes;
@@ -210,7 +224,7 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
   for (; left > 0; --left) {
     v128_t codes = f.padding;
     if (in != nullptr) {
-      // Where the tables will be, or behind them, is room for some codes.
+      // The bytes at `out`, or behind it, are free for codes until the tables are stored.
       codes = LoadSlice(f, in, left > 1 ? kSlice : f.rest, out);
       in += f.packed ? kSlice / 2 : kSlice;
     }
@@ -220,7 +234,8 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
   return kShares ? sum : SumOfLanes(lanes);
 }
 
-/// Tables or places of one pixel from element `at` of the input on, or of padding.
+/// Builds the tables or offsets of the pixel at element `at` of the input, or of padding; returns
+/// the sum of its codes.
 template <typename Tables>
 RQ_INLINE int32_t BuildAt(const LineForm& f, const uint8_t* input, bool inside, ptrdiff_t at,
                           uint8_t* out) {
@@ -231,7 +246,8 @@ RQ_INLINE int32_t BuildAt(const LineForm& f, const uint8_t* input, bool inside, 
   return BuildPixel<Tables>(f, inside ? input + (f.packed ? NibbleBytes(at) : at) : nullptr, out);
 }
 
-/// Whether BuildPlaces did it: `count` pixels, `step` elements apart.
+/// Builds `count` pixels, `step` elements apart, by BuildPlaces where that fits; returns whether it
+/// did.
 template <typename Tables>
 RQ_INLINE bool BuildFast(const LineForm& f, const uint8_t* input, ptrdiff_t at, ptrdiff_t step,
                          int32_t count, uint8_t* out, int32_t* sums) {
@@ -245,14 +261,15 @@ RQ_INLINE bool BuildFast(const LineForm& f, const uint8_t* input, ptrdiff_t at, 
   return true;
 }
 
-/// The input's pixel under a row of the output, of windows of one.
+/// The input's pixel under an output row, for windows of one pixel.
 RQ_INLINE int32_t PixelUnder(const ConvGeometry& g, int32_t row) {
   const int32_t line = row / g.out_w, image = line / g.out_h;
   return (image * g.in_h + (line - image * g.out_h) * g.stride_h) * g.in_w +
          (row - line * g.out_w) * g.stride_w;
 }
 
-/// Tables, or places of shared ones, and sums of line y of an image; a line outside is padding.
+/// Builds the tables, or the offsets of shared ones, and the sums of line y of an image; a line
+/// outside the image is padding.
 template <typename Tables>
 __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShape& s, int32_t image,
                                          int32_t y, int32_t group, const LookupHeader& header,
@@ -260,7 +277,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   const ConvGeometry& g = s.g;
   const int32_t channels = g.in_c / g.groups, columns = s.columns, stride = g.stride_w;
   const int32_t first = (image * g.in_h + y) * g.in_w;
-  // The last line of windows of one pixel may be shorter.
+  // With windows of one pixel the last line may be shorter.
   int32_t width = y < 0 || y >= g.in_h ? 0 : g.in_w;
   if (width > s.pixels - first) width = s.pixels - first;
   const int32_t padding = p->input_zero_point - header.input_lo;
@@ -268,7 +285,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   f.packed = p->input_packed != 0;
   f.planes = p->input_planes != 0;
   f.channels = channels;
-  // Packed codes are less than they are by their own base.
+  // Packed codes are stored less their own base.
   f.least = header.input_lo - (f.packed ? p->input_base : 0);
   f.padding_bits = static_cast<uint32_t>(-padding);
   f.shared = shared;
@@ -280,12 +297,12 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   f.last = wasm_i8x16_lt(wasm_i8x16_make(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                          wasm_i8x16_splat(static_cast<int8_t>(f.rest)));
   RQ_UNROLL for (int i = 0; i < 6; ++i) f.patterns[i] = wasm_v128_load(header.patterns[i]);
-  // Windows may leave columns out.
+  // Strides may skip columns.
   const int32_t used = g.dilation_w == 1 ? g.kernel_w : stride;
   const auto* input = static_cast<const uint8_t*>(p->input);
   const ConvGeometry& o = p->geometry;
   const bool one_pixel = conv::IsOnePixel(o), in_place = conv::IsPointwise(o);
-  // Windows of one pixel use those under each line of the output.
+  // Windows of one pixel read the pixels under one output line after the other.
   int32_t row = first, left = one_pixel ? width : columns;
   for (int32_t n; left > 0; left -= n, row += n) {
     n = one_pixel && !in_place && o.out_w - row % o.out_w < left ? o.out_w - row % o.out_w : left;

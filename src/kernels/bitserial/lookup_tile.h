@@ -1,24 +1,32 @@
 #pragma once
-// The loops of vector_lookup.cpp: lookups, and their sums. Vector code, freestanding.
+// The inner loops of vector_lookup.cpp: lookups and their sums. Vector code, freestanding.
 //
-// A tile is one pixel, or two of bits (lookup_bits.h), by so many blocks of 16 lanes: the table
-// stays in a register, and x86 takes the indices right from memory. GOPS of one-bit planes by rows
-// x blocks of a tile alone, Zen 5: 1 x 8 643 to 662, 1 x 4 633, 4 x 1 606 to 625, 3 x 2 477; the
-// kernel did 514 with tiles of 4 x 1 where it does 575 now (28 x 28, 3x3, 128 channels).
+// A tile is one pixel, or two of one bit (lookup_bits.h), by several blocks of 16 lanes. The table
+// stays in a register, and x86 takes the indices straight from memory:
+//
+//              indices of block 0   block 1   ...   block 7
+//                       |              |               |
+//   table (register) -shuffle------shuffle---...---shuffle
+//                       |              |               |
+//                       v              v               v
+//                    sum 0          sum 1           sum 7     (registers, or memory)
+//
+// GOPS of one-bit planes by pixels x blocks of a tile alone, Zen 5: 1 x 8 643 to 662, 1 x 4 633, 4
+// x 1 606 to 625, 3 x 2 477. Tiles of 1 x 8 instead of 4 x 1 took the kernel from 514 to 575 (28 x
+// 28, 3x3, 128 channels).
 #include "base/simd.h"
 #include "kernels/bitserial/lookup.h"
 
 namespace requant::bitserial {
 
-/// The tables of a pixel's slice of sixteen codes: its own,
+/// A pixel's slice of sixteen codes has tables of its own.
 struct OwnTables {
   static constexpr int kBytes = kSliceBytes;
   RQ_INLINE v128_t Load(const uint8_t* in, int i, const uint8_t*) {
     return wasm_v128_load(in + 16 * i);
   }
 };
-/// or, where codes are bits, those of the sixteen combinations of four, each four bits giving where
-/// theirs is.
+/// Codes are bits, and each four of them name one of the sixteen shared tables by its offset.
 struct SharedTables {
   static constexpr int kBytes = kSliceBytes / 16;
   RQ_INLINE v128_t Load(const uint8_t* in, int i, const uint8_t* shared) {
@@ -26,11 +34,12 @@ struct SharedTables {
   }
 };
 
-/// Eight 16-bit sums, modulo 2^16, beside what is there or not.
+/// Stores eight 16-bit sums, or adds them to the stored ones modulo 2^16.
 RQ_INLINE void PutSums(v128_t sums, bool adds, int16_t* out) {
   wasm_v128_store(out, adds ? wasm_i16x8_add(sums, wasm_v128_load(out)) : sums);
 }
-/// Of lanes apart: eight channels and eight more, or two planes of eight.
+/// Stores sums of even and of odd lanes, which are eight channels and the next eight, or two planes
+/// of eight channels.
 RQ_INLINE void PutApart(v128_t evens, v128_t odds, bool two_planes, bool adds, int16_t* out) {
   if (two_planes) {
     PutSums(wasm_i16x8_add(evens, wasm_i16x8_shl(odds, 1)), adds, out);
@@ -39,10 +48,11 @@ RQ_INLINE void PutApart(v128_t evens, v128_t odds, bool two_planes, bool adds, i
     PutSums(odds, adds, out + 8);
   }
 }
-/// Of two planes, joined.
+/// Sums of two planes, joined: even byte + 2 * odd byte.
 RQ_INLINE v128_t Join(v128_t bytes) { return simd::DotI8I7(bytes, wasm_i16x8_splat(0x0201)); }
 
-/// Sums of 16 bits of lanes apart: `pairs` read as 16 bits, `highs` their odd bytes.
+/// Keeps 16-bit sums of even and odd lanes apart: `pairs` adds both read as one 16-bit number,
+/// `highs` the odd bytes.
 template <int kBlocks>
 struct Apart {
   static constexpr bool kInMemory = false;
@@ -79,7 +89,7 @@ struct Joined {
   }
 };
 
-/// The same in memory, for more blocks than registers have sums.
+/// Does what Apart does with sums in memory, for more blocks than registers can hold.
 template <int kBlocks>
 struct ApartInMemory {
   static constexpr bool kInMemory = true;
@@ -103,10 +113,11 @@ struct JoinedInMemory {
   RQ_MEMBER void Finish(bool, bool, int16_t*) const {}
 };
 
-/// What sums begin with: what is there, their first lookup, or that and `start`.
+/// What the sums of a tile start from: their present value, their first lookup, or their first
+/// lookup plus `start`.
 enum class Begin { kThere, kFirst, kStart };
 
-/// Four lookups of a pixel for kBlocks blocks.
+/// Looks up the four tables of a pixel's slice for kBlocks blocks.
 template <typename Tables, int kBlocks, Begin kBegin>
 RQ_INLINE void LookUpSlice(const uint8_t* in, const uint8_t* shared, const uint8_t* indices,
                            v128_t start, v128_t* acc) {
@@ -120,7 +131,7 @@ RQ_INLINE void LookUpSlice(const uint8_t* in, const uint8_t* shared, const uint8
   }
 }
 
-/// Slices of a run, whose sums fit bytes.
+/// Looks up the slices of a run, whose sums fit bytes.
 template <typename Tables, int kBlocks, Begin kBegin>
 RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, const uint8_t* shared,
                             const uint8_t*& indices, v128_t start, v128_t* acc) {
@@ -135,8 +146,8 @@ RQ_INLINE void LookUpSlices(int32_t count, const uint8_t*& in, const uint8_t* sh
   }
 }
 
-/// The same of `count` fours of bits of kPixels pixels, `step` bytes apart, with shared tables:
-/// acc[kBlocks][kPixels]. A loop over single tables, since that over slices spills.
+/// Looks up `count` shared tables for kPixels pixels, `step` bytes apart: acc[kBlocks][kPixels]. It
+/// loops over single tables, since a loop over slices spills registers.
 template <int kPixels, int kBlocks>
 RQ_INLINE void LookUpPlaces(int32_t count, const uint8_t* in, ptrdiff_t step, const uint8_t* shared,
                             const uint8_t* indices, v128_t* acc) {
@@ -155,8 +166,8 @@ RQ_INLINE void LookUpPlaces(int32_t count, const uint8_t* in, ptrdiff_t step, co
   }
 }
 
-/// The sums of a segment of `count` neighbouring windows of a line, `step` bytes apart, for kBlocks
-/// blocks: runs of `slices` at in + offsets[run].
+/// The sums of one segment for `count` neighbouring windows of a line, `step` bytes apart, and
+/// kBlocks blocks. Runs of `slices` are at in + offsets[run].
 template <typename Tables, template <int> typename Sums, int kBlocks>
 __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int32_t slices,
                                       int32_t slices_per_flush, const uint8_t* in, ptrdiff_t step,
@@ -180,7 +191,7 @@ __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int3
       sums.Finish(two_planes, adds, out);
       continue;
     }
-    // As few additions to memory as the bytes allow, across runs.
+    // Bytes are added to memory as rarely as they allow, across runs.
     v128_t acc[kBlocks];
     RQ_UNROLL for (int i = 0; i < kBlocks; ++i) acc[i] = wasm_i8x16_splat(0);
     bool more = adds;

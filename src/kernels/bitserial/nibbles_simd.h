@@ -1,6 +1,6 @@
 #pragma once
-// Packing and unpacking (nibbles.h), sums of codes, and the end of the kernels that can write
-// packed. Vector code, freestanding.
+// Packing and unpacking (nibbles.h), sums of codes, and the last stage of kernels that can write
+// packed codes. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/bitserial/nibbles.h"
 #include "kernels/bitserial/planes.h"
@@ -8,7 +8,7 @@
 
 namespace requant::bitserial {
 
-/// acc + the bytes, added up in each lane of 32 bits.
+/// Adds the four bytes of each 32-bit lane to the lane of acc.
 RQ_INLINE v128_t AddLanes(v128_t acc, v128_t bytes) {
   return wasm_i32x4_add(acc,
                         wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(bytes)));
@@ -18,7 +18,7 @@ RQ_INLINE int32_t SumOfLanes(v128_t lanes) {
          wasm_i32x4_extract_lane(lanes, 2) + wasm_i32x4_extract_lane(lanes, 3);
 }
 
-/// The sixteen codes in the low half of v, less the least code.
+/// The sixteen codes, less the least one, in the low half of v.
 RQ_INLINE v128_t UnpackLow(v128_t v) {
   const v128_t mask = wasm_i8x16_splat(15);
   const v128_t low = wasm_v128_and(v, mask);
@@ -26,7 +26,7 @@ RQ_INLINE v128_t UnpackLow(v128_t v) {
   return wasm_i32x4_shuffle(low, high, 0, 4, 1, 5);
 }
 
-/// n elements, a multiple of 8, whose codes less `base` are below 16.
+/// Packs n elements, a multiple of 8, whose codes less `base` are below 16.
 RQ_INLINE void PackCodes(const uint8_t* in, ptrdiff_t n, v128_t base, uint8_t* out) {
   ptrdiff_t i = 0;
   for (; i + 32 <= n; i += 32, out += 16) {
@@ -42,10 +42,10 @@ RQ_INLINE void PackCodes(const uint8_t* in, ptrdiff_t n, v128_t base, uint8_t* o
   }
 }
 
-/// Packed input or output: how far apart channels and pixels are, in bytes.
+/// The distance in bytes between two elements of a packed tensor that are `elements` apart.
 RQ_INLINE ptrdiff_t NibbleBytes(ptrdiff_t elements) { return elements / 2; }
 
-/// conv::Finish, for n channels of a block of 8.
+/// Runs conv::Finish, or its form for packed codes or bit planes, for n channels of a block of 8.
 RQ_INLINE void Finish(const ConvQ8Params* p, int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
   if (p->output_packed != 0 || p->residual_packed != 0) {

@@ -14,10 +14,10 @@
 namespace requant::bitserial {
 namespace {
 
-/// Far more than any cache holds, and far below 2^31.
+/// A bound for the tables, far beyond any cache and far below 2^31.
 constexpr int64_t kMostTableBytes = 1 << 28;
 
-/// Four at most, evenly spaced: two planes.
+/// The levels of weights that have at most four values, evenly spaced, which takes two planes.
 std::optional<conv::Levels> FewLevels(const ConvQ8Weights& w) {
   const std::optional<conv::Levels> levels = conv::LevelsOf(w, 4);
   return levels && levels->planes <= 2 ? levels : std::nullopt;
@@ -38,12 +38,12 @@ int32_t Blocks(const ConvWeightsLayout& l, int32_t planes) {
   return (l.out_c / l.groups + channels - 1) / channels;
 }
 
-/// The planes of the weights of a slice, bit i of its channel i.
+/// The bit planes of one slice of weights; bit i is the slice's channel i.
 struct SliceBits {
   uint32_t first = 0, second = 0;
 };
 
-/// Slices of an output channel, and how many of its weights are of each level.
+/// Reads the slices of one output channel and counts its weights of each level.
 class SliceReader {
  public:
   SliceReader(const ConvQ8Weights& w, const conv::Levels& levels, int32_t o)
@@ -51,14 +51,14 @@ class SliceReader {
     const int32_t zero_point = w.zero_points == nullptr ? 0 : w.zero_points[o];
     const int32_t least = w.is_signed ? INT8_MIN : 0;
     for (int32_t u = 0; u < 1 << levels.planes; ++u) {
-      // Not every channel has every level: some would be beyond its codes.
+      // A level may lie beyond the codes of a channel, which then has no weight of it.
       const int32_t code = levels.offset + levels.scale * u + zero_point;
       if (code < least || code > least + UINT8_MAX) continue;
       level_of_[static_cast<uint8_t>(code)] = static_cast<uint8_t>(u);
     }
   }
 
-  /// `count` weights from element `at` on.
+  /// Reads `count` weights from element `at` on.
   SliceBits Read(int64_t at, int32_t count) {
     uint32_t first = 0, second = 0;
     for (int32_t i = 0; i < count; ++i, at += step_) {
@@ -80,7 +80,7 @@ class SliceReader {
  private:
   const uint8_t* data_;
   int64_t step_;
-  uint8_t level_of_[256] = {};  ///< by the byte of a weight
+  uint8_t level_of_[256] = {};  ///< indexed by the byte of a weight
 };
 
 }  // namespace
@@ -88,7 +88,7 @@ class SliceReader {
 bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (w.input_hi - w.input_lo > kMostRange) return false;
   if (g.out_c >= kMostTableBytes / kThresholdBytes) return false;
-  // Of one output line: tables, and what is kept for each of its pixels.
+  // The tables of one output line, and what the workspace keeps for each of its pixels.
   const int64_t columns = int64_t{g.out_w} * g.stride_w + int64_t{g.kernel_w} * g.dilation_w;
   const int64_t lines = int64_t{g.kernel_h - 1} * g.dilation_h + 1;
   const int64_t slices = g.in_c / g.groups / kSlice + 1;
@@ -97,28 +97,51 @@ bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   return levels && int64_t{g.kernel_h} * g.kernel_w * (levels->planes == 2 ? 3 : 1) <= kMostTaps;
 }
 
-/// Products of few bits (conv/vector_narrow.cpp), and of whole bytes where a machine has them, do
-/// more where few outputs share the tables of an input or few products stand behind an output. GOPS
-/// on Zen 5, lookups of 1 x 1 or 2 x 1 bits against products of few bits: 1x1 of 64 to 64 channels
-/// 113 and 121, 64 to 128 204 and 133, 128 to 64 129 and 127, 256 to 64 256 and 169, 512 to 256 356
-/// and 152; 3x3 with stride 2 of 16 to 32 70 and 71, of 32 113 and 99, of 64 to 16 80 and 101. Of 2
-/// x 2: 1x1 of 64 to 128 114 and 107, 128 to 64 107 and 126, 256 to 128 163 and 139, 512 to 256 206
-/// and 138; 3x3 of 16 64 and 50, of 64 207 and 138; of 4 x 2, 1x1 of 64 to 128 103 and 108, 256 to
-/// 128 148 and 126, 3x3 of 64 185 and 134. Against whole bytes (AVX-VNNI) the same from these sizes
-/// on: 1 x 1 bits 155 and 113, 2 x 2 163 and 141, 4 x 2 202 and 188 (1x1 of 64 to 128, twice 128 to
-/// 256), 3x3 of 64 334 and 139, 204 and 144, 246 and 189. Without relaxed SIMD, against pairs of 16
-/// bits: 32 outputs 46 and 52, 64 69 and 57, 256 137 and 60. Bits to bits need less for an output
-/// (lookup_bits.h): 1x1 of 24 to 48 channels 85 and 122, 32 to 32 134 and 122, 24 to 144 186 and
-/// 125, 96 to 24 186 and 174, 64 to 64 352 and 167, 64 to 128 with stride 2 424 and 172 (whole
-/// bytes).
+/// Few-bit products (conv/vector_narrow.cpp), and products of whole bytes on machines that have
+/// them, are faster where few outputs share the tables of an input or few products stand behind an
+/// output. GOPS on Zen 5, lookups against the best other kernel (bits are input x weights):
+///
+///   bits                 convolution            lookups   other   other kernel
+///   1 x 1, 2 x 1         1x1  64 ->  64           113      121    few-bit products
+///                        1x1  64 -> 128           204      133
+///                        1x1 128 ->  64           129      127
+///                        1x1 256 ->  64           256      169
+///                        1x1 512 -> 256           356      152
+///                        3x3/2 16 -> 32            70       71
+///                        3x3  32 ->  32           113       99
+///                        3x3  64 ->  16            80      101
+///   2 x 2                1x1  64 -> 128           114      107
+///                        1x1 128 ->  64           107      126
+///                        1x1 256 -> 128           163      139
+///                        1x1 512 -> 256           206      138
+///                        3x3  16 ->  16            64       50
+///                        3x3  64 ->  64           207      138
+///   4 x 2                1x1  64 -> 128           103      108
+///                        1x1 256 -> 128           148      126
+///                        3x3  64 ->  64           185      134
+///   1 x 1                1x1  64 -> 128           155      113    whole bytes (AVX-VNNI)
+///                        3x3  64 ->  64           334      139
+///   2 x 2                1x1 128 -> 256           163      141
+///                        3x3  64 ->  64           204      144
+///   4 x 2                1x1 128 -> 256           202      188
+///                        3x3  64 ->  64           246      189
+///   without relaxed SIMD  32 outputs               46       52    pairs of 16 bits
+///                         64 outputs               69       57
+///                        256 outputs              137       60
+///   bits to bits         1x1  24 ->  48            85      122    whole bytes
+///   (lookup_bits.h)      1x1  32 ->  32           134      122
+///                        1x1  24 -> 144           186      125
+///                        1x1  96 ->  24           186      174
+///                        1x1  64 ->  64           352      167
+///                        1x1/2 64 -> 128          424      172
 bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int32_t channels = g.in_c / g.groups, outputs = g.out_c / g.groups;
-  // Lanes without channels cost as much as others.
+  // Lanes without a channel cost as much as others.
   if (channels < 12 || outputs < 12) return false;
   const int32_t taps = g.kernel_h * g.kernel_w, depth = channels * taps;
   const int32_t shared = taps * outputs / (g.stride_h * g.stride_w);
   const int32_t planes = FewLevels(w)->planes;
-  // Three codes: sums of bits.
+  // Up to three codes: the output may compare bits.
   if (planes == 1 && taps == 1 && w.input_hi - w.input_lo <= 2) {
     return outputs >= 32 && int64_t{depth} * outputs >= 1500;
   }
@@ -158,7 +181,7 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
     uint8_t* block =
         static_cast<uint8_t*>(packed) + sizeof(header) +
         static_cast<size_t>(group * Blocks(l, levels.planes) + in_group / channels) * block_bytes;
-    // Where the channel's one or first plane lies among the lanes.
+    // The lane's byte that holds the channel's only or first plane.
     const int32_t byte = levels.planes == 2 ? 2 * lane : lane % 8 * 2 + lane / 8;
     uint8_t* bits = block + static_cast<size_t>(BlockHeaderBytes(levels.planes)) + byte;
     SliceReader reader(w, levels, o);
@@ -180,7 +203,8 @@ void LookupPack(const ConvQ8Weights& w, void* packed) {
       }
     }
     int32_t sum = 0;
-    int64_t least = 0, most = 0;  // of what the codes above the least one add
+    // the sums of negative and of positive products of the codes above the least one
+    int64_t least = 0, most = 0;
     for (int32_t u = 0; u < 4; ++u) {
       const int64_t of_level = reader.counts[u] * (levels.offset + levels.scale * u);
       sum += static_cast<int32_t>(of_level);

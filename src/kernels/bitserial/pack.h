@@ -1,5 +1,5 @@
 #pragma once
-// Packing and workspaces of the convolutions of few-bit codes (rows of kernels/conv/table.cpp).
+// Packing and workspaces of the convolutions on codes of few bits (rows of kernels/conv/table.cpp).
 // Hosted C++.
 #include <cstddef>
 
@@ -7,19 +7,20 @@
 
 namespace requant::bitserial {
 
-/// Whether convolution by lookup (vector_lookup.cpp) is possible: at most 16 neighbouring codes of
-/// the input, weights of at most four evenly spaced values.
+/// Whether convolution by lookup (vector_lookup.cpp) is possible: the input has at most 16
+/// neighbouring codes, the weights at most four evenly spaced values.
 bool LookupSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool LookupPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LookupPackedSize(const ConvQ8Weights& weights);
 void LookupPack(const ConvQ8Weights& weights, void* packed);
 size_t LookupWorkspace(const ConvGeometry& geometry);
-/// Whether all outputs of `params`, whose requantization and residual are set, are made by
-/// comparing sums with thresholds (lookup_bits.h): two codes, and of the residual sixteen at most.
+/// Whether the kernel makes all outputs of `params` by comparing sums with thresholds
+/// (lookup_bits.h): outputs have two codes and the residual at most sixteen. Requantization and
+/// residual must be set.
 bool LookupCompares(const ConvQ8Params& params);
 
-/// Convolution by counting bits (vector_popcount.cpp) takes all codes of eight bits or fewer, and
-/// weights that are at most 255 steps of their greatest common divisor apart.
+/// Whether convolution by counting bits (vector_popcount.cpp) is possible. It takes all codes of at
+/// most eight bits, and weights that are at most 255 steps of their greatest common divisor apart.
 bool PopcountSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool PopcountPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t PopcountPackedSize(const ConvQ8Weights& weights);

@@ -1,4 +1,4 @@
-// Packing for vector_popcount.cpp: the planes of the weights.
+// Packing for vector_popcount.cpp: splits weights into bit planes.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -29,16 +29,18 @@ size_t BlockBytes(const ConvWeightsLayout& l, int32_t planes) {
 }  // namespace
 
 bool PopcountSupports(const ConvQ8Weights& w, const ConvGeometry&) {
-  if (w.input_hi - w.input_lo > 255) return false;  // of a type that is not known
-  // With one zero point for all, weights are as close together as their codes: nothing to look at.
+  if (w.input_hi - w.input_lo > 255) return false;  // the type of the codes is not known
+  // With one zero point for all channels, weights are as close together as their codes, so their
+  // values need no check.
   const int32_t* zeros = w.zero_points;
   return zeros == nullptr || std::equal(zeros + 1, zeros + w.layout.out_c, zeros) ||
          conv::LevelsOf(w, kAnyNumber);
 }
 
 bool PopcountPays(const ConvQ8Weights& w, const ConvGeometry& g) {
-  // One bit by one, of few pixels. GOPS by lookups and by counting, Zen 5: 512 to 512 channels of
-  // one pixel 69 and 80, of four 216 and 208; 512 to 56 of 196 369 and 238.
+  // Counting is faster for one bit by one bit and few pixels. GOPS on Zen 5 by lookups and by
+  // counting: 512 to 512 channels of one pixel 69 and 80, of four pixels 216 and 208; 512 to 56
+  // channels of 196 pixels 369 and 238.
   const int32_t depth = g.in_c / g.groups;
   return g.kernel_h * g.kernel_w == 1 && w.input_hi - w.input_lo == 1 && depth >= 256 &&
          ConvRows(g) < 4 && conv::LevelsOf(w, 2);
@@ -87,7 +89,7 @@ size_t PopcountWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   const auto words = static_cast<size_t>(PopcountWords(g));
   const auto rows = static_cast<size_t>(PopcountRows(g));
-  // As PopcountPartsOf adds them up, in sizes that cannot wrap.
+  // Adds up what PopcountPartsOf does, in sizes that cannot wrap.
   const size_t bits = CheckedMul(CheckedMul(rows, words), size_t{kMostPlanes} * (kWordBits / 8));
   return CheckedAdd(CheckedAdd(conv::kEpilogueBytes, CheckedMul(words, kWordBits)),
                     CheckedAdd(CheckedAlign(CheckedMul(rows, 4), 16), bits));

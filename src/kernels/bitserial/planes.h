@@ -1,12 +1,16 @@
 #pragma once
-// Values of few neighbouring codes as planes of bits, from a convolution of bits or a max pool to
-// the next convolution: by counting any number of planes, by lookup one, which may be a residual as
-// well. Freestanding.
+// Tensors of few neighbouring codes as bit planes. A convolution on bits or a max pool writes them,
+// the next convolution reads them: any number of planes if it counts bits, one if it looks up
+// tables. A residual may be one plane, too. Freestanding.
 //
-// An NHWC pixel is its planes, lowest bit of (code - least code) first, each the bits of its
-// channels in order: bit i of byte b is channel 8 * b + i. The channels of a tensor, and of each
-// group of a convolution that reads or writes it, must be a multiple of 32, a word of popcount.h;
-// the pixels follow each other.
+// An NHWC pixel is a sequence of planes, the lowest bit of (code - least code) first. Bit i of byte
+// b of a plane is channel 8 * b + i:
+//
+//   pixel:   | plane 0: channels 0..C-1 | plane 1: channels 0..C-1 | ...
+//   a plane: | c7 c6 c5 c4 c3 c2 c1 c0 | c15 ... c8 | ...          (each byte, high bit first)
+//
+// The channels of a tensor, and of each group of a convolution that reads or writes it, must be a
+// multiple of 32, a word of popcount.h; pixels follow each other without gaps.
 #include <stdint.h>
 
 #include "kernels/conv/kernel.h"
@@ -18,13 +22,13 @@ inline constexpr int32_t kPlaneBlock = 32;
 
 }  // namespace requant
 
-/// The words of all planes under the window of one output row, plane after plane; padding has the
-/// code `zero` (less the least one). Returns the sum of the codes.
+/// Gathers the words of all planes under the window of one output row, plane after plane. Padding
+/// has the code `zero` (less the least code). Returns the sum of the codes.
 RQ_LOW_BITS_KERNEL(rq_conv_gather_planes)
 int32_t rq_conv_gather_planes(const requant::ConvQ8Params* params, int32_t first_channel,
                               int32_t row, int32_t zero, uint8_t* bits);
 
-/// Finish (kernels/conv/finish.h) of eight channels to planes; `acc` is overwritten.
+/// Finish (kernels/conv/finish.h) of eight channels to bit planes. Overwrites `acc`.
 RQ_LOW_BITS_KERNEL(rq_conv_finish_planes)
 void rq_conv_finish_planes(const requant::ConvQ8Params* params, int32_t* acc, int32_t row,
                            int32_t count, int32_t channel);

@@ -1,6 +1,6 @@
 #pragma once
-// What the packing, the workspace and the vector kernels of convolution by counting bits must agree
-// on. Freestanding; the arithmetic is described in vector_popcount.cpp.
+// Constants and layouts that the packing, the workspace and the vector kernels of convolution by
+// counting bits share. Freestanding; vector_popcount.cpp describes the arithmetic.
 #include <stdint.h>
 
 #include "kernels/conv/blocking.h"
@@ -8,14 +8,15 @@
 
 namespace requant::bitserial {
 
-/// Elements of k in a word of one plane.
+/// Elements of k in one word of a plane.
 inline constexpr int32_t kWordBits = 32;
 inline constexpr int32_t kMostPlanes = 8;
-/// Bytes of one word of the 8 channels of a block.
+/// Bytes of one word for each of the 8 channels of a block.
 inline constexpr int32_t kBlockWordBytes = conv::kChannelBlock * kWordBits / 8;
 
-/// First bytes of the packed weights. Per group and block of 8 channels follow: 8 biases, 8 sums of
-/// weights, and for every plane of weights, lowest bit first, the words of k, each of 8 channels.
+/// The first bytes of the packed weights. For every group and block of 8 channels follow 8 biases,
+/// 8 sums of weights, and for every plane of weights, lowest bit first, the words of k, each of 8
+/// channels.
 struct PopcountHeader {
   int32_t offset, scale;  ///< w = offset + scale * u
   int32_t planes;         ///< bits of u
@@ -24,21 +25,22 @@ struct PopcountHeader {
   int32_t reserved[3];
 };
 
-/// Words of one plane behind an output.
+/// Words of one plane under one output's window.
 inline int32_t PopcountWords(const ConvGeometry& g) {
   return (conv::Depth(g) + kWordBits - 1) / kWordBits;
 }
 
-/// Rows of bits that are made at a time, all their planes within half a first-level cache.
+/// Rows of bits that are gathered at a time, so that all their planes fill at most half a
+/// first-level cache.
 inline int32_t PopcountRows(const ConvGeometry& g) {
   return conv::PanelRows(g, PopcountWords(g) * (kWordBits / 8) * 2);
 }
 
-/// Bytes of the parts of the workspace, in their order.
+/// Bytes of the parts of the workspace, in this order.
 struct PopcountParts {
   int32_t acc;    ///< int32 [kEpilogueRows][8]
-  int32_t bytes;  ///< the codes under one window
-  int32_t sums;   ///< int32: those of the rows
+  int32_t bytes;  ///< codes under one window
+  int32_t sums;   ///< int32 [rows]: sums of codes
   int32_t bits;   ///< [rows][planes][words]
 };
 

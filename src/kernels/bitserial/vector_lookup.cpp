@@ -1,32 +1,38 @@
-// Convolution of few-bit codes by table lookup, vector form (as T-MAC and bitnet.cpp multiply
-// matrices: Wei et al. 2024, arXiv:2407.00088; here for windows, with integers throughout).
+// Convolution on codes of few bits by table lookup, vector form. T-MAC and bitnet.cpp multiply
+// matrices this way (Wei et al. 2024, arXiv:2407.00088); here it serves windows, with integers
+// throughout.
 //
 // With x = code - input_lo >= 0 and w = offset + scale * sum(2^p * u_p), u_p bits,
 //
 //   sum((code - z) * w) = (input_lo - z) * sum(w) + offset * sum(x) + scale * sum_p(2^p sum(x u_p))
 //
-// and the last sums need no products: four neighbouring x have a table of their 16 subset sums, the
+// The last sums need no products. Four neighbouring x have a table of their 16 subset sums, the
 // four bits u_p of an output are an index into it, and one byte shuffle looks up 16 outputs, which
-// is 64 multiply-accumulates. Padding has the code z. The tables of an input pixel are made once
-// for all windows and output channels; where inputs are bits, sixteen tables are all there are.
-// Sums of bytes are exact for as many lookups as the range of the codes allows; then they go to 16
-// bits, for one segment of the channels.
+// is 64 multiply-accumulates:
 //
-// A vector's lanes are pairs, so that the step to 16 bits needs no shuffles: with a = sum of the
-// pairs read as 16 bits (which wraps) and h = sum of their odd bytes, the even bytes' sum is
-// a - 256 h. Lanes 2j and 2j + 1 are channels j and j + 8 of one plane, or two planes of channel j.
+//   x0 x1 x2 x3  ->  table  [0, x0, x1, x0+x1, x2, ..., x0+x1+x2+x3]   16 bytes
+//                               |
+//   u0..u3 of 16 outputs  ->  shuffle  ->  16 sums x0 u0 + x1 u1 + x2 u2 + x3 u3
 //
-// Where two planes of few bits share the pairs, a relaxed dot product with (1, 2) joins them on
-// their way to 16 bits: two instructions instead of three, and half as many sums. Its operand is
-// signed, so tables have the middle of their range taken off, twice the codes' range.
+// Padding has the code z. The tables of an input pixel are made once for all windows and output
+// channels; inputs of one bit need only sixteen tables in all. A byte adds up as many lookups as
+// the range of the codes allows; then the sums go to 16 bits, for one segment of the channels.
 //
-// Where all that an output adds up fits int16, its sums, modulo 2^16, are made codes there
-// (lookup_codes.h, for two codes lookup_bits.h, which can do with bytes); elsewhere they go to
+// A vector's lanes are pairs, so that the step to 16 bits needs no shuffles. With a = sum of the
+// pairs read as 16 bits (which wraps) and h = sum of their odd bytes, the even bytes' sum is a -
+// 256 h. Lanes 2j and 2j + 1 are channels j and j + 8 of one plane, or two planes of channel j.
+//
+// Where the pairs are two planes, a relaxed dot product with (1, 2) joins them on their way to 16
+// bits, which takes two instructions instead of three and half as many sums. Its operand is signed,
+// so tables have the middle of their range subtracted, which is twice the codes' range.
+//
+// Where everything an output adds up fits int16, its sums, modulo 2^16, become codes in int16
+// (lookup_codes.h; for two codes lookup_bits.h, which can compare bytes). Elsewhere they go to
 // int32.
 //
-// Packed weights: header; per group and block: a bias and sum(w) for each of its channels, what may
-// be added to its sums in int16, then per segment, tap and slice of 16 channels two vectors: four
-// bits for each of two tables.
+// Packed weights: a header; for every group and block a bias and sum(w) of each channel, what may
+// be added to its sums in int16, then for every segment, tap and slice of 16 channels two vectors:
+// four bits for each of two tables in every byte.
 #include "kernels/bitserial/lookup_bands.h"
 #include "kernels/bitserial/lookup_bits.h"
 #include "kernels/bitserial/lookup_codes.h"
@@ -36,7 +42,8 @@
 namespace requant::bitserial {
 namespace {
 
-/// A segment of one of kBlocks blocks, whose indices are in turns.
+/// Expands one segment of a block's packed indices to bytes, interleaved with those of the other
+/// blocks of kBlocks.
 template <int kBlocks>
 __attribute__((noinline)) void Expand(const uint8_t* packed, int32_t vectors, uint8_t* out) {
   const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(vectors));
@@ -62,13 +69,15 @@ RQ_INLINE void Line(const Lookups& l, const int32_t* offsets, int32_t slices, co
   }
 }
 
-/// Whether the indices of all blocks, a segment each, are expanded once and stay.
+/// Whether the workspace keeps the indices of all blocks, which one segment covers, so that they
+/// are expanded once.
 RQ_INLINE bool KeepsIndices(const Lookups& l) {
   const ConvGeometry& g = l.shape.g;
   return g.groups == 1 && g.out_c <= kBlockGroup * l.channels && l.shape.slices <= l.shape.segment;
 }
 
-/// Where the indices of kBlocks blocks are, expanded from `weights`, the first after `done` others.
+/// The expanded indices of kBlocks blocks, whose packed weights are at `weights`; `done` blocks
+/// precede them.
 template <int kBlocks>
 RQ_INLINE const uint8_t* Indices(const Lookups& l, const Band& band, const uint8_t* weights,
                                  int32_t vectors, int32_t done) {
@@ -81,7 +90,7 @@ RQ_INLINE const uint8_t* Indices(const Lookups& l, const Band& band, const uint8
   return out;
 }
 
-/// The sums of a band for one segment of kBlocks blocks, modulo 2^16.
+/// Adds up a band's sums for one segment of kBlocks blocks, modulo 2^16.
 template <template <int> typename Apart, template <int> typename Joined, int kBlocks>
 RQ_INLINE void Segment(const Lookups& l, const Band& band, int32_t slice, int32_t slices,
                        const uint8_t* weights, int32_t blocks_done, int16_t* out) {
@@ -106,7 +115,7 @@ RQ_INLINE void Segment(const Lookups& l, const Band& band, int32_t slice, int32_
   }
 }
 
-/// out[count][kStripRow] = or += sums, of which joined ones are signed.
+/// Stores or adds int16 sums to out[count][kStripRow]. Sums of joined planes are signed.
 __attribute__((noinline)) void Widen(const int16_t* sums, bool are_signed, bool adds, int32_t count,
                                      int32_t* out) {
   for (int32_t i = 0; i < count * kStripRow; i += 8, sums += 8, out += 8) {
@@ -145,7 +154,7 @@ __attribute__((noinline)) void FillStrip(const int32_t* base, int32_t offset,
   }
 }
 
-/// The sums of a band for a group of blocks, in l.sums and, wide ones, in l.wide_sums.
+/// Computes the sums of a band for a group of blocks, in l.sums or, wide ones, in l.wide_sums.
 RQ_INLINE void SumGroup(const Lookups& l, const Band& band, const uint8_t* group, int32_t blocks) {
   const LookupShape& s = l.shape;
   const bool in_memory = l.slices_per_flush >= kMemoryFlush;
@@ -177,8 +186,8 @@ RQ_INLINE void SumGroup(const Lookups& l, const Band& band, const uint8_t* group
   }
 }
 
-/// The outputs of a group's `channels`, from `channel` on: eight at a time, as codes of int16 or,
-/// those that cannot be made so, by accumulators.
+/// Makes the outputs of a group's `channels` from `channel` on, eight at a time: as int16 codes
+/// where these fit, else from int32 accumulators.
 RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
                            const uint8_t* group, int32_t channel, int32_t channels, bool to_codes) {
   bool widened = l.wide;
@@ -204,14 +213,15 @@ RQ_INLINE void FinishGroup(const ConvQ8Params* p, const Lookups& l, const Band& 
   }
 }
 
-/// Where the thresholds of a group are, which are compared with `bits`.
+/// The thresholds of a group that `bits` are compared with.
 RQ_INLINE uint8_t* ThresholdsOf(const Lookups& l, int32_t group, BitSource bits) {
   const ConvGeometry& g = l.shape.g;
   const int32_t of_bytes = bits == BitSource::kBytes ? g.groups : 0;
   return l.thresholds + (of_bytes + group) * ThresholdBytes(g.out_c / g.groups);
 }
 
-/// What the outputs can be compared with, which is set, for all groups; `weights` of the first.
+/// What outputs are compared with, after setting the thresholds of all groups; `weights` is the
+/// first group's.
 RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
   const ConvGeometry& g = l.shape.g;
   const BitSource bits = FindBits(p, l.header, l.shape);
@@ -230,7 +240,7 @@ RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8
   return bits;
 }
 
-/// Bits of a band for kBlocks blocks, by bytes.
+/// Compares bytes for a band and kBlocks blocks.
 template <int kBlocks, bool kToBits>
 RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weights,
                          int32_t blocks_done, const uint8_t* thresholds, int32_t lower,
@@ -258,7 +268,7 @@ RQ_INLINE void BitBlocks(const Lookups& l, const Band& band, const uint8_t* weig
   }
 }
 
-/// Bits of a group's `blocks` blocks, of which `channels` are there, by bytes.
+/// Compares bytes for a band and a group's `blocks` blocks, which have `channels` channels.
 template <bool kToBits>
 RQ_INLINE void BitGroup(const Lookups& l, const Band& band, const uint8_t* weights, int32_t blocks,
                         int32_t channels, const uint8_t* thresholds, int32_t lower, uint8_t* out,
@@ -285,8 +295,8 @@ RQ_INLINE void BitGroup(const Lookups& l, const Band& band, const uint8_t* weigh
   }
 }
 
-/// Two codes, or their bits, of a group of blocks: `channels`, from `channel` of a group of the
-/// convolution on.
+/// Writes codes of two values, or their bits, for a group of blocks: `channels` from `channel` of
+/// the convolution's group on.
 template <bool kToBits>
 RQ_INLINE void CompareGroup(const Lookups& l, const Band& band, BitSource bits,
                             const uint8_t* weights, int32_t blocks, int32_t channels,
@@ -300,7 +310,7 @@ RQ_INLINE void CompareGroup(const Lookups& l, const Band& band, BitSource bits,
   }
 }
 
-/// The outputs of a group of blocks where they are of two codes.
+/// Makes the outputs of a group of blocks that have two codes.
 RQ_INLINE void FinishBits(const ConvQ8Params* p, const Lookups& l, const Band& band, int32_t row,
                           BitSource bits, const uint8_t* weights, int32_t blocks, int32_t group,
                           int32_t channel, int32_t channels) {
@@ -322,7 +332,7 @@ RQ_INLINE void FinishBits(const ConvQ8Params* p, const Lookups& l, const Band& b
     }
     return;
   }
-  // Accumulators have no other use here.
+  // The accumulators are unused here and give room for the bits.
   uint8_t* own = adds ? reinterpret_cast<uint8_t*>(l.acc) : out;
   CompareGroup<true>(l, band, bits, weights, blocks, channels, thresholds, 0, own,
                      adds ? 16 : stride);
@@ -359,8 +369,8 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   const auto* packed = reinterpret_cast<const uint8_t*>(header + 1);
   const BitSource bits =
       p->output_packed == 0 && p->residual_packed == 0 ? SetBits(p, l, packed) : BitSource::kNone;
-  // Eight channels that can be made codes so have the residual added right away, and then the
-  // others as well.
+  // If eight channels that can be made codes add the residual themselves, all other channels must
+  // do so as well.
   const bool to_codes = bits != BitSource::kNone || (can_make_codes && conv::HasBytes(p));
   const int32_t group_out = g.out_c / g.groups, most = kBlockGroup * l.channels;
 
@@ -374,7 +384,8 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
       BitSource source = bits;
       if (bits == BitSource::kBytes && HasManyBits(l, band)) source = BitSource::kSums;
       if (source != BitSource::kBytes) FillTerms(l, band);
-      // Bytes and sums have blocks in turns in their own ways.
+      // Comparing bytes and summing interleave the indices of blocks differently, so a change
+      // expands them again.
       band.expands = row == p->row_begin || source != expanded;
       expanded = source;
       for (int32_t channel = 0; channel < group_out; channel += most) {

@@ -1,4 +1,4 @@
-// Reading and writing tensors of two codes to a byte (nibbles.h).
+// Kernels that read and write tensors of two codes to a byte (nibbles.h).
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather.h"
 #include "kernels/conv/gather_bytes.h"
@@ -12,7 +12,7 @@ using bitserial::NibbleBytes;
 using bitserial::PackCodes;
 using bitserial::UnpackLow;
 
-/// Codes of n elements, a multiple of 8, plus `add`.
+/// Unpacks n elements, a multiple of 8, and adds `add` to each.
 RQ_INLINE void UnpackCodes(const uint8_t* in, ptrdiff_t n, v128_t add, uint8_t* out) {
   const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(n));
   ptrdiff_t i = 0;
@@ -29,7 +29,7 @@ RQ_INLINE void UnpackCodes(const uint8_t* in, ptrdiff_t n, v128_t add, uint8_t* 
   }
 }
 
-/// For GatherRows: packed codes to bytes. Runs are whole channels of a group.
+/// Turns packed codes into bytes for GatherRows. Runs are whole channels of a group.
 struct FromNibbles {
   using In = uint8_t;
   using Out = uint8_t;
@@ -48,8 +48,8 @@ struct FromNibbles {
   }
 };
 
-/// bytes[count][8] += the residual's channels, by p->addition. Behind the bytes there is room for
-/// as many.
+/// Adds the residual's channels to bytes[count][8] as p->addition says. Behind the bytes is room
+/// for as many more.
 RQ_INLINE void AddEight(const ConvQ8Params* p, uint8_t* bytes, int32_t row, int32_t count,
                         int32_t channel) {
   uint8_t* other = bytes + (count + 1) / 2 * 16;
@@ -64,7 +64,7 @@ RQ_INLINE void AddEight(const ConvQ8Params* p, uint8_t* bytes, int32_t row, int3
       __builtin_memcpy(to, residual + at, conv::kChannelBlock);
     }
   }
-  // As in rq_conv_add_residual: this part of the block is scratch memory.
+  // This part of the block is scratch memory, as in rq_conv_add_residual.
   auto* add = const_cast<QAddParams*>(&p->addition);
   add->a = p->residual_first != 0 ? other : bytes;
   add->b = p->residual_first != 0 ? bytes : other;
@@ -95,7 +95,7 @@ void rq_conv_gather_nibbles(const requant::ConvQ8Params* p, int32_t first_channe
 void rq_conv_finish_nibbles(const requant::ConvQ8Params* p, int32_t* acc, int32_t row,
                             int32_t count, int32_t channel) {
   using namespace requant;
-  // Results are bytes of what was accumulators: none is written before it is read.
+  // The bytes overwrite the accumulators: none is written before it is read.
   uint8_t* bytes = reinterpret_cast<uint8_t*>(acc);
   rq_requantize_rows(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock, &p->requantize,
                      bytes, conv::kChannelBlock, p->output_type == ConvQ8Output::kInt8);
@@ -113,7 +113,8 @@ void rq_conv_finish_nibbles(const requant::ConvQ8Params* p, int32_t* acc, int32_
   out += row * step + NibbleBytes(channel);
   const int32_t least = p->residual != nullptr ? p->addition.lo : p->requantize.lo;
   const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(least));
-  // Two rows at a time; the accumulators are longer than the bytes, so that reading on is allowed.
+  // Packs two rows at a time. Reading past the last row is allowed, since the accumulators are
+  // longer than the bytes.
   for (int32_t r = 0; r < count; r += 2, bytes += 16, out += 2 * step) {
     const v128_t x = wasm_i8x16_sub(wasm_v128_load(bytes), base);
     const v128_t packed = wasm_v128_or(x, wasm_u64x2_shr(x, 28));

@@ -1,4 +1,4 @@
-// Reading and writing tensors that are planes of bits (planes.h).
+// Kernels that read and write tensors of bit planes (planes.h).
 #include "base/simd.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/conv/blocking.h"
@@ -7,7 +7,7 @@
 namespace requant {
 namespace {
 
-/// `bytes` is a multiple of 4.
+/// Copies `bytes` bytes, a multiple of 4.
 RQ_INLINE void CopyWords(const uint8_t* in, int32_t bytes, uint8_t* out) {
   int32_t i = 0;
   for (; i + 16 <= bytes; i += 16) wasm_v128_store(out + i, wasm_v128_load(in + i));
@@ -66,7 +66,7 @@ int32_t rq_conv_gather_planes(const requant::ConvQ8Params* p, int32_t first_chan
 void rq_conv_finish_planes(const requant::ConvQ8Params* p, int32_t* acc, int32_t row, int32_t count,
                            int32_t channel) {
   using namespace requant;
-  // Results are bytes of what was accumulators: none is written before it is read.
+  // The bytes overwrite the accumulators: none is written before it is read.
   uint8_t* bytes = reinterpret_cast<uint8_t*>(acc);
   rq_requantize_rows(acc, conv::kChannelBlock, count, channel, conv::kChannelBlock, &p->requantize,
                      bytes, conv::kChannelBlock, p->output_type == ConvQ8Output::kInt8);
@@ -74,9 +74,10 @@ void rq_conv_finish_planes(const requant::ConvQ8Params* p, int32_t* acc, int32_t
   const ptrdiff_t plane_bytes = p->geometry.out_c / 8, pixel = planes * plane_bytes;
   uint8_t* out = static_cast<uint8_t*>(p->output) + row * pixel + channel / 8;
   const v128_t base = wasm_i8x16_splat(static_cast<int8_t>(p->requantize.lo));
-  // Two rows at a time; the accumulators are longer than the bytes, so that reading on is allowed.
+  // Splits two rows at a time. Reading past the last row is allowed, since the accumulators are
+  // longer than the bytes.
   for (int32_t r = 0; r < count; r += 2, bytes += 16, out += 2 * pixel) {
-    // The mask takes the top bits: the highest plane first.
+    // A bitmask takes the top bits, so the highest plane comes first.
     v128_t x = wasm_i8x16_shl(wasm_i8x16_sub(wasm_v128_load(bytes), base),
                               static_cast<uint32_t>(8 - planes));
     for (int32_t plane = planes - 1; plane >= 0; --plane) {

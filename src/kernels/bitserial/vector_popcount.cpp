@@ -1,20 +1,26 @@
-// Convolution of few-bit codes by counting bits, vector form (Cowan et al. 2020, "Automatic
+// Convolution on codes of few bits by counting bits, vector form (Cowan et al. 2020, "Automatic
 // generation of high-performance quantized machine learning kernels", sec. 3; TVM's topi bitserial
-// operators; here with every combination of signs by one formula).
+// operators). One formula covers every combination of signs here.
 //
 // With x = code - input_lo = sum(2^i * x_i), w = offset + scale * sum(2^j * u_j), x_i and u_j bits,
 //
 //   sum((code - z) * w) = (input_lo - z) * sum(w) + offset * sum(x)
 //                         + scale * sum_ij(2^(i + j) popcount(x_i & u_j))
 //
-// Unipolar weights have offset 0, bipolar ones offset -1 and scale 2: XNOR and the mixed form
-// popcount(x & u) - popcount(x & ~u) are the same sum, for the same instructions. Padding has the
-// code z.
+// Unipolar weights have offset 0, bipolar ones offset -1 and scale 2. XNOR and the mixed form
+// popcount(x & u) - popcount(x & ~u) compute the same sum with as many instructions. Padding has
+// the code z.
 //
-// A word is 32 elements of k of one plane; a vector holds a word of four output channels, and the
-// word of an input goes to all lanes, so that nothing is added across lanes until the end. Counts
-// of bytes are added in bytes for 31 words (31 * 8 < 256), or, in the carry-save form, eight
-// vectors at a time go through adders of bits first and only every eighth is counted.
+// A word is 32 elements of k of one plane. A vector holds one word of each of four output channels,
+// and an input's word goes to all lanes, so nothing is added across lanes until the end:
+//
+//             lane 0          lane 1          lane 2          lane 3
+//   weights   word k, ch. 0   word k, ch. 1   word k, ch. 2   word k, ch. 3
+//   input     word k          word k          word k          word k
+//   and, popcount of bytes, add to the counts of each byte
+//
+// Counts are added in bytes for 31 words (31 * 8 < 256). In the carry-save form eight vectors at a
+// time first go through bit adders, and only every eighth is counted.
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/bitserial/popcount.h"
 #include "kernels/conv/gather_bytes.h"
@@ -37,7 +43,7 @@ RQ_INLINE void AddShifted(v128_t counts, int32_t shift, int32_t* out) {
                                       wasm_i32x4_shl(counts, static_cast<uint32_t>(shift))));
 }
 
-/// One plane of inputs by one of weights: rows `lda` bytes apart, `words` of each.
+/// One plane of inputs and one of weights: rows are `lda` bytes apart and have `words` words.
 struct Planes {
   const uint8_t* a;
   ptrdiff_t lda;
@@ -80,7 +86,7 @@ __attribute__((noinline)) void CountTile(const uint8_t* a, ptrdiff_t lda, const 
   }
 }
 
-/// Adds two vectors of bits to `ones`; returns the carries.
+/// Adds two vectors of bits to `ones` and returns the carries.
 RQ_INLINE v128_t Carry(v128_t& ones, v128_t a, v128_t b) {
   const v128_t half = wasm_v128_xor(ones, a);
   const v128_t carry = wasm_v128_or(wasm_v128_and(ones, a), wasm_v128_and(half, b));
@@ -88,8 +94,9 @@ RQ_INLINE v128_t Carry(v128_t& ones, v128_t a, v128_t b) {
   return carry;
 }
 
-/// The same for one row, four channels and adders of Harley and Seal over eight words (Mula, Kurz,
-/// Lemire: Faster population counts using AVX2 instructions, 2018).
+/// out[8] += counts << shift for one row, four channels at a time, with the carry-save adders of
+/// Harley and Seal over eight words (Mula, Kurz, Lemire: Faster population counts using AVX2
+/// instructions, 2018).
 __attribute__((noinline)) void CarryTile(const uint8_t* a, const uint8_t* w, int32_t words,
                                          int32_t shift, int32_t* out) {
   const auto bits = [&](int i) __attribute__((always_inline)) {
@@ -142,14 +149,15 @@ struct CarrySave {
   }
 };
 
-/// The planes of one row of codes, a word of each after the other; the sum of the codes.
+/// Splits one row of codes into planes, whose words lie one after the other, and returns the sum of
+/// the codes.
 __attribute__((noinline)) int32_t PackBits(const uint8_t* codes, int32_t words, int32_t planes,
                                            uint8_t* bits) {
   v128_t sum = wasm_i32x4_splat(0);
   for (int32_t k = 0; k < words * 2; ++k, codes += 16, bits += 2) {
     v128_t x = wasm_v128_load(codes);
     sum = AddLanes(sum, x);
-    // The mask takes the top bits: the highest plane first.
+    // A bitmask takes the top bits, so the highest plane comes first.
     x = wasm_i8x16_shl(x, static_cast<uint32_t>(8 - planes));
     for (int32_t plane = planes - 1;; --plane) {
       const auto mask = static_cast<uint16_t>(wasm_i8x16_bitmask(x));

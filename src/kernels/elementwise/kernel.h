@@ -20,18 +20,18 @@ namespace requant {
 struct BinaryF32Params {
   const float* a;
   const float* b;
-  void* out;  // floats; of comparisons bytes, 0 or 1
+  void* out;  // floats; for a comparison, bytes of 0 or 1
   size_t rows;
   size_t cols;
-  size_t a_row_stride;  // in elements, like the two below
+  size_t a_row_stride;  // the three strides are in elements
   size_t b_row_stride;
   size_t out_row_stride;
   int32_t a_step;  // 0 or 1; the output's step is 1
   int32_t b_step;
   float lo;  // fused Relu/Clip: [lo, hi], infinities for none; NaN passes through
   float hi;
-  int32_t greater;  // compare, which has no clamp: -1 where a > b counts, else 0
-  int32_t equal;    // the same for a == b
+  int32_t greater;  // for a comparison, which has no clamp: -1 where a > b counts as true, else 0
+  int32_t equal;    // for a comparison: -1 where a == b counts as true, else 0
 };
 
 /// out[i] = f(in[i]) for n contiguous elements; in == out is allowed.
@@ -44,8 +44,8 @@ struct UnaryF32Params {
   float beta;   // clamp: the upper bound; hard sigmoid/swish: the offset
 };
 
-/// 8-bit addition and subtraction, walked like BinaryF32Params; strides in elements = bytes.
-/// Signedness belongs to each tensor: 1 for int8, 0 for uint8.
+/// 8-bit addition and subtraction. Operands are walked as in BinaryF32Params, with strides in
+/// elements (bytes). Each tensor has its own signedness: 1 for int8, 0 for uint8.
 struct QAddParams {
   const void* a;
   const void* b;
@@ -68,24 +68,24 @@ struct QAddParams {
   int32_t a_multiplier;  // qadd_fixed: MakeQAddMultipliers of numeric/qadd.h
   int32_t b_multiplier;
   int32_t shift;
-  QAddNarrow narrow;  // qadd_fixed: the same in 16 bits, where that is exact
+  QAddNarrow narrow;  // qadd_fixed: the same function in 16 bits, where that is exact
   float a_scale;      // qadd_float; negative to subtract
   float b_scale;
   float out_scale;
 };
 
-/// 8-bit addition of equally shaped tensors, some of them two codes to a byte
+/// 8-bit addition of equally shaped tensors, at least one of which holds two codes to a byte
 /// (kernels/bitserial/nibbles.h).
 struct QAddNibblesParams {
-  QAddParams add;  ///< all but operands and sizes
+  QAddParams add;  ///< everything but its operands and sizes
   const void* a = nullptr;
   const void* b = nullptr;
   void* out = nullptr;
   size_t blocks = 0;          ///< elements / kNibbleBlock
   void* workspace = nullptr;  ///< kNibbleAddWorkspace bytes, 16-byte aligned
   int32_t a_packed = 0, b_packed = 0, out_packed = 0;
-  int32_t a_base = 0, b_base = 0;  ///< the least codes; the output's is add.lo
-  int32_t is_float = 0;            ///< the arithmetic: qadd_float, else qadd_fixed
+  int32_t a_base = 0, b_base = 0;  ///< the least code of a and of b; the output's is add.lo
+  int32_t is_float = 0;            ///< 1 computes as qadd_float, 0 as qadd_fixed
 };
 
 /// 8-bit multiplication: requantize((a - a_zero) * (b - b_zero)) by s_a * s_b / s_out.
@@ -142,7 +142,7 @@ RQ_KERNEL(rq_fast_erf_f32) void rq_fast_erf_f32(const requant::UnaryF32Params* p
 RQ_KERNEL(rq_fast_gelu_f32) void rq_fast_gelu_f32(const requant::UnaryF32Params* params);
 RQ_KERNEL(rq_qadd_fixed) void rq_qadd_fixed(const requant::QAddParams* params);
 RQ_KERNEL(rq_qadd_float) void rq_qadd_float(const requant::QAddParams* params);
-// kernels/bitserial.
+// kernels/bitserial defines this kernel.
 RQ_LOW_BITS_KERNEL(rq_qadd_nibbles) void rq_qadd_nibbles(const requant::QAddNibblesParams* params);
 RQ_KERNEL(rq_qmul_fixed) void rq_qmul_fixed(const requant::QMulParams* params);
 RQ_KERNEL(rq_qmul_float) void rq_qmul_float(const requant::QMulParams* params);

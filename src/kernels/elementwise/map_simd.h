@@ -1,5 +1,5 @@
 #pragma once
-// A function of four floats applied to all elements. Freestanding.
+// Applies a function of four floats to all elements. Freestanding.
 #include "base/simd.h"
 #include "kernels/elementwise/kernel.h"
 #include "kernels/lanes_simd.h"
@@ -15,7 +15,7 @@ RQ_INLINE void Map(const UnaryF32Params* p, Function function) {
   }
 }
 
-/// out[i] = function(lanes, in[i]) for functions of VectorLanes.
+/// out[i] = function(lanes, in[i]), for functions written over VectorLanes.
 template <typename Function>
 RQ_INLINE void MapLanes(const UnaryF32Params* p, Function function) {
   const VectorLanes lanes(p->n);

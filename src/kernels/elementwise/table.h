@@ -1,6 +1,6 @@
 #pragma once
-// The elementwise kernels there are. Every operation has a scalar row, which is the definition of
-// its result, and a vector row that agrees with it bit for bit.
+// The tables of elementwise kernels. Every operation has a scalar row, which defines its result,
+// and a vector row that agrees with it bit for bit.
 #include <cstdint>
 #include <span>
 
@@ -29,7 +29,7 @@ enum class UnaryF32Op : uint8_t {
   kFastErf,
   kFastGelu,
 };
-/// Integer-only or ONNX Runtime's float arithmetic (numeric/qadd.h).
+/// The arithmetic of a binary kernel: integers only, or ONNX Runtime's floats (numeric/qadd.h).
 enum class QBinaryMode : uint8_t { kFixed, kFloat };
 
 struct BinaryF32Kernel {
@@ -64,7 +64,7 @@ struct QAddNibblesKernel {
   void (*run)(const QAddNibblesParams* params);
 };
 
-/// Of the rows of one operation the last is the best.
+/// Each table lists the rows of one operation from slow to fast: the last is the best.
 std::span<const BinaryF32Kernel> BinaryF32Kernels();
 std::span<const UnaryF32Kernel> UnaryF32Kernels();
 std::span<const QAddKernel> QAddKernels();

@@ -9,9 +9,10 @@ namespace requant {
 
 /// For each of `rows` rows of `cols` contiguous floats:
 ///   out = (x - mean) / sqrt(variance + epsilon) * scale + bias
-/// with the population variance, from the differences to the mean (two passes); scale and bias have
-/// `cols` elements, bias may be null. in == out is allowed. Where center is 0 the mean is taken as
-/// 0: division by the root of the mean square (RMSNormalization).
+/// The variance is the population variance, computed from the differences to the mean (two passes).
+/// `scale` and `bias` have `cols` elements; `bias` may be null. in == out is allowed. Where
+/// `center` is 0, the kernel takes the mean as 0 and so divides by the root of the mean square
+/// (RMSNormalization).
 struct LayerNormF32Params {
   const float* in = nullptr;
   float* out = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// The layer normalization kernels there are; they agree bit for bit, the last is the best.
+// The table of layer normalization kernels. All rows agree bit for bit; the last is the best.
 #include <span>
 
 #include "kernels/layer_norm/kernel.h"

@@ -1,5 +1,5 @@
-// Moving elements without looking at them: matrix transposes (NCHW <-> NHWC), strided rows (Concat,
-// Slice, Split of channels) and the general strided copy of up to eight dimensions.
+// Kernels that move elements without computing on them: matrix transposes (NCHW <-> NHWC), strided
+// rows (Concat, Slice, Split of channels) and strided copies of up to eight dimensions.
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +9,8 @@
 
 namespace requant {
 
-/// out[b][c][r] = in[b][r][c]: [N][C][HW] to [N][HW][C] with rows = C, cols = HW, and back with the
-/// two exchanged. Strides in elements; in and out must not overlap.
+/// out[b][c][r] = in[b][r][c]. With rows = C and cols = HW this turns [N][C][HW] into [N][HW][C];
+/// with the two exchanged it goes back. Strides are in elements; in and out must not overlap.
 struct TransposeParams {
   const void* in;
   void* out;
@@ -23,7 +23,7 @@ struct TransposeParams {
   size_t out_row_stride;  // >= rows
 };
 
-/// `rows` rows of `bytes` bytes from one stride to another (both in bytes); no overlap.
+/// Copies `rows` rows of `bytes` bytes from one stride to another (both in bytes); no overlap.
 struct CopyRowsParams {
   const void* in;
   void* out;

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels that move elements; of the rows of one size the last is the best.
+// The tables of kernels that move elements. Of the rows of one element size the last is the best.
 #include <cstdint>
 #include <span>
 
@@ -27,8 +27,8 @@ void TransposeX8Reference(const TransposeParams* p);
 void TransposeX32Reference(const TransposeParams* p);
 void CopyRowsReference(const CopyRowsParams* p);
 
-/// Any strided copy; dimensions that are contiguous on both sides are merged first, so that a plain
-/// copy stays one memcpy. Scalar: its speed is that of memory.
+/// Copies with any strides. It first merges dimensions that are contiguous on both sides, so that a
+/// plain copy stays one memcpy. There is only a scalar form, since memory limits its speed.
 void StridedCopy(const StridedCopyParams* p);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// Table lookups of bytes (tables: numeric/lut.h). The index is the byte's bit pattern.
+// Table lookups of bytes (numeric/lut.h makes the tables). The index is the byte's bit pattern.
 #pragma once
 
 #include <stddef.h>
@@ -8,9 +8,8 @@
 
 namespace requant {
 
-/// out[r][c] = table[in[r][c]] over `rows` rows of `cols` bytes. One row when the data is
-/// contiguous; more when a slice of channels is read or written (Concat). in == out is allowed when
-/// the strides agree.
+/// out[r][c] = table[in[r][c]] over `rows` rows of `cols` bytes. Contiguous data is one row; a
+/// slice of channels (Concat) has more. in == out is allowed when the strides agree.
 struct LutParams {
   const uint8_t* in;
   uint8_t* out;

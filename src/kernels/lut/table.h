@@ -1,5 +1,5 @@
 #pragma once
-// The table lookup kernels there are; the scalar row defines the result, the last row is the best.
+// The table of lookup kernels. The scalar row defines the result; the last row is the best.
 #include <span>
 
 #include "kernels/lut/kernel.h"

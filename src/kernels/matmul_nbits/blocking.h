@@ -1,24 +1,30 @@
 #pragma once
-// The layout of packed 4-bit weights, which all rows share, and of the workspace. Freestanding.
+// The layouts of packed 4-bit weights, which all rows share, and of the workspace. Freestanding.
 //
-// For every group of 8 columns, for every block of k: 8 float scales, 8 zero points (uint8, padded
-// to 16 bytes; left out when all are 8), then for every step of 4 k 16 bytes: byte c * 4 + i has
-// the code of column c (0..3) and k i in its low half, that of column c + 4 in its high half. Two
-// masks thus give the operands of two dot products. What pads n and k has the zero point as code.
+// Weights are packed by groups of 8 columns, and within a group by blocks of k. A block is:
+//
+//   8 float scales | 8 zero points, uint8, padded to 16 bytes | steps of 16 bytes, 4 k each
+//
+// The zero points are left out when all are 8. Byte c * 4 + i of a step holds k = i of two columns:
+//
+//   bits 7..4: column 4 + c     bits 3..0: column c          (c = 0..3, i = 0..3)
+//
+// so that two masks give the operands of two dot products. Padding of n and k has the zero point as
+// its code.
 #include <stddef.h>
 #include <stdint.h>
 
 namespace requant::nbits {
 
-inline constexpr int32_t kColumns = 8;  // of a group
-inline constexpr int32_t kStep = 4;     // k of a step
+inline constexpr int32_t kColumns = 8;  // columns of a group
+inline constexpr int32_t kStep = 4;     // values of k in a step
 inline constexpr int32_t kStepBytes = kColumns * kStep / 2;
-/// Rows of `a` in the workspace at a time: as floats, as bytes.
+/// Rows of `a` in the workspace at a time: as floats, and as bytes.
 inline constexpr int32_t kPanelRows = 32, kQ8PanelRows = 64;
-/// Values of `a` that share a scale: of products of -127..127 and 0..15, as many pairs fit an int16
-/// (2 * 127 * 15 * 8 = 30480).
+/// Values of `a` that share a scale. Eight pairs of products of -127..127 and 0..15 still fit an
+/// int16: 2 * 127 * 15 * 8 = 30480.
 inline constexpr int32_t kChunk = 32;
-/// Rows of a register tile of the integer rows, and a chunk's codes as bytes.
+/// Rows of a register tile of the integer rows, and bytes of a chunk's unpacked codes.
 inline constexpr int32_t kTileRows = 4;
 inline constexpr int32_t kUnpackedBytes = kChunk * kColumns;
 

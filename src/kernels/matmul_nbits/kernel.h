@@ -11,11 +11,12 @@ namespace requant {
 /// y[m][n] = sum over k of a[m][k] * w[n][k] with
 ///   w[n][k] = (code - zero_point) * scale,   one scale and zero point for each n and block of k.
 ///
-/// The float rows compute just that. The integer rows bring every chunk of at most 32 values of `a`
-/// to eight bits first (scale max|a| / 127, half to even), multiply integers exactly, and add
+/// The float rows compute this formula. The integer rows first quantize every chunk of at most 32
+/// values of `a` to eight bits (scale max|a| / 127, half to even), multiply integers exactly, and
+/// add
 ///   float(sum(a' * code) - zero_point * sum(a')) * (scale of w * scale of a)
-/// chunk by chunk: the same bits on every machine. An infinity or NaN in a row makes its outputs
-/// NaN.
+/// chunk by chunk, which gives the same bits on every machine. An infinity or NaN in a row makes
+/// its outputs NaN.
 struct MatMulNBitsParams {
   const float* a = nullptr;       ///< [rows][k]
   const void* weights = nullptr;  ///< packed by the same row's pack_weights
@@ -23,9 +24,9 @@ struct MatMulNBitsParams {
   void* workspace = nullptr;  ///< workspace_size bytes, 16-byte aligned, one per concurrent call
   int32_t rows = 0, k = 0, n = 0;
   int32_t block = 32;           ///< a multiple of 16
-  int32_t has_zero_points = 0;  ///< 0: all are 8, and not among the packed weights
+  int32_t has_zero_points = 0;  ///< 0: all are 8 and none are packed
   int32_t begin = 0, end = 0;   ///< groups of 8 columns to compute, of (n + 7) / 8
-  int32_t portable = 0;         ///< as PlanOptions::portable, of the float rows
+  int32_t portable = 0;         ///< for the float rows, as PlanOptions::portable
 };
 
 }  // namespace requant

@@ -1,5 +1,5 @@
 #pragma once
-// Packing, and sizes of the workspaces, of the rows (table.cpp). Hosted C++.
+// The pack_weights, packed_size and workspace_size functions of the rows in table.cpp. Hosted C++.
 #include <cstddef>
 
 #include "kernels/matmul_nbits/table.h"

@@ -1,6 +1,6 @@
 #pragma once
-// The integer rows: bytes times 4-bit codes by a relaxed dot product, whose second operand has
-// seven bits here, so that every machine computes the same. Vector code, freestanding.
+// The integer rows: bytes times 4-bit codes by a relaxed dot product. Its second operand has at
+// most seven bits here, so every machine computes the same sums. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
@@ -8,9 +8,9 @@
 
 namespace requant::nbits {
 
-/// Pairs of products in eight lanes: sums of a chunk fit int16. With the zero point 8 they begin
-/// with the share of it that falls to each lane, and on the way additions may wrap: in the end they
-/// are sums of 16 products of -127..127 by -8..7.
+/// Sums pairs of products in eight int16 lanes, which hold the sums of one chunk. When the zero
+/// point is 8, each lane begins with its share of the zero point's correction. Additions may wrap
+/// on the way; the final sums are of 16 products of -127..127 by -8..7 and fit.
 struct Pairs {
   static constexpr bool kWide = false;
   static constexpr int kRowGroups = 1;
@@ -20,8 +20,8 @@ struct Pairs {
   RQ_INLINE v128_t Sum(v128_t acc) { return wasm_i32x4_extadd_pairwise_i16x8(acc); }
 };
 
-/// Four products in a lane: one instruction where rq_dot8() is not 0. These sums can begin with the
-/// zero point's share.
+/// Sums four products in each int32 lane, by one instruction where rq_dot8() is not 0. The sums can
+/// begin with the zero point's correction.
 struct Quads {
   static constexpr bool kWide = true;
   static constexpr int kRowGroups = 2;
@@ -37,14 +37,14 @@ RQ_INLINE float Largest(v128_t x) {
 RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
   const v128_t limit = wasm_f32x4_splat(127.0f);
   const v128_t code = wasm_f32x4_nearest(wasm_f32x4_mul(x, inverse));
-  // Saturation makes NaN 0; the bounds keep -128 out.
+  // The saturating conversion turns NaN into 0; the bounds keep -128 out.
   return wasm_i32x4_trunc_sat_f32x4(simd::ClampF32(code, wasm_f32x4_neg(limit), limit));
 }
 
-/// One row's bytes, of k padded by 0, `a_step` bytes from one chunk to the next and `group` from
-/// four k to the next four, with a scale and a sum for every chunk, `stride` apart. The sums are
-/// those of a chunk's bytes, times `factor`; halves: in two int16, of k's first and last two of
-/// every four.
+/// Quantizes one row of `a`, with k padded by 0: one scale and one sum for every chunk, `stride`
+/// apart. Chunks begin `a_step` bytes apart, and groups of four k `group` bytes apart. A sum adds a
+/// chunk's bytes times `factor`. With `halves` it is two int16 in one int32: the low one sums the
+/// first two of every four k, the high one the last two.
 static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int32_t chunk,
                                                   int32_t chunks, int32_t factor, bool halves,
                                                   int32_t group, ptrdiff_t a_step, int8_t* a,
@@ -74,7 +74,7 @@ static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int
   }
 }
 
-/// -zero_point * sum; without zero points -8 * sum is given.
+/// -zero_point * sum. Without zero points `sum` is -8 * sum already.
 template <bool kZeros>
 RQ_INLINE v128_t Correction(v128_t zero, const int32_t* sum) {
   const v128_t sums = wasm_v128_load32_splat(sum);
@@ -88,7 +88,7 @@ RQ_INLINE v128_t AddChunk(v128_t y, v128_t product, v128_t scale, const float* a
                                           wasm_f32x4_mul(scale, wasm_v128_load32_splat(a_scale))));
 }
 
-/// A block's scales, and its zero points as int32.
+/// A block's scales and zero points, the latter as int32.
 template <bool kZeros>
 struct BlockHeader {
   v128_t scale0, scale1, zero0, zero1;
@@ -115,9 +115,9 @@ RQ_INLINE v128_t End(v128_t acc, v128_t zero, const int32_t* sum) {
   return wasm_i32x4_add(Op::Sum(acc), Correction<kZeros>(zero, sum));
 }
 
-/// One row times neighbouring groups. Two of them share the row's bytes and are two streams of
-/// weights for the processor to read ahead in: Quads are 1.06 times as fast by two, Pairs 0.93 (Zen
-/// 5).
+/// Multiplies one row by neighbouring groups of columns. Two groups share the row's bytes and are
+/// two streams of weights for the processor to prefetch: Quads are 1.06 times as fast with two
+/// groups, Pairs 0.93 (Zen 5).
 template <typename Op, bool kZeros, int kGroups>
 static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const int8_t* a,
                                                 const float* a_scales, const int32_t* a_sums,
@@ -131,7 +131,7 @@ static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, cons
   RQ_UNROLL for (int g = 0; g < kGroups; ++g) y0[g] = y1[g] = wasm_f32x4_splat(0);
   const uint8_t* codes = block + HeaderBytes(kZeros);
   int32_t left_of_block = chunks_of_block;
-  // One loop over all chunks: most blocks have but one.
+  // A single loop runs over the chunks of all blocks, because most blocks have only one.
   for (int32_t left = blocks * chunks_of_block; left > 0; --left, ++a_scales, ++a_sums) {
     v128_t acc0[kGroups], acc1[kGroups];
     RQ_UNROLL for (int g = 0; g < kGroups; ++g) {
@@ -166,7 +166,7 @@ static __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, cons
   }
 }
 
-/// The codes of a chunk as bytes: of every step columns 0..3, then 4..7.
+/// Unpacks the codes of a chunk to bytes: of every step columns 0..3, then 4..7.
 RQ_INLINE void Unpack(const uint8_t* codes, int32_t steps, v128_t mask, uint8_t* out) {
   for (int32_t u = 0; u < steps; ++u, codes += kStepBytes, out += 2 * kStepBytes) {
     const v128_t both = wasm_v128_load(codes);
@@ -175,7 +175,7 @@ RQ_INLINE void Unpack(const uint8_t* codes, int32_t steps, v128_t mask, uint8_t*
   }
 }
 
-/// Adds the products of one chunk to the sums y[4 * tiles][8]. `w` as of Unpack.
+/// Adds the products of one chunk to the sums y[4 * tiles][8]. `w` is what Unpack wrote.
 template <typename Op, bool kZeros>
 static __attribute__((noinline)) void ChunkOfTiles(int32_t steps, int32_t tiles, const int8_t* a,
                                                    const float* a_scales, const int32_t* a_sums,
@@ -188,8 +188,8 @@ static __attribute__((noinline)) void ChunkOfTiles(int32_t steps, int32_t tiles,
       acc0[i] = Begin<Op, kZeros>(header.zero0, a_sums + i);
       acc1[i] = Begin<Op, kZeros>(header.zero1, a_sums + i);
     }
-    // Leaving after every step where it may end also keeps the compiler from moving products of
-    // many steps to where their sums are used, which takes more registers than there are.
+    // The break after each step also keeps the compiler from moving the products of many steps to
+    // where their sums are used, which would take more registers than there are.
     RQ_UNROLL for (int u = 0; u < kChunk / kStep; ++u) {
       const v128_t w0 = wasm_v128_load(w + u * 2 * kStepBytes);
       const v128_t w1 = wasm_v128_load(w + u * 2 * kStepBytes + kStepBytes);
@@ -213,7 +213,7 @@ static __attribute__((noinline)) void ChunkOfTiles(int32_t steps, int32_t tiles,
   }
 }
 
-/// Tiles of rows times one group.
+/// Multiplies tiles of rows by one group of columns.
 template <typename Op, bool kZeros>
 static __attribute__((noinline)) void Tiles(const MatMulNBitsParams* p, int32_t tiles,
                                             const int8_t* a, const float* a_scales,
@@ -251,7 +251,7 @@ RQ_INLINE void MultiplyBy(const MatMulNBitsParams* p) {
   int8_t* bytes = reinterpret_cast<int8_t*>(sums + static_cast<ptrdiff_t>(most) * chunks);
   for (int32_t row = 0; row < p->rows; row += most) {
     const int32_t count = p->rows - row < most ? p->rows - row : most;
-    // Tiles of four rows, chunk by chunk, then single rows.
+    // The panel's bytes are tiles of four rows, chunk by chunk, followed by single rows.
     const int32_t tiles = count / kTileRows, tiled = tiles * kTileRows;
     for (ptrdiff_t r = 0; r < count; ++r) {
       const float* x = p->a + (row + r) * p->k;

@@ -1,11 +1,11 @@
 #pragma once
-// How all rows store their sums. Vector code, freestanding.
+// Stores the sums of all rows of the table. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/matmul_nbits/kernel.h"
 
 namespace requant::nbits {
 
-/// Eight columns of a row, or as many as there are.
+/// Stores eight columns of a row, or as many as the matrix has left.
 RQ_INLINE void StoreColumns(const MatMulNBitsParams* p, int32_t row, int32_t column, v128_t y0,
                             v128_t y1) {
   float* out = p->out + static_cast<ptrdiff_t>(row) * p->n + column;

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels for matrix products with block-wise 4-bit weights: explicit rows, references first.
+// The table of kernels for matrix products with block-wise 4-bit weights, references first.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace requant {
 
-/// As the operator holds them: codes [n][blocks][block / 2] with the first of two in the low half,
-/// scales [n][blocks], zero points [n][(blocks + 1) / 2] packed alike, or null for 8.
+/// Weights in the operator's form: codes [n][blocks][block / 2], two to a byte, the first in the
+/// low half; scales [n][blocks]; zero points [n][(blocks + 1) / 2] packed alike, or null when all
+/// are 8.
 struct MatMulNBitsWeights {
   int32_t k = 0, n = 0, block = 32;
   const uint8_t* codes = nullptr;
@@ -18,19 +19,20 @@ struct MatMulNBitsWeights {
 };
 
 struct MatMulNBitsKernel {
-  const char* name;          ///< unique among the rows
-  const char* isa;           ///< "scalar", "simd128", or "relaxed"
-  const char* (*missing)();  ///< what this machine lacks for this row, or null; null: nothing
-  bool integer;              ///< brings the left-hand side to eight bits
-  /// Bytes; both sizes throw Error when they overflow. The packed form is that of blocking.h for
-  /// all.
+  const char* name;  ///< unique among the rows
+  const char* isa;   ///< "scalar", "simd128", or "relaxed"
+  /// names what this machine lacks for the row, or gives null; a null pointer lacks nothing
+  const char* (*missing)();
+  bool integer;  ///< quantizes the left-hand side to eight bits
+  /// Sizes in bytes; both functions throw Error when they overflow. All rows share the packed form
+  /// of blocking.h.
   size_t (*packed_size)(const MatMulNBitsWeights& weights);
   void (*pack_weights)(const MatMulNBitsWeights& weights, void* packed);
   size_t (*workspace_size)(const MatMulNBitsParams& params);
   void (*run)(const MatMulNBitsParams* params);
 };
 
-/// Float rows and integer rows; those of a kind that are integer agree bit for bit.
+/// Lists float rows and integer rows; the integer rows of one kind agree bit for bit.
 std::span<const MatMulNBitsKernel> MatMulNBitsKernels();
 
 // The scalar rows (reference.cpp).

@@ -1,5 +1,5 @@
 #pragma once
-// The pooling kernels there are; the scalar row defines the result, the last row is the best.
+// The tables of pooling kernels. The scalar row defines the result; the last row is the best.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,9 +35,10 @@ std::span<const MaxPoolQ8Kernel> MaxPoolQ8Kernels();
 std::span<const AvgPoolF32Kernel> AvgPoolF32Kernels();
 std::span<const AvgPoolQ8Kernel> AvgPoolQ8Kernels();
 
-/// The multipliers of input_scale / (output_scale * count) for first_count..last_count, in this
-/// order. Without padding only kernel_h * kernel_w occurs, else 1..kernel_h * kernel_w; a global
-/// pool needs one entry. Throws Error for a ratio that MakeFixedMultiplier refuses.
+/// The multipliers of input_scale / (output_scale * count) for count = first_count..last_count, in
+/// this order. Without padding only the count kernel_h * kernel_w occurs, else 1..kernel_h *
+/// kernel_w; a global pool needs one entry. Throws Error for a ratio that MakeFixedMultiplier
+/// refuses.
 std::vector<FixedMultiplier> AvgPoolMultipliers(float input_scale, float output_scale,
                                                 int32_t first_count, int32_t last_count);
 

@@ -1,28 +1,28 @@
 #pragma once
-// Where the window of an output pixel lies: shared by the scalar and the vector rows, freestanding.
+// The position of an output pixel's window. The scalar and the vector rows share it; freestanding.
 #include "kernels/pool/kernel.h"
 
 namespace requant::pool {
 
-/// One axis of a window: taps [begin, end) of the kernel lie inside the image, the first of them at
+/// One axis of a window. Taps [begin, end) of the kernel lie inside the image, the first of them at
 /// image coordinate `start`; `counted` taps lie inside the padded image.
 struct Axis {
   int32_t begin, end, start, counted;
 };
 
-/// n / d rounded up, n >= 0; nearly always d is 1.
+/// n / d rounded up, n >= 0. d is nearly always 1.
 static inline __attribute__((always_inline)) int32_t CeilDiv(int32_t n, int32_t d) {
   return d == 1 ? n : (n + d - 1) / d;
 }
 
-/// Taps sit at out * stride - pad + tap * dilation.
+/// The axis of output `out`, whose taps are at out * stride - pad_before + tap * dilation.
 static inline __attribute__((always_inline)) Axis MakeAxis(int32_t out, int32_t stride,
                                                            int32_t pad_before, int32_t pad_after,
                                                            int32_t dilation, int32_t taps,
                                                            int32_t size) {
   const int32_t origin = out * stride - pad_before;
   Axis axis{0, 0, 0, 0};
-  // The first tap at or after 0 and the first at or after `size`.
+  // Finds the first tap at or after 0 and the first at or after `size`.
   if (origin < 0) axis.begin = CeilDiv(-origin, dilation);
   if (axis.begin > taps) axis.begin = taps;
   axis.end = origin >= size ? 0 : CeilDiv(size - origin, dilation);
@@ -41,7 +41,7 @@ struct Window {
   int32_t batch;
 };
 
-/// Walks the windows of output pixels `row`, row + 1, ... (batch, y, x in this order) without a
+/// Walks the windows of output pixels row, row + 1, ... (batch, y, x in this order) without a
 /// division for each.
 class Walker {
  public:
@@ -78,14 +78,14 @@ class Walker {
   Axis y_;
 };
 
-/// The divisor of an average.
+/// The divisor of an average over this window.
 static inline __attribute__((always_inline)) int32_t CountOf(const Window& w,
                                                              const PoolCount& count) {
   if (count.include_pad) return w.y.counted * w.x.counted;
   return (w.y.end - w.y.begin) * (w.x.end - w.x.begin);
 }
 
-/// Element offset of the first tap inside the image (channel 0).
+/// The element offset of the first tap inside the image (channel 0).
 static inline __attribute__((always_inline)) size_t FirstTap(const ConvGeometry& g,
                                                              const Window& w) {
   const size_t line = static_cast<size_t>(w.batch) * g.in_h + w.y.start;

@@ -10,8 +10,9 @@
 
 namespace requant {
 
-/// rows x cols floats to bytes. Parameters per tensor (scale, zero) or, where `scales` is not null,
-/// per element of the row: scales[c], zeros[c] (the axis is the last one; zeros may be null for 0).
+/// Quantizes rows x cols floats to bytes. Parameters are per tensor (scale, zero) or, where
+/// `scales` is not null, per element of a row: scales[c], zeros[c] (the axis is the last one; null
+/// zeros are 0).
 struct QuantizeParams {
   const float* in;
   void* out;
@@ -23,11 +24,11 @@ struct QuantizeParams {
   const int32_t* zeros;
   float scale;
   int32_t zero;
-  int32_t lo;  // [0, 255] or [-128, 127], or a fused clamp inside of it
+  int32_t lo;  // [0, 255] or [-128, 127], or a fused clamp within that range
   int32_t hi;
 };
 
-/// rows x cols bytes to floats, parameters as in QuantizeParams.
+/// Dequantizes rows x cols bytes to floats, with parameters as in QuantizeParams.
 struct DequantizeParams {
   const void* in;
   float* out;
@@ -42,9 +43,9 @@ struct DequantizeParams {
   int32_t in_signed;  // 1 for int8
 };
 
-/// A network's input in one pass: float planes [channels][pixels] to byte pixels
-/// [pixels][out_pixel_stride]. channels is 1..4; bytes of a pixel from `channels` on are not
-/// written. One scale and zero point.
+/// Quantizes a network's input in one pass: float planes [channels][pixels] become byte pixels
+/// [pixels][out_pixel_stride]. There are 1..4 channels; bytes of a pixel from `channels` on are not
+/// written. All channels share one scale and zero point.
 struct QuantizePlanesParams {
   const float* in;
   void* out;

@@ -1,5 +1,5 @@
 #pragma once
-// The quantizing kernels there are; the scalar row defines the result, the last row is the best.
+// The tables of quantizing kernels. The scalar row defines the result; the last row is the best.
 #include <span>
 
 #include "kernels/quantize/kernel.h"

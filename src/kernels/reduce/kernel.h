@@ -11,7 +11,7 @@ enum class ReduceF32Op : int32_t { kSum, kL1, kSumSquare, kMax, kMin };
 
 /// `in` is [outer, count, inner], out [outer, inner]:
 ///   out[o, i] = factor * op over c of in[o, c, i],  count >= 1
-/// A largest or least zero is +0; one of elements with a NaN is NaN.
+/// A largest or least element that is a zero is +0. Elements with a NaN give NaN.
 struct ReduceF32Params {
   const float* in = nullptr;
   float* out = nullptr;
@@ -19,7 +19,7 @@ struct ReduceF32Params {
   size_t count = 0;
   size_t inner = 0;
   ReduceF32Op op = ReduceF32Op::kSum;
-  float factor = 1;  // of sums
+  float factor = 1;  // only sums have factors other than 1
 };
 
 }  // namespace requant

@@ -1,5 +1,5 @@
 #pragma once
-// The reduction kernels there are; they agree bit for bit, the last is the best.
+// The table of reduction kernels. All rows agree bit for bit; the last is the best.
 #include <span>
 
 #include "kernels/reduce/kernel.h"

@@ -4,8 +4,8 @@
 
 namespace requant {
 
-/// Codes, less the least and not clamped yet, of four accumulators. Fused or not: the form gives
-/// the same ones.
+/// The codes of four accumulators, less the least code and not clamped yet. A fused multiply-add
+/// gives the same codes as separate instructions, by the construction of RequantizeParams.
 RQ_INLINE v128_t CodesF32(v128_t acc, v128_t scale, v128_t bias) {
   return simd::TruncInRange(simd::MulAddF32<true>(wasm_f32x4_convert_i32x4(acc), scale, bias));
 }

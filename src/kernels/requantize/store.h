@@ -1,24 +1,25 @@
 #pragma once
-// From int16 results of eight channels to bytes, two rows at once. Vector code, freestanding.
+// Narrows int16 results of eight channels to bytes and stores two rows at once. Vector code,
+// freestanding.
 #include "base/simd.h"
 #include "kernels/requantize/kernel.h"
 
 namespace requant {
 
-/// What is left to do behind the narrowing, which saturates: nothing for all of uint8, an upper
-/// limit for uint8 from 0 on.
+/// The limits to apply after the narrowing, which saturates to uint8: none for the whole of uint8,
+/// only the upper one for uint8 from 0 on, or both.
 enum class Clamp { kNone, kUpper, kBoth };
 
-/// Where results go. A signed result is computed as an unsigned one 128 higher; flip takes that
-/// off.
+/// Where and how results are stored. A signed result is computed as an unsigned one that is 128
+/// higher; `flip` subtracts these 128.
 struct Store {
   v128_t lo, hi, flip;
   Clamp clamp;
   uint8_t* output;
   int32_t stride, channels;
-  int32_t bias;  // of a signed result, or 0
+  int32_t bias;  // 128 for a signed result, else 0
 
-  /// Without output and channels.
+  /// Makes a Store whose output and channels the caller has yet to set.
   RQ_INLINE Store Of(const RequantizeParams& p, int32_t stride, int32_t output_signed) {
     Store s;
     s.bias = output_signed ? 128 : 0;
@@ -39,7 +40,7 @@ RQ_INLINE v128_t ToBytes(const Store& s, v128_t first, v128_t second) {
   return wasm_v128_xor(wasm_u8x16_min(wasm_u8x16_max(bytes, s.lo), s.hi), s.flip);
 }
 
-/// All rows of eight channels.
+/// Stores all eight channels of every row.
 template <Clamp kClamp, typename Step>
 RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
                             Step step) {
@@ -57,7 +58,8 @@ RQ_INLINE void ForWholeRows(const int32_t* acc, int32_t acc_stride, int32_t rows
   }
 }
 
-/// Runs step(row of acc) -> eight int16, zero point included, over all rows and stores the bytes.
+/// Runs step(row of acc), which gives eight int16 with the zero point included, over all rows and
+/// stores the bytes.
 template <typename Step>
 RQ_INLINE void ForRows(const int32_t* acc, int32_t acc_stride, int32_t rows, const Store& s,
                        Step step) {

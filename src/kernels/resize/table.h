@@ -1,5 +1,5 @@
 #pragma once
-// The resizing kernels there are; the rows of a family agree bit for bit, the last is the best.
+// The table of resizing kernels. All rows agree bit for bit; the last is the best.
 #include <span>
 
 #include "kernels/resize/kernel.h"
@@ -14,7 +14,7 @@ struct ResizeLinearF32Kernel {
 
 std::span<const ResizeLinearF32Kernel> ResizeLinearF32Kernels();
 
-/// Copies only, so there is no vector row.
+/// Resizes by copying pixels. It has no vector row, since it only copies.
 void ResizeNearest(const ResizeNearestParams* p);
 
 // The scalar row (reference.cpp).

@@ -9,11 +9,11 @@ namespace requant {
 
 /// For each of `rows` rows of `cols` contiguous floats, with m the row's maximum:
 ///   softmax      exp(x - m) / sum(exp(x - m))
-///   fast_softmax the same with Exp of kernels/fast_math.h
+///   fast_softmax the same formula with Exp of kernels/fast_math.h
 ///   log_softmax  (x - m) - log(sum(exp(x - m)))
-/// exp is otherwise Exp of kernels/transcendental.h. A NaN or +infinity in a row makes the row NaN,
-/// like the formula. So does a row of -infinity only, which with `masked_to_zero` gives 0 in
-/// softmax and fast_softmax. in == out is allowed when the strides agree.
+/// softmax and log_softmax use Exp of kernels/transcendental.h. A NaN or +infinity in a row makes
+/// the row NaN, as the formula does. A row of only -infinity gives NaN as well, or 0 in softmax and
+/// fast_softmax with `masked_to_zero`. in == out is allowed when the strides agree.
 struct SoftmaxF32Params {
   const float* in = nullptr;
   float* out = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// The softmax kernels there are; the rows of one function agree bit for bit, the last is the best.
+// The table of softmax kernels. The rows of one function agree bit for bit; the last is the best.
 #include <cstdint>
 #include <span>
 

@@ -1,36 +1,37 @@
 #pragma once
-// Which of its permitted meanings i32x4.relaxed_dot_i8x16_i7x16_add_s has on this machine.
+// Finds out which of its permitted meanings i32x4.relaxed_dot_i8x16_i7x16_add_s has on this
+// machine.
 //
-// The relaxed SIMD proposal fixes it only while the second operand lies in [0, 127]; above that its
-// bytes may be signed or unsigned, and the sum of two products may saturate at 16 bits (x86 without
-// AVX-VNNI: PMADDUBSW). Within one process an engine must keep to one meaning. It is asked for by
-// computing: extreme operands first, in all lanes and in some of them, then random ones, each with
-// accumulators that overflow as well (VPDPBUSDS would saturate).
+// The relaxed SIMD proposal fixes the result only while the second operand lies in [0, 127]. Above
+// that its bytes may be signed or unsigned, and the sum of two products may saturate at 16 bits
+// (x86 without AVX-VNNI: PMADDUBSW). Within one process an engine must keep to one meaning. The
+// probe computes: first extreme operands, in all lanes and in some of them, then random ones, each
+// with accumulators that overflow as well (VPDPBUSDS would saturate).
 //
-// V8 on ARM has two meanings: its optimizing compiler makes SDOT of the instruction, its first one
-// products of pairs that wrap at 16 bits. Of signed bytes only 2 * (-128 * -128) does that, so both
-// count as the signed form, and that sum may be either.
+// V8 on ARM has two meanings: its optimizing compiler emits SDOT, its baseline compiler products of
+// pairs that wrap at 16 bits. Only 2 * (-128 * -128) of signed bytes wraps, so both count as the
+// signed form, and that one sum may be either.
 #include "base/simd.h"
 
 namespace requant {
 
-/// Dot::Add(w, x, acc) is the instruction. Result as of rq_dot8.
+/// Dot::Add(w, x, acc) is the instruction. Returns what rq_dot8 does.
 template <typename Dot>
 static __attribute__((noinline)) int32_t ProbeDot8() {
-  const uint64_t extremes = 0x4001FF00817F80FFu;  // eight bytes, the interesting ones of each type
+  const uint64_t extremes = 0x4001FF00817F80FFu;  // eight bytes: the extreme values of each type
   uint32_t random = 12345;
   int32_t forms = 3;
   for (int32_t i = 0; i < 512; ++i) {
     const int8_t low = static_cast<int8_t>(extremes >> (8 * (i & 7)));
     const int8_t high = static_cast<int8_t>(extremes >> (8 * (i >> 3 & 7)));
     v128_t w = wasm_i8x16_splat(low), x = wasm_i8x16_splat(high);
-    // Of the seventh and eighth part of the tests all operands are random, of the others only the
-    // bytes that the mask takes out of the extremes.
+    // The tests come in eight parts of 64. In the last two all operands are random; in the others
+    // only the bytes that `keep` takes out of the extremes.
     const int32_t part = i >> 6;
     v128_t noise[3];
     RQ_UNROLL for (int n = 0; n < 3; ++n) {
       RQ_UNROLL for (int lane = 0; lane < 4; ++lane) {
-        random = random * 1664525u + 1013904223u;  // Numerical Recipes' generator
+        random = random * 1664525u + 1013904223u;  // the generator of Numerical Recipes
         const int32_t bits = static_cast<int32_t>(random ^ random >> 16);
         noise[n] = lane == 0   ? wasm_i32x4_splat(bits)
                    : lane == 1 ? wasm_i32x4_replace_lane(noise[n], 1, bits)
@@ -56,7 +57,7 @@ static __attribute__((noinline)) int32_t ProbeDot8() {
       forms &= ~1;
     }
     const v128_t signed_sums = wasm_i32x4_add(acc, simd::ExactDot8<false>(w, x));
-    // -1 for every pair of (-128 * -128), which moves a sum by 2^16.
+    // `pairs` counts -1 for every pair of (-128 * -128), each of which moves a sum by 2^16.
     const v128_t least = wasm_i8x16_splat(-128);
     const v128_t pairs = wasm_i32x4_extadd_pairwise_i16x8(
         wasm_v128_and(wasm_i16x8_eq(w, least), wasm_i16x8_eq(x, least)));
