@@ -16,7 +16,8 @@
 namespace requant {
 namespace {
 
-/// The parameters' types differ, so a kernel is called through a function of the common type.
+/// Calls a kernel through a function type common to all, since the types of their parameters
+/// differ.
 template <auto kKernel>
 struct Caller;
 template <typename Params, void (*kKernel)(const Params*)>

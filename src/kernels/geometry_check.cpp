@@ -32,7 +32,7 @@ void CheckConvGeometry(const ConvGeometry& g) {
   RequireSmall(product(g.batch, g.in_h, g.in_w));
   RequireSmall(product(g.batch, g.out_h, g.out_w));
   RequireSmall(CheckedMul64(product(g.kernel_h, g.kernel_w, g.in_c / g.groups), 8));
-  // Window positions, padding included; the depthwise kernel keeps rows of them.
+  // The depthwise kernel keeps whole rows of window positions, padding included.
   const int64_t reach_w = int64_t{g.out_w} * g.stride_w + int64_t{g.kernel_w} * g.dilation_w;
   const int64_t reach_h = int64_t{g.out_h} * g.stride_h + int64_t{g.kernel_h} * g.dilation_h;
   RequireSmall(reach_h + g.pad_top + g.in_h);

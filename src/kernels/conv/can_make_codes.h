@@ -1,13 +1,13 @@
 #pragma once
-// What the kernels that make codes of sums of int16 (narrow_codes.h) and the planner must agree on.
-// Freestanding.
+// Decides where outputs are coded from int16 sums (narrow_codes.h). The kernels and the planner
+// must agree on it. Freestanding.
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
 
 namespace requant::conv {
 
-/// Whether the codes of whole blocks can be made so, and the residual added; SetCodes says it of
-/// each.
+/// Whether whole blocks can be coded from int16 sums and add the residual; SetCodes decides for
+/// each block.
 inline bool CanMakeCodes(const ConvQ8Params* p) {
   const ConvGeometry& g = p->geometry;
   if (p->output_type >= ConvQ8Output::kInt32 || g.out_c / g.groups % kChannelBlock != 0) {
@@ -20,7 +20,7 @@ inline bool CanMakeCodes(const ConvQ8Params* p) {
          add.lo - add.narrow.middle >= -128 && add.hi - add.narrow.middle <= 127;
 }
 
-/// Whether they are written, and residuals read, as bytes.
+/// Whether outputs are written, and residuals read, as bytes.
 inline bool HasBytes(const ConvQ8Params* p) {
   return p->output_packed == 0 && p->residual_packed == 0 && p->output_planes == 0 &&
          p->residual_planes == 0;

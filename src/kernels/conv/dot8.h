@@ -2,15 +2,15 @@
 // 8-bit convolution for machines where i32x4.relaxed_dot_i8x16_i7x16_add_s multiplies all eight
 // bits exactly: the template behind vector_dot8.cpp. Freestanding.
 //
-// The weights minus their zero points are the first operand, signed bytes; the inputs x' are the
-// second, in the form that the instruction has here (rq_dot8): unsigned, or signed. A byte of the
-// other type is brought into it by flipping its top bit, which moves the zero point z' by 128.
-// Then, with padding holding z',
+// The weights less their zero points are the first operand, signed bytes. The inputs x' are the
+// second operand, unsigned or signed as the instruction takes them here (rq_dot8). Bytes of the
+// other type get their top bit flipped, which moves the zero point z' by 128. With padding holding
+// z',
 //
 //   sum((x' - z') * w) = sum(x' * w) - z' * sum(w)
 //
 // where sum(w) is packed with the weights: [K / 4][8 channels][4] behind 8 biases and 8 sums. A 1x1
-// window over bytes that are in the right form already is read in place.
+// window over bytes of the right type is read in place.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/gather_bytes.h"
 #include "kernels/conv/lines.h"

@@ -1,5 +1,6 @@
 #pragma once
-// From a strip of accumulators to the output: the end of both 8-bit vector kernels. Freestanding.
+// Writes a strip of accumulators to the output, the last stage of the 8-bit vector kernels.
+// Freestanding.
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
@@ -7,8 +8,8 @@
 
 namespace requant::conv {
 
-/// Requantizes, or writes as they are, the accumulators of `count` rows and n channels, at most a
-/// block's but for a single row, to the output.
+/// Requantizes the accumulators of `count` rows and n channels to the output, or writes them
+/// unchanged. n is at most a block's channels, except for a single row.
 RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, int32_t count,
                       int32_t channel, int32_t n) {
   if (p->output_type >= ConvQ8Output::kInt32) {
@@ -22,7 +23,8 @@ RQ_INLINE void Finish(const ConvQ8Params* p, const int32_t* acc, int32_t row, in
                      p->output_type == ConvQ8Output::kInt8);
 }
 
-/// Once all channels of these rows are there. (What is packed was added eight channels at a time.)
+/// Adds the residual to rows of which all channels are written. Packed codes were added eight
+/// channels at a time.
 RQ_INLINE void AddResidual(const ConvQ8Params* p, int32_t row, int32_t count) {
   if (p->residual == nullptr || p->output_packed != 0 || p->residual_packed != 0) return;
   rq_conv_add_residual(p, row, count, 0, p->geometry.out_c);

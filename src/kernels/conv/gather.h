@@ -1,6 +1,6 @@
 #pragma once
-// Gathers the inputs under each window into rows of a panel (the part of im2col that fits a cache).
-// Vector code, freestanding; included by the vector kernels only.
+// Gathers the inputs under each window into rows of a panel: im2col, for as many rows as fit a
+// cache. Vector code, freestanding; only vector kernels include it.
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
@@ -11,14 +11,15 @@ namespace requant::conv {
 // is read or written outside of the n values, and short runs (9 bytes of an RGB image) need no loop
 // over single values.
 
-/// `elements` on from `in`: half as many bytes where an Op says kPacked (two elements to a byte).
+/// The address `elements` behind `in`: half as many bytes where an Op says kPacked (two elements to
+/// a byte).
 template <typename Op>
 RQ_INLINE const typename Op::In* At(const typename Op::In* in, ptrdiff_t elements) {
   if constexpr (requires { Op::kPacked; }) return in + elements / 2;
   return in + elements;
 }
 
-/// float -> float. Padding is 0.
+/// Copies floats; padding is 0.
 struct CopyF32 {
   using In = float;
   using Out = float;
@@ -41,8 +42,9 @@ struct CopyF32 {
   }
 };
 
-/// 8 bits -> int16, minus the zero point. Padding is 0, that is, the zero point. Both types through
-/// one code: a signed byte with its top bit flipped is an unsigned one 128 higher.
+/// Turns 8 bits into int16 and subtracts the zero point; padding is 0, which is the zero point. One
+/// code serves both types: a signed byte with its top bit flipped is an unsigned one that is 128
+/// higher.
 struct WidenQ8 {
   using In = uint8_t;
   using Out = int16_t;
@@ -78,7 +80,7 @@ RQ_INLINE WidenQ8 WidenOf(const ConvQ8Params* p) {
   return {p->input_zero_point + flip, flip};
 }
 
-/// The bytes themselves plus `add`, modulo 256; padding is zero_point, with it in it.
+/// Copies bytes and adds `add` modulo 256; padding is zero_point, which includes `add`.
 struct AddBytes {
   using In = uint8_t;
   using Out = uint8_t;
@@ -109,8 +111,8 @@ struct AddBytes {
   }
 };
 
-/// Rows [row, row + count) of the output, channels from first_channel of one group: fills
-/// panel[r * panel_stride + (ky * kernel_w + kx) * group channels + c].
+/// Gathers the inputs of output rows [row, row + count), channels from first_channel of one group,
+/// to panel[r * panel_stride + (ky * kernel_w + kx) * group channels + c].
 template <typename Op>
 RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
                           int32_t first_channel, int32_t row, int32_t count, const Op& op,
@@ -163,7 +165,7 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
         out += (g.kernel_w - last) * channels;
       }
     }
-    // A depth that is no multiple of the step leaves the rest of the last step to fill.
+    // Where the depth is no multiple of the step, the last step is filled up with padding.
     const ptrdiff_t rest = panel_stride - (out - panel);
     if (rest > 0) op.Fill(static_cast<int32_t>(rest), out);
     if (++ox == g.out_w) {
@@ -176,7 +178,7 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
   }
 }
 
-/// Line y of an image with its padding, PaddedWidth pixels, or a line of padding alone.
+/// Copies line y of an image with its padding, PaddedWidth pixels; a line outside is padding only.
 template <typename Op>
 RQ_INLINE void PadLine(const ConvGeometry& g, const typename Op::In* input, int32_t image,
                        int32_t y, const Op& op, typename Op::Out* out) {

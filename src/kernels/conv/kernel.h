@@ -1,7 +1,7 @@
 #pragma once
-// Convolution (and matrix product) on NHWC as one implicit matrix product: whole operator, bias,
-// residual, requantization and activation included. Freestanding: parameters and entry points only;
-// the rows that join them to their packing functions are in kernels/conv/table.h.
+// Convolution (and matrix product) on NHWC as one implicit matrix product: the whole operator with
+// bias, residual, requantization and activation. Freestanding, parameters and entry points only;
+// kernels/conv/table.h has the rows that join them to their packing functions.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,24 +31,24 @@ struct ConvF32Params {
 enum class ConvQ8Output : int32_t {
   kUint8 = 0,
   kInt8 = 1,
-  // Not requantized: `requantize` is not read.
+  // kInt32 and kFloat32 do not requantize: the kernel does not read `requantize`.
   kInt32 = 2,    ///< the accumulator itself (ConvInteger, MatMulInteger)
   kFloat32 = 3,  ///< see FloatSums
 };
 
-/// clamp(acc * scale + bias + residual, lo, hi), every operation rounded to float32, as the Cast,
-/// Mul, Add, Add and Clip behind a ConvInteger are. A NaN propagates.
+/// clamp(acc * scale + bias + residual, lo, hi). Every operation is rounded to float32, as the
+/// Cast, Mul, Add, Add and Clip behind a ConvInteger are. A NaN propagates.
 struct FloatSums {
-  const float* scale = nullptr;     ///< by channel; three more are readable
-  const float* bias = nullptr;      ///< optional, likewise
+  const float* scale = nullptr;     ///< [out_c]; three more floats are readable
+  const float* bias = nullptr;      ///< optional, [out_c]; three more floats are readable
   const float* residual = nullptr;  ///< optional, one row of out_c floats per output pixel
   int32_t residual_stride = 0;      ///< elements between the residual's pixels
   float lo = -__builtin_inff(), hi = __builtin_inff();
 };
 
-/// 8-bit convolution with int32 accumulators (which wrap; the planner keeps them in range):
-/// acc = bias + sum((input - input_zero_point) * (weight - its zero point)); padding counts as the
-/// zero point. Output: see RequantizeParams.
+/// 8-bit convolution with int32 accumulators (they wrap; the planner keeps them in range): acc =
+/// bias + sum((input - input_zero_point) * (weight - its zero point)). Padding counts as the zero
+/// point. RequantizeParams describes the output.
 struct ConvQ8Params {
   ConvGeometry geometry;
   int32_t row_begin = 0, row_end = 0;
@@ -60,33 +60,35 @@ struct ConvQ8Params {
   ConvQ8Output output_type = ConvQ8Output::kUint8;
   RequantizeParams requantize;
   void* workspace = nullptr;
-  /// 1: two codes to a byte (kernels/bitserial/nibbles.h), less input_base, or requantize.lo; only
-  /// for kernels of few bits. Offsets of pixels and channels count elements all the same.
+  /// 1: two codes to a byte (kernels/bitserial/nibbles.h), less input_base or requantize.lo; only
+  /// the kernels of few bits take it. Offsets of pixels and channels still count elements.
   int32_t input_packed = 0, output_packed = 0;
   int32_t input_base = 0;
-  /// Not 0: so many planes of bits (kernels/bitserial/planes.h), from the least code on, which is
-  /// that of the packed weights, or of what is written; the input only for kernels of bits.
+  /// Not 0: so many bit planes (kernels/bitserial/planes.h) of codes less the least one, which for
+  /// the input is that of the packed weights, for the output the least that is written. Only
+  /// kernels of bits read them.
   int32_t input_planes = 0, output_planes = 0;
-  /// What is added to the requantized output by `addition`, or null: one row for each output pixel,
-  /// residual_stride bytes apart. `output` holds the sums in the end, and is other memory.
+  /// The tensor that `addition` adds to the requantized output, or null: one row for each output
+  /// pixel, residual_stride bytes apart. `output` then holds the sums; the two must not overlap.
   const void* residual = nullptr;
   int32_t residual_stride = 0;
   int32_t residual_first = 0;                      ///< 1: the residual is operand a of the addition
-  int32_t residual_packed = 0, residual_base = 0;  ///< as of the input
-  int32_t residual_planes = 0;                     ///< 1: two codes; for lookups of bits
+  int32_t residual_packed = 0, residual_base = 0;  ///< as input_packed and input_base
+  int32_t residual_planes = 0;  ///< 1: one bit plane of two codes; only the lookup kernel reads it
   int32_t addition_is_float = 0;
-  QAddParams addition = {};  ///< all but operands, output and sizes, which the kernel fills in
+  /// everything but operands, output and sizes, which the kernel fills in
+  QAddParams addition = {};
   FloatSums sums;
 };
 
 }  // namespace requant
 
-/// The residual's addition to `count` rows of the output, of which these channels are there.
+/// Adds the residual to `channels` channels of `count` output rows.
 RQ_KERNEL(rq_conv_add_residual)
 void rq_conv_add_residual(const requant::ConvQ8Params* params, int32_t row, int32_t count,
                           int32_t channel, int32_t channels);
 
-/// Accumulators that are not requantized, kChannelBlock apart from row to row, to the output.
+/// Writes accumulators without requantization; their rows are kChannelBlock apart.
 RQ_KERNEL(rq_conv_write_sums)
 void rq_conv_write_sums(const requant::ConvQ8Params* params, const int32_t* acc, int32_t row,
                         int32_t count, int32_t channel, int32_t channels);
@@ -108,15 +110,15 @@ RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_narrow)
 void rq_conv_q8_winograd_narrow(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_strided_narrow)
 void rq_conv_q8_winograd_strided_narrow(const requant::ConvQ8Params* params);
-// Only where rq_dot8() is not 0.
+// Requires that rq_dot8() is not 0.
 RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_4x3_dot8)
 void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params* params);
-// kernels/bitserial.
+// kernels/bitserial defines these kernels.
 RQ_LOW_BITS_KERNEL(rq_conv_q8_lookup) void rq_conv_q8_lookup(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_popcount)
 void rq_conv_q8_popcount(const requant::ConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_conv_q8_carry_save)
 void rq_conv_q8_carry_save(const requant::ConvQ8Params* params);
-// Only where rq_dot8() is not 0.
+// Require that rq_dot8() is not 0.
 RQ_KERNEL(rq_conv_q8_dot8) void rq_conv_q8_dot8(const requant::ConvQ8Params* params);
 RQ_KERNEL(rq_conv_q8_dot8_lines) void rq_conv_q8_dot8_lines(const requant::ConvQ8Params* params);

@@ -10,15 +10,15 @@
 namespace requant::conv {
 namespace {
 
-/// Of a weight less its zero point.
+/// The index offset of `seen`: no weight less its zero point is below this.
 constexpr int32_t kLowest = -512;
 
 }  // namespace
 
 std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
-  std::bitset<1024> seen;  // weights less their zero points
-  bool bytes[256] = {};    // weights as they are, since `seen` was
-  int32_t zero_point = 0;  // of those
+  std::bitset<1024> seen;  // [weight less its zero point - kLowest]
+  bool bytes[256] = {};    // weights as stored, not yet added to `seen`
+  int32_t zero_point = 0;  // the zero point of `bytes`
   const auto add_seen = [&] {
     for (int32_t byte = 0; byte < 256; ++byte) {
       const int32_t code = w.is_signed ? static_cast<int8_t>(byte) : byte;
@@ -32,7 +32,7 @@ std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
       add_seen();
       zero_point = w.zero_points[o];
     }
-    if (ArePlain(w)) {  // in any order
+    if (ArePlain(w)) {  // the order of weights does not matter here
       const auto* plain = reinterpret_cast<const uint8_t*>(PlainWeights(w, o));
       for (size_t k = 0; k < depth; ++k) bytes[plain[k]] = true;
     } else {
@@ -40,7 +40,7 @@ std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
         bytes[static_cast<const uint8_t*>(w.data)[offset]] = true;
       });
     }
-    // Now and then, and behind the last one.
+    // `seen` is updated at channels 1, 2, 4, 8, ... and behind the last one.
     if (!std::has_single_bit(static_cast<uint32_t>(o + 1)) && o + 1 < w.layout.out_c) continue;
     add_seen();
     if (seen.count() > most) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// Weights as evenly spaced levels. Hosted C++.
+// Finds out whether weights are evenly spaced levels. Hosted C++.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace requant::conv {
 
-/// w = offset + scale * u, u of `planes` bits. A plane of {0, 1} is offset 0 and scale 1, one of
-/// {-1, 1} is offset -1 and scale 2, so that bipolar operands need no arithmetic of their own.
+/// w = offset + scale * u, u of `planes` bits. Weights {0, 1} have offset 0 and scale 1, weights
+/// {-1, 1} offset -1 and scale 2, so bipolar operands need no arithmetic of their own.
 struct Levels {
   int32_t offset, scale, planes;
 };
 
-/// Nothing when there are more than `most` different weights, or when u needs more than 8 bits.
-/// Stops where that is clear, which 8-bit weights make it soon.
+/// The levels of `weights`; nullopt when there are more than `most` different weights, or when u
+/// needs more than 8 bits. Stops as soon as that is clear, which is early for 8-bit weights.
 std::optional<Levels> LevelsOf(const ConvQ8Weights& weights, size_t most);
 
 }  // namespace requant::conv

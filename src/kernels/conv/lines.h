@@ -1,19 +1,26 @@
 #pragma once
-// Convolution that reads its windows in place, for both element types: the part of a panel that few
-// channels or wide images make expensive. Freestanding.
+// Convolution that reads its windows in place, for both element types. It avoids the gathering that
+// few channels or wide images make expensive. Freestanding.
 //
-// With 27 values under a window, gathering them costs more than multiplying them. In the ring of
-// lines (ring.h) a window's values on one line are a run of kernel_w * in_c, and the runs of the
-// next pixel start stride_w * in_c further on: rows of a product, one line of the window after the
-// other. Each run is padded to whole steps by weights of 0, so the values behind it do not matter.
+// With 27 values under a window, gathering costs more than multiplying. In the ring of lines
+// (ring.h) a window's values on one line are one run of kernel_w * in_c, and the next pixel's run
+// begins stride_w * in_c further on:
+//
+//   line     | p0 | p1 | p2 | p3 | p4 | ...      each pixel has in_c values
+//   row 0    |----run-----|
+//   row 1         |----run-----|                  kernel_w = 3, stride_w = 1
+//   row 2              |----run-----|
+//
+// So the runs are the rows of a matrix product, one product for each line of the window. Weights of
+// 0 pad each run to whole steps; the values behind the run then do not matter.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/product.h"
 #include "kernels/conv/ring.h"
 
 namespace requant::conv {
 
-/// convert(image, y, out) writes line y, padding included; prepare(block) returns the first
-/// accumulators of a block of weights. weight_bytes: from the start of a block to its weights.
+/// convert(image, y, out) writes line y with its padding; prepare(block) returns the initial
+/// accumulators of a block of weights. weight_bytes is the offset of the weights in a block.
 template <typename Op, typename Convert, typename Prepare>
 RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_t weight_bytes,
                          int32_t* acc, typename Op::In* ring, Convert convert, Prepare prepare) {

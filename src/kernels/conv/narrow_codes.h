@@ -1,84 +1,92 @@
 #pragma once
-// From sums of int16 to codes without widening them first: the end of the tiles of
-// vector_narrow.cpp and of lookups (kernels/bitserial/lookup_codes.h) where all products of an
-// output fit int16. Vector code, freestanding.
+// Turns int16 sums into codes without widening them first: the last stage of vector_narrow.cpp's
+// tiles and of lookups (kernels/bitserial/lookup_codes.h) where all products of an output fit
+// int16. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/conv/can_make_codes.h"
 #include "kernels/requantize/codes_f32.h"
 
 namespace requant::conv {
 
-/// How codes are made: the forms of NarrowRequantize in numeric/requantize.h, and that in float32.
-/// kFillsInt16: what an addition takes where 16 codes are all of int16, so that saturating is the
-/// clamp.
+/// How codes are made: by NarrowRequantize (numeric/requantize.h) in 16 bits, or in float32.
+/// kFillsInt16 is for an addition whose operand's 16 codes fill int16 once scaled, so that
+/// saturation is the clamp.
 enum class CodeForm : int32_t { kIn16Bits, kInFloat, kFillsInt16 };
 
-/// For the eight channels of a block: one of these forms, and the addition behind it, QAddNarrow of
-/// numeric/qadd.h. Vectors in memory, since tiles need the registers.
+/// The form for the eight channels of a block, and the constants of that form and of the addition
+/// behind it (QAddNarrow of numeric/qadd.h). The vectors stay in memory, since tiles need the
+/// registers.
 struct BlockCodes {
-  // Where two lanes are a channel (products): what the sums start with, an int16 for every channel
-  // before a 0; its scale, twice for every channel.
+  // For products, where two lanes are one channel: the initial sum of every channel in the first of
+  // its lanes, 0 in the second, and its scale in both.
   v128_t base0, base1, scale0, scale1;
-  // Where one is (lookups): the same, and where its product with the scale is at its ends.
+  // For lookups, where one lane is one channel: initial sum and scale, and the sums at which their
+  // product with the scale saturates.
   v128_t base, scale, least, most;
   v128_t factor, bias, step;
   v128_t float_scale0, float_scale1, float_bias0, float_bias1;
-  v128_t float_lo, float_most;  // the least code, a byte, and what the last is more, uint16
-  v128_t lo, hi, middle;        // of the output, bytes; the clamp is less `middle`
-  // The addition: of codes less their middle or, in float32, less the least, and of bytes xor
-  // `flip`.
+  // the least code as a byte, and the difference to the greatest one as uint16
+  v128_t float_lo, float_most;
+  v128_t lo, hi, middle;  // bytes of the output; `lo` and `hi` are less `middle`
+  // For the addition: own codes are less their middle or, in float32, less the least one; the
+  // residual's are bytes xor `flip`.
   v128_t own_lo, own_hi, own, other, flip, sum_step;
-  v128_t middle_bias, sum_bias;  // of the former, and that of `form`
+  // the addition's bias for codes less their middle, and the bias for the chosen form
+  v128_t middle_bias, sum_bias;
   CodeForm form;
-  int32_t of_int32;  // 1: sums do not fit int16; the form is that in float32
-  int32_t may_fill;  // 1: kFillsInt16, if no bias is too large
+  int32_t of_int32;  // 1: sums do not fit int16, and the form is kInFloat
+  int32_t may_fill;  // 1: the form is kFillsInt16 unless a bias is too large
 };
 static_assert(sizeof(BlockCodes) <= kNarrowCodesBytes);
 
-/// The codes of a row, less the middle one and times 2^shift.
+/// The codes of a row less the middle one, times 2^shift, for accumulators of which two lanes are
+/// one channel.
 RQ_INLINE v128_t LineOf(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   const v128_t x = wasm_i16x8_narrow_i32x4(wasm_i32x4_dot_i16x8(acc0, c.scale0),
                                            wasm_i32x4_dot_i16x8(acc1, c.scale1));
   return wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias);
 }
-/// The same of accumulators of which one lane is a channel.
+/// The codes of a row less the middle one, times 2^shift, for accumulators of which one lane is one
+/// channel.
 RQ_INLINE v128_t LineOf(v128_t acc, const BlockCodes& c) {
   const v128_t x = wasm_i16x8_mul(wasm_i16x8_min(wasm_i16x8_max(acc, c.least), c.most), c.scale);
   return wasm_i16x8_add_sat(simd::MulQ15(x, c.factor), c.bias);
 }
 
-/// The codes of LineOf, less the middle one, before the clamp.
+/// The codes less the middle one, before the clamp, from LineOf.
 RQ_INLINE v128_t CodesOf(v128_t line, const BlockCodes& c) {
   return simd::RoundingShiftI16(line, c.step);
 }
 
-/// What SumsOf takes of LineOf: clamped.
+/// The clamped codes that SumsOf takes, from LineOf.
 template <bool kFills>
 RQ_INLINE v128_t OwnCodes(v128_t line, const BlockCodes& c) {
   if (kFills) return wasm_i16x8_shr(line, kNarrowFullShift);
   return wasm_i16x8_min(wasm_i16x8_max(CodesOf(line, c), c.own_lo), c.own_hi);
 }
 
-/// In float32, of four accumulators of int32 each: less the least one, clamped.
+/// The clamped codes less the least one, from eight int32 accumulators, in float32.
 RQ_INLINE v128_t FloatCodes(v128_t acc0, v128_t acc1, const BlockCodes& c) {
   const v128_t codes = wasm_u16x8_narrow_i32x4(CodesF32(acc0, c.float_scale0, c.float_bias0),
                                                CodesF32(acc1, c.float_scale1, c.float_bias1));
   return wasm_u16x8_min(codes, c.float_most);
 }
 
-/// Of accumulators of which one lane is a channel.
+/// The clamped codes less the least one, in float32, from int16 accumulators of which one lane is
+/// one channel.
 RQ_INLINE v128_t FloatCodesOf(v128_t acc, const BlockCodes& c) {
   return FloatCodes(wasm_i32x4_extend_low_i16x8(acc), wasm_i32x4_extend_high_i16x8(acc), c);
 }
 
-/// The codes, less the middle one, before the clamp, of the sum of these and eight of `residual`.
+/// The codes of the sum of `own` and eight bytes of `residual`, less the middle one, before the
+/// clamp.
 RQ_INLINE v128_t SumsOf(v128_t own, const uint8_t* residual, const BlockCodes& c) {
   const v128_t other = wasm_v128_xor(wasm_u16x8_load8x8(residual), c.flip);
   const v128_t sum = wasm_i16x8_add(wasm_i16x8_mul(own, c.own), wasm_i16x8_mul(other, c.other));
   return simd::RoundingShiftI16(wasm_i16x8_add(sum, c.sum_bias), c.sum_step);
 }
 
-/// The codes of two rows, as bytes: of CodesOf or sums, and of FloatCodes.
+/// The bytes of two rows: from CodesOf or SumsOf here, from FloatCodes in FloatBytes.
 RQ_INLINE v128_t ClampCodes(v128_t first, v128_t second, const BlockCodes& c) {
   const v128_t bytes = wasm_i8x16_narrow_i16x8(first, second);
   return wasm_i8x16_add(wasm_i8x16_min(wasm_i8x16_max(bytes, c.lo), c.hi), c.middle);
@@ -87,12 +95,12 @@ RQ_INLINE v128_t FloatBytes(v128_t first, v128_t second, const BlockCodes& c) {
   return wasm_i8x16_add(wasm_u8x16_narrow_i16x8(first, second), c.float_lo);
 }
 
-/// Eight numbers of 16 bits.
+/// Loads eight int32 that fit int16, as int16.
 RQ_INLINE v128_t LoadInt16(const int32_t* from) {
   return wasm_i16x8_narrow_i32x4(wasm_v128_load(from), wasm_v128_load(from + 4));
 }
 
-/// The form in 16 bits for eight channels, if all have one.
+/// Sets up the form in 16 bits for eight channels; returns false if some channel has none.
 RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, BlockCodes* codes) {
   if (narrow.shift == 0) return false;
   const v128_t scale = LoadInt16(narrow.scale + channel);
@@ -100,7 +108,7 @@ RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, Bloc
   codes->scale0 = wasm_i16x8_shuffle(scale, scale, 0, 0, 1, 1, 2, 2, 3, 3);
   codes->scale1 = wasm_i16x8_shuffle(scale, scale, 4, 4, 5, 5, 6, 6, 7, 7);
   codes->scale = scale;
-  // Behind these the product, saturated or not, gives the first or the last code.
+  // Beyond these sums the product, saturated or not, gives the first or the last code.
   const auto quotient = [&](int32_t c) __attribute__((always_inline)) {
     const v128_t divisor = wasm_f32x4_convert_i32x4(wasm_v128_load(narrow.scale + c));
     return simd::TruncInRange(wasm_f32x4_div(wasm_f32x4_splat(INT16_MAX), divisor));
@@ -111,7 +119,7 @@ RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, Bloc
   codes->bias = LoadInt16(narrow.bias + channel);
   codes->step = simd::RoundingStepI16(narrow.shift);
   if (codes->may_fill != 0) {
-    // Rounded down with half a step more.
+    // The shift then rounds down, so half a step is added here.
     const v128_t half = wasm_i16x8_splat(1 << (kNarrowFullShift - 1));
     const v128_t bias = wasm_i16x8_add_sat(codes->bias, half);
     if (wasm_i16x8_all_true(wasm_i16x8_eq(wasm_i16x8_sub(bias, half), codes->bias))) {
@@ -122,7 +130,7 @@ RQ_INLINE bool SetIn16Bits(const NarrowRequantize& narrow, int32_t channel, Bloc
   return true;
 }
 
-/// The form in float32.
+/// Sets up the form in float32; returns false if some channel has none.
 RQ_INLINE bool SetInFloat(const RequantizeParams& r, int32_t channel, BlockCodes* codes) {
   if (r.float_scale == nullptr) return false;
   codes->form = CodeForm::kInFloat;
@@ -135,13 +143,13 @@ RQ_INLINE bool SetInFloat(const RequantizeParams& r, int32_t channel, BlockCodes
   return wasm_i32x4_bitmask(wasm_v128_or(codes->float_scale0, codes->float_scale1)) == 0;
 }
 
-/// -1 where sums that begin with `base`, int32, fit int16.
+/// -1 in every lane where sums that begin with `base`, int32, fit int16.
 RQ_INLINE v128_t BaseFits(const NarrowSegment& segment, v128_t base) {
   return wasm_v128_and(wasm_i32x4_ge(base, wasm_i32x4_splat(segment.least_base)),
                        wasm_i32x4_le(base, wasm_i32x4_splat(segment.most_base)));
 }
 
-/// Whether the sums of a block that begin with `base` fit int16.
+/// Sets the initial sums of a block; returns whether its sums then fit int16.
 RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockCodes* codes) {
   const v128_t base0 = wasm_v128_load(base), base1 = wasm_v128_load(base + 4);
   const v128_t low = wasm_i32x4_splat(0xFFFF);
@@ -151,7 +159,7 @@ RQ_INLINE bool SetBase(const NarrowSegment& segment, const int32_t* base, BlockC
   return wasm_i32x4_all_true(wasm_v128_and(BaseFits(segment, base0), BaseFits(segment, base1)));
 }
 
-/// Whether the codes of a block can be made of sums of int16; if so, fills `codes`.
+/// Fills `codes` for a block; returns whether int16 sums can be made codes.
 RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, const int32_t* base,
                         int32_t channel, BlockCodes* codes) {
   if (!SetBase(segment, base, codes)) return false;
@@ -162,7 +170,7 @@ RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, con
   return SetIn16Bits(r.narrow, channel, codes) || SetInFloat(r, channel, codes);
 }
 
-/// The same of sums of segments, each of which fits int16, of `steps` steps in all.
+/// Fills `codes` for a block whose sums of segments fit int16 each, `steps` steps in all.
 RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, int32_t steps,
                         const int32_t* base, int32_t channel, BlockCodes* codes) {
   if (segment.steps >= steps && SetCodes(p, segment, base, channel, codes)) return true;
@@ -171,7 +179,7 @@ RQ_INLINE bool SetCodes(const ConvQ8Params* p, const NarrowSegment& segment, int
   return SetInFloat(p->requantize, channel, codes);
 }
 
-/// What the codes of all blocks have in common.
+/// Fills in what does not change from block to block.
 RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   const bool adds = p->residual != nullptr;
   const auto splat16 = [](int32_t value) __attribute__((always_inline)) {
@@ -198,7 +206,7 @@ RQ_INLINE void SetOutput(const ConvQ8Params* p, BlockCodes* codes) {
   const int32_t factor = first ? add.narrow.a : add.narrow.b;
   const int32_t own_zero = first ? add.b_zero : add.a_zero;
   const int32_t zero = first ? add.a_zero : add.b_zero;
-  // The byte xor 128 is what a signed one is, and 128.
+  // A signed byte xor 128 is that byte plus 128.
   const int32_t flip = (first ? add.a_signed : add.b_signed) != 0 ? 128 : 0;
   codes->own_lo = splat16(own.lo - own_middle);
   codes->own_hi = splat16(own.hi - own_middle);

@@ -53,8 +53,8 @@ bool NeedsWide(const ConvQ8Weights& w) {
   return range.lo < -128 || range.hi > 127;
 }
 
-/// Weights are packed in pairs, each run of `run` of them (a divisor of the depth) padded by
-/// itself.
+/// Weights are packed in pairs; each run of `run` weights (a divisor of the depth) is padded to
+/// whole pairs.
 size_t Q8BlockBytes(const ConvQ8Weights& w, size_t run, bool wide) {
   const size_t even = CheckedMul(Depth(w.layout) / run, CheckedAlign(run, 2));
   return CheckedAdd(kChannelBlock * 4, CheckedMul(even, kChannelBlock * (wide ? 2 : 1)));
@@ -65,11 +65,12 @@ size_t Q8PackedSize(const ConvQ8Weights& w, size_t run, bool wide) {
                     CheckedMul(Blocks(w.layout), Q8BlockBytes(w, run, wide)));
 }
 
-/// A matrix as int16, block by block: computed ones are packed in every run.
+/// Packs a matrix as int16, block by block. Dynamic weights are packed at every run, so this is
+/// fast.
 void PackWideMatrix(const ConvQ8Weights& w, size_t block_bytes, uint8_t* out) {
   const ConvWeightsLayout& l = w.layout;
   const auto* bytes = static_cast<const uint8_t*>(w.data);
-  const int32_t flip = w.is_signed ? 0x80 : 0;  // code ^ 0x80 is an int8's value + 128
+  const int32_t flip = w.is_signed ? 0x80 : 0;  // code ^ 0x80 is an int8's value plus 128
   for (int32_t o = 0; o < l.out_c; o += kChannelBlock, out += block_bytes) {
     const int32_t lanes = l.out_c - o < kChannelBlock ? l.out_c - o : kChannelBlock;
     int32_t zeros[kChannelBlock] = {};
@@ -100,7 +101,8 @@ void Q8Pack(const ConvQ8Weights& w, size_t run, bool wide, void* packed) {
     uint8_t* out = first + block * block_bytes;
     if (w.bias != nullptr) std::memcpy(out + lane * 4, &w.bias[o], 4);
     out += kChannelBlock * 4;
-    size_t in_run = 0, start = static_cast<size_t>(lane) * 2;  // of the run, element
+    // index in the run, and the run's first element
+    size_t in_run = 0, start = static_cast<size_t>(lane) * 2;
     ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
       const size_t at = start + in_run / 2 * (kChannelBlock * 2) + in_run % 2;
       const int32_t value = WeightAt(w, o, offset);
@@ -122,10 +124,10 @@ size_t LineRun(const ConvWeightsLayout& l) {
   return CheckedMul(static_cast<size_t>(l.kernel_w), static_cast<size_t>(l.in_c_per_group));
 }
 
-/// An image's first layer has few weights: as int16 they need not be widened in every tile.
+/// An image's first layer has few weights: as int16 they need no widening in every tile.
 bool LinesAreWide(const ConvQ8Weights& w) { return LineRun(w.layout) <= kShortRun || NeedsWide(w); }
 
-/// Added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
+/// The amount added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
 constexpr int32_t kDot7Offset = 64;
 
 }  // namespace
@@ -142,7 +144,7 @@ WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
     return range;
   }
   if (ArePlain(w)) {
-    // Without calls, which em++ would not inline: so that compilers make vectors of it.
+    // This loop calls no function, which em++ would not inline, so that compilers vectorize it.
     int8_t lo = 0, hi = 0;
     const size_t depth = Depth(w.layout);
     for (int32_t o = 0; o < w.layout.out_c && hi - lo <= enough; ++o) {
@@ -264,7 +266,7 @@ size_t LinesWorkspace(const ConvGeometry& g) {
                                                static_cast<size_t>(LineElements(g)) * 2));
 }
 size_t Dot8LinesWorkspace(const ConvGeometry& g) {
-  // Half as much for bytes, and the bases of a block.
+  // Bytes take half of that, and the bases of a block come on top.
   return CheckedAdd(LinesWorkspace(g), kChannelBlock * 4);
 }
 
@@ -274,8 +276,7 @@ bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
 }
 
 namespace {
-/// Of both layouts on bytes, as of Q8: runs padded to whole groups, between the sums and the next
-/// block.
+/// Bytes of one block in both layouts on bytes: biases, sums, and runs padded to whole groups.
 size_t BytesBlock(const ConvWeightsLayout& l, size_t run) {
   const size_t deep = CheckedMul(Depth(l) / run, CheckedAlign(run, kDot8Group));
   return CheckedAdd(kChannelBlock * 8, CheckedMul(deep, kChannelBlock));
@@ -285,7 +286,7 @@ size_t BytesPackedSize(const ConvQ8Weights& w, size_t run) {
   return CheckedMul(Blocks(w.layout), BytesBlock(w.layout, run));
 }
 
-/// `code` is added to the weights.
+/// Packs the weights of the kernels on bytes and adds `code` to each.
 void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
   // k past a run get the code of weight 0; lanes past the last channel are never stored.
   const size_t block_bytes = BytesBlock(w.layout, run);
@@ -297,7 +298,8 @@ void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
     size_t in_run = 0;
     if (ArePlain(w) && w.layout.kernel_h == 1 && w.layout.kernel_w == 1 && code == 0) {
       const int8_t* plain = PlainWeights(w, o);
-      // A 1x1 convolution's come in the packed order: whole groups at once.
+      // The weights of a 1x1 convolution are in the packed order already, so whole groups are
+      // copied.
       const size_t depth = Depth(w.layout);
       for (size_t k = 0; k < depth; ++k) sum += plain[k];
       for (size_t k = 0; k < depth; k += kDot8Group, group += kChannelBlock * kDot8Group) {
@@ -355,7 +357,7 @@ void Dot7LinesPack(const ConvQ8Weights& w, void* packed) {
   BytesPack(w, LineRun(w.layout), kDot7Offset, packed);
 }
 size_t Dot7LinesWorkspace(const ConvGeometry& g) {
-  // Half as much for bytes, and a term for every pixel of the ring.
+  // A term for every pixel of the ring comes on top.
   const size_t terms = CheckedMul(static_cast<size_t>(g.out_w), static_cast<size_t>(g.kernel_h));
   return CheckedAdd(Dot8LinesWorkspace(g), CheckedMul(terms, sizeof(int32_t)));
 }

@@ -1,5 +1,5 @@
-// Packing for vector_narrow.cpp: which operands it takes, how they are coded, how long its segments
-// are.
+// Packing for vector_narrow.cpp: checks which operands it takes, codes them, and chooses the length
+// of its segments.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,18 +13,18 @@
 namespace requant::conv {
 namespace {
 
-/// Sums of int16 fit so many steps at least, or the row is not for these operands.
+/// The row takes only operands of which int16 holds the sums of at least so many steps.
 constexpr int64_t kLeastSegment = 4;
 
-/// How the operands of one convolution are coded.
+/// The coding of one convolution's operands.
 struct Coding {
   bool fits = false;
   NarrowHeader header;
-  /// Of the coded inputs and weights, and what a weight of 0 becomes in the products.
+  /// The ranges of coded inputs and weights, and the code of a weight of 0.
   int32_t input_lo, input_hi, weight_lo, weight_hi, zero;
 };
 
-/// Two products a lane and step.
+/// Whether int16 holds a segment of kLeastSegment steps, with two products a lane and step.
 bool LeastSegmentFits(const Coding& c) {
   const int64_t input = std::max(std::abs(c.input_lo), std::abs(c.input_hi));
   const int64_t weight = std::max(std::abs(c.weight_lo), std::abs(c.weight_hi));
@@ -34,7 +34,7 @@ bool LeastSegmentFits(const Coding& c) {
 __attribute__((noinline)) Coding CodeInputs(const ConvQ8Weights& w) {
   Coding c{};
   if (w.input_hi - w.input_lo > 127) return c;
-  // Not moved at all where that will do: a 1x1 window can then be read in place.
+  // Inputs in [0, 127] keep their codes, so that a 1x1 window can be read in place.
   if (w.input_lo < 0 || w.input_hi > 127) c.header.input_add = -w.input_lo;
   const WeightRange range = RangeOf(w, 255);
   if (range.lo < -128 || range.hi > 127) return c;
@@ -50,7 +50,7 @@ __attribute__((noinline)) Coding CodeInputs(const ConvQ8Weights& w) {
 
 __attribute__((noinline)) Coding CodeWeights(const ConvQ8Weights& w) {
   Coding c{};
-  if (w.input_hi - w.input_lo > 255) return c;  // of a type that is not known
+  if (w.input_hi - w.input_lo > 255) return c;  // the type of the codes is not known
   const WeightRange range = RangeOf(w, 15);
   if (range.hi - range.lo > 15) return c;
   c.header = {1, 1, range.lo, -((w.input_lo + w.input_hi + 1) >> 1)};
@@ -75,9 +75,9 @@ __attribute__((noinline)) size_t PackedSize(const ConvQ8Weights& w, const Coding
                     CheckedMul(Blocks(w.layout), BlockBytes(w, c.header.nibbles != 0)));
 }
 
-/// What can be added to the sums of all segments of that length without leaving int16, whatever
-/// codes the inputs have; none: the sums do not fit themselves. `weights`: [steps][8][4] as
-/// multiplied.
+/// How much can be added to the sums of all segments of this length without leaving int16, whatever
+/// codes the inputs have; steps are 0 where the sums alone do not fit. `weights` are [steps][8][4]
+/// as multiplied.
 __attribute__((noinline)) NarrowSegment RoomOf(const Coding& c, const std::vector<uint8_t>& weights,
                                                size_t steps, size_t segment) {
   int32_t bounds[8];
@@ -89,7 +89,7 @@ __attribute__((noinline)) NarrowSegment RoomOf(const Coding& c, const std::vecto
   return {static_cast<int32_t>(segment), INT16_MIN - least, INT16_MAX - most, 0};
 }
 
-/// A long segment whose sums fit.
+/// The longest of the tried segments whose sums fit.
 NarrowSegment SegmentOf(const Coding& c, const std::vector<uint8_t>& weights, size_t steps) {
   for (size_t parts = 1;; parts += parts / 4 + 1) {
     const size_t segment = std::max<size_t>((steps + parts - 1) / parts, kLeastSegment);
@@ -141,7 +141,7 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
 
 }  // namespace
 
-/// But for first layers, which gathering their windows bounds: these are for the lines.
+/// First layers are left to the kernels on lines, since gathering their windows limits this one.
 bool NarrowPays(const ConvQ8Weights&, const ConvGeometry& g) { return !LinesPay(g, 0); }
 
 bool NarrowInputsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
@@ -160,7 +160,8 @@ size_t NarrowWorkspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   const size_t row_bytes = CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group);
   const auto rows = static_cast<size_t>(NarrowPanelRows(g));
-  // A base, what makes codes, terms of the rows, the weights of one block, the panel.
+  // The parts: accumulators, a base, BlockCodes, terms of the rows, the weights of one block, the
+  // panel.
   return CheckedAdd(
       kEpilogueBytes + kChannelBlock * 4 + kNarrowCodesBytes,
       CheckedAdd(CheckedMul(rows, row_bytes + 4), CheckedMul(row_bytes, kChannelBlock)));

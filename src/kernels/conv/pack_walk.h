@@ -1,5 +1,5 @@
 #pragma once
-// How the packing functions walk over weights. Hosted C++.
+// The walks of packing functions over weights. Hosted C++.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,13 +9,13 @@
 
 namespace requant::conv {
 
-/// Weights behind one output channel.
+/// Weights of one output channel.
 inline size_t Depth(const ConvWeightsLayout& l) {
   return CheckedMul(CheckedMul(static_cast<size_t>(l.kernel_h), static_cast<size_t>(l.kernel_w)),
                     static_cast<size_t>(l.in_c_per_group));
 }
 
-/// Calls f(k, offset) for the weights of output channel o, k in the order (ky, kx, input channel).
+/// Calls f(k, offset) for the weights of output channel o, in the order (ky, kx, input channel).
 template <typename F>
 void ForEachWeight(const ConvWeightsLayout& l, int32_t o, F f) {
   size_t k = 0;
@@ -34,14 +34,14 @@ inline int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
 }
 
 /// Whether the weights of an output channel are int8 without zero points and neighbours in memory,
-/// in whatever order.
+/// in any order.
 bool ArePlain(const ConvQ8Weights& weights);  // pack.cpp
-/// Those of output channel o, if they are.
+/// The weights of output channel o, if ArePlain.
 inline const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
   return static_cast<const int8_t*>(w.data) + o * w.layout.stride_o;
 }
 
-/// Blocks of 8 output channels, each group padded on its own.
+/// Blocks of 8 output channels; each group is padded to whole blocks.
 inline size_t Blocks(const ConvWeightsLayout& l) {
   const size_t group_out = static_cast<size_t>(l.out_c / l.groups);
   return CheckedMul(static_cast<size_t>(l.groups), (group_out + kChannelBlock - 1) / kChannelBlock);
@@ -59,8 +59,8 @@ void ForEachChannel(const ConvWeightsLayout& l, F f) {
   }
 }
 
-/// The least and the largest (weight - zero point); 0 is among them. No further than to a channel
-/// with which the range is wider than `enough`.
+/// The range of (weight - zero point), which includes 0. RangeOf stops at the channel that makes
+/// the range wider than `enough`.
 struct WeightRange {
   int32_t lo = 0, hi = 0;
 };

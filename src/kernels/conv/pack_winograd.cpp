@@ -1,4 +1,4 @@
-// Packing for vector_winograd_pairs.cpp, and the shapes that Winograd's tiles are for.
+// Packing for vector_winograd_pairs.cpp, and the shapes for which Winograd's tiles are faster.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -57,17 +57,28 @@ bool WinogradFills(const WinogradShape& shape, const ConvGeometry& g, int32_t ti
   return all >= tiles && outputs * 100 <= int64_t{ConvRows(g)} * percent;
 }
 
-// Times as fast as pairs, and as 7 bits, on Zen 5 (8 to 256 channels): 14 x 14 and more 1.9 to 2.1
-// and 1.65 to 2.0, 8 x 8 1.6 to 1.9 and 1.5 to 1.7, 7 x 7 1.4 and 1.1 to 1.2, 5 x 5 1.1 and 0.9, 4
-// x 4 1.2 to 1.4 and 1.1 to 1.2, 3 x 3 and 2 x 2 0.6 to 0.9 and 0.5 to 0.75.
+// Speed against pairs, and against 7 bits, on Zen 5 (8 to 256 channels):
+//
+//   output            pairs         7 bits
+//   14 x 14, larger   1.9 to 2.1    1.65 to 2.0
+//   8 x 8             1.6 to 1.9    1.5 to 1.7
+//   7 x 7             1.4           1.1 to 1.2
+//   5 x 5             1.1           0.9
+//   4 x 4             1.2 to 1.4    1.1 to 1.2
+//   3 x 3, 2 x 2      0.6 to 0.9    0.5 to 0.75
 bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
   return WinogradFills(kWinogradPairs, g, 4, 134);
 }
 
-// Times as fast on Zen 5 (16 to 512 channels), by the output's width: as pairs 6 1.04 to 1.17, 8
-// and 10 1.1 to 1.3, 11 and 13 1.0 to 1.14, 12, 14 and wider 1.05 to 1.37 (16 channels 1.02
-// to 1.18); 4, 7 and 9 0.9 to 1.1, 5 0.8 to 0.9. As 7 bits 8 and 10 1.05 to 1.08, 12, 14, 20 and
-// 28 1.05 to 1.37, narrower 0.7 to 1.0.
+// Speed against pairs, and against 7 bits, on Zen 5 (16 to 512 channels):
+//
+//   output width      pairs         7 bits
+//   12, 14, wider     1.05 to 1.37  1.05 to 1.37   (16 channels against pairs: 1.02 to 1.18)
+//   11, 13            1.0 to 1.14   0.7 to 1.0
+//   8, 10             1.1 to 1.3    1.05 to 1.08
+//   6                 1.04 to 1.17  0.7 to 1.0
+//   4, 7, 9           0.9 to 1.1    0.7 to 1.0
+//   5                 0.8 to 0.9    0.7 to 1.0
 bool WinogradStridedPairsPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   return Dot7Supports(w, g) ? WinogradFills(kWinogradStridedPairs, g, 16, 110)
                             : WinogradFills(kWinogradStridedPairs, g, 9, 120);
@@ -82,12 +93,21 @@ bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   return *std::max_element(bounds.begin(), bounds.end()) <= kWinograd4x4Pairs.MostOutput();
 }
 
-// Times as fast on Zen 5, of 16, 32, 64 and 128 channels:
-// - as tiles of 2 x 2 outputs, by the output's width: below 7 0.83 to 1.0; 7 0.94, 1.27, 1.32,
-//   1.39; 8 1.08, 1.2, 1.26, 1.38; 9 and 10 0.9, 0.98, 1.03, 1.05; 13 0.99, 1.17, 1.22, 1.3; 11,
-//   12, 14 and wider 1.08 to 1.34, 1.19 to 1.45, 1.23 to 1.58, 1.28 to 1.59;
-// - as products of whole bytes: 12, 16 and wider 0.8 to 1.0, 1.0 to 1.15, 1.1 to 1.34, 1.15 to 1.4;
-//   14 0.75, 0.9, 1.0, 1.08; narrower less.
+// Speed against tiles of 2 x 2 outputs, and against products of whole bytes, on Zen 5, by the
+// number of channels:
+//
+//   output width      16            32            64            128
+//   tiles of 2 x 2
+//     below 7         0.83 to 1.0   0.83 to 1.0   0.83 to 1.0   0.83 to 1.0
+//     7               0.94          1.27          1.32          1.39
+//     8               1.08          1.2           1.26          1.38
+//     9, 10           0.9           0.98          1.03          1.05
+//     13              0.99          1.17          1.22          1.3
+//     11, 12, 14 up   1.08 to 1.34  1.19 to 1.45  1.23 to 1.58  1.28 to 1.59
+//   whole bytes
+//     12, 16 up       0.8 to 1.0    1.0 to 1.15   1.1 to 1.34   1.15 to 1.4
+//     14              0.75          0.9           1.0           1.08
+//     narrower        less
 bool Winograd4x4PairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 32;
   const int64_t tiles = WinogradTiles(kWinograd4x4Pairs, g);

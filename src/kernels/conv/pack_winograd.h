@@ -1,5 +1,5 @@
 #pragma once
-// How weights of few bits are packed for Winograd's tiles (winograd_bytes.h). Hosted C++.
+// Packing of few-bit weights for Winograd's tiles (winograd_bytes.h). Hosted C++.
 #include <array>
 #include <cstring>
 
@@ -8,10 +8,11 @@
 
 namespace requant::conv {
 
-/// Of one input and one output channel, line by line.
+/// The nine taps of one input and one output channel, line by line.
 using WinogradTaps = std::array<int32_t, kWinogradTaps>;
 
-/// A point of G g G^T: `line` is its line of the G of columns, `column` of that of lines.
+/// One point of G g G^T; `line` is the point's row of the vertical G, `column` that of the
+/// horizontal one.
 inline int32_t WinogradPoint(const int32_t (&line)[3], const int32_t (&column)[3],
                              const WinogradTaps& taps) {
   int32_t point = 0;
@@ -33,9 +34,8 @@ size_t WinogradBlockBytes(const ConvQ8Weights& w, size_t step_bytes) {
   return CheckedAdd(sizeof(Block), CheckedMul(WinogradSteps(w), step_bytes));
 }
 
-/// Fills the blocks at `packed`, zeros until then: pack(step, lane, c, taps) writes an input
-/// channel of an output channel to its step, end(block, lane, o) has the last word on an output
-/// channel.
+/// Fills the blocks at `packed`, which must be zeros. pack(step, lane, c, taps) writes one input
+/// channel of an output channel to its step; end(block, lane, o) completes an output channel.
 template <size_t kLines, size_t kColumns, typename Pack, typename End>
 void PackWinogradBlocks(const ConvQ8Weights& w, size_t step_bytes, const int32_t (&g)[kLines][3],
                         const int32_t (&line_g)[kColumns][3], uint8_t* packed, Pack pack, End end) {
@@ -58,7 +58,7 @@ void PackWinogradBlocks(const ConvQ8Weights& w, size_t step_bytes, const int32_t
       pack(out + c / kWinogradGroup * step_bytes, lane, c, taps);
     }
     for (const int32_t sum : sums) block.sum[lane] += sum;
-    // The transform of a sum is the sum of the transforms.
+    // The transform is linear, so the transformed sums of taps are the sums of transformed taps.
     for (size_t point = 0; point < kLines * kColumns; ++point) {
       block.point_sum[point][lane] =
           WinogradPoint(g[point / kColumns], line_g[point % kColumns], sums);

@@ -1,5 +1,5 @@
-// Packing for vector_winograd_4x3_dot8.cpp: which operands and shapes it takes, and how its weights
-// lie.
+// Packing for vector_winograd_4x3_dot8.cpp: checks which operands and shapes it takes, and lays out
+// its weights.
 #include <cstring>
 
 #include "kernels/conv/pack.h"
@@ -8,12 +8,13 @@
 namespace requant::conv {
 namespace {
 
-/// So that transformed codes and weights fit signed bytes, and a weight's code two bits.
+/// Within these ranges transformed codes and weights fit signed bytes, and a weight's code two
+/// bits.
 constexpr int32_t kMostInputRange = 4, kMostWeight = 2, kMostWeightRange = 3;
 
 constexpr size_t kLines = kWinograd4x3Dot8.Lines(), kColumns = kWinograd4x3Dot8.Columns();
 using Block = WinogradBlockOf<kLines, kColumns>;
-/// G of a column and of a line (winograd_tile_4x3.h).
+/// G of the vertical and of the horizontal transform (winograd_tile_4x3.h).
 constexpr int32_t kG[kLines][3] = {{6, 0, 0}, {2, 2, 2},  {2, -2, 2},
                                    {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
 constexpr int32_t kLineG[kColumns][3] = {{3, 0, 0}, {3, 3, 3}, {1, -1, 1}, {1, 2, 4}, {0, 0, 6}};
@@ -38,14 +39,22 @@ bool Winograd4x3Dot8Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
                              kMostInputRange);
 }
 
-// So many times as fast on Zen 5 as the best of tiles of 2 x 2 outputs and lookups, by the output's
-// width, of 16, 32, 64 and more channels:
-// - weights of two bits: below 7 0.8 to 0.9; 7 0.7, 0.83, 0.92, 1.04 to 1.18; 8 0.95, 1.05, 1.13,
-//   1.2 to 1.29; 10 0.8, 0.87, 0.93, 0.99 to 1.05; 13 and 14 0.86 to 0.96, 0.98 to 1.01, 1.1, 1.11
-//   to 1.22; 9, 11, 12 and wider 0.99 to 1.18, 1.01 to 1.3, 1.08 to 1.4, 1.2 to 1.5;
-// - of one bit, which are looked up: 20 and wider 1.55, 1.15 to 1.2, 0.97 to 1.04, 1.05 to 1.11;
-//   smaller 0.9 to 1.4 of 16 channels, 0.8 to 1.1 of 32, 0.6 to 1.0 of more. Of inputs of one bit,
-//   too, 1.39, 1.1, 0.91 to 0.97, 0.96 to 1.02, where lookups have no planes to read.
+// Speed against the best of tiles of 2 x 2 outputs and lookups, on Zen 5, by the number of
+// channels:
+//
+//   output width      16            32            64            more
+//   weights of two bits
+//     below 7         0.8 to 0.9    0.8 to 0.9    0.8 to 0.9    0.8 to 0.9
+//     7               0.7           0.83          0.92          1.04 to 1.18
+//     8               0.95          1.05          1.13          1.2 to 1.29
+//     10              0.8           0.87          0.93          0.99 to 1.05
+//     13, 14          0.86 to 0.96  0.98 to 1.01  1.1           1.11 to 1.22
+//     9, 11, 12, more 0.99 to 1.18  1.01 to 1.3   1.08 to 1.4   1.2 to 1.5
+//   weights of one bit, which lookups take
+//     20 and wider    1.55          1.15 to 1.2   0.97 to 1.04  1.05 to 1.11
+//     smaller         0.9 to 1.4    0.8 to 1.1    0.6 to 1.0    0.6 to 1.0
+//   weights and inputs of one bit, no bit planes
+//     20 and wider    1.39          1.1           0.91 to 0.97  0.96 to 1.02
 bool Winograd4x3Dot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64, kManyChannels = 128;
   if (ConvQ8WeightBits(w) == 1) {

@@ -1,5 +1,5 @@
-// Packing for vector_winograd_narrow.cpp: which operands and shapes its rows take, and how their
-// weights lie.
+// Packing for vector_winograd_narrow.cpp: checks which operands and shapes its rows take, and lays
+// out their weights.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -11,11 +11,11 @@
 namespace requant::conv {
 namespace {
 
-/// So that transformed codes are at most 127, and transformed weights too (with a stride of 2 all
-/// weights of four bits are).
+/// Within these ranges transformed codes are at most 127, and so are transformed weights (with a
+/// stride of 2 all weights of four bits qualify).
 constexpr int32_t kMostInputRange = 31, kMostWeightRange = 15, kMostWeight = 14;
 
-/// Of both tiles, as the kernel has them: what it multiplies weights by in either direction.
+/// The G of both tiles, as the kernel multiplies weights by it in either direction.
 constexpr size_t kLines = kWinogradNarrow.WeightLines();
 struct Tile {
   int32_t stride, g[kLines][3];
@@ -48,15 +48,18 @@ bool WinogradStridedNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g
                              kMostInputRange);
 }
 
-// So many times as fast on Zen 5 as without (16 to 512 channels), by the output's width: below 6;
-// 6; 7; 8; 9 and wider.
-// - Products of bytes: 0.6 to 1.05; 0.9 to 1.4; 1.2; 1.3 to 1.6; 1.4 to 2.2.
-// - Products of few bits: 0.6 to 1.3; 1.1 to 1.5; 1.2 to 1.3; 1.0 to 1.6; 1.3 to 1.9. Of width 4
-//   1.1 to 1.3.
-// - Lookups of two planes, by bytes: 0.4 to 0.9; 1.1 to 1.7; 0.9 to 1.0; 1.1 to 1.3; 1.1 to 1.6.
-// - The same, by few bits: 0.5 to 0.8; not measured; 0.8 to 0.9; 0.8 to 1.1; 0.9 to 1.3, of 128
-//   channels and more 1.1 to 1.3.
-// - Lookups of one plane are always faster (0.4 to 0.7).
+// Speed against the kernels without tiles, on Zen 5 (16 to 512 channels), by the output's width:
+//
+//   against                     below 6     6           7           8           9 and wider
+//   products of bytes           0.6 - 1.05  0.9 - 1.4   1.2         1.3 - 1.6   1.4 - 2.2
+//   products of few bits        0.6 - 1.3   1.1 - 1.5   1.2 - 1.3   1.0 - 1.6   1.3 - 1.9
+//   lookups of two planes:
+//     tiles multiply bytes      0.4 - 0.9   1.1 - 1.7   0.9 - 1.0   1.1 - 1.3   1.1 - 1.6
+//     tiles multiply few bits   0.5 - 0.8   unknown     0.8 - 0.9   0.8 - 1.1   0.9 - 1.3
+//
+// Against few bits, width 4 is 1.1 to 1.3 times as fast; against lookups of two planes by few bits,
+// 128 channels and more are 1.1 to 1.3 times as fast. Lookups of one plane are always faster (0.4
+// to 0.7).
 bool WinogradDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradFills(kWinogradNarrow, g, 9, 134)) return false;
   if (!bitserial::LookupSupports(w, g)) return true;
@@ -68,11 +71,19 @@ bool WinogradNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
   return g.in_c >= kFewChannels && WinogradDot8Pays(w, g);
 }
 
-// Times as fast on Zen 5, by the output's width, of 32, 64 and 128 channels or more:
-// - as products of bytes: 9 and less 0.7 to 1.1, 10 1.05, 1.1, 1.16 to 1.2; 11 and 13 0.98 to 1.05,
-//   1.02 to 1.05, 1.04 to 1.11; 12, 14 and wider 0.92 to 1.12, 1.04 to 1.19, 1.1 to 1.28;
-// - as products of few bits: 7 and less, and 9, 0.6 to 1.05; 8 0.84, 0.91, 1.07 to 1.13;
-//   wider 0.8 to 0.96, 0.92 to 1.08, 1.01 to 1.23.
+// Speed against the kernels without tiles, on Zen 5, by the number of channels:
+//
+//   output width      32            64            128 and more
+//   products of bytes
+//     9 and less      0.7 to 1.1    0.7 to 1.1    0.7 to 1.1
+//     10              1.05          1.1           1.16 to 1.2
+//     11, 13          0.98 to 1.05  1.02 to 1.05  1.04 to 1.11
+//     12, 14, wider   0.92 to 1.12  1.04 to 1.19  1.1 to 1.28
+//   products of few bits
+//     7 and less, 9   0.6 to 1.05   0.6 to 1.05   0.6 to 1.05
+//     8               0.84          0.91          1.07 to 1.13
+//     wider           0.8 to 0.96   0.92 to 1.08  1.01 to 1.23
+//
 // Lookups of two planes are faster (0.9 to 0.97).
 bool WinogradStridedDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64;

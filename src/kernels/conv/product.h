@@ -1,25 +1,32 @@
 #pragma once
-// Rows of a panel times one block of weights: the inner loops of the 8-bit kernels whose
+// Multiplies rows of a panel by one block of weights: the inner loops of the 8-bit kernels whose
 // accumulators live in memory. Freestanding.
 //
-// Two ways, of which an Op names the faster one (kPasses):
-//   tile    4 rows x 8 channels of accumulators in registers. Larger tiles, and this one unrolled
-//           over k, are slower, since engines leave fewer registers than the processor has (V8
-//           keeps one of 16 and spills addresses). GOPS of i16 pairs on Zen 4: 79, 6 x 8 unrolled
-//           74, unrolled 67, passes 57.
-//   passes  the weights of four steps of k stay in eight registers and pass over all rows, whose
-//           accumulators are loaded, take eight dot products and are stored. Products of bytes on
-//           Intel with AVX-VNNI: 254, tile of 6 x 8: 243. Few rows still take a tile: the weights
-//           are then the traffic.
+// There are two ways, and an Op names the faster one (kPasses):
 //
-// Op: In, Weight (element types), kGroup (elements of k in one step), kPasses, Load(const Weight*)
-// (the step's weights of four channels) and Dot(weights, splatted inputs, accumulators).
+// - tile: 4 rows x 8 channels of accumulators stay in registers over all of k.
+//
+//              weights of a step:  [ w0: channels 0..3 ] [ w1: channels 4..7 ]
+//   row 0   x of the step, splat:  [      acc0[0]      ] [      acc1[0]      ]
+//   ...                            [        ...        ] [        ...        ]
+//   row 3   x of the step, splat:  [      acc0[3]      ] [      acc1[3]      ]
+//
+//   Larger tiles, and this one unrolled over k, are slower, since engines leave fewer registers
+//   than the processor has (V8 keeps one of 16 and spills addresses). GOPS of i16 pairs on Zen 4:
+//   79, 6 x 8 unrolled 74, unrolled 67, passes 57.
+// - passes: the weights of four steps of k stay in eight registers and pass over all rows.
+//   Each row's accumulators are loaded, take eight dot products and are stored. Products of bytes
+//   on Intel with AVX-VNNI: 254 GOPS, a tile of 6 x 8 243. Few rows still take a tile, because
+//   loading weights then dominates.
+//
+// An Op has: In, Weight (element types), kGroup (elements of k in one step), kPasses, Load(const
+// Weight*) (the step's weights of four channels) and Dot(weights, splatted inputs, accumulators).
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 
 namespace requant::conv {
 
-/// Pairs of int16 inputs by weights of either width: exact on every machine.
+/// Multiplies pairs of int16 inputs by weights of either width, exactly on every machine.
 template <typename Int>
 struct PairsOp {
   using In = int16_t;
@@ -33,8 +40,8 @@ struct PairsOp {
   }
 };
 
-/// Adds kSteps steps to the accumulators of `count` rows; `from`, which may be `out`, holds those
-/// that are there already, from_step int32 from row to row.
+/// Adds kSteps steps to the accumulators of `count` rows. `from`, which may be `out`, holds the
+/// present accumulators, in rows from_step int32 apart.
 template <typename Op, int kSteps>
 static __attribute__((noinline)) void Pass(const typename Op::In* a, ptrdiff_t lda,
                                            const typename Op::Weight* w, const int32_t* from,
@@ -56,7 +63,7 @@ static __attribute__((noinline)) void Pass(const typename Op::In* a, ptrdiff_t l
   }
 }
 
-/// kRows rows over all steps.
+/// Multiplies kRows rows over all steps.
 template <typename Op, int kRows>
 static __attribute__((noinline)) void Tile(const typename Op::In* a, ptrdiff_t lda,
                                            const typename Op::Weight* w, int32_t steps,
@@ -84,10 +91,10 @@ static __attribute__((noinline)) void Tile(const typename Op::In* a, ptrdiff_t l
   }
 }
 
-/// One row over all steps by kBlocks blocks, w_step weights and from_step int32 apart. It has four
-/// partial sums, so that a dot product need not wait for the one before. Two blocks are two streams
-/// to read ahead in where weights come from beyond the second-level cache: 15 instead of 11 GB/s
-/// (x86-64), and they share the inputs' loads.
+/// Multiplies one row over all steps by kBlocks blocks, whose weights are w_step and whose
+/// accumulators are from_step int32 apart. Four partial sums keep a dot product from waiting for
+/// the one before. Two blocks share the inputs' loads and are two streams to prefetch where weights
+/// come from beyond the second-level cache: 15 instead of 11 GB/s (x86-64).
 template <typename Op, int kBlocks = 1>
 static __attribute__((noinline)) void SingleRow(const typename Op::In* a,
                                                 const typename Op::Weight* w, ptrdiff_t w_step,
@@ -128,7 +135,7 @@ static __attribute__((noinline)) void SingleRow(const typename Op::In* a,
 }
 
 /// out[count][8] = from + the products of `count` rows, lda elements apart, with one block. `from`
-/// as in Pass.
+/// is as in Pass.
 template <typename Op>
 RQ_INLINE void Product(const typename Op::In* a, ptrdiff_t lda, const typename Op::Weight* w,
                        int32_t steps, const int32_t* from, ptrdiff_t from_step, int32_t count,
@@ -149,7 +156,7 @@ RQ_INLINE void Product(const typename Op::In* a, ptrdiff_t lda, const typename O
     from = out;
     from_step = kChannelBlock;
   }
-  // Not two and one: each pass costs a load and a store of all accumulators.
+  // Three steps take one pass, since each pass loads and stores all accumulators.
   if (steps == 3) {
     Pass<Op, 3>(a, lda, w, from, from_step, count, out);
   } else if (steps == 2) {

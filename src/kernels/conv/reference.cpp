@@ -39,7 +39,8 @@ void ConvQ8(const ConvQ8Params& p) {
   for (int32_t row = p.row_begin; row < p.row_end; ++row) {
     for (int32_t o = 0; o < g.out_c; ++o) {
       const int16_t* w = weights + o * depth;
-      uint32_t sum = static_cast<uint32_t>(bias[o]);  // unsigned: wraps without being undefined
+      // unsigned addition wraps without being undefined
+      uint32_t sum = static_cast<uint32_t>(bias[o]);
       ForEachInput(g, row, o / (g.out_c / g.groups), [&](ptrdiff_t k, ptrdiff_t i) {
         sum += static_cast<uint32_t>((input[i] - p.input_zero_point) * w[k]);
       });

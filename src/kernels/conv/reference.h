@@ -1,5 +1,6 @@
 #pragma once
-// Entry points of reference.cpp: part of the core, packed by the Scalar* functions of pack.h.
+// The entry points of reference.cpp, which is part of the core; the Scalar* functions of pack.h
+// pack their weights.
 #include "kernels/conv/kernel.h"
 
 namespace requant {

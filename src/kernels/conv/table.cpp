@@ -21,12 +21,13 @@ constexpr ConvF32Kernel kF32Kernels[] = {
      conv::VectorF32PackedSize, conv::VectorF32Pack, conv::LinesF32Workspace, rq_conv_f32_lines},
 };
 
-// Of the rows that a machine has, that fit and pay, the last is taken, so they go from slow to fast
-// as measured on x86-64 (GOPS of the inner loop): 79 by pairs, 115 with 7 bits, 180 with fewer (Zen
-// 4), 254 where the machine multiplies whole bytes; Winograd's tiles take 4 of 9 products, 5
-// of 18, or 25 of 36. First layers, which gathering windows bounds, are for the lines: the rows of
-// fewer bits leave them alone. Counting bits pays in few places on x86, which has no count of
-// bytes: where a processor has one (ARM), tune() may find it the fastest elsewhere too.
+// Of the rows that a machine has, that support a layer and that pay, the planner takes the last. So
+// they go from slow to fast as measured on x86-64 (GOPS of the inner loop): pairs 79, 7 bits 115,
+// fewer bits 180 (Zen 4), whole bytes 254 where the machine multiplies them. Winograd's tiles take
+// 4 of 9 products, 5 of 18, or 25 of 36. First layers, which gathering windows limits, go to the
+// rows that read lines; the rows of fewer bits leave them alone. Counting bits rarely pays on x86,
+// where WebAssembly's popcount of bytes takes several instructions; on a processor that has one
+// (ARM), tune() may choose it more often.
 constexpr ConvQ8Kernel kQ8Kernels[] = {
     {"conv_q8_scalar", "scalar", nullptr, Always, Always, ConvWalk::kRows, conv::ScalarQ8PackedSize,
      conv::ScalarQ8Pack, conv::NoWorkspace, rq_conv_q8_scalar},

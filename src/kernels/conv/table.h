@@ -1,5 +1,5 @@
 #pragma once
-// The convolution kernels there are: explicit rows, the reference first.
+// The tables of convolution kernels: explicit rows, the reference first.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,15 +8,15 @@
 
 namespace requant {
 
-/// Weights as the model holds them, read through strides (in elements), so that OIHW, OHWI and the
-/// [K, N] or [N, K] matrix of a Gemm need no transposition first. Sizes: out_c = groups * (out
+/// How to read the weights that the model holds. Strides (in elements) make OIHW, OHWI and the [K,
+/// N] or [N, K] matrix of a Gemm readable without a transposition. Sizes: out_c = groups * (out
 /// channels per group); in_c_per_group inputs per output.
 struct ConvWeightsLayout {
   int32_t out_c = 1, in_c_per_group = 1, kernel_h = 1, kernel_w = 1, groups = 1;
   int64_t stride_o = 0, stride_i = 0, stride_h = 0, stride_w = 0;
 };
 
-/// Layout of a dense ONNX weight tensor [out_c, in_c / groups, kernel_h, kernel_w].
+/// The layout of a dense ONNX weight tensor [out_c, in_c / groups, kernel_h, kernel_w].
 ConvWeightsLayout OihwLayout(int32_t out_c, int32_t in_c_per_group, int32_t kernel_h,
                              int32_t kernel_w, int32_t groups);
 
@@ -32,24 +32,24 @@ struct ConvQ8Weights {
   bool is_signed = true;                 ///< int8, else uint8
   const int32_t* zero_points = nullptr;  ///< out_c values, or null for 0
   const int32_t* bias = nullptr;         ///< out_c values or null
-  /// The codes that the input can hold, its zero point (the padding) included.
+  /// The codes that the input can hold, including its zero point (the padding).
   int32_t input_lo = -128, input_hi = 255;
-  bool computed = false;  ///< other weights follow: what is packed must do for any codes
+  bool computed = false;  ///< weights change at run time, so packed values must allow any codes
 };
 
-/// How a row goes over the output pixels.
+/// The order in which a row visits the output pixels.
 enum class ConvWalk : int32_t {
-  kRows,       ///< one after the other
-  kPanels,     ///< gathering the windows of ConvGeometry::panel_rows at a time
+  kRows,       ///< one row after the other
+  kPanels,     ///< in panels: windows of ConvGeometry::panel_rows rows are gathered at a time
   kTwoLines,   ///< in tiles of two lines
-  kFourLines,  ///< of four
+  kFourLines,  ///< in tiles of four lines
 };
 
 struct ConvF32Kernel {
   const char* name;
   const char* isa;  ///< "scalar" or "simd128"
   bool (*supports)(const ConvGeometry& geometry);
-  bool (*pays)(const ConvGeometry& geometry);  ///< as of ConvQ8Kernel
+  bool (*pays)(const ConvGeometry& geometry);  ///< as in ConvQ8Kernel
   ConvWalk walk;
   size_t (*packed_size)(const ConvF32Weights& weights);
   void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
@@ -59,10 +59,13 @@ struct ConvF32Kernel {
 
 struct ConvQ8Kernel {
   const char* name;
-  const char* isa;  ///< "scalar", "simd128", or "relaxed": right everywhere, fast only there
-  const char* (*missing)();  ///< what this machine lacks for this row, or null; null: nothing
-  /// Whether it is right, and, of what it is right for, whether it is usually faster than the rows
-  /// before it. Where it does not pay it only runs when it is forced or was tuned.
+  /// "scalar", "simd128", or "relaxed": exact everywhere, fast only with relaxed SIMD
+  const char* isa;
+  /// names what this machine lacks for the row, or gives null; a null pointer lacks nothing
+  const char* (*missing)();
+  /// Whether the row supports the weights and geometry and, where it does, whether it is usually
+  /// faster than the rows before it. A supported row that does not pay runs only when it is forced
+  /// or tuned.
   bool (*supports)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   bool (*pays)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   ConvWalk walk;
@@ -72,16 +75,16 @@ struct ConvQ8Kernel {
   void (*run)(const ConvQ8Params* params);
 };
 
-/// Sizes are in bytes; packed_size and workspace_size throw Error when they overflow.
+/// The rows of the tables. Sizes are in bytes; packed_size and workspace_size throw Error when they
+/// overflow.
 std::span<const ConvF32Kernel> ConvF32Kernels();
 std::span<const ConvQ8Kernel> ConvQ8Kernels();
 
-/// Bits that tell the weights apart, less their zero points: 1 for {-1, 1}, 4 for -8..7; 8 also for
-/// more.
+/// Bits that distinguish the weights less their zero points: 1 for {-1, 1}, 4 for -8..7; at most 8.
 int32_t ConvQ8WeightBits(const ConvQ8Weights& weights);
 
-/// Largest |accumulator| of each output channel for an input of the given range (after subtracting
-/// its zero point), bias included: the `bounds` of PrepareRequantize.
+/// The largest |accumulator| of each output channel, bias included, for inputs that less their zero
+/// point are at most max_abs_input: the `bounds` of PrepareRequantize.
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& weights, int32_t max_abs_input, int64_t* bounds);
 
 }  // namespace requant

@@ -1,19 +1,26 @@
 #pragma once
 // The register tile of the float kernels: kTile rows by 8 channels. Weights are packed in blocks of
-// 8 channels: 8 biases, then K rows of 8. Each output is one running sum over k = 0..K-1 starting
-// at the bias, so it depends neither on how rows are split nor on where the inputs lie.
-// Freestanding.
+// 8 channels: 8 biases, then K rows of 8. Freestanding.
+//
+//                          w[k]:  [ b0: channels 0..3 ] [ b1: channels 4..7 ]
+//   row 0   x[0][k], splat:       [      acc0[0]      ] [      acc1[0]      ]
+//   ...                           [        ...        ] [        ...        ]
+//   row 3   x[3][k], splat:       [      acc0[3]      ] [      acc1[3]      ]
+//
+// Each output is one running sum over k = 0..K-1 that starts at the bias, so it depends neither on
+// how rows are split nor on where the inputs lie.
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
 
 namespace requant::conv {
 
-/// Rows of a tile, not unrolled over k: 53 GOPS on Zen 4, 6 rows unrolled by 4: 47, by 1: 27 (V8
-/// runs out of registers for addresses).
+/// Rows of a tile. The loop over k is not unrolled: 53 GOPS on Zen 4, 6 rows unrolled by four 47, 6
+/// rows 27 (V8 runs out of registers for addresses).
 constexpr int32_t kTile = 4;
 
-/// The residual, the clamp, and the first n (at most 8) channels of a row from `channel` on.
+/// Adds the residual, clamps, and stores the first n (at most 8) channels of a row from `channel`
+/// on.
 RQ_INLINE void Store(const ConvF32Params* p, ptrdiff_t row, int32_t channel, int32_t n, v128_t y0,
                      v128_t y1) {
   const v128_t lo = wasm_f32x4_splat(p->lo), hi = wasm_f32x4_splat(p->hi);
@@ -29,11 +36,11 @@ RQ_INLINE void Store(const ConvF32Params* p, ptrdiff_t row, int32_t channel, int
   if (n > 4) simd::StorePartial(out + 4, y1, n - 4);
 }
 
-/// Rows [row, row + kRows) x channels [channel, channel + n), n <= 8. `w` is the packed block. The
-/// inputs of a row are `count` runs of `length` values each, one for each line of the window or a
-/// single gathered one: those of the first row start at base + slot * pitch, the slots going from
-/// `first` upwards and round in a ring of `count`; the next row is `lda` further on. (No struct: it
-/// would live on a stack that kernels do not have.)
+/// Computes rows [row, row + kRows) x channels [channel, channel + n), n <= 8; `w` is the packed
+/// block. The inputs of a row are `count` runs of `length` values: one for each line of the window,
+/// or a single gathered one. The first row's runs start at base + slot * pitch, the slots going
+/// upwards from `first` and round in a ring of `count`; each further row is `lda` behind.
+/// (Parameters are no struct, which would live on a stack that kernels do not have.)
 template <int kRows, bool kFused>
 __attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_t lda,
                                     int32_t first, int32_t count, int32_t length, const float* w,
@@ -64,8 +71,8 @@ __attribute__((noinline)) void Tile(const float* base, ptrdiff_t pitch, ptrdiff_
   RQ_UNROLL for (int i = 0; i < kRows; ++i) Store(p, row + i, channel, n, acc0[i], acc1[i]);
 }
 
-/// All rows of a block against one block of weights. What is not fused is not worth the code of
-/// every height.
+/// Multiplies all rows of a panel by one block of weights. Only the fused form has code for two
+/// rows.
 template <bool kFused>
 RQ_INLINE void TileRows(const float* base, ptrdiff_t pitch, ptrdiff_t lda, int32_t first,
                         int32_t count, int32_t length, const float* w, const ConvF32Params* p,
@@ -84,7 +91,7 @@ RQ_INLINE void TileRows(const float* base, ptrdiff_t pitch, ptrdiff_t lda, int32
   }
 }
 
-/// Fused or not, as the parameters ask for.
+/// Runs the fused or the unfused form, as the parameters ask for.
 RQ_INLINE void Rows(const float* base, ptrdiff_t pitch, ptrdiff_t lda, int32_t first, int32_t count,
                     int32_t length, const float* w, const ConvF32Params* p, ptrdiff_t row,
                     int32_t rows, int32_t channel, int32_t n) {

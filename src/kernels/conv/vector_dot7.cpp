@@ -7,10 +7,10 @@
 //
 //   sum((x' - z') * w) = sum(x' * w') - 64 * sum(x') - z' * sum(w)
 //
-// where sum(x') of a row is taken while its panel is packed and sum(w) is packed with the weights.
-// A pair sum is at most 2 * 128 * 127 < 2^15: exact; each is widened to int32 at once. Weights are
-// [K / 4][8 channels][4] behind 8 biases and 8 sums. Windows are gathered, or read in place on a
-// ring of lines (ring.h), whose sums are taken by line.
+// where the gathering of a panel also sums each row's x', and sum(w) is packed with the weights. A
+// pair sum is at most 2 * 128 * 127 < 2^15, so it is exact; each is widened to int32 at once.
+// Weights are [K / 4][8 channels][4] behind 8 biases and 8 sums. Windows are gathered, or read in
+// place on a ring of lines (ring.h), whose x' are summed by line.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/gather_bytes.h"
 #include "kernels/conv/ring.h"
@@ -23,22 +23,22 @@ using conv::kChannelBlock;
 using conv::kDot7Group;
 using conv::kEpilogueRows;
 
-/// Rows of a register tile. More gain nothing, and unrolling over k makes V8 spill (101 against 121
-/// GOPS on x86-64); passing over the rows as product.h does gives 107.
+/// Rows of a register tile. More rows gain nothing, and unrolling over k makes V8 spill (101
+/// against 121 GOPS on x86-64); passing over the rows as product.h does gives 107.
 constexpr int32_t kTile = 4;
 
-/// What is subtracted from the weights' codes.
+/// What a weight is less its code.
 constexpr int32_t kOffset = -64;
 
-/// Of a block: biases and sums.
+/// Bytes of a block's biases and sums.
 constexpr ptrdiff_t kHeaderBytes = kChannelBlock * 8;
 
 RQ_INLINE v128_t Step(v128_t x, v128_t w, v128_t acc) {
   return wasm_i32x4_add(acc, wasm_i32x4_extadd_pairwise_i16x8(simd::DotI8I7(x, w)));
 }
 
-/// out[kRows][8] = from + terms + the products; `from`, which may be `out`, has from_step int32
-/// from row to row, terms[i] is -64 * sum(x') of what row i is multiplied with.
+/// out[kRows][8] = from + terms + the products. `from`, which may be `out`, has rows from_step
+/// int32 apart; terms[i] is -64 * sum(x') of row i.
 template <int kRows>
 __attribute__((noinline)) void Tile(const int8_t* a, ptrdiff_t lda, const uint8_t* w, int32_t steps,
                                     const int32_t* from, ptrdiff_t from_step, const int32_t* terms,
@@ -79,9 +79,9 @@ __attribute__((noinline)) void Rows(const int8_t* a, ptrdiff_t lda, const uint8_
   }
 }
 
-/// Where in the workspace what is; the rest is the kernels' own.
+/// The parts of the workspace; each kernel divides `rest` further.
 struct Buffers {
-  int32_t* base;  ///< first accumulators of a block
+  int32_t* base;  ///< initial accumulators of a block
   int32_t* acc;
   int32_t* rest;
 };
@@ -140,7 +140,7 @@ void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* p) {
   const int32_t zero_point = ZeroPointOf(p);
   const Buffers buffers = BuffersOf(p);
   int32_t *base = buffers.base, *acc = buffers.acc;
-  int32_t* terms = buffers.rest;  // of every line of the ring
+  int32_t* terms = buffers.rest;  // [ring lines][out_w]
   int8_t* ring = reinterpret_cast<int8_t*>(terms + g.kernel_h * g.out_w);
   const auto into_ring = [&](int32_t image, int32_t y, int32_t slot)
       __attribute__((always_inline)) {

@@ -9,9 +9,9 @@
 namespace requant::conv {
 namespace {
 
-/// One row, four blocks of weights at a time: with eight sums in flight none waits for the one
-/// before. The order of each is that of Tile. `w` and `channel` are of the first block, n of the
-/// last.
+/// Multiplies one row by four blocks of weights at a time: with eight sums in flight none waits for
+/// the one before. Each sum has the order of Tile. `w` and `channel` belong to the first block, n
+/// to the last.
 __attribute__((noinline)) void FourBlocks(const float* a, int32_t length, const float* w,
                                           ptrdiff_t block_floats, const ConvF32Params* p,
                                           ptrdiff_t row, int32_t channel, int32_t n) {

@@ -1,6 +1,6 @@
-// float32 convolution that reads its windows in place, vector form: what lines.h says of integers.
-// Here a whole window is summed in registers, one line after the other, in the order of
-// vector_f32.cpp: the results are the same bits.
+// float32 convolution that reads its windows in place, as lines.h does for integers, vector form.
+// Registers sum a whole window here, one line after the other in the order of vector_f32.cpp, so
+// the results are the same bits.
 #include "kernels/conv/gather.h"
 #include "kernels/conv/ring.h"
 #include "kernels/conv/tile_f32.h"

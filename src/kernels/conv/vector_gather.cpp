@@ -4,7 +4,7 @@
 namespace requant::conv {
 namespace {
 
-/// Windows of one pixel, of which strides may leave others out.
+/// Gathers windows of one pixel; strides may skip pixels.
 RQ_INLINE void GatherPixels(const ConvGeometry& g, const uint8_t* input, int32_t row, int32_t count,
                             const AddBytes& op, int32_t channels, uint8_t* panel) {
   const ptrdiff_t step = static_cast<ptrdiff_t>(g.stride_w) * g.input_stride;

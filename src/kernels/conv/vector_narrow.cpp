@@ -1,16 +1,15 @@
 // Products of fewer than 8 by 8 bits, for relaxed SIMD.
 //
-// i16x8.relaxed_dot_i8x16_i7x16 adds pairs of products of signed bytes and bytes in [0, 127]. Of
-// narrow operands many such pairs fit int16, so they are added as they are, and widened to int32
-// only after a segment of `segment` steps: two instructions for sixteen products where 7 bits take
-// three and 8 bits four. How long a segment may be follows from the weights themselves and from the
-// codes that the input can hold (pack_narrow.cpp); additions wrap, so only a segment's sum has to
-// fit.
+// i16x8.relaxed_dot_i8x16_i7x16 adds pairs of products of signed bytes and bytes in [0, 127]. Many
+// pairs of narrow operands fit int16, so they are added as int16 and widened to int32 only after a
+// segment of `segment` steps: sixteen products take two instructions, where 7 bits take three and 8
+// bits four. The length of a segment follows from the weights themselves and from the codes that
+// the input can hold (pack_narrow.cpp). Additions wrap, so only a segment's final sum has to fit.
 //
-// A register tile of 5 rows by 8 channels beats passing over the rows (product.h) here. GOPS on
-// x86-64 (AMD Zen 4 at 2.8 GHz): 134, 4 rows 131, 6 rows, which spill, 99, 3 rows by 12 channels
-// 134. Multiplications and additions alone, with nothing to load, are 149: two of each in 2.4
-// cycles.
+// A register tile of 5 rows by 8 channels is faster here than passing over the rows (product.h).
+// GOPS on x86-64 (AMD Zen 4 at 2.8 GHz): 5 rows 134, 4 rows 131, 6 rows, which spill, 99, 3 rows by
+// 12 channels 134. Multiplications and additions alone, without loads, reach 149: two of each in
+// 2.4 cycles.
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/gather_bytes.h"
 #include "kernels/conv/narrow_codes.h"
@@ -22,7 +21,7 @@ namespace {
 /// Rows of the register tiles.
 constexpr int32_t kLargeTile = 5, kSmallTile = 4;
 
-/// How many tiles of five rows, then of four, `count` rows are; fewer than four rows are left.
+/// Divides `count` rows into tiles of five rows and of four; fewer than four rows are left over.
 struct Tiles {
   int32_t fives, fours;
   RQ_INLINE Tiles Of(int32_t count) {
@@ -35,19 +34,19 @@ RQ_INLINE int32_t RowsOf(Tiles tiles) {
   return tiles.fives * kLargeTile + tiles.fours * kSmallTile;
 }
 
-/// Inputs in [0, 127], weights any signed bytes.
+/// Multiplies inputs in [0, 127] by weights that are any signed bytes.
 struct NarrowInputs {
   static constexpr bool kAdds = true;
   RQ_INLINE v128_t Dot(v128_t w, v128_t x) { return simd::DotI8I7(w, x); }
 };
-/// Weights in [0, 127], inputs any signed bytes: `offset` is what the weights are coded lower than
-/// they are, and the sum of a row times it is added.
+/// Multiplies weights in [0, 127] by inputs that are any signed bytes. Weights are coded `offset`
+/// lower than they are, so the sum of a row times `offset` is added.
 struct NarrowWeights {
   static constexpr bool kAdds = false;
   RQ_INLINE v128_t Dot(v128_t w, v128_t x) { return simd::DotI8I7(x, w); }
 };
 
-/// The weights of one step: low nibbles are channels 0 to 3, high ones 4 to 7. `mask`: 15.
+/// The weights of one step: low nibbles are channels 0 to 3, high ones 4 to 7. `mask` is 15.
 RQ_INLINE v128_t LowNibbles(v128_t packed, v128_t mask) { return wasm_v128_and(packed, mask); }
 RQ_INLINE v128_t HighNibbles(v128_t packed, v128_t mask) {
   return wasm_v128_and(wasm_u16x8_shr(packed, 4), mask);
@@ -64,8 +63,8 @@ __attribute__((noinline)) void Unpack(const uint8_t* packed, int32_t steps, int3
   }
 }
 
-/// Adds the products of `steps` steps of kRows rows, moved on behind them like the weights, with
-/// one block to 2 * kRows vectors of int16: four channels each, two lanes a channel.
+/// Adds the products of `steps` steps of kRows rows with one block to 2 * kRows vectors of int16
+/// (four channels each, two lanes a channel) and moves rows and weights behind them.
 template <typename Op, int kRows>
 RQ_INLINE void AddProducts(const uint8_t** rows, const uint8_t*& weights, int32_t steps,
                            v128_t* acc0, v128_t* acc1) {
@@ -84,7 +83,7 @@ RQ_INLINE void AddProducts(const uint8_t** rows, const uint8_t*& weights, int32_
   weights = w;
 }
 
-/// From kRows times eight sums of int16, two lanes each, and as many of int32 to sums of int32.
+/// Widens kRows times eight int16 sums, two lanes each, and adds the int32 sums in `from`.
 template <int kRows>
 RQ_INLINE void AddSums(const int32_t* from, ptrdiff_t step, v128_t* acc0, v128_t* acc1) {
   RQ_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -103,9 +102,9 @@ RQ_INLINE void StoreSums(const v128_t* acc0, const v128_t* acc1, int32_t* out) {
   }
 }
 
-/// out[tiles * kRows][8] = from + the products of so many rows, lda bytes apart, with one block;
-/// `from`, which may be `out`, has from_step int32 from row to row. All tiles in one call: a call
-/// costs as much as three of the 16 steps of 64 channels.
+/// out[tiles * kRows][8] = from + the products of so many rows, lda bytes apart, with one block.
+/// `from`, which may be `out`, has rows from_step int32 apart. One call computes all tiles, because
+/// a call costs as much as three of the 16 steps of 64 channels.
 template <typename Op, int kRows>
 __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights,
                                            int32_t all_steps, int32_t segment, const int32_t* bases,
@@ -133,7 +132,7 @@ __attribute__((noinline)) void NarrowTiles(const uint8_t* a, ptrdiff_t lda, cons
   }
 }
 
-/// Stores eight bytes a row, made of two at a time.
+/// Stores eight bytes of each row; bytes_of makes those of two rows at a time.
 template <int kRows, typename BytesOf>
 RQ_INLINE void StoreRows(const v128_t* rows, uint8_t* out, ptrdiff_t stride,
                          const BytesOf& bytes_of) {
@@ -145,7 +144,8 @@ RQ_INLINE void StoreRows(const v128_t* rows, uint8_t* out, ptrdiff_t stride,
   }
 }
 
-/// NarrowTiles to codes, `sums` of [kRows][8] between segments. kAdds: the residual's are added.
+/// Computes tiles as NarrowTiles does and writes codes; `sums` [kRows][8] holds the sums between
+/// segments. kAdds adds the residual's codes.
 template <int kRows, bool kAdds>
 __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights,
                                          int32_t all_steps, int32_t segment, const int32_t* base,
@@ -161,8 +161,8 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
     ptrdiff_t step = 0;
     int32_t steps = all_steps;
     if (steps > segment) {
-      // All but the last segment. Apart: few layers have more than one, and a loop around products
-      // and codes costs the others.
+      // NarrowTiles computes all but the last segment. Few layers have more than one segment, and a
+      // loop around products and codes would slow the others.
       steps = (all_steps - 1) % segment + 1;
       const int32_t before = all_steps - steps;
       NarrowTiles<NarrowInputs, kRows>(a, lda, w, before, segment, from, step, 1, sums);
@@ -218,7 +218,8 @@ __attribute__((noinline)) void CodeTiles(const uint8_t* a, ptrdiff_t lda, const 
   }
 }
 
-/// So many rows of a block, from `row` of the output and `channel` on; room for sums of a tile.
+/// Writes the codes of all tiles of a block, from `row` and `channel` of the output on; `sums` has
+/// room for one tile.
 template <bool kAdds>
 RQ_INLINE void CodeRows(const ConvQ8Params* p, const uint8_t* a, ptrdiff_t lda, const uint8_t* w,
                         int32_t steps, int32_t segment, const int32_t* base,
@@ -237,7 +238,8 @@ RQ_INLINE void CodeRows(const ConvQ8Params* p, const uint8_t* a, ptrdiff_t lda, 
                                residual, other_stride, out + done * stride, stride, sums);
 }
 
-/// The same for single rows, whose weights may be nibbles: `add` is added to those of NarrowInputs.
+/// Computes what NarrowTiles does for single rows, whose weights may be nibbles; `add` is added to
+/// the weights of NarrowInputs.
 template <typename Op, bool kNibbles>
 __attribute__((noinline)) void NarrowSingleRows(const uint8_t* a, ptrdiff_t lda,
                                                 const uint8_t* weights, int32_t add,
@@ -287,7 +289,8 @@ __attribute__((noinline)) void NarrowSingleRows(const uint8_t* a, ptrdiff_t lda,
   }
 }
 
-/// All rows of a strip. Nibbles are fewer rows than a tile: more have them unpacked.
+/// Computes all rows of a strip. Weights are nibbles only if the strip has fewer rows than a tile;
+/// otherwise they were unpacked.
 template <typename Op>
 RQ_INLINE void NarrowRows(const uint8_t* a, ptrdiff_t lda, const uint8_t* w, bool nibbles,
                           int32_t add, int32_t steps, int32_t segment, const int32_t* from,
@@ -341,8 +344,8 @@ void rq_conv_narrow_rows(const uint8_t* a, ptrdiff_t lda, const uint8_t* weights
 void rq_conv_narrow_bounds(const uint8_t* weights, int32_t steps, int32_t segment, int32_t input_lo,
                            int32_t input_hi, int32_t* bounds) {
   using namespace requant;
-  // Of the sum of a lane's positive weights and of that of its negative ones either end of the
-  // inputs makes an end of the products' sum.
+  // A lane's sum of products is extreme where positive weights meet one end of the inputs' range
+  // and negative weights the other.
   const v128_t zero = wasm_i8x16_splat(0);
   const auto ends = [](int32_t even, int32_t odd) __attribute__((always_inline)) {
     return wasm_i32x4_splat(static_cast<int32_t>(static_cast<uint32_t>(odd) << 16) |
@@ -401,7 +404,8 @@ void rq_conv_q8_narrow(const requant::ConvQ8Params* p) {
   const uint8_t* first_block = reinterpret_cast<const uint8_t*>(header + 1);
   terms[0] = 0;
   const bool adds = p->residual != nullptr;
-  // Blocks that can be made so have the residual added right away, and then the others as well.
+  // If blocks that can be made codes add the residual themselves, all other blocks must do so as
+  // well.
   const bool to_codes = !sums && conv::CanMakeCodes(p) && conv::HasBytes(p);
   if (to_codes) conv::SetOutput(p, codes);
 

@@ -1,10 +1,10 @@
 // 8-bit convolution, vector form.
 //
-// Pairs of k: the panel holds (input - zero point) as int16, the packed weights (weight - zero
-// point) as int8 when all of them fit and as int16 otherwise, laid out [K / 2][8 channels][2]
-// behind 8 biases. i32x4.dot_i16x8 multiplies a pair of inputs, splatted, by the pairs of four
-// channels and adds neighbours, so one instruction does eight exact products, and subtracting the
-// zero points first (decomposition b of the integer convolution) leaves no correction terms.
+// The kernel multiplies pairs of k. The panel holds (input - zero point) as int16, the packed
+// weights (weight - zero point) as int8 when all of them fit and as int16 otherwise, laid out [K /
+// 2][8 channels][2] behind 8 biases. i32x4.dot_i16x8 multiplies a pair of inputs, splatted, by the
+// pairs of four channels and adds neighbours, so one instruction computes eight exact products.
+// Since the zero points are subtracted first, there are no correction terms.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/gather.h"
 #include "kernels/conv/product.h"
@@ -23,14 +23,15 @@ __attribute__((noinline)) void Widen(const int8_t* weights, int32_t pairs, int16
   }
 }
 
-/// out[count][8] = from + the products with so many pairs of weights.
+/// out[count][8] = from + the products with `pairs` pairs of int16 weights.
 RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const int16_t* w, int32_t pairs,
                     const int32_t* from, ptrdiff_t from_step, int32_t count, int32_t* out) {
   conv::Product<conv::PairsOp<int16_t>>(a, lda, w, pairs, from, from_step, count, out);
 }
 
-/// The same of bytes, which many rows have widened into `widened` first: 117 instead of 105 GOPS on
-/// Zen 5, where every step of a tile would widen two vectors for its eight products.
+/// out[count][8] = from + the products with `pairs` pairs of int8 weights. For many rows the
+/// weights are widened once, into `widened`: 117 instead of 105 GOPS on Zen 5, where every step of
+/// a tile would widen two vectors for its eight products.
 RQ_INLINE void Rows(const int16_t* a, ptrdiff_t lda, const int8_t* w, int32_t pairs,
                     const int32_t* from, int32_t count, int16_t* widened, int32_t* out) {
   if (count < conv::kFewRows) {

@@ -1,12 +1,12 @@
-// conv + add + relu as one kernel: the rows of a panel are still in a cache when the residual is
-// added to them in place.
+// Adds a convolution's residual in place, so that conv + add + relu is one kernel: the rows of a
+// panel are still in a cache.
 #include "kernels/conv/kernel.h"
 
 void rq_conv_add_residual(const requant::ConvQ8Params* p, int32_t row, int32_t count,
                           int32_t channel, int32_t channels) {
   const requant::ConvGeometry& g = p->geometry;
-  // A block of parameters belongs to one call of one thread, which makes this part of it scratch
-  // memory: these modules have no stack.
+  // A block of parameters belongs to one call of one thread, so this part of it can serve as
+  // scratch memory: these modules have no stack.
   auto* add = const_cast<requant::QAddParams*>(&p->addition);
   const ptrdiff_t at = row;
   uint8_t* out = static_cast<uint8_t*>(p->output) + at * g.output_stride + channel;

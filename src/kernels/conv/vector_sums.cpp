@@ -1,5 +1,5 @@
-// The end of convolutions whose sums are not requantized: one pass for what would be five over all
-// of the output.
+// Writes the sums of convolutions that are not requantized, in one pass instead of five over all of
+// the output.
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
@@ -24,7 +24,7 @@ void rq_conv_write_sums(const requant::ConvQ8Params* p, const int32_t* acc, int3
           const float* residual = to.residual + at * to.residual_stride + channel + c;
           sum = wasm_f32x4_add(sum, simd::LoadPartial(residual, channels - c));
         }
-        // pmin(a, b) is b < a ? b : a: a NaN stays.
+        // pmin(a, b) is b < a ? b : a, so a NaN stays.
         sum = wasm_f32x4_pmin(wasm_f32x4_pmax(sum, lo), hi);
       }
       simd::StorePartial(out + c, sum, channels - c);

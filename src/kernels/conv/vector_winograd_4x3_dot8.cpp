@@ -1,20 +1,20 @@
 // 3x3 convolution of two bits by tiles of 4 x 3 outputs (winograd_bytes.h), for machines that
-// multiply whole bytes.
+// multiply whole bytes exactly.
 //
-// Codes of at most five neighbours, less the least, become bytes in [-120, 120], weights in [-2, 2]
+// Codes less the least one are at most 4 and become bytes in [-120, 120]; weights in [-2, 2] become
 // at most 126.
 #include "kernels/conv/winograd_bytes.h"
 #include "kernels/conv/winograd_tile_4x3.h"
 #include "kernels/dot8.h"
 
 #if defined(__wasm__) && !defined(REQUANT_RELAXED)
-// rq_dot8() is 0: no plan has this kernel.
+// rq_dot8() is 0 in this variant, so no plan has this kernel.
 void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params*) { __builtin_trap(); }
 #else
 namespace requant {
 namespace {
 
-/// Of 7 x 7 and 8 x 8 outputs.
+/// Tiles of an output of 7 x 7 or 8 x 8.
 constexpr int32_t kFewTiles = 6;
 
 struct Operand : conv::WinogradBytes<conv::Tile4x3, conv::kWinograd4x3Dot8> {

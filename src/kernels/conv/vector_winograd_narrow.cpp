@@ -1,10 +1,11 @@
 // 3x3 convolution of few bits by tiles of 2 x 2 outputs, with a stride of 1 or 2
 // (winograd_bytes.h).
 //
-// Codes x of at most 32 neighbours, less the least, become B^T x B in +-2 range or, at point (1,
-// 1), in 0 to 4 range. All but that one get 2 range added, so that they are bytes in [0, 127].
-// Weights of at most four bits become signed bytes of at most 9 * 14. With a stride of 2 inputs are
-// differences in none, one or both directions, and weights grow by four at most.
+// Codes x less the least one are at most 31. With `range` their largest value, B^T x B is within
+// +-2 range, or within 0 to 4 range at point (1, 1). All points but that one get 2 range added, so
+// that they are bytes in [0, 127]. Weights of at most four bits become signed bytes of at most 9 *
+// 14. With a stride of 2 inputs are differences in no, one or both directions, and weights grow by
+// a factor of at most four.
 #include "kernels/conv/narrow_rows.h"
 #include "kernels/conv/winograd_bytes.h"
 #include "kernels/conv/winograd_tile_2x2.h"
@@ -15,13 +16,13 @@ namespace {
 
 using conv::WinogradShape;
 
-/// Both operands are such that every engine agrees on the products; where these are one instruction
-/// (rq_dot8) they are fast.
+/// Multiplies by a dot product on whose result every engine agrees for these operands. It is fast
+/// where it is one instruction (rq_dot8).
 struct Dot7 {
   RQ_INLINE v128_t Add(v128_t w, v128_t x, v128_t acc) { return simd::DotI8I7Add(w, x, acc); }
 };
 
-/// By sums of int16 of so many steps (vector_narrow.cpp).
+/// Multiplies with int16 sums of `segment` steps (vector_narrow.cpp).
 template <WinogradShape kShape>
 RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8_t* weights,
                               int32_t steps, int32_t segment, const conv::WinogradFrom& from,
@@ -36,14 +37,14 @@ RQ_INLINE void MultiplyNarrow(const uint8_t* panel, ptrdiff_t pitch, const uint8
   }
 }
 
-/// The most that an input of a point is with what was added to it, in ranges of the codes.
+/// The largest transformed input of a point, its addend included, in multiples of the codes' range.
 RQ_INLINE int32_t MostInput(int32_t stride, bool line_alike, bool column_alike) {
   if (stride == 1) return 4;
   return (line_alike ? 1 : 2) * (column_alike ? 1 : 2);
 }
 
-/// Whether sums of `segment` steps fit int16 with inputs of up to `most`; `bounds` is room for
-/// eight.
+/// Whether int16 holds the sums of `segment` steps for inputs up to `most`; `bounds` has room for
+/// eight int32.
 RQ_INLINE bool SegmentFits(const uint8_t* weights, int32_t steps, int32_t segment, int32_t most,
                            int32_t* bounds) {
   rq_conv_narrow_bounds(weights, steps, segment, 0, most, bounds);

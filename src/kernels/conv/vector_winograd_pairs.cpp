@@ -1,6 +1,7 @@
-// 3x3 convolution of 8 bits with fewer products (winograd_tiles.h), on pairs of int16 as
-// vector_q8.cpp: inputs less their zero point become at most 4 * 255, weights at most 9 * 128; by
-// tiles of 4 x 4 outputs 100 * 255 and 144 * 128. With a stride of 2 four times either.
+// 3x3 convolution of 8 bits with fewer products (winograd_tiles.h), on pairs of int16 as in
+// vector_q8.cpp. Transformed inputs less their zero point are at most 4 * 255 and weights at most 9
+// * 128 with tiles of 2 x 2 outputs, 100 * 255 and 144 * 128 with tiles of 4 x 4. With a stride of
+// 2 both grow by a factor of at most four.
 #include "kernels/conv/gather.h"
 #include "kernels/conv/product.h"
 #include "kernels/conv/winograd_tile_2x2.h"
@@ -24,7 +25,7 @@ struct PairCodes {
 template <typename AnyTile, WinogradShape kAnyShape>
 struct Pairs {
   using Codes = PairCodes;
-  using PackedCodes = PairCodes;  // there are none
+  using PackedCodes = PairCodes;  // 8-bit inputs are never packed
   using Tile = AnyTile;
   using Block = conv::WinogradPairsBlock;
   static constexpr WinogradShape kShape = kAnyShape;
@@ -59,8 +60,8 @@ struct Pairs {
 
 constexpr ptrdiff_t kProductBytes = conv::WinogradProductBytes(conv::kWinogradPairs);
 
-/// Four tiles at a time (product.h), all in one call. The last may be of what lies behind the
-/// count: a panel has room for that, and nobody reads what becomes of it.
+/// Multiplies four tiles at a time (product.h), at all points in one call. The last four may reach
+/// behind `count`: a panel has room for that, and their products are never read.
 __attribute__((noinline)) void Multiply(int32_t points, int32_t stride, const uint8_t* panel,
                                         ptrdiff_t pitch, const uint8_t* weights, int32_t steps,
                                         const int32_t* from, ptrdiff_t from_point,

@@ -1,7 +1,7 @@
 #pragma once
-// The operands of Winograd's tiles of few bits: signed bytes of transformed weights by bytes of
-// transformed codes. Everything is modulo 256 until they are multiplied, so what bytes codes and
-// weights were is of no matter. Freestanding.
+// The operands of Winograd's tiles of few bits: signed bytes of transformed weights times bytes of
+// transformed codes. All transforms are modulo 256, so the signedness of codes and weights does not
+// matter before they are multiplied. Freestanding.
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/conv/winograd_tiles.h"
 #include "kernels/dot8.h"
@@ -14,7 +14,7 @@ struct WinogradPlainCodes {
   RQ_INLINE Source SourceOf(const ConvQ8Params*) { return {}; }
   RQ_INLINE v128_t Load(const uint8_t* in, bool, Source) { return wasm_v128_load(in); }
 };
-/// Codes less the least one, two to a byte.
+/// Reads codes that are stored two to a byte, less the least one.
 struct WinogradPackedCodes {
   struct Source {
     v128_t least, zero_point;
@@ -24,7 +24,7 @@ struct WinogradPackedCodes {
     return {wasm_i8x16_splat(static_cast<int8_t>(p->input_base)),
             wasm_i8x16_splat(static_cast<int8_t>(p->input_zero_point))};
   }
-  /// The zero point may be none of the sixteen.
+  /// Padding is the zero point itself, which may be none of the sixteen codes.
   RQ_INLINE v128_t Load(const uint8_t* in, bool inside, const Source& source) {
     const v128_t codes =
         wasm_i8x16_add(bitserial::UnpackLow(wasm_v128_load64_zero(in)), source.least);
@@ -55,7 +55,7 @@ struct WinogradBytes {
     return {simd::LoopConstant(int8_t{15}, static_cast<size_t>(steps)),
             wasm_i8x16_splat(static_cast<int8_t>(offset))};
   }
-  /// Low nibbles are the first four channels.
+  /// The low nibbles are the first four output channels.
   RQ_INLINE void TapColumn(const uint8_t* packed, int x, int half, const Widening& with,
                            v128_t* out) {
     v128_t taps[3];
@@ -86,8 +86,8 @@ struct WinogradBytes {
   }
 };
 
-/// As Tile of product.h over all points, all in one call, for that many tiles, which are too few to
-/// pass over. Dot::Add(w, x, acc) multiplies bytes.
+/// Multiplies kTiles tiles at all points in one call, as Tile of product.h does for one matrix; for
+/// tiles too few to pass over. Dot::Add(w, x, acc) multiplies bytes.
 template <typename Dot, WinogradShape kShape, int kTiles>
 static __attribute__((noinline)) void MultiplyFewBytes(const uint8_t* panel, ptrdiff_t pitch,
                                                        const uint8_t* weights, int32_t steps,
@@ -121,7 +121,7 @@ static __attribute__((noinline)) void MultiplyFewBytes(const uint8_t* panel, ptr
   }
 }
 
-/// As Pass of product.h over all points, likewise.
+/// Multiplies `count` tiles at all points in one call, as Pass of product.h does for one matrix.
 template <typename Dot>
 static __attribute__((noinline)) void MultiplyBytes(int32_t points, int32_t stride,
                                                     const uint8_t* panel, ptrdiff_t pitch,

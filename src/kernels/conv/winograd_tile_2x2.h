@@ -12,10 +12,10 @@
 
 namespace requant::conv {
 
-/// What winograd_tiles.h wants to know of a tile. Op: Add, Sub and Twice of its
-/// operands, which are no codes then, but weights or differences.
+/// A Tile as winograd_tiles.h uses it. Op has Add, Sub and Twice for its operands, which here are
+/// weights or differences of codes.
 struct Tile2x2 {
-  /// B^T.
+  /// B^T times a column of inputs.
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {
     out[0] = Op::Sub(d[0], d[2]);
@@ -23,8 +23,8 @@ struct Tile2x2 {
     out[2] = Op::Sub(d[2], d[1]);
     out[3] = Op::Sub(d[1], d[3]);
   }
-  /// The same in the other direction, plus `add`, or `add1` at the second point, the one that
-  /// inputs which are all the same do not make 0.
+  /// B^T times a line, plus `add`, or plus `add1` at the second point, which alone keeps a constant
+  /// input nonzero.
   template <typename Op>
   RQ_INLINE void Line(const v128_t* c, v128_t add, v128_t add1, v128_t* out) {
     const v128_t c2 = Op::Add(c[2], add);
@@ -34,7 +34,7 @@ struct Tile2x2 {
     out[3] = Op::Add(Op::Sub(c[1], c[3]), add);
   }
 
-  /// 2 G.
+  /// 2 G times a column of taps.
   template <typename Op>
   RQ_INLINE void TapColumn(const v128_t* g, v128_t* out) {
     const v128_t sum = Op::Add(g[0], g[2]);
@@ -48,7 +48,7 @@ struct Tile2x2 {
     TapColumn<Op>(g, out);
   }
 
-  /// A^T.
+  /// A^T times a column of products.
   RQ_INLINE void ProductColumn(const v128_t* m, v128_t* out) {
     out[0] = wasm_i32x4_add(wasm_i32x4_add(m[0], m[1]), m[2]);
     out[1] = wasm_i32x4_sub(wasm_i32x4_sub(m[1], m[2]), m[3]);

@@ -25,7 +25,7 @@
 
 namespace requant::conv {
 
-/// As Tile2x2. Op has TwiceAny as well, of codes.
+/// A Tile as Tile2x2 is; Op also has TwiceAny, for codes.
 struct Tile4x3 {
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {
@@ -49,7 +49,7 @@ struct Tile4x3 {
     out[4] = Op::Add(Op::Sub(Op::Sub(c[4], c[2]), Op::Twice(c31)), add);
   }
 
-  /// (vector_winograd_4x3_dot8.cpp looks up what the first direction makes of taps.)
+  /// There is no TapColumn: vector_winograd_4x3_dot8.cpp looks up the first transform of taps.
   template <typename Op>
   RQ_INLINE void TapLine(const v128_t* g, v128_t* out) {
     const v128_t sum = Op::Add(g[0], g[2]), all = Op::Add(sum, g[1]);
@@ -77,7 +77,7 @@ struct Tile4x3 {
     out[1] = wasm_i32x4_add(wasm_i32x4_sub(m[2], m[1]), twice3);
     out[2] = wasm_i32x4_sub(wasm_i32x4_add(wasm_i32x4_add(twice3, twice3), m[4]), sum);
   }
-  /// By 144, which divides it: nine times the inverse is 1 modulo 2^32.
+  /// Divides by 144, which leaves no remainder: 0x38E38E39 is the inverse of 9 modulo 2^32.
   RQ_INLINE v128_t Output(v128_t sum) {
     return wasm_i32x4_shr(wasm_i32x4_mul(sum, wasm_i32x4_splat(0x38E38E39)), 4);
   }

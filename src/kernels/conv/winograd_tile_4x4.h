@@ -17,7 +17,7 @@
 
 namespace requant::conv {
 
-/// As Tile4x3.
+/// A Tile as Tile4x3 is.
 struct Tile4x4 {
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {
@@ -56,7 +56,7 @@ struct Tile4x4 {
     out[3] = wasm_i32x4_sub(wasm_i32x4_shl(last, 1), less);
   }
   RQ_INLINE void ProductLine(const v128_t* m, v128_t* out) { ProductColumn(m, out); }
-  /// By 576, which divides it: nine times the inverse is 1 modulo 2^32.
+  /// Divides by 576, which leaves no remainder: 0x38E38E39 is the inverse of 9 modulo 2^32.
   RQ_INLINE v128_t Output(v128_t sum) {
     return wasm_i32x4_shr(wasm_i32x4_mul(sum, wasm_i32x4_splat(0x38E38E39)), 6);
   }

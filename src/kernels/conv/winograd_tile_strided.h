@@ -2,9 +2,15 @@
 // The transforms of a tile of 2 x 2 outputs of windows with a stride of 2: 25 instead of 36
 // products. Freestanding.
 //
-// In either direction a window of three is one of two of the even inputs, by the taps g0 and g2,
-// and one of one of the odd, by g1. Of the former Winograd's F(2, 2) (Winograd 1980, for the points
-// 0, 1 and infinity) takes three products instead of four for two outputs, the latter two:
+// In either direction a window of three is a window of two on the even inputs, with the taps g0 and
+// g2, and a window of one on the odd inputs, with g1:
+//
+//   inputs     d0   d1   d2   d3   d4
+//   output 0   g0   g1   g2
+//   output 1             g0   g1   g2
+//
+// For the even inputs Winograd's F(2, 2) (Winograd 1980, for the points 0, 1 and infinity) takes
+// three products instead of four for two outputs; the odd inputs take two:
 //
 //          1  0 -1  0  0          1  0  0
 //          0  0  1  0  0          1  0  1            1  1  0  1  0
@@ -12,12 +18,12 @@
 //          0  1  0  0  0          0  1  0
 //          0  0  0  1  0          0  1  0
 //
-// Nothing has to be divided: sums are the outputs. The last two points are of the same weights.
+// Nothing has to be divided: sums are the outputs. The last two points have equal weights.
 #include "kernels/conv/winograd.h"
 
 namespace requant::conv {
 
-/// As Tile2x2.
+/// A Tile as Tile2x2 is.
 struct TileStrided {
   template <typename Op>
   RQ_INLINE void Column(const v128_t* d, v128_t* out) {

@@ -1,30 +1,42 @@
 #pragma once
 // 3x3 convolution with fewer products: Winograd's F(m x n, 3x3) in integers, exact. Freestanding.
 //
-// The outputs of a tile are A^T (G g G^T * B^T d B) A, of its inputs d and the window g; a Tile
-// (winograd_tile_*.h) has the matrices. They are multiplied by what makes them integers, so that
-// sums are `scale` times the outputs; the division at the end leaves nothing behind.
+// The outputs of a tile are A^T (G g G^T * B^T d B) A, with its inputs d and the window g; *
+// multiplies point by point. A Tile (winograd_tile_*.h) has the matrices, scaled to integers, so
+// that sums are `scale` times the outputs; the final division leaves no remainder. A tile of 2 x 2
+// outputs:
 //
-// A panel of tiles is transformed at once, each block of eight output channels has its weights
-// widened and transformed (kept, they would be several times the bytes), then as many matrix
-// products as a tile has points are transformed back.
+//   inputs d            points (16)        outputs
+//   . . . .             p p p p
+//   . . . .   B^T d B   p p p p   A^T A    y y       neighbouring tiles
+//   . . . .  -------->  p p p p  ------->  y y       share 2 lines or columns
+//   . . . .             p p p p                      of inputs
+//
+// The kernel transforms a panel of tiles at a time. Then, for every block of eight output channels,
+// it widens and transforms the weights (keeping them transformed would take several times the
+// bytes), computes one matrix product for every point, and transforms the products back:
+//
+//   codes            -- B^T d B -->   panel    [points][tiles][channels]
+//   packed weights   -- G g G^T -->   weights  [points][channels][8]
+//   panel x weights  ----------->    products [points][tiles][8]
+//   products         -- A^T m A -->   sums     [lines][columns][8]  -- requantize -->  output
 //
 // An Operand says what is transformed and multiplied:
-// - its Tile and kShape, Add, Sub and Twice;
+// - its Tile and kShape, and Add, Sub and Twice;
 // - how codes are read: IsPacked(params), and PackedCodes and Codes, both with BytesOf(elements),
 //   SourceOf(params) and Load(codes, inside, source);
-// - how weights are: Block, kStepBytes, WidenWith(header, steps) and TapColumn(packed, x, half,
-//   with, out), the first transform of a column of taps of four output channels;
-// - what the products of each point begin with, bias and zero point included: StoreStarts(params,
-//   block, adds, starts), where `adds` was added to the inputs of points. Point (1, 1) counts alike
-//   in all outputs.
+// - how weights are read: Block, kStepBytes, WidenWith(header, steps) and TapColumn(packed, x,
+//   half, with, out), the first transform of a column of taps of four output channels;
+// - the initial products of each point, bias and zero point included: StoreStarts(params, block,
+//   adds, starts), where `adds` was added to the inputs of points. Point (1, 1) counts alike in all
+//   outputs.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/winograd.h"
 
 namespace requant::conv {
 
-/// What is added to the transformed inputs of points of which neither the line nor the column, one
-/// of them, or both are what inputs that are all the same do not make 0 (WinogradShape::IsAlike).
+/// Offsets added to transformed inputs, by how many of a point's two axes keep a constant input
+/// nonzero (WinogradShape::IsAlike): none, one or both.
 struct WinogradAdds {
   int32_t none, one, both;
 };
@@ -34,7 +46,7 @@ RQ_INLINE int32_t AddOf(const WinogradAdds& adds, bool line_alike, bool column_a
   return line_alike ? adds.both : adds.none;
 }
 
-/// `count` tiles of one line of tiles, of which the first is `at` in the panel.
+/// `count` neighbouring tiles of one line of tiles; the first has index `at` in the panel.
 struct TileStrip {
   int32_t image, line, column, count, at;
 };
@@ -50,8 +62,8 @@ RQ_INLINE void ForEachStrip(const ConvGeometry& g, int32_t first, int32_t last, 
   }
 }
 
-/// Calls finish(from, row, count) for the rows of a strip that are asked for: `from` counts those
-/// of its sums.
+/// Calls finish(from, row, count) for the rows of a strip within [row_begin, row_end); `from` is
+/// the index of their first sum in the strip.
 template <typename Operand, typename Each>
 RQ_INLINE void ForEachLineOf(const ConvQ8Params* p, const TileStrip& strip, Each finish) {
   constexpr WinogradShape kShape = Operand::kShape;
@@ -67,14 +79,14 @@ RQ_INLINE void ForEachLineOf(const ConvQ8Params* p, const TileStrip& strip, Each
   }
 }
 
-/// The line of tiles, of all images, that an output belongs to.
+/// The line of tiles, counted over all images, that contains an output row.
 RQ_INLINE int32_t TileLineOf(const WinogradShape& shape, const ConvGeometry& g, int32_t row) {
   const int32_t line = row / g.out_w;
   return line / g.out_h * WinogradTileLines(shape, g) + line % g.out_h / shape.out_h;
 }
 
-/// out[lines][columns] = B^T times the columns of a vector of channels from `channel` on. `padding`
-/// is room for a pixel of it.
+/// out[lines][columns] = B^T times each column of inputs, for one vector of channels from `channel`
+/// on. `padding` has room for one vector.
 template <typename Operand, typename Codes>
 static __attribute__((noinline)) void TransformColumns(const ConvQ8Params* p, int32_t image,
                                                        int32_t x0, int32_t y0, int32_t columns,
@@ -110,8 +122,8 @@ static __attribute__((noinline)) void TransformColumns(const ConvQ8Params* p, in
   }
 }
 
-/// One line of that times B, plus `add`, or `add_alike` at the points where inputs that are all the
-/// same are not 0.
+/// Multiplies one line of TransformColumns' result by B and adds `add`, or add_alike at points that
+/// keep a constant input nonzero.
 template <typename Operand>
 static __attribute__((noinline)) void TransformLine(const uint8_t* in, int32_t count, v128_t add,
                                                     v128_t add_alike, ptrdiff_t pitch,
@@ -130,8 +142,9 @@ static __attribute__((noinline)) void TransformLine(const uint8_t* in, int32_t c
   }
 }
 
-/// Tiles [first, first + count) of all images, [points][count] of `pitch` bytes, plus `adds`;
-/// `lines` is room for what is transformed in one direction, `padding` for a pixel.
+/// Transforms tiles [first, first + count), counted over all images, to panel[points][count] of
+/// `pitch` bytes each, and adds `adds`. `lines` has room for inputs transformed in one direction,
+/// `padding` for one vector.
 template <typename Operand>
 RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t count,
                                const WinogradAdds& adds, ptrdiff_t pitch, uint8_t* lines,
@@ -169,8 +182,8 @@ RQ_INLINE void TransformInputs(const ConvQ8Params* p, int32_t first, int32_t cou
       });
 }
 
-/// Weights of `steps` steps of four bytes by eight output channels, [8][4] bytes each at out +
-/// point * kWinogradWeightBytes.
+/// Transforms `steps` steps of four bytes for eight output channels, to [8][4] bytes at out + point
+/// * kWinogradWeightBytes.
 template <typename Operand>
 static __attribute__((noinline)) void TransformWeights(const uint8_t* packed, int32_t steps,
                                                        const void* header, uint8_t* out) {
@@ -197,8 +210,8 @@ static __attribute__((noinline)) void TransformWeights(const uint8_t* packed, in
   }
 }
 
-/// From the products of `count` tiles, [8] for each point, to outputs: as many lines as a tile has,
-/// of rows of 8.
+/// Transforms the products of `count` tiles, 8 for each point, to outputs: as many lines as a tile
+/// has, each of rows of 8.
 template <typename Operand>
 static __attribute__((noinline)) void TransformProducts(const int32_t* products, int32_t count,
                                                         int32_t* out) {
@@ -230,7 +243,8 @@ static __attribute__((noinline)) void TransformProducts(const int32_t* products,
   }
 }
 
-/// From the weights of the first point to those of this one, of tiles with that stride.
+/// The offset of a point's transformed weights from those of the first point, for tiles of windows
+/// with that stride.
 RQ_INLINE int32_t WeightBytesBefore(int32_t stride, int32_t point) {
   if (stride == 1) return point * kWinogradWeightBytes;
   constexpr WinogradShape kStrided = kWinogradStridedPairs;
@@ -238,17 +252,17 @@ RQ_INLINE int32_t WeightBytesBefore(int32_t stride, int32_t point) {
   return kStrided.WeightPoint(line, column) * kWinogradWeightBytes;
 }
 
-/// Where the products of a step of weights are and what they are added to: those of a point
-/// `point` int32 behind those of the one before, of a tile `tile`.
+/// The values that the products of a step are added to: at + point index * `point` + tile index *
+/// `tile`, in int32.
 struct WinogradFrom {
   const int32_t* at;
   ptrdiff_t point, tile;
 };
 
-/// The whole convolution: the packed weights begin with a header of so many bytes. multiply(inputs,
-/// pitch, weights, steps, block, from, count, products): [count][8] products for each point = from
-/// + the products of so many tiles with transformed weights. finish(sums, row, rows, channel, n) as
-/// Finish.
+/// Runs the whole convolution. The packed weights begin with a header of header_bytes.
+/// multiply(inputs, pitch, weights, steps, block, from, count, products) sets products[count][8] of
+/// each point to `from` plus the products of `count` tiles with transformed weights. finish(sums,
+/// row, rows, channel, n) is as Finish.
 template <typename Operand, typename Multiply, typename End>
 RQ_INLINE void ConvWinograd(const ConvQ8Params* p, ptrdiff_t header_bytes, const WinogradAdds& adds,
                             Multiply multiply, End finish) {

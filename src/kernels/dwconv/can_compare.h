@@ -1,11 +1,13 @@
 #pragma once
-// What vector_narrow.cpp and the planner must agree on. Freestanding.
+// Decides where vector_narrow.cpp compares. The kernel and the planner must agree on it.
+// Freestanding.
 #include "kernels/dwconv/kernel.h"
 
 namespace requant::dwconv {
 
-/// Whether outputs are two codes that can be told by comparing an accumulator with what
-/// NarrowRequantize has of its channel, which is clamped to int16: right for all within it.
+/// Whether outputs have two codes, which comparing an accumulator with its channel's last_low
+/// (NarrowRequantize) distinguishes. last_low is clamped to int16, so it must lie inside that
+/// range.
 inline bool CanCompare(const DwConvQ8Params* p) {
   const int32_t* last_low = p->requantize.narrow.last_low;
   const int32_t channels = p->geometry.out_c;

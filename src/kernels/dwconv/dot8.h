@@ -2,13 +2,20 @@
 // 8-bit depthwise convolution for machines with exact dot products of bytes: the template behind
 // vector_dot8.cpp. Freestanding.
 //
-// The plan of vector_q8.cpp with quartets of rows instead of pairs: input rows 4q to 4q + 3,
-// counted from the top padding, are interleaved once, to [padded column][channel][4 rows], in the
-// form that the instruction takes (kernels/dot8.h), all padding written out as the zero point. A
-// dot product then takes up to four rows of a column for four channels. A kernel of height 3 lies
-// in one quartet if its first row is the first or second of it, else in two: weights are packed for
-// all four phases, zeros where the kernel is not. Two of three multiplications of the pairs' form,
-// none of its widening, and half its bytes.
+// The kernel works as vector_q8.cpp does, on quartets of rows instead of pairs. Input rows 4q to 4q
+// + 3, counted from the top padding, are interleaved once to [padded column][channel][4 rows], in
+// the type that the instruction takes (kernels/dot8.h), with all padding written out as the zero
+// point. A dot product then takes up to four rows of a column for four channels. A window of height
+// 3 lies in one quartet if it begins on the first or second row, else in two; weights are packed
+// for all four phases, with zeros outside of the window:
+//
+//   input row   4q   4q+1 4q+2 4q+3 | 4q+4 4q+5 4q+6 4q+7
+//   phase 0     w0   w1   w2   0    |
+//   phase 1     0    w0   w1   w2   |
+//   phase 2     0    0    w0   w1   | w2   0    0    0
+//   phase 3     0    0    0    w0   | w1   w2   0    0
+//
+// This takes two thirds of the pairs' multiplications, half of their bytes, and no widening.
 #include "kernels/dot8.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
@@ -16,13 +23,13 @@
 
 namespace requant::dwconv {
 
-/// Four rows of one image, and which of them are there.
+/// Four rows of one image, and which of them lie inside it.
 struct Rows4 {
   const uint8_t* at[4];
   bool has[4];
 };
 
-/// Channels of one column, n of them; eight at a time, the last eight overlapping those before.
+/// Interleaves n channels of each column, eight at a time; the last eight overlap those before.
 RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t in_step, int32_t n,
                                  uint8_t flip, uint8_t zero, uint8_t* out, ptrdiff_t out_step) {
   const uint8_t* in0 = rows.at[0];
@@ -31,7 +38,7 @@ RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t i
   const uint8_t* in3 = rows.at[3];
   const v128_t flips = wasm_i8x16_splat(static_cast<int8_t>(flip));
   const v128_t fill = wasm_i8x16_splat(static_cast<int8_t>(zero));
-  // Per 32-bit lane: the bytes of rows that are there.
+  // In every 32-bit lane, the bytes of rows inside the image.
   const v128_t mask = wasm_i32x4_splat((rows.has[0] ? 0xFF : 0) | (rows.has[1] ? 0xFF00 : 0) |
                                        (rows.has[2] ? 0xFF0000 : 0) |
                                        (rows.has[3] ? static_cast<int32_t>(0xFF000000u) : 0));
@@ -63,8 +70,8 @@ RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t i
   }
 }
 
-/// Rows y, y + step, y + 2 step and y + 3 step, channels [channel, channel + n), to `out`, `group`
-/// channels per column. A row outside the image is padding.
+/// Interleaves rows y, y + step, y + 2 step and y + 3 step, channels [channel, channel + n), to
+/// `out`, `group` channels per column. A row outside the image is padding.
 [[maybe_unused]] static __attribute__((noinline)) void Interleave(
     const DwConvQ8Params* p, int32_t image, int32_t y, int32_t step, int32_t channel, int32_t n,
     int32_t group, int32_t flip, int32_t zero_point, uint8_t* out) {
@@ -80,7 +87,7 @@ RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t i
     const int32_t row = y + i * step;
     rows.has[i] = row >= 0 && row < g.in_h;
     there += rows.has[i];
-    // A row that is missing reads the image's first one instead, and is masked out.
+    // A row outside the image reads the image's first row instead and is masked out.
     rows.at[i] = first_row + (rows.has[i] ? row : 0) * line;
   }
   const uint8_t zero = static_cast<uint8_t>(zero_point);
@@ -95,9 +102,10 @@ RQ_INLINE void InterleaveColumns(const Rows4& rows, int32_t columns, ptrdiff_t i
   InterleaveColumns(rows, last - first, g.input_stride, n, flip ? 0x80 : 0, zero, out, column);
 }
 
-/// `count` pixels of eight channels under a window three wide: weights in registers, of all
-/// channels if it is one quartet high, else (twice as many would spill) of four after four. row0,
-/// row1: the quartets; tap, next: bytes from tap to tap and from pixel to pixel.
+/// Multiplies `count` pixels of eight channels under a window of width three, with the weights in
+/// registers. A window of one quartet computes all eight channels at once, a window of two four and
+/// four, since twice the weights would spill. row0 and row1 are the quartets; `tap` and `next` are
+/// the bytes from tap to tap and from pixel to pixel.
 template <typename Dot8, int kQuartets>
 static __attribute__((noinline)) void Window3(const uint8_t* row0, const uint8_t* row1,
                                               ptrdiff_t tap, ptrdiff_t next, const int32_t* block,
@@ -136,7 +144,8 @@ static __attribute__((noinline)) void Window3(const uint8_t* row0, const uint8_t
   }
 }
 
-/// Any window, the quartets in a ring of `slots` from first_slot on.
+/// Multiplies `count` pixels of eight channels under any window. Its quartets lie in a ring of
+/// `slots`, from first_slot on.
 template <typename Dot8>
 static __attribute__((noinline)) void WindowAny(const uint8_t* ring, ptrdiff_t slot_bytes,
                                                 int32_t slots, int32_t first_slot, int32_t quartets,
@@ -163,7 +172,8 @@ static __attribute__((noinline)) void WindowAny(const uint8_t* ring, ptrdiff_t s
   }
 }
 
-/// All channels of a group for `count` pixels from ox on; accumulators [pixel][group].
+/// Multiplies all channels of a group for `count` pixels from ox on; accumulators are
+/// [pixel][group].
 template <typename Dot8>
 RQ_INLINE void StripDot8(const ConvGeometry& g, const uint8_t* ring, ptrdiff_t slot_bytes,
                          int32_t slots, int32_t slot, int32_t phase, int32_t group, int32_t n,

@@ -1,6 +1,6 @@
 #pragma once
-// Depthwise convolution on NHWC (one input channel per output channel, multiplier 1; other channel
-// multipliers are a grouped convolution). Freestanding; rows in kernels/dwconv/table.h.
+// Depthwise convolution on NHWC: one input channel per output channel, multiplier 1 (other
+// multipliers are grouped convolutions). Freestanding; kernels/dwconv/table.h has the rows.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +10,7 @@
 
 namespace requant {
 
-/// float32: output = clamp(bias + sum(input * weights), lo, hi); a NaN propagates. geometry has
+/// float32: output = clamp(bias + sum(input * weights), lo, hi). A NaN propagates. geometry has
 /// in_c == out_c == groups.
 struct DwConvF32Params {
   ConvGeometry geometry;
@@ -23,7 +23,7 @@ struct DwConvF32Params {
   int32_t portable = 0;  ///< as PlanOptions::portable
 };
 
-/// 8 bits, arithmetic as in ConvQ8Params.
+/// 8 bits, with the arithmetic of ConvQ8Params.
 struct DwConvQ8Params {
   ConvGeometry geometry;
   int32_t row_begin = 0, row_end = 0;
@@ -35,10 +35,10 @@ struct DwConvQ8Params {
   int32_t output_signed = 0;  ///< 0: uint8, 1: int8
   RequantizeParams requantize;
   void* workspace = nullptr;
-  /// As of ConvQ8Params; only for the kernel of few bits.
+  /// As in ConvQ8Params; only the kernel of few bits takes packed codes.
   int32_t input_packed = 0, output_packed = 0;
   int32_t input_base = 0;
-  int32_t output_planes = 0;  ///< likewise, 1: of two codes
+  int32_t output_planes = 0;  ///< as in ConvQ8Params; 1: a plane of two codes
 };
 
 }  // namespace requant
@@ -47,5 +47,5 @@ RQ_KERNEL(rq_dwconv_f32) void rq_dwconv_f32(const requant::DwConvF32Params* para
 RQ_KERNEL(rq_dwconv_q8) void rq_dwconv_q8(const requant::DwConvQ8Params* params);
 RQ_LOW_BITS_KERNEL(rq_dwconv_q8_narrow)
 void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* params);
-/// Only where rq_dot8() is not 0.
+/// Requires that rq_dot8() is not 0.
 RQ_KERNEL(rq_dwconv_q8_dot8) void rq_dwconv_q8_dot8(const requant::DwConvQ8Params* params);

@@ -13,7 +13,7 @@ namespace requant {
 namespace dwconv {
 namespace {
 
-/// Accumulators and `slots` rows of converted columns, four bytes a channel.
+/// Bytes of the accumulators and of `slots` slots of converted columns, four bytes a channel.
 size_t RingWorkspace(const ConvGeometry& g, int32_t slots) {
   const size_t column = static_cast<size_t>(ChannelGroup(g, slots)) * 4;
   const size_t slot = CheckedMul(static_cast<size_t>(PaddedWidth(g)), column);
@@ -80,7 +80,7 @@ size_t VectorF32Workspace(const ConvGeometry& g) {
 }
 
 size_t VectorQ8PackedSize(const DwConvQ8Weights& w) {
-  CheckedMul(Taps(w.layout), 64);  // a quad's size fits
+  CheckedMul(Taps(w.layout), 64);  // throws unless a quad's size fits
   return CheckedMul(Quads(w.layout),
                     static_cast<size_t>(Q8QuadBytes(w.layout.kernel_h, w.layout.kernel_w)));
 }
@@ -125,7 +125,7 @@ bool Dot8Takes(const DwConvQ8Weights& w, int32_t form) {
 bool Dot8Supports(const DwConvQ8Weights& w) { return Dot8Takes(w, Dot8Form()); }
 
 size_t Dot8PackedSize(const DwConvQ8Weights& w) {
-  CheckedMul(Taps(w.layout), 1024);  // a block's size fits
+  CheckedMul(Taps(w.layout), 1024);  // throws unless a block's size fits
   return CheckedMul(Quads(w.layout) / 2,
                     static_cast<size_t>(Dot8BlockBytes(w.layout.kernel_h, w.layout.kernel_w)));
 }

@@ -1,20 +1,20 @@
 #pragma once
-// Packing functions and workspace sizes of the depthwise rows (see table.cpp). Hosted C++.
+// Packing functions and workspace sizes of the depthwise rows in table.cpp. Hosted C++.
 #include <cstddef>
 
 #include "kernels/dwconv/table.h"
 
 namespace requant::dwconv {
 
-// Reference rows: biases, then weights as [channel][kernel_h][kernel_w]; the 8-bit weights as int16
-// with their zero point already subtracted.
+// The reference rows pack biases, then weights as [channel][kernel_h][kernel_w]; 8-bit weights
+// become int16 with their zero point subtracted.
 size_t ScalarF32PackedSize(const DwConvF32Weights& weights);
 void ScalarF32Pack(const DwConvF32Weights& weights, void* packed);
 size_t ScalarQ8PackedSize(const DwConvQ8Weights& weights);
 void ScalarQ8Pack(const DwConvQ8Weights& weights, void* packed);
 size_t NoWorkspace(const ConvGeometry& geometry);
 
-// Vector rows (vector_f32.cpp, vector_q8.cpp describe the layouts).
+// The vector rows; vector_f32.cpp and vector_q8.cpp describe their layouts.
 size_t VectorF32PackedSize(const DwConvF32Weights& weights);
 void VectorF32Pack(const DwConvF32Weights& weights, void* packed);
 size_t VectorF32Workspace(const ConvGeometry& geometry);
@@ -22,16 +22,16 @@ size_t VectorQ8PackedSize(const DwConvQ8Weights& weights);
 void VectorQ8Pack(const DwConvQ8Weights& weights, void* packed);
 size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
-// The row that multiplies whole bytes (dot8.h): weights within int8 after their zero points.
+// The row that multiplies whole bytes (dot8.h). Weights less their zero points must fit int8.
 bool Dot8Supports(const DwConvQ8Weights& weights);
-/// Whether it is right where rq_dot8() is `form`.
+/// Whether the row is exact where rq_dot8() returns `form`.
 bool Dot8Takes(const DwConvQ8Weights& weights, int32_t form);
 size_t Dot8PackedSize(const DwConvQ8Weights& weights);
 void Dot8Pack(const DwConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
 
-// The row of few bits (vector_narrow.cpp); pack_narrow.cpp. Its workspace is that of the 8-bit row,
-// and a byte for each accumulator.
+// The row of few bits (vector_narrow.cpp), packed by pack_narrow.cpp. Its workspace is that of the
+// 8-bit row plus a byte for each accumulator.
 bool NarrowSupports(const DwConvQ8Weights& weights);
 size_t NarrowPackedSize(const DwConvQ8Weights& weights);
 void NarrowPack(const DwConvQ8Weights& weights, void* packed);

@@ -1,4 +1,4 @@
-// Packing for vector_narrow.cpp: which operands it takes, and how they are coded.
+// Packing for vector_narrow.cpp: checks which operands it takes, and how they are coded.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace requant::dwconv {
 namespace {
 
-/// From 0 on they are smallest, and they are converted anyway.
+/// The kernel converts inputs anyway, and codes that start at 0 are the smallest.
 int32_t InputAdd(const DwConvQ8Weights& w) { return -w.input_lo; }
 
 }  // namespace
@@ -19,7 +19,7 @@ bool NarrowSupports(const DwConvQ8Weights& w) {
   if (w.input_hi - w.input_lo > 127) return false;
   const int32_t least = w.input_lo + InputAdd(w), most = w.input_hi + InputAdd(w);
   for (int32_t c = 0; c < w.layout.channels; ++c) {
-    // The range of the sum of all taps, whatever codes the inputs have.
+    // lo and hi are the range of the sum of all taps, whatever codes the inputs have.
     int64_t lo = 0, hi = 0;
     bool bytes = true;
     ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
@@ -34,7 +34,7 @@ bool NarrowSupports(const DwConvQ8Weights& w) {
 }
 
 size_t NarrowPackedSize(const DwConvQ8Weights& w) {
-  CheckedMul(Taps(w.layout), 1024);  // an octet's size fits
+  CheckedMul(Taps(w.layout), 1024);  // throws unless an octet's size fits
   return CheckedAdd(sizeof(NarrowHeader),
                     CheckedMul(Quads(w.layout) / 2, static_cast<size_t>(NarrowOctetBytes(
                                                         w.layout.kernel_h, w.layout.kernel_w))));

@@ -1,5 +1,5 @@
 #pragma once
-// How the depthwise packing functions walk over weights. Hosted C++.
+// The walks of depthwise packing functions over weights. Hosted C++.
 #include <cstddef>
 #include <cstdint>
 

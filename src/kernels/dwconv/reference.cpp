@@ -34,14 +34,15 @@ void DwConvQ8(const DwConvQ8Params& p) {
   const ptrdiff_t taps = static_cast<ptrdiff_t>(g.kernel_h) * g.kernel_w;
   for (int32_t row = p.row_begin; row < p.row_end; ++row) {
     for (int32_t c = 0; c < g.out_c; ++c) {
-      uint32_t sum = static_cast<uint32_t>(bias[c]);  // unsigned: wraps without being undefined
+      // unsigned addition wraps without being undefined
+      uint32_t sum = static_cast<uint32_t>(bias[c]);
       ForEachTap(g, row, [&](int32_t tap, ptrdiff_t pixel) {
         sum += static_cast<uint32_t>((input[pixel + c] - p.input_zero_point) *
                                      weights[c * taps + tap]);
       });
       const int32_t value = ApplyRequantize(static_cast<int32_t>(sum), p.requantize, c);
       static_cast<uint8_t*>(p.output)[static_cast<ptrdiff_t>(row) * g.output_stride + c] =
-          static_cast<uint8_t>(value);  // the bits of an int8 as well
+          static_cast<uint8_t>(value);  // reads an int8 by its bits, too
     }
   }
 }

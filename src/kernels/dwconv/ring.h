@@ -2,9 +2,9 @@
 // The walk of the 8-bit depthwise kernels, which multiply several rows of the kernel at once.
 // Freestanding.
 //
-// Block q of an image are its rows kRows * q and following, counted from the top padding.
-// Neighbouring output rows share converted blocks, which live in a ring of slots; with vertical
-// dilation every output row converts its own. A group of channels goes through the whole image
+// Block q of an image is its rows kRows * q and following, counted from the top padding.
+// Neighbouring output lines share converted blocks, which live in a ring of slots; with vertical
+// dilation every output line converts its own. One group of channels goes through the whole image
 // before the next, so that the ring stays small.
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
@@ -13,17 +13,18 @@
 
 namespace requant::dwconv {
 
-/// Where results go: n channels from c on of `count` pixels, the first of which is `pixel` of all
-/// images. Accumulators are `group` to a pixel.
+/// The results of one call of `multiply`: n channels from c on of `count` pixels; `pixel` is the
+/// first, counted over all images. `acc` has `group` accumulators for each pixel.
 struct Results {
   const int32_t* acc;
   int32_t group, c, n, pixel, count;
 };
 
-/// convert(image, row, step, channel, n, slot) puts the rows row, row + step, ... (outside of the
-/// image: padding) into a slot of the ring; multiply(channel, n, slot, phase, ox, count) leaves the
-/// accumulators of `count` pixels from column ox on in `acc`, `group` to a pixel: the kernel's
-/// first row is the phase-th of that slot. finish(Results) brings them to the output.
+/// Runs three functions over the output. convert(image, row, step, channel, n, slot) puts the rows
+/// row, row + step, ... into a slot of the ring (a row outside the image is padding).
+/// multiply(channel, n, slot, phase, ox, count) leaves the accumulators of `count` pixels from
+/// column ox on in `acc`, `group` to a pixel; the kernel's first row is the phase-th of that slot.
+/// finish(Results) writes them to the output.
 template <int32_t kRows, typename Convert, typename Multiply, typename Finish>
 RQ_INLINE void WalkRing(const DwConvQ8Params* p, int32_t group, int32_t slots, const int32_t* acc,
                         Convert convert, Multiply multiply, Finish finish) {
@@ -31,8 +32,8 @@ RQ_INLINE void WalkRing(const DwConvQ8Params* p, int32_t group, int32_t slots, c
   const int32_t strip = kStripElements / group;
   for (int32_t c = 0; c < g.out_c; c += group) {
     const int32_t n = g.out_c - c < group ? g.out_c - c : group;
-    int32_t converted = -1;        // blocks below this one are in the ring
-    int32_t converted_image = -1;  // of this image
+    int32_t converted = -1;        // the ring holds blocks below this one
+    int32_t converted_image = -1;  // the image of these blocks
     ForEachLine(
         g, p->row_begin, p->row_end, [&](const OutputLine& at) __attribute__((always_inline)) {
           const int32_t top = at.y * g.stride_h;  // counted from the top padding
@@ -44,7 +45,7 @@ RQ_INLINE void WalkRing(const DwConvQ8Params* p, int32_t group, int32_t slots, c
             if (at.image != converted_image || converted < first) converted = first;
             converted_image = at.image;
           } else {
-            converted = 0;  // rows of another output row are not these
+            converted = 0;  // the ring holds rows of another output line
           }
           const int32_t blocks = RowBlocks(kRows, g.kernel_h, phase);
           for (; converted < first + blocks; ++converted) {
@@ -60,7 +61,7 @@ RQ_INLINE void WalkRing(const DwConvQ8Params* p, int32_t group, int32_t slots, c
   }
 }
 
-/// To bytes of the output.
+/// Requantizes results to bytes of the output.
 RQ_INLINE void FinishBytes(const DwConvQ8Params* p, const Results& r) {
   const int32_t stride = p->geometry.output_stride;
   const ptrdiff_t at = static_cast<ptrdiff_t>(r.pixel) * stride + r.c;

@@ -1,5 +1,5 @@
 #pragma once
-// The depthwise convolution kernels there are: explicit rows, the reference first.
+// The tables of depthwise convolution kernels: explicit rows, the reference first.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace requant {
 
-/// Weights of a depthwise convolution through strides in elements (ONNX [C, 1, kh, kw] is
-/// stride_c = kh * kw, stride_h = kw, stride_w = 1).
+/// How to read the weights of a depthwise convolution, by strides in elements (ONNX [C, 1, kh, kw]
+/// has stride_c = kh * kw, stride_h = kw, stride_w = 1).
 struct DwConvWeightsLayout {
   int32_t channels = 1, kernel_h = 1, kernel_w = 1;
   int64_t stride_c = 0, stride_h = 0, stride_w = 0;
@@ -27,7 +27,7 @@ struct DwConvQ8Weights {
   bool is_signed = true;                 ///< int8, else uint8
   const int32_t* zero_points = nullptr;  ///< `channels` values, or null for 0
   const int32_t* bias = nullptr;         ///< `channels` values or null
-  /// The codes that the input can hold, its zero point (the padding) included.
+  /// The codes that the input can hold, including its zero point (the padding).
   int32_t input_lo = -128, input_hi = 255;
 };
 
@@ -43,7 +43,7 @@ struct DwConvF32Kernel {
 struct DwConvQ8Kernel {
   const char* name;
   const char* isa;
-  const char* (*missing)();  ///< as of ConvQ8Kernel
+  const char* (*missing)();  ///< as in ConvQ8Kernel
   bool (*supports)(const DwConvQ8Weights& weights);
   size_t (*packed_size)(const DwConvQ8Weights& weights);
   void (*pack_weights)(const DwConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
@@ -51,11 +51,12 @@ struct DwConvQ8Kernel {
   void (*run)(const DwConvQ8Params* params);
 };
 
-/// Sizes are in bytes; packed_size and workspace_size throw Error when they overflow.
+/// The rows of the tables. Sizes are in bytes; packed_size and workspace_size throw Error when they
+/// overflow.
 std::span<const DwConvF32Kernel> DwConvF32Kernels();
 std::span<const DwConvQ8Kernel> DwConvQ8Kernels();
 
-/// As ConvQ8AccumulatorBounds.
+/// The largest |accumulator| of each channel, as ConvQ8AccumulatorBounds defines it.
 void DwConvQ8AccumulatorBounds(const DwConvQ8Weights& weights, int32_t max_abs_input,
                                int64_t* bounds);
 

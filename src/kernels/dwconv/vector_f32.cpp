@@ -1,9 +1,9 @@
 // float32 depthwise convolution, vector form: four channels at a time along an output row.
 //
 // Where the whole window lies inside the image horizontally, four neighbouring pixels are computed
-// together; rows above or below the image are replaced by one vector of zeros that is never stepped
-// over. The pixels at the left and right border take one at a time and skip the taps outside. Each
-// output sums its taps in the order (ky, kx), starting at the bias, on every path.
+// together; one vector of zeros, which is never stepped over, replaces rows above or below the
+// image. Pixels at the left and right border are computed one at a time and skip the taps outside.
+// On every path each output starts at the bias and sums its taps in the order (ky, kx).
 #include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
@@ -14,7 +14,7 @@ namespace {
 
 using dwconv::kQuad;
 
-/// One pixel, any window; n channels (1..4).
+/// Computes one pixel under any window, n channels (1..4).
 template <bool kFused>
 RQ_INLINE void Pixel(const DwConvF32Params* p, const float* image, const float* w, int32_t oy,
                      int32_t ox, float* out, int32_t n, v128_t lo, v128_t hi) {
@@ -38,8 +38,8 @@ RQ_INLINE void Pixel(const DwConvF32Params* p, const float* image, const float* 
   simd::StorePartial(out, simd::ClampF32(acc, lo, hi), n);
 }
 
-/// Four neighbouring interior pixels of a 3x3 window without dilation; column c of row r is at
-/// row_r + c * step_r.
+/// Computes four neighbouring interior pixels of a 3x3 window without dilation; column c of row r
+/// is at row_r + c * step_r.
 template <int kStride>
 RQ_INLINE void Four3x3(const float* row0, ptrdiff_t step0, const float* row1, ptrdiff_t step1,
                        const float* row2, ptrdiff_t step2, v128_t bias, const v128_t (&w)[9],
@@ -63,8 +63,8 @@ RQ_INLINE void Four3x3(const float* row0, ptrdiff_t step0, const float* row1, pt
   }
 }
 
-/// Interior pixels [ox, end) of a 3x3 window without dilation, four channels; returns the first
-/// pixel it left over.
+/// Computes interior pixels [ox, end) of a 3x3 window without dilation, four channels; returns the
+/// first pixel left over.
 template <int kStride>
 __attribute__((noinline)) int32_t Row3x3(const DwConvF32Params* p, const float* image,
                                          const float* packed, int32_t oy, int32_t ox, int32_t end,
@@ -96,7 +96,8 @@ __attribute__((noinline)) int32_t Row3x3(const DwConvF32Params* p, const float* 
   return ox;
 }
 
-/// Interior pixels of any window, four channels; returns the first pixel it left over.
+/// Computes interior pixels [ox, end) under any window, four channels; returns the first pixel left
+/// over.
 template <bool kFused>
 __attribute__((noinline)) int32_t RowAny(const DwConvF32Params* p, const float* image,
                                          const float* packed, int32_t oy, int32_t ox, int32_t end,
@@ -134,7 +135,8 @@ __attribute__((noinline)) int32_t RowAny(const DwConvF32Params* p, const float* 
   return ox;
 }
 
-/// Pixels [ox, end) of any window, n channels (1..4); `out` is of pixel 0.
+/// Computes pixels [ox, end) under any window one by one, n channels (1..4); `out` points to pixel
+/// 0.
 template <bool kFused>
 __attribute__((noinline)) void OneByOne(const DwConvF32Params* p, const float* image,
                                         const float* w, int32_t oy, int32_t ox, int32_t end,
@@ -146,18 +148,18 @@ __attribute__((noinline)) void OneByOne(const DwConvF32Params* p, const float* i
   }
 }
 
-/// Pixels [begin, end) of one output row.
+/// Computes pixels [begin, end) of one output row.
 RQ_INLINE void Segment(const DwConvF32Params* p, const float* image, float* out_row, int32_t oy,
                        int32_t begin, int32_t end) {
   const ConvGeometry& g = p->geometry;
-  // Interior: ox * stride >= pad and the last tap is left of the image's end.
+  // Interior pixels have ox * stride >= pad, and their last tap is left of the image's right end.
   int32_t first = (g.pad_left + g.stride_w - 1) / g.stride_w;
   const int32_t room = g.in_w - 1 + g.pad_left - (g.kernel_w - 1) * g.dilation_w;
   int32_t last = room < 0 ? 0 : room / g.stride_w + 1;
   if (first < begin) first = begin;
   if (last > end) last = end;
   const bool fused = !(simd::kMayFuse && p->portable != 0);
-  // What is not fused is not worth code of its own.
+  // The unfused form has no code of its own for small windows, which would not pay.
   const bool small =
       fused && g.kernel_h == 3 && g.kernel_w == 3 && g.dilation_h == 1 && g.dilation_w == 1;
   const auto one_by_one = [&](int32_t channel, int32_t from, int32_t to, const float* weights,

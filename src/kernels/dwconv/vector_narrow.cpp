@@ -1,10 +1,10 @@
-// Depthwise convolution of few bits, for relaxed SIMD: vertical pairs of taps as in vector_q8.cpp,
-// but of bytes, eight channels to a vector, and added in int16.
+// Depthwise convolution of few bits, for relaxed SIMD. It multiplies vertical pairs of taps as
+// vector_q8.cpp does, but of bytes, eight channels to a vector, and adds them in int16.
 //
 // i16x8.relaxed_dot_i8x16_i7x16 multiplies signed bytes, the weights, by bytes in [0, 127], the
-// inputs with `input_add` added, and adds neighbours; with padding as the zero point z', which has
-// it in it too, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit
-// int16, which pack_narrow.cpp looks at; what is added on the way may wrap.
+// inputs plus `input_add`, and adds neighbours. With padding as the zero point z', which includes
+// input_add, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit int16,
+// which pack_narrow.cpp checks; additions on the way may wrap.
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/bytes_simd.h"
 #include "kernels/dot8.h"
@@ -16,17 +16,17 @@ namespace {
 using bitserial::PackCodes;
 using bitserial::UnpackLow;
 
-/// What brings the bytes of two rows into the ring.
+/// Brings the bytes of two rows into the ring.
 struct Pairing {
   v128_t add, zero;
-  v128_t has_a, has_b;  ///< a row that is missing is padding
+  v128_t has_a, has_b;  ///< all ones if the row is inside the image; else padding replaces it
 
-  /// Of sixteen channels those of both rows, each its byte of the one and of the other.
+  /// Stores sixteen channels as bytes a0 b0 a1 b1 ...
   RQ_MEMBER void Store(v128_t a, v128_t b, uint8_t* out) const {
     StoreLow(a, b, out);
     wasm_v128_store(out + 16, simd::InterleaveHighI8(A(a), B(b)));
   }
-  /// Of the first eight.
+  /// Stores the first eight channels as bytes a0 b0 a1 b1 ...
   RQ_MEMBER void StoreLow(v128_t a, v128_t b, uint8_t* out) const {
     wasm_v128_store(out, simd::InterleaveLowI8(A(a), B(b)));
   }
@@ -38,7 +38,7 @@ struct Pairing {
   }
 };
 
-/// n channels of a pixel, a byte each.
+/// Pairs n channels of a pixel, a byte each.
 RQ_INLINE void PairBytes(const uint8_t* a, const uint8_t* b, int32_t n, const Pairing& pairing,
                          uint8_t* out) {
   int32_t c = 0;
@@ -56,7 +56,7 @@ RQ_INLINE void PairBytes(const uint8_t* a, const uint8_t* b, int32_t n, const Pa
   }
 }
 
-/// n channels of a pixel, a multiple of 8, two to a byte (bitserial/nibbles.h).
+/// Pairs n channels of a pixel, a multiple of 8, stored two to a byte (bitserial/nibbles.h).
 RQ_INLINE void PairNibbles(const uint8_t* a, const uint8_t* b, int32_t n, const Pairing& pairing,
                            uint8_t* out) {
   for (; n >= 16; n -= 16, a += 8, b += 8, out += 32) {
@@ -67,8 +67,8 @@ RQ_INLINE void PairNibbles(const uint8_t* a, const uint8_t* b, int32_t n, const 
   }
 }
 
-/// Input rows row_a and row_b, channels [channel, channel + n), to `out`: of every padded column
-/// `group` channels, each its byte of the one and of the other row.
+/// Pairs input rows row_a and row_b, channels [channel, channel + n), to `out`: for every padded
+/// column `group` channels, each with a byte of either row.
 template <bool kPacked>
 __attribute__((noinline)) void ConvertBytes(const DwConvQ8Params* p, int32_t image, int32_t row_a,
                                             int32_t row_b, int32_t channel, int32_t n,
@@ -89,7 +89,7 @@ __attribute__((noinline)) void ConvertBytes(const DwConvQ8Params* p, int32_t ima
   for (ptrdiff_t i = last * column; i < width * column; i += 16) wasm_v128_store(out + i, zero);
   if (first >= last) return;
 
-  // A missing row reads the other one instead.
+  // A row outside the image reads the other row instead and is masked out.
   const Pairing pairing = {
       wasm_i8x16_splat(static_cast<int8_t>(kPacked ? p->input_base + add : add)), zero,
       wasm_i8x16_splat(has_a ? -1 : 0), wasm_i8x16_splat(has_b ? -1 : 0)};
@@ -111,13 +111,14 @@ RQ_INLINE v128_t Dot(v128_t acc, const uint8_t* x, v128_t w) {
   return wasm_i16x8_add(acc, simd::DotI8I7(w, wasm_v128_load(x)));
 }
 
-/// The accumulators of eight channels: their bases and the sums of products.
+/// Stores the accumulators of eight channels: their bases plus the sums of products.
 RQ_INLINE void StoreEight(v128_t sum, v128_t base0, v128_t base1, int32_t* acc) {
   wasm_v128_store(acc, wasm_i32x4_add(base0, wasm_i32x4_extend_low_i16x8(sum)));
   wasm_v128_store(acc + 4, wasm_i32x4_add(base1, wasm_i32x4_extend_high_i16x8(sum)));
 }
 
-/// A 3x3 window without horizontal dilation, two pairs of rows: `count` pixels of eight channels.
+/// Multiplies `count` pixels of eight channels under a 3x3 window without horizontal dilation,
+/// which is two pairs of rows.
 template <int kStride>
 __attribute__((noinline)) void Octet3x3(const uint8_t* row0, const uint8_t* row1, ptrdiff_t column,
                                         const uint8_t* block, int32_t zero_point,
@@ -165,7 +166,8 @@ __attribute__((noinline)) void Octet3x3(const uint8_t* row0, const uint8_t* row1
   }
 }
 
-/// Any window: `count` pixels of eight channels, the pairs from first_slot on in a ring of `slots`.
+/// Multiplies `count` pixels of eight channels under any window. Its pairs of rows lie in a ring of
+/// `slots`, from first_slot on.
 __attribute__((noinline)) void OctetAny(const uint8_t* ring, ptrdiff_t slot_bytes, int32_t slots,
                                         int32_t first_slot, int32_t pairs, int32_t kernel_w,
                                         ptrdiff_t tap, ptrdiff_t next, const uint8_t* block,
@@ -175,7 +177,7 @@ __attribute__((noinline)) void OctetAny(const uint8_t* ring, ptrdiff_t slot_byte
   const v128_t base0 = simd::LoadBase(header, zero_point);
   const v128_t base1 = simd::LoadBase(header + 4, zero_point);
   for (int32_t i = 0; i < count; i += 2, ring += 2 * next, acc += 2 * acc_stride) {
-    // Of an odd count the last pixel is computed twice.
+    // The last pixel of an odd count is computed twice.
     const ptrdiff_t other = i + 1 < count ? next : 0;
     v128_t sum0 = wasm_i16x8_splat(0), sum1 = sum0;
     const uint8_t* w = weights;
@@ -222,7 +224,7 @@ RQ_INLINE void Strip(const DwConvQ8Params* p, const uint8_t* ring, ptrdiff_t slo
   }
 }
 
-/// To the output two to a byte, through `codes`, which has a byte for each accumulator.
+/// Writes the output two codes to a byte, by way of `codes`, which has a byte for each accumulator.
 RQ_INLINE void FinishNibbles(const DwConvQ8Params* p, const dwconv::Results& r, uint8_t* codes) {
   rq_requantize_rows(r.acc, r.group, r.count, r.c, r.n, &p->requantize, codes, r.group,
                      p->output_signed);
@@ -234,7 +236,7 @@ RQ_INLINE void FinishNibbles(const DwConvQ8Params* p, const dwconv::Results& r, 
   }
 }
 
-/// To the output as bits, of two codes, by comparing accumulators (can_compare.h).
+/// Writes an output of two codes as bits, by comparing accumulators (can_compare.h).
 RQ_INLINE void FinishBits(const DwConvQ8Params* p, const dwconv::Results& r) {
   const int32_t *last_low = p->requantize.narrow.last_low + r.c, *acc = r.acc;
   const ptrdiff_t step = p->geometry.output_stride / 8;
@@ -244,7 +246,7 @@ RQ_INLINE void FinishBits(const DwConvQ8Params* p, const dwconv::Results& r) {
       const auto four = [&](int32_t at) __attribute__((always_inline)) {
         return wasm_i32x4_gt(wasm_v128_load(acc + c + at), wasm_v128_load(last_low + c + at));
       };
-      // Behind the last eight there are other numbers, and padding.
+      // The loads may reach past the last eight channels: last_low has padding there.
       const uint32_t bits = wasm_i8x16_bitmask(wasm_i8x16_narrow_i16x8(
           wasm_i16x8_narrow_i32x4(four(0), four(4)), wasm_i16x8_narrow_i32x4(four(8), four(12))));
       out[c / 8] = static_cast<uint8_t>(bits);

@@ -1,12 +1,17 @@
 // 8-bit depthwise convolution, vector form.
 //
-// i32x4.dot_i16x8 adds two products per lane, so the taps of the kernel are taken in vertical
-// pairs. Input rows are converted two by two, once, to [padded column][channel][2 rows] of int16
-// with the zero point subtracted and every kind of padding written out as 0; all loops behind that
-// are free of border cases. With input rows 2q and 2q + 1 (counted from the top padding) in pair q,
-// a kernel of height 3 whose first row is even meets its weights as (w0, w1), (w2, 0), an odd one
-// as (0, w0), (w1, w2): both forms are packed, and neighbouring output rows share the converted
-// pairs, which live in a ring in the workspace (ring.h).
+// i32x4.dot_i16x8 adds two products per lane, so the kernel takes the taps in vertical pairs. Input
+// rows are converted two by two, once, to [padded column][channel][2 rows] of int16 with the zero
+// point subtracted and all padding written out as 0; the loops behind that have no border cases.
+// Pair q holds input rows 2q and 2q + 1, counted from the top padding. Weights are packed for
+// windows that begin on either row of a pair:
+//
+//   pair           q               q + 1
+//   first is even  (w0, w1)        (w2, 0)
+//   first is odd   (0, w0)         (w1, w2)          (kernel of height 3)
+//
+// Neighbouring output rows share the converted pairs, which live in a ring in the workspace
+// (ring.h).
 #include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
@@ -20,7 +25,7 @@ using dwconv::kQuad;
 RQ_INLINE v128_t Widen(const uint8_t* in) { return wasm_u16x8_load8x8(in); }
 RQ_INLINE v128_t Widen(const int8_t* in) { return wasm_i16x8_load8x8(in); }
 
-/// Eight channels of both rows; a row that is missing is masked out.
+/// Converts eight channels of both rows; a row outside the image is masked out.
 template <bool kMasked, typename T>
 RQ_INLINE void ConvertEight(const T* in_a, const T* in_b, v128_t zero_point, v128_t mask_a,
                             v128_t mask_b, int16_t* out) {
@@ -34,7 +39,7 @@ RQ_INLINE void ConvertEight(const T* in_a, const T* in_b, v128_t zero_point, v12
   wasm_v128_store(out + 8, wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
 }
 
-/// Columns of n channels. Eight channels at a time, the last eight overlapping those before.
+/// Converts columns of n channels, eight at a time; the last eight overlap those before.
 template <bool kMasked, typename T>
 RQ_INLINE void ConvertColumns(const T* in_a, const T* in_b, int32_t columns, ptrdiff_t in_step,
                               int32_t n, int32_t zero, v128_t mask_a, v128_t mask_b, int16_t* out,
@@ -59,8 +64,8 @@ RQ_INLINE void ConvertColumns(const T* in_a, const T* in_b, int32_t columns, ptr
   }
 }
 
-/// One pair of input rows, channels [channel, channel + n), to `out`, `group` channels per column.
-/// A row outside the image (index < 0 or >= in_h) counts as padding.
+/// Converts one pair of input rows, channels [channel, channel + n), to `out`, `group` channels per
+/// column. A row outside the image (index < 0 or >= in_h) counts as padding.
 template <typename T>
 RQ_INLINE void ConvertPair(const DwConvQ8Params* p, const T* image, int32_t row_a, int32_t row_b,
                            int32_t channel, int32_t n, int32_t group, int16_t* out) {
@@ -77,7 +82,7 @@ RQ_INLINE void ConvertPair(const DwConvQ8Params* p, const T* image, int32_t row_
   for (ptrdiff_t i = last * column; i < width * column; i += 8) wasm_v128_store(out + i, zero);
   if (first >= last) return;
 
-  // A missing row reads the other one instead, and is masked out.
+  // A row outside the image reads the other row instead and is masked out.
   const v128_t mask_a = wasm_i16x8_splat(has_a ? -1 : 0);
   const v128_t mask_b = wasm_i16x8_splat(has_b ? -1 : 0);
   const T* in_a = image + (has_a ? row_a : row_b) * line + channel;
@@ -110,9 +115,9 @@ RQ_INLINE v128_t Dot(v128_t acc, const int16_t* x, v128_t w) {
   return wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(wasm_v128_load(x), w));
 }
 
-/// A 3x3 window without horizontal dilation, two pairs of rows: `count` pixels of four channels.
-/// The six weight vectors and four accumulators stay in registers; neighbouring pixels share
-/// columns.
+/// Multiplies `count` pixels of four channels under a 3x3 window without horizontal dilation, which
+/// is two pairs of rows. The six weight vectors and four accumulators stay in registers;
+/// neighbouring pixels share columns.
 template <int kStride>
 __attribute__((noinline)) void Quad3x3(const int16_t* row0, const int16_t* row1, ptrdiff_t column,
                                        const int32_t* bias_at, const int16_t* weights,
@@ -157,7 +162,8 @@ __attribute__((noinline)) void Quad3x3(const int16_t* row0, const int16_t* row1,
   }
 }
 
-/// Any window: `count` pixels of four channels, the pairs q.. in a ring of `slots`.
+/// Multiplies `count` pixels of four channels under any window. Its pairs of rows lie in a ring of
+/// `slots`, from first_slot on.
 __attribute__((noinline)) void QuadAny(const int16_t* ring, ptrdiff_t slot_elements, int32_t slots,
                                        int32_t first_slot, int32_t pairs, int32_t kernel_w,
                                        ptrdiff_t tap, ptrdiff_t next, const int32_t* bias_at,
@@ -201,7 +207,8 @@ __attribute__((noinline)) void QuadAny(const int16_t* ring, ptrdiff_t slot_eleme
   }
 }
 
-/// All quads of a channel group for `count` pixels from ox on; accumulators [pixel][group].
+/// Multiplies all quads of a channel group for `count` pixels from ox on; accumulators are
+/// [pixel][group].
 RQ_INLINE void Strip(const ConvGeometry& g, const int16_t* ring, ptrdiff_t slot_elements,
                      int32_t slots, int32_t first_slot, int32_t odd, int32_t group, int32_t n,
                      const uint8_t* weights, int32_t ox, int32_t count, int32_t* acc) {

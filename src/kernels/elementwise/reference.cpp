@@ -65,7 +65,8 @@ void DivF32Reference(const BinaryF32Params* p) {
   BinaryF32(p, [](float a, float b) { return a / b; });
 }
 
-// The operand that is a NaN, if one is; of equal ones, zeros of any sign among them, the second.
+// The maximum is the operand that is a NaN, if one is; of equal operands, zeros of different sign
+// included, it is the second.
 void MaxF32Reference(const BinaryF32Params* p) {
   BinaryF32(p, [](float a, float b) { return a > b || std::isnan(a) ? a : b; });
 }

@@ -1,5 +1,5 @@
-// float32 elementwise kernels, eight elements a step. Every operation is one IEEE rounding, so the
-// results are those of the scalar rows bit for bit.
+// float32 elementwise kernels, eight elements at a time. Every operation rounds once as IEEE 754
+// says, so the results are those of the scalar rows bit for bit.
 #include "base/simd.h"
 #include "kernels/elementwise/kernel.h"
 
@@ -67,8 +67,8 @@ RQ_INLINE void Binary(const BinaryF32Params* p) {
   }
 }
 
-/// a where it compares so with b or is a NaN, else b. Not wasm's own maximum and minimum: engines
-/// make more instructions of them, for the signs of zeros.
+/// Picks a where is_first or a is a NaN, else b. Wasm's own maximum and minimum take more
+/// instructions, for the signs of zeros.
 RQ_INLINE v128_t Pick(v128_t is_first, v128_t a, v128_t b) {
   return wasm_v128_bitselect(a, b, wasm_v128_or(is_first, wasm_f32x4_ne(a, a)));
 }
@@ -89,7 +89,8 @@ RQ_INLINE v128_t LoadStep(const float* p, size_t i, int32_t step) {
   return step != 0 ? wasm_v128_load(p + i) : wasm_v128_load32_splat(p);
 }
 
-/// The same for what is rarer: steps are looked at in the loop, which takes a fifth of the code.
+/// Walks operands with any steps, for operations that are rarer: the loop tests the steps, which
+/// takes a fifth of the code.
 template <typename Op>
 RQ_INLINE void BinaryAnyStep(const BinaryF32Params* p) {
   const v128_t lo = wasm_f32x4_splat(p->lo);
@@ -112,7 +113,7 @@ RQ_INLINE void BinaryAnyStep(const BinaryF32Params* p) {
   }
 }
 
-/// -1 where a compares with b as the parameters say, else 0; with a NaN nothing does.
+/// -1 where a compares with b as the parameters ask, else 0. A NaN compares with nothing.
 struct Compare {
   v128_t greater, equal;
   RQ_INLINE Compare Make(const BinaryF32Params* p) {
@@ -124,7 +125,7 @@ struct Compare {
   }
 };
 
-/// Bytes of 0 and 1, four at a time, the last ones one by one.
+/// Writes bytes of 0 and 1, four at a time, and the last ones one by one.
 RQ_INLINE void CompareRows(const BinaryF32Params* p) {
   const Compare op = Compare::Make(p);
   const size_t n = p->cols;
@@ -136,7 +137,7 @@ RQ_INLINE void CompareRows(const BinaryF32Params* p) {
     uint8_t* out = static_cast<uint8_t*>(p->out) + r * p->out_row_stride;
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-      // Masks stay masks when they are narrowed.
+      // Narrowing keeps masks masks.
       const v128_t mask = op.Run(LoadStep(a, i, a_step), LoadStep(b, i, b_step));
       const v128_t pairs = wasm_i16x8_narrow_i32x4(mask, mask);
       const v128_t bytes = wasm_i8x16_narrow_i16x8(pairs, pairs);

@@ -1,4 +1,4 @@
-// The fast approximations of kernels/fast_math.h on four elements at a time.
+// The fast approximations of kernels/fast_math.h, four elements at a time.
 #include "kernels/elementwise/map_simd.h"
 #include "kernels/fast_math.h"
 #include "kernels/lanes_simd.h"

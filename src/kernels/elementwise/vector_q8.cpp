@@ -1,5 +1,5 @@
-// 8-bit addition and multiplication, sixteen bytes a step. The normative scalars are in
-// numeric/qadd.h; the comments say why the forms here give the same integers.
+// 8-bit addition and multiplication, sixteen bytes at a time. numeric/qadd.h has the normative
+// scalars; the comments here say why the vector forms give the same integers.
 #include "kernels/bytes_simd.h"
 #include "kernels/elementwise/kernel.h"
 #include "numeric/qadd.h"
@@ -9,7 +9,7 @@ namespace {
 
 #define RQ_METHOD inline __attribute__((always_inline))
 
-/// One operand as the loop below walks it.
+/// One operand as the walk reads it.
 struct Operand {
   const uint8_t* data;
   size_t row_stride;
@@ -27,14 +27,14 @@ struct Output {
             wasm_i8x16_splat(static_cast<int8_t>(p->hi - offset)),
             simd::SplatByte(simd::FlipOf(p->out_signed))};
   }
-  /// i16 lanes in coded form to bytes: the narrowing saturates, then the fused clamp.
+  /// Packs coded i16 lanes to bytes: the narrowing saturates, then the fused clamp applies.
   RQ_METHOD v128_t Pack(v128_t low, v128_t high) const {
     const v128_t bytes = wasm_i8x16_narrow_i16x8(low, high);
     return wasm_v128_xor(wasm_i8x16_min(wasm_i8x16_max(bytes, lo), hi), flip);
   }
 };
 
-/// Ops that take eight coded i16 lanes of each operand at a time: Half(a, b) gives those of the
+/// Makes an Op of Half(a, b), which maps eight coded i16 lanes of each operand to those of the
 /// result.
 template <typename Op>
 struct Halves : Op {
@@ -46,9 +46,9 @@ struct Halves : Op {
   }
 };
 
-/// Walks the rows; op.Low(a, b) and op.High(a, b) map halves of coded bytes to eight coded i16
-/// lanes. y may be one value for a whole row (y_step 0): a branch that a processor predicts costs
-/// less than a second loop weighs.
+/// Walks the rows. op.Low(a, b) and op.High(a, b) map halves of coded bytes to eight coded i16
+/// lanes. y may be one value for a whole row (y_step 0): a predictable branch costs less than the
+/// code of a second loop.
 template <typename Op>
 RQ_INLINE void Rows(const Operand& x, const Operand& y, int32_t y_step, uint8_t* out_data,
                     size_t out_row_stride, size_t rows, size_t cols, const Output& output,
@@ -78,12 +78,12 @@ RQ_INLINE void Rows(const Operand& x, const Operand& y, int32_t y_step, uint8_t*
   }
 }
 
-/// (a * Ma + b * Mb + bias) >> shift by products of 16-bit pairs, the zero points and the rounding
-/// constant in the bias: with M = 2^8 * high + low, a * Ma + b * Mb is one dot product of
-/// [2^8 a, 2^8 b] with the high parts, which fit int16, and one of [a, b] with the low ones. Sums
-/// wrap modulo 2^32, and the total fits int32 (the bound in qadd.h), so the order is free.
-/// Multipliers that kCommonShift leaves room for (ShiftIsCommon) have that one: a shift by a
-/// constant is one instruction where any other is five (x86-64, V8).
+/// (a * Ma + b * Mb + bias) >> shift by products of 16-bit pairs; the bias includes the zero points
+/// and the rounding constant. With M = 2^8 * high + low, a * Ma + b * Mb is one dot product of [2^8
+/// a, 2^8 b] with the high parts, which fit int16, and one of [a, b] with the low parts. Sums wrap
+/// modulo 2^32, and the total fits int32 (the bound in qadd.h), so the order is free. Multipliers
+/// that ShiftIsCommon accepts are brought to kCommonShift: a shift by a constant is one instruction
+/// where any other is five (x86-64, V8).
 constexpr int kCommonShift = 22;
 
 template <bool kCommon>
@@ -96,7 +96,8 @@ struct AddPairs {
                                       wasm_i32x4_dot_i16x8(wasm_i16x8_shr(pairs, 8), low));
     return wasm_i32x4_shr(wasm_i32x4_add(sum, bias), kCommon ? kCommonShift : shift);
   }
-  /// Bytes a, b of eight elements. Both saturations are far outside the output's range.
+  /// `ab` holds the bytes a, b of eight elements. Both saturations are far outside the output's
+  /// range.
   RQ_METHOD v128_t Half(v128_t ab) const {
     const v128_t zero = wasm_i32x4_splat(0);
     const v128_t first = Quarter(simd::InterleaveLowI8(zero, ab));
@@ -107,9 +108,9 @@ struct AddPairs {
   RQ_METHOD v128_t High(v128_t a, v128_t b) const { return Half(simd::InterleaveHighI8(a, b)); }
 };
 
-/// Whether the multipliers, brought to kCommonShift, leave every sum inside int32: with
-/// |q - z| <= 255 it is below 2^31 if |Ma| + |Mb| is at most 2^23, the rounding constant included.
-/// Then either is below 2^23, and its high part fits int16.
+/// Whether the multipliers, brought to kCommonShift, leave every sum inside int32. With |q - z| <=
+/// 255 it is below 2^31 if |Ma| + |Mb| is at most 2^23, the rounding constant included. Either
+/// multiplier is then below 2^23, and its high part fits int16.
 RQ_INLINE bool ShiftIsCommon(const QAddParams* p) {
   if (p->shift > kCommonShift) return false;
   const auto magnitude = [](int32_t m) __attribute__((always_inline)) {
@@ -119,7 +120,7 @@ RQ_INLINE bool ShiftIsCommon(const QAddParams* p) {
   return sum < (int64_t{1} << 23) >> (kCommonShift - p->shift);
 }
 
-/// QAddNarrow of numeric/qadd.h for few codes: products wrap modulo 2^16, and the total fits int16.
+/// QAddNarrow (numeric/qadd.h) for few codes: products wrap modulo 2^16, and the total fits int16.
 struct AddNarrow {
   v128_t ma, mb, bias, middle, step;
   RQ_METHOD v128_t Half(v128_t a, v128_t b) const {
@@ -128,8 +129,8 @@ struct AddNarrow {
   }
 };
 
-/// The same for all codes and simple factors: a dot product of bytes [a, b], whose sum fits int16
-/// without the zero points.
+/// QAddNarrow for all codes and simple factors: a dot product of bytes [a, b], whose sum without
+/// the zero points fits int16.
 struct AddSimple {
   v128_t factors, bias, middle, step;
   RQ_METHOD v128_t Half(v128_t ab) const {
@@ -140,9 +141,9 @@ struct AddSimple {
   RQ_METHOD v128_t High(v128_t a, v128_t b) const { return Half(simd::InterleaveHighI8(a, b)); }
 };
 
-/// The float form, step by step as in QAddFloat.
+/// The float form, operation by operation as in QAddFloat.
 struct AddFloat {
-  v128_t a_zero, b_zero;  // i16, coded
+  v128_t a_zero, b_zero;  // coded, in i16
   v128_t a_scale, b_scale, out_scale, least, most, zero, offset;
   RQ_METHOD v128_t Quarter(v128_t a, v128_t b) const {
     const v128_t real_a = wasm_f32x4_mul(a_scale, wasm_f32x4_convert_i32x4(a));
@@ -174,8 +175,8 @@ struct MulFixed {
   }
 };
 
-/// QMulFloat; the clamp comes before the rounding, which is the same because its bounds are whole
-/// numbers, and keeps the rounding trick in range.
+/// QMulFloat. The clamp comes before the rounding, which gives the same result because its bounds
+/// are integers, and keeps RoundToInt in range.
 struct MulFloat {
   v128_t a_zero, b_zero, scale, least, most, out_zero;
   RQ_METHOD v128_t Quarter(v128_t product) const {
@@ -191,11 +192,11 @@ struct MulFloat {
   }
 };
 
-/// Both operations are symmetric once scales and zero points travel with their operand, so a
+/// Walks operands of a symmetric operation. Scales and zero points travel with their operand, so a
 /// repeated scalar is always made the second one. Two repeated scalars never come here.
 template <typename Params, typename Op>
 RQ_INLINE void Walk(const Params* p, bool swap, const Op& op) {
-  // Chosen field by field: a choice between two structs would put them in memory.
+  // Each field is chosen by itself: a choice between two structs would put them in memory.
   const uint8_t a_flip = simd::FlipOf(p->a_signed);
   const uint8_t b_flip = simd::FlipOf(p->b_signed);
   const Operand x{static_cast<const uint8_t*>(swap ? p->b : p->a),
@@ -216,7 +217,7 @@ RQ_INLINE bool MustSwap(const Params* p) {
   return p->a_step == 0 && p->b_step != 0;
 }
 
-/// Two repeated scalars, or a multiplier outside the vector form: element by element.
+/// Computes element by element, for two repeated scalars or a multiplier outside the vector form.
 template <typename Params, typename Function>
 RQ_INLINE void Scalars(const Params* p, Function function) {
   for (size_t r = 0; r < p->rows; ++r) {
@@ -319,7 +320,7 @@ void rq_qadd_float(const QAddParams* p) {
 }
 
 void rq_qmul_fixed(const QMulParams* p) {
-  // |product| <= 255 * 255 < 2^16 and the multiplier is below 2^31: from a shift of 16 on, the
+  // |product| <= 255 * 255 < 2^16 and the multiplier is below 2^31, so from a shift of 16 on the
   // result fits int32. Smaller shifts mean a factor above 2^15, which only saturates.
   if ((p->a_step == 0 && p->b_step == 0) || p->multiplier.shift < 16) {
     Scalars(p, [&](int32_t a, int32_t b) {

@@ -1,4 +1,5 @@
-// Sigmoid and its kin on four elements at a time, by the formulas of kernels/transcendental.h.
+// Sigmoid, tanh, erf and Gelu, four elements at a time, by the formulas of
+// kernels/transcendental.h.
 #include "kernels/elementwise/map_simd.h"
 #include "kernels/lanes_simd.h"
 #include "kernels/transcendental.h"

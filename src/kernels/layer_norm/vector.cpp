@@ -1,4 +1,4 @@
-// Four lanes of the scalar row's arithmetic, operation by operation.
+// Four lanes with the scalar row's arithmetic, operation by operation.
 #include "base/simd.h"
 #include "kernels/layer_norm/kernel.h"
 
@@ -10,7 +10,7 @@ RQ_INLINE float Reduce(v128_t lanes) {
          (wasm_f32x4_extract_lane(lanes, 1) + wasm_f32x4_extract_lane(lanes, 3));
 }
 
-/// The lanes past n of a partial vector count nothing in a sum.
+/// Clears the lanes from n on, which then add nothing to a sum.
 RQ_INLINE v128_t FirstLanes(v128_t x, int32_t n) {
   const v128_t lane = wasm_i32x4_make(0, 1, 2, 3);
   return wasm_v128_and(x, wasm_i32x4_lt(lane, wasm_i32x4_splat(n)));

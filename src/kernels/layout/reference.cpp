@@ -18,8 +18,8 @@ void Transpose(const TransposeParams* p) {
   }
 }
 
-/// Drops dimensions of one and joins an outer dimension with the next inner one wherever both sides
-/// step from the end of the inner one to its next run.
+/// Drops dimensions of size one and joins an outer dimension with the next inner one wherever both
+/// sides step from the end of one inner run to the next.
 StridedCopyParams Normalize(const StridedCopyParams& p) {
   StridedCopyParams result = p;
   result.rank = 0;
@@ -42,7 +42,7 @@ StridedCopyParams Normalize(const StridedCopyParams& p) {
   return result;
 }
 
-/// The innermost dimension of elements of kSize bytes (0: of `size` bytes).
+/// Copies the innermost dimension, of elements of kSize bytes (0: of `size` bytes).
 template <size_t kSize>
 void CopyRun(const char* in, char* out, size_t n, ptrdiff_t in_step, ptrdiff_t out_step,
              size_t size) {
@@ -88,7 +88,7 @@ void TransposeX8Reference(const TransposeParams* p) { Transpose<uint8_t>(p); }
 void TransposeX32Reference(const TransposeParams* p) { Transpose<uint32_t>(p); }
 
 void CopyRowsReference(const CopyRowsParams* p) {
-  if (p->bytes == 0) return;  // memcpy must not see a null pointer
+  if (p->bytes == 0) return;  // memcpy does not allow a null pointer
   const char* in = static_cast<const char*>(p->in);
   char* out = static_cast<char*>(p->out);
   for (size_t r = 0; r < p->rows; ++r) {

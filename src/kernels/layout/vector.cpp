@@ -1,5 +1,5 @@
-// Transposes in register blocks (8x8 bytes, 4x4 words) and row copies. A block's loads and stores
-// both run along rows, which is what a transposition element by element lacks.
+// Transposes in register blocks (8x8 bytes, 4x4 words) and copies rows. Both the loads and the
+// stores of a block run along rows, which a transposition element by element cannot do.
 #include "base/simd.h"
 #include "kernels/layout/kernel.h"
 
@@ -21,17 +21,17 @@ RQ_INLINE void Block8x8(const uint8_t* in, size_t in_stride, uint8_t* out, size_
   const v128_t r5 = wasm_v128_load64_zero(in + 5 * in_stride);
   const v128_t r6 = wasm_v128_load64_zero(in + 6 * in_stride);
   const v128_t r7 = wasm_v128_load64_zero(in + 7 * in_stride);
-  // Pairs of rows: bytes (c, r), (c, r + 1) for the eight c.
+  // Pairs of rows: p01 has the bytes (c, 0), (c, 1) of the eight columns c.
   const v128_t p01 = simd::InterleaveLowI8(r0, r1);
   const v128_t p23 = simd::InterleaveLowI8(r2, r3);
   const v128_t p45 = simd::InterleaveLowI8(r4, r5);
   const v128_t p67 = simd::InterleaveLowI8(r6, r7);
-  // Fours of rows: c 0..3 and c 4..7.
+  // Groups of four rows, of columns 0..3 and 4..7.
   const v128_t low03 = RQ_INTERLEAVE_LOW16(p01, p23);
   const v128_t high03 = RQ_INTERLEAVE_HIGH16(p01, p23);
   const v128_t low47 = RQ_INTERLEAVE_LOW16(p45, p67);
   const v128_t high47 = RQ_INTERLEAVE_HIGH16(p45, p67);
-  // Eight rows: two output rows a vector.
+  // All eight rows: two output rows in each vector.
   const v128_t c01 = RQ_INTERLEAVE_LOW32(low03, low47);
   const v128_t c23 = RQ_INTERLEAVE_HIGH32(low03, low47);
   const v128_t c45 = RQ_INTERLEAVE_LOW32(high03, high47);
@@ -84,7 +84,7 @@ RQ_INLINE void Transpose(const TransposeParams* p, Block block) {
         block(in + r * is + c, is, out + c * os + r, os);
       }
     }
-    // The right edge, then the bottom one (which has the corner).
+    // The right edge, then the bottom edge, which includes the corner.
     Edge(in + block_cols, is, out + block_cols * os, os, block_rows, p->cols - block_cols);
     Edge(in + block_rows * is, is, out + block_rows, os, p->rows - block_rows, p->cols);
   }

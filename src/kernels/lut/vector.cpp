@@ -1,7 +1,7 @@
-// Unrolled by eight. Measured in V8 on x86: 3.9 bytes per nanosecond, against 2.6 for sixteen
-// i8x16.swizzle (3.6 relaxed) over a table in registers and 2.9 for gathering eight results in one
-// 64-bit word: the two loads of a lookup are all that counts, and the swizzles need 48 instructions
-// for 16 bytes.
+// Table lookups, unrolled by eight. In V8 on x86 this runs at 3.9 bytes per nanosecond, against 2.6
+// for sixteen i8x16.swizzle (3.6 relaxed) over a table in registers and 2.9 for gathering eight
+// results in one 64-bit word: only the two loads of a lookup count, and the swizzles need 48
+// instructions for 16 bytes.
 #include "base/simd.h"
 #include "kernels/lut/kernel.h"
 

@@ -11,7 +11,7 @@ namespace {
 
 uint8_t Half(const uint8_t* bytes, int64_t i) { return bytes[i / 2] >> (i % 2 * 4) & 15; }
 
-/// Bytes of `count` elements for every k, blocks padded.
+/// Bytes of one row whose elements have `bytes` bytes, k padded to whole blocks.
 size_t PaddedDepth(const MatMulNBitsParams& p, size_t bytes) {
   const auto blocks = static_cast<size_t>(nbits::Blocks(p.k, p.block));
   return CheckedMul(CheckedMul(blocks, static_cast<size_t>(p.block)), bytes);
@@ -58,14 +58,14 @@ void Pack(const MatMulNBitsWeights& w, void* packed) {
 
 size_t NoWorkspace(const MatMulNBitsParams&) { return 0; }
 
-/// A panel of rows with k padded by 0, and a group's weights as floats.
+/// Holds a panel of rows with k padded by 0, and a group's weights as floats.
 size_t F32Workspace(const MatMulNBitsParams& p) {
   const auto rows = static_cast<size_t>(RowsInPanel(p.rows, kPanelRows)) + size_t{kColumns};
   return CheckedMul(PaddedDepth(p, sizeof(float)), rows);
 }
 
-/// For every row of a panel the sums of a group, its bytes, and a scale and a sum for every chunk;
-/// a chunk of unpacked codes.
+/// Holds, for every row of a panel, the sums of a group, its bytes, and a scale and a sum for every
+/// chunk; and one chunk of unpacked codes.
 size_t Q8Workspace(const MatMulNBitsParams& p) {
   const auto rows = static_cast<size_t>(RowsInPanel(p.rows, kQ8PanelRows));
   const size_t chunks = PaddedDepth(p, 1) / static_cast<size_t>(Chunk(p.block));
@@ -74,7 +74,7 @@ size_t Q8Workspace(const MatMulNBitsParams& p) {
   return CheckedAdd(CheckedMul(CheckedAdd(row_bytes, sums), rows), size_t{kUnpackedBytes});
 }
 
-/// The bytes of one row.
+/// Holds the bytes of one row.
 size_t Q8ReferenceWorkspace(const MatMulNBitsParams& p) { return PaddedDepth(p, 1); }
 
 }  // namespace nbits

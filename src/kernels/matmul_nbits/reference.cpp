@@ -11,7 +11,7 @@ namespace {
 
 using namespace nbits;
 
-/// One block of one column.
+/// One block of one column of weights.
 struct Block {
   const uint8_t* codes;
   int32_t column;
@@ -40,7 +40,7 @@ void ForEachColumn(const MatMulNBitsParams* p, Column column) {
   for (int32_t n = p->begin * kColumns; n < end; ++n) column(n);
 }
 
-/// Bytes of at most a chunk of values; the scale.
+/// Quantizes at most a chunk of values to bytes and returns the scale.
 float QuantizeChunk(const float* x, int32_t count, int8_t* bytes) {
   float most = 0;
   bool is_nan = false;

@@ -1,6 +1,6 @@
 // The float row. A group's weights become floats once for a panel of rows and then go through a
-// register tile as in kernels/conv/tile_f32.h; for a few rows they go from codes straight into the
-// sums, since writing them down would be most of the work.
+// register tile as in kernels/conv/tile_f32.h. For a few rows, codes go straight into the sums,
+// since storing floats would be most of the work.
 #include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace nbits;
 
-/// Below this many rows no floats are written down.
+/// Below this many rows weights are not stored as floats.
 constexpr int32_t kFewRows = 3;
 
 /// The zero points of a block as bytes in the order of the codes: columns 0..3, columns 4..7.
@@ -23,12 +23,12 @@ RQ_INLINE v128_t ZerosOf(const uint8_t* block, bool has_zero_points, int32_t hal
              : wasm_i8x16_shuffle(zeros, zeros, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
 }
 
-/// Bytes [column][k] -> [k][column] of a step.
+/// Transposes the bytes of a step from [column][k] to [k][column].
 RQ_INLINE v128_t Transpose4x4(v128_t x) {
   return wasm_i8x16_shuffle(x, x, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 }
 
-/// The signed bytes [k][column] of a step, as four vectors of floats.
+/// Converts the signed bytes [k][column] of a step to four vectors of floats.
 RQ_INLINE void ToFloats(v128_t levels, v128_t* out) {
   const v128_t low = wasm_i16x8_extend_low_i8x16(levels);
   const v128_t high = wasm_i16x8_extend_high_i8x16(levels);
@@ -38,7 +38,7 @@ RQ_INLINE void ToFloats(v128_t levels, v128_t* out) {
   out[3] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(high));
 }
 
-/// One step of codes less their zero points, as floats [k][column]: columns 0..3 and 4..7.
+/// Loads one step of codes less their zero points as floats [k][column], for columns 0..3 and 4..7.
 RQ_INLINE void LoadStep(const uint8_t* codes, v128_t mask, v128_t zero0, v128_t zero1, v128_t* low,
                         v128_t* high) {
   const v128_t both = wasm_v128_load(codes);
@@ -46,7 +46,7 @@ RQ_INLINE void LoadStep(const uint8_t* codes, v128_t mask, v128_t zero0, v128_t 
   ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)), high);
 }
 
-/// One group of columns as floats, [padded k][8].
+/// Unpacks one group of columns to floats [padded k][8].
 __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t* block,
                                       int32_t blocks, float* out) {
   const bool has_zero_points = p->has_zero_points != 0;
@@ -87,7 +87,7 @@ __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, 
   RQ_UNROLL for (int i = 0; i < kRows; ++i) StoreColumns(p, row + i, column, acc0[i], acc1[i]);
 }
 
-/// One row times one group, from the codes. Scales are applied to the sum of a block.
+/// Multiplies one row by one group, straight from the codes. Scales apply to the sum of a block.
 template <bool kFused>
 __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float* a,
                                          const uint8_t* block, int32_t blocks, int32_t row,
@@ -99,7 +99,7 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
     const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
     const v128_t zero1 = ZerosOf(block, has_zero_points, 1);
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
-    v128_t acc0[2], acc1[2];  // even and odd k: two chains of sums each
+    v128_t acc0[2], acc1[2];  // one chain of sums for even k, one for odd k
     RQ_UNROLL for (int i = 0; i < 2; ++i) acc0[i] = acc1[i] = wasm_f32x4_splat(0);
     for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, a += kStep) {
       v128_t low[4], high[4];
@@ -116,7 +116,7 @@ __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float
   StoreColumns(p, row, column, y0, y1);
 }
 
-/// Rows of `a` with k padded by 0.
+/// Copies rows of `a` and pads k by 0.
 __attribute__((noinline)) void CopyPanel(const MatMulNBitsParams* p, int32_t row, int32_t count,
                                          ptrdiff_t lda, float* panel) {
   for (int32_t r = 0; r < count; ++r, panel += lda) {

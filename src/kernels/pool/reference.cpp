@@ -1,4 +1,4 @@
-// The scalar rows: one output element at a time.
+// The scalar rows compute one output element at a time.
 #include <cmath>
 #include <limits>
 
@@ -22,7 +22,8 @@ void ForEachTap(const ConvGeometry& g, const pool::Window& w, Tap&& tap, LineEnd
   }
 }
 
-/// Bit `bit` of a byte of each plane, `step` bytes apart; the first clears the others.
+/// Stores bit `bit` of one byte of each plane; planes are `step` bytes apart. Bit 0 clears the
+/// other bits.
 void StorePlanes(int32_t code, int32_t planes, int32_t step, int32_t bit, uint8_t* out) {
   for (int32_t plane = 0; plane < planes; ++plane, out += step) {
     const int32_t before = bit == 0 ? 0 : *out;

@@ -1,5 +1,5 @@
-// Pooling over blocks of channels: sixteen at a time where there are as many. All taps of a block
-// are accumulated in registers, so every input element is loaded once and nothing is spilled.
+// Pools blocks of sixteen channels, where there are as many. Registers accumulate all taps of a
+// block, so every input element is loaded once and nothing is spilled.
 #include "kernels/bytes_simd.h"
 #include "kernels/pool/kernel.h"
 #include "kernels/pool/window.h"
@@ -21,7 +21,7 @@ RQ_INLINE Taps MakeTaps(const ConvGeometry& g, const pool::Window& w) {
 
 // --- float32 ---------------------------------------------------------------------------------
 
-/// kVectors x 4 channels; kPartial: `n` (1..3) channels of one vector.
+/// Pools kVectors x 4 channels or, with kPartial, `n` (1..3) channels of one vector.
 template <int kVectors, bool kPartial>
 RQ_INLINE void MaxF32Block(const float* in, const Taps& taps, float* out, int32_t n) {
   v128_t most[kVectors];
@@ -39,7 +39,8 @@ RQ_INLINE void MaxF32Block(const float* in, const Taps& taps, float* out, int32_
       RQ_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const v128_t value = kPartial ? simd::LoadPartial(at, n) : wasm_v128_load(at + 4 * v);
-        // pmax keeps `most` when the value is NaN; the mask remembers, all ones being a NaN itself.
+        // pmax keeps `most` when the value is NaN. The mask remembers that: all ones is a NaN
+        // itself.
         most[v] = wasm_f32x4_pmax(most[v], value);
         nan[v] = wasm_v128_or(nan[v], wasm_f32x4_ne(value, value));
       }
@@ -105,7 +106,7 @@ RQ_INLINE v128_t MinBytes(v128_t a, v128_t b) {
   return kSigned ? wasm_i8x16_min(a, b) : wasm_u8x16_min(a, b);
 }
 
-/// Of sixteen channels, or with kPartial n (1..8) of them.
+/// The maxima of sixteen channels or, with kPartial, of n (1..8) channels.
 template <bool kSigned, bool kPartial>
 RQ_INLINE v128_t MaxQ8Block(const uint8_t* in, const Taps& taps, int32_t n, v128_t lo, v128_t hi) {
   v128_t most = wasm_i8x16_splat(kSigned ? -128 : 0);
@@ -120,7 +121,7 @@ RQ_INLINE v128_t MaxQ8Block(const uint8_t* in, const Taps& taps, int32_t n, v128
   return MinBytes<kSigned>(MaxBytes<kSigned>(most, lo), hi);
 }
 
-/// Two bytes of each plane of bits, `step` bytes apart, of codes less the least one.
+/// Stores two bytes of each bit plane, `step` bytes apart, from codes less the least one.
 RQ_INLINE void StorePlanes(v128_t codes, int32_t planes, ptrdiff_t step, uint8_t* out) {
   for (int32_t plane = 0; plane < planes; ++plane, out += step) {
     const v128_t bit = wasm_v128_and(codes, wasm_i8x16_splat(static_cast<int8_t>(1 << plane)));
@@ -168,10 +169,10 @@ RQ_INLINE void MaxQ8(const MaxPoolQ8Params* p) {
   }
 }
 
-/// What the epilogue of an average needs; fixed or float by kFloat below.
+/// Constants of an average's epilogue, in fixed point or float as kFloat says.
 struct Requantizer {
   v128_t least, most;    // float: clamp bounds without the zero point
-  v128_t zero, lo, hi;   // coded: i16, i8, i8
+  v128_t zero, lo, hi;   // coded, in i16, i8 and i8
   v128_t in_flip, flip;  // bytes
   v128_t scale;          // float
   FixedMultiplier multiplier;
@@ -197,8 +198,8 @@ RQ_INLINE v128_t Requantize4(v128_t sum, const Requantizer& r) {
   return simd::RequantizeUpward4(sum, r.multiplier.multiplier, r.multiplier.shift);
 }
 
-/// Sixteen channels, or with kPartial n (1..8) of them. Coded bytes are summed in i16, which holds
-/// 255 of them (255 * 128 < 2^15), and moved to int32 before that is exceeded.
+/// The averages of sixteen channels or, with kPartial, of n (1..8) channels. Coded bytes are summed
+/// in i16, which holds 255 of them (255 * 128 < 2^15), and moved to int32 before that is exceeded.
 template <bool kFloat, bool kPartial>
 RQ_INLINE void AvgQ8Block(const uint8_t* in, const Taps& taps, uint8_t* out, int32_t n,
                           v128_t zeros, const Requantizer& r) {
@@ -246,7 +247,8 @@ RQ_INLINE void AvgQ8Block(const uint8_t* in, const Taps& taps, uint8_t* out, int
   }
 }
 
-/// From a shift of 31 on |result| <= |sum|; below, the sum's own bound decides.
+/// Whether results fit int32. From a shift of 31 on |result| <= |sum|; below that the sum's own
+/// bound decides.
 RQ_INLINE bool ResultFits(int32_t shift, int32_t taps) {
   if (shift >= 31) return true;
   return ((int64_t{255} * taps) << (31 - shift)) < (int64_t{1} << 31);

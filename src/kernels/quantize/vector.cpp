@@ -1,4 +1,4 @@
-// Quantization sixteen floats a step. True division and one rounding, so every result equals the
+// Quantizes sixteen floats at a time. True division and one rounding make every result equal the
 // scalar row's.
 #include "kernels/bytes_simd.h"
 #include "kernels/quantize/kernel.h"
@@ -8,7 +8,7 @@ namespace {
 
 RQ_INLINE v128_t Splat(float value) { return wasm_f32x4_splat(value); }
 
-/// The parameters of four lanes.
+/// The parameters for four lanes.
 struct Lanes {
   v128_t scale, least, most, zero;  // zero as int32
 };
@@ -18,8 +18,8 @@ RQ_INLINE Lanes MakeLanes(v128_t scale, v128_t zero, int32_t lo, int32_t hi) {
           wasm_f32x4_convert_i32x4(wasm_i32x4_sub(wasm_i32x4_splat(hi), zero)), zero};
 }
 
-/// Four int32 in [lo, hi]. NaN becomes 0 steps; the clamp before rounding keeps RoundToInt in
-/// range.
+/// Quantizes four floats to int32 in [lo, hi]. NaN becomes 0 steps; the clamp before rounding keeps
+/// RoundToInt in range.
 RQ_INLINE v128_t Quantize4(v128_t x, const Lanes& lanes) {
   v128_t steps = wasm_f32x4_div(x, lanes.scale);
   steps = wasm_v128_and(steps, wasm_f32x4_eq(steps, steps));
@@ -27,7 +27,7 @@ RQ_INLINE v128_t Quantize4(v128_t x, const Lanes& lanes) {
   return wasm_i32x4_add(simd::RoundToInt(steps), lanes.zero);
 }
 
-/// Sixteen int32 in [-128, 255] to bytes: the low bytes, whatever the sign.
+/// Narrows sixteen int32 in [-128, 255] to their low bytes, whatever the sign.
 RQ_INLINE v128_t LowBytes(v128_t a, v128_t b, v128_t c, v128_t d) {
   const v128_t mask = wasm_i16x8_splat(0xff);
   const v128_t low = wasm_v128_and(wasm_i16x8_narrow_i32x4(a, b), mask);
@@ -35,19 +35,19 @@ RQ_INLINE v128_t LowBytes(v128_t a, v128_t b, v128_t c, v128_t d) {
   return wasm_u8x16_narrow_i16x8(low, high);
 }
 
-/// Source of parameters: the same for all elements.
+/// Gives the same parameters for all elements.
 struct PerTensor {
   Lanes lanes;
   inline __attribute__((always_inline)) Lanes At(size_t, size_t) const { return lanes; }
 };
 
-/// Source of parameters: one for each element of the row.
+/// Gives parameters for each element of a row.
 struct PerChannel {
   const float* scales;
   const int32_t* zeros;
   int32_t lo, hi;
   inline __attribute__((always_inline)) Lanes At(size_t c, size_t n) const {
-    // A partial load leaves scale 0 in unused lanes: their quotients are never stored.
+    // A partial load leaves scale 0 in unused lanes, whose quotients are never stored.
     const v128_t scale = simd::LoadPartial(scales + c, static_cast<int32_t>(n));
     const v128_t zero = zeros != nullptr ? simd::LoadPartial(zeros + c, static_cast<int32_t>(n))
                                          : wasm_i32x4_splat(0);
@@ -78,7 +78,7 @@ RQ_INLINE void QuantizeRows(const QuantizeParams* p, const Source& source) {
   }
 }
 
-/// Eight bytes as two vectors of four int32.
+/// Eight bytes, as two vectors of four int32.
 struct Pair {
   v128_t low, high;
 };
@@ -124,7 +124,7 @@ RQ_INLINE void DequantizeRows(const DequantizeParams* p) {
   }
 }
 
-/// Sixteen pixels of one plane as bytes.
+/// Quantizes sixteen pixels of one plane to bytes.
 RQ_INLINE v128_t Plane16(const float* in, const Lanes& lanes) {
   return LowBytes(Quantize4(wasm_v128_load(in), lanes), Quantize4(wasm_v128_load(in + 4), lanes),
                   Quantize4(wasm_v128_load(in + 8), lanes),
@@ -139,8 +139,8 @@ RQ_INLINE void StorePixel(uint8_t* out, int32_t word, size_t channels) {
   if (channels > 3) out[3] = static_cast<uint8_t>(bits >> 24);
 }
 
-/// Stores four pixels held as four bytes each, `channels` bytes of every one. Pixels next to each
-/// other go out together; wider strides one by one.
+/// Stores four pixels held as four bytes each, `channels` bytes of every one: adjacent pixels
+/// together, pixels with wider strides one by one.
 RQ_INLINE void StorePixels(uint8_t* out, v128_t pixels, size_t channels, size_t stride) {
   if (channels == 4 && stride == 4) {
     wasm_v128_store(out, pixels);

@@ -1,5 +1,6 @@
-// The scalar row. Elements side by side are summed up in sixteen interleaved lanes, the last few in
-// four, the order of the vector row; elements of columns one after the other.
+// The scalar row. Adjacent elements are summed in sixteen interleaved lanes and the last few in
+// four, which is the order of the vector row; the elements of columns are summed one after the
+// other.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,5 @@
-// Sixteen lanes at a time: along the elements where they are side by side, else of as many columns.
+// Reduces sixteen lanes at a time: along the elements where they are adjacent, else along as many
+// columns.
 #include "base/simd.h"
 #include "kernels/reduce/kernel.h"
 
@@ -12,7 +13,7 @@ RQ_INLINE v128_t FirstLanes(v128_t x, int32_t n) {
   return wasm_v128_and(x, wasm_i32x4_lt(lane, wasm_i32x4_splat(n)));
 }
 
-/// Sums of x, |x| or x^2: x masked, times x or 1.
+/// Sums x, |x| or x^2: x is masked, then multiplied by x or 1.
 struct Sum {
   v128_t mask, squares, one, factor;
 
@@ -34,7 +35,7 @@ struct Sum {
   [[gnu::always_inline]] v128_t Result(v128_t sum) const { return wasm_f32x4_mul(sum, factor); }
 };
 
-/// The largest of x, or of -x.
+/// Finds the largest x, or the largest -x.
 struct Extreme {
   v128_t sign;
 
@@ -55,8 +56,8 @@ struct Extreme {
   }
 };
 
-/// All lanes of one row: every lane has the result. (Four names, not an array: kernels have no
-/// stack in memory.)
+/// Reduces one row to all lanes, so that every lane has the result. (Four variables instead of an
+/// array, since kernels have no stack in memory.)
 template <typename Op>
 RQ_INLINE v128_t Row(const Op& op, const float* from, size_t count) {
   v128_t a = op.Start();

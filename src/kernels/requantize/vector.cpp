@@ -1,22 +1,24 @@
-// Eight channels at a time, two rows at once; the constants of the channels stay in registers.
+// Requantizes eight channels at a time, two rows at once; the constants of the channels stay in
+// registers.
 //
-// Fixed point, ties up, two exact vector forms (numeric/requantize_prepare.cpp decides):
+// Fixed point, ties up, has two exact vector forms (numeric/requantize_prepare.cpp chooses):
 //
-// kDouble: x = acc * (M * 2^-t) is exact in float64 while |acc * M| < 2^53; adding 1.5 * 2^52
-//   rounds it half to even and leaves the integer, in two's complement, in the low word. Where the
-//   bound on acc allows x to be a tie at all, 2^-(t+1), half a unit of x's last place, is added
-//   first: it turns a tie into "just above" and moves nothing else across a rounding boundary (and
-//   needs 2^52).
+// kDouble: x = acc * (M * 2^-t) is exact in float64 while |acc * M| < 2^53. Adding 1.5 * 2^52
+// rounds it half to even and leaves the integer, in two's complement, in the low word. Where the
+// bound on acc allows x to be a tie at all, 2^-(t+1), half a unit of x's last place, is added
+// first: it turns a tie into "just above" and moves nothing else across a rounding boundary (and
+// needs 2^52).
+//
 // kShift: T is the largest t of the eight channels, at least 32, and P = (acc * 2^(T - t)) * M in
-//   64 bits, which takes a bound on acc (else the eight channels go the scalar way); the high word
-//   of P + 2^(T-1), shifted right by T - 32 (arithmetically, and on 32-bit lanes: the 64-bit form
-//   is slow on x86), is floor(P / 2^T + 1/2).
+// 64 bits, which takes a bound on acc (else the eight channels are computed one by one). The high
+// word of P + 2^(T-1), shifted right by T - 32 (arithmetically, and on 32-bit lanes, since the
+// 64-bit form is slow on x86), is floor(P / 2^T + 1/2).
 //
-// Few codes, or fixed point with simple multipliers: one float32 product and sum, which give every
-// code, fused or not (numeric/requantize_narrow.cpp, numeric/requantize_prepare.cpp).
+// Few codes, and fixed point with simple multipliers, take one float32 product and sum, which give
+// every code, fused or not (numeric/requantize_narrow.cpp, numeric/requantize_prepare.cpp).
 //
-// Float: half_even(float(acc) * scale); the value is small, or clamped first, so that adding
-// 1.5 * 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
+// Float: half_even(float(acc) * scale). The value is small, or clamped first, so that adding 1.5 *
+// 2^23 rounds it and leaves the integer in the low bits (XNNPACK's "fmagic" kernels).
 #include "kernels/requantize/kernel.h"
 
 #include "kernels/requantize/codes_f32.h"
@@ -74,7 +76,8 @@ RQ_INLINE void FloatBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, 
       });
 }
 
-/// The zero point is part of the constant that rounds: where no tie is left, it may be odd.
+/// The zero point is part of the constant that rounds; where no tie is left, the constant may be
+/// odd.
 RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
                            const RequantizeParams& p, int32_t zero_point, const Store& s) {
   const double* scale = p.exact_scale + c;
@@ -103,7 +106,7 @@ RQ_INLINE void DoubleBlock(const int32_t* acc, int32_t acc_stride, int32_t rows,
       });
 }
 
-/// False when one of the eight channels has no such form.
+/// Requantizes eight channels in float32; returns false when one of them has no such form.
 RQ_INLINE bool Float32Block(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
                             const RequantizeParams& p, const Store& s) {
   const v128_t scale0 = wasm_v128_load(p.float_scale + c);
@@ -136,7 +139,7 @@ RQ_INLINE int32_t ScaleUp(const RequantizeParams& p, int32_t c, int32_t common) 
   return p.multiplier[c] == 0 ? 0 : 1 << (common - p.shift[c]);
 }
 
-/// False when the eight channels have no common shift.
+/// Requantizes eight channels by a common shift; returns false when they have none.
 RQ_INLINE bool ShiftBlock(const int32_t* acc, int32_t acc_stride, int32_t rows, int32_t c,
                           const RequantizeParams& p, int32_t zero_point, const Store& s) {
   int32_t common = 32;

@@ -1,4 +1,4 @@
-// Four channels at a time, by the scalar row's arithmetic: plain multiplies and adds.
+// Resizes four channels at a time with the scalar row's arithmetic: plain multiplies and adds.
 #include "base/simd.h"
 #include "kernels/resize/kernel.h"
 

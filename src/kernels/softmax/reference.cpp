@@ -1,5 +1,5 @@
-// The scalar rows. Sums run in four interleaved lanes, (l0 + l2) + (l1 + l3) at the end: the order
-// of the vector row, so the two agree bit for bit, and a smaller error than one long sum.
+// The scalar rows. Sums run in four interleaved lanes and end as (l0 + l2) + (l1 + l3). This order
+// of the vector row makes the two agree bit for bit and has a smaller error than one long sum.
 #include <cstddef>
 
 #include "kernels/fast_math.h"

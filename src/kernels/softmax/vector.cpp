@@ -1,4 +1,4 @@
-// Four lanes of the scalar rows' arithmetic, operation by operation.
+// Four lanes with the scalar rows' arithmetic, operation by operation.
 #include "kernels/fast_math.h"
 #include "kernels/lanes_simd.h"
 #include "kernels/softmax/kernel.h"
@@ -15,7 +15,7 @@ RQ_INLINE float Reduce(v128_t lanes) {
          (wasm_f32x4_extract_lane(lanes, 1) + wasm_f32x4_extract_lane(lanes, 3));
 }
 
-/// The maximum, or NaN if there is one.
+/// The maximum of a row, or NaN if it has one.
 RQ_INLINE float RowMax(const float* in, size_t n) {
   v128_t most = Splat(-__builtin_inff());
   v128_t nan = wasm_i32x4_splat(0);
@@ -35,7 +35,7 @@ RQ_INLINE float RowMax(const float* in, size_t n) {
   return result;
 }
 
-/// The lanes past n of a partial vector count nothing in a sum.
+/// Clears the lanes from n on, which then add nothing to a sum.
 RQ_INLINE v128_t FirstLanes(v128_t x, size_t n) {
   const v128_t lane = wasm_i32x4_make(0, 1, 2, 3);
   return wasm_v128_and(x, wasm_i32x4_lt(lane, wasm_i32x4_splat(static_cast<int32_t>(n))));
