@@ -54,7 +54,8 @@ void PlanArchive::Blob(const void*& pointer) {
   if (!reading() && pointer != nullptr && found == blobs.rend()) {
     Fail(ErrorCode::kInternal, "a step points to what is not the plan's");
   }
-  auto index = static_cast<uint32_t>(blobs.rend() - found) - 1;  // kNull when there is none
+  // kNull when the pointer is in no blob
+  auto index = static_cast<uint32_t>(blobs.rend() - found) - 1;
   One(index);
   if (!reading()) return;
   if (index != kNull && index >= blobs.size()) DamagedPlan("it has not that many weights");

@@ -1,6 +1,6 @@
-// What a plan consists of, written and read by the same functions: whoever has state lists its
-// fields once. Only the engine that wrote them reads them (plan/save.h checks that), so plain
-// structs are their bytes; pointers and kernels are what needs care.
+// The fields of a plan, written and read by the same functions: a class with state lists its fields
+// once. Only the engine that wrote a plan reads it (plan/save.h checks that), so plain structs are
+// stored as their bytes; only pointers and kernels need functions of their own.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@
 
 namespace requant {
 
-/// The error of a plan whose bytes cannot be right, and of one that is not for this engine. Both
-/// say what to do about it.
+/// Throw the error of a plan whose bytes cannot be right, and of one that another engine wrote.
+/// Both messages say what to do.
 [[noreturn]] void DamagedPlan(const char* what);
 [[noreturn]] void ForeignPlan(const std::string& why);
 
 class PlanArchive {
  public:
-  /// Writes: appends to `out`.
+  /// Makes an archive that writes: it appends to `out`.
   explicit PlanArchive(std::vector<uint8_t>* out) : out_(out) {}
-  /// Reads.
+  /// Makes an archive that reads `in`.
   explicit PlanArchive(std::span<const uint8_t> in) : in_(in) {}
 
   bool reading() const { return out_ == nullptr; }
   size_t left() const { return in_.size(); }
 
-  /// The next fields, in order: numbers, enums, plain structs, strings, vectors of those. A plain
-  /// struct's pointers must be null or given their value afterwards.
+  /// Writes or reads the next fields, in order: numbers, enums, plain structs, strings, vectors of
+  /// those. Pointers of a plain struct must be null or be set afterwards.
   template <typename... T>
   void Fields(T&... fields) {
     (One(fields), ...);
   }
 
-  /// A pointer to weights: one of `blobs`, or null.
+  /// Writes or reads a pointer to weights, which is one of `blobs` or null.
   void Blob(const void*& pointer);
   template <typename T>
   void Blob(const T*& pointer) {
@@ -47,8 +47,9 @@ class PlanArchive {
     pointer = static_cast<const T*>(plain);
   }
 
-  /// `run` is the kernel of that name. Throws ForeignPlan when there is none or this machine lacks
-  /// what it needs, or has it in another form than the one that the weights were packed for.
+  /// Sets `run` to the kernel of that name. Throws ForeignPlan when there is none, when this
+  /// machine lacks what the kernel requires, or when its dot products have another form than the
+  /// one that the weights were packed for.
   template <typename Rows, typename Run>
   void Kernel(const Rows& rows, const std::string& name, Run& run) {
     for (const auto& row : rows) {
@@ -59,7 +60,7 @@ class PlanArchive {
           Fields(form);
           if (form != Dot8Form()) continue;
         }
-        // Kernels for few bits are loaded after the plan that needs them.
+        // Kernels for few bits are loaded after the plan that uses them.
         if (MissingForEver(row.missing) != nullptr) continue;
       }
       if (!reading()) return;
@@ -69,12 +70,13 @@ class PlanArchive {
     if (reading()) NoKernel(name);
   }
 
-  /// How many elements of `bytes` follow: never more than there can be.
+  /// Writes or reads how many elements of `bytes` bytes follow; when reading, at most as many as
+  /// the rest can hold.
   uint32_t Count(size_t count, size_t bytes);
 
-  std::vector<const void*> blobs;  // what Blob() can name
-  const Graph* graph = nullptr;    // holds the nodes that run by their reference
-  bool operators = false;          // reading: whether there may be steps of the rarer operators
+  std::vector<const void*> blobs;  // the pointers that Blob() can name
+  const Graph* graph = nullptr;    // has the nodes that run by their reference
+  bool operators = false;          // when reading: whether steps may be extended operators
 
  private:
   void Bytes(void* data, size_t size);

@@ -29,7 +29,7 @@ void ComputeLifetimes(Plan& plan, bool keep_outputs) {
   for (const int slot : plan.outputs) Touch(plan, slot, static_cast<int>(plan.steps.size()));
 }
 
-// An elementwise step may write over an input that dies there.
+// Lets an elementwise step overwrite an input whose lifetime ends there.
 void MergeInPlace(Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = *plan.steps[i];
@@ -43,7 +43,8 @@ void MergeInPlace(Plan& plan) {
         source.bytes < target.bytes || source.last_step != index || target.first_step != index) {
       continue;
     }
-    // Another input of the step that shares the memory would be overwritten too early.
+    // The memory must not be shared with another input of the step, which would be overwritten too
+    // early.
     const auto shares = [&](int slot) {
       return plan.slots[static_cast<size_t>(slot)].root == from;
     };
@@ -74,7 +75,7 @@ void LayOutArena(Plan& plan, bool keep_outputs) {
     roots.push_back(i);
     lifetimes.push_back({slot.bytes, slot.first_step, slot.last_step});
   }
-  // AnnotateUsedMemory: what is alive while each step runs, the last moment being afterwards.
+  // The moments are the steps and, last, the time after them.
   const int moments = static_cast<int>(plan.steps.size()) + 1;
   plan.arena_lower_bound =
       PeakBytes(lifetimes, moments, AlignedBuffer::kAlignment, &plan.used_memory);

@@ -4,9 +4,9 @@
 
 namespace requant {
 
-/// Computes lifetimes, lets in-place steps reuse their input, and gives every arena slot an offset
-/// so that slots alive at the same time never overlap. Fills arena_bytes and arena_lower_bound.
-/// Outputs live to the end, or else like any other value.
+/// Computes lifetimes, lets in-place steps reuse their input's memory, and gives every arena slot
+/// an offset such that slots alive at the same time never overlap. Sets arena_bytes and
+/// arena_lower_bound. With keep_outputs outputs live to the end, else only until their last use.
 void LayOutArena(Plan& plan, bool keep_outputs = true);
 
 }  // namespace requant

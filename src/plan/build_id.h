@@ -2,7 +2,7 @@
 
 namespace requant {
 
-/// Which build of the engine this is. In wasm modules the last step of the build replaces the text
+/// Identifies the build of the engine. In wasm modules the last step of the build replaces the text
 /// by a hash of the module (web/scripts/stamp.mjs).
 extern const char kBuildId[33];
 

@@ -18,13 +18,13 @@ struct CodeRange {
   int32_t lo = -128, hi = 255;
   bool operator==(const CodeRange&) const = default;
 };
-/// All codes of an 8-bit type.
+/// The range of all codes of an 8-bit type.
 CodeRange CodesOf(DType dtype);
-/// The least range that holds both.
+/// The smallest range that contains both.
 CodeRange Join(CodeRange a, CodeRange b);
 
-/// What the lowering of one operator works with: the slots of values, in the layout it asks for,
-/// and the list of steps it appends to. Layout conversions are inserted here, once per value.
+/// The state that the lowering of operators shares: the slots of values, in the layouts that were
+/// asked for, and the list of steps. The builder inserts layout conversions, once per value.
 class PlanBuilder {
  public:
   /// Throws kInvalidArgument for a forced kernel that does not exist.
@@ -33,41 +33,44 @@ class PlanBuilder {
   const Graph& graph() const { return *plan_.graph; }
   const PlanOptions& options() const { return options_; }
 
-  /// The slot of a computed value or constant in that layout; converts (once) when needed.
+  /// The slot of a dynamic value or constant in that layout; converts it, once, when necessary.
   int In(const Value* value, Layout layout = Layout::kPlain);
-  /// Whether a step planned so far computes the value (or it is an input or a constant).
+  /// Whether the value is an input or a constant, or a step planned so far computes it.
   bool Has(const Value* value) const {
     const auto found = places_.find(value);
     return value->is_constant() ||
            (found != places_.end() && (found->second.slots[0] >= 0 || found->second.slots[1] >= 0));
   }
-  /// The layout in which the value exists already, channels-last preferred.
+  /// The layout in which the value exists already; channels-last is preferred.
   Layout LayoutOf(const Value* value) const;
-  /// A new arena slot for a value that the step to come computes.
+  /// Makes an arena slot for a value that the next step computes.
   int Out(const Value* value, Layout layout = Layout::kPlain);
-  /// The value is the same bytes as `slot` (Reshape, Identity, ...).
+  /// Declares that the value has the same bytes as `slot` (Reshape, Identity, ...).
   void Alias(const Value* value, int slot, Layout layout = Layout::kPlain);
   /// Makes the step that computes `slot` write it to bytes [offset, ...) of `whole`'s memory, its
-  /// pixels `stride` elements apart (0: as dense as ever). False, and nothing done, when the step
-  /// cannot or the slot is used in another way too; the caller knows that no later step reads it.
+  /// pixels `stride` elements apart (0: dense). Returns false and does nothing when the step cannot
+  /// or the slot is used in another way too. The caller must know that no later step reads the
+  /// slot.
   bool WriteInto(int slot, int whole, size_t offset, size_t stride);
-  /// The codes that an 8-bit value can hold: those of its type unless the step that computes it
-  /// leaves some out. What comes from outside of the graph may hold any.
+  /// The codes that an 8-bit value can hold: those of its type, unless the step that computes it
+  /// leaves some out. A value from outside the graph may hold any.
   CodeRange RangeOf(const Value* value) const;
-  /// Said by the lowering of the step that computes the value: no code outside of `range` occurs.
+  /// Declares that the value has no code outside `range`; the lowering that computes it says so.
   void SetRange(const Value* value, CodeRange range);
-  /// The output's codes are among the input's. Nothing happens for values that are not 8 bits wide.
+  /// Declares that the output's codes are among the input's. Ignores values that are not 8 bits
+  /// wide.
   void KeepRange(const Value* input, const Value* output);
-  /// Scratch memory for one step.
+  /// Makes a slot of scratch memory for one step.
   int Workspace(size_t bytes);
   const Slot& slot(int index) const { return plan_.slots[static_cast<size_t>(index)]; }
 
-  /// A value for the lowering of one node: of the graph's own nodes none reads or computes it.
+  /// Makes a value that only the lowering of one node uses: no node of the graph reads or computes
+  /// it.
   Value* NewValue(const std::string& name, DType dtype, const Shape& shape) {
     return plan_.graph->AddValue(name, {dtype, ToSymbolic(shape)});
   }
 
-  /// Appends a step. `node` gives name and operator.
+  /// Appends a step, named after `node` and its operator.
   template <typename S>
   S& Add(const Node& node, const char* kernel, const std::vector<int>& inputs,
          const std::vector<int>& outputs) {
@@ -76,37 +79,37 @@ class PlanBuilder {
     Append(std::move(step), node, kernel, inputs, outputs);
     return made;
   }
-  /// Memory for packed weights, owned by the plan.
+  /// Allocates memory for packed weights, which the plan owns.
   uint8_t* Packed(size_t bytes);
 
-  /// Gives the constants back that nothing reads any more now that `node` is planned: whatever runs
-  /// has them packed, or in plan.constants.
+  /// Frees the constants that nothing reads any more once `node` is planned: steps have them packed
+  /// or in plan.constants.
   void ReleaseConstants(const Node& node);
-  /// The same for all that is left, once every node is planned.
+  /// Frees all remaining constants, once every node is planned.
   void ReleaseConstants();
-  /// The graph keeps this node's constants: it is evaluated by its reference.
+  /// Keeps this node's constants in the graph, since its reference evaluates it.
   void Keep(const Node* node) { fates_[node->position].kept = true; }
 
-  /// The node that is planned next: whose steps' choices are noted.
+  /// Names the node that is planned next, to which kernel choices are attributed.
   void Begin(const Node& node) { node_ = &node; }
-  /// What was chosen of the families that are forced.
+  /// The kernels chosen from families of which one was forced.
   const KernelChoices& choices() const { return choices_; }
 
-  /// A node that an earlier lowering has already computed as part of its own step.
+  /// Whether an earlier lowering computes the node as part of its own step.
   bool IsAbsorbed(const Node* node) const { return fates_[node->position].absorbed != nullptr; }
   void Absorb(const Node* node, const Node& by) { fates_[node->position].absorbed = &by; }
-  /// Says in the graph which nodes run together, once all are planned (Node::group).
+  /// Records in the graph which nodes run together (Node::group), once all are planned.
   void NoteGroups();
-  /// The operator of the node's fusion group that alone reads the value it computes; nullptr when
-  /// there is none, or fusing is off.
+  /// The operator in the node's fusion group that alone reads the value it computes; nullptr when
+  /// there is none, or fusion is off.
   const Node* Follower(const Node& node) const;
 
-  /// What was tuned for a Step::tuning, or null.
+  /// The record of tune() for a Step::tuning, or null.
   const Tuned* TunedFor(const std::string& tuning) const;
   bool IsForced(std::string_view family) const { return Forced(family) != nullptr; }
-  /// The kernel row to use: the forced one of this family if it fits, else the one that was tuned
-  /// for `tuning` (Step::tuning of the step to come), else the last row that fits and pays (rows
-  /// are listed from plain to best).
+  /// Chooses a kernel row: the forced one of this family if it fits, else the one tuned for
+  /// `tuning` (Step::tuning of the next step), else the last row that fits and pays (tables list
+  /// rows from slow to fast).
   template <typename Row, typename Fits, typename Pays>
   const Row& Choose(const char* family, std::span<const Row> rows, Fits fits, Pays pays,
                     const std::string& tuning) const {
@@ -138,12 +141,12 @@ class PlanBuilder {
 
  private:
   struct Places {
-    int slots[2] = {-1, -1};  // by Layout
+    int slots[2] = {-1, -1};  // indexed by Layout
     std::optional<CodeRange> range;
   };
 
   struct Fate {
-    const Node* absorbed = nullptr;  // the node whose step it is part of
+    const Node* absorbed = nullptr;  // the node whose step includes this one
     bool kept = false;
   };
 
@@ -158,18 +161,18 @@ class PlanBuilder {
   Plan& plan_;
   const PlanOptions& options_;
   std::map<const Value*, Places> places_;
-  std::vector<Fate> fates_;  // of the nodes, by their positions
+  std::vector<Fate> fates_;  // indexed by the nodes' positions
   const Node* node_ = nullptr;
-  mutable KernelChoices choices_;  // of families that are forced
+  mutable KernelChoices choices_;  // of families of which a kernel is forced
 };
 
-/// Shape seen as [batch, channels, spatial]: what a layout conversion permutes. Rank 3 to 5 only;
-/// the planes of volumes are below each other.
+/// A shape as [batch, channels, height, width], which layout conversions permute. Ranks 3 to 5
+/// only; the planes of a volume are stacked vertically.
 struct ImageDims {
   int64_t batch = 1, channels = 1, height = 1, width = 1;
 };
 ImageDims ImageOf(const Shape& shape);
-/// True when both layouts are the same bytes (one channel or one pixel), or the rank has only one.
+/// Whether both layouts are the same bytes: one channel or one pixel, or a rank that has only one.
 bool LayoutsCoincide(const Shape& shape);
 
 }  // namespace requant

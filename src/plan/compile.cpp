@@ -15,7 +15,7 @@
 namespace requant {
 namespace {
 
-/// By the first row that can; false when there is none.
+/// Lowers a node by the first row that can; returns false when there is none.
 bool LowerByTable(PlanBuilder& builder, const Node& node) {
   for (const LowerRow& row : LowerTable()) {
     if (node.op_type != row.op || node.domain != row.domain) continue;
@@ -43,13 +43,14 @@ bool IsStatic(const Graph& graph) {
 std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
                                        const std::vector<Shape>& input_shapes) {
   size_t next = 0;
-  bool known = true;  // whether the graph is for these shapes already
+  bool known = true;  // whether the graph was made for these shapes
   for (const Value* input : graph->inputs()) {
     if (!input->is_constant())
       known = known && input->type.shape == ToSymbolic(input_shapes.at(next++));
   }
   known = known && IsStatic(*graph);
-  // Nobody else has it: it becomes the plan's as it is. (Graphs are never made const.)
+  // The only owner hands the graph over: it becomes the plan's without a copy. (Graphs are never
+  // made const.)
   auto copy = known && graph.use_count() == 1
                   ? std::make_unique<Graph>(std::move(*std::const_pointer_cast<Graph>(graph)))
                   : std::make_unique<Graph>(graph->Clone());
@@ -59,19 +60,19 @@ std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
     for (Value* input : copy->inputs()) {
       if (!input->is_constant()) input->type.shape = ToSymbolic(input_shapes[next++]);
     }
-    // Declared types of the other values may hold symbols that now have numbers.
+    // Declared types of the other values may have symbols whose numbers are known now.
     for (const auto& value : copy->values()) {
       if (value->producer) value->type.shape.reset();
     }
     for (const auto& node : copy->nodes()) node->typed = false;
   }
   PipelineOptions options;
-  // Branches that turn out to be taken bring nodes that no pass has seen.
+  // A branch that is taken brings nodes that no pass has seen.
   const bool branches = std::any_of(copy->nodes().begin(), copy->nodes().end(),
                                     [](const auto& node) { return node->has_subgraph(); });
   if (branches) RunPasses(*copy);
   options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination", "FuseOps"};
-  // Numbers of heads and masks that depended on open lengths are known now.
+  // Numbers of heads, and masks, that depended on open lengths are known now.
   if (!known) options.only.emplace_back("FuseAttention");
   RunPasses(*copy, options);
   return copy;
@@ -79,8 +80,8 @@ std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
 
 namespace {
 
-/// What no pass may fold because it says how a file is quantized (weights behind DequantizeLinear,
-/// Quant, packed bits) is computed once here: a plan is only run.
+/// Computes the nodes that no pass may fold because they say how a file is quantized (weights
+/// behind DequantizeLinear, Quant, packed bits). A plan is only run, so they can be folded here.
 void FoldForRun(Graph& graph) {
   for (size_t i = 0; i < graph.nodes().size();) {
     Node* node = graph.nodes()[i].get();
@@ -107,7 +108,7 @@ void FoldForRun(Graph& graph) {
       ++i;
       continue;
     }
-    // The node goes with its last output.
+    // The last output takes the node with it.
     for (const auto& [output, k] : used) graph.MakeConstant(output, std::move(results[k]));
   }
   graph.RemoveUnusedValues();

@@ -19,15 +19,17 @@ struct Header {
   uint8_t pointer_bytes;
   SavedKind kind;
   uint8_t threads;
-  uint8_t operators;  // 1: some steps' code is among the rarer ones; the loader (web/session.ts)
-                      // reads this
-  uint64_t bytes;     // of the whole file
-  uint64_t checksum;  // of all bytes after the header, kind and operators
+  // 1: the code of some steps is among the extended operators; the loader (web/session.ts) reads
+  // this
+  uint8_t operators;
+  uint64_t bytes;     // size of the whole file
+  uint64_t checksum;  // covers all bytes after the header, kind and operators
   char build[32];
 };
 static_assert(sizeof(Header) == 64);
 
-/// Every step is a bijection of the word it takes in, so that no single damaged word goes unseen.
+/// Every iteration is a bijection of the word it takes in, so no single damaged word goes
+/// unnoticed.
 uint64_t Checksum(const Header& header, std::span<const uint8_t> bytes) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
   const uint64_t form = uint64_t{header.operators} << 8 | static_cast<uint8_t>(header.kind);
@@ -50,7 +52,7 @@ size_t PaddedBlob(size_t bytes) {
   return CheckedAlign(CheckedAdd(bytes, kReadAhead), AlignedBuffer::kAlignment);
 }
 
-/// A dimension as a number: -1 is unknown. What its symbol was does not matter to a plan.
+/// A dimension as a number; -1 is unknown. A plan does not need the names of symbols.
 void ShapeFields(PlanArchive& archive, std::optional<SymbolicShape>& shape) {
   uint8_t known = shape.has_value() ? 1 : 0;
   std::vector<int64_t> dims;
@@ -133,7 +135,7 @@ SavedFile OpenSaved(const SharedBytes& file, int threads) {
   out.archive.operators = out.operators;
   std::vector<uint64_t> sizes;
   out.archive.Fields(sizes);
-  // The blobs lie at the end, one after the other.
+  // The blobs lie at the end of the file, one after the other.
   size_t total = 0;
   for (const uint64_t size : sizes) {
     if (size > body.size()) DamagedPlan("its weights are larger than the file");

@@ -1,6 +1,7 @@
-// The bytes of what was saved: plans (plan/save.h) and programs of several (session/program.h).
+// The bytes of saved plans (plan/save.h) and of saved programs of several plans
+// (session/program.h).
 //
-//   header     64 bytes: magic, version, kind, threads, whether it needs the rarer
+//   header     64 bytes: magic, version, kind, threads, whether it needs the extended
 //              operators, size, checksum of all that follows, build
 //   fields     sizes of the blobs, then plan/archive.h
 //   blobs      weights, constants, files in the file: aligned, each followed by kReadAhead
@@ -20,10 +21,10 @@ enum class SavedKind : uint8_t { kPlan, kProgram };
 
 using BlobRange = std::span<const uint8_t>;
 
-/// A file being written: the fields are listed, then Finish() makes the bytes.
+/// A file that is written: list the fields, then Finish() makes the bytes.
 class SavedWriter {
  public:
-  /// The blobs must stay until the end; the archive names them by where they are.
+  /// The blobs must outlive the writer; the archive identifies them by their addresses.
   explicit SavedWriter(const std::vector<BlobRange>& blobs);
   SavedWriter(const SavedWriter&) = delete;
   SavedWriter& operator=(const SavedWriter&) = delete;
@@ -36,21 +37,23 @@ class SavedWriter {
   const std::vector<BlobRange>& blobs_;
 };
 
-/// A file being read.
+/// A file that is read.
 struct SavedFile {
   SavedKind kind = SavedKind::kPlan;
   bool operators = false;
   int threads = 1;
-  std::shared_ptr<const void> owner;  // of the bytes that the blobs lie in
+  std::shared_ptr<const void> owner;  // owns the bytes that the blobs lie in
   std::vector<BlobRange> blobs;
-  PlanArchive archive;  // behind the sizes
+  PlanArchive archive;  // positioned behind the sizes
 };
 
-/// Throws kInvalidModel for bytes that are damaged or nothing of this, and kUnsupported for another
-/// build, number of threads or kind of machine; never reads outside of the file.
+/// Opens a saved file. Throws kInvalidModel for damaged bytes and for other kinds of files,
+/// kUnsupported for another build, number of threads or kind of machine. Never reads outside the
+/// file.
 SavedFile OpenSaved(const SharedBytes& file, int threads);
 
-/// Names, dtypes and shapes (as far as they are known) of the graph's inputs and outputs.
+/// Writes or reads the names, dtypes and shapes (as far as known) of the graph's inputs and
+/// outputs.
 void InterfaceFields(PlanArchive& archive, Graph& graph);
 
 }  // namespace requant

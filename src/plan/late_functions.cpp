@@ -1,6 +1,6 @@
-// Not where it is called: a compiler that sees what the constant is would call the function by
-// name, which the main module cannot do with what is among the rarer operators
-// (bindings/README.md).
+// Pointers to functions among the extended operators. They stand in a file of their own: a compiler
+// that sees a pointer's value at the call would call the function by name, which the main module
+// cannot do (bindings/README.md).
 #include "plan/pack_activations.h"
 #include "plan/unheeded_forces.h"
 

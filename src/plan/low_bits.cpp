@@ -20,7 +20,7 @@ bool HasFewLevels(const Tensor& tensor) {
   return true;
 }
 
-/// Bounds of a clamp of codes, or nothing.
+/// Whether the node clamps codes to at most 16 neighbours.
 bool IsNarrowClip(const Node& node) {
   const Tensor* low = node.constant(1);
   const Tensor* high = node.constant(2);
@@ -28,7 +28,7 @@ bool IsNarrowClip(const Node& node) {
          high->AsDouble(0) - low->AsDouble(0) <= 15;
 }
 
-/// Weights, or anything of a narrow type.
+/// Whether a constant is weights of few levels, or has a narrow type.
 bool IsFewBits(const Tensor& tensor) {
   if (tensor.count() == 0) return false;
   switch (tensor.dtype()) {
@@ -54,7 +54,7 @@ bool MayUseLowBits(const Graph& graph) {
       const auto* body = std::get_if<Subgraph>(&value);
       if (body && MayUseLowBits(**body)) return true;
     }
-    const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // of QONNX
+    const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // QONNX
     const bool unpacks = node->Is("BitShift") && node->constant(0);  // quant/pack_weights.h
     if (quantizes || unpacks || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) {
       return true;

@@ -1,4 +1,4 @@
-// Whether a graph or plan wants the kernels for few bits, which are loaded on demand.
+// Decides whether a graph or plan uses the kernels for few bits, which are loaded on demand.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,11 +6,11 @@
 
 namespace requant {
 
-/// Whether a kernel for few bits may be chosen for some operator: one with packed weights, or with
-/// constant integer weights of at most 16 different levels, or inputs clamped to so many. Cheap:
-/// most weights tell after a few elements.
+/// Whether some operator may choose a kernel for few bits: it has packed weights, constant integer
+/// weights of at most 16 different levels, or inputs clamped to as many. The check is cheap, since
+/// most weights show more levels after a few elements.
 bool MayUseLowBits(const Graph& graph);
-/// Whether a step has such a kernel and it is not loaded yet.
+/// Whether a step uses such a kernel and the kernels are not loaded yet.
 bool LacksLowBits(const Plan& plan);
 
 }  // namespace requant

@@ -38,7 +38,7 @@ QBinaryStep<QAddParams>* AsAdd(Step& step) {
   return step.kind() == StepKind::kQAdd ? static_cast<QBinaryStep<QAddParams>*>(&step) : nullptr;
 }
 
-/// Of the kernels of convolutions those for few bits do.
+/// Whether the step's kernel reads or writes nibbles; of convolutions those for few bits do.
 template <typename Params>
 bool KnowsNibbles(const WindowStep<Params>& step) {
   const auto rows = KernelsOf(step.params);
@@ -61,7 +61,7 @@ CodeRange RangeOf(const QAddParams& addition) { return {addition.lo, addition.hi
 CodeRange RangeOf(const RequantizeParams& requantize) { return {requantize.lo, requantize.hi}; }
 CodeRange RangeOf(const MaxPoolQ8Params& pool) { return {pool.lo, pool.hi}; }
 
-/// Of what the step computes.
+/// The codes that the step computes.
 CodeRange CodesOfStep(Step& step) {
   if (const auto* pool = AsMaxPool(step)) return RangeOf(pool->params);
   if (const DepthwiseQ8Step* depthwise = AsDepthwise(step)) {
@@ -112,13 +112,13 @@ int32_t PlanesOf(CodeRange codes) {
   return range == 0 ? 1 : std::bit_width(range);
 }
 
-/// Whether the convolution adds bits to bits: two codes of its own, of the residual and of the
-/// sums.
+/// Whether the convolution adds bits to bits: its own result, the residual and the sums all have
+/// two codes.
 bool AddsBits(const ConvQ8Step& conv) {
   if (!HasResidual(conv) || conv.run != rq_conv_q8_lookup) return false;
   ConvQ8Params p = conv.params;
   p.requantize = conv.requantize.Params();
-  p.residual = &p;  // one is there
+  p.residual = &p;  // only its presence matters
   const QAddRange& residual = bitserial::ResidualRange(&p);
   return p.addition.hi - p.addition.lo == 1 && residual.hi - residual.lo == 1 &&
          bitserial::LookupCompares(p);
@@ -141,7 +141,8 @@ bool CanWritePlanes(Step& step) {
   return KnowsNibbles(*conv) && IsBlocked(g.out_c, g.groups, g.output_stride, kPlaneBlock);
 }
 
-/// Whether the kernel takes planes of just these codes as its input: padding may be another one.
+/// Whether the kernel reads planes of exactly these codes as its input: its padding may be another
+/// code.
 bool TakesPlanes(const ConvQ8Step& conv, CodeRange codes) {
   if (conv.run == rq_conv_q8_lookup) {
     const auto& header = *static_cast<const bitserial::LookupHeader*>(conv.params.weights);
@@ -152,7 +153,7 @@ bool TakesPlanes(const ConvQ8Step& conv, CodeRange codes) {
   return header.input_lo == codes.lo && header.input_planes == PlanesOf(codes);
 }
 
-/// The same as what it adds.
+/// Whether the kernel adds a plane of exactly these codes as its residual.
 bool AddsPlanes(const ConvQ8Step& conv, CodeRange codes) {
   const ConvQ8Params& p = conv.params;
   const ConvGeometry& g = p.geometry;
@@ -172,8 +173,8 @@ bool CanReadPlanes(Step& step, int slot, CodeRange codes) {
   return input && residual;
 }
 
-/// Whether `slot` as planes, or else two to a byte, is beside the other form in a step that adds it
-/// as a residual, or computes it by adding one: no kernel has both.
+/// Whether storing `slot` as planes (or else two codes to a byte) would mix both forms in a step
+/// that adds it as a residual, or computes it by adding one: no kernel handles both.
 bool Mixes(const Plan& plan, Step& step, int slot, bool as_planes) {
   const ConvQ8Step* conv = AsConv(step);
   if (conv == nullptr || !HasResidual(*conv)) return false;
@@ -184,7 +185,7 @@ bool Mixes(const Plan& plan, Step& step, int slot, bool as_planes) {
   return as_planes ? other.packed : other.planes != 0;
 }
 
-/// An addition with some of its tensors packed.
+/// The step of an addition with some of its tensors packed.
 std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
   auto step = std::make_unique<QBinaryStep<QAddNibblesParams>>();
   const auto packed = [&](int slot) { return plan.slots[static_cast<size_t>(slot)].packed; };
@@ -232,7 +233,7 @@ std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
 
 /// What is known of a slot before anything is packed.
 struct Use {
-  bool own = false;  // a tensor of bytes in memory that nothing else uses
+  bool own = false;  // whether it is bytes in memory that nothing else uses
   Step* writer = nullptr;
   std::vector<Step*> readers;
 };

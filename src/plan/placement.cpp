@@ -11,11 +11,11 @@ namespace {
 
 struct Attempt {
   size_t bytes = 0;    // the peak
-  size_t highest = 0;  // what reaches it, as its position in the order
+  size_t highest = 0;  // the lifetime that reaches the peak, by its position in the order
   std::vector<size_t> offsets;
 };
 
-/// In this order, each takes the lowest gap among those it overlaps in time.
+/// Places lifetimes in this order, each in the lowest gap among those that share a moment with it.
 Attempt Place(const std::vector<Lifetime>& lifetimes, size_t alignment,
               const std::vector<size_t>& order) {
   Attempt out;
@@ -62,9 +62,9 @@ size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t ali
 
 Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes, size_t alignment,
                          size_t lower_bound) {
-  // Greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
-  // 2020) to begin with. Then whatever sticks out at the top is placed earlier, a bounded number of
-  // times; the best order wins.
+  // Starts greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net
+  // Inference", 2020). Then it places whatever reaches the top earlier, a bounded number of times,
+  // and keeps the best order.
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   StableSort(order,

@@ -1,6 +1,6 @@
-// A Plan is what a graph becomes for one set of input shapes: a list of steps with their kernels
-// chosen and weights packed, and a place in one arena for every intermediate. It is immutable and
-// can be shared by sessions.
+// A Plan is a graph compiled for one set of input shapes: a list of steps with their kernels chosen
+// and weights packed, and an offset in one arena for every intermediate. It is immutable, and
+// sessions can share it.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace requant {
 class PlanArchive;
 enum class StepKind : uint8_t;
 
-/// How a rank-3 or rank-4 activation lies in memory; `shape` is always the ONNX (channels-first)
-/// one. Other ranks are always plain.
+/// How a rank-3 or rank-4 activation lies in memory; `shape` is always ONNX's (channels first).
+/// Other ranks are always plain.
 enum class Layout : uint8_t { kPlain, kChannelsLast };
 
 /// One tensor of the plan. Slots that share memory (a Reshape's output, an in-place operator) have
@@ -37,7 +37,7 @@ struct Slot {
   Home home = Home::kArena;
   size_t bytes = 0;
   bool packed = false;             // two elements to a byte (plan/pack_activations.h)
-  uint8_t planes = 0;              // or, if not 0, so many planes of bits
+  uint8_t planes = 0;              // number of bit planes, or 0 where it has none
   int root = -1;                   // index of the slot that owns the memory (itself for a root)
   size_t within = 0;               // bytes into the root's memory (a part of a Concat)
   size_t offset = 0;               // kArena roots
@@ -47,10 +47,10 @@ struct Slot {
   int last_step = -1;
 };
 
-/// Where the tensors of one run are. The inputs must outlive it.
+/// The addresses of one run's tensors. The inputs must outlive it.
 class RunContext {
  public:
-  /// Without a runner everything is computed by the calling thread.
+  /// Without a runner the calling thread computes everything.
   RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::span<const void* const> inputs,
              ParallelRunner* runner = nullptr)
       : slots_(slots), arena_(arena), inputs_(inputs), runner_(runner) {}
@@ -89,24 +89,24 @@ class Step {
   Step& operator=(const Step&) = delete;
   virtual ~Step() = default;
   virtual void Run(const RunContext& context) const = 0;
-  /// Lets so many elements lie between the pixels of the (channels-last) output from now on; false
-  /// when the step cannot.
+  /// Makes the step leave so many elements between the pixels of its (channels-last) output;
+  /// returns false when it cannot.
   virtual bool WriteWithStride(size_t /*elements*/) { return false; }
-  /// Windows that it gathers at a time, where that was tuned; else 0.
+  /// Windows that the step gathers at a time, where that was tuned; else 0.
   virtual int panel() const { return 0; }
-  /// For saved plans (plan/archive.h): what it is, and what it has beside the fields below.
+  /// What saved plans need (plan/archive.h): the kind of step, and its fields besides those below.
   virtual StepKind kind() const = 0;
   virtual void Fields(PlanArchive& archive) = 0;
 
-  std::string name;    // of the graph node it comes from
-  std::string op;      // its operators, "Conv+Relu"
-  std::string kernel;  // row of the kernel table, or "reference"
-  /// What PlanOptions::tuned calls a step of this kind and shape; empty where there is no choice.
+  std::string name;    // name of the graph node
+  std::string op;      // operators, as "Conv+Relu"
+  std::string kernel;  // name of the kernel's row, or "reference"
+  /// The key of this kind and shape of step in PlanOptions::tuned; empty where there is no choice.
   std::string tuning;
   std::vector<int> inputs;
   std::vector<int> outputs;
-  int workspace = -1;          // slot alive during this step only
-  bool may_overwrite = false;  // input 0's memory may become output 0's
+  int workspace = -1;          // slot that is alive during this step only
+  bool may_overwrite = false;  // output 0 may use input 0's memory
   int64_t macs = 0;            // multiply-accumulates
   Parts parts;
 };
@@ -116,12 +116,13 @@ struct ForcedKernel {
   std::string kernel;  // "conv_q8_scalar"
 };
 
-/// What was found to be the fastest for a step.
+/// A tuning record: what was the fastest for a step.
 struct Tuned {
   std::string kernel;
-  int threads = 0;  ///< at most so many; 0: as without
-  int panel = 0;    ///< windows that are gathered at a time (ConvGeometry::panel_rows); 0: as usual
-  /// How the step's output lies where there is a choice (plan/pack_activations.h).
+  int threads = 0;  ///< at most so many threads; 0: as without the record
+  /// windows gathered at a time (ConvGeometry::panel_rows); 0: the kernel's own number
+  int panel = 0;
+  /// How the step's output is stored, where there is a choice (plan/pack_activations.h).
   enum class Output { kUsual, kBytes, kPacked } output = Output::kUsual;
 
   bool operator==(const Tuned&) const = default;
@@ -129,24 +130,24 @@ struct Tuned {
 
 struct PlanOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
-  /// Use this row of a kernel family for every step of that family which it can serve.
+  /// Kernel rows to use for every step of their family that they fit.
   std::vector<ForcedKernel> force_kernels;
-  /// The row to use by Step::tuning, and for how many threads, as measured on some machine. Where
-  /// it does not exist, fit or run here, the choice is as without.
+  /// Tuning records by Step::tuning, as measured on some machine. A kernel that does not exist, fit
+  /// or run here is ignored.
   std::map<std::string, Tuned> tuned;
-  /// Merge activations and residual additions into the producing kernel.
+  /// Merges activations and residual additions into the kernel before them.
   bool fuse = true;
-  /// Less memory, for some time: weights of few bits stay packed also where a machine is faster on
+  /// Trades time for memory: weights of few bits stay packed even where a machine is faster on
   /// whole bytes, and values of at most 16 codes lie two to a byte (plan/pack_activations.h).
   bool compact = false;
   /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session
-  /// has. The results are the same.
+  /// has. Results do not depend on it.
   int threads = 0;
-  /// Every float product is rounded before it is added, also with relaxed SIMD: float results are
+  /// Rounds every float product before it is added, also with relaxed SIMD: float results are then
   /// the same bits in every module and on every machine, and take a few percent longer.
   bool portable = false;
-  /// For Session::Visit(): outputs are looked at behind their steps, in the layout they have;
-  /// nothing of them is kept.
+  /// Prepares for Session::Visit(), which looks at outputs behind their steps, in their layout;
+  /// nothing keeps them.
   bool visit = false;
 };
 
@@ -154,36 +155,36 @@ struct Plan {
   std::vector<Slot> slots;
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<int> outputs;           // slots of the graph outputs, plain layout
-  std::vector<AlignedBuffer> packed;  // weights in the kernels' layouts
-  std::vector<Tensor> constants;      // keeps the constants alive that slots point to
+  std::vector<AlignedBuffer> packed;  // weights in the layouts of kernels
+  std::vector<Tensor> constants;      // constants that slots point to
   size_t arena_bytes = 0;             // peak memory of all intermediates and workspaces
   size_t arena_lower_bound = 0;       // largest sum of simultaneously live tensors
-  /// Bytes of the arena in use during each step, and after the last one: known before running.
+  /// Bytes of the arena in use during each step, and after the last one; known before running.
   std::vector<size_t> used_memory;
   size_t packed_bytes = 0;
   std::unique_ptr<Graph> graph;  // reference steps evaluate its nodes
-  int threads = 1;               // that it was made for
-  /// What of PlanOptions has no effect. Not in a saved plan.
+  int threads = 1;               // threads that the plan was made for
+  /// PlanOptions that have no effect. Saved plans do not keep them.
   std::vector<std::string> warnings;
-  /// A plan that was loaded: the file, and the packed weights and constants in it.
+  /// For a plan that was loaded: its file, and the packed weights and constants in it.
   std::shared_ptr<const void> file;
   std::vector<std::span<const uint8_t>> file_weights;
 };
 
-/// Plans a graph whose types are all static (see SpecializeGraph). Throws kUnsupported or
-/// kInvalidArgument (unknown forced kernel).
+/// Plans a graph whose types are all static (SpecializeGraph). Throws kUnsupported, or
+/// kInvalidArgument for an unknown forced kernel.
 std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options);
 
-/// Whether a plan can have this node: no control flow, and every output has a dtype and a shape of
-/// numbers.
+/// Whether a plan can have this node: it has no control flow, and every output has a dtype and a
+/// static shape.
 bool IsPlannable(const Node& node);
-/// Whether that holds for every node: what CompilePlan takes.
+/// Whether every node is plannable, as CompilePlan requires.
 bool IsStatic(const Graph& graph);
 
-/// The graph for these input shapes with all types inferred, shape arithmetic folded, branches
-/// taken that are known, and fusions found; maybe still not IsStatic (control flow, data-dependent
-/// shapes). A copy, unless the graph is made for these shapes already and handed over by its only
-/// owner.
+/// The graph for these input shapes, with all types inferred, shape arithmetic folded, known
+/// branches taken and fusions found. It may still not be IsStatic (control flow, data-dependent
+/// shapes). Returns a copy, unless the graph is made for these shapes already and its only owner
+/// hands it over.
 std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
                                        const std::vector<Shape>& input_shapes);
 

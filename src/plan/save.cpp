@@ -13,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// The nodes that steps evaluate by their reference, with the constants they need.
+/// A graph of the nodes that steps evaluate by their reference, with the constants they read.
 Graph ReferenceNodes(const Plan& plan) {
   std::vector<const Node*> nodes;
   std::vector<const Value*> outputs;
@@ -38,7 +38,7 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
   StepKind kind = archive.reading() ? StepKind{} : step->kind();
   archive.Fields(kind);
   if (archive.reading()) {
-    // Where the header says nothing of rarer operators they may be missing.
+    // Where the header does not announce extended operators, they may not be loaded.
     const bool known = kind <= kLastStep && (archive.operators || kind < kFirstLateStep);
     if (known) step = NewStep(kind);
     if (step == nullptr) DamagedPlan("a step is of no known kind");
@@ -59,11 +59,12 @@ void PlanFields(PlanArchive& archive, Plan& plan, Graph& graph) {
   const uint32_t steps = archive.Count(plan.steps.size(), 1);
   if (reading) plan.steps.resize(steps);
   for (auto& step : plan.steps) StepFields(archive, step);
-  if (reading) plan.used_memory.resize(plan.steps.size());  // of a plan that somebody altered
+  // a plan that was altered may have another number
+  if (reading) plan.used_memory.resize(plan.steps.size());
 }
 
-/// The slots that a run reads and writes must be inside. What the steps keep for their kernels is
-/// taken as it was saved (save.h).
+/// Checks that the slots that a run reads and writes exist. What the steps keep for their kernels
+/// is trusted (save.h).
 void CheckPlan(const Plan& plan, const Graph& graph) {
   const auto check = [](bool right) {
     if (!right) DamagedPlan("its parts do not fit together");
@@ -141,7 +142,7 @@ std::vector<uint8_t> SavePlan(const Plan& plan, const Graph& graph) {
   std::vector<uint8_t> nodes;
   if (!reference.nodes().empty()) nodes = WriteOnnx(reference);
   writer.archive.Fields(nodes);
-  // Writing changes nothing.
+  // The archive takes references, but writing changes nothing.
   PlanFields(writer.archive, const_cast<Plan&>(plan), const_cast<Graph&>(graph));
   return writer.Finish(SavedKind::kPlan, plan.threads, NeedsOperators(plan));
 }

@@ -1,4 +1,4 @@
-// Kernels that were forced and do not run.
+// Reports forced kernels that do not run.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,16 @@
 
 namespace requant {
 
-/// By family and node: the row that runs.
+/// The row that runs, by family and node.
 using KernelChoices = std::map<std::string, std::map<std::string, std::string>, std::less<>>;
 
-/// Which forced kernels do not run, or not everywhere, and what runs there instead; a line each.
+/// The forced kernels that do not run, or not everywhere, and what runs there instead; one line
+/// each.
 std::vector<std::string> UnheededForces(const std::vector<ForcedKernel>& forces,
                                         const KernelChoices& choices);
 
-/// Called through a pointer: the function is among the rarer operators, which are loaded where
-/// kernels are forced.
+/// Points to UnheededForces, which is among the extended operators; they are loaded where kernels
+/// are forced.
 extern std::vector<std::string> (*const kUnheededForces)(const std::vector<ForcedKernel>& forces,
                                                          const KernelChoices& choices);
 

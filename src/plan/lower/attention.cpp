@@ -1,6 +1,6 @@
-// The attention operators (ops/attention.h): for every head two products by the float kernels of
-// convolutions and a softmax between them. Queries go in panels, so that their scores stay in a
-// cache; as many heads at a time as there are threads.
+// Lowers the attention operators (ops/attention.h). Every head takes two products by the float
+// kernels of convolutions and a softmax between them. Queries go in panels, so that their scores
+// stay in a cache; as many heads run at a time as there are threads.
 #include "ops/attention.h"
 
 #include <cstring>
@@ -15,17 +15,17 @@
 namespace requant {
 namespace {
 
-/// Scores of a panel: a quarter of a second-level cache.
+/// Scores of a panel, which fill a quarter of a second-level cache.
 constexpr int64_t kPanelScores = 1 << 16;
 
-/// Bytes of the workspace, from the beginning of what they are for.
+/// Byte offsets in the workspace.
 struct Places {
-  size_t queries = 0, scores = 0, keys = 0, values = 0, mask = 0;  // of each lane
-  size_t lane = 0;                                                 // all of these
-  size_t joined_keys = 0, joined_values = 0;                       // of one image, behind the lanes
+  size_t queries = 0, scores = 0, keys = 0, values = 0, mask = 0;  // within each lane
+  size_t lane = 0;                                                 // bytes of a lane
+  size_t joined_keys = 0, joined_values = 0;  // for one image, behind the lanes
 };
 
-/// What a head of a lane works on.
+/// The operands and memory of one lane's head.
 struct Lane {
   int64_t head = 0;
   uint8_t* memory = nullptr;
@@ -59,24 +59,26 @@ class AttentionStep : public Step {
   }
 
   AttentionForm form;
-  ComputedProduct scores, mix;  // of a panel
+  ComputedProduct scores, mix;  // the two products of a panel
   Places places;
-  int64_t panel = 0;  // queries
+  int64_t panel = 0;  // queries of a panel
   int lanes = 1;
-  /// The mask is added from where it is: numbers for all keys, and nothing else hides any.
+  /// Whether the mask is added from its own memory: it has numbers for all keys, and nothing else
+  /// hides any.
   bool mask_in_place = false;
-  std::vector<int> slots;     // by input slot of the node, -1 where left out
-  int present[2] = {-1, -1};  // outputs, -1: nobody asks for them
+  std::vector<int> slots;     // indexed by input slot of the node; -1 where left out
+  int present[2] = {-1, -1};  // slots of the outputs; -1 where nothing reads them
   void (*run)(const ConvF32Params*) = nullptr;
 
  private:
-  /// k or v as [heads][tokens], and how far tokens are apart.
+  /// k or v as [heads][tokens], with the distances between heads and tokens.
   struct Operand {
     const float* data;
     int64_t head, token;
   };
 
-  /// The operand of image b where it is, or joined with its past: in the output if there is one.
+  /// The operand of image b in its own memory, or joined with its past: in the output if there is
+  /// one.
   Operand OperandOf(const RunContext& context, const AttentionInputs& source, int64_t b,
                     bool keys) const {
     const HeadLayout& layout = keys ? form.k : form.v;
@@ -114,7 +116,7 @@ class AttentionStep : public Step {
         own.head = first + i;
         own.memory = memory + places.lane * static_cast<size_t>(i);
         const int64_t shared = own.head / form.group();
-        // With one lane, heads that share keys follow each other.
+        // With one lane, heads that share keys follow each other, so their keys are packed once.
         own.keys = k.data + shared * k.head;
         own.values = v.data + shared * v.head;
         if (form.queries >= kFewRows && (many > 1 || own.head % form.group() == 0)) {
@@ -145,14 +147,14 @@ class AttentionStep : public Step {
       lane.mask_stride = rows > 1 ? form.keys : 0;
       return;
     }
-    // Filled once for an image, or for every head.
+    // The mask is filled once for an image, or for every head.
     const bool own = source.mask_per_head();
     auto* to = reinterpret_cast<float*>((own ? lane.memory : memory) + places.mask);
     if (own || lane.head == 0) source.Mask(b, lane.head, to);
     lane.mask = to;
   }
 
-  /// Queries [query, query + panel) of the lanes' heads.
+  /// Computes queries [query, query + panel) of the lanes' heads.
   void RunPanel(const RunContext& context, const AttentionInputs& source, int64_t b, int64_t query,
                 std::span<const Lane> used) const {
     const int64_t count = std::min(panel, form.queries - query);
@@ -202,7 +204,7 @@ class AttentionStep : public Step {
     Multiply(context, mix.matrix, products, used, false);
   }
 
-  /// The lanes' products; without packed weights where there are few queries.
+  /// Computes the lanes' products; few queries do without packed weights.
   void Multiply(const RunContext& context, const ComputedMatrix& matrix,
                 const ConvF32Params* products, std::span<const Lane> used, bool keys) const {
     if (form.queries >= kFewRows) {
@@ -279,7 +281,7 @@ class AttentionStep : public Step {
   }
 };
 
-/// The next place for so many floats.
+/// Reserves room for so many floats and returns its offset.
 size_t Take(size_t& end, int64_t rows, int64_t columns) {
   const size_t at = end;
   const size_t count = CheckedMul(static_cast<size_t>(rows), static_cast<size_t>(columns));
@@ -299,7 +301,8 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
     shapes.push_back(input->type.StaticShape());
     given.back() = &shapes.back();
   }
-  // A bias belongs in front of the products: where no pass has put it there, the reference runs.
+  // The pass that moves a bias in front of the products has not run on this node, so the reference
+  // does.
   if (node.output(3) || HasAttentionBias(node)) return false;
   const Tensor* total = node.constant(6);
   const bool grouped = node.op_type == "GroupQueryAttention";
@@ -310,7 +313,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
     return false;
   }
   const ConvF32Kernel& kernel = ChooseProductF32(builder);
-  // Whole register tiles.
+  // A panel is whole register tiles.
   const int64_t panel =
       std::min(form.queries, std::max<int64_t>(16, kPanelScores / form.keys / 4 * 4));
   const bool joins = form.joins() || node.output(1) || node.output(2);

@@ -7,7 +7,7 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kMostBlocks = 1 << 14;  // beyond, calls would take the time
+constexpr int64_t kMostBlocks = 1 << 14;  // more calls would dominate the time
 
 /// The axis along which `small` varies when its shape, aligned right with `full`, is 1 elsewhere.
 std::optional<size_t> VectorAxis(const Shape& small, const Shape& full) {
@@ -80,7 +80,8 @@ std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value
   RowPlan plan = PlanRows(out->type.StaticShape(), {&shape_a, &shape_b});
   if (plan.count == 0) return std::nullopt;
   BinaryWalk walk;
-  // Two axes are the kernel's. The innermost one is of neighbours, or of one that is stretched.
+  // The kernel walks two axes. The elements of the innermost one are neighbours, or one element
+  // that is stretched.
   const RowPlan::Axis cols = plan.axes.back();
   plan.axes.pop_back();
   walk.cols = static_cast<size_t>(cols.size);
@@ -92,7 +93,7 @@ std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value
   walk.a_row_stride = static_cast<size_t>(rows.step[0]);
   walk.b_row_stride = static_cast<size_t>(rows.step[1]);
   if (plan.count / cols.size / rows.size > kMostBlocks) return std::nullopt;
-  // The other axes are those of rows of one element each.
+  // The other axes are enumerated as rows of one element each.
   plan.axes.back() = {1, {}};
   ForEachRow(plan, [&](const RowStep& row) {
     blocks.push_back(row.input[0]);

@@ -7,28 +7,28 @@
 
 namespace requant {
 
-/// How the operands of an elementwise binary operator are walked (see BinaryF32Params).
+/// How the operands of an elementwise binary operator are walked (BinaryF32Params).
 struct BinaryWalk {
-  Layout layout = Layout::kPlain;  // of the operands that have the output's shape, and the output
+  Layout layout = Layout::kPlain;  // layout of the output and of operands with its shape
   size_t rows = 1, cols = 0;
   size_t a_row_stride = 0, b_row_stride = 0;
   int a_step = 1, b_step = 1;
 };
 
 /// The walk when one operand has the output's shape and the other has it too, is one element, or is
-/// one vector along the channels or the last axis; nullopt otherwise.
+/// one vector along the channels or the last axis; else nullopt.
 std::optional<BinaryWalk> PlanBinary(const PlanBuilder& builder, const Value* a, const Value* b,
                                      const Value* out);
-/// The walk of a block of any other broadcast, all of whose values are plain; blocks follow each
-/// other in the output, and `blocks` says for each where its operands begin. nullopt when there is
-/// nothing to walk, or too much of it.
+/// The walk of one block of any other broadcast between values in the plain layout. Blocks follow
+/// each other in the output, and `blocks` says for each where its operands begin. nullopt when
+/// there is nothing to walk, or too many blocks.
 std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value* out,
                                      std::vector<int64_t>& blocks);
-/// The one or, where it finds none, the other.
+/// The walk of PlanBinary or, where it finds none, of PlanBlocks.
 std::optional<BinaryWalk> PlanBroadcast(const PlanBuilder& builder, const Value* a, const Value* b,
                                         const Value* out, std::vector<int64_t>& blocks);
-/// Runs the kernel on `call`, or on each of the blocks if there are any; operands have `bytes`
-/// bytes an element, results `out_bytes`.
+/// Runs the kernel on `call`, or on each of the blocks if there are any. Elements have `bytes`
+/// bytes in operands, `out_bytes` in results.
 template <typename Params>
 void RunBlocks(const RunContext& context, const Parts& parts, void (*run)(const Params*),
                Params& call, const std::vector<int64_t>& blocks, size_t bytes, size_t out_bytes) {
@@ -46,7 +46,7 @@ void RunBlocks(const RunContext& context, const Parts& parts, void (*run)(const 
   }
 }
 /// The operand beside `own` of a binary operator if it is a constant: one float, or one for each
-/// index along that axis of `own`, whose shape is the output's, too. nullptr otherwise.
+/// index along that axis of `own`, which has the output's shape. Else nullptr.
 const Tensor* ConstantAlong(const Node& binary, const Value* own, size_t axis);
 /// The slot of an operand in the walk's layout (plain for the smaller one).
 int WalkedOperand(PlanBuilder& builder, const Value* operand, const Value* out, Layout layout);

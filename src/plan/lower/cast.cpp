@@ -1,5 +1,5 @@
-// Cast of int32 to float32, as behind the accumulators of dynamically quantized networks and of
-// layers that write floats.
+// Lowers Cast of int32 to float32, as behind the accumulators of dynamically quantized networks and
+// of layers that write floats.
 #include "base/simd.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"

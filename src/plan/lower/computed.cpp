@@ -12,7 +12,7 @@
 namespace requant {
 namespace {
 
-/// The layout that the fast way below writes.
+/// The kernel whose layout the fast path below writes.
 constexpr std::string_view kBlocked = "conv_f32_vector";
 constexpr int64_t kBlock = conv::kChannelBlock;
 
@@ -25,7 +25,7 @@ ConvF32Weights WeightsOf(const ComputedMatrix& matrix, const float* data) {
   return {layout, data, nullptr};
 }
 
-/// Columns [first, first + count) to one block: k rows of kBlock.
+/// Packs columns [first, first + count) into one block: k rows of kBlock.
 void PackRows(const ComputedMatrix& matrix, const float* data, int64_t first, int64_t count,
               float* block) {
   CopyRowsParams copy{};
@@ -38,7 +38,7 @@ void PackRows(const ComputedMatrix& matrix, const float* data, int64_t first, in
   CopyRowsKernels().back().run(&copy);
 }
 
-/// The same of a transposed matrix, `blocks` blocks one behind the other.
+/// Packs columns of a transposed matrix into `blocks` blocks, one behind the other.
 void PackColumns(const ComputedMatrix& matrix, const float* data, int64_t first, int64_t count,
                  int64_t blocks, float* block) {
   TransposeParams turn{};

@@ -1,4 +1,4 @@
-// Matrix products whose right-hand side is known only when a step runs: packed then, for the float
+// Matrix products whose right-hand side is dynamic. A step packs it when it runs, for the float
 // kernels of convolutions, by the kernels that move data.
 #pragma once
 
@@ -21,23 +21,25 @@ struct ComputedMatrix {
 /// A product [rows, k] x [k, n]; rows are input_stride and output_stride elements apart.
 struct ComputedProduct {
   ComputedMatrix matrix;
-  ConvF32Params params;  // of all rows, but for pointers
+  ConvF32Params params;  // for all rows, without pointers
   size_t packed_bytes = 0;
 };
 
-/// nullopt when the sizes are beyond the kernels (then nothing but the reference is left).
+/// Plans a product; nullopt when the sizes exceed what the kernels take (then only the reference
+/// remains).
 std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
                                            const ComputedMatrix& matrix, int64_t rows,
                                            int64_t input_stride, int64_t output_stride);
 
-/// packed: packed_bytes, 16-byte aligned.
+/// Packs a matrix into packed_bytes bytes at `packed`, 16-byte aligned.
 void PackMatrix(const ConvF32Kernel& kernel, const ComputedMatrix& matrix, const float* data,
                 void* packed);
 
-/// Below so many rows a product is faster without packing (MultiplyFew).
+/// Below this many rows a product is faster without packing (MultiplyFew).
 inline constexpr int64_t kFewRows = 4;
 
-/// out[rows][n] = a[rows][k] x matrix (+ bias, rows of it bias_stride apart), a row at a time.
+/// out[rows][n] = a[rows][k] x matrix (+ bias, whose rows are bias_stride apart), one row at a
+/// time.
 struct FewRows {
   ComputedMatrix matrix;
   int64_t rows = 0, a_stride = 0, bias_stride = 0, out_stride = 0;
@@ -45,22 +47,23 @@ struct FewRows {
 void MultiplyFew(const FewRows& form, const float* a, const float* matrix, const float* bias,
                  float* out);
 
-/// The row of that name.
+/// The row of the table that has this name.
 const ConvF32Kernel& ConvF32KernelOf(const std::string& name);
 
-/// Bytes rounded up so that what follows is aligned, and what kernels read past the end is there.
+/// Rounds bytes up so that what follows is aligned and kernels may read past the end.
 size_t Padded(size_t bytes);
 
-/// Where the matrices of every product of a and b begin, a_size and b_size elements each.
+/// Sets where the matrices of every product of a and b begin; they have a_size and b_size elements
+/// each.
 void PlaceMatrices(const Shape& a, const Shape& b, int64_t a_size, int64_t b_size,
                    std::vector<int64_t>& a_at, std::vector<int64_t>& b_at);
 
-/// How many parameter blocks a step computes at a time.
+/// How many parameter blocks a step computes at a time: one for each thread, at most `most`.
 inline int LanesOf(const RunContext& context, int most) {
   return context.runner() ? std::min(context.runner()->threads(), most) : 1;
 }
 
-/// Runs the kernel on every block, at most one for each thread.
+/// Runs the kernel on `count` blocks, at most one for each thread.
 template <typename Params>
 void RunLanes(const RunContext& context, void (*run)(const Params*), const Params* blocks,
               int count) {

@@ -1,5 +1,5 @@
-// Concat and QLinearConcat. What an input's own step can write straight into its part of the output
-// is not copied.
+// Lowers Concat and QLinearConcat. An input whose own step can write straight into its part of the
+// output is not copied.
 #include <cstring>
 #include <numeric>
 
@@ -14,11 +14,11 @@
 namespace requant {
 namespace {
 
-/// The output as `rows` rows of `total` bytes; every input has `bytes[i]` of each.
+/// The output as `rows` rows of `total` bytes, of which input i has bytes[i].
 struct ConcatRows {
   Layout layout = Layout::kPlain;
   size_t rows = 1;
-  bool innermost = true;  // a row of an input is one of its pixels
+  bool innermost = true;  // whether an input's row is one of its pixels
   std::vector<size_t> bytes;
   size_t total = 0;
 };
@@ -36,7 +36,7 @@ std::optional<ConcatRows> RowsOf(const PlanBuilder& builder, const Node& node,
       concat.layout = Layout::kChannelsLast;
     }
   }
-  // The physical axes before the concatenated one are the rows.
+  // The physical axes before the concatenated one make up the rows.
   size_t inner = static_cast<size_t>(DTypeBits(y->type.dtype) / 8);
   bool before = true;
   for (const size_t physical : PhysicalOrder(out.size(), concat.layout)) {
@@ -55,7 +55,7 @@ std::optional<ConcatRows> RowsOf(const PlanBuilder& builder, const Node& node,
   return concat;
 }
 
-/// Copies rows to their place, through a table when there is one.
+/// Copies rows to their part of the output, through a table when there is one.
 class ConcatStep : public Step {
  public:
   StepKind kind() const override { return StepKind::kConcat; }
@@ -65,8 +65,8 @@ class ConcatStep : public Step {
     archive.Kernel(LutKernels(), look_up_kernel, look_up);
   }
   struct Part {
-    size_t bytes = 0;   // of one row
-    size_t offset = 0;  // in the output's rows
+    size_t bytes = 0;   // bytes of one row
+    size_t offset = 0;  // offset in the output's rows
     bool mapped = false;
     ByteTable table{};
   };
@@ -93,7 +93,7 @@ class ConcatStep : public Step {
   }
   size_t rows = 0;
   size_t total = 0;
-  std::vector<Part> parts;  // by input
+  std::vector<Part> parts;  // one for each input
   void (*copy)(const CopyRowsParams*) = nullptr;
   void (*look_up)(const LutParams*) = nullptr;
   std::string look_up_kernel;
@@ -106,7 +106,8 @@ bool IsIdentity(const ByteTable& table) {
   return true;
 }
 
-/// `tables`: by input, or empty when the bytes stay as they are.
+/// Adds the step. `tables` has one entry for each input, or is empty when the bytes stay as they
+/// are.
 void AddConcat(PlanBuilder& builder, const Node& node, const std::vector<const Value*>& inputs,
                const ConcatRows& concat, const std::vector<ByteTable>& tables) {
   const Value* y = node.outputs[0];
@@ -162,7 +163,7 @@ bool LowerConcat(PlanBuilder& builder, const Node& node) {
 }
 
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node) {
-  // Y scale, Y zero point, then a triple (X, scale, zero point) of each input.
+  // Inputs: Y scale, Y zero point, then a triple (X, scale, zero point) for each operand.
   std::vector<const Value*> inputs;
   for (size_t slot = 2; slot < node.inputs.size(); slot += 3) inputs.push_back(node.inputs[slot]);
   const int64_t axis = node.attributes.Int("axis", 1);
@@ -170,7 +171,7 @@ bool LowerQLinearConcat(PlanBuilder& builder, const Node& node) {
   if (!concat) return false;
   std::vector<ByteTable> tables;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    // The operator itself, of this input alone and for all 256 values, is the table.
+    // The operator itself, applied to this input alone with all 256 values, gives the table.
     Shape shape(inputs[i]->type.StaticShape().size(), 1);
     shape[static_cast<size_t>(NormalizeAxis(axis, static_cast<int64_t>(shape.size())))] = 256;
     Tensor all(inputs[i]->type.dtype, std::move(shape));

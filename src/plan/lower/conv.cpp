@@ -1,4 +1,5 @@
-// Float Conv: depthwise, or an implicit matrix product; bias, residual and activation fused.
+// Lowers float Conv as a depthwise convolution or an implicit matrix product, with bias, residual
+// and activation fused.
 #include <string>
 #include <utility>
 
@@ -23,7 +24,7 @@ void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeome
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
   step.params.hi = static_cast<float>(epilogue.clamp.hi);
   step.params.portable = builder.options().portable ? 1 : 0;
-  // Whole lines, whose windows share what they read.
+  // Parts are whole lines, whose windows share inputs.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
 

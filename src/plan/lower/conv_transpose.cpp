@@ -1,4 +1,4 @@
-// Float ConvTranspose as convolutions (transposition.h).
+// Lowers float ConvTranspose as convolutions (transposition.h).
 #include "plan/lower/rows.h"
 #include "plan/lower/transposition.h"
 #include "plan/lower/window.h"

@@ -1,5 +1,5 @@
-// DynamicQuantizeLinear, and depthwise ConvIntegers that become floats: computed in floats, which
-// hold their sums exactly.
+// Lowers DynamicQuantizeLinear, and depthwise ConvIntegers that become floats: floats hold their
+// sums exactly.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@
 namespace requant {
 namespace {
 
-/// x - zero as floats, of bytes and a zero point that may be known only now.
+/// Computes x - zero as floats; x are bytes, and the zero point may be dynamic.
 class WidenStep : public KernelStep<StepKind::kWiden, DequantizeKernels, DequantizeParams> {
  public:
   void Run(const RunContext& context) const override {
@@ -32,14 +32,14 @@ class WidenStep : public KernelStep<StepKind::kWiden, DequantizeKernels, Dequant
   }
 };
 
-/// The least and the largest of the values and 0; NaN is neither.
+/// The least and the largest of the values and 0; NaNs are ignored.
 std::pair<float, float> RangeWithZero(const float* values, size_t count) {
   v128_t least[2] = {wasm_f32x4_splat(0), wasm_f32x4_splat(0)};
   v128_t largest[2] = {least[0], least[0]};
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     for (size_t part = 0; part < 2; ++part) {
-      // pmin(a, b) is b < a ? b : a.
+      // pmin(a, b) is b < a ? b : a, so `next` replaces the bound only if it is not a NaN.
       const v128_t next = wasm_v128_load(values + i + part * 4);
       least[part] = wasm_f32x4_pmin(least[part], next);
       largest[part] = wasm_f32x4_pmax(largest[part], next);
@@ -56,7 +56,7 @@ std::pair<float, float> RangeWithZero(const float* values, size_t count) {
   return range;
 }
 
-/// y, scale and zero point of the values met in this run.
+/// Computes y, scale and zero point from the values of this run.
 class DynamicQuantizeStep
     : public KernelStep<StepKind::kDynamicQuantize, QuantizeKernels, QuantizeParams> {
  public:
@@ -64,7 +64,7 @@ class DynamicQuantizeStep
     QuantizeParams call = params;
     call.in = context.Read<float>(inputs[0]);
     const auto [lo, hi] = RangeWithZero(call.in, params.cols);
-    // As the reference has it (ops/quantize.cpp).
+    // The reference defines this (ops/quantize.cpp).
     call.scale = hi == lo ? 1.0F : (hi - lo) / 255.0F;
     if (!std::isfinite(call.scale) || call.scale <= 0) {
       Fail(ErrorCode::kInvalidQuantization,
@@ -81,8 +81,8 @@ class DynamicQuantizeStep
 
 }  // namespace
 
-// A depthwise ConvInteger and the Cast behind it: |x - z| and |w - z| are at most 255, so sums of
-// up to 258 products are integers below 2^24, which floats hold.
+// Lowers a depthwise ConvInteger and the Cast behind it: |x - z| and |w - z| are at most 255, so
+// sums of up to 258 products are integers below 2^24, which floats hold.
 bool LowerDepthwiseInteger(PlanBuilder& builder, const Node& node) {
   const auto found = IntegerConvGeometry(node);
   if (!found) return false;
@@ -124,7 +124,7 @@ bool LowerDepthwiseInteger(PlanBuilder& builder, const Node& node) {
 bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
   const auto count = static_cast<size_t>(NumElements(x->type.StaticShape()));
-  // A file that leaves one of them out is left to the reference.
+  // The reference computes nodes that leave out an output.
   for (size_t i = 0; i < 3; ++i) {
     if (node.output(i) == nullptr) return false;
   }

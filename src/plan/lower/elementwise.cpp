@@ -1,4 +1,4 @@
-// Float elementwise operators of one and two operands.
+// Lowers float elementwise operators of one and two operands.
 #include "kernels/elementwise/table.h"
 
 #include "plan/lower/broadcast.h"
@@ -25,7 +25,7 @@ class BinaryStep : public KernelStep<StepKind::kBinary, BinaryF32Kernels, Binary
     RunBlocks(context, parts, run, call, blocks, sizeof(float), out_bytes);
   }
 
-  std::vector<int64_t> blocks;  // where the operands of each begin, if there are several
+  std::vector<int64_t> blocks;  // where the operands of each block begin, if there are several
   size_t out_bytes = sizeof(float);
 };
 

@@ -33,7 +33,7 @@ std::optional<ClampBounds> ReadClamp(const Node& node) {
 
 namespace {
 
-/// What `addition` adds to `own` if that can be part of the step that computes `own`, or null.
+/// The operand that `addition` adds to `own` if the step that computes `own` can add it, or null.
 const Value* ResidualOf(const PlanBuilder& builder, const Node& addition, const Value* own) {
   const bool plain = addition.Is("Add") && own->type.dtype == DType::kFloat32;
   if (!plain && !(addition.op_type == "QLinearAdd" && QAddOf(builder, addition))) return nullptr;
@@ -60,7 +60,7 @@ Epilogue TakeEpilogue(PlanBuilder& builder, const Node& node, bool allow_residua
       epilogue.addition = next;
       epilogue.own = std::exchange(epilogue.clamp, {});
     } else if (const auto bounds = ReadClamp(*next); bounds && next->inputs[0] == epilogue.output) {
-      // Clamps one after the other: the later one decides where they disagree.
+      // The clamps apply one after the other: where they disagree, the later one decides.
       epilogue.clamp.lo = std::clamp(epilogue.clamp.lo, bounds->lo, bounds->hi);
       epilogue.clamp.hi = std::clamp(epilogue.clamp.hi, bounds->lo, bounds->hi);
       clamped = true;

@@ -1,5 +1,5 @@
-// Products of few rows, whose matrix is read once, where it is. Compiled for speed: the loops over
-// lanes become vector instructions.
+// Products of few rows, which read the matrix once and in place. This file is compiled for speed:
+// compilers make vector instructions of the loops over lanes.
 #include <algorithm>
 
 #include "plan/lower/computed.h"
@@ -22,7 +22,7 @@ float Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-/// out += sum of the matrix' rows times a, four rows at a time.
+/// Adds the sum of the matrix' rows times a to `out`, four rows at a time.
 void AddRows(const float* a, const float* matrix, int64_t k, int64_t n, int64_t stride,
              float* out) {
   int64_t i = 0;

@@ -1,6 +1,6 @@
-// ConvInteger and MatMulInteger with constant weights: the 8-bit kernels with their accumulators as
-// output, or with the floats that the operators behind them make of these. The input's zero point
-// is read when the step runs.
+// Lowers ConvInteger and MatMulInteger with constant weights to the 8-bit kernels. The output is
+// the accumulators, or the floats that the operators behind them make of these. The step reads the
+// input's zero point when it runs.
 #include "plan/lower/integer_product.h"
 
 #include "base/str_cat.h"
@@ -15,7 +15,7 @@
 namespace requant {
 namespace {
 
-/// Inputs: the data, its zero point if that is given, and the residual if `adds`.
+/// Inputs: the data, its zero point if given, and the residual if `adds`.
 class IntegerProductStep : public ConvQ8Step {
  public:
   StepKind kind() const override { return StepKind::kIntegerProduct; }
@@ -40,19 +40,19 @@ class IntegerProductStep : public ConvQ8Step {
   bool adds = false;
 };
 
-/// Numbers for the channels, of one for each or one for all; nullptr for none.
+/// Packs numbers for all channels, given for each or once for all; nullptr when there are none.
 const float* PackChannels(PlanBuilder& builder, const Tensor* numbers, int32_t channels) {
   if (numbers == nullptr) return nullptr;
   const auto count = static_cast<size_t>(channels);
-  // Vectors may begin at any channel (FloatSums).
+  // Kernels load whole vectors from any channel (FloatSums).
   auto* packed = reinterpret_cast<float*>(builder.Packed((count + 3) * sizeof(float)));
   const float* from = numbers->data<float>();
   for (size_t c = 0; c < count; ++c) packed[c] = from[numbers->count() == 1 ? 0 : c];
   return packed;
 }
 
-/// Takes the Cast behind an integer product, a Mul and an Add with constants for its channels (they
-/// lie along `axis`), and what a float product would take. nullopt when there is no Cast.
+/// Takes the Cast behind an integer product, a Mul and an Add with constants for its channels
+/// (which lie along `axis`), and the epilogue of a float product. nullopt when there is no Cast.
 std::optional<Epilogue> TakeFloatSums(PlanBuilder& builder, const Node& node, size_t axis,
                                       int32_t channels, FloatSums& sums) {
   static constexpr const char* kOps[] = {"Cast", "Mul", "Add"};
@@ -81,7 +81,7 @@ std::optional<Epilogue> TakeFloatSums(PlanBuilder& builder, const Node& node, si
   return epilogue;
 }
 
-/// Inputs: A, B, zero of A, zero of B. Channels lie along `axis` of the output.
+/// Inputs: A, B, zero point of A, zero point of B. Channels lie along `axis` of the output.
 bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                        ConvWeightsLayout weights_layout, Layout layout, size_t axis) {
   const Tensor* weights = node.constant(1);
@@ -89,7 +89,7 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
   const auto zeros = WeightZeros(node, geometry.out_c);
   if (!zeros || !HasOneInputZero(node)) return false;
   const Tensor* zero = node.constant(2);
-  // A zero point that is known only when the step runs may be any.
+  // A dynamic zero point may have any value.
   const CodeRange codes =
       input_zero && !zero
           ? CodesOf(node.inputs[0]->type.dtype)

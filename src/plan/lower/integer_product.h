@@ -9,14 +9,15 @@
 
 namespace requant {
 
-/// Of a ConvInteger with constant bytes as weights; nullopt where it has others or no kernel fits.
+/// The geometry of a ConvInteger with constant 8-bit weights; nullopt for other weights and for
+/// shapes that no kernel fits.
 std::optional<ConvGeometry> IntegerConvGeometry(const Node& node);
 
 /// The zero points of a ConvInteger's or MatMulInteger's weights, one for each output channel;
-/// empty when all are 0. nullopt when they are no constants or not as many.
+/// empty when all are 0. nullopt when they are not constant or their number differs.
 std::optional<std::vector<int32_t>> WeightZeros(const Node& node, int32_t channels);
 
-/// Whether one zero point, or none, is given for all of the data.
+/// Whether all of the data has one zero point, given or not.
 bool HasOneInputZero(const Node& node);
 
 }  // namespace requant

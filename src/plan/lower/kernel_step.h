@@ -7,7 +7,7 @@
 
 namespace requant {
 
-/// `kKernels` is the table that the kernel is in. Operands and outputs are set for each run.
+/// The step of a kernel from the table `kKernels`. Each run sets operands and outputs.
 template <StepKind kKind, auto kKernels, typename Params>
 class KernelStep : public Step {
  public:
@@ -20,7 +20,7 @@ class KernelStep : public Step {
   void (*run)(const Params*) = nullptr;
 };
 
-/// From one input to one output.
+/// The step of a kernel from one input to one output.
 template <StepKind kKind, auto kKernels, typename Params>
 class UnaryKernelStep : public KernelStep<kKind, kKernels, Params> {
  public:

@@ -1,4 +1,5 @@
-// LayerNormalization and RMSNormalization (also by its older name) over the last axes.
+// Lowers LayerNormalization and RMSNormalization (also SimplifiedLayerNormalization) over the last
+// axes.
 #include "kernels/layer_norm/table.h"
 #include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
@@ -35,7 +36,7 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   if (axis < 0) axis += rank;
   int64_t cols = 1;
   for (int64_t i = axis; i < rank; ++i) cols *= shape[static_cast<size_t>(i)];
-  // Scale and bias of one row, not stretched ones.
+  // Scale and bias must have one row's elements; stretched ones are left to the reference.
   for (size_t slot = 1; slot < 3; ++slot) {
     const Value* parameter = node.input(slot);
     if (parameter && NumElements(parameter->type.StaticShape()) != cols) return false;
@@ -53,7 +54,7 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   step.params.center = node.Is("LayerNormalization") ? 1 : 0;
   const size_t row_bytes = step.params.cols * sizeof(float);
   Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(step.params.rows), 1,
-         NumElements(shape) * 2, kElementsPerPart,  // two passes over the input
+         NumElements(shape) * 2, kElementsPerPart,  // the kernel makes two passes over the input
          {{PartField::Kind::kCount, offsetof(LayerNormF32Params, rows), 0},
           {PartField::Kind::kPointer, offsetof(LayerNormF32Params, in), row_bytes},
           {PartField::Kind::kPointer, offsetof(LayerNormF32Params, out), row_bytes}});

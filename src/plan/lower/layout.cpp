@@ -1,5 +1,5 @@
-// Moving data without looking at it: layout conversions, Reshape and its kin (no copy at all),
-// Transpose.
+// Lowers operators that move data without computing on it: layout conversions, Transpose, and
+// Reshape and the like, which copy nothing.
 #include "plan/lower/layout.h"
 
 #include "kernels/layout/table.h"
@@ -55,7 +55,7 @@ void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, L
   step.params.in_batch_stride = step.params.out_batch_stride = channels * pixels;
   step.params.in_row_stride = step.params.cols;
   step.params.out_row_stride = step.params.rows;
-  // Cut along the longer side.
+  // The matrix is divided along its longer side.
   using enum PartField::Kind;
   const auto bytes = static_cast<size_t>(element);
   const bool by_columns = step.params.cols > step.params.rows;
@@ -73,8 +73,8 @@ void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, L
 
 bool LowerAlias(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
-  if (node.output(1)) return false;  // Dropout's mask
-  // A shape that is only known when the step runs has to be held against what the file says.
+  if (node.output(1)) return false;  // Dropout's mask is read
+  // The reference checks a dynamic shape against what the file says.
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
     if (node.input(slot) && node.constant(slot) == nullptr) return false;
   }

@@ -4,7 +4,7 @@
 
 namespace requant {
 
-/// Appends the step that copies slot `from` into slot `to` (layout `layout`) of one value.
+/// Appends the step that copies slot `from` to slot `to` of one value, which has layout `layout`.
 void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, Layout layout);
 
 }  // namespace requant

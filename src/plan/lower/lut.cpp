@@ -1,4 +1,4 @@
-// Functions of one 8-bit value: a 256-entry table, whatever the operator computes.
+// Lowers functions of one 8-bit value: a 256-entry table, whatever the operator computes.
 #include "plan/lower/lut.h"
 
 #include <cstring>
@@ -66,7 +66,7 @@ Step& AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, con
 
 namespace {
 
-/// What an operator of one 8-bit value and constant numbers does to every code.
+/// The table of an operator with one 8-bit input, constants otherwise.
 std::optional<ByteTable> TableOf(const PlanBuilder& builder, const Node& node) {
   const auto is_byte = [](const Value* value) {
     return IsByte(value->type.dtype) || value->type.dtype == DType::kBool;
@@ -82,7 +82,7 @@ std::optional<ByteTable> TableOf(const PlanBuilder& builder, const Node& node) {
     std::memcpy(table.data(), entries->raw(), table.size());
     return table;
   }
-  // The reference evaluated on all 256 values is the table.
+  // The reference, evaluated on all 256 values, gives the table.
   Tensor all(node.inputs[0]->type.dtype, {256});
   auto* bytes = static_cast<uint8_t*>(all.raw());
   for (int i = 0; i < 256; ++i) bytes[i] = static_cast<uint8_t>(i);

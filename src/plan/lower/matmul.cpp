@@ -1,4 +1,4 @@
-// Gemm and MatMul with constant right-hand sides: matrix products as one-pixel convolutions.
+// Lowers Gemm and MatMul with constant right-hand sides: matrix products as one-pixel convolutions.
 #include "plan/lower/rows.h"
 
 namespace requant {
@@ -29,7 +29,7 @@ bool LowerGemm(PlanBuilder& builder, const Node& node) {
   const Shape out = node.outputs[0]->type.StaticShape();
   const int64_t k = b->dim(transposed ? 1 : 0);
   if (NumElements(out) == 0 || k == 0) return false;
-  // One bias per column; anything else is left to the reference.
+  // Only one bias per column is lowered; the reference computes other forms.
   if (c && !(c->count() == out[1] && (c->rank() < 2 || c->dim(0) == 1))) return false;
   const ConvGeometry geometry = MatMulGeometry(out[0], k, out[1]);
   if (!FitsInt32(geometry)) return false;

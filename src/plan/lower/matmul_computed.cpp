@@ -1,4 +1,5 @@
-// MatMul and Gemm of two computed operands: every matrix on the right is packed when the step runs.
+// Lowers MatMul and Gemm of two dynamic operands: the step packs every right-hand matrix when it
+// runs.
 #include "base/checked_math.h"
 #include "plan/lower/computed.h"
 #include "plan/lower/rows.h"
@@ -35,7 +36,7 @@ class MatMulStep : public Step {
       }
       return;
     }
-    // As many products at a time as there are threads, or one in parts.
+    // As many products run at a time as there are threads, or a single one in parts.
     ConvF32Params blocks[kMaxThreads];
     for (int64_t first = 0; first < count; first += many) {
       const int products = static_cast<int>(std::min<int64_t>(many, count - first));
@@ -70,7 +71,7 @@ class MatMulStep : public Step {
   void (*run)(const ConvF32Params*) = nullptr;
 };
 
-/// nullptr when the sizes are beyond the kernels.
+/// Adds the step; nullptr when the sizes exceed what the kernels take.
 MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix& matrix,
                     int64_t rows, int64_t products, const std::vector<const Value*>& operands) {
   const ConvF32Kernel& kernel = ChooseProductF32(builder);
@@ -109,7 +110,7 @@ bool IsTurnedOperand(const Node& node) {
 }
 
 bool LowerTurnedOperand(PlanBuilder& builder, const Node& node) {
-  // The product reads what is turned; it plans this operator if it cannot.
+  // The product reads the untransposed operand, and plans this operator itself if it cannot.
   return builder.options().fuse && builder.graph().SoleConsumer(node.outputs[0]) != nullptr;
 }
 

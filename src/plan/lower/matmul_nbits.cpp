@@ -1,5 +1,5 @@
-// com.microsoft::MatMulNBits with 4-bit weights that stay packed. Among the rarer operators, which
-// a model with it loads for packing.
+// Lowers com.microsoft::MatMulNBits with 4-bit weights that stay packed. This file is among the
+// extended operators, which a model with this operator loads for packing.
 #include "plan/lower/matmul_nbits.h"
 
 #include "kernels/variant/kernel.h"
@@ -11,7 +11,7 @@ namespace requant {
 namespace {
 
 /// accuracy_level 4 allows eight bits on the left; the other levels (none, float32, half floats)
-/// get floats.
+/// compute with floats.
 constexpr int64_t kInt8Level = 4;
 
 }  // namespace
@@ -56,7 +56,7 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   step.run = kernel.run;
   step.params = params;
   step.macs = rows * form.k * form.n;
-  // By columns: there may be only one row.
+  // The step is divided by columns, since there may be only one row.
   DivideRows(builder, step, KernelEntryOf(kernel.run),
              {offsetof(MatMulNBitsParams, begin), offsetof(MatMulNBitsParams, end),
               offsetof(MatMulNBitsParams, workspace)},

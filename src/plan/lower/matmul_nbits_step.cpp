@@ -1,5 +1,5 @@
-// Apart from what plans it (matmul_nbits.cpp): saved plans are read before those operators are
-// loaded.
+// The step of MatMulNBits, apart from its lowering (matmul_nbits.cpp), since saved plans are read
+// before the extended operators are loaded.
 #include "plan/lower/matmul_nbits.h"
 
 namespace requant {

@@ -1,4 +1,5 @@
-// Dividing steps among threads: at planning into parts, at running by their parameter blocks.
+// Divides steps among threads: planning divides them into parts, running divides their parameter
+// blocks.
 #pragma once
 
 #include <initializer_list>
@@ -12,25 +13,25 @@ namespace requant {
 
 /// Rows of a register tile of the convolutions: parts are whole tiles.
 inline constexpr int64_t kConvTile = 4;
-/// Elements that elementwise kernels take at a time, at least.
+/// The least number of elements that elementwise kernels take at a time.
 inline constexpr int64_t kElementTile = 64;
-/// A part should have so much work, or starting it costs more than it saves (about 5 us).
+/// The least work of a part, below which starting it (about 5 us) costs more than it saves.
 inline constexpr int64_t kMacsPerPart = 1 << 17;
-inline constexpr int64_t kSlowMacsPerPart = 1 << 15;  // of depthwise kernels and pools
+inline constexpr int64_t kSlowMacsPerPart = 1 << 15;  // for depthwise kernels and pools
 inline constexpr int64_t kElementsPerPart = 1 << 14;
-/// No parameter block of a kernel is larger.
+/// The size of the largest parameter block of any kernel.
 inline constexpr size_t kMaxParamsBytes = 576;
 
-/// Sets step.parts: `total` units in tiles, `work` of which a part should have `least`. A kernel
-/// that has no entry (-1) is not divided.
+/// Sets step.parts: divides `total` units in tiles so that each part has at least `least` of the
+/// step's `work`. A kernel without an entry (-1) is not divided.
 void Divide(const PlanBuilder& builder, Step& step, int kernel, int64_t total, int64_t tile,
             int64_t work, int64_t least, std::initializer_list<PartField> fields);
 
-/// Where a block has its row range and its workspace (0: none).
+/// Offsets of the row range and the workspace (0: none) in a parameter block.
 struct RowOffsets {
   size_t begin, end, workspace;
 };
-/// The same for kernels that compute a range of output pixels; also makes step.workspace, with
+/// Divides a step whose kernel computes a range of output pixels. Also makes step.workspace, with
 /// `workspace_bytes` for every part, when the kernel has one.
 void DivideRows(PlanBuilder& builder, Step& step, int kernel, const RowOffsets& offsets,
                 int64_t rows, int64_t tile, int64_t work, int64_t least, size_t workspace_bytes);
@@ -45,7 +46,7 @@ void DivideRows(PlanBuilder& builder, Step& step, void (*run)(const Params*), in
   DivideRows(builder, step, KernelEntryOf(run), offsets, rows, tile, work, least, workspace_bytes);
 }
 
-/// For contiguous elements: `in` and `out` advance by the bytes of one.
+/// Divides a step over contiguous elements: every element advances `in` and `out` by its bytes.
 template <typename Params>
 void DivideElements(const PlanBuilder& builder, Step& step, void (*run)(const Params*),
                     size_t count_offset, size_t count, size_t in_bytes, size_t out_bytes) {
@@ -56,8 +57,8 @@ void DivideElements(const PlanBuilder& builder, Step& step, void (*run)(const Pa
           {PartField::Kind::kPointer, offsetof(Params, out), out_bytes}});
 }
 
-/// For operators of two operands (see BinaryF32Params), whose elements have `bytes` bytes, those of
-/// the result `out_bytes`.
+/// Divides a step of two operands (BinaryF32Params). Elements have `bytes` bytes in operands,
+/// `out_bytes` in the result.
 template <typename Params>
 void DivideBinary(const PlanBuilder& builder, Step& step, void (*run)(const Params*),
                   const Params& params, size_t bytes, size_t out_bytes) {
@@ -76,8 +77,8 @@ void DivideBinary(const PlanBuilder& builder, Step& step, void (*run)(const Para
           {kPointer, offsetof(Params, out), out * out_bytes}});
 }
 
-/// Has the context's threads compute a divided step, whose parameter block for the whole step is
-/// given; false when it is not divided or there are no threads.
+/// Has the context's threads compute a divided step with this parameter block; returns false when
+/// the step is not divided or there are no threads.
 bool RunDivided(const RunContext& context, const Parts& parts, const void* params, size_t bytes);
 
 /// Runs the kernel on the whole step, by parts if it is divided.

@@ -12,7 +12,7 @@ namespace requant {
 std::vector<size_t> PhysicalOrder(size_t rank, Layout layout);
 /// Stride in elements of every logical axis of a dense tensor.
 std::vector<ptrdiff_t> PhysicalStrides(const Shape& shape, Layout layout);
-/// A dense copy of a tensor from one layout to another.
+/// The parameters that copy a dense tensor from one layout to another.
 StridedCopyParams CopyBetween(DType dtype, const Shape& shape, Layout from, Layout to);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// MaxPool, AveragePool, their global forms and the quantized averages.
+// Lowers MaxPool, AveragePool, their global forms and the quantized averages.
 #include <algorithm>
 
 #include "plan/lower/epilogue.h"
@@ -28,7 +28,7 @@ PoolStep<Params>& AddPoolStep(PlanBuilder& builder, const Node& node, const char
   return step;
 }
 
-/// The window covers the whole image.
+/// The geometry of a window that covers the whole image.
 std::optional<ConvGeometry> GlobalGeometry(const Shape& input) {
   if (input.size() < 3 || input.size() > 5 || NumElements(input) == 0 ||
       NumElements(input) > (int64_t{1} << 28)) {
@@ -43,7 +43,7 @@ std::optional<ConvGeometry> GlobalGeometry(const Shape& input) {
   return g;
 }
 
-/// Whether every window is sure to hold a value of the image.
+/// Whether every window contains at least one value of the image.
 bool WindowsTouchImage(const ConvGeometry& g) {
   return g.dilation_h == 1 && g.dilation_w == 1 && g.pad_top < g.kernel_h &&
          g.pad_left < g.kernel_w && (g.out_h - 1) * g.stride_h - g.pad_top < g.in_h &&
@@ -130,7 +130,7 @@ bool LowerPool(PlanBuilder& builder, const Node& node) {
     auto& step = AddPoolStep(builder, node, kernel.name, kernel.run, *geometry, epilogue);
     const CodeRange clamp = ClampOf(x->type.dtype, epilogue.clamp);
     step.params.is_signed = x->type.dtype == DType::kInt8;
-    // A window wholly in the padding gives the type's least value.
+    // A window that lies in the padding gives the type's least value.
     CodeRange codes = builder.RangeOf(x);
     if (!WindowsTouchImage(*geometry)) codes.lo = CodesOf(x->type.dtype).lo;
     step.params.lo = std::clamp(codes.lo, clamp.lo, clamp.hi);

@@ -1,4 +1,4 @@
-// The step of a pool, of maxima or averages, on floats or 8-bit values.
+// The step of a pool, maximum or average, on floats or 8-bit values.
 #pragma once
 
 #include <vector>

@@ -37,7 +37,7 @@ class QBinaryStep : public Step {
     }
   }
   Params params{};
-  std::vector<int64_t> blocks;  // where the operands of each begin, if there are several
+  std::vector<int64_t> blocks;  // where the operands of each block begin, if there are several
   void (*run)(const Params*) = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// QLinearConv: 8-bit convolution with requantization and clamp fused.
+// Lowers QLinearConv: 8-bit convolution with requantization and clamp fused.
 #include "plan/lower/qconv.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace requant {
 namespace {
 
-/// Whether some row that is usually faster than the general one keeps the weights' few bits packed:
-/// those for few bits do.
+/// Whether some row that is usually faster than the general one keeps few-bit weights packed, as
+/// the rows for few bits do.
 bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry, bool relaxed) {
   const auto rows = ConvQ8Kernels();
   const auto is_general = [](const ConvQ8Kernel& row) { return row.run == rq_conv_q8; };
@@ -44,7 +44,8 @@ PreparedRequantize Prepare(const PlanBuilder& builder, const QProduct& product,
                            clamp.hi);
 }
 
-/// What gives few codes at less cost, for kernels of any width; it comes with those of few bits.
+/// Prepares the cheaper requantization to few codes, for kernels of any width; it is loaded with
+/// the kernels for few bits.
 void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bounds) {
   if (MissingLowBits() == nullptr) kAddNarrowRequantize(requantize, bounds);
 }
@@ -68,7 +69,7 @@ std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot, siz
   QuantConstants out{scale->ToFloats(), {}};
   for (const float value : out.scales) {
     const bool fits = value > 0 || (value == 0 && rule == ScaleRule::kPositiveOrZero);
-    if (!fits || !std::isfinite(value)) return std::nullopt;  // the reference names it
+    if (!fits || !std::isfinite(value)) return std::nullopt;  // the reference reports the node
   }
   if (zero_point) {
     for (const int64_t value : zero_point->ToInts()) {
@@ -104,7 +105,8 @@ CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zer
 
 const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights& weights,
                                  const ConvGeometry& geometry, const std::string& tuning) {
-  // Of two exact rows the later is faster, if this machine has its instructions or it is forced.
+  // Of two exact rows the later one is faster, if this machine has its instructions or it is
+  // forced.
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const bool packs = builder.options().compact && HasPackedRow(weights, geometry, relaxed);
   return builder.Choose(
@@ -133,7 +135,7 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
   const auto packs = [&](const DwConvQ8Kernel& row) {
     return row.missing == MissingLowBits && IsUsable(row, relaxed) && row.supports(weights);
   };
-  // Kernels on whole bytes cannot read or write two to a byte (plan/pack_activations.h).
+  // Kernels on whole bytes cannot read or write two codes to a byte (plan/pack_activations.h).
   const bool compact = builder.options().compact && codes.hi - codes.lo <= 15 &&
                        std::any_of(rows.begin(), rows.end(), packs);
   std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);
@@ -160,7 +162,7 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
   builder.SetRange(epilogue.output, clamp);
   step.requantize = Prepare(builder, product, bounds, clamp);
   AddNarrow(step.requantize, bounds);
-  // Whole lines, whose windows share what they read.
+  // Parts are whole lines, whose windows share inputs.
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
 

@@ -11,32 +11,32 @@
 
 namespace requant {
 
-/// scale and zero point of one operand, constants of the graph: one entry, or one per channel.
+/// Scales and zero points of one operand, constants of the graph: one entry, or one per channel.
 struct QuantConstants {
   std::vector<float> scales;
   std::vector<int32_t> zero_points;
 };
-/// nullopt when they are no constants, or scales that do not keep the rule. A missing zero point is
-/// 0.
+/// Reads scales and zero points from these slots; nullopt when they are not constant or the scales
+/// violate the rule. A missing zero point is 0.
 std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot, size_t zero_point_slot,
                                         ScaleRule rule = ScaleRule::kPositive);
-/// The same of weights in slots 3 to 5.
+/// Reads scales and zero points of weights, from slots 4 and 5.
 inline std::optional<QuantConstants> ReadWeightQuant(const Node& node) {
   return ReadQuant(node, 4, 5, ScaleRule::kPositiveOrZero);
 }
-/// Repeats a single entry; nullopt when the length is neither 1 nor `channels`.
+/// Repeats a single entry for all channels; nullopt when the length is neither 1 nor `channels`.
 std::optional<QuantConstants> Expand(QuantConstants constants, int32_t channels);
 
-/// The clamp of an 8-bit output: its type's range cut by the epilogue's bounds.
+/// The clamp of an 8-bit output: its type's range, cut by the epilogue's bounds.
 CodeRange ClampOf(DType dtype, const ClampBounds& bounds);
-/// The codes under a window: the value's and, in the padding, its zero point.
+/// The codes under a window: those of the value and, in the padding, its zero point.
 CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zero_point);
 
-/// Step::tuning of a product of 8-bit values: of a family of kernels, for these codes and weights.
+/// Step::tuning of a product of 8-bit values, for a kernel family, codes and weights.
 std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
                       const ConvQ8Weights& weights);
 
-/// Everything that a convolution or matrix product of 8-bit values needs besides its geometry.
+/// Everything except geometry that a convolution or matrix product of 8-bit values needs.
 struct QProduct {
   ConvQ8Weights weights;
   std::vector<int32_t> weight_zero_points;  // backs weights.zero_points; empty when all are 0
@@ -51,25 +51,25 @@ struct QProduct {
   }
 };
 
-/// AddNarrowRequantize, which is loaded with the kernels for few bits.
+/// Points to AddNarrowRequantize, which is loaded with the kernels for few bits.
 extern NarrowChannels (*const kAddNarrowRequantize)(PreparedRequantize& prepared,
                                                     const std::vector<int64_t>& bounds);
 
-/// Nothing when all are 0, as int8 weights usually have it: they need no subtraction, and packing
-/// them is a copy.
+/// The zero points, or an empty vector when all are 0, as usual for int8 weights: packing these is
+/// a copy without a subtraction.
 std::vector<int32_t> NonZero(const std::vector<int32_t>& zero_points);
-/// The row for these weights; `tuning` as in PlanBuilder::Choose.
+/// Chooses the row for these weights; `tuning` as in PlanBuilder::Choose.
 const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights& weights,
                                  const ConvGeometry& geometry, const std::string& tuning);
-/// Adds the step for `node`, with the clamps that follow merged.
+/// Adds the step for `node` and merges the operators that follow.
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, Layout layout, int input);
-/// The same with what follows taken already: slots of the data and maybe a residual, and of the
-/// output.
+/// Adds the step for `node` with a given epilogue. `inputs` are the slots of the data and, if any,
+/// of the residual.
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                    QProduct product, const std::vector<int>& inputs, int output,
                    const Epilogue& epilogue);
-/// One channel each; without a residual.
+/// Adds the step of a depthwise convolution, without a residual.
 void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                         const QProduct& product, int input, int output, const Epilogue& epilogue);
 

@@ -1,5 +1,5 @@
-// QLinearConvTranspose as convolutions on the 8-bit kernels (transposition.h): the same products in
-// int32 as the definition has.
+// Lowers QLinearConvTranspose as convolutions on the 8-bit kernels (transposition.h), with the same
+// int32 products as the definition.
 #include <utility>
 
 #include "plan/lower/qconv.h"
@@ -10,7 +10,7 @@
 namespace requant {
 namespace {
 
-/// One of the convolutions; `whole` is what the ConvTranspose has.
+/// Adds the step of one convolution; `whole` describes the ConvTranspose.
 void AddPhase(PlanBuilder& builder, const Node& node, const QProduct& whole,
               const PhaseConvolution& convolution, int input, int output,
               const Epilogue& epilogue) {
@@ -61,7 +61,7 @@ bool LowerQLinearConvTranspose(PlanBuilder& builder, const Node& node) {
   const auto geometry = TransposedGeometryOf(node, node.inputs[0]->type.StaticShape(),
                                              node.outputs[0]->type.StaticShape(), weights->shape());
   if (!geometry) return false;
-  // Groups may share theirs.
+  // The groups of the weights may share scales and zero points.
   const size_t own = w->scales.size();
   const bool shared = own > 1 && own == w->zero_points.size();
   while (shared && w->scales.size() < static_cast<size_t>(geometry->out_c)) {

@@ -1,4 +1,4 @@
-// com.microsoft::QLinearAdd and QLinearMul.
+// Lowers com.microsoft::QLinearAdd and QLinearMul.
 #include "plan/lower/qelementwise.h"
 
 #include <type_traits>

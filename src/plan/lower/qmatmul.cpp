@@ -1,4 +1,4 @@
-// QLinearMatMul and com.microsoft::QGemm with constant right-hand sides.
+// Lowers QLinearMatMul and com.microsoft::QGemm with constant right-hand sides.
 #include "plan/lower/qconv.h"
 #include "plan/lower/rows.h"
 

@@ -1,4 +1,5 @@
-// QLinearMatMul of two computed operands: every matrix on the right is packed when the step runs.
+// Lowers QLinearMatMul of two dynamic operands: the step packs every right-hand matrix when it
+// runs.
 #include <algorithm>
 #include <limits>
 
@@ -21,7 +22,7 @@ const ConvQ8Kernel& ConvQ8KernelOf(const std::string& name) {
   return found == rows.end() ? rows.front() : *found;
 }
 
-/// One product after the other, each divided among the threads.
+/// Computes one product after the other and divides each among the threads.
 class QMatMulStep : public ConvQ8Step {
  public:
   StepKind kind() const override { return StepKind::kQMatMul; }
@@ -54,12 +55,12 @@ class QMatMulStep : public ConvQ8Step {
 
   ConvWeightsLayout layout;
   int32_t is_signed = 0;
-  std::vector<int32_t> zero_points;  // by column, or empty when all are 0
-  size_t packed_at = 0;              // in the workspace, behind the kernel's own
+  std::vector<int32_t> zero_points;  // one for each column, or empty when all are 0
+  size_t packed_at = 0;              // offset in the workspace, behind the kernel's own part
   std::vector<int64_t> a_at, b_at;   // where the matrices of each product begin
 };
 
-/// Of k products of bytes less their zero points, which must fit an int32.
+/// Whether int32 holds sums of k products of bytes less their zero points.
 bool FitsAccumulators(int64_t k) { return k <= std::numeric_limits<int32_t>::max() / (255 * 255); }
 
 }  // namespace
@@ -86,7 +87,7 @@ bool LowerComputedQMatMul(PlanBuilder& builder, const Node& node) {
   const auto per_column = Expand(*b_quant, geometry.out_c);
   if (!per_column) return false;
 
-  // The row is chosen for weights of any codes.
+  // The row is chosen for weights that may have any codes.
   std::vector<uint8_t> any(CheckedMul(static_cast<size_t>(k), static_cast<size_t>(n)));
   for (size_t i = 0; i < any.size(); ++i)
     any[i] = i / static_cast<size_t>(n) % 2 == 0 ? 0x80 : 0x7f;

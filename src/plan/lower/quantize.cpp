@@ -1,5 +1,5 @@
-// QuantizeLinear and DequantizeLinear per tensor. A network's input goes from planar float to
-// channels-last bytes in one pass.
+// Lowers QuantizeLinear and DequantizeLinear per tensor. A network's input goes from planar floats
+// to channels-last bytes in one pass.
 #include "kernels/quantize/table.h"
 
 #include "plan/lower/kernel_step.h"
@@ -49,7 +49,7 @@ bool LowerQuantize(PlanBuilder& builder, const Node& node) {
   const ImageDims dims = ImageOf(shape);
   const auto count = static_cast<size_t>(NumElements(shape));
   const Layout layout = builder.LayoutOf(x);
-  // The clamps that limit the codes to fewer bits.
+  // The clamps behind the operator limit the codes to fewer bits.
   const Epilogue epilogue = TakeEpilogue(builder, node, false);
   const CodeRange clamp = ClampOf(y->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);

@@ -1,6 +1,6 @@
-// LSTM, GRU and RNN with their usual activations: the projection of all inputs is one product, each
-// step a product of the state with weights packed ahead of time, and activations by vector kernels.
-// Formulas and the order of gates (i o f c, z r h): onnx/docs/Operators.md.
+// Lowers LSTM, GRU and RNN with their default activations. One product projects all inputs, each
+// time step is a product of the state with weights packed at planning, and vector kernels compute
+// activations. onnx/docs/Operators.md has the formulas and the order of gates (i o f c, z r h).
 #include <array>
 #include <cstring>
 
@@ -18,15 +18,15 @@ enum class Cell : int32_t { kRnn, kGru, kLstm };
 struct RecurrentForm {
   Cell cell = Cell::kRnn;
   int32_t directions = 1;
-  int32_t reverse = 0;      // of the only direction; the second one is always
-  int32_t reset_after = 0;  // GRU: the reset gate multiplies the product, not the state
+  int32_t reverse = 0;      // whether the only direction is reversed; a second one always is
+  int32_t reset_after = 0;  // GRU: the reset gate multiplies the product instead of the state
   int64_t steps = 0, batch = 0, input = 0, hidden = 0;
 
   int64_t gates() const { return cell == Cell::kLstm ? 4 : cell == Cell::kGru ? 3 : 1; }
 };
 
-/// The products of one direction: of the inputs, of the state, and of the state for GRU's third
-/// gate.
+/// The products of one direction: with the inputs, with the state, and with the state for GRU's
+/// third gate.
 using Products = std::array<ConvF32Params, 3>;
 
 template <typename Rows, typename Op>
@@ -60,15 +60,15 @@ class RecurrentStep : public Step {
     for (int32_t d = 0; d < form.directions; ++d) RunDirection(context, d);
   }
 
-  /// Floats of the workspace: projected inputs, gates, h, c, scratch.
+  /// Offsets in the workspace, in floats: projected inputs, gates, h, c, scratch memory.
   struct Places {
     size_t inputs = 0, gates = 0, h = 0, c = 0, scratch = 0;
   };
   RecurrentForm form;
   std::array<Products, 2> products;
   Places places;
-  std::array<int, 2> state_slots{-1, -1};  // initial h and c
-  std::array<int, 3> results{-1, -1, -1};  // y, last h, last c
+  std::array<int, 2> state_slots{-1, -1};  // slots of the initial h and c
+  std::array<int, 3> results{-1, -1, -1};  // slots of y, the last h and the last c
   int lanes = 1;
   void (*run)(const ConvF32Params*) = nullptr;
 
@@ -89,7 +89,7 @@ class RecurrentStep : public Step {
     RunLanes(context, run, blocks, many);
   }
 
-  /// out = product of `state` (+ `residual`), rows of `stride` floats.
+  /// out = product with `state` (+ `residual`), whose rows are `stride` floats apart.
   void Multiply(const ConvF32Params& product, const float* state, const float* residual,
                 float* out) const {
     ConvF32Params call = product;
@@ -133,7 +133,7 @@ class RecurrentStep : public Step {
     if (results[2] >= 0) std::copy_n(c, state, context.Write<float>(results[2]) + d * state);
   }
 
-  /// Also RNN's.
+  /// One time step of an LSTM, or of an RNN.
   void StepLstm(const Products& own, const float* x, float* memory) const {
     const int64_t n = form.hidden;
     float* gates = memory + places.gates;
@@ -194,7 +194,7 @@ class RecurrentStep : public Step {
   }
 };
 
-/// Whether every activation is the usual one.
+/// Whether every activation is the operator's default.
 bool HasUsualActivations(const Node& node, Cell cell) {
   const Attribute* given = node.attributes.Find("activations");
   if (given == nullptr) return true;
@@ -244,7 +244,7 @@ std::optional<RecurrentForm> FormOf(const Node& node) {
   return form;
 }
 
-/// One product with rows [first, first + count) of a matrix [all, k] and these biases.
+/// Plans one product with rows [first, first + count) of a matrix [all, k] and these biases.
 bool AddProduct(PlanBuilder& builder, const ConvF32Kernel& kernel, const float* matrix, int64_t k,
                 int64_t count, const std::vector<float>& bias, int64_t rows, int64_t stride,
                 ConvF32Params& out) {
@@ -273,7 +273,7 @@ bool AddDirection(PlanBuilder& builder, const ConvF32Kernel& kernel, const Node&
   std::vector<float> input_bias(static_cast<size_t>(rows)), last_bias;
   if (const Tensor* bias = node.constant(3)) {
     const float* from = bias->data<float>() + d * 2 * rows;
-    // The bias of the state's product goes to the inputs' where nothing comes in between.
+    // The bias of the state's product joins the inputs' bias where nothing is computed in between.
     const int64_t joined = form.cell == Cell::kGru && form.reset_after != 0 ? 2 * n : rows;
     for (int64_t i = 0; i < rows; ++i) {
       input_bias[static_cast<size_t>(i)] = i < joined ? from[i] + from[rows + i] : from[i];
@@ -298,7 +298,7 @@ bool LowerRecurrent(PlanBuilder& builder, const Node& node) {
   const auto form = FormOf(node);
   if (!form) return false;
   const int64_t rows = form->gates() * form->hidden;
-  // Sizes first: nothing may have been packed when the answer is no.
+  // Sizes are checked first, since nothing may have been packed when the answer is no.
   const double most = static_cast<double>(form->steps) * static_cast<double>(form->batch) *
                       static_cast<double>(std::max(rows, form->input));
   const double weights =

@@ -1,4 +1,4 @@
-// Reductions of float32 over axes that are neighbours.
+// Lowers float32 reductions over adjacent axes.
 #include <algorithm>
 #include <optional>
 
@@ -22,7 +22,7 @@ constexpr ReduceName kNames[] = {
     {"ReduceL1", ReduceF32Op::kL1},   {"ReduceSumSquare", ReduceF32Op::kSumSquare},
     {"ReduceMax", ReduceF32Op::kMax}, {"ReduceMin", ReduceF32Op::kMin}};
 
-/// The reduced axes, first and one past the last, when they are neighbours.
+/// The reduced axes, first and one past the last, which must be adjacent.
 struct Axes {
   size_t begin, end;
 };
@@ -64,7 +64,7 @@ bool LowerReduce(PlanBuilder& builder, const Node& node) {
   int64_t count = Product(shape, axes->begin, axes->end);
   int64_t inner = Product(shape, axes->end, shape.size());
   const float factor = node.Is("ReduceMean") ? 1.0F / static_cast<float>(count) : 1.0F;
-  // Where the channels of an image lie side by side, they, or all the pixels, are neighbours too.
+  // Channels-last keeps the elements of the channels, or of all pixels, adjacent as well.
   Layout layout = Layout::kPlain;
   if (builder.LayoutOf(x) == Layout::kChannelsLast) {
     const bool channels = axes->begin == 1 && axes->end == 2;

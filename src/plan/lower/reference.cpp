@@ -10,7 +10,7 @@
 namespace requant {
 namespace {
 
-/// Operators that only move, or leave out, values of their first input.
+/// Operators that only move or leave out values of their first input.
 constexpr const char* kMovers[] = {"Split",        "Gather", "DepthToSpace",
                                    "SpaceToDepth", "Expand", "Tile"};
 
@@ -54,7 +54,7 @@ class ReferenceStep : public Step {
       const Tensor& result = results[i];
       Tensor& place = places[i];
       if (result.shape() != place.shape() || result.dtype() != place.dtype()) {
-        // Only the file can have said so: what is inferred holds.
+        // Inferred types are right, so the file must have declared this one.
         Fail(ErrorCode::kShapeMismatch,
              StrCat(op, " computed ", DTypeName(result.dtype()), ShapeToString(result.shape()),
                     " where the model says ", DTypeName(place.dtype()),
@@ -72,13 +72,13 @@ class ReferenceStep : public Step {
   const Graph* graph = nullptr;
   const Node* node = nullptr;
   RequantizeMode requantize = RequantizeMode::kUpward;
-  std::vector<int> slots;  // by input slot of the node, -1 where left out
+  std::vector<int> slots;  // indexed by input slot of the node; -1 where left out
 };
 
 }  // namespace
 
 void LowerByReference(PlanBuilder& builder, const Node& node) {
-  // A function of single elements does not care in which order they lie.
+  // A function of single elements works in any layout.
   const bool elementwise = OpOf(builder.graph(), node).quant == QuantRule::kUnary &&
                            node.inputs.size() == 1 && node.outputs.size() == 1;
   const Layout layout = elementwise ? builder.LayoutOf(node.inputs[0]) : Layout::kPlain;

@@ -1,4 +1,4 @@
-// Resize and Upsample of images: nearest for every type, linear for float.
+// Lowers Resize and Upsample of images: nearest for every type, linear for float.
 #include <limits>
 
 #include "base/checked_math.h"
@@ -47,7 +47,7 @@ class LinearStep : public Step {
   void (*run)(const ResizeLinearF32Params*) = nullptr;
 };
 
-/// Empty when an output lies outside of the image.
+/// The input index of each output; empty when an output lies outside the image.
 std::vector<int32_t> Indices(const ResizeAxisWalk& axis) {
   std::vector<int32_t> out;
   for (const int64_t index : axis.picked) {
@@ -57,7 +57,7 @@ std::vector<int32_t> Indices(const ResizeAxisWalk& axis) {
   return out;
 }
 
-/// Empty when an output lies outside of the image or has other than two taps.
+/// The taps of each output; empty when one lies outside the image or has other than two taps.
 std::vector<LinearTap> LinearTaps(const ResizeAxisWalk& axis) {
   std::vector<LinearTap> out;
   if (axis.same) {
@@ -75,7 +75,7 @@ std::vector<LinearTap> LinearTaps(const ResizeAxisWalk& axis) {
   return out;
 }
 
-/// The sizes that both kinds of parameters have.
+/// Sets the sizes that both kinds of parameters have.
 template <typename Params>
 void SetSizes(Params& params, const ImageDims& from, const ImageDims& to) {
   params.in_h = static_cast<size_t>(from.height);

@@ -1,4 +1,4 @@
-// The lowering functions that table.cpp lists, and what several of them share.
+// Declares the lowering functions that table.cpp lists, and helpers that several of them share.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ bool LowerGemm(PlanBuilder& builder, const Node& node);            // matmul.cpp
 bool LowerMatMul(PlanBuilder& builder, const Node& node);          // matmul.cpp
 bool LowerComputedMatMul(PlanBuilder& builder, const Node& node);  // matmul_computed.cpp
 bool LowerComputedGemm(PlanBuilder& builder, const Node& node);    // matmul_computed.cpp
-/// A Transpose of the last two dimensions that only a MatMul of computed operands reads, as its
+/// A Transpose of the last two dimensions that only a MatMul of dynamic operands reads, as its
 /// right-hand side.
 bool LowerTurnedOperand(PlanBuilder& builder, const Node& node);  // matmul_computed.cpp
 bool IsTurnedOperand(const Node& node);
@@ -54,32 +54,32 @@ bool LowerCast(PlanBuilder& builder, const Node& node);                  // cast
 bool LowerVolume(PlanBuilder& builder, const Node& node);                // volume.cpp
 bool LowerQLinearConcat(PlanBuilder& builder, const Node& node);         // concat.cpp
 
-/// Whether this machine has a row's instructions, and uses them at least as fast as others.
+/// Whether this machine has a row's instructions and runs them fast.
 template <typename Row>
 bool IsUsable(const Row& row, bool relaxed) {
   return (row.missing == nullptr || row.missing() == nullptr) &&
          (relaxed || std::string_view(row.isa) != "relaxed");
 }
 
-/// One input and one output channel per group.
+/// Whether each group has one input and one output channel.
 inline bool IsDepthwise(const ConvGeometry& geometry) {
   return geometry.groups == geometry.in_c && geometry.in_c == geometry.out_c && geometry.in_c > 1;
 }
 
-/// The row for a float convolution; `tuning` as in PlanBuilder::Choose.
+/// Chooses the row for a float convolution; `tuning` as in PlanBuilder::Choose.
 const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
                                    const std::string& tuning = {});
-/// The row for products of two computed matrices, whose steps have no workspace for lines.
+/// Chooses the row for products of two dynamic matrices, whose steps have no workspace for lines.
 const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder);
-/// A float convolution or matrix product with its epilogue, output in `layout`.
+/// Adds a float convolution or matrix product with its epilogue; the output has layout `layout`.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input);
-/// The same from slots to a slot; inputs[1], if any, is the residual.
+/// Adds a float convolution with a given epilogue; inputs[1], if any, is the residual.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue);
-/// A float convolution of one channel each, weights [channels, 1, kernel_h, kernel_w]; without a
-/// residual. `bias` may be nullptr.
+/// Adds a depthwise float convolution without a residual; weights are [channels, 1, kernel_h,
+/// kernel_w], `bias` may be nullptr.
 void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                          const float* weights, const float* bias, int input, int output,
                          const Epilogue& epilogue);

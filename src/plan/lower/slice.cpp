@@ -1,4 +1,4 @@
-// Slice and constant Pad as strided copies in whatever layout the input has.
+// Lowers Slice and constant Pad to strided copies in the layout of the input.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace requant {
 namespace {
 
-/// Copies a box of the input to a box of the output; what the box does not cover holds `fill`.
+/// Copies a box of the input to a box of the output; the rest of the output is filled with `fill`.
 class BoxCopyStep : public Step {
  public:
   StepKind kind() const override { return StepKind::kBoxCopy; }
@@ -30,7 +30,7 @@ class BoxCopyStep : public Step {
   StridedCopyParams params{};
   ptrdiff_t in_offset = 0, out_offset = 0;  // bytes
   bool filled = false;
-  uint8_t fill[8] = {};  // one element
+  uint8_t fill[8] = {};  // bytes of one element
 
  private:
   void Fill(uint8_t* out, size_t bytes) const {
@@ -100,11 +100,12 @@ bool LowerSlice(PlanBuilder& builder, const Node& node) {
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
     const int64_t size = in[axis];
-    // onnx docs/Operators.md, Slice: negative starts count from the end, then clamping.
+    // onnx docs/Operators.md, Slice: negative starts count from the end and are then clamped.
     const int64_t start = starts[i] < 0 ? starts[i] + size : starts[i];
     box.in_start[axis] = steps[i] > 0 ? std::clamp<int64_t>(start, 0, size)
                                       : std::clamp<int64_t>(start, 0, size - 1);
-    if (out[axis] > 1) box.in_step[axis] = steps[i];  // else it may be any number
+    // with a single output the step may be any number
+    if (out[axis] > 1) box.in_step[axis] = steps[i];
   }
   AddBoxCopy(builder, node, box);
   builder.KeepRange(x, node.outputs[0]);

@@ -1,4 +1,4 @@
-// Softmax and LogSoftmax along the last axis.
+// Lowers Softmax and LogSoftmax along the last axis.
 #include "kernels/softmax/table.h"
 #include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
@@ -17,7 +17,8 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   const Shape shape = x->type.StaticShape();
   const auto rank = static_cast<int64_t>(shape.size());
   if (x->type.dtype != DType::kFloat32 || rank == 0 || NumElements(shape) == 0) return false;
-  // Before opset 13 everything from `axis` on is one row (onnx docs/Changelog.md, Softmax-11).
+  // Before opset 13 everything from `axis` on is one row (onnx docs/Changelog.md, Softmax-11), so
+  // `axis` must be the last one.
   const bool fast = node.Is("FastSoftmax", kRequantDomain);  // the last axis
   const bool flattened = builder.graph().opset() < 13 && !fast;
   int64_t axis = node.attributes.Int("axis", flattened ? 1 : -1);
@@ -42,7 +43,8 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   step.params.in_row_stride = step.params.out_row_stride = step.params.cols;
   const size_t row_bytes = step.params.cols * sizeof(float);
   Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(step.params.rows), 1,
-         NumElements(shape) * 8, kElementsPerPart,  // an exponential is some eight times a copy
+         // an exponential takes about eight times as long as a copy
+         NumElements(shape) * 8, kElementsPerPart,
          {{PartField::Kind::kCount, offsetof(SoftmaxF32Params, rows), 0},
           {PartField::Kind::kPointer, offsetof(SoftmaxF32Params, in), row_bytes},
           {PartField::Kind::kPointer, offsetof(SoftmaxF32Params, out), row_bytes}});

@@ -1,5 +1,5 @@
-// The kinds of steps there are, for saved plans: a step class = its file + an entry here + a case
-// in its file's New...Step.
+// The kinds of steps, for saved plans. A step class takes its file, an entry here, and a case in
+// its file's New...Step.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ enum class StepKind : uint8_t {
   kMatMulNBits,
   kQAddNibbles,
   kIntegerProduct,
-  // Those whose code is among the rarer operators (bindings/README.md).
+  // The code of these steps is among the extended operators (bindings/README.md).
   kMatMul,
   kQMatMul,
   kAttention,
@@ -53,10 +53,10 @@ enum class StepKind : uint8_t {
 inline constexpr StepKind kFirstLateStep = StepKind::kMatMul;
 inline constexpr StepKind kLastStep = StepKind::kUnfold;
 
-/// An empty step of that kind; nullptr for a kind that does not exist.
+/// Makes an empty step of that kind; nullptr for a kind that does not exist.
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
 
-/// The same for the kinds of one file, nullptr for the others'.
+/// Each makes an empty step of the kinds of one file; nullptr for other kinds.
 std::unique_ptr<Step> NewConvStep(StepKind kind);             // conv.cpp
 std::unique_ptr<Step> NewQConvStep(StepKind kind);            // qconv.cpp
 std::unique_ptr<Step> NewElementwiseStep(StepKind kind);      // elementwise.cpp

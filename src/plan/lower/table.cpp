@@ -11,7 +11,7 @@
 namespace requant {
 namespace {
 
-/// For rows whose code is among the rarer operators while their operator is not.
+/// `fits` of rows whose code is among the extended operators while their operator is not.
 bool Any(const Node&) { return true; }
 
 constexpr LowerRow kRows[] = {
@@ -135,8 +135,7 @@ LowerFunction VolumeLowering(const Graph& graph) {
 }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
-  // Each is asked in turn: those among the rarer operators last, which are there if the kind is
-  // theirs.
+  // The files are asked in turn. Extended operators come last and are loaded if the kind is theirs.
   constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {NewConvStep,
                                                            NewQConvStep,
                                                            NewElementwiseStep,

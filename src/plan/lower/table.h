@@ -1,6 +1,6 @@
-// Which operators have fast paths. Adding one: plan/lower/<op>.cpp and a row in table.cpp. An
-// operator without a row, or whose rows decline, runs by its reference, which shows in the plan as
-// kernel "reference".
+// The table of operators with fast paths. Adding one takes plan/lower/<op>.cpp and a row in
+// table.cpp. An operator without a row, or whose rows decline, runs by its reference; the plan
+// shows that as kernel "reference".
 #pragma once
 
 #include <span>
@@ -14,20 +14,20 @@ using LowerFunction = bool (*)(PlanBuilder& builder, const Node& node);
 struct LowerRow {
   const char* op;
   const char* domain;
-  /// Adds the steps that compute the node's outputs, or returns false without adding any.
+  /// Adds the steps that compute the node's outputs, or returns false and adds none.
   LowerFunction lower;
-  /// Which nodes `lower` is for; nullptr: all. A row whose code is among the rarer operators has
-  /// one, unless its operator is, too; without them it is not asked.
+  /// Which nodes `lower` is for; nullptr: all. A row whose code is among the extended operators,
+  /// while its operator is not, must have one: without those modules the row is skipped.
   bool (*fits)(const Node& node) = nullptr;
 };
 
 std::span<const LowerRow> LowerTable();
 
-/// Of the operators over three spatial dimensions, if the graph has any, else nullptr: among the
-/// rarer operators, which are worth loading for these (bindings/README.md).
+/// The lowering of operators over three spatial dimensions if the graph has any, else nullptr. It
+/// is among the extended operators, which these graphs load (bindings/README.md).
 LowerFunction VolumeLowering(const Graph& graph);
 
-/// The plain path: evaluates the node by its reference.
+/// Adds the step that evaluates the node by its reference.
 void LowerByReference(PlanBuilder& builder, const Node& node);
 
 }  // namespace requant

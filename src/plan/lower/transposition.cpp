@@ -17,12 +17,12 @@ int32_t FloorDiv(int32_t a, int32_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 }  // namespace
 
 struct Transposition::Move {
-  uint32_t input;  // of the step
+  uint32_t input;  // index among the step's inputs
   size_t in_offset, out_offset;
   StridedCopyParams copy;
 };
 
-/// Pixels of convolutions to their places in the output.
+/// Moves the pixels of convolutions to their positions in the output.
 class Transposition::InterleaveStep : public Step {
  public:
   StepKind kind() const override { return StepKind::kInterleave; }
@@ -75,7 +75,7 @@ void Transposition::Axis::MakeGroups(bool apart) {
   for (size_t index = 0; index < groups.size(); ++index) {
     Group& group = groups[index];
     const int32_t reach = group.offset + std::max(group.taps - 1, 0) * spread();
-    group.begin = reach;  // a convolution's pads are never negative
+    group.begin = reach;  // a convolution has no negative pads
     int32_t end = 0;
     for (const Phase& phase : phases) {
       if (phase.group != index) continue;
@@ -156,7 +156,7 @@ PhaseConvolution Transposition::ConvolutionOf(size_t row_group, size_t column_gr
   out.weights.reserve(static_cast<size_t>(geometry.out_c) * static_cast<size_t>(depth) *
                       static_cast<size_t>(geometry.kernel_h) *
                       static_cast<size_t>(geometry.kernel_w));
-  // One output channel of one phase.
+  // Adds one output channel of one phase.
   const auto add = [&](int32_t group, int32_t o, const std::vector<int32_t>& rows,
                        const std::vector<int32_t>& columns) {
     out.channels.push_back(group * width() + o);
@@ -193,7 +193,7 @@ void Transposition::AddMoves(size_t row_group, size_t column_group, size_t eleme
   const auto phases = static_cast<size_t>(rows.phases) * static_cast<size_t>(columns.phases);
   const auto wide = static_cast<size_t>(columns.size);
   const auto line = static_cast<size_t>(g_.out_w);
-  // A phase alone has its groups one behind the other: whole pixels are copied.
+  // A single phase has its groups one behind the other, so whole pixels are copied.
   const bool whole = phases == 1;
   size_t index = 0;
   for (const Phase& row : rows_.phases) {

@@ -1,9 +1,9 @@
-// Convolutions and pools over three spatial dimensions by those over two. For every output plane
-// the input planes under its windows, `taps` of them, are laid side by side, pixel by pixel: an
-// image [height, width, taps, channels]. Seen as one of taps * channels channels, a convolution
-// over two dimensions has the sums of the one over three; seen as one whose lines are taps times as
-// wide, so have pools and grouped convolutions, which go on by taps. Planes in the padding hold
-// what padding is. The operator over two dimensions is lowered as if the graph had it.
+// Lowers convolutions and pools over three spatial dimensions to those over two. For every output
+// plane the input planes under its windows, `taps` of them, are laid side by side, pixel by pixel:
+// an image [height, width, taps, channels]. Read as an image of taps * channels channels, a 2-D
+// convolution computes the sums of the 3-D one. Read as one whose lines are taps times as wide,
+// pools and grouped convolutions do, whose windows step by `taps`. Planes in the padding hold the
+// padding's value. The 2-D operator is lowered as if the graph had it.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -19,12 +19,12 @@
 namespace requant {
 namespace {
 
-/// The planes of a window side by side.
+/// Lays the planes of a window side by side.
 struct Unfolding {
   int64_t batch, depth, out_depth;
   int64_t taps, stride, dilation, pad;
   size_t pixels, pixel_bytes;
-  int64_t first = 0;  // image
+  int64_t first = 0;  // first image
 
   bool IsIdentity() const { return taps == 1 && stride == 1 && pad == 0 && depth == out_depth; }
 };
@@ -60,10 +60,10 @@ class UnfoldStep : public Step {
     }
   }
   Unfolding form{};
-  const uint8_t* padding = nullptr;  // a pixel of it
+  const uint8_t* padding = nullptr;  // one pixel of padding
 };
 
-/// What the padding of an operator holds, as bytes of an element. (Its zero point is a constant.)
+/// The value of an operator's padding, as the bytes of an element. (Its zero point is a constant.)
 uint32_t PaddingOf(const Node& node) {
   const DType dtype = node.inputs[0]->type.dtype;
   if (node.op_type == "MaxPool") {
@@ -78,7 +78,7 @@ void SetInts(Node& node, const char* name, std::vector<int64_t> numbers) {
   node.attributes.Set(name, std::move(numbers));
 }
 
-/// [out, in, depth, height, width] in the order of the flat weights.
+/// Copies weights [out, in, depth, height, width] to the order of the flat weights.
 void CopyWeights(const Tensor& weights, bool wide, Tensor& flat) {
   StridedCopyParams copy{};
   copy.in = weights.raw();
@@ -91,7 +91,7 @@ void CopyWeights(const Tensor& weights, bool wide, Tensor& flat) {
     copy.in_strides[i] = copy.out_strides[i] = stride;
     stride *= static_cast<ptrdiff_t>(weights.shape()[i]);
   }
-  // The depth becomes the innermost dimension, or goes in front of the channels.
+  // The depth becomes the innermost dimension, or precedes the channels.
   const auto depth = static_cast<ptrdiff_t>(copy.dims[2]);
   if (wide) {
     copy.out_strides[2] = 1;
@@ -104,7 +104,7 @@ void CopyWeights(const Tensor& weights, bool wide, Tensor& flat) {
   StridedCopy(&copy);
 }
 
-/// The operator, its weights if it is a convolution, and where its windows lie.
+/// The operator, its weights if it is a convolution, and the geometry of its windows.
 struct Volume {
   const Node& node;
   const Shape &in, &out;
@@ -113,8 +113,8 @@ struct Volume {
   WindowAxis rows, columns;
 };
 
-/// The planes [images * depth, channels, height, width] of the output that the form is for; nullptr
-/// when there is no kernel.
+/// Lowers the output's planes [images * depth, channels, height, width] that `form` describes;
+/// nullptr when there is no kernel.
 Value* LowerPlanes(PlanBuilder& builder, const Volume& volume, const Unfolding& form) {
   const Node& node = volume.node;
   const Window& window = volume.window;
@@ -128,7 +128,7 @@ Value* LowerPlanes(PlanBuilder& builder, const Volume& volume, const Unfolding& 
   const int64_t images = form.batch * form.out_depth;
   const double size =
       static_cast<double>(images * form.taps) * static_cast<double>(form.pixels * form.pixel_bytes);
-  constexpr double kMost = 1 << 29;  // bytes; of elements GeometryOf takes no more
+  constexpr double kMost = 1 << 29;  // bytes; GeometryOf accepts no more elements
   if (size >= kMost || static_cast<double>(NumElements(out)) >= kMost ||
       (broad > 1 && window.dilations[2] != 1)) {
     return nullptr;
@@ -188,11 +188,11 @@ Value* LowerPlanes(PlanBuilder& builder, const Volume& volume, const Unfolding& 
   return kLower[row](builder, plane) ? planes : nullptr;
 }
 
-/// An average whose windows have different numbers of planes, those of the padding left out: planes
-/// whose windows have the same ones, one run of them after the other.
+/// Lowers an average whose windows have different numbers of planes because the padding is left
+/// out: each run of planes whose windows have the same number is lowered by itself.
 bool LowerRuns(PlanBuilder& builder, const Volume& volume, const Unfolding& form, int64_t begin,
                int64_t end) {
-  /// The first tap that counts, and how many do.
+  /// The first tap inside the image, and the number of such taps.
   const auto counted = [&](int64_t z) {
     std::pair<int64_t, int64_t> taps = {0, 0};
     for (int64_t tap = 0; tap < form.taps; ++tap) {
@@ -223,7 +223,8 @@ bool LowerRuns(PlanBuilder& builder, const Volume& volume, const Unfolding& form
   const int whole = builder.Out(volume.node.outputs[0], Layout::kChannelsLast);
   size_t offset = 0;
   for (const int slot : slots) {
-    if (!builder.WriteInto(slot, whole, offset, 0)) return false;  // every pool can
+    // every pool can write into `whole`
+    if (!builder.WriteInto(slot, whole, offset, 0)) return false;
     offset += builder.slot(slot).bytes;
   }
   return true;
@@ -244,7 +245,7 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
     if (node.input(slot) && node.constant(slot) == nullptr) return false;
   }
-  // The padding is a pixel of -infinity, which is the largest of no window.
+  // The padding is a pixel of -infinity; a window of only padding has another maximum.
   if (is_float && node.Is("MaxPool") && !WindowsHoldData(node.attributes, x->type.shape)) {
     return false;
   }
@@ -273,7 +274,7 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
                        static_cast<size_t>(in[3] * in[4]),
                        static_cast<size_t>(in[1]) * (is_float ? 4 : 1)};
   if (node.op_type.ends_with("AveragePool")) {
-    // The kernels count all planes that they see.
+    // The kernels count every plane under a window.
     const bool counts = node.attributes.Int("count_include_pad", 0) != 0;
     const int64_t begin = counts ? -form.pad : 0;
     const int64_t end = form.depth + (counts ? depth.pad_end : 0);

@@ -23,16 +23,16 @@ inline auto KernelsOf(const DwConvF32Params&) { return DwConvF32Kernels(); }
 inline auto KernelsOf(const ConvQ8Params&) { return ConvQ8Kernels(); }
 inline auto KernelsOf(const DwConvQ8Params&) { return DwConvQ8Kernels(); }
 
-/// Of what records of tune() ask for.
+/// The limits for what records of tune() ask for.
 inline constexpr int kMostPanelRows = 64 * conv::kEpilogueRows;
 inline constexpr size_t kMostTunedWorkspace = size_t{4} << 20;
 
-/// Products for every output.
+/// Products for each output.
 inline int64_t TapsOf(const ConvWeightsLayout& layout) {
   return int64_t{layout.in_c_per_group} * layout.kernel_h * layout.kernel_w;
 }
 
-/// Rows that a thread should take a multiple of.
+/// The number of rows that a thread's part should be a multiple of.
 inline int64_t TileOf(ConvWalk walk, const ConvGeometry& geometry) {
   if (walk == ConvWalk::kTwoLines) return 2 * int64_t{geometry.out_w};
   return walk == ConvWalk::kFourLines ? 4 * int64_t{geometry.out_w} : kConvTile;
@@ -69,8 +69,9 @@ class WindowStep : public Step {
     return SetOutputStride(params.geometry, elements);
   }
 
-  /// What every such step is given: its kernel, packed weights, multiplications for every output,
-  /// and the row range, divided into parts of whole tiles with `least` multiplications or more.
+  /// Sets what every such step has: its kernel, packed weights, geometry, and the row range,
+  /// divided into parts of whole tiles with at least `least` multiplications. `taps` are the
+  /// products for each output.
   template <typename Row>
   void Set(PlanBuilder& builder, const Row& row, const ConvGeometry& geometry, const void* weights,
            int64_t taps, int64_t tile, int64_t least) {
@@ -93,7 +94,8 @@ class WindowStep : public Step {
   void (*run)(const Params*) = nullptr;
 
  private:
-  /// What a record says, if it is whole strips of rows and does not take much memory.
+  /// The panel rows of a tuning record, if they are whole strips of rows and take little memory;
+  /// else 0.
   template <typename Row>
   int32_t TunedPanel(const PlanBuilder& builder, const Row& row, ConvGeometry geometry) const {
     const Tuned* tuned = builder.TunedFor(tuning);
