@@ -15,7 +15,7 @@ Graph OptimizedFloatOf(const Graph& graph) {
   return OptimizedFloat(graph);
 }
 
-/// Single inputs may be: a decoder's past is at first.
+/// Throws if all inputs are empty. Single ones may be, such as a decoder's past at first.
 void CheckNotEmpty(const TensorMap& feeds) {
   const auto is_empty = [](const auto& feed) { return feed.second.count() == 0; };
   if (feeds.empty() || !std::all_of(feeds.begin(), feeds.end(), is_empty)) return;
@@ -43,7 +43,8 @@ void Calibrator::Probe(const TensorMap& feeds, int64_t first_sample) {
   quantizer_.SetFirstSample(first_sample);
 }
 
-/// No sample comes after the first step: the float session's packed weights make room.
+/// No sample comes after the first step, so the float session is dropped: its packed weights make
+/// room.
 FinishProgress Calibrator::Step() {
   session_.reset();
   session_pass_ = -1;
@@ -66,14 +67,14 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     SessionOptions options;
     options.runner = runner_;
     options.plan.visit = true;
-    options.plan.portable = true;  // the same file everywhere
+    options.plan.portable = true;  // makes the same file on every machine
     session_ = std::make_unique<Session>(WithTaps(graph(), observed_), options);
     session_pass_ = pass;
   }
   if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);
   for (const std::string& name : observed_) {
     const auto feed = feeds.find(name);
-    // The session says what is wrong with other types.
+    // Other types are left to the session, which reports them.
     if (feed != feeds.end() && feed->second.dtype() == DType::kFloat32) {
       quantizer_.Observe(pass, name, feed->second);
     }

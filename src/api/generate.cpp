@@ -5,8 +5,8 @@
 namespace requant {
 namespace {
 
-/// Of all inputs, given or the model's own; empty when one is open. Throws kShapeMismatch where the
-/// model knows better.
+/// The shapes of all inputs, given or the model's own; nullopt when one is open. Throws
+/// kShapeMismatch where a given shape contradicts the model.
 std::optional<std::vector<Shape>> InputShapes(const Graph& graph,
                                               const std::map<std::string, Shape>& shapes) {
   std::vector<Shape> known;

@@ -181,7 +181,7 @@ std::string OptimizeToJson(Graph& graph, PipelineOptions options, bool dump) {
     };
   }
   options.more = ApiPasses();
-  // Most passes look at types, which a file need not have.
+  // Most passes need types, which a file need not have.
   const auto& only = options.only;
   if (!only.empty() && std::find(only.begin(), only.end(), "InferType") == only.end()) {
     InferTypes(graph);

@@ -1,5 +1,5 @@
-// What was quantized is planned once, for inputs as it was made with: a model that its own session
-// refuses is none. Before: a QLinearAdd whose operands' scales are 2^20 times its result's. After:
+// Plans a quantized model once, for inputs like those it was made with, so that its own session
+// never refuses it. Before: a QLinearAdd whose operands' scales are 2^20 times its result's. After:
 // Add, in float, and a warning that says why.
 #include <new>
 
@@ -10,7 +10,7 @@
 namespace requant {
 namespace {
 
-/// Plans and forgets: packed weights live as long as the session.
+/// Plans the model and drops the plan: packed weights live as long as the session.
 void PlanOnce(const QuantizedModel& model, const std::vector<FeedType>& feeds, bool fuse) {
   SessionOptions options;
   options.plan.fuse = fuse;
@@ -24,7 +24,7 @@ void PlanOnce(const QuantizedModel& model, const std::vector<FeedType>& feeds, b
   session.PrepareFor(tensors);
 }
 
-/// The quantized operator that a node of the integer graph is made for: one of its name, or the
+/// The quantized operator from which a node of the integer graph was made: one of its name, or the
 /// producer of the value that the name begins with. Empty if there is none.
 std::string OperatorOf(const QuantizedModel& model, const std::string& node) {
   const auto quantized = [&model](const std::string& name) {
@@ -46,7 +46,8 @@ struct Culprit {
   std::string name, why;
 };
 
-/// A step of several operators names one of them: planned one by one, the right one is named.
+/// A step of several operators names only one of them; planned without fusion, the error names the
+/// right one.
 Culprit FindCulprit(const QuantizedModel& model, const std::vector<FeedType>& feeds,
                     const Error& error) {
   try {
@@ -58,7 +59,7 @@ Culprit FindCulprit(const QuantizedModel& model, const std::vector<FeedType>& fe
   return {OperatorOf(model, error.context().node), error.message()};
 }
 
-/// With all that it computes and that is computed with it.
+/// Keeps an operator in float, with all that it computes and that is computed with it.
 void KeepInFloat(QuantizedModel& model, std::string name, const std::string& why) {
   QuantizationRecord& record = model.record;
   while (!record.operators.at(name).absorbed_by.empty()) {
@@ -87,7 +88,7 @@ void KeepRunnable(QuantizedModel& model, const std::vector<FeedType>& feeds) {
     try {
       return PlanOnce(model, feeds, true);
     } catch (const std::bad_alloc&) {
-      return;  // whether a session fits into memory is not the model's to say
+      return;  // memory is no property of the model
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kOutOfMemory) return;
       const Culprit culprit = FindCulprit(model, feeds, error);

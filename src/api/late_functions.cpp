@@ -1,5 +1,5 @@
-// A file of their own: where a compiler sees what these constants are, it replaces calls through
-// them by calls by name, which the main module cannot make of those (bindings/README.md).
+// Defines the pointers in a file of their own: a compiler that sees their values replaces calls
+// through them by calls by name, which the main module cannot make (bindings/README.md).
 #include "api/late_functions.h"
 
 #include "api/prepare.h"

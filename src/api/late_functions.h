@@ -1,14 +1,14 @@
-// Functions that are among the rarer operators (bindings/README.md), for code that is not: only
-// through a pointer may it call them, and only when OperatorsLoaded().
+// Pointers to functions among the extended operators (bindings/README.md). Code that is not among
+// them may call these functions only through a pointer, and only when OperatorsLoaded().
 #pragma once
 
 #include "ir/graph.h"
 
 namespace requant {
 
-/// PrepareBodies (api/prepare.h).
+/// Points to PrepareBodies (api/prepare.h).
 extern void (*const kPrepareBodies)(Graph& graph);
-/// JoinPairs (quant/file/spell_pairs.h).
+/// Points to JoinPairs (quant/file/spell_pairs.h).
 extern bool (*const kJoinPairs)(Graph& graph);
 
 }  // namespace requant

@@ -12,7 +12,7 @@ void Prepare(Graph& graph) {
     op->rewrite(graph);
     break;
   }
-  // What stays packed is not folded into floats.
+  // Packed weights must not be folded into floats.
   PipelineOptions packing;
   packing.only = {"PackBlockedWeights"};
   if (HasBlockedWeights(graph)) RunPasses(graph, packing);
@@ -23,7 +23,7 @@ void Prepare(Graph& graph) {
 }
 
 std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
-  // A graph that nobody else has need not be copied. (Graphs are never made const.)
+  // A graph with no other owner is prepared in place. (Graphs are never made const.)
   auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
                                       : std::make_shared<Graph>(graph->Clone());
   graph.reset();

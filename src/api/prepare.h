@@ -4,9 +4,10 @@
 
 namespace requant {
 
-/// PrepareForRun, in place: rewrites, passes, integer operators; bodies of control flow as well.
+/// Does in place what PrepareForRun does: rewrites, passes, integer operators, and the bodies of
+/// control flow.
 void Prepare(Graph& graph);
-/// The bodies of control flow, as graphs of their own.
+/// Prepares the bodies of control flow, as graphs of their own.
 void PrepareBodies(Graph& graph);
 
 }  // namespace requant

@@ -1,4 +1,5 @@
-// Among the rarer operators, as control flow is (bindings/README.md).
+// Prepares the bodies of control flow; among the extended operators, as control flow is
+// (bindings/README.md).
 #include <utility>
 
 #include "api/prepare.h"
@@ -17,7 +18,8 @@ void PrepareBodies(Graph& graph) {
       auto body = std::make_shared<Graph>((*given)->Clone());
       const size_t captured = std::exchange(body->captured, 0);
       const size_t formal = body->inputs().size() - captured;
-      // What a body says of its inputs' shapes need not hold for every iteration, nor what follows.
+      // The shapes that a body declares for its inputs, and what follows from them, need not hold
+      // for every iteration.
       for (const auto& value : body->values()) {
         if (!value->is_constant()) value->type.shape.reset();
       }

@@ -5,16 +5,16 @@
 #include "api/late_functions.h"
 
 // Legalize
-// Before: Conv and its kin between DequantizeLinear and QuantizeLinear
+// Before: Conv and other operators between DequantizeLinear and QuantizeLinear
 // After:  the integer operators of this engine: QLinearConv, QLinearMatMul, QGemm, Lut and so on
-// Conditions: 8 bits on all sides of an operator, constant scales; what has no integer operator
-//   stays float between the pairs. In a graph that has integer operators already only
-//   ConvTranspose, which our own QOperator files spell so (JoinPairs, quant/file/spell_pairs.h).
-//   FromQdq (quant/file/from_qdq.cpp) reads what the pairs say, LowerToInteger (quant/lower) makes
-//   the operators.
-// Formula: q_y = z_y + requantize(sum of (q_x - z_x) * (q_w - z_w) + b, s_x * s_w / s_y), which is
-//   what the float operator between its pairs gives but for the rounding of float sums: results
-//   differ by at most a step where those fall on the other side of a half.
+// Conditions: all sides of an operator have 8 bits, and scales are constant. An operator without an
+//   integer form stays float between its pairs. In a graph that has integer operators already, only
+//   ConvTranspose becomes one, which our own QOperator files spell with pairs (JoinPairs,
+//   quant/file/spell_pairs.h). FromQdq (quant/file/from_qdq.cpp) reads the pairs, LowerToInteger
+//   (quant/lower) makes the operators.
+// Formula: q_y = z_y + requantize(sum of (q_x - z_x) * (q_w - z_w) + b, s_x * s_w / s_y). The float
+//   operator between its pairs gives the same but for the rounding of float sums: results differ by
+//   at most a step where a sum falls on the other side of a half.
 namespace requant {
 namespace {
 
@@ -42,7 +42,7 @@ bool Legalize(Graph& graph, PassContext&) {
   if (HasIntegerOps(graph)) return OperatorsLoaded() && kJoinPairs(graph);
   std::optional<QuantizedModel> quantized = FromQdq(graph, false);
   if (!quantized) return false;
-  graph = Graph();  // its memory goes before the integer graph's comes
+  graph = Graph();  // frees its memory before the integer graph takes more
   graph = LowerToInteger(*quantized);
   return true;
 }

@@ -1,4 +1,4 @@
-// What the bindings and the tests of the whole engine include.
+// The interface that the bindings and the tests of the whole engine include.
 #pragma once
 
 #include <memory>
@@ -31,25 +31,26 @@
 
 namespace requant {
 
-/// True when the graph holds Q/DQ nodes or integer operators.
+/// Whether the graph has Q/DQ nodes or integer operators.
 bool IsQuantized(const Graph& graph);
 
-/// The rows of the operators that a graph has, once each. What PrepareForRun makes of an operator
-/// is among the rarer operators only if the operator is.
+/// The table rows of the operators in a graph, each once. PrepareForRun turns an operator into
+/// extended operators only if it is one itself.
 std::vector<const OpDef*> OperatorsOf(const Graph& graph);
 
-/// What a run needs for a graph that is quantized in the forms of an older opset, else nullptr:
-/// among the rarer operators, which are worth loading for these (bindings/README.md).
+/// The function that raises a graph quantized in the forms of an older opset, else nullptr. It is
+/// among the extended operators, which these graphs load (bindings/README.md).
 RaiseFunction OpsetRaising(const Graph& graph);
 
-/// The graph as sessions run it. A float graph is optimized; Q/DQ nodes become integer operators; a
-/// QOperator graph is optimized as it is. A graph that is handed over gives its memory back early.
+/// The graph in the form that sessions run: a float graph is optimized, Q/DQ nodes become integer
+/// operators, and a QOperator graph is optimized as it is. A graph that is handed over frees its
+/// memory early.
 std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph);
 inline std::shared_ptr<const Graph> PrepareForRun(const Graph& graph) {
   return PrepareForRun(std::make_shared<Graph>(graph.Clone()));
 }
 
-/// What an input was fed.
+/// Name, type and shape of one feed.
 struct FeedType {
   std::string name;
   DType dtype = DType::kUndefined;
@@ -57,31 +58,31 @@ struct FeedType {
 };
 std::vector<FeedType> TypesOf(const TensorMap& feeds);
 
-/// Plans the model for such inputs (none: for those that it declares, if all are known) and forgets
-/// the plan; operators that cannot be planned become float ones, with a warning each. Throws what a
-/// session of it would throw for another reason.
+/// Plans the model for these inputs (for the declared ones if there are none and all are known) and
+/// drops the plan. Operators that cannot be planned become float ones, with a warning each. Throws
+/// what a session of the model would throw for any other reason.
 void KeepRunnable(QuantizedModel& model, const std::vector<FeedType>& feeds);
 
-/// Shows calibration samples to a Quantizer: owns the float sessions that tap the values.
+/// Shows calibration samples to a Quantizer. It owns the float sessions that tap the values.
 class Calibrator {
  public:
-  /// Optimizes a copy of the graph first. Throws kInvalidArgument for a model that is already
-  /// quantized, or what Quantizer throws. `runner` as in SessionOptions.
+  /// Makes a quantizer for an optimized copy of the graph. Throws kInvalidArgument for a model that
+  /// is already quantized, and what Quantizer throws. `runner` is as in SessionOptions.
   Calibrator(const Graph& float_graph, const QuantizeOptions& options,
              ParallelRunner* runner = nullptr);
 
-  /// What samples are shown to: the optimized float graph, whose node names the options and the
-  /// record refer to.
+  /// The optimized float graph that samples run through; options and record refer to its node
+  /// names.
   const Graph& graph() const { return quantizer_.graph(); }
   int passes() const { return quantizer_.passes(); }
   void Add(int pass, const TensorMap& feeds);
-  /// Sample 0, shown to a shard that begins with a later one (`first_sample`).
+  /// Shows sample 0 to a shard that begins with a later one (`first_sample`).
   void Probe(const TensorMap& feeds, int64_t first_sample);
   std::vector<uint8_t> SaveState(int pass) { return quantizer_.SaveState(pass); }
   void LoadState(int pass, std::span<const uint8_t> bytes) { quantizer_.LoadState(pass, bytes); }
   void MergeState(int pass, std::span<const uint8_t> bytes) { quantizer_.MergeState(pass, bytes); }
   FinishProgress Step();
-  /// A model that KeepRunnable() has seen.
+  /// Returns the model, after KeepRunnable() has checked it.
   QuantizedModel Finish();
 
  private:
@@ -92,45 +93,46 @@ class Calibrator {
   int session_pass_ = -1;
   std::vector<std::string> observed_;
   std::unique_ptr<Session> session_;
-  std::vector<FeedType> feeds_;  // of the latest sample
+  std::vector<FeedType> feeds_;  // types of the latest sample
 };
 
-/// The passes that need more than a graph: Legalize, AnnotateUsedMemory. For PipelineOptions::more.
+/// The passes that need more than a graph, Legalize and AnnotateUsedMemory, for
+/// PipelineOptions::more.
 std::span<const Pass> ApiPasses();
-/// Q/DQ nodes become integer operators (requant.cpp); sessions do that by themselves.
+/// Turns Q/DQ nodes into integer operators (requant.cpp), as sessions do by themselves.
 bool Legalize(Graph& graph, PassContext& context);
-/// Plans the graph and notes in every node the memory in use while it runs (used_memory.cpp).
+/// Plans the graph and records in every node the memory in use while it runs (used_memory.cpp).
 bool AnnotateUsedMemory(Graph& graph, PassContext& context);
 
-/// What a quantized file says (Q/DQ, QOperator, QONNX): the float network and how it is quantized.
-/// Throws kUnsupported for a file that says nothing, and as SpellPairs.
+/// The float network in a quantized file (Q/DQ, QOperator, QONNX) and how the file quantizes it.
+/// Throws kUnsupported for a file that is not quantized, and what SpellPairs throws.
 QuantizedModel ReadQuantized(const Graph& file);
 
-/// PackTwoValues. QONNX's Quant nodes become integers first, as for running: the constants before
-/// them are floats of many values.
+/// Runs PackTwoValues. QONNX's Quant nodes become integers first, as for running, since the
+/// constants before them are floats of many values.
 Graph PackWeights(const std::shared_ptr<const Graph>& graph);
 
-/// The optimized float form of a graph, as the quantizer takes it.
+/// The optimized float form of a graph, which the quantizer takes.
 Graph OptimizedFloat(const Graph& graph);
 
-/// GenerateC of any model, float or quantized, prepared as for a run on inputs of these shapes, by
-/// name (those that the model knows may be missing). Throws as GenerateC, and kUnsupported for a
-/// shape that is open.
+/// Runs GenerateC on any model, float or quantized, prepared as for a run on inputs of these
+/// shapes, by name (shapes that the model knows may be missing). Throws what GenerateC throws, and
+/// kUnsupported for an open shape.
 GeneratedC GenerateCode(const std::shared_ptr<const Graph>& graph,
                         const std::map<std::string, Shape>& shapes, const GenerateCOptions& options,
                         const CKernels& kernels);
 
-/// The graph with the types of all values, as far as they follow from inputs of these shapes, by
-/// name (those that the model knows may be missing). If all are known what follows from shapes is
-/// computed as well.
+/// A copy of the graph with the types of all values, as far as they follow from inputs of these
+/// shapes, by name (shapes that the model knows may be missing). If all are known, values that
+/// follow from shapes are computed as well.
 Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes);
 
-/// JSON of bindings/README.md.
+/// JSON as described in bindings/README.md.
 std::string ModelInfoJson(const Graph& graph);
 std::string PlanJson(const Plan* plan);
 std::string ProfileJson(const std::vector<StepProfile>& profile);
-/// Runs the passes on the graph; the JSON report of Model.optimize, with the graph after every pass
-/// that changed it if `dump`.
+/// Runs passes on the graph and returns the JSON report of Model.optimize; with `dump` it includes
+/// the graph after every pass that changed it.
 std::string OptimizeToJson(Graph& graph, PipelineOptions options, bool dump);
 std::string OperatorsJson();
 std::string PassesJson();

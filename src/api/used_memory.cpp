@@ -1,12 +1,13 @@
 // AnnotateUsedMemory
 // Before: a graph
-// After:  the same; every node says how many bytes of intermediate values are in memory while it
-//   runs (Node::used_bytes, in the text form "uses N"). A node that runs as part of another one
-//   says what that one uses; one that costs nothing (Reshape) what the one before it uses.
-// Conditions: all shapes are known, and no control flow.
-// Formula: the graph is planned as for a run; a step uses what is alive between its inputs' last
+// After:  the same graph, in which every node says how many bytes of intermediate values are in
+//   memory while it runs (Node::used_bytes, in the text form "uses N"). A node that runs as part of
+//   another one has that one's number; one that costs nothing (Reshape) the number of the one
+//   before it.
+// Conditions: all shapes are known, and there is no control flow.
+// Formula: the graph is planned as for a run. A step uses what is alive between its inputs' last
 //   and its outputs' first use, its workspace included, each rounded up to the arena's alignment of
-//   64 bytes. The largest of these is the size of the arena wherever the planner reaches its lower
+//   64 bytes. The largest number is the size of the arena wherever the planner reaches its lower
 //   bound, as it does for every network of the tests.
 #include <algorithm>
 
@@ -43,8 +44,8 @@ bool AnnotateUsedMemory(Graph& graph, PassContext&) {
 }
 
 std::span<const Pass> ApiPasses() {
-  // An integer accumulator is exact where a float sum is rounded: a result may be a step away, and
-  // a step is up to 1/255 of what a tensor holds.
+  // The bound 0.01: an integer accumulator is exact where a float sum is rounded, so a result may
+  // be a step away, and a step is up to 1/255 of a tensor's range.
   static constexpr Pass kPasses[] = {
       {"Legalize", "8-bit operators between Q/DQ pairs become integer operators", 0.01,
        PassRole::kByName, Legalize},

@@ -12,10 +12,11 @@
 
 namespace requant {
 
-/// Spare bytes behind buffers and saved blobs, for vectors to read; feeds and file views have none.
+/// Spare bytes behind buffers and saved blobs, which vector loads may read. Feeds and views of
+/// files have none.
 inline constexpr size_t kReadAhead = 64;
 
-/// Owning block of memory, aligned for SIMD, zero-filled, with kReadAhead spare bytes at the end.
+/// Owns a block of zero-filled memory, aligned for SIMD, with kReadAhead spare bytes at the end.
 /// Throws kOutOfMemory.
 class AlignedBuffer {
  public:

@@ -1,4 +1,4 @@
-// Size arithmetic that cannot wrap: hostile files choose the numbers.
+// Size arithmetic that cannot wrap, since hostile files choose the numbers.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace requant {
 
-/// Throws kOutOfMemory.
+/// Throws kOutOfMemory for a size that overflows.
 [[noreturn]] void FailSize();
 
 /// a * b. Throws kOutOfMemory when the product leaves size_t.
@@ -25,7 +25,7 @@ inline size_t CheckedAdd(size_t a, size_t b) {
   return sum;
 }
 
-/// Signed forms for dimension arithmetic.
+/// Signed forms for dimensions. Throw kInvalidModel when the result leaves int64_t.
 inline int64_t CheckedMul64(int64_t a, int64_t b) {
   int64_t product;
   if (__builtin_mul_overflow(a, b, &product)) {
@@ -41,7 +41,7 @@ inline int64_t CheckedAdd64(int64_t a, int64_t b) {
   return sum;
 }
 
-/// value rounded up to a multiple of `step` (a power of two).
+/// `value` rounded up to a multiple of `step` (a power of two). Throws kOutOfMemory on overflow.
 inline size_t CheckedAlign(size_t value, size_t step) {
   return CheckedAdd(value, step - 1) & ~(step - 1);
 }

@@ -1,4 +1,4 @@
-// The one exception type of the core. The core never prints and never aborts: whatever goes wrong
+// The only exception type of the core. The core never prints and never aborts: every failure
 // becomes an Error that names the node, the value and the remedy, and the bindings translate it.
 #pragma once
 
@@ -11,11 +11,11 @@ namespace requant {
 
 enum class ErrorCode {
   kInvalidModel,         // the file or graph breaks the ONNX rules
-  kUnsupported,          // valid, but outside of what this engine does
+  kUnsupported,          // valid, but beyond what this engine does
   kInvalidArgument,      // a call with a bad option or a bad value
   kShapeMismatch,        // a tensor of the wrong shape
   kTypeMismatch,         // a tensor of the wrong dtype
-  kInvalidQuantization,  // scales, zero points or policies that cannot be
+  kInvalidQuantization,  // impossible scales, zero points or policies
   kOutOfMemory,
   kAborted,
   kInternal,
@@ -40,7 +40,7 @@ class Error : public std::exception {
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
   const ErrorContext& context() const { return context_; }
-  /// Fills the node where the thrower did not know it.
+  /// Sets the node where the thrower did not know it.
   void AddNode(std::string_view node) {
     if (context_.node.empty()) context_.node = node;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Four floats that compilers keep in a register, read and written anywhere: a pointer to a vector
-// type would promise an alignment.
+// Four floats that compilers keep in a register. Load4 and Store4 take any address, whereas a
+// pointer to a vector type would promise alignment.
 
 #include <cstring>
 

@@ -9,8 +9,8 @@ namespace requant {
 /// Appends `text` in quotes, escaped.
 void AppendJsonString(std::string& out, std::string_view text);
 
-/// Writes JSON text piece by piece; commas and quotes come by themselves. Numbers that JSON has no
-/// word for (NaN, infinities) become null.
+/// Writes JSON text piece by piece and inserts commas. Numbers that JSON cannot express (NaN,
+/// infinities) become null.
 class JsonWriter {
  public:
   JsonWriter& BeginObject() { return Open('{'); }
@@ -23,7 +23,7 @@ class JsonWriter {
   JsonWriter& Int(int64_t number);
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
-  /// Text that is JSON already.
+  /// Writes text that is JSON already.
   JsonWriter& Raw(std::string_view json);
 
   const std::string& text() const { return text_; }

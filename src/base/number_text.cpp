@@ -13,10 +13,10 @@
 namespace requant {
 namespace {
 
-constexpr size_t kMostText = 48;  // of 17 digits with sign, dot, zeros and exponent
+constexpr size_t kMostText = 48;  // enough for 17 digits with sign, dot, zeros and exponent
 
 #ifdef __EMSCRIPTEN__
-// JavaScript converts numbers as exactly as libc, whose way over 128-bit floats is 20 kB of wasm.
+// JavaScript converts numbers as exactly as libc, whose way by 128-bit floats takes 20 kB of wasm.
 // clang-format off
 EM_JS(int, requantNumberToText, (char* out, double number, int digits), {
   const exponential = number.toExponential(digits - 1).split("e");

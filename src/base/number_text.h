@@ -1,4 +1,4 @@
-// Numbers as text and back.
+// Conversions between numbers and text.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,8 @@
 
 namespace requant {
 
-/// Like printf's %.*g: at most `digits` (1 to 17) significant ones, no trailing zeros; "nan",
-/// "inf",
-/// "-inf". 9 digits bring every float32 back, 17 every float64.
+/// The number as printf's %.*g prints it: at most `digits` (1 to 17) significant ones, no trailing
+/// zeros; "nan", "inf", "-inf". 9 digits restore every float32, 17 every float64.
 std::string NumberText(double number, int digits = 9);
 
 /// The float64 nearest to a decimal number such as "-1.5e-7"; `text` must be one, "inf" or "nan".

@@ -2,8 +2,8 @@
 
 namespace requant {
 
-/// Whether code among the rarer operators can be called (bindings/README.md): always, but for a
-/// core in JavaScript before it has loaded them.
+/// Whether code among the extended operators can be called (bindings/README.md). A core in
+/// JavaScript must load them first; elsewhere they are always there.
 bool OperatorsLoaded();
 void SetOperatorsLoaded();
 

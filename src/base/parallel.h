@@ -2,19 +2,19 @@
 
 namespace requant {
 
-/// Most threads that compute one step.
+/// The largest number of threads that compute one step.
 inline constexpr int kMaxThreads = 16;
 
-/// Threads that wait for parts of a step. One caller at a time.
+/// Threads that wait for parts of a step. Only one caller may use them at a time.
 class ParallelRunner {
  public:
   virtual ~ParallelRunner() = default;
 
-  /// How many compute, the caller included; does not shrink.
+  /// The number of threads, the caller included. It never shrinks.
   virtual int threads() const = 0;
 
-  /// Runs the kernel (its index in KernelEntries) on `count` <= threads() parameter blocks and
-  /// returns when all are done. The first one is the caller's.
+  /// Runs the kernel (an index in KernelEntries) on `count` <= threads() parameter blocks and
+  /// returns when all are done. The caller's thread runs the first one.
   virtual void Run(int kernel, const void* const* params, int count) = 0;
 };
 

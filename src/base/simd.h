@@ -3,14 +3,14 @@
 //
 // Kernels, the quantizer's exact sums (quant/observers/product_sums), Cast and the ranges of
 // DynamicQuantizeLinear (plan/lower) use the wasm_* intrinsics of <wasm_simd128.h>; a native build
-// gets the same names from SIMDe. What wasm has only as "relaxed SIMD" has a wrapper here, with an
-// exact emulation where the instruction is missing, so integer results never depend on the
-// variant. Only MulAddF32<true> may differ (one rounding or two).
+// gets the same names from SIMDe. Instructions that wasm has only as "relaxed SIMD" have a wrapper
+// here, with an exact emulation where the instruction is missing, so integer results never depend
+// on the variant. Only MulAddF32<true> may differ (one rounding or two).
 //
 // Rules for a vector.cpp of kernels (the build checks the linked module): no libc, no static or
-// global data, no local array unless every index is a constant after unrolling (it must live in
-// registers: a shadow stack would overwrite the core's memory), no exceptions. Tables come in by
-// pointer.
+// global data, no exceptions, and no local array unless every index is a constant after unrolling
+// (it must live in registers, since a stack in memory would overwrite the core's memory). Tables
+// come in by pointer.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,11 +24,11 @@
 #endif
 
 #define RQ_INLINE static inline __attribute__((always_inline))
-/// The same for a member function that is not static.
+/// Inlines a member function that is not static, as RQ_INLINE does for others.
 #define RQ_MEMBER inline __attribute__((always_inline))
 
-// Put before a loop with a constant trip count whose body indexes a local array of vectors, and
-// before one that is to stay small.
+// Stand before a loop: RQ_UNROLL before one with a constant trip count whose body indexes a local
+// array of vectors, RQ_ROLLED before one whose code is to stay small.
 #if defined(__clang__)
 #define RQ_UNROLL _Pragma("clang loop unroll(full)")
 #define RQ_ROLLED _Pragma("clang loop unroll(disable)")
@@ -55,21 +55,21 @@ RQ_INLINE v128_t LoopConstant(float x, size_t count) {
   return wasm_i32x4_splat(__builtin_bit_cast(int32_t, x) + UnknownZero(count));
 }
 
-/// x + x of bytes, whose sum fits one, as an addition. Of a plain one compilers make a shift, and
-/// of 3 x a product, of which there are none of bytes: four instructions on x86, and twenty.
+/// x + x of bytes that do not overflow. Compilers would turn a plain addition into a shift and 3 x
+/// into a product, and x86 has neither for bytes: they take four and twenty instructions.
 RQ_INLINE v128_t TwiceI8(v128_t x) { return wasm_i8x16_add_sat(x, x); }
-/// The same modulo 256. (The mean of x and x is x, which compilers do not know.)
+/// x + x of bytes modulo 256. (The average of x and x is x, which compilers do not know.)
 RQ_INLINE v128_t TwiceModuloI8(v128_t x) { return wasm_i8x16_add(x, wasm_u8x16_avgr(x, x)); }
 
-/// Whether MulAddF32<true> and MulAddF32<false> may differ here.
+/// Whether MulAddF32<true> and MulAddF32<false> may differ in this variant.
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
 inline constexpr bool kMayFuse = true;
 #else
 inline constexpr bool kMayFuse = false;
 #endif
 
-/// acc + a * b, four floats. With kFused there is one rounding in the relaxed variant where the CPU
-/// has it, without it there are two everywhere.
+/// acc + a * b of four floats. With kFused it is rounded once in the relaxed variant where the CPU
+/// can; without it is rounded twice everywhere.
 template <bool kFused>
 RQ_INLINE v128_t MulAddF32(v128_t a, v128_t b, v128_t acc) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
@@ -78,7 +78,7 @@ RQ_INLINE v128_t MulAddF32(v128_t a, v128_t b, v128_t acc) {
   return wasm_f32x4_add(acc, wasm_f32x4_mul(a, b));
 }
 
-/// acc + a * b, two doubles whose product is exact: then fused or not is the same.
+/// acc + a * b of two doubles whose product is exact, so that fused and unfused forms agree.
 RQ_INLINE v128_t MulAddExactF64(v128_t a, v128_t b, v128_t acc) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_f64x2_relaxed_madd(a, b, acc);
@@ -87,12 +87,12 @@ RQ_INLINE v128_t MulAddExactF64(v128_t a, v128_t b, v128_t acc) {
 #endif
 }
 
-/// Clamp to [lo, hi] that lets a NaN in x through: pmax(x, lo) = x < lo ? lo : x.
+/// Clamps x to [lo, hi] and lets a NaN in x through: pmax(x, lo) = x < lo ? lo : x.
 RQ_INLINE v128_t ClampF32(v128_t x, v128_t lo, v128_t hi) {
   return wasm_f32x4_pmin(wasm_f32x4_pmax(x, lo), hi);
 }
 
-/// Eight i16: (a * b + 2^14) >> 15, b never the least integer: only then engines agree.
+/// (a * b + 2^14) >> 15 of eight i16. b must not be -2^15, for which engines disagree.
 RQ_INLINE v128_t MulQ15(v128_t a, v128_t b) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_i16x8_relaxed_q15mulr(a, b);
@@ -101,14 +101,14 @@ RQ_INLINE v128_t MulQ15(v128_t a, v128_t b) {
 #endif
 }
 
-/// Eight i16: (v + 2^(shift-1)) >> shift, for step = RoundingStepI16(shift), shift in 1..15.
-/// Engines make four instructions of a shift by a number that they do not know.
+/// (v + 2^(shift-1)) >> shift of eight i16, for step = RoundingStepI16(shift), shift in 1..15.
+/// Engines take four instructions for a shift by a variable.
 RQ_INLINE v128_t RoundingStepI16(int32_t shift) {
   return wasm_i16x8_splat(static_cast<int16_t>(1 << (15 - shift)));
 }
 RQ_INLINE v128_t RoundingShiftI16(v128_t v, v128_t step) { return MulQ15(v, step); }
 
-/// Bytes of a and b in turns, those of the lower and of the upper halves.
+/// Interleaves the bytes of a and b: those of the lower and of the upper halves.
 RQ_INLINE v128_t InterleaveLowI8(v128_t a, v128_t b) {
   return wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
@@ -116,8 +116,9 @@ RQ_INLINE v128_t InterleaveHighI8(v128_t a, v128_t b) {
   return wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/// Eight i16: a[2i]*b[2i] + a[2i+1]*b[2i+1], a signed bytes, b in [0, 127] (else engines disagree:
-/// see the relaxed SIMD proposal, i16x8.relaxed_dot_i8x16_i7x16_s). No pair sum can saturate.
+/// a[2i]*b[2i] + a[2i+1]*b[2i+1] as eight i16, for signed bytes a and b in [0, 127] (outside of
+/// that range engines disagree: see the relaxed SIMD proposal, i16x8.relaxed_dot_i8x16_i7x16_s). No
+/// pair sum can saturate.
 RQ_INLINE v128_t DotI8I7(v128_t a, v128_t b) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_i16x8_relaxed_dot_i8x16_i7x16(a, b);
@@ -128,7 +129,7 @@ RQ_INLINE v128_t DotI8I7(v128_t a, v128_t b) {
 #endif
 }
 
-/// Four i32: acc + the sums of four neighbouring products, operands as in DotI8I7.
+/// acc + the sums of four neighbouring products as four i32; operands as in DotI8I7.
 RQ_INLINE v128_t DotI8I7Add(v128_t a, v128_t b, v128_t acc) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(a, b, acc);
@@ -137,8 +138,8 @@ RQ_INLINE v128_t DotI8I7Add(v128_t a, v128_t b, v128_t acc) {
 #endif
 }
 
-/// Four i32: the sums of four neighbouring products of w, signed, and x, unsigned or signed: exact
-/// and on every machine, but slow.
+/// The sums of four neighbouring products of signed w and x, unsigned or signed, as four i32. Exact
+/// on every machine, but slow.
 template <bool kUnsigned>
 RQ_INLINE v128_t ExactDot8(v128_t w, v128_t x) {
   const v128_t xl = kUnsigned ? wasm_u16x8_extend_low_u8x16(x) : wasm_i16x8_extend_low_i8x16(x);
@@ -149,9 +150,10 @@ RQ_INLINE v128_t ExactDot8(v128_t w, v128_t x) {
                         wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
 }
 
-/// Four i32: acc + the sums of four neighbouring products of the signed bytes w and the bytes x,
-/// all eight bits used: what i32x4.relaxed_dot_i8x16_i7x16_add_s is on machines where rq_dot8() is
-/// not 0 (VPDPBUSD with AVX-VNNI: x unsigned; SDOT on ARM, VPDPBSSD: x signed). Elsewhere wrong.
+/// acc + the sums of four neighbouring products of signed bytes w and bytes x as four i32, with all
+/// eight bits: the meaning of i32x4.relaxed_dot_i8x16_i7x16_add_s on machines where rq_dot8() is
+/// not 0 (VPDPBUSD with AVX-VNNI: x unsigned; SDOT on ARM, VPDPBSSD: x signed). Wrong on other
+/// machines.
 struct Dot8 {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   RQ_INLINE v128_t Add(v128_t w, v128_t x, v128_t acc) {
@@ -173,8 +175,8 @@ RQ_INLINE v128_t Lookup16(v128_t table, v128_t index) {
 #endif
 }
 
-/// Float to int32, truncating; every lane must be a number inside int32 (then the relaxed form,
-/// one instruction instead of about seven on x86, gives the same result).
+/// Converts floats to int32, truncating. Every lane must be a number within int32; then the relaxed
+/// form, one instruction instead of about seven on x86, gives the same result.
 RQ_INLINE v128_t TruncInRange(v128_t x) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_i32x4_relaxed_trunc_f32x4(x);
@@ -194,7 +196,7 @@ RQ_INLINE v128_t LoadPartial(const T* p, int32_t n) {
   return v;
 }
 
-/// Stores the first n (1..4) values of 32 bits of v.
+/// Stores the first n (1..4) 32-bit values of v.
 template <typename T>
 RQ_INLINE void StorePartial(T* p, v128_t v, int32_t n) {
   static_assert(sizeof(T) == 4);

@@ -1,4 +1,4 @@
-// One sort for everything that is ordered by an index.
+// One sort for all lists that are ordered by an index.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace requant {
 
-/// Stable. `less(self, a, b)`: must a come before b?
+/// Sorts stably. `less(self, a, b)` says whether a must come before b.
 void StableSortBy(std::vector<size_t>& order, bool (*less)(const void* self, size_t a, size_t b),
                   const void* self);
 
-/// std::stable_sort, whose code is compiled once (3 kB for every kind of comparison otherwise).
+/// Sorts as std::stable_sort does, but its code is compiled once (each comparison would add 3 kB).
 template <typename Less>
 void StableSort(std::vector<size_t>& order, const Less& less) {
   StableSortBy(

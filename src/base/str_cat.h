@@ -9,7 +9,7 @@
 
 namespace requant {
 
-/// What StrCat joins: text as it is, numbers as text (float ones with 9 digits).
+/// A piece that StrCat joins: text unchanged, numbers as text (floats with 9 digits).
 class StrPiece {
  public:
   StrPiece(std::string_view text) : kind_(Kind::kText), text_(text) {}
@@ -36,8 +36,8 @@ class StrPiece {
 
 std::string JoinPieces(std::initializer_list<StrPiece> pieces);
 
-/// StrCat("dim ", 3, " is ", 0.5) == "dim 3 is 0.5". Floats print with 9 digits: a float32
-/// survives the round trip.
+/// Joins pieces: StrCat("dim ", 3, " is ", 0.5) == "dim 3 is 0.5". Floats print with 9 digits,
+/// which restore every float32.
 template <typename... Pieces>
 std::string StrCat(const Pieces&... pieces) {
   return JoinPieces({StrPiece(pieces)...});

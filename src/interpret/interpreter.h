@@ -1,5 +1,5 @@
-// Runs any graph, float or integer, by the operators' references: slow, simple, the judge of the
-// fast sessions.
+// Runs any graph, float or integer, by the operators' references: slow and simple, the oracle for
+// the fast sessions.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ struct InterpretOptions {
   ValueObserver observe;
 };
 
-/// Outputs in graph order. Throws kInvalidArgument (missing or unknown feed), kShapeMismatch,
-/// kTypeMismatch, or what an operator throws.
+/// Runs the graph and returns its outputs in order. Throws kInvalidArgument (missing or unknown
+/// feed), kShapeMismatch, kTypeMismatch, or what an operator throws.
 std::vector<Tensor> Interpret(const Graph& graph, const TensorMap& feeds,
                               const InterpretOptions& options = {});
 

@@ -7,7 +7,7 @@ namespace {
 
 int64_t DimOf(const Dim& dim) { return dim.known() ? dim.value : 1; }
 
-/// Elements of a value, as far as its shape is known.
+/// The number of elements of a value; unknown dimensions count as 1.
 double Elements(const Value* value) {
   double count = 1;
   if (value == nullptr || !value->type.shape) return count;
@@ -15,7 +15,7 @@ double Elements(const Value* value) {
   return count;
 }
 
-/// Its size along an axis; negative ones count from the end.
+/// The size of a value along an axis; negative axes count from the end.
 double Size(const Value* value, int axis) {
   if (value == nullptr || !value->type.shape) return 1;
   const auto rank = static_cast<int>(value->type.shape->size());
@@ -24,12 +24,12 @@ double Size(const Value* value, int axis) {
   return static_cast<double>(DimOf((*value->type.shape)[static_cast<size_t>(at)]));
 }
 
-/// How the multiply-adds of an operator follow from its operands.
+/// The formula for an operator's multiply-adds.
 enum class Kind : uint8_t { kConv, kTransposed, kProduct, kGemm };
 struct Row {
   const char* op;
   Kind kind;
-  size_t weights;  // the slot
+  size_t weights;  // the input slot of the weights
 };
 constexpr Row kRows[] = {
     {"Conv", Kind::kConv, 1},
@@ -65,7 +65,7 @@ double Count(const Node& node, const Row& row) {
 int64_t MacsOf(const Node& node) {
   for (const Row& row : kRows) {
     if (node.op_type != row.op) continue;
-    constexpr double kMost = 9e18;  // what int64 holds
+    constexpr double kMost = 9e18;  // within int64
     const double count = Count(node, row);
     return count < kMost ? static_cast<int64_t>(count) : std::numeric_limits<int64_t>::max() / 2;
   }

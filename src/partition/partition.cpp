@@ -19,7 +19,8 @@ class Partitioner {
 
   std::vector<Part> Run() {
     std::vector<Unit> regions;
-    // What is too small goes to whoever comes next, and may leave other parts smaller.
+    // The nodes of a part that is too small go to the next backend, which may make other parts
+    // smaller.
     do {
       regions = MergeRegions(graph_, Annotate(), most_);
     } while (RefuseSmall(regions));
@@ -30,8 +31,8 @@ class Partitioner {
   }
 
  private:
-  /// Every node as a unit, alone or in a chain, in the order of the units' last nodes: a chain's
-  /// inner results are read by nobody else, so that all it reads is before its end.
+  /// Every node as a unit, alone or in a chain, in the order of the units' last nodes. Only a chain
+  /// itself reads its inner results, so everything it reads comes before its end.
   std::vector<Unit> Annotate() const {
     std::vector<uint8_t> given(graph_.nodes().size());
     std::vector<Unit> by_last(graph_.nodes().size());
@@ -87,7 +88,7 @@ class Partitioner {
     return any;
   }
 
-  /// What others read of a region, or the graph gives.
+  /// The values of a region that others read, or that the graph returns.
   std::vector<const Value*> OutputsOf(const Unit& region) const {
     const auto inside = [&region](const Node* node) {
       return std::find(region.nodes.begin(), region.nodes.end(), node) != region.nodes.end();
@@ -108,7 +109,7 @@ class Partitioner {
     return {region.backend, Extract(graph_, region.nodes, OutputsOf(region)), MacsOfAll(region)};
   }
 
-  /// Outputs of the graph that are constants: parts of nothing else.
+  /// Adds outputs of the graph that are constants, which belong to no other part.
   void AddConstants(std::vector<Part>& parts) const {
     std::vector<const Value*> constants;
     for (const Value* output : graph_.outputs()) {
@@ -119,7 +120,7 @@ class Partitioner {
 
   const Graph& graph_;
   const std::vector<Backend>& backends_;
-  std::vector<std::vector<uint8_t>> refused_;  // by backend and the position of a node
+  std::vector<std::vector<uint8_t>> refused_;  // indexed by backend and by the position of a node
   std::vector<int64_t> most_;
 };
 

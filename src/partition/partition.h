@@ -1,4 +1,4 @@
-// A graph divided among backends: which of its operators run where.
+// Divides a graph among backends: which of its operators run where.
 #pragma once
 
 #include <cstdint>
@@ -9,51 +9,52 @@
 
 namespace requant {
 
-/// What may run a part of a graph in the engine's stead.
+/// A backend that may run parts of a graph instead of the engine.
 struct Backend {
-  /// Which nodes it takes: not 0 at their places in Graph::nodes(), of which there is one for each.
+  /// Which nodes the backend takes: one entry for each of Graph::nodes(), not 0 for those it takes.
   std::vector<uint8_t> takes;
-  /// Chains of operators that it runs as one, tried in this order: types ("Conv"), or with their
-  /// domain ("com.microsoft::QGemm"). Each result is read by the next operator alone.
+  /// Chains of operators that the backend runs as one, tried in this order: types ("Conv"), or with
+  /// their domain ("com.microsoft::QGemm"). Only the next operator may read each result.
   std::vector<std::vector<std::string>> patterns;
-  /// Of a part; 0: any number. A longer chain is not taken.
+  /// The most operators in a part; 0: any number. A longer chain is not taken.
   int64_t max_operators = 0;
-  /// A part of fewer multiply-adds is not worth leaving the engine.
+  /// A part of fewer multiply-adds stays with the engine.
   int64_t min_macs = 0;
 };
 
 constexpr int kHost = -1;
 
 struct Part {
-  int backend = kHost;  ///< or its place in the list
-  Graph graph;          ///< names are the whole graph's
-  int64_t macs = 0;     ///< unknown dimensions count as 1
+  int backend = kHost;  ///< kHost, or an index in the list of backends
+  Graph graph;          ///< with the names of the whole graph
+  int64_t macs = 0;     ///< multiply-adds; unknown dimensions count as 1
 };
 
-/// The parts in an order in which they can run: each reads inputs of the graph and outputs of parts
-/// before it, so that there is no cycle among them. A backend comes before those behind it in the
-/// list; what none takes is the host's. Together they compute the outputs of the graph but for
-/// those that are its inputs.
+/// Divides the graph into parts, in an order in which they can run: each reads inputs of the graph
+/// and outputs of parts before it, so the parts have no cycle. A backend takes precedence over
+/// those behind it in the list; nodes that none takes belong to the host. Together the parts
+/// compute all outputs of the graph that are not its inputs.
 std::vector<Part> PartitionGraph(const Graph& graph, const std::vector<Backend>& backends);
 
-// --- what it consists of
+// --- the steps of PartitionGraph
 
-/// The chain of nodes from `first` on that a pattern describes; empty: there is none.
+/// The chain of nodes from `first` on that matches the pattern; empty if there is none.
 std::vector<const Node*> MatchPattern(const Graph& graph, const Node* first,
                                       const std::vector<std::string>& pattern);
 
-/// Multiply-adds of convolutions and matrix products, 0 of anything else.
+/// The multiply-adds of a convolution or matrix product; 0 for other operators.
 int64_t MacsOf(const Node& node);
 
-/// Nodes that stay together, in an order in which every one only reads from those before it.
+/// Nodes that stay together, in an order in which each reads only from those before it.
 struct Unit {
   int backend = kHost;
   std::vector<const Node*> nodes;
 };
 
-/// Units joined to as few regions as it finds: those of one backend that are connected, if nothing
-/// outside lies between, and of the host also others. `most` are operators of a region by backend;
-/// 0: any number. The regions are in an order like the units'.
+/// Joins units to as few regions as it finds. Units of one backend are joined if they are connected
+/// and nothing outside the region lies between them; units of the host also if they are not
+/// connected. most[backend] limits the operators of a region; 0: any number. Regions keep the
+/// units' order.
 std::vector<Unit> MergeRegions(const Graph& graph, const std::vector<Unit>& units,
                                const std::vector<int64_t>& most);
 

@@ -20,7 +20,7 @@ std::vector<const Node*> MatchPattern(const Graph& graph, const Node* first,
   for (const std::string& op : pattern) {
     if (node == nullptr || !IsOp(*node, op)) return {};
     chain.push_back(node);
-    // Results beside the first one may be read by anybody, who would then need part of the chain.
+    // Anybody may read results beside the first one, so a node that has them ends the chain.
     const bool single = std::all_of(node->outputs.begin() + 1, node->outputs.end(),
                                     [](const Value* value) { return value == nullptr; });
     node = single ? graph.SoleConsumer(node->output()) : nullptr;

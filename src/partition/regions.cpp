@@ -1,6 +1,6 @@
-// The way of TVM's MergeCompilerRegions (src/relay/transforms/merge_compiler_regions.cc): operators
-// are added one after another to regions they read from, unless something outside of a region would
-// come between its parts, which would then wait for each other.
+// Merges units as TVM's MergeCompilerRegions does (src/relay/transforms/merge_compiler_regions.cc):
+// adds operators one after another to regions that they read from, unless something outside a
+// region would come between its parts, which would then wait for each other.
 #include <algorithm>
 #include <cstdint>
 
@@ -23,8 +23,8 @@ class Merger {
  private:
   struct Region {
     int backend;
-    size_t size;                  // operators
-    std::vector<uint8_t> before;  // the regions that it needs, directly or not
+    size_t size;                  // number of operators
+    std::vector<uint8_t> before;  // the regions that it depends on, directly or indirectly
     bool alive = true;
   };
 
@@ -47,7 +47,7 @@ class Merger {
     return sources;
   }
 
-  /// A region of its own first, which then joins those it reads from.
+  /// Makes a unit a region of its own, which then joins the regions it reads from.
   void AddUnit(size_t i) {
     const Unit& unit = units_[i];
     Region region{unit.backend, unit.nodes.size(), std::vector<uint8_t>(units_.size()), true};
@@ -59,7 +59,7 @@ class Merger {
     }
     regions_.push_back(std::move(region));
     for (const size_t source : sources) {
-      if (!regions_[source].alive) continue;  // it has joined with another one
+      if (!regions_[source].alive) continue;  // it has been joined to another region
       const Region& other = regions_[source];
       if (other.backend != unit.backend || Between(source, i)) continue;
       if (HasRoom(other, regions_[i])) Join(source, i);
@@ -70,7 +70,7 @@ class Merger {
     for (size_t i = 0; i < from.size(); ++i) to[i] |= from[i];
   }
 
-  /// Whether a third region needs `first` and is needed by `second`.
+  /// Whether a third region depends on `first` and `second` depends on it.
   bool Between(size_t first, size_t second) const {
     for (size_t i = 0; i < regions_.size(); ++i) {
       if (i == first || i == second || !regions_[i].alive) continue;
@@ -79,7 +79,7 @@ class Merger {
     return false;
   }
 
-  /// What is in `from` goes to `to`.
+  /// Moves everything in `from` to `to`.
   void Join(size_t from, size_t to) {
     Region& target = regions_[to];
     Region& source = regions_[from];
@@ -98,7 +98,7 @@ class Merger {
     }
   }
 
-  /// Parts of the host that do not need each other run at once as well.
+  /// Parts of the host that do not depend on each other are joined as well.
   void JoinHosts() {
     for (size_t i = 0; i < regions_.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
@@ -140,7 +140,7 @@ class Merger {
   const Graph& graph_;
   const std::vector<Unit>& units_;
   const std::vector<int64_t>& most_;
-  std::vector<size_t> region_of_;  // by the position of a node
+  std::vector<size_t> region_of_;  // indexed by the position of a node
   std::vector<Region> regions_;    // one for each unit so far
 };
 

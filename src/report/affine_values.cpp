@@ -9,8 +9,8 @@
 namespace requant {
 namespace {
 
-// Which inputs of an operator hold the scale and zero point of its output, and how many of its
-// inputs come first, each with its own: x, scale, zero point.
+// The inputs of an operator that hold its output's scale and zero point. The first `inputs` of them
+// are triples x, scale, zero point.
 struct AffineSlots {
   const char* op;
   const char* domain;
@@ -55,7 +55,7 @@ bool IsPassive(const Node& node) {
          !node.inputs.empty();
 }
 
-/// As the first reader that says so takes the value.
+/// The scale and zero point with which the first reader that has them reads the value.
 std::optional<ValueAffine> AffineOfReaders(const Value& value) {
   for (const Node* reader : value.consumers) {
     const AffineSlots* slots = FindSlots(*reader);

@@ -181,7 +181,8 @@ void Comparer::CompareLayers(const TensorMap& feeds, bool alone) {
     const Tensor real =
         affine == affine_.end() ? actual->second : DequantizeTensor(actual->second, affine->second);
     layer.graphwise.Add(Wanted(layer, expected->second).values<float>(), real.values<float>());
-    // A float operator has an error of its own where it is another one than in the float model.
+    // A float operator has an error of its own where it replaces another operator of the float
+    // model.
     const Value* value = reference_->FindValue(layer.value);
     const Node* original = value ? value->producer : nullptr;
     const bool replaced =
@@ -190,7 +191,7 @@ void Comparer::CompareLayers(const TensorMap& feeds, bool alone) {
   }
 }
 
-// The layer by itself: exact float inputs, quantized, through the layer's own reference.
+// Measures the layer by itself: exact float inputs are quantized and run through its reference.
 void Comparer::MeasureAlone(Layer& layer, const TensorMap& taps) {
   std::vector<Tensor> made;
   made.reserve(layer.node->inputs.size());

@@ -1,5 +1,5 @@
-// Holds an integer network against its float reference: task metric, output error, and the error
-// of every layer, both with all layers quantized (graphwise) and with one at a time (layerwise).
+// Compares an integer network with its float reference: task metric, output error, and the error of
+// every layer, both with all layers quantized (graphwise) and with one at a time (layerwise).
 #pragma once
 
 #include <memory>
@@ -17,18 +17,18 @@ namespace requant {
 struct CompareOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
   bool layerwise = true;
-  /// How many samples also get the one-layer-at-a-time errors (slow references).
+  /// How many samples are also measured one layer at a time, by slow references.
   int alone_samples = 2;
-  /// Bytes of the two models as files, for the report.
+  /// Bytes of the two model files, for the report.
   size_t float_bytes = 0;
   size_t candidate_bytes = 0;
-  /// Wall clock in milliseconds.
+  /// The wall clock in milliseconds.
   double (*now)() = nullptr;
   /// As in SessionOptions.
   ParallelRunner* runner = nullptr;
 };
 
-/// What one sample showed.
+/// The results of one sample.
 struct SampleResult {
   int64_t float_top1 = -1;
   int64_t candidate_top1 = -1;
@@ -38,43 +38,44 @@ struct SampleResult {
 
 class Comparer {
  public:
-  /// Both graphs ready to run (optimized, lowered); inputs and outputs of the same names. Throws
-  /// kInvalidArgument when the outputs differ.
+  /// Takes both graphs ready to run (optimized, lowered), with inputs and outputs of the same
+  /// names. Throws kInvalidArgument when the outputs differ.
   Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
            CompareOptions options);
   ~Comparer();
 
-  /// Runs both. label < 0: unknown. Latency is that of untapped sessions.
+  /// Runs both on one sample. label < 0: unknown. Latency is that of untapped sessions.
   SampleResult Add(const TensorMap& feeds, int64_t label);
   /// The JSON described in bindings/README.md.
   std::string Report() const;
 
  private:
   struct Layer {
-    std::string name, op, value;  // value: of the float graph
-    const Node* node = nullptr;   // of the candidate
+    std::string name, op, value;  // `value` belongs to the float graph
+    const Node* node = nullptr;   // of the candidate graph
     std::string candidate_value;
-    bool tables = false;  // nothing but tables reads it
+    bool tables = false;  // only tables read the value
     ErrorMetrics graphwise, alone;
   };
   struct Output {
     std::string name;
     ErrorMetrics error;
-    OutputParts parts;  // of the float model
+    OutputParts parts;  // of the float model's output
     std::vector<ErrorMetrics> errors_of_parts;
   };
 
   void FindLayers();
   void CompareLayers(const TensorMap& feeds, bool alone);
   void MeasureAlone(Layer& layer, const TensorMap& taps);
-  /// The float values of the layer. What only tables read ends where these are flat (the
-  /// quantizer's flat_ends.h), so that values beyond its codes count as the outermost ones.
+  /// The float values of the layer. A value that only tables read is clamped where all tables are
+  /// flat (the quantizer's flat_ends.h), so that values beyond its codes count as the outermost
+  /// ones.
   Tensor Wanted(const Layer& layer, const Tensor& expected) const;
 
   CompareOptions options_;
   std::shared_ptr<const Graph> reference_, candidate_;
   std::map<std::string, ValueAffine> affine_;
-  std::unique_ptr<Session> float_session_, candidate_session_;  // untapped: timed
+  std::unique_ptr<Session> float_session_, candidate_session_;  // untapped, for timing
   std::unique_ptr<Session> float_tapped_, candidate_tapped_;
   std::vector<Layer> layers_;
   std::vector<Output> outputs_;

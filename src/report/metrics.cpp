@@ -10,7 +10,7 @@ void ErrorMetrics::Add(std::span<const float> reference, std::span<const float> 
   for (size_t i = 0; i < reference.size(); ++i) {
     const double r = reference[i];
     const double c = candidate[i];
-    if (r == c && std::isinf(r)) {  // scores that a mask hides
+    if (r == c && std::isinf(r)) {  // such as scores that a mask hides
       ++count_;
       continue;
     }

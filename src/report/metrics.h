@@ -8,11 +8,11 @@
 
 namespace requant {
 
-/// Error of a candidate against a reference, accumulated over any number of tensors in double.
+/// The error of a candidate against a reference, accumulated in double over any number of tensors.
 class ErrorMetrics {
  public:
-  /// Equal lengths. NaN anywhere makes the metrics NaN, and so does an infinity on one side; the
-  /// same on both is no difference.
+  /// Adds two tensors of equal length. NaN anywhere makes the metrics NaN, and so does an infinity
+  /// on one side only; equal infinities are no difference.
   void Add(std::span<const float> reference, std::span<const float> candidate);
 
   bool empty() const { return count_ == 0; }
@@ -25,7 +25,7 @@ class ErrorMetrics {
   /// Largest minus smallest reference value.
   double ReferenceRange() const { return largest_ < smallest_ ? 0 : largest_ - smallest_; }
 
-  /// "snr", "cosine", "maxAbs", "meanAbs", "range" as keys of the open object.
+  /// Writes "snr", "cosine", "maxAbs", "meanAbs" and "range" as keys of the open object.
   void Write(JsonWriter& json) const;
 
  private:

@@ -9,7 +9,7 @@ int64_t RankOf(const Value& value) {
   return value.type.shape ? static_cast<int64_t>(value.type.shape->size()) : -1;
 }
 
-/// The axis that a Concat joins along, not negative; -1 where the rank is not known.
+/// The axis that a Concat joins along, not negative; -1 for an unknown rank.
 int64_t AxisOf(const Node& concat) {
   const int64_t rank = RankOf(*concat.outputs[0]);
   const int64_t axis = concat.attributes.Int("axis", 0);
@@ -30,7 +30,8 @@ void Collect(const Node& concat, int64_t axis, std::vector<OutputPart>& parts) {
   }
 }
 
-/// Where an axis is behind a node that only moves whole axes or divides others; -1 for nowhere.
+/// The position of an axis behind a node that only moves whole axes or divides others; -1 if it has
+/// none.
 int64_t AxisBehind(const Node& node, int64_t axis) {
   const int64_t rank = RankOf(*node.inputs[0]);
   const int64_t new_rank = RankOf(*node.outputs[0]);
@@ -41,7 +42,7 @@ int64_t AxisBehind(const Node& node, int64_t axis) {
     if (order.empty()) return rank - 1 - axis;
     return std::find(order.begin(), order.end(), axis) - order.begin();
   }
-  // A Reshape that leaves everything before the axis as it is, or everything behind it.
+  // A Reshape keeps the axis if it keeps all dimensions before it, or all behind it.
   const SymbolicShape& from = *node.inputs[0]->type.shape;
   const SymbolicShape& to = *node.outputs[0]->type.shape;
   const auto same = [&](int64_t at, int64_t new_at) {
@@ -65,7 +66,7 @@ bool Moves(const Node& node) {
 
 OutputParts FindOutputParts(const Value& output) {
   const Value* value = &output;
-  std::vector<const Node*> moves;  // from the output on
+  std::vector<const Node*> moves;  // from the output upwards
   while (value->producer && Moves(*value->producer)) {
     moves.push_back(value->producer);
     value = value->producer->inputs[0];

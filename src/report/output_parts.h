@@ -1,5 +1,5 @@
-// What a network's output is joined of: each part has an error of its own, which the whole may
-// hide.
+// Finds the parts that a Concat joins to a network's output. Each has an error of its own, which
+// the error of the whole may hide.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace requant {
 
 /// One operand of the Concat that makes an output.
 struct OutputPart {
-  std::string name;  // of the operand
-  int64_t size = 0;  // along the axis; -1: what the others leave
+  std::string name;  // name of the operand
+  int64_t size = 0;  // size along the axis; -1: what the others leave
 };
 
 /// The parts of an output, in order, along one of its axes.
@@ -23,8 +23,8 @@ struct OutputParts {
   std::vector<OutputPart> parts;  // empty for an output that no Concat makes
 };
 
-/// Looks through operators that only move the joined axis or divide others (Transpose, Reshape) and
-/// through Concats of Concats along the same axis.
+/// Finds the parts of an output. Looks through operators that only move the joined axis or divide
+/// others (Transpose, Reshape) and through Concats of Concats along the same axis.
 OutputParts FindOutputParts(const Value& output);
 
 /// The elements of part `index` of a tensor with the output's shape; none where the sizes do not

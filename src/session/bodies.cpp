@@ -35,7 +35,7 @@ std::vector<Tensor> Bodies::Run(const Graph& body, std::span<const Tensor* const
   if (found == sessions_.end()) {
     std::unique_ptr<Session> session;
     if (NeedsSession(body)) {
-      // What a body says of its inputs' shapes itself need not hold for every iteration.
+      // The shapes that a body declares for its inputs need not hold for every iteration.
       std::vector<ValueType> types;
       for (const Tensor* input : inputs) types.push_back({input->dtype(), std::nullopt});
       session =

@@ -8,20 +8,21 @@
 
 namespace requant {
 
-/// Worth a kernel of its own: what the references would make much slower.
+/// Whether a node deserves a kernel because its reference would be much slower.
 bool IsExpensive(const Graph& graph, const Node& node);
 
-/// Whether a body has anything such.
+/// Whether a body has any expensive node.
 bool NeedsSession(const Graph& body);
 
-/// A body as a graph of its own, with these types of the inputs that are no constants, in order.
-/// These are called by their numbers, since a file names what is captured by what is around it.
+/// A copy of a body, as a graph of its own, with these types for its inputs that are not constants,
+/// in order. The copy's inputs are named by their numbers, since a file names a captured input
+/// after the value around the body.
 Graph BodyOfTypes(const Graph& body, std::span<const ValueType> types);
 
-/// The subgraphs of a Program's nodes as sessions, made when they run first; cheap ones by the
-/// references. What it does is among the rarer operators, where all operators with subgraphs are;
-/// making and deleting it (program.cpp) is not, since every Program has one: whose code is there
-/// calls the rest through the table of virtual functions.
+/// Runs the subgraphs of a Program's nodes as sessions, made when they run first, and cheap ones by
+/// the references. Its methods are among the extended operators, where all operators with subgraphs
+/// are. Making and deleting it (program.cpp) is not, since every Program does; code there calls the
+/// rest through virtual functions.
 class Bodies : public BodyRunner {
  public:
   explicit Bodies(const SessionOptions& options) : options_(options) {}
@@ -29,12 +30,12 @@ class Bodies : public BodyRunner {
 
   std::vector<Tensor> Run(const Graph& body, std::span<const Tensor* const> inputs) override;
 
-  /// Appends the plans of the bodies in `graph`'s nodes to `files`, and how many each body has to
-  /// `plans`: those of the shapes it ran with last; if it never ran, that of the shapes it must
-  /// have, where these are known.
+  /// Appends the plans of the bodies in `graph`'s nodes to `files`, and the number of plans of each
+  /// body to `plans`. A body saves the plans of the shapes it ran with last; one that never ran
+  /// saves the plan of the only shapes it can have, where these are known.
   virtual void Save(const Graph& graph, std::vector<uint32_t>& plans,
                     std::vector<std::vector<uint8_t>>& files);
-  /// Reads them again. Throws like LoadPlan.
+  /// Loads what Save appended. Throws as LoadPlan does.
   virtual void Load(const Graph& graph, std::span<const uint32_t> plans,
                     std::span<const SharedBytes> files);
 
@@ -47,7 +48,7 @@ class Bodies : public BodyRunner {
 
  private:
   SessionOptions options_;
-  std::map<const Graph*, std::unique_ptr<Session>> sessions_;  // nullptr: by the references
+  std::map<const Graph*, std::unique_ptr<Session>> sessions_;  // nullptr: runs by the references
 };
 
 }  // namespace requant

@@ -1,4 +1,5 @@
-// Among the rarer operators: what was saved of a program says in its header that it needs them.
+// Loads programs. Among the extended operators: the header of a saved program says that it needs
+// them.
 #include "onnx/read.h"
 #include "session/bodies.h"
 #include "session/program.h"

@@ -1,4 +1,4 @@
-// What sessions are told, and what they tell.
+// The options of sessions, and what sessions report.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace requant {
 
 struct SessionOptions {
   PlanOptions plan;
-  /// Milliseconds of each step are kept for Profile(). Uses `now`.
+  /// Keeps the milliseconds of each step for Profile(); needs `now`.
   bool profile = false;
-  /// Wall clock in milliseconds.
+  /// The wall clock in milliseconds.
   double (*now)() = nullptr;
-  /// Computes the parts of steps, by all its threads or plan.threads of them; must outlive the
-  /// session. Without one there is one thread.
+  /// Computes the parts of steps, with all its threads or plan.threads of them. Must outlive the
+  /// session. Without a runner there is one thread.
   ParallelRunner* runner = nullptr;
 };
 

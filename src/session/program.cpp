@@ -12,7 +12,7 @@
 namespace requant {
 namespace {
 
-/// In memory that nobody else writes or frees.
+/// The tensor in memory that nobody else writes or frees.
 Tensor Owned(const Tensor& tensor) { return tensor.is_owner() ? tensor : tensor.Clone(); }
 
 const Tensor& Known(const TensorMap& values, const Value* value) {
@@ -49,7 +49,8 @@ Program::Program(const Graph& graph, const SessionOptions& options) : options_(o
     }
     if (place == Place::kHead && !IsPlannable(node)) place = Place::kMiddle;
     if (place == Place::kMiddle && !node.has_subgraph() && IsExpensive(graph, node)) {
-      // Its inputs' shapes are known by now, so a data-dependent shape cannot come back here.
+      // An expensive node that waits for the middle goes to the tail, which is planned once the
+      // shapes of its inputs are known.
       const bool waits = std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* v) {
         const auto found = places.find(v);
         return found != places.end() && found->second != Place::kHead;
@@ -61,7 +62,7 @@ Program::Program(const Graph& graph, const SessionOptions& options) : options_(o
     }
     nodes[static_cast<size_t>(place)].push_back(&node);
   }
-  // The nodes of a part, which hands on what a later part or the caller reads.
+  // The nodes of a part. It returns what a later part or the caller reads.
   const auto part = [&](Place from) {
     std::vector<const Value*> out;
     for (const auto& value : graph.values()) {
@@ -119,7 +120,7 @@ void Program::Complete() {
 void Program::RunStage(Stage& stage, TensorMap& values) {
   if (stage.Interface() == nullptr) return;
   if (stage.session == nullptr) {
-    // Some dtypes may be known only now.
+    // Some dtypes are known only now.
     auto graph = std::make_shared<Graph>(stage.graph->Clone());
     for (Value* input : graph->inputs()) input->type.dtype = Known(values, input).dtype();
     stage.session = std::make_unique<Session>(std::move(graph), options_);

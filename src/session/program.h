@@ -1,4 +1,4 @@
-// What no single plan can do: control flow, and shapes that depend on data.
+// Runs graphs that no single plan can: with control flow, and with shapes that depend on data.
 #pragma once
 
 #include <map>
@@ -20,53 +20,55 @@ class Session;
 
 /// A graph as a list of steps, for one set of input shapes:
 ///
-///   1. the head: the part with static shapes, as a session of its own (one plan);
-///   2. the middle: control flow, data-dependent operators and whatever is cheap after them, one by
-///      one; subgraphs are sessions, with plans for the shapes they are given;
-///   3. the tail: what is left from the next expensive operator on, a session again. Its inputs
-///      have shapes by then, maybe others in every run. It may be a Program in turn.
+/// 1. The head is the part with static shapes, a session of its own (one plan).
+/// 2. The middle is control flow, data-dependent operators and cheap operators after them, run one
+/// by one. Subgraphs are sessions, with plans for the shapes they are given.
+/// 3. The tail is the rest, from the next expensive operator on, and a session again. The shapes of
+/// its inputs are known once the middle has run, and may differ from run to run. It may be a
+/// Program in turn.
 ///
-/// What is planned once stays planned: only shapes that have not been seen lately cost anything.
+/// Plans are kept: only shapes that were not used lately are planned again.
 class Program {
  public:
-  /// `graph`: specialized for the shapes, with at least one node that is not IsPlannable.
+  /// `graph` is specialized for the shapes and has at least one node that is not IsPlannable.
   Program(const Graph& graph, const SessionOptions& options);
   ~Program();
 
-  /// The plans of the parts whose shapes are known, and what is left as a graph that is optimized
+  /// Saves the plans of the parts whose shapes are known, and the rest as a graph that is optimized
   /// already.
   std::vector<uint8_t> Save() const;
-  /// What was saved; options.plan is not looked at. Throws as LoadPlan.
+  /// Loads a saved program; ignores options.plan. Throws as LoadPlan does.
   static std::shared_ptr<Program> Load(SavedFile file, const SessionOptions& options);
 
-  /// The feeds must have been checked. Outputs in graph order, in memory of their own.
+  /// Runs the program and returns the outputs in graph order, in memory of their own. The feeds
+  /// must have been checked.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
-  /// Inputs and outputs only.
+  /// A graph of inputs and outputs only.
   const Graph& graph() const { return interface_; }
-  /// Of all sessions inside, and the operators between them.
+  /// The profile of all sessions inside and of the operators between them.
   std::vector<StepProfile> Profile() const;
   /// The sum over all sessions inside.
   SessionMemory memory() const;
-  /// Whether kernels for few bits are or may be chosen that are not loaded yet.
+  /// Whether the program uses, or may choose, kernels for few bits that are not loaded yet.
   bool LacksLowBits() const;
 
  private:
   /// One session over part of the graph.
   struct Stage {
-    /// Of one that is planned when it runs, until it has a session.
+    /// The graph of a stage that is planned when it runs, until it has a session.
     std::shared_ptr<const Graph> graph;
     std::unique_ptr<Session> session;
-    bool planned = false;  // by its session, which keeps no graph then
+    bool planned = false;  // by its session, which then keeps no graph
 
     const Graph* Interface() const;
   };
 
   Program();
   void MakeStage(Stage& stage, Graph graph);
-  /// When all parts are there.
+  /// Completes the program once all parts exist.
   void Complete();
-  /// `values`: all that is known, by name.
+  /// Runs a stage; `values` has everything known so far, by name.
   void RunStage(Stage& stage, TensorMap& values);
   template <typename Visit>
   void ForEachSession(Visit&& visit) const;
@@ -79,11 +81,11 @@ class Program {
   std::unique_ptr<Bodies> bodies_;
 };
 
-/// Program::Load, which is called through a pointer: the function is among the rarer operators.
+/// Points to Program::Load, which is among the extended operators.
 extern std::shared_ptr<Program> (*const kLoadProgram)(SavedFile file,
                                                       const SessionOptions& options);
 
-/// What a program is planned with, written or read.
+/// Writes or reads the options that a program is planned with.
 void OptionFields(PlanArchive& archive, PlanOptions& options);
 
 }  // namespace requant

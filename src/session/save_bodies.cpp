@@ -1,4 +1,5 @@
-// Plans of bodies, in what is saved of a program. Among the rarer operators, as bodies are.
+// Saves and loads the plans of bodies in a program's file. Among the extended operators, as bodies
+// are.
 #include <algorithm>
 
 #include "base/error.h"
@@ -7,7 +8,7 @@
 namespace requant {
 namespace {
 
-/// The bodies of a graph's nodes, in an order that a file keeps.
+/// Visits the bodies of a graph's nodes, in an order that survives saving.
 template <typename Visit>
 void ForEachBody(const Graph& graph, Visit&& visit) {
   for (const auto& node : graph.nodes()) {
@@ -17,8 +18,8 @@ void ForEachBody(const Graph& graph, Visit&& visit) {
   }
 }
 
-/// The plan of a body for the only shapes that its node can give it; empty where they are not known
-/// or it cannot run with them.
+/// The plan of a body for the only shapes that its node can give it; empty where they are unknown
+/// or the body cannot run with them.
 std::vector<uint8_t> PlanAhead(const Graph& graph, const Node& node, const Graph& body,
                                const SessionOptions& options) {
   try {
@@ -35,7 +36,7 @@ std::vector<uint8_t> PlanAhead(const Graph& graph, const Node& node, const Graph
     session.Prepare();
     return session.Save();
   } catch (const Error&) {
-    return {};  // a branch that is never taken with these shapes; or the run says it
+    return {};  // the branch is never taken with these shapes, or the run reports the error
   }
 }
 

@@ -1,6 +1,6 @@
-// A program as bytes; load_program.cpp reads them. Blobs: the middle and an open tail as ONNX,
-// planned stages as files of their own (plan/save.h, or this again), then the bodies' plans
-// likewise.
+// Saves a program; load_program.cpp reads it. The blobs are the middle and an open tail as ONNX,
+// planned stages as files of their own (plan/save.h, or a program), then the bodies' plans as
+// files.
 #include "base/operators.h"
 #include "onnx/write.h"
 #include "session/bodies.h"
@@ -32,11 +32,11 @@ std::vector<uint8_t> Program::Save() const {
     return stage.planned ? stage.session->Save() : WriteOnnx(*graph);
   };
   std::vector<std::vector<uint8_t>> files = {WriteOnnx(middle_), bytes_of(head_), bytes_of(tail_)};
-  std::vector<uint32_t> plans;  // of each body
+  std::vector<uint32_t> plans;  // plans of each body
   if (OperatorsLoaded()) bodies_->Save(middle_, plans, files);
   const std::vector<BlobRange> blobs(files.begin(), files.end());
   SavedWriter writer(blobs);
-  // Writing changes nothing.
+  // The archive takes references, but writing changes nothing.
   auto& self = const_cast<Program&>(*this);
   InterfaceFields(writer.archive, self.interface_);
   OptionFields(writer.archive, self.options_.plan);

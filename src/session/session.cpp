@@ -57,7 +57,7 @@ std::vector<uint8_t> Session::Save() const {
 std::vector<uint8_t> Session::Save(const Entry& entry) const {
   if (entry.program) return entry.program->Save();
   const Plan& plan = *entry.plan;
-  // What the graph leaves open is given by the shapes that the plan was made for.
+  // The plan's shapes replace those that the graph leaves open.
   Graph interface;
   size_t next = 0;
   for (const Value* input : graph_->inputs()) {
@@ -76,7 +76,7 @@ std::vector<uint8_t> Session::Save(const Entry& entry) const {
 }
 
 void Session::Enter(Entry& entry) {
-  current_ = nullptr;  // until there is memory for it
+  current_ = nullptr;  // while there is no memory for it
   if (entry.plan) {
     if (entry.profile.empty()) {
       std::vector<StepProfile> profile;
@@ -86,7 +86,7 @@ void Session::Enter(Entry& entry) {
       entry.profile = std::move(profile);
     }
     if (arena_.size() < entry.plan->arena_bytes) {
-      arena_ = AlignedBuffer();  // frees first: the old and the new need not fit together
+      arena_ = AlignedBuffer();  // frees the old arena first, since both need not fit together
       arena_ = AlignedBuffer(entry.plan->arena_bytes);
     }
   }
@@ -100,7 +100,7 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     Entry entry;
-    // The only plan: the session keeps no graph beside it.
+    // With a single plan the session keeps no graph beside it.
     std::shared_ptr<const Graph> source = graph_;
     if (only && IsStatic(*graph_)) graph_.reset();
     std::unique_ptr<Graph> specialized = SpecializeGraph(std::move(source), shapes);
@@ -109,7 +109,7 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
       entry.plan = CompilePlan(std::move(*specialized), options_.plan);
     } else {
       SessionOptions options = options_;
-      options.plan.visit = false;  // a part's outputs are looked at when all parts have run
+      options.plan.visit = false;  // a part's outputs are visited when all parts have run
       entry.program = std::make_shared<Program>(*specialized, options);
       if (only) graph_ = {entry.program, &entry.program->graph()};
     }
@@ -210,7 +210,7 @@ void Session::Run(const BoundRun& bound) {
     if (found != entries_.end()) {
       entries_.splice(entries_.begin(), entries_, found);
     } else {
-      // Too many other shapes have been here since.
+      // The bound plan's entry has been evicted by other shapes, so it gets a new one.
       Entry& entry = entries_.emplace_front();
       entry.plan = bound.plan;
       const Plan& plan = *bound.plan;

@@ -16,84 +16,87 @@
 
 namespace requant {
 
-/// Inputs and outputs that stay where they are from run to run; made by Session::Bind.
+/// Inputs and outputs that stay in the same memory from run to run; Session::Bind makes it.
 struct BoundRun {
-  std::shared_ptr<const Plan> plan;  // one of these
+  std::shared_ptr<const Plan> plan;  // the plan or the program, whichever the graph needs
   std::shared_ptr<Program> program;
-  TensorMap feeds;                  // share their memory with the tensors that were bound
-  std::vector<const void*> inputs;  // that memory, in graph order
+  TensorMap feeds;                  // share memory with the bound tensors
+  std::vector<const void*> inputs;  // memory of the inputs, in graph order
   std::vector<Tensor> outputs;      // in graph order, filled by every run
 };
 
-/// Runs a graph: plans it for the shapes of the feeds (the last few plans are kept), executes the
-/// plan in an arena. A graph with control flow or data-dependent shapes is a Program of several.
+/// Runs a graph: plans it for the shapes of the feeds (and keeps the last few plans), then executes
+/// the plan in an arena. A graph with control flow or data-dependent shapes runs as a Program.
 class Session {
  public:
   Session(std::shared_ptr<const Graph> graph, SessionOptions options);
 
-  /// Runs a plan that was saved; options.plan is not looked at. Throws like LoadPlan.
+  /// Runs a saved plan; ignores options.plan. Throws as LoadPlan does.
   Session(const SharedBytes& saved_plan, SessionOptions options);
 
-  /// Runs a body (session/bodies.h) with these plans (of SavePlans) where the feeds have their
-  /// shapes; others are planned with options.plan. Throws like LoadPlan.
+  /// Runs a body (session/bodies.h) with these plans from SavePlans where the feeds have their
+  /// shapes; other shapes are planned with options.plan. Throws as LoadPlan does.
   Session(const Graph& body, std::span<const SharedBytes> saved_plans, SessionOptions options);
 
-  /// The plan or Program that ran last (or was prepared) as bytes, for the constructor above.
-  /// Throws kUnsupported before the first run of a graph of open shape.
+  /// Saves the plan or Program that ran last (or was prepared), for the constructor above. Throws
+  /// kUnsupported before the first run of a graph with open shapes.
   std::vector<uint8_t> Save() const;
 
-  /// What Save() gives for every plan that is kept, the one that ran last first.
+  /// Saves every plan that is kept, the one that ran last first.
   std::vector<std::vector<uint8_t>> SavePlans() const;
 
-  /// Outputs in graph order, in memory of their own. Throws like Interpret.
+  /// Runs the graph and returns its outputs in order, in memory of their own. Throws as Interpret
+  /// does.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
-  /// Shows output `i` as `visit(i, tensor, channels_last)`, whose memory is valid during the call
-  /// and whose dimensions are in ONNX's order even if the elements are channels-last. In any order.
-  /// Only for a session with options.plan.visit, which can do nothing else.
+  /// Runs the graph and calls visit(i, tensor, channels_last) for every output `i`, in any order.
+  /// The tensor's memory is valid during the call; its dimensions are in ONNX's order even if its
+  /// elements are channels-last. Requires options.plan.visit, with which a session can do nothing
+  /// else.
   using Visitor = std::function<void(size_t, const Tensor&, bool)>;
   void Visit(const TensorMap& feeds, const Visitor& visit);
 
-  /// Plans runs of these feeds. Throws as Run, and kUnsupported where the shape of an output
+  /// Plans runs of these feeds. Throws as Run does, and kUnsupported where the shape of an output
   /// depends on data.
   BoundRun Bind(const TensorMap& feeds);
-  /// Computes bound.outputs from what the feeds' memory holds now. Allocates nothing, unless an
-  /// operator runs by its reference, a run of other shapes came in between or it is a Program.
+  /// Computes bound.outputs from the present contents of the feeds' memory. Allocates nothing,
+  /// unless an operator runs by its reference, other shapes ran in between, or the graph is a
+  /// Program.
   void Run(const BoundRun& bound);
 
-  /// Inputs and outputs are what matters: constants that are packed may be gone.
+  /// The graph with its inputs and outputs; its constants may be gone once they are packed.
   const Graph& graph() const { return *graph_; }
-  /// Plans ahead of the first run when all input shapes are known; false when they are not. There
-  /// is only one plan then, so the session lets go of the graph it was given: packed weights are
-  /// held once. After an error the session cannot run.
+  /// Plans ahead of the first run and returns true when all input shapes are known. The session
+  /// then has only one plan and releases the graph it was given, so weights are held once, packed.
+  /// After an error the session cannot run.
   bool Prepare();
-  /// Plans ahead of a run of feeds of these shapes, whose data is not looked at.
+  /// Plans ahead of a run with feeds of these shapes; ignores their data.
   void PrepareFor(const TensorMap& feeds);
-  /// The plan that ran last (or was prepared); nullptr before that or for a Program.
+  /// The plan that ran last (or was prepared); nullptr before that, or for a Program.
   const Plan* plan() const { return current_ ? current_->plan.get() : nullptr; }
   SessionMemory memory() const;
-  /// Whether what was planned or loaded needs kernels for few bits that are not there yet.
+  /// Whether the plans, made or loaded, need kernels for few bits that are not loaded yet.
   bool LacksLowBits() const;
   std::vector<StepProfile> Profile() const;
 
  private:
   struct Entry {
     std::vector<Shape> shapes;
-    std::shared_ptr<const Plan> plan;  // one of these
+    std::shared_ptr<const Plan> plan;  // the plan or the program, whichever the graph needs
     std::shared_ptr<Program> program;
     std::vector<StepProfile> profile;
-    std::vector<std::vector<size_t>> visits;  // by step: outputs that are there before it
+    std::vector<std::vector<size_t>> visits;  // for each step, the outputs that exist before it
   };
 
   std::vector<uint8_t> Save(const Entry& entry) const;
-  /// Appends what was saved to the entries; returns its inputs and outputs.
+  /// Appends a saved plan to the entries and returns its inputs and outputs.
   std::shared_ptr<const Graph> Load(const SharedBytes& saved_plan);
   void Enter(Entry& entry);
-  /// Checks the feeds and finds the plan for them; fills `inputs` with their memory.
+  /// Checks the feeds and finds the plan for them; sets `inputs` to their memory.
   Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);
   /// Runs the current entry's plan.
   void Execute(std::span<const void* const> inputs, std::vector<Tensor>& results);
-  /// `only`: no other shapes can follow.
+  /// Finds or makes the entry for these shapes. `only` promises that no other shapes follow.
   Entry& EntryFor(std::vector<Shape> shapes, bool only = false);
 
   std::shared_ptr<const Graph> graph_;

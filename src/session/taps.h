@@ -1,4 +1,4 @@
-// Inner values as outputs.
+// Turns inner values into outputs.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace requant {
 
-/// A copy of the graph that also returns these values (those that exist and are computed).
+/// A copy of the graph that also returns these values, as far as they exist and are not constants.
 std::shared_ptr<const Graph> WithTaps(const Graph& graph, const std::vector<std::string>& values);
 
 }  // namespace requant

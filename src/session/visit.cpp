@@ -1,4 +1,4 @@
-// Running a graph to look at its values: each where and as it is, while it is in the cache.
+// Runs a graph to look at its values: each in its place and layout, while it is in the cache.
 #include <algorithm>
 
 #include "session/session.h"
@@ -6,8 +6,8 @@
 namespace requant {
 namespace {
 
-/// How many steps have run when output `slot` is there, 0: an input or a constant. Slots are
-/// numbered in the order they are planned in, and those that share memory have a root in common.
+/// The number of steps that must run before output `slot` exists; 0: an input or a constant. Slots
+/// are numbered in the order of planning, and slots that share memory have the same root.
 size_t StepsBefore(const Plan& plan, int slot) {
   size_t found = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i) {

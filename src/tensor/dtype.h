@@ -6,8 +6,8 @@
 
 namespace requant {
 
-/// Element types. The numbers are those of TensorProto.DataType (onnx/onnx.proto), so reading and
-/// writing a file needs no mapping.
+/// Element types, numbered as TensorProto.DataType (onnx/onnx.proto), so that files need no
+/// mapping.
 enum class DType : uint8_t {
   kUndefined = 0,
   kFloat32 = 1,
@@ -17,7 +17,7 @@ enum class DType : uint8_t {
   kInt16 = 5,
   kInt32 = 6,
   kInt64 = 7,
-  kString = 8,  // known by name only: never loaded
+  kString = 8,  // known by name only, never loaded
   kBool = 9,    // one byte, 0 or 1
   kFloat16 = 10,
   kFloat64 = 11,
@@ -32,17 +32,17 @@ enum class DType : uint8_t {
 
 /// Bits of one element; 0 for kUndefined and kString.
 int DTypeBits(DType dtype);
-/// Bytes of `count` elements (4-bit types: two per byte, 2-bit types: four; rounded up). Throws on
-/// overflow.
+/// Bytes of `count` elements, rounded up: 4-bit types take half a byte each, 2-bit types a quarter.
+/// Throws on overflow.
 size_t DTypeBytes(DType dtype, size_t count);
-/// "float32", "uint8", ...: the names of onnxruntime-web's Tensor types.
+/// The type's name in onnxruntime-web's Tensor: "float32", "uint8", ...
 const char* DTypeName(DType dtype);
-/// The inverse; kUndefined for an unknown name.
+/// The type of that name; kUndefined for an unknown name.
 DType DTypeFromName(std::string_view name);
 bool IsFloat(DType dtype);
-/// Signed or unsigned integer of any width; not bool.
+/// Whether it is a signed or unsigned integer of any width; bool is not.
 bool IsInteger(DType dtype);
-/// int8 or uint8.
+/// Whether it is int8 or uint8.
 bool IsByte(DType dtype);
 
 template <typename T>

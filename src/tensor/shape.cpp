@@ -10,7 +10,7 @@ namespace requant {
 
 int64_t NumElements(const Shape& shape) {
   constexpr int64_t kLimit = int64_t{1} << 62;
-  // Callers make a size_t of it, and of single dimensions: 32 bits in wasm.
+  // Callers convert the number, and single dimensions, to size_t, which has 32 bits in wasm.
   constexpr auto kMachine = static_cast<int64_t>(std::min<uint64_t>(SIZE_MAX, kLimit));
   bool empty = false;
   for (const int64_t dim : shape) {

@@ -9,15 +9,15 @@
 
 namespace requant {
 
-/// A concrete shape: every dimension >= 0.
+/// A concrete shape, whose dimensions are all >= 0.
 using Shape = std::vector<int64_t>;
 
-/// Number of elements. Throws kInvalidModel for a negative dimension or a product beyond 2^62, and
-/// kOutOfMemory when it or a dimension is no size_t of this machine.
+/// The number of elements. Throws kInvalidModel for a negative dimension or a product beyond 2^62,
+/// and kOutOfMemory when the product or a dimension exceeds this machine's size_t.
 int64_t NumElements(const Shape& shape);
-/// "[1, 3, 32, 32]".
+/// The shape as text, such as "[1, 3, 32, 32]".
 std::string ShapeToString(const Shape& shape);
-/// Numpy / ONNX multidirectional broadcasting. Throws kShapeMismatch.
+/// The shape of numpy's and ONNX's multidirectional broadcasting. Throws kShapeMismatch.
 Shape BroadcastShapes(const Shape& a, const Shape& b);
 
 /// One dimension of a graph value: known (value >= 0), symbolic (value < 0, name set) or unknown
@@ -38,20 +38,20 @@ struct Dim {
 
 using SymbolicShape = std::vector<Dim>;
 
-/// What is known of a value before running: dtype (maybe kUndefined) and shape (maybe unknown
-/// rank).
+/// The type of a value as known before running: dtype (maybe kUndefined) and shape (maybe of
+/// unknown rank).
 struct ValueType {
   DType dtype = DType::kUndefined;
   std::optional<SymbolicShape> shape;
 
-  /// True when the rank and every dimension are known.
+  /// Whether the rank and every dimension are known.
   bool IsStatic() const;
-  /// The concrete shape; only when IsStatic().
+  /// The concrete shape; call it only if IsStatic().
   Shape StaticShape() const;
 };
 
 SymbolicShape ToSymbolic(const Shape& shape);
-/// "float32[N, 3, ?]" or "float32[...]" for an unknown rank.
+/// The type as text, such as "float32[N, 3, ?]", or "float32[...]" for an unknown rank.
 std::string TypeToString(const ValueType& type);
 
 }  // namespace requant

@@ -9,7 +9,7 @@
 namespace requant {
 namespace {
 
-/// The element `index` of packed ones of 4 or 2 bits, the first in the lowest bits.
+/// Element `index` of packed elements of 4 or 2 bits, the first in the lowest bits.
 int Field(const uint8_t* bytes, int64_t index, int bits) {
   const int64_t per_byte = 8 / bits;
   return bytes[index / per_byte] >> (index % per_byte * bits) & ((1 << bits) - 1);
@@ -158,12 +158,12 @@ uint16_t FloatToHalf(float value) {
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   const float magnitude = std::fabs(value);
   if (magnitude >= 65520.0F) return static_cast<uint16_t>(sign | 0x7c00);
-  if (magnitude < 6.103515625e-05F) {  // 2^-14: subnormal half
+  if (magnitude < 6.103515625e-05F) {  // below 2^-14: a subnormal half
     return static_cast<uint16_t>(sign |
                                  static_cast<int>(std::nearbyint(std::ldexp(magnitude, 24))));
   }
   int exponent;
-  const float significand = std::frexp(magnitude, &exponent);                          // [0.5, 1)
+  const float significand = std::frexp(magnitude, &exponent);  // in [0.5, 1)
   const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(significand, 11)));  // 1024..2048
   return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + mantissa - 1024));
 }

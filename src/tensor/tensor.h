@@ -11,19 +11,20 @@
 
 namespace requant {
 
-/// A dense row-major tensor. Copies share the bytes (like a shared_ptr); the bytes are either owned
-/// or a view that keeps its owner (a file's buffer) alive. Whoever writes into a tensor must have
-/// made it: treat tensors that came from elsewhere as constant.
+/// A dense row-major tensor. Copies share the bytes, as with a shared_ptr. The bytes are owned, or
+/// a view that keeps its owner (a file's buffer) alive. Write only to a tensor that you made; treat
+/// tensors from elsewhere as constant.
 class Tensor {
  public:
   Tensor() = default;
-  /// Owning, zero-filled. Throws kOutOfMemory / kInvalidModel (size overflow).
+  /// Makes a tensor that owns zero-filled memory. Throws kOutOfMemory or kInvalidModel (size
+  /// overflow).
   Tensor(DType dtype, Shape shape);
-  /// View of `bytes`, which `owner` keeps alive. Unaligned bytes are copied. Throws kInvalidModel
-  /// when the byte count does not fit dtype and shape.
+  /// Makes a view of `bytes`, which `owner` keeps alive. Unaligned bytes are copied. Throws
+  /// kInvalidModel when the byte count does not fit dtype and shape.
   static Tensor View(DType dtype, Shape shape, std::span<const uint8_t> bytes,
                      std::shared_ptr<const void> owner);
-  /// View over memory that outlives the tensor (an arena). No size check beyond the caller's.
+  /// Makes a view of memory that outlives the tensor (an arena). The caller checks the size.
   static Tensor Unowned(DType dtype, Shape shape, void* data);
 
   template <typename T>
@@ -33,7 +34,7 @@ class Tensor {
     for (size_t i = 0; i < values.size(); ++i) out.data<T>()[i] = values[i];
     return out;
   }
-  /// A 1-D tensor of all values.
+  /// Makes a 1-D tensor of all values.
   template <typename T>
   static Tensor Vector(const std::vector<T>& values) {
     return FromVector<T>(values, {static_cast<int64_t>(values.size())});
@@ -44,7 +45,7 @@ class Tensor {
   }
 
   bool empty() const { return dtype_ == DType::kUndefined; }
-  /// False for a view over memory of somebody who does not know of it (Unowned).
+  /// False for a view of memory that the tensor does not keep alive (Unowned).
   bool is_owner() const { return owner_ != nullptr; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -55,7 +56,7 @@ class Tensor {
 
   void* raw() { return data_; }
   const void* raw() const { return data_; }
-  /// Typed access; kBool is read as bool or uint8_t. Throws kTypeMismatch.
+  /// Typed access; kBool is read as bool or uint8_t. Throws kTypeMismatch for any other type.
   template <typename T>
   T* data() {
     CheckType(DTypeOf<T>::value);
@@ -71,19 +72,19 @@ class Tensor {
     return {data<T>(), static_cast<size_t>(count_)};
   }
 
-  /// Element as double / int64 whatever the dtype (float16 and 4-bit types included).
+  /// An element as double or int64, whatever the dtype (float16 and 4-bit types included).
   double AsDouble(int64_t index) const;
   int64_t AsInt64(int64_t index) const;
-  /// All elements converted; 64-bit integers are exact in the second form.
+  /// All elements converted. ToInts keeps 64-bit integers exact.
   std::vector<double> ToDoubles() const;
   std::vector<int64_t> ToInts() const;
   std::vector<float> ToFloats() const;
 
-  /// Same bytes, another shape with the same count. Throws kShapeMismatch.
+  /// The same bytes in another shape with the same count. Throws kShapeMismatch.
   Tensor Reshaped(Shape shape) const;
   /// A deep copy.
   Tensor Clone() const;
-  /// Bit-for-bit equality of dtype, shape and bytes.
+  /// Whether dtype, shape and bytes are equal bit for bit.
   bool SameBits(const Tensor& other) const;
 
  private:
@@ -97,7 +98,7 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-/// IEEE 754 half precision <-> float (round to nearest even).
+/// Convert between IEEE 754 half precision and float, rounding to nearest even.
 float HalfToFloat(uint16_t half);
 uint16_t FloatToHalf(float value);
 

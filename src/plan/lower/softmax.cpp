@@ -17,9 +17,8 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   const Shape shape = x->type.StaticShape();
   const auto rank = static_cast<int64_t>(shape.size());
   if (x->type.dtype != DType::kFloat32 || rank == 0 || NumElements(shape) == 0) return false;
-  // Before opset 13 everything from `axis` on is one row (onnx docs/Changelog.md, Softmax-11), so
-  // `axis` must be the last one.
-  const bool fast = node.Is("FastSoftmax", kRequantDomain);  // the last axis
+  // Before opset 13 everything from `axis` on is one row (onnx docs/Changelog.md, Softmax-11).
+  const bool fast = node.Is("FastSoftmax", kRequantDomain);  // always over the last axis
   const bool flattened = builder.graph().opset() < 13 && !fast;
   int64_t axis = node.attributes.Int("axis", flattened ? 1 : -1);
   if (axis < 0) axis += rank;
