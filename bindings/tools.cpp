@@ -7,6 +7,7 @@
 #include <string>
 
 #include "handles.h"
+#include "quant/body_scope.h"
 #include "quantized_handle.h"
 #include "threads.h"
 
@@ -24,12 +25,15 @@ class CalibratorHandle {
   val Nodes() const {
     return Guard([this] {
       val names = val::array();
-      for (const auto& node : calibrator_.graph().nodes()) {
+      const auto add = [&](const std::string& name, const Node& node) {
         val entry = val::object();
-        entry.set("name", node->name);
-        entry.set("type", node->op_type);
+        entry.set("name", name);
+        entry.set("type", node.op_type);
         names.call<void>("push", entry);
-      }
+      };
+      for (const auto& node : calibrator_.graph().nodes()) add(node->name, *node);
+      VisitBodies(calibrator_.graph(),
+                  [&](const std::string& path, const Node& node, const Node&) { add(path, node); });
       return names;
     });
   }

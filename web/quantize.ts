@@ -185,7 +185,10 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const operators: Record<string, OperatorConfig | null> = {};
   for (const { name, quantized, inBody, floatOutput, inputs, outputs } of record.operators) {
-    if (inBody) continue;
+    if (inBody && quantized) {
+      operators[escape(name)] = {}; // the node that holds the body is null
+      continue;
+    }
     if (!quantized) {
       operators[escape(name)] = null;
       continue;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
+#include "quant/body_scope.h"
 #include "quant/masks.h"
 #include "quant/observers/observer.h"
 #include "quant/soi.h"
@@ -75,8 +76,11 @@ class Assigner {
   void CheckOptions() const {
     CheckOperator(options_.global, "all operators");
     for (const auto& [type, settings] : options_.by_type) CheckOperator(settings, type);
+    std::set<std::string> in_bodies;
+    VisitBodies(graph_,
+                [&](const std::string& path, const Node&, const Node&) { in_bodies.insert(path); });
     for (const auto& [name, settings] : options_.by_name) {
-      if (graph_.FindNode(name) == nullptr) {
+      if (graph_.FindNode(name) == nullptr && !in_bodies.contains(name)) {
         Fail(ErrorCode::kInvalidArgument, StrCat("there is no operator named '", name, "'"),
              {.node = name, .hint = "list the operators of the optimized model"});
       }

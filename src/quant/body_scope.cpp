@@ -14,7 +14,24 @@ void InsertInput(Graph& graph, Node& node, size_t slot, Value* value) {
   graph.SetInput(&node, slot, value);
 }
 
+using Visit = std::function<void(const std::string&, const Node&, const Node&)>;
+
+void VisitIn(const Graph& graph, const std::string& path, const Node* outermost,
+             const Visit& visit) {
+  for (const auto& node : graph.nodes()) {
+    if (outermost) visit(path + node->name, *node, *outermost);
+    for (const auto& [name, value] : node->attributes.entries()) {
+      const auto* body = std::get_if<Subgraph>(&value);
+      if (body == nullptr) continue;
+      VisitIn(**body, StrCat(path, node->name, "/", name, "/"), outermost ? outermost : node.get(),
+              visit);
+    }
+  }
+}
+
 }  // namespace
+
+void VisitBodies(const Graph& graph, const Visit& visit) { VisitIn(graph, "", nullptr, visit); }
 
 BodyScope::BodyScope(Graph& graph, BodyScope& around, Node& owner, const std::string& attribute)
     : graph_(graph), path_(StrCat(around.path_, owner.name, "/", attribute, "/")) {

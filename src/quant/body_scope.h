@@ -59,4 +59,10 @@ class BodyScope {
   std::map<std::pair<const Value*, std::string>, Value*> made_;
 };
 
+/// Calls `visit` for every node in a body of `graph`'s nodes, bodies of bodies included, with the
+/// path that BodyScope::PathOf gives it and the node of `graph` that holds the body.
+void VisitBodies(const Graph& graph,
+                 const std::function<void(const std::string& path, const Node& node,
+                                          const Node& outermost)>& visit);
+
 }  // namespace requant

@@ -1,39 +1,69 @@
 #include "quant/float_weights.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "quant/body_scope.h"
+#include "quant/weight_only.h"
 
 namespace requant {
 namespace {
 
 constexpr int64_t kLeastWeights = 64;
 
-void CollectInBodies(BodyScope& scope, const Node* outermost, QuantizationRecord& record,
-                     FloatWeights& weights) {
-  const std::string reason =
-      StrCat("it is in a body of ", outermost->op_type, " '", outermost->name,
-             "', where quantize() leaves all in float; quantizeWeights() and quantizeDynamic() "
-             "quantize weights there");
-  for (const auto& node : scope.graph().nodes()) {
-    if (!node->has_subgraph()) {
-      record.in_bodies.push_back({scope.PathOf(*node), node->op_type, reason});
-    }
-    for (const Value* input : node->inputs) {
-      const Tensor* constant = node->has_subgraph() ? nullptr : scope.ConstantOf(input);
-      if (constant == nullptr || !AreWeights(*constant)) continue;
-      ++weights.total;
-      weights.layers.push_back({scope.PathOf(*node), node->op_type, reason});
-    }
+constexpr const char* kKept = "the options keep it in float";
+
+/// Whether an operator in a body gets integers. Options by name count for the operator's path and
+/// for the node that holds the body, then those by type.
+bool Quantizes(const QuantizeOptions& options, const std::string& path, const Node& node,
+               const Node& outermost) {
+  for (const std::string& name : {path, outermost.name}) {
+    const auto found = options.by_name.find(name);
+    if (found != options.by_name.end()) return found->second.quantize;
   }
-  scope.ForEachBody([&](BodyScope& body) { CollectInBodies(body, outermost, record, weights); });
+  for (const std::string& type : {node.op_type, outermost.op_type}) {
+    const auto found = options.by_type.find(type);
+    if (found != options.by_type.end()) return found->second.quantize;
+  }
+  return options.global.quantize;
+}
+
+/// Quantizes the bodies, and records which operators were in them.
+void QuantizeBodies(Graph& graph, const QuantizeOptions& options, QuantizationRecord& record,
+                    FloatWeights& weights) {
+  std::set<std::string> kept;
+  VisitBodies(graph, [&](const std::string& path, const Node& node, const Node& outermost) {
+    if (node.has_subgraph()) return;
+    const bool quantizes = Quantizes(options, path, node, outermost);
+    if (!quantizes) kept.insert(path);
+    record.in_bodies.push_back({path, node.op_type, quantizes ? "" : kKept});
+  });
+  if (record.in_bodies.empty()) return;
+  const size_t first = weights.layers.size();
+  std::set<std::string> products;
+  QuantizeBodiesDynamically(
+      graph, [&](const std::string& path) { return kept.contains(path); }, weights, products);
+  std::map<std::string, std::string> reasons;
+  for (size_t i = first; i < weights.layers.size(); ++i) {
+    reasons.emplace(weights.layers[i].name, weights.layers[i].reason);
+  }
+  for (BodyOperator& op : record.in_bodies) {
+    if (!op.reason.empty()) continue;
+    op.quantized = products.contains(op.name);
+    const auto given = reasons.find(op.name);
+    op.reason = op.quantized             ? "in a body: 8-bit weights, activations as it runs"
+                : given != reasons.end() ? given->second
+                                         : "in bodies, only products with constant weights are "
+                                           "computed in integers";
+  }
 }
 
 /// By the options or by a recovery method, which has a line of its own.
 bool WasChosen(const std::string& reason) {
-  return reason == "the options keep it in float" || reason.ends_with(" keeps it in float");
+  return reason == kKept || reason.ends_with(" keeps it in float");
 }
 
 }  // namespace
@@ -70,7 +100,7 @@ bool AreWeights(const Tensor& tensor) {
   return std::count_if(shape.begin(), shape.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
-void NoteFloatWeights(Graph& graph, QuantizationRecord& record) {
+void SettleBodies(Graph& graph, const QuantizeOptions& options, QuantizationRecord& record) {
   FloatWeights weights;
   for (const auto& node : graph.nodes()) {
     if (node->has_subgraph()) continue;
@@ -83,16 +113,7 @@ void NoteFloatWeights(Graph& graph, QuantizationRecord& record) {
       if (is_float) weights.layers.push_back({node->name, node->op_type, op->reason});
     }
   }
-  BodyScope scope(graph);
-  std::vector<const Node*> owners;
-  for (const auto& node : graph.nodes()) {
-    for (const auto& [name, value] : node->attributes.entries()) {
-      if (std::holds_alternative<Subgraph>(value)) owners.push_back(node.get());
-    }
-  }
-  size_t next = 0;
-  scope.ForEachBody(
-      [&](BodyScope& body) { CollectInBodies(body, owners[next++], record, weights); });
+  QuantizeBodies(graph, options, record, weights);
   if (!weights.layers.empty()) record.warnings.push_back(weights.Summary());
 }
 

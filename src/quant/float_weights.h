@@ -6,6 +6,7 @@
 
 #include "ir/graph.h"
 #include "quant/record.h"
+#include "quant/settings.h"
 
 namespace requant {
 
@@ -27,8 +28,9 @@ struct FloatWeights {
 /// Whether a constant is worth to be quantized: floats of some number, in two dimensions or more.
 bool AreWeights(const Tensor& tensor);
 
-/// Lists in the record what it does not know, the operators in bodies of If, Loop and Scan, and
-/// warns in one line of the weights that stay float, there and outside.
-void NoteFloatWeights(Graph& graph, QuantizationRecord& record);
+/// Quantizes the weights in bodies of If, Loop and Scan (QuantizeBodiesDynamically), lists the
+/// operators there in the record, and warns in one line of the weights that stay float, there and
+/// outside.
+void SettleBodies(Graph& graph, const QuantizeOptions& options, QuantizationRecord& record);
 
 }  // namespace requant

@@ -94,9 +94,10 @@ std::string RecordToJson(const QuantizationRecord& record) {
                   ",\"outputs\":", Slots(record, op.outputs), "}");
   }
   for (const BodyOperator& op : record.in_bodies) {
-    out += StrCat(first ? "" : ",", "\n{\"name\":", Quote(op.name), ",\"type\":", Quote(op.op_type),
-                  ",\"quantized\":false,\"inBody\":true,\"reason\":", Quote(op.reason),
-                  ",\"inputs\":[],\"outputs\":[]}");
+    out +=
+        StrCat(first ? "" : ",", "\n{\"name\":", Quote(op.name), ",\"type\":", Quote(op.op_type),
+               ",\"quantized\":", op.quantized ? "true" : "false",
+               ",\"inBody\":true,\"reason\":", Quote(op.reason), ",\"inputs\":[],\"outputs\":[]}");
     first = false;
   }
   out += "\n],\"recovery\":[";

@@ -290,7 +290,7 @@ QuantizedModel Quantizer::Finish() {
   }
   impl_->finished = true;
   impl_->Bake();
-  NoteFloatWeights(impl_->graph, impl_->record);
+  SettleBodies(impl_->graph, impl_->options, impl_->record);
   NoteUnheededOptions(impl_->graph, impl_->options, impl_->record);
   QuantizedModel model{std::move(impl_->graph), std::move(impl_->record)};
   impl_->observers.clear();

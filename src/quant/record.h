@@ -53,12 +53,14 @@ struct RecoveryStep {
 struct BodyOperator {
   std::string name;  // with those of the nodes and bodies that it is in
   std::string op_type, reason;
+  /// It has 8-bit weights, and its activations are quantized while it runs.
+  bool quantized = false;
 };
 
 struct QuantizationRecord {
   std::vector<TensorQuantizationConfig> configs;
   std::map<std::string, OperatorQuantization> operators;  // by node name
-  std::vector<BodyOperator> in_bodies;                    // all float
+  std::vector<BodyOperator> in_bodies;
   std::vector<std::string> warnings;
   std::vector<RecoveryStep> recovery;
   std::string analysis;  // JSON (quant/analyze.h); empty unless asked for

@@ -356,15 +356,21 @@ void Dynamic(BodyScope& scope, const Product& p,
   Replace(graph, p.node, AddBias(graph, *p.node, product));
 }
 
-void QuantizeDynamicallyIn(BodyScope& scope) {
-  scope.ForEachBody(QuantizeDynamicallyIn);
+/// `done`, if given, collects the paths of the operators that get integers.
+void QuantizeDynamicallyIn(BodyScope& scope, const KeepsFloat& keep = nullptr,
+                           std::set<std::string>* done = nullptr) {
+  scope.ForEachBody([&](BodyScope& body) { QuantizeDynamicallyIn(body, keep, done); });
   std::map<const Value*, std::vector<Value*>> quantized;
   const std::vector<Product> products = FindProducts(scope);
   for (size_t i = 0; i < products.size(); ++i) {
     const Product& p = products[i];
+    if (!p.recurrent && !p.plain) continue;
+    const std::string path = scope.PathOf(*p.node);
+    if (keep && keep(path)) continue;  // both products of a recurrent layer
+    if (done) done->insert(path);
     if (p.recurrent) {
       Recurrent(scope, p, products[++i]);
-    } else if (p.plain) {
+    } else {
       Dynamic(scope, p, quantized);
     }
   }
@@ -408,9 +414,10 @@ std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, cons
 }
 
 /// `plain_only`: products with transA, alpha or beta have no form.
-void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out) {
+void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out,
+               const KeepsFloat& keep = nullptr) {
   for (const auto& node : scope.graph().nodes()) {
-    if (node->has_subgraph()) continue;
+    if (node->has_subgraph() || (keep && keep(scope.PathOf(*node)))) continue;
     for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
       const Tensor* weights = scope.ConstantOf(node->inputs[slot]);
       if (weights == nullptr || !AreWeights(*weights)) continue;
@@ -420,7 +427,7 @@ void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out) {
       out.layers.push_back({scope.PathOf(*node), node->op_type, std::move(reason)});
     }
   }
-  scope.ForEachBody([&](BodyScope& body) { ListFloat(body, plain_only, out); });
+  scope.ForEachBody([&](BodyScope& body) { ListFloat(body, plain_only, out, keep); });
 }
 
 }  // namespace
@@ -453,6 +460,16 @@ Graph QuantizeDynamically(const Graph& source, FloatWeights* left) {
   if (left) ListFloat(scope, true, *left);
   QuantizeDynamicallyIn(scope);
   return graph;
+}
+
+void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeights& left,
+                               std::set<std::string>& quantized) {
+  BodyScope scope(graph);
+  scope.ForEachBody([&](BodyScope& body) {
+    ListFloat(body, true, left, keep);
+    QuantizeDynamicallyIn(body, keep, &quantized);
+  });
+  graph.RemoveUnusedValues();
 }
 
 }  // namespace requant

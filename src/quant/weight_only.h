@@ -2,6 +2,10 @@
 // recurrent layers: weights alone, in blocks, or weights and, while running, activations.
 #pragma once
 
+#include <functional>
+#include <set>
+#include <string>
+
 #include "ir/graph.h"
 #include "quant/float_weights.h"
 
@@ -30,5 +34,16 @@ Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options,
 /// DynamicQuantizeLSTM; GRU and RNN, for which there is nothing of the kind, get int8 weights.
 /// Bodies and `left` as above.
 Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr);
+
+/// Whether the operator with this path (BodyScope::PathOf) stays in float.
+using KeepsFloat = std::function<bool(const std::string& path)>;
+
+/// Gives the products and recurrent layers in bodies of If, Loop and Scan the form of
+/// QuantizeDynamically, in place, and leaves the graph around them as it is, except for constants
+/// that bodies capture. `graph` has opset 11 or newer. Lists in `left` the weights in bodies that
+/// stay float, but those of operators that `keep` names, and in `quantized` the paths of the
+/// operators that do not.
+void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeights& left,
+                               std::set<std::string>& quantized);
 
 }  // namespace requant

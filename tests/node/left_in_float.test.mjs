@@ -5,6 +5,7 @@ import test from 'node:test';
 import {
   InferenceSession,
   Tensor,
+  configOf,
   engineInfo,
   loadModel,
   parseModel,
@@ -94,20 +95,46 @@ test('weights in bodies are quantized, shared ones once, and run from their file
   model.dispose();
 });
 
-test('quantize() lists the operators of bodies and warns of their weights', async () => {
+test('quantize() lists the operators of bodies and quantizes their weights', async () => {
   const model = await branches();
-  const quantized = await quantize(model, { calibration: [feedsOf(0), feedsOf(1)] });
-  const { operators, warnings } = quantized.config;
-  const inside = operators.filter(({ inBody }) => inBody).map(({ name }) => name);
-  assert.deepEqual(inside.toSorted(), [
-    'if/else_branch/second',
-    'if/else_branch/third',
-    'if/then_branch/first',
+  const bytes = model.toOnnx();
+  const calibration = [feedsOf(0), feedsOf(1)];
+  const quantized = await quantize(model, { calibration });
+  const inside = quantized.config.operators.filter(({ inBody }) => inBody);
+  assert.deepEqual(inside.map(({ name, quantized }) => [name, quantized]).toSorted(), [
+    ['if/else_branch/second', true],
+    ['if/else_branch/third', true],
+    ['if/then_branch/first', true],
   ]);
-  const line = warnings.filter((text) => text.includes('weights stay float'));
-  assert.equal(line.length, 1, warnings.join());
-  assert.match(line[0], /3 of 3 weights stay float: .*if\/then_branch\/first.*quantizeWeights/);
-  quantized.dispose();
+  assert.deepEqual(quantized.config.warnings, []);
+  const file = quantized.toOnnx();
+  assert.ok(file.length < 0.45 * bytes.length, `${file.length} of ${bytes.length}`);
+  const read = await loadModel(file);
+  for (const taken of [0, 1]) {
+    const want = await outputs(model, feedsOf(taken));
+    for (const source of [quantized, read]) {
+      const db = decibels(await outputs(source, feedsOf(taken)), want);
+      assert.ok(db > 30, `${db} dB`);
+    }
+  }
+  for (const made of [read, quantized]) made.dispose();
+
+  const floats = async (operators) => {
+    const made = await quantize(model, { calibration, config: { operators } });
+    const names = made.config.operators
+      .filter(({ inBody, quantized }) => inBody && !quantized)
+      .map(({ name, reason }) => `${name}: ${reason}`);
+    assert.deepEqual(made.config.warnings, []);
+    const same = await quantize(model, { calibration, config: configOf(made.config) });
+    assert.deepEqual(same.toOnnx(), made.toOnnx());
+    same.dispose();
+    made.dispose();
+    return names.toSorted();
+  };
+  const because = 'the options keep it in float';
+  assert.deepEqual(await floats({ '.*/third': null }), [`if/else_branch/third: ${because}`]);
+  assert.equal((await floats({ if: null })).length, 3);
+  await assert.rejects(floats({ 'if/else_branch/fourth': null }), isError('INVALID_ARGUMENT'));
   model.dispose();
 });
 
