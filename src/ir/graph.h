@@ -1,5 +1,5 @@
-// The one intermediate representation: float networks, networks with Q/DQ nodes and integer
-// networks are all a Graph of ONNX-like nodes; kernels, layouts and memory are decided later.
+// The only intermediate representation: float networks, networks with Q/DQ nodes and integer
+// networks are all a Graph of ONNX-like nodes. Kernels, layouts and memory are decided later.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace requant {
 
-/// Domain of the operators that only this engine has ("Lut", ...). The ONNX domain is "".
+/// The domain of operators that only this engine has ("Lut", ...). The ONNX domain is "".
 inline constexpr const char* kRequantDomain = "ai.requant";
 inline constexpr const char* kMicrosoftDomain = "com.microsoft";
 
@@ -28,10 +28,10 @@ struct Value {
   ValueType type;
   Tensor constant;           // empty() unless this is a constant
   Node* producer = nullptr;  // nullptr for graph inputs and constants
-  /// One entry for every input slot that reads this value (a node that reads it twice is there
-  /// twice). Kept up to date by Graph; graph outputs are not in it.
+  /// The nodes that read this value, one entry for every input slot (a node that reads it twice is
+  /// there twice). Graph keeps the list up to date; it does not include graph outputs.
   std::vector<Node*> consumers;
-  size_t position = 0;  // in Graph::values(), or behind its place there; see Graph::Renumber
+  size_t position = 0;  // index in Graph::values(), or higher; Graph::Renumber makes it exact
 
   bool is_constant() const { return !constant.empty(); }
 };
@@ -40,27 +40,28 @@ struct Node {
   std::string op_type;
   std::string domain;  // "" for ONNX
   std::string name;    // may be empty in a file; Graph::AddNode makes it unique and not empty
-  /// FuseOps: name of the operator whose group this node belongs to; in a plan's graph, of the one
-  /// whose step it runs in. Empty: alone.
+  /// Set by FuseOps: the name of the operator whose group this node belongs to. In a plan's graph,
+  /// the name of the operator whose step runs it. Empty: it runs alone.
   std::string group;
   AttributeMap attributes;
   std::vector<Value*> inputs;   // nullptr = optional input left out
   std::vector<Value*> outputs;  // nullptr = optional output left out
-  /// AnnotateUsedMemory: bytes of intermediate values in memory while it runs; -1: not known.
+  /// Set by AnnotateUsedMemory: bytes of intermediate values in memory while the node runs; -1:
+  /// unknown.
   int64_t used_bytes = -1;
-  /// The outputs have the types that follow from the inputs as they are. Set by type inference;
-  /// Graph takes it back when an input changes.
+  /// Whether the outputs have the types that follow from the present inputs. Type inference sets
+  /// it; Graph clears it when an input changes.
   bool typed = false;
-  size_t position = 0;  // in Graph::nodes(), or behind its place there; see Graph::Renumber
+  size_t position = 0;  // index in Graph::nodes(), or higher; Graph::Renumber makes it exact
 
   bool Is(std::string_view op) const { return op_type == op && domain.empty(); }
   bool Is(std::string_view op, std::string_view in_domain) const {
     return op_type == op && domain == in_domain;
   }
-  /// nullptr when the slot is beyond the list or left out.
+  /// The input in that slot; nullptr when the slot is beyond the list or left out.
   Value* input(size_t slot) const { return slot < inputs.size() ? inputs[slot] : nullptr; }
   Value* output(size_t slot = 0) const { return slot < outputs.size() ? outputs[slot] : nullptr; }
-  /// The inputs before those that subgraphs capture.
+  /// The number of inputs before those that subgraphs capture.
   size_t formal_inputs() const;
   bool has_subgraph() const;
   /// The constant in that slot, or nullptr.
@@ -71,8 +72,8 @@ struct Node {
 };
 
 /// Owns nodes and values; pointers to them stay valid until they are erased. Every editing function
-/// keeps producer and consumer links right. The node order is a topological order after
-/// SortTopologically(), which every pass calls when it has inserted nodes.
+/// keeps producer and consumer links right. SortTopologically() makes the node order topological;
+/// every pass that inserts nodes calls it.
 class Graph {
  public:
   Graph() = default;
@@ -84,11 +85,11 @@ class Graph {
   std::string name;
   /// Opset version by domain; "" is ONNX.
   std::map<std::string, int> opsets;
-  /// Free text of the file (ModelProto.metadata_props); our exports keep the quantization here.
+  /// Free text of the file (ModelProto.metadata_props); our exports keep the quantization in it.
   std::map<std::string, std::string> metadata;
-  /// Of a subgraph: how many of its inputs, the last ones, stand for values of the graph around it.
-  /// The node that owns the subgraph reads those values as its own last inputs (those of its first
-  /// subgraph first), so that nothing in a graph is used without an edge.
+  /// For a subgraph, how many of its inputs, the last ones, stand for values of the graph around
+  /// it. The node that owns the subgraph reads those values as its own last inputs (those of its
+  /// first subgraph first), so every use of a value is an edge.
   size_t captured = 0;
 
   int opset(const std::string& domain = "") const;
@@ -98,24 +99,24 @@ class Graph {
   const std::vector<std::unique_ptr<Value>>& values() const { return values_; }
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<Value*>& outputs() const { return outputs_; }
-  /// nullptr when there is none of that name.
+  /// The value or node of that name, or nullptr.
   Value* FindValue(std::string_view name) const;
   Node* FindNode(std::string_view name) const;
   bool IsOutput(const Value* value) const;
   bool IsInput(const Value* value) const;
-  /// The only consumer of a value that is no graph output; nullptr otherwise.
+  /// The only consumer of a value that is not a graph output, or nullptr.
   Node* SoleConsumer(const Value* value) const;
 
   // --- building
-  /// A new value. The name is made unique by a suffix when it is taken (or "v" when empty).
+  /// Adds a value. A suffix makes the name unique when it is taken ("v" when empty).
   Value* AddValue(std::string name, ValueType type = {});
   Value* AddConstant(std::string name, Tensor tensor);
   void AddInput(Value* value);
   void AddOutput(Value* value);
-  /// Appends a node. The outputs must have no producer yet. The name is made unique.
+  /// Appends a node and makes its name unique. The outputs must have no producer yet.
   Node* AddNode(std::string op_type, std::string domain, std::vector<Value*> inputs,
                 std::vector<Value*> outputs, AttributeMap attributes = {}, std::string name = "");
-  /// The same with one fresh output value of that name and type, which is returned.
+  /// Appends a node with one fresh output value of that name and type, and returns the value.
   Value* AddOp(std::string op_type, std::string domain, std::vector<Value*> inputs,
                std::string output_name, ValueType type, AttributeMap attributes = {},
                std::string name = "");
@@ -123,37 +124,37 @@ class Graph {
   // --- editing
   void SetInput(Node* node, size_t slot, Value* value);
   void SetOutput(Node* node, size_t slot, Value* value);
-  /// Drops the slot; later inputs move up.
+  /// Removes the slot; later inputs move up.
   void RemoveNodeInput(Node* node, size_t slot);
-  /// Takes a value off the list of inputs; it must get a constant or a producer.
+  /// Removes a value from the list of inputs; it must get a constant or a producer.
   void RemoveInput(Value* value);
-  /// Every consumer of `from`, and the graph output list, uses `to` instead.
+  /// Makes every consumer of `from`, and the graph output list, use `to` instead.
   void ReplaceAllUses(Value* from, Value* to);
-  /// ReplaceAllUses, and if `from` was a graph output, `to` takes over its name, so that the names
-  /// users see never change. `to` must not be a graph input or output then.
+  /// Does what ReplaceAllUses does. If `from` was a graph output, `to` takes over its name, so that
+  /// the names that users see never change; `to` must then not be a graph input or output.
   void ReplaceAndKeepName(Value* from, Value* to);
   void RenameValue(Value* value, std::string name);
-  /// Removes a node whose outputs are not used any more; its output values are removed too.
+  /// Removes a node whose outputs are unused, and its output values.
   void EraseNode(Node* node);
-  /// Makes `value` a constant; its producer loses it as an output (and is erased when that was its
-  /// last used output).
+  /// Makes `value` a constant. Its producer loses it as an output, and is erased if that was its
+  /// last used output.
   void MakeConstant(Value* value, Tensor tensor);
-  /// Removes constants (and other values) without producer, consumer or place among the graph's
-  /// inputs and outputs.
+  /// Removes constants and other values that have no producer or consumer and are no input or
+  /// output of the graph.
   void RemoveUnusedValues();
-  /// Makes every position the place in its list, for algorithms that number nodes or values.
+  /// Makes every position the index in its list, for algorithms that number nodes or values.
   void Renumber() const {
     for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->position = i;
     for (size_t i = 0; i < values_.size(); ++i) values_[i]->position = i;
   }
-  /// Has the types that follow from a value's type inferred anew: for whoever changes it.
+  /// Marks the types that follow from a value's type as outdated. Call it after changing the type.
   void TypeChanged(const Value* value) {
     for (Node* node : value->consumers) node->typed = false;
   }
-  /// Stable topological sort. Throws kInvalidModel for a cycle, naming a node on it.
+  /// Sorts stably in topological order. Throws kInvalidModel for a cycle, naming a node on it.
   void SortTopologically();
 
-  /// Deep copy of the structure; constants share their bytes.
+  /// A deep copy of the structure; constants share their bytes.
   Graph Clone() const;
 
  private:

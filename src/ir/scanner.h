@@ -7,45 +7,47 @@
 
 namespace requant {
 
-/// Names, strings and numbers from the characters of a text; Parser (parse.cpp) gives them their
-/// meaning. Blanks and comments, `#` to the end of the line, are skipped before each of them.
-/// What cannot be read throws kInvalidModel with line and column.
+/// Reads names, strings and numbers from the characters of a text; Parser (parse.cpp) gives them
+/// meaning. Skips blanks and comments (`#` to the end of the line) before each. Throws
+/// kInvalidModel with line and column for anything it cannot read.
 class Scanner {
  public:
   explicit Scanner(std::string_view text, size_t at = 0) : text_(text), at_(at) {}
 
   [[noreturn]] void Wrong(const std::string& message) const;
 
-  /// Where the next character is read.
+  /// The position of the next character.
   size_t at() const { return at_; }
   void Return(size_t at) { at_ = at; }
 
-  /// The character ahead, not consumed; 0 at the end.
+  /// The next character, not consumed; 0 at the end.
   char Peek();
-  /// Whether the very next character, blanks included, is `c`.
+  /// Whether the very next character, blank or not, is `c`.
   bool Touches(char c) const { return at_ < text_.size() && text_[at_] == c; }
   void SkipSpace();
   bool Accept(std::string_view token);
   void Expect(std::string_view token);
 
-  /// A run of name characters, maybe empty.
+  /// Reads a run of name characters, maybe empty.
   std::string_view Word();
-  /// The word ahead, not consumed.
+  /// The next word, not consumed.
   std::string_view NextWord();
-  /// A string with \n, \t, \", \\ and \x00 escaped.
+  /// Reads a string with the escapes
+  /// , \t, \", \\ and \x00.
   std::string Quoted();
-  /// A word or a string.
+  /// Reads a word or a string.
   std::string Identifier();
 
   struct Number {
     bool is_float = false;
     bool negative = false;
-    uint64_t magnitude = 0;            // of an integer
-    std::string text;                  // of a float, without its sign
-    std::optional<uint64_t> nan_bits;  // of nan(0x...)
+    uint64_t magnitude = 0;            // for an integer
+    std::string text;                  // for a float, without its sign
+    std::optional<uint64_t> nan_bits;  // for nan(0x...)
   };
   Number ReadNumber();
-  /// Within [low, high]; uint64 values above INT64_MAX come back with the same 64 bits.
+  /// The number as an integer within [low, high]; uint64 values above INT64_MAX have the same 64
+  /// bits.
   int64_t Integer(const Number& number, int64_t low, uint64_t high) const;
   static float ToFloat(const Number& number);
   static double ToDouble(const Number& number);

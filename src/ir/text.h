@@ -8,7 +8,7 @@
 namespace requant {
 
 struct PrintOptions {
-  /// Constants with more elements print as `<shape, N elements>` and do not parse back; 0 prints
+  /// Constants with more elements print as `<shape, N elements>`, which does not parse; 0 prints
   /// every element, so that the text round-trips.
   size_t max_constant_elements = 0;
 };
@@ -25,22 +25,21 @@ struct PrintOptions {
 ///
 /// A subgraph is an attribute, `then_branch = { graph "name" opset 13 ... output %y }`; its
 /// `capture` lines are the inputs that stand for the node's last inputs (Graph::captured). `of`
-/// names the layer that a node runs as part of (Node::group), `uses` the bytes of memory in use
-/// while it runs (Node::used_bytes).
-/// `_` is an optional input or output left out. Floats print with 9 digits and a dot, so they are
-/// told from integers and survive the round trip; names that are no identifiers are quoted:
-/// %"a name".
+/// names the layer that runs the node (Node::group), `uses` the bytes of memory in use while it
+/// runs (Node::used_bytes). `_` is an optional input or output that is left out. Floats print with
+/// 9 digits and a dot, so they differ from integers and survive the round trip. Names that are no
+/// identifiers are quoted: %"a name".
 std::string PrintGraph(const Graph& graph, const PrintOptions& options = {});
 
-/// Attributes as PrintGraph writes them, ` {a = 1, b = 2}` without the space, but for those named;
-/// "" when there are none.
+/// Attributes as PrintGraph writes them, `{a = 1, b = 2}`, except those in `without`; "" when there
+/// are none.
 std::string PrintAttributes(const AttributeMap& attributes,
                             std::initializer_list<std::string_view> without = {});
 
-/// The inverse. Throws kInvalidModel with line and column.
+/// The graph that the text describes. Throws kInvalidModel with line and column.
 Graph ParseGraph(std::string_view text);
 
-/// Graphviz DOT: operators as boxes, values on the edges.
+/// The graph in Graphviz DOT: operators as boxes, values on the edges.
 std::string GraphToDot(const Graph& graph);
 
 }  // namespace requant

@@ -4,9 +4,10 @@
 
 namespace requant {
 
-/// Structural soundness: links agree in both directions, names are unique, every input is produced
-/// before it is used, no value has two definitions, constants agree with their types, graph inputs
-/// and outputs exist, dims are not negative. Throws kInvalidModel naming the first offence.
+/// Checks that a graph is sound: links agree in both directions, names are unique, every input is
+/// produced before it is used, no value has two definitions, constants agree with their types,
+/// graph inputs and outputs exist, and dims are not negative. Throws kInvalidModel naming the first
+/// violation.
 void VerifyGraph(const Graph& graph);
 
 }  // namespace requant

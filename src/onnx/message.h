@@ -1,5 +1,5 @@
-// A protozero reader that trusts nothing: a known field with the wrong wire type is an error, not
-// an assertion, and unknown fields are skipped.
+// Reads protobuf by protozero and trusts nothing: a known field with the wrong wire type is an
+// error, not an assertion, and unknown fields are skipped.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Message {
       : reader_(reinterpret_cast<const char*>(bytes.data()), bytes.size()) {}
   explicit Message(protozero::data_view view) : reader_(view) {}
 
-  /// Moves to the next field; false at the end.
+  /// Moves to the next field; returns false at the end.
   bool Next() {
     if (!reader_.next()) return false;
     if (Packed()) CheckLength();
@@ -59,7 +59,7 @@ class Message {
     return reader_.get_float();
   }
 
-  // Repeated scalars come packed or one by one; a parser must take both
+  // Repeated scalars are stored packed or one by one, and a parser must take both
   // (protobuf.dev/programming-guides/encoding, "Packed Repeated Fields").
   void AppendInt64(std::vector<int64_t>& out) {
     if (!Packed()) return out.push_back(Int64());
@@ -86,7 +86,8 @@ class Message {
   }
 
  private:
-  /// On a machine of 32 bits protozero 1.7 takes a length of 2^31 and more for a negative one.
+  /// Refuses lengths beyond the message: on 32-bit machines protozero 1.7 takes a length of 2^31 or
+  /// more for a negative one.
   void CheckLength() const {
     const protozero::data_view rest = reader_.data();
     const char* at = rest.data();

@@ -14,13 +14,13 @@
 
 namespace requant {
 
-/// Throws kInvalidModel; without a hint of its own the file is called damaged.
+/// Throws kInvalidModel; the default hint calls the file damaged.
 [[noreturn]] inline void InvalidFile(std::string message, ErrorContext context = {}) {
   if (context.hint.empty()) context.hint = "the file is damaged or is no ONNX model";
   Fail(ErrorCode::kInvalidModel, std::move(message), std::move(context));
 }
 
-/// Runs `function`, with malformed protobuf turned into kInvalidModel.
+/// Runs `function` and turns malformed protobuf into kInvalidModel.
 template <typename Function>
 auto Guarded(Function&& function) {
   try {
@@ -34,10 +34,11 @@ struct ValueInfo {
   std::string name;
   ValueType type;
 };
-/// A ValueInfoProto. Throws kInvalidModel, or kUnsupported for sequences, maps and their like.
+/// Reads a ValueInfoProto. Throws kInvalidModel, or kUnsupported for sequences, maps and optional
+/// values.
 ValueInfo ReadValueInfo(Message message);
 
-/// Graphs that may be around a subgraph; a file with more is refused.
+/// The largest nesting of subgraphs; a file with more is refused.
 constexpr int kDeepestSubgraph = 64;
 
 /// Reads the subgraphs of attributes.
@@ -47,8 +48,8 @@ class SubgraphReader {
   virtual Subgraph ReadSubgraph(Message message) = 0;
 };
 
-/// An AttributeProto, set in `attributes`. `op_type` and `label` name its node in errors. Throws
-/// kInvalidModel, or kUnsupported for kinds that no operator here has.
+/// Reads an AttributeProto and sets it in `attributes`. `op_type` and `label` name its node in
+/// errors. Throws kInvalidModel, or kUnsupported for kinds that no supported operator has.
 void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
                    const SharedBytes& file, const ExternalFiles& external,
                    SubgraphReader& subgraphs, AttributeMap& attributes);

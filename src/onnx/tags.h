@@ -1,5 +1,5 @@
-// Field numbers of onnx.proto (onnx/onnx.proto of ONNX 1.12 to 1.18), as far as they are read,
-// written or refused here.
+// Field numbers of onnx.proto (onnx/onnx.proto of ONNX 1.12 to 1.18), as far as this folder reads,
+// writes or refuses the fields.
 #pragma once
 
 #include <cstdint>

@@ -10,14 +10,15 @@
 
 namespace requant {
 
-/// Bytes and whatever keeps them alive. Tensors read from them are views that share the owner.
+/// Bytes and the object that keeps them alive. Tensors read from them are views that share the
+/// owner.
 struct SharedBytes {
   std::shared_ptr<const void> owner;
   std::span<const uint8_t> bytes;
 };
 
-/// Contents of external data files by the `location` that the model names. Nothing is ever opened
-/// here, so a location cannot escape any folder.
+/// Contents of external data files by the `location` that the model names. The reader opens no
+/// files, so a location cannot escape any folder.
 using ExternalFiles = std::map<std::string, SharedBytes>;
 
 struct NamedTensor {

@@ -4,14 +4,14 @@
 
 namespace requant {
 
-/// The oldest ONNX opset that can be read.
+/// The oldest ONNX opset that ReadOnnx takes.
 inline constexpr int kOldestOpset = 1;
 
-/// Opset 1 to 6 -> 7, in place; newer graphs are left alone. Before 6 only operators that are the
-/// same in 7 are taken. What changed (onnx/defs, Changelog.md):
+/// Upgrades a graph of opset 1 to 6 to opset 7, in place; newer graphs stay as they are. Before
+/// opset 6 it takes only operators that are the same in 7. What changed (onnx/defs, Changelog.md):
 /// binary operators lost `broadcast` and `axis` for numpy's rules, Gemm lost `broadcast`, PRelu's
 /// slopes are no longer aligned with the channels, BatchNormalization and Dropout lost `is_test`.
-/// Throws kUnsupported where the old form has no equivalent, naming the node.
+/// Throws kUnsupported, naming the node, where the old form has no equivalent.
 void UpgradeOpset(Graph& graph);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// Graph -> ONNX file bytes.
+// Writes graphs as ONNX files.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct WriteOptions {
   std::string producer_version;
 };
 
-/// A ModelProto with raw tensor data, declared types (symbolic dimensions included), all attributes
-/// and the graph's metadata. The IR version is the oldest that ONNX pairs with the opset, so that
-/// runtimes of that time accept the file. Reading it back gives a graph that prints the same.
-/// Throws kInvalidModel when the graph is not well formed.
+/// The graph as a ModelProto with raw tensor data, declared types (symbolic dimensions included),
+/// all attributes and the graph's metadata. The IR version is the oldest that ONNX pairs with the
+/// opset, so that runtimes of that time accept the file. Reading the file gives a graph that prints
+/// the same. Throws kInvalidModel when the graph is not well formed.
 std::vector<uint8_t> WriteOnnx(const Graph& graph, const WriteOptions& options = {});
 
-/// One TensorProto, such as input_0.pb of ONNX's test data.
+/// A file of one TensorProto, such as input_0.pb of ONNX's test data.
 std::vector<uint8_t> WriteTensorFile(const std::string& name, const Tensor& tensor);
 
 /// The IR version that belongs to an ONNX opset (onnx/docs/Versioning.md, "Released Versions").

@@ -1,4 +1,4 @@
-// What Concat and QLinearConcat share.
+// Helpers that Concat and QLinearConcat share.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace requant {
 
-/// What inference says of joining the inputs first, first + step, ... along `axis`; nullopt when
-/// nothing is known of any. Throws kShapeMismatch.
+/// The inferred shape of joining the inputs first, first + step, ... along `axis`; nullopt when no
+/// input's shape is known. Throws kShapeMismatch.
 std::optional<SymbolicShape> ConcatShape(const InferContext& context, size_t first, size_t step);
 
-/// Joins tensors of whole bytes along the node's `axis`. Throws kShapeMismatch for those that do
+/// Joins tensors of whole bytes along the node's `axis`. Throws kShapeMismatch for shapes that do
 /// not fit.
 Tensor Concatenate(const Node& node, std::span<const Tensor* const> parts);
 

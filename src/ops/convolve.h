@@ -1,5 +1,5 @@
-// The inner part of the convolution references, float and integer: double holds sums of integers of
-// any size that can occur exactly.
+// The inner loops of the convolution references, float and integer: double holds every sum of
+// integers that can occur exactly.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace requant {
 
-/// `sum` as an element of a float32 or float64 tensor.
+/// Stores `sum` as an element of a float32 or float64 tensor.
 void StoreSum(Tensor& out, int64_t index, double sum);
 
 /// sums += one input plane convolved with one kernel.
 void AddConvolved(const Geometry& g, const double* plane, const double* kernel, double* sums);
 
-/// sums += every input element times the kernel, laid down at its place. In `g`, input and output
-/// are those of the transposed operation.
+/// sums += every input element times the kernel, placed at the element's outputs. In `g`, input and
+/// output are those of the transposed operation.
 void AddTransposed(const Geometry& g, const double* plane, const double* kernel, double* sums);
 
-/// What inference says of a ConvTranspose, float or integer: weights [in, out / group, kernel...],
-/// `bias` may be null. Throws kInvalidModel, kShapeMismatch, kUnsupported (more than 5 dimensions).
+/// The inferred shape of a ConvTranspose, float or integer: weights are [in, out / group,
+/// kernel...], `bias` may be null. Throws kInvalidModel, kShapeMismatch, kUnsupported (more than 5
+/// dimensions).
 SymbolicShape TransposeOutputShape(const AttributeMap& attributes, const SymbolicShape& x,
                                    const SymbolicShape& weight, const SymbolicShape* bias);
 

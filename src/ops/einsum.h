@@ -6,7 +6,7 @@
 
 namespace requant {
 
-/// Subscripts as numbers: letters by their code, dimensions of "..." by numbers of their own,
+/// Subscripts as numbers: letters by their code, the dimensions of "..." by numbers of their own,
 /// aligned at the last one.
 using EinsumTerm = std::vector<int>;
 
@@ -15,8 +15,8 @@ struct EinsumEquation {
   EinsumTerm output;
 };
 
-/// The equation of an Einsum whose inputs have these ranks. Throws kInvalidModel when it does not
-/// fit them.
+/// The equation of an Einsum whose inputs have these ranks. Throws kInvalidModel when the equation
+/// does not fit them.
 EinsumEquation ReadEquation(const AttributeMap& attributes, const std::vector<size_t>& ranks);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// How the references of broadcasting operators walk their tensors.
+// The walks of broadcasting operators' references over their tensors.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace requant {
 
 inline constexpr size_t kMaxRowInputs = 3;
 
-/// One innermost run of an output: `length` neighbouring elements from `output` on; input i starts
+/// One innermost run of an output: `length` neighbouring elements from `output` on. Input i starts
 /// at input[i] and moves by step[i] (0 where it is stretched).
 struct RowStep {
   int64_t output;
@@ -23,7 +23,7 @@ struct RowStep {
   std::array<int64_t, kMaxRowInputs> step;
 };
 
-/// How to walk an output shape: neighbouring dimensions that every input walks alike are merged, so
+/// How to walk an output shape. Neighbouring dimensions that every input walks alike are merged, so
 /// that equal shapes are one run.
 struct RowPlan {
   struct Axis {
@@ -34,11 +34,11 @@ struct RowPlan {
   int64_t count;           // elements of the output
 };
 
-/// `inputs` (at most kMaxRowInputs) must broadcast to `out`.
+/// The plan for an output; `inputs` (at most kMaxRowInputs) must broadcast to `out`.
 RowPlan PlanRows(const Shape& out, std::initializer_list<const Shape*> inputs);
 
-/// Calls `body(const RowStep&)` for every run, in the output's order. The walk itself is compiled
-/// once: there are dozens of bodies.
+/// Calls `body(const RowStep&)` for every run, in the output's order. The walk is compiled once for
+/// all the dozens of bodies.
 void WalkRows(const RowPlan& plan, void (*body)(void* self, const RowStep& row), void* self);
 
 template <typename Body>
@@ -61,8 +61,8 @@ bool IsNaN(T value) {
   }
 }
 
-/// All elements converted as static_cast does, for the whole-byte dtypes; Tensor's own conversion
-/// for the others.
+/// All elements as doubles: converted by static_cast for whole-byte dtypes, by Tensor for the
+/// others.
 std::vector<double> Doubles(const Tensor& tensor);
 
 }  // namespace requant

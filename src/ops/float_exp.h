@@ -1,13 +1,13 @@
 #pragma once
-// e^x of floats without branches, so that loops over them become vectors. The formulas are those of
-// kernels/transcendental.h, which operators do not see: x = n ln 2 + r with |r| <= ln(2) / 2, so
-// e^x = 2^n e^r (Cody & Waite, "Software Manual for the Elementary Functions", 1980, ch. 6), ln 2
-// in two parts, the Taylor polynomial for e^r up to r^7 / 7!.
+// e^x of floats without branches, so that compilers vectorize loops over it. The formulas are those
+// of kernels/transcendental.h, which operators may not include: x = n ln 2 + r with |r| <= ln(2) /
+// 2, so e^x = 2^n e^r (Cody & Waite, "Software Manual for the Elementary Functions", 1980, ch. 6),
+// with ln 2 in two parts and the Taylor polynomial for e^r up to r^7 / 7!.
 #include <cstdint>
 
 namespace requant::float_exp {
 
-inline constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
+inline constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to integers
 
 /// `shifted` has n in its low bits, `tail` is e^r - 1.
 struct Parts {
@@ -36,10 +36,10 @@ inline __attribute__((always_inline)) int32_t LowBits(float shifted) {
                               __builtin_bit_cast(uint32_t, kMagic));
 }
 
-/// e^x. 2^n is taken in two factors, because it may lie outside of what a float holds where e^x
-/// does not, among the denormals for instance.
+/// e^x. 2^n is multiplied in two factors, because it may be outside the range of floats where e^x
+/// is inside, as among the denormals.
 inline __attribute__((always_inline)) float Exp(float x) {
-  x = x < -104.0F ? -104.0F : x;  // beyond: 0, and infinity
+  x = x < -104.0F ? -104.0F : x;  // beyond these bounds the result is 0 or infinity
   x = x > 89.0F ? 89.0F : x;
   const Parts parts = Split(x);
   const int32_t n = LowBits(parts.shifted);
@@ -48,7 +48,7 @@ inline __attribute__((always_inline)) float Exp(float x) {
 
 /// e^x - 1 for x <= 0, accurate near 0: 2^n (e^r - 1) + (2^n - 1).
 inline __attribute__((always_inline)) float ExpMinus1(float x) {
-  const Parts parts = Split(x < -18.0F ? -18.0F : x);  // beyond: -1
+  const Parts parts = Split(x < -18.0F ? -18.0F : x);  // below that the result is -1
   const float power = PowerOfTwo(LowBits(parts.shifted));
   return power * parts.tail + (power - 1.0F);
 }

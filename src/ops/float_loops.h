@@ -1,21 +1,21 @@
 #pragma once
-// Loops over floats, and bools, in which a call for each element would take most of the time; they
-// become vectors (bindings/cmake/wasm.cmake).
+// Loops over floats and bools, where a call for each element would take most of the time; compilers
+// vectorize them (bindings/cmake/wasm.cmake).
 #include <cstdint>
 
 namespace requant::float_loops {
 
-/// Of `Function` (ops/functions.h).
+/// Loops for Function::floats (ops/functions.h).
 void Ceil(const float* from, float* to, int64_t count, float, float);
 void Exp(const float* from, float* to, int64_t count, float, float);
 void Floor(const float* from, float* to, int64_t count, float, float);
 void Reciprocal(const float* from, float* to, int64_t count, float, float);
 void Round(const float* from, float* to, int64_t count, float, float);
 
-/// from^exponent for the exponents that networks have; false for others.
+/// Computes from^exponent for the exponents that networks have; returns false for others.
 bool Power(const float* from, float* to, int64_t count, double exponent);
 
-/// And, Or, Xor of bools, by the first letter of the name; steps of 0 and 1.
+/// Computes And, Or or Xor of bools, chosen by the first letter of the name; steps are 0 or 1.
 void Logic(char kind, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step,
            uint8_t* to, int64_t count);
 

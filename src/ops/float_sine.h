@@ -1,5 +1,5 @@
 #pragma once
-// Sine and cosine of many floats, in double without branches, so that the loop becomes vectors
+// Sine and cosine of many floats, in double without branches, so that compilers vectorize the loop
 // (bindings/cmake/wasm.cmake).
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// What inference functions share: checks with precise errors, broadcasting of symbolic shapes, and
-// the window arithmetic of convolutions and pools. Whatever is unknown passes every check and stays
+// Helpers of inference functions: checks with precise errors, broadcasting of symbolic shapes, and
+// the window arithmetic of convolutions and pools. An unknown value passes every check and stays
 // unknown; only what can never run is an error.
 #pragma once
 
@@ -15,16 +15,16 @@ namespace requant {
 
 // --- types
 
-/// Throws kInvalidModel when there is no such input.
+/// Throws kInvalidModel when the node lacks the input.
 void RequireInput(const InferContext& context, size_t slot);
-/// Every dtype that VisitDType visits, except bool: what arithmetic works on.
+/// Whether arithmetic works on the dtype: all that VisitDType visits, except bool.
 bool IsNumeric(DType dtype);
 /// Throws kTypeMismatch unless the input's dtype is one of `allowed`. A missing input or an unknown
-/// dtype passes. float16 and bfloat16 outside of `allowed` are kUnsupported.
+/// dtype passes. float16 and bfloat16 outside of `allowed` throw kUnsupported.
 void RequireDType(const InferContext& context, size_t slot, std::initializer_list<DType> allowed);
-/// The same for IsNumeric dtypes.
+/// Requires a dtype that IsNumeric, as RequireDType does.
 void RequireNumeric(const InferContext& context, size_t slot);
-/// float32 or float64.
+/// Requires float32 or float64, as RequireDType does.
 void RequireFloat(const InferContext& context, size_t slot);
 /// Throws kTypeMismatch when both dtypes are known and differ.
 void RequireSameDType(const InferContext& context, size_t slot_a, size_t slot_b);
@@ -40,7 +40,7 @@ void SetOutput(InferContext& context, size_t slot, DType dtype, std::optional<Sy
 
 /// `axis` in [0, rank). Throws kInvalidModel for one outside of [-rank, rank).
 int64_t NormalizeAxis(int64_t axis, int64_t rank, std::string_view what = "axis");
-/// All of them, sorted. Throws for duplicates too.
+/// All axes normalized and sorted. Throws for duplicates, too.
 std::vector<int64_t> NormalizeAxes(const std::vector<int64_t>& axes, int64_t rank,
                                    std::string_view what = "axes");
 
@@ -52,29 +52,29 @@ struct ListArgument {
   bool absent() const { return state == State::kAbsent; }
   bool known() const { return state == State::kKnown; }
 };
-/// The attribute if there is one, else input `slot` (kUnknown when it is not constant).
+/// Reads the attribute if there is one, else input `slot` (kUnknown when it is not constant).
 /// `attribute` may be nullptr.
 ListArgument ReadList(const InferContext& context, const char* attribute, size_t slot);
 ListArgument ReadList(const EvalContext& context, const char* attribute, size_t slot);
 
 // --- dimensions
 
-/// Two views of the same dimension: the better known of them. Throws kShapeMismatch when both are
-/// known and differ; `what` names the dimension in the message.
+/// The better known of two descriptions of one dimension. Throws kShapeMismatch when both are known
+/// and differ; `what` names the dimension in the message.
 Dim MergeDims(const Dim& a, const Dim& b, std::string_view what);
 /// a * b; unknown unless both are known or one of them is 1.
 Dim MultiplyDims(const Dim& a, const Dim& b);
 /// The product of shape[begin, end).
 Dim ProductOfDims(const SymbolicShape& shape, size_t begin, size_t end);
-/// ONNX multidirectional broadcasting (numpy's). Throws kShapeMismatch.
+/// The result of ONNX's (numpy's) multidirectional broadcasting. Throws kShapeMismatch.
 Dim BroadcastDim(const Dim& a, const Dim& b);
 SymbolicShape BroadcastSymbolic(const SymbolicShape& a, const SymbolicShape& b);
 
 // --- whole inference functions
 
-/// Output 0 has the dtype and shape of input 0.
+/// Gives output 0 the dtype and shape of input 0.
 void SameAsInput(InferContext& context);
-/// Output 0 is all inputs broadcast together, with the dtype of input 0.
+/// Gives output 0 the broadcast shape of all inputs and the dtype of input 0.
 void ElementwiseBroadcast(InferContext& context);
 /// The broadcast shape of all inputs; nullopt when a rank is unknown.
 std::optional<SymbolicShape> BroadcastOfInputs(const InferContext& context);
@@ -91,7 +91,7 @@ struct Window {
   bool ceil_mode = false;
 
   size_t rank() const { return kernel.size(); }
-  /// How far a dilated kernel reaches: (kernel - 1) * dilation + 1.
+  /// The reach of a dilated kernel: (kernel - 1) * dilation + 1.
   int64_t Extent(size_t axis) const;
 };
 
@@ -101,14 +101,14 @@ struct Window {
 Window ReadWindow(const AttributeMap& attributes, std::vector<int64_t> kernel);
 AutoPad ReadAutoPad(const AttributeMap& attributes);
 
-/// Where the windows lie along one dimension of `input` elements.
+/// The windows along one dimension of `input` elements.
 struct WindowAxis {
   int64_t output;              // number of windows
   int64_t pad_begin, pad_end;  // after auto_pad
 };
 /// Throws kShapeMismatch when not even one window fits.
 WindowAxis PlaceWindow(const Window& window, size_t axis, int64_t input);
-/// The number of windows along a dimension that may be unknown; a window that keeps every size
+/// The number of windows along a dimension that may be unknown. A window that keeps every size
 /// keeps the symbol.
 Dim WindowOutput(const Window& window, size_t axis, const Dim& input);
 

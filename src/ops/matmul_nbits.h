@@ -12,11 +12,11 @@ struct PackedForm {
   int64_t k, n, bits, block;
   int64_t blocks() const { return (k + block - 1) / block; }
 };
-/// Of MatMulNBits' and UnpackBits' attributes; throws for forms that do not exist.
+/// The form in the attributes of MatMulNBits or UnpackBits; throws for forms that do not exist.
 PackedForm PackedFormOf(const AttributeMap& attributes);
-/// Whether the kernels can multiply with these weights as they are packed (4 bits, constant, blocks
-/// a power of two from 16 on, zero points packed or left out), the bias aside; else UnpackBits
-/// makes floats of them. Throws when their sizes do not fit.
+/// Whether the kernels can multiply with these weights as they are packed, bias aside: 4 bits,
+/// constant, blocks a power of two from 16 on, zero points packed or left out. UnpackBits turns all
+/// others into floats. Throws when sizes do not fit.
 bool IsPackedProduct(const Node& node);
 
 }  // namespace requant

@@ -1,5 +1,5 @@
 #pragma once
-// What the files of normalizations share.
+// Helpers that the files of normalizations share.
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -21,7 +21,7 @@ void VisitFloat(DType dtype, Function&& function) {
 
 /// Throws unless `slot` is a vector with an entry for every channel (dimension 1 of input 0).
 void RequirePerChannel(const InferContext& context, size_t slot);
-/// The input, which must have that many elements.
+/// The values of an input that must have `channels` elements.
 std::vector<double> PerChannel(const EvalContext& context, size_t slot, int64_t channels);
 
 struct Moments {

@@ -1,5 +1,5 @@
 // Every operator is one OpDef: its arity, how types follow from the inputs, a plain reference that
-// is the judge of every fast kernel, and how the quantizer treats it.
+// is the oracle for every fast kernel, and how the quantizer treats it.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace requant {
 
-/// What the quantizer does with an operator. "Weighted": constant second input quantized per output
-/// channel, bias int32.
+/// How the quantizer treats an operator. "Weighted" means: the constant second input is quantized
+/// per output channel, the bias is int32.
 enum class QuantRule : uint8_t {
   kFloat,        // stays in float
   kConv,         // weighted: Conv, ConvTranspose
@@ -27,39 +27,40 @@ enum class QuantRule : uint8_t {
   kMul,          // Mul
   kConcat,       // all inputs share the output's scale where possible
   kAveragePool,  // AveragePool, GlobalAveragePool, ReduceMean over space
-  kUnary,        // an elementwise function of one 8-bit value: a 256-entry table
-  kPassive,      // moves or selects values of input 0: shares its scale
+  kUnary,        // an elementwise function of one 8-bit value: becomes a 256-entry table
+  kPassive,      // moves or selects values of input 0: the output shares its scale
   kShape,        // produces shapes or indices (SOI)
 };
 
-/// How an operator may join others in a group that could run as one (FuseOps), by which input
-/// elements one output element needs.
+/// How an operator may join others in a group that could run as one (FuseOps), by the input
+/// elements that one output element needs.
 enum class FusionRule : uint8_t {
-  kBroadcast,   // one of every input, at its own place: functions, arithmetic with broadcasting
-  kInjective,   // one, from another place: what moves, selects or repeats elements
-  kReduction,   // all along some axes
-  kOutFusable,  // many; a function of each result can be computed where it is stored: layers, pools
-  kOpaque,      // anything else, such as control flow: stays alone
+  kBroadcast,  // one of every input, at its own position: functions, arithmetic with broadcasting
+  kInjective,  // one, from another position: operators that move, select or repeat elements
+  kReduction,  // all elements along some axes
+  // many, but a function of each result can be computed where it is stored: layers, pools
+  kOutFusable,
+  kOpaque,  // anything else, such as control flow: the operator stays alone
 };
 
-/// By body, the types of its inputs (all of them, in order) in every iteration, as far as they
-/// follow from those of its node's.
+/// For each body, the types of all its inputs, in order, that hold in every iteration, as far as
+/// they follow from the types of its node's inputs.
 using BodyTypes = std::map<const Graph*, std::vector<ValueType>>;
 
 struct InferContext {
   const Graph& graph;
   const Node& node;
   int opset;                             // of the node's domain
-  std::vector<ValueType> inputs;         // dtype kUndefined for one left out
-  std::vector<const Tensor*> constants;  // known value of the input, or nullptr
-  std::vector<ValueType> outputs;        // to be filled: one per output slot
-  BodyTypes* bodies = nullptr;           // to be filled, where wanted
+  std::vector<ValueType> inputs;         // dtype kUndefined for an input left out
+  std::vector<const Tensor*> constants;  // constant value of the input, or nullptr
+  std::vector<ValueType> outputs;        // to be set: one per output slot
+  BodyTypes* bodies = nullptr;           // to be set unless nullptr
 
   bool has(size_t slot) const { return slot < inputs.size() && node.input(slot) != nullptr; }
   const Tensor* constant(size_t slot) const {
     return slot < constants.size() ? constants[slot] : nullptr;
   }
-  /// The input's shape or nullptr when its rank is unknown.
+  /// The input's shape, or nullptr when its rank is unknown.
   const SymbolicShape* shape(size_t slot) const {
     return slot < inputs.size() && inputs[slot].shape ? &*inputs[slot].shape : nullptr;
   }
@@ -70,7 +71,8 @@ struct InferContext {
 class BodyRunner {
  public:
   virtual ~BodyRunner() = default;
-  /// `inputs`: one for each input of the body that is no constant. Returns its outputs.
+  /// Runs a body and returns its outputs. `inputs` has one entry for each input of the body that is
+  /// not a constant.
   virtual std::vector<Tensor> Run(const Graph& body, std::span<const Tensor* const> inputs) = 0;
 };
 
@@ -78,18 +80,19 @@ struct EvalContext {
   const Node& node;
   int opset;
   RequantizeMode requantize;
-  std::span<const Tensor* const> inputs;  // nullptr for one left out
-  std::vector<Tensor> outputs;            // one per output slot, to be filled
-  BodyRunner* bodies = nullptr;           // nullptr: by the references
+  std::span<const Tensor* const> inputs;  // nullptr for an input left out
+  std::vector<Tensor> outputs;            // to be set: one per output slot
+  BodyRunner* bodies = nullptr;           // nullptr: bodies run by the references
   int onnx_opset = 13;                    // of the ONNX domain
   std::span<const Tensor> places =
-      {};  // where outputs may be written, if any: not what inputs read
+      {};  // memory that outputs may be written to, if any; inputs do not share it
 
   bool has(size_t slot) const { return slot < inputs.size() && inputs[slot] != nullptr; }
   /// Throws kInvalidModel when the input is missing.
   const Tensor& input(size_t slot) const;
   const AttributeMap& attributes() const { return node.attributes; }
-  /// A tensor for an output that is written as a whole: its place, or else a new one.
+  /// A tensor for an output that is written completely: its place if there is one, else a new
+  /// tensor.
   Tensor Output(size_t slot, DType dtype, const Shape& shape) const;
 };
 
@@ -103,34 +106,35 @@ struct OpDef {
   int min_inputs;
   int max_inputs;
   int max_outputs;
-  /// Fills outputs as far as the inputs allow (unknown rank or dims stay unknown). Throws Error
+  /// Sets outputs as far as the inputs allow (unknown ranks or dims stay unknown). Throws Error
   /// (kInvalidModel, kShapeMismatch, kTypeMismatch, kUnsupported) for what can never run.
   void (*infer)(InferContext&);
-  /// Slow, simple and right: computes the outputs for concrete inputs of any supported dtype.
+  /// Computes the outputs for concrete inputs of any supported dtype: slow, simple and right.
   void (*evaluate)(EvalContext&);
   QuantRule quant;
   FusionRule fusion = FusionRule::kOpaque;
-  /// Of an operator that is others written shorter: what a node stands for, in the operators of the
-  /// graph's opset. Its inputs are the node's that are not left out, in order, its outputs the
-  /// node's (more than the node has are not needed). nullptr when the form depends on a rank not
-  /// known yet. Throws kUnsupported for a form that cannot be spelled out.
+  /// For an operator that is defined by others: the body that a node stands for, in operators of
+  /// the graph's opset. Its inputs are the node's inputs that are not left out, in order, its
+  /// outputs the node's outputs (it may have more). Returns nullptr when the form depends on a rank
+  /// that is not known yet. Throws kUnsupported for a form that has no body.
   std::unique_ptr<Graph> (*expand)(const Graph&, const Node&) = nullptr;
-  /// What a graph with such nodes is turned into, before anything else, to be run (not to be shown,
-  /// quantized or exported). Returns whether anything changed.
+  /// Rewrites a graph with such nodes, before any pass, to be run (not to be shown, quantized or
+  /// exported). Returns whether anything changed.
   bool (*rewrite)(Graph&) = nullptr;
 };
 
-/// All rows, sorted by family.
+/// All rows, by family.
 std::span<const OpDef* const> OpTable();
 
 /// The row of an operator, or nullptr when this engine does not know it.
 const OpDef* FindOp(std::string_view name, std::string_view domain);
-/// The same for a node. Throws kUnsupported (with the operator's name) for an unknown operator, and
-/// kInvalidModel when the model does not import the node's domain or for a wrong number of inputs.
+/// The row of a node's operator. Throws kUnsupported (with the operator's name) for an unknown
+/// operator, and kInvalidModel when the model does not import the node's domain or for a wrong
+/// number of inputs.
 const OpDef& OpOf(const Graph& graph, const Node& node);
 
-/// Runs one node's inference on the graph's current types (constants included); returns the output
-/// types, and those of what its bodies are given. Errors carry the node's name.
+/// Runs one node's inference on the graph's current types (constants included). Returns the output
+/// types, and through `bodies` the input types of its bodies. Errors carry the node's name.
 std::vector<ValueType> InferNode(const Graph& graph, const Node& node, BodyTypes* bodies = nullptr);
 
 /// Evaluates one node on concrete tensors. Errors carry the node's name. Outputs may share the

@@ -1,4 +1,4 @@
-// What the references of pools share: how they walk their windows, float and integer.
+// Helpers that the references of pools share: walks over windows, float and integer.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void ForEachTap(const Geometry& g, const std::array<Range, 3>& taps,
   }
 }
 
-/// How many taps AveragePool divides by: those inside the input, or with count_include_pad those
+/// The number of taps by which AveragePool divides: those inside the input or, with include_pad,
 /// inside the padded input (an overhang of ceil_mode never counts; AveragePool-19, as PyTorch).
 inline double AverageDivisor(const Geometry& g, const std::array<Range, 3>& taps,
                              const std::array<int64_t, 3>& start, bool include_pad) {
@@ -73,10 +73,10 @@ inline double AverageDivisor(const Geometry& g, const std::array<Range, 3>& taps
   return divisor;
 }
 
-/// Whether every window of a pool holds some element of its input, as far as that is known.
+/// Whether every window of a pool contains an element of its input, as far as that is known.
 bool WindowsHoldData(const AttributeMap& attributes, const std::optional<SymbolicShape>& x);
 
-/// Everything an evaluation needs: the output tensor, the geometry and the number of planes.
+/// The data of an evaluation: the output tensor, the geometry and the number of planes.
 struct PoolJob {
   Tensor out;
   Geometry geometry;
@@ -84,7 +84,7 @@ struct PoolJob {
 };
 PoolJob StartPool(const EvalContext& context);
 
-/// Calls `reduce(first element, count)` for every plane and stores what it returns.
+/// Calls `reduce(first element, count)` for every plane and stores the results.
 template <typename T, typename Reduce>
 Tensor ReducePlanes(const Tensor& x, Reduce&& reduce) {
   const ValueType type{x.dtype(), GlobalPoolOutputShape(ToSymbolic(x.shape()))};
@@ -96,7 +96,7 @@ Tensor ReducePlanes(const Tensor& x, Reduce&& reduce) {
   return out;
 }
 
-/// Of floats only: windows, and whole planes.
+/// Inference of float pools: over windows, and over whole planes.
 void InferFloatPool(InferContext& context);
 void InferGlobalFloat(InferContext& context);
 

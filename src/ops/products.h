@@ -4,11 +4,11 @@
 
 namespace requant {
 
-/// A MatMul, QLinearMatMul or Gemm whose right-hand side is no constant matrix, so that it can only
-/// be packed when it runs. (Code for these is among the rarer operators: bindings/README.md.)
+/// Whether a MatMul, QLinearMatMul or Gemm has a dynamic right-hand side, which can only be packed
+/// when it runs. (Code for these is among the extended operators: bindings/README.md.)
 bool IsComputedProduct(const Node& node);
 
-/// Whether such a node may be left when the constants of the graph are folded.
+/// Whether such a node may remain when the constants of the graph are folded.
 bool HasComputedProducts(const Graph& graph);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// What a Resize or Upsample does to concrete shapes.
+// Plans a Resize or Upsample for concrete shapes.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,25 @@ struct ResizeTap {
 };
 
 struct ResizeAxisWalk {
-  /// Nothing happens along this axis.
+  /// Whether the axis is copied.
   bool same = true;
-  /// nearest: the input index of every output index, -1 outside of the image.
+  /// nearest: the input index of every output index; -1 outside the image.
   std::vector<int64_t> picked;
   /// linear, cubic: two or four taps of every output index (more or fewer where a filter is
-  /// stretched), none outside of the image.
+  /// stretched); none outside the image.
   std::vector<std::vector<ResizeTap>> taps;
 };
 
 struct ResizeWalk {
   bool nearest = true;
-  bool antialias = false;    // filters are stretched, as it shrinks
-  double extrapolation = 0;  // what lies outside
-  Shape shape;               // of the output
+  bool antialias = false;    // filters are stretched where the image shrinks
+  double extrapolation = 0;  // value outside the image
+  Shape shape;               // shape of the output
   std::vector<ResizeAxisWalk> axes;
 };
 
-/// `given`: the tensor in every input slot but the first, nullptr where it is absent. Throws
-/// kUnsupported, kInvalidModel, kShapeMismatch.
+/// Plans a node. `given` has the tensor in every input slot but the first, nullptr where it is
+/// absent. Throws kUnsupported, kInvalidModel, kShapeMismatch.
 ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
                       const std::vector<const Tensor*>& given);
 

@@ -4,8 +4,8 @@
 
 namespace requant {
 
-/// Rotary position embedding of one token (Su et al., "RoFormer", 2021): pair i of the first
-/// 2 * half elements turns by the angle whose cosine and sine are given,
+/// Applies the rotary position embedding to one token (Su et al., "RoFormer", 2021). Pair i of the
+/// first 2 * half elements turns by the angle whose cosine and sine are given,
 ///   (a, b) -> (a cos - b sin, a sin + b cos),
 /// where the pair is (x[i], x[i + half]), or with `interleaved` (x[2 i], x[2 i + 1]).
 inline void RotateRow(float* x, const float* cos, const float* sin, int64_t half,

@@ -1,6 +1,5 @@
-// The output shapes of convolutions, matrix products and pools, which the float operators share
-// with their integer forms (QLinearConv, QLinearMatMul, ...), and their geometry for concrete
-// shapes.
+// The output shapes of convolutions, matrix products and pools, and their geometry for concrete
+// shapes. Float operators share them with their integer forms (QLinearConv, QLinearMatMul, ...).
 #pragma once
 
 #include <array>
@@ -12,29 +11,32 @@
 
 namespace requant {
 
-/// x [N, C, spatial...], weight [M, C/group, kernel...], bias [M] (weight and bias may be nullptr:
-/// unknown or absent). One to three spatial dimensions. Throws kShapeMismatch / kInvalidModel.
+/// The output of a convolution of x [N, C, spatial...] with weight [M, C/group, kernel...] and bias
+/// [M] (either may be nullptr: unknown or absent), over one to three spatial dimensions. Throws
+/// kShapeMismatch or kInvalidModel.
 SymbolicShape ConvOutputShape(const AttributeMap& attributes, const SymbolicShape& x,
                               const SymbolicShape* weight, const SymbolicShape* bias);
 /// The window of a convolution with concrete weights.
 Window ConvWindow(const AttributeMap& attributes, const Shape& weight);
 
-/// ONNX MatMul (numpy.matmul): batch dimensions broadcast, 1-D operands are a row or a column whose
-/// extra dimension is removed again.
+/// The output of ONNX's MatMul (numpy.matmul): batch dimensions broadcast; a 1-D operand is a row
+/// or a column whose extra dimension is removed again.
 SymbolicShape MatMulOutputShape(const SymbolicShape& a, const SymbolicShape& b);
 
-/// Gemm: a and b 2-D, transposed as the attributes say; c (may be nullptr) must broadcast to [M,
-/// N].
+/// The output of a Gemm of 2-D a and b, transposed as the attributes say; c (may be nullptr) must
+/// broadcast to [M, N].
 SymbolicShape GemmOutputShape(const AttributeMap& attributes, const SymbolicShape& a,
                               const SymbolicShape& b, const SymbolicShape* c);
 
-/// x [N, C, spatial...] with the window of the attributes (kernel_shape is required).
+/// The output of a pool of x [N, C, spatial...] with the window of the attributes (kernel_shape is
+/// required).
 SymbolicShape PoolOutputShape(const AttributeMap& attributes, const SymbolicShape& x);
 Window PoolWindow(const AttributeMap& attributes);
-/// [N, C, 1...].
+/// The output of a global pool: [N, C, 1...].
 SymbolicShape GlobalPoolOutputShape(const SymbolicShape& x);
 
-/// A window operation on concrete sizes, as three spatial dimensions (missing ones in front are 1).
+/// A window operation on concrete sizes, in three spatial dimensions (missing ones are 1, in
+/// front).
 struct Geometry {
   std::array<int64_t, 3> input, output, kernel, stride, dilation, pad_begin, pad_end;
   int64_t input_size() const { return input[0] * input[1] * input[2]; }

@@ -1,5 +1,5 @@
-// One array of rows per family file; table.cpp strings them together. Adding an operator is one
-// row in its family's array; adding a family is one line in each of these two files.
+// One array of rows for each family's file; table.cpp joins them. Adding an operator takes one row
+// in its family's array; adding a family takes one line in each of these two files.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Relu, Clip, and Min and Max with a constant are one thing: clamping to a range.
+// Treats Relu, Clip, and Min and Max with a constant as one operation: clamping to a range.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ struct ClipRange {
   double high = 0;  // +infinity: no bound
 };
 
-/// `node` as a clamp of a float32 value by constants, if it is one.
+/// Reads `node` as a clamp of a float32 value by constants; nullopt if it is none.
 std::optional<ClipRange> MatchClip(const Graph& graph, const Node& node);
 
-/// Makes `node` the simplest operator that clamps: Relu for [0, inf), else Clip in the form of the
-/// graph's opset.
+/// Turns `node` into the simplest operator that clamps: Relu for [0, inf), else Clip in the form of
+/// the graph's opset.
 void MakeClip(Graph& graph, Node* node, const ClipRange& range);
 
 }  // namespace requant

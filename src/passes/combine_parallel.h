@@ -1,4 +1,4 @@
-// What CombineParallelConv2D, CombineParallelDense and CombineParallelBatchMatmul have in common.
+// The common part of CombineParallelConv2D, CombineParallelDense and CombineParallelBatchMatmul.
 #pragma once
 
 #include "passes/pass.h"
@@ -7,7 +7,7 @@ namespace requant {
 
 enum class ParallelLayer : uint8_t { kConv, kDense, kBatchMatmul };
 
-/// Makes one wide layer of those of this kind that read one value.
+/// Joins layers of this kind that read the same value to one wide layer.
 bool CombineParallel(Graph& graph, ParallelLayer kind);
 
 }  // namespace requant

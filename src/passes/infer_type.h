@@ -4,11 +4,11 @@
 
 namespace requant {
 
-/// Sets the type of every node output from its inputs, joined with what the file declares; nodes
-/// whose inputs are what they were the last time (Node::typed) are not looked at again. Returns
-/// whether any type became better known. Throws kTypeMismatch or kShapeMismatch where declared and
-/// inferred contradict each other, kUnsupported for unknown operators, and whatever an operator's
-/// inference throws, always naming the node.
+/// Sets the type of every node output from its inputs, merged with what the file declares. Skips
+/// nodes whose inputs have not changed since the last time (Node::typed). Returns whether any type
+/// became better known. Throws kTypeMismatch or kShapeMismatch where declared and inferred types
+/// contradict each other, kUnsupported for unknown operators, and whatever an operator's inference
+/// throws, always naming the node.
 bool InferTypes(Graph& graph);
 
 }  // namespace requant

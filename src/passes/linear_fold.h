@@ -1,4 +1,4 @@
-// Moving a per-channel affine map into the weights of the layer that feeds it.
+// Moves a per-channel affine map into the weights of the layer before it.
 #pragma once
 
 #include <optional>
@@ -8,27 +8,27 @@
 
 namespace requant {
 
-/// Output channels of a Conv, ConvTranspose (one group), Gemm or MatMul with constant float32
-/// weights (and constant bias, if any), or 0 when the node is something else.
+/// The output channels of a Conv, ConvTranspose (one group), Gemm or MatMul with constant float32
+/// weights (and constant bias, if any); 0 for any other node.
 int64_t FoldableChannels(const Node& node);
 
-/// y -> y * scale[c] + shift[c] for the node's output channels c, by rewriting its constants:
+/// Applies y -> y * scale[c] + shift[c] to the node's output channels c by rewriting its constants:
 ///   W'[c] = W[c] * scale[c],  b'[c] = b[c] * scale[c] + shift[c]       (in double)
 /// scale and shift have FoldableChannels(node) elements. A MatMul of a 2-D input becomes a Gemm
-/// when it gets a bias. Returns false, with nothing done, when the node has no place for it.
+/// when it gets a bias. Returns false and does nothing when the node cannot take the map.
 bool FoldIntoLinear(Graph& graph, Node* node, const std::vector<double>& scale,
                     const std::vector<double>& shift);
 
-/// x -> x * scale[c] + shift[c] for the input channels c, in the same way:
+/// Applies x -> x * scale[c] + shift[c] to the input channels c by rewriting the node's constants:
 ///   W'[o, c] = W[o, c] * scale[c],  b'[o] = b[o] + sum over c and the window of W[o, c] * shift[c]
-/// The caller sees to it that no output reads padding when there is a shift.
+/// The caller ensures that no output reads padding when there is a shift.
 bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& scale,
                          const std::vector<double>& shift);
-/// How many input channels that is; 0 when the node cannot take it.
+/// The number of input channels that FoldIntoLinearInput scales; 0 when the node cannot take it.
 int64_t FoldableInputChannels(const Node& node);
 
-/// The constant as one number per channel, when broadcasting it against a value of that rank varies
-/// along `axis` (of `channels` elements) only and does not widen the value.
+/// The constant as one number per channel, if its broadcast against a value of that rank varies
+/// only along `axis` (of `channels` elements) and does not widen the value.
 std::optional<std::vector<double>> PerChannel(const Tensor& constant, int64_t rank, int64_t axis,
                                               int64_t channels);
 

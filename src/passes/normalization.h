@@ -4,10 +4,11 @@
 
 namespace requant {
 
-/// InstanceNormalization, GroupNormalization and LpNormalization by operators with fast kernels;
-/// see normalization.cpp.
+/// Rewrites InstanceNormalization, GroupNormalization and LpNormalization to operators with fast
+/// kernels (normalization.cpp).
 bool SimplifyNormalization(Graph& graph, Node* node);
-/// Through which it is called: it is among the rarer operators, as those three are.
+/// Points to SimplifyNormalization, which is among the extended operators, as the three operators
+/// are.
 extern bool (*const kSimplifyNormalization)(Graph& graph, Node* node);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// Graph passes: each is one file with one row in table.cpp and can be run alone, turned off, timed
+// Graph passes. Each is one file with one row in table.cpp and can be run alone, turned off, timed
 // and dumped.
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace requant {
 
-/// Limits that passes keep; the same object is handed to every pass of a run.
+/// Limits that passes obey; every pass of a run gets the same object.
 struct PassContext {
-  /// Constants larger than this are not made.
+  /// Passes make no constant larger than this.
   size_t max_constant_bytes = size_t{64} << 20;
-  /// Nor those that grow their operands more than this many times (small ones always may).
-  size_t max_constant_growth = 8;  // a byte's bits (quant/pack_weights.h)
+  /// Passes make no constant more than this many times as large as its operands, except small ones.
+  size_t max_constant_growth = 8;  // as when a byte becomes its bits (quant/pack_weights.h)
 };
 
 enum class PassRole : uint8_t {
   kDefault,
-  kByName,      // no part of the default pipeline
-  kAnnotation,  // of the default pipeline; notes something about nodes that no other pass reads
+  kByName,      // not part of the default pipeline
+  kAnnotation,  // part of the default pipeline; annotates nodes, and no other pass reads that
 };
 
 struct Pass {
@@ -29,21 +29,21 @@ struct Pass {
   const char* summary;
   /// The largest error of a graph output, relative to the largest magnitude among all values that
   /// the graph computes (at least 1); 0: every bit stays (a zero may change its sign). For passes
-  /// that replace functions by others, the same of the function's own result.
+  /// that replace functions by others, the error is relative to the function's own result.
   double bound;
   PassRole role;
-  /// Rewrites the graph and leaves it sorted and without dead nodes of its own making. Returns
-  /// whether anything changed. Throws Error for graphs that can never run.
+  /// Rewrites the graph and leaves it sorted and without dead nodes. Returns whether anything
+  /// changed. Throws Error for graphs that can never run.
   bool (*run)(Graph& graph, PassContext& context);
-  /// Whether the pass may find anything in a graph; nullptr: ask it. A pass whose code is among the
-  /// rarer operators has one, by which the loader knows when they are needed (bindings/README.md);
-  /// without them it does not run.
+  /// Whether the pass may find anything in a graph; nullptr: run it to see. Passes whose code is
+  /// among the extended operators must have one, by which the loader decides to load them
+  /// (bindings/README.md); while they are not loaded the pass does not run.
   bool (*worth)(const Graph& graph) = nullptr;
 
   bool optional() const { return role == PassRole::kByName; }
 };
 
-/// All passes in the order of the default pipeline, the optional ones at their places.
+/// All passes in the order of the default pipeline, with the optional ones in their positions.
 std::span<const Pass> PassTable();
 
 bool InferType(Graph& graph, PassContext& context);

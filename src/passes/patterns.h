@@ -1,8 +1,8 @@
-// Rewrites by example, and what the passes Substitute... have in common.
-// Conditions of these: float32. They are optional, since they change results. Quantized sessions
-//   read such functions from tables of 256 entries and gain nothing. The graph before is the way
-//   back: a caller that may want it keeps the model (Model.substitute gives a new one and leaves
-//   the original alone).
+// Rewrites by example, for the passes Substitute...
+// Conditions: float32. These passes are optional, since they change results. Quantized sessions
+//   read such functions from tables of 256 entries and gain nothing. There is no way back but the
+//   graph before: a caller that may want it keeps the model (Model.substitute gives a new one and
+//   leaves the original alone).
 #pragma once
 
 #include <span>
@@ -18,27 +18,27 @@ namespace requant {
 ///   Clip(t, 0, 6)                  any spelling of a clamp
 ///   Mean(t)                        ReduceMean over the last axis, which is kept
 ///   HardSigmoid(t)                 with alpha = 1/6 and beta = 0.5
-///   x                              any value, the same wherever it stands
-///   g, b                           constants with one number for each place of x's last axis
+///   x                              any value, the same at every occurrence
+///   g, b                           constants with one number for each element of x's last axis
 ///   e                              any positive number
 ///
 ///   @Op(t)                         of com.microsoft
 ///   @Silu(t)                       x * Sigmoid(x): Swish, or QuickGelu of com.microsoft, alpha 1
 ///
-/// `after` is built from the same; Op~ has approximate = "tanh", "q=Mul(x,x);" in front names a
-/// value. LayerNormalization and its kin take e as their epsilon. A number that is no factor or
-/// term is an operand by itself.
+/// `after` uses the same expressions; Op~ has approximate = "tanh", and "q=Mul(x,x);" in front
+/// names a value. LayerNormalization and similar operators take e as their epsilon. A number that
+/// is no factor or term is an operand by itself.
 struct PatternRule {
   const char* before;
   const char* after;
-  int opset;                     // of the ONNX domain, for operators that came late
-  const char* unless = nullptr;  // what x must not be: the same, over an x of its own
+  int opset;  // oldest opset of the ONNX domain that has the operators of `after`
+  const char* unless = nullptr;  // an expression, over an x of its own, that x must not match
 };
 
-/// Rewrites the expression that `node` is the root of by the first rule that matches. The inner
-/// nodes stay for others that read them.
+/// Rewrites the expression whose root is `node` by the first rule that matches. Inner nodes remain
+/// for others that read them.
 bool ApplyPatterns(Graph& graph, Node* node, std::span<const PatternRule> rules);
-/// The same at every node, until there is nothing left to rewrite.
+/// Applies the rules at every node until nothing matches.
 bool RewriteByPatterns(Graph& graph, std::span<const PatternRule> rules);
 
 }  // namespace requant

@@ -1,15 +1,16 @@
-// What the rewrites of QuantizeLinear and DequantizeLinear share.
+// Helpers that the rewrites of QuantizeLinear and DequantizeLinear share.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace requant {
 
-/// An operator whose outputs hold nothing but values of its first input, of 8 bits or float alike.
+/// Whether the outputs of an operator have only values of its first input, for 8 bits and floats
+/// alike.
 bool MovesValues(const Graph& graph, const Node& node);
 
-/// A QuantizeLinear or DequantizeLinear of ONNX between float32 and 8 bits, with one constant scale
-/// and zero point (given, or zero of uint8).
+/// Whether a node is a QuantizeLinear or DequantizeLinear of ONNX between float32 and 8 bits with
+/// one constant scale and zero point (given, or zero of uint8).
 bool IsScalarPair(const Node& node);
 
 /// Before: QuantizeLinear(DequantizeLinear(q, s, z), s, z)            After: q

@@ -11,19 +11,19 @@
 namespace requant {
 
 struct PipelineOptions {
-  std::vector<std::string> only;     // names of passes to run (in table order); empty: all
-  std::vector<std::string> disable;  // names of passes to leave out
-  std::span<const Pass> more;        // passes of layers above, which come behind those of the table
+  std::vector<std::string> only;     // names of the passes to run (in table order); empty: all
+  std::vector<std::string> disable;  // names of passes not to run
+  std::span<const Pass> more;        // passes of layers above, which run after those of the table
   /// Called with "" before the first pass, then with the name of every pass that changed the graph.
   std::function<void(const char* pass, const Graph& graph)> dump;
-  /// Milliseconds from any start; without it no time is taken.
+  /// Milliseconds from any start; without a clock passes are not timed.
   double (*now)() = nullptr;
-  /// Bound on how often the pipeline is repeated until nothing changes.
+  /// The most often that the pipeline is repeated until nothing changes.
   int max_rounds = 10;
 #ifdef NDEBUG
   bool verify = false;
 #else
-  bool verify = true;  // VerifyGraph after every pass, naming the pass in the error
+  bool verify = true;  // runs VerifyGraph after every pass and names the pass in the error
 #endif
 };
 
@@ -42,8 +42,8 @@ struct PipelineReport {
   std::vector<PassReport> passes;
 };
 
-/// Runs the passes again and again until none changes anything. Throws kInvalidArgument for an
-/// unknown pass name (listing the valid ones), or what a pass throws.
+/// Runs the passes repeatedly until none changes anything. Throws kInvalidArgument for an unknown
+/// pass name (listing the valid ones), or what a pass throws.
 PipelineReport RunPasses(Graph& graph, const PipelineOptions& options = {});
 
 }  // namespace requant
