@@ -1,4 +1,4 @@
-// Threads are workers of JavaScript that run kernels on the same memory; web/mailbox.ts hands parts
+// Threads are workers of JavaScript that run kernels on the same memory; web/engine/mailbox.ts hands parts
 // over to them. Its two functions are imports of the module (the loader gives them).
 #include "threads.h"
 

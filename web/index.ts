@@ -4,8 +4,8 @@
  * @packageDocumentation
  */
 
-export { diagnose, mixedPrecision } from './analysis.js';
-export type { Fetches, RunOptions } from './fetches.js';
+export { diagnose, mixedPrecision } from './analyze/analysis.js';
+export type { Fetches, RunOptions } from './session/fetches.js';
 export type {
   Analysis,
   Diagnosis,
@@ -15,9 +15,9 @@ export type {
   OperatorAnalysis,
   ValueAnalysis,
   Width,
-} from './analysis.js';
-export { Calibration, type CalibrationOptions } from './calibration.js';
-export { compare } from './compare.js';
+} from './analyze/analysis.js';
+export { Calibration, type CalibrationOptions } from './quantize/calibration.js';
+export { compare } from './analyze/compare.js';
 export type {
   CompareOptions,
   CompareProgress,
@@ -27,7 +27,7 @@ export type {
   OutputDifference,
   PartDifference,
   SampleResult,
-} from './compare.js';
+} from './analyze/compare.js';
 export type {
   GivenScale,
   Observer,
@@ -37,17 +37,18 @@ export type {
   Rounding,
   Target,
   TensorConfig,
-} from './config.js';
-export { targets } from './config.js';
-export { engineInfo } from './engine.js';
-export type { EngineInfo } from './engine.js';
-export { env } from './env.js';
-export type { Env, WasmBinary, WasmEnv, WasmFile, WorkerFile } from './env.js';
-export { RequantError } from './errors.js';
-export type { RequantErrorCode, RequantErrorDetails } from './errors.js';
-export type { Feeds } from './heap.js';
-export type { EnginePart, Variant } from './load_core.js';
-export { Model, loadModel, parseModel } from './model.js';
+} from './quantize/config.js';
+export { targets } from './quantize/config.js';
+export { engineInfo } from './engine/engine_info.js';
+export type { EngineInfo } from './engine/engine_info.js';
+export { env } from './engine/env.js';
+export type { Env, WasmBinary, WasmEnv } from './engine/env.js';
+export type { WasmFile, WorkerFile } from './own_files.js';
+export { RequantError } from './base/errors.js';
+export type { RequantErrorCode, RequantErrorDetails } from './base/errors.js';
+export type { Feeds } from './engine/heap.js';
+export type { EnginePart, Variant } from './engine/load_core.js';
+export { Model, loadModel, parseModel } from './model/model.js';
 export type {
   FloatOperator,
   LoadOptions,
@@ -58,20 +59,20 @@ export type {
   PlanOptions,
   RequantizeMode,
   ValueInfo,
-} from './model.js';
-export { generateC, generateJson } from './generate.js';
-export type { GenerateCOptions, GenerateJsonOptions, GeneratedC } from './generate.js';
-export { measureLatencies } from './latencies.js';
-export type { Latencies, LatencyOptions } from './latencies.js';
-export { Partition, PartitionedSession, partition } from './partition.js';
-export type { Backend, Part, PartRunner, PartitionOptions } from './partition.js';
-export { train } from './train.js';
-export type { TrainOptions, TrainProgress } from './train.js';
-export { tune } from './tune.js';
-export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune.js';
-export { mergeTunings } from './tuning.js';
-export type { Tuning, TuningRecord } from './tuning.js';
-export { QuantizedModel, configOf, quantize, scalesOf } from './quantize.js';
+} from './model/model.js';
+export { generateC, generateJson } from './export/generate.js';
+export type { GenerateCOptions, GenerateJsonOptions, GeneratedC } from './export/generate.js';
+export { measureLatencies } from './analyze/latencies.js';
+export type { Latencies, LatencyOptions } from './analyze/latencies.js';
+export { Partition, PartitionedSession, partition } from './export/partition.js';
+export type { Backend, Part, PartRunner, PartitionOptions } from './export/partition.js';
+export { train } from './train/train.js';
+export type { TrainOptions, TrainProgress } from './train/train.js';
+export { tune } from './tune/tune.js';
+export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune/tune.js';
+export { mergeTunings } from './model/tuning.js';
+export type { Tuning, TuningRecord } from './model/tuning.js';
+export { QuantizedModel, configOf, quantize, scalesOf } from './quantize/quantize.js';
 export type {
   ExportOptions,
   OnnxFormat,
@@ -82,25 +83,29 @@ export type {
   RecoveryRecord,
   Samples,
   TensorRecord,
-} from './quantize.js';
-export { readQuantized } from './read_quantized.js';
-export { BoundRun } from './bound_run.js';
-export { InferenceSession } from './session.js';
-export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session.js';
-export type { OrtSessionOptions, PlanningOptions, SessionOptions } from './session_options.js';
-export type { LoadProgress, Source } from './source.js';
-export { substitute, substitutions } from './substitute.js';
+} from './quantize/quantize.js';
+export { readQuantized } from './quantize/read_quantized.js';
+export { BoundRun } from './session/bound_run.js';
+export { InferenceSession } from './session/session.js';
+export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/session.js';
+export type {
+  OrtSessionOptions,
+  PlanningOptions,
+  SessionOptions,
+} from './model/session_options.js';
+export type { LoadProgress, Source } from './base/source.js';
+export { substitute, substitutions } from './analyze/substitute.js';
 export type {
   SubstituteOptions,
   SubstitutedOperator,
   SubstitutionPass,
   SubstitutionReport,
-} from './substitute.js';
-export { Tensor } from './tensor.js';
-export type { TensorDataMap, TensorInput, TensorType } from './tensor.js';
-export { toChromeTrace } from './trace.js';
-export type { ChromeTrace, ChromeTraceEvent } from './trace.js';
-export { onnxRuntime, verify } from './verify.js';
+} from './analyze/substitute.js';
+export { Tensor } from './base/tensor.js';
+export type { TensorDataMap, TensorInput, TensorType } from './base/tensor.js';
+export { toChromeTrace } from './session/trace.js';
+export type { ChromeTrace, ChromeTraceEvent } from './session/trace.js';
+export { onnxRuntime, verify } from './analyze/verify.js';
 export type {
   EngineRun,
   EngineTensor,
@@ -112,13 +117,18 @@ export type {
   VerifyProgress,
   VerifyReport,
   WorstSample,
-} from './verify.js';
-export { version } from './version.js';
+} from './analyze/verify.js';
+export { version } from './base/version.js';
 export {
   WorkerModel,
   WorkerQuantizedModel,
   WorkerSession,
   RequantWorker,
   createWorker,
-} from './worker.js';
-export { type WeightsOptions, packWeights, quantizeDynamic, quantizeWeights } from './weights.js';
+} from './worker/worker.js';
+export {
+  type WeightsOptions,
+  packWeights,
+  quantizeDynamic,
+  quantizeWeights,
+} from './quantize/weights.js';

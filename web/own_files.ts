@@ -1,7 +1,47 @@
 // Where those files of the package are that are not imported: wasm modules, scripts of workers.
 
-import { RequantError } from './errors.js';
-import { type Location, importNode, isNode, locate } from './source.js';
+import { RequantError } from './base/errors.js';
+import { type Location, importNode, isNode, locate } from './base/source.js';
+
+/** Names of the package's wasm modules. */
+export type WasmFile =
+  | `requant-${'simd128' | 'relaxed' | 'operators' | 'tools'}${'' | '-threads'}.wasm`
+  | `requant-lowbits-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
+  | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
+
+/** Names of the scripts that run in Workers: of {@link createWorker}, and of threads. */
+export type WorkerFile = 'worker_main.js' | 'kernel_worker.js';
+
+/** Where bundlers put the wasm modules. They find the files by exactly this form. */
+export const wasmFiles: Record<WasmFile, () => URL> = {
+  'requant-simd128.wasm': () => new URL('./requant-simd128.wasm', import.meta.url),
+  'requant-relaxed.wasm': () => new URL('./requant-relaxed.wasm', import.meta.url),
+  'requant-operators.wasm': () => new URL('./requant-operators.wasm', import.meta.url),
+  'requant-operators-threads.wasm': () =>
+    new URL('./requant-operators-threads.wasm', import.meta.url),
+  'requant-tools.wasm': () => new URL('./requant-tools.wasm', import.meta.url),
+  'requant-tools-threads.wasm': () => new URL('./requant-tools-threads.wasm', import.meta.url),
+  'requant-simd128-threads.wasm': () => new URL('./requant-simd128-threads.wasm', import.meta.url),
+  'requant-relaxed-threads.wasm': () => new URL('./requant-relaxed-threads.wasm', import.meta.url),
+  'requant-lowbits-simd128.wasm': () => new URL('./requant-lowbits-simd128.wasm', import.meta.url),
+  'requant-lowbits-relaxed.wasm': () => new URL('./requant-lowbits-relaxed.wasm', import.meta.url),
+  'requant-lowbits-simd128-threads.wasm': () =>
+    new URL('./requant-lowbits-simd128-threads.wasm', import.meta.url),
+  'requant-lowbits-relaxed-threads.wasm': () =>
+    new URL('./requant-lowbits-relaxed-threads.wasm', import.meta.url),
+  'kernels-simd128-threads.wasm': () => new URL('./kernels-simd128-threads.wasm', import.meta.url),
+  'kernels-relaxed-threads.wasm': () => new URL('./kernels-relaxed-threads.wasm', import.meta.url),
+};
+
+/** The script of a Worker, as a file that lies beside it knows it. */
+export interface WorkerScript {
+  file: WorkerFile;
+  /** import.meta.url of the file that starts the script, and that file's own name. */
+  from: string;
+  name: string;
+  /** Starts the script in the form by which bundlers find it: the file that says this lies beside the script. */
+  bundled: () => Worker;
+}
 
 /** Of the package's JavaScript; missing where a bundler made a CommonJS file of it. */
 const here: string | undefined = import.meta.url;

@@ -19,8 +19,8 @@ struct Header {
   uint8_t pointer_bytes;
   SavedKind kind;
   uint8_t threads;
-  // 1: the code of some steps is among the extended operators; the loader (web/session.ts) reads
-  // this
+  // 1: the code of some steps is among the extended operators; the loader (web/session/session.ts)
+  // reads this
   uint8_t operators;
   uint64_t bytes;     // size of the whole file
   uint64_t checksum;  // covers all bytes after the header, kind and operators

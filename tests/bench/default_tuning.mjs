@@ -1,4 +1,4 @@
-// Makes web/default_tuning.ts, the records that come with the package: tunes models twice on this machine, and
+// Makes web/model/default_tuning.ts, the records that come with the package: tunes models twice on this machine, and
 // keeps the kernels that were found both times. Records of other kinds of devices, and of other models, stay.
 //
 //   node tests/bench/default_tuning.mjs FILE.onnx ... [--budget MS] [--simd auto|relaxed|simd128] [--dims 1,16000]
@@ -17,10 +17,10 @@ const {
   words: files,
 } = readArguments({ budget: 15000, simd: 'auto', dims: '' });
 const openDims = dims.split(',').filter(Boolean).map(Number);
-const FILE = path.join(ROOT, 'web/default_tuning.ts');
+const FILE = path.join(ROOT, 'web/model/default_tuning.ts');
 const { env, loadModel, tune } = await import('requant');
-const { defaultKernels } = await import('../../dist/default_tuning.js');
-const { deviceKind } = await import('../../dist/tuning.js');
+const { defaultKernels } = await import('../../dist/model/default_tuning.js');
+const { deviceKind } = await import('../../dist/model/tuning.js');
 env.wasm.simd = simd;
 
 /** What two tunings of a model agree on. */

@@ -13,7 +13,7 @@ import {
   parseModel,
   quantize,
 } from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import {
   MODEL,
   agreement,

@@ -14,9 +14,9 @@ import {
   parseModel,
   quantize,
 } from '../../dist/index.js';
-import { call } from '../../dist/heap.js';
-import { loadCore } from '../../dist/load_core.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { call } from '../../dist/engine/heap.js';
+import { loadCore } from '../../dist/engine/load_core.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { MODEL, calibration, isError, testImages } from './support.mjs';
 
 const modelBytes = readFileSync(MODEL);

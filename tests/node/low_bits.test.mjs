@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { InferenceSession, engineInfo, env, loadModel, quantize } from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { createWorker, env, loadModel, quantize } from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { MODEL, ROOT, calibration, isError, testImages } from './support.mjs';
 
 const DIST = path.join(ROOT, 'dist');

@@ -86,9 +86,10 @@ test('no file names a place on the machine that built it', () => {
 
 test('scripts that a bundler moved find the other files in the installed package', () => {
   const bundle = path.join(folder, 'bundle');
-  const scripts = files.filter((file) => /^dist\/[^/]*\.js$/.test(file));
+  const scripts = files.filter((file) => /^dist\/.*\.js$/.test(file));
   for (const file of scripts.filter((name) => !/(kernel_worker|worker_main)\.js$/.test(name))) {
-    cpSync(path.join(folder, 'node_modules/requant', file), path.join(bundle, path.basename(file)));
+    const target = path.join(bundle, path.relative('dist', file));
+    cpSync(path.join(folder, 'node_modules/requant', file), target);
   }
   const program = path.join(folder, 'bundled.mjs');
   writeFileSync(

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'node:test';
 import * as requant from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { files, runJobs } from '../browser/jobs.mjs';
 import { ROOT } from './support.mjs';
 

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { deflateRawSync, gzipSync } from 'node:zlib';
 import { describe, test } from 'node:test';
 import { InferenceSession, createWorker, env, loadModel } from '../../dist/index.js';
-import { compiled } from '../../dist/modules.js';
-import { insteadOf, signatures } from '../../dist/signatures.js';
+import { compiled } from '../../dist/engine/modules.js';
+import { insteadOf, signatures } from '../../dist/base/signatures.js';
 import { MODEL, ROOT, isError } from './support.mjs';
 
 const text = (...parts) => new TextEncoder().encode(parts.join(''));

@@ -16,7 +16,7 @@ import {
   loadModel,
   quantize,
 } from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { MODEL, ROOT, calibration, isError, testImages } from './support.mjs';
 
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];

@@ -13,9 +13,9 @@ import {
   quantize,
   tune,
 } from '../../dist/index.js';
-import { defaultKernels } from '../../dist/default_tuning.js';
-import { median } from '../../dist/median.js';
-import { deviceKind, deviceName, isX86 } from '../../dist/tuning.js';
+import { defaultKernels } from '../../dist/model/default_tuning.js';
+import { median } from '../../dist/base/median.js';
+import { deviceKind, deviceName, isX86 } from '../../dist/model/tuning.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'requant-tune-'));

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 process.type = 'renderer'; // no Node, as far as the package can see
-const { readTuning, writeTuning } = await import('../../dist/tuning.js');
+const { readTuning, writeTuning } = await import('../../dist/model/tuning.js');
 
 const later = (action) => setTimeout(action, 1);
 

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { InferenceSession, Tensor, engineInfo, env, parseModel } from '../../dist/index.js';
-import { hasRelaxedSimd } from '../../dist/relaxed_simd.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { integersFrom } from './few_bits.mjs';
 
 const long = Boolean(process.env.REQUANT_LONG);

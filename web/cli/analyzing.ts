@@ -1,11 +1,11 @@
 // The command `analyze`: what quantization costs where, and which widths meet a budget.
 
 import path from 'node:path';
-import { diagnose, mixedPrecision } from '../analysis.js';
-import type { QuantizeConfig } from '../config.js';
+import { diagnose, mixedPrecision } from '../analyze/analysis.js';
+import { type Latencies, measureLatencies } from '../analyze/latencies.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
-import { type Latencies, measureLatencies } from '../latencies.js';
-import type { Model } from '../model.js';
+import type { Model } from '../model/model.js';
+import type { QuantizeConfig } from '../quantize/config.js';
 import { oneLine } from '../report/format.js';
 import { analysisHtml, formatAnalysis, formatBytes } from '../report/index.js';
 import {

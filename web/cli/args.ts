@@ -1,12 +1,12 @@
 // Command lines: one description of every command, from which both parsing and help are made.
 
 import { parseArgs } from 'node:util';
-import { RequantError } from '../errors.js';
-import { suggest } from '../options.js';
-import { oneLine } from '../report/format.js';
-import { tensorTypes } from '../tensor.js';
+import { RequantError } from '../base/errors.js';
+import { suggest } from '../base/options.js';
+import { tensorTypes } from '../base/tensor.js';
+import type { TensorType } from '../base/tensor.js';
 import { dataFormats, type DataFormat, type OpenOptions } from '../dataset/node.js';
-import type { TensorType } from '../tensor.js';
+import { oneLine } from '../report/format.js';
 
 /** A command line that makes no sense: exit code 2. */
 export class UsageError extends Error {}

@@ -1,18 +1,18 @@
 // The command `bench`: float and 8-bit sessions of one model, turn by turn in one process, so that
 // whatever else the machine does hits both alike.
 
+import { median } from '../base/median.js';
+import { suggest } from '../base/options.js';
+import { Tensor } from '../base/tensor.js';
 import { openDataset } from '../dataset/node.js';
 import { type Dataset, makeDataset, take } from '../dataset/sample.js';
-import { engineInfo } from '../engine.js';
-import { median } from '../median.js';
-import type { Model, ValueInfo } from '../model.js';
-import type { QuantizedModel } from '../quantize.js';
-import { suggest } from '../options.js';
+import { engineInfo } from '../engine/engine_info.js';
+import type { Model, ValueInfo } from '../model/model.js';
+import { readTuning } from '../model/tuning.js';
+import type { QuantizedModel } from '../quantize/quantize.js';
 import { formatBytes, formatMs, table } from '../report/index.js';
-import { InferenceSession, type PlanMemory } from '../session.js';
-import { Tensor } from '../tensor.js';
-import { toChromeTrace } from '../trace.js';
-import { readTuning } from '../tuning.js';
+import { InferenceSession, type PlanMemory } from '../session/session.js';
+import { toChromeTrace } from '../session/trace.js';
 import {
   type CommandSpec,
   UsageError,

@@ -1,11 +1,11 @@
 // The command `generate`: a model as C, as JSON or as a plan.
 
 import path from 'node:path';
-import { generateC, generateJson } from '../generate.js';
-import type { Model } from '../model.js';
+import { generateC, generateJson } from '../export/generate.js';
+import type { Model } from '../model/model.js';
 import { formatBytes } from '../report/index.js';
-import { dimOption, openDims } from './bench.js';
 import { type CommandSpec, UsageError, type Values, commonOptions, required } from './args.js';
+import { dimOption, openDims } from './bench.js';
 import { load, requantizeOption, sessionOptions, write } from './models.js';
 import type { Streams } from './output.js';
 

@@ -3,16 +3,16 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { writeNpy } from '../dataset/npy.js';
+import { saveFailed, writeToDisk } from '../base/save.js';
+import { type Tensor, type TensorDataMap } from '../base/tensor.js';
 import { readTensor } from '../dataset/node.js';
-import { engineInfo } from '../engine.js';
-import { type Model, loadModel } from '../model.js';
-import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
+import { writeNpy } from '../dataset/npy.js';
+import { engineInfo } from '../engine/engine_info.js';
+import { type Model, loadModel } from '../model/model.js';
+import type { SessionOptions } from '../model/session_options.js';
 import { oneLine, shorten } from '../report/format.js';
-import { saveFailed, writeToDisk } from '../save.js';
-import { InferenceSession } from '../session.js';
-import type { SessionOptions } from '../session_options.js';
-import { type Tensor, type TensorDataMap } from '../tensor.js';
+import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
+import { InferenceSession } from '../session/session.js';
 import {
   type CommandSpec,
   UsageError,

@@ -1,7 +1,7 @@
 // The command `pack`: weights of two values in a bit each.
 
+import { packWeights } from '../quantize/weights.js';
 import { formatBytes } from '../report/index.js';
-import { packWeights } from '../weights.js';
 import { type CommandSpec, type Values, commonOptions, required } from './args.js';
 import { load, write } from './models.js';
 import type { Streams } from './output.js';

@@ -2,14 +2,14 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type CompareReport, compare } from '../compare.js';
-import { mixedPrecision } from '../analysis.js';
-import { type QuantizeConfig, type Recovery, type Target, targets } from '../config.js';
+import { mixedPrecision } from '../analyze/analysis.js';
+import { type CompareReport, compare } from '../analyze/compare.js';
+import { RequantError } from '../base/errors.js';
+import { checkKind } from '../base/options.js';
 import { openDataset } from '../dataset/node.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
-import { RequantError } from '../errors.js';
-import type { Model } from '../model.js';
-import { checkKind } from '../options.js';
+import type { Model } from '../model/model.js';
+import { type QuantizeConfig, type Recovery, type Target, targets } from '../quantize/config.js';
 import {
   type ExportOptions,
   type OnnxFormat,
@@ -17,7 +17,7 @@ import {
   type QuantizedModel,
   configOf,
   quantize,
-} from '../quantize.js';
+} from '../quantize/quantize.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {

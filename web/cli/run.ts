@@ -1,9 +1,10 @@
 // Which command, and what its end means: exit code 0 for success, 1 for failure, 2 for a command line
 // that makes no sense.
 
-import { env } from '../env.js';
-import { suggest } from '../options.js';
-import { version } from '../version.js';
+import { suggest } from '../base/options.js';
+import { version } from '../base/version.js';
+import { env } from '../engine/env.js';
+import { analyzeSpec, runAnalyze } from './analyzing.js';
 import {
   type CommandSpec,
   UsageError,
@@ -14,11 +15,10 @@ import {
   oneOf,
   readArgs,
 } from './args.js';
-import { analyzeSpec, runAnalyze } from './analyzing.js';
 import { benchSpec, runBench } from './bench.js';
+import { generateSpec, runGenerate } from './generating.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, printableStreams, processStreams } from './output.js';
-import { generateSpec, runGenerate } from './generating.js';
 import { packSpec, runPack } from './packing.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
 import { runTrain, trainSpec } from './training.js';

@@ -1,16 +1,16 @@
 // `requant optimize --substitute`: cheaper operators, and what they cost and bring.
 
-import { openDataset } from '../dataset/node.js';
-import { take } from '../dataset/sample.js';
-import type { Model } from '../model.js';
-import { shorten } from '../report/format.js';
-import { formatMs, formatNumber, formatShare, table } from '../report/index.js';
 import {
   type SubstitutionPass,
   type SubstitutionReport,
   substitute,
   substitutions,
-} from '../substitute.js';
+} from '../analyze/substitute.js';
+import { openDataset } from '../dataset/node.js';
+import { take } from '../dataset/sample.js';
+import type { Model } from '../model/model.js';
+import { shorten } from '../report/format.js';
+import { formatMs, formatNumber, formatShare, table } from '../report/index.js';
 import { UsageError, type Values, integer, openOptions, required, words } from './args.js';
 import { Progress, type Streams } from './output.js';
 

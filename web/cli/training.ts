@@ -2,12 +2,13 @@
 
 import { augmented } from '../dataset/augment.js';
 import { pictureShape } from '../dataset/node.js';
-import type { Model } from '../model.js';
-import type { QuantizedModel } from '../quantize.js';
-import { readQuantized } from '../read_quantized.js';
+import { take } from '../dataset/sample.js';
+import type { Model } from '../model/model.js';
+import type { QuantizedModel } from '../quantize/quantize.js';
+import { readQuantized } from '../quantize/read_quantized.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes, formatShare } from '../report/index.js';
-import { type TrainOptions, train } from '../train.js';
+import { type TrainOptions, train } from '../train/train.js';
 import {
   type CommandSpec,
   UsageError,
@@ -35,7 +36,6 @@ import {
   quantizeWithProgress,
   readConfig,
 } from './quantizing.js';
-import { take } from '../dataset/sample.js';
 
 export const trainSpec: CommandSpec = {
   name: 'train',

@@ -3,7 +3,7 @@
 import { take } from '../dataset/sample.js';
 import { shorten } from '../report/format.js';
 import { table } from '../report/index.js';
-import { type TunedStep, isChanged, tune } from '../tune.js';
+import { type TunedStep, isChanged, tune } from '../tune/tune.js';
 import {
   type CommandSpec,
   type Values,

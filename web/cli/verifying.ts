@@ -4,8 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { type EngineRun, type OnnxRuntime, onnxRuntime, verify } from '../analyze/verify.js';
 import { formatShare, formatVerification } from '../report/index.js';
-import { type EngineRun, type OnnxRuntime, onnxRuntime, verify } from '../verify.js';
 import {
   CheckFailed,
   type CommandSpec,

@@ -1,7 +1,7 @@
 // Arrays with many samples along their first axis, and plain numbers without a header.
 
-import { RequantError, invalidArgument, show } from '../errors.js';
-import { checkBytes, checkKind } from '../options.js';
+import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { checkBytes, checkKind } from '../base/options.js';
 import {
   Tensor,
   type TensorDataMap,
@@ -10,7 +10,7 @@ import {
   checkTensor,
   elementCount,
   tensorFromBytes,
-} from '../tensor.js';
+} from '../base/tensor.js';
 import { type Dataset, makeDataset } from './sample.js';
 
 /** Shape and type that a network wants; null and names stand for open dimensions. */

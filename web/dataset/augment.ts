@@ -1,9 +1,9 @@
 // Samples that are varied every time they are walked over, for training.
 
-import { invalidArgument } from '../errors.js';
-import { checkInteger, checkOptions } from '../options.js';
-import { randomNumbers } from '../shuffle.js';
-import { Tensor } from '../tensor.js';
+import { invalidArgument } from '../base/errors.js';
+import { checkInteger, checkOptions } from '../base/options.js';
+import { randomNumbers } from '../base/shuffle.js';
+import { Tensor } from '../base/tensor.js';
 import { type Layout, checkLayout } from './image.js';
 import { type Dataset, checkDataset } from './sample.js';
 

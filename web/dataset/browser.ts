@@ -1,6 +1,6 @@
 // Decoding of pictures by the browser. For pages and Workers; Node has node.ts.
 
-import { RequantError } from '../errors.js';
+import { RequantError } from '../base/errors.js';
 import { type Image, fromRgba } from './image.js';
 
 /** Decodes PNG, JPEG and whatever else the browser knows. */

@@ -1,8 +1,8 @@
 // Pixels: 8-bit images, resizing, and what networks want to be fed with.
 
-import { RequantError, invalidArgument, show } from '../errors.js';
-import { checkKind, checkOneOf, checkOptions } from '../options.js';
-import { Tensor } from '../tensor.js';
+import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
+import { Tensor } from '../base/tensor.js';
 
 /** Order of a picture's axes: interleaved channels or planes. */
 export type Layout = 'nhwc' | 'nchw';

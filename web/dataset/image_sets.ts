@@ -1,7 +1,7 @@
 // Files with many small pictures: IDX (MNIST family), CIFAR-10 binary, plain pixels back to back.
 
-import { RequantError, invalidArgument } from '../errors.js';
-import { decompress, isGzip } from './inflate.js';
+import { RequantError, invalidArgument } from '../base/errors.js';
+import { checkBytes, checkKind, checkOneOf, checkOptions } from '../base/options.js';
 import {
   type Image,
   type Layout,
@@ -11,7 +11,7 @@ import {
   toByteTensor,
   toTensor,
 } from './image.js';
-import { checkBytes, checkKind, checkOneOf, checkOptions } from '../options.js';
+import { decompress, isGzip } from './inflate.js';
 import { type Dataset, makeDataset } from './sample.js';
 
 /** Pictures of one size, with labels where the file has them. */

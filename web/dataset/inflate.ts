@@ -1,7 +1,7 @@
 // Decompression by the platform: browsers and Node have the same DecompressionStream.
 
-import { RequantError } from '../errors.js';
-import { checkBytes } from '../options.js';
+import { RequantError } from '../base/errors.js';
+import { checkBytes } from '../base/options.js';
 
 /**
  * The bytes that were compressed. Throws INVALID_ARGUMENT for damaged data, and for more than

@@ -4,9 +4,9 @@ import { readFile, readdir, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { RequantError, invalidArgument } from '../errors.js';
-import { checkKind, checkOneOf, checkOptions } from '../options.js';
-import { type Tensor, type TensorType, elementCount, tensorTypes } from '../tensor.js';
+import { RequantError, invalidArgument } from '../base/errors.js';
+import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
+import { type Tensor, type TensorType, elementCount, tensorTypes } from '../base/tensor.js';
 import { type InputShape, arraySamples, castTensor, checkInputs, parseRaw } from './arrays.js';
 import {
   type Image,

@@ -1,8 +1,8 @@
 // NumPy's array files. Format: numpy.org/doc/stable/reference/generated/numpy.lib.format.html;
 // .npz is a ZIP archive of them (PKWARE APPNOTE 6.3.10, sections 4.3 and 4.4).
 
-import { RequantError } from '../errors.js';
-import { checkBytes } from '../options.js';
+import { RequantError } from '../base/errors.js';
+import { checkBytes } from '../base/options.js';
 import {
   Tensor,
   type TensorType,
@@ -10,7 +10,7 @@ import {
   checkTensor,
   elementCount,
   tensorFromBytes,
-} from '../tensor.js';
+} from '../base/tensor.js';
 import { decompress } from './inflate.js';
 
 const typeByDescr: Readonly<Record<string, TensorType>> = {

@@ -1,9 +1,9 @@
 // What all readers return: samples with a known length that can be walked more than once.
 
-import { checkIterable } from '../abort.js';
-import { invalidArgument } from '../errors.js';
-import { checkKind } from '../options.js';
-import type { Tensor } from '../tensor.js';
+import { checkIterable } from '../base/abort.js';
+import { invalidArgument } from '../base/errors.js';
+import { checkKind } from '../base/options.js';
+import type { Tensor } from '../base/tensor.js';
 
 /** The inputs of one run, with the index of the right class where known. */
 export interface Sample {

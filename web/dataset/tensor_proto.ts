@@ -2,9 +2,9 @@
 // Fields and types: onnx/onnx.proto, message TensorProto; wire format: Protocol Buffers Encoding
 // (protobuf.dev/programming-guides/encoding).
 
-import { RequantError } from '../errors.js';
-import { checkBytes } from '../options.js';
-import { Tensor, type TensorType, elementCount, tensorFromBytes } from '../tensor.js';
+import { RequantError } from '../base/errors.js';
+import { checkBytes } from '../base/options.js';
+import { Tensor, type TensorType, elementCount, tensorFromBytes } from '../base/tensor.js';
 
 const typeByNumber: Readonly<Record<number, TensorType>> = {
   1: 'float32',

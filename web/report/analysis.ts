@@ -1,6 +1,11 @@
 // The quantizer's analysis as text, and as one HTML page that loads nothing and runs nothing.
 
-import { type Analysis, type Diagnosis, type FrontierPoint, diagnose } from '../analysis.js';
+import {
+  type Analysis,
+  type Diagnosis,
+  type FrontierPoint,
+  diagnose,
+} from '../analyze/analysis.js';
 import {
   type FrontierCost,
   frontierAxes,

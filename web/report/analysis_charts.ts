@@ -1,6 +1,6 @@
 // Charts of the analysis: the frontier of size and accuracy, histograms of values.
 
-import type { FrontierPoint } from '../analysis.js';
+import type { FrontierPoint } from '../analyze/analysis.js';
 import { escapeHtml, percent, ticks } from './chart.js';
 import { formatBytes } from './format.js';
 

@@ -1,6 +1,6 @@
 // The comparison report as one HTML page that loads nothing and runs nothing.
 
-import type { CompareReport } from '../compare.js';
+import type { CompareReport } from '../analyze/compare.js';
 import { layerChart, pairChart } from './bars.js';
 import { escapeHtml } from './chart.js';
 import { formatBytes, formatMs } from './format.js';

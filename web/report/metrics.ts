@@ -1,6 +1,6 @@
 // The rows that every form of the report shows.
 
-import type { CompareReport, LayerDifference } from '../compare.js';
+import type { CompareReport, LayerDifference } from '../analyze/compare.js';
 import { formatBytes, formatDb, formatMs, formatNumber, formatShare } from './format.js';
 
 /** One line of the report: what, the float model's value, the quantized model's, both together. */

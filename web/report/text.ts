@@ -1,6 +1,6 @@
 // The comparison report for a terminal.
 
-import type { CompareReport } from '../compare.js';
+import type { CompareReport } from '../analyze/compare.js';
 import { shorten, table } from './format.js';
 import {
   layerHeader,

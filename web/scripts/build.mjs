@@ -50,23 +50,36 @@ export function buildWasm(target = 'modules') {
 /** What the demo needs, of the variant that the package chooses in this Node. */
 async function buildDemo() {
   buildWeb();
-  const { hasRelaxedSimd } = await import(path.join(ROOT, 'dist/relaxed_simd.js'));
+  const { hasRelaxedSimd } = await import(path.join(ROOT, 'dist/engine/relaxed_simd.js'));
   buildWasm(hasRelaxedSimd() ? 'demo-relaxed' : 'demo-simd128');
 }
 
 const modified = (file) =>
   statSync(path.join(ROOT, file), { throwIfNoEntry: false })?.mtimeMs ?? -Infinity;
 
-/** Whether everything that tsc would write is there and newer than all that it reads. */
-function webIsBuilt() {
-  const sources = filesBelow('web', (name) => name.endsWith('.ts'));
-  const inputs = [...sources, 'tsconfig.json', 'node_modules/.package-lock.json'];
-  const outputs = sources
+const webSources = () => filesBelow('web', (name) => name.endsWith('.ts'));
+
+/** What dist has of these sources. */
+const outputsOf = (sources) =>
+  sources
     .map((file) => path.join('dist', path.relative('web', file)))
     .flatMap((file) =>
       file.endsWith('.d.ts') ? [file] : [file.replace(/ts$/, 'js'), file.replace(/ts$/, 'd.ts')],
     );
-  return Math.min(...outputs.map(modified)) > Math.max(...inputs.map(modified));
+
+/** Whether everything that tsc would write is there and newer than all that it reads. */
+function webIsBuilt() {
+  const sources = webSources();
+  const inputs = [...sources, 'tsconfig.json', 'node_modules/.package-lock.json'];
+  return Math.min(...outputsOf(sources).map(modified)) > Math.max(...inputs.map(modified));
+}
+
+/** Removes what former builds made of sources that are not there any more: a package would take it along. */
+function removeFormer() {
+  const made = new Set([...outputsOf(webSources()), path.join('dist', 'core.js')]);
+  for (const file of filesBelow('dist', (name) => /\.(js|d\.ts)$/.test(name))) {
+    if (!made.has(file)) rmSync(path.join(ROOT, file));
+  }
 }
 
 /** dist/c_kernels.txt, JSON: the C that generateC() writes into files, which who only runs models does not load. */
@@ -78,9 +91,6 @@ function writeKernels() {
   ]);
   const text = `${JSON.stringify(Object.fromEntries(texts), null, 1)}\n`;
   const target = path.join(ROOT, 'dist/c_kernels.txt');
-  for (const name of ['c_kernels.js', 'c_kernels.d.ts']) {
-    rmSync(path.join(ROOT, 'dist', name), { force: true }); // of former builds
-  }
   if (existsSync(target) && readFileSync(target, 'utf8') === text) return;
   mkdirSync(path.dirname(target), { recursive: true });
   writeFileSync(target, text);
@@ -89,6 +99,7 @@ function writeKernels() {
 /** dist/**.js and .d.ts from web/**.ts. */
 export function buildWeb() {
   writeKernels();
+  removeFormer();
   if (webIsBuilt()) return;
   run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
   // Declarations written by hand (of the Emscripten glue) are inputs to tsc, so it does not emit them.

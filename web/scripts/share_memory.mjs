@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { memoryPages, withSharedMemory } from './wasm_sections.mjs';
 
-/** Pages that sharedMemory() of web/threads.ts begins with. */
+/** Pages that sharedMemory() of web/engine/threads.ts begins with. */
 const INITIAL_PAGES = 256;
 const MOST_PAGES = 65536;
 

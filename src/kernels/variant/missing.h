@@ -21,7 +21,7 @@ inline const char* MissingDot8() {
 }
 
 #if defined(__EMSCRIPTEN__)
-/// The loader defines this function (web/load_core.ts).
+/// The loader defines this function (web/engine/load_core.ts).
 extern "C" __attribute__((import_module("low_bits"), import_name("rq_low_bits_loaded"))) int32_t
 rq_low_bits_loaded();
 #else

@@ -1,0 +1,293 @@
+// What the quantizer's analysis means: diagnoses in plain language, and the widths of layers that
+// meet a budget at least loss.
+
+import { invalidArgument, show } from '../base/errors.js';
+import { checkKind, checkOptions } from '../base/options.js';
+import type { OperatorConfig } from '../quantize/config.js';
+import { leastNoise } from './knapsack.js';
+
+/** What one operator costs. Ratios in dB are null where there is no error. */
+export interface OperatorAnalysis {
+  name: string;
+  type: string;
+  /** Names of the value that it reads first and of the value that it writes. */
+  input: string;
+  value: string;
+  /** Signal to noise with exact inputs. */
+  aloneSnr: number | null;
+  /** Signal to noise with everything quantized. */
+  snr: number | null;
+  /** Of a layer: the number of weights. */
+  weights?: number;
+  /** Largest magnitude of the output channels over their median, and how many are near the largest. */
+  weightSpread?: number;
+  weightOutliers?: number;
+  /** Relative noise of the network's outputs when only this layer is quantized, by bits of its weights. */
+  noise?: Record<string, number>;
+}
+
+/** What one value looks like. */
+export interface ValueAnalysis {
+  name: string;
+  min: number;
+  max: number;
+  /** As calibrated. */
+  range: [number, number];
+  bits: number;
+  scale: number;
+  /** Shares of the elements that do not fit the grid, and that become 0. */
+  clipped: number;
+  zeros: number;
+  channels: number;
+  channelSpread: number;
+  channelOutliers: number;
+  histogram: { from: number; to: number; counts: number[] };
+}
+
+/** {@link QuantizationRecord.analysis}, made with `analyze: true`. */
+export interface Analysis {
+  /** How many of the calibration samples errors were measured on: the first ones, at most eight. */
+  samples: number;
+  /** Signal to noise of the outputs in dB, everything quantized. */
+  snr: number | null;
+  operators: OperatorAnalysis[];
+  values: ValueAnalysis[];
+}
+
+/** What is wrong with an operator, and what may help. */
+export interface Diagnosis {
+  operator: string;
+  aloneSnr: number | null;
+  problem: string;
+  suggestion: string;
+}
+
+const least = (snr: number | null) => snr ?? Infinity;
+
+function explain(operator: OperatorAnalysis, values: Map<string, ValueAnalysis>): Diagnosis {
+  const output = values.get(operator.value);
+  const input = values.get(operator.input);
+  const { name, aloneSnr, noise, weightSpread = 1, weightOutliers = 0 } = operator;
+  const say = (problem: string, suggestion: string) => ({
+    operator: name,
+    aloneSnr,
+    problem,
+    suggestion,
+  });
+  const percent = (share: number) => `${(100 * share).toPrecision(2)} %`;
+  for (const value of [output, input]) {
+    if (!value) continue;
+    if (value.clipped > 0.005) {
+      return say(
+        `${percent(value.clipped)} of '${value.name}' lie outside its range ${value.range.map((x) => x.toPrecision(3)).join(' .. ')}`,
+        'calibrate on more typical samples, or use the observer minmax or auto',
+      );
+    }
+    if (value.channelSpread > 8 && value.channelOutliers <= Math.max(1, value.channels / 16)) {
+      return say(
+        `the range of '${value.name}' is dominated by ${value.channelOutliers} of ${value.channels} channels, ${value.channelSpread.toFixed(0)} times the median`,
+        'try recover: equalize_activations or channel_split, or the observer mse',
+      );
+    }
+    if (value.zeros > 0.9 && value.max > 20 * value.scale) {
+      return say(
+        `${percent(value.zeros)} of '${value.name}' become 0: a few large values take the range`,
+        'try the observer percentile or mse, or keep more bits for this operator',
+      );
+    }
+  }
+  if (weightSpread > 8) {
+    return say(
+      `its weights are dominated by ${weightOutliers} output channels, ${weightSpread.toFixed(0)} times the median`,
+      'try perChannel: true, equalize or channel_split',
+    );
+  }
+  if (noise && (noise['8'] ?? 0) > 1e-3) {
+    return say('even 8 bits for its weights cost much at the outputs', 'keep it in float');
+  }
+  return say(
+    'its values need a finer grid than they have',
+    noise
+      ? 'try adaround or block_reconstruction, more bits for this layer, or float'
+      : 'try the observer auto or mse, or float for this operator',
+  );
+}
+
+function checkAnalysis(analysis: unknown): void {
+  const { operators, values } = (analysis ?? {}) as Partial<Analysis>;
+  if (Array.isArray(operators) && Array.isArray(values)) return;
+  throw invalidArgument(
+    `${show(analysis)} is no analysis`,
+    'analysis',
+    'Give config.analysis of a model that was quantized with analyze: true.',
+  );
+}
+
+/**
+ * The worst operators by themselves, worst first, each with a reason and a suggestion.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no analysis.
+ */
+export function diagnose(analysis: Analysis, count = 5): Diagnosis[] {
+  checkAnalysis(analysis);
+  checkKind(count, 'integer', 'count');
+  const values = new Map(analysis.values.map((value) => [value.name, value]));
+  return [...analysis.operators]
+    .filter(({ aloneSnr }) => aloneSnr !== null && aloneSnr < 60)
+    .sort((a, b) => least(a.aloneSnr) - least(b.aloneSnr))
+    .slice(0, count)
+    .map((operator) => explain(operator, values));
+}
+
+/** Width of a layer's weights; 32: the whole operator stays in float. */
+export type Width = 2 | 4 | 8 | 32;
+
+const allWidths: readonly Width[] = [8, 4, 2, 32];
+
+/** One way to divide the bits. */
+export interface FrontierPoint {
+  /** Bytes of all layers' weights. */
+  bytes: number;
+  /** Milliseconds of all layers; 0 without latencies. */
+  ms: number;
+  /** Expected signal to noise of the outputs in dB. */
+  snr: number;
+  widths: Record<string, Width>;
+}
+
+/** Options of {@link mixedPrecision}. */
+export interface MixedPrecisionOptions {
+  /** At most so many bytes of weights. */
+  maxBytes?: number;
+  /** At most so many milliseconds in layers; needs `latencies`. */
+  maxMs?: number;
+  /** Default all of 8, 4, 2 and 32 (float). */
+  widths?: readonly Width[];
+  /** Measured milliseconds by layer and width; a missing width is as the next larger one. */
+  latencies?: Readonly<Record<string, Readonly<Partial<Record<Width, number>>>>>;
+}
+
+/** The result of {@link mixedPrecision}. */
+export interface MixedPrecision {
+  /** Best trade-offs, largest first. */
+  frontier: FrontierPoint[];
+  /** The least noise that meets the budget, on the frontier or beside it. */
+  chosen: FrontierPoint;
+  /** Of `chosen`, for {@link QuantizeConfig.operators}. */
+  operators: Record<string, OperatorConfig | null>;
+}
+
+interface Choice {
+  width: Width;
+  noise: number;
+  bytes: number;
+  ms: number;
+}
+
+/**
+ * Bits for every layer, of least noise within the budget. The frontier starts with the least noise of all and
+ * takes bits away where a byte (or, with `maxMs`, a millisecond) costs the least noise. Noise of
+ * layers is taken as independent, as it nearly is.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no analysis, a bad option, and for a budget that not even
+ * the smallest widths meet; the hint tells what they need.
+ */
+export function mixedPrecision(
+  analysis: Analysis,
+  options: MixedPrecisionOptions = {},
+): MixedPrecision {
+  checkAnalysis(analysis);
+  checkOptions(
+    options,
+    { maxBytes: 'number', maxMs: 'number', widths: 'any', latencies: 'object' },
+    'options',
+  );
+  const { maxBytes, maxMs, widths = allWidths, latencies = {} } = options;
+  const known = Array.isArray(widths) && widths.every((width) => allWidths.includes(width));
+  if (!known || widths.length === 0) {
+    throw invalidArgument(
+      `options.widths is ${show(widths)}`,
+      'options.widths',
+      `It must be an array of ${allWidths.join(', ')}.`,
+    );
+  }
+  if (maxMs !== undefined && Object.keys(latencies).length === 0) {
+    throw invalidArgument('maxMs needs latencies', 'options.latencies', 'Measure them first.');
+  }
+  const layers = analysis.operators.filter(({ noise }) => noise !== undefined);
+  const latencyOf = (name: string, width: Width) => {
+    const own = latencies[name] ?? {};
+    const known = ([2, 4, 8, 32] as const).filter((one) => own[one] !== undefined && one >= width);
+    return known.length > 0 ? own[known[0]!]! : 0;
+  };
+  const choices = layers.map(({ name, weights = 0, noise = {} }) =>
+    widths
+      .filter((width) => width === 32 || noise[width] !== undefined)
+      .map((width): Choice => ({
+        width,
+        noise: width === 32 ? 0 : noise[width]!,
+        bytes: Math.ceil((weights * width) / 8),
+        ms: latencyOf(name, width),
+      }))
+      .sort((a, b) => a.noise - b.noise || a.bytes - b.bytes),
+  );
+  const without = layers[choices.findIndex((list) => list.length === 0)];
+  if (without) {
+    const what = `the analysis has none of the widths for "${without.name}"`;
+    throw invalidArgument(what, 'options.widths');
+  }
+  const pointOf = (now: readonly Choice[]): FrontierPoint => {
+    const sum = (get: (choice: Choice) => number) =>
+      now.reduce((total, choice) => total + get(choice), 0);
+    const noise = sum((choice) => choice.noise);
+    return {
+      bytes: sum((choice) => choice.bytes),
+      ms: sum((choice) => choice.ms),
+      snr: noise > 0 ? -10 * Math.log10(noise) : Infinity,
+      widths: Object.fromEntries(layers.map(({ name }, index) => [name, now[index]!.width])),
+    };
+  };
+  const cost = (choice: Choice) => (maxMs !== undefined ? choice.ms : choice.bytes);
+  const meets = ({ bytes, ms }: FrontierPoint) =>
+    (maxBytes === undefined || bytes <= maxBytes) && (maxMs === undefined || ms <= maxMs);
+  const now = choices.map((list) => list[0]!);
+  const frontier = [pointOf(now)];
+  for (;;) {
+    let best: { layer: number; choice: Choice; slope: number } | undefined;
+    choices.forEach((list, layer) => {
+      for (const choice of list) {
+        const saved = cost(now[layer]!) - cost(choice);
+        if (saved <= 0) continue;
+        const slope = (choice.noise - now[layer]!.noise) / saved;
+        if (!best || slope < best.slope) best = { layer, choice, slope };
+      }
+    });
+    if (!best) break;
+    now[best.layer] = best.choice;
+    frontier.push(pointOf(now));
+  }
+  const taken = leastNoise(
+    choices.map((list) => list.map((choice) => ({ noise: choice.noise, cost: cost(choice) }))),
+    maxMs ?? maxBytes ?? Infinity,
+  );
+  const beside = taken && pointOf(taken.map((at, layer) => choices[layer]![at]!));
+  const on = frontier.find(meets);
+  // The convex frontier has few points: most budgets leave room for more than one of them.
+  const chosen = beside && meets(beside) && !(on && on.snr >= beside.snr) ? beside : on;
+  if (!chosen) {
+    const last = frontier.at(-1)!;
+    throw invalidArgument(
+      `no division of bits meets the budget of ${show(maxMs ?? maxBytes)}`,
+      maxMs === undefined ? 'options.maxBytes' : 'options.maxMs',
+      `The smallest needs ${last.bytes} bytes and ${last.ms.toFixed(3)} ms.`,
+    );
+  }
+  const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const operators = Object.fromEntries(
+    Object.entries(chosen.widths).map(([name, bits]) => [
+      escape(name),
+      bits === 32 ? null : { weights: { bits } },
+    ]),
+  );
+  return { frontier, chosen, operators };
+}

@@ -1,0 +1,382 @@
+import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../base/abort.js';
+import { RequantError, invalidArgument, show } from '../base/errors.js';
+import {
+  MOST_INT,
+  checkInteger,
+  checkKind,
+  checkOptions,
+  withoutUndefined,
+} from '../base/options.js';
+import { Tensor } from '../base/tensor.js';
+import type { CoreComparer } from '../core.js';
+import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
+import { Model, type RequantizeMode, loadToolsFor } from '../model/model.js';
+import { checkRequantize } from '../model/session_options.js';
+import { checkMaxSamples } from '../quantize/config.js';
+import { QuantizedModel } from '../quantize/quantize.js';
+import { InferenceSession, type PlanMemory, checkSameCore } from '../session/session.js';
+
+/** One input to compare on. */
+export interface CompareSample {
+  feeds: Feeds;
+  /** Index of the right class in the first output, if known; not for batches of more than one. */
+  label?: number;
+}
+
+/** What both models said to one sample. */
+export interface SampleResult {
+  /** Index of the largest element of the first output. */
+  floatTop1: number;
+  candidateTop1: number;
+  floatMs: number;
+  candidateMs: number;
+}
+
+/** How far the comparison is. */
+export interface CompareProgress {
+  done: number;
+  /** Missing while the number of samples is not known. */
+  total?: number;
+  /** The sample just finished. */
+  sample: SampleResult;
+}
+
+/** Options of {@link compare}. */
+export interface CompareOptions {
+  /** Inputs, with labels where known. */
+  dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
+  /** Use at most so many samples. Default all. */
+  maxSamples?: number;
+  /** Compare inner values operator by operator as well. Default false. */
+  layerwise?: boolean;
+  /**
+   * On so many samples, also compute every operator alone from exact inputs, which tells its own
+   * error from what it inherits. Slow. Default 2 with `layerwise`.
+   */
+  aloneSamples?: number;
+  /** As in {@link SessionOptions.requantize}. */
+  requantize?: RequantizeMode;
+  onProgress?: (progress: CompareProgress) => void;
+  signal?: AbortSignal;
+}
+
+/** The difference of one output. */
+export interface OutputDifference {
+  name: string;
+  /** Signal to noise ratio in dB; null when there is no difference, -Infinity where the float output is 0. */
+  snr: number | null;
+  cosine: number;
+  maxAbs: number;
+  meanAbs: number;
+  /** Largest minus smallest value of the float model. */
+  range: number;
+  /**
+   * Where a Concat makes the output: its operands, each by itself, since one with small values may be lost
+   * and hardly be seen in the whole.
+   */
+  parts?: PartDifference[];
+}
+
+/** The difference of one operand of the Concat that makes an output. */
+export type PartDifference = Omit<OutputDifference, 'parts'>;
+
+/** The difference of one inner value. */
+export interface LayerDifference {
+  /** Name of the operator. */
+  name: string;
+  op: string;
+  /** Name of the value. */
+  value: string;
+  /** Signal to noise ratio in dB with everything before it quantized as well; null: no difference. */
+  snr: number | null;
+  cosine: number;
+  maxAbs: number;
+  meanAbs: number;
+  /** Largest minus smallest value of the float model. */
+  range: number;
+  /** The same when the operator gets the exact inputs; missing where it was not measured. */
+  aloneSnr?: number | null;
+  aloneCosine?: number;
+  aloneMaxAbs?: number;
+}
+
+/** How a quantized model differs from the float model. */
+export interface CompareReport {
+  samples: number;
+  labelled: number;
+  outputs: OutputDifference[];
+  /** Shares in [0, 1] by the first output; accuracies are null without labels. */
+  top1: { float: number | null; candidate: number | null; agreement: number | null };
+  /** In the order of the graph, without those of NaN or infinity; empty unless `layerwise`. */
+  layers: LayerDifference[];
+  /** Of both as ONNX files, as toOnnx() makes them by default; of simulated grids, of the graph that runs. */
+  size: { floatBytes: number; candidateBytes: number };
+  /** Medians of one run; ratio > 1: the candidate is faster. */
+  latency: { floatMs: number; candidateMs: number; ratio: number };
+  memory: { float: PlanMemory; candidate: PlanMemory };
+}
+
+/** Whether no sample had NaN or infinity there: the core writes them as null. */
+function isFinite({ meanAbs }: { meanAbs: number | null }): boolean {
+  return meanAbs !== null;
+}
+
+/** The core counts. */
+type CoreReport = Omit<CompareReport, 'top1'> & {
+  top1: { float: number; candidate: number; agreement: number; rows: number };
+};
+
+interface Difference {
+  snr: number | null;
+  cosine: number | null;
+  maxAbs: number | null;
+}
+
+// The core's JSON has null for what is not finite: the SNR of no difference, and of no signal.
+function settled<T extends Difference>(difference: T): T {
+  const { snr, cosine, maxAbs } = difference;
+  return { ...difference, snr: maxAbs === 0 ? null : (snr ?? -Infinity), cosine: cosine ?? 0 };
+}
+
+function settledLayer({ aloneSnr, aloneCosine, aloneMaxAbs, ...layer }: LayerDifference) {
+  // Missing, or not finite.
+  if (aloneMaxAbs === undefined || aloneMaxAbs === null) return settled(layer);
+  const alone = settled({ snr: aloneSnr!, cosine: aloneCosine!, maxAbs: aloneMaxAbs });
+  return { ...settled(layer), aloneSnr: alone.snr, aloneCosine: alone.cosine, aloneMaxAbs };
+}
+
+function withShares(report: CoreReport): CompareReport {
+  const { float, candidate, agreement, rows } = report.top1;
+  const share = (count: number, of: number) => (of > 0 ? count / of : null);
+  return {
+    ...report,
+    outputs: report.outputs.map((output) => ({
+      ...settled(output),
+      ...(output.parts ? { parts: output.parts.map(settled) } : {}),
+    })),
+    layers: report.layers.filter(isFinite).map(settledLayer),
+    top1: {
+      float: share(float, report.labelled),
+      candidate: share(candidate, report.labelled),
+      agreement: share(agreement, rows),
+    },
+  };
+}
+
+function onnxSize(model: Model): number {
+  const blob = model.handle.call((object) => object.onnx());
+  try {
+    return blob.size;
+  } finally {
+    blob.free();
+    blob.delete();
+  }
+}
+
+/** Bytes of the file that toOnnx() makes unless told otherwise; where there is none, of what runs here. */
+function candidateSize(candidate: Model | QuantizedModel): number {
+  if (candidate instanceof Model) return onnxSize(candidate);
+  try {
+    return candidate.toOnnx().length;
+  } catch (error) {
+    // Simulated operators.
+    if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
+    return onnxSize(candidate.integerModel);
+  }
+}
+
+/** How many classes the first output tells apart, where its shape says so. */
+function classesOf(model: Model): number | undefined {
+  const dims = model.info.outputs[0]?.dims ?? [];
+  const counted = dims.length > 1 ? dims.slice(1) : dims;
+  if (counted.length === 0 || !counted.every((dim) => typeof dim === 'number')) return undefined;
+  return counted.reduce((product, dim) => product * dim, 1);
+}
+
+/** @internal */
+export function checkLabel(label: unknown, classes: number | undefined): void {
+  if (label === undefined) return;
+  checkKind(label, 'integer', 'label');
+  if ((label as number) < 0)
+    throw invalidArgument(`label is ${show(label)}`, 'label', 'Leave out unknown labels.');
+  if (classes !== undefined && (label as number) >= classes)
+    throw invalidArgument(`label is ${show(label)} of ${classes} classes`, 'label');
+}
+
+/** @internal What `work` returns; what it throws says which sample was at fault. */
+export function ofSample<T>(index: number, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof RequantError)) throw error;
+    const { code, node, value, hint, message } = error;
+    throw new RequantError(
+      code,
+      `sample ${index}: ${message}`,
+      withoutUndefined({ node, value, hint, cause: error }) as object,
+    );
+  }
+}
+
+function addSample(
+  comparer: Handle<CoreComparer>,
+  sample: unknown,
+  classes: number | undefined,
+  index: number,
+): SampleResult {
+  return ofSample(index, () => {
+    checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
+    const { feeds, label } = sample as CompareSample;
+    checkLabel(label, classes);
+    const result = withFeeds(comparer.core, feeds, (coreFeeds) =>
+      comparer.call((object) => object.add(...coreFeeds, label ?? -1)),
+    );
+    if (label !== undefined && result.floatTop1 < 0) {
+      throw invalidArgument('a label needs a first output of one row', 'label');
+    }
+    return result;
+  });
+}
+
+/** After so many samples the report, which costs as much as a run, is looked at. */
+const CHECK_EVERY = 16;
+
+// Whoever makes the samples may fill the same tensors again.
+function copyOf(feeds: Feeds): Feeds {
+  return Object.fromEntries(
+    Object.entries(feeds).map(([name, { type, data, dims }]) => [
+      name,
+      new Tensor(type, data.slice(), dims),
+    ]),
+  );
+}
+
+/** The error for samples, the first of this index, of which these outputs are NaN or infinite in a model. */
+async function notFinite(
+  first: number,
+  samples: readonly Feeds[],
+  names: readonly string[],
+  requantize: RequantizeMode,
+  models: Readonly<Record<string, Model>>,
+): Promise<RequantError> {
+  const refuse = (what: string, name: string) =>
+    invalidArgument(what, name, 'Remove the sample or repair the model.');
+  for (const [which, model] of Object.entries(models)) {
+    const session = await InferenceSession.create(model, { requantize });
+    try {
+      for (const [index, feeds] of samples.entries()) {
+        const outputs = await session.run(feeds, names);
+        for (const name of names) {
+          const data = Array.from(outputs[name]!.data as ArrayLike<number>);
+          const at = data.findIndex((value) => !Number.isFinite(value));
+          if (at < 0) continue;
+          const what = Number.isNaN(data[at]) ? 'NaN' : 'infinite';
+          const place = `output "${name}" of the ${which} is ${what} at index ${at}`;
+          return refuse(`sample ${first + index}: ${place}`, name);
+        }
+      }
+    } finally {
+      session.dispose();
+    }
+  }
+  return refuse(`output "${names[0]}" is NaN or infinite`, names[0]!);
+}
+
+/**
+ * Holds a quantized model against the float model it came from: outputs, accuracy, size, latency,
+ * and layer by layer where the error comes from.
+ *
+ * @param model The float model.
+ * @param candidate What {@link quantize} made, or any other model with the same inputs and outputs.
+ * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, and models of other outputs or of
+ * another engine; what {@link InferenceSession.run} throws for feeds, with the number of the sample;
+ * SHAPE_MISMATCH for outputs that differ in shape; INVALID_ARGUMENT for a sample whose outputs have NaN
+ * or infinity; ABORTED.
+ * @example
+ * const report = await compare(model, quantized, { dataset: [{ feeds, label: 3 }], layerwise: true });
+ * console.log(report.top1.agreement);
+ */
+export async function compare(
+  model: Model,
+  candidate: Model | QuantizedModel,
+  options: CompareOptions,
+): Promise<CompareReport> {
+  if (!(model instanceof Model)) {
+    throw invalidArgument(`compare needs a Model, not ${show(model)}`, 'model');
+  }
+  if (!(candidate instanceof Model || candidate instanceof QuantizedModel)) {
+    throw invalidArgument(`compare needs a quantized model, not ${show(candidate)}`, 'candidate');
+  }
+  checkOptions(
+    options,
+    {
+      dataset: 'any',
+      maxSamples: 'number',
+      layerwise: 'boolean',
+      aloneSamples: 'integer',
+      requantize: 'string',
+      onProgress: 'function',
+      signal: 'signal',
+    },
+    'options',
+  );
+  const { dataset, maxSamples, layerwise = false, aloneSamples, onProgress, signal } = options;
+  checkIterable(dataset, 'options.dataset');
+  checkMaxSamples(maxSamples);
+  checkRequantize(options.requantize, 'options.requantize');
+  checkInteger(aloneSamples, 0, MOST_INT, 'options.aloneSamples');
+  throwIfAborted(signal);
+
+  const other = candidate instanceof QuantizedModel ? candidate.integerModel : candidate;
+  checkSameCore(model, other);
+  const { core, object } = model.handle;
+  const requantize = options.requantize ?? other.requantize;
+  await loadToolsFor(model, other);
+  const comparer = new Handle(
+    core,
+    call(core, () =>
+      core.createComparer(object, other.handle.object, {
+        requantize,
+        layerwise,
+        floatBytes: onnxSize(model),
+        candidateBytes: candidateSize(candidate),
+        ...(layerwise && aloneSamples !== undefined ? { aloneSamples } : {}),
+      }),
+    ),
+    'comparer',
+  );
+  try {
+    const limit = maxSamples ?? Infinity;
+    const known = lengthOf(dataset);
+    const total = known === undefined ? {} : { total: Math.min(known, limit) };
+    const classes = classesOf(model);
+    let recent: Feeds[] = [];
+    // Once an output is not finite, all later numbers are lost.
+    const check = async (end: number) => {
+      const { outputs } = comparer.json<CoreReport>((handle) => handle.report());
+      const lost = outputs.filter((output) => !isFinite(output)).map(({ name }) => name);
+      if (lost.length > 0)
+        throw await notFinite(end - recent.length, recent, lost, requantize, {
+          model,
+          candidate: other,
+        });
+      recent = [];
+    };
+    const breather = new Breather(signal);
+    let done = 0;
+    for await (const sample of items(dataset, signal)) {
+      const result = addSample(comparer, sample, classes, done);
+      recent.push(copyOf(sample.feeds));
+      if (recent.length === CHECK_EVERY) await check(done + 1);
+      done += 1;
+      onProgress?.({ done, ...total, sample: result });
+      await breather.breathe();
+      if (done >= limit) break;
+    }
+    if (done === 0) throw invalidArgument('there are no samples to compare on', 'options.dataset');
+    await check(done);
+    return withShares(comparer.json<CoreReport>((handle) => handle.report()));
+  } finally {
+    comparer.dispose();
+  }
+}

@@ -1,0 +1,338 @@
+// Loads the wasm core, once per variant, for one thread or for more. The only file that knows the
+// Emscripten glue.
+
+import { RequantError, invalidArgument, show } from '../base/errors.js';
+import createCore, { type Core } from '../core.js';
+import type { WasmFile } from '../own_files.js';
+import { type WasmEnv, env } from './env.js';
+import { compiled, isModule, moduleFailed, prefetch } from './modules.js';
+import { hasRelaxedSimd } from './relaxed_simd.js';
+import { KernelThreads, likelyThreads, resolveThreads, warnThreads } from './threads.js';
+
+/** Which SIMD instructions a module uses. */
+export type Variant = 'simd128' | 'relaxed';
+
+/** The variant that env.wasm.simd asks for. */
+export function variantFor(settings: WasmEnv): Variant {
+  if (typeof WebAssembly !== 'object') {
+    throw new RequantError('UNSUPPORTED', 'this JavaScript engine has no WebAssembly');
+  }
+  const { simd } = settings;
+  switch (simd) {
+    case 'auto':
+      // Runtimes that hand out compiled modules may not compile any, not even to probe for SIMD.
+      if (isModule(settings.wasmBinary)) return 'simd128';
+      return hasRelaxedSimd() ? 'relaxed' : 'simd128';
+    case 'simd128':
+      return simd;
+    case 'relaxed':
+      // What is compiled already proves that there is relaxed SIMD.
+      if (isModule(settings.wasmBinary) || hasRelaxedSimd()) return simd;
+      throw new RequantError('UNSUPPORTED', 'this JavaScript engine has no relaxed SIMD', {
+        value: 'env.wasm.simd',
+        hint: "Use 'auto' or 'simd128'; Node 20 needs --experimental-wasm-relaxed-simd.",
+      });
+    default:
+      throw invalidArgument(
+        `env.wasm.simd is ${show(simd)}`,
+        'env.wasm.simd',
+        "Use 'auto', 'simd128' or 'relaxed'.",
+      );
+  }
+}
+
+/** The promise of a load, which is tried again after it failed. */
+function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined;
+  return () =>
+    (loading ??= load().catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    }));
+}
+
+/**
+ * The modules with those parts of a core that are loaded when they are needed: the rarer operators, and
+ * the tools, which call them (web/scripts/share_functions.mjs). Entries of the function table that are
+ * theirs are empty until then.
+ */
+class Parts {
+  /** Of the main module. */
+  exports: WebAssembly.Exports = {};
+  readonly #suffix: '' | '-threads';
+
+  constructor(threaded: boolean) {
+    this.#suffix = threaded ? '-threads' : '';
+  }
+
+  /** Whether one of these entries of the function table is not there yet. */
+  lack(functions: readonly number[]): boolean {
+    const table = this.exports['__indirect_function_table'] as WebAssembly.Table;
+    return functions.some((entry) => table.get(entry) === null);
+  }
+
+  readonly operators = once(async () => {
+    const file: WasmFile = `requant-operators${this.#suffix}.wasm`;
+    try {
+      const module = await compiled(file);
+      const { exports } = await this.#instantiate(module);
+      this.#call('operators_loaded');
+      return exports;
+    } catch (error) {
+      throw moduleFailed(file, error);
+    }
+  });
+
+  readonly tools = once(async () => {
+    const file: WasmFile = `requant-tools${this.#suffix}.wasm`;
+    try {
+      const [operators, module] = await Promise.all([this.operators(), compiled(file)]);
+      await this.#instantiate(module, operators);
+      this.#call('bind_tools');
+    } catch (error) {
+      throw moduleFailed(file, error);
+    }
+  });
+
+  #instantiate(module: WebAssembly.Module, operators: WebAssembly.Exports = {}) {
+    const table = this.exports['shared'] as WebAssembly.Table;
+    const shared: WebAssembly.ModuleImports = {};
+    for (const { module: from, name } of WebAssembly.Module.imports(module)) {
+      if (from === 'shared') shared[name] = table.get(Number(name)) as () => unknown;
+    }
+    return WebAssembly.instantiate(module, { core: this.exports, shared, operators });
+  }
+
+  #call(name: string) {
+    (this.exports[name] as () => void)();
+  }
+}
+
+type Kernel = (...parameters: number[]) => number;
+
+/** The kernels for few bits: a module of their own, on the core's memory, loaded when it is needed. */
+class LowBits {
+  /** Imports of the main module. A kernel computes a layer, so that a hop through here costs nothing. */
+  readonly imports: Record<string, Kernel> = {};
+  #kernels: WebAssembly.Exports | undefined;
+
+  constructor(main: WebAssembly.Module) {
+    for (const { module, name } of WebAssembly.Module.imports(main)) {
+      if (module !== 'low_bits') continue;
+      this.imports[name] = (...parameters) => {
+        if (!this.#kernels) throw new Error('requant-lowbits.wasm is not loaded');
+        return (this.#kernels[name] as Kernel)(...parameters);
+      };
+    }
+    this.imports['rq_low_bits_loaded'] = () => (this.#kernels ? 1 : 0);
+  }
+
+  async load(file: WasmFile, memory: WebAssembly.ExportValue | undefined): Promise<void> {
+    try {
+      const module = await compiled(file);
+      const { exports } = await WebAssembly.instantiate(module, {
+        core: { memory: memory as WebAssembly.Memory },
+      });
+      this.#kernels = exports;
+    } catch (error) {
+      throw moduleFailed(file, error);
+    }
+  }
+}
+
+// A core for one thread never calls these.
+const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
+
+async function load(
+  variant: Variant,
+  threads: KernelThreads | undefined,
+): Promise<Omit<Engine, 'key' | 'threads'> & { core: Core }> {
+  const file: WasmFile = threads ? `requant-${variant}-threads.wasm` : `requant-${variant}.wasm`;
+  try {
+    const module = await compiled(file);
+    const parts = new Parts(threads !== undefined);
+    const lowBits = new LowBits(module);
+    const core = await new Promise<Core>((resolve, reject) => {
+      createCore({
+        instantiateWasm(imports, receive) {
+          const all: WebAssembly.Imports = {
+            ...imports,
+            threads: threads?.imports ?? noThreads,
+            low_bits: lowBits.imports,
+          };
+          if (threads) all['env'] = { ...imports['env'], memory: threads.memory };
+          WebAssembly.instantiate(module, all).then((instance) => {
+            parts.exports = threads
+              ? { ...instance.exports, memory: threads.memory }
+              : instance.exports;
+            receive(instance, module);
+          }, reject);
+          return {};
+        },
+        print: () => {},
+        printErr: () => {},
+      }).then(resolve, reject);
+    });
+    const kernels: WasmFile = `requant-lowbits-${variant}${threads ? '-threads' : ''}.wasm`;
+    const loadLowBits = once(() => lowBits.load(kernels, parts.exports['memory']));
+    return { core, variant, parts, loadLowBits };
+  } catch (error) {
+    throw moduleFailed(file, error);
+  }
+}
+
+interface Engine {
+  key: string;
+  variant: Variant;
+  threads: KernelThreads | undefined;
+  parts: Parts;
+  loadLowBits: () => Promise<void>;
+}
+
+const cores = new Map<string, Promise<Core>>();
+const engines = new WeakMap<Core, Engine>();
+
+function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
+  const key = threaded ? `${variant}-threads` : variant;
+  const known = cores.get(key);
+  if (known) return known;
+  const start = async () => {
+    const kernels: WasmFile = `kernels-${variant}-threads.wasm`;
+    if (threaded) prefetch([kernels]);
+    const threads = threaded ? new KernelThreads(() => compiled(kernels)) : undefined;
+    const { core, ...loaded } = await load(variant, threads);
+    engines.set(core, { key, threads, ...loaded });
+    return core;
+  };
+  const loading = start();
+  cores.set(key, loading);
+  loading.catch(() => {
+    if (cores.get(key) === loading) cores.delete(key);
+  });
+  return loading;
+}
+
+/**
+ * The core of the variant that env asks for, for so many threads (as numThreads of options; default
+ * env's): loaded once; a failed load is tried again. Where the core for threads cannot be loaded,
+ * there is a warning and the one for a single thread.
+ */
+export async function loadCore(numThreads?: unknown): Promise<Core> {
+  const variant = variantFor(env.wasm);
+  const wanted = await resolveThreads(numThreads);
+  if (wanted > 1) {
+    try {
+      const core = await loadOnce(variant, true);
+      await engines.get(core)?.threads?.use(core, wanted);
+      return core;
+    } catch (error) {
+      warnThreads(error instanceof Error ? error.message : String(error));
+    }
+  }
+  return loadOnce(variant, false);
+}
+
+/** Begins to fetch and compile what loadCore() will load by these settings. */
+export async function prefetchMain(settings: WasmEnv): Promise<void> {
+  try {
+    const variant = variantFor(settings);
+    const threaded = (await likelyThreads(settings.numThreads)) > 1;
+    prefetch(
+      threaded
+        ? [`requant-${variant}-threads.wasm`, `kernels-${variant}-threads.wasm`]
+        : [`requant-${variant}.wasm`],
+      settings,
+    );
+  } catch {
+    // Whoever loads the core says what is wrong.
+  }
+}
+
+/** Parts of the engine that not every model needs. */
+export type EnginePart = 'operators' | 'tools' | 'lowBits';
+
+/** Begins to fetch and compile these parts, for a core for so many threads (default: env's). */
+export async function prefetchParts(
+  parts: readonly EnginePart[],
+  numThreads: unknown = env.wasm.numThreads,
+): Promise<void> {
+  try {
+    const variant = variantFor(env.wasm);
+    const suffix = (await likelyThreads(numThreads)) > 1 ? '-threads' : '';
+    // The tools call the operators, and those pack weights for the kernels for few bits.
+    const files = new Set<WasmFile>(parts.length > 0 ? [`requant-operators${suffix}.wasm`] : []);
+    if (parts.includes('tools')) files.add(`requant-tools${suffix}.wasm`);
+    if (parts.includes('lowBits')) files.add(`requant-lowbits-${variant}${suffix}.wasm`);
+    // Behind the main module: on a slow line they would hold up what is needed first.
+    await compiled(`requant-${variant}${suffix}.wasm`);
+    prefetch([...files]);
+  } catch {
+    // Whoever loads the core says what is wrong.
+  }
+}
+
+/** How many threads a core has by now. */
+export function threadsOf(core: Core): number {
+  return engines.get(core)?.threads?.count ?? 1;
+}
+
+/**
+ * How many threads of its core a session uses for this option: by default all, more are started.
+ * Warns when the core is one for a single thread.
+ */
+export async function sessionThreads(core: Core, numThreads: unknown): Promise<number> {
+  if (numThreads === undefined) return threadsOf(core);
+  const wanted = await resolveThreads(numThreads);
+  if (wanted === 1) return 1;
+  const threads = engines.get(core)?.threads;
+  if (threads) return threads.use(core, wanted);
+  if (typeof numThreads === 'number' && numThreads > 1) {
+    warnThreads(
+      'the model was loaded for one thread. Set numThreads when it is loaded, or env.wasm.numThreads',
+    );
+  }
+  return 1;
+}
+
+/**
+ * Loads the rarer operators of a core, once; with `functions` (of a model's operators, by their entries
+ * in the function table) only when they are needed for those.
+ */
+export async function loadOperators(core: Core, functions?: readonly number[]): Promise<void> {
+  const parts = engines.get(core)?.parts;
+  if (functions === undefined || parts?.lack(functions)) await parts?.operators();
+}
+
+/** Loads the tools of a core, once, and the rarer operators, which they call. */
+export async function loadTools(core: Core): Promise<void> {
+  await engines.get(core)?.parts.tools();
+}
+
+/**
+ * Loads the kernels for few bits of a core, once, and the rarer operators, which pack weights for them
+ * (a saved plan has packed ones).
+ */
+export async function loadLowBits(core: Core, packing = true): Promise<void> {
+  await Promise.all([packing ? loadOperators(core) : undefined, engines.get(core)?.loadLowBits()]);
+}
+
+/** Begins to fetch and compile what loadLowBits() will load. */
+export function prefetchLowBits(core: Core): void {
+  const engine = engines.get(core);
+  if (!engine) return;
+  const suffix = engine.threads ? '-threads' : '';
+  prefetch([`requant-lowbits-${engine.variant}${suffix}.wasm`, `requant-operators${suffix}.wasm`]);
+}
+
+/** The variant of a loaded core. */
+export function variantOf(core: Core): Variant {
+  return engines.get(core)?.variant ?? 'simd128';
+}
+
+/** The next load makes a new core: for one that crashed. */
+export function forgetCore(core: Core): void {
+  const engine = engines.get(core);
+  if (!engine) return;
+  cores.delete(engine.key);
+  engine.threads?.terminate();
+}

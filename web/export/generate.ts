@@ -1,0 +1,133 @@
+// Models in other forms than ONNX: C for programs without this engine, JSON for scripts.
+
+import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
+import { locate, readSource } from '../base/source.js';
+import { cKernelsFile } from '../c_kernels_file.js';
+import { env } from '../engine/env.js';
+import { call } from '../engine/heap.js';
+import { Model, type RequantizeMode, inputShapes, loadToolsFor } from '../model/model.js';
+import { checkRequantize } from '../model/session_options.js';
+import { locateOwn } from '../own_files.js';
+import { QuantizedModel } from '../quantize/quantize.js';
+
+/** Options of {@link generateC}. */
+export interface GenerateCOptions {
+  /** What the function, the macro and the header are named after: a C identifier. Default "model". */
+  name?: string;
+  /** Shapes of the inputs, by name: needed for those whose dimensions are not all known. */
+  shapes?: Readonly<Record<string, readonly number[]>>;
+  /** As of {@link SessionOptions}. */
+  requantize?: RequantizeMode;
+}
+
+/** A network as two files of C99. */
+export interface GeneratedC {
+  /**
+   * `NAME.c`: constants, the kernels that are needed, and the function `NAME_run`, which takes a pointer for each
+   * input, one for each output and the workspace.
+   */
+  source: string;
+  /** `NAME.h`: the declaration, and `NAME_WORKSPACE_BYTES`. */
+  header: string;
+  /** Memory that a run needs beside inputs and outputs. */
+  workspaceBytes: number;
+  /** Weights and tables, which are read only: weights of 4, 2 and 1 bits are packed. */
+  constantBytes: number;
+}
+
+/** Options of {@link generateJson}. */
+export interface GenerateJsonOptions {
+  /** Constants of more elements are base64 text of their bytes. Default 16. */
+  maxNumbers?: number;
+}
+
+function modelOf(model: Model | QuantizedModel, what: string): Model {
+  if (model instanceof QuantizedModel) return model.integerModel;
+  if (model instanceof Model) return model;
+  throw invalidArgument(
+    `${what} needs a model, not ${show(model)}`,
+    'model',
+    'Use loadModel() or quantize().',
+  );
+}
+
+/**
+ * Names and texts of the kernels in C, one after the other. They are a file beside the wasm modules, found as those are: scripts of
+ * Workers can have no dynamic import where a bundler makes one script of each.
+ */
+async function readKernels(): Promise<string[]> {
+  const paths = env.wasm.wasmPaths;
+  const file = 'c_kernels.txt';
+  const place =
+    typeof paths === 'string' || paths instanceof URL
+      ? await locate(`${paths}${file}`)
+      : await locateOwn(file, cKernelsFile);
+  const { bytes } = await readSource(place);
+  let kernels: unknown;
+  try {
+    kernels = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    // What came instead may be a page that says what is missing.
+  }
+  const entries = typeof kernels === 'object' && kernels !== null ? Object.entries(kernels) : [];
+  if (entries.length > 0 && entries.every(([, text]) => typeof text === 'string')) {
+    return entries.flat() as string[];
+  }
+  throw new RequantError(
+    'LOAD_FAILED',
+    `what is at ${'url' in place ? place.url : place.path} is not ${file}`,
+    {
+      value: file,
+      hint: `Serve the package's ${file} beside its wasm files.`,
+    },
+  );
+}
+
+/**
+ * The network as C99 that needs nothing but the standard library, for a microcontroller or any other program:
+ * its results are those of {@link InferenceSession}, integers bit for bit (floats, such as of Softmax, to their
+ * rounding). Memory is laid out ahead of time; nothing is allocated.
+ *
+ * @throws RequantError INVALID_ARGUMENT for an unknown option or a shape that is open, UNSUPPORTED naming the
+ * operator that has no form in C.
+ * @example
+ * const { source, header } = await generateC(quantized, { name: 'digits' });
+ * // digits_run(image, scores, workspace);
+ */
+export async function generateC(
+  model: Model | QuantizedModel,
+  options: GenerateCOptions = {},
+): Promise<GeneratedC> {
+  checkOptions(options, { name: 'string', shapes: 'object', requantize: 'string' }, 'options');
+  checkRequantize(options.requantize, 'options.requantize');
+  const graph = modelOf(model, 'generateC');
+  const { name = 'model', shapes = {}, requantize = graph.requantize } = options;
+  await loadToolsFor(graph);
+  const { inputs } = graph.info;
+  const dims = inputShapes(inputs, shapes);
+  const { core, object } = graph.handle;
+  const names = inputs.map((input) => input.name);
+  const texts = await readKernels();
+  return call(core, () => core.generateC(object, names, dims, { name, requantize }, texts));
+}
+
+/**
+ * The graph as JSON: `{ name, opsets, inputs, outputs, nodes: [{ name, op, domain, inputs, outputs, attributes }],
+ * values: { NAME: { type, dims } }, constants: { NAME: { type, dims, data } } }`. Of a quantized model it is the
+ * integer graph.
+ *
+ * @throws RequantError UNSUPPORTED for control flow.
+ */
+export async function generateJson(
+  model: Model | QuantizedModel,
+  options: GenerateJsonOptions = {},
+): Promise<string> {
+  checkOptions(options, { maxNumbers: 'integer' }, 'options');
+  const { maxNumbers = 16 } = options;
+  checkInteger(maxNumbers, 0, MOST_INT, 'options.maxNumbers');
+  const graph = modelOf(model, 'generateJson');
+  await loadToolsFor(graph);
+  const { core, object } = graph.handle;
+  return call(core, () => core.generateJson(object, maxNumbers));
+}

@@ -1,0 +1,174 @@
+// What sessions and plans are made with, checked and handed to the core.
+
+import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from '../base/options.js';
+import type { Core, CoreModel, CoreSession, CoreSessionOptions } from '../core.js';
+import type { EngineInfo } from '../engine/engine_info.js';
+import { call } from '../engine/heap.js';
+import { loadLowBits } from '../engine/load_core.js';
+import type { LoadOptions, RequantizeMode } from './model.js';
+import { type Tuning, tunedSteps } from './tuning.js';
+
+/** What programs written for onnxruntime-web may pass. All but the first has no meaning here; what two may be is checked. */
+export interface OrtSessionOptions {
+  /** `'wasm'` must be among them: there is no other. */
+  executionProviders?: readonly (string | { readonly name: string })[];
+  graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  executionMode?: 'sequential' | 'parallel';
+  enableCpuMemArena?: boolean;
+  enableMemPattern?: boolean;
+  interOpNumThreads?: number;
+  intraOpNumThreads?: number;
+  logId?: string;
+  logSeverityLevel?: number;
+  logVerbosityLevel?: number;
+}
+
+/**
+ * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what
+ * its engine can start, and is by default what that has; 1 if it was loaded for one thread.
+ */
+export interface SessionOptions extends LoadOptions, PlanningOptions, OrtSessionOptions {
+  /** Measure every operator; see {@link InferenceSession.profile}. */
+  profile?: boolean;
+  /** Inner values that run() returns as well, by name. */
+  taps?: readonly string[];
+}
+
+/** How a graph is computed: what the options of sessions and of {@link Model.toPlan} share. */
+export interface PlanningOptions {
+  /**
+   * How integer operators requantize. `'float'` computes as ONNX Runtime does (default for models
+   * that were loaded); `'fixed'` uses integers only (default for models quantized here); `'nearest'`
+   * and `'gemmlowp'` compute as those engines do.
+   */
+  requantize?: RequantizeMode;
+  /** Fuse activations and additions into the operators before them. Default true. */
+  fuse?: boolean;
+  /** Optimize the graph before it is planned. Default true. */
+  optimize?: boolean;
+  /**
+   * Run a model of few bits in less memory, for some time: its weights stay packed also where the machine is
+   * faster on whole bytes, and values of at most 16 codes lie two to a byte. Default false. Results do not
+   * depend on it.
+   */
+  compact?: boolean;
+  /**
+   * Kernels by family: each runs every step of its family that it can. The warnings of {@link InferenceSession.plan} say
+   * where others run; {@link engineInfo} lists all kernels.
+   */
+  kernels?: Readonly<Record<string, string>>;
+  /** The kernels that {@link tune} found to be the fastest. Results do not depend on it. */
+  tuning?: Tuning;
+}
+
+const requantizeModes: readonly RequantizeMode[] = ['fixed', 'float', 'nearest', 'gemmlowp'];
+
+/** @internal Of tune() as well, which forces kernels itself. */
+export const tunableOptionKinds = {
+  requantize: 'string',
+  fuse: 'boolean',
+  optimize: 'boolean',
+  compact: 'boolean',
+  tuning: 'object',
+} as const;
+
+/** @internal */
+export const planningOptionKinds = { ...tunableOptionKinds, kernels: 'object' } as const;
+
+/** @internal */
+export const sessionOptionKinds = {
+  ...loadOptionKinds,
+  ...planningOptionKinds,
+  profile: 'boolean',
+  taps: 'strings',
+  // Of OrtSessionOptions.
+  executionProviders: 'any',
+  graphOptimizationLevel: 'any',
+  executionMode: 'any',
+  enableCpuMemArena: 'any',
+  enableMemPattern: 'any',
+  interOpNumThreads: 'any',
+  intraOpNumThreads: 'any',
+  logId: 'any',
+  logSeverityLevel: 'any',
+  logVerbosityLevel: 'any',
+} as const;
+
+/** @internal Throws INVALID_ARGUMENT for a mode that does not exist. */
+export function checkRequantize(mode: unknown, name: string): void {
+  if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
+}
+
+/** @internal Throws INVALID_ARGUMENT for what onnxruntime-web would not take either. */
+export function checkOrtOptions(options: OrtSessionOptions): void {
+  const { graphOptimizationLevel: level, executionMode: mode } = options;
+  const levels = ['disabled', 'basic', 'extended', 'layout', 'all'];
+  if (level !== undefined) checkOneOf(level, levels, 'options.graphOptimizationLevel');
+  if (mode !== undefined) checkOneOf(mode, ['sequential', 'parallel'], 'options.executionMode');
+  checkProviders(options.executionProviders);
+}
+
+/** Throws UNSUPPORTED where the only provider that there is, wasm, is not wanted. */
+function checkProviders(providers: unknown): void {
+  if (providers === undefined) return;
+  const option = 'options.executionProviders';
+  if (!Array.isArray(providers)) {
+    throw invalidArgument(`${option} must be an array, not ${show(providers)}`, option);
+  }
+  const names = (providers as OrtSessionOptions['executionProviders'])!.map((provider) =>
+    typeof provider === 'string' ? provider : provider?.name,
+  );
+  if (names.includes('wasm')) return;
+  throw new RequantError('UNSUPPORTED', `there is no execution provider ${names.join(', ')}`, {
+    value: option,
+    hint: "Everything runs in 'wasm': leave the option out.",
+  });
+}
+
+// The core looks at the names when it plans, which for a model of open shape is its first run.
+function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
+  const known = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
+  for (const [family, name] of Object.entries(forced)) {
+    const option = `options.kernels.${family}`;
+    const names = known.filter((kernel) => kernel.family === family).map((kernel) => kernel.name);
+    if (names.length === 0) {
+      const families = [...new Set(known.map((kernel) => kernel.family))];
+      throw invalidArgument(
+        `there is no kernel family "${family}"`,
+        option,
+        suggest(family, families),
+      );
+    }
+    checkOneOf(name, names, option);
+    const missing = known.find((kernel) => kernel.name === name)?.missing;
+    if (missing !== undefined) {
+      throw new RequantError('UNSUPPORTED', `${name} needs ${missing}, which is not here`, {
+        value: option,
+      });
+    }
+  }
+}
+
+/** @internal A session of the core; `more` is what only it has. */
+export async function createCoreSession(
+  core: Core,
+  model: CoreModel,
+  options: PlanningOptions,
+  more: Omit<CoreSessionOptions, keyof PlanningOptions>,
+): Promise<CoreSession> {
+  const { requantize, fuse, optimize, compact, kernels, tuning } = options;
+  // The scalar kernels are with the operators, which those for few bits bring along.
+  if (kernels) checkKernels(core, kernels);
+  if (kernels || call(core, () => model.lowBits())) await loadLowBits(core);
+  const coreOptions = withoutUndefined({
+    ...more,
+    requantize,
+    fuse,
+    optimize,
+    compact,
+    kernels: kernels && { ...kernels },
+    tuned: await tunedSteps(core, tuning),
+  }) as CoreSessionOptions;
+  return call(core, () => core.createSession(model, coreOptions));
+}

@@ -1,0 +1,213 @@
+// Records of which kernel is the fastest for an operator's shape on a device: their form, where they
+// are kept, and which of them count here.
+
+import { invalidArgument, show } from '../base/errors.js';
+import { withoutUndefined } from '../base/options.js';
+import { checkWritable, saveFailed, writeToDisk } from '../base/save.js';
+import { importNode, isNode, nodeVersion } from '../base/source.js';
+import { version } from '../base/version.js';
+import type { Core, CoreSessionOptions } from '../core.js';
+import type { EngineInfo } from '../engine/engine_info.js';
+import { call } from '../engine/heap.js';
+import { threadsOf, variantOf } from '../engine/load_core.js';
+import { defaultKernels } from './default_tuning.js';
+
+/** The fastest kernel for one shape of operator on one device. */
+export interface TuningRecord {
+  kernel: string;
+  /** How many times as fast as the kernel that is chosen without records, at the median; 1 for itself. */
+  faster: number;
+  /** At most so many threads should divide it, where fewer are faster than all. */
+  threads?: number;
+  /** Windows that a convolution should gather at a time, a multiple of 60. */
+  panel?: number;
+  /** How values of few codes that it computes should lie: a byte each, or packed where that is possible. */
+  output?: 'bytes' | 'packed';
+}
+
+/**
+ * Records by device and by shape: JSON, to be kept, merged and shipped with a model. What is wrong or of
+ * another version or device has no effect; results never depend on it.
+ */
+export interface Tuning {
+  version: 1;
+  /** Records by `tuning` of a plan's step, by {@link deviceName}. */
+  devices: Record<string, Record<string, TuningRecord>>;
+}
+
+/** @internal Throws INVALID_ARGUMENT for what is no tuning. */
+export function checkTuning(tuning: unknown, name: string): asserts tuning is Tuning {
+  const { version: form, devices } = (tuning ?? {}) as Partial<Tuning>;
+  if (form !== 1 || typeof devices !== 'object' || devices === null) {
+    throw invalidArgument(`${name} is ${show(tuning)}`, name, 'Give what tune() returned.');
+  }
+}
+
+/** The row that only machines have whose dot products are exact for whole bytes. */
+const DOT8 = 'conv_q8_dot8';
+const dot8 = new WeakMap<Core, boolean>();
+
+/** Whether this machine has it; asked for once. */
+function hasDot8(core: Core): boolean {
+  if (!dot8.has(core)) {
+    const kernels = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
+    const has = kernels.some(({ name, missing }) => name === DOT8 && !missing);
+    dot8.set(core, has);
+  }
+  return dot8.get(core)!;
+}
+
+/**
+ * @internal Whether the processor is an x86, by its arithmetic: there an invalid operation gives a NaN with
+ * the sign set ("QNaN floating-point indefinite", Intel SDM vol. 1, table 4-3), elsewhere one without (ARM's
+ * default NaN). The infinity comes from a clock, so that no compiler computes the NaN ahead with its own bits.
+ */
+export function isX86(): boolean {
+  const value = new Float32Array([Date.now() * Infinity]);
+  value[0]! -= value[0]!;
+  return new Uint8Array(value.buffer)[3] === 0xff;
+}
+
+/** @internal Which of the package's own records count: by instructions and processor. */
+export function deviceKind(core: Core): string {
+  const arch = isX86() ? 'x64' : 'other';
+  return [variantOf(core), ...(hasDot8(core) ? ['dot8'] : []), arch].join(', ');
+}
+
+/**
+ * @internal What a record depends on beside the shape: the engine, its kernels and threads, and the
+ * processor as far as can be known.
+ */
+export async function deviceName(core: Core): Promise<string> {
+  const parts = [`requant ${version}`, variantOf(core), ...(hasDot8(core) ? ['dot8'] : [])];
+  parts.push(`threads ${threadsOf(core)}`);
+  if (isNode) {
+    const os = await importNode<typeof import('node:os')>('os');
+    parts.push(`Node ${nodeVersion?.split('.')[0]}`, os.cpus()[0]?.model ?? os.arch());
+  } else {
+    parts.push(navigator.userAgent, `cores ${navigator.hardwareConcurrency}`);
+  }
+  return parts.join(', ');
+}
+
+type TunedStepOptions = NonNullable<CoreSessionOptions['tuned']>[string];
+
+/** A number of a record that can be one. */
+function count(value: number | undefined, limit: number): number | undefined {
+  return Number.isInteger(value) && value! > 0 && value! < limit ? value : undefined;
+}
+
+/** @internal What counts for this device, by the steps' `tuning`: the package's records, then those given. */
+export async function tunedSteps(
+  core: Core,
+  tuning: Tuning | undefined,
+): Promise<NonNullable<CoreSessionOptions['tuned']>> {
+  const tuned = Object.fromEntries(
+    Object.entries(defaultKernels[deviceKind(core)] ?? {}).map(
+      ([step, kernel]): [string, TunedStepOptions] => [step, { kernel }],
+    ),
+  );
+  if (tuning === undefined) return tuned;
+  checkTuning(tuning, 'options.tuning');
+  const records = Object.entries(tuning.devices[await deviceName(core)] ?? {});
+  for (const [step, record] of records) {
+    if (typeof record?.kernel !== 'string') continue;
+    const { kernel, threads, panel, output } = record;
+    tuned[step] = withoutUndefined({
+      kernel,
+      threads: count(threads, 1000),
+      panel: count(panel, 1e5),
+      output: output === 'bytes' || output === 'packed' ? output : undefined,
+    }) as TunedStepOptions;
+  }
+  return tuned;
+}
+
+/**
+ * All records of both; those of `newer` count where both have one.
+ *
+ * @throws RequantError INVALID_ARGUMENT for what is no tuning.
+ */
+export function mergeTunings(older: Tuning, newer: Tuning): Tuning {
+  checkTuning(older, 'older');
+  checkTuning(newer, 'newer');
+  const devices = { ...older.devices };
+  for (const [device, records] of Object.entries(newer.devices)) {
+    devices[device] = { ...devices[device], ...records };
+  }
+  return { version: 1, devices };
+}
+
+const DATABASE = 'requant';
+const STORE = 'tuning';
+
+function openDatabase(): Promise<IDBDatabase> {
+  const request = indexedDB.open(DATABASE, 1);
+  request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+/** What one request gives, once its transaction is complete: until then nothing is written. */
+async function inStore<T>(
+  mode: IDBTransactionMode,
+  ask: (store: IDBObjectStore) => IDBRequest<T>,
+): Promise<T> {
+  const database = await openDatabase();
+  try {
+    const transaction = database.transaction(STORE, mode);
+    const request = ask(transaction.objectStore(STORE));
+    return await new Promise((resolve, reject) => {
+      transaction.oncomplete = () => resolve(request.result);
+      transaction.onabort = () => reject(transaction.error);
+    });
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * @internal Records that were kept: of a file in Node, of IndexedDB in browsers. A cache that is not
+ * there, or damaged, is empty.
+ */
+export async function readTuning(name: string): Promise<Tuning> {
+  const empty: Tuning = { version: 1, devices: {} };
+  try {
+    let kept: unknown;
+    if (isNode) {
+      const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+      kept = JSON.parse(await readFile(name, 'utf8'));
+    } else {
+      kept = await inStore('readonly', (store) => store.get(name) as IDBRequest<unknown>);
+    }
+    checkTuning(kept, name);
+    return kept;
+  } catch {
+    return empty;
+  }
+}
+
+/** @internal Throws SAVE_FAILED where records cannot be kept: before they are measured. */
+export async function checkCache(name: string): Promise<void> {
+  if (isNode) return checkWritable(name);
+  try {
+    await inStore('readwrite', (store) => store.count(name));
+  } catch (error) {
+    throw saveFailed(name, error);
+  }
+}
+
+/** @internal */
+export async function writeTuning(name: string, tuning: Tuning): Promise<void> {
+  if (isNode) {
+    await writeToDisk(name, `${JSON.stringify(tuning, null, 2)}\n`);
+    return;
+  }
+  try {
+    await inStore('readwrite', (store) => store.put(tuning, name));
+  } catch (error) {
+    throw saveFailed(name, error);
+  }
+}

@@ -1,0 +1,196 @@
+// Calibration step by step, and divided among workers or machines.
+
+import { Breather, throwIfAborted } from '../base/abort.js';
+import { invalidArgument, show } from '../base/errors.js';
+import { checkBytes, checkInteger, checkKind, checkOptions } from '../base/options.js';
+import type { CoreCalibrator } from '../core.js';
+import {
+  type Feeds,
+  type Handle,
+  copyIn,
+  free,
+  makeDisposable,
+  takeBlob,
+  withFeeds,
+} from '../engine/heap.js';
+import { Model, arrived, loadToolsFor } from '../model/model.js';
+import { createCalibrator, finishCalibrator } from './calibrator.js';
+import { type QuantizeConfig } from './config.js';
+import { type QuantizeProgress, QuantizedModel } from './quantize.js';
+
+/** Options of {@link Calibration.create}. */
+export interface CalibrationOptions {
+  /** As of {@link quantize}; the same for all shards. */
+  config?: QuantizeConfig;
+  /** Also find out what every operator costs: `quantized.config.analysis`. Default false. */
+  analyze?: boolean;
+}
+
+/**
+ * The parts of `quantize()`. A shard shows its own samples and saves its state; merged in the order of
+ * the samples, the states of all shards are the state of one calibration that saw everything, to the
+ * last bit.
+ *
+ * @example
+ * // In every worker, with the same model and options:
+ * const shard = await Calibration.create(model, { config });
+ * if (first > 0) shard.probe(samples[0], first); // not for the first shard
+ * for (const feeds of samples.slice(first, last)) shard.add(0, feeds);
+ * const state = shard.save(0);
+ * // In one place:
+ * whole.load(0, states[0]);
+ * for (const state of states.slice(1)) whole.merge(0, state);
+ * // Each further pass, of whole.passes, begins with shard.load(pass - 1, whole.save(pass - 1)).
+ * const quantized = await whole.finish();
+ */
+export class Calibration {
+  readonly #handle: Handle<CoreCalibrator>;
+  #finished = false;
+  /**
+   * How often every sample must be shown: 1, or 2 when an observer needs a histogram; two more with the
+   * recovery method 'equalize_activations', whose passes come first.
+   */
+  readonly passes: number;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  private constructor(handle: Handle<CoreCalibrator>) {
+    this.#handle = handle;
+    this.passes = handle.call((object) => object.passes());
+  }
+
+  /**
+   * Starts a calibration of a float model (or a promise of one, as {@link quantize} takes), which stays as it is and may be disposed of.
+   *
+   * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, and for a model
+   * that is quantized already; LOAD_FAILED when the engine's tools cannot be loaded.
+   */
+  static async create(
+    given: Model | PromiseLike<Model>,
+    options: CalibrationOptions = {},
+  ): Promise<Calibration> {
+    const model = await arrived(given);
+    if (!(model instanceof Model)) {
+      throw invalidArgument(`a calibration needs a Model, not ${show(model)}`, 'model');
+    }
+    checkOptions(options, { config: 'object', analyze: 'boolean' }, 'options');
+    await loadToolsFor(model);
+    return new Calibration(createCalibrator(model, options));
+  }
+
+  /**
+   * Shows a sample in one of the {@link passes}, counted from 0.
+   *
+   * @throws RequantError as {@link InferenceSession.run}, INVALID_ARGUMENT for a pass that there is not,
+   * for NaN or infinity in the sample or in what the network makes of it, and after {@link finish}.
+   */
+  add(pass: number, feeds: Feeds): void {
+    this.#checkPass(pass);
+    withFeeds(this.#handle.core, feeds, (core) =>
+      this.#handle.call((object) => object.add(pass, ...core)),
+    );
+  }
+
+  /**
+   * Tells a shard the first sample of all, which it does not count, and the index of its own first
+   * one. Before its pass 0; not needed by the shard that begins with sample 0.
+   *
+   * @throws RequantError as {@link add}.
+   */
+  probe(firstOfAll: Feeds, index: number): void {
+    this.#checkUse();
+    checkKind(index, 'integer', 'index');
+    checkInteger(index, 0, Number.MAX_SAFE_INTEGER, 'index');
+    withFeeds(this.#handle.core, firstOfAll, (core) =>
+      this.#handle.call((object) => object.probe(index, ...core)),
+    );
+  }
+
+  /**
+   * What was gathered in that pass.
+   *
+   * @throws RequantError INVALID_ARGUMENT for a pass that there is not, and after {@link finish}.
+   */
+  save(pass: number): Uint8Array<ArrayBuffer> {
+    this.#checkPass(pass);
+    return takeBlob(
+      this.#handle.core,
+      this.#handle.call((object) => object.saveState(pass)),
+    );
+  }
+
+  /**
+   * Replaces what was gathered in that pass.
+   *
+   * @throws RequantError INVALID_ARGUMENT for bytes of another calibration, for a pass that there is not,
+   * and after {@link finish}.
+   */
+  load(pass: number, bytes: Uint8Array): void {
+    this.#take(pass, bytes, false);
+  }
+
+  /**
+   * Adds what a shard of later samples has gathered in that pass.
+   *
+   * @throws RequantError as {@link load}.
+   */
+  merge(pass: number, bytes: Uint8Array): void {
+    this.#take(pass, bytes, true);
+  }
+
+  #checkUse(): void {
+    if (!this.#finished) return;
+    throw invalidArgument(
+      'the calibration is used up by finish()',
+      undefined,
+      'Make another one with Calibration.create().',
+    );
+  }
+
+  // The core has ints, in which a pass of 2^32 would be the first one.
+  #checkPass(pass: number): void {
+    this.#checkUse();
+    checkKind(pass, 'integer', 'pass');
+    checkInteger(pass, 0, this.passes - 1, 'pass');
+  }
+
+  #take(pass: number, bytes: Uint8Array, merge: boolean): void {
+    this.#checkPass(pass);
+    checkBytes(bytes);
+    const { core } = this.#handle;
+    const pointer = copyIn(core, bytes);
+    try {
+      this.#handle.call((object) => object.loadState(pass, pointer, bytes.length, merge));
+    } finally {
+      free(core, pointer);
+    }
+  }
+
+  /**
+   * Makes the quantized model, in slices; the calibration is used up, also when this is aborted or fails.
+   *
+   * @throws RequantError INVALID_ARGUMENT for a bad option, without samples and the second time, ABORTED.
+   */
+  async finish(
+    options: { onProgress?: (progress: QuantizeProgress) => void; signal?: AbortSignal } = {},
+  ): Promise<QuantizedModel> {
+    checkOptions(options, { onProgress: 'function', signal: 'signal' }, 'options');
+    const { onProgress, signal } = options;
+    throwIfAborted(signal);
+    this.#checkUse();
+    this.#finished = true;
+    const { core } = this.#handle;
+    const object = await finishCalibrator(this.#handle, new Breather(signal), onProgress);
+    return new QuantizedModel(core, object);
+  }
+
+  /** Gives the memory back. */
+  dispose(): void {
+    this.#handle.dispose();
+  }
+}
+
+makeDisposable(Calibration, function (this: Calibration) {
+  this.dispose();
+});

@@ -1,0 +1,62 @@
+// The core's calibrator: what quantize() and Calibration are made of.
+
+import type { Breather } from '../base/abort.js';
+import type { Core, CoreCalibrator, CoreQuantized } from '../core.js';
+import { Handle, call } from '../engine/heap.js';
+import type { Model } from '../model/model.js';
+import { type QuantizeConfig, parseConfig, resolveOperators } from './config.js';
+import type { QuantizeProgress } from './quantize.js';
+
+/** @internal */
+export function createCalibrator(
+  model: Model,
+  options: { config?: QuantizeConfig; analyze?: boolean },
+): Handle<CoreCalibrator> {
+  const { core, object } = model.handle;
+  const operators = JSON.parse(call(core, () => core.operators())) as { name: string }[];
+  const parsed = parseConfig(
+    options.config,
+    operators.map(({ name }) => name),
+  );
+  const create = (coreOptions: Parameters<Core['createCalibrator']>[1]) =>
+    new Handle(
+      core,
+      call(core, () =>
+        core.createCalibrator(object, { ...coreOptions, analyze: options.analyze ?? false }),
+      ),
+      'calibrator',
+    );
+  if (parsed.patterns.length === 0) return create(parsed.options);
+  // Names are known only after optimization, which a first calibrator does.
+  const first = create(parsed.options);
+  try {
+    return create(
+      resolveOperators(
+        parsed,
+        first.call((calibrator) => calibrator.nodes()),
+      ),
+    );
+  } finally {
+    first.dispose();
+  }
+}
+
+/** @internal Makes the quantized model, in slices; the calibrator is of no use afterwards. */
+export async function finishCalibrator(
+  calibrator: Handle<CoreCalibrator>,
+  breather: Breather,
+  onProgress?: (progress: QuantizeProgress) => void,
+): Promise<CoreQuantized> {
+  onProgress?.({ phase: 'finish', done: 0, total: 1 });
+  await breather.breathe(true);
+  for (let finished = false; !finished;) {
+    const step = calibrator.call((object) => object.step());
+    finished = step.finished;
+    const { method, done, total } = step;
+    if (!finished) onProgress?.({ phase: 'finish', method, done, total });
+    await breather.breathe();
+  }
+  const quantized = calibrator.call((object) => object.finish());
+  onProgress?.({ phase: 'finish', done: 1, total: 1 });
+  return quantized;
+}

@@ -1,0 +1,31 @@
+import { invalidArgument, show } from '../base/errors.js';
+import { call } from '../engine/heap.js';
+import { Model, loadToolsFor } from '../model/model.js';
+import { QuantizedModel } from './quantize.js';
+
+/**
+ * What a quantized file says, whoever made it: Q/DQ, QOperator, or QONNX of 2 to 8 bits. The result's
+ * `config` is the record, from which {@link configOf} makes a config, and `toOnnx` writes any other
+ * form. A file of ours gives the configs it was made with. The caller disposes of the result.
+ *
+ * @throws RequantError UNSUPPORTED for a float model, and for operators on integers whose scale
+ * nothing says.
+ * @example
+ * const imported = await readQuantized(await loadModel('theirs.int8.onnx'));
+ * const config = configOf(imported.config); // for another network of the same operators
+ */
+export async function readQuantized(model: Model): Promise<QuantizedModel> {
+  if (!(model instanceof Model)) {
+    throw invalidArgument(
+      `readQuantized needs a Model, not ${show(model)}`,
+      'model',
+      'Use loadModel().',
+    );
+  }
+  await loadToolsFor(model);
+  const { core, object } = model.handle;
+  return new QuantizedModel(
+    core,
+    call(core, () => core.readQuantized(object)),
+  );
+}

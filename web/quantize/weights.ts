@@ -1,0 +1,108 @@
+// Quantization without samples: weights alone, or activations while the model runs.
+
+import { invalidArgument, show } from '../base/errors.js';
+import { MOST_INT, checkInteger, checkOneOf, checkOptions } from '../base/options.js';
+import type { Core, CoreModel, CoreWeights, Failure } from '../core.js';
+import { call } from '../engine/heap.js';
+import { loadTools } from '../engine/load_core.js';
+import { type FloatOperator, Model, arrived } from '../model/model.js';
+
+/** Options of {@link quantizeWeights}. */
+export interface WeightsOptions {
+  /** 4 (default) or 8. */
+  bits?: 4 | 8;
+  /** Weights that share a scale, along the rows that are summed; a power of two from 16 on. Default 32. */
+  blockSize?: number;
+  /**
+   * `'qdq'` (default): a blocked DequantizeLinear, opset 21. `'matmulnbits'`: ONNX Runtime's
+   * com.microsoft.MatMulNBits, which runs from the packed weights.
+   */
+  format?: 'qdq' | 'matmulnbits';
+  /**
+   * For `'matmulnbits'` with 4 bits: engines may bring activations to 8 bits, 32 values with a scale of
+   * their own (`accuracy_level` 4), which is faster and costs far less accuracy than the weights did.
+   * Default true; false keeps them in float.
+   */
+  int8Activations?: boolean;
+}
+
+async function coreOf(model: Model): Promise<Core> {
+  if (!(model instanceof Model)) {
+    throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
+  }
+  const { core } = model.handle;
+  await loadTools(core);
+  return core;
+}
+
+async function withoutSamples(
+  given: Model | PromiseLike<Model>,
+  body: (core: Core, object: CoreModel) => CoreWeights | Failure,
+): Promise<Model> {
+  const model = await arrived(given);
+  const core = await coreOf(model);
+  const { model: made, left } = call(core, () => body(core, model.handle.object));
+  const { operators, summary } = JSON.parse(left) as {
+    operators: FloatOperator[];
+    summary: string;
+  };
+  return new Model(core, made, 'float', operators, summary === '' ? [] : [summary]);
+}
+
+/**
+ * Weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) as integers in blocks,
+ * activations in float: small files without calibration, bodies of If, Loop and Scan included. What stays
+ * float is in `floatOperators` and `warnings` of the result, which the caller disposes of.
+ */
+export async function quantizeWeights(
+  model: Model | PromiseLike<Model>,
+  options: WeightsOptions = {},
+): Promise<Model> {
+  checkOptions(
+    options,
+    { bits: 'integer', blockSize: 'integer', format: 'string', int8Activations: 'boolean' },
+    'options',
+  );
+  const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
+  checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
+  // The core says which of these there are.
+  checkInteger(bits, 1, MOST_INT, 'options.bits');
+  checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
+  return withoutSamples(model, (core, object) =>
+    core.weightsOnly(
+      object,
+      bits,
+      blockSize,
+      format === 'matmulnbits',
+      int8Activations && bits === 4,
+    ),
+  );
+}
+
+/**
+ * Matrix products (MatMul, Gemm) in 8 bits with ranges measured while running, without calibration:
+ * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get
+ * 8-bit weights. What stays float is in `floatOperators` and `warnings` of the result, which the caller
+ * disposes of.
+ */
+export function quantizeDynamic(model: Model | PromiseLike<Model>): Promise<Model> {
+  return withoutSamples(model, (core, object) => core.dynamically(object));
+}
+
+/**
+ * The same model with a bit for each weight where weights have two values only (-1 and 1, as integers or
+ * floats), for small files: `(await packWeights(model)).toOnnx()`. ONNX has no such type, so they are
+ * spelled in its own operators (BitShift, Mod, Gather), which every engine evaluates when it loads the
+ * file; results stay the same bits. QONNX's Quant nodes become ONNX's integers. The caller disposes of
+ * the result.
+ *
+ * @throws RequantError `UNSUPPORTED` below opset 13.
+ */
+export async function packWeights(model: Model): Promise<Model> {
+  const core = await coreOf(model);
+  return new Model(
+    core,
+    call(core, () => core.packWeights(model.handle.object)),
+    model.requantize,
+  );
+}

@@ -1,0 +1,123 @@
+// Runs of feeds of one kind: their memory in the core stays, and so do the results' places.
+
+import type { Core, CoreResult, CoreSession } from '../core.js';
+import {
+  type Feeds,
+  type Handle,
+  type Health,
+  checkFeeds,
+  crashedEarlier,
+  disposedOf,
+  engineFailed,
+  healthOf,
+  lostData,
+  whenForgotten,
+} from '../engine/heap.js';
+
+/** @internal Feeds of certain names, types and shapes, ready to be run again and again. */
+export class CoreRun {
+  /** Where every run leaves its outputs. */
+  readonly results: readonly CoreResult[];
+  readonly #handle: Handle<CoreSession>;
+  readonly #core: Core;
+  readonly #health: Health;
+  readonly #names: readonly string[];
+  readonly #types: readonly string[];
+  readonly #dims: readonly (readonly number[])[];
+  readonly #sizes: readonly number[];
+  readonly #inputs: readonly number[];
+  #id: number;
+
+  /** Plans for the feeds, whose data is not read yet. Throws as InferenceSession.bind. */
+  constructor(handle: Handle<CoreSession>, feeds: Feeds) {
+    checkFeeds(feeds);
+    const tensors = Object.values(feeds);
+    const names = Object.keys(feeds);
+    const types = tensors.map(({ type }) => type);
+    const dims = tensors.map((tensor) => [...tensor.dims]);
+    const bound = handle.call((session) => session.bind(names, types, dims));
+    this.#handle = handle;
+    this.#core = handle.core;
+    this.#health = healthOf(handle.core);
+    this.#names = names;
+    this.#types = types;
+    this.#dims = dims;
+    this.#sizes = tensors.map(({ data }) => data.byteLength);
+    this.#id = bound.id;
+    this.#inputs = bound.inputs.map((pointer) => pointer >>> 0);
+    this.results = bound.results;
+    whenForgotten(this, unbinding(new WeakRef(handle), this.#health, bound.id));
+  }
+
+  /** Whether these have the names (in this order), types and shapes that it was made for. */
+  fits(feeds: Feeds): boolean {
+    const names = Object.keys(feeds);
+    return (
+      names.length === this.#names.length &&
+      names.every((name, at) => {
+        const { type, dims } = feeds[name]!;
+        const wanted = this.#dims[at]!;
+        return (
+          name === this.#names[at] &&
+          type === this.#types[at] &&
+          dims.length === wanted.length &&
+          dims.every((dim, axis) => dim === wanted[axis])
+        );
+      })
+    );
+  }
+
+  /** False after it or its session was disposed of. */
+  get alive(): boolean {
+    return this.#id !== 0 && !this.#handle.disposed;
+  }
+
+  /** Copies the inputs' bytes into the core, in the order of the feeds, and computes the results. */
+  run(inputs: readonly Uint8Array[]): void {
+    if (this.#health.crashed) throw crashedEarlier();
+    const core = this.#core;
+    for (let at = 0; at < inputs.length; at++) {
+      const bytes = inputs[at]!;
+      if (bytes.length !== this.#sizes[at]) {
+        throw lostData(`feed "${this.#names[at]!}"`, this.#names[at]!);
+      }
+      core.HEAPU8.set(bytes, this.#inputs[at]!);
+    }
+    if (failed(core, this.#id)) this.#runSlowly();
+  }
+
+  // Tells what went wrong. On its own, because a closure would cost every run its context.
+  #runSlowly(): void {
+    this.#handle.call((session) => session.runBound(this.#id));
+  }
+
+  /** Gives the memory back; doing so again does nothing. */
+  dispose(): void {
+    if (this.#id === 0) return;
+    disposedOf(this);
+    unbind(this.#handle, this.#health, this.#id);
+    this.#id = 0;
+  }
+}
+
+function unbind(handle: Handle<CoreSession>, health: Health, id: number): void {
+  if (!handle.disposed && !health.crashed) handle.object.unbind(id);
+}
+
+// Holds the session weakly: one that was forgotten as well takes its runs along, and need not wait for them.
+function unbinding(session: WeakRef<Handle<CoreSession>>, health: Health, id: number): () => void {
+  return () => {
+    const handle = session.deref();
+    if (handle) unbind(handle, health, id);
+  };
+}
+
+/** Whether the run failed in a way that the core survives. */
+function failed(core: Core, id: number): boolean {
+  try {
+    return core._run_bound(id) !== 0;
+  } catch (error) {
+    // A trap. To try again on what it left behind would prove nothing.
+    throw engineFailed(core, error);
+  }
+}

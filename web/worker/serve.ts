@@ -1,0 +1,315 @@
+// What runs inside the worker: the ordinary API, called by messages.
+
+import { compare, type CompareOptions, type CompareSample } from '../analyze/compare.js';
+import { RequantError } from '../base/errors.js';
+import { type Source, importNode, isNode } from '../base/source.js';
+import { engineInfo } from '../engine/engine_info.js';
+import { type WasmEnv, env } from '../engine/env.js';
+import { askForModules } from '../engine/modules.js';
+import {
+  type LoadOptions,
+  Model,
+  type OptimizeOptions,
+  type PlanOptions,
+  loadModel,
+  parseModel,
+} from '../model/model.js';
+import type { SessionOptions } from '../model/session_options.js';
+import type { WasmFile } from '../own_files.js';
+import {
+  type ExportOptions,
+  QuantizedModel,
+  type QuantizeOptions,
+  quantize,
+} from '../quantize/quantize.js';
+import { InferenceSession } from '../session/session.js';
+import { type TrainOptions, train } from '../train/train.js';
+import { type TuneOptions, tune } from '../tune/tune.js';
+import {
+  type PackedFeeds,
+  type Request,
+  type Response,
+  packError,
+  packFeeds,
+  unpackError,
+  unpackFeeds,
+} from './worker_protocol.js';
+
+type Remote = Model | QuantizedModel | InferenceSession;
+
+/** A running call: its signal, and the reader of the caller's iterable. */
+class Call {
+  readonly id: number;
+  readonly controller = new AbortController();
+  #answer: ((message: Request) => void) | undefined;
+
+  constructor(id: number) {
+    this.id = id;
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  readonly onProgress = (value: unknown) => post({ kind: 'progress', id: this.id, value });
+
+  receive(message: Request): void {
+    this.#answer?.(message);
+  }
+
+  /** The caller's items, fetched one at a time. */
+  items<T, R>(unpack: (item: T) => R, length?: number): AsyncIterable<R> {
+    const stream = this.#stream(unpack);
+    return length === undefined ? stream : Object.assign(stream, { length });
+  }
+
+  async *#stream<T, R>(unpack: (item: T) => R): AsyncGenerator<R, void, undefined> {
+    for (;;) {
+      const message = await new Promise<Request>((resolve) => {
+        this.#answer = resolve;
+        post({ kind: 'pull', id: this.id });
+      });
+      if (message.kind === 'failed') throw unpackError(message.error);
+      if (message.kind !== 'item' || message.done) return;
+      yield unpack(message.value as T);
+    }
+  }
+}
+
+let post: (message: Response, transfer?: ArrayBuffer[]) => void;
+const objects = new Map<number, Remote>();
+const calls = new Map<number, Call>();
+let lastObject = 0;
+
+function keep(object: Remote): number {
+  lastObject += 1;
+  objects.set(lastObject, object);
+  return lastObject;
+}
+
+function get<T extends Remote>(key: number, type: abstract new (...args: never[]) => T): T {
+  const object = objects.get(key);
+  if (object instanceof type) return object;
+  throw new RequantError('DISPOSED', 'the object is used after it was disposed of');
+}
+
+// The constructors of Model and InferenceSession are not for callers; instanceof needs only these.
+const modelType = Model as unknown as abstract new () => Model;
+const sessionType = InferenceSession as unknown as abstract new () => InferenceSession;
+
+type Ref = { ref: number };
+const isRef = (value: unknown): value is Ref =>
+  typeof value === 'object' && value !== null && 'ref' in value;
+
+function either(key: number): Model | QuantizedModel {
+  const object = objects.get(key);
+  if (object instanceof Model || object instanceof QuantizedModel) return object;
+  throw new RequantError('DISPOSED', 'the model is used after it was disposed of');
+}
+
+/** A stream of epochs, with null behind each, as something to walk over once for each of them. */
+function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined): AsyncIterable<T> {
+  const iterator = stream[Symbol.asyncIterator]();
+  const epoch = {
+    async *[Symbol.asyncIterator]() {
+      for (;;) {
+        const { done, value } = await iterator.next();
+        if (done || value === null) return;
+        yield value;
+      }
+    },
+  };
+  return length === undefined ? epoch : Object.assign(epoch, { length });
+}
+
+const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
+  setEnv(_call, wasm: Partial<WasmEnv>) {
+    Object.assign(env.wasm, wasm);
+  },
+  engineInfo: () => engineInfo(),
+  async loadModel(call, source: Source, options: LoadOptions, progress: boolean) {
+    const { signal, onProgress } = call;
+    const model = await loadModel(source, {
+      ...options,
+      signal,
+      ...(progress ? { onProgress } : {}),
+    });
+    return { ref: keep(model) };
+  },
+  async parseModel(_call, text: string) {
+    return { ref: keep(await parseModel(text)) };
+  },
+  async createSession(call, source: Source | Ref, options: SessionOptions, progress: boolean) {
+    const { signal, onProgress } = call;
+    const session = await InferenceSession.create(isRef(source) ? either(source.ref) : source, {
+      ...options,
+      signal,
+      ...(progress ? { onProgress } : {}),
+    });
+    const { inputMetadata, outputMetadata } = session;
+    return { ref: keep(session), inputMetadata, outputMetadata };
+  },
+  async quantize(
+    call,
+    model: number,
+    options: Omit<QuantizeOptions, 'calibration'>,
+    length?: number,
+  ) {
+    const { signal, onProgress } = call;
+    const calibration = call.items((feeds: PackedFeeds) => unpackFeeds(feeds), length);
+    const all = { ...options, calibration, signal, onProgress };
+    const quantized = await quantize(get(model, modelType), all);
+    return { ref: keep(quantized), config: quantized.config };
+  },
+  compare(
+    call,
+    model: number,
+    candidate: number,
+    options: Omit<CompareOptions, 'dataset'>,
+    length?: number,
+  ) {
+    const { signal, onProgress } = call;
+    const dataset = call.items(
+      (sample: { feeds: PackedFeeds }): CompareSample => ({
+        ...sample,
+        feeds: unpackFeeds(sample.feeds),
+      }),
+      length,
+    );
+    const all = { ...options, dataset, signal, onProgress };
+    return compare(get(model, modelType), either(candidate), all);
+  },
+  async train(
+    call,
+    quantized: number,
+    options: Omit<TrainOptions, 'dataset'>,
+    length: number | undefined,
+  ) {
+    const { signal, onProgress } = call;
+    const unpack = (sample: { feeds: PackedFeeds } | null): CompareSample | null =>
+      sample && { ...sample, feeds: unpackFeeds(sample.feeds) };
+    const dataset = divided(call.items(unpack), length);
+    const all = { ...options, dataset, signal, onProgress };
+    const trained = await train(get(quantized, QuantizedModel), all);
+    return { ref: keep(trained), config: trained.config };
+  },
+  async tune(
+    call,
+    model: number,
+    feeds: PackedFeeds,
+    options: Omit<TuneOptions, 'feeds' | 'onProgress' | 'signal'>,
+  ) {
+    const { signal, onProgress } = call;
+    return tune(either(model), { ...options, feeds: unpackFeeds(feeds), signal, onProgress });
+  },
+  async run(_call, session: number, feeds: PackedFeeds, fetches: string[] | undefined) {
+    return packFeeds(await get(session, sessionType).run(unpackFeeds(feeds), fetches));
+  },
+  plan: (_call, session: number) => get(session, sessionType).plan(),
+  profile: (_call, session: number) => get(session, sessionType).profile(),
+  toPlan: (_call, session: number) => get(session, sessionType).toPlan(),
+  modelToPlan: (_call, model: number, options: PlanOptions) =>
+    get(model, modelType).toPlan(options),
+  info: (_call, model: number) => get(model, modelType).info,
+  summary: (_call, model: number) => get(model, modelType).summary(),
+  toText: (_call, model: number, options: { maxConstantElements?: number }) =>
+    get(model, modelType).toText(options),
+  toDot: (_call, model: number) => get(model, modelType).toDot(),
+  optimize: (_call, model: number, options: OptimizeOptions) =>
+    get(model, modelType).optimize(options),
+  toOnnx: (_call, model: number, options: ExportOptions) => {
+    const object = either(model);
+    return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
+  },
+  clone: (_call, model: number) => keep(get(model, modelType).clone()),
+  // A copy: what the caller forgets must not be what the quantized model goes on using.
+  integerModel: (_call, model: number) => keep(get(model, QuantizedModel).integerModel.clone()),
+  floatModel: (_call, model: number) => keep(get(model, QuantizedModel).floatModel()),
+  dispose(_call, key: number) {
+    objects.get(key)?.dispose();
+    objects.delete(key);
+  },
+};
+
+/** Buffers that nobody here uses any more: moved instead of copied. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (value instanceof Uint8Array) return [value.buffer as ArrayBuffer];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value)
+    .map((part) => (part as { data?: unknown } | null)?.data)
+    .filter((data): data is Uint8Array => ArrayBuffer.isView(data))
+    .map((data) => data.buffer as ArrayBuffer);
+}
+
+async function answer(call: Call, method: string, args: unknown[]): Promise<void> {
+  try {
+    const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
+    if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
+    const value = await action(call, ...(args as never[]));
+    const moved = ['run', 'toOnnx', 'toPlan', 'modelToPlan'].includes(method)
+      ? buffersOf(value)
+      : [];
+    post({ kind: 'result', id: call.id, value }, moved);
+  } catch (error) {
+    post({ kind: 'error', id: call.id, error: packError(error) });
+  } finally {
+    calls.delete(call.id);
+  }
+}
+
+const asked = new Map<WasmFile, (message: Request & { kind: 'module' }) => void>();
+
+/** A module that the thread of the caller has compiled, or compiles now. */
+function askModule(file: WasmFile): Promise<WebAssembly.Module | undefined> {
+  return new Promise((resolve, reject) => {
+    asked.set(file, ({ module, error }) => {
+      asked.delete(file);
+      if (error) reject(unpackError(error));
+      else resolve(module);
+    });
+    post({ kind: 'module', file });
+  });
+}
+
+/** When a message could not be read: it had a module, as nothing else comes from another process. */
+function loadAlone(): void {
+  for (const [file, answer] of asked) answer({ kind: 'module', file });
+}
+
+function receive(message: Request): void {
+  if (message.kind === 'module') {
+    asked.get(message.file)?.(message);
+    return;
+  }
+  if (message.kind === 'call') {
+    const call = new Call(message.id);
+    calls.set(message.id, call);
+    void answer(call, message.method, message.args);
+    return;
+  }
+  const call = calls.get(message.id);
+  if (message.kind === 'abort') call?.controller.abort();
+  else call?.receive(message);
+}
+
+/** Answers the calls of the thread that started the worker. */
+export async function serve(): Promise<void> {
+  if (isNode) {
+    const { parentPort } = await importNode<typeof import('node:worker_threads')>('worker_threads');
+    if (!parentPort) throw new Error('worker_main runs in a worker only');
+    post = (message, transfer = []) => parentPort.postMessage(message, transfer);
+    parentPort.on('message', receive);
+  } else {
+    // The type of a page's `self`; in a worker there is no target origin.
+    const scope = globalThis as unknown as {
+      postMessage(message: unknown, transfer: Transferable[]): void;
+      onmessage: (event: MessageEvent<Request>) => void;
+      onmessageerror: () => void;
+    };
+    post = (message, transfer = []) => scope.postMessage(message, transfer);
+    scope.onmessage = (event) => receive(event.data);
+    scope.onmessageerror = loadAlone;
+  }
+  askForModules(askModule);
+  post({ kind: 'ready' });
+}

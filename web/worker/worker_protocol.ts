@@ -1,0 +1,75 @@
+// The messages between a page (or Node's main thread) and the worker that computes.
+
+import { RequantError, type RequantErrorCode } from '../base/errors.js';
+import { Tensor, type TensorDataMap, type TensorType } from '../base/tensor.js';
+import { type Feeds, checkFeeds } from '../engine/heap.js';
+import type { WasmFile } from '../own_files.js';
+
+export interface PackedTensor {
+  type: TensorType;
+  data: TensorDataMap[TensorType];
+  dims: readonly number[];
+}
+
+export type PackedFeeds = Record<string, PackedTensor>;
+
+export interface PackedError {
+  code: RequantErrorCode;
+  message: string;
+  node?: string;
+  value?: string;
+  hint?: string;
+}
+
+/** To the worker. */
+export type Request =
+  | { kind: 'call'; id: number; method: string; args: unknown[] }
+  | { kind: 'abort'; id: number }
+  // The answer to a pull: an item of the iterable that belongs to the call.
+  | { kind: 'item'; id: number; done: boolean; value?: unknown }
+  | { kind: 'failed'; id: number; error: PackedError }
+  // The answer to the request for a module; without one the worker loads it by itself.
+  | { kind: 'module'; file: WasmFile; module?: WebAssembly.Module; error?: PackedError };
+
+/** From the worker. */
+export type Response =
+  | { kind: 'ready' }
+  | { kind: 'result'; id: number; value: unknown }
+  | { kind: 'error'; id: number; error: PackedError }
+  | { kind: 'progress'; id: number; value: unknown }
+  | { kind: 'pull'; id: number }
+  | { kind: 'module'; file: WasmFile };
+
+export function packFeeds(feeds: Feeds): PackedFeeds {
+  checkFeeds(feeds);
+  return Object.fromEntries(
+    Object.entries(feeds).map(([name, { type, data, dims }]) => [name, { type, data, dims }]),
+  );
+}
+
+export function unpackFeeds(feeds: PackedFeeds): Record<string, Tensor> {
+  return Object.fromEntries(
+    Object.entries(feeds).map(([name, { type, data, dims }]) => [
+      name,
+      new Tensor(type, data as never, dims),
+    ]),
+  );
+}
+
+export function packError(error: unknown): PackedError {
+  if (error instanceof RequantError) {
+    const { code, message, node, value, hint } = error;
+    return {
+      code,
+      message,
+      ...(node ? { node } : {}),
+      ...(value ? { value } : {}),
+      ...(hint ? { hint } : {}),
+    };
+  }
+  return { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error) };
+}
+
+export function unpackError({ code, message, ...details }: PackedError): RequantError {
+  return new RequantError(code, message, details);
+}
