@@ -7,15 +7,13 @@
 export { diagnose, mixedPrecision } from './analyze/analysis.js';
 export type { Fetches, RunOptions } from './session/fetches.js';
 export type {
-  Analysis,
   Diagnosis,
   FrontierPoint,
   MixedPrecision,
   MixedPrecisionOptions,
-  OperatorAnalysis,
-  ValueAnalysis,
   Width,
 } from './analyze/analysis.js';
+export type { Analysis, OperatorAnalysis, ValueAnalysis } from './quantize/record.js';
 export { Calibration, type CalibrationOptions } from './quantize/calibration.js';
 export { compare } from './analyze/compare.js';
 export type {
@@ -72,18 +70,18 @@ export { tune } from './tune/tune.js';
 export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune/tune.js';
 export { mergeTunings } from './model/tuning.js';
 export type { Tuning, TuningRecord } from './model/tuning.js';
-export { QuantizedModel, configOf, quantize, scalesOf } from './quantize/quantize.js';
+export { quantize } from './quantize/quantize.js';
+export { QuantizedModel } from './quantize/quantized_model.js';
+export { configOf, scalesOf } from './quantize/record.js';
+export type { QuantizeOptions, Samples } from './quantize/quantize.js';
+export type { ExportOptions, OnnxFormat } from './quantize/quantized_model.js';
+export type { QuantizeProgress } from './quantize/calibrator.js';
 export type {
-  ExportOptions,
-  OnnxFormat,
   OperatorRecord,
   QuantizationRecord,
-  QuantizeOptions,
-  QuantizeProgress,
   RecoveryRecord,
-  Samples,
   TensorRecord,
-} from './quantize/quantize.js';
+} from './quantize/record.js';
 export { readQuantized } from './quantize/read_quantized.js';
 export { BoundRun } from './session/bound_run.js';
 export { InferenceSession } from './session/session.js';

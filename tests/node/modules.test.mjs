@@ -1,4 +1,4 @@
-// How the files of the package import each other.
+// What the files of the package reach by their imports. rooms.test.mjs has their order.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

@@ -4,55 +4,8 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { checkKind, checkOptions } from '../base/options.js';
 import type { OperatorConfig } from '../quantize/config.js';
+import type { Analysis, OperatorAnalysis, ValueAnalysis } from '../quantize/record.js';
 import { leastNoise } from './knapsack.js';
-
-/** What one operator costs. Ratios in dB are null where there is no error. */
-export interface OperatorAnalysis {
-  name: string;
-  type: string;
-  /** Names of the value that it reads first and of the value that it writes. */
-  input: string;
-  value: string;
-  /** Signal to noise with exact inputs. */
-  aloneSnr: number | null;
-  /** Signal to noise with everything quantized. */
-  snr: number | null;
-  /** Of a layer: the number of weights. */
-  weights?: number;
-  /** Largest magnitude of the output channels over their median, and how many are near the largest. */
-  weightSpread?: number;
-  weightOutliers?: number;
-  /** Relative noise of the network's outputs when only this layer is quantized, by bits of its weights. */
-  noise?: Record<string, number>;
-}
-
-/** What one value looks like. */
-export interface ValueAnalysis {
-  name: string;
-  min: number;
-  max: number;
-  /** As calibrated. */
-  range: [number, number];
-  bits: number;
-  scale: number;
-  /** Shares of the elements that do not fit the grid, and that become 0. */
-  clipped: number;
-  zeros: number;
-  channels: number;
-  channelSpread: number;
-  channelOutliers: number;
-  histogram: { from: number; to: number; counts: number[] };
-}
-
-/** {@link QuantizationRecord.analysis}, made with `analyze: true`. */
-export interface Analysis {
-  /** How many of the calibration samples errors were measured on: the first ones, at most eight. */
-  samples: number;
-  /** Signal to noise of the outputs in dB, everything quantized. */
-  snr: number | null;
-  operators: OperatorAnalysis[];
-  values: ValueAnalysis[];
-}
 
 /** What is wrong with an operator, and what may help. */
 export interface Diagnosis {

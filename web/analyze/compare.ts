@@ -13,7 +13,7 @@ import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
 import { Model, type RequantizeMode, loadToolsFor } from '../model/model.js';
 import { checkRequantize } from '../model/session_options.js';
 import { checkMaxSamples } from '../quantize/config.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, type PlanMemory, checkSameCore } from '../session/session.js';
 
 /** One input to compare on. */

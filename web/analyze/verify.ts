@@ -14,7 +14,7 @@ import { Tensor } from '../base/tensor.js';
 import { Model, type RequantizeMode } from '../model/model.js';
 import { checkRequantize } from '../model/session_options.js';
 import { checkMaxSamples } from '../quantize/config.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, checkSameCore } from '../session/session.js';
 import { type CompareSample, ofSample } from './compare.js';
 

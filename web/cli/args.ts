@@ -3,9 +3,8 @@
 import { parseArgs } from 'node:util';
 import { RequantError } from '../base/errors.js';
 import { suggest } from '../base/options.js';
-import { tensorTypes } from '../base/tensor.js';
-import type { TensorType } from '../base/tensor.js';
-import { dataFormats, type DataFormat, type OpenOptions } from '../dataset/node.js';
+import { type TensorType, tensorTypes } from '../base/tensor.js';
+import { type DataFormat, type OpenOptions, dataFormats } from '../dataset/node.js';
 import { oneLine } from '../report/format.js';
 
 /** A command line that makes no sense: exit code 2. */

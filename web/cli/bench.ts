@@ -9,7 +9,7 @@ import { type Dataset, makeDataset, take } from '../dataset/sample.js';
 import { engineInfo } from '../engine/engine_info.js';
 import type { Model, ValueInfo } from '../model/model.js';
 import { readTuning } from '../model/tuning.js';
-import type { QuantizedModel } from '../quantize/quantize.js';
+import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { formatBytes, formatMs, table } from '../report/index.js';
 import { InferenceSession, type PlanMemory } from '../session/session.js';
 import { toChromeTrace } from '../session/trace.js';

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { saveFailed, writeToDisk } from '../base/save.js';
-import { type Tensor, type TensorDataMap } from '../base/tensor.js';
+import type { Tensor, TensorDataMap } from '../base/tensor.js';
 import { readTensor } from '../dataset/node.js';
 import { writeNpy } from '../dataset/npy.js';
 import { engineInfo } from '../engine/engine_info.js';

@@ -10,14 +10,9 @@ import { openDataset } from '../dataset/node.js';
 import { type Dataset, feedsOf, take } from '../dataset/sample.js';
 import type { Model } from '../model/model.js';
 import { type QuantizeConfig, type Recovery, type Target, targets } from '../quantize/config.js';
-import {
-  type ExportOptions,
-  type OnnxFormat,
-  type QuantizationRecord,
-  type QuantizedModel,
-  configOf,
-  quantize,
-} from '../quantize/quantize.js';
+import { quantize } from '../quantize/quantize.js';
+import type { ExportOptions, OnnxFormat, QuantizedModel } from '../quantize/quantized_model.js';
+import { type QuantizationRecord, configOf } from '../quantize/record.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
 import {

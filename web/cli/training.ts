@@ -4,7 +4,7 @@ import { augmented } from '../dataset/augment.js';
 import { pictureShape } from '../dataset/node.js';
 import { take } from '../dataset/sample.js';
 import type { Model } from '../model/model.js';
-import type { QuantizedModel } from '../quantize/quantize.js';
+import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { readQuantized } from '../quantize/read_quantized.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes, formatShare } from '../report/index.js';

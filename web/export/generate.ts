@@ -9,7 +9,7 @@ import { call } from '../engine/heap.js';
 import { Model, type RequantizeMode, inputShapes, loadToolsFor } from '../model/model.js';
 import { checkRequantize } from '../model/session_options.js';
 import { locateOwn } from '../own_files.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 
 /** Options of {@link generateC}. */
 export interface GenerateCOptions {

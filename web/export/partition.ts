@@ -9,7 +9,7 @@ import type { CoreBackend, CorePart } from '../core.js';
 import { type Feeds, call, makeDisposable } from '../engine/heap.js';
 import { Model, type NodeInfo, type ValueInfo, inputShapes, loadToolsFor } from '../model/model.js';
 import type { SessionOptions } from '../model/session_options.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession } from '../session/session.js';
 
 /** What may run parts of a model: WebNN, a GPU, another engine, the C of {@link generateC}. */

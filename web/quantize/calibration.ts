@@ -14,9 +14,9 @@ import {
   withFeeds,
 } from '../engine/heap.js';
 import { Model, arrived, loadToolsFor } from '../model/model.js';
-import { createCalibrator, finishCalibrator } from './calibrator.js';
-import { type QuantizeConfig } from './config.js';
-import { type QuantizeProgress, QuantizedModel } from './quantize.js';
+import { type QuantizeProgress, createCalibrator, finishCalibrator } from './calibrator.js';
+import type { QuantizeConfig } from './config.js';
+import { QuantizedModel } from './quantized_model.js';
 
 /** Options of {@link Calibration.create}. */
 export interface CalibrationOptions {

@@ -5,7 +5,6 @@ import type { Core, CoreCalibrator, CoreQuantized } from '../core.js';
 import { Handle, call } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
 import { type QuantizeConfig, parseConfig, resolveOperators } from './config.js';
-import type { QuantizeProgress } from './quantize.js';
 
 /** @internal */
 export function createCalibrator(
@@ -59,4 +58,15 @@ export async function finishCalibrator(
   const quantized = calibrator.call((object) => object.finish());
   onProgress?.({ phase: 'finish', done: 1, total: 1 });
   return quantized;
+}
+
+/** How far the quantization is. */
+export interface QuantizeProgress {
+  /** Samples are shown to the float model, then the result is made (accuracy recovery included). */
+  phase: 'calibrate' | 'finish';
+  /** Of 'finish': the recovery method at work, or 'round'. */
+  method?: string;
+  done: number;
+  /** Missing while the number of samples is not known. */
+  total?: number;
 }

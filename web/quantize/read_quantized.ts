@@ -1,7 +1,7 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { call } from '../engine/heap.js';
 import { Model, loadToolsFor } from '../model/model.js';
-import { QuantizedModel } from './quantize.js';
+import { QuantizedModel } from './quantized_model.js';
 
 /**
  * What a quantized file says, whoever made it: Q/DQ, QOperator, or QONNX of 2 to 8 bits. The result's

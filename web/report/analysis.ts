@@ -1,11 +1,7 @@
 // The quantizer's analysis as text, and as one HTML page that loads nothing and runs nothing.
 
-import {
-  type Analysis,
-  type Diagnosis,
-  type FrontierPoint,
-  diagnose,
-} from '../analyze/analysis.js';
+import { type Diagnosis, type FrontierPoint, diagnose } from '../analyze/analysis.js';
+import type { Analysis } from '../quantize/record.js';
 import {
   type FrontierCost,
   frontierAxes,

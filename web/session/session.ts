@@ -35,7 +35,7 @@ import {
   createCoreSession,
   sessionOptionKinds,
 } from '../model/session_options.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 import { BoundRun } from './bound_run.js';
 import { CoreRun } from './core_run.js';
 import {

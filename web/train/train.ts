@@ -8,7 +8,7 @@ import { shuffled } from '../base/shuffle.js';
 import type { Core, CoreQuantized, CoreTrainOptions, CoreTrainer } from '../core.js';
 import { Handle, call, withFeeds } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 
 /** How far a training is. */
 export interface TrainProgress {

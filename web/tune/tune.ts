@@ -19,7 +19,7 @@ import {
   readTuning,
   writeTuning,
 } from '../model/tuning.js';
-import { QuantizedModel } from '../quantize/quantize.js';
+import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, type PlanStep } from '../session/session.js';
 import { Measured, type Rules, compareSteps, compareWhole } from './contest.js';
 

@@ -1,6 +1,6 @@
 // What runs inside the worker: the ordinary API, called by messages.
 
-import { compare, type CompareOptions, type CompareSample } from '../analyze/compare.js';
+import { type CompareOptions, type CompareSample, compare } from '../analyze/compare.js';
 import { RequantError } from '../base/errors.js';
 import { type Source, importNode, isNode } from '../base/source.js';
 import { engineInfo } from '../engine/engine_info.js';
@@ -16,12 +16,8 @@ import {
 } from '../model/model.js';
 import type { SessionOptions } from '../model/session_options.js';
 import type { WasmFile } from '../own_files.js';
-import {
-  type ExportOptions,
-  QuantizedModel,
-  type QuantizeOptions,
-  quantize,
-} from '../quantize/quantize.js';
+import { type QuantizeOptions, quantize } from '../quantize/quantize.js';
+import { type ExportOptions, QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession } from '../session/session.js';
 import { type TrainOptions, train } from '../train/train.js';
 import { type TuneOptions, tune } from '../tune/tune.js';

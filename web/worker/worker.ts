@@ -21,7 +21,9 @@ import type {
 } from '../model/model.js';
 import type { SessionOptions } from '../model/session_options.js';
 import type { WasmFile } from '../own_files.js';
-import type { ExportOptions, QuantizationRecord, QuantizeOptions } from '../quantize/quantize.js';
+import type { QuantizeOptions } from '../quantize/quantize.js';
+import type { ExportOptions } from '../quantize/quantized_model.js';
+import type { QuantizationRecord } from '../quantize/record.js';
 import { type Fetches, type RunOptions, checkTarget, runArguments } from '../session/fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from '../session/session.js';
 import { type TrainOptions, epochsOf } from '../train/train.js';

@@ -1,0 +1,119 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+import { invalidArgument } from '../base/errors.js';
+import { checkOneOf, checkOptions } from '../base/options.js';
+import { saveBytes } from '../base/save.js';
+import type { Core, CoreModel, CoreQuantized, Failure } from '../core.js';
+import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
+import { Model, type RequantizeMode } from '../model/model.js';
+import type { QuantizationRecord } from './record.js';
+
+/**
+ * `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators;
+ * `'qonnx'`: float operators behind Quant nodes of QONNX, which say 2 to 8 bits as they are.
+ */
+export type OnnxFormat = 'qdq' | 'qoperator' | 'qonnx';
+
+/** Options of {@link QuantizedModel.toOnnx}. */
+export interface ExportOptions {
+  /** Default 'qdq'. */
+  format?: OnnxFormat;
+  /** Of 'qdq': what has 4 bits is written as int4 and uint4, which needs opset 21. Default false. */
+  int4?: boolean;
+  /** The same, and what has 2 bits as int2 and uint2, which needs opset 25. Default false. */
+  int2?: boolean;
+}
+
+/** A model quantized by {@link quantize}; `dispose()` gives its memory back. */
+export class QuantizedModel {
+  /** @internal */
+  readonly handle: Handle<CoreQuantized>;
+  #integer: Model | undefined;
+  #config: QuantizationRecord | undefined;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(core: Core, object: CoreQuantized) {
+    this.handle = new Handle(core, object, 'quantized model');
+  }
+
+  /** How every operator slot was quantized. */
+  get config(): QuantizationRecord {
+    this.#config ??= this.handle.json<QuantizationRecord>((quantized) => quantized.record());
+    return this.#config;
+  }
+
+  /** The integer graph that sessions run; disposed of together with this object. */
+  get integerModel(): Model {
+    // After dispose() this throws DISPOSED.
+    const { object } = this.handle;
+    this.#integer ??= this.#model(() => object.integer(), 'fixed');
+    return this.#integer;
+  }
+
+  /** The optimized float graph it was made from; the caller disposes of it. */
+  floatModel(): Model {
+    return this.#model((quantized) => quantized.floatModel(), 'float');
+  }
+
+  #model(
+    method: (quantized: CoreQuantized) => CoreModel | Failure,
+    requantize: RequantizeMode,
+  ): Model {
+    return new Model(this.handle.core, this.handle.call(method), requantize);
+  }
+
+  /**
+   * The bytes of an ONNX file for other engines. Default format: 'qdq'.
+   *
+   * @throws RequantError UNSUPPORTED for what the format cannot say, simulated operators among it;
+   * INVALID_ARGUMENT for an unknown option or format.
+   */
+  toOnnx(options: ExportOptions = {}): Uint8Array<ArrayBuffer> {
+    checkOptions(options, { format: 'string', int4: 'boolean', int2: 'boolean' }, 'options');
+    const { format = 'qdq', int4 = false, int2 = false } = options;
+    const narrowest = int2 ? 2 : int4 ? 4 : 8;
+    checkOneOf(format, ['qdq', 'qoperator', 'qonnx'], 'options.format');
+    if (format !== 'qdq' && narrowest < 8) {
+      const key = int2 ? 'int2' : 'int4';
+      throw invalidArgument(`${key} is of the format 'qdq', not '${format}'`, `options.${key}`);
+    }
+    const { core } = this.handle;
+    const model = this.handle.call((quantized) =>
+      format === 'qdq'
+        ? quantized.qdq(narrowest)
+        : format === 'qonnx'
+          ? quantized.qonnx()
+          : quantized.qoperator(),
+    );
+    try {
+      return takeBlob(
+        core,
+        call(core, () => model.onnx()),
+      );
+    } finally {
+      model.delete();
+    }
+  }
+
+  /**
+   * Writes the ONNX file: to a path in Node, as a download of that name in a page.
+   *
+   * @throws RequantError as {@link toOnnx}; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
+   */
+  save(name: string, options: ExportOptions = {}): Promise<void> {
+    return saveBytes(name, this.toOnnx(options));
+  }
+
+  /** Gives the memory back; sessions made from it go on working. */
+  dispose(): void {
+    this.#integer?.dispose();
+    this.handle.dispose();
+  }
+}
+
+makeDisposable(QuantizedModel, function (this: QuantizedModel) {
+  this.dispose();
+});
