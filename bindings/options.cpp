@@ -129,7 +129,8 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
   }
   if (Has(options, "operators")) {
     ForEachProperty(options["operators"], [&](const std::string& name, const val& settings) {
-      // What a name leaves out is as for its type, which starts from what is for all.
+      // Settings of a named operator start from those of its type, and these from those of all
+      // operators.
       const auto type = out.by_type.find(Has(settings, "type") ? settings["type"].as<std::string>()
                                                                : std::string());
       out.by_name[name] =

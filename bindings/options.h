@@ -1,4 +1,4 @@
-// Option objects of JavaScript -> option structs of the core.
+// Reads option objects of JavaScript into option structs of the core.
 #pragma once
 
 #include <emscripten/val.h>
@@ -13,16 +13,16 @@ namespace requant::bindings {
 struct SessionRequest {
   SessionOptions options;
   bool optimize = true;
-  bool consume = false;  // the model is not used any more: its memory may go early
+  bool consume = false;  // the model is not used any more, so its memory may be freed early
   std::vector<std::string> taps;
 };
 
-/// Its `requantize`; kUpward where it has none.
+/// The option `requantize`; kUpward if it is missing.
 RequantizeMode ReadRequantizeMode(const emscripten::val& options);
 SessionRequest ReadSessionOptions(const emscripten::val& options);
 QuantizeOptions ReadQuantizeOptions(const emscripten::val& options);
 CompareOptions ReadCompareOptions(const emscripten::val& options);
-/// Runs the pipeline that `options` describes; the JSON report of Model.optimize.
+/// Runs the pipeline that `options` describes and returns the JSON report of Model.optimize.
 std::string RunPassesFromJs(Graph& graph, const emscripten::val& options);
 
 }  // namespace requant::bindings

@@ -1,4 +1,4 @@
-// Models divided among backends, a part of the tools (tools.cpp binds it).
+// Divides models among backends. A part of the tools, which tools.cpp binds.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What the files of the tools share.
+// Declarations that the files of the tools share.
 #pragma once
 
 #include <map>
@@ -46,13 +46,13 @@ class QuantizedHandle {
   QuantizedModel model_;
 };
 
-/// Shapes of inputs as parallel arrays (generate.cpp).
+/// Reads shapes of inputs from parallel arrays (generate.cpp).
 std::map<std::string, Shape> ReadShapes(const emscripten::val& names, const emscripten::val& dims);
-/// generate.cpp: the functions that write models in other forms.
+/// Binds the functions that write models in other forms (generate.cpp).
 void BindGeneration();
-/// partition.cpp: the functions that divide models.
+/// Binds the functions that divide models (partition.cpp).
 void BindPartition();
-/// train.cpp: the classes and functions of training.
+/// Binds the classes and functions of training (train.cpp).
 void BindTraining();
 
 }  // namespace requant::bindings

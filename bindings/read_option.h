@@ -1,17 +1,17 @@
-// One option of a JavaScript object.
+// Reads one option of a JavaScript object.
 #pragma once
 
 #include <emscripten/val.h>
 
 namespace requant::bindings {
 
-/// Neither missing nor undefined nor null.
+/// Whether the option is neither missing nor undefined nor null.
 inline bool Has(const emscripten::val& object, const char* key) {
   return !object.isUndefined() && !object.isNull() && !object[key].isUndefined() &&
          !object[key].isNull();
 }
 
-/// Leaves `target` as it is where the option is missing.
+/// Sets `target` unless the option is missing.
 template <typename T>
 void Read(const emscripten::val& object, const char* key, T& target) {
   if (Has(object, key)) target = object[key].as<T>();

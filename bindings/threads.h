@@ -6,9 +6,9 @@
 
 namespace requant::bindings {
 
-/// The threads of this core (bindings/README.md); one until UseThreads.
+/// The threads of this core (bindings/README.md): only the caller until UseThreads.
 ParallelRunner* Threads();
-/// From now on there are so many, the caller included.
+/// Makes the core use `count` threads from now on, the caller included.
 void UseThreads(int count);
 /// Names of the kernels that threads run, separated by spaces, in the order of their numbers.
 std::string ThreadKernels();

@@ -1,4 +1,4 @@
-// Quantization-aware training, a part of the tools (tools.cpp binds it).
+// Binds quantization-aware training. A part of the tools, which tools.cpp binds.
 #include <memory>
 #include <string>
 
@@ -12,7 +12,7 @@ using emscripten::val;
 
 TrainOptions ReadTrainOptions(const val& options) {
   TrainOptions out;
-  // The names are checked in JavaScript.
+  // JavaScript has checked the names.
   const auto is = [&](const char* key, const char* name) {
     return Has(options, key) && options[key].as<std::string>() == name;
   };
@@ -77,7 +77,7 @@ class TrainerHandle {
 
  private:
   Trainer trainer_;
-  std::vector<FeedType> feeds_;  // of the latest sample
+  std::vector<FeedType> feeds_;  // types of the latest sample
 };
 
 val CreateTrainer(const QuantizedHandle& model, const val& options) {

@@ -1,12 +1,12 @@
-// The typed form of bindings/README.md: what the Emscripten glue (dist/core.js) exports and what its
-// module offers. Written by hand, held against the built core by the tests.
+// bindings/README.md in types: the exports of the Emscripten glue (dist/core.js) and the members of its
+// module. Written by hand; tests compare it with the built core.
 
-/** What a function of the core returns instead of its result when it failed. */
+/** A function of the core returns this instead of its result when it failed. */
 export interface Failure {
   requantError: { code: string; message: string; node: string; value: string; hint: string };
 }
 
-/** An Embind object: lives in the wasm memory until it is deleted. */
+/** An Embind object, which lives in the wasm memory until it is deleted. */
 export interface CoreObject {
   delete(): void;
 }
@@ -46,10 +46,10 @@ export interface CoreSessionOptions {
     string,
     { kernel: string; threads?: number; panel?: number; output?: 'bytes' | 'packed' }
   >;
-  /** At most so many threads; default all. */
+  /** The largest number of threads; default all. */
   threads?: number;
   taps?: readonly string[];
-  /** The session takes the model over. */
+  /** Hands the model over to the session. */
   consume?: boolean;
 }
 
@@ -74,7 +74,7 @@ export interface CoreSession extends CoreObject {
   save(): CoreBlob | Failure;
   /** Entries of the function table that the plan's operators need. */
   functions(): number[] | Failure;
-  /** Whether the plan needs the kernels for few bits, and they are not loaded. */
+  /** Whether the plan needs kernels for few bits that are not loaded. */
   lowBits(): boolean | Failure;
   bind(
     names: string[],
@@ -103,7 +103,7 @@ export interface CoreTensorOptions {
 }
 
 export interface CoreOperatorOptions {
-  /** Of a named operator: its type, whose settings it starts from. */
+  /** For a named operator: its type, whose settings it starts from. */
   type?: string;
   quantize?: boolean;
   floatOutput?: boolean;
@@ -156,11 +156,11 @@ export interface CoreTrainer extends CoreObject {
     pointers: number[],
     label: number,
   ): undefined | Failure;
-  /** A slice of the batch's work; loss and counts are the batch's once it is finished. */
+  /** Computes a slice of the batch; loss and counts are those of the batch once it is finished. */
   advance(
     rate: number,
   ): { finished: boolean; loss: number; correct: number; labelled: number } | Failure;
-  /** The samples that were added are forgotten. */
+  /** Forgets the samples that were added. */
   clear(): undefined | Failure;
   freeze(): undefined | Failure;
   finish(): CoreQuantized | Failure;
@@ -173,12 +173,12 @@ export interface CoreQuantized extends CoreObject {
   qonnx(): CoreModel | Failure;
   qoperator(): CoreModel | Failure;
   floatModel(): CoreModel | Failure;
-  /** The same with one more warning in its record. */
+  /** A copy with one more warning in its record. */
   copy(warning: string): CoreQuantized | Failure;
 }
 
 export interface CoreBackend {
-  /** Places in the list of nodes. */
+  /** Indices in the list of nodes. */
   takes: number[];
   patterns: readonly (readonly string[])[];
   maxOperators: number;
@@ -186,13 +186,13 @@ export interface CoreBackend {
 }
 
 export interface CorePart {
-  /** Its place among the backends; -1: the engine. */
+  /** Index of the backend; -1: the engine. */
   backend: number;
   macs: number;
   model: CoreModel;
 }
 
-/** A model that was quantized without samples, and as JSON what of it was not. */
+/** A model that was quantized without samples, and JSON about the rest of its operators. */
 export interface CoreWeights {
   model: CoreModel;
   /** { operators: [{ name, type, reason }], summary } */
@@ -233,7 +233,7 @@ export interface CoreComparer extends CoreObject {
 }
 
 export interface Core {
-  /** Replaced when the memory grows: always read it afresh. */
+  /** The memory as bytes. It is replaced when the memory grows, so read it anew every time. */
   readonly HEAPU8: Uint8Array<ArrayBuffer>;
   allocate(bytes: number): number | Failure;
   free(pointer: number): void;
@@ -252,12 +252,12 @@ export interface Core {
   kernels(): string | Failure;
   liveBytes(): number;
   _run_bound(id: number): number;
-  /** From now on steps are divided among so many threads, the caller included. */
+  /** Divides steps among so many threads from now on, the caller included. */
   useThreads(count: number): void;
-  /** Names of the kernels that threads run, separated by spaces, by their numbers. */
+  /** Names of the kernels that threads run, separated by spaces, in the order of their numbers. */
   threadKernels(): string;
 
-  // Of the tools: there after loadTools().
+  // The members from here on belong to the tools and exist after loadTools().
   parseText(text: string): CoreModel | Failure;
   weightsOnly(
     model: CoreModel,
@@ -268,7 +268,7 @@ export interface Core {
   ): CoreWeights | Failure;
   dynamically(model: CoreModel): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
-  /** C for inputs of these names and dims; `kernels` are names and texts in turns. */
+  /** Writes C for inputs of these names and dims; `kernels` alternates names and texts. */
   generateC(
     model: CoreModel,
     names: string[],
@@ -279,7 +279,7 @@ export interface Core {
   generateJson(model: CoreModel, maxNumbers: number): string | Failure;
   /** The model with all types that follow from inputs of these names and dims. */
   withTypes(model: CoreModel, names: string[], dims: number[][]): CoreModel | Failure;
-  /** Places in the list of nodes. */
+  /** Indices in the list of nodes. */
   nodesInC(model: CoreModel, options: { requantize: string }): number[] | Failure;
   partition(model: CoreModel, backends: CoreBackend[]): CorePart[] | Failure;
   packWeights(model: CoreModel): CoreModel | Failure;

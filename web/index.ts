@@ -1,5 +1,5 @@
 /**
- * Requant: quantization of neural networks and inference in integers, in browsers and in Node.
+ * Requant quantizes neural networks and runs them in integers, in browsers and in Node.
  *
  * @packageDocumentation
  */

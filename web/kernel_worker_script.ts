@@ -1,5 +1,5 @@
-// Where bundlers put the script of threads. This is a file of its own, so that only what starts threads brings the
-// script into a bundle.
+// Tells bundlers where the script of threads is. It is a file of its own, so that only code that starts
+// threads brings the script into a bundle.
 
 import type { WorkerScript } from './own_files.js';
 

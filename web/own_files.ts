@@ -1,4 +1,4 @@
-// Where those files of the package are that are not imported: wasm modules, scripts of workers.
+// Locates the package's files that are not imported: wasm modules, scripts of workers.
 
 import { RequantError } from './base/errors.js';
 import { type Location, importNode, isNode, locate } from './base/source.js';
@@ -9,10 +9,10 @@ export type WasmFile =
   | `requant-lowbits-${'simd128' | 'relaxed'}${'' | '-threads'}.wasm`
   | `kernels-${'simd128' | 'relaxed'}-threads.wasm`;
 
-/** Names of the scripts that run in Workers: of {@link createWorker}, and of threads. */
+/** Names of the scripts that run in Workers: that of {@link createWorker}, and that of threads. */
 export type WorkerFile = 'worker_main.js' | 'kernel_worker.js';
 
-/** Where bundlers put the wasm modules. They find the files by exactly this form. */
+/** The locations of the wasm modules. Bundlers find the files by exactly this form. */
 export const wasmFiles: Record<WasmFile, () => URL> = {
   'requant-simd128.wasm': () => new URL('./requant-simd128.wasm', import.meta.url),
   'requant-relaxed.wasm': () => new URL('./requant-relaxed.wasm', import.meta.url),
@@ -33,23 +33,27 @@ export const wasmFiles: Record<WasmFile, () => URL> = {
   'kernels-relaxed-threads.wasm': () => new URL('./kernels-relaxed-threads.wasm', import.meta.url),
 };
 
-/** The script of a Worker, as a file that lies beside it knows it. */
+/** The script of a Worker, as the file beside it describes it. */
 export interface WorkerScript {
   file: WorkerFile;
-  /** import.meta.url of the file that starts the script, and that file's own name. */
+  /** import.meta.url of the file that starts the script, and that file's name. */
   from: string;
   name: string;
-  /** Starts the script in the form by which bundlers find it: the file that says this lies beside the script. */
+  /**
+   * Starts the script in the form by which bundlers find it; the file that contains this form lies beside the
+   * script.
+   */
   bundled: () => Worker;
 }
 
-/** Of the package's JavaScript; missing where a bundler made a CommonJS file of it. */
+/** The location of the package's JavaScript; missing where a bundler made a CommonJS file of it. */
 const here: string | undefined = import.meta.url;
 
 /**
- * A file of the package. In a page it is where its bundler put it, which `bundled` says in the form that bundlers
- * know. In Node that may be the address that pages have it at (Next.js), or a file beside a bundle that nobody copied:
- * then it is the one beside the package's JavaScript, or that of the installed package.
+ * The location of a file of the package. In a page it is where the bundler put it, which `bundled` expresses
+ * in the form that bundlers know. In Node that may be the address that pages have it at (Next.js), or a file
+ * beside a bundle that nobody copied; then it is the file beside the package's JavaScript, or in the
+ * installed package.
  *
  * @throws RequantError LOAD_FAILED when it is in none of these places (Node).
  */
@@ -63,9 +67,9 @@ export async function locateOwn(file: string, bundled?: () => URL): Promise<Loca
       if (!place) continue;
       location = await locate(await place());
     } catch {
-      continue; // There is no such place.
+      continue; // the location does not exist
     }
-    // What can be reached by the network only is not looked for.
+    // A URL on the network is taken without a check.
     if ('url' in location) return location;
     try {
       await access(location.path);
@@ -82,7 +86,7 @@ export async function locateOwn(file: string, bundled?: () => URL): Promise<Loca
   });
 }
 
-/** Not in the form that bundlers know: those for the browser would pack the file twice. */
+/** Not in the form that bundlers know, since those for the browser would pack the file twice. */
 function besideHere(file: string): URL {
   return new URL(here!.replace(/[^/]*$/, file));
 }

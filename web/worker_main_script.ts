@@ -1,5 +1,5 @@
-// Where bundlers put the script of createWorker(). This is a file of its own, so that only what starts workers brings
-// the script into a bundle.
+// Tells bundlers where the script of createWorker() is. It is a file of its own, so that only code that
+// starts workers brings the script into a bundle.
 
 import type { WorkerScript } from './own_files.js';
 

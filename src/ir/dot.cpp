@@ -6,7 +6,7 @@
 namespace requant {
 namespace {
 
-/// The inside of a double-quoted DOT string (graphviz.org/doc/info/lang.html).
+/// Escapes text for a double-quoted DOT string (graphviz.org/doc/info/lang.html).
 std::string Escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -34,7 +34,7 @@ std::string GraphToDot(const Graph& graph) {
     }
   }
   for (const auto& node : graph.nodes()) {
-    // Constants are lines of the box: as nodes of their own they would drown the picture.
+    // Constants are lines of the box, since nodes of their own would bury the graph.
     std::string label = Escape(node->op_type) + "\\n" + Escape(node->name);
     if (!node->group.empty() && node->group != node->name) {
       label += "\\nof " + Escape(node->group);

@@ -7,7 +7,7 @@ namespace {
 
 const std::string kErased;
 
-/// FNV-1a (Fowler, Noll, Vo), with the high bits brought down for tables of few slots.
+/// FNV-1a (Fowler, Noll, Vo), with the high bits folded down for small tables.
 size_t HashOf(std::string_view name) {
   uint32_t hash = 2166136261U;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;

@@ -17,7 +17,7 @@ class Parser : private Scanner {
   explicit Parser(std::string_view text, size_t at = 0, int depth = 0)
       : Scanner(text, at), text_(text), depth_(depth) {}
 
-  /// A whole text, or a subgraph up to its closing brace.
+  /// Parses a whole text, or a subgraph up to its closing brace.
   Graph Parse();
   using Scanner::at;
 

@@ -18,7 +18,7 @@ bool IsPlain(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), IsNameChar);
 }
 
-/// What the grammar reads as an identifier: plain, not starting like a number.
+/// Whether the grammar reads the text as an identifier: plain, and not starting like a number.
 bool IsIdentifier(std::string_view text) {
   return IsPlain(text) && !(text[0] >= '0' && text[0] <= '9') && text[0] != '-' && text[0] != '.' &&
          text[0] != '/' && text != "_";
@@ -53,8 +53,8 @@ std::string Ref(const Value* value) {
   return "%" + (IsPlain(value->name) ? value->name : Quote(value->name));
 }
 
-/// `digits` significant digits (9 for float32, 17 for float64: enough to come back exactly), with a
-/// dot, "inf" or "nan", so that no float looks like an integer.
+/// The number with `digits` significant digits (9 for float32, 17 for float64, which restore it
+/// exactly) and a dot, or "inf" or "nan", so that no float looks like an integer.
 std::string Real(double value, int digits) {
   if (!std::isfinite(value)) return NumberText(value);
   std::string text = NumberText(value, digits);
@@ -65,7 +65,7 @@ std::string Real(double value, int digits) {
   return text;
 }
 
-/// A NaN with other bits than the usual ones is spelled with them.
+/// Spells a NaN with its bits, unless they are the usual ones.
 std::string NanBits(uint64_t bits) { return "nan(0x" + HexText(bits) + ")"; }
 
 std::string FloatText(float value) {

@@ -1,4 +1,4 @@
-// Which files outside of the model hold its tensors.
+// Lists the files outside the model that hold its tensors.
 #include <set>
 
 #include "onnx/read.h"
@@ -41,7 +41,7 @@ void CollectLocations(Message tensor, std::set<std::string>& out) {
   });
 }
 
-/// Of a graph and the bodies of its control flow, `depth` of which are around it.
+/// Collects the files of a graph and of the bodies in it; `depth` graphs are around it.
 void CollectFromGraph(Message graph, int depth, std::set<std::string>& out) {
   if (depth > kDeepestSubgraph) return;  // the reader refuses such a file
   ForEach(graph, onnx_tags::GraphProto::kInitializer,

@@ -24,7 +24,7 @@ struct NodeParts {
   std::vector<std::string> outputs;
   std::vector<protozero::data_view> attributes;
 
-  /// How errors call the node before the graph has named it.
+  /// The node's name in errors, before the graph has named it.
   std::string Label() const { return !name.empty() ? name : op_type; }
 };
 
@@ -70,7 +70,7 @@ class ModelReader : public SubgraphReader {
 
   const SharedBytes& file_;
   const ReadOptions& options_;
-  int depth_;  // 0: the model's own graph
+  int depth_;  // how many graphs are around this one; 0: the model's own graph
   Graph graph_;
 };
 
@@ -238,7 +238,7 @@ void ModelReader::CheckDefined() {
     return value->producer || value->is_constant() || graph_.IsInput(value);
   };
   if (depth_ > 0) {
-    // What nothing here defines is a value of the graph around.
+    // A value that nothing in the graph defines belongs to the graph around it.
     for (const auto& value : graph_.values()) {
       if (defined(value.get())) continue;
       graph_.AddInput(value.get());

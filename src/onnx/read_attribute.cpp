@@ -11,7 +11,7 @@ using onnx_tags::AttributeType;
 
 namespace {
 
-/// Of fields that no operator here reads.
+/// The kind of attribute in a field that no supported operator reads.
 std::optional<AttributeType> UnreadKind(onnx_tags::AttributeProto tag) {
   using Tag = onnx_tags::AttributeProto;
   switch (tag) {

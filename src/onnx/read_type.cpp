@@ -1,4 +1,4 @@
-// ValueInfoProto, TypeProto and the shapes inside.
+// Reads ValueInfoProto, TypeProto and the shapes inside.
 #include <optional>
 
 #include "onnx/read_parts.h"
@@ -18,7 +18,7 @@ Dim ReadDim(Message message, const std::string& value_name) {
           InvalidFile(StrCat("value '", value_name, "' has a dimension of ", dim.value),
                       {.value = value_name});
         }
-        break;  // -1 is how some exporters spell an unknown size
+        break;  // some exporters spell an unknown size as -1
       case Tag::kDimParam:
         dim = Dim(message.String());
         break;

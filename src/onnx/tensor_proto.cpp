@@ -154,7 +154,7 @@ Tensor FromField(const Parts& parts, DType dtype, const std::vector<Source>& fie
   return tensor;
 }
 
-/// Which field carries which dtype: the comments of TensorProto in onnx.proto.
+/// Reads the typed field of this dtype, as the comments of TensorProto in onnx.proto assign them.
 Tensor FromTyped(const Parts& parts, DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -172,12 +172,12 @@ Tensor FromTyped(const Parts& parts, DType dtype) {
     case DType::kInt16:
       return FromField<int16_t>(parts, dtype, parts.int32s);
     case DType::kUint16:
-    case DType::kFloat16:  // the bit pattern
+    case DType::kFloat16:  // the field has bit patterns
     case DType::kBfloat16:
       return FromField<uint16_t>(parts, dtype, parts.int32s);
     case DType::kInt8:
       return FromField<int8_t>(parts, dtype, parts.int32s);
-    default:  // uint8, bool, and two 4-bit values in each element
+    default:  // uint8, bool, and two 4-bit values in every element
       return FromField<uint8_t>(parts, dtype, parts.int32s);
   }
 }

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kBinary[] = {"Add", "Sub", "Mul",   "Div",  "Pow",    "And",
                                         "Or",  "Xor", "Equal", "Less", "Greater"};
-/// The same from opset 1 to 7, but for attributes about memory that say nothing about results.
+/// Operators that are the same from opset 1 to 7, but for attributes about memory that do not
+/// change results.
 constexpr std::string_view kUnchanged[] = {
     "Abs",           "AveragePool", "Ceil",      "Constant",  "Conv",      "Div",
     "Elu",           "Exp",         "Flatten",   "Floor",     "Gather",    "GlobalAveragePool",
@@ -21,7 +22,7 @@ constexpr std::string_view kUnchanged[] = {
     "ReduceMax",     "ReduceMean",  "ReduceMin", "ReduceSum", "Relu",      "Selu",
     "Shape",         "Sigmoid",     "Size",      "Softmax",   "Softplus",  "Softsign",
     "Sqrt",          "Squeeze",     "Tanh",      "Transpose", "Unsqueeze"};
-/// Rewritten in opset 7 in ways that the attributes do not show.
+/// Operators that opset 7 changed in ways that attributes do not show.
 constexpr std::string_view kChanged[] = {"Upsample", "LSTM", "GRU", "RNN"};
 
 [[noreturn]] void TooOld(const Node& node, std::string_view why) {
@@ -83,13 +84,13 @@ void UpgradePRelu(Graph& graph, Node* node) {
                  graph.AddConstant(slope->name + "_aligned", slope->constant.Reshaped(shape)));
 }
 
-/// Ranks of later nodes may hang on this one's.
+/// Infers this node's types: ranks of later nodes may depend on them.
 void Annotate(const Graph& graph, Node& node) {
   std::vector<ValueType> types;
   try {
     types = InferNode(graph, node);
   } catch (const Error&) {
-    return;  // said when the graph is used
+    return;  // the error is reported when the graph is used
   }
   for (size_t i = 0; i < types.size(); ++i) {
     Value* output = node.outputs[i];

@@ -13,7 +13,7 @@ namespace {
 
 using onnx_tags::AttributeType;
 
-/// protozero's writer with our tags.
+/// Wraps protozero's writer for our tags.
 class Writer {
  public:
   explicit Writer(std::string& out) : writer_(out) {}
@@ -130,12 +130,12 @@ struct AttributeWriter {
   }
 };
 
-/// A subgraph whose captured inputs have the names of the values that they stand for.
+/// A copy of a subgraph whose captured inputs have the names of the values that they stand for.
 Subgraph Reconnected(const Graph& body, std::span<Value* const> captured) {
   auto copy = std::make_shared<Graph>(body.Clone());
   const size_t first = copy->inputs().size() - copy->captured;
   for (size_t i = 0; i < captured.size(); ++i) {
-    // Out of the way with whatever has the name here; what is captured later gets its own.
+    // Another value of that name is renamed first; a value captured again later gets its own name.
     Value* own = copy->inputs()[first + i];
     const auto twin = std::find(captured.begin(), captured.end(), captured[i]) - captured.begin();
     if (static_cast<size_t>(twin) < i) {

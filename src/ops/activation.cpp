@@ -1,5 +1,5 @@
-// Activations that few networks have. Those that are an exponential and little else have loops over
-// floats; the others compute in double and round once.
+// Activations that few networks have. Those that are little more than an exponential have loops
+// over floats; the others compute in double and round once.
 #include <cmath>
 #include <string_view>
 
@@ -10,8 +10,8 @@
 namespace requant {
 namespace {
 
-// Functions with names, not lambdas: those of several files have the same symbols, so that
-// split_core.mjs would leave them in the main module.
+// These functions have names because lambdas in several files have the same symbols, so that the
+// division of the core into modules would leave them in the main module.
 double Celu(double x, double a, double) { return x > 0 ? x : a * std::expm1(x / a); }
 double Elu(double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }
 double Selu(double x, double a, double g) { return x > 0 ? g * x : g * a * std::expm1(x); }
@@ -28,7 +28,7 @@ double ThresholdedRelu(double x, double a, double) { return x > a ? x : 0.0; }
 
 void Celus(const float* from, float* to, int64_t count, float a, float) {
   MapFloats(from, to, count, [a](float x) {
-    // A negative alpha makes the exponent positive, of which ExpMinus1 knows nothing.
+    // A negative alpha makes the exponent positive, which ExpMinus1 does not take.
     return x > 0 ? x : a * float_exp::ExpMinus1(x / a);
   });
 }

@@ -1,6 +1,6 @@
-// AffineGrid: theta [N, 2, 3] times every place (x, y, 1) of an image of size [N, C, H, W], or
-// theta [N, 3, 4] times (x, y, z, 1) of [N, C, D, H, W] (onnx docs/Operators.md, AffineGrid-20);
-// what that leaves open as ONNX Runtime does it.
+// AffineGrid: theta [N, 2, 3] times every position (x, y, 1) of an image of size [N, C, H, W], or
+// theta [N, 3, 4] times (x, y, z, 1) of [N, C, D, H, W] (onnx docs/Operators.md, AffineGrid-20).
+// Where ONNX leaves something open, it follows ONNX Runtime.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// [N, spatial..., 2 or 3]. Throws kInvalidModel.
+/// The shape of the grid, [N, spatial..., 2 or 3]. Throws kInvalidModel.
 Shape GridShape(const std::vector<int64_t>& size) {
   if (size.size() < 4 || size.size() > 5 || *std::min_element(size.begin(), size.end()) < 0) {
     Fail(ErrorCode::kInvalidModel,
@@ -46,8 +46,9 @@ void InferAffineGrid(InferContext& context) {
   SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
 }
 
-/// Where pixel i of n lies between -1 and 1: the centers of the first and last (`align`), or the
-/// outer borders of the image. With `align` a single one lies at 1 (ONNX Runtime, affine_grid.cc).
+/// The coordinate of pixel i of n. -1 and 1 are the centers of the first and last pixel (`align`),
+/// or the outer borders of the image. With `align` a single pixel has 1 (ONNX Runtime,
+/// affine_grid.cc).
 double Coordinate(int64_t i, int64_t n, bool align) {
   if (align && n == 1) return 1;
   return static_cast<double>(2 * i + 1 - n) / static_cast<double>(align ? n - 1 : n);
@@ -70,7 +71,7 @@ void EvaluateAffineGrid(EvalContext& context) {
   }
   const std::vector<double> factors = theta.ToDoubles();
   const double* matrix = factors.data();
-  size_t at[3] = {};  // goes around, image by image
+  size_t at[3] = {};  // the current position, image by image
   for (int64_t index = 0; index < out.count();) {
     const double* factor = matrix;
     for (size_t row = 0; row < axes; ++row, factor += axes + 1) {

@@ -1,5 +1,5 @@
-// ArgMax, ArgMin: where the largest and smallest elements along an axis are; as in NumPy a NaN is
-// both.
+// ArgMax, ArgMin: indices of the largest and smallest elements along an axis. As in NumPy, a NaN
+// counts as both.
 #include <type_traits>
 #include <vector>
 
@@ -34,8 +34,8 @@ void InferArg(InferContext& context) {
   SetOutput(context, 0, DType::kInt64, std::move(shape));
 }
 
-/// The best of each of `width` lines, which lie beside each other; `count` rows of all of them.
-/// Rows are read one after the other, whatever the axis.
+/// The best element of each of `width` adjacent lines of `count` elements. Rows across the lines
+/// are read one after the other, whatever the axis.
 template <typename T>
 void BestOfLines(const T* from, int64_t count, int64_t width, bool largest, bool last,
                  int64_t* to) {

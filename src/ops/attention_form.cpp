@@ -1,4 +1,4 @@
-// Which inputs and attributes of the three attention operators say what; see attention.h.
+// Reads inputs and attributes of the three attention operators into an AttentionForm (attention.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -59,7 +59,7 @@ HeadLayout ByHead(int64_t heads, int64_t tokens, int64_t width) {
   return {0, heads * tokens * width, tokens * width, width};
 }
 
-/// The past of k and v: [batch, kv_heads, past, width].
+/// Reads the past of k and v: [batch, kv_heads, past, width].
 void ReadPast(const Shapes& in, size_t slot, AttentionForm& form) {
   if (in.has(slot) != in.has(slot + 1)) {
     Fail(ErrorCode::kInvalidModel,
@@ -77,8 +77,8 @@ void ReadPast(const Shapes& in, size_t slot, AttentionForm& form) {
   form.past_v_slot = static_cast<int32_t>(slot + 1);
 }
 
-/// A mask that broadcasts to [batch, heads, queries, keys]; the last dimension may be shorter when
-/// `pads`: what it lacks is forbidden.
+/// Reads a mask that broadcasts to [batch, heads, queries, keys]. With `pads` its last dimension
+/// may be shorter; the keys beyond it are forbidden.
 void ReadMask(const Shapes& in, size_t slot, bool pads, AttentionForm& form) {
   form.mask_slot = in.SlotIf(slot);
   form.mask_pads = pads;
@@ -105,7 +105,7 @@ void Complete(const Node& node, AttentionForm& form) {
   const bool given = scale != 0 && node.attributes.Has("scale");
   form.scale = given ? scale : 1.0F / std::sqrt(static_cast<float>(form.width));
   form.softcap = node.attributes.Float("softcap", 0);
-  // Every product of these fits, so that later sizes need no checks.
+  // Every product of these sizes fits, so later sizes need no checks.
   const int64_t scores = CheckedMul64(CheckedMul64(form.batch, form.heads),
                                       CheckedMul64(form.queries, CheckedMul64(form.keys, 8)));
   CheckedMul64(scores, std::max<int64_t>(1, form.width));
@@ -168,7 +168,8 @@ AttentionForm OnnxForm(const Shapes& in) {
   return form;
 }
 
-/// q [batch, queries, heads, 3, width], or k [batch, keys, heads, 2, width]: all in one.
+/// q [batch, queries, heads, 3, width], or k [batch, keys, heads, 2, width]: one tensor of all
+/// operands.
 HeadLayout Interleaved(const Shape& shape, int64_t part) {
   const int64_t width = shape[4];
   const int64_t head = shape[3] * width;
@@ -211,7 +212,7 @@ AttentionForm MultiHeadForm(const Shapes& in) {
       form.v = Interleaved(k, 1);
     } else {
       const Shape& v = in.At(2);
-      const bool by_head = k.size() == 4;  // of a cross attention
+      const bool by_head = k.size() == 4;  // cross attention has keys by head
       if ((k.size() != 3 && !by_head) || v.size() != k.size() || k[0] != form.batch ||
           v[0] != form.batch) {
         Mismatch(node, StrCat("k and v are ", ShapeToString(k), " and ", ShapeToString(v)));

@@ -1,4 +1,4 @@
-// What runs of the attention operators read: masks, queries, keys and values with their past.
+// Reads masks, queries, keys and values with their past for runs of the attention operators.
 #include <algorithm>
 
 #include "base/error.h"
@@ -26,10 +26,10 @@ const float* AttentionInputs::data(int32_t slot) const {
   return slot < 0 ? nullptr : inputs_[static_cast<size_t>(slot)]->data<float>();
 }
 
-/// Keys that image b has.
+/// The number of keys that image b has.
 int64_t AttentionInputs::Length(int64_t b) const {
   const int64_t given = inputs_[static_cast<size_t>(form_.lengths_slot)]->AsInt64(b);
-  // What no cache can hold is refused by the constructor.
+  // The constructor refuses lengths beyond any cache.
   return form_.cached ? std::min(given, form_.keys) + 1 : given;
 }
 
@@ -70,7 +70,8 @@ void AttentionInputs::AddMask(int64_t b, int64_t h, float* out) const {
   }
 }
 
-/// [batch] lengths; [batch, keys] or [batch, queries, keys] where 0 hides.
+/// Adds a padding mask: lengths [batch], or [batch, keys] or [batch, queries, keys] where 0 hides a
+/// key.
 void AttentionInputs::AddPadding(int64_t b, float* out) const {
   const Tensor& padding = *inputs_[static_cast<size_t>(form_.padding_slot)];
   const int64_t end = padding.rank() == 1 ? padding.AsInt64(b) : form_.keys;
@@ -86,14 +87,14 @@ void AttentionInputs::AddPadding(int64_t b, float* out) const {
   }
 }
 
-/// The causal border, the window and the lengths.
+/// Hides keys beyond the causal border, the window and the lengths.
 void AttentionInputs::Hide(int64_t b, float* out) const {
   const int64_t length = form_.lengths_slot >= 0 ? Length(b) : form_.keys;
-  // Query i stands at key i + border.
+  // Query i is aligned with key i + border.
   const int64_t border =
       form_.lengths_slot >= 0 && !form_.cached ? length - form_.queries : PastOf(b);
   for (int64_t i = 0; i < form_.queries; ++i) {
-    // The keys [first, last) are seen; of rows that pad a cached prompt, some.
+    // The query sees keys [first, last). Rows that pad a cached prompt see some keys, too.
     int64_t last = form_.cached ? std::max(length, i + border + 1) : length;
     if (form_.causal) last = std::clamp<int64_t>(i + border + 1, 0, last);
     const int64_t first =
@@ -111,7 +112,7 @@ void AttentionInputs::Mask(int64_t b, int64_t h, float* out) const {
   if (form_.causal || form_.window >= 0 || form_.lengths_slot >= 0) Hide(b, out);
 }
 
-/// Turns a token of q or k; those of the past have been.
+/// Rotates a token of q or k; those of the past are rotated already.
 void AttentionInputs::Rotate(int64_t b, int64_t token, float* row) const {
   int64_t position = PastOf(b) + token;
   if (form_.positions_slot >= 0) {

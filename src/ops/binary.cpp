@@ -20,13 +20,13 @@
 namespace requant {
 namespace {
 
-/// The class in which elements of T are computed.
+/// The class that computes elements of T.
 template <typename T>
 using ComputeOf =
     std::conditional_t<std::is_floating_point_v<T>, double,
                        std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>>;
 
-/// One function in all classes; `Result` is void for "the class itself".
+/// One function in all three classes; `Result` void means "the class itself".
 template <typename Result>
 struct Classes {
   template <typename C>
@@ -178,7 +178,7 @@ void EvaluateArithmetic(EvalContext& context) {
   context.outputs[0] = std::move(result);
 }
 
-/// Sum and Mean of many floats: one sum in double, rounded once.
+/// Sum and Mean of floats: one sum in double, rounded once.
 void InferFloatSum(InferContext& context) {
   for (size_t slot = 0; slot < context.inputs.size(); ++slot) RequireFloat(context, slot);
   ElementwiseBroadcast(context);
@@ -285,7 +285,7 @@ void EvaluatePow(EvalContext& context) {
     context.outputs[0] = std::move(out);
     return;
   }
-  // One loop for all types: there are ten, and few of their powers are taken.
+  // One loop serves all ten types, few of whose powers are ever taken.
   const bool integers = IsInteger(base.dtype()) && IsInteger(exponent.dtype());
   Tensor powers(integers ? DType::kInt64 : DType::kFloat64, out.shape());
   const std::vector<double> reals = integers ? std::vector<double>{} : Doubles(base);
@@ -376,7 +376,7 @@ void InferWhere(InferContext& context) {
   SetOutput(context, 0, dtype, BroadcastOfInputs(context));
 }
 
-/// A row of elements of 4 bytes, which most are.
+/// Selects a row of elements of 4 bytes, as most are.
 void WhereWords(const RowStep& row, const uint8_t* choose, const void* yes, const void* no,
                 void* out) {
   choose += row.input[0];

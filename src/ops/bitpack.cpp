@@ -76,7 +76,7 @@ void InferBitPack(InferContext& context) {
   SetOutput(context, 0, WordOf(context.attributes().Int("pack_type", 32)), std::move(shape));
 }
 
-/// Up to eight codes `step` elements apart, the first in the lowest byte.
+/// Joins up to eight codes, `step` elements apart, the first in the lowest byte.
 uint64_t EightCodes(const uint8_t* codes, int64_t step, int64_t count) {
   uint64_t eight = 0;
   for (int64_t i = 0; i < count; ++i) eight |= static_cast<uint64_t>(codes[i * step]) << (8 * i);
@@ -89,7 +89,8 @@ uint64_t PlaneOf(uint64_t codes, int64_t plane) {
   return ((codes >> plane & 0x0101010101010101) * 0x8040201008040201) >> 56;
 }
 
-/// Elements of the output from one to the next along the dimensions of the input, or of the planes.
+/// Distances in the output between neighbours along each dimension of the input, and between
+/// planes.
 struct Steps {
   std::vector<int64_t> along;
   int64_t plane = 0;
@@ -101,7 +102,7 @@ struct Steps {
       size *= out[static_cast<size_t>(d)];
     }
   }
-  /// Where element `i` of the dimensions [begin, end) of the input begins.
+  /// The offset of element `i` of the input's dimensions [begin, end).
   int64_t Offset(const Shape& shape, size_t begin, size_t end, int64_t i) const {
     int64_t at = 0;
     for (size_t d = end; d-- > begin;) {

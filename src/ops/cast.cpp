@@ -1,5 +1,5 @@
-// Cast, CastLike (onnx docs/Operators.md; what ONNX leaves undefined, floats beyond an integer's
-// range, saturates here so that no result depends on the compiler).
+// Cast, CastLike (onnx docs/Operators.md). Floats beyond an integer's range, which ONNX leaves
+// undefined, saturate, so that no result depends on the compiler.
 #include "ops/cast.h"
 
 #include <cmath>
@@ -15,8 +15,8 @@
 namespace requant {
 namespace {
 
-/// Every source value is exact in one of three types, so there are three loops for each target and
-/// not one for each pair.
+/// One of three types represents every source value exactly, so each target has three loops instead
+/// of one for each source.
 enum class Carrier : uint8_t { kDouble, kSigned, kUnsigned };
 
 Carrier CarrierOf(DType dtype) {

@@ -1,5 +1,5 @@
-// CenterCropPad: a Pad where the shape is to be larger, and a Slice where it is to be smaller; an
-// odd element more goes to the end (the function of onnx docs/Operators.md, CenterCropPad-18).
+// CenterCropPad: a Pad where the shape grows and a Slice where it shrinks; an odd element goes to
+// the end (the function of onnx docs/Operators.md, CenterCropPad-18).
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/function_text.h"

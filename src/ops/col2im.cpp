@@ -1,5 +1,5 @@
-// Col2Im: columns [N, C * block, L] laid down as the windows of an image [N, C, spatial...] they
-// were taken from, and summed where windows overlap (onnx docs/Operators.md, Col2Im-18).
+// Col2Im: adds columns [N, C * block, L] to the windows of an image [N, C, spatial...] that they
+// were taken from (onnx docs/Operators.md, Col2Im-18).
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@
 namespace requant {
 namespace {
 
-/// The output's shape, -1 being what is not known of `columns`, [N, C * block, L]; `image` and
+/// The output's shape; -1 stands for unknown sizes of `columns`, [N, C * block, L]. `image` and
 /// `block` are the values of inputs 1 and 2. Throws kInvalidModel, kShapeMismatch, kUnsupported.
 Shape ImageShape(const AttributeMap& attributes, const Shape& columns, Shape image,
                  const std::vector<int64_t>& block) {

@@ -1,5 +1,5 @@
-// Operators that make tensors from nothing: Constant, ConstantOfShape, Range. Definitions: onnx
-// docs/Operators.md.
+// Operators that make tensors without data: Constant, ConstantOfShape, Range (onnx
+// docs/Operators.md).
 #include <cmath>
 #include <cstring>
 
@@ -102,7 +102,7 @@ Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) 
   if (!IsInteger(start.dtype())) {
     Fail(ErrorCode::kUnsupported, StrCat("Range of ", DTypeName(start.dtype())));
   }
-  // Modulo 2^64, of which the type keeps what it holds.
+  // Computes modulo 2^64; the type keeps the low bits.
   Tensor out(DType::kInt64, {count});
   const auto first = static_cast<uint64_t>(start.AsInt64(0));
   const auto step = static_cast<uint64_t>(delta.AsInt64(0));

@@ -1,5 +1,5 @@
-// If, Loop and Scan (onnx docs/Operators.md). Their bodies see the values around them as inputs of
-// their own, after the formal ones (Graph::captured).
+// If, Loop and Scan (onnx docs/Operators.md). Their bodies read values of the graph around them as
+// inputs of their own, after the formal ones (Graph::captured).
 #include <cstring>
 #include <limits>
 
@@ -22,7 +22,7 @@ const Graph& BodyOf(const Node& node, const char* name) {
   return *body;
 }
 
-/// Where the captured inputs of this body begin among the node's inputs.
+/// The first of the node's inputs that this body captures.
 size_t CapturedFrom(const Node& node, const Graph& body) {
   size_t at = node.formal_inputs();
   for (const auto& [name, value] : node.attributes.entries()) {
@@ -34,7 +34,8 @@ size_t CapturedFrom(const Node& node, const Graph& body) {
   return at;
 }
 
-/// Checks a body's numbers of inputs and outputs, and that the node has what the body captures.
+/// Checks a body's numbers of inputs and outputs, and that the node has the inputs that the body
+/// captures.
 void CheckBody(const Node& node, const Graph& body, size_t inputs, size_t outputs) {
   const size_t captured = body.captured;
   if ((node.op_type == "If" && node.formal_inputs() != 1) ||
@@ -52,7 +53,7 @@ std::vector<ValueType> InferBody(const InferContext& context, const Graph& body,
                                  std::vector<ValueType> types) {
   const size_t from = CapturedFrom(context.node, body);
   for (size_t i = 0; i < body.captured; ++i) types.push_back(context.inputs[from + i]);
-  // The last round of a Loop has the types that do not change any more.
+  // The last round of a Loop's inference records the types that no longer change.
   if (context.bodies) (*context.bodies)[&body] = types;
   return InferGraph(body, types);
 }
@@ -70,8 +71,8 @@ std::vector<Tensor> RunBody(EvalContext& context, const Graph& body,
   return EvaluateGraph(body, inputs, context.requantize);
 }
 
-/// The types of a body's outputs where no iteration runs: what follows from its formal inputs of
-/// these types and the captured values, else what the body declares.
+/// The types of a body's outputs where no iteration runs: inferred from formal inputs of these
+/// types and the captured values, else as the body declares them.
 std::vector<ValueType> TypesOfNone(const EvalContext& context, const Graph& body,
                                    std::vector<ValueType> types) {
   std::vector<ValueType> declared;
@@ -88,7 +89,7 @@ std::vector<ValueType> TypesOfNone(const EvalContext& context, const Graph& body
   try {
     inferred = InferGraph(copy, types);
   } catch (const Error&) {
-    return declared;  // the body cannot run on these, and does not
+    return declared;  // the body cannot run on these types, and does not
   }
   for (size_t i = 0; i < declared.size(); ++i) {
     if (inferred[i].dtype == DType::kUndefined) inferred[i].dtype = declared[i].dtype;
@@ -112,7 +113,7 @@ bool ConditionOf(const Tensor& tensor) {
   return tensor.AsInt64(0) != 0;
 }
 
-/// What is true of both: one rank, and the sizes that agree.
+/// The shape that holds for both: one rank, and the sizes that agree.
 std::optional<SymbolicShape> CommonShape(const std::optional<SymbolicShape>& a,
                                          const std::optional<SymbolicShape>& b) {
   if (!a || !b || a->size() != b->size()) return std::nullopt;
@@ -123,7 +124,7 @@ std::optional<SymbolicShape> CommonShape(const std::optional<SymbolicShape>& a,
   return out;
 }
 
-/// Whether these say the same; what is unknown stays so.
+/// Whether both shapes know the same; unknown sizes must be unknown in both.
 bool SameKnowledge(const std::optional<SymbolicShape>& a, const std::optional<SymbolicShape>& b) {
   if (!a || !b) return a.has_value() == b.has_value();
   return a->size() == b->size() &&
@@ -145,7 +146,8 @@ void InferIf(InferContext& context) {
       Fail(ErrorCode::kInvalidModel, "a branch of If has too few outputs");
     }
   }
-  // A branch that cannot run with these shapes is not taken with them: nothing follows from it.
+  // A branch that cannot run with these shapes is never taken with them, so nothing follows from
+  // it.
   std::optional<std::vector<ValueType>> types[2];
   std::optional<Error> error;
   for (const size_t i : {0, 1}) {
@@ -183,9 +185,9 @@ void EvaluateIf(EvalContext& context) {
   context.outputs = std::move(results);
 }
 
-// --- stacking what iterations give
+// --- stacking the results of iterations
 
-/// Tensors of one shape, collected along a new axis.
+/// Collects tensors of one shape along a new axis.
 class Stack {
  public:
   explicit Stack(int64_t limit) : limit_(limit) {}
@@ -194,7 +196,7 @@ class Stack {
     if (count_ == 0) {
       dtype_ = tensor.dtype();
       shape_ = tensor.shape();
-      ElementBytes(dtype_);  // throws for what cannot be stacked
+      ElementBytes(dtype_);  // throws for elements that cannot be stacked
     } else if (tensor.dtype() != dtype_ || tensor.shape() != shape_) {
       Fail(ErrorCode::kShapeMismatch, StrCat("an iteration gives ", ShapeToString(tensor.shape()),
                                              " after ", ShapeToString(shape_)));
@@ -211,8 +213,8 @@ class Stack {
 
   bool empty() const { return count_ == 0; }
 
-  /// Stacked along the first axis; `reverse`: the last first. `type` is that of an element when
-  /// there is none; sizes that it does not know are 0 then, as in ONNX Runtime.
+  /// The tensors stacked along the first axis, with `reverse` the last first. `type` is the type of
+  /// an element when there is none; its unknown sizes are 0 then, as in ONNX Runtime.
   Tensor Finish(bool reverse, const ValueType& type) const {
     Shape shape = shape_;
     if (count_ == 0 && type.shape) {
@@ -262,7 +264,7 @@ void InferLoop(InferContext& context) {
   RequireDType(context, 0, {DType::kInt64, DType::kInt32});
   RequireDType(context, 1, {DType::kBool});
   const LoopForm form = FormOfLoop(context.node);
-  // What is carried may change its shape from one iteration to the next.
+  // A carried value may change its shape from one iteration to the next.
   std::vector<ValueType> types = {{DType::kInt64, SymbolicShape{}},
                                   {DType::kBool, SymbolicShape{}}};
   for (size_t i = 0; i < form.carried; ++i) {
@@ -406,7 +408,7 @@ Tensor SliceAt(const Tensor& tensor, size_t axis, int64_t index) {
   return SelectByAxis(tensor, picked).Reshaped(shape);
 }
 
-/// Runs over the sequences once; returns the states and what was stacked.
+/// Runs over the sequences once; returns the states and the stacked outputs.
 std::vector<Tensor> ScanOnce(EvalContext& context, const ScanForm& form, std::vector<Tensor> states,
                              const std::vector<Tensor>& sequences) {
   const AttributeMap& attributes = context.attributes();

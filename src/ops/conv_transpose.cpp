@@ -1,4 +1,4 @@
-// ConvTranspose, with the reference of conv.cpp.
+// ConvTranspose, whose reference works as that of conv.cpp.
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +17,7 @@ struct TransposeAxis {
   int64_t output, pad_begin;
 };
 
-/// ONNX, ConvTranspose: the formulas of attributes pads, output_padding and output_shape.
+/// Follows the formulas of ONNX's ConvTranspose for pads, output_padding and output_shape.
 TransposeAxis PlaceTransposed(const Window& window, size_t axis, int64_t input,
                               int64_t output_padding, const int64_t* output_shape) {
   const int64_t steps = CheckedMul64(std::max<int64_t>(input - 1, 0), window.strides[axis]);
@@ -125,7 +125,7 @@ constexpr OpDef kOps[] = {
 }  // namespace
 
 void AddTransposed(const Geometry& g, const double* plane, const double* kernel, double* sums) {
-  // InsideOutputs with the roles of input and output changed over.
+  // InsideOutputs is called with input and output exchanged.
   for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
     const int64_t offset_d = kd * g.dilation[0] - g.pad_begin[0];
     const Range rd = InsideOutputs(g.output[0], g.input[0], g.stride[0], offset_d);

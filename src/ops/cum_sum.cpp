@@ -1,4 +1,4 @@
-// CumSum: sums of all elements up to each along an axis.
+// CumSum: the sum of all elements up to each element along an axis.
 #include <algorithm>
 #include <type_traits>
 
@@ -26,8 +26,8 @@ void InferCumSum(InferContext& context) {
   SameAsInput(context);
 }
 
-/// `rows` rows of `width` elements, each the sums of those before and its own (or not:
-/// `exclusive`); `stride` from one to the next.
+/// Sums along `rows` rows of `width` elements, `stride` apart: each output adds the elements before
+/// it and, unless `exclusive`, its own.
 template <typename T>
 void SumRows(const T* from, T* to, int64_t rows, int64_t width, int64_t stride, bool exclusive) {
   using W = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
@@ -40,7 +40,7 @@ void SumRows(const T* from, T* to, int64_t rows, int64_t width, int64_t stride, 
     }
     return;
   }
-  // Lines that lie beside each other are summed together: what is read are whole rows.
+  // Adjacent lines are summed together, so that whole rows are read.
   constexpr int64_t kLines = 64;
   for (int64_t begin = 0; begin < width; begin += kLines) {
     const int64_t end = std::min(width, begin + kLines);

@@ -1,6 +1,6 @@
-// DeformConv: a convolution whose taps lie where offsets move them, between the pixels (bilinear, 0
-// outside of the image), times a mask (onnx docs/Operators.md, DeformConv-19; Dai et al. 2017,
-// "Deformable Convolutional Networks", Zhu et al. 2019 for the mask).
+// DeformConv: a convolution whose taps are moved by offsets to positions between the pixels
+// (bilinear, 0 outside the image) and multiplied by a mask (onnx docs/Operators.md, DeformConv-19;
+// Dai et al. 2017, "Deformable Convolutional Networks", Zhu et al. 2019 for the mask).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kOffset = 2, kBias = 3, kMask = 4;
 
 /// The output's shape [N, M, height, width]; weights and bias may be null. Throws what
-/// ConvOutputShape throws, and kUnsupported but for images.
+/// ConvOutputShape throws, and kUnsupported for anything but images.
 SymbolicShape DeformedShape(const AttributeMap& attributes, const SymbolicShape& x,
                             const SymbolicShape* weight, const SymbolicShape* bias) {
   if (x.size() != 4) {
@@ -29,14 +29,14 @@ SymbolicShape DeformedShape(const AttributeMap& attributes, const SymbolicShape&
   return ConvOutputShape(attributes, x, weight, bias);
 }
 
-/// The shapes of the inputs; no dimensions for what is left out, so that a scalar (which none may
-/// be) is a vector here.
+/// The shapes of the inputs. An input that is left out has no dimensions; a scalar, which no input
+/// may be, is read as a vector.
 using InputShapes = std::array<Shape, 5>;
 Shape AtLeastVector(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
 
-/// How many parts the channels are divided into that have offsets of their own. Throws
-/// kInvalidModel, or kShapeMismatch when offsets [N, 2 * groups * taps, height, width] or the mask
-/// [N, groups * taps, height, width] do not fit.
+/// The number of channel groups with offsets of their own. Throws kInvalidModel, or kShapeMismatch
+/// when offsets [N, 2 * groups * taps, height, width] or the mask [N, groups * taps, height, width]
+/// do not fit.
 int64_t OffsetGroups(const AttributeMap& attributes, const InputShapes& in, Shape out) {
   const int64_t groups = attributes.Int("offset_group", 1);
   if (groups < 1 || in[0][1] % groups != 0) {
@@ -69,7 +69,7 @@ void InferDeformConv(InferContext& context) {
   if (known) OffsetGroups(context.attributes(), in, context.outputs[0].StaticShape());
 }
 
-/// Where a tap reads a plane, and with which weights (0 outside of it).
+/// The four elements of a plane that a tap reads, and their weights (0 outside the plane).
 struct Sample {
   int64_t at[4];
   float weight[4];
@@ -77,7 +77,7 @@ struct Sample {
 
 Sample SampleAt(double y, double x, int64_t height, int64_t width, double factor) {
   Sample sample{};
-  // Not for NaN either.
+  // The comparison is false for NaN, too.
   if (!(y > -1 && y < static_cast<double>(height) && x > -1 && x < static_cast<double>(width))) {
     return sample;
   }
@@ -95,8 +95,8 @@ Sample SampleAt(double y, double x, int64_t height, int64_t width, double factor
   return sample;
 }
 
-/// An image's outputs are computed a chunk at a time, so that the columns [C * taps, chunk] that
-/// the weights are multiplied with stay small.
+/// Computes an image's outputs a chunk at a time, which keeps the columns [C * taps, chunk] that
+/// the weights multiply small.
 constexpr int64_t kChunk = float_loops::kColumns;
 
 struct Deformation {
@@ -106,7 +106,7 @@ struct Deformation {
 
   int64_t taps() const { return g.kernel_size(); }
 
-  /// The columns of the outputs [begin, begin + count).
+  /// Fills the columns of outputs [begin, begin + count).
   void Sampled(int64_t begin, int64_t count, float* columns) const {
     const int64_t each = channels / offset_groups;
     const int64_t outputs = g.output_size();
@@ -168,7 +168,7 @@ void EvaluateDeformConv(EvalContext& context) {
                             mask ? mask + n * offset.dim(1) / 2 * outputs : nullptr};
     for (int64_t begin = 0; begin < outputs; begin += kChunk) {
       const int64_t count = std::min(kChunk, outputs - begin);
-      // Around an image without pixels there is nothing but zeros.
+      // An image without pixels contributes nothing but zeros.
       if (g.input_size() > 0) image.Sampled(begin, count, columns.data());
       for (int64_t m = 0; m < channels_out; ++m) {
         float sums[kChunk];

@@ -1,5 +1,5 @@
-// NonMaxSuppression, RoiAlign, MaxUnpool. Definitions: onnx docs/Operators.md; where
-// they leave something open, as ONNX Runtime does it.
+// NonMaxSuppression, RoiAlign, MaxUnpool (onnx docs/Operators.md). Where ONNX leaves something
+// open, they follow ONNX Runtime.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -23,7 +23,7 @@ void InferNonMaxSuppression(InferContext& context) {
   SetOutput(context, 0, DType::kInt64, SymbolicShape{Dim(), 3});
 }
 
-/// Corners in order, area of the overlap by area of the union.
+/// A box with ordered corners; its overlap with another is measured as intersection over union.
 struct Box {
   float y0, x0, y1, x1;
   float Area() const { return (y1 - y0) * (x1 - x0); }
@@ -114,7 +114,7 @@ void InferRoiAlign(InferContext& context) {
   SetOutput(context, 0, context.inputs[0].dtype, shape);
 }
 
-/// Four neighbours and their weights, as Mask R-CNN's original has them.
+/// Four neighbours and their weights, as in the original code of Mask R-CNN.
 struct Bilinear {
   int64_t at[4];
   double weight[4];
@@ -123,7 +123,7 @@ struct Bilinear {
 Bilinear Neighbours(double y, double x, int64_t height, int64_t width) {
   const bool inside =
       y >= -1 && y <= static_cast<double>(height) && x >= -1 && x <= static_cast<double>(width);
-  if (!inside) return {};  // NaN neither
+  if (!inside) return {};  // also for NaN
   y = std::max(y, 0.0);
   x = std::max(x, 0.0);
   auto y0 = static_cast<int64_t>(y);
@@ -182,7 +182,7 @@ void EvaluateRoiAlign(EvalContext& context) {
     constexpr double kMost = 1 << 16;
     const auto grid = [&](double bin) {
       if (ratio > 0) return ratio;
-      return bin > 0 ? static_cast<int64_t>(std::min(std::ceil(bin), kMost)) : 0;  // NaN: 0
+      return bin > 0 ? static_cast<int64_t>(std::min(std::ceil(bin), kMost)) : 0;  // NaN gives 0
     };
     const int64_t grid_h = grid(bin_h), grid_w = grid(bin_w);
     const int64_t area = std::max<int64_t>(grid_h * grid_w, 1);
@@ -231,7 +231,7 @@ void EvaluateRoiAlign(EvalContext& context) {
 
 // --- MaxUnpool
 
-/// The size that a MaxPool with this window would have come from.
+/// The size of the input from which a MaxPool with this window would have made `x`.
 Shape UnpooledShape(const AttributeMap& attributes, const Shape& x) {
   const std::vector<int64_t> kernel = attributes.Ints("kernel_shape");
   if (kernel.empty() || kernel.size() + 2 != x.size()) {
@@ -271,7 +271,8 @@ void EvaluateMaxUnpool(EvalContext& context) {
   }
   const auto element = static_cast<size_t>(DTypeBits(x.dtype()) / 8);
   for (int64_t i = 0; i < x.count(); ++i) {
-    // Indices count in the tensor that was pooled; a larger output keeps their places.
+    // Indices count in the tensor that was pooled; in a larger output the elements keep their
+    // coordinates.
     int64_t rest = indices.AsInt64(i);
     int64_t to = 0;
     int64_t stride = 1;

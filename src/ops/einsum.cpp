@@ -1,5 +1,5 @@
-// Einsum (onnx docs/Operators.md): any equation, by walking over all its subscripts. Sums are kept
-// in double (in 64 bits for integers).
+// Einsum (onnx docs/Operators.md): evaluates any equation by walking over all its subscripts. Sums
+// are in double (in 64 bits for integers).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -72,7 +72,8 @@ EinsumEquation ReadEquation(const AttributeMap& attributes, const std::vector<si
     out.output = ReadTerm(text, std::string_view(text).substr(arrow + 2), most);
     return out;
   }
-  // Without an arrow: the ellipsis, then every letter that is there once, in alphabetical order.
+  // An equation without an arrow has the ellipsis, then every letter that occurs once, in
+  // alphabetical order.
   out.output = ReadTerm(text, "...", most);
   for (int letter = 'A'; letter <= 'z'; ++letter) {
     size_t times = 0;
@@ -114,11 +115,11 @@ void InferEinsum(InferContext& context) {
   SetOutput(context, 0, context.inputs[0].dtype, shape);
 }
 
-/// One subscript: how far each operand moves with it.
+/// One subscript, and how far each operand moves with it.
 struct Axis {
   int subscript;
   int64_t size;
-  std::vector<int64_t> steps;  // of the inputs, then of the output
+  std::vector<int64_t> steps;  // steps of the inputs, then of the output
 };
 
 void EvaluateEinsum(EvalContext& context) {
@@ -136,7 +137,7 @@ void EvaluateEinsum(EvalContext& context) {
     axes.push_back({subscript, 1, std::vector<int64_t>(count + 1, 0)});
     return axes.back();
   };
-  for (const int subscript : equation.output) axis_of(subscript);  // these come first
+  for (const int subscript : equation.output) axis_of(subscript);  // axes of the output come first
   const size_t outer = axes.size();
   for (size_t slot = 0; slot < count; ++slot) {
     const Tensor& input = context.input(slot);

@@ -6,7 +6,7 @@
 namespace requant {
 
 RowPlan PlanRows(const Shape& out, std::initializer_list<const Shape*> inputs) {
-  // Row-major steps of every input, aligned at the last dimension of `out`.
+  // Computes row-major steps of every input, aligned at the last dimension of `out`.
   std::vector<RowPlan::Axis> all(out.size());
   for (size_t d = 0; d < out.size(); ++d) all[d] = {out[d], {}};
   RowPlan plan{{}, NumElements(out)};
@@ -21,7 +21,8 @@ RowPlan PlanRows(const Shape& out, std::initializer_list<const Shape*> inputs) {
                                                " cannot be broadcast to ", ShapeToString(out)));
       }
       if (inside) all[out.size() - 1 - back].step[slot] = size == 1 ? 0 : step;
-      if (plan.count != 0) step *= size;  // else nothing is walked, and sizes may be huge
+      // an empty output is not walked, and its other sizes may be huge
+      if (plan.count != 0) step *= size;
     }
     ++slot;
   }

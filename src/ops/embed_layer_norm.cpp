@@ -1,5 +1,5 @@
-// com.microsoft::EmbedLayerNormalization: the embeddings of words, places and segments, summed and
-// normalized (onnxruntime docs/ContribOperators.md).
+// com.microsoft::EmbedLayerNormalization: the sum of the embeddings of words, positions and
+// segments, normalized (onnxruntime docs/ContribOperators.md).
 #include "ops/function_text.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
@@ -14,7 +14,7 @@ void WriteEmbedLayerNorm(FunctionText& text) {
   if (text.Has(kPlaceIds)) {
     text.Line("%p = Gather(%i3, %i8)");
   } else {
-    // Not by Slice, which would leave out places that are too many.
+    // Gather reports positions beyond the table, which Slice would leave out.
     text.Line(
         "const %0: int64[] = {0}\n"
         "const %1: int64[] = {1}\n"
@@ -37,7 +37,7 @@ void WriteEmbedLayerNorm(FunctionText& text) {
             FunctionText::Real(text.node().attributes.Float("epsilon", 1e-12F)));
   text.Line("output %y");
   if (text.node().outputs.size() < 2) return;
-  // The index of a mask is how many of its numbers are 1, or 0 without one.
+  // The mask index is the number of ones in the mask, or 0 without a mask.
   text.Line(text.Has(kMask) ? "const %one: int32[] = {1}\n"
                               "%m = Equal(%i7, %one)"
                             : "%m = Sub(%i0, %i0)");

@@ -1,5 +1,5 @@
-// ai.requant::FakeQuantize(x, scale, offset): quantize and dequantize in float, for what has no
-// integer form here: any 2..32 bits, every rounding policy, scales per channel, small floats.
+// ai.requant::FakeQuantize(x, scale, offset) quantizes and dequantizes in float where no integer
+// form exists: 2..32 bits, every rounding policy, scales per channel, small floats.
 #include <algorithm>
 
 #include "base/error.h"
@@ -55,7 +55,7 @@ void EvaluateFakeQuantize(EvalContext& context) {
     const size_t channel =
         scale.size() > 1 ? static_cast<size_t>(i / inner) % scale.size() : size_t{0};
     const auto s = static_cast<double>(scale[channel]);
-    // As in QuantizeLinear, the quotient is a float32.
+    // The quotient is a float32, as in QuantizeLinear.
     const auto scaled = static_cast<double>(from[i] / scale[channel]);
     if (format.exponent_bits > 0) {
       to[i] = static_cast<float>(RoundToSmallFloat(scaled, format) * s);

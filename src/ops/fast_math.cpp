@@ -1,4 +1,4 @@
-// The fast approximations that the pass FastMath puts in place of Exp, Tanh, Sigmoid, Erf, Gelu and
+// The fast approximations with which the pass FastMath replaces Exp, Tanh, Sigmoid, Erf, Gelu and
 // Softmax, in double by the formulas of numeric/fast_math.h.
 #include "numeric/fast_math.h"
 

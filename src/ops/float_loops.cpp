@@ -29,7 +29,8 @@ bool Power(const float* from, float* to, int64_t count, double exponent) {
   } else if (exponent == 3) {
     MapFloats(from, to, count, [](float x) { return x * x * x; });
   } else if (std::fabs(exponent) == 0.5) {
-    // Not the root's -0 and NaN for -0 and -infinity (C17, F.10.4.4).
+    // pow(-0, 0.5) is 0 and pow(-infinity, 0.5) infinity, where the root is -0 and NaN (C17,
+    // F.10.4.4).
     MapFloats(from, to, count,
               [](float x) { return std::sqrt((x == -HUGE_VALF ? HUGE_VALF : x) + 0.0F); });
     if (exponent < 0) Reciprocal(to, to, count, 0, 0);

@@ -7,13 +7,14 @@
 namespace requant::float_sine {
 namespace {
 
-constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to whole numbers
+constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to integers
 constexpr float kMost = 4e8F;                  // about 2^28 * pi / 2
 
-// x = n pi / 2 + r with n whole and |r| <= pi / 4. pi / 2 is in two parts, of which the first has
-// 25 bits, so that n times it is exact up to kMost; these and the polynomials, whose errors are
-// below 2^-34, are those of FreeBSD's msun (e_rem_pio2f.c, k_sinf.c, k_cosf.c: S. Moshier, B.
-// Evans). The result is off by 0.501 units in the last place at most (the test measures it).
+// x = n pi / 2 + r with an integer n and |r| <= pi / 4. pi / 2 is in two parts, of which the first
+// has 25 bits, so that its product with n is exact up to kMost. These constants and the
+// polynomials, whose errors are below 2^-34, are those of FreeBSD's msun (e_rem_pio2f.c, k_sinf.c,
+// k_cosf.c: S. Moshier, B. Evans). The error is at most 0.501 units in the last place (the test
+// measures it).
 constexpr double kTwoOverPi = 6.36619772367581382433e-01;
 constexpr double kPiOver2High = 1.57079631090164184570;
 constexpr double kPiOver2Low = 1.58932547735281966916e-08;
@@ -58,7 +59,8 @@ void Map(const float* from, float* to, int64_t count, int64_t quarter, double (*
 
 }  // namespace
 
-// The library's functions by name: those whose address is taken would be in the main module.
+// Lambdas call the library's functions by name: functions whose address is taken would be in the
+// main module.
 void Sin(const float* from, float* to, int64_t count) {
   Map(from, to, count, 0, [](double x) { return std::sin(x); });
 }

@@ -1,4 +1,4 @@
-// IsInf, IsNaN: what a float is, element by element.
+// IsInf, IsNaN: tests of floats, element by element.
 #include <cmath>
 
 #include "ops/infer_util.h"

@@ -1,8 +1,9 @@
-// Operators that are others written shorter: each is a text in the form of ir/text.h, made for one
-// node. Inference and reference go through that graph; the pass InlineControlFlow puts it in place
-// of the node, so that optimizer, quantizer and kernels only meet the operators inside.
+// Operators that are defined by other operators. Each has a body, a text in the form of ir/text.h
+// made for one node. Inference and reference use that graph; the pass InlineControlFlow replaces
+// the node by it, so that optimizer, quantizer and kernels meet only the operators inside.
 //
-// Formulas: com.microsoft: ONNX Runtime docs/ContribOperators.md; ONNX: docs/Operators.md.
+// ONNX Runtime docs/ContribOperators.md has the formulas of com.microsoft, ONNX docs/Operators.md
+// those of ONNX.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -20,7 +21,7 @@
 namespace requant {
 namespace {
 
-/// `y = <activation>(x)` by the name and parameters that fused operators carry.
+/// Writes `y = <activation>(x)` by the name and parameters that fused operators carry.
 void Activate(FunctionText& text, const std::string& x, const std::string& y) {
   const AttributeMap& attributes = text.node().attributes;
   const std::string name = attributes.String("activation", "");
@@ -88,7 +89,7 @@ void FusedMatMul(FunctionText& text) {
     const size_t rank = type.shape->size();
     if (rank < 2) continue;
     std::vector<int64_t> order = Sequence(static_cast<int64_t>(rank));
-    // The rows in front of the batches go behind them.
+    // The rows precede the batches and move behind them.
     if (batches) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
     if (swaps) std::swap(order[rank - 2], order[rank - 1]);
     std::string perm;
@@ -102,7 +103,7 @@ void FusedMatMul(FunctionText& text) {
   text.Line("output %y");
 }
 
-/// x, skip, gamma, beta, bias -> y, mean, deviation, sum.
+/// Inputs x, skip, gamma, beta, bias; outputs y, mean, deviation, sum.
 void SkipLayerNorm(FunctionText& text) {
   const bool simple = text.node().op_type == "SkipSimplifiedLayerNormalization";
   text.Line("%skipped = Add(%i0, %i1)");
@@ -121,7 +122,7 @@ void SkipLayerNorm(FunctionText& text) {
   }
   text.Line("output %y");
   if (text.node().outputs.size() < 2) return;
-  // The node's second and third outputs are not there; something has to stand in their place.
+  // The node's second and third outputs are unused, and anything may stand in for them.
   for (const char* name : {"%mean", "%deviation", "%sum"}) {
     text.Line("$0 = Identity($1)\noutput $0", name, sum);
   }
@@ -147,7 +148,7 @@ void MeanVariance(FunctionText& text) {
       tail);
 }
 
-/// (product of the integers) * (a scale * b scale) + bias.
+/// Writes (product of the integers) * (a scale * b scale) + bias.
 void ScaleProduct(FunctionText& text, const std::string& a_scale, size_t b_scale, size_t bias) {
   text.Line(
       "%real = Cast(%integers) {to = 1}\n"
@@ -157,22 +158,22 @@ void ScaleProduct(FunctionText& text, const std::string& a_scale, size_t b_scale
   text.Output(text.Plus("%scaled", bias));
 }
 
-/// A, B, a scale, b scale, a zero, b zero, bias.
+/// Inputs: A, B, a scale, b scale, a zero point, b zero point, bias.
 void MatMulIntegerToFloat(FunctionText& text) {
   text.Line("%integers = MatMulInteger(%i0, %i1, ?4, ?5)");
   ScaleProduct(text, "%i2", 3, 6);
 }
 
-/// A, B, b scale, b zero, bias.
+/// Inputs: A, B, b scale, b zero point, bias.
 void DynamicQuantizeMatMul(FunctionText& text) {
   text.Line("%bytes, %a_scale, %a_zero = DynamicQuantizeLinear(%i0)");
   text.Line("%integers = MatMulInteger(%bytes, %i1, %a_zero, ?3)");
   ScaleProduct(text, "%a_scale", 2, 4);
 }
 
-/// X, W [directions, input, gates], R, B, lengths, h, c, P, then scale and zero point of W and R,
-/// each [directions] or [directions, gates]. The state stays in float between its steps, which ONNX
-/// Runtime rounds to 8 bits as well.
+/// Inputs: X, W [directions, input, gates], R, B, lengths, h, c, P, then scale and zero point of W
+/// and of R, each [directions] or [directions, gates]. The state stays in float between its steps;
+/// ONNX Runtime rounds it to 8 bits as well.
 void DynamicQuantizeLstm(FunctionText& text) {
   for (size_t slot = 8; slot < 12; ++slot) {
     if (text.Has(slot)) continue;
@@ -200,7 +201,7 @@ void DynamicQuantizeLstm(FunctionText& text) {
   text.Line("output %y\noutput %last_h\noutput %last_c");
 }
 
-/// Pad of ONNX, which has pads [2 rank] where this may have [1, 2 rank].
+/// Writes ONNX's Pad, whose pads are [2 rank] where this operator's may be [1, 2 rank].
 void ContribPad(FunctionText& text) {
   if (text.opset() < 11) {
     Fail(ErrorCode::kUnsupported, "com.microsoft::Pad needs opset 11 of ONNX");
@@ -213,7 +214,7 @@ void ContribPad(FunctionText& text) {
       text.AttributesWithout({}));
 }
 
-/// A, B, scales, zero points, group index, bias.
+/// Inputs: A, B, scales, zero points, group index, bias.
 void MatMulNBits(FunctionText& text) {
   if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
   text.Line("%w = ai.requant::UnpackBits(%i1, %i2$0) $1", text.Has(3) ? ", %i3" : "",
@@ -222,7 +223,7 @@ void MatMulNBits(FunctionText& text) {
   text.Output(text.Plus("%y", 5));
 }
 
-/// Of which the kernels do not multiply with packed weights, and for whoever asks for types.
+/// The body of nodes that the kernels cannot multiply packed, and of all nodes for type inference.
 std::unique_ptr<Graph> UnpackedMatMulNBits(const Graph& graph, const Node& node) {
   return GraphOfText(graph, node, MatMulNBits);
 }
@@ -231,7 +232,7 @@ void InferMatMulNBits(InferContext& context) {
   InferFrom(context, UnpackedMatMulNBits(context.graph, context.node));
 }
 
-/// What the kernels multiply as it is stays; a bias becomes an Add behind it.
+/// Expands a node. One that the kernels multiply packed stays; its bias becomes an Add behind it.
 std::unique_ptr<Graph> ExpandMatMulNBits(const Graph& graph, const Node& node) {
   if (!IsPackedProduct(node)) return UnpackedMatMulNBits(graph, node);
   if (node.input(5) == nullptr) return nullptr;

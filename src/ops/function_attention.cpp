@@ -1,5 +1,5 @@
-// Attention and QAttention of com.microsoft and MultiHeadAttention with a bias, by projections and
-// a MultiHeadAttention without one (onnxruntime docs/ContribOperators.md).
+// Bodies of Attention and QAttention of com.microsoft and of MultiHeadAttention with a bias:
+// projections and a MultiHeadAttention without a bias (onnxruntime docs/ContribOperators.md).
 #include <algorithm>
 #include <limits>
 
@@ -11,7 +11,7 @@
 namespace requant {
 namespace {
 
-/// %q, %k, %v = the columns of `whole`, of these widths.
+/// Writes %q, %k, %v = the columns of `whole`, of these widths.
 void SplitColumns(FunctionText& text, const std::string& whole, const std::vector<int64_t>& widths,
                   int axis, const char* names) {
   if (text.opset() < 13) {
@@ -31,7 +31,7 @@ int64_t LastDim(const FunctionText& text, size_t slot) {
   return value->type.shape->back().value;
 }
 
-/// The bias [Q + K + V] is cut where the operands end, which need not be known yet.
+/// The bias [Q + K + V] is divided at the operands' widths, which need not be known yet.
 void WriteMultiHead(FunctionText& text) {
   const Node& node = text.node();
   for (const size_t slot : {size_t{0}, size_t{1}, size_t{2}}) {
@@ -46,7 +46,7 @@ void WriteMultiHead(FunctionText& text) {
   if (*std::min_element(widths.begin(), widths.end()) >= 0) {
     SplitColumns(text, "%i3", widths, 0, "%bq, %bk, %bv");
   } else if (text.opset() < 10) {
-    return text.Wait();  // Slice takes no computed ends
+    return text.Wait();  // Slice takes no dynamic ends
   } else {
     text.Ints("zero", {0});
     text.Ints("last", {2});
@@ -76,7 +76,7 @@ void WriteMultiHead(FunctionText& text) {
   for (const char* output : {"%y", "%pk", "%pv", "%s"}) text.Output(output);
 }
 
-/// Where the operands behind x, weights and bias are.
+/// The slots of the operands behind x, weights and bias.
 struct PackedSlots {
   size_t mask, past, bias, length;
 };
@@ -85,8 +85,8 @@ PackedSlots SlotsOf(const Node& node) {
   return node.op_type == "QAttention" ? PackedSlots{5, 8, kNone, kNone} : PackedSlots{3, 4, 5, 6};
 }
 
-/// How many queries there are, and keys: those of a buffer (`shared`) or the past's and the new
-/// ones; `places` numbers them.
+/// Writes the numbers of queries and of keys. Keys are those of a buffer (`shared`), or the past's
+/// and the new ones; `places` numbers them.
 void WriteCounts(FunctionText& text, const PackedSlots& slots, bool shared) {
   text.Ints("first", {0});
   text.Ints("column", {-1, 1});
@@ -106,9 +106,9 @@ void WriteCounts(FunctionText& text, const PackedSlots& slots, bool shared) {
   text.Line("%places = Range(%i_zero, %keys, %i_one)");
 }
 
-/// Ends and starts [2 B] as a mask of every key: which of them lie in between. When it `may` hold
-/// only ends [B] or those and cumulated lengths [3 B + 2] as well, which is known when it runs:
-/// then all start at 0, as in ONNX Runtime (contrib_ops/cpu/bert/attention_helper.h, PrepareMask).
+/// Writes a mask of every key from ends and starts [2 B]: a key between them is seen. When the mask
+/// `may` hold only ends [B], or ends and cumulated lengths [3 B + 2], which is known at run time,
+/// all starts are 0, as in ONNX Runtime (contrib_ops/cpu/bert/attention_helper.h, PrepareMask).
 void WriteRangeMask(FunctionText& text, const std::string& mask, bool may) {
   text.Ints("row", {1, -1});
   text.Line(
@@ -138,8 +138,8 @@ void WriteRangeMask(FunctionText& text, const std::string& mask, bool may) {
       "%range_mask = Cast(%seen) {to = 6}");
 }
 
-/// A mask of squares [B, 1, M, M] for as many tokens as there may ever be: the rows of the queries,
-/// which stand behind the past, and the columns of the keys.
+/// Writes a mask cut out of squares [B, 1, M, M] for the largest number of tokens: the rows of the
+/// queries, which follow the past, and the columns of the keys.
 void WriteSquareMask(FunctionText& text, const PackedSlots& slots, bool shared) {
   const char* before = shared ? "%written" : text.Has(slots.past) ? "%kept" : "%i_zero";
   text.Ints("axis1", {1});
@@ -151,8 +151,8 @@ void WriteSquareMask(FunctionText& text, const PackedSlots& slots, bool shared) 
                               : "%picked_mask = Squeeze(%square_mask, %axis1)");
 }
 
-/// An operand for the keys that there are, [..., past and new ones], for those of a buffer: the
-/// rest is hidden by %hide.
+/// Widens an operand for the existing keys, [..., past and new ones], to the keys of a buffer;
+/// %hide hides the rest.
 std::string Widened(FunctionText& text, size_t slot, size_t rank) {
   text.Line(
       "const %axis$0: int64[] = {$1}\n"
@@ -165,8 +165,8 @@ std::string Widened(FunctionText& text, size_t slot, size_t rank) {
   return StrCat("%wide", slot);
 }
 
-/// Keys and values in buffers [B, N, M, H] of which %written tokens are there: the new ones are put
-/// behind them (%k_all, %v_all), and whatever a query must not see gets %hide.
+/// Writes keys and values in buffers [B, N, M, H] of which %written tokens exist: the new ones go
+/// behind them (%k_all, %v_all), and keys that a query must not see get %hide.
 void WriteBuffers(FunctionText& text, int64_t heads) {
   text.Ints("heads_shape", {0, 0, heads, -1});
   text.Line(
@@ -186,7 +186,7 @@ void WriteBuffers(FunctionText& text, int64_t heads) {
         "%$0_all = Where(%new_column, %$0_new, $1)",
         name, kept);
   }
-  // Query i sees the keys before `limit`.
+  // Query i sees the keys before its limit.
   const bool causal = text.node().attributes.Int("unidirectional", 0) != 0;
   text.Line(causal ? "%seen_keys = Range(%i_one, %behind, %i_one)"
                    : "%seen_keys = Reshape(%fresh, %column)");
@@ -199,7 +199,7 @@ void WriteBuffers(FunctionText& text, int64_t heads) {
   text.Line("%hide = Where(%visible, %nothing, %least)");
 }
 
-/// What the numbers of a mask with one dimension are.
+/// The meaning of the numbers in a mask of one dimension.
 enum class FlatMask : uint8_t { kNone, kEnds, kRanges, kUnknown };
 FlatMask FlatMaskOf(const Node& node, const Value* mask) {
   if (mask == nullptr || mask->type.shape->size() != 1) return FlatMask::kNone;
@@ -222,10 +222,11 @@ std::unique_ptr<Graph> ExpandMultiHeadAttention(const Graph& graph, const Node& 
   return HasAttentionBias(node) ? GraphOfText(graph, node, WriteMultiHead) : nullptr;
 }
 
-/// Attention: x [B, S, I], weights [I, Q + K + V], bias [Q + K + V], mask, past [2, B, N, P, H],
-/// attention bias, length of the past (past_present_share_buffer: the past is a buffer with more
-/// room, and the present the same with the new keys and values in it). QAttention: x, weights,
-/// bias, scales of x and weights, mask, zero points of x and weights, past.
+/// Attention has the inputs x [B, S, I], weights [I, Q + K + V], bias [Q + K + V], mask, past [2,
+/// B, N, P, H], attention bias, length of the past. With past_present_share_buffer the past is a
+/// buffer with room for more, and the present the same buffer with the new keys and values.
+/// QAttention has x, weights, bias, scales of x and weights, mask, zero points of x and weights,
+/// past.
 void WritePackedAttention(FunctionText& text) {
   const Node& node = text.node();
   const AttributeMap& attributes = node.attributes;
@@ -235,7 +236,7 @@ void WritePackedAttention(FunctionText& text) {
   const Value* mask_value = node.input(slots.mask);
   if (columns < 0 || (mask_value && !mask_value->type.shape)) return text.Wait();
   if (attributes.Int("do_rotary", 0) != 0) {
-    // The documentation names neither the angles nor which columns are turned together.
+    // The documentation specifies neither the angles nor the columns that rotate together.
     Fail(ErrorCode::kUnsupported, StrCat("com.microsoft::", node.op_type, " with do_rotary"),
          {.hint = "export RotaryEmbedding as an operator of its own"});
   }

@@ -1,6 +1,6 @@
-// com.microsoft::GatherBlockQuantized: slices of a table of few bits, which stays packed; only what
-// is picked becomes floats (onnxruntime docs/ContribOperators.md). Elements that follow each other
-// along the quantized axis share a scale and a zero point, block by block.
+// com.microsoft::GatherBlockQuantized: gathers slices of a table of few bits, which stays packed;
+// only what is gathered becomes floats (onnxruntime docs/ContribOperators.md). Neighbours along the
+// quantized axis share a scale and a zero point, block by block.
 #include <bit>
 #include <vector>
 
@@ -18,12 +18,13 @@ namespace {
 struct BlockForm {
   int64_t bits;
   int64_t block;
-  int64_t packed;  // elements in what the data's type calls one
+  int64_t packed;  // codes in each stored element
   size_t gather, quantize;
 };
 
-/// Throws kInvalidModel for an axis that is none, kUnsupported for others that do not fit the data:
-/// bytes hold 2, 4 or 8 bits, are picked along the first axis and quantized along the last one.
+/// The form of a node. Throws kInvalidModel for a wrong axis, kUnsupported for axes that do not fit
+/// the data: bytes hold 2, 4 or 8 bits, are gathered along the first axis and quantized along the
+/// last one.
 BlockForm FormOf(const AttributeMap& attributes, DType dtype, int64_t rank) {
   BlockForm form{
       attributes.Int("bits", 4),
@@ -45,7 +46,7 @@ BlockForm FormOf(const AttributeMap& attributes, DType dtype, int64_t rank) {
   return form;
 }
 
-/// The output's shape, `data` being the shape of what is stored.
+/// The output's shape; `data` is the stored shape.
 SymbolicShape PickedShape(const BlockForm& form, SymbolicShape data, const SymbolicShape& indices) {
   data.back() = MultiplyDims(data.back(), form.packed);
   const auto at = data.erase(data.begin() + static_cast<std::ptrdiff_t>(form.gather));
@@ -53,7 +54,7 @@ SymbolicShape PickedShape(const BlockForm& form, SymbolicShape data, const Symbo
   return data;
 }
 
-/// Throws kShapeMismatch unless there is a scale and a zero point (may be null) for every block.
+/// Throws kShapeMismatch unless every block has a scale and a zero point (`zeros` may be null).
 void CheckBlocks(const BlockForm& form, const Shape& data, const Shape& scales,
                  const Shape* zeros) {
   Shape wanted = data;
@@ -88,7 +89,7 @@ void InferGatherBlockQuantized(InferContext& context) {
   SetOutput(context, 0, context.inputs[2].dtype, std::move(shape));
 }
 
-/// Integer i of those that lie `bits` wide one after the other, the first in the lowest bits.
+/// Code i of codes that are `bits` wide and lie one after the other, the first in the lowest bits.
 int32_t CodeAt(const Tensor& tensor, int64_t bits, int64_t i) {
   const int64_t bit = i * bits;
   const int32_t code =
@@ -107,10 +108,10 @@ void EvaluateGatherBlockQuantized(EvalContext& context) {
                        PickedShape(form, ToSymbolic(data.shape()), ToSymbolic(indices.shape()))};
   Shape shape = data.shape();
   shape.back() *= form.packed;
-  const int64_t rows = shape[form.gather];                      // that can be picked
-  const int64_t length = RowMajorStrides(shape)[form.gather];   // of one
-  const int64_t size = shape[form.quantize];                    // quantized in blocks
-  const int64_t inner = RowMajorStrides(shape)[form.quantize];  // steps between their elements
+  const int64_t rows = shape[form.gather];                     // rows that can be gathered
+  const int64_t length = RowMajorStrides(shape)[form.gather];  // elements of one row
+  const int64_t size = shape[form.quantize];  // size of the axis that is quantized in blocks
+  const int64_t inner = RowMajorStrides(shape)[form.quantize];  // steps between elements of a block
   const int64_t blocks = scales.shape()[form.quantize];
   const int64_t zero_row = (blocks + form.packed - 1) / form.packed * form.packed;
   const int32_t middle = data.dtype() == DType::kUint8 ? 1 << (form.bits - 1) : 0;
@@ -128,7 +129,7 @@ void EvaluateGatherBlockQuantized(EvalContext& context) {
         const int64_t line = i / inner / size;
         const int64_t block = i / inner % size / form.block;
         const int64_t rest = i % inner;
-        // Zero points of packed bytes begin a new byte with every line, which then has no inner
+        // Zero points in packed bytes begin a new byte with every line, which then has no inner
         // axis.
         const int32_t zero =
             zeros ? CodeAt(*zeros, form.bits, (line * zero_row + block) * inner + rest) : middle;

@@ -1,5 +1,5 @@
-// GatherElements, GatherND, ReverseSequence: elements picked by other tensors. Definitions:
-// onnx docs/Operators.md.
+// GatherElements, GatherND, ReverseSequence: gather elements by other tensors (onnx
+// docs/Operators.md).
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -35,9 +35,9 @@ struct PickedRow {
   const uint8_t* from;
   uint8_t* to;
   int64_t length;
-  int64_t step;    // between the elements of neighbours, besides what their indices make
-  int64_t stride;  // of the axis in the input
-  int64_t dim;     // its size
+  int64_t step;    // distance between neighbours' elements, besides their indices' part
+  int64_t stride;  // stride of the axis in the input
+  int64_t dim;     // size of the axis
   size_t element;
 };
 
@@ -50,7 +50,8 @@ void PickRow(const PickedRow& row, int64_t begin, const Index* indices) {
     }
     const auto source = static_cast<size_t>(begin + index * row.stride);
     if (row.element == 4) {
-      std::memcpy(row.to + i * 4, row.from + source * 4, 4);  // of a known size: one instruction
+      // a constant size takes one instruction
+      std::memcpy(row.to + i * 4, row.from + source * 4, 4);
     } else {
       std::memcpy(row.to + static_cast<size_t>(i) * row.element, row.from + source * row.element,
                   row.element);
@@ -106,7 +107,7 @@ void EvaluateGatherElements(EvalContext& context) {
 
 struct GatherNDPlan {
   size_t batch_dims;
-  size_t depth;  // how many dimensions an index tuple names
+  size_t depth;  // number of dimensions that an index tuple names
 };
 
 GatherNDPlan PlanGatherND(const AttributeMap& attributes, size_t rank, size_t index_rank,
@@ -160,7 +161,7 @@ void EvaluateGatherND(EvalContext& context) {
                input.shape().end());
   Tensor out(input.dtype(), shape);
   const Shape strides = RowMajorStrides(input.shape());
-  const int64_t slice = strides[named - 1];  // elements that one tuple picks
+  const int64_t slice = strides[named - 1];  // elements that one tuple gathers
   const size_t bytes = static_cast<size_t>(slice) * ElementBytes(input.dtype());
   const int64_t tuples = indices.count() / tuple;
   for (int64_t i = 0; i < tuples && out.count() > 0; ++i) {

@@ -1,5 +1,6 @@
-// GridSample: x [N, C, spatial...] at the places of a grid [N, out spatial..., rank], last
-// coordinate first (onnx docs/Operators.md); what that leaves open as ONNX Runtime does it.
+// GridSample: samples x [N, C, spatial...] at the positions of a grid [N, out spatial..., rank],
+// last coordinate first (onnx docs/Operators.md). Where ONNX leaves something open, it follows ONNX
+// Runtime.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -98,7 +99,7 @@ AxisTaps TapsOf(double coordinate, int64_t size, const SampleForm& form) {
   double x = form.align ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;
   if (form.mode == SampleMode::kNearest) x = std::nearbyint(x);
   if (x < low || x > high) {
-    // Cubic taps are held at the border one by one.
+    // Cubic taps are clamped to the border one by one.
     const bool held = form.padding == SamplePadding::kBorder && form.mode != SampleMode::kCubic;
     if (held) x = std::clamp(x, 0.0, length - 1);
     if (form.padding == SamplePadding::kReflection) x = Reflect(x, low, high);
@@ -132,7 +133,7 @@ AxisTaps TapsOf(double coordinate, int64_t size, const SampleForm& form) {
 
 constexpr int64_t kMostAxes = 3;
 
-/// Where the points of a chunk lie: `count` taps each, of which those outside (-1) count nothing.
+/// The taps of a chunk of points, `count` each; taps outside the image (-1) do not count.
 struct Taps {
   int64_t count = 1;
   std::vector<int64_t> at;
@@ -202,8 +203,8 @@ void EvaluateGridSample(EvalContext& context) {
   const int64_t planes = images * channels;
   const int64_t plane = planes > 0 ? x.count() / planes : 0;
   const int64_t points = planes > 0 ? out.count() / planes : 0;
-  // Channels are sampled one after the other at a chunk of points, so that what is read lies
-  // together and places are computed once.
+  // Channels are sampled one after the other at a chunk of points, so that reads stay close
+  // together and positions are computed once.
   constexpr int64_t kChunk = 256;
   Taps taps;
   for (int64_t k = 0; k < axes; ++k) {

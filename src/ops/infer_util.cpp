@@ -31,7 +31,7 @@ std::vector<int64_t> WindowList(const AttributeMap& attributes, const char* name
     Fail(ErrorCode::kInvalidModel,
          StrCat("attribute ", name, " has ", list.size(), " entries where ", count, " are needed"));
   }
-  // Beyond 31 bits nothing is meant seriously, and no product of two can overflow below.
+  // No honest model exceeds 31 bits here, and products of two such numbers cannot overflow below.
   constexpr int64_t kMaximum = (int64_t{1} << 31) - 1;
   for (const int64_t entry : list) {
     if (entry > kMaximum) {
@@ -179,7 +179,7 @@ Dim BroadcastDim(const Dim& a, const Dim& b) {
     Fail(ErrorCode::kShapeMismatch,
          StrCat("dimensions ", a.value, " and ", b.value, " cannot be broadcast together"));
   }
-  // One of them is unknown: it is 1 or equal to the other, so a known one decides.
+  // One of them is unknown, and so 1 or equal to the other: a known one decides.
   if (a.known()) return a;
   if (b.known()) return b;
   return {};
@@ -260,8 +260,8 @@ WindowAxis PlaceWindow(const Window& window, size_t axis, int64_t input) {
   const int64_t extent = window.Extent(axis);
   const int64_t stride = window.strides[axis];
   if (window.auto_pad == AutoPad::kSameUpper || window.auto_pad == AutoPad::kSameLower) {
-    // ONNX, Conv: output = ceil(input / stride); the total padding is what that needs, an odd one
-    // goes to the end (UPPER) or to the beginning (LOWER).
+    // ONNX, Conv: output = ceil(input / stride). The total padding is the least that gives it; an
+    // odd one goes to the end (UPPER) or to the beginning (LOWER).
     const int64_t output = input / stride + (input % stride != 0);
     if (output == 0) return {0, 0, 0};
     const int64_t reach = CheckedAdd64(CheckedMul64(output - 1, stride), extent);

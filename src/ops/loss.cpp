@@ -30,7 +30,7 @@ void InferLoss(InferContext& context) {
   SetOutput(context, 1, dtype, context.inputs[0].shape);
 }
 
-/// Scores [N, C, ...] as their logarithms of probabilities.
+/// The logarithms of the probabilities of scores [N, C, ...].
 std::vector<double> LogSoftmax(const std::vector<double>& x, int64_t outer, int64_t classes,
                                int64_t inner) {
   std::vector<double> out(x.size());

@@ -1,4 +1,4 @@
-// LRN: each element divided by a power of the sum of squares in its neighbourhood of channels (onnx
+// LRN: divides each element by a power of the sum of squares in its neighbourhood of channels (onnx
 // docs/Operators.md).
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ void AddSquares(const T* from, double* sums, int64_t count) {
 template <typename T>
 void DivideByPowers(const T* from, const double* sums, T* to, int64_t count, double bias,
                     double factor, double beta) {
-  if (beta == 0.75) {  // what networks have
+  if (beta == 0.75) {  // the usual exponent
     for (int64_t i = 0; i < count; ++i) {
       const auto root = static_cast<T>(std::sqrt(static_cast<T>(bias + factor * sums[i])));
       to[i] = from[i] / (root * std::sqrt(root));

@@ -1,4 +1,4 @@
-// MatMul and Gemm on float and on 32- and 64-bit integers, as the ONNX standard has them.
+// MatMul and Gemm on floats and on 32- and 64-bit integers, as ONNX defines them.
 #include <algorithm>
 #include <type_traits>
 #include <vector>
@@ -19,7 +19,7 @@ void RequireMatrixDType(const InferContext& context) {
   RequireSameDType(context, 0, 1);
 }
 
-/// Sums of floats in double; of integers modulo 2^64.
+/// The type of sums: double for floats, modulo 2^64 for integers.
 template <typename T>
 using SumOf = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 

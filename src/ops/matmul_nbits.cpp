@@ -1,4 +1,5 @@
-// ai.requant::UnpackBits: B, scales, zero points of MatMulNBits -> the [k, n] matrix of floats.
+// ai.requant::UnpackBits turns B, scales and zero points of MatMulNBits into the [k, n] matrix of
+// floats.
 #include "ops/matmul_nbits.h"
 
 #include <bit>
@@ -11,7 +12,8 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 30;  // of K, N and a block: their products fit 64 bits
+// limit of K, N and a block: their products fit 64 bits
+constexpr int64_t kMost = int64_t{1} << 30;
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Transpose, Concat, Slice, Split, Tile: elements change places, never
-// values. Definitions: onnx docs/Operators.md.
+// Transpose, Concat, Slice, Split, Tile: elements move and keep their values (onnx
+// docs/Operators.md).
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -112,7 +112,8 @@ std::vector<AxisSlice> ListSlices(const SliceArguments& arguments, int64_t rank)
   std::vector<AxisSlice> out;
   for (size_t i = 0; i < count; ++i) {
     if (steps[i] == 0) Fail(ErrorCode::kInvalidModel, "Slice with a step of 0");
-    // -2^63 has no positive counterpart; it can only ever take one element, like -(2^63 - 1).
+    // -2^63 has no positive counterpart. A step of that size can take only one element, as -(2^63 -
+    // 1) does.
     const int64_t step = std::max(steps[i], -std::numeric_limits<int64_t>::max());
     out.push_back(
         {NormalizeAxis(axes[i], rank), arguments.starts.values[i], arguments.ends.values[i], step});
@@ -124,8 +125,8 @@ struct Picked {
   int64_t start, count;
 };
 
-/// Slice-10: negative bounds count from the end, then both are clamped; a negative step may go down
-/// to (and include) element 0, which an `end` of -1 - dim or less says.
+/// Slice-10: negative bounds count from the end, then both are clamped. A negative step may go down
+/// to and include element 0, which an `end` of -1 - dim or less asks for.
 Picked PickSlice(const AxisSlice& slice, int64_t dim) {
   const int64_t start = slice.start < 0 ? slice.start + dim : slice.start;
   const int64_t end = slice.end < 0 ? slice.end + dim : slice.end;
@@ -173,7 +174,7 @@ void EvaluateSlice(EvalContext& context) {
   std::vector<std::vector<int64_t>> indices = WholeTensor(input.shape());
   for (const AxisSlice& slice : ListSlices(ReadSlice(context), input.rank())) {
     const Picked picked = PickSlice(slice, input.dim(slice.axis));
-    // A single element needs no step, and a huge one would overflow the sequence.
+    // A single element needs no step; a huge one would overflow the sequence.
     indices[static_cast<size_t>(slice.axis)] =
         Sequence(picked.count, picked.start, picked.count > 1 ? slice.step : 1);
   }

@@ -1,5 +1,5 @@
-// Normalizations: BatchNormalization, Softmax and its kin, LayerNormalization. Means and variances
-// are summed in double.
+// Normalizations: BatchNormalization, Softmax, LogSoftmax and Hardmax, LayerNormalization. Means
+// and variances are summed in double.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -96,8 +96,8 @@ struct Lines {
   int64_t outer, length, inner;
 };
 
-/// From opset 13 on the axis alone is normalized (default -1); before, the tensor was a matrix
-/// split at the axis (default 1) and its rows were normalized.
+/// From opset 13 on only the axis is normalized (default -1). Before, the tensor was a matrix split
+/// at the axis (default 1), whose rows were normalized.
 Lines SoftmaxLines(const Node& node, int opset, const Shape& shape) {
   const auto rank = static_cast<int64_t>(shape.size());
   const auto axis =
@@ -271,7 +271,8 @@ constexpr OpDef kOps[] = {
     {"BatchNormalization", "", 7, 5, 5, 5, InferBatchNormalization, EvaluateBatchNormalization,
      QuantRule::kFloat, FusionRule::kOutFusable},
     SoftmaxRow("Hardmax"),
-    // In ONNX from opset 17 on; onnxruntime has always had it here, and files use that.
+    // ONNX has it from opset 17 on; onnxruntime has always had it in this domain, and files use
+    // that.
     {"LayerNormalization", "", 1, 2, 3, 3, InferLayerNormalization, EvaluateLayerNormalization,
      QuantRule::kFloat, FusionRule::kOutFusable},
     SoftmaxRow("LogSoftmax"),

@@ -1,4 +1,5 @@
-// Normalizations that fewer networks have: Instance-, Group- and LpNormalization.
+// Normalizations that fewer networks have: InstanceNormalization, GroupNormalization and
+// LpNormalization.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -22,7 +23,7 @@ void InferInstanceNormalization(InferContext& context) {
   SameAsInput(context);
 }
 
-/// The sum of function(from[i]), added up in four parts that can be lanes of vectors.
+/// The sum of function(from[i]), in four partial sums that can be lanes of vectors.
 template <typename T, typename Function>
 double SumOf(const T* from, int64_t count, Function function) {
   double sums[4] = {};
@@ -156,7 +157,7 @@ void EvaluateLpNormalization(EvalContext& context) {
         norm += squares ? value * value : std::fabs(value);
       }
       if (squares) norm = std::sqrt(norm);
-      // A line of zeros stays one, as in ONNX Runtime.
+      // A line of zeros stays zero, as in ONNX Runtime.
       for (int64_t i = 0; i < length; ++i) {
         to[i * step] = static_cast<T>(norm == 0 ? 0.0 : from[i * step] / norm);
       }

@@ -1,5 +1,4 @@
-// Operators about where elements are: EyeLike, OneHot, NonZero, Trilu. Definitions: onnx
-// docs/Operators.md.
+// Operators about positions of elements: EyeLike, OneHot, NonZero, Trilu (onnx docs/Operators.md).
 #include <cstring>
 
 #include "base/error.h"
@@ -31,7 +30,7 @@ void EvaluateEyeLike(EvalContext& context) {
   Tensor eye(DType::kInt8, input.shape());
   const int64_t k = context.attributes().Int("k", 0);
   for (int64_t row = 0; row < input.dim(0); ++row) {
-    // k may be anything, so the sum is not computed.
+    // k may be any number, so row + k is not computed.
     for (int64_t column = 0; column < input.dim(1); ++column) {
       if (column - row == k) eye.data<int8_t>()[row * input.dim(1) + column] = 1;
     }

@@ -17,7 +17,7 @@ struct AxisPads {
   int64_t begin = 0, end = 0;
 };
 
-/// One pair for each axis.
+/// The pads of each axis.
 std::vector<AxisPads> ExpandPads(const std::vector<int64_t>& pads, const ListArgument& axes,
                                  int64_t rank) {
   const std::vector<int64_t> named = axes.known() ? axes.values : Sequence(rank);
@@ -57,13 +57,14 @@ int64_t Modulo(int64_t value, int64_t divisor) {
   return rest < 0 ? rest + divisor : rest;
 }
 
-/// The element of the input that position `at` shows (it may lie outside of [0, dim)), or -1.
+/// The index of the input's element at position `at` of an axis (which may lie outside of [0,
+/// dim)), or -1.
 int64_t Source(int64_t at, int64_t dim, const std::string& mode) {
   if (at >= 0 && at < dim) return at;
   if (mode == "edge") return at < 0 ? 0 : dim - 1;
   if (mode == "wrap") return Modulo(at, dim);
   if (mode == "reflect") {
-    // Back and forth without repeating the border: period 2 (dim - 1).
+    // Reflection goes back and forth without repeating the border, with period 2 (dim - 1).
     if (dim == 1) return 0;
     const int64_t period = 2 * (dim - 1);
     const int64_t phase = Modulo(at, period);
@@ -105,7 +106,7 @@ void EvaluatePad(EvalContext& context) {
   const std::string mode = PadMode(context.attributes());
   const std::vector<AxisPads> list =
       ExpandPads(pads.values, ReadList(context, nullptr, 3), input.rank());
-  // The fill: input 2, in older opsets the attribute `value`, zero when there is neither.
+  // The fill value is input 2, in older opsets the attribute `value`, or zero.
   Tensor fill = CastTensor(Tensor::Scalar(context.attributes().Float("value", 0)), input.dtype());
   if (context.has(2)) {
     fill = context.input(2);

@@ -16,7 +16,7 @@ namespace {
 
 std::optional<SymbolicShape> InferredPool(const InferContext& context) {
   if (context.shape(0) == nullptr) {
-    PoolWindow(context.attributes());  // the attributes can be wrong without any shape
+    PoolWindow(context.attributes());  // checks the attributes even without a shape
     return std::nullopt;
   }
   return PoolOutputShape(context.attributes(), *context.shape(0));
@@ -31,8 +31,8 @@ void InferMaxPool(InferContext& context) {
   SetOutput(context, 1, DType::kInt64, std::move(shape));
 }
 
-/// MaxPool's Indices: the element's place in the whole tensor [N, C, ...], the spatial part counted
-/// in row-major (storage_order 0) or column-major order; `offset` is row-major in the plane.
+/// The entry of MaxPool's Indices: the element's index in the whole tensor [N, C, ...], the spatial
+/// part in row-major (storage_order 0) or column-major order. `offset` is row-major in the plane.
 int64_t StoredIndex(const Geometry& g, int64_t plane, int64_t offset, bool column_major) {
   const int64_t base = plane * g.input_size();
   if (!column_major) return base + offset;
@@ -48,7 +48,7 @@ void PoolMaximum(const PoolJob& job, const T* x, T* to, int64_t* indices, bool c
   for (int64_t plane = 0; plane < job.planes; ++plane) {
     const T* from = x + plane * g.input_size();
     ForEachWindow(g, [&](const auto& taps, const auto& start, int64_t index) {
-      T best = std::numeric_limits<T>::lowest();  // of a dilated window without any element
+      T best = std::numeric_limits<T>::lowest();  // stays for a dilated window without any element
       int64_t where = -1;
       ForEachTap(g, taps, start, [&](int64_t offset) {
         const T value = from[offset];

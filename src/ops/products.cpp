@@ -23,7 +23,7 @@ bool IsComputedProduct(const Node& node) {
 }
 
 bool HasComputedProducts(const Graph& graph) {
-  // Values that follow from inputs; in the order of the nodes, whose inputs come first.
+  // Values that follow from inputs. Nodes come in an order in which inputs precede their readers.
   std::set<const Value*> computed;
   for (const Value* input : graph.inputs()) {
     if (!input->is_constant()) computed.insert(input);

@@ -90,7 +90,7 @@ struct Element {
   }
 };
 
-/// The elements of a parameter walked along with x. Scalars are the rule.
+/// Walks a parameter's elements along with x; most are scalars.
 class Along {
  public:
   Along(const Tensor& tensor, const Shape& shape) : values_(tensor.ToFloats()) {
@@ -190,11 +190,12 @@ void EvaluateTrunc(EvalContext& context) {
 //
 // A Conv, MatMul or Gemm of quantized values by quantized constants becomes ConvInteger or
 // MatMulInteger of their codes, times the product of the scales: the sums are exact, and few bits
-// have kernels of their own. What follows (BatchNormalization, the next Quant) stays as it is.
+// have kernels of their own. The operators behind it (BatchNormalization, the next Quant) stay as
+// they are.
 
-/// Codes of one node: real = scale * code, without a zero point.
+/// How one node codes values: real = scale * code, without a zero point.
 struct Coding {
-  bool bipolar;  // -1 or 1 by the sign
+  bool bipolar;  // the code is -1 or 1, the sign
   int32_t low, high;
   const Tensor* scale;
   DType dtype() const { return low < 0 ? DType::kInt8 : DType::kUint8; }
@@ -239,7 +240,7 @@ class IntegerRewriter {
     for (Node* node : products) changed = Rewrite(*node) || changed;
     if (!changed) return false;
     graph_.opsets[kRequantDomain] = 1;
-    if (graph_.opset() < 10) graph_.opsets[""] = 10;  // MatMulInteger, QuantizeLinear
+    if (graph_.opset() < 10) graph_.opsets[""] = 10;  // MatMulInteger and QuantizeLinear need it
     graph_.SortTopologically();
     return true;
   }
@@ -250,7 +251,7 @@ class IntegerRewriter {
     float scale;
   };
   struct Weights {
-    Tensor codes, scales;  // of one shape
+    Tensor codes, scales;  // both of one shape
   };
 
   Value* Constant(const std::string& name, DType dtype, const void* bytes, Shape shape) {
@@ -259,7 +260,7 @@ class IntegerRewriter {
     return graph_.AddConstant(name, std::move(tensor));
   }
 
-  /// The codes of a value that a Quant node computes, perhaps moved since.
+  /// The codes of a value that a Quant node computes, perhaps behind operators that move it.
   std::optional<Activation> ActivationOf(const Value* value) {
     Node* node = value->producer;
     if (node == nullptr) return std::nullopt;
@@ -282,7 +283,7 @@ class IntegerRewriter {
       return std::nullopt;
     }
     const float scale = coding->scale->ToFloats()[0];
-    // By a tiny scale every value but zero saturates: what is left of it is its sign.
+    // With a tiny scale every value but zero saturates, so only its sign is left.
     const float step = coding->bipolar ? std::ldexp(1.0F, -99) : scale;
     type.dtype = coding->dtype();
     const uint8_t zero = 0;
@@ -345,7 +346,7 @@ class IntegerRewriter {
     }
     const Shape& shape = weights->codes.shape();
     if (conv ? shape.size() < 3 : shape.size() != 2) return false;
-    // One scale for each output, which has `step` neighbours: the rest of a row, or a column.
+    // Every output has one scale, which repeats `step` times: for the rest of a row, or a column.
     const int64_t outputs = shape[conv ? 0 : 1];
     const int64_t count = weights->codes.count();
     std::vector<float> scales(static_cast<size_t>(outputs));

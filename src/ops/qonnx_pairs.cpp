@@ -1,4 +1,4 @@
-// Our own QONNX exports as Q/DQ pairs, which quant/file/from_qdq.cpp reads
+// Turns our own QONNX exports into Q/DQ pairs, which quant/file/from_qdq.cpp reads.
 // Before: x -> Quant -> y
 // After:  x -> QuantizeLinear -> (Clip) -> DequantizeLinear -> y; constants become integers behind
 //   DequantizeLinear

@@ -1,4 +1,4 @@
-// Reductions over axes.
+// Reductions over axes (onnx docs/Operators.md).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -89,7 +89,7 @@ void InferReduce(InferContext& context) {
     if (axes.state != ListArgument::State::kUnknown) {
       shape = ReducedShape(*x, ReducedDims(context.attributes(), axes, x->size()), keep);
     } else if (keep) {
-      shape = SymbolicShape(x->size());  // the rank stays, whichever the axes
+      shape = SymbolicShape(x->size());  // keepdims keeps the rank, whatever the axes
     }
   }
   SetOutput(context, 0, context.inputs[0].dtype, std::move(shape));
@@ -102,7 +102,7 @@ void InferReduce(InferContext& context) {
 std::vector<int64_t> Offsets(const Shape& shape, const std::vector<bool>& reduced, bool which) {
   std::vector<int64_t> offsets = {0};
   int64_t step = 1;
-  // From the innermost dimension outwards, each one repeats the list so far at its step.
+  // From the innermost dimension outwards, each dimension repeats the list at its own step.
   for (size_t d = shape.size(); d-- > 0;) {
     if (reduced[d] == which) {
       const std::vector<int64_t> inner = std::move(offsets);
@@ -117,11 +117,12 @@ std::vector<int64_t> Offsets(const Shape& shape, const std::vector<bool>& reduce
   return offsets;
 }
 
-/// Sums and products of floats in double, of integers modulo 2^64 in A (int64 or uint64).
+/// The type of sums and products: double for floats, modulo 2^64 for integers of A (int64 or
+/// uint64).
 template <typename A>
 using WrappingOf = std::conditional_t<std::is_floating_point_v<A>, double, uint64_t>;
 
-/// An integer result of a real function, such as a square root: truncated.
+/// Truncates the result of a real function, such as a square root, for integers.
 template <typename A>
 A FromReal(double value) {
   if constexpr (std::is_floating_point_v<A>) {
@@ -137,7 +138,8 @@ A FromReal(double value) {
   }
 }
 
-/// The offsets of what becomes one element, walked by pointers: iterators are called.
+/// The offsets that reduce to one element. It is walked by pointers, since iterators would be
+/// function calls.
 struct Places {
   const int64_t* first;
   size_t count;
@@ -157,7 +159,8 @@ A Extreme(const A* from, const Places& offsets, bool largest, A neutral) {
   return best;
 }
 
-/// Of nothing: what changes no other value of type T (ReduceMax-20, ReduceMin-20).
+/// The reduction of no elements, which changes no other value of type T (ReduceMax-20,
+/// ReduceMin-20).
 template <typename A, typename T>
 A NeutralOf(bool largest) {
   using Limits = std::numeric_limits<T>;
@@ -168,7 +171,7 @@ A NeutralOf(bool largest) {
   }
 }
 
-/// log(sum(e^x)) without overflow: the largest x is taken out first.
+/// log(sum(e^x)) without overflow: the largest x is factored out first.
 template <typename A>
 double LogSumExp(const A* from, const Places& offsets) {
   double largest = -std::numeric_limits<double>::infinity();
@@ -183,7 +186,7 @@ double LogSumExp(const A* from, const Places& offsets) {
   return std::log(sum) + largest;
 }
 
-/// One output element: the reduction of from[offsets...], where A is the class to compute in.
+/// One output element: the reduction of from[offsets...]; A is the class to compute in.
 template <typename A>
 A Reduce(Reduction reduction, const A* from, const Places& offsets, A neutral) {
   using W = WrappingOf<A>;
@@ -229,8 +232,8 @@ A Reduce(Reduction reduction, const A* from, const Places& offsets, A neutral) {
   return total;
 }
 
-/// What a reduction makes of one element is that element. With noop_with_empty_axes and no axes,
-/// the others still take their squares and logarithms (ONNX, reference/ops/op_reduce_l2.py).
+/// Whether the reduction of one element is that element. With noop_with_empty_axes and no axes, the
+/// others still take squares and logarithms (ONNX, reference/ops/op_reduce_l2.py).
 bool IsIdentityOfOne(Reduction reduction) {
   return reduction != Reduction::kL1 && reduction != Reduction::kL2 &&
          reduction != Reduction::kSumSquare && reduction != Reduction::kLogSum;
@@ -250,7 +253,7 @@ void EvaluateReduce(EvalContext& context) {
   }
   Tensor out(x.dtype(), ReducedShape(x.shape(), reduced, keep));
   if (out.count() > 0) {
-    // Nothing at all reduces to the neutral element, in every output.
+    // An empty input reduces to the neutral element in every output.
     const bool nothing = x.count() == 0;
     const std::vector<int64_t> kept =
         nothing ? std::vector<int64_t>(static_cast<size_t>(out.count()), 0)
@@ -264,8 +267,7 @@ void EvaluateReduce(EvalContext& context) {
                              std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>>;
       const T* from = x.data<T>();
       T* to = out.data<T>();
-      std::vector<A> values(
-          static_cast<size_t>(x.count()));  // the functions are there for three types
+      std::vector<A> values(static_cast<size_t>(x.count()));  // the functions exist for three types
       A* value = values.data();
       for (int64_t i = 0; i < x.count(); ++i) value[i] = static_cast<A>(from[i]);
       const A neutral = NeutralOf<A, T>(reduction == Reduction::kMax);

@@ -55,7 +55,7 @@ void EvaluateRotary(EvalContext& context) {
   if (by_head) {
     heads = x.dim(1);
   } else if (heads <= 0) {
-    // Without a number of heads, com.microsoft turns heads as wide as the caches.
+    // Without a number of heads, com.microsoft rotates heads as wide as the caches.
     const int64_t turned = context.attributes().Int("rotary_embedding_dim", 0);
     if (context.node.domain.empty() || turned > 0 || half == 0) {
       Fail(ErrorCode::kInvalidModel, "RotaryEmbedding needs the attribute num_heads");
@@ -74,7 +74,7 @@ void EvaluateRotary(EvalContext& context) {
   Tensor out = x.Clone();
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t t = 0; t < tokens; ++t) {
-      // Positions name rows of the caches; one alone is that of the first token.
+      // Positions index rows of the caches; a single one is the first token's.
       int64_t row = b * tokens + t;
       if (positions) row = listed ? positions->AsInt64(row) : positions->AsInt64(0) + t;
       if (row < 0 || row >= rows) {

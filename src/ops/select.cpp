@@ -12,35 +12,35 @@ namespace {
 
 struct Selection {
   const std::vector<std::vector<int64_t>>& indices;
-  std::vector<size_t> in_bytes;   // of one step along each axis of the input
-  std::vector<size_t> out_bytes;  // the same of the output
-  size_t whole_from;              // the axes from here on are copied as they are
+  std::vector<size_t> in_bytes;   // bytes of one step along each axis of the input
+  std::vector<size_t> out_bytes;  // bytes of one step along each axis of the output
+  size_t whole_from;              // axes from here on are copied whole
   size_t element;
   const uint8_t* fill;
 };
 
 void Fill(const Selection& s, uint8_t* out, size_t bytes) {
-  if (s.fill == nullptr) return;  // fresh tensors are zero
+  if (s.fill == nullptr) return;  // new tensors are zero
   for (size_t i = 0; i < bytes; i += s.element) std::memcpy(out + i, s.fill, s.element);
 }
 
-/// `axis` is below whole_from.
+/// Copies from `axis` on, which is below whole_from.
 void SelectAxis(const Selection& s, size_t axis, const uint8_t* source, uint8_t* out) {
-  // Pointers: calls of operator[] would take most of the time.
+  // Pointers avoid calls of operator[], which would take most of the time.
   const int64_t* list = s.indices[axis].data();
   const size_t count = s.indices[axis].size();
   const size_t step = s.out_bytes[axis];
-  const bool whole = axis + 1 >= s.whole_from;  // of what each index names
+  const bool whole = axis + 1 >= s.whole_from;  // whether each index names something copied whole
   for (size_t i = 0; i < count;) {
     const int64_t index = list[i];
-    size_t run = 1;  // indices in order whose elements are copied at once
+    size_t run = 1;  // ascending indices whose elements are copied at once
     if (index < 0) {
       Fill(s, out, step);
     } else {
       const uint8_t* from = source + static_cast<size_t>(index) * s.in_bytes[axis];
       if (whole) {
         while (i + run < count && list[i + run] == index + static_cast<int64_t>(run)) ++run;
-        // One element of known size is two instructions, of any other a call.
+        // A copy of constant size is two instructions, any other a call.
         if (run * step == 4) {
           std::memcpy(out, from, 4);
         } else {
@@ -71,7 +71,7 @@ std::vector<size_t> ByteStrides(const Shape& shape, size_t element) {
   return out;
 }
 
-/// An axis of a copy between two orders: its size, and the bytes of a step in either.
+/// An axis of a copy between two orders: its size, and the bytes of one step in either.
 struct CopiedAxis {
   int64_t size;
   size_t in_bytes, out_bytes;
@@ -83,7 +83,7 @@ void CopyAxes(const CopiedAxis* axis, const CopiedAxis* innermost, size_t elemen
     if (axis != innermost) {
       CopyAxes(axis + 1, innermost, element, from, to);
     } else if (element == 4) {
-      std::memcpy(to, from, 4);  // of known size: two instructions, not a call
+      std::memcpy(to, from, 4);  // a constant size takes two instructions instead of a call
     } else {
       std::memcpy(to, from, element);
     }
@@ -160,7 +160,7 @@ Tensor Permute(const Tensor& input, const std::vector<int64_t>& perm) {
   if (out.count() == 0) return out;
   const std::vector<size_t> in_bytes = ByteStrides(input.shape(), element);
   const std::vector<size_t> out_bytes = ByteStrides(shape, element);
-  // In the order of the output, or of the input where that has the longer rows.
+  // The copy goes in the order of the output, or of the input where that has the longer rows.
   const bool by_input = !shape.empty() && shape.back() < input.shape().back();
   std::vector<CopiedAxis> axes(std::max<size_t>(shape.size(), 1), {1, 0, 0});
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -1,4 +1,4 @@
-// Shape, Size, Reshape, Flatten, Squeeze, Unsqueeze, Expand. Formulas: onnx docs/Operators.md.
+// Shape, Size, Reshape, Flatten, Squeeze, Unsqueeze, Expand (onnx docs/Operators.md).
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace {
 
 SymbolicShape UnknownDims(size_t rank) { return SymbolicShape(rank); }
 
-/// The rank that a 1-D input of dimensions stands for, when it is known.
+/// The rank that a 1-D input of dimensions describes, when it is known.
 std::optional<size_t> LengthOfInput(const InferContext& context, size_t slot) {
   const SymbolicShape* shape = context.shape(slot);
   if (shape == nullptr || shape->size() != 1 || !(*shape)[0].known()) return std::nullopt;
@@ -66,9 +66,9 @@ void EvaluateSize(EvalContext& context) {
        {.hint = "the element counts must be equal"});
 }
 
-/// The output of Reshape-14: 0 copies a dimension (unless allowzero), -1 takes what remains. The
-/// dimensions that are copied cancel out of the element counts, so an unknown batch size does not
-/// keep a -1 from being found; and a -1 that stands for exactly the batch keeps its symbol.
+/// The output of Reshape-14: 0 copies a dimension (unless allowzero), -1 takes the remaining
+/// elements. Copied dimensions cancel out of the element counts, so an unknown batch size does not
+/// prevent finding a -1; a -1 that stands for exactly the batch keeps its symbol.
 SymbolicShape ReshapeTo(const SymbolicShape& input, const std::vector<int64_t>& target,
                         bool allow_zero) {
   SymbolicShape output;
@@ -109,7 +109,7 @@ SymbolicShape ReshapeTo(const SymbolicShape& input, const std::vector<int64_t>& 
     }
   }
   if (!inferred) {
-    // What was copied cancels; the open dimensions multiply the input's known count.
+    // Copied dimensions cancel; the open dimensions multiply the input's known count.
     const bool impossible = open.empty()       ? input_known != target_known
                             : input_known == 0 ? target_known != 0
                                                : target_known % input_known != 0;
@@ -161,7 +161,7 @@ void EvaluateReshape(EvalContext& context) {
 // --- Flatten
 
 size_t FlattenAxis(const AttributeMap& attributes, size_t rank) {
-  // The axis may be the rank itself: everything goes into the first dimension.
+  // The axis may equal the rank: everything goes into the first dimension.
   const int64_t axis = attributes.Int("axis", 1);
   const auto signed_rank = static_cast<int64_t>(rank);
   if (axis == signed_rank) return rank;

@@ -27,7 +27,7 @@ int64_t PositiveGroup(const AttributeMap& attributes) {
 }
 
 /// The kernel's sizes, from the weights and from kernel_shape, which must agree; nullopt when
-/// neither says.
+/// neither gives them.
 std::optional<std::vector<int64_t>> KernelSizes(const AttributeMap& attributes,
                                                 const SymbolicShape* weight, size_t spatial) {
   const std::vector<int64_t> declared = attributes.Ints("kernel_shape");
@@ -139,7 +139,7 @@ Window PoolWindow(const AttributeMap& attributes) {
   if (kernel.empty()) Fail(ErrorCode::kInvalidModel, "attribute kernel_shape is missing");
   Window window = ReadWindow(attributes, std::move(kernel));
   for (size_t i = 0; i < window.rank(); ++i) {
-    // A window inside the padding would pool nothing (ONNX Runtime refuses these too).
+    // A window inside the padding would pool nothing (ONNX Runtime refuses it, too).
     if (std::max(window.pad_begin[i], window.pad_end[i]) >= window.Extent(i)) {
       Fail(ErrorCode::kInvalidModel,
            StrCat("pads of ", window.pad_begin[i], " and ", window.pad_end[i],

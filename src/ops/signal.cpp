@@ -1,5 +1,5 @@
-// DFT, STFT, the window functions and MelWeightMatrix (onnx docs/Operators.md). Everything is
-// summed in double.
+// DFT, STFT, the window functions and MelWeightMatrix (onnx docs/Operators.md). All sums are in
+// double.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -21,7 +21,7 @@ int64_t ScalarOf(const Tensor& tensor, const char* what) {
   return tensor.AsInt64(0);
 }
 
-/// cos and sin of all multiples of a turn's n-th part.
+/// The cosines and sines of all multiples of 2 pi / n.
 class Circle {
  public:
   explicit Circle(int64_t n) : n_(n) {
@@ -113,7 +113,7 @@ void EvaluateDft(EvalContext& context) {
   shape[axis] = half ? n / 2 + 1 : n;
   shape.back() = 2;
   Tensor out(x.dtype(), shape);
-  int64_t inner = 1;  // between the axis and the parts
+  int64_t inner = 1;  // elements between neighbours along the axis, without the parts
   for (size_t i = axis + 1; i + 1 < shape.size(); ++i) inner *= shape[i];
   const int64_t lines = given > 0 ? x.count() / parts / given : 0;
   const Circle circle(n);
@@ -261,7 +261,7 @@ void EvaluateMelWeightMatrix(EvalContext& context) {
     Fail(ErrorCode::kInvalidArgument, "MelWeightMatrix of such sizes does not exist");
   }
   const int64_t rows = length / 2 + 1;
-  Tensor out(DType::kFloat64, {rows, mels});  // refuses what does not fit, before the loop
+  Tensor out(DType::kFloat64, {rows, mels});  // refuses sizes that do not fit, before the loop
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < mels + 2; ++i) {
     const double mel = static_cast<double>(i) * (high - low) / static_cast<double>(mels + 2) + low;

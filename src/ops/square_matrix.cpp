@@ -31,9 +31,9 @@ void InferDet(InferContext& context) {
   }
 }
 
-/// Gaussian elimination with partial pivoting of n rows of `width` >= n elements: in the first n
-/// columns nothing is left below the diagonal, nor (`above`) above it. Returns the determinant of
-/// those columns; 0 as soon as there is no pivot.
+/// Gaussian elimination with partial pivoting on n rows of `width` >= n elements. In the first n
+/// columns it clears everything below the diagonal and, with `above`, above it. Returns the
+/// determinant of those columns, or 0 as soon as there is no pivot.
 double Eliminate(std::vector<double>& m, size_t n, size_t width, bool above) {
   double det = 1;
   for (size_t k = 0; k < n; ++k) {
@@ -79,7 +79,7 @@ void EvaluateDet(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
-/// By elimination of [A, 1]; what is singular has no numbers.
+/// Inverts by elimination of [A, 1]; a singular matrix gives NaN.
 void EvaluateInverse(EvalContext& context) {
   const Tensor& x = context.input(0);
   const auto n = static_cast<size_t>(SideOf(context.node, x));

@@ -15,7 +15,7 @@ std::vector<Tensor> EvaluateGraph(const Graph& graph, KnownValues known, Requant
     if (found != known.end()) return &found->second;
     return value->is_constant() ? &value->constant : nullptr;
   };
-  // How many reads are still to come, so that intermediates are freed early.
+  // Counts the reads still to come, so that intermediates are freed early.
   graph.Renumber();
   std::vector<size_t> reads;
   for (const auto& value : graph.values()) reads.push_back(value->consumers.size());
@@ -82,7 +82,7 @@ std::vector<ValueType> InferGraph(const Graph& graph, std::span<const ValueType>
 
 namespace {
 
-/// The body with the constants among its captured inputs made its own, or nullptr without any.
+/// The body with its captured constants made its own; nullptr when it captures none.
 std::shared_ptr<Graph> WithConstants(const Graph& body, std::span<Value* const> captured,
                                      std::vector<bool>& gone) {
   const size_t first = body.inputs().size() - body.captured;

@@ -1,4 +1,5 @@
-// TensorScatter (opset 24): new tokens written into a cache at a place of its own for every image.
+// TensorScatter (opset 24): writes new tokens into a cache, at a position of its own for every
+// image.
 #include <cstring>
 
 #include "base/error.h"

@@ -55,7 +55,7 @@ void EvaluateTfIdf(EvalContext& context) {
   Shape shape = x.shape();
   shape.back() = size;
   Tensor out(DType::kFloat32, shape);
-  size_t gram = 0;  // counts the n-grams of the pool
+  size_t gram = 0;  // index of the n-gram in the pool
   for (size_t n = 1; n <= starts.size(); ++n) {
     const auto width = static_cast<int64_t>(n);
     const auto words = static_cast<int64_t>(pool.size());
@@ -70,7 +70,7 @@ void EvaluateTfIdf(EvalContext& context) {
       if (width < shortest || width > longest) continue;
       for (int64_t row = 0; row < rows; ++row) {
         float found = 0;
-        // One word alone has nothing to skip.
+        // A single word has nothing to skip.
         const int64_t last_step = n == 1 ? 1 : std::min(skips, length) + 1;
         for (int64_t step = 1; step <= last_step; ++step) {
           for (int64_t first = 0; first + (width - 1) * step < length; ++first) {

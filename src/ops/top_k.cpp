@@ -48,7 +48,8 @@ void InferTopK(InferContext& context) {
   SetOutput(context, 1, DType::kInt64, shape);
 }
 
-/// Orders values; zeros of any sign are equal, and so are NaNs, above everything else.
+/// Keys order values. Zeros of either sign are equal, and so are NaNs, which are above everything
+/// else.
 using Key = uint64_t;
 
 template <typename T>
@@ -60,21 +61,21 @@ inline __attribute__((always_inline)) Key KeyOf(T value) {
     const auto bits = __builtin_bit_cast(Bits, value + T{0});
     return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : bits | kSign;
   } else if constexpr (std::is_signed_v<T>) {
-    // Below 2^32 for all but int64.
+    // Keys are below 2^32 for all types but int64.
     return static_cast<Key>(static_cast<int64_t>(value)) + (Key{1} << (sizeof(T) == 8 ? 63 : 31));
   } else {
     return value;
   }
 }
 
-/// The keys of elements that are `step` apart; for the largest the other way round.
+/// The keys of elements that are `step` apart, inverted for the largest.
 template <typename T>
 void KeysOf(const T* from, size_t step, size_t count, bool largest, Key* keys) {
   constexpr Key kAll = sizeof(T) == 8 ? ~Key{0} : ~uint32_t{0};
   for (size_t i = 0; i < count; ++i, from += step) keys[i] = KeyOf(*from) ^ (largest ? kAll : 0);
 }
 
-/// Puts a key into the hole at `at` of a heap, whose largest is on top, or further down.
+/// Puts a key into the hole at `at` of a heap, or further down; the heap's largest is on top.
 void Sink(Key* heap, size_t count, size_t at, Key key) {
   for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
     if (child + 1 < count && heap[child + 1] > heap[child]) ++child;
@@ -85,8 +86,8 @@ void Sink(Key* heap, size_t count, size_t at, Key key) {
   heap[at] = key;
 }
 
-/// Makes the first `k` keys the least ones, in order. A heap of the least so far shows at once that
-/// most others are too large (Knuth, "The Art of Computer Programming", vol. 3, 5.2.3).
+/// Moves the least `k` keys to the front, in order. A heap of the least so far rejects most other
+/// keys at once (Knuth, "The Art of Computer Programming", vol. 3, 5.2.3).
 void LeastFirst(Key* keys, size_t count, size_t k) {
   if (k == 0) return;
   for (size_t i = k / 2; i-- > 0;) Sink(keys, k, i, keys[i]);
@@ -100,14 +101,14 @@ void LeastFirst(Key* keys, size_t count, size_t k) {
   }
 }
 
-/// The places of the least `k` keys; of equal ones that with the lower index comes first.
+/// The indices of the least `k` keys; of equal ones the lower index comes first.
 void Pick(std::vector<Key>& keys, size_t k, bool whole, std::vector<size_t>& order) {
   if (whole) {
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     StableSort(order, [&](size_t a, size_t b) { return keys[a] < keys[b]; });
     return;
   }
-  // Below 2^32 the key and its place are one number.
+  // For keys below 2^32, key and index share one number.
   Key* key = keys.data();
   const size_t count = keys.size();
   for (size_t i = 0; i < count; ++i) key[i] = key[i] << 32 | i;

@@ -1,6 +1,6 @@
-// Trigonometric and hyperbolic functions (ONNX, Operators.md): computed in double and rounded to
-// the tensor's float type once. Networks without them need not load their code, nor the C
-// library's.
+// Trigonometric and hyperbolic functions (ONNX, Operators.md), computed in double and rounded to
+// the tensor's float type once. They have a file of their own, so that networks without them need
+// not load their code, nor the C library's.
 #include <cmath>
 #include <utility>
 
@@ -19,7 +19,7 @@ struct Function {
 
 constexpr Function kFunctions[] = {
     {"Acos", [](double x) { return std::acos(x); }},
-    // musl's acosh ignores the sign of what is below -1.
+    // musl's acosh ignores the sign of values below -1.
     {"Acosh", [](double x) { return x < 1 ? NAN : std::acosh(x); }},
     {"Asin", [](double x) { return std::asin(x); }},
     {"Asinh", [](double x) { return std::asinh(x); }},

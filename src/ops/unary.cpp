@@ -1,5 +1,5 @@
-// Operators of one tensor, element by element. The functions compute in double, and the result is
-// rounded to the tensor's float type once, but for those of which float_loops has a better one.
+// Operators of one tensor, element by element. Functions compute in double and round the result to
+// the tensor's float type once, except those with a loop in float_loops.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -108,7 +108,7 @@ Function FunctionOf(const Node& node) {
   Fail(ErrorCode::kInternal, StrCat("no function for ", node.op_type));
 }
 
-/// x + bias along the last axis.
+/// Adds a bias along the last axis of x.
 Tensor WithBias(const Tensor& x, const Tensor& bias) {
   Tensor out(DType::kFloat32, x.shape());
   const int64_t width = bias.count();
@@ -203,7 +203,7 @@ void InferClip(InferContext& context) {
   SameAsInput(context);
 }
 
-/// The bound in input `slot` (opset 11 on) or in the attribute (before), of x's type; empty if
+/// The bound in input `slot` (opset 11 on) or in the attribute (before), in x's type; empty if
 /// there is none.
 Tensor ClipBound(const EvalContext& context, size_t slot, const char* attribute) {
   if (context.has(slot)) {
@@ -226,7 +226,7 @@ void EvaluateClip(EvalContext& context) {
   VisitDType(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     using Limits = std::numeric_limits<T>;
-    // Infinities pass an absent bound unchanged.
+    // An absent bound lets infinities pass.
     constexpr bool kFloating = std::is_floating_point_v<T>;
     T low = kFloating ? -Limits::infinity() : Limits::lowest();
     T high = kFloating ? Limits::infinity() : Limits::max();
@@ -265,7 +265,7 @@ void InferDropout(InferContext& context) {
   SameAsInput(context);
   const Tensor* training = context.constant(2);
   const Tensor* ratio = context.constant(1);
-  // Dropping nothing is fine even in training (the default ratio is 0.5).
+  // A ratio of 0 drops nothing and is fine even in training (the default is 0.5).
   if (training && training->count() == 1 && training->AsInt64(0) != 0 &&
       (!context.has(1) || (ratio && ratio->count() == 1 && ratio->AsDouble(0) != 0))) {
     Fail(ErrorCode::kUnsupported, "Dropout in training mode",

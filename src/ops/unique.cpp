@@ -1,4 +1,4 @@
-// Unique and Compress: slices along an axis that the data choose (onnx docs/Operators.md).
+// Unique and Compress: select slices along an axis by their data (onnx docs/Operators.md).
 #include <algorithm>
 #include <vector>
 
@@ -28,7 +28,7 @@ void InferUnique(InferContext& context) {
   for (size_t slot = 1; slot < 4; ++slot) SetOutput(context, slot, DType::kInt64, unknown);
 }
 
-/// -1, 0, 1: how `count` elements from `a` on compare to those from `b` on, NaN being the greatest.
+/// Compares `count` elements from `a` on with those from `b` on: -1, 0 or 1. NaN is the greatest.
 int CompareRows(const Tensor& tensor, int64_t a, int64_t b, int64_t count) {
   int order = 0;
   const bool known = VisitDType(tensor.dtype(), [&](auto tag) {
@@ -55,7 +55,7 @@ void EvaluateUnique(EvalContext& context) {
   const Tensor comparable = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBfloat16
                                 ? Tensor::FromVector<double>(x.ToDoubles(), x.shape())
                                 : x;
-  /// -1, 0, 1: how two slices compare, element by element.
+  /// Compares two slices element by element: -1, 0 or 1.
   const auto compare = [&](int64_t a, int64_t b) {
     for (int64_t o = 0; o < outer; ++o) {
       const int order =
@@ -67,10 +67,10 @@ void EvaluateUnique(EvalContext& context) {
   std::vector<int64_t> order = Sequence(count);
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
-  // Groups of equal slices, each by its first index.
+  // A group of equal slices, named by its first index.
   struct Group {
     int64_t first, size;
-    size_t sorted;  // place among the sorted groups
+    size_t sorted;  // index among the sorted groups
   };
   std::vector<Group> groups;
   std::vector<size_t> group_of(static_cast<size_t>(count));

@@ -8,13 +8,13 @@
 namespace requant {
 namespace {
 
-/// The size of a value along an axis.
+/// A value and one of its axes, whose size matters.
 struct Extent {
   const Value* value = nullptr;
   int64_t axis = 0;
 };
 
-/// The same size where it comes from: in front of transposes, factors, and products.
+/// Follows a size to its origin: through transposes, factors, and products.
 Extent Origin(Extent extent) {
   for (;;) {
     const Node* node = extent.value->producer;
@@ -50,7 +50,7 @@ bool IsSame(const Extent& a, const Extent& b) {
   return dim(x) == dim(y);
 }
 
-/// The number that a one-element value gives again, whatever its rank and integer type.
+/// The value from which a one-element value takes its number, whatever its rank and integer type.
 const Value* Plain(const Value* value) {
   for (;;) {
     const Node* node = value ? value->producer : nullptr;
@@ -62,7 +62,7 @@ const Value* Plain(const Value* value) {
   }
 }
 
-/// Gather(Shape(x), axis).
+/// The value and axis of Gather(Shape(x), axis).
 std::optional<Extent> LengthOf(const Value* value) {
   const Value* plain = Plain(value);
   const Node* pick = plain ? plain->producer : nullptr;
@@ -132,7 +132,8 @@ bool IsCutOutFor(const Value* mask, const Value* scores) {
     cut[static_cast<size_t>(axis - (rank - 2))] = true;
     value = node->inputs[0];
   }
-  // A cut that does not fit is then no single row or column, which would be repeated.
+  // Neither side of the square is 1, so a cut that does not fit would not be repeated by
+  // broadcasting.
   const auto& square = value->type.shape;
   return cut[0] && cut[1] && square && (*square)[static_cast<size_t>(rank - 2)].value > 1 &&
          (*square)[static_cast<size_t>(rank - 1)].value > 1;

@@ -8,7 +8,7 @@ namespace requant {
 namespace {
 
 /// The axis of the second operand that becomes the last (a Conv's second) axis of the output, or -1
-/// for a node that is not of that kind.
+/// for a node of another kind.
 int64_t ChannelAxis(const Node& node, ParallelLayer kind) {
   const Value* weights = node.input(1);
   if (node.outputs.size() != 1 || node.output() == nullptr || node.input(0) == weights ||
@@ -42,7 +42,7 @@ bool AreSiblings(const Node& a, const Node& b, int64_t axis, ParallelLayer kind)
   if (first.size() != second.size()) return false;
   first[static_cast<size_t>(axis)] = second[static_cast<size_t>(axis)];
   if (first != second) return false;
-  // One number for each channel.
+  // A bias must have one number for each channel.
   const Tensor* bias = b.constant(2);
   return b.inputs.size() < 3 || (bias && bias->rank() == 1 && bias->count() == Channels(b, axis));
 }

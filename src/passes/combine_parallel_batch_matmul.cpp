@@ -1,9 +1,9 @@
 // CombineParallelBatchMatmul
 // Before: a = MatMul(x, y), c = MatMul(x, z)
 // After:  a, c = Split(MatMul(x, Concat(y, z)))
-// Conditions: y and z are computed, have more than two dimensions and differ in the last only;
-//   none depends on the first product (it comes before it).
-//   Optional: fewer and wider layers are not always faster, and one tensor has one quantization.
+// Conditions: y and z are dynamic, have more than two dimensions and differ in the last only; none
+//   depends on the first product (it comes before it). The pass is optional: fewer and wider layers
+//   are not always faster, and one tensor has one quantization.
 // Formula: x [y z] = [x y, x z] for every matrix of the batch.
 #include "passes/combine_parallel.h"
 

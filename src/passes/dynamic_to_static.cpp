@@ -1,14 +1,14 @@
 // DynamicToStatic
-// Before: Reshape(x, s) or Expand(x, s) with a computed s (Shape -> Gather -> Concat ...)
-// After:  the same by a constant: for Reshape with 0 for dimensions that are copied and -1 for one
-//   that is not known, for Expand with 1 for dimensions that stay
-// Conditions: every element of s is a number or a dimension of some value; Reshape has at most one
-//   that is neither a number nor x's own dimension at that place, Expand none.
+// Before: Reshape(x, s) or Expand(x, s) with a dynamic s (Shape -> Gather -> Concat ...)
+// After:  the same operator with a constant s. Reshape's has 0 for dimensions that are copied and
+//   -1 for one that is unknown; Expand's has 1 for dimensions that stay.
+// Conditions: every element of s is a number or a dimension of some value. Reshape has at most one
+//   that is neither a number nor x's own dimension at that position, Expand none.
 //
 // Before: Squeeze, Unsqueeze, Tile, TopK, OneHot, Resize, Pad, Slice, ConstantOfShape, Split or
-//   Range with computed axes, counts, sizes, pads or bounds
-// After:  the same by constants
-// Conditions: every element is a number that follows from shapes that are known.
+//   Range with dynamic axes, counts, sizes, pads or bounds
+// After:  the same operator with constants
+// Conditions: every element is a number that follows from known shapes.
 // Formula: elements of shape values are numbers or dimensions (shape_values.h); Shape, Gather,
 //   Concat, Slice and arithmetic on them are computed with these symbols.
 #include <algorithm>
@@ -32,7 +32,7 @@ std::optional<std::vector<int64_t>> StaticTarget(const Value& data, bool reshape
                               [](const auto& entry) { return entry.known && entry.value == -1; });
   for (size_t i = 0; i < entries.size(); ++i) {
     const ShapeEntry& entry = entries[i];
-    const size_t place = i - offset;  // wraps around to something large
+    const size_t place = i - offset;  // wraps around to a large number
     const bool copies = place < shape.size() && !entry.symbol.empty() && !shape[place].known() &&
                         shape[place].symbol == entry.symbol;
     if (entry.known) {
@@ -49,7 +49,7 @@ std::optional<std::vector<int64_t>> StaticTarget(const Value& data, bool reshape
   return target;
 }
 
-/// Operators and those of their inputs that are shapes, axes, counts or bounds.
+/// Operators, and which of their inputs are shapes, axes, counts or bounds.
 struct ShapeOperand {
   const char* op;
   size_t first, last;

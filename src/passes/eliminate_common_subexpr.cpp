@@ -1,8 +1,8 @@
 // EliminateCommonSubexpr
-// Before: two nodes with the same operator, attributes and inputs (constants compared bit for bit).
-// After:  the first; everyone reads its outputs.
+// Before: two nodes with the same operator, attributes and inputs (constants compared bit for bit)
+// After:  the first one, whose outputs everyone reads
 // Conditions: at most one of each pair of outputs is a graph output, because each output has its
-// own name. No operator of the table is random.
+//   own name. No operator of the table is random.
 // Formula: f(x) = f(x); nodes are compared by operator, attributes, inputs and opset.
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ size_t Mix(size_t hash, std::string_view text) {
   return Mix(hash, text.size());
 }
 
-/// Of the size and a few bytes: equal constants have equal numbers, and most others do not.
+/// Hashes the size and a few bytes: equal constants have equal hashes, and most others do not.
 size_t HashOf(const Tensor& tensor) {
   uint32_t ends[2] = {};
   const size_t bytes = tensor.bytes();
@@ -67,7 +67,7 @@ bool CanMerge(const Graph& graph, const Node& from, const Node& to) {
   return SameAttributes(from.attributes, to.attributes);
 }
 
-/// The nodes that were seen, by the numbers of what they compute.
+/// The nodes seen so far, by hashes of what they compute.
 class SeenNodes {
  public:
   explicit SeenNodes(size_t nodes) {
@@ -76,7 +76,7 @@ class SeenNodes {
     slots_.resize(slots);
   }
 
-  /// One that computes the same; else the node itself joins them.
+  /// A node seen that computes the same; else nullptr, and the node itself joins them.
   Node* Twin(const Graph& graph, Node* node) {
     const size_t hash = HashOf(*node);
     size_t at = hash & (slots_.size() - 1);
@@ -94,7 +94,7 @@ class SeenNodes {
     size_t hash = 0;
     Node* node = nullptr;
   };
-  std::vector<Slot> slots_;  // a power of two, at most half of them taken
+  std::vector<Slot> slots_;  // a power of two, at most half of them in use
 };
 
 }  // namespace

@@ -19,7 +19,7 @@
 namespace requant {
 namespace {
 
-/// The node of that operator that computes `value` for one reader only.
+/// The node of that operator that computes `value`, if only one node reads it.
 Node* SoleProducer(const Graph& graph, const Value* value, const char* op) {
   Node* node = value ? value->producer : nullptr;
   return node && node->Is(op) && node->output() == value && node->input(0) &&
@@ -53,13 +53,13 @@ void Dilate(Node* conv, int64_t block_h, int64_t block_w) {
   conv->attributes.Set("pads", std::move(pads));
 }
 
-/// The types in between were those of the small images.
+/// Forgets the type of a value between the two blocks, which was that of the small images.
 void Forget(Graph& graph, Value* value) {
   value->type.shape.reset();
   graph.TypeChanged(value);
 }
 
-/// (a), from its last node on.
+/// Rewrites form (a), starting at its last node.
 bool FlattenDepth(Graph& graph, Node* gather) {
   if (!gather->Is("DepthToSpace") || gather->attributes.String("mode", "DCR") != "DCR") {
     return false;
@@ -82,13 +82,14 @@ bool FlattenDepth(Graph& graph, Node* gather) {
   return Bypass(graph, gather, back->output());
 }
 
-/// A value of six dimensions that is [N, C, H, h, W, w], its axes by what they are.
+/// A value of six dimensions [N, C, H, h, W, w]; the axes of its blocks.
 struct Split {
   int64_t block_h = 0;
   int64_t block_w = 0;
 };
 
-/// Whether the shapes of `whole` (4-D) and `parts` (6-D) are those of rows and columns in blocks.
+/// The blocks if the shapes of `whole` (4-D) and `parts` (6-D) are those of rows and columns in
+/// blocks.
 std::optional<Split> BlocksOf(const Value* whole, const Value* parts) {
   if (RankOf(whole) != 4 || RankOf(parts) != 6) return {};
   const SymbolicShape& a = *whole->type.shape;
@@ -102,7 +103,7 @@ std::optional<Split> BlocksOf(const Value* whole, const Value* parts) {
   return Split{b[3].value, b[5].value};
 }
 
-/// (b), from its last node on.
+/// Rewrites form (b), starting at its last node.
 bool FlattenReshapes(Graph& graph, Node* last) {
   if (!last->Is("Reshape")) return false;
   Node* back = SoleProducer(graph, last->input(0), "Transpose");
@@ -116,8 +117,8 @@ bool FlattenReshapes(Graph& graph, Node* last) {
   const std::optional<Split> in = BlocksOf(first->input(0), first->output());
   const std::optional<Split> out = BlocksOf(last->output(), back->output());
   if (!in || !out || in->block_h != out->block_h || in->block_w != out->block_w) return false;
-  // The batch, the row and the column within a block come first, in any order; on the way back each
-  // goes where it came from: [N, C, H, h, W, w] -> [?, ?, ?, C, H, W] -> [N, M, H, h, W, w].
+  // The batch, and the row and the column within a block, come first, in any order. On the way back
+  // each returns to its axis: [N, C, H, h, W, w] -> [?, ?, ?, C, H, W] -> [N, M, H, h, W, w].
   const std::vector<int64_t> perm = there->attributes.Ints("perm");
   if (perm.size() != 6 || perm[3] != 1 || perm[4] != 2 || perm[5] != 4) return false;
   std::vector<int64_t> inverse = {-1, 3, 4, -1, 5, -1};
@@ -128,7 +129,7 @@ bool FlattenReshapes(Graph& graph, Node* last) {
   if (!in_front(0) || !in_front(3) || !in_front(5) || back->attributes.Ints("perm") != inverse) {
     return false;
   }
-  // Images stay whole: what is merged into the batch, and what is taken apart again.
+  // The sizes merged into the batch and split off again must agree, so that images stay whole.
   const SymbolicShape* images =
       close->output()->type.shape ? &*close->output()->type.shape : nullptr;
   const SymbolicShape& parts = *first->output()->type.shape;

@@ -45,7 +45,7 @@ Operands SplitOperands(const Node& node) {
   return {};
 }
 
-/// Rank and channel axis of the values around a layer.
+/// Rank and channel axis of the values before and behind a layer.
 struct Layout {
   int64_t rank;
   int64_t axis;
@@ -64,7 +64,8 @@ struct ChannelMap {
   std::vector<double> shift;
 };
 
-/// What `node` does with `constant`, as x -> scale * x + shift; nothing for numbers that are none.
+/// The operation of `node` with `constant` as x -> scale * x + shift; nullopt if it has no such
+/// form.
 std::optional<ChannelMap> MapOf(const Node& node, const Tensor& constant, const Layout& layout,
                                 int64_t channels) {
   if (constant.dtype() != DType::kFloat32) return {};
@@ -84,7 +85,7 @@ std::optional<ChannelMap> MapOf(const Node& node, const Tensor& constant, const 
 
 enum class Through : uint8_t { kNothing, kPositive, kAny };
 
-/// Which scales may be moved from one side of the operator to the other.
+/// Which scales may move from one side of the operator to the other.
 Through Homogeneity(const Node& node) {
   if (!node.domain.empty() || node.outputs.size() != 1) return Through::kNothing;
   if (node.op_type == "Relu" || node.op_type == "LeakyRelu" || node.op_type == "MaxPool") {
@@ -95,12 +96,12 @@ Through Homogeneity(const Node& node) {
   return linear ? Through::kAny : Through::kNothing;
 }
 
-/// Pools keep channels apart where a convolution has them, on the second axis.
+/// Pools need the channels where a convolution has them, on the second axis.
 bool FitsPools(bool pools, const Node& layer) {
   return !pools || layer.op_type.starts_with("Conv");
 }
 
-/// Whether the map may pass what lies between the constant and the layer.
+/// Whether the map may move across the operator between the constant and the layer.
 bool MayPass(const ChannelMap& map, Through through) {
   if (through == Through::kAny) return true;
   const bool shifts =
@@ -169,7 +170,7 @@ bool FoldForward(Graph& graph, Node* node) {
   if (!layout || (value != product && RankOf(product) != layout->rank)) return false;
   const auto map = MapOf(*node, *constant, *layout, channels);
   if (!map || !MayPass(*map, through) || (!scales && !IsUnpadded(*layer))) return false;
-  // Broadcasting must not have given x its channels.
+  // x must have had its channels before it was broadcast.
   if (!SameShape(x, product) || !CanReplace(graph, product, x)) return false;
   return FoldIntoLinearInput(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
 }

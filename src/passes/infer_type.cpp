@@ -54,7 +54,7 @@ ValueType Join(const Node& node, const Value& value, ValueType inferred) {
   return out;
 }
 
-/// Spelled the same: two dimensions without number or symbol are equal here.
+/// Whether types are spelled the same: here two dimensions without number or symbol are equal.
 bool SameType(const ValueType& a, const ValueType& b) {
   if (a.dtype != b.dtype || a.shape.has_value() != b.shape.has_value()) return false;
   if (!a.shape) return true;

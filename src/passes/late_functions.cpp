@@ -1,4 +1,5 @@
-// A file of its own, so that no compiler sees what is called (api/late_functions.cpp).
+// Defines the pointer in a file of its own, so that no compiler sees its value
+// (api/late_functions.cpp).
 #include "passes/normalization.h"
 
 namespace requant {

@@ -1,6 +1,6 @@
 // LazyGradientInit
-// Before: op(x, F), F a tensor of one element again and again (ConstantOfShape, Expand of one), as
-//   graphs that compute gradients begin with: zeros_like, ones_like
+// Before: op(x, F), F a tensor that repeats one element (ConstantOfShape, Expand of one), as at the
+//   start of graphs that compute gradients: zeros_like, ones_like
 // After:  op(x, that element)
 // Conditions: op broadcasts, and its other inputs alone give the output its shape.
 // Formula: broadcasting repeats an element as F does; the tensor is made only where something else
@@ -24,7 +24,7 @@ constexpr const char* kOps[] = {"Add",   "Sub",     "Mul",   "Div",           "P
                                 "Equal", "Greater", "Less",  "LessOrEqual",   "And",
                                 "Or",    "Xor",     "PRelu", "GreaterOrEqual"};
 
-/// What a value repeats, without dimensions; empty: nothing that is known.
+/// The element that a value repeats, without dimensions; empty if unknown.
 Tensor RepeatedBy(const Value* value) {
   const Node* node = value ? value->producer : nullptr;
   if (node == nullptr) return {};
@@ -39,7 +39,7 @@ Tensor RepeatedBy(const Value* value) {
 
 using ShapeValues = std::map<Value*, std::vector<ShapeEntry>>;
 
-/// The shape of such a value: its type says it, or what its shape is computed from.
+/// The shape of such a value, from its type or from what its shape is computed from.
 std::optional<SymbolicShape> ShapeOf(const Value* value, const ShapeValues& computed) {
   if (value->type.IsStatic()) return value->type.shape;
   const auto found = computed.find(value->producer->input(value->producer->Is("Expand") ? 1 : 0));
@@ -84,7 +84,7 @@ bool LazyGradientInit(Graph& graph, PassContext&) {
       }
       return false;
     });
-    // What an operator gives is known better without an operand of open shape.
+    // Without an operand of open shape, types become better known.
     if (again) InferTypes(graph);
   }
   return changed;

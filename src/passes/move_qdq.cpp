@@ -1,14 +1,14 @@
 // MoveQdq
-// Before: Transpose(DequantizeLinear(q, s, z))      After: DequantizeLinear(Transpose(q), s, z)
-// Before: QuantizeLinear(Reshape(x), s, z)          After: Reshape(QuantizeLinear(x, s, z))
-//   and the same for every operator that only moves or selects values: 8-bit numbers move instead
-//   of floats, and pairs meet and cancel (SimplifyExpr: QuantizeLinear of DequantizeLinear).
+// Before: Transpose(DequantizeLinear(q, s, z)); QuantizeLinear(Reshape(x), s, z)
+// After:  DequantizeLinear(Transpose(q), s, z); Reshape(QuantizeLinear(x, s, z)); and so for every
+//   operator that only moves or selects values: 8-bit numbers move instead of floats, and pairs
+//   meet and cancel (SimplifyExpr: QuantizeLinear of DequantizeLinear).
 // Conditions: 8-bit q, one constant s and z; nobody else reads the value between, and it is no
-//   graph output. MaxPool: from opset 12 on, where ONNX has it for 8 bits, without indices;
+//   graph output. MaxPool only without indices and from opset 12 on, where ONNX has it for 8 bits;
 //   rounding and saturation keep the order of numbers, so the largest stays the largest.
 // Formula: s * (m(q) - z) = m(s * (q - z)) where m moves, selects or takes the largest of numbers.
-//   Exact. Optional: a file whose Q/DQ pairs surround operators is what sessions make integer
-//   operators of.
+//   The rewrite is exact. The pass is optional, since sessions need the Q/DQ pairs around operators
+//   to make integer operators.
 #include <algorithm>
 #include <string_view>
 
@@ -19,7 +19,7 @@
 namespace requant {
 namespace {
 
-/// The scale and zero point become inputs of the node that comes behind.
+/// Makes the scale and zero point inputs of the node behind.
 bool SinkDequantize(Graph& graph, Node* node) {
   Value* real = node->input(0);
   Node* dequantize = real ? real->producer : nullptr;

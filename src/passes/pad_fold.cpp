@@ -27,7 +27,7 @@
 namespace requant {
 namespace {
 
-/// The constant value that a Pad fills in; nothing when it is not known.
+/// The constant value that a Pad fills in; nullopt when it is unknown.
 std::optional<double> PadValue(const Node& node) {
   if (node.input(2)) return ScalarOf(node.input(2));
   return double{node.attributes.Float("value", 0)};
@@ -55,7 +55,7 @@ bool FitsValue(const Node& window, double value) {
 
 std::optional<std::vector<int64_t>> PadsOf(const Node& node) {
   if (node.input(1) == nullptr) {
-    // Opset 2 to 10: an attribute.
+    // Opsets 2 to 10 have an attribute.
     std::vector<int64_t> pads = node.attributes.Ints("pads");
     if (pads.empty()) return {};
     return pads;
@@ -63,7 +63,7 @@ std::optional<std::vector<int64_t>> PadsOf(const Node& node) {
   if (node.constant(1) == nullptr) return {};
   std::vector<int64_t> pads = node.constant(1)->ToInts();
   if (node.input(3) == nullptr) return pads;
-  // Opset 18: pads for some axes only.
+  // From opset 18 on pads may be for some axes only.
   const int64_t rank = RankOf(node.input(0));
   if (node.constant(3) == nullptr || rank < 0) return {};
   const std::vector<int64_t> axes = node.constant(3)->ToInts();
@@ -128,7 +128,7 @@ bool FoldPad(Graph& graph, Node* node) {
     for (size_t i = 0; i < 2 * spatial; ++i) {
       if (merged[i] >= kernel[i % spatial]) return false;
     }
-    // MaxPool's indices count in the padded image.
+    // MaxPool's indices would count in the padded image.
     if (node->outputs.size() > 1) return false;
   }
   if (average) {
@@ -140,7 +140,7 @@ bool FoldPad(Graph& graph, Node* node) {
   node->attributes.Set("pads", std::move(merged));
   graph.SetInput(reader, 0, pad->input(0));
   if (reader == between) {
-    // The transposed value has the size of the unpadded one.
+    // The transposed value gets the size of the unpadded one.
     Value* value = between->output();
     value->type.shape.reset();
     if (const auto& from = pad->input(0)->type.shape; from && from->size() == perm.size()) {
@@ -174,7 +174,7 @@ bool FoldCrop(Graph& graph, Node* slice) {
       (auto_pad != "NOTSET" && !auto_pad.empty()) || RankOf(result) != RankOf(whole)) {
     return false;
   }
-  // Opset 10 on: inputs; before: attributes.
+  // Inputs from opset 10 on, attributes before.
   std::vector<int64_t> lists[3];  // starts, ends, axes
   constexpr const char* kNames[] = {"starts", "ends", "axes"};
   for (size_t i = 0; i < 3; ++i) {

@@ -14,7 +14,7 @@ bool MovesValues(const Graph& graph, const Node& node) {
                                          "Gather",  "DepthToSpace", "SpaceToDepth", "Identity"};
   if (!node.domain.empty() || node.outputs.size() != 1 || node.outputs[0] == nullptr) return false;
   if (node.op_type == "MaxPool") {
-    // What a window of padding only gives is no number of the input's grid.
+    // A window of only padding gives a number that the input's grid lacks.
     return graph.opset() >= 12 && WindowsHoldData(node.attributes, node.input(0)->type.shape);
   }
   return std::find(std::begin(kMoves), std::end(kMoves), node.op_type) != std::end(kMoves);
@@ -36,7 +36,7 @@ bool IsScalarPair(const Node& node) {
 
 namespace {
 
-/// Both of scalar parameters, and those the same.
+/// Whether both are pairs of scalar parameters, and the same ones.
 bool SameParameters(const Node& a, const Node& b) {
   return IsScalarPair(a) && IsScalarPair(b) && ScalarOf(a.input(1)) == ScalarOf(b.input(1)) &&
          ScalarOf(a.input(2)).value_or(0) == ScalarOf(b.input(2)).value_or(0);
@@ -46,9 +46,9 @@ DType IntegersOf(const Node& node) {
   return (node.Is("QuantizeLinear") ? node.outputs : node.inputs)[0]->type.dtype;
 }
 
-/// The DequantizeLinear whose values `value` holds, in whatever order.
+/// The DequantizeLinear whose values `value` has, in any order.
 const Node* SourceOf(const Graph& graph, const Value* value) {
-  constexpr int kMost = 8;  // operators in between
+  constexpr int kMost = 8;  // most operators in between
   for (int i = 0; i <= kMost && value && value->producer; ++i) {
     const Node* node = value->producer;
     if (node->Is("DequantizeLinear")) return node;

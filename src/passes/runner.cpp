@@ -59,7 +59,7 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
     if (options.only.empty() ? pass->optional() : !Contains(options.only, pass->name)) continue;
     if (!Contains(options.disable, pass->name)) passes.push_back(pass);
   }
-  // Done when every pass has found nothing to do since the last change.
+  // The loop ends when every pass has found nothing to do since the last change.
   size_t idle = 0;
   for (; idle < passes.size() && report.rounds < options.max_rounds; ++report.rounds) {
     for (const Pass* pass : passes) {

@@ -13,7 +13,7 @@ namespace {
 using Entries = std::vector<ShapeEntry>;
 using Known = std::map<Value*, Entries>;
 
-constexpr int64_t kMaxEntries = 64;  // more is no shape
+constexpr int64_t kMaxEntries = 64;  // a longer value is no shape
 
 ShapeEntry Number(int64_t value) { return {true, value, ""}; }
 
@@ -31,7 +31,7 @@ std::optional<Entries> EntriesOf(const Known& known, Value* value) {
   return out;
 }
 
-/// numpy's slicing bounds for step 1.
+/// Numpy's bounds of a slice with step 1.
 int64_t ClampIndex(int64_t index, int64_t size) {
   if (index < 0) index = index < -size ? 0 : index + size;
   return std::min(index, size);
@@ -78,7 +78,7 @@ std::optional<Entries> OfGather(const Known& known, const Node& node) {
 std::optional<Entries> OfSlice(const Known& known, const Node& node) {
   const auto data = EntriesOf(known, node.input(0));
   if (!data) return {};
-  // From opset 10 on starts, ends, axes and steps are inputs; before, attributes.
+  // Starts, ends, axes and steps are inputs from opset 10 on, attributes before.
   const bool inputs = node.inputs.size() > 1;
   const auto list =
       [&](const char* name, size_t slot,
@@ -111,14 +111,14 @@ std::optional<Entries> OfConcat(const Known& known, const Node& node) {
   return out;
 }
 
-/// Squeeze and Unsqueeze between a scalar and a 1-D value: the entries stay.
+/// Squeeze and Unsqueeze between a scalar and a 1-D value keep the entries.
 std::optional<Entries> OfSameCount(const Known& known, const Node& node) {
   const Value* output = node.outputs[0];
   if (!output->type.shape || output->type.shape->size() > 1) return {};
   return EntriesOf(known, node.input(0));
 }
 
-/// ConstantOfShape whose shape is known: that many times its number.
+/// ConstantOfShape of a known shape repeats its number.
 std::optional<Entries> OfFill(const Node& node) {
   const Value* output = node.outputs[0];
   if (!output->type.IsStatic()) return {};
@@ -128,12 +128,12 @@ std::optional<Entries> OfFill(const Node& node) {
   return Entries(static_cast<size_t>(count), Number(value->AsInt64(0)));
 }
 
-/// A result of two entries, or nothing.
+/// Computes an entry from two, or nullopt.
 std::optional<ShapeEntry> Combine(std::string_view op, const ShapeEntry& a, const ShapeEntry& b) {
   const bool both = a.known && b.known;
   if (op == "Equal") {
     if (both) return Number(a.value == b.value ? 1 : 0);
-    // A dimension, which is what a symbol stands for, is never negative.
+    // A symbol stands for a dimension, which is never negative.
     const bool differ = (a.known && a.value < 0 && !b.symbol.empty()) ||
                         (b.known && b.value < 0 && !a.symbol.empty());
     if (differ) return Number(0);
@@ -141,7 +141,7 @@ std::optional<ShapeEntry> Combine(std::string_view op, const ShapeEntry& a, cons
   }
   const bool product = op == "Mul";
   if (both) {
-    const int64_t limit = int64_t{1} << 31;  // of what can be a size
+    const int64_t limit = int64_t{1} << 31;  // the range of possible sizes
     if (a.value > limit || b.value > limit || a.value < -limit || b.value < -limit) return {};
     if (product) return Number(a.value * b.value);
     if (op == "Add") return Number(a.value + b.value);
@@ -164,7 +164,7 @@ std::optional<Entries> OfArithmetic(const Known& known, const Node& node) {
   for (size_t i = 0; i < (a->size() == 1 ? b->size() : a->size()); ++i) {
     const auto entry =
         Combine(node.op_type, (*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]);
-    // One that is not known still has a place.
+    // An unknown entry still takes a position.
     out.push_back(entry.value_or(ShapeEntry{}));
   }
   return out;

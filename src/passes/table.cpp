@@ -4,11 +4,11 @@
 namespace requant {
 namespace {
 
-// Types first: most rewrites need ranks. Constants next, so that the rewrites see weights and
-// shapes. Spellings are unified before they are matched.
+// The order of passes: types come first, since most rewrites need ranks; then constants, so that
+// rewrites see weights and shapes; spellings are unified before they are matched.
 //
-// Bounds: float32 has 2^-24 = 6e-8; a folded weight is rounded once more, and its layer sums up a
-// few dozen of them.
+// The bounds: float32 has 2^-24 = 6e-8; a folded weight is rounded once more, and its layer sums up
+// a few dozen of them.
 constexpr double kExact = 0;
 constexpr double kRounds = 4e-6;
 

@@ -1,5 +1,5 @@
-// What the quantizer's analysis means: diagnoses in plain language, and the widths of layers that
-// meet a budget at least loss.
+// Interprets the quantizer's analysis: diagnoses in plain language, and the widths of layers that meet a
+// budget at the least loss.
 
 import { invalidArgument, show } from '../base/errors.js';
 import { checkKind, checkOptions } from '../base/options.js';
@@ -77,9 +77,9 @@ function checkAnalysis(analysis: unknown): void {
 }
 
 /**
- * The worst operators by themselves, worst first, each with a reason and a suggestion.
+ * The operators with the largest errors of their own, the worst first, each with a reason and a suggestion.
  *
- * @throws RequantError INVALID_ARGUMENT for what is no analysis.
+ * @throws RequantError INVALID_ARGUMENT for a value that is no analysis.
  */
 export function diagnose(analysis: Analysis, count = 5): Diagnosis[] {
   checkAnalysis(analysis);
@@ -110,13 +110,13 @@ export interface FrontierPoint {
 
 /** Options of {@link mixedPrecision}. */
 export interface MixedPrecisionOptions {
-  /** At most so many bytes of weights. */
+  /** Upper bound for the bytes of weights. */
   maxBytes?: number;
-  /** At most so many milliseconds in layers; needs `latencies`. */
+  /** Upper bound for the milliseconds spent in layers; needs `latencies`. */
   maxMs?: number;
-  /** Default all of 8, 4, 2 and 32 (float). */
+  /** Widths to choose from. Default 8, 4, 2 and 32 (float). */
   widths?: readonly Width[];
-  /** Measured milliseconds by layer and width; a missing width is as the next larger one. */
+  /** Measured milliseconds by layer and width; a missing width counts as the next larger one. */
   latencies?: Readonly<Record<string, Readonly<Partial<Record<Width, number>>>>>;
 }
 
@@ -124,9 +124,9 @@ export interface MixedPrecisionOptions {
 export interface MixedPrecision {
   /** Best trade-offs, largest first. */
   frontier: FrontierPoint[];
-  /** The least noise that meets the budget, on the frontier or beside it. */
+  /** The point of least noise that meets the budget, on the frontier or beside it. */
   chosen: FrontierPoint;
-  /** Of `chosen`, for {@link QuantizeConfig.operators}. */
+  /** The widths of `chosen`, for {@link QuantizeConfig.operators}. */
   operators: Record<string, OperatorConfig | null>;
 }
 
@@ -138,12 +138,12 @@ interface Choice {
 }
 
 /**
- * Bits for every layer, of least noise within the budget. The frontier starts with the least noise of all and
- * takes bits away where a byte (or, with `maxMs`, a millisecond) costs the least noise. Noise of
- * layers is taken as independent, as it nearly is.
+ * Chooses bits for every layer, with the least noise within the budget. The frontier starts with the least
+ * noise of all and takes bits away where a byte (or, with `maxMs`, a millisecond) costs the least noise. The
+ * noises of layers are taken as independent, as they nearly are.
  *
- * @throws RequantError INVALID_ARGUMENT for what is no analysis, a bad option, and for a budget that not even
- * the smallest widths meet; the hint tells what they need.
+ * @throws RequantError INVALID_ARGUMENT for a value that is no analysis, for a bad option, and for a budget
+ * that not even the smallest widths meet; the hint tells what they need.
  */
 export function mixedPrecision(
   analysis: Analysis,

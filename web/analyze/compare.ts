@@ -16,14 +16,14 @@ import { checkMaxSamples } from '../quantize/config.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, type PlanMemory, checkSameCore } from '../session/session.js';
 
-/** One input to compare on. */
+/** One input for the comparison. */
 export interface CompareSample {
   feeds: Feeds;
   /** Index of the right class in the first output, if known; not for batches of more than one. */
   label?: number;
 }
 
-/** What both models said to one sample. */
+/** What both models answered for one sample. */
 export interface SampleResult {
   /** Index of the largest element of the first output. */
   floatTop1: number;
@@ -32,12 +32,12 @@ export interface SampleResult {
   candidateMs: number;
 }
 
-/** How far the comparison is. */
+/** How far the comparison has come. */
 export interface CompareProgress {
   done: number;
   /** Missing while the number of samples is not known. */
   total?: number;
-  /** The sample just finished. */
+  /** The sample that was finished last. */
   sample: SampleResult;
 }
 
@@ -45,13 +45,13 @@ export interface CompareProgress {
 export interface CompareOptions {
   /** Inputs, with labels where known. */
   dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
-  /** Use at most so many samples. Default all. */
+  /** The largest number of samples to use. Default all. */
   maxSamples?: number;
-  /** Compare inner values operator by operator as well. Default false. */
+  /** Whether to compare inner values, operator by operator, as well. Default false. */
   layerwise?: boolean;
   /**
-   * On so many samples, also compute every operator alone from exact inputs, which tells its own
-   * error from what it inherits. Slow. Default 2 with `layerwise`.
+   * On how many samples to compute every operator also from exact inputs, which separates its own error from
+   * inherited error. Slow. Default 2 with `layerwise`.
    */
   aloneSamples?: number;
   /** As in {@link SessionOptions.requantize}. */
@@ -71,8 +71,8 @@ export interface OutputDifference {
   /** Largest minus smallest value of the float model. */
   range: number;
   /**
-   * Where a Concat makes the output: its operands, each by itself, since one with small values may be lost
-   * and hardly be seen in the whole.
+   * The operands of the Concat that makes the output, if one does: an error in one with small values would
+   * hardly show in the whole.
    */
   parts?: PartDifference[];
 }
@@ -94,7 +94,7 @@ export interface LayerDifference {
   meanAbs: number;
   /** Largest minus smallest value of the float model. */
   range: number;
-  /** The same when the operator gets the exact inputs; missing where it was not measured. */
+  /** The ratio when the operator gets exact inputs; missing where it was not measured. */
   aloneSnr?: number | null;
   aloneCosine?: number;
   aloneMaxAbs?: number;
@@ -107,21 +107,24 @@ export interface CompareReport {
   outputs: OutputDifference[];
   /** Shares in [0, 1] by the first output; accuracies are null without labels. */
   top1: { float: number | null; candidate: number | null; agreement: number | null };
-  /** In the order of the graph, without those of NaN or infinity; empty unless `layerwise`. */
+  /** Layers in the order of the graph, except those with NaN or infinity; empty unless `layerwise`. */
   layers: LayerDifference[];
-  /** Of both as ONNX files, as toOnnx() makes them by default; of simulated grids, of the graph that runs. */
+  /**
+   * Bytes of both models as the ONNX files that toOnnx() makes by default; for simulated grids, of the graph
+   * that runs.
+   */
   size: { floatBytes: number; candidateBytes: number };
   /** Medians of one run; ratio > 1: the candidate is faster. */
   latency: { floatMs: number; candidateMs: number; ratio: number };
   memory: { float: PlanMemory; candidate: PlanMemory };
 }
 
-/** Whether no sample had NaN or infinity there: the core writes them as null. */
+/** Whether no sample had NaN or infinity there, which the core writes as null. */
 function isFinite({ meanAbs }: { meanAbs: number | null }): boolean {
   return meanAbs !== null;
 }
 
-/** The core counts. */
+/** The core reports counts instead of shares. */
 type CoreReport = Omit<CompareReport, 'top1'> & {
   top1: { float: number; candidate: number; agreement: number; rows: number };
 };
@@ -132,14 +135,15 @@ interface Difference {
   maxAbs: number | null;
 }
 
-// The core's JSON has null for what is not finite: the SNR of no difference, and of no signal.
+// Replaces null in the core's JSON, which stands for numbers that are not finite: the SNR of no difference,
+// and of no signal.
 function settled<T extends Difference>(difference: T): T {
   const { snr, cosine, maxAbs } = difference;
   return { ...difference, snr: maxAbs === 0 ? null : (snr ?? -Infinity), cosine: cosine ?? 0 };
 }
 
 function settledLayer({ aloneSnr, aloneCosine, aloneMaxAbs, ...layer }: LayerDifference) {
-  // Missing, or not finite.
+  // The alone error is missing or not finite.
   if (aloneMaxAbs === undefined || aloneMaxAbs === null) return settled(layer);
   const alone = settled({ snr: aloneSnr!, cosine: aloneCosine!, maxAbs: aloneMaxAbs });
   return { ...settled(layer), aloneSnr: alone.snr, aloneCosine: alone.cosine, aloneMaxAbs };
@@ -173,19 +177,19 @@ function onnxSize(model: Model): number {
   }
 }
 
-/** Bytes of the file that toOnnx() makes unless told otherwise; where there is none, of what runs here. */
+/** Bytes of the file that toOnnx() makes by default; where there is none, of the graph that runs. */
 function candidateSize(candidate: Model | QuantizedModel): number {
   if (candidate instanceof Model) return onnxSize(candidate);
   try {
     return candidate.toOnnx().length;
   } catch (error) {
-    // Simulated operators.
+    // A simulated operator cannot be written.
     if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
     return onnxSize(candidate.integerModel);
   }
 }
 
-/** How many classes the first output tells apart, where its shape says so. */
+/** The number of classes in the first output, where its shape tells. */
 function classesOf(model: Model): number | undefined {
   const dims = model.info.outputs[0]?.dims ?? [];
   const counted = dims.length > 1 ? dims.slice(1) : dims;
@@ -203,7 +207,7 @@ export function checkLabel(label: unknown, classes: number | undefined): void {
     throw invalidArgument(`label is ${show(label)} of ${classes} classes`, 'label');
 }
 
-/** @internal What `work` returns; what it throws says which sample was at fault. */
+/** @internal Runs `work`; its errors name the sample. */
 export function ofSample<T>(index: number, work: () => T): T {
   try {
     return work();
@@ -238,10 +242,10 @@ function addSample(
   });
 }
 
-/** After so many samples the report, which costs as much as a run, is looked at. */
+/** After every so many samples the report, which costs as much as a run, is checked for NaN. */
 const CHECK_EVERY = 16;
 
-// Whoever makes the samples may fill the same tensors again.
+// A copy, since the caller may fill the same tensors again.
 function copyOf(feeds: Feeds): Feeds {
   return Object.fromEntries(
     Object.entries(feeds).map(([name, { type, data, dims }]) => [
@@ -251,7 +255,10 @@ function copyOf(feeds: Feeds): Feeds {
   );
 }
 
-/** The error for samples, the first of this index, of which these outputs are NaN or infinite in a model. */
+/**
+ * The error for samples whose outputs are NaN or infinite in a model; `first` is the index of the first
+ * sample.
+ */
 async function notFinite(
   first: number,
   samples: readonly Feeds[],
@@ -283,15 +290,14 @@ async function notFinite(
 }
 
 /**
- * Holds a quantized model against the float model it came from: outputs, accuracy, size, latency,
- * and layer by layer where the error comes from.
+ * Compares a quantized model with the float model it came from: outputs, accuracy, size, latency, and, layer
+ * by layer, where the error comes from.
  *
  * @param model The float model.
- * @param candidate What {@link quantize} made, or any other model with the same inputs and outputs.
- * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, and models of other outputs or of
- * another engine; what {@link InferenceSession.run} throws for feeds, with the number of the sample;
- * SHAPE_MISMATCH for outputs that differ in shape; INVALID_ARGUMENT for a sample whose outputs have NaN
- * or infinity; ABORTED.
+ * @param candidate The result of {@link quantize}, or any other model with the same inputs and outputs.
+ * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, models with other outputs or in another
+ * engine, and a sample whose outputs have NaN or infinity; SHAPE_MISMATCH for outputs that differ in shape;
+ * what {@link InferenceSession.run} throws for feeds, with the number of the sample; ABORTED.
  * @example
  * const report = await compare(model, quantized, { dataset: [{ feeds, label: 3 }], layerwise: true });
  * console.log(report.top1.agreement);

@@ -1,13 +1,14 @@
-// One choice for each layer, of least noise within a budget: the multiple-choice knapsack problem.
+// Makes one choice for each layer, with the least noise within a budget: the multiple-choice knapsack
+// problem.
 
-/** @internal What one choice for a layer costs and brings. */
+/** @internal The noise and the cost of one choice for a layer. */
 export interface Priced {
   readonly noise: number;
   /** Bytes or milliseconds, 0 or more. */
   readonly cost: number;
 }
 
-/** A division of the bits among the layers so far, as the last of their choices and the rest. */
+/** One set of choices for the layers so far: the last layer's choice, and a link to the others. */
 interface State extends Priced {
   readonly at: number;
   readonly rest: State | undefined;
@@ -16,17 +17,17 @@ interface State extends Priced {
 const MOST_STATES = 2048;
 
 /**
- * @internal The index of the choice for each layer, or undefined when not even the cheapest fit. Dynamic programming
- * over the divisions that no other beats in both cost and noise (Kellerer, Pferschy, Pisinger: Knapsack
- * Problems, 2004, section 11.5), exact while there are no more than {@link MOST_STATES} of these; of more,
- * those of nearly the same cost are one.
+ * @internal The index of the choice for each layer, or undefined when not even the cheapest choices fit.
+ * Dynamic programming over the sets of choices that no other set beats in both cost and noise (Kellerer,
+ * Pferschy, Pisinger: Knapsack Problems, 2004, section 11.5). It is exact while there are at most {@link
+ * MOST_STATES} of them; beyond that, sets of nearly the same cost count as one.
  */
 export function leastNoise(
   layers: readonly (readonly Priced[])[],
   budget: number,
 ): number[] | undefined {
   const cheapest = layers.map((list) => Math.min(...list.map(({ cost }) => cost)));
-  let left = cheapest.reduce((sum, cost) => sum + cost, 0); // that the layers to come take at least
+  let left = cheapest.reduce((sum, cost) => sum + cost, 0); // the least that the remaining layers cost
   let states: State[] = [{ noise: 0, cost: 0, at: -1, rest: undefined }];
   for (const [layer, list] of layers.entries()) {
     left -= cheapest[layer]!;
@@ -46,7 +47,7 @@ export function leastNoise(
   return taken;
 }
 
-/** From the cheapest to that of least noise. */
+/** The states that no other beats, from the cheapest to the one of least noise. */
 function unbeaten(states: State[]): State[] {
   let least = Infinity;
   return states

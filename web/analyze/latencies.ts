@@ -1,4 +1,4 @@
-// What every layer of a model costs at every width on this device: what a latency budget needs.
+// Measures what every layer of a model costs at every width on this device, for latency budgets.
 
 import { Breather } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
@@ -15,15 +15,17 @@ import type { Width } from './analysis.js';
 
 /** Options of {@link measureLatencies}. */
 export interface LatencyOptions {
-  /** Inputs of the shapes to measure; for integers to be typical, one of the calibration samples. */
+  /**
+   * Inputs of the shapes to measure, preferably one of the calibration samples, so that integers are typical.
+   */
   feeds: Feeds;
-  /** Default all of 8, 4, 2 and 32 (float). */
+  /** Widths to measure. Default 8, 4, 2 and 32 (float). */
   widths?: readonly Width[];
-  /** Of the activations, as the model is to be quantized. Default 8 bits. */
+  /** Config of the activations that the model will be quantized with. Default 8 bits. */
   activations?: OperatorConfig['activations'];
-  /** Runs of every width after two that are not counted; the median counts. Default 15. */
+  /** Counted runs of every width, behind two that do not count; the median is taken. Default 15. */
   rounds?: number;
-  /** In steps: making the models, then rounds. */
+  /** Steps: making the models, then rounds. */
   onProgress?: (progress: { done: number; total: number }) => void;
   signal?: AbortSignal;
 }
@@ -35,11 +37,11 @@ const WIDTHS: readonly Width[] = [8, 4, 2, 32];
 const WARM = 2;
 
 /**
- * Runs a float model with the weights of all its layers in 8, 4 and 2 bits and in float, in turns, and says how
- * long every layer took at each width on this device: median milliseconds, its activation and addition
- * included where it computes them.
+ * Runs a float model with the weights of all its layers in 8, 4 and 2 bits and in float, in turns. Returns
+ * how long every layer took at each width on this device: median milliseconds, including the activation and
+ * addition that it computes.
  *
- * @throws RequantError INVALID_ARGUMENT for a bad option, ABORTED, or as {@link quantize}.
+ * @throws RequantError INVALID_ARGUMENT for a bad option, ABORTED, or what {@link quantize} throws.
  * @example
  * const latencies = await measureLatencies(model, { feeds });
  * const { operators } = mixedPrecision(analysis, { maxMs: 4, latencies });
@@ -89,7 +91,7 @@ export async function measureLatencies(model: Model, options: LatencyOptions): P
       await step();
     }
     for (let round = 0; round < WARM + rounds; round++) {
-      // Who begins changes: the first finds the machine colder.
+      // The order rotates, since the first session finds the machine colder.
       for (let turn = 0; turn < sessions.length; turn++) {
         const { measured, times } = sessions[(turn + round) % sessions.length]!;
         const { steps } = await measured.run(feeds);

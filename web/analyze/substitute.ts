@@ -1,4 +1,4 @@
-// Operator substitution: cheaper operators in place of some, with what that costs and brings.
+// Replaces operators by cheaper ones and measures the costs and gains.
 
 import { checkIterable, items, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
@@ -9,7 +9,7 @@ import { checkMaxSamples } from '../quantize/config.js';
 import { InferenceSession, type StepProfile } from '../session/session.js';
 import { type CompareSample, type OutputDifference, compare } from './compare.js';
 
-/** Passes that put cheaper operators in place of others, and so change results. */
+/** Passes that replace operators by cheaper ones, and so change results. */
 export const substitutions = [
   'SubstituteSigmoid',
   'SubstituteGelu',
@@ -23,13 +23,13 @@ export type SubstitutionPass = (typeof substitutions)[number];
 
 /** Options of {@link substitute}. */
 export interface SubstituteOptions {
-  /** What to put in place of what; several are taken in the order of the passes' table. */
+  /** Substitutions to make; several run in the order of the passes' table. */
   passes: readonly SubstitutionPass[];
   /** Inputs to measure on, with labels where known. */
   dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
-  /** Use at most so many samples. Default 32. */
+  /** The largest number of samples to use. Default 32. */
   maxSamples?: number;
-  /** Timed runs of each of both networks, in turns. Default 20. */
+  /** Timed runs of each of the two networks, in turns. Default 20. */
   runs?: number;
   onProgress?: (progress: { phase: 'compare' | 'time'; done: number; total: number }) => void;
   signal?: AbortSignal;
@@ -37,23 +37,25 @@ export interface SubstituteOptions {
 
 /** One operator that was replaced. */
 export interface SubstitutedOperator {
-  /** Its name, which the replacement keeps. */
+  /** Name of the operator, which the replacement keeps. */
   name: string;
   /** Operator types. */
   before: string;
   after: string;
-  /** Error of its result with all substitutions in place: SNR in dB (null: none) and the largest. */
+  /**
+   * Error of its result with all substitutions in place: SNR in dB (null: none) and the largest difference.
+   */
   snr: number | null;
   maxAbs: number;
-  /** The same when it gets the exact inputs. */
+  /** The same errors when the operator gets exact inputs. */
   aloneSnr?: number | null;
   aloneMaxAbs?: number;
-  /** Mean time of a run. */
+  /** Mean milliseconds of the operator in a run. */
   beforeMs: number;
   afterMs: number;
 }
 
-/** What substitutions do to accuracy and speed. */
+/** The effect of substitutions on accuracy and speed. */
 export interface SubstitutionReport {
   passes: SubstitutionPass[];
   samples: number;
@@ -66,7 +68,7 @@ export interface SubstitutionReport {
   latency: { beforeMs: number; afterMs: number; ratio: number };
 }
 
-/** Milliseconds of a run by operator. */
+/** Milliseconds of a run by operator name. */
 function timeByName(profile: readonly StepProfile[]): Map<string, number> {
   const times = new Map<string, number>();
   for (const { name, milliseconds, runs } of profile) {
@@ -75,7 +77,7 @@ function timeByName(profile: readonly StepProfile[]): Map<string, number> {
   return times;
 }
 
-/** Both networks in turns: whole runs, then runs that are measured operator by operator. */
+/** Times both networks in turns: whole runs, then runs measured operator by operator. */
 async function time(
   models: readonly [Model, Model],
   samples: readonly CompareSample[],
@@ -89,7 +91,7 @@ async function time(
       for (const model of models) sessions.push(await InferenceSession.create(model, { profile }));
     }
     const times: number[][] = [[], [], [], []];
-    // Once untimed: what is loaded or planned late.
+    // The first run is not timed: it loads and plans.
     for (let run = -1; run < runs; run++) {
       throwIfAborted(signal);
       const { feeds } = samples[Math.max(run, 0) % samples.length]!;
@@ -112,11 +114,11 @@ async function time(
 }
 
 /**
- * Puts cheaper operators in place of others and measures on samples what that does to accuracy and
- * speed, for each of them and for the whole network.
+ * Replaces operators by cheaper ones and measures on samples what that does to accuracy and speed, for each
+ * operator and for the whole network.
  *
- * The model that is given stays as it is: that is the way back. (The graph before each pass is also
- * what {@link Model.optimize} with `dump` keeps.)
+ * The given model stays as it is, so it is the way back. (`dump` of {@link Model.optimize} also keeps the
+ * graph before each pass.)
  *
  * @returns A model of your own with the substitutions, and the report.
  * @example
@@ -149,7 +151,7 @@ export async function substitute(
   checkIterable(dataset, 'options.dataset');
   checkMaxSamples(maxSamples);
   if (runs < 1) throw invalidArgument(`options.runs is ${runs}`, 'options.runs');
-  // Callers without types may leave them out.
+  // Callers without types may leave `passes` out.
   const wanted = (passes as SubstituteOptions['passes'] | undefined) ?? [];
   const unknown = wanted.find((pass) => !substitutions.includes(pass));
   if (unknown !== undefined || wanted.length === 0) {
@@ -173,7 +175,7 @@ export async function substitute(
   try {
     base.optimize();
     result = base.clone();
-    // Some make a spelling that CanonicalizeOps knows as one operator.
+    // Some substitutions make a form that CanonicalizeOps turns into one operator.
     result.optimize({ passes: [...passes, 'InferType', 'CanonicalizeOps', 'DeadCodeElimination'] });
     const before = new Map(base.info.nodes.map((node) => [node.name, node]));
     const replaced = result.info.nodes.filter(({ name, op, domain }) => {

@@ -1,4 +1,4 @@
-// A quantized model in two engines, beside its float original.
+// Compares a quantized model in two engines with each other and with its float original.
 
 import {
   Breather,
@@ -20,18 +20,18 @@ import { type CompareSample, ofSample } from './compare.js';
 
 /** A tensor of any engine: elements and dimensions. */
 export interface EngineTensor {
-  /** Of half floats in a Uint16Array 'float16'. */
+  /** The element type, where the array does not tell it: 'float16' for half floats in a Uint16Array. */
   readonly type?: string;
   readonly data: ArrayLike<number | bigint>;
   readonly dims: readonly number[];
 }
 
-/** What another engine makes of feeds: outputs by name, of the file that it has loaded. */
+/** Runs the file that another engine has loaded: feeds in, outputs by name out. */
 export type EngineRun = (
   feeds: Readonly<Record<string, Tensor>>,
 ) => Readonly<Record<string, EngineTensor>> | Promise<Readonly<Record<string, EngineTensor>>>;
 
-/** How far {@link verify} is. */
+/** How far {@link verify} has come. */
 export interface VerifyProgress {
   done: number;
   /** Missing while the number of samples is not known. */
@@ -42,9 +42,9 @@ export interface VerifyProgress {
 export interface VerifyOptions {
   /** Inputs; labels are not read. */
   dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
-  /** The other engine, with the quantized model: {@link onnxRuntime} makes one of ONNX Runtime. */
+  /** The other engine, with the quantized model loaded; {@link onnxRuntime} makes one of ONNX Runtime. */
   engine: EngineRun;
-  /** Use at most so many samples. Default all. */
+  /** The largest number of samples to use. Default all. */
   maxSamples?: number;
   /** How many samples `worst` lists. Default 10. */
   worst?: number;
@@ -54,22 +54,22 @@ export interface VerifyOptions {
   signal?: AbortSignal;
 }
 
-/** How alike two of the three are. */
+/** How similar two of the three results are. */
 export interface Likeness {
   /** Signal to noise ratio in dB; null: no difference; -Infinity: a difference from zeros. */
   snr: number | null;
   /** Largest difference of an element. */
   maxAbs: number;
-  /** Samples whose largest element of the first output is at the same place, in [0, 1]. */
+  /** Share of samples, in [0, 1], whose first output has its largest element at the same index. */
   sameTop1: number;
 }
 
 /** One output in both engines. */
 export interface VerifiedOutput {
   name: string;
-  /** Elements of all samples together. */
+  /** Number of elements over all samples. */
   elements: number;
-  /** Elements that are the same number in both engines. */
+  /** Number of elements that are equal in both engines. */
   same: number;
   /** Signal to noise ratio in dB of one engine against the other; null: no difference. */
   snr: number | null;
@@ -78,39 +78,39 @@ export interface VerifiedOutput {
 
 /** The element of a sample on which the engines differ most. */
 export interface WorstSample {
-  /** Its number, from 0. */
+  /** Number of the sample, from 0. */
   sample: number;
   output: string;
-  /** Of the element, in row-major order. */
+  /** Index of the element, in row-major order. */
   index: number;
-  /** Of the float model, of the quantized model here, and of that in the other engine. */
+  /** The element in the float model, in the quantized model here, and in that of the other engine. */
   float: number;
   requant: number;
   engine: number;
-  /** The places of the largest elements of the first output, in the same order. */
+  /** Indices of the largest elements of the first output, in the same order. */
   top1: [number, number, number];
 }
 
 /** A quantized model in two engines, beside its float original. */
 export interface VerifyReport {
   samples: number;
-  /** Samples of which all elements of all outputs are the same in both engines. */
+  /** Number of samples whose outputs are all equal, element by element, in both engines. */
   sameSamples: number;
   outputs: VerifiedOutput[];
-  /** Over all outputs: the engines with each other, and each with the float model here. */
+  /** Over all outputs: the engines against each other, and each against the float model here. */
   engines: Likeness;
   requant: Likeness;
   engine: Likeness;
   /** Samples with differences, the largest first. */
   worst: WorstSample[];
   /**
-   * Operators that compute in float here and have steps in integers behind them: a difference of their last
-   * bit, which engines may have, moves a code by one where a value lies between two codes.
+   * Operators that compute in float here and precede integer operators. The last bit of such a float may
+   * differ between engines, which moves a code by one where the value lies between two codes.
    */
   floatOperators: string[];
 }
 
-/** Two sequences of numbers, one of which is right. */
+/** The difference between two sequences of numbers, the first of which is the reference. */
 class Difference {
   #signal = 0;
   #noise = 0;
@@ -151,7 +151,7 @@ interface OutputDifference {
   difference: Difference;
 }
 
-/** Where the largest element is; the first of several, -1 without elements. */
+/** Index of the largest element: the first of several, -1 without elements. */
 function top1(values: ArrayLike<number>): number {
   let best = -1;
   for (let i = 0; i < values.length; ++i) {
@@ -160,7 +160,7 @@ function top1(values: ArrayLike<number>): number {
   return best;
 }
 
-/** The number whose IEEE 754 half float has these bits. */
+/** The number that an IEEE 754 half float with these bits represents. */
 function fromHalf(bits: number): number {
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
@@ -181,7 +181,7 @@ function numbersOf({ type, data }: EngineTensor): number[] {
     : Array.from(data, Number);
 }
 
-/** What the engine says for an output; throws INVALID_ARGUMENT for one that is missing or of other dims. */
+/** The engine's values of an output; throws INVALID_ARGUMENT for one that is missing or has other dims. */
 function engineValues(
   outputs: Readonly<Record<string, EngineTensor>>,
   name: string,
@@ -209,7 +209,7 @@ function engineValues(
   return numbersOf(given);
 }
 
-/** Operators that round nothing: they move values, select among them, or have one right result in float32. */
+/** Operators that do not round: they move or select values, or have one right result in float32. */
 const EXACT = new Set([
   ...[
     'ToChannelsLast',
@@ -246,7 +246,7 @@ const EXACT = new Set([
   ...['Abs', 'ReduceMax', 'ReduceMin', 'GlobalMaxPool', 'DequantizeLinear'],
 ]);
 
-/** Operators of a plan that compute in float and have integers behind them. */
+/** Operators of a plan that compute in float and precede integer operators. */
 function floatOperators(session: InferenceSession): string[] {
   const steps = session.plan()?.steps ?? [];
   const has =
@@ -359,13 +359,13 @@ class Verification {
 }
 
 /**
- * Holds a quantized model here against the same model in another engine, and both against the float model.
+ * Compares a quantized model here with the same model in another engine, and both with the float model.
  *
  * @param model The float model.
- * @param quantized What {@link quantize} made, or a Model of the file that the other engine runs.
- * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, outputs that the engine does not give;
- * SHAPE_MISMATCH for outputs of other shapes; UNSUPPORTED, with its cause, where the engine throws; what
- * {@link InferenceSession.run} throws for feeds, with the number of the sample; ABORTED.
+ * @param quantized The result of {@link quantize}, or a Model of the file that the other engine runs.
+ * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, or outputs that the engine does not
+ * give; SHAPE_MISMATCH for outputs of other shapes; UNSUPPORTED, with its cause, where the engine throws;
+ * what {@link InferenceSession.run} throws for feeds, with the number of the sample; ABORTED.
  * @example
  * const engine = await onnxRuntime(ort, quantized.toOnnx());
  * const report = await verify(model, quantized, { dataset: [{ feeds }], engine });
@@ -458,7 +458,7 @@ async function runEngine(engine: EngineRun, feeds: Readonly<Record<string, Tenso
   }
 }
 
-/** What {@link onnxRuntime} needs of the packages onnxruntime-web and onnxruntime-node. */
+/** The part of the packages onnxruntime-web and onnxruntime-node that {@link onnxRuntime} uses. */
 export interface OnnxRuntime {
   InferenceSession: {
     create(bytes: Uint8Array, options?: object): Promise<OnnxRuntimeSession>;
@@ -472,12 +472,13 @@ export interface OnnxRuntimeSession {
 }
 
 /**
- * An {@link EngineRun} of ONNX Runtime with a file.
+ * Makes an {@link EngineRun} that runs a file in ONNX Runtime.
  *
  * @param ort The module: `import * as ort from 'onnxruntime-web'`.
  * @param bytes The file, such as {@link QuantizedModel.toOnnx} makes.
- * @param options Of its InferenceSession.create().
- * @throws RequantError INVALID_ARGUMENT for what is no such module; UNSUPPORTED for a file that it refuses.
+ * @param options Options of its InferenceSession.create().
+ * @throws RequantError INVALID_ARGUMENT for a value that is no such module; UNSUPPORTED for a file that it
+ * refuses.
  */
 export async function onnxRuntime(
   ort: OnnxRuntime,

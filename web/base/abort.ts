@@ -1,4 +1,4 @@
-// Cancellation, and giving the event loop its turn during long work on one thread.
+// Cancels work, and lets the event loop run during long work on one thread.
 
 import { RequantError, invalidArgument, show } from './errors.js';
 
@@ -30,13 +30,13 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
 let channel: MessageChannel | undefined;
 const waiting: (() => void)[] = [];
 
-/** Resolves in a later task, so that timers, events and painting get their turn before. */
+/** Resolves in a later task, so that timers, events and painting run before. */
 function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     if (typeof setImmediate === 'function') {
       setImmediate(resolve);
     } else if (typeof MessageChannel === 'function') {
-      // Unlike nested timeouts, messages are not slowed down to one every 4 ms.
+      // Messages are not throttled to one every 4 ms, as nested timeouts are.
       if (!channel) {
         channel = new MessageChannel();
         channel.port1.onmessage = () => waiting.shift()?.();
@@ -49,7 +49,7 @@ function nextTask(): Promise<void> {
   });
 }
 
-/** Lets the event loop run every so many milliseconds and then looks at the signal. */
+/** Lets the event loop run every few milliseconds and then checks the signal. */
 export class Breather {
   #last = performance.now();
   readonly #signal: AbortSignal | undefined;
@@ -60,7 +60,7 @@ export class Breather {
     this.#interval = interval;
   }
 
-  /** Call between two pieces of work. */
+  /** Call this between two pieces of work. */
   async breathe(now = false): Promise<void> {
     throwIfAborted(this.#signal);
     if (!now && performance.now() - this.#last < this.#interval) return;
@@ -70,7 +70,7 @@ export class Breather {
   }
 }
 
-/** Items of an iterable of either kind; ends with ABORTED when the signal fires, also while waiting. */
+/** The items of an iterable of either kind; throws ABORTED when the signal fires, also while waiting. */
 export async function* items<T>(
   source: Iterable<T> | AsyncIterable<T>,
   signal?: AbortSignal,
@@ -93,18 +93,18 @@ export async function* items<T>(
       throwIfAborted(signal);
     }
   } catch (error) {
-    // The source ended by itself, with an error, unless it was we who gave up.
+    // A source that throws has ended by itself; ABORTED means that we ended it.
     if (!(error instanceof RequantError && error.code === 'ABORTED')) finished = true;
     throw error;
   } finally {
-    // Lets a generator close its files; what it has to say now comes too late.
+    // Lets a generator close its files; an error that it throws comes too late.
     if (!finished && iterator.return) {
       void Promise.resolve(iterator.return()).catch(() => {});
     }
   }
 }
 
-/** Throws INVALID_ARGUMENT, naming the option, for what cannot be iterated. */
+/** Throws INVALID_ARGUMENT, naming the option, for a value that cannot be iterated. */
 export function checkIterable(source: unknown, name: string): void {
   const iterable =
     typeof source === 'object' &&
@@ -117,7 +117,7 @@ export function checkIterable(source: unknown, name: string): void {
   );
 }
 
-/** Number of items: of arrays, and of iterables that tell it as `length`. */
+/** The number of items, for arrays and iterables with a `length`. */
 export function lengthOf(source: object): number | undefined {
   const { length } = source as { length?: unknown };
   return typeof length === 'number' ? length : undefined;

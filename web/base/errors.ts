@@ -1,13 +1,13 @@
 /**
- * What kind of failure a {@link RequantError} is.
+ * The kind of failure of a {@link RequantError}.
  *
  * - `INVALID_MODEL`: the file or graph breaks the rules of ONNX.
- * - `UNSUPPORTED`: valid, but outside of what this engine (or this JavaScript engine) does.
+ * - `UNSUPPORTED`: valid, but beyond what this engine (or this JavaScript engine) does.
  * - `INVALID_ARGUMENT`: a call with a bad option or a bad value.
  * - `SHAPE_MISMATCH`, `TYPE_MISMATCH`: a tensor of the wrong shape or element type.
- * - `INVALID_QUANTIZATION`: scales, zero points or policies that cannot be.
+ * - `INVALID_QUANTIZATION`: impossible scales, zero points or policies.
  * - `INVALID_PLAN`: a saved plan that is damaged, or was saved by another build or for another kind of
- *   machine: create the session from the model again.
+ *   machine; create the session from the model again.
  * - `OUT_OF_MEMORY`: the wasm memory cannot grow any further.
  * - `ABORTED`: an `AbortSignal` fired; `cause` is the signal's reason.
  * - `LOAD_FAILED`: a file or URL could not be read.
@@ -40,11 +40,11 @@ export interface RequantErrorDetails {
 
 /** Every error that this package throws on purpose. */
 export class RequantError extends Error {
-  /** What kind of failure. */
+  /** The kind of failure. */
   readonly code: RequantErrorCode;
-  /** Name of the operator it happened at, if one is to blame. */
+  /** Name of the operator where it happened, if one is to blame. */
   readonly node: string | undefined;
-  /** Name of the tensor or option it happened at, if one is to blame. */
+  /** Name of the tensor or option where it happened, if one is to blame. */
   readonly value: string | undefined;
   /** The remedy, in one sentence. */
   readonly hint: string | undefined;
@@ -72,12 +72,12 @@ export class RequantError extends Error {
   }
 }
 
-/** An INVALID_ARGUMENT that names the option or value to blame. */
+/** Makes an INVALID_ARGUMENT that names the option or value to blame. */
 export function invalidArgument(message: string, value?: string, hint?: string): RequantError {
   return new RequantError('INVALID_ARGUMENT', message, { value, hint });
 }
 
-/** For a message about a value of any kind: short, and never throwing. */
+/** A value of any kind for a message: short, and never throwing. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (value === null || ['undefined', 'number', 'boolean'].includes(typeof value)) {

@@ -1,6 +1,6 @@
 // The median of measured times.
 
-/** @internal Of at least one value; the mean of the two in the middle of an even number. */
+/** @internal The median of at least one value; of an even number, the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;

@@ -1,4 +1,4 @@
-// Checking of option objects: whatever is misspelt or of the wrong kind is named.
+// Checks option objects and names everything that is misspelt or of the wrong kind.
 
 import { invalidArgument, show } from './errors.js';
 
@@ -26,7 +26,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** "Did you mean ...?" or the list of what is possible. */
+/** "Did you mean ...?", or the list of known names. */
 export function suggest(given: string, known: readonly string[]): string {
   const ranked = known
     .map((name) => ({ name, distance: editDistance(given.toLowerCase(), name.toLowerCase()) }))
@@ -49,7 +49,7 @@ function matches(value: unknown, kind: Kind): boolean {
     case 'object':
       return typeof value === 'object' && value !== null && !Array.isArray(value);
     case 'signal':
-      // By what is used of it: it may be from another realm.
+      // The check looks at members, since the signal may be from another realm.
       return (
         typeof (value as AbortSignal | null)?.aborted === 'boolean' &&
         typeof (value as AbortSignal).addEventListener === 'function'
@@ -71,14 +71,14 @@ const kindNames: Record<Kind, string> = {
   any: 'anything',
 };
 
-/** Throws INVALID_ARGUMENT for a value that is not of this kind. */
+/** Throws INVALID_ARGUMENT for a value of another kind. */
 export function checkKind(value: unknown, kind: Kind, name: string): void {
   if (!matches(value, kind)) {
     throw invalidArgument(`${name} must be ${kindNames[kind]}, not ${show(value)}`, name);
   }
 }
 
-/** Throws INVALID_ARGUMENT for what is no Uint8Array (which may be from another realm). */
+/** Throws INVALID_ARGUMENT for a value that is no Uint8Array (which may be from another realm). */
 export function checkBytes(bytes: unknown, name = 'bytes'): void {
   if (Object.prototype.toString.call(bytes) === '[object Uint8Array]') return;
   throw invalidArgument(
@@ -88,10 +88,10 @@ export function checkBytes(bytes: unknown, name = 'bytes'): void {
   );
 }
 
-/** The largest int of the core, in which a larger number would come out as another one. */
+/** The largest int of the core, where a larger number would wrap. */
 export const MOST_INT = 2 ** 31 - 1;
 
-/** Throws INVALID_ARGUMENT for what is no integer in this range; undefined is absent. */
+/** Throws INVALID_ARGUMENT for a value that is no integer in this range; undefined counts as absent. */
 export function checkInteger(value: unknown, lowest: number, highest: number, name: string): void {
   if (value === undefined) return;
   if (Number.isInteger(value) && (value as number) >= lowest && (value as number) <= highest)
@@ -105,7 +105,7 @@ export function checkInteger(value: unknown, lowest: number, highest: number, na
   );
 }
 
-/** Throws INVALID_ARGUMENT for unknown keys and for values of the wrong kind; undefined is absent. */
+/** Throws INVALID_ARGUMENT for unknown keys and for values of the wrong kind; undefined counts as absent. */
 export function checkOptions(
   options: unknown,
   known: Readonly<Record<string, Kind>>,
@@ -135,7 +135,7 @@ export function checkOneOf(value: unknown, names: readonly string[], name: strin
   );
 }
 
-/** The object without keys whose value is undefined. */
+/** A copy of the object without keys whose value is undefined. */
 export function withoutUndefined<T extends object>(options: T): T {
   return Object.fromEntries(
     Object.entries(options).filter(([, value]) => value !== undefined),

@@ -1,10 +1,10 @@
-// Writing a file: to disk in Node, as a download in a page.
+// Writes files: to disk in Node, as downloads in a page.
 
 import { RequantError } from './errors.js';
 import { checkKind } from './options.js';
 import { importNode, isNode } from './source.js';
 
-/** The error for what could not be written. */
+/** The error for a file that could not be written. */
 export function saveFailed(name: string, error: unknown): RequantError {
   const why = error instanceof Error ? error.message : String(error);
   return new RequantError('SAVE_FAILED', `cannot write ${name}: ${why}`, {
@@ -23,7 +23,7 @@ export async function writeToDisk(name: string, content: string | Uint8Array): P
   }
 }
 
-/** Throws SAVE_FAILED where a file (Node) cannot be written; leaves none behind. */
+/** Throws SAVE_FAILED if the file cannot be written (Node). Leaves no file behind. */
 export async function checkWritable(name: string): Promise<void> {
   const { access, constants, open } =
     await importNode<typeof import('node:fs/promises')>('fs/promises');

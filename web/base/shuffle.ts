@@ -1,4 +1,4 @@
-// Samples in another order.
+// Shuffles samples.
 
 /** Numbers in [0, 1), the same for the same seed (mulberry32, Tommy Ettinger, public domain). */
 export function randomNumbers(seed: number): () => number {
@@ -11,7 +11,7 @@ export function randomNumbers(seed: number): () => number {
   };
 }
 
-/** Items drawn from a buffer of so many, which is filled up from the source. */
+/** Draws items at random from a buffer of `size`, which the source refills. */
 export async function* shuffled<T>(
   source: AsyncIterable<T>,
   size: number,

@@ -1,8 +1,8 @@
-// What came instead of a file: files of other kinds by their first bytes, and what to do about each.
+// Recognizes files of other kinds by their first bytes, and says what to do about each.
 
 import { RequantError, type RequantErrorCode } from './errors.js';
 
-/** What was asked for. */
+/** The kind of file that a call expects. */
 export type Wanted = 'model' | 'module' | 'data';
 
 /** The beginning of a file. */
@@ -10,26 +10,29 @@ export interface Head {
   readonly bytes: Uint8Array;
   /** Size of the whole file. */
   readonly size: number;
-  /** The bytes as text, without a byte order mark and leading spaces; of other files nonsense. */
+  /** The bytes as text, without a byte order mark and leading spaces; nonsense for binary files. */
   readonly text: string;
-  /** Whether they are text. */
+  /** Whether the bytes are text. */
   readonly isText: boolean;
 }
 
 /** A kind of file. */
 export interface Signature {
-  /** What the file is, with its article. */
+  /** The name of the kind, with its article. */
   readonly name: string;
   readonly matches: (head: Head) => boolean;
-  /** What to do where a model was wanted. */
+  /** What to do where a model was expected. */
   readonly remedy: string;
-  /** Where anything else was wanted, too: it is about how files get here, not about their format. */
+  /**
+   * The remedy also serves where another kind was expected: it is about how files get here, not about their
+   * format.
+   */
   readonly anywhere?: true;
   /** No file of numbers begins like this by chance. */
   readonly certain?: true;
-  /** Its first line is shown: it may say what went wrong. */
+  /** Errors show the file's first line, which may say what went wrong. */
   readonly quote?: true;
-  /** What this is the right kind of file for. */
+  /** The kind of file that this is right for. */
   readonly fits?: Wanted;
 }
 
@@ -40,7 +43,7 @@ const startsWith = (letters: string, at = 0) => {
 const reads = (pattern: RegExp) => (head: Head) => pattern.test(head.text);
 const readsAsText = (pattern: RegExp) => (head: Head) => head.isText && pattern.test(head.text);
 
-/** A zip whose first entries have such a name. Names stand in it as they are. */
+/** Matches a zip one of whose first entries has such a name. Names stand in a zip uncompressed. */
 const zipOf =
   (pattern: RegExp) =>
   ({ bytes }: Head) =>
@@ -58,7 +61,7 @@ const weightsOnly =
   'torch.onnx.export or optimum-cli export onnx.';
 const unpack = 'Unpack it first, and give the .onnx file that is in it.';
 
-/** The first that matches is what the file is. */
+/** The kinds of files; the first that matches counts. */
 export const signatures: readonly Signature[] = [
   {
     name: 'an empty file',
@@ -177,7 +180,7 @@ export const signatures: readonly Signature[] = [
   },
   {
     name: 'a Python pickle (as torch.save of PyTorch wrote it before 1.6)',
-    // A protocol, then the opcode of a frame, a number, an import or a container.
+    // Pickle: a protocol, then the opcode of a frame, a number, an import or a container.
     matches: ({ bytes }) =>
       bytes[0] === 0x80 &&
       bytes[1]! >= 2 &&
@@ -191,7 +194,7 @@ export const signatures: readonly Signature[] = [
       if (bytes.length < 10 || bytes[8] !== 0x7b || !/^\{\s*["}]/.test(latin1(bytes.subarray(8)))) {
         return false;
       }
-      // The size of a header of JSON; the format allows 100 MB.
+      // The header of JSON has this size; the format allows 100 MB.
       const header = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
       return header >= 2n && header <= 100_000_000n;
     },
@@ -237,14 +240,14 @@ export const signatures: readonly Signature[] = [
     remedy: 'Give it to InferenceSession.create.',
   },
   {
-    // SavedModel: schema version 1, then a graph; GraphDef: a node. Both begin with a message.
+    // A SavedModel has schema version 1, then a graph; a GraphDef has a node. Both begin with a message.
     name: 'a graph of TensorFlow (.pb)',
     matches: ({ bytes }) =>
       /^(\x08\x01\x12|\x0a)[\x80-\xff]{0,4}[\0-\x7f]\x0a/.test(latin1(bytes.subarray(0, 16))),
     remedy: tensorflow,
   },
   {
-    // Specification version, then the description, which begins with that of an input.
+    // The specification version, then the description, which begins with that of an input.
     name: 'a Core ML model',
     matches: ({ bytes }) =>
       /^\x08[\x02-\x1f]\x12[\x80-\xff]{0,4}[\0-\x7f]\x0a/.test(latin1(bytes.subarray(0, 16))),
@@ -283,22 +286,22 @@ export const signatures: readonly Signature[] = [
   },
 ];
 
-/** As much of a file as is looked at. */
+/** Bytes of a file that are examined. */
 const HEAD = 1024;
 
-/** Each byte as the letter of its number. */
+/** The bytes as text, each as the character of its number. */
 function latin1(bytes: Uint8Array): string {
   return String.fromCharCode(...bytes);
 }
 
 function headOf(file: Uint8Array): Head {
-  // Of memory that threads share TextDecoder reads nothing.
+  // TextDecoder does not read memory that threads share, so the head is copied.
   const bytes = Uint8Array.from(file.subarray(0, HEAD));
   const wide = bytes[0] === 0xff && bytes[1] === 0xfe;
   const turned = bytes[0] === 0xfe && bytes[1] === 0xff;
   const decoded = new TextDecoder(wide ? 'utf-16le' : turned ? 'utf-16be' : 'utf-8').decode(bytes);
   const text = decoded.replace(/^[\ufeff\s]+/, '');
-  // The last letter may be cut.
+  // The last character may be incomplete.
   const isText =
     text !== '' &&
     !/[\0-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]/.test(text.slice(0, -3)) &&
@@ -332,11 +335,11 @@ const kinds: Record<Wanted, { name: string; code: RequantErrorCode; otherwise: s
 };
 
 /**
- * The error for a file that is of another kind than was wanted; undefined where its kind is not known, or
- * is the right one.
+ * The error for a file of another kind than was expected; undefined where its kind is unknown or right.
  *
  * @param place The file's name or address, for the message.
- * @param certain Only if it can be nothing else: for files that may begin with any bytes.
+ * @param certain Whether only kinds count that cannot be anything else, for files that may begin with any
+ * bytes.
  */
 export function insteadOf(
   wanted: Wanted,
@@ -357,7 +360,7 @@ export function insteadOf(
   });
 }
 
-/** The size and the first bytes of a file of a kind that is not known. */
+/** Describes a file of unknown kind by its size and first bytes. */
 export function describe(file: Uint8Array): string {
   const first = Array.from(file.subarray(0, 8), (byte) => byte.toString(16).padStart(2, '0'));
   return `${file.length} bytes that begin with ${first.join(' ')}`;

@@ -1,4 +1,4 @@
-// Bytes from wherever they are: memory, a URL, a path (Node), a Blob, an answer of fetch().
+// Reads bytes from memory, a URL, a path (Node), a Blob, or a Response of fetch().
 
 import { abortError, abortable, throwIfAborted } from './abort.js';
 import { RequantError, invalidArgument, show } from './errors.js';
@@ -6,26 +6,26 @@ import { RequantError, invalidArgument, show } from './errors.js';
 type ReadySource = Uint8Array | ArrayBufferLike | ArrayBufferView | string | URL | Blob | Response;
 
 /**
- * Bytes in memory, a URL, a path (Node; in a page a string is a URL), a `Blob` / `File` or a `Response`;
- * or a promise of one, during which the engine is loaded: `create(fetch(url))`.
+ * Bytes in memory, a URL, a path (Node; in a page a string is a URL), a `Blob` / `File` or a `Response`; or a
+ * promise of one, during which the engine loads: `create(fetch(url))`.
  */
 export type Source = ReadySource | PromiseLike<ReadySource>;
 
-/** How far a download is; `total` is missing when the server does not tell. */
+/** How far a download has come; `total` is missing when the server does not tell. */
 export interface LoadProgress {
   phase: 'download' | 'parse';
-  /** Bytes. */
+  /** Bytes read so far. */
   done: number;
   total?: number;
 }
 
-// By way of globalThis, as some bundlers put a polyfill in place of a bare `process`.
+// Accessed by way of globalThis, since some bundlers replace a bare `process` by a polyfill.
 const host = (globalThis as { process?: NodeJS.Process & { type?: string } }).process;
 
-/** The version of Node (or what is compatible with it); undefined in pages and their Workers. */
+/** The version of Node (or of a compatible runtime); undefined in pages and their Workers. */
 export const nodeVersion = host?.type === 'renderer' ? undefined : host?.versions?.node;
 
-/** True in Node (and what is compatible with it), false in pages and their Workers. */
+/** True in Node (and compatible runtimes), false in pages and their Workers. */
 export const isNode = typeof nodeVersion === 'string';
 
 /** Imports a module of Node in a way that bundlers for the browser leave alone. */
@@ -34,13 +34,13 @@ export function importNode<T>(name: string): Promise<T> {
   return import(/* @vite-ignore */ /* webpackIgnore: true */ specifier) as Promise<T>;
 }
 
-// At least two letters: "C:\model.onnx" is a path.
+// A scheme has at least two letters, since "C:\model.onnx" is a path.
 const urlScheme = /^[a-z][a-z0-9+.-]+:/i;
 
 /** A path in Node's file system, or a URL to fetch. */
 export type Location = { path: string } | { url: string };
 
-/** Decides what a string or URL means here. */
+/** Decides whether a string or URL is a path or a URL here. */
 export async function locate(source: string | URL): Promise<Location> {
   const text = String(source);
   if (isNode) {
@@ -53,7 +53,7 @@ export async function locate(source: string | URL): Promise<Location> {
   return { url: text };
 }
 
-/** A file beside another one. */
+/** The location of a file beside another one. */
 export function besides(location: Location, name: string): Location {
   if ('url' in location) {
     const base = typeof document === 'object' ? document.baseURI : globalThis.location?.href;
@@ -63,7 +63,7 @@ export function besides(location: Location, name: string): Location {
   return { path: location.path.replace(/[^/\\]*$/, '') + name };
 }
 
-/** By its tag, because Node loads its whole HTTP client when its `Response` is named. */
+/** Tests the tag, because naming `Response` makes Node load its whole HTTP client. */
 export function isResponse(source: unknown): source is Response {
   return Object.prototype.toString.call(source) === '[object Response]';
 }
@@ -86,7 +86,7 @@ function loadFailed(what: string, cause: unknown, signal?: AbortSignal): Requant
   return new RequantError('LOAD_FAILED', `cannot read ${what}: ${why}`, { value: what, cause });
 }
 
-/** What a callback threw, which is no failure to read. */
+/** An error that a callback threw, which is no failure to read. */
 class CallbackFailed {
   constructor(readonly error: unknown) {}
 }
@@ -167,7 +167,7 @@ async function readResponse(
   }
 }
 
-/** What a source that is promised turns out to be. */
+/** Resolves a source that is a promise. */
 export async function ready(
   source: Source | Location,
   signal?: AbortSignal,
@@ -182,13 +182,13 @@ export async function ready(
   }
 }
 
-/** What was read, and from where, so that files beside it can be found. */
+/** The bytes that were read, and their location, so that files beside it can be found. */
 export interface Loaded {
   bytes: Uint8Array;
   location?: Location;
 }
 
-/** Reads a source. Errors: INVALID_ARGUMENT (not a source), LOAD_FAILED, ABORTED. */
+/** Reads a source. Throws INVALID_ARGUMENT (not a source), LOAD_FAILED or ABORTED. */
 export async function readSource(
   given: Source | Location,
   options: { onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal } = {},

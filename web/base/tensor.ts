@@ -1,6 +1,6 @@
 import { RequantError, invalidArgument, show } from './errors.js';
 
-/** The typed array that holds a tensor's elements. float16 holds the bits, bool one byte each. */
+/** The typed array that holds a tensor's elements. float16 holds bit patterns, bool one byte each. */
 export interface TensorDataMap {
   float32: Float32Array;
   uint8: Uint8Array;
@@ -19,7 +19,7 @@ export interface TensorDataMap {
 /** Names of the element types, as in onnxruntime-web. */
 export type TensorType = keyof TensorDataMap;
 
-/** What a tensor can be made from. */
+/** Values from which a tensor can be made. */
 export type TensorInput = TensorDataMap[TensorType] | readonly (number | bigint | boolean)[];
 
 type ArrayType = {
@@ -159,8 +159,7 @@ function typeOf(data: unknown): TensorType {
 }
 
 /**
- * Elements of one type in row-major order, with dimensions. The data is not copied when it is a
- * typed array of the right kind.
+ * Elements of one type in row-major order, with dimensions. A typed array of the right kind is not copied.
  *
  * @example
  * new Tensor('float32', new Float32Array(6), [2, 3]);
@@ -178,7 +177,7 @@ export class Tensor<T extends TensorType = TensorType> {
   readonly size: number;
 
   /**
-   * Errors: TYPE_MISMATCH when the data does not fit the type, SHAPE_MISMATCH when its length is
+   * @throws RequantError TYPE_MISMATCH when the data does not fit the type, SHAPE_MISMATCH when its length is
    * not the product of the dimensions, INVALID_ARGUMENT for an unknown type or bad dimensions.
    */
   constructor(
@@ -186,7 +185,7 @@ export class Tensor<T extends TensorType = TensorType> {
     data: TensorDataMap[T] | readonly (number | bigint | boolean)[],
     dims?: readonly number[],
   );
-  /** The type follows from the array: numbers of a plain array are float32. */
+  /** The type follows from the array; a plain array of numbers is float32. */
   constructor(data: TensorInput, dims?: readonly number[]);
   constructor(
     first: T | TensorInput,
@@ -220,7 +219,7 @@ export class Tensor<T extends TensorType = TensorType> {
 
   /** The same data with other dimensions; one of them may be -1 and follows from the others. */
   reshape(dims: readonly number[]): Tensor<T> {
-    if (!Array.isArray(dims)) elementCount(dims); // which the constructor would take for missing
+    if (!Array.isArray(dims)) elementCount(dims); // the constructor would take it for missing
     const open = dims.indexOf(-1);
     if (open < 0) return new Tensor<T>(this.type, this.data, dims);
     const rest = elementCount(dims.filter((_, axis) => axis !== open));
@@ -238,22 +237,22 @@ export class Tensor<T extends TensorType = TensorType> {
     );
   }
 
-  /** The data, for code written for onnxruntime-web. */
+  /** Resolves to the data, for code written for onnxruntime-web. */
   getData(): Promise<TensorDataMap[T]> {
     return Promise.resolve(this.data);
   }
 
-  /** Nothing to do here: the data is ordinary memory. For code written for onnxruntime-web. */
+  /** Does nothing, since the data is ordinary memory; for code written for onnxruntime-web. */
   dispose(): void {}
 }
 
-/** Throws INVALID_ARGUMENT for what is no tensor. */
+/** Throws INVALID_ARGUMENT for a value that is no tensor. */
 export function checkTensor(tensor: unknown, name = 'tensor'): void {
   if (tensor instanceof Tensor) return;
   throw invalidArgument(`${name} must be a Tensor, not ${show(tensor)}`, name);
 }
 
-/** A tensor over bytes that nobody else uses. */
+/** Makes a tensor over bytes that nobody else uses. */
 export function tensorFromBytes(
   type: TensorType,
   bytes: Uint8Array<ArrayBuffer>,
@@ -263,7 +262,7 @@ export function tensorFromBytes(
   if (!array) {
     throw new RequantError('UNSUPPORTED', `the engine returned a tensor of type ${show(type)}`);
   }
-  // A scalar or empty tensor of the core may come with padding; the dimensions decide.
+  // The core may pad a scalar or empty tensor; the dimensions decide.
   const size = elementCount(dims) * array.BYTES_PER_ELEMENT;
   return new Tensor(
     type,

@@ -6,18 +6,17 @@ export type WasmBinary = ArrayBuffer | Uint8Array | WebAssembly.Module;
 /** Settings of the WebAssembly engine. */
 export interface WasmEnv {
   /**
-   * Which module to load. `'auto'` (default) takes the one with relaxed SIMD where the JavaScript
-   * engine has it and computes exactly; `'simd128'` and `'relaxed'` force one. Read whenever
-   * something is loaded, so one page can hold both; objects of different modules do not mix. With a
-   * compiled {@link wasmBinary} `'auto'` is `'simd128'`: say which one it is.
+   * Which module to load. `'auto'` (default) takes the one with relaxed SIMD where the JavaScript engine has
+   * it and computes exactly; `'simd128'` and `'relaxed'` force one. The setting is read at every load, so one
+   * page can hold both; objects of different modules do not mix. With a compiled {@link wasmBinary} `'auto'`
+   * means `'simd128'`: set the variant of the module yourself.
    */
   simd: 'auto' | 'simd128' | 'relaxed';
   /**
-   * How many threads to compute with, the calling one included; `'auto'` (or 0): as many as the
-   * machine has processors, at most 4. Default 1. Read whenever a model is loaded. Threads need
-   * `SharedArrayBuffer`: in Node there always is one, in a browser when the page is cross-origin
-   * isolated. Without it there is one thread and a warning. The results are the same bits for any
-   * number.
+   * How many threads to compute with, the calling one included; `'auto'` (or 0) takes as many as the machine
+   * has processors, at most 4. Default 1. The setting is read whenever a model is loaded. Threads need
+   * `SharedArrayBuffer`, which Node always has and a browser has when the page is cross-origin isolated.
+   * Without it there is one thread and a warning. The results are the same bits for any number.
    */
   numThreads?: number | 'auto';
   /**
@@ -31,21 +30,21 @@ export interface WasmEnv {
    * package's JavaScript, or where the bundler put them.
    */
   workerPaths?: string | URL | Partial<Record<WorkerFile, string | URL>>;
-  /** The wasm module for one thread, which is not fetched then: its bytes, or compiled. */
+  /** The wasm module for one thread, as bytes or compiled; it is then not fetched. */
   wasmBinary?: WasmBinary;
   /**
-   * The same of requant-operators.wasm (for one thread), which is loaded when a model has one of the rarer
-   * operators or weights of few bits, and with the tools.
+   * The file requant-operators.wasm (for one thread), as bytes or compiled. It is loaded when a model has one
+   * of the extended operators or weights of few bits, and with the tools.
    */
   operatorsBinary?: WasmBinary;
   /**
-   * The same of requant-tools.wasm (for one thread), which is loaded when a model is quantized, compared or
-   * parsed from text.
+   * The file requant-tools.wasm (for one thread), as bytes or compiled. It is loaded when a model is
+   * quantized, compared or parsed from text.
    */
   toolsBinary?: WasmBinary;
   /**
-   * The same of requant-lowbits-simd128.wasm or requant-lowbits-relaxed.wasm (for one thread), whichever
-   * belongs to {@link wasmBinary}: it is loaded when a model has weights of few bits.
+   * The file requant-lowbits-simd128.wasm or requant-lowbits-relaxed.wasm (for one thread), as bytes or
+   * compiled, whichever belongs to {@link wasmBinary}. It is loaded when a model has weights of few bits.
    */
   lowBitsBinary?: WasmBinary;
 }

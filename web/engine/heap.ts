@@ -1,18 +1,21 @@
-// The crossing between JavaScript and the wasm memory: calls, bytes, lifetimes.
+// Crosses between JavaScript and the wasm memory: calls, bytes, lifetimes.
 
 import { RequantError, type RequantErrorCode, invalidArgument, show } from '../base/errors.js';
 import { Tensor, type TensorType, bytesOf, tensorFromBytes } from '../base/tensor.js';
 import type { Core, CoreBlob, CoreFeeds, CoreObject, CoreResult, Failure } from '../core.js';
 import { forgetCore } from './load_core.js';
 
-/** A trap may leave the core's memory in any state: nothing of it can be used any more. */
+/**
+ * Whether a core has crashed. A trap may leave its memory in any state, so nothing of it can be used any
+ * more.
+ */
 export interface Health {
   crashed: boolean;
 }
 
 const healths = new WeakMap<Core, Health>();
 
-/** The core's one object of this kind, for those who look at it often. */
+/** The core's only object of this kind, for code that reads it often. */
 export function healthOf(core: Core): Health {
   let health = healths.get(core);
   if (!health) {
@@ -22,16 +25,16 @@ export function healthOf(core: Core): Health {
   return health;
 }
 
-/** For whoever goes on using a core that crashed. */
+/** The error for using a core that crashed. */
 export function crashedEarlier(): RequantError {
   return new RequantError('INTERNAL', 'the engine crashed earlier', {
     hint: 'Load the model again: that starts a new engine.',
   });
 }
 
-/** The error for what escaped from the core. After a trap it counts as crashed. */
+/** The error for an exception that escaped from the core. After a trap the core counts as crashed. */
 export function engineFailed(core: Core, error: unknown): RequantError {
-  // A wrong argument type leaves the memory as it is.
+  // A wrong argument type does not damage the memory.
   if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError) {
     healthOf(core).crashed = true;
     forgetCore(core);
@@ -44,7 +47,7 @@ function isFailure(result: unknown): result is Failure {
   return typeof result === 'object' && result !== null && 'requantError' in result;
 }
 
-/** Calls into the core: its failures become RequantErrors. */
+/** Calls the core and turns its failures into RequantErrors. */
 export function call<T>(core: Core, action: () => T | Failure): Exclude<T, Failure> {
   if (healthOf(core).crashed) throw crashedEarlier();
   let result: T | Failure;
@@ -60,7 +63,7 @@ export function call<T>(core: Core, action: () => T | Failure): Exclude<T, Failu
   return result as Exclude<T, Failure>;
 }
 
-/** Memory of `size` bytes in the core. */
+/** Allocates `size` bytes in the core. */
 export function allocate(core: Core, size: number): number {
   const pointer = call(core, () => core.allocate(Math.max(size, 1)));
   if (!pointer) {
@@ -71,31 +74,31 @@ export function allocate(core: Core, size: number): number {
   return pointer >>> 0;
 }
 
-/** Gives memory back, unless the core has crashed: then it is gone as a whole. */
+/** Frees memory, unless the core has crashed: then its memory is gone as a whole. */
 export function free(core: Core, pointer: number): void {
   if (!healthOf(core).crashed) core.free(pointer);
 }
 
-/** A copy of the bytes in the core's memory; the caller frees it or hands it over. */
+/** Copies bytes into the core's memory; the caller frees the copy or hands it over. */
 export function copyIn(core: Core, bytes: Uint8Array): number {
   const pointer = allocate(core, bytes.length);
   core.HEAPU8.set(bytes, pointer);
   return pointer;
 }
 
-/** A copy of the core's memory. */
+/** Copies bytes out of the core's memory. */
 function copyOut(core: Core, pointer: number, size: number): Uint8Array<ArrayBuffer> {
   const start = pointer >>> 0;
   return core.HEAPU8.slice(start, start + size);
 }
 
-/** The core's memory from `pointer` on, into bytes that are there already. */
+/** Copies from the core's memory into existing bytes. */
 export function copyOutInto(core: Core, pointer: number, bytes: Uint8Array): void {
   const start = pointer >>> 0;
   bytes.set(core.HEAPU8.subarray(start, start + bytes.length));
 }
 
-/** The bytes of a blob, which is freed. */
+/** Copies the bytes of a blob and frees it. */
 export function takeBlob(core: Core, blob: CoreBlob): Uint8Array<ArrayBuffer> {
   try {
     return copyOut(core, blob.pointer, blob.size);
@@ -108,7 +111,7 @@ export function takeBlob(core: Core, blob: CoreBlob): Uint8Array<ArrayBuffer> {
 /** Tensors by the names of the model's inputs. */
 export type Feeds = Readonly<Record<string, Tensor>>;
 
-/** Throws INVALID_ARGUMENT when these are no feeds. */
+/** Throws INVALID_ARGUMENT for values that are no feeds. */
 export function checkFeeds(feeds: unknown): asserts feeds is Feeds {
   if (typeof feeds !== 'object' || feeds === null || feeds instanceof Tensor) {
     throw invalidArgument(
@@ -128,7 +131,7 @@ export function checkFeeds(feeds: unknown): asserts feeds is Feeds {
   }
 }
 
-/** For a tensor whose memory went to another thread. */
+/** The error for a tensor whose memory was transferred to another thread. */
 export function lostData(what: string, name: string): RequantError {
   return invalidArgument(
     `the ${what} has lost its data: its buffer was transferred`,
@@ -137,7 +140,7 @@ export function lostData(what: string, name: string): RequantError {
   );
 }
 
-/** Runs `action` with copies of the feeds in the core's memory, which are freed afterwards. */
+/** Runs `action` with copies of the feeds in the core's memory, and frees them afterwards. */
 export function withFeeds<T>(core: Core, feeds: Feeds, action: (feeds: CoreFeeds) => T): T {
   checkFeeds(feeds);
   const names: string[] = [];
@@ -157,7 +160,7 @@ export function withFeeds<T>(core: Core, feeds: Feeds, action: (feeds: CoreFeeds
   }
 }
 
-/** A tensor of its own from a result of the core. */
+/** Copies a result of the core into a tensor of its own. */
 export function toTensor(core: Core, result: CoreResult): Tensor {
   return tensorFromBytes(
     result.type as TensorType,
@@ -166,15 +169,15 @@ export function toTensor(core: Core, result: CoreResult): Tensor {
   );
 }
 
-// Explicit dispose is the rule; this catches what was forgotten, at some time.
+// Objects should be disposed of; this frees forgotten ones at some later time.
 const forgotten = new FinalizationRegistry<() => void>((free) => free());
 
-/** Has `free` called when `owner`, which `free` must not refer to, was forgotten without dispose(). */
+/** Calls `free`, which must not refer to `owner`, when `owner` was forgotten without dispose(). */
 export function whenForgotten(owner: object, free: () => void): void {
   forgotten.register(owner, free, owner);
 }
 
-/** Takes that back: for dispose(). */
+/** Undoes whenForgotten, for dispose(). */
 export function disposedOf(owner: object): void {
   forgotten.unregister(owner);
 }
@@ -183,11 +186,11 @@ function deleteQuietly(object: CoreObject): void {
   try {
     object.delete();
   } catch {
-    // Its core has crashed: the memory is gone as a whole.
+    // The core has crashed, so its memory is gone as a whole.
   }
 }
 
-// Not in the constructor below, where it might hold the handle.
+// Made outside the constructor below, where the closure might hold the handle.
 function deletionOf(object: CoreObject): () => void {
   return () => deleteQuietly(object);
 }
@@ -198,7 +201,7 @@ export class Handle<T extends CoreObject> {
   readonly #kind: string;
   #object: T | undefined;
 
-  /** @param kind What the object is called in errors. */
+  /** @param kind The name of the object in errors. */
   constructor(core: Core, object: T, kind: string) {
     this.core = core;
     this.#object = object;
@@ -229,7 +232,7 @@ export class Handle<T extends CoreObject> {
     return JSON.parse(this.call(method)) as R;
   }
 
-  /** Deletes the object; doing so again does nothing. */
+  /** Deletes the object; doing so again has no effect. */
   dispose(): void {
     const object = this.#object;
     if (object === undefined) return;

@@ -1,21 +1,21 @@
-// A thread of the engine: the kernels alone, on the memory of the core that started it.
+// A thread of the engine: it has only the kernels, on the memory of the core that started it.
 
 import { importNode, isNode } from '../base/source.js';
 import { serveMailbox } from './mailbox.js';
 
-/** What the thread is told first. */
+/** The first message to the thread. */
 export interface KernelJob {
   /** dist/kernels-VARIANT-threads.wasm */
   module: WebAssembly.Module;
   memory: WebAssembly.Memory;
   mailboxes: SharedArrayBuffer;
-  /** Which mailbox is this thread's. */
+  /** Index of the thread's mailbox. */
   index: number;
-  /** Exports by the numbers that the mailbox names. */
+  /** Names of exports, in the order of the numbers in mailboxes. */
   kernels: readonly string[];
 }
 
-/** What it answers, once. */
+/** The thread's only answer. */
 export type KernelAnswer = { ready: true } | { error: string };
 
 async function begin(job: KernelJob, answer: (message: KernelAnswer) => void): Promise<void> {
@@ -29,14 +29,14 @@ async function begin(job: KernelJob, answer: (message: KernelAnswer) => void): P
       return kernel as (params: number) => void;
     });
     answer({ ready: true });
-    // After the answer has left: this never returns.
+    // The answer must leave first, since this call never returns.
     setTimeout(() => serveMailbox(job.mailboxes, job.index, kernels), 0);
   } catch (error) {
     answer({ error: error instanceof Error ? error.message : String(error) });
   }
 }
 
-/** Waits for the job that the thread is started with. */
+/** Waits for the job with which the thread is started. */
 export async function startKernelThread(): Promise<void> {
   if (isNode) {
     const { parentPort } = await importNode<typeof import('node:worker_threads')>('worker_threads');

@@ -1,5 +1,5 @@
-// Loads the wasm core, once per variant, for one thread or for more. The only file that knows the
-// Emscripten glue.
+// Loads the wasm core, once per variant, for one thread or for several. No other file knows the Emscripten
+// glue.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import createCore, { type Core } from '../core.js';
@@ -9,7 +9,7 @@ import { compiled, isModule, moduleFailed, prefetch } from './modules.js';
 import { hasRelaxedSimd } from './relaxed_simd.js';
 import { KernelThreads, likelyThreads, resolveThreads, warnThreads } from './threads.js';
 
-/** Which SIMD instructions a module uses. */
+/** The SIMD instructions that a module uses. */
 export type Variant = 'simd128' | 'relaxed';
 
 /** The variant that env.wasm.simd asks for. */
@@ -20,13 +20,13 @@ export function variantFor(settings: WasmEnv): Variant {
   const { simd } = settings;
   switch (simd) {
     case 'auto':
-      // Runtimes that hand out compiled modules may not compile any, not even to probe for SIMD.
+      // Runtimes that supply compiled modules may not compile any, not even to probe for SIMD.
       if (isModule(settings.wasmBinary)) return 'simd128';
       return hasRelaxedSimd() ? 'relaxed' : 'simd128';
     case 'simd128':
       return simd;
     case 'relaxed':
-      // What is compiled already proves that there is relaxed SIMD.
+      // A compiled module proves that there is relaxed SIMD.
       if (isModule(settings.wasmBinary) || hasRelaxedSimd()) return simd;
       throw new RequantError('UNSUPPORTED', 'this JavaScript engine has no relaxed SIMD', {
         value: 'env.wasm.simd',
@@ -41,7 +41,7 @@ export function variantFor(settings: WasmEnv): Variant {
   }
 }
 
-/** The promise of a load, which is tried again after it failed. */
+/** Caches the promise of a load; a failed load is tried again. */
 function once<T>(load: () => Promise<T>): () => Promise<T> {
   let loading: Promise<T> | undefined;
   return () =>
@@ -52,12 +52,11 @@ function once<T>(load: () => Promise<T>): () => Promise<T> {
 }
 
 /**
- * The modules with those parts of a core that are loaded when they are needed: the rarer operators, and
- * the tools, which call them (web/scripts/share_functions.mjs). Entries of the function table that are
- * theirs are empty until then.
+ * Loads the parts of a core that are loaded on demand: the extended operators, and the tools, which call them
+ * (web/scripts/share_functions.mjs). Their entries of the function table are empty until then.
  */
 class Parts {
-  /** Of the main module. */
+  /** Exports of the main module. */
   exports: WebAssembly.Exports = {};
   readonly #suffix: '' | '-threads';
 
@@ -65,7 +64,7 @@ class Parts {
     this.#suffix = threaded ? '-threads' : '';
   }
 
-  /** Whether one of these entries of the function table is not there yet. */
+  /** Whether one of these entries of the function table is still empty. */
   lack(functions: readonly number[]): boolean {
     const table = this.exports['__indirect_function_table'] as WebAssembly.Table;
     return functions.some((entry) => table.get(entry) === null);
@@ -110,9 +109,9 @@ class Parts {
 
 type Kernel = (...parameters: number[]) => number;
 
-/** The kernels for few bits: a module of their own, on the core's memory, loaded when it is needed. */
+/** The kernels for few bits: a module of their own on the core's memory, loaded when it is needed. */
 class LowBits {
-  /** Imports of the main module. A kernel computes a layer, so that a hop through here costs nothing. */
+  /** Imports of the main module. A kernel computes a layer, so the indirection costs nothing. */
   readonly imports: Record<string, Kernel> = {};
   #kernels: WebAssembly.Exports | undefined;
 
@@ -140,7 +139,7 @@ class LowBits {
   }
 }
 
-// A core for one thread never calls these.
+// Imports of a core for one thread, which it never calls.
 const noThreads = { rq_post: () => {}, rq_finish: () => 1 };
 
 async function load(
@@ -213,9 +212,9 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
 }
 
 /**
- * The core of the variant that env asks for, for so many threads (as numThreads of options; default
- * env's): loaded once; a failed load is tried again. Where the core for threads cannot be loaded,
- * there is a warning and the one for a single thread.
+ * The core of the variant that env asks for, for so many threads (numThreads of options; default env's). It
+ * is loaded once; a failed load is tried again. Where the core for threads cannot be loaded, it warns and
+ * loads the core for a single thread.
  */
 export async function loadCore(numThreads?: unknown): Promise<Core> {
   const variant = variantFor(env.wasm);
@@ -232,7 +231,7 @@ export async function loadCore(numThreads?: unknown): Promise<Core> {
   return loadOnce(variant, false);
 }
 
-/** Begins to fetch and compile what loadCore() will load by these settings. */
+/** Begins to fetch and compile the module that loadCore() will load by these settings. */
 export async function prefetchMain(settings: WasmEnv): Promise<void> {
   try {
     const variant = variantFor(settings);
@@ -244,14 +243,14 @@ export async function prefetchMain(settings: WasmEnv): Promise<void> {
       settings,
     );
   } catch {
-    // Whoever loads the core says what is wrong.
+    // loadCore() reports the error.
   }
 }
 
 /** Parts of the engine that not every model needs. */
 export type EnginePart = 'operators' | 'tools' | 'lowBits';
 
-/** Begins to fetch and compile these parts, for a core for so many threads (default: env's). */
+/** Begins to fetch and compile these parts, for a core with so many threads (default: env's). */
 export async function prefetchParts(
   parts: readonly EnginePart[],
   numThreads: unknown = env.wasm.numThreads,
@@ -263,22 +262,22 @@ export async function prefetchParts(
     const files = new Set<WasmFile>(parts.length > 0 ? [`requant-operators${suffix}.wasm`] : []);
     if (parts.includes('tools')) files.add(`requant-tools${suffix}.wasm`);
     if (parts.includes('lowBits')) files.add(`requant-lowbits-${variant}${suffix}.wasm`);
-    // Behind the main module: on a slow line they would hold up what is needed first.
+    // The main module comes first: on a slow line the parts would delay it.
     await compiled(`requant-${variant}${suffix}.wasm`);
     prefetch([...files]);
   } catch {
-    // Whoever loads the core says what is wrong.
+    // The later load reports the error.
   }
 }
 
-/** How many threads a core has by now. */
+/** The number of threads that a core has by now. */
 export function threadsOf(core: Core): number {
   return engines.get(core)?.threads?.count ?? 1;
 }
 
 /**
- * How many threads of its core a session uses for this option: by default all, more are started.
- * Warns when the core is one for a single thread.
+ * The number of threads that a session uses for this option: by default all of its core; missing ones are
+ * started. Warns when the core is for a single thread.
  */
 export async function sessionThreads(core: Core, numThreads: unknown): Promise<number> {
   if (numThreads === undefined) return threadsOf(core);
@@ -295,28 +294,28 @@ export async function sessionThreads(core: Core, numThreads: unknown): Promise<n
 }
 
 /**
- * Loads the rarer operators of a core, once; with `functions` (of a model's operators, by their entries
- * in the function table) only when they are needed for those.
+ * Loads the extended operators of a core, once. Given the `functions` of a model's operators (entries of the
+ * function table), it loads them only if one is missing.
  */
 export async function loadOperators(core: Core, functions?: readonly number[]): Promise<void> {
   const parts = engines.get(core)?.parts;
   if (functions === undefined || parts?.lack(functions)) await parts?.operators();
 }
 
-/** Loads the tools of a core, once, and the rarer operators, which they call. */
+/** Loads the tools of a core, once, and the extended operators, which they call. */
 export async function loadTools(core: Core): Promise<void> {
   await engines.get(core)?.parts.tools();
 }
 
 /**
- * Loads the kernels for few bits of a core, once, and the rarer operators, which pack weights for them
- * (a saved plan has packed ones).
+ * Loads the kernels for few bits of a core, once, and the extended operators, which pack weights for them (a
+ * saved plan has packed weights).
  */
 export async function loadLowBits(core: Core, packing = true): Promise<void> {
   await Promise.all([packing ? loadOperators(core) : undefined, engines.get(core)?.loadLowBits()]);
 }
 
-/** Begins to fetch and compile what loadLowBits() will load. */
+/** Begins to fetch and compile the module that loadLowBits() will load. */
 export function prefetchLowBits(core: Core): void {
   const engine = engines.get(core);
   if (!engine) return;
@@ -329,7 +328,7 @@ export function variantOf(core: Core): Variant {
   return engines.get(core)?.variant ?? 'simd128';
 }
 
-/** The next load makes a new core: for one that crashed. */
+/** Makes the next load create a new core, after this one crashed. */
 export function forgetCore(core: Core): void {
   const engine = engines.get(core);
   if (!engine) return;

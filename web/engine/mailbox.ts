@@ -1,27 +1,32 @@
-// How the thread that runs a session hands parts of its steps to kernel workers: a mailbox for each
-// of them, in memory that both see. The caller never sleeps: a page's own thread must not, and a
-// part takes microseconds. A worker spins for a while and then sleeps.
+// Hands parts of steps from the thread that runs a session to kernel workers: each has a mailbox in memory
+// that both see. The caller never sleeps, since a page's own thread must not and a part takes microseconds. A
+// worker spins for a while and then sleeps.
+//
+//     caller:   IDLE -- post --> POSTED                        IDLE
+//     worker:                    POSTED -- take --> TAKEN -- done --> IDLE or FAILED
 
-/** A cache line of its own, and the one that processors fetch along with it. */
+/** A mailbox has a cache line of its own, and the one that processors fetch along with it. */
 export const MAILBOX_BYTES = 128;
 
-// Words of a mailbox.
+// Indices of a mailbox's words.
 const STATE = 0;
 const KERNEL = 1;
 const PARAMS = 2;
 const SLEEPS = 3;
 
-// States: the caller posts; the worker takes, then the mailbox is idle again, or failed.
+// States. The caller posts; the worker takes, and leaves the mailbox idle or failed.
 const IDLE = 0;
 const POSTED = 1;
 const TAKEN = 2;
 const FAILED = 3;
 
-/** How long a worker looks at its mailbox before it sleeps: longer than the gaps between the steps of a
- * run and between runs that follow each other. */
+/**
+ * How long a worker spins before it sleeps: longer than the gaps between the steps of a run and between
+ * consecutive runs.
+ */
 const SPIN_MS = 2;
 
-// Tells the processor that this is a loop that waits, where JavaScript can
+// Tells the processor that a loop waits, where JavaScript can
 // (https://github.com/tc39/proposal-atomics-microwait).
 const pause = (Atomics as unknown as { pause?: () => void }).pause ?? (() => {});
 
@@ -33,7 +38,7 @@ export class Mailbox {
     this.#words = wordsAt(buffer, index);
   }
 
-  /** Asks for a kernel, by its number, on the parameters at this address. */
+  /** Posts a kernel, by its number, with the parameters at this address. */
   post(kernel: number, params: number): void {
     const words = this.#words;
     words[KERNEL] = kernel;
@@ -43,8 +48,8 @@ export class Mailbox {
   }
 
   /**
-   * Waits until it is done. False: the caller must do it, because the worker has not begun (it
-   * never will) or failed.
+   * Waits until the part is done. Returns false if the caller must compute it, because the worker has not
+   * begun (it never will) or failed.
    */
   finish(): boolean {
     const words = this.#words;
@@ -65,7 +70,7 @@ function wordsAt(buffer: SharedArrayBuffer, index: number): Int32Array {
   return new Int32Array(buffer, index * MAILBOX_BYTES, MAILBOX_BYTES / 4);
 }
 
-/** The worker's side: runs what is posted, for ever. */
+/** The worker's side: runs posted parts for ever. */
 export function serveMailbox(
   buffer: SharedArrayBuffer,
   index: number,
@@ -77,20 +82,20 @@ export function serveMailbox(
     let end = 0;
     while (Atomics.load(words, STATE) !== POSTED) {
       pause();
-      // Asking for the time costs as much as many looks.
+      // Reading the clock costs as much as many looks at the mailbox.
       spins += 1;
       if (spins % 64 !== 0) continue;
       const now = performance.now();
       if (end === 0) end = now + SPIN_MS;
       if (now < end) continue;
-      // The caller looks at SLEEPS after it has posted, and wait() at the state after SLEEPS is set:
-      // one of the two sees the other.
+      // The caller looks at SLEEPS after it has posted; wait() looks at the state after SLEEPS is set. So one
+      // of the two notices the other.
       Atomics.store(words, SLEEPS, 1);
       Atomics.wait(words, STATE, IDLE);
       Atomics.store(words, SLEEPS, 0);
       end = 0;
     }
-    // The caller may have taken it back.
+    // The caller may have taken the part back.
     if (Atomics.compareExchange(words, STATE, POSTED, TAKEN) !== POSTED) continue;
     let state = IDLE;
     try {

@@ -1,5 +1,5 @@
-// The package's wasm modules, compiled once each: found, fetched, taken from env.wasm, or asked of the
-// thread that started this one.
+// Compiles the package's wasm modules, once each. They are found and fetched, taken from env.wasm, or asked
+// of the thread that started this one.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { insteadOf } from '../base/signatures.js';
@@ -31,7 +31,7 @@ export function moduleFailed(what: string, error: unknown): RequantError {
   });
 }
 
-/** A compiled module, which may be from another realm. */
+/** Whether the value is a compiled module, which may be from another realm. */
 export function isModule(value: unknown): value is WebAssembly.Module {
   return Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
 }
@@ -46,10 +46,10 @@ async function compileBytes(bytes: Uint8Array, place: string): Promise<WebAssemb
 
 async function compileAt(location: Location): Promise<WebAssembly.Module> {
   if ('url' in location && typeof WebAssembly.compileStreaming === 'function') {
-    // Streaming wants the right media type, which not every server sends: then the bytes are read.
+    // Streaming needs the right media type, which not every server sends; otherwise the bytes are read.
     const response = await fetch(location.url).catch(() => undefined);
     if (response?.ok && response.headers.get('content-type')?.startsWith('application/wasm')) {
-      // Whatever is wrong with it, reading it as a whole says what.
+      // If streaming fails, reading the whole file reports why.
       const module = await WebAssembly.compileStreaming(response).catch(() => undefined);
       if (module) return module;
     } else if (response?.ok) {
@@ -62,7 +62,7 @@ async function compileAt(location: Location): Promise<WebAssembly.Module> {
 
 type BinaryOption = 'wasmBinary' | 'operatorsBinary' | 'toolsBinary' | 'lowBitsBinary';
 
-/** Which option of env.wasm may have a module; there are none of those for threads. */
+/** The option of env.wasm that may hold a module; modules for threads have none. */
 function binaryOption(file: WasmFile): BinaryOption | undefined {
   if (file.endsWith('-threads.wasm')) return undefined;
   if (file === 'requant-operators.wasm') return 'operatorsBinary';
@@ -76,7 +76,7 @@ export function isGiven(file: WasmFile, settings: WasmEnv): boolean {
   return option !== undefined && settings[option] !== undefined;
 }
 
-/** The bytes of a binary; undefined for what is none. */
+/** The bytes of a binary; undefined for any other value. */
 function bytesIn(binary: unknown): Uint8Array | undefined {
   if (ArrayBuffer.isView(binary)) {
     return new Uint8Array(binary.buffer, binary.byteOffset, binary.byteLength);
@@ -96,7 +96,7 @@ function checkBinary(option: BinaryOption, binary: unknown): void {
   );
 }
 
-/** Throws INVALID_ARGUMENT for a binary of env.wasm that is none. */
+/** Throws INVALID_ARGUMENT for a value of env.wasm that is no binary. */
 export function checkBinaries(settings: WasmEnv): void {
   for (const option of ['wasmBinary', 'operatorsBinary', 'toolsBinary', 'lowBitsBinary'] as const) {
     if (settings[option] !== undefined) checkBinary(option, settings[option]);
@@ -113,7 +113,7 @@ async function compileBinary(
 const byAddress = new Map<string, Promise<WebAssembly.Module>>();
 const byBinary = new WeakMap<object, Promise<WebAssembly.Module>>();
 
-/** Keeps what `make` promises under that key, unless it fails. */
+/** Caches the promise that `make` returns under that key, unless it fails. */
 function kept<K>(
   store: {
     get(key: K): Promise<WebAssembly.Module> | undefined;
@@ -136,16 +136,16 @@ export type ModuleProvider = (file: WasmFile) => Promise<WebAssembly.Module | un
 
 let provider: ModuleProvider | undefined;
 
-/** From now on modules are asked of another thread first. */
+/** Asks another thread for modules first, from now on. */
 export function askForModules(from: ModuleProvider): void {
   provider = from;
 }
 
 /**
- * The compiled module of a file, by these settings: each is fetched and compiled once for every address,
- * or once for the bytes that were given. What failed is tried again by the next call.
+ * The compiled module of a file, by these settings. It is fetched and compiled once for every address, or
+ * once for given bytes. A failed load is tried again by the next call.
  *
- * @throws RequantError LOAD_FAILED, INVALID_ARGUMENT for what is no binary.
+ * @throws RequantError LOAD_FAILED, INVALID_ARGUMENT for a value that is no binary.
  */
 export async function compiled(
   file: WasmFile,
@@ -174,7 +174,7 @@ export async function compiled(
   }
 }
 
-/** Begins to fetch and compile modules that will be asked for; what is wrong with them is said then. */
+/** Begins to fetch and compile modules; errors appear when the modules are used. */
 export function prefetch(files: readonly WasmFile[], settings: WasmEnv = env.wasm): void {
   for (const file of files) compiled(file, settings).catch(() => {});
 }

@@ -1,4 +1,5 @@
-// Whether an engine has relaxed SIMD with exact dot products. No import of the core: the build asks, too.
+// Finds out whether an engine has relaxed SIMD with exact dot products. It imports nothing of the core, since
+// the build uses it, too.
 
 import { moduleFailed } from './modules.js';
 
@@ -25,7 +26,7 @@ function probeRelaxedSimd(): boolean {
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes));
     return (exports['wrong'] as () => number)() === 0;
   } catch (error) {
-    // A Content-Security-Policy, which the modules would not pass either.
+    // A Content-Security-Policy forbids wasm, which the other modules would not pass either.
     throw moduleFailed('that probes for relaxed SIMD', error);
   }
 }

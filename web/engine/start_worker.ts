@@ -1,36 +1,36 @@
-// Starts the scripts of this package in Workers of browsers and of Node, wherever they are.
+// Starts the scripts of this package in Workers of browsers and of Node, wherever the scripts are.
 
 import { RequantError } from '../base/errors.js';
 import { importNode, isNode, locate } from '../base/source.js';
 import { type WorkerFile, type WorkerScript, ownScript } from '../own_files.js';
 import { env } from './env.js';
 
-/** A started worker, of either kind. */
+/** A started worker of either kind. */
 export interface WorkerPort {
   /** @throws What the platform throws for a message that cannot be copied. */
   post(message: unknown): void;
-  /** Whether the process should stay alive for it (Node). */
+  /** Whether the process should stay alive for the worker (Node). */
   hold(busy: boolean): void;
   terminate(): Promise<void>;
 }
 
-/** What is heard from a worker. */
+/** Callbacks for what a worker sends. */
 export interface WorkerHandlers<T> {
   message(message: T): void;
-  /** It could not be started, or ended by itself. */
+  /** The worker could not be started, or ended by itself. */
   failed(why: string, cause?: unknown): void;
 }
 
-/** Where env.wasm.workerPaths says that the script is. */
+/** The location that env.wasm.workerPaths gives for the script. */
 function given(file: WorkerFile): string | URL | undefined {
   const paths = env.wasm.workerPaths;
   return typeof paths === 'string' || paths instanceof URL ? `${paths}${file}` : paths?.[file];
 }
 
-// Small, and of use for every further worker: they are never revoked.
+// Blob URLs of importing scripts. They are small and serve every further worker, so they are never revoked.
 const importers = new Map<string, string>();
 
-/** The address of a script of this origin that imports one of another. */
+/** The address of a script of this origin that imports one of another origin. */
 function importer(url: string): string {
   let made = importers.get(url);
   if (made === undefined) {
@@ -41,7 +41,7 @@ function importer(url: string): string {
   return made;
 }
 
-/** Whether a Worker of this page can be started from there. */
+/** Whether a Worker of this page can be started from that address. */
 function isOwn(url: string): boolean {
   return new URL(url).origin === globalThis.origin || /^(blob|data):/.test(url);
 }
@@ -54,7 +54,7 @@ function startInPage({ file, from, name, bundled }: WorkerScript): Worker {
     const url = new URL(address, base).href;
     return new Worker(isOwn(url) ? url : importer(url), options);
   }
-  // Where the package was imported from another origin as it is: bundlers make other files of it.
+  // The package was imported from another origin unchanged; bundlers would have made other files of it.
   if (/^https?:/.test(from) && new URL(from).pathname.endsWith(`/${name}`) && !isOwn(from)) {
     return new Worker(importer(new URL(file, from).href), options);
   }
@@ -76,9 +76,9 @@ async function addressInNode(file: WorkerFile): Promise<URL> {
 }
 
 /**
- * Starts a worker. What goes wrong later is told to `handlers`.
+ * Starts a worker. Later errors go to `handlers`.
  *
- * @throws What the platform throws, RequantError LOAD_FAILED.
+ * @throws What the platform throws, and RequantError LOAD_FAILED.
  */
 export async function startWorker<T>(
   script: WorkerScript,
@@ -88,7 +88,7 @@ export async function startWorker<T>(
     const { Worker: NodeWorker } =
       await importNode<typeof import('node:worker_threads')>('worker_threads');
     const url = await addressInNode(script.file);
-    // Of the process's own options some, such as --input-type, do not go with a file.
+    // Some of the process's own options, such as --input-type, cannot be combined with a file.
     const worker = new NodeWorker(url, { execArgv: [] });
     worker.on('message', (message: T) => handlers.message(message));
     worker.on('error', (error) => handlers.failed((error as Error).message, error));
@@ -115,7 +115,7 @@ export async function startWorker<T>(
   };
 }
 
-/** What to do where a worker does not start. */
+/** The remedy when a worker does not start. */
 export const workerHint = isNode
   ? "The package's files must lie together, or env.wasm.workerPaths must say where its workers' scripts are."
   : "The workers' scripts must be where the package's JavaScript is, or where env.wasm.workerPaths says; of " +

@@ -1,4 +1,4 @@
-// Threads of the engine: how many are wanted, whether they can be had, and the workers.
+// The threads of the engine: how many are wanted, whether they are possible, and their workers.
 
 import { invalidArgument, show } from '../base/errors.js';
 import { importNode, isNode } from '../base/source.js';
@@ -9,21 +9,21 @@ import type { KernelAnswer, KernelJob } from './kernel_thread.js';
 import { MAILBOX_BYTES, Mailbox } from './mailbox.js';
 import { type WorkerPort, startWorker, workerHint } from './start_worker.js';
 
-/** The core divides a step among no more (kMaxThreads of src/base/parallel.h). */
+/** The core divides a step among at most so many threads (kMaxThreads of src/base/parallel.h). */
 const MOST_THREADS = 16;
-/** What 'auto' takes at most: more seldom pays for one image at a time. */
+/** The most threads that 'auto' takes: more rarely help with one image at a time. */
 const MOST_AUTO_THREADS = 4;
 
 const warned = new Set<string>();
 
-/** Says once that there will be fewer threads than asked for. */
+/** Warns once that there will be fewer threads than asked for. */
 export function warnThreads(why: string): void {
   if (warned.has(why)) return;
   warned.add(why);
   console.warn(`requant runs on one thread: ${why}`);
 }
 
-/** Why there cannot be threads here; undefined when there can. */
+/** The reason why threads are impossible here; undefined when they are possible. */
 function threadsMissing(): string | undefined {
   if (!isNode && globalThis.crossOriginIsolated !== true) {
     return (
@@ -41,7 +41,7 @@ async function processors(): Promise<number> {
   return navigator.hardwareConcurrency || 1;
 }
 
-/** How many threads that option will give; what stands against it is said elsewhere. */
+/** The number of threads that the option will probably give; problems are reported elsewhere. */
 export async function likelyThreads(option: unknown): Promise<number> {
   if (option === undefined || option === 1 || threadsMissing() !== undefined) return 1;
   return option === 'auto' || option === 0
@@ -50,8 +50,8 @@ export async function likelyThreads(option: unknown): Promise<number> {
 }
 
 /**
- * How many threads to use for this option (default: env.wasm.numThreads); one, with a warning, where
- * there cannot be more.
+ * The number of threads to use for this option (default: env.wasm.numThreads); one, with a warning, where
+ * more are impossible.
  */
 export async function resolveThreads(
   option: unknown,
@@ -60,7 +60,7 @@ export async function resolveThreads(
   if (option === undefined) {
     return resolveThreads(env.wasm.numThreads ?? 1, 'env.wasm.numThreads');
   }
-  // 0 is how onnxruntime-web spells it.
+  // onnxruntime-web spells 'auto' as 0.
   const auto = option === 'auto' || option === 0;
   if (!auto && !(typeof option === 'number' && Number.isSafeInteger(option) && option > 0)) {
     throw invalidArgument(`${name} is ${show(option)}`, name, "Use a positive integer or 'auto'.");
@@ -70,9 +70,9 @@ export async function resolveThreads(
   return likelyThreads(option);
 }
 
-/** Memory that threads share. Some browsers cannot reserve the largest. */
+/** Memory that threads share. Some browsers cannot reserve the largest size. */
 export function sharedMemory(): WebAssembly.Memory {
-  const initial = 256; // pages, as web/scripts/share_memory.mjs says in the module
+  const initial = 256; // pages; web/scripts/share_memory.mjs declares the same number in the module
   for (let maximum = 65536; ; maximum /= 2) {
     try {
       return new WebAssembly.Memory({ initial, maximum, shared: true });
@@ -82,13 +82,13 @@ export function sharedMemory(): WebAssembly.Memory {
   }
 }
 
-/** Resolves when the thread can be given work. */
+/** Starts a thread; resolves when it can take work. */
 async function startThread(job: KernelJob): Promise<WorkerPort> {
   let settle: (error?: Error) => void;
   const ready = new Promise<void>((resolve, reject) => {
     settle = (error) => (error ? reject(error) : resolve());
   });
-  // Nobody may be waiting yet, or any more.
+  // Nobody may be waiting for it.
   ready.catch(() => {});
   const thread = await startWorker<KernelAnswer>(kernelWorker, {
     message: (message) => settle('error' in message ? new Error(message.error) : undefined),
@@ -101,12 +101,12 @@ async function startThread(job: KernelJob): Promise<WorkerPort> {
     await thread.terminate();
     throw error;
   }
-  // It waits for work for ever, which must not keep the process alive.
+  // The thread waits for work for ever, which must not keep the process alive.
   thread.hold(false);
   return thread;
 }
 
-/** The threads of one core beside the one that calls it. Started when first wanted, then kept. */
+/** The threads of one core beside the calling one. They are started when first wanted and then kept. */
 export class KernelThreads {
   readonly memory = sharedMemory();
   readonly #buffer = new SharedArrayBuffer((MOST_THREADS - 1) * MAILBOX_BYTES);
@@ -119,26 +119,26 @@ export class KernelThreads {
   readonly #threads: WorkerPort[] = [];
   #starting: Promise<void> = Promise.resolve();
 
-  /** @param compile Makes the module with the kernels alone. */
+  /** @param compile Compiles the module that has only the kernels. */
   constructor(compile: () => Promise<WebAssembly.Module>) {
     this.#compile = compile;
   }
 
-  /** What the core imports: see bindings/threads.cpp. */
+  /** Imports of the core (bindings/threads.cpp). */
   readonly imports = {
     rq_post: (part: number, kernel: number, params: number): void =>
       this.#mailboxes[part - 1]!.post(kernel, params),
     rq_finish: (part: number): number => (this.#mailboxes[part - 1]!.finish() ? 0 : 1),
   };
 
-  /** How many there are now, the caller included. */
+  /** The number of threads so far, the caller included. */
   get count(): number {
     return this.#threads.length + 1;
   }
 
-  /** Starts what is missing to `wanted`; how many of them there are then. */
+  /** Starts threads until there are `wanted`; returns how many there are. */
   async use(core: Core, wanted: number): Promise<number> {
-    // One after another: each looks at what those before it started.
+    // Starts run one after another, so that each counts the threads of those before it.
     this.#starting = this.#starting.then(() => this.#start(core, wanted));
     await this.#starting;
     return Math.min(wanted, this.count);
@@ -176,7 +176,7 @@ export class KernelThreads {
     }
   }
 
-  /** For a core that nobody will call again. */
+  /** Ends the threads of a core that nobody will call again. */
   terminate(): void {
     for (const thread of this.#threads.splice(0)) void thread.terminate();
   }

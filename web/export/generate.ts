@@ -1,4 +1,4 @@
-// Models in other forms than ONNX: C for programs without this engine, JSON for scripts.
+// Writes models in forms other than ONNX: C for programs without this engine, JSON for scripts.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
@@ -13,32 +13,32 @@ import { QuantizedModel } from '../quantize/quantized_model.js';
 
 /** Options of {@link generateC}. */
 export interface GenerateCOptions {
-  /** What the function, the macro and the header are named after: a C identifier. Default "model". */
+  /** A C identifier, after which the function, the macro and the header are named. Default "model". */
   name?: string;
   /** Shapes of the inputs, by name: needed for those whose dimensions are not all known. */
   shapes?: Readonly<Record<string, readonly number[]>>;
-  /** As of {@link SessionOptions}. */
+  /** As in {@link SessionOptions}. */
   requantize?: RequantizeMode;
 }
 
 /** A network as two files of C99. */
 export interface GeneratedC {
   /**
-   * `NAME.c`: constants, the kernels that are needed, and the function `NAME_run`, which takes a pointer for each
-   * input, one for each output and the workspace.
+   * `NAME.c`: constants, the kernels that are needed, and the function `NAME_run`, which takes a pointer for
+   * each input, one for each output and the workspace.
    */
   source: string;
   /** `NAME.h`: the declaration, and `NAME_WORKSPACE_BYTES`. */
   header: string;
-  /** Memory that a run needs beside inputs and outputs. */
+  /** Bytes that a run needs beside inputs and outputs. */
   workspaceBytes: number;
-  /** Weights and tables, which are read only: weights of 4, 2 and 1 bits are packed. */
+  /** Bytes of weights and tables, which are read only; weights of 4, 2 and 1 bits are packed. */
   constantBytes: number;
 }
 
 /** Options of {@link generateJson}. */
 export interface GenerateJsonOptions {
-  /** Constants of more elements are base64 text of their bytes. Default 16. */
+  /** Constants of more elements become base64 text of their bytes. Default 16. */
   maxNumbers?: number;
 }
 
@@ -53,8 +53,8 @@ function modelOf(model: Model | QuantizedModel, what: string): Model {
 }
 
 /**
- * Names and texts of the kernels in C, one after the other. They are a file beside the wasm modules, found as those are: scripts of
- * Workers can have no dynamic import where a bundler makes one script of each.
+ * Reads names and texts of the kernels in C, alternating. They are a file beside the wasm modules and found
+ * as those are: where a bundler makes one script of each Worker, it can have no dynamic import.
  */
 async function readKernels(): Promise<string[]> {
   const paths = env.wasm.wasmPaths;
@@ -68,7 +68,7 @@ async function readKernels(): Promise<string[]> {
   try {
     kernels = JSON.parse(new TextDecoder().decode(bytes));
   } catch {
-    // What came instead may be a page that says what is missing.
+    // The response may be a page that says what is missing.
   }
   const entries = typeof kernels === 'object' && kernels !== null ? Object.entries(kernels) : [];
   if (entries.length > 0 && entries.every(([, text]) => typeof text === 'string')) {
@@ -85,11 +85,11 @@ async function readKernels(): Promise<string[]> {
 }
 
 /**
- * The network as C99 that needs nothing but the standard library, for a microcontroller or any other program:
- * its results are those of {@link InferenceSession}, integers bit for bit (floats, such as of Softmax, to their
- * rounding). Memory is laid out ahead of time; nothing is allocated.
+ * The network as C99 that needs nothing but the standard library, for a microcontroller or any other program.
+ * Its results are those of {@link InferenceSession}: integers bit for bit, floats (such as of Softmax) up to
+ * rounding. Memory is laid out ahead of time, so nothing is allocated.
  *
- * @throws RequantError INVALID_ARGUMENT for an unknown option or a shape that is open, UNSUPPORTED naming the
+ * @throws RequantError INVALID_ARGUMENT for an unknown option or a shape that is open, UNSUPPORTED naming an
  * operator that has no form in C.
  * @example
  * const { source, header } = await generateC(quantized, { name: 'digits' });
@@ -113,9 +113,9 @@ export async function generateC(
 }
 
 /**
- * The graph as JSON: `{ name, opsets, inputs, outputs, nodes: [{ name, op, domain, inputs, outputs, attributes }],
- * values: { NAME: { type, dims } }, constants: { NAME: { type, dims, data } } }`. Of a quantized model it is the
- * integer graph.
+ * The graph as JSON: `{ name, opsets, inputs, outputs, nodes: [{ name, op, domain, inputs, outputs,
+ * attributes }], values: { NAME: { type, dims } }, constants: { NAME: { type, dims, data } } }`. For a
+ * quantized model it is the integer graph.
  *
  * @throws RequantError UNSUPPORTED for control flow.
  */

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// Models divided among backends: parts that something else runs, and the engine's own.
+// Divides models among backends: parts that another engine runs, and the parts of this engine.
 
 import { invalidArgument, show } from '../base/errors.js';
 import { MOST_INT, checkInteger, checkKind, checkOptions } from '../base/options.js';
@@ -12,49 +12,50 @@ import type { SessionOptions } from '../model/session_options.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession } from '../session/session.js';
 
-/** What may run parts of a model: WebNN, a GPU, another engine, the C of {@link generateC}. */
+/** A backend that may run parts of a model: WebNN, a GPU, another engine, the C of {@link generateC}. */
 export interface Backend {
   name: string;
   /**
-   * The operators that it takes: types (`'Conv'`, or with their domain `'com.microsoft::QGemm'`), a function
-   * that says so, or `'c'` for those that {@link generateC} has a form for. Default none but those of patterns.
+   * The operators that the backend takes: types (`'Conv'`, or with their domain `'com.microsoft::QGemm'`), a
+   * function that decides, or `'c'` for those that {@link generateC} has a form for. Default none but those
+   * of patterns.
    */
   operators?: readonly string[] | ((node: NodeInfo) => boolean) | 'c';
   /**
-   * Chains of operators that it runs as one, such as `['Conv', 'Add', 'Relu']`, tried in this order before
-   * single operators. Each result is read by the next operator alone.
+   * Chains of operators that the backend runs as one, such as `['Conv', 'Add', 'Relu']`, tried in this order
+   * before single operators. Only the next operator may read each result.
    */
   patterns?: readonly (readonly string[])[];
   /** The most operators of a part. Default any number. */
   maxOperators?: number;
-  /** The least multiply-adds of a part: fewer are not worth leaving the engine. Default 0. */
+  /** The least multiply-adds of a part: smaller ones stay with this engine. Default 0. */
   minMacs?: number;
 }
 
 /** Options of {@link partition}. */
 export interface PartitionOptions {
-  /** Those in front come first. What none takes stays with this engine. */
+  /** Backends in order of precedence. Operators that none takes stay with this engine. */
   backends: readonly Backend[];
   /**
    * Shapes of the inputs, by name: needed with `'c'` for those whose dimensions are not all known. The parts
-   * are for these shapes then.
+   * are then for these shapes.
    */
   shapes?: Readonly<Record<string, readonly number[]>>;
 }
 
 /** A part of a model. */
 export interface Part {
-  /** "part0", "part1", ...: in the order in which they can run. */
+  /** "part0", "part1", ..., in an order in which the parts can run. */
   name: string;
   /** The backend's name; null: this engine. */
   backend: string | null;
-  /** Its operators as a model; names of values are those of the whole. */
+  /** Its operators as a model; values keep the names of the whole model. */
   model: Model;
   /** Multiply-adds, where open dimensions count as 1. */
   macs: number;
 }
 
-/** Runs a part that a backend has: feeds by the names of its inputs to outputs by theirs. */
+/** Runs a part on its backend: feeds by the names of its inputs, outputs by theirs. */
 export type PartRunner = (feeds: Feeds) => Record<string, Tensor> | Promise<Record<string, Tensor>>;
 
 const defaults: Omit<CoreBackend, 'takes'> = { patterns: [], maxOperators: 0, minMacs: 0 };
@@ -108,7 +109,7 @@ function placesFor(model: Model, { operators = [] }: Backend): number[] {
 
 /** A model in parts. `dispose()` gives their memory back; sessions do not need them. */
 export class Partition {
-  /** In an order in which they can run. */
+  /** The parts in an order in which they can run. */
   readonly parts: readonly Part[];
   readonly #inputs: readonly ValueInfo[];
   readonly #outputs: readonly ValueInfo[];
@@ -124,11 +125,11 @@ export class Partition {
   }
 
   /**
-   * Makes what runs every part: `runners[backend](part)` for those of backends, sessions of this engine with
-   * `options` for the others.
+   * Prepares every part to run: by `runners[backend](part)` on backends, by sessions of this engine with
+   * `options` otherwise.
    *
-   * @throws RequantError INVALID_ARGUMENT for a backend without a runner; what a runner or
-   * {@link InferenceSession.create} throws.
+   * @throws RequantError INVALID_ARGUMENT for a backend without a runner; what a runner or {@link
+   * InferenceSession.create} throws.
    */
   async createSession(
     runners: Readonly<Record<string, (part: Part) => PartRunner | Promise<PartRunner>>>,
@@ -180,11 +181,11 @@ interface Step {
   outputs: string[];
   run: PartRunner;
   session?: InferenceSession;
-  /** Of a backend's part. */
+  /** Name of a backend's part. */
   part?: string;
 }
 
-/** Runs the parts of a model one after another. Made by {@link Partition.createSession}. */
+/** Runs the parts of a model one after another; {@link Partition.createSession} makes it. */
 export class PartitionedSession {
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
@@ -202,7 +203,7 @@ export class PartitionedSession {
 
   /**
    * @throws RequantError INVALID_ARGUMENT for feeds that are missing or unknown, and for a runner that leaves
-   * an output out; what the parts throw.
+   * out an output; what the parts throw.
    */
   async run(feeds: Feeds): Promise<Record<string, Tensor>> {
     checkKind(feeds, 'object', 'feeds');
@@ -239,7 +240,7 @@ export class PartitionedSession {
     return Promise.resolve();
   }
 
-  /** The same, at once. */
+  /** Does what {@link release} does, at once. */
   dispose(): void {
     for (const { session } of this.#steps) session?.dispose();
   }
@@ -250,8 +251,8 @@ makeDisposable(PartitionedSession, function (this: PartitionedSession) {
 });
 
 /**
- * Divides a model among backends and this engine: operators that a backend takes are joined to as few parts as
- * possible, none of which waits for what comes behind it. A quantized model is divided as its integer graph.
+ * Divides a model among backends and this engine. Operators that a backend takes are joined to as few parts
+ * as possible, none of which waits for a later one. A quantized model is divided as its integer graph.
  *
  * @throws RequantError INVALID_ARGUMENT.
  * @example

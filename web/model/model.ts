@@ -52,7 +52,7 @@ export interface NodeInfo {
   outputs: string[];
 }
 
-/** What a model consists of. */
+/** The contents of a model. */
 export interface ModelInfo {
   name: string;
   /** Version by operator domain. */
@@ -70,15 +70,15 @@ export interface ModelInfo {
 
 /** Options of {@link Model.optimize}. */
 export interface OptimizeOptions {
-  /** Run only these passes, by name, in their order; {@link engineInfo} lists all. */
+  /** Run only these passes, in their order; {@link engineInfo} lists all names. */
   passes?: readonly string[];
-  /** Leave these out. */
+  /** Passes to leave out. */
   disable?: readonly string[];
   /** Keep the graph as text and DOT after each pass that changed it. */
   dump?: boolean;
 }
 
-/** What the passes did. */
+/** The effects of the passes. */
 export interface OptimizeReport {
   /** How often all passes ran until nothing changed any more. */
   rounds: number;
@@ -98,20 +98,19 @@ export interface LoadOptions {
   onProgress?: (progress: LoadProgress) => void;
   signal?: AbortSignal;
   /**
-   * The model's external data files by the names it uses. Files that are not given are looked for
-   * beside the model when it comes from a path or URL.
+   * The model's external data files by the names it uses. Files that are not given are looked for beside the
+   * model, if it comes from a path or URL.
    */
   externalData?: Readonly<Record<string, Source>>;
   /**
-   * Threads of the engine that holds the model, as {@link WasmEnv.numThreads}, which is the default.
+   * Threads of the engine that holds the model, as in {@link WasmEnv.numThreads}, which is the default.
    * Models for one thread and for several live in different engines and do not mix.
    */
   numThreads?: number | 'auto';
   /**
-   * Parts of the engine that will be needed, to be fetched together with the model and not after it:
-   * `'tools'` to quantize, compare or train, `'lowBits'` for a model with weights of few bits, `'operators'`
-   * for one with the rarer operators (the other two bring them along). Without it they are fetched when it
-   * is known that they are needed.
+   * Parts of the engine to fetch together with the model instead of after it: `'tools'` to quantize, compare
+   * or train, `'lowBits'` for a model with weights of few bits, `'operators'` for one with extended operators
+   * (the other two include them). Without this option each part is fetched once it is known to be needed.
    */
   preload?: readonly EnginePart[];
 }
@@ -120,7 +119,7 @@ export interface LoadOptions {
 export interface PlanOptions extends PlanningOptions {
   /** Shapes of the inputs, by name: needed for those whose dimensions are not all known. */
   shapes?: Readonly<Record<string, readonly number[]>>;
-  /** As of {@link SessionOptions}; the plan is for so many. */
+  /** As in {@link SessionOptions}; the plan is for so many threads. */
   numThreads?: number | 'auto';
 }
 
@@ -135,27 +134,27 @@ export type RequantizeMode = 'fixed' | 'float' | 'nearest' | 'gemmlowp';
 
 /** An operator whose weights stay float. */
 export interface FloatOperator {
-  /** In bodies with what they are in: "if/then_branch/product". */
+  /** The operator's name, for one in a body with the path to it: "if/then_branch/product". */
   name: string;
   type: string;
   reason: string;
 }
 
 /**
- * A parsed and verified graph in the engine's memory. Made by {@link loadModel}; `dispose()` gives
- * the memory back.
+ * A parsed and verified graph in the engine's memory. {@link loadModel} makes it; `dispose()` gives the
+ * memory back.
  */
 export class Model {
   /** @internal */
   readonly handle: Handle<CoreModel>;
-  /** @internal What sessions use when nothing else is asked for. */
+  /** @internal The mode of sessions that ask for none. */
   readonly requantize: RequantizeMode;
   /**
-   * Of models that {@link quantizeWeights} and {@link quantizeDynamic} make: the operators whose weights
-   * stay float, bodies of If, Loop and Scan included. Empty for others.
+   * In models that {@link quantizeWeights} and {@link quantizeDynamic} make: the operators whose weights stay
+   * float, bodies of If, Loop and Scan included. Empty in others.
    */
   readonly floatOperators: readonly FloatOperator[];
-  /** The same in one line. */
+  /** The float operators in one line of text. */
   readonly warnings: readonly string[];
   #info: ModelInfo | undefined;
 
@@ -182,7 +181,7 @@ export class Model {
     return this.#info;
   }
 
-  /** The graph in a few lines for people. */
+  /** A short summary of the graph for people. */
   summary(): string {
     const { name, opsets, inputs, outputs, nodes, parameters, constantBytes, quantized } =
       this.info;
@@ -204,9 +203,8 @@ export class Model {
   }
 
   /**
-   * The graph as text, one operator a line. Constants with more elements than
-   * `maxConstantElements` (default 16) are only described; 0 writes all of them, and that text can
-   * be read again by {@link parseModel}.
+   * The graph as text, one operator a line. Constants with more elements than `maxConstantElements` (default
+   * 16) are only described; 0 writes all of them, and {@link parseModel} reads such text.
    */
   toText(options: { maxConstantElements?: number } = {}): string {
     checkOptions(options, { maxConstantElements: 'integer' }, 'options');
@@ -237,14 +235,14 @@ export class Model {
   /**
    * Writes the ONNX file: to a path in Node, as a download of that name in a page.
    *
-   * @throws RequantError as {@link toOnnx}; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
+   * @throws RequantError what {@link toOnnx} throws; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
    */
   save(name: string): Promise<void> {
     return saveBytes(name, this.toOnnx());
   }
 
   /**
-   * What {@link InferenceSession.toPlan} of a session of this model gives: kernels chosen, weights
+   * The plan of a session of this model, as {@link InferenceSession.toPlan} gives it: kernels chosen, weights
    * packed, memory laid out. {@link InferenceSession.create} takes the bytes.
    *
    * @throws RequantError UNSUPPORTED for a model of open shape without `shapes`.
@@ -284,7 +282,7 @@ export class Model {
   }
 
   /**
-   * Simplifies the graph in place: the same outputs by fewer operators.
+   * Simplifies the graph in place, so that fewer operators compute the same outputs.
    *
    * @throws RequantError INVALID_ARGUMENT for an unknown option or pass, DISPOSED.
    */
@@ -302,7 +300,7 @@ export class Model {
   }
 
   /**
-   * A model of its own; constants share their memory.
+   * A separate model; constants share their memory.
    *
    * @throws RequantError DISPOSED.
    */
@@ -324,7 +322,7 @@ makeDisposable(Model, function (this: Model) {
   this.dispose();
 });
 
-/** @internal A shape for every input: that of `shapes`, or else what the model says. */
+/** @internal A shape for every input: that of `shapes`, or else the model's own. */
 export function inputShapes(
   inputs: readonly ValueInfo[],
   shapes: Readonly<Record<string, readonly number[]>>,
@@ -351,7 +349,7 @@ export function inputShapes(
 }
 
 function checkExternalName(name: string): void {
-  // ONNX demands a path relative to the model's folder; anything else could reach other files.
+  // ONNX demands a path relative to the model's folder; any other could reach other files.
   if (/^([/\\]|[a-z]:)/i.test(name) || name.split(/[/\\]/).includes('..') || name === '') {
     throw new RequantError(
       'INVALID_MODEL',
@@ -391,12 +389,12 @@ async function readExternal(
   return files;
 }
 
-/** What a file is called in errors. */
+/** The name of a file in errors. */
 function placeOf({ location }: Loaded): string | undefined {
   return location && ('url' in location ? location.url : location.path);
 }
 
-/** The error of the core for a file that it cannot read, or what the file is instead of a model. */
+/** The core's error for a file that it cannot read, or one that says what the file is instead of a model. */
 function notRead(
   error: unknown,
   loaded: Loaded,
@@ -421,18 +419,20 @@ function notRead(
   return error;
 }
 
-/** @internal Whether the bytes are what {@link InferenceSession.toPlan} gave (src/plan/file.cpp). */
+/** @internal Whether the bytes are from {@link InferenceSession.toPlan} (src/plan/file.cpp). */
 export function isPlan(bytes: Uint8Array): boolean {
   return '\x93RQPLAN\n'.split('').every((letter, at) => bytes[at] === letter.charCodeAt(0));
 }
 
-/** Whether steps of a saved plan are among the rarer operators: a byte of its header (src/plan/file.cpp). */
+/**
+ * Whether steps of a saved plan are extended operators, which a byte of its header tells (src/plan/file.cpp).
+ */
 export function needsOperators(plan: Uint8Array): boolean {
   return plan[15] === 1;
 }
 
 async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
-  // Pointers that are ours to free; readOnnx takes all of them over.
+  // Pointers that we must free; readOnnx takes all of them over.
   let owned: number[] = [];
   let external: ReadonlyMap<string, Uint8Array> = new Map();
   const reading = <T>(action: () => T | Failure) => {
@@ -458,7 +458,7 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     const model = new Model(core, object);
     try {
       const { handle } = model;
-      // Its sessions will need them.
+      // Sessions of the model will need these kernels.
       if (handle.call((read) => read.lowBits())) prefetchLowBits(core);
       await loadOperators(
         core,
@@ -478,8 +478,8 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
  * Reads an ONNX model, float or quantized, and verifies it.
  *
  * @param source Bytes, a `Blob`, a URL, or in Node a path.
- * @throws RequantError `LOAD_FAILED` when it cannot be read, `INVALID_MODEL` or `UNSUPPORTED` when
- * it cannot be used, `ABORTED`.
+ * @throws RequantError `LOAD_FAILED` when it cannot be read, `INVALID_MODEL` or `UNSUPPORTED` when it cannot
+ * be used, `ABORTED`.
  * @example
  * const model = await loadModel('model.onnx');
  * console.log(model.summary());
@@ -490,7 +490,7 @@ export async function loadModel(source: Source, options: LoadOptions = {}): Prom
   return modelOf(core, loaded, options);
 }
 
-/** @internal The engine and the bytes, both fetched at the same time. */
+/** @internal Fetches the engine and the bytes at the same time. */
 export async function openSource(
   source: Source,
   options: LoadOptions,
@@ -508,7 +508,7 @@ export async function openSource(
   return { core, loaded };
 }
 
-/** @internal The bytes as a model. */
+/** @internal Makes a model of the bytes. */
 export async function modelOf(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
   if (isPlan(loaded.bytes)) {
     throw new RequantError('INVALID_MODEL', 'this is the saved plan of a session, not a model', {
@@ -523,10 +523,7 @@ export async function modelOf(core: Core, loaded: Loaded, options: LoadOptions):
   return parse(core, loaded, options);
 }
 
-/**
- * Makes a model from the text form of graphs, as {@link Model.toText} writes it: for tests and
- * experiments.
- */
+/** Makes a model from the text form of graphs that {@link Model.toText} writes; for tests and experiments. */
 export async function parseModel(text: string): Promise<Model> {
   checkKind(text, 'string', 'text');
   const core = await loadCore();
@@ -546,7 +543,7 @@ export async function loadToolsFor(...models: readonly Model[]): Promise<void> {
   ]);
 }
 
-/** @internal A model that may still be on its way: the tools are asked for meanwhile. */
+/** @internal Waits for a model that may be a promise, and meanwhile begins to load the tools. */
 export async function arrived(model: Model | PromiseLike<Model>): Promise<Model> {
   if (typeof (model as { then?: unknown } | null | undefined)?.then !== 'function') {
     return model as Model;

@@ -1,4 +1,4 @@
-// What sessions and plans are made with, checked and handed to the core.
+// Checks the options of sessions and plans and hands them to the core.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkOneOf, loadOptionKinds, suggest, withoutUndefined } from '../base/options.js';
@@ -9,9 +9,12 @@ import { loadLowBits } from '../engine/load_core.js';
 import type { LoadOptions, RequantizeMode } from './model.js';
 import { type Tuning, tunedSteps } from './tuning.js';
 
-/** What programs written for onnxruntime-web may pass. All but the first has no meaning here; what two may be is checked. */
+/**
+ * Options that programs written for onnxruntime-web may pass. Only the first has a meaning here; the values
+ * of two more are checked.
+ */
 export interface OrtSessionOptions {
-  /** `'wasm'` must be among them: there is no other. */
+  /** `'wasm'` must be among them, the only provider here. */
   executionProviders?: readonly (string | { readonly name: string })[];
   graphOptimizationLevel?: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
   executionMode?: 'sequential' | 'parallel';
@@ -25,46 +28,46 @@ export interface OrtSessionOptions {
 }
 
 /**
- * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what
- * its engine can start, and is by default what that has; 1 if it was loaded for one thread.
+ * Options of {@link InferenceSession.create}. For a model in memory `numThreads` can be at most what its
+ * engine can start, and by default is what that has; it is 1 if the model was loaded for one thread.
  */
 export interface SessionOptions extends LoadOptions, PlanningOptions, OrtSessionOptions {
-  /** Measure every operator; see {@link InferenceSession.profile}. */
+  /** Whether to measure every operator; see {@link InferenceSession.profile}. */
   profile?: boolean;
-  /** Inner values that run() returns as well, by name. */
+  /** Names of inner values that run() returns as well. */
   taps?: readonly string[];
 }
 
-/** How a graph is computed: what the options of sessions and of {@link Model.toPlan} share. */
+/** How a graph is computed: options that sessions and {@link Model.toPlan} share. */
 export interface PlanningOptions {
   /**
-   * How integer operators requantize. `'float'` computes as ONNX Runtime does (default for models
-   * that were loaded); `'fixed'` uses integers only (default for models quantized here); `'nearest'`
-   * and `'gemmlowp'` compute as those engines do.
+   * How integer operators requantize. `'float'` computes as ONNX Runtime does (default for models that were
+   * loaded); `'fixed'` uses integers only (default for models quantized here); `'nearest'` computes
+   * as TVM does, `'gemmlowp'` as TensorFlow Lite's reference kernels.
    */
   requantize?: RequantizeMode;
-  /** Fuse activations and additions into the operators before them. Default true. */
+  /** Whether to fuse activations and additions into the operators before them. Default true. */
   fuse?: boolean;
-  /** Optimize the graph before it is planned. Default true. */
+  /** Whether to optimize the graph before it is planned. Default true. */
   optimize?: boolean;
   /**
-   * Run a model of few bits in less memory, for some time: its weights stay packed also where the machine is
-   * faster on whole bytes, and values of at most 16 codes lie two to a byte. Default false. Results do not
-   * depend on it.
+   * Whether to run a model of few bits in less memory but more time: its weights stay packed even where the
+   * machine is faster on whole bytes, and values of at most 16 codes lie two to a byte. Default false.
+   * Results do not depend on it.
    */
   compact?: boolean;
   /**
-   * Kernels by family: each runs every step of its family that it can. The warnings of {@link InferenceSession.plan} say
-   * where others run; {@link engineInfo} lists all kernels.
+   * Kernels by family: each runs every step of its family that it can. The warnings of {@link
+   * InferenceSession.plan} say where other kernels run; {@link engineInfo} lists all kernels.
    */
   kernels?: Readonly<Record<string, string>>;
-  /** The kernels that {@link tune} found to be the fastest. Results do not depend on it. */
+  /** Records of {@link tune}, which name the fastest kernels. Results do not depend on them. */
   tuning?: Tuning;
 }
 
 const requantizeModes: readonly RequantizeMode[] = ['fixed', 'float', 'nearest', 'gemmlowp'];
 
-/** @internal Of tune() as well, which forces kernels itself. */
+/** @internal Options that tune() takes as well; it forces kernels itself. */
 export const tunableOptionKinds = {
   requantize: 'string',
   fuse: 'boolean',
@@ -82,7 +85,7 @@ export const sessionOptionKinds = {
   ...planningOptionKinds,
   profile: 'boolean',
   taps: 'strings',
-  // Of OrtSessionOptions.
+  // Options of OrtSessionOptions.
   executionProviders: 'any',
   graphOptimizationLevel: 'any',
   executionMode: 'any',
@@ -95,12 +98,12 @@ export const sessionOptionKinds = {
   logVerbosityLevel: 'any',
 } as const;
 
-/** @internal Throws INVALID_ARGUMENT for a mode that does not exist. */
+/** @internal Throws INVALID_ARGUMENT for an unknown mode. */
 export function checkRequantize(mode: unknown, name: string): void {
   if (mode !== undefined) checkOneOf(mode, requantizeModes, name);
 }
 
-/** @internal Throws INVALID_ARGUMENT for what onnxruntime-web would not take either. */
+/** @internal Throws INVALID_ARGUMENT for values that onnxruntime-web would not take either. */
 export function checkOrtOptions(options: OrtSessionOptions): void {
   const { graphOptimizationLevel: level, executionMode: mode } = options;
   const levels = ['disabled', 'basic', 'extended', 'layout', 'all'];
@@ -109,7 +112,7 @@ export function checkOrtOptions(options: OrtSessionOptions): void {
   checkProviders(options.executionProviders);
 }
 
-/** Throws UNSUPPORTED where the only provider that there is, wasm, is not wanted. */
+/** Throws UNSUPPORTED if the list lacks wasm, the only provider here. */
 function checkProviders(providers: unknown): void {
   if (providers === undefined) return;
   const option = 'options.executionProviders';
@@ -126,7 +129,8 @@ function checkProviders(providers: unknown): void {
   });
 }
 
-// The core looks at the names when it plans, which for a model of open shape is its first run.
+// Checks names here, since the core reads them when it plans, which for a model of open shape is its first
+// run.
 function checkKernels(core: Core, forced: Readonly<Record<string, string>>): void {
   const known = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
   for (const [family, name] of Object.entries(forced)) {
@@ -150,7 +154,7 @@ function checkKernels(core: Core, forced: Readonly<Record<string, string>>): voi
   }
 }
 
-/** @internal A session of the core; `more` is what only it has. */
+/** @internal Makes a session of the core; `more` has the options that only sessions have. */
 export async function createCoreSession(
   core: Core,
   model: CoreModel,
@@ -158,7 +162,7 @@ export async function createCoreSession(
   more: Omit<CoreSessionOptions, keyof PlanningOptions>,
 ): Promise<CoreSession> {
   const { requantize, fuse, optimize, compact, kernels, tuning } = options;
-  // The scalar kernels are with the operators, which those for few bits bring along.
+  // The scalar kernels are in the module of the operators, which comes with the kernels for few bits.
   if (kernels) checkKernels(core, kernels);
   if (kernels || call(core, () => model.lowBits())) await loadLowBits(core);
   const coreOptions = withoutUndefined({

@@ -1,5 +1,5 @@
-// Records of which kernel is the fastest for an operator's shape on a device: their form, where they
-// are kept, and which of them count here.
+// Records of the fastest kernels for operators' shapes on a device: their form, their storage, and which of
+// them apply here.
 
 import { invalidArgument, show } from '../base/errors.js';
 import { withoutUndefined } from '../base/options.js';
@@ -15,27 +15,27 @@ import { defaultKernels } from './default_tuning.js';
 /** The fastest kernel for one shape of operator on one device. */
 export interface TuningRecord {
   kernel: string;
-  /** How many times as fast as the kernel that is chosen without records, at the median; 1 for itself. */
+  /** How many times as fast it is as the kernel chosen without records, at the median; 1 for that kernel. */
   faster: number;
-  /** At most so many threads should divide it, where fewer are faster than all. */
+  /** The most threads to divide it among, where fewer are faster than all. */
   threads?: number;
   /** Windows that a convolution should gather at a time, a multiple of 60. */
   panel?: number;
-  /** How values of few codes that it computes should lie: a byte each, or packed where that is possible. */
+  /** How values of few codes that it computes should be stored: a byte each, or packed where possible. */
   output?: 'bytes' | 'packed';
 }
 
 /**
- * Records by device and by shape: JSON, to be kept, merged and shipped with a model. What is wrong or of
- * another version or device has no effect; results never depend on it.
+ * Records by device and by shape: JSON to be kept, merged and shipped with a model. Records that are wrong or
+ * for another version or device have no effect; results never depend on them.
  */
 export interface Tuning {
   version: 1;
-  /** Records by `tuning` of a plan's step, by {@link deviceName}. */
+  /** For each {@link deviceName}, records by the `tuning` of a plan's step. */
   devices: Record<string, Record<string, TuningRecord>>;
 }
 
-/** @internal Throws INVALID_ARGUMENT for what is no tuning. */
+/** @internal Throws INVALID_ARGUMENT for a value that is no tuning. */
 export function checkTuning(tuning: unknown, name: string): asserts tuning is Tuning {
   const { version: form, devices } = (tuning ?? {}) as Partial<Tuning>;
   if (form !== 1 || typeof devices !== 'object' || devices === null) {
@@ -43,11 +43,11 @@ export function checkTuning(tuning: unknown, name: string): asserts tuning is Tu
   }
 }
 
-/** The row that only machines have whose dot products are exact for whole bytes. */
+/** A kernel that only machines have whose dot products are exact for whole bytes. */
 const DOT8 = 'conv_q8_dot8';
 const dot8 = new WeakMap<Core, boolean>();
 
-/** Whether this machine has it; asked for once. */
+/** Whether this machine has that kernel; asked only once. */
 function hasDot8(core: Core): boolean {
   if (!dot8.has(core)) {
     const kernels = JSON.parse(call(core, () => core.kernels())) as EngineInfo['kernels'];
@@ -60,7 +60,7 @@ function hasDot8(core: Core): boolean {
 /**
  * @internal Whether the processor is an x86, by its arithmetic: there an invalid operation gives a NaN with
  * the sign set ("QNaN floating-point indefinite", Intel SDM vol. 1, table 4-3), elsewhere one without (ARM's
- * default NaN). The infinity comes from a clock, so that no compiler computes the NaN ahead with its own bits.
+ * default NaN). The infinity comes from a clock, so that no compiler computes the NaN ahead of time.
  */
 export function isX86(): boolean {
   const value = new Float32Array([Date.now() * Infinity]);
@@ -68,15 +68,15 @@ export function isX86(): boolean {
   return new Uint8Array(value.buffer)[3] === 0xff;
 }
 
-/** @internal Which of the package's own records count: by instructions and processor. */
+/** @internal The kind of device, by instructions and processor, which selects the package's own records. */
 export function deviceKind(core: Core): string {
   const arch = isX86() ? 'x64' : 'other';
   return [variantOf(core), ...(hasDot8(core) ? ['dot8'] : []), arch].join(', ');
 }
 
 /**
- * @internal What a record depends on beside the shape: the engine, its kernels and threads, and the
- * processor as far as can be known.
+ * @internal Everything that a record depends on beside the shape: the engine, its kernels and threads, and
+ * the processor as far as it can be known.
  */
 export async function deviceName(core: Core): Promise<string> {
   const parts = [`requant ${version}`, variantOf(core), ...(hasDot8(core) ? ['dot8'] : [])];
@@ -92,12 +92,15 @@ export async function deviceName(core: Core): Promise<string> {
 
 type TunedStepOptions = NonNullable<CoreSessionOptions['tuned']>[string];
 
-/** A number of a record that can be one. */
+/** A number of a record, or undefined if it is not plausible. */
 function count(value: number | undefined, limit: number): number | undefined {
   return Number.isInteger(value) && value! > 0 && value! < limit ? value : undefined;
 }
 
-/** @internal What counts for this device, by the steps' `tuning`: the package's records, then those given. */
+/**
+ * @internal The records that apply to this device, by the steps' `tuning`: the package's records, overridden
+ * by the given ones.
+ */
 export async function tunedSteps(
   core: Core,
   tuning: Tuning | undefined,
@@ -124,9 +127,9 @@ export async function tunedSteps(
 }
 
 /**
- * All records of both; those of `newer` count where both have one.
+ * Merges the records of both; where both have one, `newer` wins.
  *
- * @throws RequantError INVALID_ARGUMENT for what is no tuning.
+ * @throws RequantError INVALID_ARGUMENT for a value that is no tuning.
  */
 export function mergeTunings(older: Tuning, newer: Tuning): Tuning {
   checkTuning(older, 'older');
@@ -150,7 +153,7 @@ function openDatabase(): Promise<IDBDatabase> {
   });
 }
 
-/** What one request gives, once its transaction is complete: until then nothing is written. */
+/** The result of one request, once its transaction is complete: nothing is written until then. */
 async function inStore<T>(
   mode: IDBTransactionMode,
   ask: (store: IDBObjectStore) => IDBRequest<T>,
@@ -169,8 +172,8 @@ async function inStore<T>(
 }
 
 /**
- * @internal Records that were kept: of a file in Node, of IndexedDB in browsers. A cache that is not
- * there, or damaged, is empty.
+ * @internal Reads stored records: from a file in Node, from IndexedDB in browsers. A cache that is missing or
+ * damaged is empty.
  */
 export async function readTuning(name: string): Promise<Tuning> {
   const empty: Tuning = { version: 1, devices: {} };
@@ -189,7 +192,7 @@ export async function readTuning(name: string): Promise<Tuning> {
   }
 }
 
-/** @internal Throws SAVE_FAILED where records cannot be kept: before they are measured. */
+/** @internal Throws SAVE_FAILED if records cannot be stored, before they are measured. */
 export async function checkCache(name: string): Promise<void> {
   if (isNode) return checkWritable(name);
   try {

@@ -1,4 +1,4 @@
-// Calibration step by step, and divided among workers or machines.
+// Calibrates step by step, also divided among workers or machines.
 
 import { Breather, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
@@ -20,9 +20,9 @@ import { QuantizedModel } from './quantized_model.js';
 
 /** Options of {@link Calibration.create}. */
 export interface CalibrationOptions {
-  /** As of {@link quantize}; the same for all shards. */
+  /** As in {@link quantize}; the same for all shards. */
   config?: QuantizeConfig;
-  /** Also find out what every operator costs: `quantized.config.analysis`. Default false. */
+  /** Whether to find out what every operator costs: `quantized.config.analysis`. Default false. */
   analyze?: boolean;
 }
 
@@ -61,10 +61,11 @@ export class Calibration {
   }
 
   /**
-   * Starts a calibration of a float model (or a promise of one, as {@link quantize} takes), which stays as it is and may be disposed of.
+   * Starts a calibration of a float model (or a promise of one, as in {@link quantize}), which stays as it is
+   * and may be disposed of.
    *
-   * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, and for a model
-   * that is quantized already; LOAD_FAILED when the engine's tools cannot be loaded.
+   * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, and for a model that
+   * is quantized already; LOAD_FAILED when the engine's tools cannot be loaded.
    */
   static async create(
     given: Model | PromiseLike<Model>,
@@ -82,8 +83,8 @@ export class Calibration {
   /**
    * Shows a sample in one of the {@link passes}, counted from 0.
    *
-   * @throws RequantError as {@link InferenceSession.run}, INVALID_ARGUMENT for a pass that there is not,
-   * for NaN or infinity in the sample or in what the network makes of it, and after {@link finish}.
+   * @throws RequantError what {@link InferenceSession.run} throws; INVALID_ARGUMENT for a pass that does not
+   * exist, for NaN or infinity in the sample or in the network's values, and after {@link finish}.
    */
   add(pass: number, feeds: Feeds): void {
     this.#checkPass(pass);
@@ -93,10 +94,10 @@ export class Calibration {
   }
 
   /**
-   * Tells a shard the first sample of all, which it does not count, and the index of its own first
-   * one. Before its pass 0; not needed by the shard that begins with sample 0.
+   * Shows a shard the very first sample, which it does not count, and tells it the index of its own first
+   * one. Call it before pass 0; the shard that begins with sample 0 does not need it.
    *
-   * @throws RequantError as {@link add}.
+   * @throws RequantError what {@link add} throws.
    */
   probe(firstOfAll: Feeds, index: number): void {
     this.#checkUse();
@@ -108,9 +109,9 @@ export class Calibration {
   }
 
   /**
-   * What was gathered in that pass.
+   * The statistics that were gathered in that pass.
    *
-   * @throws RequantError INVALID_ARGUMENT for a pass that there is not, and after {@link finish}.
+   * @throws RequantError INVALID_ARGUMENT for a pass that does not exist, and after {@link finish}.
    */
   save(pass: number): Uint8Array<ArrayBuffer> {
     this.#checkPass(pass);
@@ -121,9 +122,9 @@ export class Calibration {
   }
 
   /**
-   * Replaces what was gathered in that pass.
+   * Replaces the statistics of that pass.
    *
-   * @throws RequantError INVALID_ARGUMENT for bytes of another calibration, for a pass that there is not,
+   * @throws RequantError INVALID_ARGUMENT for bytes of another calibration, for a pass that does not exist,
    * and after {@link finish}.
    */
   load(pass: number, bytes: Uint8Array): void {
@@ -131,9 +132,9 @@ export class Calibration {
   }
 
   /**
-   * Adds what a shard of later samples has gathered in that pass.
+   * Adds the statistics that a shard of later samples gathered in that pass.
    *
-   * @throws RequantError as {@link load}.
+   * @throws RequantError what {@link load} throws.
    */
   merge(pass: number, bytes: Uint8Array): void {
     this.#take(pass, bytes, true);
@@ -168,9 +169,9 @@ export class Calibration {
   }
 
   /**
-   * Makes the quantized model, in slices; the calibration is used up, also when this is aborted or fails.
+   * Makes the quantized model, in slices. It uses the calibration up, even when it is aborted or fails.
    *
-   * @throws RequantError INVALID_ARGUMENT for a bad option, without samples and the second time, ABORTED.
+   * @throws RequantError INVALID_ARGUMENT for a bad option, without samples and when called again, ABORTED.
    */
   async finish(
     options: { onProgress?: (progress: QuantizeProgress) => void; signal?: AbortSignal } = {},

@@ -1,4 +1,4 @@
-// The core's calibrator: what quantize() and Calibration are made of.
+// The core's calibrator, on which quantize() and Calibration are built.
 
 import type { Breather } from '../base/abort.js';
 import type { Core, CoreCalibrator, CoreQuantized } from '../core.js';
@@ -26,7 +26,7 @@ export function createCalibrator(
       'calibrator',
     );
   if (parsed.patterns.length === 0) return create(parsed.options);
-  // Names are known only after optimization, which a first calibrator does.
+  // The names of operators are known only after optimization, which a first calibrator does.
   const first = create(parsed.options);
   try {
     return create(
@@ -40,7 +40,7 @@ export function createCalibrator(
   }
 }
 
-/** @internal Makes the quantized model, in slices; the calibrator is of no use afterwards. */
+/** @internal Makes the quantized model, in slices. The calibrator cannot be used afterwards. */
 export async function finishCalibrator(
   calibrator: Handle<CoreCalibrator>,
   breather: Breather,
@@ -60,11 +60,11 @@ export async function finishCalibrator(
   return quantized;
 }
 
-/** How far the quantization is. */
+/** How far the quantization has come. */
 export interface QuantizeProgress {
-  /** Samples are shown to the float model, then the result is made (accuracy recovery included). */
+  /** 'calibrate' shows samples to the float model; 'finish' makes the result, accuracy recovery included. */
   phase: 'calibrate' | 'finish';
-  /** Of 'finish': the recovery method at work, or 'round'. */
+  /** During 'finish': the recovery method at work, or 'round'. */
   method?: string;
   done: number;
   /** Missing while the number of samples is not known. */

@@ -1,4 +1,4 @@
-// The quantization config of the public API: checked, and put into the form of the core.
+// Checks the quantization config of the public API and converts it to the form of the core.
 
 import { RequantError, invalidArgument } from '../base/errors.js';
 import {
@@ -13,13 +13,13 @@ import {
 import type { CoreOperatorOptions, CoreQuantizeOptions, CoreTensorOptions } from '../core.js';
 
 /**
- * How the range of a tensor is found. `'auto'` tries several and keeps the one of least output error; for all
- * activations it changes defaults of {@link QuantizeConfig}, too.
+ * How the range of a tensor is found. `'auto'` tries several ways and keeps the one of least output error;
+ * given for all activations, it also changes defaults of {@link QuantizeConfig}.
  */
 export type Observer =
   'minmax' | 'moving_average' | 'percentile' | 'kl' | 'mse' | 'isotone' | 'auto';
 
-/** Ways to recover accuracy; see docs/quantization.md. */
+/** Methods that recover accuracy; see docs/quantization.md. */
 export type Recovery =
   | 'equalize'
   | 'equalize_relu6'
@@ -42,36 +42,44 @@ export type Rounding =
 
 /** How one kind of tensor is quantized. */
 export interface TensorConfig {
-  /** 2 to 32. Default 8; what is wider than 8 is simulated in float, and toOnnx() cannot write it. */
+  /**
+   * 2 to 32. Default 8. Values of more than 8 bits are simulated in float, and toOnnx() cannot write them.
+   */
   bits?: number;
-  /** Zero point 0 and signed integers. Default false for activations, true for weights and small floats. */
+  /**
+   * Whether zero points are 0 and integers signed. Default false for activations, true for weights and small
+   * floats.
+   */
   symmetric?: boolean;
   /**
-   * A scale for each channel: of weights the output channels (default true), of activations those of
-   * `axis`, which is simulated in float and must be symmetric.
+   * Whether every channel has a scale: for weights the output channels (default true), for activations those
+   * of `axis`, which are simulated in float and must be symmetric.
    */
   perChannel?: boolean;
-  /** Of activations (only) per channel. Default 1. */
+  /** The channel axis of activations (only) with `perChannel`. Default 1. */
   axis?: number;
-  /** Default 'minmax'; weights know all but 'moving_average' and 'isotone'. */
+  /** Default 'minmax'; weights take all but 'moving_average' and 'isotone'. */
   observer?: Observer;
-  /** Of the observer 'percentile': share of all values inside the range, in (0, 100]. */
+  /** For the observer 'percentile': share of all values inside the range, in (0, 100]. */
   percentile?: number;
-  /** Of the observer 'moving_average': weight of the past, in [0, 1). */
+  /** For the observer 'moving_average': weight of the past, in [0, 1). */
   momentum?: number;
-  /** Of the observer 'moving_average': frozen after so many samples. Default 0: never. */
+  /**
+   * For the observer 'moving_average': the number of samples after which the range is frozen. Default 0:
+   * never.
+   */
   stopUpdateAfter?: number;
-  /** Round scales up to powers of two. Default false. */
+  /** Whether scales are rounded up to powers of two. Default false. */
   powerOf2?: boolean;
-  /** Default 'HALF_EVEN'; others are simulated in float for activations. */
+  /** Default 'HALF_EVEN'; for activations the others are simulated in float. */
   rounding?: Rounding;
   /** How the scale follows from the range. Default 'onnx'. */
   formula?: 'onnx' | 'ppq' | 'google' | 'cambricon';
-  /** Integers (default) or a small float of 8 bits, simulated. */
+  /** Integers (default), or a simulated small float of 8 bits. */
   format?: 'int' | 'e4m3' | 'e5m2';
-  /** Symmetric: use the lowest code as well, [-128, 127]. Default false. */
+  /** Whether symmetric integers use the lowest code as well, [-128, 127]. Default false. */
   fullRange?: boolean;
-  /** Asymmetric activations (only) as int8. Default false: uint8. */
+  /** Whether asymmetric activations (only) are int8. Default false: uint8. */
   signed?: boolean;
 }
 
@@ -80,57 +88,57 @@ export interface OperatorConfig {
   activations?: TensorConfig;
   weights?: TensorConfig;
   /**
-   * Of operatorTypes and operators: layers write floats from their accumulators, whoever reads them, but
-   * for those that compute their activation as well. Default false.
+   * In operatorTypes and operators: layers write their accumulators as floats, whoever reads them, except
+   * layers that compute their activation as well. Default false.
    */
   floatOutput?: boolean;
 }
 
-/** What a runtime expects; anything given beside it wins. */
+/** The runtime whose expectations to meet; other settings override it. */
 export type Target =
   'onnxruntime' | 'tflite' | 'tensorrt' | 'power-of-2' | 'megengine-int4' | 'reduce-range';
 
-/** Scales from elsewhere, as other tools write them. */
+/** A scale from elsewhere, as other tools write it. */
 export interface GivenScale {
   scale: number | readonly number[];
-  /** Default 0. `offset` is another word for it. */
+  /** Default 0. `offset` is a synonym. */
   zero_point?: number | readonly number[];
   offset?: number | readonly number[];
 }
 
-/** How a model is quantized. Everything has a default. */
+/** How a model is quantized. Every setting has a default. */
 export interface QuantizeConfig extends Omit<OperatorConfig, 'floatOutput'> {
-  /** Settings that a runtime expects, before everything else. */
+  /** The runtime whose settings everything else starts from. */
   target?: Target;
-  /** By operator type; null keeps all operators of that type in float. */
+  /** Settings by operator type; null keeps all operators of that type in float. */
   operatorTypes?: Readonly<Record<string, OperatorConfig | null>>;
   /**
-   * By operator name, as a regular expression that must match the whole name; null keeps the
-   * operator in float. Wins over operatorTypes, key by key; of several that match, later ones win.
+   * Settings by operator name, a regular expression that must match the whole name; null keeps the operator
+   * in float. They override operatorTypes, key by key; of several that match, later ones win.
    */
   operators?: Readonly<Record<string, OperatorConfig | null>>;
   /**
-   * Default 'round_weights' and 'bias_correction', and with 7 bits or more and float outputs
-   * 'float_sums' and 'float_answers', on 4 to 8 samples; where `activations.observer` is 'auto' also
-   * 'float_start', 'float_end' and 'empirical_bias', on 64. [] for none.
+   * Recovery methods; [] for none. Default 'round_weights' and 'bias_correction', and with 7 bits or more and
+   * float outputs 'float_sums' and 'float_answers', on 4 to 8 samples; where `activations.observer` is 'auto'
+   * also 'float_start', 'float_end' and 'empirical_bias', on 64.
    */
   recover?: readonly Recovery[];
   /**
-   * Outputs that the model declares as floats keep the precision of floats: layers that make them write
-   * their accumulators as floats, and other operators that make them stay in float. Default true, and
+   * Whether outputs that the model declares as floats keep the precision of floats: layers that make them
+   * write their accumulators as floats, and other operators that make them stay in float. Default true, and
    * false for the targets 'tflite', 'power-of-2' and 'megengine-int4', whose devices write integers.
    */
   floatOutputs?: boolean;
   /**
-   * Samples that methods keep which learn or choose. Default 256; without `recover` the default methods
-   * choose on 8, unless this says otherwise.
+   * How many samples to keep for methods that learn or choose. Default 256; without `recover` the default
+   * methods choose on 8, unless this says otherwise.
    */
   recoverSamples?: number;
-  /** Steps of the optimizer for each block. Default: the method's own. */
+  /** Steps of the optimizer for each block. Default: the method's own number. */
   recoverSteps?: number;
   /**
-   * Scales by value name, instead of calibrating those: of another tool, or of
-   * {@link scalesOf} a record of ours.
+   * Scales by value name, which are not calibrated then: from another tool, or from a record of ours by
+   * {@link scalesOf}.
    */
   scales?: Readonly<Record<string, GivenScale>>;
 }
@@ -163,7 +171,7 @@ export const targets: Readonly<Record<Target, QuantizeConfig>> = {
   'reduce-range': { weights: { bits: 7, symmetric: true, perChannel: true } },
 };
 
-/** @internal A config in the core's terms, before the names of the operators are known. */
+/** @internal A config in the form of the core, before the names of the operators are known. */
 export interface ParsedConfig {
   options: CoreQuantizeOptions;
   patterns: { pattern: string; regex: RegExp; options: CoreOperatorOptions }[];
@@ -333,7 +341,10 @@ function parseScales(
   );
 }
 
-/** @internal Throws INVALID_ARGUMENT naming the key. `operatorNames`: the engine's operators. */
+/**
+ * @internal Parses a config; throws INVALID_ARGUMENT naming the key. `operatorNames` are the engine's
+ * operators.
+ */
 export function parseConfig(
   config: QuantizeConfig = {},
   operatorNames?: readonly string[],
@@ -390,10 +401,10 @@ export function parseConfig(
   const preset: QuantizeConfig = target === undefined ? {} : targets[target];
   const ofTarget = withoutUndefined({ activations: preset.activations, weights: preset.weights });
   const global = merge(parseOperator(ofTarget, 'config.target'), own);
-  // Who asks for the least error gets what lowers it without being asked for by name.
+  // The observer 'auto' asks for the least error, so methods that lower it need not be named.
   const auto = global.activations?.observer === 'auto';
   const floatOutputs = config.floatOutputs ?? preset.floatOutputs ?? true;
-  // Fewer bits are asked for where memory and speed count, and a target without floats has none.
+  // Fewer bits are for memory and speed, and a target without floats has none.
   const plain = [global.activations, global.weights].every((tensor) => (tensor?.bits ?? 8) >= 7);
   const methods =
     recover ?? (auto ? autoRecovery : plain && floatOutputs ? defaultRecovery : integerRecovery);
@@ -404,7 +415,7 @@ export function parseConfig(
       operators: {},
       recover: [...methods],
       floatOutputs,
-      // By name, and with a number of samples, they are asked for thoroughly.
+      // Methods that are named, or given a number of samples, run thoroughly.
       quickChoices: !auto && !recover && recoverSamples === undefined,
       recoverNamed: recover !== undefined,
       ...(recoverSamples === undefined ? {} : { recoverSamples }),
@@ -427,7 +438,9 @@ function merge(a: CoreOperatorOptions | undefined, b: CoreOperatorOptions): Core
   };
 }
 
-/** @internal The options with every pattern applied. INVALID_ARGUMENT for one without a match. */
+/**
+ * @internal The options with every pattern applied. Throws INVALID_ARGUMENT for a pattern without a match.
+ */
 export function resolveOperators(
   { options, patterns }: ParsedConfig,
   operators: readonly { name: string; type: string }[],

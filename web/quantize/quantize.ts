@@ -1,4 +1,4 @@
-// quantize(): samples are shown to the calibrator, then the quantized model is made.
+// quantize() shows samples to the calibrator, then makes the quantized model.
 
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument, show } from '../base/errors.js';
@@ -16,17 +16,16 @@ export type Samples = Iterable<Feeds> | AsyncIterable<Feeds>;
 /** Options of {@link quantize}. */
 export interface QuantizeOptions {
   /**
-   * Typical inputs. The iterable is consumed once; when a second pass over the samples is needed
-   * (for histograms), they are kept in memory until then. With a `length` (as arrays have), progress
-   * has a total.
+   * Typical inputs. The iterable is consumed once; when a second pass over the samples is needed (for
+   * histograms), they are kept in memory until then. With a `length` (as arrays have), progress has a total.
    */
   calibration: Samples;
-  /** Use at most so many samples. Default all. */
+  /** The largest number of samples to use. Default all. */
   maxSamples?: number;
   onProgress?: (progress: QuantizeProgress) => void;
   signal?: AbortSignal;
   config?: QuantizeConfig;
-  /** Also find out what every operator costs: `quantized.config.analysis`. Default false. */
+  /** Whether to find out what every operator costs: `quantized.config.analysis`. Default false. */
   analyze?: boolean;
 }
 
@@ -48,15 +47,15 @@ function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, ind
 }
 
 /**
- * Quantizes a float model after training: shows it the calibration samples, chooses scales, and
- * recovers accuracy. The model itself stays as it is. Works on the calling thread in slices of about
- * 30 ms, so that events, progress and `signal` get their turn; {@link createWorker} moves it to
- * another thread. The same model, samples and options make the same file in every browser.
+ * Quantizes a float model after training: shows it the calibration samples, chooses scales, and recovers
+ * accuracy. The model itself stays as it is. It works on the calling thread in slices of about 30 ms, so that
+ * events, progress and `signal` get their turn; {@link createWorker} moves it to another thread. The same
+ * model, samples and options make the same file in every browser.
  *
  * @param given The model, or a promise of one, during which the engine's tools are fetched:
  * `quantize(loadModel(url), options)`.
- * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, for empty
- * calibration data and for NaN or infinity in it; ABORTED.
+ * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, for empty calibration
+ * data and for NaN or infinity in it; ABORTED.
  * @example
  * const quantized = await quantize(model, { calibration: samples });
  * await quantized.save('model.int8.onnx', { format: 'qdq' });
@@ -117,7 +116,7 @@ export async function quantize(
       await breather.breathe();
       if (count >= limit) break;
     }
-    // With scales from elsewhere there may be nothing to calibrate; the core knows.
+    // With scales from elsewhere nothing may need calibration; the core knows.
     if (count === 0 && !given) {
       throw invalidArgument(
         'there are no calibration samples',

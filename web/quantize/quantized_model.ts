@@ -10,7 +10,7 @@ import type { QuantizationRecord } from './record.js';
 
 /**
  * `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators;
- * `'qonnx'`: float operators behind Quant nodes of QONNX, which say 2 to 8 bits as they are.
+ * `'qonnx'`: float operators behind Quant nodes of QONNX, which have exactly 2 to 8 bits.
  */
 export type OnnxFormat = 'qdq' | 'qoperator' | 'qonnx';
 
@@ -18,9 +18,12 @@ export type OnnxFormat = 'qdq' | 'qoperator' | 'qonnx';
 export interface ExportOptions {
   /** Default 'qdq'. */
   format?: OnnxFormat;
-  /** Of 'qdq': what has 4 bits is written as int4 and uint4, which needs opset 21. Default false. */
+  /** For 'qdq': writes 4-bit values as int4 and uint4, which needs opset 21. Default false. */
   int4?: boolean;
-  /** The same, and what has 2 bits as int2 and uint2, which needs opset 25. Default false. */
+  /**
+   * For 'qdq': does what `int4` does and writes 2-bit values as int2 and uint2, which needs opset 25. Default
+   * false.
+   */
   int2?: boolean;
 }
 
@@ -47,7 +50,7 @@ export class QuantizedModel {
 
   /** The integer graph that sessions run; disposed of together with this object. */
   get integerModel(): Model {
-    // After dispose() this throws DISPOSED.
+    // Throws DISPOSED after dispose().
     const { object } = this.handle;
     this.#integer ??= this.#model(() => object.integer(), 'fixed');
     return this.#integer;
@@ -68,7 +71,7 @@ export class QuantizedModel {
   /**
    * The bytes of an ONNX file for other engines. Default format: 'qdq'.
    *
-   * @throws RequantError UNSUPPORTED for what the format cannot say, simulated operators among it;
+   * @throws RequantError UNSUPPORTED for operators that the format cannot express, simulated ones included;
    * INVALID_ARGUMENT for an unknown option or format.
    */
   toOnnx(options: ExportOptions = {}): Uint8Array<ArrayBuffer> {
@@ -101,7 +104,7 @@ export class QuantizedModel {
   /**
    * Writes the ONNX file: to a path in Node, as a download of that name in a page.
    *
-   * @throws RequantError as {@link toOnnx}; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
+   * @throws RequantError what {@link toOnnx} throws; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
    */
   save(name: string, options: ExportOptions = {}): Promise<void> {
     return saveBytes(name, this.toOnnx(options));

@@ -4,12 +4,12 @@ import { Model, loadToolsFor } from '../model/model.js';
 import { QuantizedModel } from './quantized_model.js';
 
 /**
- * What a quantized file says, whoever made it: Q/DQ, QOperator, or QONNX of 2 to 8 bits. The result's
- * `config` is the record, from which {@link configOf} makes a config, and `toOnnx` writes any other
+ * Reads how a quantized file quantizes, whoever made it: Q/DQ, QOperator, or QONNX of 2 to 8 bits. The
+ * result's `config` is the record, from which {@link configOf} makes a config, and `toOnnx` writes any other
  * form. A file of ours gives the configs it was made with. The caller disposes of the result.
  *
- * @throws RequantError UNSUPPORTED for a float model, and for operators on integers whose scale
- * nothing says.
+ * @throws RequantError UNSUPPORTED for a float model, and for integer operators whose scale the file does not
+ * tell.
  * @example
  * const imported = await readQuantized(await loadModel('theirs.int8.onnx'));
  * const config = configOf(imported.config); // for another network of the same operators

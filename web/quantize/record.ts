@@ -1,4 +1,4 @@
-// What the quantizer decided and measured, as JSON, and configs that repeat its decisions.
+// The quantizer's decisions and measurements as JSON, and configs that repeat the decisions.
 
 import { invalidArgument, show } from '../base/errors.js';
 import type { TensorType } from '../base/tensor.js';
@@ -8,7 +8,7 @@ import type { OperatorConfig, QuantizeConfig, TensorConfig } from './config.js';
 export interface TensorRecord {
   /** Name of the float value. */
   value: string;
-  /** Such as "ACTIVATED", "BAKED", "OVERLAPPED", "FP32"; what follows is missing for float ones. */
+  /** Such as "ACTIVATED", "BAKED", "OVERLAPPED", "FP32"; a float slot lacks the members below. */
   state: string;
   /** Such as "PER_CHANNEL|LINEAR|SYMMETRICAL". */
   policy?: string;
@@ -17,21 +17,21 @@ export interface TensorRecord {
   bits?: number;
   quantMin?: number;
   quantMax?: number;
-  /** Of a small float. */
+  /** The format of a small float. */
   format?: 'e4m3' | 'e5m2';
-  /** Of the stored integers. */
+  /** Type of the stored integers. */
   dtype?: TensorType;
-  /** Of the channels, with a scale for each. */
+  /** Axis of the channels, each of which has a scale. */
   axis?: number;
   scale?: number[];
-  /** 0 where there is a scale for each channel. */
+  /** 0 where every channel has a scale. */
   offset?: number[] | number;
   /** How the range was found; missing for constants. */
   observer?: string;
-  /** Of the observer 'auto': how it was chosen. */
+  /** For the observer 'auto': how it was chosen. */
   detail?: string;
   range?: [number | null, number | null];
-  /** The slot that decided for this one. */
+  /** The slot whose quantization this one shares. */
   dominator?: { node: string; slot: string };
 }
 
@@ -40,13 +40,13 @@ export interface OperatorRecord {
   name: string;
   type: string;
   quantized: boolean;
-  /** Its grid has no integer operator: computed in float on that grid. */
+  /** Whether it is computed in float on its grid, which no integer operator has. */
   simulated?: boolean;
-  /** A layer that writes its accumulators as floats. */
+  /** Whether it is a layer that writes its accumulators as floats. */
   floatOutput?: boolean;
-  /** Why it stays float. */
+  /** The reason why it stays float. */
   reason?: string;
-  /** It is in a body of If, Loop or Scan: the name says in which ("if/then_branch/product"). */
+  /** Whether it is in a body of If, Loop or Scan, which the name tells ("if/then_branch/product"). */
   inBody?: boolean;
   /** The activation that it computes as well. */
   activation?: string;
@@ -57,8 +57,9 @@ export interface OperatorRecord {
 }
 
 /**
- * What a recovery method gained. Of methods that learn: signal to noise of the outputs against the float
- * network on the kept samples, in dB; of others that of what `detail` names, averaged over the layers.
+ * The gain of a recovery method, as a signal to noise ratio in dB: for methods that learn, of the outputs
+ * against the float network on the kept samples; for others, of what `detail` names, averaged over the
+ * layers.
  */
 export interface RecoveryRecord {
   method: string;
@@ -68,12 +69,12 @@ export interface RecoveryRecord {
   detail: string;
 }
 
-/** Everything the quantizer decided. */
+/** All decisions of the quantizer. */
 export interface QuantizationRecord {
   operators: OperatorRecord[];
   recovery: RecoveryRecord[];
   warnings: string[];
-  /** With `analyze: true`. */
+  /** Present with `analyze: true`. */
   analysis?: Analysis;
 }
 
@@ -94,7 +95,7 @@ function checkRecord(record: unknown): void {
 /**
  * The scales of a record by value name, as {@link QuantizeConfig.scales} takes them.
  *
- * @throws RequantError INVALID_ARGUMENT for what is no record.
+ * @throws RequantError INVALID_ARGUMENT for a value that is no record.
  */
 export function scalesOf(
   record: QuantizationRecord,
@@ -130,11 +131,11 @@ function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undef
 }
 
 /**
- * A config that makes the decisions of a record again, without calibrating: bits, policies and scales
- * of every operator. What recovery changed in weights and biases is not in a record: the config has
- * `recover: []`, and results differ by what recovery did.
+ * A config that repeats the decisions of a record without calibration: bits, policies and scales of every
+ * operator. A record does not have the changes that recovery made to weights and biases. The config therefore
+ * has `recover: []`, and its results differ by what recovery did.
  *
- * @throws RequantError INVALID_ARGUMENT for what is no record.
+ * @throws RequantError INVALID_ARGUMENT for a value that is no record.
  */
 export function configOf(record: QuantizationRecord): QuantizeConfig {
   checkRecord(record);
@@ -164,36 +165,39 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   return { operators, scales: scalesOf(record), recover: [], floatOutputs: false };
 }
 
-/** What one operator costs. Ratios in dB are null where there is no error. */
+/** The costs of one operator. Ratios in dB are null where there is no error. */
 export interface OperatorAnalysis {
   name: string;
   type: string;
   /** Names of the value that it reads first and of the value that it writes. */
   input: string;
   value: string;
-  /** Signal to noise with exact inputs. */
+  /** Signal to noise ratio with exact inputs. */
   aloneSnr: number | null;
-  /** Signal to noise with everything quantized. */
+  /** Signal to noise ratio with everything quantized. */
   snr: number | null;
-  /** Of a layer: the number of weights. */
+  /** For a layer: the number of weights. */
   weights?: number;
-  /** Largest magnitude of the output channels over their median, and how many are near the largest. */
+  /**
+   * Largest magnitude of the output channels divided by their median, and how many channels are near the
+   * largest.
+   */
   weightSpread?: number;
   weightOutliers?: number;
   /** Relative noise of the network's outputs when only this layer is quantized, by bits of its weights. */
   noise?: Record<string, number>;
 }
 
-/** What one value looks like. */
+/** The distribution of one value. */
 export interface ValueAnalysis {
   name: string;
   min: number;
   max: number;
-  /** As calibrated. */
+  /** The calibrated range. */
   range: [number, number];
   bits: number;
   scale: number;
-  /** Shares of the elements that do not fit the grid, and that become 0. */
+  /** Shares of the elements that lie outside the grid, and that become 0. */
   clipped: number;
   zeros: number;
   channels: number;
@@ -202,11 +206,11 @@ export interface ValueAnalysis {
   histogram: { from: number; to: number; counts: number[] };
 }
 
-/** {@link QuantizationRecord.analysis}, made with `analyze: true`. */
+/** The content of {@link QuantizationRecord.analysis}, made with `analyze: true`. */
 export interface Analysis {
-  /** How many of the calibration samples errors were measured on: the first ones, at most eight. */
+  /** The number of calibration samples on which errors were measured: the first ones, at most eight. */
   samples: number;
-  /** Signal to noise of the outputs in dB, everything quantized. */
+  /** Signal to noise ratio of the outputs in dB, everything quantized. */
   snr: number | null;
   operators: OperatorAnalysis[];
   values: ValueAnalysis[];

@@ -1,4 +1,4 @@
-// Quantization without samples: weights alone, or activations while the model runs.
+// Quantizes without samples: only weights, or activations while the model runs.
 
 import { invalidArgument, show } from '../base/errors.js';
 import { MOST_INT, checkInteger, checkOneOf, checkOptions } from '../base/options.js';
@@ -11,17 +11,17 @@ import { type FloatOperator, Model, arrived } from '../model/model.js';
 export interface WeightsOptions {
   /** 4 (default) or 8. */
   bits?: 4 | 8;
-  /** Weights that share a scale, along the rows that are summed; a power of two from 16 on. Default 32. */
+  /** How many weights share a scale, along the summed dimension; a power of two from 16 on. Default 32. */
   blockSize?: number;
   /**
    * `'qdq'` (default): a blocked DequantizeLinear, opset 21. `'matmulnbits'`: ONNX Runtime's
-   * com.microsoft.MatMulNBits, which runs from the packed weights.
+   * com.microsoft.MatMulNBits, which computes from the packed weights.
    */
   format?: 'qdq' | 'matmulnbits';
   /**
-   * For `'matmulnbits'` with 4 bits: engines may bring activations to 8 bits, 32 values with a scale of
-   * their own (`accuracy_level` 4), which is faster and costs far less accuracy than the weights did.
-   * Default true; false keeps them in float.
+   * For `'matmulnbits'` with 4 bits: whether engines may quantize activations to 8 bits, 32 values with a
+   * scale of their own (`accuracy_level` 4), which is faster and costs far less accuracy than the weights
+   * did. Default true; false keeps them in float.
    */
   int8Activations?: boolean;
 }
@@ -50,9 +50,10 @@ async function withoutSamples(
 }
 
 /**
- * Weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) as integers in blocks,
- * activations in float: small files without calibration, bodies of If, Loop and Scan included. What stays
- * float is in `floatOperators` and `warnings` of the result, which the caller disposes of.
+ * Quantizes the weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) to integers
+ * in blocks and keeps activations in float: small files without calibration, bodies of If, Loop and Scan
+ * included. `floatOperators` and `warnings` of the result list what stays float. The caller disposes of the
+ * result.
  */
 export async function quantizeWeights(
   model: Model | PromiseLike<Model>,
@@ -65,7 +66,7 @@ export async function quantizeWeights(
   );
   const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
   checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
-  // The core says which of these there are.
+  // The core decides which of these values exist.
   checkInteger(bits, 1, MOST_INT, 'options.bits');
   checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
   return withoutSamples(model, (core, object) =>
@@ -80,21 +81,20 @@ export async function quantizeWeights(
 }
 
 /**
- * Matrix products (MatMul, Gemm) in 8 bits with ranges measured while running, without calibration:
- * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get
- * 8-bit weights. What stays float is in `floatOperators` and `warnings` of the result, which the caller
- * disposes of.
+ * Quantizes matrix products (MatMul, Gemm) to 8 bits with ranges measured at run time, without calibration:
+ * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get 8-bit
+ * weights. `floatOperators` and `warnings` of the result list what stays float. The caller disposes of the
+ * result.
  */
 export function quantizeDynamic(model: Model | PromiseLike<Model>): Promise<Model> {
   return withoutSamples(model, (core, object) => core.dynamically(object));
 }
 
 /**
- * The same model with a bit for each weight where weights have two values only (-1 and 1, as integers or
- * floats), for small files: `(await packWeights(model)).toOnnx()`. ONNX has no such type, so they are
- * spelled in its own operators (BitShift, Mod, Gather), which every engine evaluates when it loads the
- * file; results stay the same bits. QONNX's Quant nodes become ONNX's integers. The caller disposes of
- * the result.
+ * A copy of the model with a bit for each weight where weights have two values only (-1 and 1, as integers or
+ * floats), for small files: `(await packWeights(model)).toOnnx()`. ONNX has no such type, so its own
+ * operators (BitShift, Mod, Gather) express it, which every engine evaluates when it loads the file; results
+ * stay the same bits. QONNX's Quant nodes become ONNX's integers. The caller disposes of the result.
  *
  * @throws RequantError `UNSUPPORTED` below opset 13.
  */

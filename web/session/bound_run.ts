@@ -7,9 +7,9 @@ import { type Feeds, type Handle, lostData, makeDisposable, toTensor } from '../
 import { CoreRun } from './core_run.js';
 import { checkTarget } from './fetches.js';
 
-/** Repeated runs with tensors that stay; made by {@link InferenceSession.bind}. */
+/** Repeated runs with tensors that stay; {@link InferenceSession.bind} makes it. */
 export class BoundRun {
-  /** What every run fills, by name. */
+  /** The tensors that every run fills, by name. */
   readonly outputs: Readonly<Record<string, Tensor>>;
   readonly #core: Core;
   readonly #run: CoreRun;
@@ -60,7 +60,7 @@ export class BoundRun {
   }
 
   /**
-   * Computes the outputs from what the feeds hold now.
+   * Computes the outputs from the present contents of the feeds.
    *
    * @throws RequantError DISPOSED after this or the session was disposed of, INVALID_ARGUMENT for a tensor
    * whose buffer was transferred.
@@ -84,7 +84,7 @@ export class BoundRun {
     }
   }
 
-  /** Gives the memory back; the outputs stay the caller's. The session lives on. */
+  /** Gives the memory back; the outputs and the session stay usable. */
   dispose(): void {
     this.#run.dispose();
   }

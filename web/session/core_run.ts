@@ -1,4 +1,4 @@
-// Runs of feeds of one kind: their memory in the core stays, and so do the results' places.
+// Runs feeds of one kind repeatedly: their memory in the core, and that of the results, stays.
 
 import type { Core, CoreResult, CoreSession } from '../core.js';
 import {
@@ -28,7 +28,7 @@ export class CoreRun {
   readonly #inputs: readonly number[];
   #id: number;
 
-  /** Plans for the feeds, whose data is not read yet. Throws as InferenceSession.bind. */
+  /** Plans for the feeds, whose data is not read yet. Throws what InferenceSession.bind throws. */
   constructor(handle: Handle<CoreSession>, feeds: Feeds) {
     checkFeeds(feeds);
     const tensors = Object.values(feeds);
@@ -49,7 +49,7 @@ export class CoreRun {
     whenForgotten(this, unbinding(new WeakRef(handle), this.#health, bound.id));
   }
 
-  /** Whether these have the names (in this order), types and shapes that it was made for. */
+  /** Whether feeds have the names (in this order), types and shapes that the run was made for. */
   fits(feeds: Feeds): boolean {
     const names = Object.keys(feeds);
     return (
@@ -67,7 +67,7 @@ export class CoreRun {
     );
   }
 
-  /** False after it or its session was disposed of. */
+  /** False after the run or its session was disposed of. */
   get alive(): boolean {
     return this.#id !== 0 && !this.#handle.disposed;
   }
@@ -86,12 +86,13 @@ export class CoreRun {
     if (failed(core, this.#id)) this.#runSlowly();
   }
 
-  // Tells what went wrong. On its own, because a closure would cost every run its context.
+  // Runs again and reports what went wrong. It is a method of its own, because a closure would cost every run
+  // its context.
   #runSlowly(): void {
     this.#handle.call((session) => session.runBound(this.#id));
   }
 
-  /** Gives the memory back; doing so again does nothing. */
+  /** Gives the memory back; doing so again has no effect. */
   dispose(): void {
     if (this.#id === 0) return;
     disposedOf(this);
@@ -104,7 +105,8 @@ function unbind(handle: Handle<CoreSession>, health: Health, id: number): void {
   if (!handle.disposed && !health.crashed) handle.object.unbind(id);
 }
 
-// Holds the session weakly: one that was forgotten as well takes its runs along, and need not wait for them.
+// Frees a run. It holds the session weakly: a session that was forgotten as well frees its runs and need not
+// wait for them.
 function unbinding(session: WeakRef<Handle<CoreSession>>, health: Health, id: number): () => void {
   return () => {
     const handle = session.deref();
@@ -117,7 +119,7 @@ function failed(core: Core, id: number): boolean {
   try {
     return core._run_bound(id) !== 0;
   } catch (error) {
-    // A trap. To try again on what it left behind would prove nothing.
+    // A trap; running again on the memory that it left would prove nothing.
     throw engineFailed(core, error);
   }
 }

@@ -1,4 +1,4 @@
-// The arguments of runs after the feeds: which outputs are wanted, where they go, and options.
+// Reads the arguments of runs after the feeds: which outputs are wanted, where they go, and options.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkOptions, suggest } from '../base/options.js';
@@ -7,9 +7,9 @@ import { lostData } from '../engine/heap.js';
 
 /** Options of {@link InferenceSession.run}. */
 export interface RunOptions {
-  /** Looked at before the run; a run itself is not interrupted. */
+  /** Checked before the run; a run itself is not interrupted. */
   signal?: AbortSignal;
-  /** Of onnxruntime-web, without meaning here. */
+  /** An option of onnxruntime-web, without meaning here. */
   logSeverityLevel?: number;
   tag?: string;
 }
@@ -49,13 +49,13 @@ export function fetchTargets(
   );
 }
 
-/** @internal What stands behind the feeds of a run, where `known` are the outputs. */
+/** @internal The arguments behind the feeds of a run; `known` are the outputs. */
 export function runArguments(
   second: unknown,
   third: unknown,
   known: readonly string[],
 ): { fetches: Map<string, Tensor | null> | undefined; options: RunOptions } {
-  // As in onnxruntime-web, an object in second place is fetches when it has an output's name.
+  // As in onnxruntime-web, an object in second position is fetches when it has an output's name.
   const isOptions =
     typeof second === 'object' &&
     second !== null &&
@@ -69,7 +69,7 @@ export function runArguments(
   };
 }
 
-/** @internal Throws when the result does not fit into the tensor that should take it. */
+/** @internal Throws when a result does not fit the tensor that should take it. */
 export function checkTarget(
   { name, type, dims }: { name: string; type: string; dims: readonly number[] },
   target: Tensor,

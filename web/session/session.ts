@@ -60,9 +60,9 @@ export interface PlanStep {
   /** Name of the operator. */
   name: string;
   op: string;
-  /** The kernel that computes it. */
+  /** Name of the kernel that computes it. */
   kernel: string;
-  /** What {@link tune} records of it are called, where there is a choice of kernels. */
+  /** The key of {@link tune}'s records for it, where there is a choice of kernels. */
   tuning?: string;
   /** Multiply-accumulate operations of one run. */
   macs: number;
@@ -70,7 +70,7 @@ export interface PlanStep {
   usedBytes: number;
   /** How many threads compute it. */
   threads: number;
-  /** Windows that it gathers at a time, where a record of {@link tune} says so. */
+  /** Windows that it gathers at a time, where a record of {@link tune} sets that. */
   panel?: number;
   output?: {
     name: string;
@@ -84,20 +84,20 @@ export interface PlanStep {
 export interface PlanMemory {
   /** Memory for all intermediate values. */
   arena: number;
-  /** No layout of the arena can be smaller. */
+  /** A lower bound for any layout of the arena. */
   lowerBound: number;
   packedWeights: number;
 }
 
-/** How a session computes its graph for the shapes it was given last. */
+/** How a session computes its graph for the shapes of its last run. */
 export interface Plan {
   steps: PlanStep[];
   memory: PlanMemory;
-  /** Which kernels of the option `kernels` no step runs, or not all of their family, and what runs instead. */
+  /** Kernels of the option `kernels` that no step runs, or not all of their family, and what runs instead. */
   warnings: string[];
 }
 
-/** What one operator cost. */
+/** The cost of one operator. */
 export interface StepProfile {
   name: string;
   op: string;
@@ -109,7 +109,7 @@ export interface StepProfile {
   macs: number;
 }
 
-// What a plan was made with, and cannot be changed when it is loaded.
+// Options that a plan was made with, which cannot change when it is loaded.
 const planned = [
   'requantize',
   'fuse',
@@ -121,7 +121,7 @@ const planned = [
   'externalData',
 ] as const;
 
-// Why an engine that was loaded for this session has one thread only has been said by then.
+// An engine loaded for this session with one thread only has already warned why.
 function createdThreads(core: Core, loaded: boolean, numThreads: unknown): Promise<number> {
   if (loaded && threadsOf(core) === 1) return Promise.resolve(1);
   return sessionThreads(core, numThreads);
@@ -180,7 +180,7 @@ export class InferenceSession {
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
   readonly #handle: Handle<CoreSession>;
-  /** Outputs and taps. */
+  /** Names of outputs and taps. */
   readonly #fetchable: readonly string[];
   #last: CoreRun | undefined;
   #bindable = true;
@@ -214,9 +214,9 @@ export class InferenceSession {
   }
 
   /**
-   * @param source A model in memory, which stays the caller's, what {@link loadModel} takes, or the
-   * same with the bytes of {@link InferenceSession.toPlan}.
-   * @throws RequantError as loadModel, INVALID_ARGUMENT for an unknown option, tap or kernel, and
+   * @param source A model in memory, which stays the caller's, any source that {@link loadModel} takes, or
+   * one with the bytes of {@link InferenceSession.toPlan}.
+   * @throws RequantError what loadModel throws, INVALID_ARGUMENT for an unknown option, tap or kernel, and
    * INVALID_PLAN for a plan that cannot be used here (any more).
    */
   static async create(
@@ -288,15 +288,15 @@ export class InferenceSession {
   }
 
   /**
-   * Computes the outputs for these inputs. The work happens on the calling thread before this
-   * function returns; {@link createWorker} moves it to another one.
+   * Computes the outputs for these inputs. The work happens on the calling thread before this function
+   * returns; {@link createWorker} moves it to another one.
    *
    * @param feeds A tensor for every input, by name.
-   * @param fetches The outputs (or taps) wanted, default all: an array of names, or an object with
-   * tensors by name that are filled, or null for new ones.
+   * @param fetches The outputs (or taps) wanted, default all: an array of names, or an object with tensors by
+   * name that are filled, or null for new ones.
    * @returns Tensors with memory of their own, by name.
-   * @throws RequantError INVALID_ARGUMENT for a missing or unknown name, SHAPE_MISMATCH,
-   * TYPE_MISMATCH, DISPOSED.
+   * @throws RequantError INVALID_ARGUMENT for a missing or unknown name, SHAPE_MISMATCH, TYPE_MISMATCH,
+   * DISPOSED.
    */
   run(feeds: Feeds, options?: RunOptions): Promise<Record<string, Tensor>>;
   run(
@@ -326,7 +326,7 @@ export class InferenceSession {
     return outputs;
   }
 
-  // Feeds of the same names, types and shapes as the last ones use what was prepared for those.
+  // Feeds with the names, types and shapes of the last ones reuse the run that was prepared for those.
   #compute(feeds: Feeds): readonly CoreResult[] {
     checkFeeds(feeds);
     if (!this.#last?.fits(feeds)) {
@@ -349,22 +349,22 @@ export class InferenceSession {
   }
 
   /**
-   * Prepares runs that are repeated with tensors that stay: every {@link BoundRun.run} reads what the
-   * feeds hold then and fills the same outputs, without allocating anything. A real-time loop has no
-   * pauses for garbage collection that way. Models that run as several plans (control flow, shapes that
-   * depend on data) allocate in the engine all the same.
+   * Prepares repeated runs with tensors that stay: every {@link BoundRun.run} reads the present contents of
+   * the feeds and fills the same outputs, without allocating anything, so a real-time loop has no pauses for
+   * garbage collection. Models that run as several plans (control flow, shapes that depend on data) still
+   * allocate in the engine.
    *
-   * @param feeds As in {@link run}; the tensors are read again by every run.
+   * @param feeds As in {@link run}; every run reads the tensors again.
    * @param fetches As in {@link run}; tensors among them are filled, others are made once.
-   * @throws RequantError as run, and UNSUPPORTED when the shape of an output depends on data.
+   * @throws RequantError what run throws, and UNSUPPORTED when the shape of an output depends on data.
    */
   bind(feeds: Feeds, fetches?: Fetches): BoundRun {
     return new BoundRun(this.#handle, feeds, fetchTargets(fetches, this.#fetchable));
   }
 
   /**
-   * How the model was computed last; undefined before the first run of a model of open shape, and always for one that
-   * runs as several plans (control flow, shapes that depend on data).
+   * The plan of the last run; undefined before the first run of a model of open shape, and always for a model
+   * that runs as several plans (control flow, shapes that depend on data).
    */
   plan(): Plan | undefined {
     const plan = this.#handle.json<Partial<Plan>>((session) => session.plan());
@@ -372,23 +372,23 @@ export class InferenceSession {
   }
 
   /**
-   * What every operator cost so far; empty without the option `profile`. {@link toChromeTrace} makes a
-   * file for trace viewers of it.
+   * The cost of every operator so far; empty without the option `profile`. {@link toChromeTrace} makes a file
+   * for trace viewers of it.
    */
   profile(): StepProfile[] {
-    // The core lists all steps of its plan, also those that nobody measured.
+    // The core lists all steps of its plan, including those that nobody measured.
     const steps = this.#handle.json<StepProfile[]>((session) => session.profile());
     return steps.some(({ runs }) => runs > 0) ? steps : [];
   }
 
   /**
-   * The plan as bytes, for {@link InferenceSession.create}: kernels chosen, weights packed, memory
-   * laid out, so that the next session needs no model. A cache to keep beside the model, not a format
-   * to exchange: another build of the package, another variant of the engine or a machine without
-   * what its kernels need refuses it with INVALID_PLAN.
+   * The plan as bytes, for {@link InferenceSession.create}: kernels chosen, weights packed, memory laid out,
+   * so that the next session needs no model. It is a cache to keep beside the model, not a format to
+   * exchange: another build of the package, another variant of the engine or a machine that lacks what its
+   * kernels need refuses it with INVALID_PLAN.
    *
-   * @throws RequantError UNSUPPORTED before the first run of a model of open shape (the plan is for
-   * the shapes that ran last).
+   * @throws RequantError UNSUPPORTED before the first run of a model of open shape (the plan is for the
+   * shapes that ran last).
    */
   toPlan(): Uint8Array<ArrayBuffer> {
     return takeBlob(
@@ -403,7 +403,7 @@ export class InferenceSession {
     return Promise.resolve();
   }
 
-  /** The same as {@link release}, at once. */
+  /** Does what {@link release} does, at once. */
   dispose(): void {
     this.#handle.dispose();
   }

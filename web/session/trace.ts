@@ -1,4 +1,4 @@
-// Profiles as traces: files that trace viewers open (ui.perfetto.dev, chrome://tracing).
+// Turns profiles into traces: files that trace viewers open (ui.perfetto.dev, chrome://tracing).
 
 import { invalidArgument, show } from '../base/errors.js';
 import type { StepProfile } from './session.js';
@@ -6,7 +6,7 @@ import type { StepProfile } from './session.js';
 /** One event of a trace; times in microseconds. */
 export interface ChromeTraceEvent {
   name: string;
-  /** 'X': something that lasted; 'M': the name of a row. */
+  /** 'X': an event with a duration; 'M': the name of a row. */
   ph: 'X' | 'M';
   pid: number;
   tid: number;
@@ -24,13 +24,13 @@ export interface ChromeTrace {
 }
 
 /**
- * A profile as a trace: one run, every operator with its mean time over all runs, one after another
- * in the order in which they are computed. Several profiles become rows below each other, all from
- * time 0. `JSON.stringify` of the result is the file.
+ * A profile as a trace: one run, in which every operator has its mean time over all runs, one after another
+ * in the order of computation. Several profiles become rows below each other, all from time 0.
+ * `JSON.stringify` of the result is the file.
  *
- * Format: "Trace Event Format", the section on complete events (`ph: 'X'`) and metadata events.
+ * Format: "Trace Event Format", the sections on complete events (`ph: 'X'`) and metadata events.
  *
- * @param profile What {@link InferenceSession.profile} returns, or several of them by name.
+ * @param profile The result of {@link InferenceSession.profile}, or several of them by name.
  * @throws RequantError INVALID_ARGUMENT
  *
  * @example
@@ -62,7 +62,7 @@ export function toChromeTrace(
       const args: Record<string, string | number> = { op, kernel, runs };
       if (macs > 0) {
         args['macs'] = macs;
-        // Multiply and add count as two; operations per microsecond are 1e-3 GOPS.
+        // Multiply and add count as two operations; operations per microsecond are 1e-3 GOPS.
         if (dur > 0) args['gops'] = Number(((2 * macs) / dur / 1000).toFixed(2));
       }
       traceEvents.push({ name: name || op, cat: op, ph: 'X', pid, tid, ts, dur, args });

@@ -10,16 +10,16 @@ import { Handle, call, withFeeds } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 
-/** How far a training is. */
+/** How far a training has come. */
 export interface TrainProgress {
   /** Counted from 0. */
   epoch: number;
   epochs: number;
-  /** Samples of this epoch. */
+  /** Samples of this epoch so far. */
   done: number;
   /** Missing while the number of samples is not known. */
   total?: number;
-  /** Mean over this epoch so far. */
+  /** Mean loss over this epoch so far. */
   loss: number;
   /** Share of right answers in this epoch so far; null without labels. */
   top1: number | null;
@@ -28,64 +28,67 @@ export interface TrainProgress {
 /** Options of {@link train}. */
 export interface TrainOptions {
   /**
-   * Samples, with labels where known. Walked once in every epoch (so that a Dataset that makes them anew
-   * can vary them); what can only be walked once is kept in memory.
+   * Samples, with labels where known. Every epoch walks over them once (so a Dataset that makes them anew can
+   * vary them); an iterable that can only be walked once is kept in memory.
    */
   dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
   /** Default 10. */
   epochs?: number;
-  /** Samples of a step. Default 32. */
+  /** Samples of a batch. Default 32. */
   batchSize?: number;
   /** Default 'adam'. */
   optimizer?: 'adam' | 'sgd';
   /**
-   * At the beginning. Of 'adam' relative to the grid of what learns: 0.01 moves weights by about 1 % of their
-   * grid's step in an update. Default 0.005, of 'sgd' 0.01.
+   * The learning rate at the beginning. For 'adam' it is relative to the grid of what learns: 0.01 moves
+   * weights by about 1 % of their grid's step in an update. Default 0.005, for 'sgd' 0.01.
    */
   learningRate?: number;
   /**
-   * What the learning rate is multiplied with, by the share of the training that is done. Default
-   * 'cosine', which goes down to 0.
+   * The factor of the learning rate, by the share of the training that is done. Default 'cosine', which falls
+   * to 0.
    */
   schedule?: 'cosine' | 'constant' | ((share: number) => number);
-  /** Of 'sgd', in [0, 1). Default 0.9. */
+  /** For 'sgd', in [0, 1). Default 0.9. */
   momentum?: number;
-  /** Of the weights, in [0, 1). Default 0. */
+  /** Decay of the weights, in [0, 1). Default 0. */
   weightDecay?: number;
   /**
-   * 'learn': scales are learned with the weights; 'observe': those of weights follow their range, those of
-   * activations a moving average of the batches' (config `momentum`, `stopUpdateAfter`; with observer
-   * 'minmax' their range so far); 'keep': they stay. Default 'learn'.
+   * 'learn': scales are learned with the weights; 'observe': scales of weights follow their range, scales of
+   * activations a moving average of the batches' ranges (config `momentum`, `stopUpdateAfter`; with observer
+   * 'minmax' their range so far); 'keep': scales stay. Default 'learn'.
    */
   scales?: 'learn' | 'observe' | 'keep';
   /**
-   * The rate of learned scales (of their logarithms) as a multiple of the learning rate; with b bits it is
+   * The learning rate of scales (of their logarithms) as a multiple of the learning rate; with b bits it is
    * 2^(2 - b) times as large. Default 1.
    */
   scaleRate?: number;
   /**
-   * Convolutions are normalized by the statistics of the batch while they learn, and folded with the
-   * running ones before their weights go on their grid. Default true.
+   * Whether convolutions are normalized by the statistics of the batch while they learn, and folded with
+   * running statistics before their weights go on their grid. Default true.
    */
   batchNorm?: boolean;
-  /** The share of the training after which that ends: what is deployed goes on learning. Default 0.75. */
+  /**
+   * The share of the training after which batch normalization ends, so that the deployed form goes on
+   * learning. Default 0.75.
+   */
   freezeAfter?: number;
   /**
-   * 'scores': the first output tells classes apart, by cross entropy with labels and with the answers of
-   * the float network; 'values': squared error against the float network, relative to its power. Default
-   * 'scores' if the first sample has a label.
+   * 'scores': the first output scores classes, by cross entropy with labels and with the answers of the float
+   * network; 'values': squared error against the float network, relative to its power. Default 'scores' if
+   * the first sample has a label.
    */
   loss?: 'scores' | 'values';
-  /** Of 'scores': the part of the loss that labels make, in [0, 1]. Default 0.5. */
+  /** For 'scores': the weight of labels in the loss, in [0, 1]. Default 0.5. */
   labelShare?: number;
-  /** Samples from which the next one is drawn. Default 2048; 1: in their order. */
+  /** The size of the buffer from which the next sample is drawn. Default 2048; 1 keeps the order. */
   shuffle?: number;
-  /** Of the order of the samples. Default 1. */
+  /** Seed for the order of the samples. Default 1. */
   seed?: number;
   /**
-   * 'better': what was given comes back, with a warning, if it did better than what was learned on some of the
-   * samples (the first 128): more right answers, without labels more of the float network's, of 'values' less
-   * noise. 'last': whatever was learned. Default 'better'.
+   * 'better': returns the given model, with a warning, if it does better than the trained one on the first
+   * 128 samples: more right answers, without labels more answers of the float network, for 'values' less
+   * noise. 'last': always returns the trained one. Default 'better'.
    */
   keep?: 'better' | 'last';
   onProgress?: (progress: TrainProgress) => void;
@@ -142,7 +145,9 @@ function checkTrainOptions(options: TrainOptions): void {
   between(freezeAfter, 1, 'options.freezeAfter');
 }
 
-/** One that has been walked, if it can be walked only once, as an array for the next epochs. */
+/**
+ * The samples of all epochs; an iterable that can be walked only once becomes an array for the next epochs.
+ */
 class Epochs {
   readonly #source: Iterable<CompareSample> | AsyncIterable<CompareSample>;
   readonly #kept: CompareSample[] | undefined;
@@ -182,7 +187,10 @@ async function* numbered<T>(
   for await (const item of source) yield [index++, item];
 }
 
-/** @internal All epochs there can be, with null behind each, for who walks over them elsewhere. */
+/**
+ * @internal The samples of all possible epochs, with null behind each epoch, for code elsewhere that walks
+ * over them.
+ */
 export async function* epochsOf(
   source: Iterable<CompareSample> | AsyncIterable<CompareSample>,
 ): AsyncGenerator<CompareSample | null, void, undefined> {
@@ -193,7 +201,7 @@ export async function* epochsOf(
   }
 }
 
-/** Some samples, and how well models do on them. */
+/** Some samples, and a measure of how well models do on them. */
 class Judged {
   static readonly #MOST = 128;
   static readonly #MOST_BYTES = 2 ** 26;
@@ -210,7 +218,7 @@ class Judged {
     return this.#samples.length;
   }
 
-  /** Shares of right answers (null: they are not what counts), and signal to noise in dB. */
+  /** Shares of right answers (null where they do not count), and signal to noise ratio in dB. */
   async quality(
     float: Model,
     candidate: QuantizedModel,
@@ -228,14 +236,14 @@ class Judged {
           : null;
       return { answers, snr: noise.reduce((a, b) => a + b, 0) / noise.length };
     } catch (error) {
-      // Outputs that are no numbers.
+      // The outputs have NaN.
       if ((error as Partial<RequantError>).code !== 'INVALID_ARGUMENT') throw error;
       return { answers: -1, snr: -Infinity };
     }
   }
 }
 
-/** What was learned, or with a warning what was there before if that does better. */
+/** The trained model or, with a warning, the one before if that does better. */
 async function better(
   before: QuantizedModel,
   trained: QuantizedModel,
@@ -267,7 +275,7 @@ async function better(
   }
 }
 
-/** The core's trainer, and where it is. */
+/** The core's trainer and its progress. */
 class Training {
   readonly #core: Core;
   readonly #object: CoreQuantized;
@@ -279,11 +287,11 @@ class Training {
   #trainer: Handle<CoreTrainer> | undefined;
   #frozen = false;
   #epoch = 0;
-  /** Samples that were added for the next step. */
+  /** Samples that were added for the next batch. */
   #pending = 0;
-  /** The first samples, by which what was learned is judged. */
+  /** The first samples, on which the trained model is compared with the given one. */
   readonly judged = new Judged();
-  /** Of this epoch. */
+  /** Sums over this epoch. */
   #sums = { done: 0, loss: 0, correct: 0, labelled: 0 };
 
   constructor(quantized: QuantizedModel, options: TrainOptions) {
@@ -309,7 +317,7 @@ class Training {
       if (!this.#trainer) {
         throw invalidArgument('there are no samples to learn from', 'options.dataset');
       }
-      // A rest of few samples would count as much as a batch.
+      // A last batch of few samples would count as much as a full one.
       if (this.#pending === 0) continue;
       if (2 * this.#pending >= this.#batchSize || this.#sums.done === 0) await this.#learn();
       else this.#clear();
@@ -324,7 +332,7 @@ class Training {
   #start(labelled: boolean): Handle<CoreTrainer> {
     const { optimizer = 'adam', loss = labelled ? 'scores' : 'values' } = this.#options;
     const { momentum, weightDecay, scales, scaleRate, batchNorm, labelShare } = this.#options;
-    // A part of the batches, 1 where their number is not known.
+    // An eighth of the batches, 1 where their number is unknown.
     const batches = ((this.#source.length ?? 0) / this.#batchSize) * this.#epochs;
     const measuredBatches = Math.max(1, Math.min(16, Math.round(batches / 8)));
     const options = withoutUndefined({
@@ -356,7 +364,7 @@ class Training {
     this.#pending = 0;
   }
 
-  /** The learning rate of the next step; freezes when it is time. */
+  /** The learning rate of the next batch; freezes batch normalization when it is time. */
   #rate(): number {
     const { learningRate, freezeAfter = 0.75, schedule = 'cosine', optimizer } = this.#options;
     const { length } = this.#source;
@@ -405,15 +413,15 @@ class Training {
 }
 
 /**
- * Quantization-aware training: a quantized model goes on learning with its grids in place, from labels,
+ * Quantization-aware training: a quantized model continues to learn with its grids in place, from labels,
  * from the float network it was made of, or both, in the same engine. Rounding passes gradients straight
- * through; weights, biases and scales learn. For few bits, where what quantize() recovers is not enough:
- * some thousand samples and some minutes. Works in slices, so that events, progress and `signal` get
- * their turn; {@link RequantWorker.train} is the same on another thread.
+ * through; weights, biases and scales learn. It is for few bits, where what quantize() recovers is not
+ * enough, and takes some thousand samples and some minutes. It works in slices, so that events, progress and
+ * `signal` get their turn; {@link RequantWorker.train} does the same on another thread.
  *
- * @param quantized What {@link quantize} or {@link readQuantized} made; it stays as it is. Gradients go
- * through the operators of convolutional networks; layers that none reaches are named in the warnings.
- * @returns A model with the same operators and bits; `config.recovery` says how the training went.
+ * @param quantized The result of {@link quantize} or {@link readQuantized}; it stays as it is. Gradients go
+ * through the operators of convolutional networks; warnings name layers that no gradient reaches.
+ * @returns A model with the same operators and bits; `config.recovery` tells how the training went.
  * @throws RequantError INVALID_ARGUMENT for a bad option, no samples, NaN or infinity in one, and when the
  * loss becomes NaN (a learning rate that is too large); UNSUPPORTED for a model without layers that can
  * learn; OUT_OF_MEMORY for a batch whose values do not fit; ABORTED.

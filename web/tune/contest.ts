@@ -1,17 +1,17 @@
-// Two sessions of one model take turns: which of them is faster, step by step and as a whole.
+// Runs two sessions of one model in turns and finds which is faster, step by step and as a whole.
 
 import { median } from '../base/median.js';
 import type { Feeds } from '../engine/heap.js';
 import type { InferenceSession, PlanStep } from '../session/session.js';
 
-/** Runs of each session that a median is taken of, at least. */
+/** The least number of runs of each session of which a median is taken. */
 const ROUNDS = 5;
-/** A step so many times slower in its second run is given up. */
+/** A step that is so many times slower in its second run is given up. */
 const HOPELESS = 4;
-/** Milliseconds: of a shorter step, what reads the clock is a large part. */
+/** Milliseconds. Reading the clock would be a large part of a shorter step. */
 const SHORT = 0.004;
 
-/** @internal A session whose runs say how long every step took. */
+/** @internal A session whose runs tell how long every step took. */
 export class Measured {
   #before: number[] = [];
   readonly session: InferenceSession;
@@ -24,7 +24,7 @@ export class Measured {
     return this.session.plan()?.steps ?? [];
   }
 
-  /** Milliseconds of every step, and of all with what is around them. */
+  /** Milliseconds of every step, and of the whole run. */
   async run(feeds: Feeds): Promise<{ steps: number[]; all: number }> {
     const start = performance.now();
     await this.session.run(feeds);
@@ -36,18 +36,18 @@ export class Measured {
   }
 }
 
-/** @internal What two sessions are measured with. */
+/** @internal The conditions under which two sessions are measured. */
 export interface Rules {
   feeds: Feeds;
-  /** performance.now() after which no further round begins, once there were enough. */
+  /** The time, by performance.now(), after which no further round begins, once there were enough. */
   until: number;
-  /** Called after every round; what it throws ends the contest. */
+  /** Called after every round; an error that it throws ends the contest. */
   pause: () => Promise<void>;
 }
 
 type Times = Awaited<ReturnType<Measured['run']>>;
 
-/** One run of each; who begins changes, since the second finds the machine warmer. */
+/** Runs each session once. They alternate in starting, since the second finds the machine warmer. */
 async function takeTurn(
   usual: Measured,
   tried: Measured,
@@ -86,7 +86,7 @@ export async function compareSteps(
     for (const [at, tuning] of contested) {
       const ratio = times.usual.steps[at]! / times.tried.steps[at]!;
       if (round < 0) {
-        // The first run of code is another matter; what is far behind is not run again.
+        // The first run of code does not count; a step that is far behind is not run again.
         if (ratio < 1 / HOPELESS) contested.delete(at);
       } else if (Number.isFinite(ratio)) {
         ratios.set(tuning, [...(ratios.get(tuning) ?? []), ratio]);

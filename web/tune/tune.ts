@@ -23,11 +23,11 @@ import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, type PlanStep } from '../session/session.js';
 import { Measured, type Rules, compareSteps, compareWhole } from './contest.js';
 
-/** Progress of {@link tune}: milliseconds of the budget. */
+/** Progress of {@link tune}, in milliseconds of the budget. */
 export interface TuneProgress {
   done: number;
   total: number;
-  /** The kernel that is measured, or "1 of 4 threads", "panels of 120", "outputs packed". */
+  /** The kernel under measurement, or "1 of 4 threads", "panels of 120", "outputs packed". */
   kernel: string;
 }
 
@@ -35,14 +35,14 @@ export interface TuneProgress {
 export interface TuneOptions extends Omit<PlanningOptions, 'kernels'> {
   /** Inputs of the shapes to tune for; their values do not matter. */
   feeds: Feeds;
-  /** Milliseconds to measure for, about. Default 3000. */
+  /** About how many milliseconds to measure. Default 3000. */
   budget?: number;
   /**
-   * Where records are kept: a file in Node, a key in IndexedDB in browsers. What is there for this
-   * device is not measured again.
+   * Where records are stored: a file in Node, a key in IndexedDB in browsers. Records of this device are not
+   * measured again.
    */
   cache?: string;
-  /** At most so many threads; default all that the model was loaded with. */
+  /** The most threads to use; default all that the model was loaded with. */
   numThreads?: number;
   onProgress?: (progress: TuneProgress) => void;
   signal?: AbortSignal;
@@ -50,60 +50,60 @@ export interface TuneOptions extends Omit<PlanningOptions, 'kernels'> {
 
 /** A shape of operator for which there is a choice. */
 export interface TunedStep {
-  /** Its name in records. */
+  /** Its key in records. */
   tuning: string;
-  /** The kernel without records, and the fastest. */
+  /** The kernel chosen without records, and the fastest. */
   before: string;
   kernel: string;
-  /** How many times as fast, at the median of interleaved runs. */
+  /** How many times as fast it is, at the median of interleaved runs. */
   faster: number;
-  /** Where fewer threads than all divide it from now on: how many. */
+  /** The number of threads to divide it among, if fewer than all are faster. */
   threads?: number;
-  /** Where another number of windows is gathered at a time: how many. */
+  /** The number of windows gathered at a time, if another number is faster. */
   panel?: number;
-  /** Where its output lies in another form from now on. */
+  /** The form of its output, if another form is faster. */
   output?: 'bytes' | 'packed';
 }
 
-/** What {@link tune} found. */
+/** The result of {@link tune}. */
 export interface TuneResult {
-  /** For {@link SessionOptions.tuning}: what was given or kept, and what is new. */
+  /** Records for {@link SessionOptions.tuning}: those given or stored, and new ones. */
   tuning: Tuning;
-  /** What was measured now. */
+  /** The steps that were measured now. */
   steps: TunedStep[];
   /** How many times as fast the whole model is, at the median of interleaved runs; 1: nothing changed. */
   faster: number;
 }
 
-/** Below this a difference may be noise. */
+/** The least ratio that is not taken for noise. */
 const WORTH = 1.05;
-/** Of a whole network, whose times vary less. */
+/** The least ratio for a whole network, whose times vary less. */
 const WORTH_WHOLE = 1.02;
-/** Windows that a convolution gathers at a time (ConvGeometry::panel_rows): whole strips of 60. */
+/** Numbers of windows that a convolution gathers at a time (ConvGeometry::panel_rows): whole strips of 60. */
 const PANELS = [60, 120, 240, 480, 960];
 const FORMS = ['packed', 'bytes'] as const;
 const FEW_BITS = /_(narrow|lookup|popcount|carry_save)/;
 
-/** What a record may say beside the kernel. */
+/** Settings that a record may have beside the kernel. */
 const SETTINGS = ['threads', 'panel', 'output'] as const;
 
-/** @internal Whether anything was found that is faster than what is usual. */
+/** @internal Whether something faster than the usual was found. */
 export function isChanged(step: TunedStep): boolean {
   return step.kernel !== step.before || SETTINGS.some((setting) => step[setting] !== undefined);
 }
 
 type Kernels = EngineInfo['kernels'];
 type Planning = Omit<PlanningOptions, 'tuning' | 'kernels'>;
-/** What one session has that others have not. */
+/** The options that distinguish one session from the others. */
 type Special = Pick<PlanningOptions, 'tuning' | 'kernels'> & { numThreads?: number };
 
-/** What {@link tune} was asked to do, checked. */
+/** The checked arguments of {@link tune}. */
 interface Task {
   source: Model | QuantizedModel;
   core: Core;
   device: string;
   planning: Planning;
-  /** Records that count already; what they have for this device is not measured. */
+  /** Records that apply already; shapes that they have for this device are not measured. */
   known: Tuning;
   feeds: Feeds;
   budget: number;
@@ -111,7 +111,7 @@ interface Task {
   signal: AbortSignal | undefined;
 }
 
-/** One tuning: its sessions, its clock and what it has found. */
+/** One run of tune(): its sessions, its clock and its findings. */
 class Tuner {
   readonly #task: Task;
   readonly #begin = performance.now();
@@ -126,7 +126,7 @@ class Tuner {
     this.#breather = new Breather(task.signal);
   }
 
-  /** All of it. Call close() afterwards, whatever happens. */
+  /** Runs everything. Call close() afterwards, even after an error. */
   async run(): Promise<TuneResult> {
     const base = await this.#open({ tuning: this.#task.known });
     await base.run(this.#task.feeds);
@@ -140,10 +140,10 @@ class Tuner {
     const panels = [...this.#found.keys()].some((tuning) => tuning.startsWith('conv_'))
       ? PANELS
       : [];
-    // Values that fit in less than a byte are what the kernels for few bits compute.
+    // Only the kernels for few bits compute values that fit in less than a byte.
     const { compact } = this.#task.planning;
     const forms = !compact && base.steps.some(({ kernel }) => FEW_BITS.test(kernel)) ? FORMS : [];
-    // And the last comparison.
+    // One more for the final comparison.
     this.#contests = candidates.length + panels.length + forms.length + splits.length + 1;
     for (const kernel of candidates) await this.#tryKernel(base, kernel);
     if (panels.length > 0) await this.#tryPanels(panels);
@@ -187,7 +187,7 @@ class Tuner {
     );
   }
 
-  /** With what was found: contests of sessions that differ from it in one thing. */
+  /** Runs contests of sessions that differ in one setting from the best session so far. */
   async #trySettings(
     settings: readonly {
       label: string;
@@ -208,7 +208,7 @@ class Tuner {
     await this.#release(all);
   }
 
-  /** Whether fewer threads than all do some step sooner. */
+  /** Tries whether fewer threads than all are faster for some steps. */
   async #trySplits(splits: readonly number[], most: number): Promise<void> {
     await this.#trySettings(
       splits.map((threads) => ({
@@ -220,7 +220,7 @@ class Tuner {
     );
   }
 
-  /** Whether more or fewer windows gathered at a time suit this machine's caches better. */
+  /** Tries whether more or fewer windows gathered at a time suit this machine's caches better. */
   async #tryPanels(panels: readonly number[]): Promise<void> {
     await this.#trySettings(
       panels.map((panel) => ({
@@ -232,7 +232,7 @@ class Tuner {
     );
   }
 
-  /** Whether values of few codes should lie in this form: what one step gains another may lose. */
+  /** Tries values of few codes in this form: what one step gains another may lose. */
   async #tryForm(output: (typeof FORMS)[number]): Promise<void> {
     const usual = await this.#open({ tuning: this.#records() });
     const tried = await this.#open({ tuning: this.#records({ output }) });
@@ -252,8 +252,8 @@ class Tuner {
   }
 
   /**
-   * All that was found, as one session, against the usual one: together it may do less than each alone,
-   * and what is not faster as a whole is not kept.
+   * Compares a session of all findings with the usual one: together they may gain less than each alone, and
+   * what is not faster as a whole is dropped.
    */
   async #holdAgainst(base: Measured): Promise<number> {
     const steps = [...this.#found.values()];
@@ -268,7 +268,7 @@ class Tuner {
     return 1;
   }
 
-  /** A contest of `against` with a session that is there meanwhile only; `keep` what is worth it. */
+  /** Runs a contest of `against` with a temporary session and keeps what is faster. */
   async #contest(
     label: string,
     against: Measured,
@@ -302,7 +302,7 @@ class Tuner {
     return measured;
   }
 
-  /** Of the next contest, which gets an equal part of the budget. */
+  /** The rules of the next contest, which gets an equal share of the budget. */
   #rules(label: string): Rules {
     this.#over++;
     return {
@@ -318,11 +318,11 @@ class Tuner {
   #report(done: number, kernel: string): void {
     const { budget, onProgress, signal } = this.#task;
     onProgress?.({ done: Math.min(done, budget), total: budget, kernel });
-    // After every report, the last one too: who aborts in it means it.
+    // The signal is also checked after the last report, in which the caller may abort.
     throwIfAborted(signal);
   }
 
-  /** What was known, and what has been found, all of it with `more`. */
+  /** All known and found records, with `more` added to each. */
   #records(more: Pick<TunedStep, 'panel' | 'output'> = {}): Tuning {
     const records = [...this.#found.values()].map(
       ({ tuning, before: _, ...found }): [string, TuningRecord] => [tuning, { ...found, ...more }],
@@ -366,12 +366,12 @@ async function checkedTask(source: Model | QuantizedModel, options: TuneOptions)
 }
 
 /**
- * Finds the fastest kernels for a model on this device, operator by operator, by running it with each of
- * those that can be chosen, in turns with the usual one; then whether fewer threads do some operators
- * sooner. Give `tuning` of the result to {@link InferenceSession.create}. Results stay the same bits.
+ * Finds the fastest kernels for a model on this device. It runs the model with each kernel that each operator
+ * can use, in turns with the usual one, and then checks whether fewer threads are faster for some operators.
+ * Give `tuning` of the result to {@link InferenceSession.create}. Results stay the same bits.
  *
  * @throws RequantError `INVALID_ARGUMENT`, `ABORTED`, `SAVE_FAILED` when the cache cannot be written (before
- * anything is measured, where that can be known), or as {@link InferenceSession.create}.
+ * anything is measured, where that can be known), or what {@link InferenceSession.create} throws.
  * @example
  * const { tuning, faster } = await tune(model, { feeds, cache: 'tuning.json' });
  * const session = await InferenceSession.create(model, { tuning });

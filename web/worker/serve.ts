@@ -1,4 +1,4 @@
-// What runs inside the worker: the ordinary API, called by messages.
+// Runs inside the worker: the ordinary API, called by messages.
 
 import { type CompareOptions, type CompareSample, compare } from '../analyze/compare.js';
 import { RequantError } from '../base/errors.js';
@@ -89,7 +89,7 @@ function get<T extends Remote>(key: number, type: abstract new (...args: never[]
   throw new RequantError('DISPOSED', 'the object is used after it was disposed of');
 }
 
-// The constructors of Model and InferenceSession are not for callers; instanceof needs only these.
+// The constructors of Model and InferenceSession are not public; instanceof needs only these types.
 const modelType = Model as unknown as abstract new () => Model;
 const sessionType = InferenceSession as unknown as abstract new () => InferenceSession;
 
@@ -103,7 +103,7 @@ function either(key: number): Model | QuantizedModel {
   throw new RequantError('DISPOSED', 'the model is used after it was disposed of');
 }
 
-/** A stream of epochs, with null behind each, as something to walk over once for each of them. */
+/** Divides a stream of epochs, with null behind each, into iterables of one epoch. */
 function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined): AsyncIterable<T> {
   const iterator = stream[Symbol.asyncIterator]();
   const epoch = {
@@ -218,7 +218,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
   },
   clone: (_call, model: number) => keep(get(model, modelType).clone()),
-  // A copy: what the caller forgets must not be what the quantized model goes on using.
+  // A clone, since the quantized model goes on using its graph when the caller forgets the copy.
   integerModel: (_call, model: number) => keep(get(model, QuantizedModel).integerModel.clone()),
   floatModel: (_call, model: number) => keep(get(model, QuantizedModel).floatModel()),
   dispose(_call, key: number) {
@@ -227,7 +227,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   },
 };
 
-/** Buffers that nobody here uses any more: moved instead of copied. */
+/** Buffers that nobody here uses any more, which are moved instead of copied. */
 function buffersOf(value: unknown): ArrayBuffer[] {
   if (value instanceof Uint8Array) return [value.buffer as ArrayBuffer];
   if (typeof value !== 'object' || value === null) return [];
@@ -255,7 +255,7 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
 
 const asked = new Map<WasmFile, (message: Request & { kind: 'module' }) => void>();
 
-/** A module that the thread of the caller has compiled, or compiles now. */
+/** Asks the thread of the caller for a module that it has compiled, or compiles now. */
 function askModule(file: WasmFile): Promise<WebAssembly.Module | undefined> {
   return new Promise((resolve, reject) => {
     asked.set(file, ({ module, error }) => {
@@ -267,7 +267,7 @@ function askModule(file: WasmFile): Promise<WebAssembly.Module | undefined> {
   });
 }
 
-/** When a message could not be read: it had a module, as nothing else comes from another process. */
+/** A message could not be read, so it had a module, which nothing else from another process has. */
 function loadAlone(): void {
   for (const [file, answer] of asked) answer({ kind: 'module', file });
 }
@@ -296,7 +296,7 @@ export async function serve(): Promise<void> {
     post = (message, transfer = []) => parentPort.postMessage(message, transfer);
     parentPort.on('message', receive);
   } else {
-    // The type of a page's `self`; in a worker there is no target origin.
+    // The type of a page's `self`; a worker has no target origin.
     const scope = globalThis as unknown as {
       postMessage(message: unknown, transfer: Transferable[]): void;
       onmessage: (event: MessageEvent<Request>) => void;

@@ -31,13 +31,13 @@ import type { TuneOptions, TuneResult } from '../tune/tune.js';
 import { type CallExtras, Connection } from './worker_connection.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
 
-// A worker resolves relative URLs against its own script, so a page's are made absolute here.
+// Makes a page's relative URL absolute, since a worker would resolve it against its own script.
 function absolute(source: string | URL): string {
   if (source instanceof URL || isNode || typeof document !== 'object') return String(source);
   return new URL(source, document.baseURI).href;
 }
 
-// Responses cannot be sent, so they are read here.
+// Reads responses here, since they cannot be sent.
 async function sendable(given: Source, signal: AbortSignal | undefined): Promise<unknown> {
   const source = await ready(given, signal);
   if (source instanceof URL || typeof source === 'string') return absolute(source);
@@ -47,7 +47,7 @@ async function sendable(given: Source, signal: AbortSignal | undefined): Promise
   return source;
 }
 
-/** Checks what stays here; the rest is checked where it is used. */
+/** Checks the options that stay here; the worker checks the others. */
 function checkExtras(options: unknown): void {
   checkKind(options, 'object', 'options');
   const { onProgress, signal } = options as { onProgress?: unknown; signal?: unknown };
@@ -73,7 +73,7 @@ function disposal(connection: Connection, ref: number): () => void {
 
 /** An object that lives in the worker. */
 abstract class Remote {
-  /** @internal Which is not forgotten as long as one of its objects is used. */
+  /** @internal The worker, which is not forgotten as long as one of its objects is used. */
   readonly worker: RequantWorker;
   /** @internal */
   readonly ref: number;
@@ -88,12 +88,12 @@ abstract class Remote {
     whenForgotten(this, disposal(worker.connection, ref));
   }
 
-  /** @internal Of a method of this object, which is not forgotten while it runs. */
+  /** @internal Calls a method of this object, which is not forgotten while it runs. */
   protected call<T>(method: string, args: unknown[] = [], extras: CallExtras = {}): Promise<T> {
     return this.worker.connection.call(method, [this.ref, ...args], { ...extras, uses: [this] });
   }
 
-  /** Gives the memory in the worker back; what uses the object afterwards fails with DISPOSED. */
+  /** Gives the memory in the worker back; later uses of the object fail with DISPOSED. */
   async dispose(): Promise<void> {
     disposedOf(this);
     await this.call('dispose');
@@ -104,7 +104,7 @@ makeDisposable(Remote as unknown as { prototype: object }, function (this: Remot
   this.dispose().catch(() => {});
 });
 
-/** A {@link Model} in a worker: the same members, as asynchronous methods. */
+/** A {@link Model} in a worker, with the same members as asynchronous methods. */
 export class WorkerModel extends Remote {
   /** As {@link Model.info}. */
   info(): Promise<ModelInfo> {
@@ -131,17 +131,17 @@ export class WorkerModel extends Remote {
     return this.call('toOnnx');
   }
 
-  /** As {@link Model.save}: this thread writes the file. */
+  /** As {@link Model.save}; this thread writes the file. */
   async save(name: string): Promise<void> {
     return saveBytes(name, await this.toOnnx());
   }
 
-  /** As {@link Model.clone}: in the worker. */
+  /** As {@link Model.clone}; the copy is in the worker. */
   async clone(): Promise<WorkerModel> {
     return new WorkerModel(this.worker, await this.call('clone'));
   }
 
-  /** As {@link Model.optimize}: in place, in the worker. */
+  /** As {@link Model.optimize}; it changes the model in the worker. */
   optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
     return this.call('optimize', [options]);
   }
@@ -152,7 +152,7 @@ export class WorkerModel extends Remote {
   }
 }
 
-/** A {@link QuantizedModel} in a worker: the same members, as asynchronous methods except for `config`. */
+/** A {@link QuantizedModel} in a worker, with the same members as asynchronous methods, except `config`. */
 export class WorkerQuantizedModel extends Remote {
   /** How every operator slot was quantized. */
   readonly config: QuantizationRecord;
@@ -168,7 +168,7 @@ export class WorkerQuantizedModel extends Remote {
     return this.call('toOnnx', [options]);
   }
 
-  /** As {@link QuantizedModel.save}: this thread writes the file. */
+  /** As {@link QuantizedModel.save}; this thread writes the file. */
   async save(name: string, options: ExportOptions = {}): Promise<void> {
     return saveBytes(name, await this.toOnnx(options));
   }
@@ -184,15 +184,15 @@ export class WorkerQuantizedModel extends Remote {
   }
 }
 
-/** An {@link InferenceSession} in a worker: the same methods, asynchronous, without `bind`. */
+/** An {@link InferenceSession} in a worker, with the same methods, asynchronous and without `bind`. */
 export class WorkerSession extends Remote {
   /** Names, types and shapes of the model's inputs. */
   readonly inputMetadata: readonly ValueMetadata[];
-  /** The same of its outputs. */
+  /** Names, types and shapes of the model's outputs. */
   readonly outputMetadata: readonly ValueMetadata[];
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
-  /** Outputs and taps. */
+  /** Names of outputs and taps. */
   readonly #fetchable: readonly string[];
 
   /** @internal */
@@ -252,7 +252,7 @@ export class WorkerSession extends Remote {
     return this.call('toPlan');
   }
 
-  /** The same as {@link dispose}. */
+  /** Does what {@link dispose} does. */
   release(): Promise<void> {
     return this.dispose();
   }
@@ -262,7 +262,7 @@ function ending(connection: Connection): () => void {
   return () => void connection.terminate().catch(() => {});
 }
 
-/** A worker with an engine of its own. Made by {@link createWorker}. */
+/** A worker with an engine of its own; {@link createWorker} makes it. */
 export class RequantWorker {
   /** @internal */
   readonly connection: Connection;
@@ -276,7 +276,7 @@ export class RequantWorker {
     whenForgotten(this, ending(connection));
   }
 
-  // The worker, and the objects of it that a call uses, are not forgotten while it runs.
+  // Calls a method. The worker, and its objects that the call uses, are not forgotten while it runs.
   #call<T>(
     method: string,
     args: unknown[],
@@ -286,7 +286,7 @@ export class RequantWorker {
     return this.connection.call(method, args, { ...extras, uses: [this, ...objects] });
   }
 
-  /** As the function {@link engineInfo}, of the worker's engine. */
+  /** As the function {@link engineInfo}, for the worker's engine. */
   engineInfo(): Promise<EngineInfo> {
     return this.#call('engineInfo', []);
   }
@@ -396,8 +396,8 @@ export class RequantWorker {
   }
 
   /**
-   * As the function {@link tune}: the worker's engine is measured, and records for it are kept in the same
-   * cache as those of the page.
+   * As the function {@link tune}: it measures the worker's engine and stores records in the same cache as the
+   * page.
    */
   async tune(model: WorkerModel | WorkerQuantizedModel, options: TuneOptions): Promise<TuneResult> {
     checkExtras(options);
@@ -425,9 +425,9 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
 });
 
 /**
- * Starts a worker (a module Worker in browsers, worker_threads in Node) with an engine of its own,
- * so that loading, quantizing and running leave the calling thread free. It has the present settings
- * of `env.wasm`. In Node it keeps the process alive only while a call is running.
+ * Starts a worker (a module Worker in browsers, worker_threads in Node) with an engine of its own, so that
+ * loading, quantizing and running leave the calling thread free. It gets the present settings of `env.wasm`.
+ * In Node it keeps the process alive only while a call is running.
  *
  * @throws RequantError LOAD_FAILED when the worker's script or the module of `env.wasm.wasmBinary` cannot be
  * loaded; INVALID_ARGUMENT for settings that cannot be sent.
@@ -438,7 +438,7 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
  * await worker.terminate();
  */
 export async function createWorker(): Promise<RequantWorker> {
-  // Of this moment: what is asked for later is of the same settings.
+  // A copy of the present settings, which later requests use as well.
   const settings = { ...env.wasm };
   const connection = new Connection((file) => moduleFor(file, settings));
   try {
@@ -451,7 +451,10 @@ export async function createWorker(): Promise<RequantWorker> {
   return new RequantWorker(connection);
 }
 
-/** A module that the worker asks for, compiled here once for all workers; undefined: it may try for itself. */
+/**
+ * The module that the worker asks for, compiled once for all workers; undefined: it may load the module
+ * itself.
+ */
 async function moduleFor(
   file: WasmFile,
   settings: WasmEnv,
@@ -475,7 +478,10 @@ function mapValues<T, R>(object: Record<string, T>, map: (value: T) => R): Recor
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, map(value)]));
 }
 
-/** What the worker is told of env.wasm. It asks for modules, so only what shapes its choices is sent. */
+/**
+ * The settings of env.wasm to send. The worker asks for modules, so only settings that shape its choices are
+ * sent.
+ */
 async function sendableSettings(settings: WasmEnv): Promise<Partial<WasmEnv>> {
   checkBinaries(settings);
   const { numThreads, wasmPaths, workerPaths, wasmBinary } = settings;

@@ -22,21 +22,21 @@ interface PendingCall {
   onProgress: ((value: never) => void) | undefined;
   next: (() => Promise<{ done: boolean; value?: unknown }>) | undefined;
   close: (() => void) | undefined;
-  /** As of {@link CallExtras}. */
+  /** As in {@link CallExtras}. */
   uses: readonly object[];
 }
 
 export interface CallExtras {
   signal?: AbortSignal | undefined;
   onProgress?: ((value: never) => void) | undefined;
-  /** An iterable that the worker reads, and how an item is sent. */
+  /** An iterable that the worker reads, and how to send an item. */
   source?: Iterable<unknown> | AsyncIterable<unknown>;
   pack?: (item: never) => unknown;
-  /** What must not be taken for forgotten while the call runs. */
+  /** Objects that must not be forgotten while the call runs. */
   uses?: readonly object[];
 }
 
-/** Calls to a worker: each has an id, may report progress, read an iterable of ours, and be aborted. */
+/** Calls to a worker. Each has an id, may report progress, read an iterable of ours, and be aborted. */
 export class Connection {
   #port: WorkerPort | undefined;
   #closed: RequantError | undefined;
@@ -46,7 +46,7 @@ export class Connection {
   #notReady: (error: RequantError) => void = () => {};
   readonly #modules: ModuleProvider;
 
-  /** @param modules Gives the worker what is compiled here. */
+  /** @param modules Gives the worker modules that are compiled here. */
   constructor(modules: ModuleProvider) {
     this.#modules = modules;
   }
@@ -106,7 +106,7 @@ export class Connection {
       try {
         this.#port?.post({ kind: 'call', id, method, args });
       } catch (error) {
-        // An argument that cannot be copied, such as a function.
+        // An argument, such as a function, cannot be copied.
         this.#settle(id)?.reject(
           new RequantError('INVALID_ARGUMENT', (error as Error).message, { cause: error }),
         );
@@ -123,13 +123,13 @@ export class Connection {
     const call = this.#calls.get(id);
     this.#calls.delete(id);
     call?.signal?.removeEventListener('abort', call.onAbort);
-    // Whether it was read to its end or not: a generator may have files to close.
+    // The iterable is closed even if it was read to its end: a generator may have files to close.
     call?.close?.();
     if (this.#calls.size === 0) this.#port?.hold(false);
     return call;
   }
 
-  /** Fails the call now: the worker may be busy for a while before it hears of it. */
+  /** Fails the call now, since the worker may be too busy to hear of it for a while. */
   #abandon(id: number, error: unknown): void {
     this.#port?.post({ kind: 'abort', id });
     this.#settle(id)?.reject(error);
@@ -155,7 +155,7 @@ export class Connection {
     const { id, kind } = response;
     const call = this.#calls.get(id);
     if (!call) {
-      // What an abandoned call has made all the same.
+      // The result of an abandoned call that ran to its end is disposed of.
       const ref = kind === 'result' && (response.value as { ref?: number } | undefined)?.ref;
       if (ref) this.call('dispose', [ref]).catch(() => {});
     } else if (kind === 'progress') this.#report(id, call, response.value);

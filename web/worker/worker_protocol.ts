@@ -21,17 +21,17 @@ export interface PackedError {
   hint?: string;
 }
 
-/** To the worker. */
+/** Messages to the worker. */
 export type Request =
   | { kind: 'call'; id: number; method: string; args: unknown[] }
   | { kind: 'abort'; id: number }
-  // The answer to a pull: an item of the iterable that belongs to the call.
+  // Answers a pull with an item of the call's iterable.
   | { kind: 'item'; id: number; done: boolean; value?: unknown }
   | { kind: 'failed'; id: number; error: PackedError }
-  // The answer to the request for a module; without one the worker loads it by itself.
+  // Answers the request for a module; without one the worker loads it itself.
   | { kind: 'module'; file: WasmFile; module?: WebAssembly.Module; error?: PackedError };
 
-/** From the worker. */
+/** Messages from the worker. */
 export type Response =
   | { kind: 'ready' }
   | { kind: 'result'; id: number; value: unknown }
