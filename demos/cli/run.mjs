@@ -1,5 +1,5 @@
-// Quantizes the shipped Fashion-MNIST network in a few lines, and proves that it is still right:
-// compares it with its float original on 1,000 test images.
+// Quantizes the shipped Fashion-MNIST network in a few lines, and shows that it is still right by comparing
+// it with its float original on 1,000 test images.
 //
 //   npm run demo
 
@@ -14,7 +14,7 @@ const DEMOS = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const ROOT = path.dirname(DEMOS);
 const data = (name) => readFileSync(path.join(DEMOS, 'data', name));
 
-// Pixels divided by 255 is what `imageSamples` does unless told otherwise.
+// `imageSamples` divides pixels by 255 by default.
 const calibration = imageSamples(await readIdxImages(data('calibration-images-idx3-ubyte')), {
   input: 'image',
 });
@@ -53,7 +53,7 @@ console.log(`The report with charts: ${path.relative(process.cwd(), page)}`);
 quantized.dispose();
 model.dispose();
 
-// A demo that quietly got worse would prove nothing.
+// The demo fails if the network has become worse.
 if (report.top1.float < 0.92 || report.top1.agreement < 0.97) {
   console.error('The quantized network is not as good as it should be.');
   process.exitCode = 1;

@@ -1,4 +1,4 @@
-// The command `analyze`: what quantization costs where, and which widths meet a budget.
+// The command `analyze`: the costs of quantization, operator by operator, and the widths that meet a budget.
 
 import path from 'node:path';
 import { diagnose, mixedPrecision } from '../analyze/analysis.js';
@@ -45,7 +45,7 @@ export const analyzeSpec: CommandSpec = {
   },
 };
 
-/** By the first sample, at all widths. */
+/** Measures latencies with the first sample, at all widths. */
 async function latenciesOf(
   model: Model,
   data: Dataset,

@@ -1,4 +1,4 @@
-// Command lines: one description of every command, from which both parsing and help are made.
+// Describes command lines: parsing and help both follow from one description of every command.
 
 import { parseArgs } from 'node:util';
 import { RequantError } from '../base/errors.js';
@@ -7,10 +7,10 @@ import { type TensorType, tensorTypes } from '../base/tensor.js';
 import { type DataFormat, type OpenOptions, dataFormats } from '../dataset/node.js';
 import { oneLine } from '../report/format.js';
 
-/** A command line that makes no sense: exit code 2. */
+/** A command line that is wrong: exit code 2. */
 export class UsageError extends Error {}
 
-/** What was done is written, and is not good enough: exit code 1. */
+/** The work is done and written, but the result is not good enough: exit code 1. */
 export class CheckFailed extends Error {}
 
 /** One option of a command. */
@@ -23,7 +23,7 @@ export interface OptionSpec {
   help: string;
 }
 
-/** What a command takes. */
+/** The arguments of a command. */
 export interface CommandSpec {
   name: string;
   summary: string;
@@ -108,7 +108,7 @@ export function readArgs(
   return parsed;
 }
 
-/** The help of a command. */
+/** The help text of a command. */
 export function commandHelp(spec: CommandSpec): string {
   const rows = Object.entries(spec.options).map(([name, { short, value, help }]) => {
     const left = `  ${short ? `-${short}, ` : '    '}--${name}${value ? ` ${value}` : ''}`;
@@ -125,20 +125,20 @@ export function commandHelp(spec: CommandSpec): string {
   ].join('\n');
 }
 
-/** A string option, or undefined. */
+/** The value of a string option, or undefined. */
 export function text(values: Values, name: string): string | undefined {
   const value = values[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** A string option that must be given. */
+/** The value of a string option that must be given. */
 export function required(values: Values, name: string): string {
   const value = text(values, name);
   if (value === undefined) throw new UsageError(`--${name} is missing`);
   return value;
 }
 
-/** A whole number in a range. */
+/** The value of an integer option within a range. */
 export function integer(
   values: Values,
   name: string,
@@ -156,7 +156,7 @@ export function integer(
   return number;
 }
 
-/** One of some words. */
+/** The value of an option that takes one of several words. */
 export function oneOf<T extends string>(
   values: Values,
   name: string,
@@ -178,7 +178,7 @@ function parseNumber(value: string, name: string): number {
   return number;
 }
 
-/** One number in a range. */
+/** The value of a number option within a range. */
 export function real(
   values: Values,
   name: string,
@@ -192,13 +192,13 @@ export function real(
   throw new UsageError(`--${name} is "${value}", it must be from ${lowest} to ${highest}`);
 }
 
-/** Numbers separated by commas. */
+/** The value of an option that takes numbers separated by commas. */
 export function numbers(values: Values, name: string): number[] | undefined {
   const value = text(values, name);
   return value?.split(',').map((part) => parseNumber(part, name));
 }
 
-/** Words separated by commas. */
+/** The value of an option that takes words separated by commas. */
 export function words(values: Values, name: string): string[] | undefined {
   return text(values, name)
     ?.split(',')
@@ -206,7 +206,7 @@ export function words(values: Values, name: string): string[] | undefined {
     .filter(Boolean);
 }
 
-/** The options of {@link dataOptions} as openDataset takes them. */
+/** The values of {@link dataOptions} in the form that openDataset takes. */
 export function openOptions(values: Values): OpenOptions {
   const shape = numbers(values, 'shape');
   if (shape && !shape.every((dim) => Number.isInteger(dim) && dim > 0)) {
@@ -226,7 +226,7 @@ export function openOptions(values: Values): OpenOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** An error for a terminal: what, where, remedy, each on a line of its own whatever names say. */
+/** Describes an error for a terminal: what, where and remedy, each on one line whatever names contain. */
 export function describeError(error: unknown): string {
   if (error instanceof RequantError) {
     return [

@@ -1,5 +1,5 @@
-// The command `bench`: float and 8-bit sessions of one model, turn by turn in one process, so that
-// whatever else the machine does hits both alike.
+// The command `bench`: runs float and 8-bit sessions of one model in turns in one process, so that other load
+// on the machine affects both alike.
 
 import { median } from '../base/median.js';
 import { suggest } from '../base/options.js';
@@ -110,7 +110,7 @@ async function measure(
 ): Promise<void> {
   const samples: Record<string, Tensor>[] = [];
   for await (const { feeds } of take(data, 8)) samples.push(feeds);
-  // The first runs make plans, and the JavaScript engine compiles the module anew, better.
+  // The first runs make plans, and the JavaScript engine recompiles the module with optimizations.
   const warmUp = 3;
   for (let run = -warmUp; run < runs; run++) {
     const feeds = samples[(run + warmUp) % samples.length]!;
@@ -123,7 +123,7 @@ async function measure(
   }
 }
 
-/** What --dim says of these inputs. */
+/** The sizes that --dim gives for dimensions of these inputs. */
 export function openDims(values: Values, inputs: readonly ValueInfo[]): Record<string, number> {
   const dims: Record<string, number> = {};
   const named = inputs.flatMap((input) => input.dims).filter((dim) => typeof dim === 'string');
@@ -155,7 +155,7 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
   using model = await load(file!, streams);
   const data = await samplesFor(values, model);
   const rows: Row[] = [];
-  // Measuring operators costs time itself, so that is done in sessions of its own.
+  // Measuring operators costs time itself, so sessions of their own do it.
   const profiled: Row[] = [];
   const trace = text(values, 'trace');
   const progress = new Progress(streams);
@@ -192,7 +192,7 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
       memory: session.plan()?.memory as PlanMemory,
     }));
     const [first, second] = results;
-    // Time of int8 over time of float: below 1, int8 is faster.
+    // Time of int8 divided by time of float: below 1, int8 is faster.
     const ratio = second ? second.median / first!.median : undefined;
     const { variant, threads } = await engineInfo();
     if (values['json']) {

@@ -1,4 +1,4 @@
-// The command `generate`: a model as C, as JSON or as a plan.
+// The command `generate`: writes a model as C, as JSON or as a plan.
 
 import path from 'node:path';
 import { generateC, generateJson } from '../export/generate.js';
@@ -29,7 +29,7 @@ export const generateSpec: CommandSpec = {
     'A plan is what sessions of this very version load without parsing, planning and packing.',
 };
 
-/** Shapes of all inputs, open dimensions as --dim says, or else 1. */
+/** Shapes of all inputs; open dimensions are as --dim says, or else 1. */
 function shapesOf(model: Model, values: Values): Record<string, number[]> {
   const { inputs } = model.info;
   const open = openDims(values, inputs);
@@ -58,7 +58,7 @@ export async function runGenerate(
     const name = path.basename(output, form).replace(/\W/g, '_').replace(/^\d/, 'model_$&');
     const header = `${output.slice(0, -form.length)}.h`;
     const made = await generateC(model, { name, shapes, ...sessionOptions(values) });
-    // The source includes the header by the function's name.
+    // The source includes the header by the function's name, so the include is renamed.
     const source = made.source.replace(
       `#include "${name}.h"`,
       `#include "${path.basename(header)}"`,

@@ -1,4 +1,4 @@
-// Commands about models: inspect, optimize, run.
+// The commands about models: inspect, optimize, run.
 
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -35,13 +35,13 @@ export const requantizeOption = {
   help: 'arithmetic of integer operators: fixed, float, nearest, gemmlowp',
 } as const;
 
-/** Session options out of the command line. */
+/** Session options from the command line. */
 export function sessionOptions(values: Values): Pick<SessionOptions, 'requantize'> {
   const requantize = oneOf(values, 'requantize', ['fixed', 'float', 'nearest', 'gemmlowp']);
   return requantize ? { requantize } : {};
 }
 
-/** Loads a model with progress. */
+/** Loads a model and shows progress. */
 export async function load(file: string, streams: Streams): Promise<Model> {
   const progress = new Progress(streams);
   try {
@@ -55,7 +55,7 @@ export async function load(file: string, streams: Streams): Promise<Model> {
   }
 }
 
-/** Makes the folders that a file will lie in where they are not there, and says so. */
+/** Makes the missing folders for a file, and reports them. */
 export async function makeFolderOf(file: string, streams: Streams): Promise<void> {
   const folder = path.dirname(file);
   if (existsSync(folder)) return;
@@ -65,7 +65,7 @@ export async function makeFolderOf(file: string, streams: Streams): Promise<void
   streams.err(`made the folder ${folder}\n`);
 }
 
-/** Writes a file, in folders that need not be there, which is said; errors name it. */
+/** Writes a file, after making missing folders, which it reports; errors name the file. */
 export async function write(
   file: string,
   content: string | Uint8Array,
@@ -101,7 +101,7 @@ export async function inspect(values: Values, [file]: string[], streams: Streams
   } else {
     streams.out(`${model.summary()}\n`);
     if (values['nodes']) {
-      // All of it is in --json.
+      // --json has the full names.
       const rows = model.info.nodes.map(({ name, op, domain, inputs, outputs }) => [
         shorten(name, 36),
         shorten(domain ? `${domain}::${op}` : op, 24),
@@ -138,7 +138,7 @@ export const optimizeSpec: CommandSpec = {
   },
 };
 
-/** All passes: which run by default, and how far they may move an output. */
+/** Lists all passes: which run by default, and how far they may change an output. */
 async function listPasses(values: Values, streams: Streams): Promise<void> {
   const { passes } = await engineInfo();
   if (values['json']) {

@@ -1,10 +1,10 @@
-// Where a command writes: results to standard output, progress and remarks to standard error.
+// The output of a command: results go to standard output, progress and remarks to standard error.
 
-/** The two streams of a process, or what a test puts in their place. */
+/** The two streams of a process, or replacements of them by a test. */
 export interface Streams {
   out: (text: string) => void;
   err: (text: string) => void;
-  /** Whether standard error is a terminal, on which a line can be written over. */
+  /** Whether standard error is a terminal, where a line can be overwritten. */
   tty: boolean;
 }
 
@@ -15,7 +15,7 @@ export const processStreams: Streams = {
   tty: process.stderr.isTTY === true,
 };
 
-/** Streams to which nobody listens any longer, such as those into `head`: the work goes on without. */
+/** Ignores streams that are closed, such as a pipe into `head`: the work continues without them. */
 export function ignoreClosedPipes(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -24,31 +24,31 @@ export function ignoreClosedPipes(): void {
   }
 }
 
-/** Takes the line of the cursor away. */
+/** Erases the line of the cursor. */
 const CLEAR_LINE = '\r\x1b[K';
 
-/** Control characters but tab and line feed, and those that turn the direction of writing. */
+/** Control characters except tab and line feed, and characters that change the direction of text. */
 const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
- * Text for a terminal: names out of files may hold control characters, which would move the cursor or
- * change colours. Line feeds and tabs stay, and so does a {@link Progress} line's beginning. JSON stays JSON.
+ * Text for a terminal: names in files may hold control characters, which would move the cursor or change
+ * colours. Line feeds, tabs and the beginning of a {@link Progress} line stay, and JSON stays JSON.
  */
 export function printable(text: string): string {
   if (text.startsWith(CLEAR_LINE)) return CLEAR_LINE + printable(text.slice(CLEAR_LINE.length));
   return text.replace(UNPRINTABLE, (character) => {
     const code = character.charCodeAt(0).toString(16);
-    // JSON has no \x, and no control characters below 0x20 by itself.
+    // JSON has no \x, and escapes control characters below 0x20 itself.
     return character < ' ' ? `\\x${code.padStart(2, '0')}` : `\\u${code.padStart(4, '0')}`;
   });
 }
 
-/** Streams whose text is {@link printable}. */
+/** Streams that write {@link printable} text. */
 export function printableStreams({ out, err, tty }: Streams): Streams {
   return { out: (text) => out(printable(text)), err: (text) => err(printable(text)), tty };
 }
 
-/** One line that is written over while work goes on; silent unless on a terminal. */
+/** One line that is overwritten while work continues; silent unless on a terminal. */
 export class Progress {
   #last = 0;
   #shown = false;
@@ -68,7 +68,7 @@ export class Progress {
     this.streams.err(`${CLEAR_LINE}${label} ${bar}`);
   }
 
-  /** Takes the line away. */
+  /** Erases the line. */
   clear(): void {
     if (this.#shown) this.streams.err(CLEAR_LINE);
     this.#shown = false;

@@ -1,4 +1,4 @@
-// The command `pack`: weights of two values in a bit each.
+// The command `pack`: stores weights of two values in a bit each.
 
 import { packWeights } from '../quantize/weights.js';
 import { formatBytes } from '../report/index.js';

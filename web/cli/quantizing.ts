@@ -1,4 +1,4 @@
-// Commands about quantization: quantize, compare.
+// The commands about quantization: quantize, compare.
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -34,7 +34,7 @@ import {
 import { load, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 
-/** How the quantized file is written. */
+/** Options for writing the quantized file. */
 export const outputOptions: CommandSpec['options'] = {
   output: { type: 'string', short: 'o', value: 'FILE', help: 'the quantized ONNX file' },
   format: { type: 'string', value: 'F', help: 'qdq (default), qoperator or qonnx' },
@@ -42,7 +42,7 @@ export const outputOptions: CommandSpec['options'] = {
   int2: { type: 'boolean', help: 'the same, and what has 2 bits as int2 and uint2 (opset 25)' },
 };
 
-/** How it is quantized. */
+/** Options for quantizing. */
 export const configOptions: CommandSpec['options'] = {
   config: {
     type: 'string',
@@ -78,7 +78,7 @@ export const quantizeSpec: CommandSpec = {
     'measure with `requant compare` on other samples.',
 };
 
-/** A QuantizeConfig, a record of ours, or the scales of another tool by value name. */
+/** Reads a QuantizeConfig, a record of ours, or the scales of another tool by value name. */
 function asConfig(file: object): QuantizeConfig {
   if (Array.isArray((file as QuantizationRecord).operators)) {
     return configOf(file as QuantizationRecord);
@@ -154,7 +154,7 @@ export async function openData(values: Values, model: Model): Promise<Dataset> {
   return most === undefined ? data : take(data, most);
 }
 
-/** Quantizes with progress. */
+/** Quantizes and shows progress. */
 export async function quantizeWithProgress(
   model: Model,
   data: Dataset,
@@ -195,7 +195,7 @@ export async function compareWithProgress(
   }
 }
 
-/** Of {@link outputOptions}. */
+/** The values of {@link outputOptions}. */
 export function exportOptions(values: Values): ExportOptions & { format: OnnxFormat } {
   const format = oneOf<OnnxFormat>(values, 'format', ['qdq', 'qoperator', 'qonnx']) ?? 'qdq';
   const int4 = values['int4'] === true;
@@ -286,7 +286,7 @@ export async function runQuantize(
   );
 }
 
-/** The option of the commands that tell how alike two models are; {@link checkAgreement} reads it. */
+/** The option of commands that tell how similar two models are; {@link checkAgreement} reads it. */
 export const agreementOption: CommandSpec['options'] = {
   'min-agreement': {
     type: 'string',
@@ -296,8 +296,8 @@ export const agreementOption: CommandSpec['options'] = {
 };
 
 /**
- * Throws CheckFailed for models that are hardly one network's: a share of equal answers below
- * --min-agreement, or without it one below a half with outputs that are mostly noise.
+ * Throws CheckFailed for models that hardly come from one network: the share of equal answers is below
+ * --min-agreement, or, without that option, below a half with outputs that are mostly noise.
  */
 export function checkAgreement(values: Values, { top1, outputs }: CompareReport): void {
   const asked = real(values, 'min-agreement', 0, 1);

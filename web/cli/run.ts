@@ -1,5 +1,4 @@
-// Which command, and what its end means: exit code 0 for success, 1 for failure, 2 for a command line
-// that makes no sense.
+// Selects the command and the exit code: 0 for success, 1 for failure, 2 for a wrong command line.
 
 import { suggest } from '../base/options.js';
 import { version } from '../base/version.js';

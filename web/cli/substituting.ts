@@ -1,4 +1,4 @@
-// `requant optimize --substitute`: cheaper operators, and what they cost and bring.
+// `requant optimize --substitute`: replaces operators by cheaper ones and reports costs and gains.
 
 import {
   type SubstitutionPass,
@@ -54,7 +54,7 @@ export function formatSubstitution(report: SubstitutionReport): string {
   ].join('\n\n');
 }
 
-/** Carries out --substitute; the model that comes back is the caller's. */
+/** Runs --substitute; the caller disposes of the model that it returns. */
 export async function runSubstitute(
   values: Values,
   model: Model,

@@ -1,4 +1,4 @@
-// The command train.
+// The command `train`: quantization-aware training.
 
 import { augmented } from '../dataset/augment.js';
 import { pictureShape } from '../dataset/node.js';

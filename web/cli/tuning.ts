@@ -1,4 +1,4 @@
-// The command `tune`: which kernels are the fastest here.
+// The command `tune`: finds the fastest kernels of this machine.
 
 import { take } from '../dataset/sample.js';
 import { shorten } from '../report/format.js';
@@ -36,7 +36,7 @@ export const tuneSpec: CommandSpec = {
   notes: 'Sessions take the records by their option `tuning`, `requant bench` by --tuning.',
 };
 
-/** What a record says, in words. */
+/** A record in words. */
 function describe({ kernel, threads, panel, output }: TunedStep): string {
   const more = [
     threads === undefined ? [] : [`threads ${threads}`],

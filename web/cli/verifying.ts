@@ -1,4 +1,5 @@
-// The command `verify`: a quantized model in two engines, beside its float original.
+// The command `verify`: compares a quantized model in two engines with each other and with its float
+// original.
 
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -50,7 +51,7 @@ export const verifySpec: CommandSpec = {
     'outputs by name: { data, dims }. Both may be async.',
 };
 
-/** Where a module is: a script, or a package that the current folder or this package can see. */
+/** The address of a module: a script, or a package that the current folder or this package can import. */
 function resolveModule(name: string): string {
   if (name.startsWith('.') || path.isAbsolute(name)) return pathToFileURL(path.resolve(name)).href;
   const here = createRequire(path.join(process.cwd(), 'index.js'));
@@ -72,7 +73,7 @@ async function loadEngine(name: string, file: string): Promise<EngineRun> {
     );
   }
   const bytes = new Uint8Array(await readFile(file));
-  // A package in CommonJS has its exports in `default`.
+  // A CommonJS package has its exports in `default`.
   const [ort] = [loaded, loaded['default']].filter(
     (one) => typeof one === 'object' && one !== null && 'InferenceSession' in one,
   ) as (OnnxRuntime & { env?: { logLevel?: string; wasm?: { numThreads?: number } } })[];

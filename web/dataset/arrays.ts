@@ -1,4 +1,4 @@
-// Arrays with many samples along their first axis, and plain numbers without a header.
+// Reads arrays with many samples along their first axis, and plain numbers without a header.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkBytes, checkKind } from '../base/options.js';
@@ -13,20 +13,20 @@ import {
 } from '../base/tensor.js';
 import { type Dataset, makeDataset } from './sample.js';
 
-/** Shape and type that a network wants; null and names stand for open dimensions. */
+/** Shape and type of a network's input; null and names stand for open dimensions. */
 export interface InputShape {
   name: string;
   type: TensorType;
   dims: readonly (number | string | null)[];
 }
 
-/** Throws INVALID_ARGUMENT for what are no inputs of a model. */
+/** Throws INVALID_ARGUMENT for values that are no inputs of a model. */
 export function checkInputs(inputs: unknown): void {
   if (Array.isArray(inputs) && inputs.every((input) => Array.isArray(input?.dims))) return;
   throw invalidArgument(`inputs is ${show(inputs)}`, 'inputs', 'Give model.info.inputs.');
 }
 
-/** The same numbers as another element type; whole types saturate to nothing, they must fit. */
+/** The same numbers with another element type. Numbers that do not fit an integer type are an error. */
 export function castTensor(tensor: Tensor, type: TensorType): Tensor {
   checkTensor(tensor);
   if (tensor.type === type || tensor.type === 'float16' || type === 'float16') return tensor;
@@ -52,8 +52,8 @@ function fits(dims: readonly number[], wanted: InputShape['dims']): boolean {
 }
 
 /**
- * How many samples an array holds for this input. An array of the input's own shape with a fixed
- * first dimension is one; otherwise the first axis counts them, either in place of the input's first
+ * The number of samples in an array for this input. An array of the input's own shape with a fixed first
+ * dimension is one sample; otherwise the first axis counts samples, either in place of the input's first
  * (batch) axis or before it.
  */
 export function sampleCount(tensor: Tensor, input: InputShape): number {
@@ -86,7 +86,7 @@ export function sampleAt(tensor: Tensor, input: InputShape, count: number, index
   return castTensor(slice(tensor, index * rows, (index + 1) * rows, shape), input.type);
 }
 
-/** Arrays by the names of the inputs as samples; an array "label" or "labels" has the labels. */
+/** Makes samples of arrays by the names of the inputs; an array "label" or "labels" has the labels. */
 export function arraySamples(
   arrays: ReadonlyMap<string, Tensor>,
   inputs: readonly InputShape[],
@@ -99,7 +99,7 @@ export function arraySamples(
   const labels = arrays.get('labels') ?? arrays.get('label');
   const rest = [...arrays].filter(([, tensor]) => tensor !== labels);
   const parts = inputs.map((input) => {
-    // A single array can only be for a single input, whatever its name.
+    // A single array must be for the single input, whatever its name.
     const only = inputs.length === 1 && rest.length === 1 ? rest[0]![1] : undefined;
     const tensor = arrays.get(input.name) ?? only;
     if (!tensor) {
@@ -131,7 +131,7 @@ export function arraySamples(
   }));
 }
 
-/** Little-endian numbers without a header, as one array of samples: [N, ...dims]. */
+/** Reads little-endian numbers without a header as one array of samples: [N, ...dims]. */
 export function parseRaw(bytes: Uint8Array, type: TensorType, dims: readonly number[]): Tensor {
   checkBytes(bytes);
   const element = tensorFromBytes(type, new Uint8Array(8), [1]).data.BYTES_PER_ELEMENT;

@@ -1,4 +1,4 @@
-// Samples that are varied every time they are walked over, for training.
+// Varies samples, for training, every time they are walked over.
 
 import { invalidArgument } from '../base/errors.js';
 import { checkInteger, checkOptions } from '../base/options.js';
@@ -9,13 +9,13 @@ import { type Dataset, checkDataset } from './sample.js';
 
 /** Options of {@link augmented}. */
 export interface AugmentOptions {
-  /** Half of the images are mirrored. Default true. */
+  /** Whether half of the images are mirrored. Default true. */
   flip?: boolean;
-  /** Images are moved by up to so many pixels each way; what comes in is 0. Default 0. */
+  /** Images are moved by up to so many pixels each way and filled with 0. Default 0. */
   shift?: number;
-  /** Default 'nchw'. */
+  /** Order of the images' axes. Default 'nchw'. */
   layout?: Layout;
-  /** Default 1. */
+  /** Seed of the random variations. Default 1. */
   seed?: number;
 }
 
@@ -59,8 +59,8 @@ function varied(
 }
 
 /**
- * The same samples, mirrored and moved at random, anew every time one walks over them: what `train` learns
- * more from. Every input of four dimensions is an image.
+ * The samples of a dataset, mirrored and moved at random, anew every time one walks over them, so that
+ * `train` learns more from them. Every input of four dimensions is an image.
  *
  * @throws RequantError INVALID_ARGUMENT for a bad option, and for inputs that are no float32 images.
  */

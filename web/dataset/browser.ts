@@ -1,16 +1,16 @@
-// Decoding of pictures by the browser. For pages and Workers; Node has node.ts.
+// Lets the browser decode pictures. For pages and Workers; node.ts serves Node.
 
 import { RequantError } from '../base/errors.js';
 import { type Image, fromRgba } from './image.js';
 
-/** Decodes PNG, JPEG and whatever else the browser knows. */
+/** Decodes PNG, JPEG and every other format that the browser supports. */
 export async function decodeImage(blob: Blob, channels: 1 | 3 = 3): Promise<Image> {
   if (typeof createImageBitmap !== 'function') {
     throw new RequantError('UNSUPPORTED', 'there is no createImageBitmap here');
   }
   let bitmap: ImageBitmap;
   try {
-    // Colours and alpha as they are in the file: the network was trained on decoded files.
+    // Colours and alpha stay as in the file, since networks are trained on decoded files.
     bitmap = await createImageBitmap(blob, {
       colorSpaceConversion: 'none',
       premultiplyAlpha: 'none',

@@ -1,4 +1,4 @@
-// Pixels: 8-bit images, resizing, and what networks want to be fed with.
+// Pixels: 8-bit images, resizing, and conversion to the inputs of networks.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
@@ -18,13 +18,13 @@ export interface Image {
 
 /** How pixels become the input of a network: `(pixel * scale - mean) / std`, for every channel. */
 export interface Preprocess {
-  /** Default 1/255; 1 keeps the range 0..255. */
+  /** Factor of the pixels. Default 1/255; 1 keeps the range 0..255. */
   scale?: number;
-  /** One number, or one for each channel; in units of the scaled pixels. Default 0. */
+  /** One number, or one for each channel, in units of the scaled pixels. Default 0. */
   mean?: number | readonly number[];
-  /** As `mean`. Default 1. */
+  /** One number, or one for each channel, in units of the scaled pixels. Default 1. */
   std?: number | readonly number[];
-  /** Order of the network's input. Default `nchw`. */
+  /** Order of the axes of the network's input. Default `nchw`. */
   layout?: Layout;
 }
 
@@ -84,7 +84,7 @@ export function toTensor(image: Image, options: Preprocess = {}): Tensor<'float3
   const std = perChannel(options.std, 1, channels, 'std');
   if (std.includes(0)) throw invalidArgument('std is 0', 'std');
   const result = new Float32Array(data.length);
-  // A pixel has 256 values: the formula is computed in double precision once for each.
+  // A pixel has 256 values, so the formula is computed, in double precision, once for each.
   const table = new Float32Array(256);
   const from =
     image.layout === 'nchw' ? { pixel: 1, plane: pixels } : { pixel: channels, plane: 1 };
@@ -102,13 +102,13 @@ export function toTensor(image: Image, options: Preprocess = {}): Tensor<'float3
   return new Tensor('float32', result, dims);
 }
 
-/** The pixels themselves as a uint8 tensor, for networks that begin with them. */
+/** The pixels as a uint8 tensor, for networks whose input they are. */
 export function toByteTensor(image: Image, layout: Layout = 'nchw'): Tensor<'uint8'> {
   const tensor = toTensor(image, { scale: 1, layout });
   return new Tensor('uint8', Uint8Array.from(tensor.data), tensor.dims);
 }
 
-/** Interleaved RGBA (as browsers and decoders have it) as RGB, or as grey (ITU-R BT.601 luma). */
+/** Converts interleaved RGBA (as browsers and decoders give it) to RGB, or to grey (ITU-R BT.601 luma). */
 export function fromRgba(
   data: ArrayLike<number>,
   width: number,
@@ -151,7 +151,7 @@ function taps(from: number, to: number): { first: number; weights: number[] }[] 
   });
 }
 
-/** Bilinear with antialiasing, as Pillow's Image.resize(..., BILINEAR) does it. Needs `nhwc`. */
+/** Resizes bilinearly with antialiasing, as Pillow's Image.resize(..., BILINEAR) does. Needs `nhwc`. */
 export function resize(image: Image, width: number, height: number): Image {
   checkImage(image);
   if (image.layout !== 'nhwc') throw invalidArgument('resize needs interleaved channels', 'image');
@@ -186,7 +186,7 @@ export function resize(image: Image, width: number, height: number): Image {
   return { width, height, channels, layout: 'nhwc', data };
 }
 
-/** The middle of a picture. Needs `nhwc`. */
+/** Cuts out the middle of a picture. Needs `nhwc`. */
 export function centerCrop(image: Image, width: number, height: number): Image {
   checkImage(image);
   if (image.layout !== 'nhwc') throw invalidArgument('crop needs interleaved channels', 'image');
@@ -208,7 +208,10 @@ export function centerCrop(image: Image, width: number, height: number): Image {
   return { width, height, channels, layout: 'nhwc', data };
 }
 
-/** The usual way to a fixed size: the shorter side to `shorter` pixels, then the middle. */
+/**
+ * Brings a picture to a fixed size in the usual way: scales the shorter side to `shorter` pixels, then cuts
+ * out the middle.
+ */
 export function fitImage(image: Image, width: number, height: number, shorter?: number): Image {
   checkImage(image);
   const side = shorter ?? Math.max(width, height);

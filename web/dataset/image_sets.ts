@@ -1,4 +1,4 @@
-// Files with many small pictures: IDX (MNIST family), CIFAR-10 binary, plain pixels back to back.
+// Reads files with many small pictures: IDX (MNIST family), CIFAR-10 binary, plain pixels back to back.
 
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { checkBytes, checkKind, checkOneOf, checkOptions } from '../base/options.js';
@@ -26,7 +26,7 @@ export interface ImageSet {
   labels?: ArrayLike<number>;
 }
 
-/** An array out of an IDX file. */
+/** The array in an IDX file. */
 export interface IdxArray {
   dims: number[];
   data: Uint8Array;
@@ -69,7 +69,7 @@ export function parseIdx(bytes: Uint8Array): IdxArray {
   return { dims, data: bytes.subarray(start) };
 }
 
-/** The pictures of an IDX file (grey, or [N, H, W, C]), which may be gzip-compressed. */
+/** Reads the pictures of an IDX file (grey, or [N, H, W, C]), which may be compressed by gzip. */
 export async function readIdxImages(bytes: Uint8Array, labels?: Uint8Array): Promise<ImageSet> {
   const unpack = async (file: Uint8Array) =>
     parseIdx(isGzip(file) ? await decompress(file, 'gzip', 'the IDX file') : file);
@@ -81,7 +81,7 @@ export async function readIdxImages(bytes: Uint8Array, labels?: Uint8Array): Pro
   return set;
 }
 
-/** Records of 1 label byte and 3072 pixel bytes in planes (cs.toronto.edu/~kriz/cifar.html). */
+/** Reads records of 1 label byte and 3072 pixel bytes in planes (cs.toronto.edu/~kriz/cifar.html). */
 export function parseCifar10(bytes: Uint8Array): ImageSet {
   checkBytes(bytes);
   const record = 3073;
@@ -100,7 +100,7 @@ export function parseCifar10(bytes: Uint8Array): ImageSet {
   return { length, width: 32, height: 32, channels: 3, layout: 'nchw', data, labels };
 }
 
-/** Pictures of 8-bit pixels back to back, without any header. */
+/** Reads pictures of 8-bit pixels back to back, without any header. */
 export function parsePixels(
   bytes: Uint8Array,
   size: { width: number; height: number; channels: number; layout?: Layout },
@@ -123,7 +123,7 @@ export function parsePixels(
   return { length: bytes.length / picture, width, height, channels, layout, data: bytes };
 }
 
-/** Labels out of JSON: an array of numbers or of objects with `label`, or `{ labels: [...] }`. */
+/** Reads labels from JSON: an array of numbers or of objects with `label`, or `{ labels: [...] }`. */
 export function parseJsonLabels(text: string): number[] {
   let json: unknown;
   try {
@@ -168,11 +168,11 @@ export function imageAt(set: ImageSet, index: number): Image {
 export interface ImageSampleOptions extends Preprocess {
   /** Name of the network's input. */
   input: string;
-  /** What the network wants: preprocessed floats, or the pixels themselves. Default float32. */
+  /** Type of the network's input: preprocessed floats, or the pixels themselves. Default float32. */
   type?: 'float32' | 'uint8';
 }
 
-/** Every picture of a set as a sample for a network. */
+/** Makes every picture of a set a sample for a network. */
 export function imageSamples(set: ImageSet, options: ImageSampleOptions): Dataset {
   checkKind(set, 'object', 'set');
   checkKind(set.length, 'integer', 'set.length');

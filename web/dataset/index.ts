@@ -1,6 +1,6 @@
 /**
- * Readers of common data files, as pure functions of bytes: for browsers and Node. Files and folders
- * on disk are opened by `requant/dataset/node`.
+ * Reads common data files, by pure functions of bytes for browsers and Node. `requant/dataset/node` opens
+ * files and folders on disk.
  *
  * @packageDocumentation
  */

@@ -1,11 +1,11 @@
-// Decompression by the platform: browsers and Node have the same DecompressionStream.
+// Decompresses by the platform's DecompressionStream, which browsers and Node have.
 
 import { RequantError } from '../base/errors.js';
 import { checkBytes } from '../base/options.js';
 
 /**
- * The bytes that were compressed. Throws INVALID_ARGUMENT for damaged data, and for more than
- * `limit` bytes of output.
+ * The decompressed bytes. Throws INVALID_ARGUMENT for damaged data, and for more than `limit` bytes of
+ * output.
  */
 export async function decompress(
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-// Data on disk: finds out what a file or folder holds and reads it. Node only.
+// Finds out what a file or folder on disk contains and reads it. Node only.
 
 import { readFile, readdir, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -48,20 +48,22 @@ export const dataFormats = [
   'images',
 ] as const;
 
-/** What a file or folder holds; `nhwc` and `nchw` are plain 8-bit pixels back to back. */
+/** The kind of data in a file or folder; `nhwc` and `nchw` are plain 8-bit pixels back to back. */
 export type DataFormat = (typeof dataFormats)[number];
 
 /** Options of {@link openDataset}. */
 export interface OpenOptions extends Preprocess {
-  /** Default `auto`: by name and content. */
+  /** Kind of data. Default `auto`: by name and content. */
   format?: DataFormat;
   /** A file with labels: IDX, .npy, JSON, or text with one integer a line. */
   labels?: string;
-  /** Of one sample, for `raw`. Default: the network's input with open dimensions as 1. */
+  /** Shape of one sample, for `raw`. Default: the network's input with open dimensions as 1. */
   shape?: readonly number[];
-  /** Of the numbers, for `raw`. Default: the type of the network's input. */
+  /** Type of the numbers, for `raw`. Default: the type of the network's input. */
   type?: TensorType;
-  /** For `images`: the shorter side before the middle is cut out. Default: the longer input side. */
+  /**
+   * For `images`: pixels of the shorter side before the middle is cut out. Default: the longer input side.
+   */
   resize?: number;
 }
 
@@ -100,7 +102,7 @@ async function list(folder: string): Promise<{ name: string; folder: boolean }[]
   }
 }
 
-/** The labels in a file. */
+/** Reads the labels in a file. */
 export async function readLabels(file: string): Promise<ArrayLike<number>> {
   const bytes = await readMaybePacked(file);
   if (isIdx(bytes)) return parseIdx(bytes).data;
@@ -148,7 +150,7 @@ function onlyInput(inputs: readonly InputShape[], what: string): InputShape {
   return inputs[0]!;
 }
 
-/** Size and layout of the pictures that an input wants. */
+/** Size and layout of pictures for an input. */
 export function pictureShape(input: InputShape, layout?: Layout) {
   const { dims } = input;
   if (dims.length !== 4) {
@@ -167,7 +169,7 @@ interface Decoders {
   'image/jpeg': Decoders['image/png'];
 }
 
-/** Decoders are packages of the user: looked for beside the user's own, then beside this one. */
+/** Imports a decoder, a package of the user: looks beside the user's own modules, then beside this one. */
 async function importOptional(name: string): Promise<Record<string, unknown>> {
   const places = [path.join(process.cwd(), 'index.js'), import.meta.url];
   for (const place of places) {
@@ -236,7 +238,7 @@ async function openImages(
   const files: { file: string; label?: number }[] = entries
     .filter(({ name }) => isPicture(name))
     .map(({ name }) => ({ file: path.join(folder, name) }));
-  // Pictures in sub-folders: one folder a class, in alphabetical order.
+  // Pictures in sub-folders: each folder is a class, in alphabetical order.
   const folders = files.length > 0 ? [] : entries.filter((entry) => entry.folder);
   for (const [label, { name }] of folders.entries()) {
     for (const entry of await list(path.join(folder, name))) {
@@ -269,7 +271,7 @@ function fromImageSet(set: ImageSet, input: InputShape, options: OpenOptions): D
   });
 }
 
-/** Finds out what a path holds. */
+/** Finds out what a path contains. */
 async function detect(
   place: string,
   inputs: readonly InputShape[],
@@ -424,8 +426,8 @@ async function open(
 /**
  * Opens a file or folder of samples for a model with these inputs (`model.info.inputs`).
  *
- * @throws RequantError LOAD_FAILED when it cannot be read, INVALID_ARGUMENT when it does not hold what
- * the inputs need, UNSUPPORTED when a package for decoding is missing.
+ * @throws RequantError LOAD_FAILED when it cannot be read, INVALID_ARGUMENT when it lacks what the inputs
+ * need, UNSUPPORTED when a package for decoding is missing.
  * @example
  * const data = await openDataset('t10k-images-idx3-ubyte.gz', model.info.inputs);
  * const quantized = await quantize(model, { calibration: feedsOf(data) });
@@ -459,7 +461,7 @@ export async function openDataset(
   return options.labels === undefined ? data : withLabels(data, await readLabels(options.labels));
 }
 
-/** One tensor out of a .npy, .pb or raw file, for one input. */
+/** Reads one tensor for one input from a .npy, .pb or raw file. */
 export async function readTensor(file: string, input: InputShape): Promise<Tensor> {
   if (file.endsWith('.pb')) return parseTensorProto(await read(file)).tensor;
   if (file.endsWith('.npy')) return castTensor(parseNpy(await read(file), file), input.type);

@@ -1,5 +1,6 @@
-// NumPy's array files. Format: numpy.org/doc/stable/reference/generated/numpy.lib.format.html;
-// .npz is a ZIP archive of them (PKWARE APPNOTE 6.3.10, sections 4.3 and 4.4).
+// Reads and writes NumPy's array files. Format:
+// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; .npz is a ZIP archive of them (PKWARE
+// APPNOTE 6.3.10, sections 4.3 and 4.4).
 
 import { RequantError } from '../base/errors.js';
 import { checkBytes } from '../base/options.js';
@@ -32,7 +33,7 @@ function damaged(name: string, what: string): RequantError {
   return new RequantError('INVALID_ARGUMENT', `${name} is no NumPy file: ${what}`, { value: name });
 }
 
-/** Turns the order of the axes around: Fortran order becomes row-major order. */
+/** Reverses the order of the axes: Fortran order becomes row-major order. */
 function fromFortran(data: Uint8Array, dims: number[], size: number): Uint8Array<ArrayBuffer> {
   const result = new Uint8Array(data.length);
   const index = dims.map(() => 0);
@@ -134,7 +135,7 @@ export async function parseNpz(bytes: Uint8Array, name = 'the file'): Promise<Ma
     if (at < 0 || at + 4 > bytes.length) throw damaged(name, 'it is cut off');
     return view.getUint32(at, true);
   };
-  // The end record is the last thing in the file but for a comment of at most 65535 bytes.
+  // The end record is the last part of the file, except for a comment of at most 65535 bytes.
   let end = bytes.length - 22;
   const lowest = Math.max(0, end - 65535);
   while (end >= lowest && u32(end) !== END_OF_DIRECTORY) end -= 1;

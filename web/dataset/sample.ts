@@ -1,4 +1,4 @@
-// What all readers return: samples with a known length that can be walked more than once.
+// The result of all readers: samples with a known length that can be walked more than once.
 
 import { checkIterable } from '../base/abort.js';
 import { invalidArgument } from '../base/errors.js';
@@ -22,7 +22,7 @@ export function checkDataset(dataset: unknown): void {
   checkKind((dataset as Dataset).length, 'integer', 'dataset.length');
 }
 
-/** A dataset of `length` samples; `get` makes one when it is its turn. */
+/** A dataset of `length` samples, each made by `get` when it is reached. */
 export function makeDataset(
   length: number,
   get: (index: number) => Sample | Promise<Sample>,
@@ -37,7 +37,7 @@ export function makeDataset(
   };
 }
 
-/** Only the inputs, as calibration wants them. */
+/** Only the inputs, as calibration takes them. */
 export function feedsOf(
   dataset: Dataset,
 ): AsyncIterable<Record<string, Tensor>> & { readonly length: number } {
@@ -50,7 +50,7 @@ export function feedsOf(
   };
 }
 
-/** The same samples with labels; there must be one for each. Throws INVALID_ARGUMENT. */
+/** A dataset with labels; there must be one for each sample. Throws INVALID_ARGUMENT. */
 export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset {
   checkDataset(dataset);
   if (labels?.length !== dataset.length) {

@@ -1,5 +1,5 @@
-// ONNX's TensorProto, as the files of test_data_set_* folders hold it.
-// Fields and types: onnx/onnx.proto, message TensorProto; wire format: Protocol Buffers Encoding
+// Reads ONNX's TensorProto, which the files of test_data_set_* folders hold. Fields and types:
+// onnx/onnx.proto, message TensorProto; wire format: Protocol Buffers Encoding
 // (protobuf.dev/programming-guides/encoding).
 
 import { RequantError } from '../base/errors.js';
@@ -74,7 +74,7 @@ class Reader {
   }
 }
 
-/** Repeated numbers come packed (one chunk) or one by one. */
+/** Reads repeated numbers, which are stored packed (one chunk) or one by one. */
 function readRepeated<T>(reader: Reader, wire: number, values: T[], read: (from: Reader) => T) {
   if (wire !== 2) {
     values.push(read(reader));
@@ -96,8 +96,8 @@ function fromRaw(type: TensorType, raw: Uint8Array, dims: number[]): Tensor {
 /**
  * Reads one serialized TensorProto.
  *
- * @throws RequantError INVALID_ARGUMENT for damaged bytes, UNSUPPORTED for strings and other element
- * types that the engine does not have and for data in another file.
+ * @throws RequantError INVALID_ARGUMENT for damaged bytes, UNSUPPORTED for strings and other element types
+ * that the engine lacks and for data in another file.
  */
 export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Tensor } {
   checkBytes(bytes);

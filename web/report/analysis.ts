@@ -1,4 +1,4 @@
-// The quantizer's analysis as text, and as one HTML page that loads nothing and runs nothing.
+// Writes the quantizer's analysis as text, and as one HTML page that loads nothing and runs no script.
 
 import { type Diagnosis, type FrontierPoint, diagnose } from '../analyze/analysis.js';
 import type { Analysis } from '../quantize/record.js';
@@ -32,7 +32,7 @@ function rows(analysis: Analysis, count: number): string[][] {
 
 const header = ['operator', 'type', 'alone', 'all', 'outputs at W8', 'W4', 'W2'];
 
-/** On how many samples errors were measured, of how many. */
+/** The number of samples on which errors were measured, and of how many. */
 function samplesOf({ samples }: Analysis, calibrationSamples?: number): string {
   const measured = `${samples} ${samples === 1 ? 'sample' : 'samples'}`;
   if (calibrationSamples === undefined)
@@ -44,9 +44,9 @@ function samplesOf({ samples }: Analysis, calibrationSamples?: number): string {
 
 /** Options of {@link formatAnalysis}. */
 export interface AnalysisTextOptions {
-  /** How many operators to list, worst first. Default 8. */
+  /** How many operators to list, the worst first. Default 8. */
   layers?: number;
-  /** How many samples the network was calibrated on, which an analysis does not tell. */
+  /** The number of samples that the network was calibrated on, which an analysis does not tell. */
   calibrationSamples?: number;
 }
 
@@ -68,7 +68,7 @@ export function formatAnalysis(analysis: Analysis, options: AnalysisTextOptions 
   return lines.join('\n');
 }
 
-/** What the same thing may help, each piece of advice once. */
+/** Groups diagnoses by their suggestion, so that each piece of advice appears once. */
 function bySuggestion(
   diagnoses: readonly Diagnosis[],
 ): { suggestion: string; found: Diagnosis[] }[] {
@@ -81,14 +81,14 @@ function bySuggestion(
 
 /** Options of {@link analysisHtml}. */
 export interface AnalysisHtmlOptions {
-  /** Default "Quantization analysis". */
+  /** Title of the page. Default "Quantization analysis". */
   title?: string;
   subtitle?: string;
   frontier?: readonly FrontierPoint[];
   chosen?: FrontierPoint;
-  /** What the frontier takes away: `ms` for one with `maxMs`. Default `bytes`. */
+  /** The cost that the frontier reduces: `ms` for one with `maxMs`. Default `bytes`. */
   by?: FrontierCost;
-  /** How many samples the network was calibrated on, which an analysis does not tell. */
+  /** The number of samples that the network was calibrated on, which an analysis does not tell. */
   calibrationSamples?: number;
 }
 
@@ -156,7 +156,7 @@ function valuesSection(analysis: Analysis): string {
   );
 }
 
-/** The whole page. Every name out of the model is escaped. */
+/** The whole page. Every name from the model is escaped. */
 export function analysisHtml(analysis: Analysis, options: AnalysisHtmlOptions = {}): string {
   const { title = 'Quantization analysis', subtitle = '' } = options;
   const [operator, type, ...numbers] = header;

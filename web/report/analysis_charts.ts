@@ -1,12 +1,12 @@
-// Charts of the analysis: the frontier of size and accuracy, histograms of values.
+// Draws charts of the analysis: the frontier of size and accuracy, histograms of values.
 
 import type { FrontierPoint } from '../analyze/analysis.js';
 import { escapeHtml, percent, ticks } from './chart.js';
 import { formatBytes } from './format.js';
 
 /**
- * A histogram as a small SVG drawing, on a logarithmic scale; `label` says of what. For a page with
- * {@link chartStyle}.
+ * Draws a histogram as a small SVG on a logarithmic scale, for a page with {@link chartStyle}; `label` names
+ * its subject.
  */
 export function histogramChart(
   counts: readonly number[],
@@ -28,10 +28,10 @@ export function histogramChart(
   );
 }
 
-/** What the bits of layers are divided for: bytes of weights or milliseconds of layers. */
+/** The cost for which the bits of layers are divided: bytes of weights, or milliseconds of layers. */
 export type FrontierCost = 'bytes' | 'ms';
 
-/** What {@link frontierChart} has from left to right. */
+/** The horizontal axis of {@link frontierChart}. */
 export const frontierAxes: Record<
   FrontierCost,
   { title: string; of: string; format: (value: number) => string }
@@ -45,8 +45,9 @@ export const frontierAxes: Record<
 };
 
 /**
- * Expected signal to noise against the size of the weights, or `by` the time of layers; a circle at
- * `chosen`, if it has any noise. SVG for a page with {@link chartStyle}; empty text for fewer than two points.
+ * Draws the expected signal to noise ratio against the size of the weights or, `by` 'ms', the time of layers,
+ * with a circle at `chosen`, if it has any noise. SVG for a page with {@link chartStyle}; empty text for
+ * fewer than two points.
  */
 export function frontierChart(
   frontier: readonly FrontierPoint[],

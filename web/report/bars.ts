@@ -1,4 +1,4 @@
-// Charts of bars: a list with a row for each layer or quantity. Names stand beside their bars, or above
+// Draws charts of bars: a list with a row for each layer or quantity. Names stand beside their bars, or above
 // them in a narrow container.
 
 import type { LayerDifference } from '../analyze/compare.js';
@@ -13,13 +13,13 @@ const ring =
 const key = (...entries: string[]) =>
   `<p class="rq-key">${entries.map((entry) => `<span>${entry}</span>`).join('')}</p>`;
 
-/** A bar of at least a visible width. */
+/** A bar with at least a visible width. */
 const bar = (kind: string, share: number, y: number, height: number) =>
   `<rect class="${kind}" x="0" y="${y}" width="${percent(Math.max(0.004, share))}" height="${height}" rx="2"/>`;
 
 /**
- * SNR of every layer in the order of the graph: bars with everything before quantized as well, circles
- * for the layer alone. HTML for a page with {@link chartStyle}; empty text without layers.
+ * Draws the SNR of every layer in the order of the graph: bars with everything before quantized as well,
+ * circles for the layer alone. HTML for a page with {@link chartStyle}; empty text without layers.
  */
 export function layerChart(layers: readonly LayerDifference[]): string {
   if (layers.length === 0) return '';
@@ -72,7 +72,7 @@ export interface Pair {
 }
 
 /**
- * Float against quantized for several quantities, each on a scale of its own. HTML for a page with
+ * Draws float against quantized for several quantities, each on a scale of its own. HTML for a page with
  * {@link chartStyle}.
  */
 export function pairChart(pairs: readonly Pair[]): string {

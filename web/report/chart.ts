@@ -1,6 +1,6 @@
-// What charts share. They are HTML and SVG text that fills its container at any width: positions are
-// percentages, so that text never shrinks with the drawing. Colours come from the CSS variables of
-// chartStyle, so that one drawing serves light and dark pages; nothing is loaded and no script runs.
+// Helpers that charts share. Charts are HTML and SVG text that fills its container at any width: positions
+// are percentages, so that text never shrinks with the drawing. Colours come from the CSS variables of
+// chartStyle, so that one drawing serves light and dark pages. Charts load nothing and run no script.
 
 /** Text that is safe inside elements and attributes of HTML and SVG. */
 export function escapeHtml(text: unknown): string {
@@ -14,7 +14,7 @@ export function escapeHtml(text: unknown): string {
   return String(text).replace(/[&<>"']/g, (character) => entities[character]!);
 }
 
-/** A name out of a model as HTML, whose lines break between its words if they must. */
+/** A name from a model as HTML, which breaks between its words if it must. */
 export function nameHtml(name: string): string {
   return name
     .split(/(?<=[^/\\][/\\])(?=.)|(?<=_)(?=[A-Za-z])|(?<=[a-z0-9])(?=[A-Z])/)

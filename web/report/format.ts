@@ -1,46 +1,48 @@
-// Numbers and tables for people.
+// Formats numbers and tables for people.
 
-/** "331.6 kB" (decimal units). */
+/** Bytes in decimal units, such as "331.6 kB". */
 export function formatBytes(bytes: number): string {
   if (!(bytes >= 1000)) return `${bytes} B`;
   if (bytes < 1e6) return `${(bytes / 1e3).toFixed(1)} kB`;
   return `${(bytes / 1e6).toFixed(2)} MB`;
 }
 
-/** "41.3 dB", or "exact" where there is no error. */
+/** A ratio in dB, such as "41.3 dB", or "exact" where there is no error. */
 export function formatDb(snr: number | null | undefined): string {
   if (snr === undefined) return '-';
   return snr === null ? 'exact' : `${snr.toFixed(1)} dB`;
 }
 
-/** "94.50 %", or "-" where it is not known. */
+/** A share, such as "94.50 %", or "-" where it is unknown. */
 export function formatShare(share: number | null): string {
   return share === null ? '-' : `${(share * 100).toFixed(2)} %`;
 }
 
-/** "1.234 ms". */
+/** Milliseconds, such as "1.234 ms". */
 export function formatMs(milliseconds: number): string {
   return `${milliseconds < 100 ? milliseconds.toFixed(3) : milliseconds.toFixed(1)} ms`;
 }
 
-/** Three significant digits, without an exponent where that is readable. */
+/** A number with three significant digits, without an exponent where that is readable. */
 export function formatNumber(value: number): string {
   if (value === 0) return '0';
   const size = Math.abs(value);
   return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(3))) : value.toExponential(2);
 }
 
-/** A name or a message out of a file, on one line: what would end it is spelled as in JavaScript. */
+/**
+ * A name or a message from a file, on one line: characters that would end it are escaped as in JavaScript.
+ */
 export function oneLine(text: string): string {
   const spelled: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
   return text.replace(/[\n\r\t]/g, (character) => spelled[character]!);
 }
 
-/** Tables are no wider than this, as far as their names can be shortened. */
+/** The width that tables keep to, as far as their names can be shortened. */
 const TABLE_WIDTH = 140;
 const SHORTEST_NAME = 16;
 
-/** Takes from the widest of the columns in `left` until all fit. */
+/** Narrows the widest of the columns in `left` until all fit. */
 function fit(widths: number[], left: readonly number[]): void {
   let over = widths.reduce((sum, width) => sum + width + 2, -2) - TABLE_WIDTH;
   for (; over > 0; over--) {
@@ -51,8 +53,8 @@ function fit(widths: number[], left: readonly number[]): void {
 }
 
 /**
- * Columns of equal width; the first column is flush left, the others right unless named in `left`. Where it would be
- * wider than 140 characters, columns in `left` are shortened.
+ * Columns of equal width; the first is flush left, and so are those in `left`, the others are flush right.
+ * Where the table would be wider than 140 characters, columns in `left` are shortened.
  */
 export function table(
   header: readonly string[],
@@ -77,7 +79,7 @@ export function table(
   return lines.join('\n');
 }
 
-/** A name that fits: its end, which tells most, after three dots. */
+/** Shortens a name to its end, which tells most, behind three dots. */
 export function shorten(name: string, width: number): string {
   return name.length <= width ? name : `...${name.slice(name.length - width + 3)}`;
 }

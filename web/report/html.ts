@@ -1,4 +1,4 @@
-// The comparison report as one HTML page that loads nothing and runs nothing.
+// Writes the comparison report as one HTML page that loads nothing and runs no script.
 
 import type { CompareReport } from '../analyze/compare.js';
 import { layerChart, pairChart } from './bars.js';
@@ -16,13 +16,13 @@ import { htmlTable, page, section } from './page.js';
 
 /** Options of {@link htmlReport}. */
 export interface HtmlOptions {
-  /** Default "Quantized against float". */
+  /** Title of the page. Default "Quantized against float". */
   title?: string;
   /** A line below the title, such as the names of the files. */
   subtitle?: string;
 }
 
-/** The whole page. Every name out of the model is escaped. */
+/** The whole page. Every name from the model is escaped. */
 export function htmlReport(report: CompareReport, options: HtmlOptions = {}): string {
   const { title = 'Quantized against float', subtitle = '' } = options;
   const { size, latency, memory } = report;

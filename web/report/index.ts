@@ -1,5 +1,5 @@
 /**
- * The result of `compare` for people and machines: text, an HTML page, charts. Pure functions, for
+ * Presents the result of `compare` to people and machines: text, an HTML page, charts. Pure functions, for
  * browsers and Node.
  *
  * @packageDocumentation

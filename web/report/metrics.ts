@@ -3,7 +3,9 @@
 import type { CompareReport, LayerDifference } from '../analyze/compare.js';
 import { formatBytes, formatDb, formatMs, formatNumber, formatShare } from './format.js';
 
-/** One line of the report: what, the float model's value, the quantized model's, both together. */
+/**
+ * One line of the report: the quantity, the float model's value, the quantized model's, and both together.
+ */
 export interface MetricRow {
   name: string;
   float: string;
@@ -12,7 +14,7 @@ export interface MetricRow {
   both: string;
 }
 
-/** Begins the names of rows that are parts of the row before. */
+/** The prefix of the names of rows that are parts of the row before. */
 export const PART = '  ';
 
 const times = (ratio: number) => (Number.isFinite(ratio) ? `${ratio.toFixed(2)} x` : '-');
@@ -88,7 +90,7 @@ export function outputRows(report: CompareReport): string[][] {
 /** Header of {@link outputRows}. */
 export const outputHeader = ['output', 'SNR', 'cosine', 'max error', 'mean error', 'range'];
 
-/** Layers, worst first; those without any error last. */
+/** Layers, the worst first; those without any error last. */
 export function worstLayers(report: CompareReport, count = Infinity): LayerDifference[] {
   const noise = ({ snr }: LayerDifference) => snr ?? Infinity;
   const sorted = [...report.layers].sort((a, b) =>
@@ -97,7 +99,7 @@ export function worstLayers(report: CompareReport, count = Infinity): LayerDiffe
   return count === Infinity ? sorted : sorted.slice(0, count);
 }
 
-/** One layer as cells; see {@link layerHeader}. */
+/** One layer as cells under {@link layerHeader}. */
 export function layerRow(layer: LayerDifference): string[] {
   return [
     layer.name,

@@ -1,4 +1,4 @@
-// What the pages of all reports share.
+// Helpers that the pages of all reports share.
 
 import { chartStyle, escapeHtml, nameHtml } from './chart.js';
 import { PART } from './metrics.js';
@@ -12,7 +12,7 @@ h1 { font-size: 26px; line-height: 1.25; margin: 0 0 4px; } h2 { font-size: 18px
 p { color: var(--rq-muted); margin: 0 0 12px; max-width: 75ch; }
 section { background: var(--card); border: 1px solid var(--rq-line); border-radius: 10px; padding: 18px;
   margin-top: 18px; }
-/* Shades at the sides show that there is more; backgrounds that scroll along cover them at the ends. */
+/* Shades at the sides show that a table continues; backgrounds that scroll along cover them at the ends. */
 .scroll { overflow-x: auto; position: relative; background:
   linear-gradient(to right, var(--card) 40%, transparent) 0 0 / 36px 100% no-repeat local,
   linear-gradient(to left, var(--card) 40%, transparent) 100% 0 / 36px 100% no-repeat local,
@@ -54,14 +54,14 @@ h1, p { overflow-wrap: anywhere; }
 @media (max-width: 350px) { table { font-size: 13px; } th, td { padding: 5px 3px; } }
 `;
 
-/** A column of a table: its title, and how its cells are set if not as numbers. */
+/** A column of a table: its title, and the form of its cells if they are not numbers. */
 export interface Column {
   title: string;
-  /** `name`: a name out of a model; `words`: a text of several lines; `html`: a drawing. */
+  /** `name`: a name from a model; `words`: a text of several lines; `html`: a drawing. */
   kind?: 'name' | 'words' | 'html';
 }
 
-/** Tables of more columns, or with long texts, are stacked on narrow screens. */
+/** Tables with more columns, or with long texts, are stacked on narrow screens. */
 const MOST_NARROW_COLUMNS = 4;
 
 const numberHtml = (text: string) =>
@@ -82,8 +82,8 @@ function cellHtml(cell: string, { title, kind }: Column): string {
 }
 
 /**
- * A table whose first column names its rows, in an area of its own that scrolls where the screen is narrow. Cells are
- * escaped but those of kind `html`. Rows whose name begins with {@link PART} are indented.
+ * A table whose first column names its rows, in an area of its own that scrolls where the screen is narrow.
+ * Cells are escaped, except those of kind `html`. Rows whose name begins with {@link PART} are indented.
  */
 export function htmlTable(
   caption: string,
@@ -115,7 +115,7 @@ export function section(title: string, ...content: string[]): string {
   return `<section><h2>${escapeHtml(title)}</h2>\n${content.join('\n')}</section>`;
 }
 
-/** A page that loads nothing and runs nothing; `intro` is HTML. */
+/** A page that loads nothing and runs no script; `intro` is HTML. */
 export function page(title: string, intro: string, sections: readonly string[]): string {
   return `<!doctype html>
 <html lang="en">

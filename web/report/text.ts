@@ -1,4 +1,4 @@
-// The comparison report for a terminal.
+// Writes the comparison report for a terminal.
 
 import type { CompareReport } from '../analyze/compare.js';
 import { shorten, table } from './format.js';
@@ -13,7 +13,7 @@ import {
 
 /** Options of {@link formatReport}. */
 export interface TextOptions {
-  /** How many layers to list, worst first. Default 8. */
+  /** How many layers to list, the worst first. Default 8. */
   layers?: number;
 }
 

@@ -1,11 +1,11 @@
-// The report of verify() for a terminal.
+// Writes the report of verify() for a terminal.
 
 import type { Likeness, VerifyReport } from '../analyze/verify.js';
 import { formatDb, formatNumber, formatShare, oneLine, shorten, table } from './format.js';
 
 const exactly = (value: number) => String(Number(value.toPrecision(7)));
 
-/** The report as plain text. `engine`: the other engine's name. */
+/** The report as plain text. `engine` is the other engine's name. */
 export function formatVerification(report: VerifyReport, engine = 'engine'): string {
   const { samples, sameSamples, outputs, worst, floatOperators } = report;
   const row = (name: string, { snr, maxAbs, sameTop1 }: Likeness) => [

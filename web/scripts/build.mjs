@@ -2,7 +2,7 @@
 //
 //   node web/scripts/build.mjs [wasm] [web] [demo]
 //
-// Without a part's name wasm and web are built. `demo` is web and the modules that this Node loads to
+// Without an argument it builds wasm and web. `demo` builds web and the modules that this Node loads to
 // quantize, run and compare on one thread: less than half of all.
 
 import {
@@ -19,7 +19,7 @@ import {
 import path from 'node:path';
 import { ROOT, filesBelow, run } from './run.mjs';
 
-/** Which em++ the PATH gives. */
+/** The em++ on the PATH. */
 function emscripten() {
   for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
     const file = path.join(folder, 'em++');
@@ -29,25 +29,25 @@ function emscripten() {
   return 'none\n';
 }
 
-/** dist/core.js and dist/*.wasm, or those of a target of bindings/cmake/wasm.cmake. */
+/** Builds dist/core.js and dist/*.wasm, or a target of bindings/cmake/wasm.cmake. */
 export function buildWasm(target = 'modules') {
   const compiler = emscripten();
   const folder = path.join(ROOT, 'build/wasm');
   const stamp = path.join(folder, 'compiler.txt');
-  // A build folder belongs to one Emscripten: after a change of it nothing in there is of use.
+  // A build folder belongs to one Emscripten; a change of Emscripten makes its content useless.
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') !== compiler) {
     console.log('build: another em++ than last time, starting anew');
     rmSync(folder, { recursive: true });
   }
   if (!existsSync(path.join(folder, 'build.ninja'))) {
-    // Another compiler may know warnings that ours does not: no error for who only wants to build.
+    // Another compiler may know warnings that ours does not, which must not fail a plain build.
     run('cmake', ['--preset', 'wasm', `-DREQUANT_WERROR=${process.env.CI ? 'ON' : 'OFF'}`]);
   }
   writeFileSync(stamp, compiler);
   run('cmake', ['--build', '--preset', 'wasm', '--target', target]);
 }
 
-/** What the demo needs, of the variant that the package chooses in this Node. */
+/** Builds what the demo needs, of the variant that the package chooses in this Node. */
 async function buildDemo() {
   buildWeb();
   const { hasRelaxedSimd } = await import(path.join(ROOT, 'dist/engine/relaxed_simd.js'));
@@ -59,7 +59,7 @@ const modified = (file) =>
 
 const webSources = () => filesBelow('web', (name) => name.endsWith('.ts'));
 
-/** What dist has of these sources. */
+/** The files in dist that are made from these sources. */
 const outputsOf = (sources) =>
   sources
     .map((file) => path.join('dist', path.relative('web', file)))
@@ -67,14 +67,14 @@ const outputsOf = (sources) =>
       file.endsWith('.d.ts') ? [file] : [file.replace(/ts$/, 'js'), file.replace(/ts$/, 'd.ts')],
     );
 
-/** Whether everything that tsc would write is there and newer than all that it reads. */
+/** Whether everything that tsc would write exists and is newer than all that it reads. */
 function webIsBuilt() {
   const sources = webSources();
   const inputs = [...sources, 'tsconfig.json', 'node_modules/.package-lock.json'];
   return Math.min(...outputsOf(sources).map(modified)) > Math.max(...inputs.map(modified));
 }
 
-/** Removes what former builds made of sources that are not there any more: a package would take it along. */
+/** Removes outputs of sources that no longer exist, which a package would include. */
 function removeFormer() {
   const made = new Set([...outputsOf(webSources()), path.join('dist', 'core.js')]);
   for (const file of filesBelow('dist', (name) => /\.(js|d\.ts)$/.test(name))) {
@@ -82,7 +82,9 @@ function removeFormer() {
   }
 }
 
-/** dist/c_kernels.txt, JSON: the C that generateC() writes into files, which who only runs models does not load. */
+/**
+ * Writes dist/c_kernels.txt, JSON: the C that generateC() copies. Pages that only run models do not load it.
+ */
 function writeKernels() {
   const files = filesBelow('src/codegen/c', (name) => name.endsWith('.c'));
   const texts = files.map((file) => [
@@ -96,13 +98,13 @@ function writeKernels() {
   writeFileSync(target, text);
 }
 
-/** dist/**.js and .d.ts from web/**.ts. */
+/** Makes dist/**.js and .d.ts from web/**.ts. */
 export function buildWeb() {
   writeKernels();
   removeFormer();
   if (webIsBuilt()) return;
   run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
-  // Declarations written by hand (of the Emscripten glue) are inputs to tsc, so it does not emit them.
+  // Declarations written by hand (of the Emscripten glue) are inputs to tsc, which does not emit them.
   for (const file of filesBelow('web', (name) => name.endsWith('.d.ts'))) {
     const target = path.join(ROOT, 'dist', path.relative('web', file));
     mkdirSync(path.dirname(target), { recursive: true });

@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { SECTION, entryCount, exports, imports } from './wasm_sections.mjs';
 
-/** What is wrong with the module, as sentences; empty when nothing is. */
+/** The faults of the module, as sentences; empty when it has none. */
 export function kernelModuleProblems(bytes) {
   const problems = [];
   const segments = entryCount(bytes, SECTION.data);

@@ -1,5 +1,5 @@
-// After the merge: fails when the core calls a kernel that this variant does not have, and takes the
-// kernels' exports away in place, so that wasm-opt may inline and remove them.
+// Runs after the merge: fails when the core calls a kernel that this variant does not have, and removes the
+// kernels' exports in place, so that wasm-opt may inline and remove the kernels.
 //
 //   node close_module.mjs merged.wasm
 

@@ -23,7 +23,7 @@ const config = {
   },
   build: { outDir: path.join(ROOT, 'build/demo_web'), emptyOutDir: true, target: 'es2022' },
   worker: { format: 'es' },
-  // With these headers the browser's clock is precise enough to time one run.
+  // These headers make the browser's clock precise enough to time one run.
   server: { fs: { allow: [ROOT] }, headers: isolation },
 };
 

@@ -1,5 +1,5 @@
-// Formats the sources (or with --check says which are not formatted): clang-format for C++ and C, prettier
-// for TypeScript and JavaScript.
+// Formats the sources, or with --check lists those that are not formatted: clang-format for C++ and C,
+// prettier for TypeScript and JavaScript.
 
 import { ROOT, filesBelow, run } from './run.mjs';
 import { existsSync } from 'node:fs';

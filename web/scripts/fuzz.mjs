@@ -1,10 +1,9 @@
-// tests/fuzz for some time, all programs at once, under the sanitizers.
+// Runs tests/fuzz for some time, all programs at once, under the sanitizers.
 //
 //   node web/scripts/fuzz.mjs [--seconds N] [model] [quantize] [session] [text]
 //
-// Files of models begin from those of ONNX's conformance data (Debian's libonnx-testdata). What was
-// found to reach new code is kept in build/fuzz/corpus; what breaks a program is left in build/fuzz and
-// named.
+// Models start from those of ONNX's conformance data (Debian's libonnx-testdata). Inputs that reach new code
+// are kept in build/fuzz/corpus; an input that breaks a program stays in build/fuzz, and its name is printed.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -27,7 +26,7 @@ const SEEDS = path.join(BUILD, 'seeds');
 const MODELS = '/usr/share/libonnx-testdata/data';
 const LARGEST_SEED = 8192;
 
-/** A clang++ that has libFuzzer, which is a package of its own. */
+/** A clang++ with libFuzzer, which is a package of its own. */
 function fuzzingCompiler() {
   const program = path.join(tmpdir(), `requant-fuzz-${process.pid}`);
   const source = 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }';
@@ -51,7 +50,7 @@ function build() {
   run('cmake', ['--build', '--preset', 'fuzz', '-j2']);
 }
 
-/** Small models into one folder, by what is in them. */
+/** Collects small models in one folder, named by their content. */
 function gatherSeeds() {
   mkdirSync(SEEDS, { recursive: true });
   for (const name of readdirSync(MODELS, { recursive: true })) {
@@ -62,7 +61,7 @@ function gatherSeeds() {
   }
 }
 
-/** Resolves to '' or what is wrong. */
+/** Resolves to '' or to a description of the failure. */
 function fuzz(target, seconds) {
   const corpus = path.join(BUILD, 'corpus', target);
   mkdirSync(corpus, { recursive: true });

@@ -1,5 +1,5 @@
-// The Emscripten glue as it goes into dist: the ES module that `em++ -sEXPORT_ES6` wrote, checked for
-// C++ functions that nobody defines (the link cannot tell them from the kernels, which come later).
+// Prepares the Emscripten glue for dist: the ES module that `em++ -sEXPORT_ES6` wrote, checked for C++
+// functions that nobody defines (the link cannot tell them from the kernels, which are merged later).
 //
 //   node glue.mjs core.js dist/core.js
 
@@ -16,13 +16,13 @@ if (undefinedNames.length > 0) {
   console.error(`undefined in the core: ${undefinedNames.join(', ')}`);
   process.exit(1);
 }
-// The loader hands the module over, so the glue's own address of it is never used; bundlers would
-// look for the file all the same.
+// The loader supplies the module, so the glue never uses its own address of it; bundlers would look for the
+// file nevertheless.
 const glue = text.replace(
   /new URL\(["']core\.wasm["'], *import\.meta\.url\)\.(toString\(\)|href)/g,
   '"core.wasm"',
 );
-// Bundlers for the browser would put a polyfill in place of a bare `process`.
+// Bundlers for the browser would replace a bare `process` by a polyfill.
 const global = glue.replace(/(?<![\w$.'"])process(?![\w$'"])/g, 'globalThis.process');
 // Browsers decode no text from shared memory (https://encoding.spec.whatwg.org, TextDecoder), so it
 // is copied first.

@@ -1,11 +1,11 @@
-// clang-tidy over the C++ sources of src, as many files at a time as there are cores.
+// Runs clang-tidy over the C++ sources of src, as many files at a time as there are cores.
 //
 //   node web/scripts/lint_cpp.mjs [--all] [file or folder...]
 //
-// A file is not read again while it, the headers of ours that it includes, its command line, .clang-tidy
-// and clang-tidy itself are what they were when it was last clean (build/lint.json remembers);
-// --all reads every file. With CI in the environment, half of all files are read, the other half on the
-// next day, and those that the last commits changed.
+// It skips a file that was clean while the file, our headers that it includes, its command line, .clang-tidy
+// and clang-tidy itself have not changed (build/lint.json remembers); --all checks every file. With CI in the
+// environment it checks half of all files, on the next day the other half, and always those that the last
+// commits changed.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -22,7 +22,7 @@ const digest = (text) => createHash('sha256').update(text).digest('hex');
 
 const seen = new Map();
 
-/** A header's or source's own digest and the files of ours that it includes. */
+/** The digest of a header or source, and the files of ours that it includes. */
 function look(file) {
   if (!seen.has(file)) {
     const text = readFileSync(file, 'utf8');
@@ -36,7 +36,7 @@ function look(file) {
   return seen.get(file);
 }
 
-/** One digest over a source and everything of ours that it includes, directly or not. */
+/** One digest of a source and everything of ours that it includes, directly or indirectly. */
 function contents(source) {
   const reached = new Set([source]);
   for (const file of reached) for (const header of look(file).includes) reached.add(header);
@@ -68,7 +68,7 @@ const MS_PER_DAY = 86_400_000;
 
 let recent;
 
-/** Whether CI reads the file today. */
+/** Whether CI checks the file today. */
 function isDue(file) {
   if (!recent) {
     const log = ['log', `-${RECENT_COMMITS}`, '--name-only', '--format='];
@@ -83,7 +83,7 @@ const args = process.argv.slice(2);
 const everything = args.includes('--all');
 const wanted = args.filter((arg) => arg !== '--all').map((name) => path.resolve(name));
 
-// Configured every time: a source added since then is in nobody's list.
+// CMake runs every time: a source that was added since would be in nobody's list.
 execFileSync('cmake', ['--preset', 'native-release'], {
   cwd: ROOT,
   stdio: ['ignore', 'ignore', 'inherit'],

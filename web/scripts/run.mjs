@@ -1,4 +1,4 @@
-// What the build and test scripts share: running commands, and a list of stages with a summary.
+// Helpers that the build and test scripts share: running commands, and a list of stages with a summary.
 
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

@@ -1,16 +1,16 @@
-// The threaded form of a module: the same code, but its memory is shared and the loader's.
+// Makes the threaded form of a module: the same code, with a shared memory that the loader supplies.
 //
 //   node share_memory.mjs module.wasm threaded.wasm
 //
 // A core defines its memory and becomes one that imports it as env.memory; a kernel module imports it
-// already. Nothing else differs: only one thread runs the core, so it needs no atomic operations, and
-// kernels never write to the same bytes.
+// already. Nothing else differs: only one thread runs the core, so it needs no atomic operations, and kernels
+// never write to the same bytes.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { memoryPages, withSharedMemory } from './wasm_sections.mjs';
 
-/** Pages that sharedMemory() of web/engine/threads.ts begins with. */
+/** Pages with which sharedMemory() of web/engine/threads.ts begins. */
 const INITIAL_PAGES = 256;
 const MOST_PAGES = 65536;
 

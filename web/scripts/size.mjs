@@ -1,6 +1,6 @@
-// Holds the size of every wasm module of the package against its budget: what a page downloads
-// (brotli) and what an engine compiles (raw). With its JavaScript, some 24 kB, a page that runs models
-// is to download at most 300 kB.
+// Checks the size of every wasm module of the package against its budget: what a page downloads (brotli) and
+// what an engine compiles (raw). With its JavaScript, some 24 kB, a page that runs models is to download at
+// most 300 kB.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
@@ -16,7 +16,8 @@ const dist = path.join(ROOT, 'dist');
 const modules = readdirSync(dist)
   .filter((name) => /^requant-.*\.wasm$/.test(name))
   .sort();
-let failed = modules.length < 12; // two variants with their low bits, operators, tools; each twice, for threads
+// the two variants, their low bits, operators and tools; each also for threads
+let failed = modules.length < 12;
 if (failed) console.error('size: the modules are not in dist: run `npm run build` first');
 for (const name of modules) {
   const bytes = readFileSync(path.join(dist, name));
