@@ -1,4 +1,4 @@
-// Ranges to scales, floats to integers.
+// Derives scales from ranges, and integers from floats.
 #pragma once
 
 #include <cstdint>
@@ -27,33 +27,33 @@ struct Affine {
 /// POWER_OF_2: s = 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
 
-/// The same for an activation: with 0 in the range where integer operators need it.
+/// Scale and offset of an activation's range, which contains 0 where integer operators need it.
 Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig& config);
 
-/// Symmetric scale for a largest magnitude; 1 for 0.
+/// The symmetric scale for a largest magnitude; 1 for 0.
 double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
 
-/// Fills bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
-/// Weights are signed; symmetric integers leave the lowest code out: [-127, 127].
+/// Sets bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
+/// Weights are signed; symmetric integers leave out the lowest code: [-127, 127].
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
 
-/// Throws kInvalidArgument for settings out of their ranges, naming `where`.
+/// Throws kInvalidArgument, naming `where`, for settings out of their ranges.
 void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where);
 
-/// One number through the config's grid and back (channel as in config.scale).
+/// Quantizes and dequantizes one number by the config; `channel` is as in config.scale.
 float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel = 0);
 
-/// Smallest and largest integer of a storage type (int8, uint8, int32).
+/// The smallest and the largest integer of a storage type (int8, uint8, int32).
 int64_t StorageMin(DType dtype);
 int64_t StorageMax(DType dtype);
 
-/// A float parameter by its config (per tensor, or per channel along config.axis), with the
-/// config's rounding, clamped to [quant_min, quant_max], stored as config.dtype.
+/// Quantizes a float parameter by its config (per tensor, or per channel along config.axis), with
+/// the config's rounding, clamped to [quant_min, quant_max], stored as config.dtype.
 Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config);
-/// The inverse, as float32.
+/// Dequantizes a parameter's integers to float32.
 Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config);
 
-/// For tensors with a channel axis: element i belongs to channel (i / inner) % channels.
+/// A tensor with a channel axis: element i belongs to channel (i / inner) % channels.
 struct ChannelView {
   int64_t channels = 1;
   int64_t inner = 1;

@@ -1,5 +1,6 @@
-// What quantization costs where: errors of every operator alone and of all together, what values
-// and weights look like, and how sensitive the network's outputs are to the width of every layer.
+// Finds out what quantization costs where: errors of every operator alone and of all together,
+// distributions of values and weights, and how sensitive the network's outputs are to the width of
+// every layer.
 #pragma once
 
 #include <memory>
@@ -9,8 +10,8 @@
 
 namespace requant {
 
-/// After recovery, before the biases become integers. Each Step() is one operator on one sample;
-/// detail() is the JSON of docs/quantization.md ("Analysis").
+/// Makes the job that analyzes, after recovery and before biases become integers. Each Step() is
+/// one operator on one sample; detail() is the JSON of docs/quantization.md ("Analysis").
 std::unique_ptr<RecoveryJob> MakeAnalysis(const RecoveryContext& context);
 
 }  // namespace requant

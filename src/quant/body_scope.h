@@ -1,5 +1,5 @@
-// The graphs of a model, bodies of If, Loop and Scan in the graphs around them, for whoever changes
-// the constants that operators in bodies read: theirs, or captured ones.
+// The nested graphs of a model: bodies of If, Loop and Scan in the graphs around them. For code
+// that changes the constants that operators in bodies read, whether the body owns or captures them.
 #pragma once
 
 #include <functional>
@@ -15,24 +15,24 @@ namespace requant {
 
 class BodyScope {
  public:
-  /// The model's own graph.
+  /// Starts at the model's own graph.
   explicit BodyScope(Graph& graph) : graph_(graph) {}
 
   Graph& graph() const { return graph_; }
-  /// A node's name with those of the nodes and bodies that it is in: "if/then_branch/product".
+  /// A node's name behind the names of the nodes and bodies around it: "if/then_branch/product".
   std::string PathOf(const Node& node) const { return path_ + node.name; }
 
-  /// The constant that a value of this graph is, or captures; nullptr for others.
+  /// The constant that a value of this graph is or captures, or nullptr.
   const Tensor* ConstantOf(const Value* value) const;
 
-  /// A value of this graph for a constant that is made of another one, which is or captures
-  /// `source`. It lies in the graph of that one and is captured from there; what was made under the
-  /// same name of the same constant already, in whatever body, is that.
+  /// A value of this graph for a constant made from another one, which `source` is or captures. The
+  /// new constant lies in the graph of the other one and is captured from there. If any body has
+  /// made it under the same name from the same constant before, that one is shared.
   Value* Derive(const Value* source, const std::string& suffix,
                 const std::function<Tensor()>& make);
 
   /// Calls `visit` with the scope of every body of this graph's nodes, a copy that it may change,
-  /// and takes captured values that are not used any more from their nodes.
+  /// and removes captured values that are no longer used from their nodes.
   void ForEachBody(const std::function<void(BodyScope&)>& visit);
 
   /// The name, or another one that no graph around this one has.
@@ -42,14 +42,14 @@ class BodyScope {
   struct Outside {
     BodyScope& scope;
     Node& owner;
-    size_t first;  // of the owner's inputs that this body captures
+    size_t first;  // the first of the owner's inputs that this body captures
   };
 
   BodyScope(Graph& graph, BodyScope& around, Node& owner, const std::string& attribute);
   size_t FirstCaptured() const { return graph_.inputs().size() - graph_.captured; }
-  /// Where a captured value comes from; nullptr for others.
+  /// The value that a captured value stands for; nullptr for others.
   Value* Behind(const Value* value) const;
-  /// A value of this graph for one of the graph around it.
+  /// Captures a value of the graph around this one.
   Value* Capture(Value* outer);
   void DropUnusedCaptures();
 
@@ -59,8 +59,8 @@ class BodyScope {
   std::map<std::pair<const Value*, std::string>, Value*> made_;
 };
 
-/// Calls `visit` for every node in a body of `graph`'s nodes, bodies of bodies included, with the
-/// path that BodyScope::PathOf gives it and the node of `graph` that holds the body.
+/// Calls `visit` for every node in the bodies of `graph`'s nodes, bodies of bodies included, with
+/// the path of BodyScope::PathOf and the node of `graph` that holds the body.
 void VisitBodies(const Graph& graph,
                  const std::function<void(const std::string& path, const Node& node,
                                           const Node& outermost)>& visit);

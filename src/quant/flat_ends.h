@@ -1,5 +1,5 @@
-// Which part of a value's range the tables that read it tell apart: far from 0 a Sigmoid, a Tanh or
-// one side of a SiLU are flat.
+// Finds the part of a value's range that the tables reading it distinguish: far from 0 a Sigmoid, a
+// Tanh or one side of a SiLU is flat.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,10 +8,10 @@
 
 namespace requant {
 
-/// `range`, which was seen of the value of config `index` (a root, integers for the whole tensor),
-/// without its ends where all tables that read the value are flat: codes are spent on what makes a
-/// difference. Flat is what stays within a quarter of a step of the table's results. `range` as it
-/// is where anything else reads the value or shares its scale.
+/// The observed `range` of the value of config `index` (a root, integers for the whole tensor)
+/// without its ends where all tables that read the value are flat, so that codes go where they make
+/// a difference. A table is flat where it stays within a quarter of a step of its results. Returns
+/// `range` unchanged where anything else reads the value or shares its scale.
 Range WithoutFlatEnds(const Graph& graph, const QuantizationRecord& record, int index,
                       const Range& range);
 

@@ -1,5 +1,5 @@
-// The float graph with every quantized value and parameter on its grid, whatever a format spells
-// grids with: Q/DQ pairs (to_qdq.cpp) or Quant nodes (to_qonnx.cpp).
+// Writes the float graph with every quantized value and parameter on its grid, whatever the format
+// expresses grids with: Q/DQ pairs (to_qdq.cpp) or Quant nodes (to_qonnx.cpp).
 #pragma once
 
 #include <map>
@@ -25,12 +25,12 @@ class GridWriter {
   Graph Run();
 
  protected:
-  /// Opsets, and refusal of what the format cannot say.
+  /// Sets opsets, and refuses what the format cannot express.
   virtual void Begin() = 0;
-  /// `real` on its grid, as a new value of that name.
+  /// Puts `real` on its grid, as a new value named `result`.
   virtual Value* Grid(const Value* value, Value* real, const Format& format,
                       std::string result) = 0;
-  /// The parameter's numbers, from its integers.
+  /// Makes a value of the parameter's numbers, from its integers.
   virtual Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) = 0;
 
   const Graph& graph_;

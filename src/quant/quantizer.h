@@ -1,5 +1,5 @@
 // The quantizer: decides how every operator slot is quantized, calibrates, recovers accuracy, and
-// spells the result in integer operators or as Q/DQ.
+// expresses the result in integer operators or as Q/DQ.
 #pragma once
 
 #include <memory>
@@ -19,19 +19,19 @@
 namespace requant {
 
 /// Usage: for each pass p in [0, passes()), show every sample: run graph(), Observe() each of
-/// observed_values(p), then EndSample(p). Then Finish().
+/// observed_values(p), then EndSample(p). Then call Finish().
 ///
-/// Sharded: every shard shows its own part. SetFirstSample() tells it the index of its first sample
-/// and, before that, every shard but the first shows sample 0 in a Probe. After a pass the shards'
-/// SaveState() are put together, in order of their samples: LoadState() of the first, MergeState()
-/// of the others; the next pass of every shard starts with LoadState() of the whole. The result is
-/// that of one quantizer that saw all samples, to the last bit.
+/// Sharded: every shard shows its own part of the samples. SetFirstSample() tells it the index of
+/// its first sample; before that, every shard but the first shows sample 0 while SetProbing(true).
+/// After a pass the shards' SaveState() are combined in the order of their samples: LoadState() of
+/// the first, MergeState() of the others. The next pass of every shard starts with LoadState() of
+/// the whole. The result is that of one quantizer that saw all samples, to the last bit.
 class Quantizer {
  public:
-  /// `float_graph`: optimized, topologically sorted, static ranks, BatchNormalization folded; it is
-  /// cloned (constants share their bytes) and raised to opset 13 where it is older. Throws
-  /// kInvalidArgument (bad options), kInvalidQuantization (contradicting policies), kUnsupported
-  /// (an operator that cannot be raised to opset 13).
+  /// `float_graph` must be optimized and topologically sorted, with static ranks and
+  /// BatchNormalization folded. It is cloned (constants share their bytes) and raised to opset 13
+  /// where it is older. Throws kInvalidArgument (bad options), kInvalidQuantization (contradicting
+  /// policies), kUnsupported (an operator that cannot be raised to opset 13).
   Quantizer(const Graph& float_graph, const QuantizeOptions& options);
   ~Quantizer();
   Quantizer(Quantizer&&) noexcept;
@@ -42,30 +42,31 @@ class Quantizer {
   /// How often the calibration data must be shown: 1, or 2 when an observer needs a histogram; 2
   /// more for "equalize_activations".
   int passes() const;
-  /// False while the next sample of that pass need not be run: EndSample() is enough.
+  /// False while the next sample of that pass need not be run, so that EndSample() is enough.
   bool wants_sample(int pass) const;
-  /// Float values to tap in that pass (graph inputs may be among them), each once.
+  /// The float values to tap in that pass (graph inputs may be among them), each once.
   std::vector<std::string> observed_values(int pass) const;
-  /// Throws kInvalidArgument naming value and index for NaN or infinity, and for a value that was
-  /// not asked for; kTypeMismatch for a tensor that is not float32. `channels_last`: the elements
-  /// are in that order, the shape is as ONNX has it.
+  /// Observes a value. Throws kInvalidArgument, naming value and index, for NaN or infinity, and
+  /// for a value that was not asked for; kTypeMismatch for a tensor that is not float32. With
+  /// channels_last the elements are in that order; the shape is ONNX's.
   void Observe(int pass, const std::string& value, const Tensor& float_tensor,
                bool channels_last = false);
   void EndSample(int pass);
-  /// The feeds of a sample, in pass 0: copied while a method wants samples and memory allows.
+  /// Copies the feeds of a sample, in pass 0, while a method wants samples and memory allows.
   void Keep(const TensorMap& feeds);
 
   void SetFirstSample(int64_t index);
-  /// While on, what is observed sets the units of exact sums and nothing else.
+  /// While on, observed values set the units of exact sums and nothing else.
   void SetProbing(bool probing);
   std::vector<uint8_t> SaveState(int pass);
-  /// Throws kInvalidArgument for bytes of another model, other options or another pass.
+  /// Load and merge states. Throw kInvalidArgument for bytes of another model, other options or
+  /// another pass.
   void LoadState(int pass, std::span<const uint8_t> bytes);
   void MergeState(int pass, std::span<const uint8_t> bytes);
 
-  /// One slice of finishing. The first throws kInvalidArgument when no sample was shown.
+  /// Runs one slice of finishing. The first call throws kInvalidArgument when no sample was shown.
   FinishProgress Step();
-  /// All remaining steps. Once: then both throw kInvalidArgument.
+  /// Runs all remaining steps. After it, Step() and Finish() throw kInvalidArgument.
   QuantizedModel Finish();
 
  private:
@@ -75,28 +76,28 @@ class Quantizer {
 
 /// The float graph with QuantizeLinear / DequantizeLinear around quantized operators; weights are
 /// int8 and biases int32 constants behind DequantizeLinear. Fewer than 8 bits are 8-bit integers
-/// that a Clip limits; with `narrowest` 4, what has 4 bits is spelled in ONNX's own int4 and uint4,
-/// which raises the graph to opset 21, with 2 also what has 2 bits in int2 and uint2 of opset 25.
-/// Throws kUnsupported for simulated operators, which Q/DQ cannot say, and for operators whose form
-/// changes on the way to opset 21.
+/// that a Clip limits. With `narrowest` 4, 4-bit integers are ONNX's own int4 and uint4, which
+/// raises the graph to opset 21; with 2, 2-bit integers are also int2 and uint2, of opset 25.
+/// Throws kUnsupported for simulated operators, which Q/DQ cannot express, and for operators whose
+/// form changes on the way to opset 21.
 Graph ToQdq(const QuantizedModel& model, int narrowest = 8);
 
 /// LowerToInteger without Lut: the QOperator form that ONNX Runtime runs. Throws kUnsupported for
 /// simulated operators.
 Graph ToQOperator(const QuantizedModel& model);
 
-/// The float graph with QONNX's Quant and BipolarQuant nodes, which say 2 to 8 bits as they are;
+/// The float graph with QONNX's Quant and BipolarQuant nodes, which express 2 to 8 bits exactly;
 /// biases are floats. Throws kUnsupported for simulated operators.
 Graph ToQonnx(const QuantizedModel& model);
 
-/// A graph with Q/DQ nodes -> float graph and record that lower to the same integers; operators
-/// that are not surrounded by Q/DQ stay float. nullopt when there is no Q/DQ pair to read.
-/// With `keep_weights` false the float weights of integer operators are placeholders: enough to
-/// lower.
+/// Reads a graph with Q/DQ nodes into a float graph and a record that lower to the same integers;
+/// operators that are not surrounded by Q/DQ stay float. nullopt when there is no Q/DQ pair to
+/// read. With keep_weights false the float weights of integer operators are placeholders, which
+/// suffice to lower.
 std::optional<QuantizedModel> FromQdq(const Graph& graph, bool keep_weights = true);
 
-/// After FromQdq of an export of ours: the bits and codes of its parameters. Computes nothing
-/// differently; what the integers contradict is ignored.
+/// Reads bits and codes of the parameters of our own exports, after FromQdq. Does not change what
+/// is computed; entries that contradict the integers are ignored.
 void ReadFileCodes(QuantizedModel& model);
 
 }  // namespace requant

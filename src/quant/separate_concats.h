@@ -1,5 +1,5 @@
-// A Concat of operands whose ranges are unlike: one scale for all of them would leave nothing of
-// the small ones.
+// Separates Concats of operands with unlike ranges, where one scale for all would leave the small
+// ones nothing.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,14 @@
 
 namespace requant {
 
-/// What SeparateConcats() did to a graph, and what the quantizer has to do because of it.
+/// What SeparateConcats() did to a graph, and what the quantizer must do about it.
 struct SeparatedConcats {
   /// Operators that stay in float, with the reason.
   std::map<std::string, std::string> reasons;
-  /// Ranges of the values that were added or renamed: nobody has observed them.
+  /// Ranges of values that were added or renamed, which nobody has observed.
   std::map<std::string, Range> ranges;
-  /// By layer: the factor that each channel of its input got, and whose inverse its weights have.
+  /// For each layer, the factors that the channels of its input got, whose inverses its weights
+  /// have.
   std::map<std::string, std::vector<double>> factors;
   /// One line about it for the record; empty when nothing was done.
   std::string detail;
@@ -29,11 +30,12 @@ struct SeparatedConcats {
 class ChannelRanges {
  public:
   explicit ChannelRanges(int axis) : axis_(axis) {}
-  /// In ONNX's order. Throws kShapeMismatch for another number of channels than before.
+  /// Observes a tensor in ONNX's order. Throws kShapeMismatch when the number of channels changes.
   void Observe(const Tensor& tensor);
   void Merge(const ChannelRanges& later);
   void Fields(StateBytes& state) { state.List(ranges_); }
-  /// Of the whole value, channel c times factors[c]; nothing for another number of channels.
+  /// The range of the whole value with channel c times factors[c]; nullopt for another number of
+  /// channels.
   std::optional<Range> Times(const std::vector<double>& factors) const;
 
  private:
@@ -41,27 +43,28 @@ class ChannelRanges {
   std::vector<Range> ranges_;  // empty before the first sample
 };
 
-/// Float values whose ranges SeparateConcats() may ask for beside those of the record's slots.
+/// Float values whose ranges SeparateConcats() may ask for, beside those of the record's slots.
 struct ValuesAroundConcats {
-  /// The operands of every Concat, and what operators that move or select values make of its
+  /// The operands of every Concat, and the values that operators which move or select make of its
   /// result.
   std::vector<const Value*> whole;
-  /// Averages of the joined channels, whose ranges do not follow from the operands', and the axis.
+  /// Averages of the joined channels, whose ranges do not follow from the operands', with their
+  /// axes.
   std::map<const Value*, int> by_channel;
 };
 ValuesAroundConcats FindValuesAroundConcats(const Graph& graph, const QuantizationRecord& record);
 
-/// What calibration has seen.
+/// Ranges that calibration has seen.
 struct SeenRanges {
-  /// Nothing where the range of a value is not known or was given by the user: its Concat stays as
-  /// it is then.
+  /// nullopt where the range of a value is unknown or given by the user; its Concat then stays as
+  /// it is.
   std::function<std::optional<Range>(const Value&)> whole;
   /// nullptr for values that are not observed by channel.
   std::function<const ChannelRanges*(const Value&)> by_channel;
 };
 
-/// `record`: joined. The graph computes the same afterwards, up to the rounding of weights in
-/// float32.
+/// Separates Concats. `record` must be joined. Afterwards the graph computes the same, up to the
+/// rounding of weights in float32.
 SeparatedConcats SeparateConcats(Graph& graph, const QuantizationRecord& record,
                                  const SeenRanges& seen);
 

@@ -1,5 +1,5 @@
-// The life of a quantization config. Executor and exporters read only the state; who changes it
-// goes through Transit(), which knows the one table of legal steps.
+// The life of a quantization config. The executor and exporters read only the state; changes go
+// through Transit(), which knows the table of legal steps.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,29 @@
 
 namespace requant {
 
-/// PPQ's QuantizationStates (ppq/core/quant.py).
+/// The states of PPQ's QuantizationStates (ppq/core/quant.py).
 enum class QuantizationState : uint8_t {
   kInitial,       // has a policy, no scale yet
   kBaked,         // a parameter whose integers are stored in the config
-  kOverlapped,    // another config decides: see dominator
-  kDeactivated,   // switched off for now (error analysis); remembers nothing else
+  kOverlapped,    // another config decides (dominator)
+  kDeactivated,   // temporarily switched off (error analysis); remembers nothing else
   kActivated,     // scale and offset are valid
-  kDequantized,   // switched off by the user after it was active; can come back
+  kDequantized,   // switched off by the user after it was active; can return
   kSoi,           // shape or index: never quantized
   kPassive,       // scale follows from other configs and is known (bias, clip bound, pad value)
-  kPassiveInit,   // the same, before the others are known
+  kPassiveInit,   // scale will follow from other configs that are not known yet
   kPassiveBaked,  // passive, integers stored
   kFp32,          // stays float for good
 };
 inline constexpr int kQuantizationStates = 11;
 
-/// "INITIAL", "BAKED", ...
+/// The state's name: "INITIAL", "BAKED", ...
 const char* StateName(QuantizationState state);
 /// Whether a config may go from one state to the other. Staying is always legal.
 bool CanTransit(QuantizationState from, QuantizationState to);
-/// `state = to`, or kInvalidQuantization naming both states and `where`.
+/// Sets `state` to `to`, or throws kInvalidQuantization naming both states and `where`.
 void Transit(QuantizationState& state, QuantizationState to, std::string_view where = {});
-/// True for the states in which a tensor is really quantized (directly or by its dominator).
+/// Whether a tensor in this state is really quantized (by its config or by the dominator).
 bool IsQuantizing(QuantizationState state);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// Elementwise functions of one 8-bit value, which one table computes.
+// Regions of elementwise functions of one 8-bit value, which one table computes.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,7 +6,7 @@
 
 namespace requant {
 
-/// The region's results for `points` (float32, any number of them in one row), by the operators'
+/// Evaluates the region on `points` (float32, any number of them in one row) by the operators'
 /// references. op.table must not be empty. Throws kInternal for operators that are not elementwise.
 Tensor EvaluateRegion(const Graph& graph, const OperatorQuantization& op, const Tensor& points);
 

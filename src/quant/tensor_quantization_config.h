@@ -16,7 +16,7 @@ namespace requant {
 /// How a scale follows from a range (quant/affine.h).
 enum class ScaleFormula : uint8_t { kOnnx, kPpq, kGoogle, kCambricon };
 
-/// "onnx", "ppq", "google", "cambricon".
+/// Parses "onnx", "ppq", "google" or "cambricon"; returns false for other names.
 bool ParseFormula(std::string_view name, ScaleFormula* formula);
 
 /// How ONE input or output slot of ONE operator is quantized (PPQ's TensorQuantizationConfig). It
@@ -25,7 +25,7 @@ bool ParseFormula(std::string_view name, ScaleFormula* formula);
 ///
 ///   q = clamp(round(x / scale) + offset, quant_min, quant_max),  x' = (q - offset) * scale
 struct TensorQuantizationConfig {
-  // Whose slot this is.
+  // The operator and slot that it belongs to.
   std::string node;
   bool is_output = false;
   int slot = 0;
@@ -38,35 +38,36 @@ struct TensorQuantizationConfig {
   SmallFloat small_float = {0, 0};  // EXPONENTIAL: e4m3, e5m2
   int64_t quant_min = 0;
   int64_t quant_max = 255;
-  DType dtype = DType::kUint8;  // storage of the integers
-  int axis = -1;                // of the channel, for PER_CHANNEL
+  DType dtype = DType::kUint8;  // type of the stored integers
+  int axis = -1;                // channel axis, for PER_CHANNEL
   std::vector<float> scale;     // one, or one per channel; empty before calibration
-  std::vector<int32_t> offset;  // as long as scale
-  /// The calibrated range, before the scale was derived. Empty for parameters.
+  std::vector<int32_t> offset;  // of the same length as scale
+  /// The calibrated range from which the scale was derived; not set for parameters.
   double range_min = 0, range_max = 0;
   std::string observer = "minmax";
-  /// Of how many ranges that has the least error, if not the first, and its error in percent of the
-  /// first one's (observer "auto").
+  /// For observer "auto": the number of ranges that were tried, if the best is not the first one,
+  /// and its error in percent of the first one's.
   int32_t ranges_tried = 0, error_percent = 0;
   double percentile = 99.99;
   double momentum = 0.95;
-  int64_t stop_after = 0;  // samples that the moving average follows; 0 = all
+  int64_t stop_after = 0;  // samples that the moving average follows; 0: all
   QuantizationState state = QuantizationState::kInitial;
-  /// Index (in the record) of the config that decides for this one; -1 = this one decides.
+  /// Index (in the record) of the config that decides for this one; -1: this one decides.
   int dominator = -1;
-  /// kBaked / kPassiveBaked: the parameter's integers, in the parameter's shape.
+  /// kBaked and kPassiveBaked: the parameter's integers, in its shape.
   Tensor baked;
 
   bool per_channel() const { return (policy & kPerChannel) != 0; }
   bool symmetric() const { return (policy & kSymmetrical) != 0; }
   bool exponential() const { return (policy & kExponential) != 0; }
-  /// No integer operator computes with such an activation: it is simulated in float.
+  /// Whether no integer operator computes with such an activation, which is then simulated in
+  /// float.
   bool exotic_activation() const {
     return bits > 8 || exponential() || scale.size() > 1 || per_channel() ||
            rounding != RoundingPolicy::kHalfEven;
   }
   bool exotic_weight() const { return bits > 8 || exponential(); }
-  /// Of weights: the scale of a row (WeightMatrix).
+  /// For weights: the scale of a row (WeightMatrix).
   double ScaleOfRow(int64_t row) const {
     return static_cast<double>(scale[static_cast<size_t>(row) % scale.size()]);
   }

@@ -1,4 +1,4 @@
-// Options that nothing in a network takes up.
+// Reports options that nothing in a network uses.
 #pragma once
 
 #include "ir/graph.h"
@@ -7,8 +7,8 @@
 
 namespace requant {
 
-/// Warns of settings for types that the network does not have and for operators that stay float
-/// nonetheless, and of steps for recovery methods when none learns.
+/// Warns of settings for types that the network does not have, for operators that stay float
+/// nevertheless, and of steps for recovery methods when none learns.
 void NoteUnheededOptions(const Graph& graph, const QuantizeOptions& options,
                          QuantizationRecord& record);
 

@@ -1,4 +1,4 @@
-// What a file's Q/DQ nodes say, between their removal and the record that is made of it.
+// The quantization in a file's Q/DQ nodes, between their removal and the record that is made of it.
 #pragma once
 
 #include <map>
@@ -14,21 +14,22 @@ using SlotKey = std::pair<std::string, size_t>;  // node name, input slot
 
 struct FileQuantization {
   std::map<SlotKey, TensorQuantizationConfig> reads;
-  std::map<std::string, TensorQuantizationConfig> writes;  // by value name
+  std::map<std::string, TensorQuantizationConfig> writes;  // indexed by value name
 };
 
-/// The same scales, zero points and type. Fewer codes than the type has are not compared.
+/// Whether scales, zero points and type are equal. Ignores whether fewer codes are in use than the
+/// type has.
 bool SameQuantization(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b);
 
-/// They are compared.
+/// Whether the same codes are in use.
 bool SameCodes(const TensorQuantizationConfig& a, const TensorQuantizationConfig& b);
 
-/// Takes the pairs out of the graph, which is float then. With `keep_weights` false, weights that
-/// only layers read become placeholders: dtype and shape without values.
+/// Removes the pairs from the graph, which is then a float graph. With keep_weights false, weights
+/// that only layers read become placeholders with dtype and shape but no values.
 FileQuantization RemovePairs(Graph& graph, bool keep_weights);
 
-/// The record of the float graph that RemovePairs left, prepared. Formats that passive operators
-/// hand on are added to `file`.
+/// Makes the record of the prepared float graph that RemovePairs left. Adds the formats that
+/// passive operators pass on to `file`.
 QuantizationRecord BuildRecord(const Graph& graph, FileQuantization& file);
 
 }  // namespace requant

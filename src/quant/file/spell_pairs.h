@@ -1,5 +1,5 @@
-// Files that say their quantization by integer operators, as Q/DQ pairs, which FromQdq reads, and
-// back.
+// Converts files that express quantization by integer operators to Q/DQ pairs, which FromQdq reads,
+// and back.
 #pragma once
 
 #include <string_view>
@@ -8,13 +8,13 @@
 
 namespace requant {
 
-/// QOperator -> Q/DQ (spell_pairs.cpp), or only operators of one type and the Clips behind them.
-/// Returns whether there was anything to spell. Throws kUnsupported, naming the node, for computed
-/// scales and for an operator on integers of unknown scale.
+/// Converts QOperator to Q/DQ (spell_pairs.cpp), or with `only` just the operators of one type and
+/// the Clips behind them. Returns whether there was anything to convert. Throws kUnsupported,
+/// naming the node, for dynamic scales and for an operator on integers of unknown scale.
 bool SpellPairs(Graph& graph, std::string_view only = {});
 
-/// The way back where a file of integer operators has pairs as well: ConvTranspose, of which ONNX
-/// has no integer form, becomes ai.requant::QLinearConvTranspose (join_pairs.cpp). Returns whether
+/// Converts back where a file of integer operators has pairs as well: ConvTranspose, which has no
+/// integer form in ONNX, becomes ai.requant::QLinearConvTranspose (join_pairs.cpp). Returns whether
 /// there was any.
 bool JoinPairs(Graph& graph);
 

@@ -1,7 +1,6 @@
-// Writes the integer graph, node by node, from the float graph and the record. Every float value
-// has any number of forms in the new graph, made when first asked for and shared from then on:
-// float as it was computed, 8-bit integers in one or more formats, and floats dequantized from
-// those.
+// Writes the integer graph, node by node, from the float graph and the record. A float value has
+// several forms in the new graph, made when first asked for and then shared: float as it was
+// computed, 8-bit integers in one or more formats, and floats dequantized from those.
 #pragma once
 
 #include <map>
@@ -16,7 +15,7 @@
 
 namespace requant {
 
-/// Per-tensor integers: what they are and what they stand for.
+/// The format of per-tensor integers: their type and what they represent.
 struct Format {
   DType dtype = DType::kUint8;
   float scale = 1;
@@ -29,8 +28,9 @@ struct Format {
 
 Format FormatOf(const TensorQuantizationConfig& config);
 
-/// 256 entries by bit pattern of `from`: dequantize -> (any function) -> quantize. `values` holds
-/// the function's results for the dequantized patterns.
+/// Make tables with 256 entries, by the bit pattern of `from`: dequantize -> (any function) ->
+/// quantize. PatternValues gives the dequantized patterns; `values` are the function's results for
+/// them.
 Tensor PatternValues(const Format& from);
 Tensor TableFrom(const Tensor& values, const Format& to);
 
@@ -39,7 +39,7 @@ class Lowering {
   Lowering(const QuantizedModel& model, const LowerOptions& options);
   Graph Run();
 
-  // --- for the operator families
+  // --- used by the operator families
   const Graph& source() const { return model_.float_graph; }
   const QuantizationRecord& record() const { return model_.record; }
   Graph& graph() { return out_; }
@@ -49,43 +49,43 @@ class Lowering {
   }
   Format FormatOfSlot(int index) const { return FormatOf(model_.record.Root(index)); }
 
-  /// The value's integers in that format (constants: the slot's baked integers).
+  /// The value's integers in that format (for constants, the slot's baked integers).
   Value* Integer(const Value* value, const Format& format);
   Value* IntegerInput(const Node& node, const OperatorQuantization& op, size_t slot);
-  /// The value in float (dequantized if it was only computed as integers).
+  /// The value in float, dequantized if it was only computed as integers.
   Value* Float(const Value* value);
-  /// The float that these integers stand for.
+  /// The float that these integers represent.
   Value* Dequantized(const Value* value, Value* integers, const Format& format);
-  /// Whatever form exists: for operators that look at the shape only.
+  /// Any existing form, for operators that read only the shape.
   Value* AnyForm(const Value* value);
-  /// Tells that the value now exists as integers.
+  /// Records that the value now exists as integers.
   void SetInteger(const Value* value, Value* integers, const Format& format);
   void SetFloat(const Value* value, Value* made) { forms_[value].real = made; }
 
   Value* Constant(const std::string& name, Tensor tensor);
   Value* ScaleOf(const Format& format);
   Value* ZeroPointOf(const Format& format);
-  /// A fresh value for the integers of `value`, named `<value>_q`.
+  /// Makes a value for the integers of `value`, named `<value>_q`.
   Value* NewInteger(const Value* value, const Format& format);
   Value* Quantize(const Value* value, Value* real, const Format& format);
-  /// Same real numbers in another format: a table, or through float.
+  /// Converts to another format of the same real numbers: by a table, or through float.
   Value* Requantize(const Value* value, Value* integers, const Format& from, const Format& to);
-  /// `integers` through a table into a fresh value `result`.
+  /// Maps `integers` through a table to a new value `result`.
   void EmitLut(Value* integers, Tensor table, Value* result, std::string node_name);
   /// Adds the node that computes `node` and the activation it absorbs, in the format of its output.
   void EmitCompute(const Node& node, const OperatorQuantization& op, std::string op_type,
                    std::string domain, std::vector<Value*> inputs, AttributeMap attributes = {});
-  /// `integers` limited to the format's codes, if its type has more.
+  /// Limits `integers` to the format's codes, if its type has more.
   Value* Limited(const Value* value, Value* integers, const Format& format);
-  /// In float on the operator's grids, with whatever it computes for others.
+  /// Computes the operator in float on its grids, with everything that it computes for others.
   static void LowerSimulated(Lowering& lowering, const Node& node, const OperatorQuantization& op);
-  /// A float node as it is, with the given inputs.
+  /// Copies a float node unchanged, with the given inputs and outputs.
   void CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs);
 
  private:
   struct Forms {
     Value* real = nullptr;                            // float, or any type that is not quantized
-    std::vector<std::pair<Format, Value*>> integers;  // the first is the primary one
+    std::vector<std::pair<Format, Value*>> integers;  // the first one is the primary form
   };
 
   void LowerFloat(const Node& node);
@@ -96,16 +96,17 @@ class Lowering {
   LowerOptions options_;
   Graph out_;
   std::map<const Value*, Forms> forms_;
-  std::map<const Value*, const TensorQuantizationConfig*> grid_;  // of simulated values
+  std::map<const Value*, const TensorQuantizationConfig*> grid_;  // grids of simulated values
   std::map<std::pair<const Value*, const TensorQuantizationConfig*>, Value*> gridded_;
-  /// By integer value of out_, bits of the scale and zero point: two values may have the same
-  /// codes.
+  /// Indexed by integer value of out_ and the bits of scale and zero point, since two values may
+  /// have the same codes.
   std::map<std::tuple<const Value*, uint32_t, int32_t>, Value*> dequantized_;
   std::map<std::pair<uint32_t, int>, Value*> shared_;  // scales and zero points
 };
 
-// One function per family; they handle operators with quantized == true that are not absorbed.
-/// A layer with float_output, of either kind.
+// One function for each family of operators; it handles operators that are quantized and not
+// absorbed.
+/// Lowers a layer with float_output, of either kind.
 void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantization& op);
 void LowerConvolution(Lowering& lowering, const Node& node, const OperatorQuantization& op);
 void LowerMatrixProduct(Lowering& lowering, const Node& node, const OperatorQuantization& op);

@@ -5,7 +5,7 @@
 
 namespace requant {
 
-/// Marks the quantized operators whose grids no integer operator has. After joining.
+/// Marks the quantized operators whose grids no integer operator has. Call it after joining.
 void MarkSimulated(const Graph& graph, QuantizationRecord& record);
 
 }  // namespace requant

@@ -7,7 +7,7 @@
 
 namespace requant {
 
-/// All candidates of observer "auto", fed together.
+/// Observer "auto": all candidates, fed together.
 class AutoObserver : public Observer {
  public:
   struct Proposal {
@@ -21,7 +21,7 @@ class AutoObserver : public Observer {
   void Observe(int pass, std::span<const float> values, int64_t row) override;
   void EndSample(int pass) override;
   void Fields(StateBytes& state, int pass) override;
-  /// The first proposal.
+  /// The range of the first proposal.
   Range Get() const override { return parts_[0]->Get(); }
   std::vector<Proposal> Proposals() const;
 

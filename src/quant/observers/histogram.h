@@ -8,8 +8,8 @@
 
 namespace requant {
 
-/// What the observers of two passes share: the range in pass 0, counts over it in pass 1. 4096
-/// bins: ONNX Runtime's default of 128 bins is too coarse for 8-bit decisions.
+/// The common part of observers with two passes: the range in pass 0, counts over it in pass 1. It
+/// has 4096 bins, since ONNX Runtime's default of 128 is too coarse for 8-bit decisions.
 class HistogramObserver : public Observer {
  public:
   static constexpr int kBins = 4096;
@@ -17,7 +17,7 @@ class HistogramObserver : public Observer {
   int passes() const override { return 2; }
   void Observe(int pass, std::span<const float> values, int64_t row) override;
   void Fields(StateBytes& state, int pass) override;
-  /// Everything that `other` saw, instead of watching it again.
+  /// Copies everything that `other` saw, instead of observing it again.
   void CopyCounts(const HistogramObserver& other);
 
  protected:
@@ -34,7 +34,7 @@ class HistogramObserver : public Observer {
 Range LeastSquaresRange(double min, double max, std::span<const uint64_t> counts,
                         const TensorQuantizationConfig& config);
 
-/// What an observer needs of a config that changes its place.
+/// The settings of a config that observers use, which stay valid when the config moves.
 TensorQuantizationConfig ObservedSettings(const TensorQuantizationConfig& config);
 
 }  // namespace requant

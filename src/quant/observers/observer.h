@@ -1,6 +1,6 @@
 // Observers watch the values of one tensor during calibration and propose its range. They need
-// bounded memory, whatever the amount of data, merge, and travel as bytes: two observers that saw
-// two halves of the data become the one that saw all of it, to the last bit.
+// bounded memory for any amount of data, can be merged, and can be saved as bytes: two observers
+// that saw two halves of the data become the one that saw all of it, to the last bit.
 #pragma once
 
 #include <cstdint>
@@ -25,32 +25,34 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
-  /// Name of the row that made it: only equal kinds merge.
+  /// Name of the row that made it; only equal kinds merge.
   virtual const char* kind() const = 0;
   /// How often the data must be shown.
   virtual int passes() const { return 1; }
-  /// Finite values only. `row`: how many values at the end of the shape belong together (classes).
+  /// Shows finite values. `row` tells how many values at the end of the shape belong together
+  /// (classes).
   virtual void Observe(int pass, std::span<const float> values, int64_t row) = 0;
   void Observe(int pass, std::span<const float> values) {
     Observe(pass, values, static_cast<int64_t>(values.size()));
   }
-  /// Whether AddRange() of the least and the greatest value does what Observe() would do.
+  /// Whether AddRange() of the least and the greatest value has the effect of Observe().
   virtual bool takes_range() const { return false; }
   virtual void AddRange(const Range& range) { (void)range; }
   virtual void EndSample(int pass) { (void)pass; }
   /// Adds what `later`, an observer of the same kind and settings, saw in that pass after this one.
   /// Throws kInvalidArgument for another kind.
   void Merge(const Observer& later, int pass);
-  /// Writes or reads what was gathered in that pass.
+  /// Writes or reads what that pass gathered.
   virtual void Fields(StateBytes& state, int pass) = 0;
-  /// The proposed range. Only after all passes.
+  /// The proposed range; call it only after all passes.
   virtual Range Get() const = 0;
 
  protected:
   virtual void MergeSame(const Observer& later, int pass) = 0;
 };
 
-/// By config.observer. Throws kInvalidArgument for an unknown name, listing the known ones.
+/// Makes the observer named by config.observer. Throws kInvalidArgument for an unknown name,
+/// listing the known ones.
 std::unique_ptr<Observer> MakeObserver(const TensorQuantizationConfig& config);
 
 /// One row of the table of observers.
@@ -60,7 +62,7 @@ struct ObserverRow {
   std::unique_ptr<Observer> (*make)(const TensorQuantizationConfig& config);
 };
 std::span<const ObserverRow> ObserverTable();
-/// nullptr for an unknown name.
+/// The row of that name, or nullptr.
 const ObserverRow* FindObserver(std::string_view name);
 
 std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig& config);

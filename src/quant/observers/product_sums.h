@@ -1,5 +1,5 @@
-// Sums of vectors of integers and of their products with each other, x and x x^T, exact: whatever
-// the order in which vectors come and however they are divided among shards.
+// Exact sums of integer vectors and of their products with each other, x and x x^T, whatever the
+// order of the vectors and their division among shards.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,14 @@ namespace requant {
 
 class ProductSums {
  public:
-  /// Vectors come at once for so many groups, each [k]; with `products` false only the squares.
+  /// Vectors come for `groups` groups at once, each [k]; with `products` false only squares are
+  /// summed.
   ProductSums(int64_t groups, int64_t k, bool products);
 
-  /// Up to four vectors of all groups, [groups * k][4], whose missing ones are zeros; each element
-  /// is rounded to a whole number after `per_unit`, a power of two. A vector with an element beyond
-  /// 2^21 is left out: its products would not be exact. Overwrites `quad`.
+  /// Adds up to four vectors of all groups, [groups * k][4], in which missing ones are zeros. Each
+  /// element is divided by the unit, a power of two (`per_unit` is its inverse), and rounded to an
+  /// integer. A vector with an element beyond 2^21 is left out, since its products would not be
+  /// exact. Overwrites `quad`.
   void Add(std::span<float> quad, int count, float per_unit);
   void Add(const ProductSums& other);
   void Fields(StateBytes& state);
@@ -36,13 +38,13 @@ class ProductSums {
   void SettleGroup(size_t group, size_t first, size_t pairs) const;
 
   size_t groups_ = 0, k_ = 0;
-  size_t panels_ = 0;    // of four elements each
+  size_t panels_ = 0;    // panels of four elements each
   size_t capacity_ = 0;  // pairs of vectors that may wait
   bool products_ = false;
   int64_t count_ = 0;
-  // What waits for its turn is no part of the value: reading settles it.
-  mutable size_t waiting_ = 0;          // pairs of vectors
-  mutable float largest_ = 0;           // magnitude of their elements
+  // Waiting vectors are not added yet; reading a sum adds them first.
+  mutable size_t waiting_ = 0;          // pairs of waiting vectors
+  mutable float largest_ = 0;           // largest magnitude of their elements
   mutable std::vector<int16_t> block_;  // [groups][panels][capacity][4 elements][2 vectors]
   mutable std::vector<double> sums_;    // [groups][panels][4]
   mutable std::vector<double> tiles_;   // [groups][row panel <= column panel][4][4], or as sums_

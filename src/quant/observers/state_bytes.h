@@ -1,4 +1,4 @@
-// The state of a calibration as bytes, so that it can travel between workers and machines. One
+// The state of a calibration as bytes, so that it can move between workers and machines. One
 // function writes and reads the same fields in the same order. Little-endian, as every target is.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace requant {
 
 class StateBytes {
  public:
-  StateBytes() = default;  // writes
+  StateBytes() = default;  // makes an object that writes
   explicit StateBytes(std::span<const uint8_t> from) : reading_(true), from_(from) {}
 
   bool reading() const { return reading_; }

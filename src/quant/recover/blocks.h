@@ -1,4 +1,4 @@
-// The network in pieces that are reconstructed one after the other.
+// Divides the network into blocks that are reconstructed one after the other.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,17 @@
 
 namespace requant {
 
-/// Nodes [begin, end) of the simulator.
+/// The nodes [begin, end) of the simulator.
 struct Block {
   size_t begin = 0, end = 0;
-  std::vector<const Node*> layers;    // with weights, quantized
-  std::vector<const Value*> outputs;  // that later nodes or the user read
+  std::vector<const Node*> layers;    // quantized layers with weights
+  std::vector<const Value*> outputs;  // values that later nodes or the user read
 };
 
-/// by_layer: every layer with weights ends its own block, together with the clamp it computes.
-/// Else blocks end where a single value goes on (the residual blocks of BRECQ, Li et al. 2021,
-/// arXiv 2102.05426) once they have two layers, and before operators without gradient.
+/// Finds the blocks. With by_layer, every layer with weights ends its own block, together with the
+/// clamp it computes. Otherwise blocks end where a single value goes on (the residual blocks of
+/// BRECQ, Li et al. 2021, arXiv 2102.05426) once they have two layers, and before operators without
+/// gradient.
 std::vector<Block> FindBlocks(Simulator& simulator, bool by_layer);
 
 }  // namespace requant

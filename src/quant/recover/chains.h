@@ -1,4 +1,4 @@
-// Pairs of layers with nothing between them but an activation: what equalization and channel
+// Finds pairs of layers with nothing but an activation between them, which equalization and channel
 // splitting rewrite.
 #pragma once
 
@@ -8,24 +8,26 @@
 
 namespace requant {
 
-/// first -> (Relu, Clip or nothing) -> second, and nobody else reads what is between them.
+/// first -> (Relu, Clip or nothing) -> second, where nobody else reads the values in between.
 struct LayerPair {
   Node* first = nullptr;
-  Node* activation = nullptr;  // nullptr for none
+  Node* activation = nullptr;  // nullptr if there is none
   Node* second = nullptr;
   int64_t channels = 0;
 };
 
-/// Conv, Gemm and MatMul with constant weights and biases; Clip with lower bound 0.
+/// Finds pairs of Conv, Gemm and MatMul with constant weights and biases; Clip must have lower
+/// bound 0.
 std::vector<LayerPair> FindPairs(Graph& graph);
 
-/// The weights as numbers that may be changed; `Store` puts them back as new constants.
+/// The weights of a layer as numbers that may be changed; Store() puts them back as new constants.
 class WeightEditor {
  public:
   WeightEditor(Graph& graph, Node* node);
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
-  /// Largest magnitude of what output channel i is made with / of what reads input channel i.
+  /// The largest magnitude of the weights of output channel i, or of those that multiply input
+  /// channel i.
   double OutputRange(int64_t i) const;
   double InputRange(int64_t i) const;
   void ScaleOutput(int64_t i, double factor);
@@ -33,7 +35,7 @@ class WeightEditor {
   void Store();
 
   Tensor weights;
-  Tensor bias;  // empty() without one
+  Tensor bias;  // empty() without a bias
 
  private:
   template <typename Body>

@@ -1,5 +1,5 @@
-// Activation equalization: channels of one value get similar ranges, so that one scale serves them
-// all.
+// Activation equalization: gives the channels of a value similar ranges, so that one scale serves
+// them all (the field's SmoothQuant).
 #pragma once
 
 #include <map>
@@ -12,32 +12,33 @@
 
 namespace requant {
 
-/// Two passes over the samples come before calibration: the channels' ranges, then, on the first
-/// samples, what each way to equalize does to the layers that read the values. Shards give what one
-/// pass gives, to the last bit: ranges have no order, and errors are kept by sample.
+/// Equalizes by two passes over the samples that precede calibration. The first finds the channels'
+/// ranges; the second tries, on the first samples, what each way to equalize does to the layers
+/// that read the values. Shards give what one pass gives, to the last bit: ranges have no order,
+/// and errors are kept by sample.
 class ActivationEqualizer {
  public:
   static constexpr int kPasses = 2;
 
-  /// Changes the graph's constants in Apply().
+  /// Apply() changes the graph's constants.
   ActivationEqualizer(Graph& graph, const QuantizationRecord& record);
   ~ActivationEqualizer();
   ActivationEqualizer(const ActivationEqualizer&) = delete;
   ActivationEqualizer& operator=(const ActivationEqualizer&) = delete;
   std::vector<std::string> Values(int pass) const;
-  /// Whether the sample of that index says anything in that pass.
+  /// Whether that pass needs the sample of that index.
   static bool Wants(int pass, int64_t sample);
   void Observe(int pass, int64_t sample, const std::string& value, const Tensor& tensor);
-  /// What is known after that pass, whoever asks later.
+  /// Writes or reads what is known after that pass.
   void Fields(StateBytes& state, int pass);
   void Merge(const ActivationEqualizer& later, int pass);
 
   struct Result {
-    double before_db = 0, after_db = 0;  // of the outputs of the layers that read, on average
+    double before_db = 0, after_db = 0;  // of the outputs of the reading layers, on average
     std::string detail;
     bool idle = false;  // no values could be scaled
   };
-  /// Scales the constants. Once, after both passes.
+  /// Scales the constants. Call it once, after both passes.
   Result Apply();
 
  private:

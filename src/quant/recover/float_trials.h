@@ -1,5 +1,5 @@
-// What may stay in float is tried in the simulator, on some samples, and the best choice is
-// applied: what float_start, float_sums, float_end and float_answers share.
+// Tries in the simulator, on some samples, what may stay in float, and applies the best choice: the
+// common part of float_start, float_sums, float_end and float_answers.
 #pragma once
 
 #include <map>
@@ -12,57 +12,57 @@
 
 namespace requant {
 
-/// Samples that are enough where choices must be quick.
+/// The number of samples that suffices where choices must be quick.
 inline constexpr int64_t kQuickSamples = 8;
 
 /// Operators that stay in float, and quantized layers that write their accumulators as floats.
 struct FloatChoice {
   std::vector<std::string> operators;
   std::vector<std::string> layers;
-  double price = 0;    // what must be gained for it
-  std::string detail;  // for the record, if it is the best
+  double price = 0;    // the gain that it must exceed
+  std::string detail;  // text for the record if this choice is the best
 };
 
 enum class FloatGain : uint8_t {
-  kDecibels,  // signal to noise of the outputs
-  kAnswers,   // of 100, how many more keep float's class (answers.h)
+  kDecibels,  // signal to noise ratio of the outputs
+  kAnswers,   // how many more answers of 100 keep float's class (answers.h)
 };
 
-/// Measures what is gained by each choice, next to none; the one with the largest gain less its
-/// price is applied if that is least_gain. Slots are DEACTIVATED for a trial and DEQUANTIZED for
+/// Measures the gain of each choice against none, and applies the one with the largest gain less
+/// its price if that is at least least_gain. Slots are DEACTIVATED for a trial and DEQUANTIZED for
 /// good.
 class FloatTrials : public RecoveryJob {
  public:
-  /// Of one node, for one sample.
+  /// The work of one node for one sample.
   struct Work {
     double products = 0;
     double results = 0;  // elements of its first output
     double weights = 0;
   };
 
-  /// least_gain: in dB or answers, so that nothing is changed for what other samples may take back.
-  /// With kAnswers, of a network whose one output is scores of classes, or none are measured.
+  /// least_gain is in dB or answers; it keeps changes out that other samples might take back.
+  /// kAnswers measures only networks whose one output scores classes.
   FloatTrials(const RecoveryContext& context, const char* method,
               FloatGain gain = FloatGain::kDecibels, double least_gain = 0.5);
 
   const RecoveryContext& context() const { return context_; }
   const std::vector<const Node*>& nodes() const { return simulator_.nodes(); }
-  /// By node; empty without samples.
+  /// Indexed by node; empty without samples.
   const std::vector<Work>& works() const { return works_; }
-  /// Of all of them.
+  /// The work of all nodes.
   const Work& all() const { return all_; }
-  /// The class that float gives the most to is the largest of this value; nullptr for none.
+  /// The value whose largest element is the class that float prefers; nullptr if there is none.
   const Value* scores() const { return scores_; }
-  /// Whether the nodes before i may be float and those from i on not, or the other way round: not
+  /// Whether the nodes before i may be float and those from i on not, or the other way round; false
   /// where operators are computed together.
   bool MayCutBefore(size_t i) const { return whole_[i]; }
-  /// Before the first step.
+  /// Offers a choice; call it before the first step.
   void Offer(FloatChoice choice) {
     trials_.push_back({std::move(choice), {}});
     offered_ = true;
   }
 
-  /// What the record says when nothing is applied.
+  /// Sets the record's text for the case that nothing is applied.
   void Say(std::string detail) { detail_ = std::move(detail); }
 
   FinishProgress Step() override;
@@ -91,13 +91,13 @@ class FloatTrials : public RecoveryJob {
   double least_gain_;
   AnswerOdds odds_;
   Simulator simulator_;
-  std::vector<bool> whole_;  // by node: whether MayCutBefore it
+  std::vector<bool> whole_;  // indexed by node: MayCutBefore
   std::vector<Work> works_;
   Work all_;
-  std::vector<Trial> trials_;  // the first: nothing in float
-  Values float_, quantized_;   // of one sample, without a choice
-  size_t count_ = 0;           // samples
-  size_t end_ = 0;             // of the nodes that trials run
+  std::vector<Trial> trials_;  // the first one has nothing in float
+  Values float_, quantized_;   // values of one sample, without a choice
+  size_t count_ = 0;           // number of samples
+  size_t end_ = 0;             // end of the nodes that trials run
   struct {
     size_t begin = 0, end = 0;
   } pass_;  // trials that go through the samples together
@@ -106,9 +106,9 @@ class FloatTrials : public RecoveryJob {
   std::string detail_ = "everything stays quantized";
 };
 
-/// The first operators in float, as many as may be, wherever nothing is computed together: until
-/// `most` (a share) of the network's products are float. Each offer has `apart` more of them than
-/// the one before. If all became float, that would cost `price`.
+/// Offers choices with the first operators in float, as many as may be, wherever nothing is
+/// computed together, until `most` (a share) of the network's products are float. Each offer has
+/// `apart` more of the products than the one before. If all became float, that would cost `price`.
 void OfferStarts(FloatTrials& trials, double most, double price, double apart = 0);
 
 }  // namespace requant

@@ -15,21 +15,21 @@
 
 namespace requant {
 
-/// Where finishing is.
+/// The progress of finishing.
 struct FinishProgress {
-  std::string method;  // what is being done
+  std::string method;  // the method at work
   int64_t done = 0, total = 1;
   bool finished = false;
 };
 
-/// What methods work on after calibration. Activations have scales, weights their integers; biases
-/// are still real numbers.
+/// The data that methods work on after calibration. Activations have scales and weights their
+/// integers; biases are still real numbers.
 struct RecoveryContext {
   const Graph& graph;
   QuantizationRecord& record;
   const QuantizeOptions& options;
-  const std::vector<TensorMap>& samples;               // kept ones
-  std::map<std::string, std::vector<double>>& biases;  // by node: what the layer adds
+  const std::vector<TensorMap>& samples;               // kept samples
+  std::map<std::string, std::vector<double>>& biases;  // indexed by node: what the layer adds
 };
 
 /// Work that can be interrupted between steps.
@@ -37,23 +37,23 @@ class RecoveryJob {
  public:
   virtual ~RecoveryJob() = default;
   virtual FinishProgress Step() = 0;
-  /// Whether the network is another one now; only after the last step.
+  /// Whether the network has changed; call it only after the last step.
   virtual bool changed() const { return true; }
-  /// Whether the network has nothing that the method works on; only after the last step.
+  /// Whether the network has nothing that the method works on; call it only after the last step.
   virtual bool idle() const { return false; }
-  /// One line about what was done, for the record.
+  /// One line for the record about what was done.
   virtual std::string detail() const { return {}; }
 };
 
 enum class RecoveryStage : uint8_t {
   kGraph,    // rewrites the float network before calibration
-  kMeasure,  // the same by what samples show in passes of its own (quantizer.cpp)
+  kMeasure,  // rewrites it by what samples show in passes of their own (quantizer.cpp)
   kWeights,  // part of making a layer's integers (quantizer.cpp)
-  kChoose,   // a job after that, on kept samples: what stays in float
-  kLearn,    // the same: what learns
+  kChoose,   // a job after that, on kept samples, that chooses what stays in float
+  kLearn,    // a job after that, on kept samples, that learns
 };
 
-/// What a method did to the float network.
+/// What a method changed in the float network.
 struct Rewritten {
   int64_t changes = 0;
   std::string detail;  // one line for the record
@@ -66,12 +66,12 @@ struct RecoveryRow {
   std::unique_ptr<RecoveryJob> (*make)(const RecoveryContext& context);
 };
 
-/// In the order in which they are applied.
+/// The methods in the order in which they are applied.
 std::span<const RecoveryRow> RecoveryTable();
 const RecoveryRow* FindRecovery(std::string_view name);
 
-/// Signal to noise of an output channel's weights on their grid, in dB, averaged over all channels
-/// of all layers: what rewriting the network is for (weights_noise.cpp).
+/// The signal to noise ratio of an output channel's weights on their grid, in dB, averaged over all
+/// channels of all layers, which rewriting the network is to raise (weights_noise.cpp).
 double WeightsSnr(const Graph& graph, const QuantizeOptions& options);
 
 Rewritten EqualizeLayers(Graph& graph, const QuantizeOptions& options);  // equalize.cpp
@@ -86,9 +86,9 @@ std::unique_ptr<RecoveryJob> MakeAdaRound(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeLearnedSteps(const RecoveryContext& context);
 
-/// choose_ranges.cpp: of each slot with observer "auto" the proposal with the least error of the
-/// operators that read it, found on one sample in each step. The last fills the configs' ranges and
-/// observers. `proposals` by config.
+/// Chooses ranges (choose_ranges.cpp): for each slot with observer "auto", the proposal with the
+/// least error of the operators that read it. Each step runs one sample; the last one sets the
+/// configs' ranges and observers. `proposals` are indexed by config.
 struct RangeProposal {
   const char* observer;
   Range range;

@@ -1,4 +1,4 @@
-// Values whose channels may be scaled together without changing what the network computes.
+// Finds values whose channels may be scaled together without changing what the network computes.
 #pragma once
 
 #include <map>
@@ -8,21 +8,22 @@
 
 namespace requant {
 
-/// Channel c of every value of the group may be multiplied by a factor f_c > 0: what makes the
-/// values (layers, LayerNormalization) is multiplied by it, and the weights of all that reads them
-/// are divided. Between them lie only operators that let factors through.
+/// Values whose channel c may be multiplied by a factor f_c > 0: it multiplies the constants of
+/// what makes the values (layers, LayerNormalization) and divides the weights of everything that
+/// reads them. Only operators that let factors through lie between them.
 struct ScalingGroup {
   std::vector<Node*> makers;
-  std::vector<Node*> readers;         // layers; slot 0 is a value of the group
-  std::map<const Value*, int> axes;   // the values, and which of their axes is the channel's
+  std::vector<Node*> readers;         // layers that read a value of the group in slot 0
+  std::map<const Value*, int> axes;   // the values, and their channel axes
   std::vector<const Value*> clipped;  // results of Clip(0, bound)
-  double bound = 0;                   // the least of those bounds; 0 without
+  double bound = 0;                   // the least of those bounds; 0 without any
   int64_t channels = 0;
 };
 
-/// Layers are Conv, Gemm and MatMul with float constants that nobody shares. Relu, Clip(0, bound),
-/// sums of equal shapes, pools and the Flatten of single pixels let factors through. Every value is
-/// in one group at most; values that anything else reads or makes are in none.
+/// Finds the groups. Layers are Conv, Gemm and MatMul with float constants that nobody shares.
+/// Relu, Clip(0, bound), sums of equal shapes, pools and the Flatten of single pixels let factors
+/// through. Every value is in at most one group; values that anything else reads or makes are in
+/// none.
 std::vector<ScalingGroup> FindScalingGroups(const Graph& graph);
 
 }  // namespace requant

@@ -8,8 +8,9 @@
 namespace requant {
 
 /// The rounding of a layer's weights while it is learned (AdaRound, Nagel et al. 2020, arXiv
-/// 2004.10568): weight i is (base[i] + h(v[i])) * scale[i], where the rectified sigmoid h is pushed
-/// to 0 or 1 in time. Elements as in the weight tensor; empty for layers whose rounding is given.
+/// 2004.10568). Weight i is (base[i] + h(v[i])) * scale[i], where the rectified sigmoid h is
+/// gradually pushed to 0 or 1. Elements are ordered as in the weight tensor; empty for layers with
+/// fixed rounding.
 class SoftRounding {
  public:
   SoftRounding() = default;
@@ -18,15 +19,15 @@ class SoftRounding {
   bool empty() const { return v_.empty(); }
   size_t count() const { return v_.size(); }
 
-  /// Weight i, `wanted` steps of `scale`, begins halfway between its exact value and the integer
-  /// `now` that it has been rounded to so far.
+  /// Starts weight i, whose exact value is `wanted` steps of `scale`, halfway between that value
+  /// and the integer `now` that it has been rounded to so far.
   void Start(size_t i, float wanted, float now, float scale);
-  /// The integer that weight i has come to.
+  /// The integer that weight i has now.
   float Integer(size_t i) const;
-  /// Weights as they are now; hard: as the integers they have come to.
+  /// The present weights; with `hard` those of the present integers.
   void Weights(bool hard, std::vector<float>& weights) const;
-  /// One step of learning by d loss / d weight. `push`: how much h counts for not being 0 or 1,
-  /// by 1 - |2h - 1|^beta.
+  /// Learns one step from d loss / d weight. `push` is the weight of the penalty 1 - |2h - 1|^beta
+  /// for h away from 0 and 1.
   void Update(const std::vector<float>& weight_gradient, float push, double beta);
 
  private:

@@ -1,4 +1,4 @@
-// Operators that stop being quantized after their slots have scales.
+// Stops quantizing operators whose slots have scales.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace requant {
 
-/// For as long as it lives, the slots of these operators are DEACTIVATED, and of these layers that
-/// of the result: a Simulator computes them in float, and who reads their results still does so
-/// through a grid of its own. Their states return afterwards.
+/// While it lives, all slots of these operators, and the result slots of these layers, are
+/// DEACTIVATED: a Simulator computes them in float, and readers of their results use grids of their
+/// own. Afterwards the states return.
 class SwitchedOff {
  public:
   SwitchedOff(QuantizationRecord& record, std::span<const std::string> operators,
@@ -23,15 +23,15 @@ class SwitchedOff {
 
  private:
   QuantizationRecord& record_;
-  std::vector<std::pair<int, QuantizationState>> states_;  // by config
+  std::vector<std::pair<int, QuantizationState>> states_;  // indexed by config
 };
 
-/// The operator is float from now on, with `reason`; its slots are DEQUANTIZED and keep their
-/// scales, by which others may still read its results. What it computes together with other
-/// operators must be dequantized with it.
+/// Makes the operator float for good, with `reason`. Its slots are DEQUANTIZED and keep their
+/// scales, by which others may still read its results. Operators that it computes together with
+/// others must be dequantized with it.
 void Dequantize(QuantizationRecord& record, const std::string& name, const std::string& reason);
 
-/// The quantized layer writes its accumulators as floats from now on (HasFloatForm, without an
+/// Makes the quantized layer write its accumulators as floats for good (HasFloatForm, without an
 /// activation of its own).
 void DequantizeResult(QuantizationRecord& record, const std::string& name);
 

@@ -1,6 +1,6 @@
-// Forward and backward through some nodes of the simulated network, for one sample: what learning
-// on reconstruction loss needs. Rounding passes gradients straight through inside its range
-// (Bengio et al. 2013); steps learn as in LSQ (Esser et al. 2020, arXiv 1902.08153).
+// Runs some nodes of the simulated network forward and backward for one sample, which learning on
+// reconstruction loss needs. Rounding passes gradients straight through inside its range (Bengio et
+// al. 2013); steps learn as in LSQ (Esser et al. 2020, arXiv 1902.08153).
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace requant {
 
 /// A weighted layer while it learns.
 struct LayerGradient {
-  std::vector<float> weights, bias;                   // in use
-  std::vector<float> weight_gradient, bias_gradient;  // summed
+  std::vector<float> weights, bias;                   // present values
+  std::vector<float> weight_gradient, bias_gradient;  // summed gradients
 };
 
 class Tape {
@@ -22,17 +22,18 @@ class Tape {
   explicit Tape(Simulator& simulator) : simulator_(simulator), gradients_(simulator.graph()) {}
 
   std::map<const Node*, LayerGradient> layers;
-  /// d loss / d log(scale), by root config; only those that are here learn.
+  /// d loss / d log(scale), by root config; only configs listed here learn.
   std::map<const TensorQuantizationConfig*, double> steps;
-  /// Of every two elements one stays off its grid (QDrop: Wei et al. 2022, arXiv 2203.05740).
+  /// Whether one of every two elements stays off its grid (QDrop: Wei et al. 2022, arXiv
+  /// 2203.05740).
   bool drop = false;
   uint32_t seed = 0;
 
   /// Runs nodes [begin, end) on their grids from `values`, which receives the results.
   void Forward(Values& values, size_t begin, size_t end);
-  /// What the last node computed, before its grid.
+  /// The result of the last node before its grid.
   const Tensor& LastRaw() const { return entries_.back().raw[0]; }
-  /// `gradients`: of the nodes' outputs, by value. Adds to layers' and steps' gradients.
+  /// Adds to layers' and steps' gradients, from the gradients of the nodes' outputs.
   void Backward(const Values& values, std::map<const Value*, Tensor> gradients);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace requant {
 
-/// Adam (Kingma and Ba 2015).
+/// The optimizer Adam (Kingma and Ba 2015).
 struct Adam {
   std::vector<float> mean, square;
   int64_t step = 0;

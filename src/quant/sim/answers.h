@@ -1,5 +1,5 @@
-// How many answers of a classifier noise leaves as they are. Counting those that change needs
-// thousands of samples; how far the second class is behind tells as much on some.
+// Estimates how many answers of a classifier survive noise. Counting changed answers would need
+// thousands of samples; the margins of the first class tell as much on a few.
 #pragma once
 
 #include <vector>
@@ -10,15 +10,16 @@ namespace requant {
 
 class AnswerOdds {
  public:
-  /// scores: [rows, classes], float32, what the float network gives; others are left out.
+  /// Adds the float network's scores, float32 [rows, classes]; other tensors are ignored.
   void Add(const Tensor& scores);
   bool empty() const { return gaps_.empty(); }
-  /// 0..100: of 100 rows, in how many the largest score stays the largest, when independent normal
+  /// 0..100: in how many of 100 rows the largest score stays the largest when independent normal
   /// noise of that variance is added to every score.
   double Kept(double variance) const;
 
  private:
-  std::vector<std::vector<double>> gaps_;  // by row: what the next classes are behind the first
+  // for each row, how far the next classes are behind the first
+  std::vector<std::vector<double>> gaps_;
 };
 
 }  // namespace requant

@@ -1,4 +1,5 @@
-// Gradients of operators by what they read (those of layers with a weight matrix are LayerMath's).
+// Gradients of operators from what they read (LayerMath computes those of layers with a weight
+// matrix).
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,17 @@
 
 namespace requant {
 
-/// Whether OperatorGradients knows the operator. Layers with a weight matrix have gradients of
-/// their own: ask Simulator::PassesGradients.
+/// Whether OperatorGradients supports the operator. For layers with a weight matrix ask
+/// Simulator::PassesGradients.
 bool HasGradient(const Node& node);
 
 class OperatorGradients {
  public:
   explicit OperatorGradients(const Graph& graph) : graph_(graph) {}
 
-  /// d loss / d inputs, from d loss / d one of the outputs. `inputs` as the operator read them
+  /// d loss / d inputs, from d loss / d one of the outputs. `inputs` are as the operator read them
   /// (empty where one is left out), `outputs` as it made them; inputs that are not `wanted` stay
-  /// empty. What is no finite number becomes 0.
+  /// empty. Numbers that are not finite become 0.
   std::vector<Tensor> Backward(const Node& node, const std::vector<Tensor>& inputs,
                                const std::vector<Tensor>& outputs, size_t output, const Tensor& dy,
                                const std::vector<bool>& wanted);
@@ -28,9 +29,9 @@ class OperatorGradients {
  private:
   struct Moved {
     bool known = false;
-    Shape shape;                   // of the input
-    std::vector<Tensor> steering;  // the other inputs, which say what goes where
-    std::vector<int32_t> from;     // by element of the output: its input element + 1, 0 = none
+    Shape shape;                   // shape of the input
+    std::vector<Tensor> steering;  // the other inputs, which control the movement
+    std::vector<int32_t> from;     // for each element of the output, its input element + 1, or 0
   };
 
   std::vector<Tensor> Compute(const Node& node, const std::vector<Tensor>& inputs,

@@ -1,5 +1,5 @@
-// Float operators that the simulator computes itself: the evaluators of src/ops are written to be
-// read, and learning runs these thousands of times.
+// Float operators that the simulator computes itself: the references in src/ops are written to be
+// read, and learning runs these operators thousands of times.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace requant {
 
-/// The result of Relu, Clip, an Add of one shape or a MaxPool, all of float32: the same values as
-/// the evaluator's. nullopt for whatever else.
+/// The result of a float32 Relu, Clip, Add of equal shapes or MaxPool, equal to the reference's;
+/// nullopt for any other operator.
 std::optional<Tensor> EvaluateFast(const Node& node, const std::vector<const Tensor*>& inputs);
 
 }  // namespace requant

@@ -1,7 +1,6 @@
-// Gradients of what works on each element alone. Rounding to a grid while steps learn: which
-// elements stay off the grid, and what the rest pass on. Rounding passes gradients straight through
-// inside its range (Bengio et al. 2013); steps learn as in LSQ (Esser et al. 2020, arXiv
-// 1902.08153).
+// Gradients of elementwise operators, and of rounding to a grid while steps learn: which elements
+// stay off the grid, and what the others pass on. Rounding passes gradients straight through inside
+// its range (Bengio et al. 2013); steps learn as in LSQ (Esser et al. 2020, arXiv 1902.08153).
 #pragma once
 
 #include <cstdint>
@@ -12,29 +11,29 @@
 
 namespace requant {
 
-/// A grid of one scale: integers low..high, less the offset.
+/// A grid with one scale: integers low..high, less the offset.
 struct GridRange {
   float scale, low, high;
 };
 
-/// Half of the elements get their value of before the grid back (QDrop: Wei et al. 2022, arXiv
-/// 2203.05740): the same ones for the same `mix`.
+/// Restores half of the elements to their values before the grid (QDrop: Wei et al. 2022, arXiv
+/// 2203.05740); `mix` determines which.
 void KeepDropped(uint32_t mix, const float* before, int64_t count, float* values);
 
-/// d loss / d x in `dx`, from d loss / d y of y = x on its grid. `mix`: elements that KeepDropped()
-/// kept off the grid pass everything on. The result is d loss / d log(scale); 0 without
-/// `step_learns`.
+/// Writes d loss / d x to `dx`, from d loss / d y of y = x on its grid. With `mix`, elements that
+/// KeepDropped() kept off the grid pass everything on. Returns d loss / d log(scale), or 0 without
+/// step_learns.
 double GridGradient(const float* x, const float* dy, int64_t count, const GridRange& grid,
                     std::optional<uint32_t> mix, bool step_learns, float* dx);
 
 /// to += factor * from
 void AddGradient(const float* from, float factor, int64_t count, float* to);
 
-/// dx = dy where x > 0, else 0: of Relu; where x == y: of Clip.
+/// dx = dy where x > 0, else 0 (Relu), or where x == y, else 0 (Clip).
 void ReluGradient(const float* x, const float* dy, int64_t count, float* dx);
 void ClipGradient(const float* x, const float* y, const float* dy, int64_t count, float* dx);
 
-/// The element of a broadcast operand for every element of the result.
+/// For every element of the result, the index of its element in a broadcast operand.
 std::vector<int64_t> BroadcastIndex(const Shape& from, const Shape& to);
 
 }  // namespace requant

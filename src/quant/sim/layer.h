@@ -1,5 +1,6 @@
-// A layer with a weight matrix (HasWeightMatrix) as matrix products, forward and backward: Conv and
-// ConvTranspose of any group, stride and dilation, Gemm, MatMul with constant weights.
+// Computes a layer with a weight matrix (HasWeightMatrix) as matrix products, forward and backward:
+// Conv and ConvTranspose of any group, stride and dilation, and Gemm and MatMul with constant
+// weights.
 #pragma once
 
 #include <vector>
@@ -17,14 +18,15 @@ class LayerMath {
 
   const WeightMatrix& view() const { return view_; }
   int64_t weight_count() const { return view_.rows * view_.k; }
-  /// weights: as in the model; bias: one per row or empty.
+  /// Runs the layer. `weights` are ordered as in the model; `bias` has one number per row, or none.
   Tensor Forward(const Tensor& x, const float* weights, const std::vector<float>& bias);
-  /// Adds to weight_gradient and bias_gradient (nullptr: not wanted); writes x_gradient if wanted.
+  /// Adds to weight_gradient and bias_gradient (unless nullptr) and writes x_gradient (unless
+  /// nullptr).
   void Backward(const Tensor& x, const float* weights, const Tensor& y_gradient,
                 float* weight_gradient, float* bias_gradient, Tensor* x_gradient);
 
  private:
-  /// A ConvTranspose is the convolution whose input it writes.
+  /// The windows of the layer; a ConvTranspose has those of the convolution whose input it writes.
   Windows WindowsOf(const Tensor& x) const;
   void ForwardTransposed(const Windows& windows, const float* x, const float* weights,
                          const std::vector<float>& bias, float* y);

@@ -1,5 +1,5 @@
-// Gradients of matrix products of any operands: computed ones, batches of matrices, vectors, what
-// Gemm transposes and scales. Layers with a weight matrix have LayerMath.
+// Gradients of matrix products of any operands: dynamic ones, batches of matrices, vectors, and
+// Gemm with transposition and factors. LayerMath serves layers with a weight matrix.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace requant {
 
 bool IsProduct(const Node& node);
 
-/// d loss / d inputs of MatMul or Gemm, from d loss / d its output; inputs that are not `wanted`
+/// d loss / d inputs of a MatMul or Gemm, from d loss / d its output; inputs that are not `wanted`
 /// stay empty.
 std::vector<Tensor> ProductBackward(const Node& node, const std::vector<Tensor>& inputs,
                                     const Tensor& dy, const std::vector<bool>& wanted);

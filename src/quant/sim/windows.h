@@ -4,13 +4,13 @@
 
 namespace requant {
 
-/// Where the windows of one image of one group lie: three spatial dimensions, missing ones are 1.
+/// The windows of one image and one group in three spatial dimensions (missing ones are 1).
 /// Channels follow each other, `plane()` floats each in an image, `pixels()` in an output. Columns
 /// are [channel][tap][pixel], weights [channel][tap].
 struct Windows {
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
   int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, begin[3] = {0, 0, 0};
-  int64_t channels = 1;  // of the layer's input, of one group
+  int64_t channels = 1;  // channels of the layer's input in one group
   int64_t batch = 1;
   bool pointwise = false;
   int64_t plane() const { return in[0] * in[1] * in[2]; }
@@ -18,14 +18,14 @@ struct Windows {
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
-/// The windows of an image as columns, zeros where they leave it.
+/// Writes the windows of an image as columns, with zeros outside the image.
 void Unfold(const Windows& windows, int64_t channels, const float* image, float* columns);
-/// The inverse: adds every element of the columns to the pixel it came from.
+/// Adds every element of the columns to the pixel it came from.
 void Fold(const Windows& windows, int64_t channels, const float* columns, float* image);
 
-/// A convolution to one output channel, without columns: y += w * x.
+/// Convolves to one output channel, without columns: y += w * x.
 void AddSingleOutput(const Windows& windows, const float* x, const float* w, float* y);
-/// Its gradients, added: by the weights and by the input.
+/// Add the gradients of that convolution: by the weights, and by the input.
 void AddSingleWeightGradient(const Windows& windows, const float* x, const float* dy, float* dw);
 void AddSingleInputGradient(const Windows& windows, const float* w, const float* dy, float* dx);
 
