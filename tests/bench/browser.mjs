@@ -6,7 +6,7 @@
 //
 // LiteRT.js is used when it is there: npm install --prefix build/peers @litertjs/core
 //
-// Latency: as in run.mjs, also --low; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
+// Latency: as in latency.mjs, also --low; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
 // new browser with an empty profile each time, from the start of the navigation until the first
 // result, from a server on this machine, which also says what was fetched. "saved plan": the page
 // fetches the bytes of session.toPlan() instead of the model. "second visit": a browser whose profile

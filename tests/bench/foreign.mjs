@@ -1,13 +1,13 @@
 // Models that other tools made (../shared/models/third_party): how far the outputs are from the reference
 // files, here and in onnxruntime-web, and the times of both on the same file, in turns, one thread.
 //
-//   node tests/bench/foreign.mjs [--rounds N] [MODEL ...]
+//   node tests/bench/foreign.mjs [--rounds N] [--json] [MODEL ...]
 
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { FOREIGN, foreignModel } from '../node/shared_models.mjs';
 import { readArguments } from './arguments.mjs';
-import { formatRatio, formatTimes, ratios, spread } from './networks.mjs';
+import { formatRatio, formatTimes, ratios, spread, takeTurns } from './networks.mjs';
 
 const { InferenceSession, Tensor } = await import('requant');
 const ort = await import('onnxruntime-web');
@@ -15,7 +15,7 @@ ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 const QUIET = { logSeverityLevel: 3 };
 
-const { rounds, words } = readArguments({ rounds: 11 });
+const { rounds, json, words } = readArguments({ rounds: 11, json: false });
 
 /** "equal", or the largest error of all outputs by the largest magnitude of theirs. */
 function distance(outputs, references) {
@@ -31,50 +31,63 @@ function distance(outputs, references) {
   return most === 0 ? 'equal' : most.toExponential(1);
 }
 
-async function row(name) {
+/** `{ name, errors: { ort, ours }, times, ratio }` of a model; without times where an engine refuses it. */
+async function measure(name) {
   const { file, inputs, outputs } = foreignModel(name);
   const contenders = [
-    { engine: ort, make: () => ort.InferenceSession.create(file, QUIET) },
-    { engine: { Tensor }, make: () => InferenceSession.create(file, { requantize: 'float' }) },
+    { key: 'ort', engine: ort, make: () => ort.InferenceSession.create(file, QUIET) },
+    {
+      key: 'ours',
+      engine: { Tensor },
+      make: () => InferenceSession.create(file, { requantize: 'float' }),
+    },
   ];
   const runs = [];
-  const cells = [];
-  for (const { engine, make } of contenders) {
+  const errors = {};
+  for (const { key, engine, make } of contenders) {
     try {
       const session = await make();
       const feeds = Object.fromEntries(
-        inputs.map(({ name: key, type, data, dims }) => [key, new engine.Tensor(type, data, dims)]),
+        inputs.map(({ name: input, type, data, dims }) => [
+          input,
+          new engine.Tensor(type, data, dims),
+        ]),
       );
-      cells.push(distance(await session.run(feeds), outputs));
+      errors[key] = distance(await session.run(feeds), outputs);
       runs.push(() => session.run(feeds));
     } catch (error) {
-      cells.push('refused');
+      errors[key] = 'refused';
       runs.push(null);
       if (error.code) console.error(`${name}: ${error.message}`);
     }
   }
-  if (runs.includes(null)) return [...cells, '-', '-', '-'];
-  const times = runs.map(() => []);
-  for (let round = -3; round < rounds; round++) {
-    for (const [index, run] of runs.entries()) {
-      const start = performance.now();
-      await run();
-      if (round >= 0) times[index].push(performance.now() - start);
-    }
-  }
-  return [
-    ...cells,
-    formatTimes(spread(times[0])),
-    formatTimes(spread(times[1])),
-    formatRatio(ratios(times[0], times[1])),
-  ];
+  if (runs.includes(null)) return { name, errors };
+  const [theirs, ours] = runs.map((run) => ({ run, times: [] }));
+  await takeTurns([theirs, ours], rounds, { warmUpMs: 400 });
+  return {
+    name,
+    errors,
+    times: { ort: spread(theirs.times), ours: spread(ours.times) },
+    ratio: ratios(theirs.times, ours.times),
+  };
 }
 
-console.log('| model | error: ORT | ours | ORT ms | ours | ratio |');
-console.log('| --- | --- | --- | --- | --- | --- |');
+if (!json) {
+  console.log('| model | error: ORT | ours | ORT ms | ours | ratio |');
+  console.log('| --- | --- | --- | --- | --- | --- |');
+}
 // Those without reference outputs are refused by both engines.
 const all = readdirSync(FOREIGN).filter((name) => existsSync(path.join(FOREIGN, name, 'io.json')));
+const models = [];
 for (const name of words.length > 0 ? words : all.sort()) {
-  console.log(`| ${[name, ...(await row(name))].join(' | ')} |`);
+  const model = await measure(name);
+  models.push(model);
+  if (json) continue;
+  const { errors, times, ratio } = model;
+  const speed = times
+    ? [formatTimes(times.ort), formatTimes(times.ours), formatRatio(ratio)]
+    : ['-', '-', '-'];
+  console.log(`| ${[name, errors.ort, errors.ours, ...speed].join(' | ')} |`);
 }
+if (json) console.log(JSON.stringify({ rounds, models }, null, 2));
 process.exit(0);

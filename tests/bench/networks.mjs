@@ -175,10 +175,11 @@ async function quantizeOne(name, bits) {
   };
   console.error(`quantizing ${name}, ${bits} bits of weights ...`);
   const model = await loadModel(fileOf(name, 'float'));
-  // The recovery of accuracy changes values, not time.
+  // The recovery of accuracy changes values, not time. Outputs are rounded, so that other formats have a word for
+  // every layer.
   const quantized = await quantize(model, {
     calibration: [1, 2, 3, 4].map(feeds),
-    config: { recover: [], weights: { bits } },
+    config: { recover: [], floatOutputs: false, weights: { bits } },
   });
   const suffix = bits === 8 ? '' : String(bits);
   for (const format of ['qdq', 'qoperator']) {
@@ -237,12 +238,16 @@ async function quantizeLow(name, form) {
   const { data, dims } = inputOf(name);
   const calibration = [{ input: new Tensor('float32', data, dims) }];
   const model = await loadModel(fileOf(name, 'float'));
-  const probe = await quantize(model, { calibration, config: { recover: [] } });
+  const probe = await quantize(model, {
+    calibration,
+    config: { recover: [], floatOutputs: false },
+  });
   const [bits, activations] = LOW_BITS[form];
   const quantized = await quantize(model, {
     calibration,
     config: {
       recover: [],
+      floatOutputs: false,
       weights: { bits: Math.max(bits, 2) },
       activations: { bits: Math.max(activations, 2) },
       operators: edgesOf(probe),

@@ -2,14 +2,14 @@
 // as it is against the optimized one, the time until a model is ready against onnxruntime-web, and
 // FastMath against the exact functions. All contenders in turns, in one run; medians [least-most].
 //
-//   node tests/bench/optimizer.mjs [--rounds N] [--load] [--fast-math] [NETWORK ...]
+//   node tests/bench/optimizer.mjs [--rounds N] [--load | --fast-math | --json] [NETWORK ...]
 //
 // NETWORK: a folder of ../shared/models or ../shared/models/third_party, or demo; all by default.
 
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { readArguments } from './arguments.mjs';
-import { ROOT, formatRatio, formatTimes, ratios, spread } from './networks.mjs';
+import { ROOT, formatRatio, formatTimes, ratios, spread, takeTurns } from './networks.mjs';
 
 const { InferenceSession, Tensor, loadModel, parseModel, substitute } = await import('requant');
 
@@ -34,8 +34,8 @@ const FLOAT = [
   'ultraface_rfb_320',
 ];
 
-const standards = { rounds: 11, load: false, 'fast-math': false };
-const { rounds, load, 'fast-math': fastMath, words } = readArguments(standards);
+const standards = { rounds: 11, load: false, 'fast-math': false, json: false };
+const { rounds, load, 'fast-math': fastMath, json, words } = readArguments(standards);
 
 function fileOf(name) {
   if (name === 'demo') return path.join(ROOT, 'demos/models/fashion_mnist.onnx');
@@ -78,12 +78,7 @@ function sizesOf(file, name) {
   return found?.shape ?? found?.dims;
 }
 
-async function timed(action) {
-  const start = performance.now();
-  await action();
-  return performance.now() - start;
-}
-
+/** Operators and milliseconds of a network with its graph as it is and optimized. */
 async function speed(name) {
   const file = fileOf(name);
   const model = await loadModel(file);
@@ -96,17 +91,16 @@ async function speed(name) {
     await InferenceSession.create(model, { optimize: false }),
     await InferenceSession.create(model),
   ];
-  const times = [[], []];
-  for (const session of sessions) await session.run(feeds);
-  for (let round = 0; round < rounds; round++) {
-    for (const [index, session] of sessions.entries()) {
-      times[index].push(await timed(() => session.run(feeds)));
-    }
-  }
+  const rows = sessions.map((session) => ({ run: () => session.run(feeds), times: [] }));
+  await takeTurns(rows, rounds, { warmUpMs: 400 });
   for (const held of [...sessions, optimized, model]) held.dispose();
-  console.log(
-    `| ${name} | ${before} | ${after} | ${formatTimes(spread(times[0]))} | ${formatTimes(spread(times[1]))} | ${formatRatio(ratios(times[0], times[1]))} |`,
-  );
+  const [asItIs, better] = rows.map(({ times }) => times);
+  return {
+    name,
+    operators: { before, after },
+    times: { before: spread(asItIs), after: spread(better) },
+    ratio: ratios(asItIs, better),
+  };
 }
 
 /**
@@ -213,13 +207,25 @@ if (load) {
   );
   await compareFastMath();
 } else {
-  console.log('| network | operators | after | as it is, ms | optimized, ms | ratio |');
-  console.log('| --- | --- | --- | --- | --- | --- |');
   const there = existsSync(SHARED)
     ? FLOAT.filter(
         (name) =>
           readdirSync(SHARED).includes(name) || existsSync(path.join(SHARED, 'third_party', name)),
       )
     : [];
-  for (const name of words.length > 0 ? words : ['demo', ...there]) await speed(name);
+  if (!json) {
+    console.log('| network | operators | after | as it is, ms | optimized, ms | ratio |');
+    console.log('| --- | --- | --- | --- | --- | --- |');
+  }
+  const networks = [];
+  for (const name of words.length > 0 ? words : ['demo', ...there]) {
+    const network = await speed(name);
+    networks.push(network);
+    if (json) continue;
+    const { operators, times, ratio } = network;
+    const cells = [name, operators.before, operators.after];
+    const speeds = [formatTimes(times.before), formatTimes(times.after), formatRatio(ratio)];
+    console.log(`| ${[...cells, ...speeds].join(' | ')} |`);
+  }
+  if (json) console.log(JSON.stringify({ rounds, networks }, null, 2));
 }

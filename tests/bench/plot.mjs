@@ -1,4 +1,4 @@
-// Draws what browser.mjs or run.mjs measured as a picture for the docs: how many times as fast every
+// Draws what browser.mjs or latency.mjs measured as a picture for the docs: how many times as fast every
 // contender is as onnxruntime-web in float, bars with the least and most of the rounds.
 //
 //   node tests/bench/browser.mjs --json > result.json

@@ -10,6 +10,13 @@ import { FOLDER, ROOT } from './networks.mjs';
 const PEERS = path.join(ROOT, 'build/peers/node_modules');
 /** Where LiteRT.js is, if it is there. */
 export const LITERT = path.join(PEERS, '@litertjs/core');
+
+/** The version of LiteRT.js, where it is there. */
+export function litertVersion() {
+  const file = path.join(LITERT, 'package.json');
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).version : undefined;
+}
+
 const SITE = path.join(FOLDER, 'site');
 const PAGES = path.join(path.dirname(fileURLToPath(import.meta.url)), 'page');
 

@@ -2,7 +2,7 @@
 //
 //   node tests/bench/threads.mjs [NETWORK ...] [--rounds N] [--threads N] [--json]
 //
-// Outputs must be the same bits. A ratio is that of one round, as in run.mjs.
+// Outputs must be the same bits. A ratio is that of one round, as in latency.mjs.
 
 import { chosenNetworks, readArguments } from './arguments.mjs';
 import {

@@ -9,7 +9,7 @@ using namespace requant;
 
 struct F32 {  // one k a step
   static constexpr int kDepth = 1;
-  RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) { return simd::MulAddF32(b, a, sum); }
+  RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) { return simd::MulAddF32<true>(b, a, sum); }
 };
 struct I16 {  // int8 widened to int16: two k a step
   static constexpr int kDepth = 2;

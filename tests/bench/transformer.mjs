@@ -226,7 +226,10 @@ if (!json) {
 }
 for (const name of words.length > 0 ? words : Object.keys(cases)) {
   const times = await measure(name);
-  report[name] = times;
+  report[name] = {
+    ...Object.fromEntries(Object.entries(times).map(([label, all]) => [label, spread(all)])),
+    ratio: ratios(times.ort, times.ours),
+  };
   if (json) continue;
   const cells = [
     name,
@@ -239,4 +242,4 @@ for (const name of words.length > 0 ? words : Object.keys(cases)) {
   }
   console.log(`| ${cells.join(' | ')} |`);
 }
-if (json) console.log(JSON.stringify(report, null, 2));
+if (json) console.log(JSON.stringify({ rounds, cases: report }, null, 2));

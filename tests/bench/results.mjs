@@ -1,0 +1,150 @@
+// Everything that docs/benchmarks.md says, measured in one run of one version.
+//
+//   npm run bench -- [PART ...] [--networks resnet50,...] [--rounds N] [--repeats N] [--write]
+//   npm run bench -- --page
+//
+// PART: see result_parts.mjs; all by default, which takes some ten minutes on two processors once the networks are
+// made. A part is a benchmark of this folder in a process of its own, whose contenders take turns; what it needs and
+// does not find is said, and the part left out. Everything found goes into build/bench/results.json; --write puts it
+// into tests/bench/results.json as well, and its tables into docs/benchmarks.md. --page measures nothing and only
+// writes the tables again. --rounds: of what takes turns (7); --repeats: of new browsers and processes, and of what
+// takes long for each round (3).
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chosenNetworks, readArguments } from './arguments.mjs';
+import { FOLDER, ROOT, makeNetworks } from './networks.mjs';
+import { PARTS } from './result_parts.mjs';
+import { RESULTS, writePage } from './result_page.mjs';
+import { FORMS } from './result_tables.mjs';
+import { litertVersion } from './site.mjs';
+
+const HERE = path.dirname(fileURLToPath(import.meta.url));
+
+function chosenParts(words) {
+  const unknown = words.find((word) => !PARTS.some(({ name }) => name === word));
+  if (unknown) {
+    throw new Error(`no part ${unknown} (${PARTS.map(({ name }) => name).join(', ')})`);
+  }
+  return words.length > 0 ? PARTS.filter(({ name }) => words.includes(name)) : PARTS;
+}
+
+const standards = { networks: '', rounds: 7, repeats: 3, write: false, page: false };
+const { networks, rounds, repeats, write, page, parts } = readArguments(standards, (values) => ({
+  ...values,
+  networks: chosenNetworks(values.networks.split(',').filter(Boolean)),
+  parts: chosenParts(values.words),
+}));
+
+/** What git prints, or undefined where this is no clone. */
+function git(...args) {
+  try {
+    const options = { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
+    return execFileSync('git', args, options).trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Vendor, family and model of the processor, where /proc says them: names of virtual processors say little. */
+function processorOf() {
+  const name = os.cpus()[0].model.trim();
+  try {
+    const text = readFileSync('/proc/cpuinfo', 'utf8');
+    const field = (key) => new RegExp(`^${key}\\s*: (.*)$`, 'm').exec(text)?.[1];
+    return `${name}, family ${field('cpu family')}, model ${field('model')}`;
+  } catch {
+    return name;
+  }
+}
+
+async function describeMachine() {
+  const { engineInfo, version } = await import('requant');
+  const { variant, kernels } = await engineInfo();
+  const missing = kernels.find(({ name }) => name === 'conv_q8_dot8')?.missing;
+  const { 'onnxruntime-web': ort } = JSON.parse(
+    readFileSync(path.join(ROOT, 'package.json'), 'utf8'),
+  ).devDependencies;
+  return {
+    version,
+    commit: git('rev-parse', '--short=10', 'HEAD'),
+    changed: git('status', '--porcelain', '--untracked-files=no') !== '',
+    date: new Date().toISOString().slice(0, 10),
+    processor: processorOf(),
+    cores: os.availableParallelism(),
+    load: os.loadavg()[0],
+    node: process.versions.node,
+    variant,
+    wholeBytes: !missing,
+    ort,
+    litert: litertVersion(),
+  };
+}
+
+/** Runs a part; what its benchmark printed as JSON. */
+function measure({ script, args, node = [] }) {
+  const given = args({ names: networks, rounds, repeats }).map(String);
+  const { status, stdout, error } = spawnSync(
+    process.execPath,
+    [...process.execArgv, ...node, path.join(HERE, script), ...given, '--json'],
+    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1 << 28 },
+  );
+  if (error) throw error;
+  if (status !== 0) throw new Error(`${script} ${given.join(' ')} ended with ${status}`);
+  return JSON.parse(stdout);
+}
+
+/** Numbers with as many digits as tables have any use for. */
+const shorten = (_, value) =>
+  typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
+
+async function run() {
+  await makeNetworks(networks, [...FORMS, 'w4a8', 'w8a4']);
+  const machine = await describeMachine();
+  const results = { machine, rounds, repeats, networks, parts: {} };
+  for (const part of parts) {
+    const missing = part.missing?.(machine);
+    if (missing) {
+      console.error(`${part.name}: left out, ${missing}`);
+      results.parts[part.name] = { missing };
+      continue;
+    }
+    const start = performance.now();
+    const found = measure(part);
+    const result = part.keep?.(found) ?? found;
+    const seconds = Math.round((performance.now() - start) / 1000);
+    console.error(`${part.name}: ${seconds} s`);
+    results.parts[part.name] = { seconds, result };
+  }
+  machine.browser = results.parts.chromium?.result?.browser;
+  return results;
+}
+
+if (page) {
+  writePage(JSON.parse(readFileSync(RESULTS, 'utf8')));
+} else {
+  if (write && parts.length < PARTS.length) {
+    console.error('bench: --write is for all parts: the page has one version of all');
+    process.exit(2);
+  }
+  try {
+    const results = await run();
+    const text = `${JSON.stringify(results, shorten, 1)}\n`;
+    mkdirSync(FOLDER, { recursive: true });
+    writeFileSync(path.join(FOLDER, 'results.json'), text);
+    if (write) {
+      writeFileSync(RESULTS, text);
+      writePage(results);
+    } else {
+      const { formatResults } = await import('./result_page.mjs');
+      console.log(formatResults(results));
+    }
+  } catch (error) {
+    console.error(`bench: ${error.message}`);
+    process.exitCode = 1;
+  }
+}
+process.exit();
