@@ -15,6 +15,7 @@ import ts from 'typescript';
 import { readArgs } from '../../dist/cli/args.js';
 import { commands } from '../../dist/cli/run.js';
 import { ROWS } from '../browser/bundlers/table.mjs';
+import { flowchartProblem } from './flowchart.mjs';
 import { cleanEnvironment } from './installed.mjs';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -24,13 +25,15 @@ const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..')
  * built. `files` are those that the document says lie in the folder.
  */
 export const documents = {
+  'CHANGELOG.md': { places: ['clone'] },
+  'CONTRIBUTING.md': { places: ['clone'] },
   'README.md': { places: ['clone', 'package'] },
   'docs/api.md': {
     places: ['package'],
     files: { 'model.onnx': 'demos/models/fashion_mnist.onnx', data: 'demos/data' },
   },
+  'docs/architecture.md': { places: ['clone'] },
   'docs/benchmarks.md': { places: ['clone'] },
-  'docs/benchmarks_low_bits.md': { places: ['clone'] },
   'docs/browsers.md': { places: ['clone'] },
   'docs/bundlers.md': { places: ['package'] },
   'docs/cli.md': { places: ['clone'] },
@@ -46,16 +49,22 @@ export const needs = {
   networks: 'it needs networks and data that are no part of a clone',
   time: 'it measures for minutes, and builds or fetches what it measures',
   install: 'it gets the project and installs it, as this test did by itself',
-  project: 'it builds or tests the whole project, this test included',
+  project: 'it builds or tests the project, this test perhaps included',
   compiler: 'it needs a C compiler',
 };
 
-/** The documents that there are. */
-export const documentFiles = () => [
-  'README.md',
-  ...readdirSync(path.join(ROOT, 'docs'))
+const markdownIn = (folder) =>
+  readdirSync(path.join(ROOT, folder))
     .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/${name}`),
+    .map((name) => path.join(folder, name));
+
+/** The documents that there are. */
+export const documentFiles = () => [...markdownIn('.'), ...markdownIn('docs')];
+
+/** What is for developers and for the record: only its links are checked. */
+export const otherFiles = () => [
+  ...['src', 'bindings', 'web', 'tests'].map((folder) => `${folder}/README.md`),
+  ...markdownIn('docs/notes'),
 ];
 
 /** The text of a document. */
@@ -149,7 +158,8 @@ function scriptProblem([script, ...args]) {
 }
 
 /** What npm does, by its first word; a script's own arguments come behind "--". */
-function npmProblem(args) {
+function npmProblem(all) {
+  const args = all.filter((word) => word !== '--silent');
   const name = args[0] === 'run' ? args[1] : args[0];
   if (['install', 'pack'].includes(args[0])) return undefined;
   const script = manifest().scripts[name];
@@ -157,6 +167,21 @@ function npmProblem(args) {
   const own = /node (\S+\.mjs)/.exec(script);
   const rest = args.slice(args.indexOf('--') + 1);
   return own && args.includes('--') ? scriptProblem([own[1], ...rest]) : undefined;
+}
+
+/** Presets and targets of CMake. */
+function cmakeProblem(args) {
+  const preset = args[args.indexOf('--preset') + 1];
+  const presets = JSON.parse(readFileSync(path.join(ROOT, 'CMakePresets.json'), 'utf8'));
+  if (!presets.configurePresets.some(({ name }) => name === preset)) return `no preset ${preset}`;
+  const target = args.includes('--target') && args[args.indexOf('--target') + 1];
+  return target ? testProgramProblem(target) : undefined;
+}
+
+/** A program of tests of C++, by its name. */
+function testProgramProblem(name) {
+  const folder = `tests/cpp/${path.basename(name).replace(/^test_/, '')}`;
+  return existsSync(path.join(ROOT, folder)) ? undefined : `there is no ${folder}`;
 }
 
 /** The programs that blocks may call, and what must hold of their arguments. */
@@ -170,7 +195,9 @@ const programs = {
     return scriptProblem(rest);
   },
   npm: npmProblem,
+  bash: ([script]) => scriptProblem([script]),
   cc: () => undefined,
+  cmake: cmakeProblem,
   cd: () => undefined,
   cp: () => undefined,
   esbuild: () => undefined,
@@ -185,6 +212,7 @@ export function commandProblem(command) {
   const [program, ...args] = rest;
   // What the command before has made.
   if (program.startsWith('./')) return undefined;
+  if (program.startsWith('build/native/')) return testProgramProblem(program);
   return programs[program] ? programs[program](args) : `nobody knows the program ${program}`;
 }
 
@@ -200,6 +228,7 @@ const languages = {
   },
   sh: ({ code }) => commandsOf(code).map(commandProblem).find(Boolean),
   c: () => undefined,
+  mermaid: flowchartProblem,
   http: ({ code }) =>
     /^([A-Z][\w-]*: .*\n|\s+\S.*\n)+$/.test(code) ? undefined : 'these are no headers',
   text: () => undefined,
@@ -405,6 +434,7 @@ export const checked = {
   json: 'it is parsed, and type-checked where it says as what',
   c: 'the block behind it compiles it',
   http: 'its lines are headers',
+  mermaid: 'its lines are nodes and edges of a flowchart',
   text: 'it is no code',
 };
 

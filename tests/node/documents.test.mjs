@@ -2,8 +2,8 @@
 // installed or in a clone (documents.mjs says which), or is checked as far as it can be, and the tests say why.
 
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { realpathSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
@@ -23,6 +23,7 @@ import {
   haveCompiler,
   isCommand,
   needs,
+  otherFiles,
   placesOf,
   readDocument,
   runProblem,
@@ -30,6 +31,7 @@ import {
   textOf,
   typeProblems,
 } from './documents.mjs';
+import { RESULTS, pageWith } from '../bench/result_page.mjs';
 import { ROOT } from './support.mjs';
 
 const read = documentFiles().map((file) => readDocument(file, textOf(file)));
@@ -140,12 +142,13 @@ test('every link between the documents leads somewhere, also in the package', ()
       .replace(/[^\w\- ]/g, '')
       .replaceAll(' ', '-');
   const problems = [];
-  for (const { file, text } of read) {
+  const all = [...read, ...otherFiles().map((file) => readDocument(file, textOf(file)))];
+  for (const { file, text } of all) {
     for (const [, target] of text.replace(/`[^`\n]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^https?:/.test(target)) continue;
       const [name, anchor] = target.split('#');
       const other = name === '' ? file : path.join(path.dirname(file), name);
-      const found = read.find((one) => one.file === other);
+      const found = all.find((one) => one.file === other);
       const packed = (one) => files.includes(one);
       if (!found) problems.push(`${file}: there is no ${other}`);
       if (packed(file) && !packed(other)) problems.push(`${file}: the package has no ${other}`);
@@ -156,6 +159,11 @@ test('every link between the documents leads somewhere, also in the package', ()
     }
   }
   assert.deepEqual(problems, []);
+});
+
+test('the tables of docs/benchmarks.md are those of the last measurement, made by npm run bench', () => {
+  const results = JSON.parse(readFileSync(RESULTS, 'utf8'));
+  assert.equal(textOf('docs/benchmarks.md'), pageWith(results));
 });
 
 test('docs/api.md names every export of the package, and no function that there is not', () => {
@@ -223,6 +231,9 @@ test('a block that is wrong is found', () => {
     'JSON that is none': '```json\n{ weights: 4 }\n```',
     'a language that nobody knows': '```\nfree\n```',
     'a need that nobody knows': '```js needs=luck\nlet a;\n```',
+    'a flowchart with a node that nobody shows': '```mermaid\nflowchart LR\na["A"] --> b\n```',
+    'a line that is none of a flowchart': '```mermaid\nflowchart LR\na["A"] => b["B"]\n```',
+    'a group without an end': '```mermaid\nflowchart LR\nsubgraph g["G"]\na["A"]\n```',
     'a recipe that no bundler has': '```sh needs=bundler\nesbuild other.js\n```',
   };
   for (const [what, text] of Object.entries(broken)) {
