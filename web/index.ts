@@ -46,18 +46,12 @@ export { RequantError } from './base/errors.js';
 export type { RequantErrorCode, RequantErrorDetails } from './base/errors.js';
 export type { Feeds } from './engine/heap.js';
 export type { EnginePart, Variant } from './engine/load_core.js';
-export { Model, loadModel, parseModel } from './model/model.js';
-export type {
-  FloatOperator,
-  LoadOptions,
-  ModelInfo,
-  NodeInfo,
-  OptimizeOptions,
-  OptimizeReport,
-  PlanOptions,
-  RequantizeMode,
-  ValueInfo,
-} from './model/model.js';
+export { Model } from './model/model.js';
+export { loadModel, parseModel } from './model/load_model.js';
+export type { FloatOperator, OptimizeOptions, OptimizeReport, PlanOptions } from './model/model.js';
+export type { ModelInfo, NodeInfo, ValueInfo } from './model/model_info.js';
+export type { LoadOptions } from './model/load_options.js';
+export type { RequantizeMode } from './model/planning.js';
 export { generateC, generateJson } from './export/generate.js';
 export type { GenerateCOptions, GenerateJsonOptions, GeneratedC } from './export/generate.js';
 export { measureLatencies } from './analyze/latencies.js';
@@ -65,7 +59,7 @@ export type { Latencies, LatencyOptions } from './analyze/latencies.js';
 export { Partition, PartitionedSession, partition } from './export/partition.js';
 export type { Backend, Part, PartRunner, PartitionOptions } from './export/partition.js';
 export { train } from './train/train.js';
-export type { TrainOptions, TrainProgress } from './train/train.js';
+export type { TrainOptions, TrainProgress } from './train/train_options.js';
 export { tune } from './tune/tune.js';
 export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune/tune.js';
 export { mergeTunings } from './model/tuning.js';
@@ -85,12 +79,9 @@ export type {
 export { readQuantized } from './quantize/read_quantized.js';
 export { BoundRun } from './session/bound_run.js';
 export { InferenceSession } from './session/session.js';
-export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/session.js';
-export type {
-  OrtSessionOptions,
-  PlanningOptions,
-  SessionOptions,
-} from './model/session_options.js';
+export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/plan.js';
+export type { OrtSessionOptions, SessionOptions } from './session/session_options.js';
+export type { PlanningOptions } from './model/planning.js';
 export type { LoadProgress, Source } from './base/source.js';
 export { substitute, substitutions } from './analyze/substitute.js';
 export type {
@@ -103,27 +94,21 @@ export { Tensor } from './base/tensor.js';
 export type { TensorDataMap, TensorInput, TensorType } from './base/tensor.js';
 export { toChromeTrace } from './session/trace.js';
 export type { ChromeTrace, ChromeTraceEvent } from './session/trace.js';
-export { onnxRuntime, verify } from './analyze/verify.js';
+export { verify } from './analyze/verify.js';
+export { onnxRuntime } from './analyze/onnx_runtime.js';
+export type { VerifyOptions, VerifyProgress } from './analyze/verify.js';
 export type {
   EngineRun,
   EngineTensor,
   Likeness,
-  OnnxRuntime,
-  OnnxRuntimeSession,
   VerifiedOutput,
-  VerifyOptions,
-  VerifyProgress,
   VerifyReport,
   WorstSample,
-} from './analyze/verify.js';
+} from './analyze/verification.js';
+export type { OnnxRuntime, OnnxRuntimeSession } from './analyze/onnx_runtime.js';
 export { version } from './base/version.js';
-export {
-  WorkerModel,
-  WorkerQuantizedModel,
-  WorkerSession,
-  RequantWorker,
-  createWorker,
-} from './worker/worker.js';
+export { RequantWorker, createWorker } from './worker/worker.js';
+export { WorkerModel, WorkerQuantizedModel, WorkerSession } from './worker/remote.js';
 export {
   type WeightsOptions,
   packWeights,

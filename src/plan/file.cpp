@@ -1,6 +1,7 @@
 #include "plan/file.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "base/aligned_buffer.h"
@@ -19,7 +20,7 @@ struct Header {
   uint8_t pointer_bytes;
   SavedKind kind;
   uint8_t threads;
-  // 1: the code of some steps is among the extended operators; the loader (web/session/session.ts)
+  // 1: the code of some steps is among the extended operators; the loader (web/model/plan_file.ts)
   // reads this
   uint8_t operators;
   uint64_t bytes;     // size of the whole file
@@ -27,6 +28,7 @@ struct Header {
   char build[32];
 };
 static_assert(sizeof(Header) == 64);
+static_assert(offsetof(Header, operators) == 15, "web/model/plan_file.ts reads it there");
 
 /// Every iteration is a bijection of the word it takes in, so no single damaged word goes
 /// unnoticed.

@@ -99,16 +99,3 @@ test('pages that only run models reach no tools by the session', () => {
     assert.doesNotMatch(file, /^(tune|analyze|train|export|worker)\/|^worker_main/, file);
   }
 });
-
-test('no file needs itself to be loaded first', () => {
-  const done = new Set();
-  const follow = (file, way) => {
-    assert.ok(!way.includes(file), `a circle: ${[...way, file].join(' -> ')}`);
-    if (done.has(file)) return;
-    for (const next of importsOf(file)) follow(next, [...way, file]);
-    done.add(file);
-  };
-  // core.js is Emscripten's.
-  for (const file of scripts().filter((name) => name !== 'core.js')) follow(file, []);
-  assert.ok(done.has('quantize/quantize.js') && done.has('cli/main.js'));
-});

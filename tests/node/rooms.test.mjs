@@ -57,6 +57,18 @@ test('every import names a file of the same room or of one above it', () => {
   assert.ok(checked > 500);
 });
 
+test('no file needs itself by way of others, types included', () => {
+  const done = new Set();
+  const follow = (file, way) => {
+    assert.ok(!way.includes(file), `a circle: ${[...way, file].join(' -> ')}`);
+    if (done.has(file)) return;
+    for (const next of importsOf(file)) follow(next, [...way, file]);
+    done.add(file);
+  };
+  for (const file of SOURCES) follow(file, []);
+  assert.equal(done.size, SOURCES.length);
+});
+
 test(`no folder of web/ has more than ${MOST_FILES} files`, () => {
   const folders = [
     WEB,

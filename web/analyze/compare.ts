@@ -10,11 +10,13 @@ import {
 import { Tensor } from '../base/tensor.js';
 import type { CoreComparer } from '../core.js';
 import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
-import { Model, type RequantizeMode, loadToolsFor } from '../model/model.js';
-import { checkRequantize } from '../model/session_options.js';
+import { loadToolsFor } from '../model/load_model.js';
+import { Model } from '../model/model.js';
+import { type RequantizeMode, checkRequantize } from '../model/planning.js';
 import { checkMaxSamples } from '../quantize/config.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
-import { InferenceSession, type PlanMemory, checkSameCore } from '../session/session.js';
+import type { PlanMemory } from '../session/plan.js';
+import { InferenceSession, checkSameCore } from '../session/session.js';
 
 /** One input for the comparison. */
 export interface CompareSample {

@@ -6,7 +6,8 @@ import { median } from '../base/median.js';
 import { checkOptions } from '../base/options.js';
 import { Model } from '../model/model.js';
 import { checkMaxSamples } from '../quantize/config.js';
-import { InferenceSession, type StepProfile } from '../session/session.js';
+import type { StepProfile } from '../session/plan.js';
+import { InferenceSession } from '../session/session.js';
 import { type CompareSample, type OutputDifference, compare } from './compare.js';
 
 /** Passes that replace operators by cheaper ones, and so change results. */

@@ -141,12 +141,3 @@ export function withoutUndefined<T extends object>(options: T): T {
     Object.entries(options).filter(([, value]) => value !== undefined),
   ) as T;
 }
-
-/** @internal */
-export const loadOptionKinds = {
-  onProgress: 'function',
-  signal: 'signal',
-  externalData: 'object',
-  numThreads: 'any',
-  preload: 'strings',
-} as const;

@@ -7,11 +7,13 @@ import { Tensor } from '../base/tensor.js';
 import { openDataset } from '../dataset/node.js';
 import { type Dataset, makeDataset, take } from '../dataset/sample.js';
 import { engineInfo } from '../engine/engine_info.js';
-import type { Model, ValueInfo } from '../model/model.js';
+import type { Model } from '../model/model.js';
+import type { ValueInfo } from '../model/model_info.js';
 import { readTuning } from '../model/tuning.js';
 import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { formatBytes, formatMs, table } from '../report/index.js';
-import { InferenceSession, type PlanMemory } from '../session/session.js';
+import type { PlanMemory } from '../session/plan.js';
+import { InferenceSession } from '../session/session.js';
 import { toChromeTrace } from '../session/trace.js';
 import {
   type CommandSpec,

@@ -8,11 +8,12 @@ import type { Tensor, TensorDataMap } from '../base/tensor.js';
 import { readTensor } from '../dataset/node.js';
 import { writeNpy } from '../dataset/npy.js';
 import { engineInfo } from '../engine/engine_info.js';
-import { type Model, loadModel } from '../model/model.js';
-import type { SessionOptions } from '../model/session_options.js';
+import { loadModel } from '../model/load_model.js';
+import type { Model } from '../model/model.js';
 import { oneLine, shorten } from '../report/format.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
 import { InferenceSession } from '../session/session.js';
+import type { SessionOptions } from '../session/session_options.js';
 import {
   type CommandSpec,
   UsageError,

@@ -1,14 +1,15 @@
 // The command `train`: quantization-aware training.
 
 import { augmented } from '../dataset/augment.js';
-import { pictureShape } from '../dataset/node.js';
+import { pictureShape } from '../dataset/node_images.js';
 import { take } from '../dataset/sample.js';
 import type { Model } from '../model/model.js';
 import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { readQuantized } from '../quantize/read_quantized.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes, formatShare } from '../report/index.js';
-import { type TrainOptions, train } from '../train/train.js';
+import { train } from '../train/train.js';
+import type { TrainOptions } from '../train/train_options.js';
 import {
   type CommandSpec,
   UsageError,

@@ -5,7 +5,9 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type EngineRun, type OnnxRuntime, onnxRuntime, verify } from '../analyze/verify.js';
+import { type OnnxRuntime, onnxRuntime } from '../analyze/onnx_runtime.js';
+import type { EngineRun } from '../analyze/verification.js';
+import { verify } from '../analyze/verify.js';
 import { formatShare, formatVerification } from '../report/index.js';
 import {
   CheckFailed,

@@ -1,20 +1,15 @@
 // Finds out what a file or folder on disk contains and reads it. Node only.
 
-import { readFile, readdir, stat } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { RequantError, invalidArgument } from '../base/errors.js';
+import { invalidArgument } from '../base/errors.js';
 import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
 import { type Tensor, type TensorType, elementCount, tensorTypes } from '../base/tensor.js';
 import { type InputShape, arraySamples, castTensor, checkInputs, parseRaw } from './arrays.js';
 import {
-  type Image,
-  type Layout,
   type Preprocess,
   checkLayout,
   fitImage,
-  fromRgba,
   preprocessKinds,
   toByteTensor,
   toTensor,
@@ -24,15 +19,17 @@ import {
   imageSamples,
   isIdx,
   parseCifar10,
-  parseIdx,
-  parseJsonLabels,
   parsePixels,
   readIdxImages,
 } from './image_sets.js';
-import { decompress, isGzip } from './inflate.js';
+import { list, read, readLabels, readMaybePacked, unreadable } from './node_files.js';
+import { isPicture, onlyInput, pictureShape, readImage } from './node_images.js';
 import { parseNpy, parseNpz } from './npy.js';
 import { type Dataset, makeDataset, withLabels } from './sample.js';
 import { parseTensorProto } from './tensor_proto.js';
+
+export { readLabels } from './node_files.js';
+export { pictureShape, readImage } from './node_images.js';
 
 /** Names of the kinds of data. */
 export const dataFormats = [
@@ -67,60 +64,6 @@ export interface OpenOptions extends Preprocess {
   resize?: number;
 }
 
-function unreadable(file: string, error: unknown): RequantError {
-  const { code } = error as { code?: string };
-  const why = code === 'ENOENT' ? 'there is no such file or folder' : (error as Error).message;
-  return new RequantError('LOAD_FAILED', `cannot read ${file}: ${why}`, {
-    value: file,
-    cause: error,
-  });
-}
-
-async function read(file: string): Promise<Uint8Array> {
-  try {
-    return new Uint8Array(await readFile(file));
-  } catch (error) {
-    throw unreadable(file, error);
-  }
-}
-
-async function readMaybePacked(file: string): Promise<Uint8Array> {
-  const bytes = await read(file);
-  return isGzip(bytes) ? decompress(bytes, 'gzip', file) : bytes;
-}
-
-const byNumber = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });
-
-async function list(folder: string): Promise<{ name: string; folder: boolean }[]> {
-  try {
-    const entries = await readdir(folder, { withFileTypes: true });
-    return entries
-      .map((entry) => ({ name: entry.name, folder: entry.isDirectory() }))
-      .sort((a, b) => byNumber(a.name, b.name));
-  } catch (error) {
-    throw unreadable(folder, error);
-  }
-}
-
-/** Reads the labels in a file. */
-export async function readLabels(file: string): Promise<ArrayLike<number>> {
-  const bytes = await readMaybePacked(file);
-  if (isIdx(bytes)) return parseIdx(bytes).data;
-  if (file.endsWith('.npy')) return Array.from(parseNpy(bytes, file).data, Number);
-  const text = new TextDecoder().decode(bytes);
-  if (/^\s*[[{]/.test(text)) return parseJsonLabels(text);
-  const lines = text.split(/\s+/).filter(Boolean);
-  const wrong = lines.find((line) => !/^\d+$/.test(line));
-  if (wrong !== undefined || lines.length === 0) {
-    throw invalidArgument(
-      `${file} holds no labels${wrong === undefined ? '' : `: ${JSON.stringify(wrong.slice(0, 20))}`}`,
-      file,
-      'Labels are IDX, .npy, JSON, or text with one integer a line.',
-    );
-  }
-  return lines.map(Number);
-}
-
 /** The tensors of a test_data_set folder by input name: by their own name, else by the file number. */
 async function readOnnxSet(
   folder: string,
@@ -138,90 +81,6 @@ async function readOnnxSet(
   }
   return feeds;
 }
-
-function onlyInput(inputs: readonly InputShape[], what: string): InputShape {
-  if (inputs.length !== 1) {
-    throw invalidArgument(
-      `${what} can feed one input, but the model has ${inputs.length}`,
-      'data',
-      'Use .npz files or ONNX test_data_set folders.',
-    );
-  }
-  return inputs[0]!;
-}
-
-/** Size and layout of pictures for an input. */
-export function pictureShape(input: InputShape, layout?: Layout) {
-  const { dims } = input;
-  if (dims.length !== 4) {
-    throw invalidArgument(`input "${input.name}" does not take pictures`, input.name);
-  }
-  const isChannels = (dim: unknown) => dim === 1 || dim === 3 || dim === 4;
-  const order: Layout = layout ?? (isChannels(dims[3]) && !isChannels(dims[1]) ? 'nhwc' : 'nchw');
-  const [channels, height, width] =
-    order === 'nchw' ? [dims[1], dims[2], dims[3]] : [dims[3], dims[1], dims[2]];
-  const fixed = (dim: unknown) => (typeof dim === 'number' && dim > 0 ? dim : undefined);
-  return { layout: order, channels: fixed(channels), height: fixed(height), width: fixed(width) };
-}
-
-interface Decoders {
-  'image/png': (bytes: Uint8Array) => { width: number; height: number; data: Uint8Array };
-  'image/jpeg': Decoders['image/png'];
-}
-
-/** Imports a decoder, a package of the user: looks beside the user's own modules, then beside this one. */
-async function importOptional(name: string): Promise<Record<string, unknown>> {
-  const places = [path.join(process.cwd(), 'index.js'), import.meta.url];
-  for (const place of places) {
-    let file: string;
-    try {
-      file = createRequire(place).resolve(name);
-    } catch {
-      continue;
-    }
-    const module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
-    return { ...(module['default'] as object | undefined), ...module };
-  }
-  throw new RequantError('UNSUPPORTED', `these pictures need the package "${name}"`, {
-    value: name,
-    hint: `Install it: npm install ${name}.`,
-  });
-}
-
-async function decoderFor(type: keyof Decoders): Promise<Decoders['image/png']> {
-  if (type === 'image/png') {
-    const { PNG } = (await importOptional('pngjs')) as {
-      PNG: { sync: { read(bytes: Buffer): ReturnType<Decoders['image/png']> } };
-    };
-    return (bytes) => PNG.sync.read(Buffer.from(bytes));
-  }
-  const { decode } = (await importOptional('jpeg-js')) as {
-    decode(bytes: Uint8Array, options: object): ReturnType<Decoders['image/png']>;
-  };
-  return (bytes) => decode(bytes, { useTArray: true });
-}
-
-/** Decodes a PNG or JPEG file with the optional packages pngjs and jpeg-js. */
-export async function readImage(file: string, channels: 1 | 3 = 3): Promise<Image> {
-  const bytes = await read(file);
-  const type = bytes[0] === 0x89 && bytes[1] === 0x50 ? 'image/png' : 'image/jpeg';
-  const decode = await decoderFor(type);
-  try {
-    const { width, height, data } = decode(bytes);
-    return fromRgba(data, width, height, channels);
-  } catch (error) {
-    throw new RequantError(
-      'INVALID_ARGUMENT',
-      `cannot decode ${file}: ${(error as Error).message}`,
-      {
-        value: file,
-        cause: error,
-      },
-    );
-  }
-}
-
-const isPicture = (name: string) => /\.(png|jpe?g)$/i.test(name);
 
 async function openImages(
   folder: string,

@@ -1,3 +1,5 @@
+// What the engine consists of.
+
 import { call } from './heap.js';
 import { type Variant, loadCore, threadsOf, variantOf } from './load_core.js';
 

@@ -6,8 +6,10 @@ import { locate, readSource } from '../base/source.js';
 import { cKernelsFile } from '../c_kernels_file.js';
 import { env } from '../engine/env.js';
 import { call } from '../engine/heap.js';
-import { Model, type RequantizeMode, inputShapes, loadToolsFor } from '../model/model.js';
-import { checkRequantize } from '../model/session_options.js';
+import { loadToolsFor } from '../model/load_model.js';
+import { Model } from '../model/model.js';
+import { inputShapes } from '../model/model_info.js';
+import { type RequantizeMode, checkRequantize } from '../model/planning.js';
 import { locateOwn } from '../own_files.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 

@@ -7,10 +7,12 @@ import { MOST_INT, checkInteger, checkKind, checkOptions } from '../base/options
 import { Tensor } from '../base/tensor.js';
 import type { CoreBackend, CorePart } from '../core.js';
 import { type Feeds, call, makeDisposable } from '../engine/heap.js';
-import { Model, type NodeInfo, type ValueInfo, inputShapes, loadToolsFor } from '../model/model.js';
-import type { SessionOptions } from '../model/session_options.js';
+import { loadToolsFor } from '../model/load_model.js';
+import { Model } from '../model/model.js';
+import { type NodeInfo, type ValueInfo, inputShapes } from '../model/model_info.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession } from '../session/session.js';
+import type { SessionOptions } from '../session/session_options.js';
 
 /** A backend that may run parts of a model: WebNN, a GPU, another engine, the C of {@link generateC}. */
 export interface Backend {

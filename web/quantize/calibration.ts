@@ -13,7 +13,8 @@ import {
   takeBlob,
   withFeeds,
 } from '../engine/heap.js';
-import { Model, arrived, loadToolsFor } from '../model/model.js';
+import { arrived, loadToolsFor } from '../model/load_model.js';
+import { Model } from '../model/model.js';
 import { type QuantizeProgress, createCalibrator, finishCalibrator } from './calibrator.js';
 import type { QuantizeConfig } from './config.js';
 import { QuantizedModel } from './quantized_model.js';

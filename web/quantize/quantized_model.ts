@@ -5,7 +5,8 @@ import { checkOneOf, checkOptions } from '../base/options.js';
 import { saveBytes } from '../base/save.js';
 import type { Core, CoreModel, CoreQuantized, Failure } from '../core.js';
 import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
-import { Model, type RequantizeMode } from '../model/model.js';
+import { Model } from '../model/model.js';
+import type { RequantizeMode } from '../model/planning.js';
 import type { QuantizationRecord } from './record.js';
 
 /**

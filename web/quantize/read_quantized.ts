@@ -1,6 +1,7 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { call } from '../engine/heap.js';
-import { Model, loadToolsFor } from '../model/model.js';
+import { loadToolsFor } from '../model/load_model.js';
+import { Model } from '../model/model.js';
 import { QuantizedModel } from './quantized_model.js';
 
 /**

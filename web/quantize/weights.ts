@@ -5,7 +5,8 @@ import { MOST_INT, checkInteger, checkOneOf, checkOptions } from '../base/option
 import type { Core, CoreModel, CoreWeights, Failure } from '../core.js';
 import { call } from '../engine/heap.js';
 import { loadTools } from '../engine/load_core.js';
-import { type FloatOperator, Model, arrived } from '../model/model.js';
+import { arrived } from '../model/load_model.js';
+import { type FloatOperator, Model } from '../model/model.js';
 
 /** Options of {@link quantizeWeights}. */
 export interface WeightsOptions {

@@ -1,6 +1,6 @@
 // Writes the report of verify() for a terminal.
 
-import type { Likeness, VerifyReport } from '../analyze/verify.js';
+import type { Likeness, VerifyReport } from '../analyze/verification.js';
 import { formatDb, formatNumber, formatShare, oneLine, shorten, table } from './format.js';
 
 const exactly = (value: number) => String(Number(value.toPrecision(7)));

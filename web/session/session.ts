@@ -1,17 +1,17 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
+// InferenceSession.
+
 import { throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { checkOptions, withoutUndefined } from '../base/options.js';
 import type { Source } from '../base/source.js';
-import { Tensor, type TensorType, bytesOf } from '../base/tensor.js';
+import { type Tensor, bytesOf } from '../base/tensor.js';
 import type { Core, CoreResult, CoreSession } from '../core.js';
 import {
   type Feeds,
   Handle,
-  call,
   checkFeeds,
-  copyIn,
   copyOutInto,
   makeDisposable,
   takeBlob,
@@ -19,22 +19,12 @@ import {
   withFeeds,
 } from '../engine/heap.js';
 import { loadLowBits, loadOperators, sessionThreads, threadsOf } from '../engine/load_core.js';
-import {
-  type LoadOptions,
-  Model,
-  type ValueInfo,
-  isPlan,
-  modelOf,
-  needsOperators,
-  openSource,
-} from '../model/model.js';
-import {
-  type SessionOptions,
-  checkOrtOptions,
-  checkRequantize,
-  createCoreSession,
-  sessionOptionKinds,
-} from '../model/session_options.js';
+import { modelOf, openSource } from '../model/load_model.js';
+import type { LoadOptions } from '../model/load_options.js';
+import { Model } from '../model/model.js';
+import type { ValueInfo } from '../model/model_info.js';
+import { isPlan, needsOperators } from '../model/plan_file.js';
+import { checkRequantize, createCoreSession } from '../model/planning.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { BoundRun } from './bound_run.js';
 import { CoreRun } from './core_run.js';
@@ -45,114 +35,14 @@ import {
   fetchTargets,
   runArguments,
 } from './fetches.js';
-
-/** Name, type and shape of a session's input or output, as in onnxruntime-web. */
-export interface ValueMetadata {
-  readonly name: string;
-  readonly isTensor: true;
-  readonly type: TensorType;
-  /** A number, the name of a symbolic dimension, or null for an unknown one. */
-  readonly shape: readonly (number | string | null)[];
-}
-
-/** One step of a session's plan. */
-export interface PlanStep {
-  /** Name of the operator. */
-  name: string;
-  op: string;
-  /** Name of the kernel that computes it. */
-  kernel: string;
-  /** The key of {@link tune}'s records for it, where there is a choice of kernels. */
-  tuning?: string;
-  /** Multiply-accumulate operations of one run. */
-  macs: number;
-  /** Bytes of intermediate values in memory while it runs. */
-  usedBytes: number;
-  /** How many threads compute it. */
-  threads: number;
-  /** Windows that it gathers at a time, where a record of {@link tune} sets that. */
-  panel?: number;
-  output?: {
-    name: string;
-    type: TensorType;
-    layout: `${'plain' | 'channels-last'}${'' | ', two to a byte' | ', planes of bits'}`;
-    dims: number[];
-  };
-}
-
-/** Bytes that a plan needs beside the model. */
-export interface PlanMemory {
-  /** Memory for all intermediate values. */
-  arena: number;
-  /** A lower bound for any layout of the arena. */
-  lowerBound: number;
-  packedWeights: number;
-}
-
-/** How a session computes its graph for the shapes of its last run. */
-export interface Plan {
-  steps: PlanStep[];
-  memory: PlanMemory;
-  /** Kernels of the option `kernels` that no step runs, or not all of their family, and what runs instead. */
-  warnings: string[];
-}
-
-/** The cost of one operator. */
-export interface StepProfile {
-  name: string;
-  op: string;
-  kernel: string;
-  /** Sum over all runs. */
-  milliseconds: number;
-  runs: number;
-  /** Multiply-accumulate operations of one run. */
-  macs: number;
-}
-
-// Options that a plan was made with, which cannot change when it is loaded.
-const planned = [
-  'requantize',
-  'fuse',
-  'optimize',
-  'compact',
-  'kernels',
-  'tuning',
-  'taps',
-  'externalData',
-] as const;
+import type { Plan, StepProfile, ValueMetadata } from './plan.js';
+import { loadPlan } from './saved_plan.js';
+import { type SessionOptions, checkOrtOptions, sessionOptionKinds } from './session_options.js';
 
 // An engine loaded for this session with one thread only has already warned why.
 function createdThreads(core: Core, loaded: boolean, numThreads: unknown): Promise<number> {
   if (loaded && threadsOf(core) === 1) return Promise.resolve(1);
   return sessionThreads(core, numThreads);
-}
-
-function loadPlan(
-  core: Core,
-  bytes: Uint8Array,
-  options: SessionOptions,
-  threads: number,
-): CoreSession {
-  const given = planned.find((key) => options[key] !== undefined);
-  if (given) {
-    throw invalidArgument(
-      `a saved plan was made with its own option "${given}"`,
-      `options.${given}`,
-      'Give it to the session whose plan is saved.',
-    );
-  }
-  const pointer = copyIn(core, bytes);
-  try {
-    const { profile = false } = options;
-    return call(core, () => core.loadPlan(pointer, bytes.length, { profile, threads }));
-  } catch (error) {
-    const { code, message, hint } = error as RequantError;
-    if (code !== 'INVALID_MODEL' && code !== 'UNSUPPORTED') throw error;
-    throw new RequantError('INVALID_PLAN', message, {
-      hint: hint || 'create the session from the model again',
-      cause: error,
-    });
-  }
 }
 
 function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {

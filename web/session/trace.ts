@@ -1,7 +1,7 @@
 // Turns profiles into traces: files that trace viewers open (ui.perfetto.dev, chrome://tracing).
 
 import { invalidArgument, show } from '../base/errors.js';
-import type { StepProfile } from './session.js';
+import type { StepProfile } from './plan.js';
 
 /** One event of a trace; times in microseconds. */
 export interface ChromeTraceEvent {

@@ -2,7 +2,8 @@
 
 import { median } from '../base/median.js';
 import type { Feeds } from '../engine/heap.js';
-import type { InferenceSession, PlanStep } from '../session/session.js';
+import type { PlanStep } from '../session/plan.js';
+import type { InferenceSession } from '../session/session.js';
 
 /** The least number of runs of each session of which a median is taken. */
 const ROUNDS = 5;

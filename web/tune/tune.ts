@@ -8,7 +8,7 @@ import type { EngineInfo } from '../engine/engine_info.js';
 import { type Feeds, call } from '../engine/heap.js';
 import { variantOf } from '../engine/load_core.js';
 import { Model } from '../model/model.js';
-import { type PlanningOptions, tunableOptionKinds } from '../model/session_options.js';
+import { type PlanningOptions, tunableOptionKinds } from '../model/planning.js';
 import {
   type Tuning,
   type TuningRecord,
@@ -20,7 +20,8 @@ import {
   writeTuning,
 } from '../model/tuning.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
-import { InferenceSession, type PlanStep } from '../session/session.js';
+import type { PlanStep } from '../session/plan.js';
+import { InferenceSession } from '../session/session.js';
 import { Measured, type Rules, compareSteps, compareWhole } from './contest.js';
 
 /** Progress of {@link tune}, in milliseconds of the budget. */

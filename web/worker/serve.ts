@@ -6,20 +6,16 @@ import { type Source, importNode, isNode } from '../base/source.js';
 import { engineInfo } from '../engine/engine_info.js';
 import { type WasmEnv, env } from '../engine/env.js';
 import { askForModules } from '../engine/modules.js';
-import {
-  type LoadOptions,
-  Model,
-  type OptimizeOptions,
-  type PlanOptions,
-  loadModel,
-  parseModel,
-} from '../model/model.js';
-import type { SessionOptions } from '../model/session_options.js';
+import { loadModel, parseModel } from '../model/load_model.js';
+import type { LoadOptions } from '../model/load_options.js';
+import { Model, type OptimizeOptions, type PlanOptions } from '../model/model.js';
 import type { WasmFile } from '../own_files.js';
 import { type QuantizeOptions, quantize } from '../quantize/quantize.js';
 import { type ExportOptions, QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession } from '../session/session.js';
-import { type TrainOptions, train } from '../train/train.js';
+import type { SessionOptions } from '../session/session_options.js';
+import { train } from '../train/train.js';
+import type { TrainOptions } from '../train/train_options.js';
 import { type TuneOptions, tune } from '../tune/tune.js';
 import {
   type PackedFeeds,

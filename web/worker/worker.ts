@@ -1,262 +1,33 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
+// createWorker(), and the calls of a worker.
+
 import type { CompareOptions, CompareReport, CompareSample } from '../analyze/compare.js';
 import { checkIterable, lengthOf, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
-import { checkKind, withoutUndefined } from '../base/options.js';
-import { saveBytes } from '../base/save.js';
-import { type Source, isNode, isResponse, readSource, ready } from '../base/source.js';
-import { type Tensor, bytesOf } from '../base/tensor.js';
+import type { Source } from '../base/source.js';
 import type { EngineInfo } from '../engine/engine_info.js';
-import { type WasmEnv, env } from '../engine/env.js';
-import { type Feeds, disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
-import { prefetchMain, variantFor } from '../engine/load_core.js';
-import { checkBinaries, compiled, isGiven } from '../engine/modules.js';
-import type {
-  LoadOptions,
-  ModelInfo,
-  OptimizeOptions,
-  OptimizeReport,
-  PlanOptions,
-} from '../model/model.js';
-import type { SessionOptions } from '../model/session_options.js';
-import type { WasmFile } from '../own_files.js';
+import { env } from '../engine/env.js';
+import { disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
+import { prefetchMain } from '../engine/load_core.js';
+import type { LoadOptions } from '../model/load_options.js';
 import type { QuantizeOptions } from '../quantize/quantize.js';
-import type { ExportOptions } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
-import { type Fetches, type RunOptions, checkTarget, runArguments } from '../session/fetches.js';
-import type { Plan, StepProfile, ValueMetadata } from '../session/session.js';
-import { type TrainOptions, epochsOf } from '../train/train.js';
+import type { ValueMetadata } from '../session/plan.js';
+import type { SessionOptions } from '../session/session_options.js';
+import { epochsOf } from '../train/epochs.js';
+import type { TrainOptions } from '../train/train_options.js';
 import type { TuneOptions, TuneResult } from '../tune/tune.js';
+import { Remote, WorkerModel, WorkerQuantizedModel, WorkerSession } from './remote.js';
+import {
+  checkExtras,
+  moduleFor,
+  sendable,
+  sendableSettings,
+  splitLoadOptions,
+} from './sendable.js';
 import { type CallExtras, Connection } from './worker_connection.js';
-import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
-
-// Makes a page's relative URL absolute, since a worker would resolve it against its own script.
-function absolute(source: string | URL): string {
-  if (source instanceof URL || isNode || typeof document !== 'object') return String(source);
-  return new URL(source, document.baseURI).href;
-}
-
-// Reads responses here, since they cannot be sent.
-async function sendable(given: Source, signal: AbortSignal | undefined): Promise<unknown> {
-  const source = await ready(given, signal);
-  if (source instanceof URL || typeof source === 'string') return absolute(source);
-  if (isResponse(source)) {
-    return (await readSource(source, signal ? { signal } : {})).bytes;
-  }
-  return source;
-}
-
-/** Checks the options that stay here; the worker checks the others. */
-function checkExtras(options: unknown): void {
-  checkKind(options, 'object', 'options');
-  const { onProgress, signal } = options as { onProgress?: unknown; signal?: unknown };
-  if (onProgress !== undefined) checkKind(onProgress, 'function', 'options.onProgress');
-  if (signal !== undefined) checkKind(signal, 'signal', 'options.signal');
-}
-
-async function splitLoadOptions<T extends LoadOptions>(options: T) {
-  checkExtras(options);
-  const { onProgress, signal, externalData, ...rest } = options;
-  const send = async ([name, file]: [string, Source]) => [name, await sendable(file, signal)];
-  const files =
-    externalData && Object.fromEntries(await Promise.all(Object.entries(externalData).map(send)));
-  return {
-    plain: withoutUndefined({ ...rest, externalData: files }),
-    extras: { onProgress, signal } as CallExtras,
-  };
-}
-
-function disposal(connection: Connection, ref: number): () => void {
-  return () => void connection.call('dispose', [ref]).catch(() => {});
-}
-
-/** An object that lives in the worker. */
-abstract class Remote {
-  /** @internal The worker, which is not forgotten as long as one of its objects is used. */
-  readonly worker: RequantWorker;
-  /** @internal */
-  readonly ref: number;
-
-  declare readonly [Symbol.dispose]: () => void;
-  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
-
-  /** @internal */
-  constructor(worker: RequantWorker, ref: number) {
-    this.worker = worker;
-    this.ref = ref;
-    whenForgotten(this, disposal(worker.connection, ref));
-  }
-
-  /** @internal Calls a method of this object, which is not forgotten while it runs. */
-  protected call<T>(method: string, args: unknown[] = [], extras: CallExtras = {}): Promise<T> {
-    return this.worker.connection.call(method, [this.ref, ...args], { ...extras, uses: [this] });
-  }
-
-  /** Gives the memory in the worker back; later uses of the object fail with DISPOSED. */
-  async dispose(): Promise<void> {
-    disposedOf(this);
-    await this.call('dispose');
-  }
-}
-
-makeDisposable(Remote as unknown as { prototype: object }, function (this: Remote) {
-  this.dispose().catch(() => {});
-});
-
-/** A {@link Model} in a worker, with the same members as asynchronous methods. */
-export class WorkerModel extends Remote {
-  /** As {@link Model.info}. */
-  info(): Promise<ModelInfo> {
-    return this.call('info');
-  }
-
-  /** As {@link Model.summary}. */
-  summary(): Promise<string> {
-    return this.call('summary');
-  }
-
-  /** As {@link Model.toText}. */
-  toText(options: { maxConstantElements?: number } = {}): Promise<string> {
-    return this.call('toText', [options]);
-  }
-
-  /** As {@link Model.toDot}. */
-  toDot(): Promise<string> {
-    return this.call('toDot');
-  }
-
-  /** As {@link Model.toOnnx}. */
-  toOnnx(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.call('toOnnx');
-  }
-
-  /** As {@link Model.save}; this thread writes the file. */
-  async save(name: string): Promise<void> {
-    return saveBytes(name, await this.toOnnx());
-  }
-
-  /** As {@link Model.clone}; the copy is in the worker. */
-  async clone(): Promise<WorkerModel> {
-    return new WorkerModel(this.worker, await this.call('clone'));
-  }
-
-  /** As {@link Model.optimize}; it changes the model in the worker. */
-  optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
-    return this.call('optimize', [options]);
-  }
-
-  /** As {@link Model.toPlan}; the plan is for engines like the worker's. */
-  toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    return this.call('modelToPlan', [options]);
-  }
-}
-
-/** A {@link QuantizedModel} in a worker, with the same members as asynchronous methods, except `config`. */
-export class WorkerQuantizedModel extends Remote {
-  /** How every operator slot was quantized. */
-  readonly config: QuantizationRecord;
-
-  /** @internal */
-  constructor(worker: RequantWorker, ref: number, config: QuantizationRecord) {
-    super(worker, ref);
-    this.config = config;
-  }
-
-  /** As {@link QuantizedModel.toOnnx}. */
-  toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    return this.call('toOnnx', [options]);
-  }
-
-  /** As {@link QuantizedModel.save}; this thread writes the file. */
-  async save(name: string, options: ExportOptions = {}): Promise<void> {
-    return saveBytes(name, await this.toOnnx(options));
-  }
-
-  /** A copy of {@link QuantizedModel.integerModel}, which the caller disposes of. */
-  async integerModel(): Promise<WorkerModel> {
-    return new WorkerModel(this.worker, await this.call('integerModel'));
-  }
-
-  /** As {@link QuantizedModel.floatModel}. */
-  async floatModel(): Promise<WorkerModel> {
-    return new WorkerModel(this.worker, await this.call('floatModel'));
-  }
-}
-
-/** An {@link InferenceSession} in a worker, with the same methods, asynchronous and without `bind`. */
-export class WorkerSession extends Remote {
-  /** Names, types and shapes of the model's inputs. */
-  readonly inputMetadata: readonly ValueMetadata[];
-  /** Names, types and shapes of the model's outputs. */
-  readonly outputMetadata: readonly ValueMetadata[];
-  readonly inputNames: readonly string[];
-  readonly outputNames: readonly string[];
-  /** Names of outputs and taps. */
-  readonly #fetchable: readonly string[];
-
-  /** @internal */
-  constructor(
-    worker: RequantWorker,
-    ref: number,
-    inputs: readonly ValueMetadata[],
-    outputs: readonly ValueMetadata[],
-    taps: readonly string[],
-  ) {
-    super(worker, ref);
-    this.inputMetadata = inputs;
-    this.outputMetadata = outputs;
-    this.inputNames = inputs.map(({ name }) => name);
-    this.outputNames = outputs.map(({ name }) => name);
-    this.#fetchable = [...this.outputNames, ...taps];
-  }
-
-  /** As {@link InferenceSession.run}; the calling thread stays free. */
-  run(feeds: Feeds, options?: RunOptions): Promise<Record<string, Tensor>>;
-  run(
-    feeds: Feeds,
-    fetches: Fetches | undefined,
-    options?: RunOptions,
-  ): Promise<Record<string, Tensor>>;
-  async run(
-    feeds: Feeds,
-    second?: Fetches | RunOptions,
-    third?: RunOptions,
-  ): Promise<Record<string, Tensor>> {
-    const { fetches, options } = runArguments(second, third, this.#fetchable);
-    const args = [packFeeds(feeds), fetches && [...fetches.keys()]];
-    const { signal } = options;
-    const outputs = unpackFeeds(await this.call<PackedFeeds>('run', args, { signal }));
-    for (const [name, target] of fetches ?? []) {
-      if (!target) continue;
-      const { type, dims, data } = outputs[name]!;
-      checkTarget({ name, type, dims }, target);
-      bytesOf(target.data).set(bytesOf(data));
-      outputs[name] = target;
-    }
-    return outputs;
-  }
-
-  /** As {@link InferenceSession.plan}. */
-  plan(): Promise<Plan | undefined> {
-    return this.call('plan');
-  }
-
-  /** As {@link InferenceSession.profile}; needs the option `profile` of {@link RequantWorker.createSession}. */
-  profile(): Promise<StepProfile[]> {
-    return this.call('profile');
-  }
-
-  /** As {@link InferenceSession.toPlan}. */
-  toPlan(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.call('toPlan');
-  }
-
-  /** Does what {@link dispose} does. */
-  release(): Promise<void> {
-    return this.dispose();
-  }
-}
+import { packFeeds } from './worker_protocol.js';
 
 function ending(connection: Connection): () => void {
   return () => void connection.terminate().catch(() => {});
@@ -449,47 +220,4 @@ export async function createWorker(): Promise<RequantWorker> {
     throw error;
   }
   return new RequantWorker(connection);
-}
-
-/**
- * The module that the worker asks for, compiled once for all workers; undefined: it may load the module
- * itself.
- */
-async function moduleFor(
-  file: WasmFile,
-  settings: WasmEnv,
-): Promise<WebAssembly.Module | undefined> {
-  try {
-    return await compiled(file, settings);
-  } catch (error) {
-    if (isGiven(file, settings)) throw error;
-    return undefined;
-  }
-}
-
-function absolutePaths<T extends string>(
-  paths: string | URL | Partial<Record<T, string | URL>> | undefined,
-): string | Record<string, string> | undefined {
-  if (typeof paths === 'string' || paths instanceof URL) return absolute(paths);
-  return paths && mapValues(paths as Record<string, string | URL>, absolute);
-}
-
-function mapValues<T, R>(object: Record<string, T>, map: (value: T) => R): Record<string, R> {
-  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, map(value)]));
-}
-
-/**
- * The settings of env.wasm to send. The worker asks for modules, so only settings that shape its choices are
- * sent.
- */
-async function sendableSettings(settings: WasmEnv): Promise<Partial<WasmEnv>> {
-  checkBinaries(settings);
-  const { numThreads, wasmPaths, workerPaths, wasmBinary } = settings;
-  return withoutUndefined({
-    simd: wasmBinary ? variantFor(settings) : settings.simd,
-    numThreads,
-    wasmPaths: absolutePaths(wasmPaths),
-    workerPaths: absolutePaths(workerPaths),
-    wasmBinary: wasmBinary && (await compiled(`requant-${variantFor(settings)}.wasm`, settings)),
-  }) as Partial<WasmEnv>;
 }

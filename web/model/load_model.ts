@@ -1,0 +1,212 @@
+// Models from files, with the external data beside them, and from text.
+
+import { Breather, throwIfAborted } from '../base/abort.js';
+import { RequantError, invalidArgument } from '../base/errors.js';
+import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
+import { describe, insteadOf } from '../base/signatures.js';
+import { type Loaded, type Source, besides, readSource } from '../base/source.js';
+import type { Core, Failure } from '../core.js';
+import { call, copyIn, free } from '../engine/heap.js';
+import {
+  loadCore,
+  loadLowBits,
+  loadOperators,
+  loadTools,
+  prefetchLowBits,
+  prefetchParts,
+} from '../engine/load_core.js';
+import { type LoadOptions, loadOptionKinds } from './load_options.js';
+import { Model } from './model.js';
+import { isPlan } from './plan_file.js';
+
+function checkExternalName(name: string): void {
+  // ONNX demands a path relative to the model's folder; any other could reach other files.
+  if (/^([/\\]|[a-z]:)/i.test(name) || name.split(/[/\\]/).includes('..') || name === '') {
+    throw new RequantError(
+      'INVALID_MODEL',
+      `the external data file "${name}" is not beside the model`,
+      {
+        value: name,
+      },
+    );
+  }
+}
+
+async function readExternal(
+  names: readonly string[],
+  loaded: Loaded,
+  { externalData = {}, signal }: LoadOptions,
+): Promise<Map<string, Uint8Array>> {
+  const files = new Map<string, Uint8Array>();
+  for (const name of names) {
+    let source: Parameters<typeof readSource>[0];
+    if (Object.hasOwn(externalData, name)) {
+      source = externalData[name]!;
+    } else if (loaded.location) {
+      checkExternalName(name);
+      source = besides(loaded.location, name);
+    } else {
+      throw invalidArgument(
+        `the model keeps its weights in another file, "${name}"`,
+        name,
+        `Give it: loadModel(bytes, { externalData: { ${JSON.stringify(name)}: ... } }).`,
+      );
+    }
+    const { bytes } = await readSource(source, signal ? { signal } : {});
+    const wrong = insteadOf('data', bytes, name, { certain: true });
+    if (wrong) throw wrong;
+    files.set(name, bytes);
+  }
+  return files;
+}
+
+/** The name of a file in errors. */
+function placeOf({ location }: Loaded): string | undefined {
+  return location && ('url' in location ? location.url : location.path);
+}
+
+/** The core's error for a file that it cannot read, or one that says what the file is instead of a model. */
+function notRead(
+  error: unknown,
+  loaded: Loaded,
+  external: ReadonlyMap<string, Uint8Array>,
+): unknown {
+  if (!(error instanceof RequantError)) return error;
+  const { code, message } = error;
+  if (code !== 'INVALID_MODEL' && code !== 'UNSUPPORTED') return error;
+  const instead = insteadOf('model', loaded.bytes, placeOf(loaded), { cause: error });
+  if (instead) return instead;
+  if (/no protobuf message|has no graph/.test(message)) {
+    const what = placeOf(loaded) ?? 'this';
+    return new RequantError(code, `${what} is no ONNX model: ${message}`, {
+      hint: `It has ${describe(loaded.bytes)}: another kind of file, or one that is damaged or cut off.`,
+      cause: error,
+    });
+  }
+  for (const [name, bytes] of external) {
+    const wrong = insteadOf('data', bytes, name, { cause: error });
+    if (wrong) return wrong;
+  }
+  return error;
+}
+
+async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
+  // Pointers that we must free; readOnnx takes all of them over.
+  let owned: number[] = [];
+  let external: ReadonlyMap<string, Uint8Array> = new Map();
+  const reading = <T>(action: () => T | Failure) => {
+    try {
+      return call(core, action);
+    } catch (error) {
+      throw notRead(error, loaded, external);
+    }
+  };
+  try {
+    const size = loaded.bytes.length;
+    const pointer = copyIn(core, loaded.bytes);
+    owned.push(pointer);
+    const wanted = reading(() => core.externalFiles(pointer, size));
+    external = await readExternal(wanted, loaded, options);
+    throwIfAborted(options.signal);
+    const names = [...external.keys()];
+    const sizes = [...external.values()].map((bytes) => bytes.length);
+    for (const bytes of external.values()) owned.push(copyIn(core, bytes));
+    const pointers = owned.slice(1);
+    owned = [];
+    const object = reading(() => core.readOnnx(pointer, size, names, pointers, sizes));
+    const model = new Model(core, object);
+    try {
+      const { handle } = model;
+      // Sessions of the model will need these kernels.
+      if (handle.call((read) => read.lowBits())) prefetchLowBits(core);
+      await loadOperators(
+        core,
+        handle.call((read) => read.functions()),
+      );
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
+    return model;
+  } finally {
+    for (const pointer of owned) free(core, pointer);
+  }
+}
+
+/**
+ * Reads an ONNX model, float or quantized, and verifies it.
+ *
+ * @param source Bytes, a `Blob`, a URL, or in Node a path.
+ * @throws RequantError `LOAD_FAILED` when it cannot be read, `INVALID_MODEL` or `UNSUPPORTED` when it cannot
+ * be used, `ABORTED`.
+ * @example
+ * const model = await loadModel('model.onnx');
+ * console.log(model.summary());
+ */
+export async function loadModel(source: Source, options: LoadOptions = {}): Promise<Model> {
+  checkOptions(options, loadOptionKinds, 'options');
+  const { core, loaded } = await openSource(source, options);
+  return modelOf(core, loaded, options);
+}
+
+/** @internal Fetches the engine and the bytes at the same time. */
+export async function openSource(
+  source: Source,
+  options: LoadOptions,
+): Promise<{ core: Core; loaded: Loaded }> {
+  const { preload = [] } = options;
+  for (const part of preload) {
+    checkOneOf(part, ['operators', 'tools', 'lowBits'], 'options.preload');
+  }
+  void prefetchParts(preload, options.numThreads);
+  const [core, loaded] = await Promise.all([
+    loadCore(options.numThreads),
+    readSource(source, options),
+  ]);
+  throwIfAborted(options.signal);
+  return { core, loaded };
+}
+
+/** @internal Makes a model of the bytes. */
+export async function modelOf(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
+  if (isPlan(loaded.bytes)) {
+    throw new RequantError('INVALID_MODEL', 'this is the saved plan of a session, not a model', {
+      hint: 'Give it to InferenceSession.create.',
+    });
+  }
+  if (options.onProgress) {
+    const size = loaded.bytes.length;
+    options.onProgress({ phase: 'parse', done: size, total: size });
+    await new Breather(options.signal).breathe(true);
+  }
+  return parse(core, loaded, options);
+}
+
+/** Makes a model from the text form of graphs that {@link Model.toText} writes; for tests and experiments. */
+export async function parseModel(text: string): Promise<Model> {
+  checkKind(text, 'string', 'text');
+  const core = await loadCore();
+  await loadTools(core);
+  return new Model(
+    core,
+    call(core, () => core.parseText(text)),
+  );
+}
+
+/** @internal Loads the tools, and for models of few bits the kernels that run them. */
+export async function loadToolsFor(...models: readonly Model[]): Promise<void> {
+  const needing = models.filter(({ handle }) => handle.call((object) => object.lowBits()));
+  await Promise.all([
+    ...models.map(({ handle }) => loadTools(handle.core)),
+    ...needing.map(({ handle }) => loadLowBits(handle.core)),
+  ]);
+}
+
+/** @internal Waits for a model that may be a promise, and meanwhile begins to load the tools. */
+export async function arrived(model: Model | PromiseLike<Model>): Promise<Model> {
+  if (typeof (model as { then?: unknown } | null | undefined)?.then !== 'function') {
+    return model as Model;
+  }
+  void prefetchParts(['tools']);
+  return await model;
+}

@@ -1,0 +1,212 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+// Models and sessions that live in a worker.
+
+import { saveBytes } from '../base/save.js';
+import { type Tensor, bytesOf } from '../base/tensor.js';
+import { type Feeds, disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
+import type { OptimizeOptions, OptimizeReport, PlanOptions } from '../model/model.js';
+import type { ModelInfo } from '../model/model_info.js';
+import type { ExportOptions } from '../quantize/quantized_model.js';
+import type { QuantizationRecord } from '../quantize/record.js';
+import { type Fetches, type RunOptions, checkTarget, runArguments } from '../session/fetches.js';
+import type { Plan, StepProfile, ValueMetadata } from '../session/plan.js';
+import type { CallExtras, Connection } from './worker_connection.js';
+import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
+
+function disposal(connection: Connection, ref: number): () => void {
+  return () => void connection.call('dispose', [ref]).catch(() => {});
+}
+
+/** The worker that an object lives in. */
+export interface Owner {
+  /** @internal */
+  readonly connection: Connection;
+}
+
+/** An object that lives in the worker. */
+export abstract class Remote {
+  /** @internal The worker, which is not forgotten as long as one of its objects is used. */
+  readonly worker: Owner;
+  /** @internal */
+  readonly ref: number;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
+
+  /** @internal */
+  constructor(worker: Owner, ref: number) {
+    this.worker = worker;
+    this.ref = ref;
+    whenForgotten(this, disposal(worker.connection, ref));
+  }
+
+  /** @internal Calls a method of this object, which is not forgotten while it runs. */
+  protected call<T>(method: string, args: unknown[] = [], extras: CallExtras = {}): Promise<T> {
+    return this.worker.connection.call(method, [this.ref, ...args], { ...extras, uses: [this] });
+  }
+
+  /** Gives the memory in the worker back; later uses of the object fail with DISPOSED. */
+  async dispose(): Promise<void> {
+    disposedOf(this);
+    await this.call('dispose');
+  }
+}
+
+makeDisposable(Remote as unknown as { prototype: object }, function (this: Remote) {
+  this.dispose().catch(() => {});
+});
+
+/** A {@link Model} in a worker, with the same members as asynchronous methods. */
+export class WorkerModel extends Remote {
+  /** As {@link Model.info}. */
+  info(): Promise<ModelInfo> {
+    return this.call('info');
+  }
+
+  /** As {@link Model.summary}. */
+  summary(): Promise<string> {
+    return this.call('summary');
+  }
+
+  /** As {@link Model.toText}. */
+  toText(options: { maxConstantElements?: number } = {}): Promise<string> {
+    return this.call('toText', [options]);
+  }
+
+  /** As {@link Model.toDot}. */
+  toDot(): Promise<string> {
+    return this.call('toDot');
+  }
+
+  /** As {@link Model.toOnnx}. */
+  toOnnx(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.call('toOnnx');
+  }
+
+  /** As {@link Model.save}; this thread writes the file. */
+  async save(name: string): Promise<void> {
+    return saveBytes(name, await this.toOnnx());
+  }
+
+  /** As {@link Model.clone}; the copy is in the worker. */
+  async clone(): Promise<WorkerModel> {
+    return new WorkerModel(this.worker, await this.call('clone'));
+  }
+
+  /** As {@link Model.optimize}; it changes the model in the worker. */
+  optimize(options: OptimizeOptions = {}): Promise<OptimizeReport> {
+    return this.call('optimize', [options]);
+  }
+
+  /** As {@link Model.toPlan}; the plan is for engines like the worker's. */
+  toPlan(options: PlanOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    return this.call('modelToPlan', [options]);
+  }
+}
+
+/** A {@link QuantizedModel} in a worker, with the same members as asynchronous methods, except `config`. */
+export class WorkerQuantizedModel extends Remote {
+  /** How every operator slot was quantized. */
+  readonly config: QuantizationRecord;
+
+  /** @internal */
+  constructor(worker: Owner, ref: number, config: QuantizationRecord) {
+    super(worker, ref);
+    this.config = config;
+  }
+
+  /** As {@link QuantizedModel.toOnnx}. */
+  toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    return this.call('toOnnx', [options]);
+  }
+
+  /** As {@link QuantizedModel.save}; this thread writes the file. */
+  async save(name: string, options: ExportOptions = {}): Promise<void> {
+    return saveBytes(name, await this.toOnnx(options));
+  }
+
+  /** A copy of {@link QuantizedModel.integerModel}, which the caller disposes of. */
+  async integerModel(): Promise<WorkerModel> {
+    return new WorkerModel(this.worker, await this.call('integerModel'));
+  }
+
+  /** As {@link QuantizedModel.floatModel}. */
+  async floatModel(): Promise<WorkerModel> {
+    return new WorkerModel(this.worker, await this.call('floatModel'));
+  }
+}
+
+/** An {@link InferenceSession} in a worker, with the same methods, asynchronous and without `bind`. */
+export class WorkerSession extends Remote {
+  /** Names, types and shapes of the model's inputs. */
+  readonly inputMetadata: readonly ValueMetadata[];
+  /** Names, types and shapes of the model's outputs. */
+  readonly outputMetadata: readonly ValueMetadata[];
+  readonly inputNames: readonly string[];
+  readonly outputNames: readonly string[];
+  /** Names of outputs and taps. */
+  readonly #fetchable: readonly string[];
+
+  /** @internal */
+  constructor(
+    worker: Owner,
+    ref: number,
+    inputs: readonly ValueMetadata[],
+    outputs: readonly ValueMetadata[],
+    taps: readonly string[],
+  ) {
+    super(worker, ref);
+    this.inputMetadata = inputs;
+    this.outputMetadata = outputs;
+    this.inputNames = inputs.map(({ name }) => name);
+    this.outputNames = outputs.map(({ name }) => name);
+    this.#fetchable = [...this.outputNames, ...taps];
+  }
+
+  /** As {@link InferenceSession.run}; the calling thread stays free. */
+  run(feeds: Feeds, options?: RunOptions): Promise<Record<string, Tensor>>;
+  run(
+    feeds: Feeds,
+    fetches: Fetches | undefined,
+    options?: RunOptions,
+  ): Promise<Record<string, Tensor>>;
+  async run(
+    feeds: Feeds,
+    second?: Fetches | RunOptions,
+    third?: RunOptions,
+  ): Promise<Record<string, Tensor>> {
+    const { fetches, options } = runArguments(second, third, this.#fetchable);
+    const args = [packFeeds(feeds), fetches && [...fetches.keys()]];
+    const { signal } = options;
+    const outputs = unpackFeeds(await this.call<PackedFeeds>('run', args, { signal }));
+    for (const [name, target] of fetches ?? []) {
+      if (!target) continue;
+      const { type, dims, data } = outputs[name]!;
+      checkTarget({ name, type, dims }, target);
+      bytesOf(target.data).set(bytesOf(data));
+      outputs[name] = target;
+    }
+    return outputs;
+  }
+
+  /** As {@link InferenceSession.plan}. */
+  plan(): Promise<Plan | undefined> {
+    return this.call('plan');
+  }
+
+  /** As {@link InferenceSession.profile}; needs the option `profile` of {@link RequantWorker.createSession}. */
+  profile(): Promise<StepProfile[]> {
+    return this.call('profile');
+  }
+
+  /** As {@link InferenceSession.toPlan}. */
+  toPlan(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.call('toPlan');
+  }
+
+  /** Does what {@link dispose} does. */
+  release(): Promise<void> {
+    return this.dispose();
+  }
+}
