@@ -31,6 +31,12 @@ const noVnni = ({ wholeBytes }) =>
     : 'this processor has no AVX-VNNI, so that it is what the first table says';
 const isLinux = () => (process.platform === 'linux' ? undefined : 'only Linux says it');
 
+/** Two networks that are as unlike as any two, where they are among these; else these. */
+function unlike(names) {
+  const two = names.filter((name) => ['mobilenet_v2', 'resnet50'].includes(name));
+  return two.length > 0 ? two : names;
+}
+
 /** What layers.mjs found of whole networks: it also tells about every layer of every form. */
 function withoutLayers({ ceilings, networks }) {
   const forms = (of) =>
@@ -83,10 +89,7 @@ export const PARTS = [
     name: 'memory',
     title: 'Resident memory',
     script: 'memory.mjs',
-    args: ({ names, repeats }) => [
-      ...names.filter((name) => ['mobilenet_v2', 'resnet50'].includes(name)),
-      ...['--repeats', repeats],
-    ],
+    args: ({ names, repeats }) => [...unlike(names), '--repeats', repeats],
     missing: isLinux,
     tables: memoryTables,
   },
@@ -108,7 +111,7 @@ export const PARTS = [
     name: 'shares',
     title: 'Shares of the inner loops',
     script: 'layers.mjs',
-    args: ({ names, repeats }) => [...names, '--rounds', repeats],
+    args: ({ names, repeats }) => [...unlike(names), '--rounds', repeats],
     missing: noTiles,
     keep: withoutLayers,
     tables: shareTables,
@@ -131,7 +134,7 @@ export const PARTS = [
     name: 'foreign',
     title: 'Models made elsewhere',
     script: 'foreign.mjs',
-    args: ({ rounds }) => ['--rounds', rounds],
+    args: ({ repeats }) => ['--rounds', repeats],
     missing: noShared,
     tables: foreignTables,
   },

@@ -7,7 +7,7 @@
 // made. A part is a benchmark of this folder in a process of its own, whose contenders take turns; what it needs and
 // does not find is said, and the part left out. Everything found goes into build/bench/results.json; --write puts it
 // into tests/bench/results.json as well, and its tables into docs/benchmarks.md. --page measures nothing and only
-// writes the tables again. --rounds: of what takes turns (7); --repeats: of new browsers and processes, and of what
+// writes the tables again. --rounds: of what takes turns (5); --repeats: of new browsers and processes, and of what
 // takes long for each round (3).
 
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -32,7 +32,7 @@ function chosenParts(words) {
   return words.length > 0 ? PARTS.filter(({ name }) => words.includes(name)) : PARTS;
 }
 
-const standards = { networks: '', rounds: 7, repeats: 3, write: false, page: false };
+const standards = { networks: '', rounds: 5, repeats: 3, write: false, page: false };
 const { networks, rounds, repeats, write, page, parts } = readArguments(standards, (values) => ({
   ...values,
   networks: chosenNetworks(values.networks.split(',').filter(Boolean)),
@@ -104,6 +104,7 @@ const shorten = (_, value) =>
 async function run() {
   await makeNetworks(networks, [...FORMS, 'w4a8', 'w8a4']);
   const machine = await describeMachine();
+  if (!machine.litert) console.error('LiteRT.js: left out, it is not in build/peers');
   const results = { machine, rounds, repeats, networks, parts: {} };
   for (const part of parts) {
     const missing = part.missing?.(machine);
