@@ -85,30 +85,16 @@ export interface CoreSession extends CoreObject {
   unbind(id: number): void;
 }
 
-export interface CoreTensorOptions {
-  bits?: number;
-  symmetric?: boolean;
-  perChannel?: boolean;
-  observer?: string;
-  percentile?: number;
-  momentum?: number;
-  powerOf2?: boolean;
-  rounding?: string;
-  formula?: string;
-  format?: string;
-  fullRange?: boolean;
-  signed?: boolean;
-  stopUpdateAfter?: number;
-  axis?: number;
-}
+/** Options that the core reads by the rows of src/quant/options.inc. quantize/ has checked them. */
+export type CoreTensorOptions = Readonly<Record<string, unknown>>;
 
 export interface CoreOperatorOptions {
-  /** For a named operator: its type, whose settings it starts from. */
+  /** The type of an operator that is named, whose settings it starts from. */
   type?: string;
   quantize?: boolean;
-  floatOutput?: boolean;
   activations?: CoreTensorOptions;
   weights?: CoreTensorOptions;
+  readonly [option: string]: unknown;
 }
 
 export interface CoreQuantizeOptions {
@@ -116,13 +102,11 @@ export interface CoreQuantizeOptions {
   types?: Record<string, CoreOperatorOptions>;
   operators?: Record<string, CoreOperatorOptions>;
   recover?: readonly string[];
-  recoverSamples?: number;
-  recoverSteps?: number;
-  floatOutputs?: boolean;
   quickChoices?: boolean;
   recoverNamed: boolean;
   analyze?: boolean;
   scales?: Record<string, { scale: number[]; offset: number[] }>;
+  readonly [option: string]: unknown;
 }
 
 export interface CoreCalibrator extends CoreObject {

@@ -28,14 +28,12 @@ export type {
 } from './analyze/compare.js';
 export type {
   GivenScale,
-  Observer,
   OperatorConfig,
   QuantizeConfig,
   Recovery,
-  Rounding,
   Target,
-  TensorConfig,
 } from './quantize/config.js';
+export type { Observer, Rounding, TensorConfig } from './quantize/tensor_options.js';
 export { targets } from './quantize/config.js';
 export { engineInfo } from './engine/engine_info.js';
 export type { EngineInfo } from './engine/engine_info.js';

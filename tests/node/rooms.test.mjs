@@ -8,6 +8,7 @@ import { ROOT } from './support.mjs';
 
 const WEB = path.join(ROOT, 'web');
 const MOST_FILES = 25;
+const MOST_LINES = 400;
 
 /** The rooms in their order: folders end in a slash, files that lie in web/ itself stand by their names. */
 const ROOMS = (() => {
@@ -67,6 +68,13 @@ test('no file needs itself by way of others, types included', () => {
   };
   for (const file of SOURCES) follow(file, []);
   assert.equal(done.size, SOURCES.length);
+});
+
+test(`no file of web/ has more than ${MOST_LINES} lines`, () => {
+  for (const file of SOURCES) {
+    const lines = readFileSync(path.join(WEB, file), 'utf8').split('\n').length - 1;
+    assert.ok(lines <= MOST_LINES, `${file} has ${lines} lines`);
+  }
 });
 
 test(`no folder of web/ has more than ${MOST_FILES} files`, () => {

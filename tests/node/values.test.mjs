@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Tensor } from '../../dist/index.js';
-import { parseConfig, resolveOperators } from '../../dist/quantize/config.js';
+import { parseConfig, resolveOperators } from '../../dist/quantize/parse_config.js';
 import { isError } from './support.mjs';
 
 describe('Tensor', () => {

@@ -4,6 +4,7 @@ import {
   MOST_INT,
   checkInteger,
   checkKind,
+  checkMaxSamples,
   checkOptions,
   withoutUndefined,
 } from '../base/options.js';
@@ -13,7 +14,6 @@ import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
 import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
-import { checkMaxSamples } from '../quantize/config.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import type { PlanMemory } from '../session/plan.js';
 import { InferenceSession, checkSameCore } from '../session/session.js';

@@ -3,9 +3,8 @@
 import { checkIterable, items, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
 import { median } from '../base/median.js';
-import { checkOptions } from '../base/options.js';
+import { checkMaxSamples, checkOptions } from '../base/options.js';
 import { Model } from '../model/model.js';
-import { checkMaxSamples } from '../quantize/config.js';
 import type { StepProfile } from '../session/plan.js';
 import { InferenceSession } from '../session/session.js';
 import { type CompareSample, type OutputDifference, compare } from './compare.js';

@@ -9,11 +9,10 @@ import {
   throwIfAborted,
 } from '../base/abort.js';
 import { RequantError, invalidArgument, show } from '../base/errors.js';
-import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
+import { MOST_INT, checkInteger, checkMaxSamples, checkOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
 import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
-import { checkMaxSamples } from '../quantize/config.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, checkSameCore } from '../session/session.js';
 import { type CompareSample, ofSample } from './compare.js';

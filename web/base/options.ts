@@ -141,3 +141,16 @@ export function withoutUndefined<T extends object>(options: T): T {
     Object.entries(options).filter(([, value]) => value !== undefined),
   ) as T;
 }
+
+/** Throws INVALID_ARGUMENT for what is no number of samples; Infinity and undefined stand for all. */
+export function checkMaxSamples(maxSamples: unknown): void {
+  if (maxSamples === undefined || maxSamples === Infinity) return;
+  checkKind(maxSamples, 'integer', 'options.maxSamples');
+  if ((maxSamples as number) < 1) {
+    throw invalidArgument(
+      `options.maxSamples is ${String(maxSamples)}`,
+      'options.maxSamples',
+      'It must be at least 1.',
+    );
+  }
+}

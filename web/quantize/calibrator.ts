@@ -4,7 +4,8 @@ import type { Breather } from '../base/abort.js';
 import type { Core, CoreCalibrator, CoreQuantized } from '../core.js';
 import { Handle, call } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
-import { type QuantizeConfig, parseConfig, resolveOperators } from './config.js';
+import type { QuantizeConfig } from './config.js';
+import { parseConfig, resolveOperators } from './parse_config.js';
 
 /** @internal */
 export function createCalibrator(

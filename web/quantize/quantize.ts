@@ -2,13 +2,13 @@
 
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument, show } from '../base/errors.js';
-import { checkOptions } from '../base/options.js';
+import { checkMaxSamples, checkOptions } from '../base/options.js';
 import type { CoreCalibrator } from '../core.js';
 import { type Feeds, type Handle, withFeeds } from '../engine/heap.js';
 import { arrived, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type QuantizeProgress, createCalibrator, finishCalibrator } from './calibrator.js';
-import { type QuantizeConfig, checkMaxSamples } from './config.js';
+import type { QuantizeConfig } from './config.js';
 import { QuantizedModel } from './quantized_model.js';
 
 /** Calibration samples: feeds for one run of the float model each. */

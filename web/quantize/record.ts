@@ -2,7 +2,8 @@
 
 import { invalidArgument, show } from '../base/errors.js';
 import type { TensorType } from '../base/tensor.js';
-import type { OperatorConfig, QuantizeConfig, TensorConfig } from './config.js';
+import type { OperatorConfig, QuantizeConfig } from './config.js';
+import type { TensorConfig } from './tensor_options.js';
 
 /** How one input or output slot of an operator was quantized. */
 export interface TensorRecord {
