@@ -1,4 +1,4 @@
-// Elementwise operators of two operands, of bytes and of floats.
+// Elementwise operators of two operands, on bytes and on floats.
 #include "codegen/emit.h"
 #include "numeric/multiplier.h"
 #include "numeric/qadd.h"

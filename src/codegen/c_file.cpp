@@ -8,7 +8,7 @@
 namespace requant {
 namespace {
 
-/// The kernel that an #include stands for: that of the arithmetic, for the fixed one.
+/// The kernel that an #include names; "requantize_fixed" stands for that of the chosen arithmetic.
 std::string ForArithmetic(std::string_view kernel, RequantizeMode mode) {
   if (kernel == "requantize_fixed") {
     if (mode == RequantizeMode::kFloat) return "requantize_float";
@@ -18,7 +18,7 @@ std::string ForArithmetic(std::string_view kernel, RequantizeMode mode) {
   return std::string(kernel);
 }
 
-/// Calls each(line), without its end, for the lines of a text.
+/// Calls each(line) for every line of a text, without its end.
 template <typename Each>
 void ForEachLine(std::string_view text, Each each) {
   while (!text.empty()) {
@@ -55,7 +55,7 @@ void CFile::Use(const std::string& kernel) {
   kernel_texts_ += own;
 }
 
-/// Lines of a list.
+/// Collects elements into lines.
 class CFile::Elements {
  public:
   void Add(std::string_view one) {
@@ -104,7 +104,7 @@ std::string CFile::Ints(std::span<const int32_t> values) {
   if (kernels_ == nullptr) return "";
   Elements elements;
   for (const int32_t value : values) {
-    // -2147483648 is an operator and a number that int does not hold.
+    // In C, -2147483648 is a minus and a number that int cannot hold.
     elements.Add(value == INT32_MIN ? std::string("INT32_MIN") : StrCat(value));
   }
   return Array("int32_t", 4, values.size(), elements.text());

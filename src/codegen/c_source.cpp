@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kAlignment = 16;
 
-/// nullptr for an operator without a form in C.
+/// The row of a node's operator; nullptr if it has no form in C.
 const EmitRow* RowOf(const Node& node) {
   for (const EmitRow& row : EmitTable()) {
     if (node.Is(row.op, row.domain)) return &row;
@@ -21,7 +21,8 @@ const EmitRow* RowOf(const Node& node) {
   return nullptr;
 }
 
-/// "float", "int8_t", ...: how a user's function has the elements of a graph's input or output.
+/// "float", "int8_t", ...: the type in which the caller passes elements of a graph's input or
+/// output.
 const char* CType(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -50,7 +51,7 @@ const char* CType(DType dtype) {
   }
 }
 
-/// Throws kUnsupported for values that C could not hold, naming the node.
+/// Throws kUnsupported, with the node's name, for values that C cannot hold.
 void CheckValues(const EmitContext& context) {
   const auto check = [&context](const Value* value) {
     if (value == nullptr) return;
@@ -70,13 +71,13 @@ void Emit(EmitContext context) {
   CheckValues(context);
   const EmitRow* row = RowOf(context.node);
   if (row == nullptr) context.Unsupported(context.node.op_type);
-  // A tensor without elements is computed by doing nothing.
+  // A tensor without elements needs no code.
   const Value* output = context.node.output();
   if (output != nullptr && NumElements(output->type.StaticShape()) == 0) return;
   row->emit(context);
 }
 
-/// What a comment can hold.
+/// Makes a text safe for a C comment.
 std::string CommentText(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -117,9 +118,9 @@ class Writer {
   GeneratedC Write();
 
  private:
-  /// Where a root lies: in the memory of an input or an output, or for a while in the workspace.
+  /// The memory of a root: that of an input or output, or for some time a part of the workspace.
   struct Home {
-    std::string parameter;  // of the function
+    std::string parameter;  // parameter of the function
     int first = -1, last = -1;
     size_t offset = 0;
   };
@@ -136,13 +137,13 @@ class Writer {
   std::string name_;
   CFile file_;
   std::vector<Home> homes_;         // by the position of the root
-  std::vector<std::string> names_;  // of the parameters
+  std::vector<std::string> names_;  // names of the parameters
   std::string parameters_, comments_;
-  std::vector<std::pair<const Value*, std::string>> copies_;  // at the end: root, parameter
+  std::vector<std::pair<const Value*, std::string>> copies_;  // copies at the end: root, parameter
   size_t workspace_ = 0;
 };
 
-/// As far as C has such names the value's name, no two alike.
+/// Adds a parameter named like the value, as far as C permits, and unique.
 std::string Writer::AddParameter(const Value& value, const char* prefix, const char* qualifier) {
   if (CType(value.type.dtype) == nullptr || !value.type.IsStatic()) {
     Fail(ErrorCode::kUnsupported, StrCat("\"", value.name, "\" has no form in C"),

@@ -1,4 +1,4 @@
-// Convolutions: integers by rows of sums, floats pixel by pixel.
+// Convolutions: integers in rows of sums, floats pixel by pixel.
 #include "codegen/emit.h"
 #include "numeric/multiplier.h"
 #include "ops/convolve.h"
@@ -6,7 +6,7 @@
 namespace requant {
 namespace {
 
-/// A window of one element without padding walks over planes as over one line.
+/// Merges all dimensions into one line for a window of one element without padding.
 Geometry Flattened(Geometry g) {
   for (size_t axis = 0; axis < 3; ++axis) {
     if (g.kernel[axis] != 1 || g.stride[axis] != 1 || g.pad_begin[axis] != 0 ||
@@ -18,8 +18,8 @@ Geometry Flattened(Geometry g) {
   return g;
 }
 
-/// An rq_conv or rq_conv_transpose, whose slots are those of QLinearConv. `entry` says which scale
-/// and zero point of the weights belong to an output channel.
+/// The members of an rq_conv or rq_conv_transpose, whose slots are those of QLinearConv. `entry`
+/// gives the index of an output channel's scale and zero point of the weights.
 template <typename Entry>
 Fields ConvFields(EmitContext& context, const Fields& window, int64_t channels, Entry entry) {
   context.RequireByte(0);
@@ -40,7 +40,7 @@ Fields ConvFields(EmitContext& context, const Fields& window, int64_t channels, 
                   << OutputFields(context, multipliers, y.zeros[0], context.OutputType());
 }
 
-/// The geometry of a convolution by constant weights, and all of its window.
+/// The geometry of a convolution with constant weights, and its window.
 Fields ConvWindowFields(EmitContext& context, const Tensor& w) {
   const Shape x = context.InputShape(0);
   const AttributeMap& attributes = context.node.attributes;

@@ -107,7 +107,7 @@ Fields WeightsFields(EmitContext& context, const std::vector<int32_t>& codes,
                                       [&](int32_t code) { return code == least || code == most; });
   const int32_t range = most - least;
   const int bits = two_values ? 1 : range < 4 ? 2 : range < 16 ? 4 : 8;
-  // Bytes are stored as int8: those of uint8 are 128 less, and so are their zero points.
+  // Bytes are stored as int8: the codes and zero points of uint8 are decreased by 128.
   const int32_t shift = bits == 8 && most > 127 ? 128 : 0;
   const int32_t step = bits == 1 && range > 0 ? range : 1;
   const size_t per_byte = 8 / static_cast<size_t>(bits);
@@ -136,7 +136,7 @@ Fields PairsFields(EmitContext& context, const Shape& a, const Shape& b, const S
     return all;
   };
   const std::vector<int64_t> steps_a = strides(a), steps_b = strides(b);
-  // Axes that both operands walk over as if they were one become one; innermost first.
+  // Merge neighboring axes that both operands walk as one; innermost first.
   std::vector<int64_t> dims, by_a, by_b;
   for (size_t i = out.size(); i-- > 0;) {
     if (out[i] == 1) continue;

@@ -7,16 +7,16 @@
 
 namespace requant {
 
-/// A list in C, of numbers, of other lists and of names.
+/// A brace-enclosed list in C of numbers, other lists and names.
 class Fields {
  public:
   Fields& operator<<(int64_t number);
   Fields& operator<<(std::string_view text);
   Fields& operator<<(const Fields& list) { return *this << list.Braced(); }
-  /// All of them as a list in the list.
+  /// Adds the numbers as a nested list.
   Fields& operator<<(std::span<const int64_t> numbers);
 
-  /// "1, {2, 3}, name".
+  /// The elements without braces: "1, {2, 3}, name".
   const std::string& text() const { return text_; }
   std::string Braced() const;
 
@@ -24,7 +24,7 @@ class Fields {
   std::string text_;
 };
 
-/// The text of a number in C, bit for bit.
+/// The C text of a number, exact to the bit.
 std::string CFloat(float value);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-// Operators of single elements: tables, quantization, clamps; and softmax.
+// Operators on single elements: tables, quantization, clamps; and softmax.
 #include <limits>
 
 #include "base/str_cat.h"
@@ -8,7 +8,7 @@
 namespace requant {
 namespace {
 
-/// x -> y by a table of bytes or of floats.
+/// Writes x -> y by a table of bytes or of floats.
 void CallTable(EmitContext& context, const Tensor& table) {
   const bool real = table.dtype() == DType::kFloat32;
   const std::string kernel = real ? "table_float" : "table";
@@ -20,7 +20,7 @@ void CallTable(EmitContext& context, const Tensor& table) {
                     Fields() << context.In(0) << context.Out() << context.OutputCount() << values);
 }
 
-/// What an operator of one 8-bit value, other inputs being constant, makes of all 256 of them.
+/// The results of an operator of one 8-bit value (with constant other inputs) for all 256 of them.
 Tensor AllResults(const EmitContext& context) {
   const Node& node = context.node;
   Tensor all(context.InputType(0), {256});
@@ -30,7 +30,7 @@ Tensor AllResults(const EmitContext& context) {
   return EvaluateNode(context.graph, node, inputs, context.file.requantize())[0];
 }
 
-/// Scales along an axis as (channels, elements of one channel in a row).
+/// The channels of an axis, and the number of consecutive elements of one channel.
 struct Channels {
   int64_t count = 1, inner = 1;
 };
@@ -124,7 +124,8 @@ void EmitClamp(EmitContext& context) {
 void EmitSoftmax(EmitContext& context) {
   context.RequireFloat(0);
   const Shape shape = context.OutputShape();
-  const bool flat = context.graph.opset() < 13;  // all axes from that one on are one
+  // Softmax works on all axes from that one on together
+  const bool flat = context.graph.opset() < 13;
   const auto axis = static_cast<ptrdiff_t>(NormalizeAxis(
       context.node.attributes.Int("axis", flat ? 1 : -1), static_cast<int64_t>(shape.size())));
   const auto begin = shape.begin();

@@ -6,7 +6,7 @@
 namespace requant {
 namespace {
 
-/// RFC 4648.
+/// Base64 as in RFC 4648.
 std::string Base64(const uint8_t* bytes, size_t count) {
   static constexpr char kDigits[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -33,7 +33,7 @@ class Writer {
   void Type(const ValueType& type);
   void Constant(const Tensor& tensor);
   void Node(const requant::Node& node);
-  /// An attribute's value, whatever its kind.
+  /// Writes an attribute's value, whatever its kind.
   void Attribute(const requant::Node&, int64_t value) { json_.Int(value); }
   void Attribute(const requant::Node&, float value) { json_.Number(value); }
   void Attribute(const requant::Node&, const std::string& value) { json_.String(value); }
@@ -56,7 +56,7 @@ void Writer::Names(const std::vector<Value*>& values) {
   json_.EndArray();
 }
 
-/// { type, dims, and what the caller adds.
+/// Writes an open object with type and dims; the caller adds members and closes it.
 void Writer::Type(const ValueType& type) {
   json_.BeginObject().Key("type").String(DTypeName(type.dtype)).Key("dims");
   if (!type.shape) {

@@ -6,13 +6,14 @@
 namespace requant {
 namespace {
 
-/// Strides in elements of [batches][rows][inner] by [batches][inner][columns].
+/// Product of [batches][rows][inner] and [batches][inner][columns], with strides in elements.
 struct Product {
   int64_t batches = 1, rows = 1, columns = 1, inner = 1;
   int64_t a_batch = 0, b_batch = 0;
 };
 
-/// Of MatMul. One of the operands may have a single matrix for all; other broadcasts are none.
+/// The product of a MatMul. One of the operands may have a single matrix for all batches; other
+/// broadcasts are not supported.
 Product ProductOf(const EmitContext& context, size_t a_slot, size_t b_slot) {
   const Shape a = context.InputShape(a_slot), b = context.InputShape(b_slot);
   Product out;
@@ -25,7 +26,7 @@ Product ProductOf(const EmitContext& context, size_t a_slot, size_t b_slot) {
   const int64_t of_a = count_a / (out.rows * out.inner);
   const int64_t of_b = count_b / (out.columns * out.inner);
   out.batches = count / (out.rows * out.columns);
-  if (of_b == 1) {  // one matrix: all rows are rows of one product
+  if (of_b == 1) {  // a single matrix: the rows of all batches are rows of one product
     out.rows *= out.batches;
     out.batches = 1;
     return out;
@@ -38,7 +39,7 @@ Product ProductOf(const EmitContext& context, size_t a_slot, size_t b_slot) {
   return out;
 }
 
-/// A constant [inner][columns], or with `transposed` [columns][inner], as [columns][inner].
+/// Converts a constant [inner][columns], or [columns][inner] if `transposed`, to [columns][inner].
 std::vector<int32_t> Columns(const Tensor& b, const Product& p, bool transposed) {
   std::vector<int32_t> out;
   const std::vector<int64_t> values = b.ToInts();
@@ -56,7 +57,7 @@ struct Bias {
   int64_t row = 0, column = 0;
 };
 
-/// An rq_matmul.
+/// The members of an rq_matmul.
 Fields MatMulFields(const Product& p, int64_t a_row, int64_t a_step, const ByteReading& a,
                     const ByteReading& b, const Bias& bias, const Fields& output) {
   return Fields() << p.batches << p.rows << p.columns << p.inner << p.a_batch << a_row << a_step
@@ -64,13 +65,13 @@ Fields MatMulFields(const Product& p, int64_t a_row, int64_t a_step, const ByteR
                   << output;
 }
 
-/// One scale and zero point for a whole operand.
+/// Throws kUnsupported unless the operand has one scale and one zero point.
 void RequireOne(const EmitContext& context, const QuantOperand& operand) {
   if (operand.scales.size() == 1 && operand.zeros.size() == 1) return;
   context.Unsupported(StrCat(context.node.op_type, " with scales of rows"));
 }
 
-/// The call of a kernel whose right operand is constant; `more` comes behind.
+/// Calls a kernel whose right operand is constant; `more` are further members.
 void CallConstant(EmitContext& context, const std::string& kernel, const Fields& weights,
                   const Fields& product, const Fields& more = {}) {
   context.file.Use(kernel);
@@ -146,7 +147,7 @@ void EmitQGemm(EmitContext& context) {
   const QuantOperand b = context.Operand(4, 5, ScaleRule::kPositiveOrZero);
   const bool quantized = context.has(7);
   const QuantOperand y = quantized ? context.Operand(7, 8) : QuantOperand{{1}, {0}};
-  // In this order, as ONNX Runtime (contrib_ops/cpu/quantization/quant_gemm.cc).
+  // The multiplication has this order in ONNX Runtime (contrib_ops/cpu/quantization/quant_gemm.cc).
   const float scale_a = alpha * a.scales[0];
   std::vector<double> multipliers;
   for (const float scale : b.scales) {
@@ -176,7 +177,7 @@ void EmitQGemm(EmitContext& context) {
 
 namespace {
 
-/// The call of rq_matmul_real_run: strides of a's rows and of b's columns, and a factor of the
+/// Calls rq_matmul_real_run with the strides of a's rows and b's columns, and the factor of the
 /// bias in `bias_slot`, if there is one.
 void CallReal(EmitContext& context, const Product& p, bool trans_a, bool trans_b, float alpha,
               float beta, size_t bias_slot) {

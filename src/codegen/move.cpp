@@ -1,6 +1,6 @@
-// Operators that give elements other places. What they do is found out by having their reference
-// move the numbers of the elements; if these lie along axes, the loop over them is written, else
-// the list of the numbers.
+// Operators that move elements to other positions. The reference operator moves the numbers of the
+// elements; if the result lies along axes, a loop over these is written, otherwise the list of the
+// numbers.
 #include "codegen/move.h"
 
 #include <algorithm>
@@ -15,12 +15,13 @@
 namespace requant {
 
 std::vector<Axis> AxesOf(const std::vector<int32_t>& numbers) {
-  // The innermost axis is as long as steps stay the same and the rest divides; then the firsts of
-  // its lines are looked at in the same way. A guess, to be held against all numbers.
+  // Guess the axes. The innermost one is as long as the step stays the same and the rest divides by
+  // its length; the first elements of its lines are examined in the same way. The guess is verified
+  // against all numbers.
   std::vector<Axis> axes;
   const auto count = static_cast<int64_t>(numbers.size());
   const auto at = [&numbers](int64_t i) { return int64_t{numbers[static_cast<size_t>(i)]}; };
-  int64_t line = 1;  // elements that the axes so far have
+  int64_t line = 1;  // number of elements that the axes so far span
   while (line < count) {
     const int64_t step = at(line) - at(0);
     int64_t length = 2;
@@ -47,7 +48,8 @@ namespace {
 
 constexpr size_t kMoveAxes = 8;  // of move.c
 
-/// An rq_move whose one side lies at `first` along the axes, the other one after another.
+/// The members of an rq_move. One side starts at `first` and follows the axes, the other is
+/// contiguous.
 Fields MoveFields(const std::vector<Axis>& axes, int64_t first, int64_t bytes, bool from) {
   std::vector<int64_t> dims(kMoveAxes, 1), strides(kMoveAxes, 0), dense(kMoveAxes, 0);
   int64_t elements = 1;
@@ -62,7 +64,7 @@ Fields MoveFields(const std::vector<Axis>& axes, int64_t first, int64_t bytes, b
                   << (from ? strides : dense) << (from ? dense : strides);
 }
 
-/// The loop over elements of `bytes` bytes.
+/// Calls the loop over elements of `bytes` bytes.
 void CallLoop(EmitContext& context, const std::string& x, const std::string& y,
               const Fields& move) {
   context.file.Use("move");
@@ -74,8 +76,7 @@ std::string BytePointer(const std::string& pointer, DType dtype, bool constant) 
   return StrCat(constant ? "(const uint8_t *)" : "(uint8_t *)", pointer);
 }
 
-/// The numbers of the input's elements that end up in the outputs; -1 where there is something
-/// else.
+/// The number of the input element that each output element comes from; -1 if it is something else.
 std::vector<std::vector<int32_t>> Numbers(EmitContext& context) {
   const Node& node = context.node;
   Tensor numbers(DType::kInt32, context.InputShape(0));
@@ -114,7 +115,7 @@ void CallMove(EmitContext& context, size_t slot, const std::vector<int32_t>& num
                                           << context.file.Ints(numbers) << bytes);
 }
 
-/// The lengths that Concat puts beside each other: of all axes from `axis` on.
+/// The lengths that Concat joins: the product of all dimensions from `axis` on.
 struct Lines {
   int64_t rows, own;
 };
@@ -165,7 +166,7 @@ void EmitPad(EmitContext& context) {
   context.file.Call("rq_fill", Fields()
                                    << y << static_cast<int64_t>(numbers.size())
                                    << context.file.Bytes(element) << static_cast<int64_t>(bytes));
-  // Where the input's elements go, if all of them go somewhere.
+  // The output position of every input element, if all of them have one.
   std::vector<int32_t> places(static_cast<size_t>(NumElements(context.InputShape(0))), -1);
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i] >= 0) places[static_cast<size_t>(numbers[i])] = static_cast<int32_t>(i);

@@ -10,8 +10,8 @@ struct Axis {
   int64_t length, step;
 };
 
-/// The nest of loops, the outermost first, in which elements have these numbers one after another,
-/// the first being numbers[0]; empty where there is none.
+/// The nest of loops, outermost first, that visits elements with these numbers in order, starting
+/// at numbers[0]; empty if there is none.
 std::vector<Axis> AxesOf(const std::vector<int32_t>& numbers);
 
 }  // namespace requant

@@ -5,7 +5,7 @@
 namespace requant {
 namespace {
 
-/// Where channels are in a shape, and the shape with them in second place.
+/// Moves the channels of a shape to the second position; returns whether they were last.
 bool ToPlanar(const AttributeMap& attributes, Shape& shape) {
   const bool last = attributes.Int("channels_last", 0) != 0 && shape.size() > 2;
   if (last) {
@@ -15,7 +15,7 @@ bool ToPlanar(const AttributeMap& attributes, Shape& shape) {
   return last;
 }
 
-/// Whether every window holds all of its taps.
+/// Whether every window is completely inside of the input.
 bool IsFull(const Geometry& g) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const int64_t end = (g.output[axis] - 1) * g.stride[axis] +
@@ -25,7 +25,7 @@ bool IsFull(const Geometry& g) {
   return true;
 }
 
-/// One window over a plane; `x` has channels in second place.
+/// A single window over a plane; `x` has channels in the second position.
 Geometry WholePlane(const Shape& x) {
   const int64_t area = NumElements(Shape(x.begin() + 2, x.end()));
   return {{1, 1, area}, {1, 1, 1}, {1, 1, area}, {1, 1, 1}, {1, 1, 1}, {}, {}};
@@ -35,7 +35,7 @@ void EmitAverage(EmitContext& context, const Geometry& g, const Shape& x, bool c
                  bool count_pad) {
   context.RequireByte(0);
   const QuantOperand from = context.Operand(1, 2), to = context.Operand(3, 4);
-  // A scale for every number of elements that a window may hold; the same for all of a full one.
+  // One scale for every number of elements that a window may hold; full windows have only one.
   const int64_t taps = g.kernel_size();
   std::vector<double> multipliers;
   for (int64_t count = IsFull(g) ? taps : 1; count <= taps; ++count) {
@@ -69,7 +69,7 @@ void EmitQLinearGlobalAveragePool(EmitContext& context) {
 
 namespace {
 
-/// Of floats: `pad_end` is NULL or what a window counts behind the input.
+/// Calls a pool of floats; `pad_end` is NULL, or the end of the padding that a window counts.
 void CallFloatPool(EmitContext& context, const Geometry& g, bool most, const std::string& pad_end) {
   context.RequireFloat(0);
   const Shape x = context.InputShape(0);

@@ -1,5 +1,6 @@
 #pragma once
-// Affine quantization: real = scale * (q - zero_point). Scalars; the normative definitions.
+// Affine quantization of scalars: real = scale * (q - zero_point). These are the normative
+// definitions.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,26 +10,26 @@
 
 namespace requant {
 
-/// The integers of a quantized type.
+/// The range of a quantized type's integers.
 struct QuantizedRange {
   int32_t min = -128;
   int32_t max = 127;
 };
 
-/// Range of a `bits`-wide integer, 1 <= bits <= 31.
+/// The range of a `bits`-wide integer, 1 <= bits <= 31.
 inline QuantizedRange RangeOfBits(int bits, bool is_signed) {
   const int64_t levels = int64_t{1} << bits;
   if (!is_signed) return {0, static_cast<int32_t>(levels - 1)};
   return {static_cast<int32_t>(-(levels / 2)), static_cast<int32_t>(levels / 2 - 1)};
 }
 
-/// ONNX QuantizeLinear: saturate(round(x / scale) + zero_point), the division in float32
-/// (onnx docs/Operators.md). A NaN becomes the zero point, infinities saturate.
+/// ONNX QuantizeLinear: saturate(round(x / scale) + zero_point), the division in float32 (onnx
+/// docs/Operators.md). A NaN becomes the zero point, infinities saturate.
 inline int32_t QuantizeLinear(float x, float scale, int32_t zero_point, QuantizedRange range,
                               RoundingPolicy rounding = RoundingPolicy::kHalfEven) {
   const float scaled = x / scale;
   if (std::isnan(scaled)) return std::clamp(zero_point, range.min, range.max);
-  // Doubles hold every float rounded to an integer plus an int32 closely enough to clamp rightly.
+  // The double sum of a rounded float and an int32 is close enough to clamp correctly.
   const double value = static_cast<double>(RoundTo(scaled, rounding)) + zero_point;
   if (value <= range.min) return range.min;
   if (value >= range.max) return range.max;
@@ -40,7 +41,7 @@ inline float DequantizeLinear(int32_t q, float scale, int32_t zero_point) {
   return static_cast<float>(static_cast<int64_t>(q) - zero_point) * scale;
 }
 
-/// A scale that can be divided by: an empty range (all zeros) gives 1, and denormals are avoided.
+/// Makes a scale safe to divide by: an empty range (all zeros) gives 1, and denormals are avoided.
 inline float UsableScale(double scale) {
   if (!(scale > 0)) return 1.0f;
   const double smallest = std::numeric_limits<float>::min();

@@ -1,5 +1,6 @@
-// 256-entry tables: any function of one 8-bit operand, or a change of scale, becomes one lookup.
-// The index is the operand's BIT PATTERN, so the same kernel serves int8 and uint8 on both sides.
+// Tables of 256 entries: any function of one 8-bit operand, or a change of scale, becomes one
+// lookup. The index is the operand's BIT PATTERN, so the same kernel serves int8 and uint8 on both
+// sides.
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@
 
 namespace requant {
 
-/// How an 8-bit value stands for a real one: real = scale * (q - zero_point).
+/// The format of an 8-bit value: real = scale * (q - zero_point).
 struct ByteScale {
   float scale;
   int32_t zero_point;
@@ -16,7 +17,7 @@ struct ByteScale {
 
   int32_t Min() const { return is_signed ? -128 : 0; }
   int32_t Max() const { return is_signed ? 127 : 255; }
-  /// The integer that a bit pattern stands for.
+  /// The integer of a bit pattern.
   int32_t Decode(int bits) const {
     return is_signed ? static_cast<int8_t>(static_cast<uint8_t>(bits)) : bits;
   }
@@ -29,7 +30,7 @@ using ByteTable = std::array<uint8_t, 256>;
 inline int32_t QuantizeByte(float real, const ByteScale& to, int32_t lo, int32_t hi) {
   float steps = real / to.scale;
   if (std::isnan(steps)) steps = 0;
-  // Clamped before rounding: the bounds are integers, so the result is the same and int32 is safe.
+  // Clamp before rounding: the bounds are integers, so the result is the same and int32 is safe.
   const float least = static_cast<float>(lo - to.zero_point);
   const float most = static_cast<float>(hi - to.zero_point);
   steps = steps < least ? least : (steps > most ? most : steps);
@@ -38,8 +39,8 @@ inline int32_t QuantizeByte(float real, const ByteScale& to, int32_t lo, int32_t
 
 /// Dequantize -> function -> quantize over all bit patterns, like ONNX Runtime's QLinearSigmoid and
 /// QLinearLeakyRelu (onnxruntime contrib_ops/cpu/quantization/qlinear_lookup_table.cc). `function`
-/// maps float to float. The result is clamped to [lo, hi] within the output's range, which is where
-/// a following Relu or Clip goes.
+/// maps float to float. The result is clamped to [lo, hi] within the output's range, which computes
+/// a following Relu or Clip.
 template <typename Function>
 ByteTable MakeByteTable(const ByteScale& from, const ByteScale& to, Function&& function,
                         int32_t lo = -128, int32_t hi = 255) {
@@ -53,7 +54,7 @@ ByteTable MakeByteTable(const ByteScale& from, const ByteScale& to, Function&& f
   return table;
 }
 
-/// The change of scale alone (an operand of Concat, a Q-DQ pair between two scales).
+/// A table that only changes the scale (an operand of Concat, a Q-DQ pair between two scales).
 inline ByteTable MakeRescaleTable(const ByteScale& from, const ByteScale& to) {
   return MakeByteTable(from, to, [](float real) { return real; });
 }

@@ -26,7 +26,7 @@ QAddMultipliers MakeQAddMultipliers(double ratio_a, double ratio_b);
 
 namespace qadd_internal {
 
-/// value + zero, clamped; the sum in 64 bits because a saturated value may come in.
+/// value + zero, clamped. The sum takes 64 bits because the value may be saturated.
 inline int32_t ClampSum(int32_t value, int32_t zero, int32_t lo, int32_t hi) {
   const int64_t sum = static_cast<int64_t>(value) + zero;
   return sum < lo ? lo : (sum > hi ? hi : static_cast<int32_t>(sum));
@@ -34,8 +34,8 @@ inline int32_t ClampSum(int32_t value, int32_t zero, int32_t lo, int32_t hi) {
 
 }  // namespace qadd_internal
 
-/// Integer-only addition: ((a * Ma + b * Mb) + 2^(shift-1)) >> shift, so ties go towards +infinity;
-/// then the zero point, then the clamp. `a` and `b` come without their zero points.
+/// Integer-only addition: ((a * Ma + b * Mb) + 2^(shift-1)) >> shift, so that ties go towards
+/// +infinity; then the zero point, then the clamp. `a` and `b` come without their zero points.
 inline int32_t QAddFixed(int32_t a, int32_t b, const QAddMultipliers& multipliers, int32_t out_zero,
                          int32_t lo, int32_t hi) {
   const int32_t sum = a * multipliers.a + b * multipliers.b;
@@ -50,34 +50,36 @@ struct QAddRange {
 
 /// QAddFixed in 16 bits, for operands of few codes or factors of few bits:
 ///   ((a * Na + b * Nb + bias + 2^(shift-1)) >> shift) + middle, clamped.
-/// `shift` is 0 where there is no such form.
+/// A `shift` of 0 means that no such form exists.
 struct QAddNarrow {
   int16_t a = 0, b = 0, bias = 0, shift = 0;
   int32_t middle = 0;
-  /// Of MakeQAddNarrow: no sum is beyond int16, but for the rounding constant. Of MakeQAddSimple
-  /// that is so without the zero points' share, and the rest saturates; there is no bias.
+  /// 0 from MakeQAddNarrow: no sum leaves int16, except by the rounding constant. 1 from
+  /// MakeQAddSimple: this holds for sums without the zero points' share; otherwise sums saturate,
+  /// and there is no bias.
   int32_t saturates = 0;
-  QAddRange a_range = {0, -1}, b_range = {0, -1};  ///< of MakeQAddNarrow: its operands'
+  QAddRange a_range = {0, -1}, b_range = {0, -1};  ///< the ranges given to MakeQAddNarrow
 };
 
-/// A form for all codes, where both factors are at most kSimpleFactor when powers of two that they
-/// share are taken out, and `shift` is at most kSimpleShift then: codes in [-128, 127] times two of
-/// these stay inside int16, and a sum that saturates with its zero points is 256 steps off, beyond
-/// every clamp. The quantizer makes scales of sums such fractions (quant/simple_sums.h).
+/// A form in 16 bits for all codes. It exists if, after common powers of two are taken out, both
+/// factors are at most kSimpleFactor and `shift` is at most kSimpleShift: codes in [-128, 127]
+/// times two such factors stay inside int16, and a sum that saturates with its zero points is 256
+/// steps off, beyond every clamp. The quantizer chooses scales of sums as such fractions
+/// (quant/simple_sums.h).
 QAddNarrow MakeQAddSimple(const QAddMultipliers& multipliers, int32_t out_zero);
 inline constexpr int32_t kSimpleFactor = 127, kSimpleShift = 7;
 
-/// A form in 16 bits that gives QAddFixed's integer for every pair of the ranges: found by trying
-/// neighbours of the rounded ratios, and proven by going through all pairs. None is looked for
-/// where there are more than 1024.
+/// A form in 16 bits that gives QAddFixed's integer for every pair of the ranges. It is found by
+/// trying neighbors of the rounded ratios, and proven by going through all pairs; for more than
+/// 1024 pairs none is looked for.
 QAddNarrow MakeQAddNarrow(const QAddMultipliers& multipliers, QAddRange a, QAddRange b,
                           int32_t out_zero, int32_t lo, int32_t hi);
 
-/// ONNX Runtime's QLinearAdd (mlas/lib/qladd.cpp, the scalar form): in float, one rounding each,
+/// ONNX Runtime's QLinearAdd (mlas/lib/qladd.cpp, the scalar form): float, with one rounding each,
 ///   nearbyint((s_a * a + s_b * b) / s_c + z_c)
-/// with the zero point added BEFORE rounding and a true division. Some CPUs use fixed point there,
-/// so a step of one between CPUs is normal; this is the definition without shortcuts. A negative
-/// b_scale subtracts. The scales are positive numbers otherwise.
+/// where the zero point is added BEFORE rounding and the division is a true division. Some CPUs use
+/// fixed point, so a difference of one step between CPUs is normal; this is the definition without
+/// shortcuts. A negative b_scale subtracts; all other scales are positive.
 inline int32_t QAddFloat(int32_t a, int32_t b, float a_scale, float b_scale, float out_scale,
                          int32_t out_zero, int32_t lo, int32_t hi) {
   const float real_a = a_scale * static_cast<float>(a);
@@ -92,14 +94,14 @@ inline int32_t QAddFloat(int32_t a, int32_t b, float a_scale, float b_scale, flo
   return static_cast<int32_t>(__builtin_nearbyintf(value));
 }
 
-/// Integer-only multiplication: one requantize of the product by s_a * s_b / s_c, ties upward.
+/// Integer-only multiplication: one requantization of the product by s_a * s_b / s_c, ties upward.
 inline int32_t QMulFixed(int32_t a, int32_t b, FixedMultiplier multiplier, int32_t out_zero,
                          int32_t lo, int32_t hi) {
   return qadd_internal::ClampSum(RequantizeUpward(a * b, multiplier), out_zero, lo, hi);
 }
 
-/// Float multiplication (ONNX Runtime's QLinearMul, mlas/lib/qlmul.cpp): one float factor
-/// scale = float(s_a * s_b / s_c), half-even, the zero point after rounding.
+/// Float multiplication (ONNX Runtime's QLinearMul, mlas/lib/qlmul.cpp): one float factor scale =
+/// float(s_a * s_b / s_c), half-even, the zero point added after rounding.
 inline int32_t QMulFloat(int32_t a, int32_t b, float scale, int32_t out_zero, int32_t lo,
                          int32_t hi) {
   return qadd_internal::ClampSum(RequantizeFloat(a * b, scale), out_zero, lo, hi);

@@ -1,5 +1,5 @@
-// Additions of few codes in 16 bits. A file of its own since only networks of few bits need it
-// (bindings/cmake/tools_sources.txt).
+// Additions of few codes in 16 bits. They have a file of their own since only networks of few bits
+// need it (bindings/cmake/tools_sources.txt).
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kMostPairs = 1024;
 
-/// Of all pairs: what the bias can be if these factors are to give `multipliers`' results.
+/// The bounds of the bias for which these factors give the results of `multipliers`, over all
+/// pairs.
 struct BiasBounds {
   int32_t least = -32768, most = 32767;
   bool none() const { return least > most; }
@@ -37,7 +38,7 @@ struct Addition {
       for (int32_t y = b.lo; y <= b.hi; ++y) {
         const int32_t sum = x * factor_a + y * factor_b;
         const int32_t code = QAddFixed(x, y, multipliers, out_zero, lo, hi);
-        // Beyond the clamp any sum will do, as long as 16 bits hold it.
+        // Beyond the clamp any sum is right, as long as 16 bits hold it.
         if (code > lo) bounds.AtLeast((code - middle) * (1 << shift) - half - sum);
         if (code < hi) bounds.AtMost((code + 1 - middle) * (1 << shift) - 1 - half - sum);
         bounds.AtLeast(-32768 - sum);

@@ -1,8 +1,8 @@
 #pragma once
-// The normative requantization of this project: scalar, integer, freestanding (also compiled into
-// the vector kernels). Every vector form matches these functions bit for bit.
+// The normative requantization of this project: scalar, integer, freestanding (the vector kernels
+// include it, too). Every vector form matches these functions bit for bit.
 //
-// A real multiplier m (s_in * s_w / s_out) is held as m = multiplier * 2^-shift with a 31-bit
+// A real multiplier m (s_in * s_w / s_out) is stored as m = multiplier * 2^-shift with a 31-bit
 // multiplier: the decomposition of TVM's src/relay/qnn/utils.cc (GetFixedPointMultiplierShift) and
 // of TensorFlow Lite's QuantizeMultiplier; here `shift` is the TOTAL right shift of the 64-bit
 // product (31 minus the binary exponent).
@@ -10,13 +10,14 @@
 
 namespace requant {
 
-/// m = multiplier * 2^-shift. multiplier is 0 or in [2^30, 2^31); shift in [1, 62].
+/// m = multiplier * 2^-shift. multiplier is 0 or in [2^30, 2^31); shift is in [1, 62].
 struct FixedMultiplier {
   int32_t multiplier = 0;
   int32_t shift = 31;
 };
 
-/// How an int32 accumulator becomes an output integer. The values are part of the kernels' ABI.
+/// The arithmetic that turns an int32 accumulator into an output integer. The values are part of
+/// the kernels' ABI.
 enum class RequantizeMode : int32_t {
   kUpward = 0,  ///< fixed point, one rounding, ties towards +infinity (TVM UPWARD, TFLite single)
   kFloat = 1,   ///< half_even(float(acc) * scale): ONNX Runtime, XNNPACK
@@ -36,7 +37,7 @@ inline int32_t RequantizeUpward(int32_t acc, FixedMultiplier m) {
   return SaturateToInt32((product + (int64_t{1} << (m.shift - 1))) >> m.shift);
 }
 
-/// As RequantizeUpward, but ties go away from zero. TVM Requantize "TONEAREST".
+/// Like RequantizeUpward, but ties go away from zero. TVM Requantize "TONEAREST".
 inline int32_t RequantizeToNearest(int32_t acc, FixedMultiplier m) {
   const int64_t product = static_cast<int64_t>(acc) * m.multiplier;
   const int64_t half = int64_t{1} << (m.shift - 1);
@@ -79,30 +80,31 @@ inline int32_t RequantizeFloat(int32_t acc, float scale) {
   return value < 0.0f ? INT32_MIN : 0;
 }
 
-/// Which vector form computes mode kUpward exactly for these multipliers (see PrepareRequantize).
+/// The vector form that computes mode kUpward exactly for given multipliers (see
+/// PrepareRequantize).
 enum class RequantizePath : int32_t {
   kScalar = 0,  ///< per element, as above
-  kShift =
-      1,  ///< 64-bit products and one shift for eight channels; kScalar where they differ too much
+  /// 64-bit products and one shift for eight channels; kScalar if their shifts differ too much
+  kShift = 1,
   kDouble = 2,  ///< products exact in float64
 };
 
-/// A requantization to at most 16 codes in 16 bits, per output channel, arrays padded as those
-/// below:
+/// A requantization to at most 16 codes in 16 bits, per output channel; arrays are padded like
+/// those of RequantizeParams:
 ///   x = saturated(acc * scale), y = (x * factor + 2^14) >> 15,
 ///   output = clamp(((saturated(y + bias) + 2^(shift-1)) >> shift) + lo + kNarrowMiddle, lo, hi).
-/// scale is 0 for channels that have no such form. AddNarrowRequantize finds and proves it.
+/// scale is 0 for channels without such a form. AddNarrowRequantize finds and proves the form.
 struct NarrowRequantize {
-  const int32_t* scale = nullptr;  // int16, these three
+  const int32_t* scale = nullptr;  // the values of these three arrays fit int16
   const int32_t* factor = nullptr;
   const int32_t* bias = nullptr;
-  int32_t shift = 0;  ///< 0: there are none of these
-  /// Where the clamp is to two codes: the largest accumulator of the lower one, clamped to int16,
-  /// which is right for accumulators above -2^15. Null where there are more codes.
+  int32_t shift = 0;  ///< 0: the form does not exist
+  /// For a clamp to two codes: the largest accumulator of the lower code, clamped to int16, which
+  /// is right for accumulators above -2^15. Null for more codes.
   const int32_t* last_low = nullptr;
 };
 inline constexpr int32_t kNarrowMiddle = 8;
-/// 16 codes << 12 is all of int16.
+/// 16 codes << 12 take all of int16.
 inline constexpr int32_t kNarrowFullShift = 12;
 
 /// Requantization of a kernel's accumulators, per output channel. Fill it with PrepareRequantize
@@ -114,29 +116,30 @@ struct RequantizeParams {
   const int32_t* multiplier = nullptr;  ///< M_c
   const int32_t* shift = nullptr;       ///< t_c
   const float* scale = nullptr;         ///< m_c as float, for kFloat
-  /// Largest h with bound_c * 2^h < 2^31: how far path kShift may scale an accumulator up.
+  /// The largest h with bound_c * 2^h < 2^31: the number of bits by which path kShift may shift an
+  /// accumulator up.
   const int32_t* headroom = nullptr;
-  /// |float(acc) * scale| < 2^21 for every accumulator within the bounds.
+  /// Whether |float(acc) * scale| < 2^21 for every accumulator within the bounds.
   int32_t small_products = 0;
-  /// M_c * 2^-t_c for path kDouble, and 2^-(t_c + 1), or null when no accumulator within the bounds
+  /// M_c * 2^-t_c for path kDouble, and 2^-(t_c + 1), or null if no accumulator within the bounds
   /// can make a tie.
   const double* exact_scale = nullptr;
   const double* exact_tie = nullptr;
-  /// The same codes in float32, the product rounded by itself or not:
+  /// The same codes in float32, whether the product is rounded by itself or not:
   ///   output = clamp(truncated(float(acc) * float_scale + float_bias) + lo, lo, hi);
-  /// float_scale is negative for channels that have no such form. Null where no channel has.
+  /// float_scale is negative for channels without such a form. Null if no channel has one.
   const float* float_scale = nullptr;
   const float* float_bias = nullptr;
   NarrowRequantize narrow;
   int32_t zero_point = 0;
-  int32_t lo = -128;  ///< output clamp, activation merged
+  int32_t lo = -128;  ///< output clamp, with the activation
   int32_t hi = 127;
 };
 
-/// Extra readable elements behind every per-channel array that a vector kernel loads.
+/// Number of extra readable elements behind every per-channel array that a vector kernel loads.
 inline constexpr int32_t kRequantizePadding = 16;
 
-/// The whole normative step for one accumulator of channel c: the output integer.
+/// The complete normative step for one accumulator of channel c; returns the output integer.
 inline int32_t ApplyRequantize(int32_t acc, const RequantizeParams& p, int32_t c) {
   int32_t value = 0;
   switch (p.mode) {

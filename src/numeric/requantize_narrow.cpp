@@ -1,5 +1,5 @@
-// Requantization to few codes in 16 bits. A file of its own since only networks of few bits need it
-// (bindings/cmake/tools_sources.txt).
+// Requantization to few codes in 16 bits. It has a file of its own since only networks of few bits
+// need it (bindings/cmake/tools_sources.txt).
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int32_t kMostCodes = 2 * kNarrowMiddle;
 constexpr int32_t kMostFactor = 32767;
-constexpr int32_t kScales = 8;   // to try: each rounds otherwise
-constexpr int kSlopeSteps = 16;  // of a search: (2/3)^16 of where it began is left
+constexpr int32_t kScales = 8;   // scales to try: each rounds differently
+constexpr int kSlopeSteps = 16;  // steps of a search, which leave (2/3)^16 of its interval
 
 /// The smallest accumulator whose code is at least `code`; more than `bound` if there is none.
 int64_t StepTo(int32_t code, const RequantizeParams& p, int32_t channel, double multiplier,
@@ -22,7 +22,7 @@ int64_t StepTo(int32_t code, const RequantizeParams& p, int32_t channel, double 
   const auto reached = [&](int64_t acc) {
     return ApplyRequantize(static_cast<int32_t>(acc), p, channel) >= code;
   };
-  // Mostly it is where the real numbers say.
+  // Usually it is where the real numbers say.
   const double guess = std::ceil((code - p.zero_point - 0.5) / multiplier);
   if (guess > static_cast<double>(-bound) && guess <= static_cast<double>(bound)) {
     const auto at = static_cast<int64_t>(guess);
@@ -57,7 +57,7 @@ int32_t Product(int64_t acc, int32_t scale, int32_t factor) {
   return (x * factor + (1 << 14)) >> 15;
 }
 
-/// One channel: the steps from code to code, and what gives them.
+/// The steps of one channel from code to code, and the search for forms that reproduce them.
 class Staircase {
  public:
   Staircase(const RequantizeParams& p, int32_t channel, double multiplier, int64_t bound)
@@ -69,15 +69,16 @@ class Staircase {
     }
   }
 
-  /// The largest accumulator of the least code, or the nearest of int16.
+  /// The largest accumulator of the lowest code, clamped to int16.
   int32_t LastLow() const {
     return static_cast<int32_t>(
         std::clamp<int64_t>(steps_[0] - 1, int64_t{INT16_MIN}, int64_t{INT16_MAX}));
   }
 
-  /// The slope of the line that keeps farthest from all steps. That of the multiplier may have one
-  /// accumulator almost on a step and another just short of the next, so that none of its roundings
-  /// fits between them. What is left for the bias is concave in the slope: thirds close in on it.
+  /// The slope of the line that keeps farthest from all steps. The line of the multiplier may pass
+  /// one accumulator almost on a step and another just below the next, so that no rounding of it
+  /// fits between them. The room for the bias is a concave function of the slope: a ternary search
+  /// finds its maximum.
   double BestSlope() const {
     const double spread = multiplier_ / static_cast<double>(std::max<int64_t>(farthest_, 1));
     double low = multiplier_ - spread, high = multiplier_ + spread;
@@ -92,7 +93,7 @@ class Staircase {
     return low + (high - low) / 2;
   }
 
-  /// scale 0 if there is none.
+  /// The form in 16 bits with this slope and shift; scale 0 if there is none.
   In16Bits FindIn16Bits(double slope, int32_t shift) const {
     constexpr In16Bits kNone = {0, 0, 0};
     if (farthest_ > INT16_MAX) return kNone;
@@ -111,7 +112,7 @@ class Staircase {
     return kNone;
   }
 
-  /// scale < 0 if there is none.
+  /// The form in float32 with this slope; scale < 0 if there is none.
   InFloat FindInFloat(double slope) const {
     constexpr InFloat kNone = {-1, 0};
     if (farthest_ > kMostExact || static_cast<double>(bound_) * slope > kMostProduct) {
@@ -124,14 +125,15 @@ class Staircase {
   }
 
  private:
-  /// Up to here integers are float32s.
+  /// Float32 holds integers exactly up to here.
   static constexpr int64_t kMostExact = 1 << 24;
-  static constexpr double kMostProduct = 1 << 30;  // to int32 with a bias of as much
+  // the product, which is converted to int32 with a bias of the same size
+  static constexpr double kMostProduct = 1 << 30;
 
   static float FloatProduct(int64_t acc, float scale) { return static_cast<float>(acc) * scale; }
 
-  /// What the bias can be if the line through these products, not rounded, is to reach code i at
-  /// the number i: from the first to below the second.
+  /// The bounds of the bias, [first, second), for which the line through unrounded products reaches
+  /// i at the step to code i.
   std::pair<double, double> LineBounds(double slope) const {
     double least = -kMostProduct, most = kMostProduct;
     for (int32_t i = 0; i < count_; ++i) {
@@ -142,15 +144,16 @@ class Staircase {
     return {least, most};
   }
 
-  /// How far these are apart.
+  /// The distance of these bounds.
   double Room(double slope) const {
     const auto [least, most] = LineBounds(slope);
     return most - least;
   }
 
-  /// Whether this gives every step, the product rounded by itself or together with the sum. Rounded
-  /// once, what reaches a code in doubles, whose product is exact, reaches it in float32, and what
-  /// is kMargin below does not: half a unit of the last place of any number below 16 is less.
+  /// Whether the form gives every step, no matter if the product is rounded by itself or together
+  /// with the sum. In doubles the product is exact. A sum that is rounded once and reaches a code
+  /// in doubles reaches it in float32, and one that is kMargin below does not: half a unit in the
+  /// last place of any number below 16 is less than kMargin.
   bool Gives(const InFloat& form) const {
     constexpr double kMargin = 1.0 / (1 << 20);
     const auto sum = [&](int64_t acc) { return FloatProduct(acc, form.scale) + form.bias; };
@@ -170,7 +173,7 @@ class Staircase {
     return true;
   }
 
-  /// What the bias can be if these are to give every step.
+  /// The bounds of the bias for which these parameters give every step.
   std::pair<int32_t, int32_t> BiasBounds(int32_t scale, int32_t factor, int32_t shift) const {
     int32_t least = INT16_MIN, most = INT16_MAX;
     for (int32_t i = 0; i < count_; ++i) {
@@ -208,7 +211,7 @@ NarrowChannels AddNarrowRequantize(PreparedRequantize& prepared,
     std::fill_n(float_scale.begin(), channels, -1.0f);
   }
   const double farthest = std::max(p.hi - p.zero_point, p.zero_point - p.lo) - 0.5;
-  int32_t shift = kNarrowFullShift;  // less where the zero point is not in the middle of the codes
+  int32_t shift = kNarrowFullShift;  // less if the zero point is not in the middle of the codes
   while (std::ldexp(farthest, shift) > INT16_MAX) --shift;
   std::vector<int32_t> last_low(channels + kRequantizePadding, 0);
   bool has_last_low = p.hi - p.lo == 1;

@@ -9,14 +9,14 @@
 namespace requant {
 namespace {
 
-/// |acc * M| must stay below this for kDouble: x = acc * M * 2^-t, and x + 2^-(t+1) where ties
-/// occur, are then exact in the 53 bits of a float64.
+/// |acc * M| must stay below this for kDouble: x = acc * M * 2^-t, and x + 2^-(t+1) if ties occur,
+/// are then exact in the 53 bits of a float64.
 constexpr double kExactProduct = 9007199254740991.0;         // 2^53 - 1
 constexpr double kExactProductWithTie = 4503599627370495.0;  // 2^52 - 1
 
 /// x = acc * k / 2^16 and x + b, b = zero_point - lo + 1/2 in (0, 256), are exact in the 24 bits of
-/// a float32 where 0 <= x + b < 256; elsewhere rounding keeps them outside, and k <= 2^15 within
-/// int32.
+/// a float32 if 0 <= x + b < 256; otherwise rounding keeps them outside of that range, and k <=
+/// 2^15 keeps them within int32.
 constexpr int32_t kMostSimpleCode = 255;
 
 /// Is acc * M an odd multiple of 2^(t-1), that is, a tie, for some acc up to `bound`? With M = odd
@@ -27,7 +27,7 @@ bool CanTie(FixedMultiplier m, int64_t bound) {
   return zeros <= 0 || (zeros < 62 && bound >= (int64_t{1} << zeros));
 }
 
-/// acc is at most `bound`: does every acc requantize to 0?
+/// Does every acc up to `bound` requantize to 0?
 bool AlwaysZero(FixedMultiplier m, int64_t bound) {
   return static_cast<double>(bound) * m.multiplier < std::ldexp(1.0, m.shift - 1);
 }
@@ -108,9 +108,9 @@ PreparedRequantize PrepareRequantize(RequantizeMode mode, const std::vector<doub
   for (size_t c = 0; c < channels; ++c) {
     const double simple = mode == RequantizeMode::kUpward ? SimpleMultiplier(multipliers[c]) : 0;
     FixedMultiplier m = MakeFixedMultiplier(simple > 0 ? simple : multipliers[c]);
-    // A channel that only ever gives 0 (dead filters have tiny scales) must not spoil the shift it
-    // shares with its neighbours. Not for gemmlowp, whose first rounding can lift a value over one
-    // half.
+    // A channel whose results are all 0 (dead filters have tiny scales) must not spoil the shift it
+    // shares with its neighbors. This excludes gemmlowp, whose first rounding can lift a value over
+    // one half.
     if (mode == RequantizeMode::kUpward && AlwaysZero(m, bound_of(c))) m = {};
     if (m.multiplier != 0) float_scale[c] = simple > 0 ? static_cast<float>(simple) : -1;
     any_simple = any_simple || simple > 0;

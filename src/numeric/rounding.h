@@ -19,7 +19,7 @@ enum class RoundingPolicy {
   kUp,               ///< ceil(x)
 };
 
-/// x rounded to an integer value; NaN and infinities come back unchanged.
+/// Rounds x to an integer value; NaN and infinities come back unchanged.
 template <typename Real>
 Real RoundTo(Real x, RoundingPolicy policy) {
   switch (policy) {
@@ -43,7 +43,7 @@ Real RoundTo(Real x, RoundingPolicy policy) {
   return x;
 }
 
-/// "HALF_EVEN", ...: the spelling of PPQ, used in our configuration files as well.
+/// The name "HALF_EVEN", ...: PPQ's spelling, used in our configuration files as well.
 inline const char* RoundingPolicyName(RoundingPolicy policy) {
   switch (policy) {
     case RoundingPolicy::kHalfEven:
@@ -62,7 +62,7 @@ inline const char* RoundingPolicyName(RoundingPolicy policy) {
   return "";
 }
 
-/// The policy of that name; false when there is none.
+/// Finds the policy with that name; false if there is none.
 inline bool ParseRoundingPolicy(std::string_view name, RoundingPolicy* policy) {
   for (const RoundingPolicy candidate :
        {RoundingPolicy::kHalfEven, RoundingPolicy::kHalfUp, RoundingPolicy::kHalfDown,

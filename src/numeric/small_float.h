@@ -1,5 +1,5 @@
 #pragma once
-// Small floating-point formats, simulated: the grid of numbers with a few exponent and mantissa
+// Simulated small floating-point formats: the grid of numbers with a few exponent and mantissa
 // bits.
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 namespace requant {
 
 /// e4m3 is FLOAT8E4M3FN (no infinities, largest 448), e5m2 FLOAT8E5M2 (largest 57344): ONNX, after
-/// Micikevicius et al. 2022, arXiv 2209.05433. Other widths keep their top exponent for numbers.
+/// Micikevicius et al. 2022, arXiv 2209.05433. Other widths use their top exponent for numbers.
 struct SmallFloat {
   int exponent_bits = 4;
   int mantissa_bits = 3;

@@ -7,7 +7,8 @@ namespace requant {
 namespace {
 
 constexpr double kEpsilon = 1e-5;  // ONNX's and PyTorch's default
-constexpr double kMomentum = 0.1;  // of the batch in the running statistics; PyTorch's default
+// share of the batch in the running statistics; PyTorch's default
+constexpr double kMomentum = 0.1;
 
 int64_t Channels(const Tensor& tensor) { return tensor.dim(1); }
 int64_t Inner(const Tensor& tensor) {
@@ -102,8 +103,8 @@ std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
   now_ = MeasureChannels(batch);
   const size_t channels = gamma.size();
   inverse_sigma_.resize(channels);
-  // The running statistics are those of u = batch / factor. The first ones replace the float
-  // network's, with which the factors are 1.
+  // The running statistics are those of u = batch / factor. While measuring, the first batch
+  // replaces the statistics of the float network, for which the factors are 1.
   const double share = measuring_ ? 1 / static_cast<double>(++measured_) : kMomentum;
   const auto count = static_cast<double>(ElementsOfChannel(batch));
   const double unbiased = count > 1 ? count / (count - 1) : 1;
@@ -132,7 +133,8 @@ std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
 
 std::vector<Tensor> BatchNorm::Backward(std::span<const Tensor> batch, std::span<const Tensor> dy) {
   const size_t channels = gamma.size();
-  std::vector<double> sums(channels), products(channels);  // of dy, and of dy with the normalized
+  // sums of dy, and of dy times the normalized value
+  std::vector<double> sums(channels), products(channels);
   for (size_t sample = 0; sample < batch.size(); ++sample) {
     const float* x = batch[sample].data<float>();
     const float* gradient = dy[sample].data<float>();

@@ -1,9 +1,10 @@
-// Batch normalization around a layer whose weights are folded and fake-quantized while it is
-// trained (Krishnamoorthi 2018, arXiv 1806.08342, section 3.2.2):
-//   W' = gamma / sigma * W                       what is fake-quantized; sigma of the running
-//   variance u  = conv(x, fq(W')) * sigma / gamma         what the unfolded layer would compute y
-//   = gamma * (u - mu_B) / sigma_B + beta     mu_B, sigma_B of the batch
-// and without the batch's statistics, which is what is deployed,
+// Batch normalization around a layer whose weights are folded and fake-quantized during training
+// (Krishnamoorthi 2018, arXiv 1806.08342, section 3.2.2):
+//   W' = gamma / sigma * W                    the weights that are fake-quantized; sigma of the
+//                                             running variance
+//   u  = conv(x, fq(W')) * sigma / gamma      the output of the unfolded layer
+//   y  = gamma * (u - mu_B) / sigma_B + beta  mu_B, sigma_B of the batch
+// The deployed layer does not depend on the batch's statistics:
 //   y  = conv(x, fq(W')) + b',   b' = beta - gamma * mu / sigma.
 #pragma once
 
@@ -14,40 +15,40 @@
 
 namespace requant {
 
-/// A number for each channel.
+/// Mean and variance of each channel.
 struct ChannelMoments {
   std::vector<double> mean, variance;
 };
 
-/// Of tensors [n, channels, ...].
+/// The moments of tensors [n, channels, ...].
 ChannelMoments MeasureChannels(std::span<const Tensor> batch);
-/// Elements of each channel.
+/// The number of elements in each channel of the batch.
 int64_t ElementsOfChannel(std::span<const Tensor> batch);
 
 class BatchNorm {
  public:
-  /// Starts with the outputs' mean and deviation as they are in the float network, so that the
-  /// layer computes what it did, and the shifts that quantization makes are gone.
+  /// Starts with the mean and deviation of the float network's outputs: the layer keeps its
+  /// function, and shifts caused by quantization disappear.
   explicit BatchNorm(const ChannelMoments& wanted);
-  /// The same of one more batch: the mean of all of them. Before anything is learned.
+  /// Averages the moments of one more batch into those of the constructor. Call it before training.
   void Measure(const ChannelMoments& wanted);
-  /// While measuring, which it does from the start, the running statistics are the mean of all
-  /// batches since that began; else they follow the latest.
+  /// While measuring, the running statistics are the mean of all batches since measuring began;
+  /// otherwise a moving average. A new object measures.
   void SetMeasuring(bool measuring);
 
   std::vector<float> gamma, beta;  // learned; gamma > 0
   std::vector<float> gamma_gradient, beta_gradient;
 
-  /// gamma / sigma of a channel: what its weights are multiplied with.
+  /// gamma / sigma of a channel, the factor of its weights.
   float Factor(size_t channel) const;
   /// b' of a channel.
   float Bias(size_t channel) const;
 
-  /// `batch`: conv(x, fq(W')) of every sample. Updates the running statistics.
+  /// `batch` is conv(x, fq(W')) of every sample. Updates the running statistics.
   std::vector<Tensor> Forward(std::span<const Tensor> batch);
   /// d loss / d batch, from d loss / d y. `batch` as in Forward().
   std::vector<Tensor> Backward(std::span<const Tensor> batch, std::span<const Tensor> dy);
-  /// gamma stays positive after an update.
+  /// Keeps gamma positive after an update.
   void Limit();
 
  private:
@@ -60,7 +61,7 @@ class BatchNorm {
   std::vector<double> inverse_sigma_;
   int64_t wanted_batches_ = 1;
   bool measuring_ = true;
-  int64_t measured_ = 0;  // batches
+  int64_t measured_ = 0;  // number of batches
 };
 
 }  // namespace requant

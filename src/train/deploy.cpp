@@ -28,10 +28,10 @@ void StoreFloats(const TrainedLayer& layer, Node& node, OperatorQuantization& op
       graph.AddConstant(bias ? bias->name : node.name + "_bias", ToTensor(layer.bias, {rows}));
   if (node.inputs.size() <= at) node.inputs.resize(at + 1, nullptr);
   graph.SetInput(&node, at, made);
-  if (op.inputs.size() <= at) op.inputs.resize(at + 1, -1);  // of a layer that stayed in float
+  if (op.inputs.size() <= at) op.inputs.resize(at + 1, -1);  // slots of a layer that stayed float
 }
 
-/// The layer's integers for the scales of the record.
+/// Stores the layer's integers for the scales of the record.
 void StoreIntegers(const TrainedLayer& layer, const Node& node, const OperatorQuantization& op,
                    QuantizationRecord& record) {
   const auto config_of = [&](int slot) -> TensorQuantizationConfig& {
@@ -54,7 +54,7 @@ void StoreIntegers(const TrainedLayer& layer, const Node& node, const OperatorQu
   const int slot = BiasSlot(node, op.rule);
   if (slot < 0) return;
   TensorQuantizationConfig& own = config_of(slot);
-  own.state = QuantizationState::kPassiveInit;  // it is made anew
+  own.state = QuantizationState::kPassiveInit;  // passive scales are computed again
   BakeBias(bias, plain_input ? input.scale : std::vector<float>(), weights, own);
 }
 
@@ -62,7 +62,7 @@ void StoreIntegers(const TrainedLayer& layer, const Node& node, const OperatorQu
 
 void Deploy(const std::map<std::string, TrainedLayer>& layers, QuantizedModel& model) {
   QuantizationRecord& record = model.record;
-  record.analysis.clear();  // it is of what was before
+  record.analysis.clear();  // the analysis describes the model before training
   SimplifySums(model.float_graph, record, [&record](int index) {
     return record.configs[static_cast<size_t>(index)].observer == "given";
   });
@@ -73,7 +73,7 @@ void Deploy(const std::map<std::string, TrainedLayer>& layers, QuantizedModel& m
     StoreFloats(found->second, *node, op, model.float_graph);
     if (op.quantized) StoreIntegers(found->second, *node, op, record);
   }
-  // What follows from other scales, which have changed.
+  // Update the passive scales, which follow scales that have changed.
   for (const auto& node : model.float_graph.nodes()) {
     const OperatorQuantization* op = record.Find(node->name);
     if (op == nullptr || !op->quantized || WeightSlot(*node, op->rule) >= 0) continue;

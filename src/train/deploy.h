@@ -9,11 +9,11 @@
 namespace requant {
 
 struct TrainedLayer {
-  std::vector<float> weights, bias;  // as the model has them; no bias: none
+  std::vector<float> weights, bias;  // as in the model; an empty bias means none
 };
 
-/// Puts trained layers (by node) into the model: its float graph gets their weights, its record the
-/// integers for the scales that it has, both as the quantizer would have made them.
+/// Puts trained layers (by node) into the model. Its float graph gets their weights, its record the
+/// integers for the scales that it has; both are what the quantizer would have made of them.
 void Deploy(const std::map<std::string, TrainedLayer>& layers, QuantizedModel& model);
 
 }  // namespace requant

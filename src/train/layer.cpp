@@ -11,11 +11,11 @@
 namespace requant {
 namespace {
 
-/// Fewer elements of a channel than that say too little about it.
+/// With fewer elements, the statistics of a channel are too uncertain.
 constexpr int64_t kLeastElements = 64;
-/// Layers without a grid learn as those of 8 bits do.
+/// Layers without a grid learn at the rate of those with 8 bits.
 constexpr double kFinenessOfFloats = 1.0 / 64;
-/// Of a step to either side of its code: where a weight may begin.
+/// Initial weights lie within this part of a step around their code.
 constexpr float kInside = 0.49f;
 
 /// Calls `body(row, first element, count)` for every run of a row's weights.
@@ -56,8 +56,9 @@ TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
   SetSizes();
 }
 
-/// Every weight as near to the model's as it can be and still round to its integer, which recovery
-/// may have chosen otherwise than by rounding to nearest; the bias as its integers have it.
+/// Sets every weight as close to the model's as it can be while it rounds to its integer, since
+/// recovery may have chosen another one than the nearest; sets the bias to the value of its
+/// integers.
 void TrainLayer::StartFrom(const TensorQuantizationConfig* bias_config) {
   if (!config_->exotic_weight() && config_->baked.count() == model_weights_.count()) {
     ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
@@ -121,13 +122,14 @@ void TrainLayer::SetSizes() {
   weight_step_ = fineness_ * size;
 }
 
-/// What a row's weights are folded with.
+/// The factor by which the weights of a row are folded.
 float TrainLayer::Factor(int64_t row) const {
   return norm_ ? norm_->Factor(static_cast<size_t>(row)) : 1;
 }
 
-/// A row with a scale of its own keeps its codes while its factor changes: its grid is folded, too.
-/// Otherwise a channel that quantization makes louder would shrink until all of it rounds to 0.
+/// Whether the grid of a row with a scale of its own follows its factor, so that the row keeps its
+/// codes. Otherwise a channel that quantization makes louder would shrink until all of its weights
+/// round to 0.
 bool TrainLayer::GridFollows() const {
   return config_ && options_.scales != TrainScales::kObserve && config_->observer != "given" &&
          (config_->policy & kPowerOf2) == 0 &&
@@ -159,7 +161,7 @@ void TrainLayer::Fold() {
   norm_.reset();
   if (config_ && options_.scales != TrainScales::kObserve) PlaceGrid();
   SetSizes();
-  // What the optimizers remember belongs to the unfolded parameters.
+  // The optimizers' state belongs to the unfolded parameters.
   weight_optimizer_ = {};
   bias_optimizer_ = {};
 }
@@ -184,7 +186,7 @@ void TrainLayer::Begin() {
   std::fill(bias_gradient_.begin(), bias_gradient_.end(), 0.0f);
 }
 
-/// OneFlow's MinMaxObserver: the range of the weights as they are now.
+/// Sets the scales to the range of the current weights (OneFlow's MinMaxObserver).
 void TrainLayer::ObserveWeights() {
   std::vector<double> largest(config_->scale.size());
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
@@ -238,7 +240,7 @@ std::vector<Tensor> TrainLayer::Backward(std::span<const Tensor> x, std::span<co
   return out;
 }
 
-/// From the weights on their grid to the weights, and to the grid's scales.
+/// Propagates gradients from the weights on their grid to the weights and to the grid's scales.
 void TrainLayer::WeightsBackward() {
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
     const float factor = Factor(row);

@@ -1,4 +1,4 @@
-// A layer with weights while it is trained.
+// A layer with weights during training.
 #pragma once
 
 #include <optional>
@@ -15,29 +15,30 @@ namespace requant {
 
 class TrainLayer {
  public:
-  /// Starts with the integers of the record, and what recovery made of the bias. `weight_config`:
-  /// nullptr where the weights stay in float; `bias_config`: nullptr where there is none.
+  /// Starts with the integers of the record and the bias as recovery corrected it. `weight_config`
+  /// is nullptr if the weights stay float, `bias_config` if there is no bias.
   TrainLayer(const Node& node, const OperatorQuantization& op,
              TensorQuantizationConfig* weight_config, const TensorQuantizationConfig* bias_config,
              const TrainOptions& options);
 
-  /// Before anything is learned, with the float layer's outputs for every batch that is measured.
+  /// Takes the float layer's outputs for a measured batch. Call it before training.
   void Measure(std::span<const Tensor> float_outputs);
-  /// Before anything is learned, and before Fold(): the weights stay, statistics settle.
+  /// Measuring batches update the statistics only, not the weights. Call it before training, and
+  /// before Fold().
   void SetMeasuring(bool measuring);
-  /// Folds the normalization away: from now on the layer has weights and a bias.
+  /// Folds the normalization into weights and bias.
   void Fold();
 
-  /// The grid for this step's weights, and the weights on it.
+  /// Computes the grid of this step and the weights on it.
   void Begin();
-  /// By sample.
+  /// The outputs, by sample.
   std::vector<Tensor> Forward(std::span<const Tensor> x);
-  /// `x` as in Forward(). Adds to the gradients; d loss / d x if wanted.
+  /// `x` as in Forward(). Adds to the gradients of the parameters; returns d loss / d x if wanted.
   std::vector<Tensor> Backward(std::span<const Tensor> x, std::span<const Tensor> dy,
                                bool x_wanted);
   void Update(double rate);
 
-  /// What is deployed, before its grid. Only after Fold().
+  /// The deployed weights and bias before rounding. Only after Fold().
   const std::vector<float>& weights() const { return weights_; }
   const std::vector<float>& bias() const { return bias_; }
 
@@ -56,8 +57,8 @@ class TrainLayer {
   TensorQuantizationConfig* config_;
   LayerMath math_;
   bool wants_norm_;
-  // What relative rates are of: a step of the weights' grid, the deviation of the outputs, and of
-  // both the share that a step is of the weights' root mean square.
+  // The sizes to which rates are relative: the step of the weights' grid, the deviation of the
+  // outputs, and (for both) the ratio of the step to the weights' root mean square.
   double weight_step_ = 1, output_size_ = 1, fineness_ = 1;
   std::vector<float> weights_, bias_;
   std::optional<BatchNorm> norm_;
@@ -66,7 +67,7 @@ class TrainLayer {
   std::vector<float> used_;    // W' on its grid
   std::vector<float> weight_gradient_, bias_gradient_;
   std::optional<ScaleLearner> scales_;
-  std::vector<float> kept_scale_;  // where it is not learned
+  std::vector<float> kept_scale_;  // the scale, if it is not learned
   Optimizer weight_optimizer_, bias_optimizer_, gamma_optimizer_;
 };
 

@@ -1,4 +1,4 @@
-// What training makes smaller, and its gradients.
+// The losses of training, and their gradients.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace requant {
 
-/// The values that losses look at: of an output behind a Softmax what goes into it.
+/// The values that losses compare: the outputs, or the input of the Softmax that makes an output.
 std::vector<const Value*> LossEnds(const Graph& graph);
 
 struct LossParts {
   double loss = 0;
-  int64_t correct = 0, labelled = 0;  // answers
+  int64_t correct = 0, labelled = 0;  // number of right answers
 };
 
-/// Of one end in one sample. `wanted`: of the float network; `label` below 0: not known.
-/// Throws kInvalidArgument for a label that is no class, or of scores of several rows.
-/// `gradient` receives d loss / d got, times `weight`.
+/// The loss of one end in one sample. `wanted` is the value of the float network; `label` below 0
+/// means unknown. `gradient` receives d loss / d got, times `weight`. Throws kInvalidArgument for a
+/// label that is no class, and for labels of scores of several rows.
 ///   scores  with p = softmax(got), row by row:
 ///           share * -log p[label] + (1 - share) * KL(softmax(wanted) || p)
 ///   values  sum (got - wanted)^2 / sum wanted^2

@@ -13,7 +13,7 @@ namespace {
 
 bool IsFloat(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
 
-/// A grid that rounds to even integers of one scale: what gradients are known of.
+/// Whether gradients are known for the grid: evenly spaced codes with a single scale.
 bool IsPlain(const TensorQuantizationConfig& config) {
   return config.scale.size() == 1 && !config.exponential();
 }
@@ -23,7 +23,7 @@ bool IsPlain(const TensorQuantizationConfig& config) {
 TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
                            const TrainOptions& options, const std::vector<const Value*>& ends)
     : record_(record), options_(options), simulator_(graph, record), gradients_of_(graph) {
-  // The constants of a normalization that is written out are no weights.
+  // Constants of a decomposed normalization are no weights.
   const std::set<const Node*> statistics = FindStatistics(graph, ShapeOrIndexValues(graph));
   for (const Node* node : simulator_.nodes()) {
     if (simulator_.Math(node) == nullptr) continue;
@@ -47,7 +47,7 @@ TensorQuantizationConfig& TrainNetwork::Own(const TensorQuantizationConfig& conf
   return record_.configs[static_cast<size_t>(&config - record_.configs.data())];
 }
 
-/// Which values depend on layers, and which nodes the gradients of `ends` come to.
+/// Finds the values that depend on layers, and the nodes that the gradients of `ends` reach.
 void TrainNetwork::FindLearners(const std::vector<const Value*>& ends) {
   for (const Node* node : simulator_.nodes()) {
     const bool learns = layers_.contains(node) ||
@@ -58,7 +58,7 @@ void TrainNetwork::FindLearners(const std::vector<const Value*>& ends) {
     }
   }
   std::set<const Value*> wanted(ends.begin(), ends.end());
-  std::map<const Value*, std::string> stopped;  // by value: the operator that lets nothing through
+  std::map<const Value*, std::string> stopped;  // by value: the operator that stops the gradient
   for (size_t at = size(); at-- > 0;) {
     const Node& node = *simulator_.nodes()[at];
     bool here = false;
@@ -135,7 +135,7 @@ std::vector<Tensor> TrainNetwork::OnGrid(const TensorQuantizationConfig& config,
   return x;
 }
 
-/// What the operator reads, by sample and slot.
+/// Collects the operands of the operator, by sample and slot.
 void TrainNetwork::Read(size_t at, Entry& entry) {
   const Node& node = *simulator_.nodes()[at];
   entry.inputs.assign(values_.size(), std::vector<Tensor>(node.inputs.size()));
@@ -194,7 +194,7 @@ void TrainNetwork::AddGradient(size_t sample, const Value* value, Tensor gradien
 
 Tensor TrainNetwork::GridBackward(const TensorQuantizationConfig& config, const Tensor& x,
                                   const Tensor& dy) {
-  if (!IsPlain(config)) return dy;  // straight through
+  if (!IsPlain(config)) return dy;  // the gradient passes straight through
   const GridRange grid = {config.scale[0], static_cast<float>(config.quant_min - config.offset[0]),
                           static_cast<float>(config.quant_max - config.offset[0])};
   const auto learns = scales_.find(&config);
@@ -249,7 +249,7 @@ void TrainNetwork::BackwardThrough(size_t at, std::vector<std::vector<Tensor>> d
       made[i].resize(node.inputs.size());
       made[i][0] = std::move(dx[i]);
     }
-  } else if (LayerMath* math = simulator_.Math(&node)) {  // one that does not learn
+  } else if (LayerMath* math = simulator_.Math(&node)) {  // a layer that does not learn
     for (size_t i = 0; i < values_.size() && wanted[0]; ++i) {
       made[i].resize(node.inputs.size());
       math->Backward(entry.inputs[i][0], node.constant(1)->data<float>(), dy[i][0], nullptr,

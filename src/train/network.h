@@ -1,6 +1,6 @@
-// The network forward and backward, for the samples of a batch, one operator at a time: all samples
-// go through an operator before the next begins, so that what depends on the batch (normalization,
-// observers) has all of it, whatever batch the model's own shapes have.
+// Runs the network forward and backward for the samples of a batch. All samples pass one operator
+// before the next begins, so that normalization and observers see the whole batch, whatever batch
+// dimension the shapes of the model have.
 #pragma once
 
 #include <map>
@@ -19,41 +19,42 @@ namespace requant {
 
 class TrainNetwork {
  public:
-  /// `ends`: the values whose gradients are given. The record's scales change while it learns.
+  /// `ends` are the values whose gradients are given. Learning changes the scales of the record.
   TrainNetwork(const Graph& graph, QuantizationRecord& record, const TrainOptions& options,
                const std::vector<const Value*>& ends);
 
   size_t size() const { return simulator_.nodes().size(); }
   const std::map<const Node*, std::unique_ptr<TrainLayer>>& layers() const { return layers_; }
-  /// Layers that no gradient reaches, and the operator that stops it, by name.
+  /// Layers that no gradient reaches, each with the operator that stops it, by name.
   const std::map<std::string, std::string>& unreached() const { return unreached_; }
   Simulator& simulator() { return simulator_; }
 
   void Begin(std::vector<Values> samples);
-  /// Node `at` for all samples: nodes in order.
+  /// Runs node `at` for all samples. Call it for all nodes in order.
   void Forward(size_t at);
-  /// What the value is in a sample. Of the forward pass.
+  /// A value of a sample after the forward pass.
   const Tensor& Get(size_t sample, const Value* value) const { return values_[sample].at(value); }
-  /// d loss / d value, added.
+  /// Adds to d loss / d value.
   void AddGradient(size_t sample, const Value* value, Tensor gradient);
-  /// Nodes in reverse order. What has been needed for the last time is dropped.
+  /// Runs node `at` backward; call it for all nodes in reverse order. Frees what no earlier node
+  /// needs.
   void Backward(size_t at);
-  /// Forgets the batch, of which nothing is to be learned.
+  /// Discards the batch without learning from it.
   void Drop();
   void Update(double rate);
   void SetMeasuring(bool measuring);
-  /// Normalizations become weights and biases, observers stop.
+  /// Folds normalizations into weights and biases, and stops observers.
   void Freeze();
-  /// Learned scales become the ranges of the record.
+  /// Stores the learned scales as ranges of the record.
   void StoreRanges();
 
  private:
   struct Entry {
-    std::vector<std::vector<Tensor>> inputs;  // by sample and slot, as the operator read them
-    std::vector<std::vector<Tensor>> raw;     // by sample and output, before its grid
+    std::vector<std::vector<Tensor>> inputs;  // as the operator read them, by sample and slot
+    std::vector<std::vector<Tensor>> raw;     // before rounding to the grid, by sample and output
   };
 
-  /// The record's config that the simulator sees as a constant.
+  /// The mutable config of the record that the simulator sees as a constant.
   TensorQuantizationConfig& Own(const TensorQuantizationConfig& config);
   void FindLearners(const std::vector<const Value*>& ends);
   void PlanScales();
@@ -67,7 +68,7 @@ class TrainNetwork {
   Simulator simulator_;
   OperatorGradients gradients_of_;
   std::map<const Node*, std::unique_ptr<TrainLayer>> layers_;
-  std::set<const Value*> learning_;  // depend on a layer that learns
+  std::set<const Value*> learning_;  // values that depend on a layer that learns
   std::set<const Node*> reached_;
   std::map<std::string, std::string> unreached_;
   std::map<const TensorQuantizationConfig*, ScaleLearner> scales_;

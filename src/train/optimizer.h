@@ -8,11 +8,12 @@
 
 namespace requant {
 
-/// The state of one group of parameters.
+/// The optimizer's state of one group of parameters.
 class Optimizer {
  public:
-  /// `size`: of the parameters, which Adam's steps are relative to. `decay`: of the weights towards
-  /// 0. Gradients that are no finite numbers become 0.
+  /// Updates the values by the gradient. `size` is the magnitude of the parameters,
+  /// to which Adam's steps are relative; `decay` pulls weights towards 0. Gradients that are not
+  /// finite count as 0.
   void Update(const TrainOptions& options, double rate, double size, double decay,
               std::vector<float>& values, std::vector<float>& gradient);
 

@@ -5,40 +5,41 @@
 namespace requant {
 
 enum class TrainOptimizer : uint8_t {
-  /// Relative to the grid of what learns: an update moves weights by about `rate` of their grid's
-  /// step, since folded normalization makes weights of any size and finer grids ask for smaller
+  /// Adam, relative to the grid of the parameter: an update moves weights by about `rate` steps of
+  /// their grid, since folded normalization makes weights of any size and finer grids need smaller
   /// changes (Adafactor is relative to the weights: Shazeer and Stern 2018, arXiv 1804.04235).
-  /// Decoupled weight decay (Loshchilov and Hutter 2019, arXiv 1711.05101).
+  /// Weight decay is decoupled (Loshchilov and Hutter 2019, arXiv 1711.05101).
   kAdam,
-  kSgd,  // with momentum; weight decay is part of the gradient
+  kSgd,  // SGD with momentum; weight decay is part of the gradient
 };
 
-/// Where the scales of grids come from while the network learns.
+/// The source of the grids' scales during training.
 enum class TrainScales : uint8_t {
-  kLearn,    // they are parameters (LSQ: Esser et al. 2020, arXiv 1902.08153)
-  kObserve,  // weights: their range in every step; activations: a moving average of the batches'
-  kKeep,     // they stay as they were calibrated
+  kLearn,    // scales are parameters (LSQ: Esser et al. 2020, arXiv 1902.08153)
+  kObserve,  // weights: their range in every step; activations: a moving average over batches
+  kKeep,     // scales stay as calibrated
 };
 
 enum class TrainLoss : uint8_t {
-  kScores,  // outputs [rows, classes] are scores: cross entropy with labels and the float network
+  // outputs [rows, classes] are scores: cross entropy with labels and with the float network
+  kScores,
   kValues,  // squared error against the float network
 };
 
 struct TrainOptions {
   TrainOptimizer optimizer = TrainOptimizer::kAdam;
-  double momentum = 0.9;    // of SGD, [0, 1)
-  double weight_decay = 0;  // of weights, not of biases and scales
+  double momentum = 0.9;    // of SGD, in [0, 1)
+  double weight_decay = 0;  // applies to weights, not to biases and scales
   TrainScales scales = TrainScales::kLearn;
-  /// Rate of the logarithms of scales, as a multiple of the learning rate; less for finer grids.
+  /// Rate of the logarithms of scales, as a multiple of the learning rate; finer grids reduce it.
   double scale_rate = 1;
-  /// Convolutions are normalized by the statistics of the batch until Freeze().
+  /// Normalize convolutions by the statistics of the batch until Freeze().
   bool batch_norm = true;
-  /// So many batches only measure what layers put out: in the beginning in float and on their
-  /// grids, and on their grids again before the normalization ends.
+  /// Number of batches that only measure layers' outputs: at the start in float and on their grids,
+  /// and before the normalization ends on their grids once more.
   int64_t measured_batches = 1;
   TrainLoss loss = TrainLoss::kScores;
-  /// Of kScores: the part of the loss that comes from the labels, where there are any; the rest
+  /// For kScores: the share of the loss that comes from labels, if a sample has one; the rest
   /// compares with the float network (Hinton et al. 2015, arXiv 1503.02531).
   double label_share = 0.5;
 };

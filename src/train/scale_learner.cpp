@@ -6,7 +6,7 @@
 namespace requant {
 
 void ScaleLearner::Update(double rate) {
-  constexpr float kMost = 3;  // up to 20 times finer or coarser than calibrated
+  constexpr float kMost = 3;  // scales change by a factor of 20 at most
   for (float& slope : gradient) {
     if (!std::isfinite(slope)) slope = 0;
   }

@@ -7,8 +7,8 @@
 
 namespace requant {
 
-/// Scales as parameters: their logarithms learn, by Adam whatever the weights learn by, since their
-/// gradients are sums over as many elements as the grid has.
+/// Learns scales as parameters, by their logarithms. They learn by Adam whatever the optimizer of
+/// the weights, since their gradients are sums over all elements of a grid.
 class ScaleLearner {
  public:
   explicit ScaleLearner(const TensorQuantizationConfig& config)
@@ -21,14 +21,14 @@ class ScaleLearner {
   std::vector<float> gradient;  // d loss / d log(scale), summed
   std::vector<float> scale;
 
-  /// A grid of b bits changes at 2^(2 - b) times the rate.
+  /// Updates the scales; a grid of b bits learns at 2^(2 - b) times the rate.
   void Update(double rate);
-  /// Of one of the scales: what has been learned stays, relative to it.
+  /// Multiplies one scale and keeps what was learned relative to it.
   void Multiply(size_t i, float factor);
 
  private:
   std::vector<float> start_;
-  std::vector<float> logs_;  // of scale / start
+  std::vector<float> logs_;  // logarithms of scale / start
   Adam adam_;
   int bits_;
 };

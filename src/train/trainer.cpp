@@ -29,7 +29,8 @@ void CheckOptions(const TrainOptions& options) {
         "[0, 1]");
 }
 
-/// Says of one layer why it cannot learn: no gradient comes to it, or its weights are no matrix.
+/// Throws with the reason why one of the layers cannot learn: no gradient reaches it, or its
+/// weights are no matrix.
 [[noreturn]] void FailToLearn(const QuantizedModel& model,
                               const std::map<std::string, std::string>& unreached) {
   std::string what = "the model has no layer with weights that can learn", name;
@@ -69,13 +70,13 @@ struct Trainer::Impl {
   TrainOptions options;
   std::vector<const Value*> ends;
   std::unique_ptr<TrainNetwork> network;
-  std::vector<Values> samples;  // of the batch
+  std::vector<Values> samples;  // samples of the batch
   std::vector<int64_t> labels;
   std::vector<Values> float_values;
-  size_t position = 0;  // of 3 * nodes
+  size_t position = 0;  // position in the 3 * nodes steps of a batch
   bool finished = false, freezing = false;
   int64_t batches = 0;
-  int64_t to_measure = 0;  // batches from which nothing is learned
+  int64_t to_measure = 0;  // batches left from which nothing is learned
   TrainProgress result;
 
   Impl(const QuantizedModel& from, const TrainOptions& with)
@@ -84,7 +85,7 @@ struct Trainer::Impl {
         to_measure(with.measured_batches) {}
 
   bool measuring() const { return to_measure > 0; }
-  /// Nothing has been learned yet.
+  /// Whether the first batches are still measured, before any learning.
   bool starting() const { return batches < options.measured_batches; }
   void EndBatch(double rate);
   void AdvanceFloat(size_t at);
@@ -132,7 +133,7 @@ void Trainer::Add(const TensorMap& feeds, int64_t label) {
   impl.labels.push_back(label);
 }
 
-/// The float network, whose outputs are what the quantized one is compared with.
+/// Runs the float network, whose outputs are the targets of the quantized one.
 void Trainer::Impl::AdvanceFloat(size_t at) {
   if (at == 0) float_values = samples;
   Simulator& simulator = network->simulator();
@@ -226,7 +227,7 @@ void Trainer::Freeze() {
   Impl& impl = *impl_;
   if (impl.freezing || impl.finished) return;
   impl.freezing = true;
-  if (impl.starting()) return;  // EndBatch() freezes when that has been measured
+  if (impl.starting()) return;  // EndBatch() freezes when the first batches are measured
   if (impl.options.batch_norm) {
     impl.to_measure = impl.options.measured_batches;
     impl.network->SetMeasuring(true);

@@ -1,4 +1,4 @@
-// Quantization-aware training: a quantized model goes on learning with its grids in place.
+// Quantization-aware training: trains a quantized model further with its grids in place.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace requant {
 
 struct TrainProgress {
   int64_t done = 0, total = 1;
-  bool finished = false;  // the batch; what follows is valid then
-  double loss = 0;        // mean of the samples
+  bool finished = false;  // the batch is done, and the members below are valid
+  double loss = 0;        // mean over the samples
   int64_t correct = 0, labelled = 0;
 };
 
@@ -29,18 +29,19 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// A sample of the next batch, which is copied. `label`: index of the right class; below 0: not
-  /// known. Throws kInvalidArgument for NaN or infinity and for feeds that are missing.
+  /// Adds a sample of the next batch (copied). `label` is the index of the right class, or below 0
+  /// if unknown. Throws kInvalidArgument for NaN or infinity and for missing feeds.
   void Add(const TensorMap& feeds, int64_t label);
-  /// Forgets what was added since the last batch.
+  /// Discards the samples added since the last batch.
   void Clear();
-  /// One operator of the batch forward or backward. The last one changes the weights, at that
-  /// learning rate. Throws kInvalidArgument when the loss is no number any more.
+  /// Runs one operator of the batch forward or backward. The last call updates the weights at the
+  /// given learning rate. Throws kInvalidArgument if the loss is NaN.
   TrainProgress Advance(double rate);
-  /// Normalization by the batch ends: after measured_batches more the layers have the weights and
-  /// biases that are deployed.
+  /// Ends the normalization by the batch: after measured_batches more batches the layers have the
+  /// weights and biases that will be deployed.
   void Freeze();
-  /// The trained model: weights, scales and biases are new, everything else is as it was. Once.
+  /// The trained model, with new weights, scales and biases and everything else unchanged. Call it
+  /// once.
   QuantizedModel Finish();
 
  private:
