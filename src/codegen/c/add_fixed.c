@@ -2,7 +2,8 @@
 #include "base.c"
 #include "broadcast.c"
 
-/* ((a * a_factor + b * b_factor) + 2^(shift-1)) >> shift, operands less their zero points. */
+/* ((a * a_factor + b * b_factor) + 2^(shift-1)) >> shift, operands where a and b come without zero
+ * points. */
 typedef struct {
   rq_pairs pairs;
   int32_t a_zero, b_zero;

@@ -4,8 +4,8 @@
 #include "base.c"
 #include "broadcast.c"
 
-/* (a_scale * a + b_scale * b) / scale + zero, every operation rounded to float32 by itself: the
-   volatile products must not be joined with the sum. */
+/* (a_scale * a + b_scale * b) / scale + zero, where every operation rounds to float32 by itself:
+   volatile prevents fused multiply-adds. */
 typedef struct {
   rq_pairs pairs;
   int32_t a_zero, b_zero;

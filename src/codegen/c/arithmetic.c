@@ -1,7 +1,7 @@
 #pragma once
 #include "broadcast.c"
 
-/* Floats: 0 adds, 1 subtracts, 2 multiplies, 3 divides. */
+/* Computes floats by `kind`: 0 adds, 1 subtracts, 2 multiplies, 3 divides. */
 static void rq_arithmetic(const float* a, const float* b, float* y, const rq_pairs* p, int kind) {
   const int32_t count = rq_pairs_count(p);
   for (int32_t i = 0; i < count; ++i) {

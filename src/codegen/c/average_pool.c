@@ -6,7 +6,7 @@
 #include "place.c"
 #include "taps_inside.c"
 
-/* The scales are by the number of elements that are averaged, from 1 on. `pad_end` counts with
+/* Scales are indexed by the number of averaged elements, minus 1. `pad_end` is used with
    count_pad. */
 typedef struct {
   rq_window window;

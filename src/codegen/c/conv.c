@@ -1,7 +1,7 @@
 #pragma once
 #include "conv_plane.c"
 
-/* Without scales of the output y is the sums themselves, int32_t. */
+/* If the output has no scales, y receives the sums themselves as int32_t. */
 static void rq_conv_run(const uint8_t* x, void* y, const rq_conv* p) {
   enum { kStretch = 128 };
   uint8_t* elements = y;

@@ -8,13 +8,13 @@
 
 typedef struct {
   rq_window window;
-  int32_t zero; /* of the input, less 128 where it is flipped */
+  int32_t zero; /* of the input; 128 less if it is flipped */
   uint8_t flip;
   rq_weights weights;
   const int32_t* bias; /* or NULL */
   rq_output output;
 } rq_conv;
-/* Adds one input plane times one kernel to the sums of a stretch of a line. Sums wrap around. */
+/* Adds one input plane times one kernel to the sums of a part of a line. Sums wrap around. */
 static void rq_conv_plane(const rq_conv* p, const uint8_t* plane, int32_t weight, int32_t channel,
                           const int32_t* at, int32_t last, uint32_t* sums) {
   const rq_window* w = &p->window;

@@ -7,7 +7,7 @@
 #include "window.c"
 
 /* Input i and tap k meet at output i * stride + k * dilation - pad. Weights are [in][out / groups]
-   [kernel]; channels of their zero points count all groups. */
+   [kernel]; their zero points are indexed by channels of all groups. */
 typedef struct {
   rq_window window;
   int32_t zero;
@@ -16,7 +16,7 @@ typedef struct {
   const int32_t* bias;
   rq_output output;
 } rq_conv_transpose;
-/* The input that a tap brings to output `at`; negative: none. */
+/* The position that a tap reads for output `at`; negative if there is none. */
 static int32_t rq_transposed_tap(const rq_window* w, int axis, int32_t at, int32_t tap) {
   const int32_t place = at + w->pad[axis] - tap * w->dilation[axis];
   if (place < 0 || place % w->stride[axis] != 0) return -1;

@@ -6,7 +6,7 @@ typedef struct {
   int32_t count, channels, inner;
   uint8_t flip;
   const float* scales;
-  const int32_t* zeros; /* less 128 where x is flipped */
+  const int32_t* zeros; /* 128 less if x is flipped */
 } rq_dequantize;
 static void rq_dequantize_run(const uint8_t* x, float* y, const rq_dequantize* p) {
   for (int32_t i = 0; i < p->count; ++i) {

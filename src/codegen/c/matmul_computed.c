@@ -1,7 +1,7 @@
 #pragma once
 #include "matmul.c"
 
-/* By another computed operand of [inner][columns]. */
+/* Multiplies by another computed operand, [inner][columns]. */
 static void rq_matmul_computed(const uint8_t* a, const uint8_t* b, int32_t b_batch, uint8_t* y,
                                const rq_matmul* p) {
   for (int32_t n = 0; n < p->batches; ++n) {

@@ -2,8 +2,8 @@
 #include "matmul.c"
 #include "weight.c"
 
-/* By a constant of [columns][inner]. Without scales of the output y is the sums themselves,
-   int32_t. */
+/* Multiplies by a constant [columns][inner]. If the output has no scales, y receives the sums
+   themselves as int32_t. */
 static void rq_matmul_constant(const uint8_t* a, const rq_weights* b, void* y, const rq_matmul* p) {
   uint8_t* elements = y;
   int32_t* whole = y;

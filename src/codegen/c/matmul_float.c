@@ -2,7 +2,7 @@
 #include "matmul.c"
 #include "weight.c"
 
-/* By a constant of [columns][inner]; sums become floats, by one factor or one for each column. */
+/* Multiplies by a constant [columns][inner]; one factor, or one per column, makes sums floats. */
 static void rq_matmul_float(const uint8_t* a, const rq_weights* b, float* y, const rq_matmul* p,
                             const float* factors, int32_t factor_step) {
   for (int32_t r = 0; r < p->rows; ++r) {

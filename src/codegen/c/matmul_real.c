@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* [rows][inner] by [inner][columns] in float, `batches` of them, plus a bias. */
+/* `batches` products of [rows][inner] and [inner][columns] in float, plus a bias. */
 typedef struct {
   int32_t batches, rows, columns, inner;
   int32_t a_batch, a_row, a_step, b_batch, b_step, b_column, bias_row, bias_column;

@@ -4,8 +4,8 @@
 #include "base.c"
 #include "place.c"
 
-/* The largest element of a window that lies inside: `flip` as of rq_byte. A window that holds
-   nothing has the least number. */
+/* The largest element of a window that lies inside; `flip` as in rq_byte. An empty window gives the
+   least number. */
 static void rq_max_pool(const uint8_t* x, uint8_t* y, const rq_window* w, uint8_t flip) {
   const ptrdiff_t pixels = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];
   const int32_t outputs = w->out[0] * w->out[1] * w->out[2];

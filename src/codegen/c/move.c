@@ -3,10 +3,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Elements that lie along up to eight axes, the last one innermost. Strides count elements. */
+/* Moves elements along up to eight axes, the last one innermost. Strides count elements. */
 enum { kMoveAxes = 8 };
 typedef struct {
-  int32_t bytes; /* of an element */
+  int32_t bytes; /* size of an element */
   int32_t x_first, y_first;
   int32_t dims[kMoveAxes], x[kMoveAxes], y[kMoveAxes];
 } rq_move;

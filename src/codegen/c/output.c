@@ -1,7 +1,7 @@
 #pragma once
 #include "requantize_fixed.c"
 
-/* How sums become 8-bit elements: one scale, or one for each channel (step 1). */
+/* Turns sums into 8-bit elements: by one scale, or by one for each channel (step 1). */
 typedef struct {
   const rq_scale* scales;
   int32_t step, zero, lo, hi;

@@ -1,8 +1,8 @@
 #pragma once
 #include "window.c"
 
-/* The outputs [*begin, *end), among those from `first` to `last`, of which a tap of the last axis
-   lies inside. */
+/* Finds the outputs [*begin, *end) between `first` and `last` for which a tap of the last axis lies
+   inside. */
 static inline void rq_outputs(const rq_window* w, int32_t tap, int32_t first, int32_t last,
                               int32_t* begin, int32_t* end) {
   const int32_t stride = w->stride[2], offset = tap * w->dilation[2] - w->pad[2];

@@ -3,8 +3,8 @@
 
 #include "window.c"
 
-/* Where a tap of the window over an output lies in its plane, taps and outputs being counted
-   through all axes; negative: outside. */
+/* The position in the plane that a tap of an output's window reads; negative if it is outside. Taps
+   and outputs are numbered through all axes. */
 static inline ptrdiff_t rq_place(const rq_window* w, int32_t output, int32_t tap) {
   const int32_t d = rq_tap(w, 0, output / w->out[2] / w->out[1], tap / w->kernel[2] / w->kernel[1]);
   const int32_t h = rq_tap(w, 1, output / w->out[2] % w->out[1], tap / w->kernel[2] % w->kernel[1]);

@@ -6,9 +6,9 @@
 #include "place.c"
 #include "taps_inside.c"
 
-/* The largest element of a window (`most`), or the average: of the elements that lie inside, or
-   with `pad_end` of those of the padded input. A window that holds nothing has the least number, or
-   an average of 0. */
+/* The largest element of a window (`most`), or the average of its elements: of those inside, or
+   with `pad_end` of those of the padded input. An empty window gives the least number, or an
+   average of 0. */
 static void rq_pool_float(const float* x, float* y, const rq_window* w, int most,
                           const int32_t* pad_end) {
   const ptrdiff_t pixels = (ptrdiff_t)w->in[0] * w->in[1] * w->in[2];

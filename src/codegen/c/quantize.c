@@ -2,7 +2,8 @@
 #include <math.h>
 #include <stdint.h>
 
-/* round(x / scale) + zero, half to even; NaN is the zero point. Channels have `inner` elements. */
+/* round(x / scale) + zero, half to even; NaN gives the zero point. Channels have `inner` elements.
+ */
 typedef struct {
   int32_t count, channels, inner, lo, hi;
   const float* scales;

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Elements by their numbers; those below 0 stay as they are. */
+/* Copies elements by their numbers; outputs with a negative number stay unchanged. */
 static void rq_select(const uint8_t* x, uint8_t* y, int32_t count, const int32_t* from,
                       int32_t bytes) {
   for (int32_t i = 0; i < count; ++i) {

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Along an axis of `count` elements that are `inner` apart. */
+/* Softmax along an axis of `count` elements that are `inner` apart. */
 static void rq_softmax(const float* x, float* y, int32_t outer, int32_t count, int32_t inner) {
   for (int32_t i = 0; i < outer * inner; ++i) {
     const ptrdiff_t first = (ptrdiff_t)(i / inner) * count * inner + i % inner;

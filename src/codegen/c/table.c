@@ -1,7 +1,7 @@
 #pragma once
 #include <stdint.h>
 
-/* A function of single bytes. */
+/* Maps single bytes by a table. */
 static void rq_table(const uint8_t* x, uint8_t* y, int32_t count, const uint8_t* table) {
   for (int32_t i = 0; i < count; ++i) y[i] = table[x[i]];
 }

@@ -1,7 +1,7 @@
 #pragma once
 #include "window.c"
 
-/* How many taps of an axis lie in [low, high). */
+/* The number of taps of an axis that lie in [low, high). */
 static inline int32_t rq_taps_inside(const rq_window* w, int axis, int32_t at, int32_t low,
                                      int32_t high) {
   int32_t count = 0;
@@ -11,8 +11,8 @@ static inline int32_t rq_taps_inside(const rq_window* w, int axis, int32_t at, i
   }
   return count;
 }
-/* How many elements a window over an output averages: those inside, or with `pad_end` (of the axes)
-   those of the padded input. */
+/* The number of elements that an output averages: those inside, or with `pad_end` (by axis) those
+   of the padded input. */
 static inline int32_t rq_count(const rq_window* w, int32_t output, const int32_t* pad_end) {
   const int32_t at[3] = {output / w->out[2] / w->out[1], output / w->out[2] % w->out[1],
                          output % w->out[2]};

@@ -2,12 +2,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Constant operand: first + step * code, of 8 bits (then as they are) or of 4, 2 or 1, where the
-   first code lies in a byte's lowest bits. */
+/* A constant operand: first + step * code. Codes have 8 bits (stored as they are) or 4, 2 or 1,
+   with the first code in a byte's lowest bits. */
 typedef struct {
   const uint8_t* codes;
   int32_t bits, first, step;
-  const int32_t* zeros; /* for each channel; NULL: all 0 */
+  const int32_t* zeros; /* by channel; NULL if all are 0 */
 } rq_weights;
 static inline int32_t rq_weight(const rq_weights* w, int32_t at, int32_t channel) {
   const int32_t zero = w->zeros ? w->zeros[channel] : 0;
