@@ -1,5 +1,5 @@
-// Quantizes the shipped Fashion-MNIST network in a few lines, and shows that it is still right by comparing
-// it with its float original on 1,000 test images.
+// Quantizes the shipped Fashion-MNIST network in a few lines, and compares the result with the float original
+// on 1,000 test images.
 //
 //   npm run demo
 
@@ -53,7 +53,7 @@ console.log(`The report with charts: ${path.relative(process.cwd(), page)}`);
 quantized.dispose();
 model.dispose();
 
-// The demo fails if the network has become worse.
+// The demo fails if quantization has lost too much accuracy.
 if (report.top1.float < 0.92 || report.top1.agreement < 0.97) {
   console.error('The quantized network is not as good as it should be.');
   process.exitCode = 1;

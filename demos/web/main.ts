@@ -1,4 +1,5 @@
-// The page: loads the shipped network, quantizes it in a Worker, compares, shows.
+// The demo page: loads the shipped network, quantizes it in a Worker, compares both networks and shows the
+// result.
 
 import {
   type CompareReport,
@@ -36,7 +37,7 @@ const status = element('status');
 const count = element('count');
 const progress = element<HTMLProgressElement>('progress');
 
-/** A phase, which screen readers announce, and how far it is, which they do not. */
+/** Shows the phase, which screen readers announce, and its progress, which they do not. */
 function say(text: string, more = '', isError = false): void {
   if (status.textContent !== text) status.textContent = text;
   count.textContent = more;
@@ -44,8 +45,8 @@ function say(text: string, more = '', isError = false): void {
 }
 
 /**
- * Buttons that do nothing for now stay where the keyboard's focus may be: a `disabled` one would lose it, and with it
- * the place on the page.
+ * Disabled buttons use aria-disabled: the attribute `disabled` would take the keyboard's focus away from the
+ * button, and with it the position on the page.
  */
 function enable(button: HTMLButtonElement, enabled: boolean): void {
   button.setAttribute('aria-disabled', String(!enabled));
@@ -55,7 +56,7 @@ function isEnabled(button: HTMLButtonElement): boolean {
   return button.getAttribute('aria-disabled') !== 'true';
 }
 
-/** Takes a button away; the focus moves to the one that is always there. */
+/** Hides a button and moves the focus to the start button, which is always visible. */
 function hide(button: HTMLButtonElement): void {
   if (document.activeElement === button) start.focus();
   button.hidden = true;
@@ -72,7 +73,7 @@ function make<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
-/** A number stays on the line of its unit. */
+/** Keeps a number on the line of its unit. */
 function unbroken(text: string): string {
   return text.replace(/(\d) (?=([kM]?B|ms|%|x)( |$))/g, '$1\u00a0');
 }
@@ -108,7 +109,7 @@ function drawImage(set: ImageSet, index: number): HTMLCanvasElement {
 function showImages(set: ImageSet, results: readonly SampleResult[]): void {
   const differs = ({ floatTop1, candidateTop1 }: SampleResult) => floatTop1 !== candidateTop1;
   const order = results.map((_, index) => index);
-  // Sorting is stable: the rest stays in the order of the test set.
+  // Sorting is stable, so the rest keeps the order of the test set.
   order.sort((a, b) => Number(differs(results[b]!)) - Number(differs(results[a]!)));
   const figures = order.slice(0, IMAGES_SHOWN).map((index) => {
     const result = results[index]!;
@@ -143,7 +144,7 @@ function showReport(report: CompareReport): void {
     [formatShare(top1.candidate), 'right in 8 bits'],
     [formatShare(top1.agreement), 'the same answer'],
     [formatBytes(size.candidateBytes), `instead of ${formatBytes(size.floatBytes)}`],
-    // Without cross-origin isolation a browser's clock ticks every 0.1 ms only.
+    // Without cross-origin isolation a browser's clock only ticks every 0.1 ms.
     [`${latency.ratio.toFixed(crossOriginIsolated ? 2 : 0)} x`, 'as fast as float'],
   ];
   element('figures').replaceChildren(
@@ -278,6 +279,6 @@ async function main(): Promise<void> {
   });
 }
 
-// Before the page's own style, which may overrule it.
+// Before the page's own style, which may override it.
 document.head.prepend(make('style', '', chartStyle));
 main().catch((error: unknown) => say(describe(error), '', true));

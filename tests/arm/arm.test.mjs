@@ -1,5 +1,5 @@
-// ARM: Node for its 64-bit processors, here in an emulator (qemu-user), computes what this machine's Node does, by the
-// signed form of the dot product. `node web/scripts/test.mjs arm` fetches what it needs.
+// Node for 64-bit ARM processors, in an emulator (qemu-user), gives the bits of this machine's Node, with the
+// signed form of the dot product. `node web/scripts/test.mjs arm` fetches what the test needs.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -11,7 +11,7 @@ import { inNode, present } from '../browser/everywhere.mjs';
 const NODE = process.env.REQUANT_ARM_NODE;
 const EMULATOR = ['qemu-aarch64-static', '-L', '/usr/aarch64-linux-gnu'];
 
-// What an emulator computes in a minute or two.
+// Jobs that an emulator completes in a minute or two.
 const SHORT = /^(image|sequence) network, (minmax|recovery)|W1A1|ResNet-8|DS-CNN|TFC/;
 
 test('the bits of this machine', { timeout: 1_800_000 }, async (t) => {

@@ -1,12 +1,15 @@
-// Runs in Node for ARM: prints what the processor's form of the dot product is, which rows there are, and the hashes
-// of the jobs that are named.
+// Runs in Node for ARM: prints the processor's form of the dot product, the rows of the kernel tables, and
+// the hashes of the named jobs.
 
 import { readFile } from 'node:fs/promises';
 import * as requant from '../../dist/index.js';
 import { jobs, runJobs } from '../browser/jobs.mjs';
 import { fileOf } from '../browser/site.mjs';
 
-/** (w, x) => i32x4.relaxed_dot_i8x16_i7x16_add_s of these bytes in all lanes and 0; the first lane. */
+/**
+ * Returns a function of (w, x) that computes i32x4.relaxed_dot_i8x16_i7x16_add_s of these bytes in all lanes,
+ * with 0 added, and gives the first lane.
+ */
 function relaxedDot() {
   const body = [
     ...[0x20, 0, 0xfd, 0x0f, 0x20, 1, 0xfd, 0x0f], // i8x16.splat of both

@@ -1,12 +1,12 @@
-// Rules that every page of the project keeps at every size and in every state: those of axe-core, and
-// some that it does not have. What a page does by itself (where the focus goes) is for its test.
+// Rules that every page of the project keeps at every size and in every state: those of axe-core, and some
+// more. The test of each page checks its behavior (such as the focus).
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Sizes and colours that pages are looked at with. */
+/** Sizes and color schemes at which pages are checked. */
 export const SCREENS = [
   { name: 'desktop', viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
   { name: 'desktop-dark', viewport: { width: 1280, height: 900 }, colorScheme: 'dark' },
@@ -14,7 +14,7 @@ export const SCREENS = [
   { name: 'small-phone-dark', viewport: { width: 320, height: 640 }, colorScheme: 'dark' },
 ];
 
-/** Runs in the page. Each problem is a line: the rule, and which element. */
+/** Runs in the page. Returns a line for each problem: the rule, and the element. */
 async function problemsInPage() {
   const found = [];
   const describe = (element) => {
@@ -28,7 +28,7 @@ async function problemsInPage() {
     element.checkVisibility({ checkVisibilityCSS: true }),
   );
   const isFor = (element, selector) => element.matches(selector);
-  // Text for screen readers only is a clipped pixel.
+  // Text for screen readers only is clipped to a pixel.
   const isClipped = (element) => {
     for (let at = element; at; at = at.parentElement) {
       if (getComputedStyle(at).clipPath !== 'none') return true;
@@ -44,7 +44,7 @@ async function problemsInPage() {
     });
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   };
-  /** Of a text against the nearest ground that is not transparent (WCAG 2.2, 1.4.3). */
+  /** The contrast of a text against the nearest background that is not transparent (WCAG 2.2, 1.4.3). */
   const contrast = (element) => {
     const { color, fill } = getComputedStyle(element);
     let ground = element;
@@ -102,7 +102,7 @@ async function problemsInPage() {
       say('an area that scrolls, but not by the keyboard, or has no name', element);
     }
     if (isClipped(element)) continue;
-    // What is outside of the screen must be inside of something that scrolls.
+    // An element outside of the screen must be inside of a scrolling one.
     const box = element.getBoundingClientRect();
     let holder = element.parentElement;
     while (holder && holder !== document.body && !scrolls(holder)) holder = holder.parentElement;
@@ -138,7 +138,7 @@ async function problemsInPage() {
             other.box.bottom > box.top,
         );
       if (over) say('labels lie upon each other', text);
-      // axe looks at `color`, not at `fill`.
+      // axe reads `color`, not `fill`.
       if (contrast(text) < 4.5) say('a label of too little contrast', text);
       const card = drawing.closest('section')?.getBoundingClientRect();
       if (card && (box.left < card.left || box.right > card.right || box.bottom > card.bottom)) {
@@ -152,7 +152,7 @@ async function problemsInPage() {
   });
   for (const { id, nodes } of [...violations, ...incomplete]) {
     for (const { html, target, any, all: each, none } of nodes) {
-      // What axe does not decide: text in drawings, above shades, of one letter.
+      // axe cannot decide about text in drawings, on shades, or of one letter.
       if (id === 'color-contrast' && contrast(document.querySelector(target[0])) >= 4.5) continue;
       const why = [...any, ...each, ...none].map(({ message }) => message).join('; ');
       found.push(`axe ${id}: ${html.slice(0, 160)} (${why})`);
@@ -161,7 +161,7 @@ async function problemsInPage() {
   return found;
 }
 
-/** What is wrong with the page as it is now. */
+/** The problems of the page in its present state. */
 export async function problemsOf(page) {
   await page.evaluate(AXE);
   return page.evaluate(problemsInPage);

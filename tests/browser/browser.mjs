@@ -1,4 +1,4 @@
-// Debian's Chromium, driven without a network beyond this machine.
+// Drives Debian's Chromium without a network beyond this machine.
 
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -11,8 +11,8 @@ export const BUILD = path.join(ROOT, 'build');
 const CHROMIUM = process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium';
 
 /**
- * Starts the browser, with an empty profile or that of a folder and REQUANT_CHROMIUM_ARGS (such as
- * --js-flags=--no-enable-avx-vnni); the caller closes it.
+ * Starts the browser with an empty profile or that of a folder, and with the arguments in
+ * REQUANT_CHROMIUM_ARGS (such as --js-flags=--no-enable-avx-vnni). The caller closes it.
  */
 export function launch(profile) {
   if (!existsSync(CHROMIUM)) {
@@ -36,7 +36,7 @@ export function launch(profile) {
   return chromium.launch(options);
 }
 
-/** A page whose errors are collected: exceptions, console errors, failed requests. */
+/** Opens a page whose errors are collected: exceptions, console errors, failed requests. */
 export async function openPage(browser, options = {}) {
   const page = await browser.newPage(options);
   // A machine that builds something else at the same time can be very slow.

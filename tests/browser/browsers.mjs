@@ -1,5 +1,5 @@
-// Debian's browsers, one row each, started without a driver: with an address and an empty profile. What the
-// page there computes it posts to the server that it came from (site.mjs).
+// Debian's browsers, one row each. They start without a driver, with an address and an empty profile; their
+// page posts its results to the server that it came from (site.mjs).
 
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import path from 'node:path';
 
 const LIBRARIES = '/usr/lib';
 
-/** MiniBrowser, which is in a folder of the processor and of the version of GTK. */
+/** The paths of MiniBrowser, whose folder depends on the processor and on the version of GTK. */
 function miniBrowsers() {
   return readdirSync(LIBRARIES)
     .filter((folder) => folder.endsWith('-linux-gnu'))
@@ -19,7 +19,7 @@ function miniBrowsers() {
     );
 }
 
-// Nothing may ask, greet, update or look for a network.
+// The browser must not ask, greet, update or look for a network.
 const FIREFOX_SETTINGS = `
 user_pref("app.normandy.enabled", false);
 user_pref("app.update.disabledForTesting", true);
@@ -36,8 +36,8 @@ user_pref("toolkit.telemetry.enabled", false);
 `;
 
 /**
- * `programs`: where it may be, which the environment variable `setting` overrules; `prepare(profile)` makes an empty
- * folder a profile; `display`: it needs an X server.
+ * `programs` are paths where the browser may be, which the environment variable `setting` overrides;
+ * `prepare(profile)` turns an empty folder into a profile; `display` says that it needs an X server.
  */
 export const browsers = [
   {
@@ -74,19 +74,19 @@ export const browsers = [
     package: 'libwebkit2gtk-4.1-0 and xvfb',
     programs: miniBrowsers,
     display: true,
-    // GTK's build has threads behind an option, and its sandbox wants a system bus.
+    // GTK's build has threads behind an option, and its sandbox needs a system bus.
     environment: { JSC_useSharedArrayBuffer: '1', WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' },
     arguments: (profile, url) => ['--private', url],
   },
 ];
 
-/** The browser's program, or undefined where it is not installed. */
+/** The browser's program, or undefined if it is not installed. */
 export function programOf({ setting, programs }) {
   const given = process.env[setting];
   return given ?? programs().find((file) => existsSync(file));
 }
 
-/** Ends a process and what it started. */
+/** Ends a process and those it started. */
 async function end(child) {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise((resolve) => child.once('exit', resolve));
@@ -94,7 +94,7 @@ async function end(child) {
   await ended;
 }
 
-/** An X server without a screen; it chooses its number. */
+/** Starts an X server without a screen; it chooses its number. */
 async function startDisplay() {
   const child = spawn(
     'Xvfb',
@@ -112,9 +112,7 @@ async function startDisplay() {
   return { child, display: `:${number}` };
 }
 
-/**
- * Starts a browser with this address; `ended` rejects when it ends by itself. The caller closes it.
- */
+/** Starts a browser with this address; `ended` rejects when it ends by itself. The caller closes it. */
 export async function start(browser, url) {
   const program = programOf(browser);
   if (!program) {

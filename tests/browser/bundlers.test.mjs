@@ -1,6 +1,7 @@
-// The packed package in projects of real bundlers without configuration, built and opened in Chromium on an isolated
-// page under a strict Content-Security-Policy: the table in bundlers/table.mjs, which docs/bundlers.md shows.
-// REQUANT_LONG=1 takes all rows, which installs some hundred megabytes of npm packages.
+// The packed package in projects of real bundlers without configuration, built and opened in Chromium on an
+// isolated page under a strict Content-Security-Policy: the table in bundlers/table.mjs, which
+// docs/bundlers.md shows. REQUANT_LONG=1 runs all rows, which installs several hundred megabytes of npm
+// packages.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// The web demo, built and served as it would be on a host, in Chromium.
+// The web demo in Chromium, built and served as on a host.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -107,7 +107,7 @@ test('cancels, and starts again', { timeout: 600_000 }, async () => {
   await page.close();
 });
 
-/** Which element has the focus, by its id. */
+/** The id of the element that has the focus. */
 const focused = (page) =>
   page.evaluate(() => document.activeElement.id || document.activeElement.localName);
 
@@ -133,7 +133,7 @@ test(
         await page.screenshot({ path: path.join(BUILD, file), fullPage: true });
       }
     };
-    /** By the keyboard, for which the focus must stay somewhere. */
+    /** Press with the keyboard, for which the focus must stay on an element. */
     const press = async (id) => {
       await page.focus(id);
       await page.keyboard.press('Enter');
@@ -177,7 +177,7 @@ test(
     await press('#save');
     await saved;
     await check('saved', 'save');
-    // Pressed by a script: the focus is on a button that goes.
+    // A script presses the button: the focus is on a button that disappears.
     await page.evaluate(() => document.querySelector('#start').click());
     await check('running again', 'start', [phone]);
     assert.deepEqual(problems, []);

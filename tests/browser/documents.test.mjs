@@ -1,4 +1,4 @@
-// The pages of README.md and docs/*.md as they are, in Chromium, in a folder where the package is installed.
+// The unchanged pages of README.md and docs/*.md in Chromium, in a folder where the package is installed.
 
 import assert from 'node:assert/strict';
 import { createReadStream, cpSync, existsSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ let server;
 
 before(async () => {
   ({ folder } = installPackage());
-  // What any server of files does.
+  // An ordinary file server.
   server = http.createServer((request, response) => {
     const name = path.join(folder, new URL(request.url, 'http://localhost').pathname);
     if (!existsSync(name)) return response.writeHead(404).end();
@@ -44,7 +44,7 @@ for (const { at, file, code } of pages) {
     for (const [name, source] of Object.entries(documents[file].files ?? {})) {
       cpSync(path.join(ROOT, source), path.join(folder, name), { recursive: true });
     }
-    // Chromium asks for an icon by itself.
+    // Chromium requests an icon by itself.
     const icon = '<link rel="icon" href="data:," />\n';
     writeFileSync(
       path.join(folder, 'page.html'),

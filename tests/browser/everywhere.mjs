@@ -11,11 +11,12 @@ import { fileOf, serve } from './site.mjs';
 
 const haveShared = existsSync(path.join(ROOT, '../shared/models/README.md'));
 
-/** The jobs whose models are there. */
+/** The jobs whose models are available. */
 export const present = jobs.filter(({ shared }) => haveShared || !shared);
 
 /**
- * Hashes by job and way, { [job]: { [way]: hash } }, and the most threads that computed one.
+ * Runs jobs in Node. Gives hashes by job and way, { [job]: { [way]: hash } }, and the largest number of
+ * threads that computed one.
  */
 export async function inNode(chosen = present) {
   const hashes = {};
@@ -32,7 +33,10 @@ export async function inNode(chosen = present) {
   return { hashes, threads };
 }
 
-/** The same of a browser, whose page may take so many seconds for one, and what it says of itself. */
+/**
+ * Runs jobs in a browser, with `seconds` for each at most. Gives what inNode gives, and the browser's name
+ * for itself.
+ */
 export async function inBrowser(browser, chosen = present, seconds = 300) {
   const hashes = {};
   let threads = 1;

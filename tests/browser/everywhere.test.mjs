@@ -1,5 +1,5 @@
-// Integers, files of quantize() and of train(): the same bits in Node and in every browser, with relaxed SIMD and
-// without, on the page, in a Worker and with threads.
+// Integers and the files of quantize() and train() have the same bits in Node and in every browser, with
+// relaxed SIMD and without, on the page, in a Worker and with threads.
 
 import assert from 'node:assert/strict';
 import test, { before } from 'node:test';

@@ -1,10 +1,13 @@
-// What is computed in every browser, and in Node as the judge: the same bits are wanted everywhere. No imports:
-// pages get this file as it is, and `requant` from whoever runs it.
+// The computations that every browser and Node run; Node's bits are the oracle. The file has no imports:
+// pages get it as it is, and callers pass `requant`.
 
 const DEMO = 'demos/models/fashion_mnist.onnx';
 const IMAGES = 16;
 
-/** The ways to compute that must not matter. The first is on one thread, with the module that is chosen here. */
+/**
+ * Ways to compute that must not affect results. The first uses one thread and the module that the package
+ * chooses.
+ */
 const WAYS = [
   { name: 'page' },
   { name: 'simd128', simd: 'simd128' },
@@ -12,7 +15,9 @@ const WAYS = [
   { name: 'worker', worker: true },
 ];
 
-/** Integers of [least, most], the same everywhere (Lehmer's generator, Park and Miller 1988). */
+/**
+ * A generator of integers in [least, most], the same everywhere (Lehmer's generator, Park and Miller 1988).
+ */
 function integers(seed) {
   let state = seed;
   return (least, most) => {
@@ -34,7 +39,7 @@ function weights(random, name, dims, size) {
   );
 }
 
-/** A classifier of weights and activations of -1 and 1, as QONNX spells them. */
+/** A classifier with weights and activations of -1 and 1, in QONNX. */
 function oneBitNetwork() {
   const random = integers(11);
   const layers = [784, 64, 64, 10];
@@ -90,7 +95,7 @@ function imageNetwork() {
   ].join('\n');
 }
 
-/** Attention written out, a recurrent layer and a normalization between matrix products. */
+/** Decomposed attention, a recurrent layer and a normalization between matrix products. */
 function sequenceNetwork() {
   const random = integers(13);
   const lines = ['graph "sequence" opset 17', 'input %x: float32[6, 1, 16]'];
@@ -141,7 +146,7 @@ const calibration = (by, count = IMAGES) =>
   imagesOf(by, 'demos/data/calibration-images-idx3-ubyte', count);
 const testImages = (by, dims) => imagesOf(by, 'demos/data/test-images-idx3-ubyte', IMAGES, dims);
 
-/** The outputs of a session for all feeds; `by.threads` is how many computed them. */
+/** The outputs of a session for all feeds; sets `by.threads` to the number of threads that computed them. */
 async function outputsOf(by, source, samples) {
   const session = await by.api.createSession(source);
   const outputs = [];
@@ -155,7 +160,7 @@ async function outputsOf(by, source, samples) {
   return outputs;
 }
 
-/** A network that is quantized: its file, and what it answers. */
+/** Quantizes a network; gives its file and its outputs. */
 async function quantizing(by, model, config, samples, tests) {
   const quantized = await by.api.quantize(model, { calibration: samples, config });
   const file = await quantized.toOnnx();
@@ -165,7 +170,7 @@ async function quantizing(by, model, config, samples, tests) {
   return [file, ...outputs];
 }
 
-/** The demo's network. */
+/** A job that quantizes the demo's network. */
 const demo = (config) => async (by) =>
   quantizing(
     by,
@@ -175,10 +180,13 @@ const demo = (config) => async (by) =>
     await testImages(by),
   );
 
-/** The file alone, where parts of a network may stay in float, whose last bits are not the same everywhere. */
+/**
+ * A job that gives the file alone, for networks that stay in float in part: the last bits of floats may
+ * differ.
+ */
 const fileOf = (run) => async (by) => (await run(by)).slice(0, 1);
 
-/** Of a network written here. */
+/** A job that quantizes a network from its text. */
 const written = (text, dims, config) =>
   fileOf(async (by) => {
     const model = await by.api.parseModel(text());
@@ -192,7 +200,7 @@ const bits = (weights, activations, more = {}) => ({
   ...more,
 });
 
-/** What train() makes of the demo's network in two and four bits. */
+/** Trains the demo's network with two and four bits. */
 async function training(by) {
   const model = await by.api.loadModel(await by.read(DEMO));
   const samples = await calibration(by);
@@ -217,7 +225,7 @@ async function oneBit(by) {
 
 const ARRAYS = { float32: Float32Array, int32: Int32Array, int8: Int8Array, uint8: Uint8Array };
 
-/** A file that another tool made, on its own input. */
+/** A job that runs a file of another tool on its own input. */
 function foreign(name) {
   return async (by) => {
     const { read, requant } = by;
@@ -277,7 +285,7 @@ export const files = [
   },
 ];
 
-/** Everything that is computed; `shared`: needs models that a clone does not have. */
+/** All jobs; `shared` ones need models that a clone does not have. */
 export const jobs = [
   { title: 'W8A8, quantize() by default', run: demo({}) },
   ...files,
@@ -311,7 +319,7 @@ async function digestOf(arrays) {
   return Array.from(digest.subarray(0, 6), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** The functions of the package, or the methods of a worker of it. */
+/** The functions of the package, or the methods of one of its workers. */
 async function apiOf(requant, { worker }) {
   if (worker) {
     const far = await requant.createWorker();
@@ -333,8 +341,8 @@ async function apiOf(requant, { worker }) {
 }
 
 /**
- * Runs the jobs in all ways, those that are `slow` in the first one only. `read(file)`: the bytes of a file of the
- * project; `report({ job, way, hash, threads })` hears of each.
+ * Runs the jobs in all ways, `slow` ones in the first way only. `read(file)` gives the bytes of a file of the
+ * project; `report({ job, way, hash, threads })` is called for each result.
  */
 export async function runJobs({ requant, read, report, chosen = jobs }) {
   const { env } = requant;

@@ -1,6 +1,6 @@
-// The package as a web project has it: installed from its tarball, bundled by Vite, run in Chromium
-// under a Content-Security-Policy, with both wasm modules, on the page and in a Worker; with threads on
-// an isolated page and without where they cannot be had. Other bundlers are in bundlers.test.mjs.
+// The package in a web project: installed from its tarball, bundled by Vite, run in Chromium under a
+// Content-Security-Policy, with both wasm modules, on the page and in a Worker; with threads on an isolated
+// page, and without them elsewhere. bundlers.test.mjs tests other bundlers.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -26,7 +26,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// Answers of one image set, by every way of running: these must be what Node says.
+// The outputs for one image set in every way of running; they must equal Node's.
 const MAIN = `
 import { InferenceSession, createWorker, engineInfo, env, loadModel, quantize, train, tune } from 'requant';
 import { feedsOf, imageSamples, readIdxImages, take } from 'requant/dataset';
@@ -112,7 +112,7 @@ async function threads() {
   return result;
 }
 
-// Records in IndexedDB: of this visit, of the one before, of a Worker; and damaged ones.
+// Tuning records in IndexedDB: of this visit, of the previous one, of a Worker; and damaged ones.
 async function tuning() {
   const model = await loadModel(await bytes('model.onnx'));
   const images = imageSamples(await readIdxImages(await bytes('test.idx')), { input: 'image' });
@@ -165,7 +165,7 @@ async function tuning() {
   };
 }
 
-// The same training on the page and in a Worker, by both modules; a page that gives up.
+// The same training on the page and in a Worker, with both modules; and a page that aborts it.
 async function training() {
   const file = await bytes('model.onnx');
   const read = async (name) => imageSamples(await readIdxImages(await bytes(name)), { input: 'image' });
@@ -216,7 +216,7 @@ let browser;
 
 before(async () => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'requant-vite-'));
-  // npm's own settings of the process that runs the tests must not leak in.
+  // Settings of the npm process that runs the tests must not leak in.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_(config|package|lifecycle)/i.test(name)),
   );
@@ -260,7 +260,7 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What the page says, and with `visits` what it says when it is loaded again. */
+/** The results that the page shows, and with `visits` those after it is loaded again. */
 async function resultOf(from, query, visits = 1) {
   const { page, problems } = await openPage(browser);
   const results = [];
@@ -301,7 +301,7 @@ test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, as
     assert.ok(same >= 48, `${name}: float and 8 bits agree on ${same} of 50`);
     assert.deepEqual(float.top1, reference.float.top1, name);
   }
-  // The same module computes the same bits on the page and in a Worker.
+  // The same module gives the same bits on the page and in a Worker.
   for (const simd of ['simd128', 'relaxed']) assert.deepEqual(runs[simd], runs[`${simd} worker`]);
 });
 
@@ -336,13 +336,14 @@ test(
     const [first, second] = await resultOf(server, '?tuning', 2);
     const [shapes] = first.records;
     assert.ok(shapes >= 3);
-    // Measured: the first time, by the Worker in a place of its own, and where the records are damaged.
+    // Shapes are measured on the first visit, by the Worker with a store of its own, and if the records are
+    // damaged.
     assert.deepEqual(first.counts, [shapes, 0, 0, shapes, 0, shapes]);
     assert.deepEqual(second.counts, [0, 0, 0, 0, 0, shapes]);
     for (const { kept, same, aborted, keys } of [first, second]) {
       assert.deepEqual({ kept, same }, { kept: true, same: true });
       assert.ok(keys.includes('records') && !keys.includes('never'), keys.join());
-      // What is known already is not measured, so there is nothing to interrupt.
+      // Known shapes are not measured, so there is nothing to abort.
       assert.ok(aborted === 'ABORTED', String(aborted));
     }
     assert.ok(first.progress);

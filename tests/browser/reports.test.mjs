@@ -1,4 +1,4 @@
-// Every HTML page that the command line writes, as people see it: on a desk and on phones, light and dark.
+// Every HTML page that the command line writes, on desktop and phone screens, light and dark.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -40,7 +40,10 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A network whose names are as long as exporters make them, or longer, in markup and without a place to break. */
+/**
+ * A network with names as long as exporters make them, or longer, with markup in them and without a point to
+ * break.
+ */
 async function makeLongNames() {
   const long = 'the_name_of_a_module_within_a_module_'.repeat(4);
   const weights = Array.from({ length: 64 }, (_, i) => Math.sin(i * i).toFixed(3)).join(', ');
@@ -59,7 +62,7 @@ output %${long}out
   return ['-d', at('long.bin'), '--data-format', 'raw', '--shape', '1,8'];
 }
 
-/** Which commands write pages, by their own help. */
+/** The commands whose help lists a page. */
 function commandsWithPages() {
   const commands = [...requant('--help').matchAll(/^ {2}(\w+) /gm)].map(([, name]) => name);
   return commands.filter((name) => requant(name, '--help').includes('--html'));

@@ -1,4 +1,4 @@
-// A server for pages of tests: files of the project, cross-origin isolated, and a place to post results to.
+// A server for test pages: it serves files of the project, cross-origin isolated, and accepts posted results.
 
 import { createReadStream, statSync } from 'node:fs';
 import http from 'node:http';
@@ -18,7 +18,7 @@ const HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** The file that a path of an address names: of the project, or of ../shared. */
+/** The file that the path of an address names, in the project or in ../shared. */
 export function fileOf(name) {
   const shared = name.startsWith('shared/');
   const file = path.join(shared ? path.dirname(ROOT) : ROOT, name);
@@ -26,7 +26,7 @@ export function fileOf(name) {
   return file.startsWith(root + path.sep) ? file : undefined;
 }
 
-/** `onPost(value)` hears of the JSON that pages post. */
+/** Starts the server; `onPost(value)` gets the JSON that pages post. */
 export async function serve(onPost) {
   const server = http.createServer((request, response) => {
     if (request.method === 'POST') {

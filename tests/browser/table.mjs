@@ -1,4 +1,4 @@
-// Writes the tables of docs/browsers.md: what every browser computes.
+// Writes the tables of docs/browsers.md, which list what every browser computes.
 //
 //   node tests/browser/table.mjs
 
@@ -13,13 +13,13 @@ import { files } from './jobs.mjs';
 const DOCUMENT = path.join(ROOT, 'docs/browsers.md');
 const MARKS = ['<!-- what every browser computes -->', '<!-- end -->'];
 
-/** Name and version, of what a browser calls itself. */
+/** Name and version of a browser, from its user agent string. */
 function versionOf({ name }, agent) {
   const version = /(?:Chrome|Firefox|Version)\/([\d.]+?)(?:\.0)*(?: |$)/.exec(agent);
   return `${name} ${version?.[1] ?? ''}`.trim();
 }
 
-/** The one hash of all ways, or how many there are. */
+/** The hash if all ways agree, or else the number of different ones. */
 function cellOf(hashes, title) {
   const all = [...new Set(Object.values(hashes[title]))];
   return all.length === 1 ? `\`${all[0]}\`` : `${all.length} different`;

@@ -1,5 +1,6 @@
-// Scripts of Workers from elsewhere, without a bundler: the package beside the page, from another origin
-// (as from a CDN), and its scripts alone from another folder or origin; on an isolated page, with threads.
+// Worker scripts from other locations, without a bundler: the package beside the page, the package from
+// another origin (such as a CDN), and its scripts alone from another folder or origin; on an isolated page,
+// with threads.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -22,7 +23,7 @@ const page = (script, policy) => `<!doctype html>
 </html>
 `;
 
-// Threads of the page, a Worker, and threads of the Worker.
+// A page with threads, a Worker, and a Worker with threads.
 const main = (from, settings) => `
 import { InferenceSession, Tensor, createWorker, env } from '${from}index.js';
 Object.assign(env.wasm, ${JSON.stringify(settings)});
@@ -51,7 +52,7 @@ document.body.dataset.result = JSON.stringify(result);
 const servers = [];
 let browser;
 
-/** A server on a port, and so of an origin, of its own; `requests` counts what was asked of it. */
+/** A server on a port of its own, and therefore of an origin of its own; `requests` counts the requests. */
 async function serve(routes, headers = {}) {
   const requests = {};
   const server = createServer((request, response) => {
@@ -82,7 +83,7 @@ const shared = {
   'Cross-Origin-Resource-Policy': 'cross-origin',
 };
 
-/** Files of the package under a prefix. */
+/** Serves the files of the package under a prefix. */
 const packageAt =
   (prefix, allow = () => true) =>
   (url) =>
@@ -118,7 +119,7 @@ async function visit(html, routes = () => undefined) {
 
 let reference;
 
-/** Everything runs, on two threads, with the same bits. */
+/** Everything ran, on two threads, with the same bits. */
 function holds({ error, warnings, page: first, worker, another }) {
   assert.equal(error, undefined, JSON.stringify(error));
   assert.deepEqual(warnings, []);

@@ -1,4 +1,4 @@
-// The public API on the shipped model, with ONNX Runtime as the judge.
+// The public API on the shipped model, with ONNX Runtime as the oracle.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -68,7 +68,7 @@ for (const simd of variants) {
       outputs.forEach((output, index) =>
         assert.ok(maxDifference(output, expected[index]) < 1e-4, `image ${index}`),
       );
-      // A batch gives what its images give alone.
+      // A batch gives the same results as its images alone.
       const all = images.slice(0, 5).flatMap(({ image }) => [...image.data]);
       const batch = await session.run({ image: new Tensor('float32', all, [5, 1, 28, 28]) });
       assert.deepEqual([...batch.logits.dims], [5, 10]);
@@ -132,7 +132,7 @@ for (const simd of variants) {
         const outputs = await outputsOf(ours, images);
         const theirs = await ortOutputs(bytes, images);
         assert.ok(agreement(outputs, theirs) >= 0.99, `${agreement(outputs, theirs)}`);
-        // And read back here, where it computes in ONNX Runtime's arithmetic.
+        // The exported file, read back, uses ONNX Runtime's arithmetic here.
         const back = await InferenceSession.create(bytes);
         const again = await outputsOf(back, images.slice(0, 50));
         assert.ok(agreement(again, theirs.slice(0, 50)) >= 0.98);
@@ -219,7 +219,7 @@ output %b
     const plan = session.plan();
     assert.ok(plan.steps.length > 10 && plan.steps.every(({ kernel }) => kernel));
     assert.ok(plan.memory.arena >= plan.memory.lowerBound && plan.memory.packedWeights > 0);
-    // What is announced step by step is what the arena takes.
+    // The bytes that the steps list agree with the size of the arena.
     assert.equal(Math.max(...plan.steps.map(({ usedBytes }) => usedBytes)), plan.memory.arena);
     const profile = session.profile();
     assert.ok(profile.length > 10);

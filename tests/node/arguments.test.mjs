@@ -1,4 +1,4 @@
-// Arguments that would be ignored, or end in an error of the JavaScript engine, are refused by name.
+// Arguments that would be ignored, or would end in an error of the JavaScript engine, are rejected by name.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ test('signals that are none', async () => {
   steps.add(0, images[0]);
   await assert.rejects(steps.finish({ signal }), wrong);
   await assert.rejects(steps.finish({ onprogress: () => {} }), refused('options.onprogress'));
-  (await steps.finish()).dispose(); // which was not used up
+  (await steps.finish()).dispose(); // the rejected calls did not use up the calibration
 });
 
 test('int4 and int2 of formats that have none', () => {

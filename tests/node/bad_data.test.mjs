@@ -1,5 +1,5 @@
-// Calibration data and configs that nobody wishes for: an error that names the place, or a warning that says
-// what was done, and scales that are of use.
+// Invalid calibration data and configs cause an error that names the position, or a warning that says what
+// was done, and scales stay useful.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -105,7 +105,7 @@ test('a huge outlier: a warning names the sample, and what it advises helps', as
   assert.ok((await agreementOf(plain)) < 0.5);
 });
 
-/** Operators whose output is as large as `n`, a number that is fed, says. */
+/** Operators whose output size is the value of `n`, a number that is fed. */
 const SIZED = {
   ConstantOfShape: '%y = ConstantOfShape(%n)',
   Expand: 'const %x: float32[] = {1}\n%y = Expand(%x, %n)',
@@ -155,7 +155,7 @@ test('shapes that do not fit, in the middle of the stream', async () => {
       isError(code, { value: 'image', message: /^calibration sample 2: / }),
     );
   }
-  // Nothing is left broken.
+  // The engine still works afterwards.
   assert.ok((await quantize(model, { calibration: calibration(4) })).config.operators.length > 0);
 });
 

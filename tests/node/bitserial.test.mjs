@@ -1,5 +1,5 @@
-// Convolutions of few-bit codes by lookup: the bits of the scalar row in every variant, for the forms
-// that a graph can spell them in.
+// Convolutions of few-bit codes by lookup give the bits of the scalar row in every variant, for all forms
+// that a graph can express.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
@@ -11,7 +11,7 @@ const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 
 const numbers = (count, next) => Array.from({ length: count }, next).join(', ');
 
-/** Two convolutions, the first of which limits what the second reads, and a matrix product. */
+/** Two convolutions, of which the first limits the codes that the second reads, and a matrix product. */
 function network({ type, low, high, zero, weights }) {
   const next = integersFrom(7);
   const weight = () => weights[next(0, weights.length - 1)];
@@ -74,7 +74,8 @@ for (const simd of variants) {
         }
         if (form.weights.length === 2) {
           const { kernels } = await run({});
-          // The product: few rows of one bit by one are counted; for more than three codes its 33 outputs are too few.
+          // The matrix product has few rows: one bit by one bit is counted, and for more than three codes 33
+          // outputs are too few for a lookup.
           const lookups = kernels.filter((kernel) => kernel === 'conv_q8_lookup').length;
           assert.equal(lookups, name === 'both bipolar' ? 3 : 2);
           if (name === 'A1W1') assert.ok(kernels.includes('conv_q8_popcount'));

@@ -1,4 +1,4 @@
-// Runs with tensors that stay: the same results, no allocation, no garbage.
+// Runs with bound tensors give the same results, without allocation and garbage.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -35,7 +35,7 @@ test('computes what run() does, again and again, other shapes in between', async
       const kept = bound.outputs.logits.data.slice();
       assert.deepEqual(kept, (await session.run(sample)).logits.data);
     }
-    // So many shapes that the plan is not among those kept.
+    // Enough shapes to drop the first plan from the cache.
     for (let batch = 2; batch < 9; batch++) {
       const image = new Tensor('float32', new Float32Array(784 * batch), [batch, 1, 28, 28]);
       await session.run({ image });
@@ -101,10 +101,10 @@ test('a thousand runs leave nothing behind', async () => {
   for (const model of await models()) {
     const session = await InferenceSession.create(model);
     const bound = session.bind(samples[0]);
-    // Compilers and inline caches settle first.
+    // Let compilers and inline caches settle.
     for (let at = 0; at < 3000; at++) bound.run();
     const { liveBytes } = await engineInfo();
-    // Whatever the JavaScript engine itself keeps for a while hits some attempts, not all.
+    // Allocations of the JavaScript engine itself affect some attempts, but not all.
     let least = Infinity;
     for (let attempt = 0; attempt < 20 && least > 2000; attempt++) {
       gc();
@@ -112,7 +112,7 @@ test('a thousand runs leave nothing behind', async () => {
       for (let at = 0; at < 1000; at++) bound.run();
       least = Math.min(least, process.memoryUsage().heapUsed - before);
     }
-    // The smallest object has 12 bytes: one for each run would be six times as much.
+    // The smallest object has 12 bytes: one per run would take six times as much.
     assert.ok(least <= 2000, `${least} bytes after 1000 runs`);
     assert.equal((await engineInfo()).liveBytes, liveBytes);
     bound.dispose();

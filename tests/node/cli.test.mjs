@@ -1,4 +1,4 @@
-// The command line as a user has it: `dist/cli/main.js` in a process of its own.
+// The command line as users run it: `dist/cli/main.js` in a process of its own.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -137,7 +137,7 @@ test('inspect and optimize', async () => {
 });
 
 test('substitutions: what they cost and bring; the model stays', async () => {
-  // Gates as SiLU is written out, and a dense layer.
+  // Gates as in a decomposed SiLU, and a dense layer.
   const model = await parseModel(`graph "gates" opset 14
     input %x: float32[4, 8]
     const %w: float32[8, 8] = {${Array.from({ length: 64 }, (_, i) => `${((i * 7) % 13) / 13 - 0.45}`).join(', ')}}
@@ -167,7 +167,7 @@ test('substitutions: what they cost and bring; the model stays', async () => {
     assert.ok(operator.aloneMaxAbs > 0.01 && operator.aloneMaxAbs < 0.15, operator.name);
     assert.ok(operator.snr > 5 && operator.beforeMs >= 0 && operator.afterMs >= 0);
   }
-  // The last operator inherits what the first one does to its input.
+  // The last operator inherits the error of the first one's input.
   assert.ok(report.outputs[0].maxAbs > 0.01 && report.outputs[0].maxAbs < 0.2);
   assert.ok(report.latency.ratio > 0 && report.top1.agreement >= 0);
   assert.match(
@@ -244,7 +244,7 @@ test('quantize, run, compare', () => {
 
 test('what is not good enough: exit code 1 behind the whole result', async () => {
   const other = at('other.onnx');
-  // The same shapes with weights of nobody.
+  // The same shapes with other weights.
   const model = await parseModel(`graph "other" opset 13
 input %image: float32[1, 1, 28, 28]
 const %shape: int64[2] = {1, 784}
@@ -260,7 +260,7 @@ output %logits
   assert.equal(unlike.code, 1);
   assert.match(unlike.err, /only \d.* of the answers are the same.*are these the same network/);
   assert.match(unlike.out, /same top-1/);
-  // The caller's own bound.
+  // A bound given by the caller.
   const same = ['compare', MODEL, MODEL, ...data];
   assert.equal(requant(...same, '--min-agreement', '1').code, 0);
   assert.equal(requant(...same, '--min-agreement', '2').code, 2);

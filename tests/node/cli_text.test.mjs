@@ -1,4 +1,5 @@
-// What commands say whatever files and arguments are called, and where they write: every command, every option.
+// The output of every command with every option, for files and arguments with unusual names and for several
+// output paths.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -15,7 +16,7 @@ const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-text-'));
 after(() => rmSync(folder, { recursive: true }));
 const at = (name) => path.join(folder, name);
 
-/** Clears the screen; ends a line; the same as ESC [ to terminals of eight bits. */
+/** Clears the screen; ends a line; U+009B means ESC [ to eight-bit terminals. */
 const NASTY = '\x1b[2J\n\u009b';
 const PLACEHOLDER = 'QNASTYQ';
 const AFTER_LINE_FEED = 'long_name_of_a_value_';
@@ -23,7 +24,7 @@ const MODEL = at('nasty.onnx');
 const QUANTIZED = at('nasty.int8.onnx');
 const SAMPLES = ['-d', at('samples.bin'), '--data-format', 'raw', '--shape', '1,16'];
 
-/** A model whose names are long and hold {@link NASTY}, which the text form of graphs cannot spell. */
+/** A model with long names that contain {@link NASTY}, which the text form of graphs cannot express. */
 before(async () => {
   assert.equal(Buffer.byteLength(NASTY), PLACEHOLDER.length);
   const name = (of) => `${of}${PLACEHOLDER}${AFTER_LINE_FEED.repeat(7)}${of}`;
@@ -57,7 +58,7 @@ async function requant(...args) {
   return { code, out, err };
 }
 
-/** Each command as it may be called, apart from where it writes. */
+/** The arguments with which each command can be called, except for its output path. */
 const CALLS = {
   inspect: [MODEL, '--nodes'],
   optimize: [MODEL, '-o', at('o.onnx')],
@@ -84,7 +85,7 @@ const MORE_CALLS = [
 const harmless = (text, what) =>
   assert.doesNotMatch(text, /(?![\n\t])\p{Cc}/u, `control characters: ${what}`);
 
-/** Lines of tables: what is above and below lines of dashes, up to an empty one. */
+/** The lines of tables: those above and below lines of dashes, up to an empty line. */
 function tableLines(text) {
   const lines = text.split('\n');
   return lines.filter((_, index) => {
@@ -112,7 +113,7 @@ test('names of files move no cursor, begin no lines, and fit into tables', async
         harmless(out + err, args[0]);
         const tables = tableLines(out);
         for (const line of tables) assert.ok(line.length <= 140, `${line.length}: ${line}`);
-        // The graph's text and its summary are the core's.
+        // The core writes the graph's text and its summary.
         const own = args[0] === 'inspect' ? tables.join('\n') : out + err;
         assert.ok(!own.split('\n').some((line) => line.startsWith(AFTER_LINE_FEED)), own);
         if (args.includes('--list') || args.includes('--dot')) return;
@@ -163,7 +164,7 @@ test('every folder that a command makes is said, wherever it writes', async () =
   ];
   for (const [index, [name, option, file]] of writes.entries()) {
     const made = at(`new${index}`);
-    // The last of an option given twice counts.
+    // The last of two values of an option counts.
     const { code, err } = await requant(name, ...CALLS[name], option, path.join(made, file));
     assert.equal(code, 0, `${name}: ${err}`);
     assert.ok(existsSync(path.join(made, file)), `${name} ${option}`);

@@ -1,4 +1,4 @@
-// compare(): what it refuses, and what it reports where there is little to report.
+// compare(): the arguments it rejects, and its report if there is little data.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -30,7 +30,7 @@ test('a sample whose outputs are not finite is named, with the model and the out
       message: /^sample 3: output "logits" of the model is (NaN|infinite) at index \d+$/,
     }),
   );
-  // Somewhere among many, of a generator that fills the same tensor again.
+  // The invalid sample is one of many, from a generator that fills the same tensor again.
   function* many() {
     const image = new Tensor('float32', new Float32Array(784), [1, 1, 28, 28]);
     for (let index = 0; index < 40; index++) {

@@ -1,4 +1,4 @@
-// Compiles what generateC() made and runs it.
+// Compiles the files of generateC() and runs them.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ function found(command) {
   }
 }
 
-/** Why a test that needs a C compiler is skipped: never in CI, where one must be. */
+/** Why a test that needs a C compiler is skipped; never in CI, where a compiler must exist. */
 export const skipC = !process.env.CI && !found('cc') && 'needs a C compiler (cc)';
 
 const TYPES = {
@@ -25,7 +25,7 @@ const TYPES = {
   int64: BigInt64Array,
 };
 
-// Reads the inputs of so many samples from standard input, writes the outputs of each.
+// A program that reads the inputs of samples from standard input and writes the outputs of each.
 const program = (name, inputs, outputs) => `#include <stdio.h>
 #include <stdlib.h>
 #include "${name}.h"
@@ -45,8 +45,8 @@ ${outputs.map((bytes, i) => `    fwrite(v${inputs.length + i}, 1, ${bytes}, stdo
 `;
 
 /**
- * Outputs of the compiled files for each of `samples` (feeds): arrays, in the order of `outputs`,
- * which are { type, dims } each. Warnings are errors.
+ * The outputs of the compiled files for each of `samples` (feeds): arrays in the order of `outputs`, which
+ * are { type, dims } each. Warnings are errors.
  */
 export function runC({ source, header }, name, samples, outputs, options = ['-O2']) {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-'));

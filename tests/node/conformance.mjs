@@ -1,4 +1,4 @@
-// ONNX's conformance data through our session and through onnxruntime-web.
+// Runs ONNX's conformance data in our session and in onnxruntime-web.
 //
 //   node tests/node/conformance.mjs [--write] [--verbose] [name part]
 //
@@ -14,7 +14,10 @@ import { ROOT } from './support.mjs';
 
 const DOC = path.join(ROOT, 'docs/conformance.md');
 
-/** numpy.testing.assert_allclose as onnx.backend.test.runner calls it; integers exactly. */
+/**
+ * The difference by numpy.testing.assert_allclose as onnx.backend.test.runner calls it; integers must be
+ * equal.
+ */
 export function difference(got, wanted) {
   if (got.type !== wanted.type || String(got.dims) !== String(wanted.dims)) {
     return `is ${got.type}[${got.dims}], not ${wanted.type}[${wanted.dims}]`;
@@ -38,12 +41,12 @@ const engines = {
   theirs: {
     create: (bytes) => ort.InferenceSession.create(bytes, { executionProviders: ['wasm'] }),
     tensor: ({ type, data, dims }) => new ort.Tensor(type, data, dims),
-    // It has no typed errors: whatever it says before the first output is a refusal.
+    // onnxruntime-web has no typed errors: any error before the first output counts as a refusal.
     refuses: () => true,
   },
 };
 
-/** 'passed', or 'refused: why', or 'failed: why'. */
+/** Runs one test; gives 'passed', or 'refused: why', or 'failed: why'. */
 export async function runTest(engine, bytes, sets) {
   let session;
   try {
@@ -67,7 +70,7 @@ export async function runTest(engine, bytes, sets) {
   }
 }
 
-/** { folder, name, scope, ours, theirs } of every test whose name has the part. */
+/** Runs all tests whose name contains the part; gives { folder, name, scope, ours, theirs } of each. */
 export async function runAll({ part = '', folders = FOLDERS, judges = ['ours', 'theirs'] } = {}) {
   const results = [];
   for (const folder of folders) {
@@ -79,7 +82,7 @@ export async function runAll({ part = '', folders = FOLDERS, judges = ['ours', '
       try {
         sets = dataSets(test);
       } catch {
-        sets = []; // of types that no tensor here has: out of scope, the model is loaded all the same
+        sets = []; // types without tensors here: out of scope, but the model is loaded
       }
       for (const judge of result.scope && judges.includes('ours') ? ['ours'] : judges) {
         result[judge] = await runTest(engines[judge], bytes, sets);
@@ -92,7 +95,7 @@ export async function runAll({ part = '', folders = FOLDERS, judges = ['ours', '
 
 const is = (kind, engine) => (result) => result[engine]?.startsWith(kind);
 
-/** Passed, refused and failed tests in scope, by folder, for both engines. */
+/** The numbers of passed, refused and failed tests in scope, by folder, for both engines. */
 export function countsOf(results) {
   return Object.fromEntries(
     FOLDERS.map((folder) => {
@@ -104,7 +107,7 @@ export function countsOf(results) {
   );
 }
 
-/** docs/conformance.md. */
+/** The text of docs/conformance.md. */
 export function report(results) {
   const counts = countsOf(results);
   const lines = [

@@ -1,5 +1,5 @@
-// ONNX's conformance data through the shipped session; the table in docs/conformance.md is current.
-// REQUANT_LONG=1: through onnxruntime-web as well, and the whole document is compared.
+// ONNX's conformance data in the shipped session; the table in docs/conformance.md is up to date.
+// REQUANT_LONG=1: in onnxruntime-web as well, and the whole document is compared.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const LONG = Boolean(process.env.REQUANT_LONG);
 const document = readFileSync(path.join(ROOT, 'docs/conformance.md'), 'utf8');
 const skip = !haveData && !process.env.CI && 'needs libonnx-testdata';
 
-/** The numbers of a folder's row: in scope; ours and theirs passed, refused, failed. */
+/** The numbers of a folder's row: tests in scope; passed, refused and failed ones, ours and theirs. */
 function rowOf(folder) {
   const line = document.split('\n').find((text) => text.startsWith(`| ${folder} |`));
   return line.split('|').slice(2, -1).map(Number);
@@ -33,8 +33,8 @@ test('the conformance data by folder', { skip }, async () => {
     if (folder.startsWith('pytorch')) assert.equal(ours[0], inScope, `${folder}: all pass`);
     assert.ok(ours[0] >= 0.9 * inScope, `${folder}: ${ours[0]} of ${inScope}`);
   }
-  // Refusals, in scope or not, are typed and name what is refused. (float16 data comes as other
-  // types than the models declare.)
+  // Refusals, in scope or not, are typed and name the cause. (The data of float16 tests has other types than
+  // the models declare.)
   for (const { name, scope, ours } of results) {
     if (ours === 'passed' || scope === 'float16/bfloat16' || scope === 'training') continue;
     assert.match(ours, /^refused: UNSUPPORTED ./, name);

@@ -1,4 +1,4 @@
-// A network with ConvTranspose, as decoders have it: quantized, compared, exported and read back.
+// A decoder network with ConvTranspose: quantized, compared, exported and read back.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -11,7 +11,7 @@ import {
   quantize,
 } from '../../dist/index.js';
 
-/** Numbers of no particular pattern in [-1, 1). */
+/** Pseudo-random numbers in [-1, 1). */
 function noise(length, seed) {
   let state = seed;
   return Float32Array.from({ length }, () => {
@@ -26,7 +26,7 @@ const constant = (name, dims, seed) => {
   return `const %${name}: float32[${dims}] = {${Array.from(noise(length, seed), (x) => (x / size).toFixed(5))}}`;
 };
 
-// One group, groups of one channel, groups of several.
+// One group, groups of one channel, groups of several channels.
 const DECODER = `graph "decoder" opset 13
 input %x: float32[N, 3, 8, 8]
 ${constant('w1', [12, 3, 3, 3], 1)}

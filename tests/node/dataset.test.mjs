@@ -1,5 +1,5 @@
-// The readers of data files: bytes written by hand, files of NumPy's own format description, and
-// round trips. Needs dist, but not the engine.
+// The readers of data files: hand-written bytes, files by NumPy's own format description, and round trips.
+// Needs dist, but not the engine.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -107,7 +107,7 @@ test('TensorProto: raw data, packed floats, single integers', () => {
     Buffer.concat([Buffer.from([0x0a, 1, 2, 16, 1, 0x22, 8]), floats]),
   );
   assert.deepEqual([...second.tensor.data], [0.5, -1]);
-  // int64_data one by one; -1 is ten bytes long.
+  // int64_data, unpacked; -1 takes ten bytes.
   const minusOne = [255, 255, 255, 255, 255, 255, 255, 255, 255, 1];
   const third = parseTensorProto(Buffer.from([8, 2, 16, 7, 0x38, 5, 0x38, ...minusOne]));
   assert.deepEqual([...third.tensor.data], [5n, -1n]);

@@ -1,10 +1,10 @@
-// The code blocks of README.md and docs/*.md: finding them, what must hold of each without running it, running it.
+// The code blocks of README.md and docs/*.md: finds them, checks them without running, and runs them.
 //
-// The line that opens a block names its language and may say more:
+// The line that opens a block names its language and may have attributes:
 //
-//   ```js file=images.mjs      saved under this name before the blocks behind it run
+//   ```js file=images.mjs      saved under this name before the following blocks run
 //   ```sh needs=networks       not run, for a reason of `needs` below, which the tests print; still checked
-//   ```js in=clone             run there, and not where the document's row in `documents` says
+//   ```js in=clone             run there, instead of in the places of the document's row in `documents`
 //   ```json is=QuantizeConfig  type-checked as this type of the package
 
 import { execFileSync } from 'node:child_process';
@@ -21,8 +21,8 @@ import { cleanEnvironment } from './installed.mjs';
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
- * Every document, and where its blocks run: in a folder where the `package` is installed, or in a `clone` that is
- * built. `files` are those that the document says lie in the folder.
+ * Every document, and the places where its blocks run: a folder where the `package` is installed, or a built
+ * `clone`. `files` are those that the document expects in the folder.
  */
 export const documents = {
   'CHANGELOG.md': { places: ['clone'] },
@@ -42,7 +42,7 @@ export const documents = {
   'docs/quantization.md': { places: ['clone'] },
 };
 
-/** Why a block is not run. */
+/** Reasons for not running a block. */
 export const needs = {
   page: 'it needs a page: it is type-checked against the DOM here, tests/browser opens the whole pages',
   bundler: 'it needs a bundler: tests/browser/bundlers runs the same lines',
@@ -58,7 +58,7 @@ const markdownIn = (folder) =>
     .filter((name) => name.endsWith('.md'))
     .map((name) => path.join(folder, name));
 
-/** The documents that there are. */
+/** All documents. */
 export const documentFiles = () => [...markdownIn('.'), ...markdownIn('docs')];
 
 /** What is for developers and for the record: only its links are checked. */
@@ -70,7 +70,7 @@ export const otherFiles = () => [
 /** The text of a document. */
 export const textOf = (file) => readFileSync(path.join(ROOT, file), 'utf8');
 
-/** The blocks of a document, and the spans of code and problems of the lines between them. */
+/** The blocks of a document, and the code spans and problems of the lines in between. */
 export function readDocument(file, text) {
   const blocks = [];
   const spans = [];
@@ -104,14 +104,14 @@ export function readDocument(file, text) {
   return { file, text, blocks, spans, problems };
 }
 
-/** Words of one line of a shell, without quotes; only what the documents use. */
+/** The words of a shell line, without quotes; supports what the documents use. */
 function words(line) {
   return [...line.matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g)].map(([word]) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, (_all, single, double) => single ?? double),
   );
 }
 
-/** The commands of a block, without comments; brackets around what may be left out go. */
+/** The commands of a block, without comments and without brackets around optional parts. */
 export function commandsOf(code) {
   return code
     .replace(/\\\n\s*/g, ' ')
@@ -136,7 +136,7 @@ function requantProblem(args) {
   }
 }
 
-/** Whether a script or a file of ours that it imports has an option: as a word or as the key of a table. */
+/** Whether a script, or a file of ours that it imports, has an option: as a word or as the key of a table. */
 function knows(file, option, seen = new Set()) {
   if (seen.has(file) || !existsSync(file)) return false;
   seen.add(file);
@@ -157,7 +157,7 @@ function scriptProblem([script, ...args]) {
   return undefined;
 }
 
-/** What npm does, by its first word; a script's own arguments come behind "--". */
+/** The problem of an npm command, by its first word; a script's own arguments follow "--". */
 function npmProblem(all) {
   const args = all.filter((word) => word !== '--silent');
   const name = args[0] === 'run' ? args[1] : args[0];
@@ -184,7 +184,7 @@ function testProgramProblem(name) {
   return existsSync(path.join(ROOT, folder)) ? undefined : `there is no ${folder}`;
 }
 
-/** The programs that blocks may call, and what must hold of their arguments. */
+/** The programs that blocks may call, and the checks of their arguments. */
 const programs = {
   requant: requantProblem,
   npx: ([name, ...rest]) =>
@@ -206,17 +206,17 @@ const programs = {
   rollup: () => undefined,
 };
 
-/** What is wrong with one command. */
+/** The problem of one command, or undefined. */
 export function commandProblem(command) {
   const rest = command.slice(command.findIndex((word) => !/^[A-Z_]+=/.test(word)));
   const [program, ...args] = rest;
-  // What the command before has made.
+  // A previous command has made the program.
   if (program.startsWith('./')) return undefined;
   if (program.startsWith('build/native/')) return testProgramProblem(program);
   return programs[program] ? programs[program](args) : `nobody knows the program ${program}`;
 }
 
-/** The commands among the spans of code of a document. */
+/** Whether a code span is a command. */
 export const isCommand = ({ code }) =>
   /^(npx )?requant [a-z]|^npm (run|test)|^node \S*\//.test(code);
 
@@ -234,7 +234,7 @@ const languages = {
   text: () => undefined,
 };
 
-/** What must hold of a block without running it. */
+/** The problem of a block that is found without running it, or undefined. */
 export function staticProblem(block) {
   const { language, attributes, code } = block;
   if (!languages[language]) return `"${language}" is no language of ${Object.keys(languages)}`;
@@ -270,7 +270,7 @@ export function fileName({ attributes, file, line, language }) {
   return attributes.file ?? `${name}_line_${line}.${extension ?? 'txt'}`;
 }
 
-/** Files for the type checker: names and texts, by block. */
+/** Files for the type checker, by block: names and texts. */
 function sourcesOf(block, exports) {
   const base = fileName(block);
   if (block.language === 'ts') return [[`${base}.mts`, exampleText(block.code, exports)]];
@@ -291,7 +291,7 @@ const typeOptions = {
   checkJs: true,
   noEmit: true,
   strict: true,
-  // JavaScript's parameters have no types.
+  // Parameters in JavaScript have no types.
   noImplicitAny: false,
   skipLibCheck: true,
   target: ts.ScriptTarget.ES2022,
@@ -305,7 +305,7 @@ const typeOptions = {
   types: ['node'],
 };
 
-/** What TypeScript says of blocks that lie in a folder where the package is installed. */
+/** TypeScript's problems with blocks in a folder where the package is installed. */
 export function typeProblems(blocks, folder, exports = {}) {
   const texts = new Map();
   const places = new Map();
@@ -336,7 +336,10 @@ export function typeProblems(blocks, folder, exports = {}) {
     });
 }
 
-/** What the examples of docstrings take for granted, by name: a type, after the import of all that the package exports. */
+/**
+ * The names that examples of docstrings assume: a type for each, after the import of everything that the
+ * package exports.
+ */
 const given = {
   analysis: 'rq.Analysis',
   a: 'rq.InferenceSession',
@@ -374,7 +377,7 @@ export function examples() {
   });
 }
 
-/** An example with what it takes for granted in front: imports of what the package exports, and names of `given`. */
+/** An example preceded by the imports and the names of `given` that it assumes. */
 function exampleText(code, exports) {
   const bound = [...code.matchAll(/\b(?:const|let) (\w+|\{[^}]*\})/g)].flatMap(([, names]) =>
     names.split(',').map((name) => /(\w+)\W*$/.exec(name)?.[1]),
@@ -391,7 +394,7 @@ function exampleText(code, exports) {
   return `${all}${imports.join('')}${declared.join('')}${code}`;
 }
 
-/** Modules of the values that the installed package exports, and the names of all members there are. */
+/** Modules of the values that the installed package exports, and the names of all existing members. */
 export function exportsOf(folder) {
   const modules = Object.entries(manifest().exports).filter(([, { types }]) => types);
   const files = modules.map(([, { types }]) => path.join(folder, 'node_modules/requant', types));
@@ -419,7 +422,7 @@ export function exportsOf(folder) {
   return { exports, members };
 }
 
-/** How a block runs in a folder where it lies under its name, or undefined where it only lies there. */
+/** How to run a block that lies under its name in a folder; undefined if it is not run. */
 const runners = {
   js: (name) => [process.execPath, [name]],
   sh: (name) => ['bash', ['-eu', name]],
@@ -428,7 +431,7 @@ const runners = {
 /** Whether a block can run at all. */
 export const canRun = (block) => runners[block.language] !== undefined;
 
-/** What is done with blocks that cannot run. */
+/** How blocks that cannot run are checked. */
 export const checked = {
   html: 'its scripts are type-checked, and tests/browser/documents.test.mjs opens it',
   json: 'it is parsed, and type-checked where it says as what',
@@ -438,13 +441,13 @@ export const checked = {
   text: 'it is no code',
 };
 
-/** Runs a block; what went wrong, or undefined. `bin` is a folder with the command `requant`. */
+/** Runs a block; gives the problem, or undefined. `bin` is a folder with the command `requant`. */
 export function runProblem(block, folder, bin) {
   const [command, args] = runners[block.language](fileName(block));
   try {
     execFileSync(command, args, {
       cwd: folder,
-      // A plan that one Node makes may not be for another.
+      // A saved plan may not suit another Node.
       env: {
         ...cleanEnvironment,
         PATH: [bin, path.dirname(process.execPath), process.env.PATH].join(':'),

@@ -1,5 +1,6 @@
-// Every code block of README.md and docs/*.md does what the document says: it runs in a folder where the package is
-// installed or in a clone (documents.mjs says which), or is checked as far as it can be, and the tests say why.
+// Every code block of README.md and docs/*.md does what the document says: it runs in a folder where the
+// package is installed or in a clone (documents.mjs says which), or is checked as far as possible, and the
+// tests print why.
 
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -40,7 +41,7 @@ const folders = {};
 let files;
 let bin;
 
-/** A folder that looks like a clone that is built, with a build folder of its own. */
+/** Makes a folder that looks like a built clone, with a build folder of its own. */
 function cloneFolder() {
   const folder = mkdtempSync(path.join(realpathSync(os.tmpdir()), 'requant-clone-'));
   for (const name of readdirSync(ROOT).filter((entry) => entry !== 'build')) {
@@ -65,7 +66,7 @@ before(() => {
 });
 after(() => temporary.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
 
-/** Puts the files of a document, those that it shows included, into a folder. */
+/** Puts the files of a document into a folder, including those it shows. */
 function prepare({ file, blocks }, folder) {
   for (const [name, source] of Object.entries(documents[file].files ?? {})) {
     rmSync(path.join(folder, name), { recursive: true, force: true });
@@ -93,7 +94,7 @@ test('every command between the blocks exists, with its options', () => {
     for (const span of spans.filter(isCommand)) {
       const [command] = commandsOf(span.code);
       const problem = commandProblem(command);
-      // "requant analyze" names a command; a whole command line has what it needs.
+      // "requant analyze" names a command; only a complete command line has all arguments.
       if (problem && !/is missing$/.test(problem)) problems.push(`${span.at}: ${problem}`);
     }
   }

@@ -1,4 +1,4 @@
-// Whatever is wrong becomes a RequantError that says what, where and how to go on.
+// Every failure becomes a RequantError that says what is wrong, where, and how to go on.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -44,7 +44,7 @@ describe('the engine cannot be loaded', () => {
     env.wasm.simd = 'auto';
   });
 
-  // First of all, while nothing is loaded yet in this process.
+  // This test runs first, while nothing is loaded in this process.
   test('from a wrong place, and then it can', async () => {
     env.wasm.wasmPaths = '/no/such/folder/';
     await assert.rejects(loadModel(modelBytes), isError('LOAD_FAILED', { message: /requant-/ }));
@@ -75,7 +75,7 @@ describe('models that cannot be read or written', () => {
     await assert.rejects(loadModel(''), isError('INVALID_ARGUMENT'));
     await assert.rejects(loadModel(42), isError('INVALID_ARGUMENT'));
     await assert.rejects(loadModel(null), isError('INVALID_ARGUMENT'));
-    // What a cache answers when it has no such entry.
+    // A cache gives undefined if it has no such entry.
     await assert.rejects(loadModel(Promise.resolve(undefined)), isError('INVALID_ARGUMENT'));
     const failed = Promise.reject(new TypeError('no network'));
     await assert.rejects(loadModel(failed), isError('LOAD_FAILED', { message: /no network/ }));
@@ -173,7 +173,7 @@ describe('models that cannot be read or written', () => {
     };
     for (let round = 0; round < 200; round++) {
       const bytes = new Uint8Array(modelBytes);
-      // Near the end there are names, shapes and attributes; at other places mostly weights.
+      // Names, shapes and attributes are close to the end; other positions are mostly weights.
       for (let i = 0; i < 4; i++) {
         const at = round % 2 ? random(bytes.length) : random(4000);
         bytes[at] = random(256);
@@ -187,7 +187,8 @@ describe('models that cannot be read or written', () => {
     }
   });
 
-  // Where a length is a pointer's difference in 32 bits, such a one is negative: only wasm can tell.
+  // In code that computes a length as a difference of 32-bit pointers, such a length is negative: only wasm
+  // can show this.
   test('lengths of two gigabytes and more', async () => {
     const invalid = isError('INVALID_MODEL');
     for (const length of [2 ** 31, 2 ** 31 + 5, 2 ** 32 - 7, 2 ** 32 - 1]) {
@@ -307,7 +308,7 @@ describe('options', () => {
         isError('INVALID_ARGUMENT', { value }),
       );
     }
-    // What code written for onnxruntime-web passes is accepted.
+    // Options of code written for onnxruntime-web are accepted.
     const session = await InferenceSession.create(MODEL, {
       executionProviders: ['wasm'],
       graphOptimizationLevel: 'all',

@@ -9,8 +9,8 @@ import { pathToFileURL } from 'node:url';
 import { InferenceSession, Tensor, loadModel } from '../../dist/index.js';
 import { isError } from './support.mjs';
 
-// Just enough protobuf to write a model whose weights are in another file.
-// Field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+// Just enough protobuf to write a model whose weights are in another file. Field numbers:
+// https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 function varint(value) {
   const bytes = [];
   for (; value > 127; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
@@ -107,7 +107,7 @@ describe('external data', () => {
       failed(new Uint8Array(0)),
       isError('LOAD_FAILED', { message: /an empty file/ }),
     );
-    // Too short for the weights: then whatever it looks like.
+    // Too short for the weights, whatever it looks like.
     await assert.rejects(
       failed(encode('not found')),
       isError('LOAD_FAILED', { value: 'w.bin', message: /is text \(not found\)/ }),

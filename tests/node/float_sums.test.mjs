@@ -20,7 +20,7 @@ const CHANNELS = 6;
 
 const BLOCKS = 8;
 
-/** Blocks, wide inside, that add a little to a narrow trunk, and classes. */
+/** Blocks that are wide inside and add a little to a narrow trunk, and classes. */
 function residualNetwork() {
   const random = randomSource(3);
   const lines = ['graph "residual" opset 13', `input %x: float32[1, 3, ${SIZE}, ${SIZE}]`];
@@ -74,7 +74,10 @@ const quantized = await quantize(model, {
 });
 const ours = await outputsOf(await InferenceSession.create(quantized), test40);
 
-/** Without what all samples have in common, which is chance: the mean error of each of the ten outputs. */
+/**
+ * The noise without the part that all samples have in common, the mean error of each of the ten outputs,
+ * which is chance.
+ */
 function noise(outputs, reference) {
   let sum = 0;
   for (let j = 0; j < 10; j++) {

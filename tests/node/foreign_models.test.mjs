@@ -1,5 +1,5 @@
-// Models made elsewhere (needs ../shared): quantized files run in integers and give their reference
-// outputs; what is outside of the engine is refused with a typed error.
+// Models of other tools (needs ../shared): quantized files run in integers and give their reference outputs;
+// unsupported ones are refused with a typed error.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { FOREIGN, SHARED, foreignModel, skipShared } from './shared_models.mjs';
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
-// Equal to the last bit on their reference input, as the files' README asks.
+// Networks that are equal to the last bit on their reference input, as the files' README requires.
 const EXACT = [
   'mlperf_tiny_ad_autoencoder_int8_qdq',
   'mlperf_tiny_kws_dscnn_int8_qdq',
@@ -26,7 +26,7 @@ const EXACT = [
   'ort_static_qdq_conv1d_vibration',
   'ort_static_qoperator_tinycnn_cifar10',
 ];
-// Deep Q/DQ networks, where one rounding tie spreads: the same class.
+// Deep Q/DQ networks, in which one rounding tie spreads: only the class must be the same.
 const SAME_CLASS = [
   'mobilenet_v1_0.25_128_qat_uint8_qdq',
   'mobilenet_v1_0.5_160_qat_uint8_qdq',
@@ -54,7 +54,7 @@ const FLOAT = [
   'ppocr_cls',
   'ultraface_rfb_320',
 ];
-// Image files are decoded and encoded inside.
+// This one decodes and encodes image files inside.
 const REFUSED = ['super_resolution_prepost'];
 
 async function outputsAndReferences(name) {
@@ -124,7 +124,7 @@ test('every folder of foreign models is there', { skip: skipShared }, () => {
   assert.deepEqual(readdirSync(FOREIGN).sort(), tested.sort());
 });
 
-/** Pixels of an NHWC image of bytes resized by averaging, as planes of (x / scale - mean). */
+/** Converts the pixels of an NHWC image of bytes, resized by averaging, to planes of (x / scale - mean). */
 function planes(pixels, size, { scale, mean }) {
   const from = Math.sqrt(pixels.length / 3);
   const out = new Float32Array(3 * size * size);

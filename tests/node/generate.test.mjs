@@ -1,5 +1,5 @@
-// Models as C: compiled by the machine's compiler, run, and held against sessions, bit for bit. What
-// random networks and operators give is in tests/cpp/api/generated_c_test.cpp.
+// Models as C, compiled by the machine's compiler, give the bits of sessions.
+// tests/cpp/api/generated_c_test.cpp tests random networks and operators.
 
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ before(async () => {
 });
 after(() => model.dispose());
 
-/** The session's outputs, as runC gives them. */
+/** The session's outputs in the form of runC's. */
 async function runSession(source, samples, options = {}) {
   const session = await InferenceSession.create(source, options);
   const results = [];
@@ -115,7 +115,7 @@ test('files of others', { skip: skipShared || skipC }, async (t) => {
     const foreign = await loadModel(file);
     t.after(() => foreign.dispose());
     const code = await expectSame(foreign, [feeds]);
-    // 59,000 weights of a bit each.
+    // 59,000 weights of one bit each.
     if (name === 'qonnx_tfc_1w1a_mnist') assert.ok(code.constantBytes < 10_000);
   }
 });

@@ -1,4 +1,4 @@
-// A folder with the package as npm users get it: packed into a tarball, installed from that alone.
+// Installs the package as npm users do: packed into a tarball, installed from nothing else.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, realpathSync, writeFileSync } from 'node:fs';
@@ -8,17 +8,17 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 
-/** The environment without npm's own settings of the process that runs the tests, which must not leak in. */
+/** The environment without settings of the npm process that runs the tests, which must not leak in. */
 export const cleanEnvironment = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^npm_(config|package|lifecycle)/i.test(name)),
 );
 
-/** Flags of this process that choose what its engine can do. */
+/** Flags of this process that select features of its engine. */
 export const engineFlags = process.execArgv.filter((flag) =>
   flag.startsWith('--experimental-wasm'),
 );
 
-/** What npm prints. */
+/** Runs npm; gives its output. */
 export function npm(args, cwd) {
   return execFileSync('npm', args, {
     cwd,
@@ -28,7 +28,10 @@ export function npm(args, cwd) {
   });
 }
 
-/** Installs the package in a new temporary folder, which the caller removes: the folder and the packed files' names. */
+/**
+ * Installs the package in a new temporary folder, which the caller removes. Gives the folder and the names of
+ * the packed files.
+ */
 export function installPackage() {
   const folder = mkdtempSync(path.join(realpathSync(os.tmpdir()), 'requant-'));
   const packed = npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);

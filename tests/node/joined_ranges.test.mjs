@@ -1,11 +1,11 @@
-// Boxes of 0..640 beside scores of 0..1, joined as detectors join them: every part keeps what it would
-// have alone, at an output and inside a network.
+// Boxes of 0..640 beside scores of 0..1, joined as in detectors: every part keeps the step that it would have
+// alone, at an output and inside of a network.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InferenceSession, Tensor, compare, parseModel, quantize } from '../../dist/index.js';
 import { ortOutputs } from './support.mjs';
 
-/** Feeds of %x, other ones for every `from`. */
+/** Feeds of %x; other values of `from` give other feeds. */
 function samples(count, from = 0) {
   return Array.from({ length: count }, (_, sample) => ({
     x: new Tensor(
@@ -18,7 +18,7 @@ function samples(count, from = 0) {
   }));
 }
 
-/** Weights that are not alike. */
+/** Pseudo-random weights. */
 function weights(dims, scale, seed) {
   const count = dims.reduce((a, b) => a * b, 1);
   const values = Array.from({ length: count }, (_, at) =>
@@ -80,7 +80,7 @@ for (const [name, text] of Object.entries(networks)) {
       const parts = report.outputs.flatMap((output) => output.parts ?? [output]);
       assert.equal(parts.length, name === 'layer' ? 1 : 2);
       for (const part of parts) assert.ok(part.snr > 28, `${part.name}: ${part.snr} dB`);
-      // The file gives another engine the same.
+      // Another engine gives the same from the file.
       const feeds = samples(2, 90);
       const others = await ortOutputs(quantized.toOnnx(), feeds);
       const session = await InferenceSession.create(quantized, { requantize: 'float' });

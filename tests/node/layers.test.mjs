@@ -1,4 +1,4 @@
-// The layers of src/ (src/README.md): every #include names a folder that the including one may see.
+// The layers of src/ (src/README.md): every #include names a folder that the including one may use.
 // CMakeLists.txt links by the same table.
 
 import assert from 'node:assert/strict';
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const SOURCES = path.join(ROOT, 'src');
 
-// layer: the layers directly below it; what those see, it sees as well.
+// For each layer, the layers directly below it; it may use whatever they use.
 const BELOW = {};
 const cmake = readFileSync(path.join(ROOT, 'CMakeLists.txt'), 'utf8');
 for (const [, layer, list] of cmake.matchAll(/^set\(REQUANT_BELOW_(\w+)([^)]*)\)/gm)) {
@@ -77,17 +77,17 @@ test('every #include in src names a file of a visible layer', () => {
   assert.ok(checked > 0);
 });
 
-// Folders within a layer that see each other, and why.
+// Folders within a layer that include each other, and why.
 const CYCLES = [
-  // Rows of one table (conv_q8): those of few bits write what those of bits read, and all of them know
-  // where which are fast.
+  // Rows of one table (conv_q8): rows of few bits write what rows on planes of bits read, and all of them
+  // know which are fast.
   ['kernels/bitserial', 'kernels/conv'],
-  // Steps are added to the builder, which adds those that change layouts itself.
+  // Lowering adds steps to the builder, which itself adds steps that change layouts.
   ['plan/builder', 'plan/lower'],
 ];
 
 test('folders within a layer see each other in one direction', () => {
-  // A file that lies in the layer's own folder counts as one of its own, with its header.
+  // A file in the layer's own folder forms a unit with its header.
   const unitOf = (file) => {
     const [layer, name, ...rest] = file.split('/');
     return `${layer}/${rest.length > 0 ? name : name.replace(/\.\w+$/, '')}`;

@@ -1,4 +1,4 @@
-// Nothing stays in float, and no option without effect, unless that is said.
+// quantize() reports operators that stay in float and options without effect.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -170,7 +170,7 @@ output %y
 });
 
 test('a method that is asked for by name and finds nothing to work on is a warning', async () => {
-  // One convolution: no pair of layers, no normalization in front of a product.
+  // One convolution: no pair of layers, no normalization before a product.
   const model = await parseModel(`graph "g" opset 17
 input %x: float32[1, 2, 8, 8]
 const %k: float32[3, 2, 3, 3] = {${list(54, 1)}}
@@ -210,7 +210,7 @@ output %y
   ]) {
     assert.deepEqual(await warningsOf(product, { recover: [method] }), [nothing(method)]);
   }
-  // What has something to do, and what nobody has asked for, is none.
+  // Methods with an effect, and methods that were not requested, cause no warning.
   for (const recover of [['round_weights'], ['bias_correction'], ['adaround'], undefined, []]) {
     assert.deepEqual(await warningsOf(model, recover ? { recover } : {}), []);
   }

@@ -1,6 +1,6 @@
-// Convolutions by table lookup: outputs of few codes, of all codes and sums with a residual, of as many channels as
-// whole groups of blocks and rests of them have, give the integers of the scalar kernel in every variant, on
-// several threads and in both arithmetics of requantization.
+// Convolutions by table lookup give the integers of the scalar kernel in every variant, on several threads
+// and in both arithmetics of requantization: with outputs of few codes, of all codes, and sums with a
+// residual, and for numbers of channels that fill groups of blocks or leave remainders.
 
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
@@ -11,11 +11,11 @@ import { randomSource } from './few_bits.mjs';
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 const cases = process.env.REQUANT_LONG ? 160 : 40;
 
-/** A convolution of `a` by `w` bits to `o` bits, whose output also has a residual of 4 bits added. */
+/** A convolution of `a` by `w` bits to `o` bits, with a residual of 4 bits added to the output. */
 function randomCase(seed) {
   const next = randomSource(seed);
   const a = [1, 1, 2, 3, 4][seed % 5];
-  // Sums that fit bytes become two codes there.
+  // Sums that fit bytes, with outputs of two codes.
   const inBytes = seed % 4 === 3;
   const w = inBytes ? 1 : 1 + (next(0, 1) % 2);
   const o = inBytes ? 1 : [1, 2, 4, 8][next(0, 3)];
@@ -36,7 +36,8 @@ function randomCase(seed) {
   const numbers = (count, value) => Array.from({ length: count }, value).join(', ');
   const depth = channels * size * size;
   const codes = 2 ** o;
-  // Sums of two standard deviations are half of the codes; sixteenths are simple multipliers, thirds are not.
+  // Sums within two standard deviations take half of the codes; sixteenths are simple multipliers, thirds are
+  // not.
   const spread = (2 ** a * levels.length * Math.sqrt(depth)) / codes;
   const scale = Math.max(1, next(0, 1) ? 2 ** Math.round(Math.log2(spread)) : spread);
   const zero = next(0, codes - 1);
@@ -111,7 +112,7 @@ for (const simd of variants) {
         }
         model.dispose();
       }
-      // Not all the same.
+      // The codes vary.
       assert.ok(codes > 20 * cases, `${codes} codes`);
     });
   }

@@ -1,5 +1,5 @@
-// Fewer than eight bits: the same integers from every kernel, variant and number of threads, from a
-// file of 4-bit tensors and from a saved plan; and weights at half the size.
+// Fewer than eight bits: the same integers from every kernel, variant and number of threads, from a file of
+// 4-bit tensors and from a saved plan; and weights at half the size.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
@@ -20,7 +20,7 @@ const widths = [
   [3, 5],
 ];
 
-/** What a session of `source` computes, and its plan. */
+/** The results of a session of `source`, and its plan. */
 async function runAll(source, images, options) {
   const session = await InferenceSession.create(source, options);
   const logits = [];
@@ -46,7 +46,9 @@ const quantized = (model, [weights, activations], more = {}) =>
 const convolutions = ({ steps }) =>
   steps.map(({ kernel }) => kernel).filter((name) => name?.startsWith('conv_q8_'));
 
-/** Kernels that run every convolution of these bits on any machine: a narrow operand has seven at most. */
+/**
+ * Kernels that run every convolution of these bits on any machine: a narrow operand has seven bits at most.
+ */
 const rowsFor = ([weights, activations]) => [
   'conv_q8_vector',
   ...(activations < 8 ? ['conv_q8_narrow_x'] : []),
@@ -113,6 +115,6 @@ test('4-bit files and saved plans compute the same; weights take half the bytes'
   const packed = plan.memory.packedWeights;
   const options = { kernels: { conv_q8: 'conv_q8_vector', ...depthwise } };
   const packed8 = (await runAll(eight, images, options)).plan.memory.packedWeights;
-  // The rest: biases and sums of small layers, depthwise weights.
+  // The remaining bytes are biases and sums of small layers, and depthwise weights.
   assert.ok(packed < 0.65 * packed8, `${packed} and ${packed8} bytes of packed weights`);
 });

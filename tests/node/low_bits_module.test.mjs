@@ -1,5 +1,5 @@
-// requant-lowbits-*.wasm: fetched for models with weights of few bits, not for others; and the product
-// with 4-bit weights in blocks that is in it.
+// requant-lowbits-*.wasm is fetched for models with weights of few bits, and not for others; and its product
+// with 4-bit weights in blocks.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ const k = 100;
 const n = 21;
 const x = new Tensor('float32', wave(5 * k, 0.7), [5, k]);
 
-/** The bytes of a product whose weights have 4 bits. */
+/** The bytes of a model of one product with 4-bit weights. */
 async function product(int8Activations) {
   const weights = [...wave(k * n, 1.3)].map((w) => w.toFixed(4)).join(', ');
   const model = await parseModel(`graph "product" opset 17
@@ -66,7 +66,7 @@ test('is not fetched for other models, and its lack is an error that can be trie
   });
   delete env.wasm.wasmPaths;
   const [kernel] = (await run(bytes)).kernels;
-  assert.match(kernel, /^matmul_nbits_q8_(vector|dot8)$/); // by what the processor has
+  assert.match(kernel, /^matmul_nbits_q8_(vector|dot8)$/); // depends on the processor
 });
 
 test('floats by floats are exact, eight bits add less than the four bits did', async () => {

@@ -1,5 +1,6 @@
-// Masks and normalizations written out in parts, through optimize(), quantize(), compare() and both engines'
-// arithmetic: what C++ tests do by hundreds (tests/cpp/quant/masks_test.cpp, statistics_test.cpp) in the package.
+// Decomposed masks and normalizations, through optimize(), quantize(), compare() and the arithmetic of both
+// engines: a few of the hundreds of cases of tests/cpp/quant/masks_test.cpp and statistics_test.cpp, in the
+// package.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InferenceSession, Tensor, compare, parseModel, quantize } from '../../dist/index.js';
@@ -7,7 +8,7 @@ import { InferenceSession, Tensor, compare, parseModel, quantize } from '../../d
 const TOKENS = 4;
 const WIDTH = 8;
 
-/** Even noise of [-scale, scale], the same every time. */
+/** Uniform noise in [-scale, scale], the same every time. */
 function numbers(count, seed, scale) {
   let state = (seed * 747796405 + 1) >>> 0;
   return Array.from({ length: count }, () => {

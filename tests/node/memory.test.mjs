@@ -1,4 +1,4 @@
-// The engine's memory returns to where it was.
+// The engine's memory returns to its previous size.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ async function liveBytes() {
   return (await engineInfo()).liveBytes;
 }
 
-/** Repeats an action; after the first rounds, which fill caches, nothing may be left behind. */
+/** Repeats an action; after the first rounds, which fill caches, no memory may remain allocated. */
 async function returnsItsMemory(action, rounds) {
   await action();
   await action();
@@ -119,7 +119,7 @@ test('results are copies that later runs do not touch', async () => {
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc');
 
-/** Collects garbage until something is as it should be, or for half a second. */
+/** Collects garbage until `done` holds, or for half a second. */
 async function collectUntil(done) {
   for (let i = 0; i < 50 && !(await done()); i++) {
     collect();
@@ -139,7 +139,7 @@ test('so are bound runs of a session that stays, and those of one that is forgot
   const begin = await liveBytes();
   const session = await InferenceSession.create(modelBytes);
   const kept = session.bind(image);
-  // Makes room for them in the session's list.
+  // Grow the session's list, to make room for the bound tensors.
   for (const bound of Array.from({ length: 5 }, () => session.bind(image))) bound.dispose();
   const before = await liveBytes();
   for (let i = 0; i < 5; i++) session.bind(image).run();

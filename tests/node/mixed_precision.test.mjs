@@ -1,10 +1,10 @@
-// Bits for a budget, against all divisions that there are.
+// The choice of bits for a budget, compared with all possible choices.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mixedPrecision } from '../../dist/index.js';
 
-/** Deterministic, in [0, 1). */
+/** A deterministic generator of numbers in [0, 1). */
 function numbers(seed) {
   let state = seed * 2654435761 + 1;
   return () => {
@@ -15,7 +15,7 @@ function numbers(seed) {
 
 const WIDTHS = [8, 4, 2, 32];
 
-/** Layers whose noise grows as bits go, by factors of their own. */
+/** Layers whose noise grows as bits decrease, each by factors of its own. */
 function analysisOf(random, count) {
   const operators = Array.from({ length: count }, (_, at) => {
     const noise = 10 ** (-5 + 2 * random());
@@ -49,7 +49,7 @@ test('no division of bits within a budget has less noise', () => {
     const all = [...divisions(analysis.operators)];
     const least = Math.min(...all.map(({ bytes }) => bytes));
     const most = Math.max(...all.map(({ bytes }) => bytes));
-    // Exact sums, too, which leave no room for rounding.
+    // Budgets that are exact sums leave no room for rounding.
     for (const maxBytes of [least, all[seed].bytes, least + (most - least) * random() ** 2, most]) {
       const best = Math.min(
         ...all.filter(({ bytes }) => bytes <= maxBytes).map(({ noise }) => noise),

@@ -99,8 +99,8 @@ describe('models', () => {
 });
 
 describe('text form', () => {
-  // The module converts numbers through JavaScript; the expected text is that of C's %.9g and %.17g,
-  // which the native build prints (tests/cpp/base/number_text_test.cpp).
+  // The module converts numbers through JavaScript; the expected text is that of C's %.9g and %.17g, which
+  // the native build prints (tests/cpp/base/number_text_test.cpp).
   test('spells numbers as the native build does', async () => {
     const numbers =
       '{0.0, -0.0, 0.100000001, 9.99999975e-06, 0.00048828125, 123456792.0, 1.0e+10, 3.40282347e+38, 1.40129846e-45}';

@@ -1,4 +1,4 @@
-// What the files of the package reach by their imports. rooms.test.mjs has their order.
+// The files of the package that others reach by imports. rooms.test.mjs checks their order.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -17,7 +17,7 @@ function importsOf(file) {
   return named.map(([, from]) => path.join(path.dirname(file), from));
 }
 
-/** The scripts that workers start with, by the form that bundlers know. */
+/** The scripts that workers start with, found in the form that bundlers recognize. */
 function workerScripts(files) {
   const scripts = new Set();
   for (const file of files) {
@@ -28,7 +28,7 @@ function workerScripts(files) {
   return [...scripts].sort();
 }
 
-/** What `see(node, source)` gives for the nodes of a file's syntax tree, but for undefined. */
+/** The results of `see(node, source)` for the nodes of a file's syntax tree, without undefined ones. */
 function inTree(file, see) {
   const text = readFileSync(path.join(DIST, file), 'utf8');
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
@@ -42,7 +42,7 @@ function inTree(file, see) {
   return found;
 }
 
-/** What the dynamic imports of a file name, as they are written. */
+/** The specifiers of a file's dynamic imports, as they are written. */
 const dynamicImportsOf = (file) =>
   inTree(file, (node, source) =>
     ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword
@@ -50,7 +50,7 @@ const dynamicImportsOf = (file) =>
       : undefined,
   );
 
-/** Names in a file that only Node has, but for those of properties. */
+/** Names in a file that only Node has, except for those of properties. */
 const nodeGlobalsOf = (file) =>
   inTree(file, (node) => {
     const names = ['process', 'Buffer', 'require', '__dirname', '__filename'];
@@ -71,8 +71,8 @@ function reachedFrom(...files) {
 const scripts = () =>
   readdirSync(DIST, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
 
-// Bundlers that make a classic script of a Worker (Vite before 8, Parcel) cannot divide it into chunks. A page's
-// own Worker may import anything that a page may.
+// Bundlers that make a classic script of a Worker (Vite before 8, Parcel) cannot divide it into chunks. A
+// Worker of the page's own may import whatever a page may.
 test('neither pages nor Workers reach a dynamic import that a bundler would divide them at', () => {
   const workers = workerScripts(scripts());
   assert.deepEqual(workers, ['kernel_worker.js', 'worker_main.js']);
@@ -85,7 +85,7 @@ test('neither pages nor Workers reach a dynamic import that a bundler would divi
   }
 });
 
-// A bundler would put a polyfill in their place, or fail for the lack of one (Parcel).
+// A bundler would replace them by a polyfill, or fail for lack of one (Parcel).
 test('what a page loads names nothing that only Node has', () => {
   for (const file of reachedFrom(...PAGE_ENTRIES, 'worker_main.js', 'kernel_worker.js')) {
     assert.deepEqual(nodeGlobalsOf(file), [], file);

@@ -1,5 +1,5 @@
-// Wasm modules that are given compiled, and that workers get from the thread that starts them; scripts of
-// workers that lie elsewhere.
+// Wasm modules that are given compiled, and that workers get from the thread that starts them; worker scripts
+// at other locations.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -16,7 +16,7 @@ import { MODEL, ROOT, calibration, isError, testImages } from './support.mjs';
 const DIST = path.join(ROOT, 'dist');
 const wasm = (name) => readFileSync(path.join(DIST, `${name}.wasm`));
 
-/** What a script prints as JSON in another process, where nothing is loaded yet. */
+/** The JSON that a script prints in another process, where nothing is loaded yet. */
 function elsewhere(script) {
   const flags = process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'));
   const args = [...flags, '--input-type=module', '--eval', script];
@@ -24,7 +24,8 @@ function elsewhere(script) {
   return JSON.parse(execFileSync(process.execPath, args, options));
 }
 
-// A runtime at the edge of a network: modules come compiled, no code is made of bytes, nothing is fetched.
+// A runtime at the edge of a network: modules come compiled, no code can be made of bytes, and nothing is
+// fetched.
 const EDGE = `
   import { readFileSync } from 'node:fs';
   import { InferenceSession, Tensor, createWorker, env, loadModel, parseModel, quantize, quantizeWeights }
@@ -124,7 +125,7 @@ describe('wasm modules that are given', () => {
       }
       delete env.wasm[key];
     }
-    // A module of the package in the place of another one.
+    // A module of the package in place of another one.
     const error = elsewhere(`${EDGE}
       env.wasm.wasmBinary = await given('requant-tools');
       console.log(JSON.stringify(await loadModel('demos/models/fashion_mnist.onnx').then(
@@ -135,7 +136,7 @@ describe('wasm modules that are given', () => {
 });
 
 describe('parts of the engine are asked for', () => {
-  // The model arrives when everything else has been asked for: what never is makes the test time out.
+  // The model arrives when everything else was requested; a missing request makes the test time out.
   const asked = (ways) =>
     elsewhere(`${EDGE}
       import { createServer } from 'node:http';
@@ -258,7 +259,7 @@ describe('workers', () => {
     t.after(() => delete env.wasm.wasmPaths);
     env.wasm.simd = 'simd128';
     t.after(() => (env.wasm.simd = 'auto'));
-    // A path that only becomes right when the worker looks: it tells its own failure.
+    // A path that only becomes right when the worker looks: the worker reports its own failure.
     env.wasm.wasmPaths = '/no/such/folder/';
     const worker = await createWorker();
     await assert.rejects(worker.loadModel(MODEL), isError('LOAD_FAILED', { message: /no.such/ }));

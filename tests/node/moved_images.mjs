@@ -1,8 +1,8 @@
-// Images that nobody calibrated with are few: four are made of each.
+// There are few images outside of the calibration set: four samples are made of each.
 
 import { Tensor } from 'requant';
 
-const MOVED = 8; // pixels, what comes in repeats the edge
+const MOVED = 8; // pixels; the edge is repeated
 
 /** A copy of each image whose pixel (x, y) is the original's at `from(x, y, width, height)`. */
 function remapped(feeds, from) {

@@ -1,4 +1,4 @@
-// Pretrained networks, float and quantized, on real images against the logits of other engines.
+// Pretrained networks, float and quantized, on real images, compared with the logits of other engines.
 //
 // Quick: two networks. REQUANT_LONG=1: all of them.
 
@@ -12,14 +12,14 @@ import { argmax, cifarImages, dataOf, modelPath, networks, skipShared } from './
 const LONG = Boolean(process.env.REQUANT_LONG);
 const CALIBRATION_IMAGES = { cifar: 128, imagenet: 32 };
 /**
- * The share of right answers that quantization may cost, beyond what may be chance: answers that change do so in
- * both directions, and the difference of n of them has a standard deviation of sqrt(n). Noise is no matter of
- * chance: see `decibels` of the networks.
+ * The share of right answers that quantization may cost beyond chance: answers change in both directions, and
+ * the difference of n changes has a standard deviation of sqrt(n). The noise does not depend on chance: see
+ * `decibels` of the networks.
  */
 const MAY_LOSE = { cifar: 3 / 600, imagenet: 2 / 100 };
-/** Share of equal answers: a guard against regressions; narrow MobileNets have close calls. */
+/** The least share of equal answers, a guard against regressions; narrow MobileNets have close calls. */
 const MUST_AGREE = { cifar: 0.97, imagenet: 0.8 };
-/** Of the smallest possible arena. */
+/** The largest arena, relative to the smallest possible one. */
 const ARENA_FACTOR = 1.15;
 
 function checkArena(session, name) {
@@ -30,7 +30,7 @@ function checkArena(session, name) {
   );
 }
 
-/** For each image whether the answer is right. */
+/** For each image, whether the answer is right. */
 async function rightOf(session, images) {
   const right = [];
   for await (const { feeds, label } of images) {
@@ -91,7 +91,7 @@ for (const network of networks) {
     assert.equal(count.reference, total, 'float answers are those of the reference');
     if (right !== null) {
       assert.equal(count.float, right, 'right answers of the float network');
-      // Among the moved ones are the images themselves.
+      // The moved images include the originals.
       const more =
         kind === 'cifar'
           ? cifarImages(network, 'train_jpeg_5k')

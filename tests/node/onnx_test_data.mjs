@@ -1,5 +1,5 @@
-// ONNX's own conformance data as Debian packs it (libonnx-testdata): the folders, the recorded
-// tensors, and what a model needs, read straight from its bytes.
+// ONNX's own conformance data as packaged by Debian (libonnx-testdata): the folders, the recorded tensors,
+// and the needs of a model, read straight from its bytes.
 
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
@@ -9,7 +9,7 @@ export const DATA = '/usr/share/libonnx-testdata/data';
 export const FOLDERS = ['node', 'simple', 'pytorch-converted', 'pytorch-operator', 'real'];
 export const haveData = existsSync(DATA);
 
-/** The tests of a folder that have a model; `real` only names files to download. */
+/** The tests of a folder that have a model; those in `real` only name files to download. */
 export function testsOf(folder) {
   return readdirSync(path.join(DATA, folder))
     .sort()
@@ -42,7 +42,7 @@ export function dataSets(test) {
     });
 }
 
-/** Calls `visit(field, wire, value)` for every field of a message; chunks come as bytes. */
+/** Calls `visit(field, wire, value)` for every field of a message; length-delimited values are bytes. */
 function fields(bytes, visit) {
   let at = 0;
   const varint = () => {
@@ -120,7 +120,7 @@ function contents(bytes) {
 
 const RANDOM = ['RandomNormal', 'RandomUniform', 'Bernoulli', 'Multinomial'];
 
-/** Why a test is out of scope, or '' when it is in it. */
+/** The reason why a test is out of scope, or ''. */
 export function outOfScope(test) {
   const { types, operators, training } = contents(
     new Uint8Array(readFileSync(path.join(test.folder, 'model.onnx'))),

@@ -1,4 +1,4 @@
-// The optimizer as a user of the package has it: memory that is known ahead of time, substitutions.
+// The optimizer in the package: memory that is known ahead of time, substitutions.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
@@ -34,7 +34,7 @@ test(
       try {
         session = await InferenceSession.create(file);
       } catch (error) {
-        // Operators that are not there are told by other tests.
+        // Other tests report unsupported operators.
         assert.equal(error.code, 'UNSUPPORTED', `${name}: ${error.message}`);
         continue;
       }
@@ -103,7 +103,7 @@ test('substitute: what it takes, and that the model stays', async () => {
       assert.ok(aloneMaxAbs > 0 && aloneMaxAbs <= bounds[pass], `${pass} ${name} ${aloneMaxAbs}`);
       assert.ok(maxAbs <= 2 * bounds[pass]);
     }
-    // It is a model like any other.
+    // The result is a model like any other.
     const session = await InferenceSession.create(other);
     const { y } = await session.run(dataset[0].feeds);
     assert.ok(Math.abs(y.data.slice(0, 50).reduce((a, b) => a + b) - 1) < 1e-4);

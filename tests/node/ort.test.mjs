@@ -1,4 +1,4 @@
-// The files that we export run in ONNX Runtime, with the same answers as here.
+// Our exported files give the same answers in ONNX Runtime as here.
 //
 // Quick: the demo network. REQUANT_LONG=1: two pretrained networks as well.
 
@@ -16,19 +16,19 @@ ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 const LONG = Boolean(process.env.REQUANT_LONG);
 
-/** dB: what two engines differ by has at most half the power of what 8 bits change. */
+/** dB: the difference of two engines has at most half the power of the noise of 8 bits. */
 const BELOW_QUANTIZATION = 3;
 
 async function checkExports(t, file, calibration, images) {
   const model = await loadModel(file);
   t.after(() => model.dispose());
-  // In integers alone, and as it comes, which may keep operators in float.
+  // In integers alone, and with the default config, which may keep operators in float.
   for (const config of [{ recover: [] }, {}]) {
     const quantized = await quantize(model, { calibration: feedsOf(calibration), config });
     t.after(() => quantized.dispose());
     for (const format of ['qdq', 'qoperator']) {
       const bytes = quantized.toOnnx({ format });
-      // What was exported, read again: the file is judged, not what is in memory.
+      // Read the exported file, so that the file is tested and not the model in memory.
       const again = await loadModel(bytes);
       const engine = await onnxRuntime(ort, bytes);
       const report = await verify(model, again, { dataset: images, engine });

@@ -1,5 +1,5 @@
-// Attention against ONNX Runtime, operator by operator, on equal inputs: the session (fast kernels)
-// and the files that the optimizer writes.
+// Attention operators against ONNX Runtime on equal inputs: in the session (fast kernels), and in the files
+// that the optimizer writes.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -250,8 +250,8 @@ describe('operators of com.microsoft', () => {
     model.dispose();
   });
 
-  // ONNX Runtime has neither squares of masks nor buffers on a CPU: it gets the same attention spelled
-  // with a mask for every query and a past that grows.
+  // On a CPU, ONNX Runtime supports neither square masks nor buffers: it gets the same attention with a mask
+  // for every query and a past that grows.
   const BUFFER = 9;
   const slice = ({ name, type, dims, data }, axis, from, to) => {
     const inner = dims.slice(axis + 1).reduce((a, b) => a * b, 1);
@@ -297,7 +297,7 @@ describe('operators of com.microsoft', () => {
             ...(mask.length > 0 && { m: mask }),
             ...(form !== 'nothing before' && { p: `float32[2, 2, 2, ${buffer}, 4]` }),
             ...(shared && { n: ['int32[1]', [kept]] }),
-            // Which has no past and a bias at once.
+            // ONNX Runtime supports no past together with a bias.
             ...(shared && kept === 0 && { a: `float32[1, 2, ${fresh}, 5]` }),
           };
           const feeds = feedsOf(inputs, 3);
@@ -318,7 +318,7 @@ describe('operators of com.microsoft', () => {
             ),
           );
           const got = await runOurs(ours, feeds);
-          // Nothing of it is a step that depends on data, but the buffer's length itself.
+          // Only the buffer's length depends on data; no step does.
           assert.ok(got.kernels.some((step) => step.startsWith('MultiHeadAttention')));
           ours.dispose();
 

@@ -1,5 +1,5 @@
-// Attention written out in operators of ONNX, as exporters leave it, becomes one operator, which is
-// compared with ONNX Runtime's run of the file as it came.
+// Attention that exporters decompose into operators of ONNX becomes one operator. It is compared with ONNX
+// Runtime's run of the original file.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -15,7 +15,7 @@ import {
 } from './ort_operators.mjs';
 
 describe('attention written out', () => {
-  /** A self-attention as PyTorch exports it; `open`: batch and length as symbols. */
+  /** A self-attention as PyTorch exports it; `open`: batch and length are symbols. */
   const block = (opset, mask) => {
     const inputs = { x: 'float32[2, 9, 16]', ...(mask && { m: 'float32[2, 1, 1, 9]' }) };
     const weights = feedsOf(

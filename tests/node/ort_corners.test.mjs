@@ -1,5 +1,5 @@
-// Corners of operators against ONNX Runtime: optional inputs left out, attributes that few files
-// have, values outside of a function's domain. With the optimizer and without.
+// Corner cases of operators against ONNX Runtime: omitted optional inputs, unusual attributes, values outside
+// of a function's domain. With the optimizer and without.
 
 import test from 'node:test';
 import { same } from './ort_operators.mjs';
@@ -88,7 +88,7 @@ for (const mode of ['linear', 'cubic']) {
     'asymmetric',
     'half_pixel_symmetric',
   ]) {
-    // By scales, ONNX aligns the corners of a length that is not rounded, unlike ONNX Runtime.
+    // With scales, ONNX aligns the corners of the unrounded length, unlike ONNX Runtime.
     const whole = ['0.5, 1.0', '0.25, 2.0'];
     const any = ['0.6, 0.6', '0.3, 0.5', '0.17, 1.0', '0.5, 1.4'];
     for (const scales of coordinates === 'align_corners' ? whole : any) {

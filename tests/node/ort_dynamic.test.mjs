@@ -1,5 +1,5 @@
-// Operators that quantize as they run against ONNX Runtime on equal inputs: accumulators are the
-// same, bytes at most one step away, floats within rounding.
+// Operators that quantize at run time against ONNX Runtime on equal inputs: accumulators are equal, bytes
+// differ by one step at most, floats are within rounding.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -17,7 +17,7 @@ import {
   zero,
 } from './ort_quantized.mjs';
 
-/** Dynamic quantization: accumulators and floats come out. */
+/** Dynamic quantization with accumulators and floats as outputs. */
 const dynamic = {
   ConvInteger(random, type) {
     const groups = [1, 1, 2, 7][Math.floor(random() * 4)];

@@ -1,5 +1,5 @@
-// Operators that run by loops of their own (src/ops), and elementwise kernels in every form of
-// broadcasting, against ONNX Runtime: odd sizes, NaN and infinities, every axis, nothing at all.
+// Operators whose loops are in src/ops, and elementwise kernels in every form of broadcasting, against ONNX
+// Runtime: odd sizes, NaN and infinities, every axis, empty tensors.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -36,7 +36,7 @@ for (const call of [
 ]) {
   test(`${call} of special values`, async () => {
     for (const shape of [[3, 5, 7], [1], [0, 4]]) {
-      // Of -infinity ONNX Runtime's Softsign makes a NaN as well.
+      // ONNX Runtime's Softsign also gives NaN for -infinity.
       await same(13, { x: wild(...shape) }, `%y = ${call}`);
     }
   });
@@ -116,7 +116,7 @@ test('comparisons of values that are next to each other, whose results others re
     assert.match(kernels.join(), /compare/);
     await same(13, inputs, [`%c = ${op}(%a, %b)`, '%n = Not(%c)', '%y = Where(%n, %x, %b)']);
   }
-  // Behind a convolution, whose layout it takes over.
+  // After a convolution, whose layout the operator takes over.
   await same(13, { x: 'float32[2, 5, 7, 6]', w: 'float32[3]' }, [
     `const %k: float32[3, 5, 1, 1] = {${Array.from({ length: 15 }, (_, i) => (i % 7) - 3).join(', ')}}`,
     '%p = Conv(%x, %k)',
@@ -363,7 +363,7 @@ for (const [largest, sorted] of [
       ];
       await same(13, { x: `float32[${shape.join(', ')}]` }, body, ['y', 'i']);
       const count = shape.reduce((a, b) => a * b, 1);
-      // Many that are equal: of these the first.
+      // Many equal values, of which the first counts.
       const ties = Array.from({ length: count }, (_, i) => ((i * 7) % 5) - 2);
       for (const type of ['float32', 'int32', 'int64']) {
         await same(13, { x: [`${type}[${shape.join(', ')}]`, ties] }, body, ['y', 'i']);

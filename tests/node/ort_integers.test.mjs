@@ -1,6 +1,6 @@
-// Every integer operator against ONNX Runtime on equal inputs: with `requantize: 'float'` at least
-// 99.9 % of the elements are identical and none is more than one step away; with 'fixed' none is
-// more than one step away.
+// Every integer operator against ONNX Runtime on equal inputs: with `requantize: 'float'` at least 99.9 % of
+// the elements are identical and none differs by more than one step; with 'fixed' none differs by more than
+// one step.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -17,7 +17,7 @@ import {
   zero,
 } from './ort_quantized.mjs';
 
-/** One random instance of each operator; type is that of the activations. */
+/** One random instance of each operator; `type` is that of the activations. */
 const operators = {
   QLinearConv(random, type) {
     const groups = [1, 1, 2, 6][Math.floor(random() * 4)];
@@ -168,7 +168,7 @@ const operators = {
       constants: [
         scale('xs', 0.01 + random() * 0.1),
         zero('xz', type, integers(random, 1, lo, hi)[0]),
-        // Whose result is never more than the type holds: ONNX Runtime wraps around for int8.
+        // Use scales whose results fit the type, as ONNX Runtime wraps around for int8.
         scale('ys', [1 / 127, 1 / 120, 0.011][Math.floor(random() * 3)]),
         zero('yz', type, type === 'int8' ? -5 : 3),
       ],
@@ -296,7 +296,7 @@ function averagePool(random, type, last) {
 function binary(random, type, name, outputScale) {
   const [lo, hi] = range(type);
   const dims = [1 + Math.floor(random() * 2), 1 + Math.floor(random() * 20), 7, 5];
-  // Half of the second operands are of another shape, which is stretched along any dimensions.
+  // Half of the second operands have another shape, which is broadcast along any dimensions.
   const stretched = dims.map((dim) => (random() < 0.5 ? dim : 1));
   const other = random() < 0.5 ? dims : stretched.slice(Math.floor(random() * 3));
   const input = (input, dims) => ({

@@ -1,4 +1,4 @@
-// One graph of a few operators in this engine and in ONNX Runtime, on equal random inputs.
+// Runs one graph of a few operators in this engine and in ONNX Runtime, on equal random inputs.
 
 import assert from 'node:assert/strict';
 import * as ort from 'onnxruntime-web';
@@ -27,8 +27,8 @@ const arrays = {
 };
 
 /**
- * A graph text of `inputs` (name: 'float32[2, 3]' or [type, values]) with one operator per line of
- * `body`, whose last values are the outputs.
+ * A graph text with `inputs` (name: 'float32[2, 3]' or [type, values]) and one operator per line of `body`,
+ * whose last values are the outputs.
  */
 export function graph(opset, inputs, body, outputs) {
   return [
@@ -103,13 +103,13 @@ export async function runOurs(model, feeds) {
   }
 }
 
-/** Equal, both NaN, or within `tolerance` of the wanted magnitude (at least 1). */
+/** Whether both are equal, both NaN, or within `tolerance` of the wanted magnitude (at least 1). */
 const isNear = (got, want, tolerance) =>
   got === want ||
   (Number.isNaN(want) && Number.isNaN(got)) ||
   Math.abs(Number(got) - Number(want)) <= tolerance * Math.max(1, Math.abs(Number(want)));
 
-/** Holds every element of `names` in results against those of ONNX Runtime. */
+/** Compares every element of `names` with the results of ONNX Runtime. */
 function assertNear(ours, theirs, names, tolerance, what) {
   for (const name of names) {
     assert.deepEqual([...ours[name].dims], [...theirs[name].dims], `${what}: ${name}`);
@@ -122,9 +122,9 @@ function assertNear(ours, theirs, names, tolerance, what) {
 }
 
 /**
- * Holds every element of a graph's outputs against ONNX Runtime; `body` is a line or several. `sessions`:
- * options of the sessions here, each of which runs it; `declared`: the types of inputs as the file says
- * them, where they differ from those fed; `optimized`: ONNX Runtime runs what the optimizer writes, too.
+ * Compares every element of a graph's outputs with ONNX Runtime; `body` is a line or several. `sessions`:
+ * options of the sessions here, each of which runs it; `declared`: the types of inputs in the file, if they
+ * differ from those fed; `optimized`: ONNX Runtime also runs what the optimizer writes.
  *
  * @returns the kernels of the last session's steps
  */
@@ -167,8 +167,8 @@ export async function same(
 export const TOLERANCE = 2e-5;
 
 /**
- * Runs a graph here and in ONNX Runtime, and what the optimizer makes of it there; `fast`: no product
- * by its reference. The optimized text, and the operators and kernels of the steps.
+ * Runs a graph here and in ONNX Runtime, and the optimized graph in ONNX Runtime; `fast`: no reference may
+ * compute a product. Gives the optimized text, and the operators and kernels of the steps.
  */
 export async function check(text, inputs, outputs, { seed = 1, fast } = {}) {
   const feeds = feedsOf(inputs, seed);
@@ -183,7 +183,7 @@ export async function check(text, inputs, outputs, { seed = 1, fast } = {}) {
       );
       assert.deepEqual(slow, []);
     }
-    // What the optimizer makes of it is a file that ONNX Runtime runs, too.
+    // ONNX Runtime can run the optimized file, too.
     model.optimize();
     const again = await runTheirs(model.toOnnx(), feeds);
     assert.ok(difference(again, theirs, outputs) < TOLERANCE);

@@ -1,6 +1,6 @@
 // Every operator between Q/DQ pairs, as other tools write it, against ONNX Runtime on equal inputs: with
-// `requantize: 'float'` at least 99.9 % of the elements are identical and none is more than a step away,
-// and what this engine has in integers runs in integers.
+// `requantize: 'float'` at least 99.9 % of the elements are identical and none differs by more than one step,
+// and operators with an integer form run in integers.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -19,7 +19,10 @@ import {
 const ROUNDS = 6;
 const pick = (random, list) => list[Math.floor(random() * list.length)];
 
-/** Weights [outputs, ...] as int8 behind a DequantizeLinear of their own; `axis`: a scale for each there. */
+/**
+ * Weights [outputs, ...] as int8 before a DequantizeLinear of their own; `axis`: with a scale for each index
+ * of it.
+ */
 function weights(random, dims, axis) {
   const count = product(dims);
   const each = axis === undefined ? [] : [dims[axis]];
@@ -32,7 +35,7 @@ function weights(random, dims, axis) {
   ];
 }
 
-/** A bias as int32 of the scale of input times weights. */
+/** A bias as int32 with the scale of input times weights. */
 function bias(random, count, each) {
   return [
     '%bs = Mul(%as, %ws)',
@@ -92,7 +95,7 @@ const convolution = (random, { activation, depthwise } = {}) => {
   };
 };
 
-/** Upsampling by random strides, kernels, pads and output paddings. */
+/** Transposed convolutions with random strides, kernels, pads and output paddings. */
 const transposed = (
   random,
   { activation, groups = 1, depthwise, dilation = 1, same, image: size = [7, 9] } = {},
@@ -109,7 +112,7 @@ const transposed = (
   const end = extent.map((taps, axis) => Math.floor(random() * Math.min(taps - begin[axis], 3)));
   const more = strides.map((stride) => (same ? 0 : Math.floor(random() * stride)));
   const each = width > 1 && random() < 0.7;
-  // A bias has a scale for each output; the weights only for those of one group.
+  // A bias has a scale for each output; the weights only have those of one group.
   const biased = !each || groups === 1;
   const padding = same ? 'auto_pad = "SAME_UPPER"' : `pads = [${[...begin, ...end].join(', ')}]`;
   const attributes = `{group = ${groups}, strides = [${strides.join(', ')}], ${padding}, output_padding = [${more.join(', ')}], dilations = [${size.map(() => dilation).join(', ')}]}`;
@@ -132,7 +135,7 @@ const transposed = (
   };
 };
 
-/** A convolution of a kernel of this size and dilation. */
+/** A convolution along a line with this size of kernel and dilation. */
 const line = (random, kernel, dilation) => {
   const [channels, outputs] = integers(random, 2, 1, 9);
   const out = [7, 9].map((size, axis) => size - dilation * (kernel[axis] - 1));
@@ -247,7 +250,7 @@ const operators = {
   Elu: alone('Elu(%a)'),
   Exp: alone('Exp(%a)', { step: 2 }),
   Erf: alone('Erf(%a)', { step: 2 / 255 }),
-  // ONNX Runtime takes the whole number in 1 / scale: 256, which is what every tool writes.
+  // ONNX Runtime truncates 1 / scale to an integer: 256, which every tool writes.
   Softmax: alone('Softmax(%a) {axis = -1}', { step: 1 / 256, integer: false }),
   Reshape: alone('Reshape(%a, %to)', {
     body: ['const %to: int64[2] = {1, -1}'],
@@ -276,12 +279,12 @@ const operators = {
   }),
 };
 
-// What only moves numbers, or clamps them, keeps the scale.
+// Operators that only move or clamp numbers keep the scale.
 const KEEPS = /^%f = (Max|Reshape|Transpose|Slice|Gather|Pad|Resize|Clip|Relu)/;
 
 /**
- * The whole text of one operator between its pairs; the step of the output. With `bytes` the graph takes
- * and gives the integers, without the outer halves of the pairs.
+ * The text of one operator between its pairs; `step` is that of the output. With `bytes` the graph takes and
+ * gives integers, without the outer halves of the pairs.
  */
 function textOf(random, type, { inputs, body, step, out }, bytes = false) {
   const [lo, hi] = range(type);
@@ -322,7 +325,7 @@ function textOf(random, type, { inputs, body, step, out }, bytes = false) {
   return { text: lines.join('\n'), feeds, step: keeps ? steps[0] : step };
 }
 
-/** `outer`: how many Quantize- and DequantizeLinear steps an operator in integers needs around it. */
+/** `outer`: the number of Quantize- and DequantizeLinear steps around an operator in integers. */
 async function check(name, type, make, bytes, outer) {
   const random = randomSource(name.length * 313 + (type === 'int8' ? 11 : 0));
   let [count, different] = [0, 0];
@@ -343,7 +346,7 @@ async function check(name, type, make, bytes, outer) {
 describe('operators between Q/DQ pairs against ONNX Runtime', () => {
   for (const [name, make] of Object.entries(operators)) {
     for (const type of ['uint8', 'int8']) {
-      // The numbers are quantized where they come in and become floats where they go out.
+      // Numbers are quantized on entry and become floats on exit.
       test(`${name}, ${type}`, () => check(name, type, make, false, (feeds) => feeds.length + 1));
     }
   }
@@ -357,7 +360,7 @@ describe('graphs that take and give 8-bit integers', () => {
   }
 });
 
-// Whoever reads the value itself, not what its pair makes of it, reads it as it was before it was rounded.
+// A reader of the value itself, beside its pair, sees it before rounding.
 describe('a value that is read beside its Q/DQ pair', () => {
   const inputs = { a: 'float32[1, 4, 5, 5]' };
   const readers = {

@@ -1,5 +1,5 @@
-// One operator on integers, or between Q/DQ pairs, in this engine and in ONNX Runtime: what texts are made
-// of, and how far the results are apart.
+// Runs one operator on integers, or between Q/DQ pairs, in this engine and in ONNX Runtime: builds texts, and
+// measures the difference of the results.
 
 import assert from 'node:assert/strict';
 import * as ort from 'onnxruntime-web';
@@ -20,7 +20,7 @@ export const float = (value) => {
 export const scale = (name, value) => constant(name, 'float32', [], [float(value)]);
 export const zero = (name, type, value) => constant(name, type, [], [value]);
 
-/** Pieces of an IR text for one operator on inputs of the given types. */
+/** A graph text for one operator on inputs of the given types. */
 export function model(inputs, constants, output, operator) {
   return [
     'graph "operator" opset 13, com.microsoft 1',
@@ -31,7 +31,7 @@ export function model(inputs, constants, output, operator) {
   ].join('\n');
 }
 
-/** How far output y is apart; `steps`: what this engine ran. */
+/** The differences of output y; `steps` are those of this engine. */
 export async function compareWithOrt(text, feeds, requantize) {
   const parsed = await parseModel(text);
   const session = await InferenceSession.create(parsed, { requantize });

@@ -1,5 +1,5 @@
-// Operators that few networks have against ONNX Runtime: random shapes and attributes, optimized and not,
-// and what the optimizer writes.
+// Extended operators against ONNX Runtime: random shapes and attributes, optimized and not, and the files
+// that the optimizer writes.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -22,7 +22,7 @@ function cases(name, run, rounds = ROUNDS) {
     for (let round = 0; round < rounds; round++) {
       const random = randomSource(name.length * 977 + round * 7919 + 1);
       const pick = (lo, hi) => lo + Math.floor(random() * (hi - lo + 1));
-      for (let i = 0; i < 9; i++) random(); // the first numbers of near seeds are near each other
+      for (let i = 0; i < 9; i++) random(); // the first numbers of similar seeds are similar
       await run(pick, random, round);
     }
   });
@@ -38,7 +38,7 @@ const floats = (name, dims, random, size = 1) =>
     list(product(dims), () => float((random() - 0.5) * 2 * size)),
   );
 
-/** The places along each axis of number `i` of a tensor of `dims`. */
+/** The coordinates along each axis of element `i` of a tensor of `dims`. */
 function placesOf(i, dims) {
   const places = new Array(dims.length);
   for (let axis = dims.length - 1; axis >= 0; axis--) {
@@ -82,8 +82,8 @@ describe('operators of ONNX', () => {
     await both(18, inputs, body, ['y'], { declared: random() < 0.5 ? open : {} });
   });
 
-  // ONNX Runtime is right in two dimensions only (of one and three its last channels are wrong); the
-  // definition judges them all.
+  // ONNX Runtime is only right in two dimensions (in one and three its last channels are wrong); the
+  // definition is the oracle for all.
   cases('Col2Im', async (pick, random) => {
     const rank = pick(1, 3);
     const each = (lo, hi) => list(rank, () => pick(lo, hi));
@@ -167,7 +167,7 @@ describe('operators of ONNX', () => {
       round % 2 ? 22 : 19,
       inputs,
       [
-        // Farther than the image reaches.
+        // Offsets that may reach beyond the image.
         `const %far: float32[] = {${float(random() < 0.5 ? 3 : 0.75)}}`,
         '%moved = Mul(%o, %far)',
         `%y = DeformConv(%x, %w, %moved${more}) ${attributes}`,
@@ -183,7 +183,7 @@ describe('operators of com.microsoft', () => {
     const type = ['uint8', 'int8'][round % 2];
     const [lo, hi] = range(type);
     const dims = list(pick(1, 4), () => pick(1, 6));
-    // Any of the three may be stretched.
+    // Any of the three may be broadcast.
     const stretched = () => dims.map((size) => (random() < 0.3 ? 1 : size)).slice(pick(0, 1));
     const parameters = (name) => [
       scale(`${name}s`, 0.02 + random() * 0.1),
@@ -212,7 +212,7 @@ describe('operators of com.microsoft', () => {
     const pads = [...kernel, ...kernel].map((size) => pick(0, size - 1));
     const attributes = [`kernel_shape = [${kernel}]`];
     if (random() < 0.3) {
-      // With steps beyond the window or dilations ONNX Runtime has padding of its own.
+      // If steps exceed the window, or with dilations, ONNX Runtime's padding differs.
       const strides = kernel.map((size) => pick(1, size));
       attributes.push('auto_pad = "SAME_UPPER"', `strides = [${strides}]`);
     } else {
@@ -226,7 +226,7 @@ describe('operators of com.microsoft', () => {
       { x: shaped(['uint8', 'int8'][round % 2], dims) },
       [`%y = com.microsoft::NhwcMaxPool(%x) {${attributes.join(', ')}}`],
       ['y'],
-      // What ONNX's inference says of MaxPool with ceil_mode is not what ONNX Runtime computes.
+      // ONNX's shape inference of MaxPool with ceil_mode differs from what ONNX Runtime computes.
       { tolerance: 0, optimized: !ceil },
     );
   });
@@ -393,7 +393,7 @@ describe('operators of com.microsoft', () => {
     const type = ['float32', 'int64', 'float64'][round % 3];
     const values = list(product(dims), () => pick(0, 1));
     const body = [`const %k: int64[] = {${pick(-7, 7)}}`];
-    const upper = pick(0, 2); // 2: left out
+    const upper = pick(0, 2); // 2: omitted
     body.push(
       `%y = com.microsoft::Trilu(%x${random() < 0.7 ? ', %k' : ''})` +
         `${upper < 2 ? ` {upper = ${upper}}` : ''}`,
@@ -401,7 +401,7 @@ describe('operators of com.microsoft', () => {
     await both([12, 14][pick(0, 1)], { x: [shaped(type, dims), values] }, body);
   });
 
-  // ONNX Runtime has no kernel for it: the mean of the numbers meant, rounded half to even.
+  // ONNX Runtime has no kernel for it: the oracle is the mean of the real numbers, rounded half to even.
   cases('QLinearReduceMean', async (pick, random, round) => {
     const type = ['uint8', 'int8'][round % 2];
     const [lo, hi] = range(type);

@@ -10,7 +10,7 @@ import { integersFrom, runOnce } from './few_bits.mjs';
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 
 /**
- * Residual blocks of codes from `low` to `low + 15`, some of whose values cannot be packed: one of 20
+ * Residual blocks of codes from `low` to `low + 15`. Some of their values cannot be packed: one of 20
  * channels, one that a pool reads, one that is an output.
  */
 function network({ type, low, weights, channels, groups }) {
@@ -103,15 +103,16 @@ for (const simd of variants) {
               assert.deepEqual(bytes.outputs, expected.outputs, row);
               assert.deepEqual(packs.outputs, expected.outputs, row);
               assert.equal(bytes.packed, 0);
-              // v, w and r; q is part of the step of r, t is an output and p goes to a pool, e1 has 20
-              // channels. m and n, around a depthwise convolution, whose row for few bits is a relaxed one.
+              // v, w and r are packed; q is part of the step of r, t is an output, a pool reads p, and e1 has
+              // 20 channels. m and n surround a depthwise convolution, whose row for few bits needs relaxed
+              // SIMD.
               const depthwise = simd === 'relaxed' ? 2 : 0;
               if (row === 'conv_q8_popcount') assert.equal(packs.packed, 3 + depthwise);
               if (packs.packed > 0) {
                 assert.deepEqual((await run(packs.saved, feeds)).outputs, expected.outputs);
               }
             }
-            // By default, where a machine multiplies whole bytes as well.
+            // By default, values are packed if the machine multiplies whole bytes as well.
             const usual = await run(model, feeds, { requantize, compact: true });
             assert.deepEqual(usual.outputs, expected.outputs);
           }

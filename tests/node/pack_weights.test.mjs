@@ -1,4 +1,4 @@
-// Weights of two values in a bit each: what the file has, what it computes, here and in onnxruntime-web.
+// Weights of two values in a bit each: the size of the file, and its results here and in onnxruntime-web.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ const next = (most) => (state = (state * 48271) % 2147483647) % most;
 const numbers = (count, values) =>
   Array.from({ length: count }, () => values[next(values.length)]).join(', ');
 
-/** Convolutions whose weights are -1 and 1, and one of three values. */
+/** Convolutions whose weights are -1 and 1, and one with three values. */
 const text = `graph "binary" opset 13
 input %x: uint8[1, 64, 9, 9]
 const %s: float32[] = {1.0}

@@ -1,5 +1,5 @@
-// The tarball as npm users get it: what is in it, and that it installs alone. documents.test.mjs runs the
-// examples of the documents with it.
+// The tarball that npm users get: its files, and that it installs alone. documents.test.mjs runs the examples
+// of the documents with it.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -132,7 +132,7 @@ export async function use(bytes: Uint8Array): Promise<CompareReport> {
   console.log(data.length, logits?.dims);
   return compare(model, quantized, { dataset: [{ feeds: { image }, label: 1 }] });
 }
-// What a program for onnxruntime-web says.
+// Code of a program for onnxruntime-web.
 export async function moved(bytes: Uint8Array, feeds: InferenceSession.FeedsType) {
   const options: InferenceSession.SessionOptions = {
     executionProviders: ['wasm'],

@@ -1,4 +1,4 @@
-// What a page may not allow, in a Node that the package takes for a page.
+// Restrictions of pages, in a Node that the package takes for a page.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

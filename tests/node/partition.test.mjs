@@ -25,7 +25,7 @@ after(() => {
   model.dispose();
 });
 
-/** A runner of onnxruntime-web. */
+/** A runner with onnxruntime-web. */
 async function byOrt(part) {
   const session = await ort.InferenceSession.create(part.model.toOnnx());
   return async (feeds) => {
@@ -43,7 +43,7 @@ async function byOrt(part) {
   };
 }
 
-/** A runner of C, which is compiled anew for every run. */
+/** A runner with C, which is compiled again for every run. */
 const byC = async (part) => {
   const { outputs } = part.model.info;
   return async (feeds) => {

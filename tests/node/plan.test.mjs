@@ -1,4 +1,4 @@
-// Saved plans: the same results without the model, and a typed error for whatever is not right.
+// Saved plans: the same results without the model, and a typed error for damaged or unsuitable ones.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -35,18 +35,18 @@ async function outputsOf(session, feeds = samples) {
   return all;
 }
 
-/** A session of the plan of a session of `source`: both must compute the same. */
+/** Loads the plan of a session of `source` in a session: both must give the same. */
 async function checkRoundTrip(source, options, feeds = samples) {
   const session = await InferenceSession.create(source, options);
   const expected = await outputsOf(session, feeds);
   const bytes = session.toPlan();
   const loaded = await InferenceSession.create(bytes);
   assert.deepEqual(loaded.inputNames, session.inputNames);
-  // What was asked for is said where it was asked.
+  // Warnings belong to the session that was created from the model.
   const plan = session.plan();
   assert.deepEqual(loaded.plan(), plan && { ...plan, warnings: [] });
   assert.deepEqual(await outputsOf(loaded, feeds), expected);
-  // What was loaded can be saved again.
+  // A loaded plan can be saved again.
   const again = await InferenceSession.create(loaded.toPlan());
   session.dispose();
   loaded.dispose();
@@ -113,7 +113,7 @@ test('straight from a model, without a session', async () => {
   const expected = await outputsOf(session);
   session.dispose();
   await checkSame(await quantized.integerModel.toPlan({ shapes }), expected);
-  // Another batch size than the samples': planned anew when it runs.
+  // Another batch size than the samples' is planned when it runs.
   await assert.rejects(quantized.integerModel.toPlan(), { code: 'UNSUPPORTED' });
   const wrong = [
     [{ shapes: { picture: [1] } }, /no input "picture"/],
@@ -192,7 +192,7 @@ test('float steps of every kind, references among them', async () => {
   const session = await InferenceSession.create(graph);
   const kernels = session.plan().steps.map(({ kernel }) => kernel);
   assert.ok(kernels.filter((kernel) => kernel === 'reference').length >= 2, String(kernels));
-  // The 8-bit forms of the same.
+  // The same graph in 8 bits.
   const eight = await quantize(graph, { calibration: feeds });
   for (const requantize of ['fixed', 'float']) await checkRoundTrip(eight, { requantize }, feeds);
   for (const one of [session, eight, graph]) one.dispose();
@@ -215,7 +215,7 @@ test('a model of open shape: the plan of the shapes that ran last', async () => 
   loaded.dispose();
 });
 
-// A branch, a loop and a list of unknown length, with products in front, inside and behind.
+// A branch, a loop and a list of unknown length, with products before, inside and after.
 const PROGRAM = `graph "program" opset 17
 input %c: bool[]
 input %n: int64[]
@@ -286,7 +286,7 @@ test('control flow and shapes that depend on data', async () => {
       loaded.dispose();
     }
   }
-  // Straight from the model, before anything ran.
+  // Saved from the model before anything ran.
   const session = await InferenceSession.create(parsed);
   const expected = await outputsOf(session, runs);
   await assert.rejects(parsed.toPlan(), { code: 'UNSUPPORTED' });
@@ -300,7 +300,7 @@ test('control flow and shapes that depend on data', async () => {
     const wanted = at < 8 ? { code: 'INVALID_MODEL' } : isInvalid;
     await assert.rejects(InferenceSession.create(damaged), wanted, `byte ${at}`);
   }
-  // 8-bit products in the branches and in front of them.
+  // 8-bit products in the branches and before them.
   const eight = await quantize(parsed, { calibration: runs });
   for (const requantize of ['fixed', 'float']) await checkRoundTrip(eight, { requantize }, runs);
   await checkRoundTrip(eight.toOnnx({ format: 'qdq' }), {}, runs);
@@ -318,7 +318,7 @@ test('damage is found wherever it is', async () => {
   for (const at of positions) {
     const damaged = bytes.slice();
     damaged[at] ^= 1 << (at % 8);
-    // Without its mark it is taken for a model.
+    // Without its signature, the file is taken for a model.
     const expected = at < 8 ? { code: 'INVALID_MODEL' } : isInvalid;
     await assert.rejects(InferenceSession.create(damaged), expected, `byte ${at}`);
   }

@@ -1,6 +1,7 @@
-// Values of two codes as planes of bits between convolutions by table lookup: as inputs, residuals and sums of
-// both, behind pools and depthwise convolutions, beside layers that have bytes. The integers are those of the scalar
-// kernel in every variant, on several threads, in both arithmetics of requantization and from a saved plan.
+// Values of two codes as planes of bits between convolutions by table lookup: as inputs, residuals and sums
+// of both, behind pools and depthwise convolutions, beside layers that use bytes. The integers are those of
+// the scalar kernel in every variant, on several threads, in both arithmetics of requantization and from a
+// saved plan.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
@@ -21,8 +22,8 @@ const lists = {
 const twoValues = ['both', 'none', 'negative', 'wide'];
 
 /**
- * A graph, line by line. `layer` adds a convolution of two codes, from `low` on, of which a depthwise one has its
- * own row of a table; `add` a sum of two values.
+ * A graph, line by line. `layer` adds a convolution with outputs of two codes, from `low` on; a depthwise one
+ * has its own row of a table. `add` adds a sum of two values.
  */
 class Network {
   constructor(next, low, isSigned) {
@@ -46,7 +47,7 @@ class Network {
     const inner = from / groups;
     const values = lists[weights ?? twoValues[next(0, 3)]];
     const depth = inner * size * size;
-    // About half of the outputs are the higher code.
+    // About half of the outputs get the higher code.
     const sum = values.reduce((a, b) => a + b) / values.length / 2;
     const scale = Math.max(1, Math.sqrt(depth) * next(1, 3));
     const bias = () => Math.round(scale / 2 - sum * depth + next(-6, 6));
@@ -60,7 +61,7 @@ class Network {
   }
   add(a, b) {
     const name = `v${this.count++}`;
-    // One of both, both, or just one of them.
+    // The sum becomes the OR or the AND of both operands, or just one of them.
     const [one, other] = ['sd', 'hh', 'sh', 'hs'][this.next(0, 3)];
     this.lines.push(
       `%${name}_ = com.microsoft::QLinearAdd(%${a}, %${one}, %z, %${b}, %${other}, %z, %s, %z)`,
@@ -79,8 +80,8 @@ class Network {
 }
 
 /**
- * Blocks as of a residual network, some behind a pool: each of three convolutions, one of them strided, and its
- * shortcut.
+ * Blocks as in a residual network, some behind a pool: each has three convolutions, one of them strided, and
+ * its shortcut.
  */
 function residualNetwork(seed) {
   const next = randomSource(seed);
@@ -116,12 +117,12 @@ function residualNetwork(seed) {
     value = next(0, 1) ? network.add(wide, shortcut) : network.add(shortcut, wide);
     from = to;
   }
-  // What is no plane at the end: a pool and a matrix product read it.
+  // The last value is no plane: a pool and a matrix product read it.
   network.lines.push(`%pool = MaxPool(%${value}) {kernel_shape = [1, 2]}`);
   return { text: network.text(dims.join(', '), [value, 'pool']), dims, low, type: network.type };
 }
 
-/** All bits of windows set: more than bytes hold. */
+/** All bits of windows are set: the sums exceed bytes. */
 function fullNetwork() {
   const network = new Network(randomSource(3), 0, false);
   network.lines.push('%u_ = Identity(%x)', '%u = Clip(%u_, %low, %high)');
@@ -131,15 +132,18 @@ function fullNetwork() {
   return { text: network.text('1, 384, 9, 11', [third]), dims: [1, 384, 9, 11], low: 0 };
 }
 
-/** Values that layers of bits share with one of more bits, which reads two codes to a byte: beside residuals. */
+/**
+ * Values that layers of bits share with a layer of more bits, which reads two codes to a byte, beside
+ * residuals.
+ */
 function sharedNetwork() {
   const network = new Network(randomSource(5), 0, false);
   network.lines.push('%u_ = Identity(%x)', '%u = Clip(%u_, %low, %high)');
   const layer = (input, more = {}) =>
     network.layer(input, { from: 64, to: 64, size: 3, pad: 1, weights: 'both', ...more });
   const first = layer('u');
-  const second = network.add(layer(first), first); // has a residual that others want otherwise
-  const third = network.add(layer(second), second); // is a sum that others want otherwise
+  const second = network.add(layer(first), first); // has a residual that other layers want in another form
+  const third = network.add(layer(second), second); // is a sum that other layers want in another form
   const outputs = [layer(third, { weights: 'many' }), layer(first, { weights: 'many' })];
   return { text: network.text('1, 64, 9, 11', outputs), dims: [1, 64, 9, 11], low: 0 };
 }
@@ -175,7 +179,7 @@ for (const simd of variants) {
             const expected = await run(model, feeds, scalar);
             assert.equal(planes(expected).length, 0);
             const kernels = { conv_q8: 'conv_q8_lookup' };
-            // The usual row only where the machine does not multiply whole bytes.
+            // By default this row is used only if the machine does not multiply whole bytes.
             if (simd === 'relaxed') kernels.dwconv_q8 = 'dwconv_q8_narrow';
             const lookup = { requantize, kernels };
             const got = await run(model, feeds, lookup);
@@ -199,7 +203,7 @@ for (const simd of variants) {
           }
           model.dispose();
         }
-        // Three of four values or more, some of them sums; neither code is rare.
+        // At least three of four values are planes, some of them sums; both codes are frequent.
         assert.ok(seen.planes > 2 * 6 * cases, `${seen.planes} planes`);
         assert.ok(seen.sums > cases, `${seen.sums} sums`);
         assert.ok(seen.pools > cases / 2, `${seen.pools} pools`);
@@ -216,7 +220,7 @@ for (const simd of variants) {
         const model = await parseModel(form.text);
         const kernels = { conv_q8: 'conv_q8_scalar' };
         const expected = await run(model, feeds, { kernels, requantize: 'fixed' });
-        // Layers of many weights have no lookups.
+        // Layers of many weights use no lookups.
         for (const row of ['conv_q8_lookup', 'conv_q8_narrow_x', 'conv_q8_popcount']) {
           const options = { kernels: { conv_q8: row }, requantize: 'fixed' };
           for (const compact of [false, true]) {
@@ -242,7 +246,7 @@ for (const simd of variants) {
         env.wasm.numThreads = numThreads;
         const form = fullNetwork();
         const model = await parseModel(form.text);
-        // Everywhere, in the first or the last rows, nowhere.
+        // All rows, the first or the last ones, or none.
         const rows = [
           () => 1,
           (at) => (at % 99 < 12 ? 1 : at & 1),

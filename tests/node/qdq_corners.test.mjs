@@ -1,4 +1,4 @@
-// Q/DQ files that round in unusual places: what the file says is what comes out, computed by hand.
+// Q/DQ files that round in unusual positions: outputs equal what the file defines, computed by hand.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InferenceSession, Tensor, parseModel, quantize } from '../../dist/index.js';

@@ -1,5 +1,5 @@
-// QONNX has no kernels in ONNX Runtime: the judge is its published text (qonnx, custom_op/general),
-// written down once more.
+// ONNX Runtime has no kernels for QONNX: the oracle is QONNX's published definition (qonnx,
+// custom_op/general), implemented a second time.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -50,7 +50,7 @@ describe('QONNX operators against their published semantics', () => {
             const y = Math.fround(Math.fround(x / step) + shift);
             const q =
               width === 1 && signed ? (y >= 0 ? 1 : -1) : round(Math.min(Math.max(y, low), high));
-            // Adding 0 makes -0 the same as 0.
+            // Adding 0 turns -0 into 0.
             const wanted = Math.fround(Math.fround(q - shift) * step);
             assert.equal(got[at] + 0, wanted + 0, `${x} at ${at}`);
           });

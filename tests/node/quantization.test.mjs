@@ -1,4 +1,4 @@
-// The quantizer's options end to end: shards, presets, scales from elsewhere, analysis and budgets.
+// The quantizer's options end to end: shards, presets, given scales, analysis and budgets.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -195,7 +195,7 @@ test('records of simulated grids are configs as well', async () => {
       calibration: samples,
       config: { ...config, recover: [] },
     });
-    const text = JSON.stringify(first.config); // as a file has it
+    const text = JSON.stringify(first.config); // as in a file
     const again = await quantize(model, { calibration: [], config: configOf(JSON.parse(text)) });
     for (const [at, { name, quantized, inputs, outputs }] of first.config.operators.entries()) {
       const other = again.config.operators[at];
@@ -248,19 +248,22 @@ test('a QONNX file is read back as the same network', async () => {
   assert.ok(read.info.nodes.some(({ op }) => op === 'Quant'));
   const ours = await outputsOf(await InferenceSession.create(quantized), images);
   const again = await outputsOf(await InferenceSession.create(read), images);
-  // Its biases are floats, so that a code may differ by one here and there.
+  // Its biases are floats, so that codes may occasionally differ by one.
   assert.ok(agreement(again, ours) >= 0.95, `${agreement(again, ours)}`);
 });
 
 test('what a quantized file says is read back, from every form', async () => {
-  /** What decides about a slot; [-127, 127] of activations is a choice of their scale. */
+  /**
+   * The part of a slot's config that determines results; [-127, 127] of activations only determines their
+   * scale.
+   */
   const decision = ({ bits, quantMin, quantMax, policy, scale, offset, range }) =>
     JSON.stringify([
       bits,
       range && quantMin === -127 ? -128 : quantMin,
       quantMax,
       policy,
-      // Of layers that write floats a QOperator file has the product of two scales.
+      // For layers that write floats, a QOperator file holds the product of two scales.
       scale?.map((number) => number.toPrecision(6)),
       offset,
     ]);
@@ -288,7 +291,7 @@ test('what a quantized file says is read back, from every form', async () => {
     const again = await outputsOf(await InferenceSession.create(read), images);
     assert.ok(agreement(again, ours) >= (form.format === 'qonnx' ? 0.95 : 1), what);
     if (form.format !== 'qoperator') {
-      // By the same names: nothing needs calibration.
+      // With the same names, nothing needs calibration.
       const config = configOf(read.config);
       const applied = await quantize(model, { calibration: [], config });
       assert.deepEqual(scalesOf(applied.config), scalesOf(read.config));
@@ -380,7 +383,8 @@ test('analysis: diagnoses, widths for a budget, the report', async () => {
   assert.ok((await agreementOf(mixed)) >= 0.85);
   const latencies = Object.fromEntries(layers.map(({ name }) => [name, { 8: 1, 32: 3 }]));
   const fast = mixedPrecision(analysis, { maxMs: 2 * layers.length, latencies });
-  // A layer takes 3 ms in float and 1 in 8 bits: half of them must, those that lose the least by it.
+  // A layer takes 3 ms in float and 1 ms in 8 bits: half of the layers must use 8 bits, those that lose
+  // least.
   const count = Math.ceil(layers.length / 2);
   assert.equal(fast.chosen.ms, 3 * layers.length - 2 * count);
   const byNoise = [...layers].sort((a, b) => a.noise[8] - b.noise[8]);
@@ -417,7 +421,7 @@ test('the command analyze, and quantize with a budget and a record', (t) => {
   assert.match(readFileSync(page, 'utf8'), /Size against accuracy/);
   const json = JSON.parse(run('analyze', MODEL, ...common, '--json'));
   assert.ok(json.frontier.length > 2);
-  // How long layers take is measured, so only a budget that everything meets has a sure answer.
+  // The time of layers is measured, so only a budget that everything meets has a certain answer.
   const timed = JSON.parse(run('analyze', MODEL, ...common, '--max-ms', '100000', '--json'));
   assert.equal(Object.keys(timed.chosen.widths).length, 12);
   let float = 0;
@@ -455,7 +459,7 @@ test('latencies: every layer at every width, for a budget in milliseconds', asyn
     assert.deepEqual(Object.keys(latencies[name]).sort(), ['2', '32', '4', '8']);
     for (const ms of Object.values(latencies[name])) assert.ok(ms >= 0 && ms < 1000);
   }
-  // The same latencies give the same bits; a budget that all of it meets takes nothing away.
+  // The same latencies give the same bits; a budget that the whole network meets changes nothing.
   const maxMs = layers.reduce((sum, name) => sum + Math.max(...Object.values(latencies[name])), 0);
   const one = mixedPrecision(analysis, { maxMs, latencies });
   assert.deepEqual(mixedPrecision(analysis, { maxMs, latencies }), one);

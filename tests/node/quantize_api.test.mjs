@@ -84,7 +84,7 @@ describe('quantize', () => {
     const float = quantized.floatModel();
     assert.ok(!float.info.quantized);
     float.dispose();
-    // A session outlives what it was made from.
+    // A session outlives the model it was created from.
     const session = await InferenceSession.create(quantized);
     quantized.dispose();
     assert.equal((await session.run(testImages(1)[0])).logits.size, 10);

@@ -13,7 +13,7 @@ import { isError, ortOutputs } from './support.mjs';
 
 const SHAPE = [1, 2, 3, 4];
 
-/** Feeds of %x, the same every time: 24 numbers of [-3, 3]. */
+/** Feeds of %x, the same every time: 24 numbers in [-3, 3]. */
 function samples(count) {
   return Array.from({ length: count }, (_, sample) => ({
     x: new Tensor(
@@ -118,7 +118,7 @@ test('two outputs of one value keep their names', async () => {
   model.dispose();
 });
 
-/** The integers of every file are those of the network itself. */
+/** Every file gives the integers of the network itself. */
 async function sameInFiles(result, formats = ['qdq', 'qoperator', 'qonnx']) {
   const [feeds] = samples(1);
   const own = await outputs(result, feeds);
@@ -205,7 +205,7 @@ test('a transposed convolution and its Clip are one operator in every file', asy
   await sameInFiles(result, ['qdq', 'qoperator']);
 });
 
-/** A Q/DQ file against ONNX Runtime. */
+/** Compares a Q/DQ file with ONNX Runtime. */
 async function againstOrt(text) {
   const model = await parseModel(text);
   const [feeds] = samples(1);
@@ -331,6 +331,6 @@ test('tables are layers of the report, and their flat ends are no error', async 
   const { conv, tanh } = Object.fromEntries(report.layers.map((layer) => [layer.name, layer]));
   assert.equal(tanh.op, 'Lut');
   assert.ok(tanh.snr > 30 && tanh.aloneSnr > 30, `tanh ${tanh.snr}`);
-  // One channel is far beyond what Tanh tells apart.
+  // One channel is far beyond the range in which Tanh varies.
   assert.ok(conv.snr > 30 && conv.aloneSnr > 30, `conv ${conv.snr}`);
 });

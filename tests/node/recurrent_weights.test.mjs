@@ -1,5 +1,5 @@
-// Recurrent layers with integer weights: against their float form, and against ONNX Runtime, which
-// runs the same files.
+// Recurrent layers with integer weights, compared with their float form and with ONNX Runtime, which runs the
+// same files.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ function randomSource(seed) {
 const [STEPS, BATCH, INPUT, HIDDEN] = [9, 2, 40, 48];
 const gates = { LSTM: 4, GRU: 3, RNN: 1 };
 
-/** A recurrent layer and a matrix product, with weights as PyTorch draws them: up to 1 / sqrt(n). */
+/** A recurrent layer and a matrix product, with weights distributed like PyTorch's: up to 1 / sqrt(n). */
 async function network(cell, direction, seed, attributes = '') {
   const random = randomSource(seed);
   const directions = direction === 'bidirectional' ? 2 : 1;
@@ -67,7 +67,7 @@ async function runOrt(bytes, x) {
   return Object.fromEntries(Object.entries(outputs).map(([name, { data }]) => [name, data]));
 }
 
-/** Signal to noise of all outputs, in dB. */
+/** Signal to noise ratio of all outputs, in dB. */
 function snr(wanted, got) {
   let [signal, noise] = [0, 1e-30];
   for (const [name, values] of Object.entries(wanted)) {
@@ -94,7 +94,8 @@ for (const [index, [cell, direction, attributes]] of layers.entries()) {
     const float = await run(model, x);
     const original = model.toOnnx().length;
     const forms = [
-      // form, least signal to noise against float and against ONNX Runtime, largest share of the file
+      // form, least signal to noise ratio against float and against ONNX Runtime, largest share of the file
+      // size
       [await quantizeWeights(model, { bits: 8 }), 45, 90, 0.36],
       [await quantizeWeights(model, { bits: 4 }), 22, 90, 0.24],
       [await quantizeWeights(model, { bits: 4, blockSize: 16 }), 23, 90, 0.27],

@@ -1,4 +1,4 @@
-// The forms of the comparison report, from a report made by hand. Needs dist, but not the engine.
+// The forms of the comparison report, from a hand-made report. Needs dist, but not the engine.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -123,7 +123,7 @@ test('charts: one bar a layer, circles where measured alone', () => {
   const chart = layerChart(report.layers);
   assert.equal(chart.match(/<li /g).length, 4);
   assert.equal(chart.match(/<circle/g).length, 2, 'the key and one layer');
-  // Bars are proportional: 40 dB is twice as long as 20 dB. No error at all: as long as can be.
+  // Bars are proportional: 40 dB is twice as long as 20 dB. Without any error the bar has full length.
   const [first, script, exact] = shares(chart, 'rq-int8');
   assert.ok(Math.abs(first / script - 2) < 0.01);
   assert.equal(exact, 100);

@@ -1,4 +1,5 @@
-// The rooms of web/ (web/README.md): every import names a file of the same room or of one above it in the list.
+// The rooms of web/ (web/README.md): every import names a file of the same room or of one above it in the
+// list.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -10,7 +11,7 @@ const WEB = path.join(ROOT, 'web');
 const MOST_FILES = 25;
 const MOST_LINES = 400;
 
-/** The rooms in their order: folders end in a slash, files that lie in web/ itself stand by their names. */
+/** The rooms in order: folders end in a slash, files in web/ itself are listed by name. */
 const ROOMS = (() => {
   const readme = readFileSync(path.join(WEB, 'README.md'), 'utf8');
   const [, list] = /## Rooms\n[\s\S]*?\n\n((?: {4}.*\n)+)/.exec(readme);
@@ -20,7 +21,7 @@ const ROOMS = (() => {
 
 const placeOf = (unit) => ROOMS.findIndex((names) => names.includes(unit));
 
-/** The TypeScript of web/, by paths from there. */
+/** The TypeScript files of web/, by relative path. */
 const SOURCES = readdirSync(WEB, { recursive: true, encoding: 'utf8' })
   .map((file) => file.split(path.sep).join('/'))
   .filter((file) => file.endsWith('.ts') && !file.startsWith('scripts/'));
@@ -29,7 +30,7 @@ const SOURCES = readdirSync(WEB, { recursive: true, encoding: 'utf8' })
 const roomOf = (file) =>
   file.includes('/') ? `${file.split('/')[0]}/` : file.replace(/(\.d)?\.ts$/, '');
 
-/** The files of ours that a file imports, types and dynamic imports included. */
+/** The files of ours that a file imports, including types and dynamic imports. */
 function importsOf(file) {
   const text = readFileSync(path.join(WEB, file), 'utf8');
   return [...text.matchAll(/(?:\bfrom|\bimport)[\s(]*'(\.[^']*)\.js'/g)].map(([, from]) => {

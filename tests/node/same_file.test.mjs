@@ -1,4 +1,4 @@
-// quantize() makes the same file with relaxed SIMD and without, for any number of threads, in a worker.
+// quantize() makes the same file with relaxed SIMD and without, for any number of threads, and in a worker.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

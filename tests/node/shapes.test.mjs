@@ -1,5 +1,5 @@
-// Symbolic dimensions: one session takes inputs of changing batch and spatial sizes, without being
-// loaded again, and gives what onnxruntime-web gives (needs ../shared).
+// Symbolic dimensions: one session takes inputs of changing batch and spatial sizes without being loaded
+// again, and gives what onnxruntime-web gives (needs ../shared).
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { SHARED, skipShared } from './shared_models.mjs';
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 
-/** Values in [-1, 1) of no particular pattern. */
+/** Pseudo-random values in [-1, 1). */
 function noise(dims, seed) {
   let state = seed;
   const data = new Float32Array(dims.reduce((a, b) => a * b, 1));
@@ -30,7 +30,7 @@ const silero = (batch) => ({
   sr: rate,
 });
 
-// The first shapes come back at the end: by then their plan may have been dropped or kept.
+// The first shapes come again at the end, when their plan may be dropped or kept.
 const MODELS = {
   ppocr_cls: [1, 3, 1].map((batch) => ({ x: noise([batch, 3, 48, 192], batch) })),
   ppocrv4_rec: [96, 160, 96].map((width) => ({ x: noise([1, 3, 48, width], width) })),

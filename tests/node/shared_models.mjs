@@ -1,5 +1,5 @@
-// The pretrained networks that lie beside a developer's clone (../shared), their preprocessing, and
-// the accuracy that their README gives. They may not be published, so a clone alone has none.
+// The pretrained networks beside a developer's clone (../shared), their preprocessing, and the accuracy that
+// their README gives. They may not be published, so a clone alone lacks them.
 
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,10 +9,10 @@ import { imageSamples, parseCifar10, parseJsonLabels, parsePixels } from 'requan
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 export const SHARED = path.resolve(ROOT, '../shared');
 
-/** Whether the networks are there. */
+/** Whether the networks are available. */
 export const haveShared = existsSync(path.join(SHARED, 'models/README.md'));
 
-/** Why a test of them is skipped: never in CI, where they must be. */
+/** Why a test of them is skipped; never in CI, where they must exist. */
 export const skipShared =
   !haveShared && !process.env.CI && 'needs the pretrained networks in ../shared';
 
@@ -37,7 +37,7 @@ const ARRAYS = {
   int8: Int8Array,
 };
 
-/** One of them: its file, and its inputs and reference outputs as { name, type, data, dims }. */
+/** One of these models: its file, and its inputs and reference outputs as { name, type, data, dims }. */
 export function foreignModel(name) {
   const folder = path.join(FOREIGN, name);
   const io = JSON.parse(readFileSync(path.join(folder, 'io.json'), 'utf8'));
@@ -72,8 +72,8 @@ const mobilenet = { scale: 1 / 127.5, mean: 1 };
 const vgg = { scale: 1, mean: [123, 117, 104] };
 
 /**
- * `right`: correct answers of the float network, by the README (null: not measured); `decibels`: the least signal to
- * noise ratio of the outputs with 8 bits and defaults.
+ * `right`: correct answers of the float network, by the README (null: not measured); `decibels`: the least
+ * signal to noise ratio of the outputs with 8 bits and defaults.
  */
 export const networks = [
   {
@@ -125,7 +125,7 @@ export function dataOf({ name, kind, preprocess, right }) {
       ? [cifar('calib_512'), cifar('test_600')]
       : [imagenet('calib_64'), imagenet('test_100')];
   const logits = floats('models', name, `logits_test_${test.length}.bin`);
-  if (right === null) delete test.labels; // of another set of classes
+  if (right === null) delete test.labels; // labels of another set of classes
   return {
     calibration: imageSamples(calibration, options),
     test: imageSamples(test, options),
@@ -139,7 +139,7 @@ export function cifarImages({ preprocess }, name) {
   return imageSamples(cifar(name), { input: 'input', ...preprocess });
 }
 
-/** Index of the largest element; the first of equals. */
+/** Index of the largest element; the first of equal ones. */
 export function argmax(values) {
   let best = 0;
   for (let index = 1; index < values.length; index++)

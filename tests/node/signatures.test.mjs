@@ -1,4 +1,5 @@
-// What came instead of a file is named, with a remedy: models and wasm modules. External data: external_data.test.mjs.
+// If other content comes in place of a model or a wasm module, the error names it, with a remedy.
+// external_data.test.mjs tests external data.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -26,7 +27,7 @@ const wide = (letters, order) =>
     ),
   );
 
-/** A local header of a zip, and what a reader of the beginning sees behind it. */
+/** A zip's local header, and what a reader of its beginning sees after it. */
 const zip = (name, content = 'content') => {
   const packed = deflateRawSync(content);
   const header = Buffer.alloc(30);
@@ -45,7 +46,7 @@ const safetensors = (header) => {
   return Buffer.concat([size, Buffer.from(header), Buffer.alloc(64, 1)]);
 };
 
-// For each row of the table files that it must recognize, and a word of what to do.
+// For each row of the table: files that it must recognize, and a word of the remedy.
 const rows = {
   'an empty file': { files: [new Uint8Array(0)], remedy: /address/ },
   'a web page (HTML)': {
@@ -171,7 +172,7 @@ const rows = {
     fits: 'module',
   },
   'a saved plan of a session': {
-    // Not the bytes alone: those are told apart before a model is read.
+    // The bytes alone would be recognized before a model is read.
     files: [bytes([0x93], 'RQPLAN\n', [1, 0])],
     remedy: /InferenceSession\.create/,
   },
@@ -299,7 +300,7 @@ test('servers that answer with something else', async (t) => {
       isError('LOAD_FAILED', { message: what, hint: /./ }),
     );
   }
-  // Through a Worker the same.
+  // A Worker gives the same error.
   env.wasm.wasmPaths = `${base}/html/`;
   t.after(() => delete env.wasm.wasmPaths);
   const worker = await createWorker();

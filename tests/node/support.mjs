@@ -1,4 +1,4 @@
-// What the tests of the built package share.
+// Functions that the tests of the built package share.
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -32,11 +32,11 @@ function feedsOf(name, count) {
 export const calibration = (count) => feedsOf('calibration-images-idx3-ubyte', count);
 /** Feeds of the first test images. */
 export const testImages = (count) => feedsOf('test-images-idx3-ubyte', count);
-/** Their classes. */
+/** Classes of the first test images. */
 export const testLabels = (count) =>
   Array.from(readIdx('test-labels-idx1-ubyte').data.subarray(0, count));
 
-/** A judge from outside: the model in ONNX Runtime. */
+/** The external oracle: the model in ONNX Runtime. */
 export function ortSession(bytes) {
   return ort.InferenceSession.create(bytes, { graphOptimizationLevel: 'disabled' });
 }
@@ -80,7 +80,7 @@ export function maxDifference(a, b) {
   return Math.max(...a.map((value, index) => Math.abs(value - b[index])));
 }
 
-/** A predicate for assert.rejects: this code, and what else the error must have. */
+/** A predicate for assert.rejects: the error must have this code and the given properties. */
 export function isError(code, { value, node, message, hint } = {}) {
   return (error) => {
     const fits = (pattern, text) =>

@@ -1,5 +1,5 @@
-// Threads: the same bits for any number of them, workers that start once, processes that end, and one
-// thread with a warning where there cannot be more.
+// Threads: the same bits for any number of them, workers that start once, processes that end, and a single
+// thread with a warning if more are impossible.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -48,7 +48,7 @@ afterEach(() => {
   delete env.wasm.wasmBinary;
 });
 
-/** Runs a module of its own in a process of its own; what it writes. */
+/** Runs a module of its own in a process of its own; gives its output. */
 function runScript(code) {
   const flags = process.execArgv.filter((flag) => flag.startsWith('--experimental-wasm'));
   const head = `import { InferenceSession, Tensor, engineInfo, env } from ${JSON.stringify(
@@ -119,7 +119,7 @@ describe('threads', () => {
     const expected = await logits(session, one);
     for (let run = 0; run < 300; run++) {
       assert.deepEqual(await logits(session, one), expected);
-      // Long enough for the workers to fall asleep, or just about.
+      // Sleep long enough for the workers to fall asleep, or nearly so.
       if (run % 20 === 0) await sleep(run % 3);
     }
     session.dispose();

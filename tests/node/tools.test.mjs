@@ -1,4 +1,4 @@
-// requant-operators.wasm and requant-tools.wasm: fetched when they are needed, not before.
+// requant-operators.wasm and requant-tools.wasm are fetched when they are needed, not before.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -44,7 +44,7 @@ test('models run with the core alone; what needs more says so and can be tried a
     () => compare(model, model, { dataset: [{ feeds }] }),
     () => parseModel(text),
   ];
-  // With either file alone the other is still to be loaded.
+  // If only one of the files is available, the other is missing.
   for (const paths of [
     missing,
     ...Object.keys(missing).map((file) => ({ [file]: '/missing.wasm' })),
@@ -75,7 +75,7 @@ test('models run with the core alone; what needs more says so and can be tried a
 
 const PACKAGE = JSON.stringify(new URL('../../dist/index.js', import.meta.url));
 
-/** What a script prints as JSON in another process, which has the core alone yet. */
+/** The JSON that a script prints in another process, which has loaded only the core. */
 function elsewhere(script) {
   const args = [...process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'))];
   args.push('--input-type=module', '--eval', script);
@@ -85,7 +85,10 @@ function elsewhere(script) {
 const NO_TOOLS = JSON.stringify({ 'requant-tools.wasm': '/missing.wasm' });
 const NEITHER = JSON.stringify(missing);
 
-/** Another process runs the model or plan, without the operators first, and never with the tools. */
+/**
+ * Runs the model or plan in another process: at first without the operators' module, and never with the
+ * tools.
+ */
 function runElsewhere(file) {
   return elsewhere(`
     import { InferenceSession, Tensor, env } from ${PACKAGE};

@@ -1,4 +1,4 @@
-// Profiles as Chrome traces: the format's own rules, and sums against the profile.
+// Profiles as Chrome traces: the rules of the format, and sums compared with the profile.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Quantization-aware training: what it gains, that what is exported is what was trained, and what is refused.
+// Quantization-aware training: its gain, exports that equal the trained model, and invalid uses.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -36,7 +36,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 const few = { weights: { bits: 2, observer: 'auto' }, activations: { bits: 3, observer: 'mse' } };
 
-/** Right answers of the demo's network, or of what was made of it, on the first test images. */
+/** Number of right answers of the demo's network, or of a model derived from it, on the first test images. */
 async function rightAnswers(model, count = 500) {
   const session = await InferenceSession.create(model);
   const labels = testLabels(count);
@@ -63,7 +63,7 @@ describe('train', () => {
       onProgress: (step) => steps.push(step),
     });
     const now = await rightAnswers(trained);
-    // Of 500: 467 in float, some 350 with these bits, some 440 after training.
+    // Of 500: 467 in float, about 350 with these bits, about 440 after training.
     assert.ok(before < float - 20, `${before} of ${float}: there must be something to win back`);
     assert.ok(now > before + (float - before) / 3, `${before} -> ${now} of ${float}`);
     assert.deepEqual(quantized.toOnnx(), bytes, 'the model that was given is as it was');
@@ -78,7 +78,7 @@ describe('train', () => {
     const bits = ({ config }) => config.operators.map(({ inputs }) => inputs[1]?.bits);
     assert.deepEqual(bits(trained), bits(quantized));
 
-    // The exported file in another engine gives what ours gives.
+    // Another engine gives the same from the exported file.
     const images = testImages(20);
     const ours = await outputsOf(
       await InferenceSession.create(trained.toOnnx(), { requantize: 'float' }),
@@ -101,7 +101,7 @@ describe('train', () => {
     const farQuantized = await worker.quantize(far, { calibration: calibration(16), config });
     const labels = testLabels(24);
     const dataset = testImages(24).map((feeds, index) => ({ feeds, label: labels[index] }));
-    // Models that were undone are alike.
+    // Keep the last model: trainings that are undone would give equal models.
     const base = { dataset, epochs: 2, batchSize: 8, keep: 'last' };
     const options = [
       {},
@@ -123,7 +123,7 @@ describe('train', () => {
       const trained = await train(quantized, { ...base, ...option });
       const file = Buffer.from(trained.toOnnx()).toString('base64');
       const name = JSON.stringify(option);
-      // scaleRate 0 keeps scales as 'keep' does, up to how they are rounded.
+      // scaleRate 0 keeps scales like 'keep', up to rounding.
       const same = [...files].filter(([, other]) => other === file).map(([other]) => other);
       if (option.scales !== 'keep' && option.scaleRate !== 0)
         assert.deepEqual(same, [], `${name} changes nothing`);
@@ -138,7 +138,7 @@ describe('train', () => {
     assert.equal(Buffer.from(await there.toOnnx()).toString('base64'), files.get('{}'));
     assert.equal(steps.at(-1).done, 24);
     assert.ok(steps.at(-1).top1 >= 0);
-    // What can be walked only once is walked once, wherever the training is.
+    // An iterable that can be walked only once is walked once, wherever the training runs.
     const once = () =>
       (function* () {
         yield* dataset;
@@ -207,7 +207,7 @@ describe('train', () => {
       isError('UNSUPPORTED', { message: /^the model has no layer/ }),
     );
 
-    // It ends at once, and the engine goes on.
+    // The training ends at once, and the engine keeps working.
     const controller = new AbortController();
     await refuse(
       {
@@ -296,7 +296,7 @@ describe('train', () => {
     assert.ok(report.epochs[1].loss > 0 && report.epochs[1].top1 > 0.3);
     assert.ok(report.trainingTop1.candidate > 0.5);
     assert.equal(readFileSync(output).length, report.bytes);
-    // And on with the file.
+    // Train the file further.
     const second = requant(output, ...data, '--scales', 'keep', '--optimizer', 'sgd');
     assert.equal(second.status, 0, second.stderr);
     assert.match(second.stdout, /^epoch 1: loss [\d.]+, right [\d.]+ %\nepoch 2: /);
@@ -333,7 +333,7 @@ test('augmented images are the same ones, mirrored and moved', async () => {
       first = feeds.x.data;
       seen.add(first.join());
       assert.deepEqual(feeds.x.dims, dims);
-      // Both channels move alike; what came in is 0.
+      // Both channels change alike; the values that were shifted in are 0.
       for (let i = 0; i < 12; i++) assert.equal(first[12 + i], first[i] === 0 ? 0 : first[i] + 12);
     }
     for await (const { feeds } of channelsLast) {
@@ -347,8 +347,8 @@ test('augmented images are the same ones, mirrored and moved', async () => {
   assert.throws(() => augmented(dataset, { layout: 'chw' }), isError('INVALID_ARGUMENT'));
 });
 
-// Rows O1 to O8: 8-bit training of a ResNet for CIFAR-10 stays within half a point of float, whatever
-// the formula, with one scale or one for each channel, symmetric or affine activations.
+// Rows O1 to O8: 8-bit training of a ResNet for CIFAR-10 stays within half a point of float, for every
+// formula, with one scale or one per channel, and with symmetric or affine activations.
 describe('8 bits, by OneFlow and Cambricon formulas', { skip: skipShared }, () => {
   const network = networks.find(({ name }) => name === 'resnet8_cifar10');
   const cases = [];
@@ -357,7 +357,7 @@ describe('8 bits, by OneFlow and Cambricon formulas', { skip: skipShared }, () =
       for (const perChannel of [true, false]) cases.push({ formula, symmetric, perChannel });
     }
   }
-  // Half a minute each: CI takes the first, and another one every day.
+  // Each takes half a minute: CI runs the first, and another one every day.
   const [first, ...others] = cases;
   const day = Math.floor(Date.now() / 86_400_000);
   const { CI, REQUANT_LONG } = process.env;
@@ -382,8 +382,8 @@ describe('8 bits, by OneFlow and Cambricon formulas', { skip: skipShared }, () =
         epochs: 2,
         scales: 'observe',
       });
-      // Half a point: of 5,000 JPEG images as it is, of the 600 test images with twice the standard error
-      // of the difference, which comes from the answers that are lost and won (McNemar).
+      // Half a point: exactly for 5,000 JPEG images; for the 600 test images plus twice the standard error of
+      // the difference, which depends on the answers that are lost and won (McNemar).
       for (const [images, spread] of [
         [cifarImages(network, 'train_jpeg_5k'), 0],
         [tests, 2],

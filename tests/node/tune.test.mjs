@@ -1,4 +1,4 @@
-// Tuning changes which kernels run, never what they compute.
+// Tuning changes the kernels that run, never the results.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ test('the median of an even number of times lies between two of them', () => {
   assert.equal(median([4, 1, 3, 2]), 2.5);
 });
 
-/** Records of the kernels that tune() finds for `source`, all with the same settings beside them. */
+/** Records of the kernels that tune() finds for `source`, all with the same other settings. */
 async function recordsWith(source) {
   const { tuning } = await tune(source, { feeds, budget: 50 });
   const [device] = Object.keys(tuning.devices);
@@ -152,7 +152,7 @@ test('a record may say how many windows are gathered at a time', async () => {
   for (const source of [float, model]) {
     const records = await recordsWith(source);
     const runWithPanel = async (panel) => {
-      // Rows that have panels, whatever was found to be the fastest.
+      // Kernels that have panels, whichever were found to be the fastest.
       const kernel = source === float ? 'conv_f32_vector' : 'conv_q8_vector';
       const session = await InferenceSession.create(source, { tuning: records({ kernel, panel }) });
       const { logits } = await session.run(feeds);
@@ -305,7 +305,7 @@ test('bad options and cancelling', async () => {
   await refused({ feeds, budget: -1 }, 'INVALID_ARGUMENT');
   await refused({ feeds, tuning: { version: 7 } }, 'INVALID_ARGUMENT');
   await refused({ feeds, speed: 1 }, 'INVALID_ARGUMENT');
-  // It forces kernels itself.
+  // tune() forces kernels itself.
   await refused({ feeds, kernels: { conv_q8: 'conv_q8_scalar' } }, 'INVALID_ARGUMENT');
   const controller = new AbortController();
   const file = path.join(folder, 'never.json');

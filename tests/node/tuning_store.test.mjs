@@ -1,4 +1,4 @@
-// Where pages keep records of tune(): an IndexedDB that answers late, as browsers' do.
+// The pages' store for records of tune(): an IndexedDB that answers asynchronously, as in browsers.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ const { readTuning, writeTuning } = await import('../../dist/model/tuning.js');
 
 const later = (action) => setTimeout(action, 1);
 
-/** As much of IndexedDB as one store needs; what is put is there when the transaction is complete. */
+/** As much of IndexedDB as one store needs; a record is stored when its transaction is complete. */
 class FakeDatabases {
   kept = new Map();
   open_ = 0;

@@ -1,4 +1,4 @@
-// Tensors and configurations: what needs no engine.
+// Tensors and configurations, which need no engine.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

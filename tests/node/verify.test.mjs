@@ -1,5 +1,5 @@
-// verify(): a quantized model in two engines, beside its float original. The other engine is ONNX Runtime,
-// or a function that is wrong in a known way.
+// verify(): a quantized model in two engines, beside its float original. The other engine is ONNX Runtime, or
+// a function that is wrong in a known way.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -27,7 +27,7 @@ const quantized = await quantize(model, {
   config: { floatOutputs: false, recover: [] },
 });
 
-/** This engine in the other's place, with outputs that `change` has its hands on. */
+/** This engine in place of the other, with outputs that `change` modifies. */
 async function ours(change = (outputs) => outputs) {
   const session = await InferenceSession.create(quantized, { requantize: 'float' });
   let sample = 0;

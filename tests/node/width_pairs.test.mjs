@@ -1,6 +1,7 @@
-// Every pair of 1 to 8 bits of activations by 1 to 8 bits of weights: random convolutions, one of them
-// of channels-last images, one of 3x3 and one depthwise, and a matrix product give the integers of the scalar kernel
-// with every kernel there is, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more shapes.
+// Every pair of 1 to 8 bits of activations by 1 to 8 bits of weights: random convolutions, among them one of
+// channels-last images, one of 3x3 and one depthwise, and a matrix product give the integers of the scalar
+// kernel with every kernel, in every variant and on several threads. REQUANT_LONG: all 64 pairs with more
+// shapes.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
@@ -12,7 +13,7 @@ const long = Boolean(process.env.REQUANT_LONG);
 const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
 const widths = [1, 2, 3, 4, 5, 6, 7, 8];
 const all = widths.flatMap((a) => widths.map((w) => [a, w]));
-// A diagonal and the corners, unless all.
+// The diagonal and the corners, unless all are tested.
 const pairs = long
   ? all
   : all.filter(([a, w]) => (a + 3 * w) % 8 === 1 || [2, 9, 16].includes(a + w));
@@ -49,7 +50,7 @@ function randomCase(a, w, seed) {
   const depthwise = window.replace(/group = .*/, `group = ${channels}`);
   const weights = `int8[${outputs}, ${channels / groups}, ${kh}, ${kw}] = {${numbers(outputs * depth, weight)}}`;
   const inner = next(1, 130);
-  // For windows with fewer products.
+  // A case for the Winograd kernels.
   const [blocks, few] = [16 * next(1, 4), next(1, 20)];
   const square = [2, blocks, next(3, 10), next(3, 12)];
   const border = [next(0, 2), next(0, 2), next(0, 2), next(0, 2)];
@@ -163,7 +164,7 @@ for (const simd of variants) {
           }
         }
         assert.ok(seen.has('conv_q8_vector'), [...seen].join());
-        // Elsewhere products of whole bytes may be preferred for all of these shapes.
+        // With other modules, products of whole bytes may be preferred for all of these shapes.
         if (simd === 'simd128') assert.ok(seen.has('conv_q8_lookup'), [...seen].join());
         const wanted = ['conv_q8_narrow_x', 'conv_q8_winograd_narrow', 'dwconv_q8_narrow'];
         wanted.push('conv_q8_winograd_strided_narrow', 'conv_q8_winograd_strided_pairs');

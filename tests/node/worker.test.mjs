@@ -33,7 +33,7 @@ describe('worker', () => {
     assert.deepEqual(session.inputNames, ['image']);
     const { logits } = await session.run(images[0]);
     assert.ok(logits instanceof Tensor);
-    // The same engine: the same bits.
+    // The same engine gives the same bits.
     assert.deepEqual(logits.data, (await pageSession.run(images[0])).logits.data);
     assert.equal(images[0].image.data.length, 784);
     assert.ok((await session.plan()).steps.length > 10);
@@ -71,7 +71,7 @@ describe('worker', () => {
   test('is ended when it cannot be set up', async (t) => {
     const terminate = t.mock.method(Worker.prototype, 'terminate');
     t.after(() => delete env.wasm.toolsBinary);
-    env.wasm.toolsBinary = () => {}; // which cannot be sent
+    env.wasm.toolsBinary = () => {}; // cannot be sent to a Worker
     await assert.rejects(createWorker(), isError('INVALID_ARGUMENT'));
     assert.equal(terminate.mock.callCount(), 1);
   });

@@ -1,5 +1,5 @@
-// What every bundler and runtime is asked, by the same code on a page, in a Worker and in a process. It
-// names the package as a user does, so that this file is bundled with it.
+// The checks that every bundler and runtime runs, with the same code on a page, in a Worker and in a process.
+// The file imports the package by name, as users do, so that it is bundled with it.
 
 import { InferenceSession, Tensor, createWorker, loadModel, quantize } from 'requant';
 import './settings.js';
@@ -39,8 +39,8 @@ async function answersOf(source, test, options = {}) {
 }
 
 /**
- * The checks by name. `read(name)` gives the bytes of a file; each answers with something that JSON can say.
- * `given` is a model that Node quantized: its integers must be Node's.
+ * The checks by name. `read(name)` gives the bytes of a file; each check returns a value that JSON can
+ * represent. `given` is a model that Node quantized: its integers must be Node's.
  */
 const checks = {
   async float(read) {
@@ -91,7 +91,10 @@ const checks = {
   },
 };
 
-/** Runs checks, and `more` of them; of each `{ value }` or `{ error }`, also when it never ends. */
+/**
+ * Runs the named checks, and those of `more`; gives `{ value }` or `{ error }` for each, even if one never
+ * ends.
+ */
 export async function runChecks(names, read, more = {}) {
   const all = { ...checks, ...more };
   const seconds = 120;
@@ -111,7 +114,7 @@ export async function runChecks(names, read, more = {}) {
   return results;
 }
 
-/** The files that `read` is asked for, made from the float model and the images. */
+/** Makes the files that `read` gives, from the float model and the images. */
 export async function makeFiles(float, imageBytes) {
   const { calibration } = images(imageBytes);
   const files = { 'float.onnx': float, 'images.bin': imageBytes };

@@ -1,4 +1,4 @@
-// C from a model: what pages and processes are asked beside checks.js.
+// Generates C from a model: a check for pages and processes beside those of checks.js.
 
 import { generateC, loadModel } from 'requant';
 

@@ -1,6 +1,6 @@
-// What works of a row, by what its checks answered.
+// Decides which features of a row work, by the results of its checks.
 
-/** The checks that a row can have, in the order of the table, and what they are called there. */
+/** The checks that a row can have, in the order of the table, and their titles there. */
 export const CHECKS = {
   float: 'float',
   quantize: 'quantize()',
@@ -53,7 +53,7 @@ const judges = {
     (functions && bytes === generate.bytes) || 'other C than in Node',
 };
 
-/** True, or why a check fails. */
+/** True, or the reason why a check fails. */
 function judge(name, result, expected) {
   if (!result) return 'no answer';
   if (result.error) return result.error;
@@ -61,8 +61,8 @@ function judge(name, result, expected) {
 }
 
 /**
- * By name true or why not, from what a row's page answers under a policy, and where something fails there, `free`
- * of one. A process has neither Workers of its own nor a policy.
+ * For each check by name, true or the reason why it fails, from the results of a row's page under a policy
+ * and, if something fails there, `free` of one. A process has neither Workers of its own nor a policy.
  */
 export function judgeRow(row, { strict, free }, expected) {
   const onPage = !row.run && !row.handler;

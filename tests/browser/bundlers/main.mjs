@@ -1,4 +1,5 @@
-// The checks as a program: the first argument is the folder of the data, the second the file for the results.
+// Runs the checks as a program: the first argument is the folder of the data, the second the file for the
+// results.
 
 import { checkHere } from './process.mjs';
 

@@ -1,4 +1,4 @@
-// Writes the files that the checks read: models, quantized by the package as Node has it, and images.
+// Writes the files that the checks read: models, quantized by the package in Node, and images.
 //
 //   node make_files.mjs DEMOS FOLDER
 

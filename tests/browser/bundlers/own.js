@@ -1,4 +1,4 @@
-// Starts the Worker of the page's own, by the form that bundlers know.
+// Starts a Worker of the page's own, in the form that bundlers recognize.
 
 export function inOwnWorker(names) {
   return new Promise((resolve) => {

@@ -1,4 +1,5 @@
-// The page of every bundler: the checks here, and in a Worker of the page's own that imports the package.
+// The page of every bundler: runs the checks on the page, and in a Worker of its own that imports the
+// package.
 
 import { runChecks } from './checks.js';
 import { generate } from './generate.js';

@@ -1,4 +1,5 @@
-// A user's project for a row of the table: the bundler and the packed package installed, built, and served.
+// Makes a user's project for a row of the table: installs the bundler and the packed package, builds and
+// serves it.
 
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -32,12 +33,12 @@ const SOURCES = [
 ];
 export const ASSETS = path.join(FOLDER, 'assets');
 
-// npm's own settings of the process that runs the tests must not leak in.
+// Settings of the npm process that runs the tests must not leak in.
 const clean = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_|^REQUANT/i.test(name)),
 );
 
-/** The Node that a row runs with: this one, or a newer one where its tools need that. */
+/** The Node for a row: this one, or a newer one if its tools need that. */
 export function nodeOf(row) {
   if (Number(process.versions.node.split('.')[0]) >= (row.node ?? 0)) return process.execPath;
   if (!existsSync(NEW_NODE)) {
@@ -60,7 +61,7 @@ function environment(folder, node = process.execPath) {
   };
 }
 
-/** A command line in a project, as a user types it; throws with what it printed. */
+/** Runs a command line in a project as users type it; throws with its output if it fails. */
 export function shell(folder, command, node) {
   const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {
     cwd: folder,
@@ -72,7 +73,7 @@ export function shell(folder, command, node) {
   throw new Error(`${command} (${status}):\n${`${stdout}\n${stderr}`.trim().slice(-3000)}`);
 }
 
-/** The package as `npm pack` makes it. */
+/** Packs the package with `npm pack`. */
 export function pack() {
   mkdirSync(FOLDER, { recursive: true });
   const [{ filename }] = JSON.parse(
@@ -81,7 +82,7 @@ export function pack() {
   return path.join(FOLDER, filename);
 }
 
-/** The folder of a row's project, with everything in it that its build needs. */
+/** Makes the folder of a row's project, with everything that its build needs. */
 export function prepare(row, tarball) {
   const folder = path.join(
     FOLDER,
@@ -95,7 +96,7 @@ export function prepare(row, tarball) {
     ...manifest,
     devDependencies: packages,
   });
-  // What was installed for other versions is of no use.
+  // Packages installed for other versions are useless.
   const stamp = path.join(folder, 'package.json');
   if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== text) {
     rmSync(folder, { recursive: true });
@@ -167,7 +168,7 @@ function forward(port, request, response, headers) {
   request.pipe(from);
 }
 
-/** Serves a folder, or what a program at `port` serves, with these headers; the data at /requant-data. */
+/** Serves a folder, or the program at `port`, with these headers, and the data at /requant-data. */
 export async function serve({ folder, port }, headers = {}) {
   const server = http.createServer((request, response) => {
     if (request.url === '/favicon.ico') {
@@ -194,7 +195,7 @@ export async function startServer(folder, command, node) {
     });
   });
   const env = { ...environment(folder, node), PORT: String(port), HOST: '127.0.0.1', ASSETS };
-  // A group of its own, so that what it starts ends with it.
+  // The process group ends all processes that the server starts.
   const child = spawn('sh', ['-c', `exec ${command}`], {
     cwd: folder,
     env,
@@ -207,7 +208,7 @@ export async function startServer(folder, command, node) {
     try {
       process.kill(-child.pid);
     } catch {
-      // It has ended.
+      // The group has ended already.
     }
   };
   for (let tries = 0; tries < 1500; tries++) {

@@ -1,9 +1,9 @@
-// Every row of the table: installed, built, run, judged; and docs/bundlers.md with what works.
+// Installs, builds and runs every row of the table, and writes docs/bundlers.md with the features that work.
 //
 //   node tests/browser/bundlers/run.mjs [NAME ...] [--write]
 //
 // Without names all rows run, which takes minutes and needs the npm registry. --write puts the table into
-// docs/bundlers.md: of rows that did not run now, what they said last.
+// docs/bundlers.md; rows that did not run keep their previous results.
 
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { NODE, ROWS } from './table.mjs';
 const OUTCOMES = path.join(BUILD, 'bundlers/outcomes.json');
 export const DOCUMENT = path.join(ROOT, 'docs/bundlers.md');
 
-/** The policy of docs/bundlers.md, with what a bundler's own inline scripts need. */
+/** The policy of docs/bundlers.md, extended by what a bundler's own inline scripts need. */
 function policyFor(html, more = []) {
   const inline = [...html.matchAll(/<script(?![^>]*\ssrc=)[^>]*>([^]*?)<\/script>/g)];
   const hashes = inline.map(
@@ -29,7 +29,7 @@ function policyFor(html, more = []) {
   };
 }
 
-/** The packed package, and what Node answers with it. */
+/** Packs the package, and computes what Node gives with it. */
 export function start() {
   const tarball = pack();
   const folder = prepare(NODE, tarball);
@@ -61,7 +61,7 @@ async function visit(browser, url) {
   const { page, problems } = await openPage(browser);
   try {
     await page.goto(url);
-    // A page whose scripts do not even run never answers; checks that hang give up by themselves before.
+    // A page whose scripts do not run never answers; a check that hangs gives up by itself before.
     let left = 1600;
     for (; left > 0; left--) {
       const { result, error } = await page.evaluate(() => ({ ...document.body?.dataset }));
@@ -76,7 +76,10 @@ async function visit(browser, url) {
   }
 }
 
-/** A row's verdicts by check: true, or why it fails; and how many inline scripts its page has. */
+/**
+ * The verdict of each check of a row: true, or the reason why it fails; and the number of inline scripts of
+ * its page.
+ */
 export async function runRow(row, { tarball, expected }, browser) {
   const node = nodeOf(row);
   const folder = prepare(row, tarball);
@@ -118,7 +121,7 @@ export async function runRow(row, { tarball, expected }, browser) {
   }
 }
 
-/** What differs from what the table says of a row: for tests. */
+/** The differences between the verdicts and the table's row, for tests. */
 export function surprises(row, verdicts) {
   const found = [];
   for (const [name, verdict] of Object.entries(verdicts)) {
@@ -165,7 +168,7 @@ const recipesOf = (rows) =>
     .map(({ name, recipe }) => `### ${name}\n\n${recipe.trim()}\n`)
     .join('\n');
 
-/** A text with what is between two marks replaced. */
+/** Replaces the text between two marks. */
 function between(text, mark, content) {
   const pattern = new RegExp(`(<!-- ${mark} -->\n)[^]*?(<!-- end of ${mark} -->)`);
   if (!pattern.test(text)) throw new Error(`docs/bundlers.md has no place for the ${mark}`);

@@ -1,1 +1,1 @@
-// Settings of env.wasm, where a row needs any: most need none.
+// Settings of env.wasm for rows that need any; most need none.

@@ -1,19 +1,20 @@
-// One row a bundler or runtime: what a user installs, which files the project has, and what is typed to build it.
+// The table of bundlers and runtimes, one row each: the packages that users install, the files of the
+// project, and the command that builds it.
 //
 //   name      as in docs/bundlers.md
 //   packages  versions, pinned; the first is the one that the document names
-//   version   for the document, where there are no packages
-//   folder    of the project below build/bundlers, where rows share one
-//   sources   where the files of the checks go; default: the project's root
+//   version   for the document, if there are no packages
+//   folder    of the project below build/bundlers, if rows share one
+//   sources   the folder for the files of the checks; default: the project's root
 //   files     of the project beside them
 //   build     the command line; output: the folder with the page that it makes
-//   serve     for those with a server of their own: the command that starts it (PORT is set)
-//   handler   the path of a route whose answer are the results, where the server runs the checks
-//   run       for those without a page: a command that reads ASSETS and writes RESULT
-//   always    whether every CI run has it, not only a long one
-//   node      the oldest major version of Node that its tools need, where that is not 20
+//   serve     for rows with a server of their own: the command that starts it (PORT is set)
+//   handler   the path of a route that answers with the results, if the server runs the checks
+//   run       for rows without a page: a command that reads ASSETS and writes RESULT
+//   always    whether every CI run has the row, not only a long one
+//   node      the oldest major version of Node that its tools need, if that is not 20
 //   cannot    checks that fail, and why, for the document
-//   recipe    what is needed beside the ordinary way, for the document
+//   recipe    steps beside the ordinary ones, for the document
 
 const html = (script) => `<!doctype html>
 <html lang="en">
@@ -27,7 +28,7 @@ const html = (script) => `<!doctype html>
 const moduleHtml = html('<script type="module" src="./page.js"></script>');
 const classicHtml = html('<script defer src="./main.js"></script>');
 
-/** What the document says of a command line: the user's files instead of those of the checks. */
+/** The command line in the document, with the user's files instead of those of the checks. */
 const sh = (command) =>
   `\`\`\`sh needs=bundler
 ${command
@@ -124,7 +125,7 @@ const inTests = `import { checkHere } from './process.mjs';
 test('checks', () => checkHere(process.env.ASSETS, process.env.RESULT), 400_000);
 `;
 
-/** What the others are held against. */
+/** The row with which the others are compared. */
 export const NODE = {
   name: 'Node',
   version: '20',

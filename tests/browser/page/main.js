@@ -1,4 +1,4 @@
-// Runs the jobs of the address's query and posts what comes out.
+// Runs the jobs named in the address's query and posts the results.
 
 import * as requant from '../../../dist/index.js';
 import { jobs, runJobs } from '../jobs.mjs';
