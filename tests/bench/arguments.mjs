@@ -1,17 +1,17 @@
-// The command line of a benchmark, and the Node that it wants.
+// The command line of a benchmark, and the Node that it needs.
 
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { LOW_BITS, NETWORKS, ensureNode } from './networks.mjs';
 
-/** Checks names of networks; without any, all. */
+/** Checks names of networks; no names mean all networks. */
 export function chosenNetworks(names) {
   const unknown = names.find((name) => !(name in NETWORKS));
   if (unknown) throw new Error(`no network ${unknown} (${Object.keys(NETWORKS).join(', ')})`);
   return names.length > 0 ? names : Object.keys(NETWORKS);
 }
 
-/** Checks forms of few bits, with commas between; 'all' are all. */
+/** Checks a comma-separated list of low-bit forms; 'all' means all forms. */
 export function chosenForms(text) {
   if (text === 'all') return Object.keys(LOW_BITS);
   const forms = text.split(',').filter(Boolean);
@@ -37,11 +37,11 @@ function valueOf(name, standard, given) {
 }
 
 /**
- * The options of a benchmark by name, and the other words as `words`, in the Node that benchmarks run in. What an
- * option stands for without being given says what it takes: a number a whole one, false nothing, a
- * list several texts. What is wrong is said in a line, and the process ends with code 2.
- * @param standards by name of the option
- * @param read makes what the benchmark works with from all of them, and throws for what it does not know
+ * Reads the options of a benchmark by name, with the remaining words as `words`, and ensures the Node that
+ * benchmarks run in. The default of an option determines its type: a number takes an integer, false takes no
+ * value, a list takes several texts. An error is printed in one line, and the process ends with code 2.
+ * @param standards defaults by name of the option
+ * @param read converts all values to those that the benchmark uses, and throws for invalid ones
  */
 export function readArguments(standards, read = (values) => values) {
   ensureNode();

@@ -1,6 +1,7 @@
-// The inner loops of bit-serial products alone, operands in the first cache: what bitserial.mjs
-// holds the kernels against. Each export adds up `k` products of one bit by one bit (lookup: of
-// inputs of few bits by one bit) for some outputs; the numbers in its name say how many.
+// The inner loops of bit-serial products alone, with operands in the first-level cache:
+// bitserial.mjs compares the kernels with them. Each export adds up `k` products of one bit by one
+// bit (lookup: of inputs of few bits by one bit) for several outputs; the numbers in its name give
+// the number of outputs.
 #include "base/simd.h"
 
 namespace {
@@ -15,7 +16,7 @@ RQ_INLINE void StoreSum(v128_t bytes, int times, char* out) {
   wasm_v128_store(out, wasm_i32x4_shl(sums, times));
 }
 
-/// i8x16.popcnt, bytes added up for at most 31 steps of 128 bits.
+/// Counts by i8x16.popcnt, and adds up bytes for at most 31 steps of 128 bits.
 template <int kRows, int kColumns, v128_t (*kJoin)(v128_t, v128_t)>
 RQ_INLINE void Popcount(const char* a, const char* b, int k, char* out) {
   v128_t sums[kRows][kColumns];
@@ -45,8 +46,8 @@ RQ_INLINE v128_t Carry(v128_t& ones, v128_t a, v128_t b) {
   return carry;
 }
 
-/// Harley and Seal's carry-save adders over eight vectors (Mula, Kurz, Lemire: Faster population
-/// counts using AVX2 instructions, 2018), the count of the eights in bytes.
+/// Counts by Harley and Seal's carry-save adders over eight vectors (Mula, Kurz, Lemire: Faster
+/// population counts using AVX2 instructions, 2018), with the count of the eights in bytes.
 template <int kRows>
 RQ_INLINE void CarrySave(const char* a, const char* b, int k, char* out) {
   v128_t ones[kRows], twos[kRows], fours[kRows], sums[kRows];
@@ -73,7 +74,7 @@ RQ_INLINE void CarrySave(const char* a, const char* b, int k, char* out) {
   }
 }
 
-/// i64.popcnt.
+/// Counts by i64.popcnt.
 template <int kRows, int kColumns>
 RQ_INLINE void Words(const char* a, const char* b, int k, char* out) {
   int sums[kRows][kColumns] = {};
@@ -93,9 +94,9 @@ RQ_INLINE void Words(const char* a, const char* b, int k, char* out) {
   }
 }
 
-/// 16 outputs by a shuffle of a table of four inputs' subset sums, kRows inputs by kBlocks times
-/// sixteen outputs; bytes go to 16 bits after kFlush lookups, in registers or, more than four
-/// vectors of them, in memory, two planes joined by a dot product where kJoins.
+/// Computes 16 outputs by a shuffle of a table of four inputs' subset sums, for kRows inputs by
+/// kBlocks times sixteen outputs. Bytes are widened to 16 bits after kFlush lookups, in registers
+/// or, for more than four vectors, in memory; kJoins adds two planes by a dot product.
 template <int kRows, int kBlocks, int kFlush, v128_t (*kLookup)(v128_t, v128_t),
           bool kJoins = false>
 RQ_INLINE void Lookup(const char* tables, const char* indices, int k, char* out) {
@@ -167,7 +168,7 @@ TILE(carry_save_2, CarrySave<2>)
 TILE(words_16, Words<4, 4>)
 TILE(words_8, Words<4, 2>)
 TILE(words_4, Words<2, 2>)
-// One row: the tables stay in registers, and x86 takes indices right from memory.
+// One row: the tables stay in registers, and x86 reads indices directly from memory.
 TILE(lookup_128, Lookup<1, 8, 60, simd::Lookup16>)
 TILE(lookup_64, Lookup<1, 4, 60, simd::Lookup16>)
 TILE(lookup_rows_64, Lookup<4, 1, 60, simd::Lookup16>)

@@ -1,11 +1,11 @@
-// Convolutions of few bits next to those of 8, of 16 and of floats: ResNet-18's 3x3 layers and
-// MobileNetV2's 1x1 and depthwise (make_layers.py), layer by layer; and the inner loops of bit-serial products
-// alone (bit_tiles.cpp) and of all others (tiles.cpp), the best of which is the ceiling.
+// Convolutions of few bits compared with those of 8 bits, of 16 bits and of floats: ResNet-18's 3x3 layers
+// and MobileNetV2's 1x1 and depthwise layers (make_layers.py), layer by layer; and the inner loops of
+// bit-serial products alone (bit_tiles.cpp) and of all others (tiles.cpp), the best of which is the ceiling.
 //
 //   node tests/bench/bitserial.mjs [--rounds N] [--chromium] [--json]
 //
-// All forms take turns in one process, or on one page; GOPS = 2 x multiply-accumulates / s, medians over the rounds,
-// ratios those of one round. Needs clang++-19, wasm-ld-19, and python3-onnx.
+// All forms take turns in one process, or on one page. GOPS = 2 x multiply-accumulates / s; medians over the
+// rounds, and ratios within one round. Needs clang++-19, wasm-ld-19, and python3-onnx.
 
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -14,14 +14,15 @@ import { FOLDER, ROOT, formatRatio, median, ratios } from './networks.mjs';
 import { openPlace } from './place.mjs';
 import { buildTiles, productsOf, run } from './tiles.mjs';
 
-const DEPTH = 1024; // products that a tile adds up
+const DEPTH = 1024; // number of products that a tile adds up
 const TILE_CALLS = 4000;
 const RUNS = 3;
 const FIXED = { requantize: 'fixed' };
 const POPCOUNT = { conv_q8: 'conv_q8_popcount' };
 const LOOKUP = { conv_q8: 'conv_q8_lookup' };
 const CARRY_SAVE = { conv_q8: 'conv_q8_carry_save' };
-// `planes`: lookups, or pairs of planes, for each product. W8A8 twice: by the best row here, and by 16-bit products.
+// `planes`: number of lookups, or of pairs of planes, for each product. W8A8 occurs twice: with the best row
+// here, and with 16-bit products.
 const FORMS = {
   A1W1: { file: 'a1w1', planes: 1, tile: 'lookup' },
   A2W1: { file: 'a2w1', planes: 1, tile: 'lookup_a2' },
@@ -40,7 +41,7 @@ const FORMS = {
   i16: { file: 'a8w8', kernels: { conv_q8: 'conv_q8_vector' } },
   f32: { file: 'f32', tile: 'f32' },
 };
-// The loop that is the ceiling of a row, where the form does not say.
+// The loop that is the ceiling of a row, unless the form names one.
 const TILE_OF = {
   conv_q8_narrow_x: 'narrow',
   conv_q8_narrow_w: 'widened',
@@ -76,12 +77,12 @@ const timeTile = (name) => place.call('timeTile', name, DEPTH, TILE_CALLS);
 const tileRates = {};
 for (const name of await place.call('loadTiles', modules)) {
   tileRates[name] = [];
-  await timeTile(name); // V8 compiles
+  await timeTile(name); // V8 compiles in this call
 }
-/** Of every form and layer: what its step is, and milliseconds of one run by round. */
+/** For every form and layer: its step, and the milliseconds of one run by round. */
 const steps = {};
 const times = {};
-const places = {}; // of the layers among the steps
+const places = {}; // indices of the layers among the steps
 for (const [name, { file, kernels }] of Object.entries(FORMS)) {
   const options = { ...FIXED, kernels, profile: true };
   await place.call('open', name, { file: `layers.${file}.onnx`, options, numbers: 'codes' });
@@ -94,7 +95,7 @@ for (let round = 0; round <= rounds; round++) {
   for (const name of Object.keys(tileRates)) tileRates[name].push(await timeTile(name));
   for (const name of Object.keys(FORMS)) {
     const milliseconds = await place.call('profile', name, RUNS);
-    if (round === 0) continue; // V8 compiles
+    if (round === 0) continue; // V8 compiles in the first round
     places[name].forEach((step, layer) => times[name][layer].push(milliseconds[step]));
   }
 }
@@ -106,8 +107,8 @@ for (const [name, rates] of Object.entries(tileRates)) {
   ceilings[loop] = Math.max(ceilings[loop] ?? 0, median(rates));
 }
 /**
- * Products of the definition a second that the loop behind a layer's kernel allows; nothing for depthwise layers,
- * which are not bound by their products.
+ * The products of the definition per second that the loop of a layer's kernel allows; undefined for depthwise
+ * layers, which products do not limit.
  */
 function ceilingOf(form, layer) {
   const step = steps[form][layer];
@@ -118,7 +119,7 @@ function ceilingOf(form, layer) {
     : ceilings[FORMS[form].tile] / (FORMS[form].planes ?? 1);
 }
 const gops = (name, layer) => (2 * steps[name][layer].macs) / median(times[name][layer]) / 1e6;
-// The layers of one network, together.
+// The layers of one network together.
 const layersOf = (pattern) =>
   steps.W8A8.flatMap(({ name }, layer) => (pattern.test(name) ? [layer] : []));
 const summary = {};
@@ -137,7 +138,7 @@ for (const [network, pattern] of Object.entries({
     Object.keys(FORMS).map((name) => {
       const macs = layers.reduce((sum, layer) => sum + steps[name][layer].macs, 0);
       const rate = (2 * macs) / median(total(name)) / 1e6;
-      // Of the time that all take, what they would at their ceilings.
+      // The share of the total time that the layers would take at their ceilings.
       const ideal = layers.reduce(
         (sum, layer) => sum + (2 * steps[name][layer].macs) / ceilingOf(name, layer) / 1e6,
         0,

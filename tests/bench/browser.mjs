@@ -1,16 +1,16 @@
-// Latency and cold start in Chromium: our package, onnxruntime-web and, where it is installed, LiteRT.js,
-// each on a page of its own, bundled by Vite as a web project would have them.
+// Latency and cold start in Chromium: our package, onnxruntime-web and, if it is installed, LiteRT.js, each
+// on a page of its own, bundled by Vite as in a web project.
 //
 //   node tests/bench/browser.mjs [NETWORK ...] [--rounds N] [--cold N] [--simd auto|relaxed|simd128]
 //       [--threads N] [--low w4a4,w2a8,...|all] [--json]
 //
-// LiteRT.js is used when it is there: npm install --prefix build/peers @litertjs/core
+// To include LiteRT.js: npm install --prefix build/peers @litertjs/core
 //
-// Latency: as in latency.mjs, also --low; the pages take turns. Cold start (MobileNetV2, the same 8-bit QDQ file): a
-// new browser with an empty profile each time, from the start of the navigation until the first
-// result, from a server on this machine, which also says what was fetched. "saved plan": the page
-// fetches the bytes of session.toPlan() instead of the model. "second visit": a browser whose profile
-// has been here before, with the plan in the page's cache. --cold 0 leaves all that out.
+// Latency is measured as in latency.mjs, also --low; the pages take turns. A cold start (MobileNetV2, the
+// same 8-bit QDQ file) uses a new browser with an empty profile, and lasts from the start of the navigation
+// until the first result; a server on this machine reports the fetched files. "saved plan": the page fetches
+// the bytes of session.toPlan() instead of the model. "second visit": the browser's profile has visited the
+// page before, with the plan in the page's cache. --cold 0 skips cold starts.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -95,7 +95,7 @@ async function measure(pages, name, rounds) {
   checkAgreement(`${name} float`, 'float', outputs['ort float'], outputs.float);
   checkAgreement(`${name} int8`, 'int8', outputs['ort QDQ'], outputs['int8, same file']);
   if (outputs['LiteRT int8']) {
-    // Its padding differs (make_tflite.py), so it is held against itself.
+    // The padding of LiteRT's file differs (make_tflite.py), so it is compared with itself.
     const quality = snr(outputs['LiteRT float'], outputs['LiteRT int8']);
     if (!(quality > 10)) throw new Error(`${name}: LiteRT int8 to float ${quality.toFixed(1)} dB`);
   }
@@ -190,7 +190,7 @@ async function coldStart({ url, fetched }, engines, repeats, simd) {
       await page.goto(`${url}/site/${site}/?${query}`);
       const times = await (await told).args()[1].jsonValue();
       if (times.error) throw new Error(`${engine}: ${times.error}`);
-      // Browsers write what they cache when they find time.
+      // Browsers write their caches later.
       if (stay) await page.waitForTimeout(stay);
       return times;
     } finally {
@@ -294,11 +294,11 @@ async function main() {
     result.browser = browser.version();
     if (!json) console.log(`Chromium ${result.browser}, ${rounds} rounds`);
     for (const name of names) {
-      // New pages for every network: what one left behind must not matter to the next.
+      // New pages for every network, so that one network cannot affect the next.
       const pages = await openPages(browser, site.url, engines, { simd, threads });
       const measured = await measure(pages, name, rounds);
       for (const { page, problems } of Object.values(pages)) {
-        // LiteRT.js tells everything that it does as errors.
+        // LiteRT.js reports all messages as errors.
         const real = problems.filter((line) => !/^console: (INFO|WARNING):/.test(line));
         if (real.length > 0) console.error(real.join('\n'));
         await page.context().close();

@@ -1,10 +1,10 @@
-// Networks of few bits in less memory (`compact`): bytes of files, plans, weights and intermediates, and what
-// that costs in time, all forms turn by turn in one process.
+// Networks of few bits in less memory (`compact`): bytes of files, plans, weights and intermediates, and
+// their cost in time. All forms take turns in one process.
 //
 //   node tests/bench/compact.mjs [NETWORK ...] [--low w4a4,w2a4,...|all] [--rounds N] [--json]
 //
-// W4A4 by default. "compact" keeps weights packed also where a machine is faster on whole bytes, and values
-// of at most 16 codes two to a byte; "packed weights" forces the same kernels without the latter.
+// W4A4 by default. "compact" keeps weights packed even if a machine is faster on whole bytes, and stores
+// values of at most 16 codes two to a byte; "packed weights" forces the same kernels without packing values.
 
 import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
 import {
@@ -43,7 +43,7 @@ async function openForms(name) {
       plan: session.toPlan().length,
       packedWeights: memory.packedWeights,
       arena: memory.arena,
-      // Largest sum of tensors that are there at the same time.
+      // Largest sum of tensors that exist at the same time.
       intermediates: memory.lowerBound,
     };
     rows.push({ label, sizes, output, times: [], run: () => session.run(feeds), session });

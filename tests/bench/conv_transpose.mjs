@@ -1,5 +1,6 @@
-// ConvTranspose alone, in shapes of decoders: float and 8 bits between Q/DQ pairs, in this engine and in
-// onnxruntime-web (which computes the latter in float). All in turns, in one run, one thread; medians.
+// ConvTranspose alone, in shapes of decoders: float, and 8 bits between Q/DQ pairs, in this engine and in
+// onnxruntime-web (which computes the pairs' operator in float). All take turns in one run on one thread;
+// medians.
 //
 //   node tests/bench/conv_transpose.mjs [--rounds N]
 

@@ -1,5 +1,6 @@
-// Makes web/model/default_tuning.ts, the records that come with the package: tunes models twice on this machine, and
-// keeps the kernels that were found both times. Records of other kinds of devices, and of other models, stay.
+// Makes web/model/default_tuning.ts, the records that come with the package: tunes models twice on this
+// machine, and keeps the kernels that both runs found. Records of other kinds of devices, and of other
+// models, stay.
 //
 //   node tests/bench/default_tuning.mjs FILE.onnx ... [--budget MS] [--simd auto|relaxed|simd128] [--dims 1,16000]
 
@@ -23,7 +24,7 @@ const { defaultKernels } = await import('../../dist/model/default_tuning.js');
 const { deviceKind } = await import('../../dist/model/tuning.js');
 env.wasm.simd = simd;
 
-/** What two tunings of a model agree on. */
+/** The records on which two tunings of a model agree. */
 async function findTwice(model) {
   const feeds = await noiseFor(model, openDims);
   const runs = [];
@@ -39,7 +40,7 @@ const all = structuredClone(defaultKernels);
 for (const file of files) {
   const model = await loadModel(new Uint8Array(readFileSync(file)));
   const kind = deviceKind(model.handle.core);
-  // Against what is usual for a shape, not against earlier records.
+  // Compare with the defaults of a shape, not with earlier records.
   delete defaultKernels[kind];
   const found = await findTwice(model);
   model.dispose();

@@ -1,5 +1,5 @@
-// Models that other tools made (../shared/models/third_party): how far the outputs are from the reference
-// files, here and in onnxruntime-web, and the times of both on the same file, in turns, one thread.
+// Models of other tools (../shared/models/third_party): the errors of the outputs relative to the reference
+// files, here and in onnxruntime-web, and the times of both on the same file, in turns on one thread.
 //
 //   node tests/bench/foreign.mjs [--rounds N] [--json] [MODEL ...]
 
@@ -17,7 +17,7 @@ const QUIET = { logSeverityLevel: 3 };
 
 const { rounds, json, words } = readArguments({ rounds: 11, json: false });
 
-/** "equal", or the largest error of all outputs by the largest magnitude of theirs. */
+/** "equal", or the largest error of all outputs relative to their largest magnitude. */
 function distance(outputs, references) {
   let most = 0;
   for (const { name, data } of references) {
@@ -31,7 +31,9 @@ function distance(outputs, references) {
   return most === 0 ? 'equal' : most.toExponential(1);
 }
 
-/** `{ name, errors: { ort, ours }, times, ratio }` of a model; without times where an engine refuses it. */
+/**
+ * Measures a model: `{ name, errors: { ort, ours }, times, ratio }`, without times if an engine refuses it.
+ */
 async function measure(name) {
   const { file, inputs, outputs } = foreignModel(name);
   const contenders = [
@@ -76,7 +78,7 @@ if (!json) {
   console.log('| model | error: ORT | ours | ORT ms | ours | ratio |');
   console.log('| --- | --- | --- | --- | --- | --- |');
 }
-// Those without reference outputs are refused by both engines.
+// Both engines refuse models without reference outputs.
 const all = readdirSync(FOREIGN).filter((name) => existsSync(path.join(FOREIGN, name, 'io.json')));
 const models = [];
 for (const name of words.length > 0 ? words : all.sort()) {

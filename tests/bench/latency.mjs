@@ -1,15 +1,15 @@
-// Latency: our sessions and those of onnxruntime-web, turn by turn in one process.
+// Latency: our sessions and those of onnxruntime-web take turns in one process.
 //
-//   npm run bench -- [NETWORK ...] [--rounds N] [--simd auto|relaxed|simd128] [--threads N] [--json]
-//                    [--low w4a4,w2a8,...|all]
+//   node tests/bench/latency.mjs [NETWORK ...] [--rounds N] [--simd auto|relaxed|simd128] [--threads N]
+//                                [--low w4a4,w2a8,...|all] [--json]
 //
-// --low adds networks of fewer than eight bits (the first and the last layer keep eight) and what files
-// and packed weights take.
+// --low adds networks of fewer than eight bits (the first and the last layer keep eight), and the bytes of
+// files and packed weights.
 //
-// Networks: resnet18 resnet50 mobilenet_v2 resnet20 (default all), made on first use (networks.mjs);
-// input is random. In every round each contender runs for some 40 ms, in an order that turns; ratios
-// are those of one round, so that whatever else the machine does hits both sides. Before anything is
-// timed, the outputs of both engines on the same file are compared.
+// Networks: resnet18 resnet50 mobilenet_v2 resnet20 (default all), made on first use (networks.mjs); input is
+// random. In every round each contender runs for some 40 ms, in an order that rotates. Ratios are those of
+// one round, so that other load of the machine affects both sides. Before timing, the outputs of both engines
+// on the same file are compared.
 
 import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
 import {
@@ -26,7 +26,7 @@ import {
   takeTurns,
 } from './networks.mjs';
 
-// What is timed: `engine` ours or ort, and the file it runs.
+// The contenders: `engine` is ours or ort, with the file it runs.
 const CONTENDERS = {
   float: { engine: 'ours', file: 'float' },
   int8: { engine: 'ours', file: 'qoperator', requantize: 'fixed' },
@@ -93,7 +93,7 @@ async function measure(name) {
       ]),
   );
   for (const { release } of rows) await release();
-  // The better of their two forms, as a whole, is what a user of theirs would choose.
+  // The faster of their two forms is what a user of ONNX Runtime would choose.
   const better = ['ort QDQ', 'ort QOperator'].sort(
     (a, b) => spread(timesOf[a]).median - spread(timesOf[b]).median,
   )[0];

@@ -1,12 +1,13 @@
-// How much of what the instructions allow the convolutions reach: the best register tile of every
-// arithmetic (tiles.cpp, bit_tiles.cpp) is the ceiling, the profile of whole networks gives the layers.
+// The performance of convolutions relative to what the instructions allow: the best register tile of every
+// arithmetic (tiles.cpp, bit_tiles.cpp) is the ceiling, and profiles of whole networks give the layers.
 //
 //   node tests/bench/layers.mjs [NETWORK ...] [--rounds N] [--all] [--apart] [--chromium] [--json]
 //
-// --apart: additions are steps of their own, so that convolutions alone are held against the ceiling.
-// GOPS = 2 x multiply-accumulates / s, of the definition; the share of a ceiling counts what a kernel multiplies.
-// --all prints every layer of every form, not only the slowest of two. A round times the tiles of a form right before
-// and behind its network, so that a change of the clock hits both; medians over the rounds count. Needs clang++-19 and wasm-ld-19.
+// --apart makes additions steps of their own, so that convolutions alone are compared with the ceiling. GOPS
+// = 2 x multiply-accumulates / s of the definition; the share of a ceiling counts the products of the kernel.
+// --all prints every layer of every form, not only the slowest of two. A round times the tiles of a form
+// directly before and after its network, so that a change of the clock affects both; the results are medians
+// over the rounds. Needs clang++-19 and wasm-ld-19.
 
 import path from 'node:path';
 import { chosenNetworks, readArguments } from './arguments.mjs';
@@ -14,13 +15,13 @@ import { LOW_BITS, NETWORKS, fileOf, makeNetworks, median } from './networks.mjs
 import { openPlace } from './place.mjs';
 import { buildTiles, productsOf } from './tiles.mjs';
 
-const DEPTH = 512; // of the tiles: both operands fit the first cache
-const BIT_DEPTH = 1024; // of those of bits
+const DEPTH = 512; // depth of the tiles: both operands fit the first-level cache
+const BIT_DEPTH = 1024; // depth of the tiles of bits
 const TILE_CALLS = 3000;
-const TILE_ROUNDS = 5; // after which the best tile of every arithmetic is known
+const TILE_ROUNDS = 5; // number of rounds after which the best tile of every arithmetic is known
 const RUNS = { resnet18: 4, resnet50: 2, mobilenet_v2: 12, resnet20: 80 };
 
-// The ceiling that a kernel is held against, by the beginning of its name; longest first.
+// The ceiling of a kernel, by the beginning of its name; longest first.
 const ARITHMETIC = [
   ['conv_q8_winograd_dot8', 'dot8'],
   ['conv_q8_winograd_4x3_dot8', 'dot8'],
@@ -37,7 +38,7 @@ const ARITHMETIC = [
   ['conv_q8', 'i16'],
   ['conv_f32', 'f32'],
 ];
-/** The loop behind a layer: of lookups, the one of weights of one bit by as many codes of the input. */
+/** The inner loop of a layer; for lookups, the loop of one-bit weights by as many codes of the input. */
 function arithmeticOf({ kernel, tuning }) {
   if (kernel === 'conv_q8_lookup') {
     const [, lowest, highest] = /codes (\S+) to (\S+),/.exec(tuning);
@@ -78,13 +79,13 @@ const { rounds, all, apart, chromium, json, names } = readArguments(standards, (
 const { table } = await import('requant/report');
 const { loadModel } = await import('requant');
 
-/** The integers that sums read: taps of a session, behind which no layer adds. */
+/** The integers that sums read, for sessions in which no layer adds. */
 async function addends(file) {
   const model = await loadModel(file);
   const { nodes } = model.info;
   model.dispose();
   const pairs = nodes.filter(({ op }) => op === 'DequantizeLinear');
-  // A Clip becomes part of what is before it.
+  // A Clip becomes part of its producer.
   const clips = nodes.filter(({ op }) => op === 'Clip');
   const clipped = new Map(clips.map(({ inputs, outputs }) => [outputs[0], inputs[0]]));
   const integers = new Map(
@@ -100,7 +101,7 @@ async function addends(file) {
   ];
 }
 
-/** A form's session in the place, and room for the milliseconds of its steps. */
+/** Opens a form's session where it is measured, with arrays for the milliseconds of its steps. */
 async function openForm(place, name, label, { file, options }) {
   const key = `${name} ${label}`;
   const spec = { file: path.basename(fileOf(name, file)), numbers: 'normals' };
@@ -111,7 +112,10 @@ async function openForm(place, name, label, { file, options }) {
   return { key, steps, arithmetics, layers: steps.map(() => []), shares: steps.map(() => []) };
 }
 
-/** Adds a round of a form: milliseconds of its steps and, with `rates` of the tiles, their shares of those. */
+/**
+ * Adds a round of a form: the milliseconds of its steps and, with `rates` of the tiles, their shares of
+ * these.
+ */
 function addRound({ steps, layers, shares }, milliseconds, rates) {
   milliseconds.forEach((time, index) => {
     layers[index].push(time);
@@ -131,15 +135,15 @@ function summarize(form) {
     const share = form.shares[index].length > 0 ? median(form.shares[index]) : NaN;
     return { name, op, kernel, macs, depth, dims, milliseconds, gops, share };
   });
-  // 1x1 and 3x3 with at least 64 channels on both sides; 147 = 7 x 7 x 3 is a first layer, and a matrix product of
-  // one row waits for its weights.
+  // 1x1 and 3x3 layers with at least 64 channels on both sides; 147 = 7 x 7 x 3 is a first layer, and memory
+  // limits a matrix product of one row.
   const wide = rows.filter(
     ({ depth, dims, share }) =>
       share > 0 && depth >= 64 && depth !== 147 && dims.length === 4 && dims[1] >= 64,
   );
   const total = (list, key) => list.reduce((sum, row) => sum + row[key], 0);
   const rate = (list) => (2 * total(list, 'macs')) / total(list, 'milliseconds') / 1e6;
-  // Layers have ceilings of their own: how much of the time they would take there.
+  // Layers have ceilings of their own; this is the share of the time that they would take there.
   const wideShare =
     wide.reduce((sum, { share, milliseconds }) => sum + share * milliseconds, 0) /
     total(wide, 'milliseconds');
@@ -170,7 +174,7 @@ try {
   const tileRates = {};
   for (const name of await place.call('loadTiles', [buildTiles('tiles')])) {
     tileRates[name] = [];
-    await timeTile(name); // V8 compiles
+    await timeTile(name); // V8 compiles in this call
   }
   for (let round = 0; round < TILE_ROUNDS; round++) {
     for (const tile of Object.keys(tileRates)) tileRates[tile].push(await timeTile(tile));
@@ -182,7 +186,7 @@ try {
     if (!other || median(tileRates[tile]) > median(tileRates[other])) best[arithmetic] = tile;
   }
   const ceilings = Object.fromEntries(Object.keys(best).map((arithmetic) => [arithmetic, []]));
-  /** What the best tiles of a form do now. */
+  /** Measures the best tiles of a form now. */
   const timeBest = async ({ arithmetics }) => {
     const rates = {};
     for (const arithmetic of arithmetics) {
@@ -202,7 +206,7 @@ try {
         const before = await timeBest(form);
         const milliseconds = await place.call('profile', form.key, RUNS[name]);
         const behind = await timeBest(form);
-        if (round === 0) continue; // V8 compiles
+        if (round === 0) continue; // V8 compiles in the first round
         const rates = Object.entries(before).map(([of, rate]) => [of, (rate + behind[of]) / 2]);
         addRound(form, milliseconds, Object.fromEntries(rates));
       }

@@ -1,6 +1,6 @@
-// How long a page takes from an empty cache, over a slow line, to a quantized model and its first answer, and
-// to that of a model of few bits: with the engine's parts fetched when they turn out to be needed, and
-// together with the model.
+// The time that a page takes on a slow line, with an empty cache, until it has a quantized model and its
+// first answer, and until it has those of a model of few bits: with the engine's parts fetched when they turn
+// out to be needed, and fetched together with the model.
 //
 //   node tests/bench/loading.mjs [MODEL] [MBIT] [RUNS]
 //
@@ -15,7 +15,7 @@ import { ROOT, launch, openPage } from '../browser/browser.mjs';
 
 const DEMO = path.join(ROOT, 'demos/models/fashion_mnist.onnx');
 const [file = DEMO, mbit = 8, runs = 5] = process.argv.slice(2);
-const DELAY = 40; // ms before an answer begins
+const DELAY = 40; // ms before a response begins
 const SLICE = 10; // ms
 
 const source = await loadModel(file);
@@ -43,7 +43,7 @@ await ways[decodeURIComponent(location.search.slice(1))]();
 document.body.dataset.ms = performance.now() - start;
 `;
 
-// All answers share one line: in every slice of time each gets its part of the bytes.
+// All responses share one line: in every slice of time each gets a share of the bytes.
 const sending = new Set();
 setInterval(() => {
   let left = (mbit * 1e6 * SLICE) / 8 / 1000;
@@ -74,7 +74,7 @@ function bodyOf(url) {
 let asked = {};
 const server = createServer((request, response) => {
   const url = request.url.split('?')[0];
-  // When the page asks for the last part of the engine, counted from when it asks for the model.
+  // The time at which the page requests the last part of the engine, counted from its request of the model.
   if (given[url]) asked = { model: performance.now() };
   if (/tools|lowbits/.test(url)) asked.part = performance.now();
   if (!packed.has(url)) packed.set(url, bodyOf(url));

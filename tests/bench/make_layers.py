@@ -32,7 +32,7 @@ MOBILENET = [
     (7, 160, 960, 1, 1),
     (7, 320, 1280, 1, 1),
 ]
-# Channels are the groups.
+# Depthwise layers: every channel is a group.
 DEPTHWISE = [
     (112, 32, 32, 3, 1),
     (112, 96, 96, 3, 2),
@@ -67,7 +67,7 @@ def codes(random, bits, shape):
 
 
 def output_scale(depth, bits):
-    """What makes two standard deviations of sums of random codes half of the output's codes."""
+    """The scale at which two standard deviations of sums of random codes take half of the codes."""
     deviation = 2 ** (bits[0] + bits[1] - 2) * np.sqrt(depth) / 3
     return 2 * deviation / 2 ** (bits[0] - 1)
 

@@ -38,7 +38,7 @@ class Table:
 
 
 class Writer:
-    """Writes from the root on: what a field refers to comes later, as FlatBuffers wants it."""
+    """Writes from the root on: referenced data follows its field, as FlatBuffers requires."""
 
     def __init__(self):
         self.out = bytearray()
@@ -72,7 +72,7 @@ class Writer:
             for at, item in enumerate(value):
                 self.refer(start + 4 + 4 * at, item)
             return start
-        # A vector of numbers; constants want 16 bytes of alignment, after the length.
+        # A vector of numbers; constants need 16 bytes of alignment after the length.
         self.align(16, 4)
         start = len(self.out)
         self.out += struct.pack("<I", len(value)) + value.tobytes()
@@ -192,14 +192,14 @@ class Converter:
         return tensor
 
     def convolution(self, node, weights, bias, attributes, scales, output, act):
-        """`scales`: of the input and of the weights, for a quantized one."""
+        """`scales`: those of the input and of the weights, for a quantized layer."""
         source, (batch, height, width, channels) = self.known[node.input[0]]
         groups, (down, right) = attributes.get("group", 1), attributes["strides"]
         kernel = weights.shape[2:]
         assert attributes["pads"] == [size // 2 for size in kernel] * 2
         depthwise = groups == channels and groups > 1
         assert depthwise or groups == 1
-        # HWIO for the depthwise one, OHWI otherwise.
+        # The layout is HWIO for depthwise convolutions, OHWI otherwise.
         stored = weights.transpose(1, 2, 3, 0) if depthwise else weights.transpose(0, 2, 3, 1)
         w, b = self.parameters(node.input[0] + "/conv", stored, bias, scales, 3 if depthwise else 0)
         shape = (batch, -(-height // down), -(-width // right), weights.shape[0])
@@ -256,7 +256,7 @@ class Converter:
     def node(self, node):
         i, o, c = list(node.input), node.output[0], self.constants
         attributes = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
-        # Of quantized values: names of scale and zero point.
+        # Names of the scale and zero point of quantized values.
         self.scale_of = getattr(self, "scale_of", {})
         op = node.op_type
         if op == "Constant" or o in self.skip:

@@ -1,11 +1,11 @@
-// Resident memory of a Node process that runs one 8-bit network: what an engine and its model add to
-// a bare Node.
+// Resident memory of a Node process that runs one 8-bit network: the memory that an engine and its model add
+// to a bare Node.
 //
 //   node tests/bench/memory.mjs [NETWORK ...] [--repeats N] [--simd auto|relaxed|simd128] [--json]
 //
-// Default: mobilenet_v2 resnet50. Every figure is of a new process: the same QDQ file, read from disk
-// by the engine itself, run 20 times; then garbage is collected and /proc/self/status read. `peak` is
-// the most that was resident at any time (VmHWM), `steady` what is at the end (VmRSS). Linux only.
+// Default: mobilenet_v2 resnet50. Every figure comes from a new process, which runs the same QDQ file (read
+// from disk by the engine itself) 20 times, collects garbage and reads /proc/self/status. `peak` is the
+// largest resident size at any time (VmHWM), `steady` the size at the end (VmRSS). Linux only.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { NETWORKS, fileOf, inputOf, makeNetworks, median, spread } from './netwo
 const RUNS = 20;
 const self = fileURLToPath(import.meta.url);
 
-// What the processes to be measured do.
+// The programs of the measured processes.
 const CHILDREN = {
   async bare() {},
   async ours(name, simd) {
@@ -42,7 +42,7 @@ const CHILDREN = {
 
 async function child(kind, name, simd) {
   const kept = await CHILDREN[kind](name, simd);
-  // What V8 still compiles in the background, and what it frees late.
+  // Wait for V8's background compilation and its late deallocations.
   for (let at = 0; at < 4; at++) {
     globalThis.gc();
     await new Promise((resolve) => setTimeout(resolve, 250));

@@ -1,10 +1,10 @@
 // Matrix products with 4-bit weights in blocks of 32 (com.microsoft.MatMulNBits): our kernels and
-// onnxruntime-web's, each beside its own float product, in turns.
+// onnxruntime-web's, each compared with its own float product, in turns.
 //
 //   node tests/bench/nbits.mjs [--rounds N] [--size K=N] [--simd auto|relaxed|simd128] [--chromium] [--json]
 //
-// M = 1 is a language model's next token, M = 64 a prompt. "4-bit, int8": accuracy_level 4, activations
-// in eight bits with a scale for 32; "4-bit, float": activations as they are.
+// M = 1 is a language model's next token, M = 64 a prompt. "4-bit, int8": accuracy_level 4, activations in
+// eight bits with one scale for 32; "4-bit, float": float activations.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -17,7 +17,7 @@ const standards = { rounds: 15, size: 2048, simd: 'auto', chromium: false, json:
 const { rounds, size, simd, chromium, json } = readArguments(standards);
 const { parseModel, quantizeWeights } = await import('requant');
 
-/** The models by label, as files of build/bench. */
+/** Writes the models to files of build/bench, and gives their names by label. */
 async function makeFiles() {
   const weights = uniform(size * size, 7);
   const text = `graph "product" opset 17

@@ -1,5 +1,5 @@
-// The networks of the benchmarks: made once into build/bench, quantized once by the package, and the
-// few numbers and statistics that every benchmark shares.
+// The networks of the benchmarks, which are made once into build/bench and quantized once by the package, and
+// the functions and statistics that all benchmarks share.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 export const FOLDER = path.join(ROOT, 'build/bench');
 const NEW_NODE = path.join(ROOT, 'build/node/node_modules/node/bin/node');
 
-/** Networks by name; `macs` in millions of multiply-accumulate operations. */
+/** Networks by name; `macs` is in millions of multiply-accumulate operations. */
 export const NETWORKS = {
   resnet18: { title: 'ResNet-18', size: 224, macs: 1814 },
   resnet50: { title: 'ResNet-50', size: 224, macs: 4089 },
@@ -19,7 +19,7 @@ export const NETWORKS = {
   resnet20: { title: 'ResNet-20', size: 32, macs: 41 },
 };
 
-/** Below eight bits: bits of weights and activations. The first and the last layer keep 8. */
+/** Forms below eight bits: bits of weights and activations. The first and the last layer keep 8 bits. */
 export const LOW_BITS = {
   w4a4: [4, 4],
   w4a8: [4, 8],
@@ -32,7 +32,7 @@ export const LOW_BITS = {
   w1a1: [1, 1],
 };
 
-/** Files of a network, by what they are. */
+/** Suffixes of a network's files, by kind. */
 export const FILES = {
   float: '.onnx',
   qdq: '.qdq.onnx',
@@ -44,13 +44,13 @@ export const FILES = {
 
 export const fileOf = (name, kind) => path.join(FOLDER, name + FILES[kind]);
 
-/** What every benchmark gives a network. */
+/** The input that every benchmark gives a network. */
 export function inputOf(name, seed = 1) {
   const { size } = NETWORKS[name];
   return { data: normals(3 * size * size, seed), dims: [1, 3, size, size] };
 }
 
-/** Milliseconds of one of `runs` runs. */
+/** Milliseconds of one run, averaged over `runs`. */
 export async function time(run, runs) {
   const start = performance.now();
   for (let at = 0; at < runs; at++) await run();
@@ -58,10 +58,11 @@ export async function time(run, runs) {
 }
 
 /**
- * Times contenders turn by turn, each for about `roundMs` a round in an order that rotates, after a warm-up:
- * V8 compiles every function again, better, after a while, and what is timed is what lasts. Fills `times` of
- * every row, milliseconds of one run for each round.
- * @param rows `{ run, times: [] }`, or with `time(runs)`, milliseconds of one of so many, where they run elsewhere
+ * Times contenders in turns, each for about `roundMs` per round, in an order that rotates. A warm-up
+ * precedes, because V8 compiles every function a second time with optimizations, and only the final code
+ * counts. Fills `times` of every row with the milliseconds of one run for each round.
+ * @param rows `{ run, times: [] }`, or rows with `time(runs)`, which gives the milliseconds of one run, if
+ * they run elsewhere
  */
 export async function takeTurns(rows, rounds, { roundMs = 40, warmUpMs = 1500 } = {}) {
   const runs = new Map();
@@ -93,12 +94,12 @@ export function spread(values) {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
-/** `slower / faster` round by round: above 1, the second is that many times as fast. */
+/** The ratios `slower / faster` round by round: 2 means that the second is twice as fast. */
 export function ratios(slower, faster) {
   return spread(slower.map((time, round) => time / faster[round]));
 }
 
-/** Signal to noise in dB of `got` against `expected`. */
+/** Signal to noise ratio in dB of `got` compared with `expected`. */
 export function snr(expected, got) {
   if (expected.length !== got.length) return -Infinity;
   let [signal, noise] = [0, 0];
@@ -109,11 +110,11 @@ export function snr(expected, got) {
   return noise === 0 ? Infinity : 10 * Math.log10(signal / noise);
 }
 
-// Two engines on one float file differ by the order of additions only; on one quantized file by
-// single steps of roundings, which random weights carry through all layers.
+// Two engines differ only by the order of additions on a float file. On a quantized file they differ by
+// single steps of rounding, which random weights propagate through all layers.
 const LEAST_SNR = { float: 80, int8: 25 };
 
-/** Throws when two engines that ran one file do not agree: a broken run must not be timed. */
+/** Throws if two engines that ran one file do not agree, so that no broken run is timed. */
 export function checkAgreement(label, kind, expected, got) {
   const decibel = snr(expected, got);
   if (!(decibel >= LEAST_SNR[kind])) {
@@ -122,19 +123,19 @@ export function checkAgreement(label, kind, expected, got) {
   return decibel;
 }
 
-/** `1.52x [1.40-1.61]` */
+/** Formats a ratio: `1.52x [1.40-1.61]` */
 export const formatRatio = ({ median: middle, min, max }) =>
   `${middle.toFixed(2)}x [${min.toFixed(2)}-${max.toFixed(2)}]`;
 
-/** `12.3 [11.9-14.0]` */
+/** Formats times: `12.3 [11.9-14.0]` */
 export const formatTimes = ({ median: middle, min, max }) => {
   const digits = middle < 10 ? 2 : 1;
   return `${middle.toFixed(digits)} [${min.toFixed(digits)}-${max.toFixed(digits)}]`;
 };
 
 /**
- * Browsers have relaxed SIMD switched on, Node 20 has not. Starts this script again where that helps:
- * with the newer Node that `npm test` fetches, or else with flags. Returns where nothing is to do.
+ * Restarts this script if that enables relaxed SIMD, which browsers have and Node 20 does not: with the newer
+ * Node that `npm test` fetches, or else with flags. Returns if nothing is to be done.
  */
 export function ensureNode() {
   if (Number(process.versions.node.split('.')[0]) >= 22) return;
@@ -159,7 +160,7 @@ function makeFloat(names) {
   }
 }
 
-// A quantized file is made again when its float network was.
+// Whether a quantized file is newer than its float network.
 function isFresh(name, kind) {
   const file = fileOf(name, kind);
   if (!existsSync(file)) return false;
@@ -175,7 +176,7 @@ async function quantizeOne(name, bits) {
   };
   console.error(`quantizing ${name}, ${bits} bits of weights ...`);
   const model = await loadModel(fileOf(name, 'float'));
-  // The recovery of accuracy changes values, not time. Outputs are rounded, so that other formats have a word for
+  // Recovery is off, as it changes values and not time. Outputs are rounded, so that all formats can express
   // every layer.
   const quantized = await quantize(model, {
     calibration: [1, 2, 3, 4].map(feeds),
@@ -185,7 +186,7 @@ async function quantizeOne(name, bits) {
   for (const format of ['qdq', 'qoperator']) {
     writeFileSync(fileOf(name, format + suffix), quantized.toOnnx({ format }));
   }
-  // The file stands for the model that was quantized here: the same bits come out.
+  // The file must give the same bits as the model that was quantized here.
   const direct = await InferenceSession.create(quantized);
   const read = await InferenceSession.create(fileOf(name, `qoperator${suffix}`), {
     requantize: 'fixed',
@@ -205,7 +206,7 @@ export function edgesOf(quantized, activations = { bits: 8 }) {
   const layers = quantized.config.operators.filter(({ type }) =>
     ['Conv', 'Gemm', 'MatMul'].includes(type),
   );
-  // Records are sorted by name; the graph's order is that of the float model's nodes.
+  // Records are sorted by name; the float model's text has the order of the graph.
   const order = quantized.floatModel().toText({ maxConstantElements: 0 });
   const place = ({ name }) => order.indexOf(`"${name}"`);
   layers.sort((x, y) => place(x) - place(y));
@@ -216,12 +217,12 @@ export function edgesOf(quantized, activations = { bits: 8 }) {
   };
 }
 
-/** A file whose 2-bit weights, in bytes, are -1 and 1, and activations, for one bit, 0 and 1. */
+/** Writes a file whose 2-bit weights become -1 and 1, and whose activations, for one bit, become 0 and 1. */
 async function binarized(file, activations) {
   const { loadModel, parseModel } = await import('requant');
   const model = await loadModel(file);
   let text = model.toText({ maxConstantElements: 1e9 }).replace(
-    /^(const %.*: int8\[\d+, .*\] = \{)([-12 ,0]+)\}/gm, // of more than one dimension
+    /^(const %.*: int8\[\d+, .*\] = \{)([-12 ,0]+)\}/gm, // with more than one dimension
     (_, head, numbers) => `${head}${numbers.replace(/-?\d/g, (w) => (w < 0 ? '-1' : '1'))}}`,
   );
   if (activations === 1) text = text.replace(/^(const %.*_high: uint8\[\] = )\{3\}/gm, '$1{1}');
@@ -231,7 +232,7 @@ async function binarized(file, activations) {
   return bytes;
 }
 
-/** A network of few bits: what it computes is noise, with random weights, but how fast is not. */
+/** Quantizes a network to few bits. With random weights its results are noise, but its speed is real. */
 async function quantizeLow(name, form) {
   const { Tensor, loadModel, quantize } = await import('requant');
   console.error(`quantizing ${name}, ${form} ...`);
@@ -261,7 +262,7 @@ async function quantizeLow(name, form) {
   for (const one of [probe, quantized, model]) one.dispose();
 }
 
-/** Makes whatever files of these networks, and of these forms of few bits, are missing. */
+/** Makes all missing files of these networks and low-bit forms. */
 export async function makeNetworks(names, forms = []) {
   mkdirSync(FOLDER, { recursive: true });
   makeFloat(names);

@@ -1,6 +1,7 @@
 // Inputs for models of which nothing is known.
 
-// Integers of more than eight bits are mostly indices, lengths and rates: small ones, not negative.
+// Integers of more than eight bits are mostly indices, lengths and rates, so they get small numbers that are
+// not negative.
 const small = (value) => Math.abs(Math.round(value)) % 8;
 const same = (value) => value;
 const TYPES = {
@@ -13,9 +14,10 @@ const TYPES = {
 };
 
 /**
- * Noise for every input of a model.
- * @param openDims what the open dimensions of the first input are, by axis, or 1; others of these names as well
- * @param given values of inputs by name, for those that noise will not do, such as a sampling rate
+ * Makes noise for every input of a model.
+ * @param openDims sizes of the open dimensions of the first input, by axis, or 1; other dimensions with the
+ * same names get the same sizes
+ * @param given values of inputs by name, for inputs that cannot be noise, such as a sampling rate
  */
 export async function noiseFor(model, openDims, given = {}) {
   const { InferenceSession, Tensor } = await import('requant');

@@ -1,13 +1,13 @@
 // Reproducible numbers, the same in Node and on a page.
 
-/** Normal-like: sums of three of Park and Miller's (CACM 31, 1988, p. 1192). */
+/** Approximately normal: sums of three numbers of Park and Miller's generator (CACM 31, 1988, p. 1192). */
 export function normals(length, seed = 1) {
   let state = seed * 7919;
   const next = () => (state = (state * 48271) % 2147483647) / 2147483647;
   return Float32Array.from({ length }, () => 2 * (next() + next() + next() - 1.5));
 }
 
-/** About uniform in [-1, 1]. */
+/** Approximately uniform in [-1, 1]. */
 export function uniform(length, seed = 1) {
   let state = seed;
   return Float32Array.from({ length }, () => {

@@ -1,6 +1,6 @@
-// What the optimizer brings: operators before and after, the speed of float networks with the graph
-// as it is against the optimized one, the time until a model is ready against onnxruntime-web, and
-// FastMath against the exact functions. All contenders in turns, in one run; medians [least-most].
+// The effect of the optimizer: numbers of operators before and after, the speed of float networks unoptimized
+// and optimized, the time until a model is ready compared with onnxruntime-web, and FastMath compared with
+// the exact functions. All contenders take turns in one run; medians [least-most].
 //
 //   node tests/bench/optimizer.mjs [--rounds N] [--load | --fast-math | --json] [NETWORK ...]
 //
@@ -46,7 +46,7 @@ function fileOf(name) {
   throw new Error(`no network ${name}`);
 }
 
-/** The file of inputs beside a model where there is one, else numbers of a fixed pattern. */
+/** Reads the file of inputs beside a model; without one, makes numbers of a fixed pattern. */
 function feedsOf(model, file) {
   return Object.fromEntries(
     model.info.inputs.map(({ name, type, dims }, index) => {
@@ -78,7 +78,7 @@ function sizesOf(file, name) {
   return found?.shape ?? found?.dims;
 }
 
-/** Operators and milliseconds of a network with its graph as it is and optimized. */
+/** Operators and milliseconds of a network, unoptimized and optimized. */
 async function speed(name) {
   const file = fileOf(name);
   const model = await loadModel(file);
@@ -104,8 +104,8 @@ async function speed(name) {
 }
 
 /**
- * Parse, optimize and plan, both engines running already; and until the first answer is there, also
- * from a saved plan that was made before anything ran.
+ * Times until a model is parsed, optimized and planned, in engines that are running already; and until the
+ * first answer, also from a saved plan that was made before anything ran.
  */
 async function loading(name) {
   const file = fileOf(name);

@@ -1,12 +1,12 @@
-// What the benchmarks of single layers do where they measure: in Node, or on a page of Chromium (place.mjs). All that
-// comes in and goes out is plain data.
+// The measurements of single layers, in Node or on a page of Chromium (place.mjs). All arguments and results
+// are plain data.
 
 import { codes, normals, uniform } from './numbers.js';
 
 const NUMBERS = { codes, normals, uniform };
 const TILE_MEMORY = { a: 1 << 20, b: 2 << 20, out: 3 << 20 };
 
-/** Numbers for every input; `dims` says those of an input that leaves some open. */
+/** Numbers for every input; `dims` gives the sizes of inputs with open dimensions. */
 function feedsOf(Tensor, inputs, { numbers, dims = {} }) {
   return Object.fromEntries(
     inputs.map(({ name, type, shape }) => {
@@ -20,7 +20,7 @@ function feedsOf(Tensor, inputs, { numbers, dims = {} }) {
 
 /**
  * @param engines `requant` and `ort`: the modules
- * @param read bytes of a file of build/bench, by its name
+ * @param read gives the bytes of a file of build/bench, by its name
  */
 export function makeParts(engines, read) {
   const sessions = new Map();
@@ -35,7 +35,10 @@ export function makeParts(engines, read) {
   const tensors = { ours: engines.requant.Tensor, ort: engines.ort.Tensor };
 
   return {
-    /** Loads modules of tiles; their functions' names. A name ends in outputs, or in rows x vectors of four. */
+    /**
+     * Loads modules of tiles; gives the names of their functions. A name ends in the number of outputs, or in
+     * rows x vectors of four.
+     */
     async loadTiles(files) {
       for (const file of files) {
         const { instance } = await WebAssembly.instantiate(await read(file), { env: { memory } });
@@ -44,9 +47,10 @@ export function makeParts(engines, read) {
       return Object.keys(tiles).filter((name) => /_\d+(x\d+)?$/.test(name));
     },
 
-    /** Billions of operations a second of a tile that adds up `depth` products. */
+    /** Billions of operations per second of a tile that adds up `depth` products. */
     timeTile(name, depth, calls) {
-      // Indices below 16 are also bits. Ordinary floats: denormal ones would cost tens of cycles each.
+      // Indices below 16 are also bits. Floats are ordinary, because denormal ones would cost tens of cycles
+      // each.
       const { a, b, out } = TILE_MEMORY;
       if (name.startsWith('f32')) new Float32Array(memory.buffer, a, 1 << 19).fill(0.75);
       else
@@ -61,7 +65,7 @@ export function makeParts(engines, read) {
     },
 
     /**
-     * A session, which has run once, under `key`.
+     * Opens a session and runs it once; `key` names it.
      * @param form `{ file, engine: 'ours' | 'ort', options, numbers: 'codes' | 'normals' | 'uniform', dims }`
      */
     async open(key, { file, engine = 'ours', options = {}, ...inputs }) {
@@ -74,14 +78,14 @@ export function makeParts(engines, read) {
       const { session, feeds } = sessions.get(key);
       return [...Object.values(await session.run(feeds))[0].data];
     },
-    /** Milliseconds of one of `runs` runs. */
+    /** Milliseconds of one run, averaged over `runs`. */
     async time(key, runs) {
       const { session, feeds } = sessions.get(key);
       const start = performance.now();
       for (let at = 0; at < runs; at++) await session.run(feeds);
       return (performance.now() - start) / runs;
     },
-    /** Of a session that profiles: milliseconds of one of `runs` runs, for every step. */
+    /** Milliseconds of every step in one run, averaged over `runs`, of a session that profiles. */
     async profile(key, runs) {
       const { session, feeds } = sessions.get(key);
       const before = session.profile();
@@ -90,7 +94,7 @@ export function makeParts(engines, read) {
         .profile()
         .map(({ milliseconds }, step) => (milliseconds - before[step].milliseconds) / runs);
     },
-    /** Of a session that profiles: what its steps are. */
+    /** The steps of a session that profiles. */
     steps(key) {
       const { session } = sessions.get(key);
       const { steps } = session.plan();

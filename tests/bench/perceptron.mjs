@@ -1,9 +1,10 @@
-// One row at a time through a perceptron of 784, three times 1024 and 10 numbers with random weights: what the widths of
-// weights and activations give there, and what tune() finds.
+// Runs single rows through a perceptron of 784, three times 1024 and 10 numbers with random weights: the gain
+// by the widths of weights and activations, and by tune().
 //
 //   node tests/bench/perceptron.mjs [--forms w4a4,w2a8,...] [--budget MS] [--rounds N] [--json]
 //
-// A session as it is and one with the records of tune() take turns, some hundred runs a round.
+// A session without tuning and one with the records of tune() take turns, with several hundred runs in a
+// round.
 
 import { readArguments } from './arguments.mjs';
 import { LOW_BITS, formatRatio, formatTimes, ratios, spread, takeTurns } from './networks.mjs';

@@ -1,4 +1,4 @@
-// Where a benchmark of single layers measures: in this process, or on a page of Chromium.
+// Where the benchmarks of single layers measure: in this process, or on a page of Chromium.
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,8 +6,9 @@ import { FOLDER } from './networks.mjs';
 import { makeParts } from './parts.js';
 
 /**
- * A place where parts.js runs: `{ name, call, close }`, where `call(method, ...plain data)` calls it.
- * @param simd env.wasm.simd of ours: 'auto', 'relaxed' or 'simd128'
+ * Opens the process or page where parts.js runs: `{ name, call, close }`, where `call(method, ...plain data)`
+ * calls it.
+ * @param simd env.wasm.simd of our package: 'auto', 'relaxed' or 'simd128'
  */
 export async function openPlace({ chromium = false, simd = 'auto' } = {}) {
   if (chromium) return openPageAsPlace(simd);

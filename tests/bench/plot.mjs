@@ -1,5 +1,5 @@
-// Draws what browser.mjs or latency.mjs measured as a picture for the docs: how many times as fast every
-// contender is as onnxruntime-web in float, bars with the least and most of the rounds.
+// Draws the measurements of browser.mjs or latency.mjs as a picture for the docs: the speed of every
+// contender relative to onnxruntime-web in float, as bars with the least and most of the rounds.
 //
 //   node tests/bench/browser.mjs --json > result.json
 //   node tests/bench/plot.mjs result.json > docs/latency.svg
@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { NETWORKS } from './networks.mjs';
 
 const BASE = 'ort float';
-/** Rows of each network, as far as they were measured, with what readers should see. */
+/** The rows of each network, if they were measured: key, label and color. */
 const ROWS = [
   ['int8', 'requant int8', '#0b6e4f'],
   ['float', 'requant float', '#6bbf8e'],
@@ -28,7 +28,7 @@ function text(x, y, content, more = '') {
   return `<text x="${x}" y="${y}" ${more}>${escape(content)}</text>`;
 }
 
-/** A network's title and bars from `y` on, and where the next one begins. */
+/** Draws a network's title and bars from `y` on; gives the position of the next network. */
 function drawNetwork({ network, times }, y, scale) {
   const base = times[BASE].median;
   const parts = [text(0, y + 13, NETWORKS[network].title, 'font-weight="bold"')];

@@ -1,22 +1,22 @@
-// The accuracy tables of docs/quantization.md: pretrained networks of ../shared, quantized in many
-// ways on calibration images and measured on the test images. Markdown on stdout.
+// The accuracy tables of docs/quantization.md: pretrained networks of ../shared, quantized in many ways on
+// calibration images and measured on the test images. Prints Markdown.
 //
 //   node tests/bench/quantization.mjs [--table auto|observers|bits|w4a8|w4a4] [--networks a,b]
 //     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--json FILE] [--wide]
 //     [--validate [--moved] [--last]] [--from N] [--other FILE]
 //
-// --validate measures on the calibration images that were not used, for decisions about the method:
-// those must not be made on the test images. --moved makes four of each: itself, mirrored, moved by
-// 8 pixels, both. --last calibrates with the last N images instead of the first.
-// --from calibrates with N images from that one on: what depends on the choice of images.
-// --other measures CIFAR networks on the labelled images of ../shared/data/cifar10/FILE.bin.
+// --validate measures on the calibration images that were not used, for decisions about the method, which
+// must not be made on the test images. --moved makes four of each: itself, mirrored, moved by 8 pixels, both.
+// --last calibrates with the last N images instead of the first. --from calibrates with N images from that
+// one on, to measure the effect of the choice of images. --other measures CIFAR networks on the labelled
+// images of ../shared/data/cifar10/FILE.bin.
 //
-// --wide also prints a table with a column for each network in the end: right answers less those of
-// float (if there are labels), the share of answers equal to float's in %, signal to noise in dB.
+// --wide also prints a table with a column for each network at the end: right answers less those of float (if
+// there are labels), the share of answers equal to float's in %, and the signal to noise ratio in dB.
 //
-// A row: right answers (and their difference to float), the share of answers equal to float's, the
-// signal to noise ratio of the outputs, that of the differences between classes (each row less its
-// mean), and the seconds that quantizing took.
+// A row shows right answers (and their difference to float), the share of answers equal to float's, the
+// signal to noise ratio of the outputs and of the differences between classes (each row less its mean), and
+// the seconds of quantizing.
 
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -28,7 +28,7 @@ import { edgesOf } from './networks.mjs';
 
 const a4 = (observer) => ({ bits: 4, observer });
 const w4 = (observer) => ({ bits: 4, observer });
-/** Integers alone. */
+/** The recovery methods that keep all operators in integers. */
 const INTEGERS = ['round_weights', 'bias_correction'];
 /** First and last layers keep 8 bits, as is usual for 4-bit networks. */
 const lowBits = (weights, activations) => ({
@@ -144,7 +144,7 @@ const part = (samples, begin, end) => ({
   [Symbol.asyncIterator]: () => between(samples, begin, end),
 });
 
-/** What a network is calibrated with, and what it is measured on. */
+/** The images for calibration, and those for measuring. */
 function imagesOf(network) {
   const { calibration, test } = dataOf(network);
   const { length } = calibration;

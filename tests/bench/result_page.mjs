@@ -1,11 +1,11 @@
-// docs/benchmarks.md: its tables are those of tests/bench/results.json, between two marks.
+// Writes docs/benchmarks.md: the tables between two marks are those of tests/bench/results.json.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { ROOT } from './networks.mjs';
 import { PARTS } from './result_parts.mjs';
 
-/** What was measured last for the page. */
+/** The measurements that the page shows. */
 export const RESULTS = path.join(ROOT, 'tests/bench/results.json');
 const DOCUMENT = path.join(ROOT, 'docs/benchmarks.md');
 const MARKS = ['<!-- results -->', '<!-- end -->'];
@@ -14,7 +14,7 @@ function formatTable({ text, header, rows }) {
   if (!rows) return text;
   const lines = [header, ...rows];
   const widths = header.map((_, at) => Math.max(3, ...lines.map((row) => row[at].length)));
-  // Words stand left, numbers right.
+  // Words are aligned left, numbers right.
   const format = (row) =>
     `| ${row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at]) : cell.padStart(widths[at]))).join(' | ')} |`;
   const rule = widths.map((width, at) =>

@@ -1,4 +1,4 @@
-// The parts of `npm run bench`: which benchmark each of them runs, with which arguments, and what it needs.
+// The parts of `npm run bench`: the benchmark that each runs, its arguments, and its requirements.
 
 import { existsSync } from 'node:fs';
 import { haveShared } from '../node/shared_models.mjs';
@@ -31,13 +31,13 @@ const noVnni = ({ wholeBytes }) =>
     : 'this processor has no AVX-VNNI, so that it is what the first table says';
 const isLinux = () => (process.platform === 'linux' ? undefined : 'only Linux says it');
 
-/** Two networks that are as unlike as any two, where they are among these; else these. */
+/** The two most different networks, if these include them; otherwise these. */
 function unlike(names) {
   const two = names.filter((name) => ['mobilenet_v2', 'resnet50'].includes(name));
   return two.length > 0 ? two : names;
 }
 
-/** What layers.mjs found of whole networks: it also tells about every layer of every form. */
+/** The results of layers.mjs for whole networks, without those for every layer of every form. */
 function withoutLayers({ ceilings, networks }) {
   const forms = (of) =>
     Object.fromEntries(
@@ -48,9 +48,9 @@ function withoutLayers({ ceilings, networks }) {
 }
 
 /**
- * What is measured, in this order: `script` is a file of this folder and `args` what it gets; `node` are flags of the
- * engine; `missing(machine)` says why it cannot be measured; `tables(result)` are for the page, of what `keep(result)`
- * leaves, if it is there.
+ * The parts in the order of measuring. `script` is a file of this folder and `args` its arguments; `node`
+ * holds flags of the engine; `missing(machine)` gives the reason if it cannot be measured; `tables(result)`
+ * makes tables for the page from the result, or from what `keep(result)`, if given, leaves of it.
  */
 export const PARTS = [
   {

@@ -1,10 +1,10 @@
-// The tables of docs/benchmarks.md, each made of what one benchmark printed with --json. A table is
-// `{ text, header, rows }`: the sentence above it, the cells of its first line, and those of the others; a table
-// without `rows` is a sentence alone.
+// The tables of docs/benchmarks.md, each made from the result that one benchmark printed with --json. A table
+// is `{ text, header, rows }`: the sentence above it, the cells of its first line, and those of the others; a
+// table without `rows` is a sentence alone.
 
 import { NETWORKS } from './networks.mjs';
 
-/** Forms of few bits that are measured: of weights (W) and activations (A), in bits. */
+/** The measured low-bit forms, with the bits of weights (W) and activations (A). */
 export const FORMS = ['w4a4', 'w2a2', 'w1a1'];
 const titleOf = (form) => form.toUpperCase();
 
@@ -17,7 +17,10 @@ const percent = (value) => (Number.isFinite(value) ? `${(100 * value).toFixed(0)
 const kilobytes = (bytes) => (bytes / 1e3).toFixed(0);
 const title = (name) => NETWORKS[name].title;
 
-/** A table of networks side by side: `rows` are `[label, cell of a network's result]`; empty ones are left out. */
+/**
+ * A table with a column for each network: `rows` are `[label, cell of a network's result]`; empty rows are
+ * left out.
+ */
 function byNetwork(text, networks, rows) {
   return {
     text,

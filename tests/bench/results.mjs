@@ -1,14 +1,14 @@
-// Everything that docs/benchmarks.md says, measured in one run of one version.
+// Measures all numbers of docs/benchmarks.md in one run of one version.
 //
 //   npm run bench -- [PART ...] [--networks resnet50,...] [--rounds N] [--repeats N] [--write]
 //   npm run bench -- --page
 //
-// PART: see result_parts.mjs; all by default, which takes some ten minutes on two processors once the networks are
-// made. A part is a benchmark of this folder in a process of its own, whose contenders take turns; what it needs and
-// does not find is said, and the part left out. Everything found goes into build/bench/results.json; --write puts it
-// into tests/bench/results.json as well, and its tables into docs/benchmarks.md. --page measures nothing and only
-// writes the tables again. --rounds: of what takes turns (5); --repeats: of new browsers and processes, and of what
-// takes long for each round (3).
+// PART: see result_parts.mjs; all by default, which takes some ten minutes on two processors once the
+// networks are made. A part is a benchmark of this folder in a process of its own, whose contenders take
+// turns; a part whose requirements are missing is reported and left out. All results go into
+// build/bench/results.json; --write puts them into tests/bench/results.json as well, and their tables into
+// docs/benchmarks.md. --page measures nothing and only writes the tables again. --rounds: for contenders that
+// take turns (5); --repeats: for new browsers and processes, and for benchmarks with long rounds (3).
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -39,7 +39,7 @@ const { networks, rounds, repeats, write, page, parts } = readArguments(standard
   parts: chosenParts(values.words),
 }));
 
-/** What git prints, or undefined where this is no clone. */
+/** The output of git, or undefined outside of a clone. */
 function git(...args) {
   try {
     const options = { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
@@ -49,7 +49,10 @@ function git(...args) {
   }
 }
 
-/** Vendor, family and model of the processor, where /proc says them: names of virtual processors say little. */
+/**
+ * Vendor, family and model of the processor from /proc, if they are there: names of virtual processors say
+ * little.
+ */
 function processorOf() {
   const name = os.cpus()[0].model.trim();
   try {
@@ -84,7 +87,7 @@ async function describeMachine() {
   };
 }
 
-/** Runs a part; what its benchmark printed as JSON. */
+/** Runs a part; gives the JSON that its benchmark printed. */
 function measure({ script, args, node = [] }) {
   const given = args({ names: networks, rounds, repeats }).map(String);
   const { status, stdout, error } = spawnSync(
@@ -97,7 +100,7 @@ function measure({ script, args, node = [] }) {
   return JSON.parse(stdout);
 }
 
-/** Numbers with as many digits as tables have any use for. */
+/** Rounds numbers to the digits that tables can show. */
 const shorten = (_, value) =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
 

@@ -1,4 +1,4 @@
-// The pages of the benchmarks in a browser: bundled by Vite as a web project would have them, and served.
+// The pages of the benchmarks in a browser: bundled by Vite as in a web project, and served.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -8,10 +8,10 @@ import { build } from 'vite';
 import { FOLDER, ROOT } from './networks.mjs';
 
 const PEERS = path.join(ROOT, 'build/peers/node_modules');
-/** Where LiteRT.js is, if it is there. */
+/** The folder of LiteRT.js, if it is installed. */
 export const LITERT = path.join(PEERS, '@litertjs/core');
 
-/** The version of LiteRT.js, where it is there. */
+/** The version of LiteRT.js, if it is installed. */
 export function litertVersion() {
   const file = path.join(LITERT, 'package.json');
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).version : undefined;
@@ -80,7 +80,7 @@ export async function startServer() {
       'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream',
       'content-length': bytes.length,
       'cache-control': root === 'models' ? 'no-store' : 'max-age=3600',
-      // Shared memory, which threads need, wants an isolated page.
+      // Threads need shared memory, which needs an isolated page.
       'cross-origin-opener-policy': 'same-origin',
       'cross-origin-embedder-policy': 'require-corp',
     });

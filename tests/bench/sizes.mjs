@@ -3,7 +3,7 @@
 //   node tests/bench/sizes.mjs [NETWORK ...] [--forms w4a4,w2a2,w1a1,...] [--json]
 //
 // "file": QDQ with ONNX's int4 and int2, one bit by packWeights(). The first and the last layer keep 8 bits,
-// and are left out of "inner": what all other layers have, scales and biases included.
+// and "inner" leaves them out: it counts the bytes of all other layers, scales and biases included.
 
 import { chosenForms, chosenNetworks, readArguments } from './arguments.mjs';
 import { LOW_BITS, bytesOf, inputOf, makeNetworks } from './networks.mjs';

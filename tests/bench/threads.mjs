@@ -1,4 +1,4 @@
-// What a second thread gives: sessions with one thread and with more take turns in one process.
+// The gain of a second thread: sessions with one thread and with more take turns in one process.
 //
 //   node tests/bench/threads.mjs [NETWORK ...] [--rounds N] [--threads N] [--json]
 //

@@ -1,35 +1,35 @@
 // The inner loops of matrix products alone: R rows times N vectors of columns in registers,
-// operands in the first cache, no packing, no epilogue. What the best of them reaches is the
-// ceiling that layers.mjs holds the kernels against. Names: step_RxN.
+// operands in the first-level cache, no packing, no epilogue. The best loop is the ceiling with
+// which layers.mjs compares the kernels. Names: step_RxN.
 #include "base/simd.h"
 
 namespace {
 
 using namespace requant;
 
-struct F32 {  // one k a step
+struct F32 {  // one k per step
   static constexpr int kDepth = 1;
   RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) { return simd::MulAddF32<true>(b, a, sum); }
 };
-struct I16 {  // int8 widened to int16: two k a step
+struct I16 {  // int8 widened to int16: two k per step
   static constexpr int kDepth = 2;
   RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) {
     return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(b, a));
   }
 };
-struct Dot7 {  // int8 times 7 bits: four k a step
+struct Dot7 {  // int8 times 7 bits: four k per step
   static constexpr int kDepth = 4;
   RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) {
     return wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(simd::DotI8I7(a, b)));
   }
 };
-struct Narrow {  // int8 times 7 bits of which many products add up in int16: four k a step
+struct Narrow {  // int8 times 7 bits with many products added up in int16: four k per step
   static constexpr int kDepth = 4;
   RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) {
     return wasm_i16x8_add(sum, simd::DotI8I7(b, a));
   }
 };
-struct Dot8 {  // int8 times 8 bits in one instruction, where the machine has it
+struct Dot8 {  // int8 times 8 bits in one instruction, if the machine has it
   static constexpr int kDepth = 4;
   RQ_INLINE v128_t Add(v128_t b, v128_t a, v128_t sum) { return simd::Dot8::Add(b, a, sum); }
 };
@@ -57,8 +57,8 @@ RQ_INLINE void Tile(const char* a, const char* b, int k, char* out) {
   }
 }
 
-/// Narrow with inputs of eight bits: 2 * 128 * 15 a step fit int16 eight times, and then the sums
-/// go to int32 in memory, since there is no room for both in registers.
+/// Narrow with inputs of eight bits: 2 * 128 * 15 per step fit int16 eight times; then the sums go
+/// to int32 in memory, as registers have no room for both.
 template <int kRows, int kVectors>
 RQ_INLINE void WidenedTile(const char* a, const char* b, int k, char* out) {
   constexpr int kSteps = 8;

@@ -1,4 +1,4 @@
-// Register tiles alone (tiles.cpp, bit_tiles.cpp): the ceilings that layers are held against.
+// Register tiles alone (tiles.cpp, bit_tiles.cpp): the ceilings with which layers are compared.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -10,7 +10,9 @@ export function run(command, args) {
   if (status !== 0) throw new Error(`${command}: ${error?.message ?? `exit status ${status}`}`);
 }
 
-/** Compiles tests/bench/NAME.cpp to a module in build/bench, whose name it gives. Needs clang++-19 and wasm-ld-19. */
+/**
+ * Compiles tests/bench/NAME.cpp to a module in build/bench; gives its name. Needs clang++-19 and wasm-ld-19.
+ */
 export function buildTiles(name, flags = []) {
   mkdirSync(FOLDER, { recursive: true });
   const object = path.join(FOLDER, `${name}.o`);
@@ -26,9 +28,9 @@ export function buildTiles(name, flags = []) {
 }
 
 /**
- * How many products a step's kernel takes for one of the definition's: Winograd's tiles of 2 x 2 outputs take 16
- * instead of 36 (with a stride of 2 25), those of 4 x 3 30 instead of 108, of 4 x 4 36 instead of 144, also those that
- * hang over the edge.
+ * The ratio of a kernel's products to those of the definition. Winograd's tiles of 2 x 2 outputs take 16
+ * instead of 36 (25 with a stride of 2), those of 4 x 3 take 30 instead of 108, and those of 4 x 4 36 instead
+ * of 144; tiles that reach beyond the edge count, too.
  */
 export function productsOf({ kernel, dims }) {
   if (!kernel.includes('winograd')) return 1;

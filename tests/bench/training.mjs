@@ -66,7 +66,8 @@ const { calibration, test } = dataOf(network);
 const model = await loadModel(modelPath(name));
 const scales = { calibration: feedsOf(take(calibration, 128)) };
 
-// Few images say little about differences of a point: these are shifted by JPEG, and so many.
+// A difference of a point is uncertain with few images: these have JPEG artifacts, and there are many of
+// them.
 const other = cifarImages(network, 'train_jpeg_5k');
 
 async function answersOf(candidate, images = test) {
@@ -91,7 +92,7 @@ console.log(
   '| | right before | right after | same answers | of JPEG images before | after | seconds |',
 );
 console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
-/** More right answers than float, in points. */
+/** The number of right answers above float's, in points. */
 const beyond = (answers) =>
   ((100 * (rightOf(answers) - rightOf(floatOther))) / floatOther.length).toFixed(1);
 let edges;

@@ -1,8 +1,9 @@
-// What transformers and recurrent networks consist of, ours and onnxruntime-web's in turns, one thread.
+// The parts of transformers and recurrent networks, in our engine and in onnxruntime-web, in turns on one
+// thread.
 //
 //   node tests/bench/transformer.mjs [--rounds N] [--before DIST] [--json] [CASE ...]
 //
-// --before: the dist folder of another build of this package, which joins in. CASE: see below; all by
+// --before: the dist folder of another build of this package, which takes part. CASE: see below; all by
 // default.
 
 import path from 'node:path';

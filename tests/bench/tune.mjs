@@ -1,11 +1,11 @@
-// What tune() gains: the kernels it finds against those that are chosen without, and then both in new
-// sessions, turn by turn.
+// The gain of tune(): compares the kernels it finds with the default ones, and then both in new sessions, in
+// turns.
 //
 //   node tests/bench/tune.mjs [NETWORK | FILE.onnx ...] [--forms int8,float,w4a4,w1a2,...] [--budget MS] [--rounds N]
 //                             [--simd auto|relaxed|simd128] [--threads N] [--dims 1,3,48,192] [--set sr=16000 ...] [--json]
 //
-// A file runs as it is, on noise; the open dimensions of its first input are 1, or those of --dims, and --set gives
-// all elements of an input a value. The others are made in the forms that are asked for.
+// A file runs as it is, on noise; the open dimensions of its first input are 1, or those of --dims, and --set
+// gives all elements of an input a value. Networks are made in the requested forms.
 
 import { readFileSync } from 'node:fs';
 import { chosenNetworks, readArguments } from './arguments.mjs';

@@ -1,4 +1,4 @@
-// What every engine's page does: timing on demand, and a cold start when the address asks for one.
+// The code of every engine's page: timing on demand, and a cold start if the address asks for one.
 
 import { normals } from '../numbers.js';
 
@@ -12,8 +12,9 @@ async function read(url) {
 }
 
 /**
- * @param open Makes a session of a model: `(bytes or address, options, input, size) => { run, release }`; `run`
- * gives the first output's numbers.
+ * Offers timing to the driver.
+ * @param open Makes a session of a model: `(bytes or address, options, input, size) => { run, release }`;
+ * `run` gives the first output's numbers.
  */
 export function serve(open) {
   const sessions = new Map();
@@ -36,8 +37,8 @@ export function serve(open) {
   const query = new URLSearchParams(location.search);
   const cold = query.get('cold');
   if (!cold) return;
-  // Times count from the start of the navigation. The engine gets the model's address, so that it can
-  // load model and module at the same time if it knows how to.
+  // Times count from the start of the navigation. The engine gets the model's address, so that it can load
+  // model and module at the same time.
   (async () => {
     const size = Number(query.get('size'));
     const values = input(size);
@@ -48,6 +49,6 @@ export function serve(open) {
     return { script, session, first: performance.now() };
   })()
     .catch((error) => ({ error: String(error?.stack ?? error) }))
-    // Told, not asked for: what a driver evaluates in the page would run in between.
+    // The page reports the times; evaluating code in the page would run in between.
     .then((times) => console.info('cold start', times));
 }
