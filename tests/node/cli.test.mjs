@@ -325,6 +325,18 @@ test('bench: both sessions, memory against its lower bound', () => {
   assert.match(text, /int8 : float = /);
 });
 
+test('bench --compact: values of few bits take less memory', () => {
+  const few = { weights: { bits: 4 }, activations: { bits: 4 }, floatOutputs: false };
+  writeFileSync(at('few.json'), JSON.stringify(few));
+  const small = ['-d', CALIBRATION, '--max-samples', '4', '--config', at('few.json')];
+  succeed('quantize', MODEL, ...small, '-o', at('few.onnx'));
+  const arena = (...more) => {
+    const { results } = json('bench', at('few.onnx'), '--runs', '1', ...more);
+    return results[0].memory.arena;
+  };
+  assert.ok(arena('--compact') < arena());
+});
+
 test('pack: a bit for each weight of two values', async () => {
   const weights = Array.from({ length: 64 * 512 }, (_, i) => ((i * 7919) % 13 < 6 ? 1 : -1));
   const model = await parseModel(`graph "binary" opset 13

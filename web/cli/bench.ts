@@ -45,6 +45,7 @@ export const benchSpec: CommandSpec = {
     runs: { type: 'string', short: 'n', value: 'N', help: 'timed runs of each; default 30' },
     dim: dimOption,
     tuning: { type: 'string', value: 'FILE', help: 'records of `requant tune`' },
+    compact: { type: 'boolean', help: 'less memory for models of few bits, at some cost in time' },
     trace: {
       type: 'string',
       value: 'FILE',
@@ -165,6 +166,7 @@ export async function runBench(values: Values, [file]: string[], streams: Stream
     const records = text(values, 'tuning');
     const options = {
       ...sessionOptions(values),
+      compact: values['compact'] === true,
       ...(records === undefined ? {} : { tuning: await readTuning(records) }),
     };
     const open = async (name: string, source: Model | QuantizedModel) => {
