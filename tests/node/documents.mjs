@@ -38,6 +38,7 @@ export const documents = {
   'docs/bundlers.md': { places: ['package'] },
   'docs/cli.md': { places: ['clone'] },
   'docs/conformance.md': { places: ['clone'] },
+  'docs/lexicon.md': { places: ['clone'] },
   'docs/optimizer.md': { places: ['package'] },
   'docs/quantization.md': { places: ['clone'] },
 };

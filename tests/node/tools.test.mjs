@@ -102,7 +102,7 @@ function runElsewhere(file) {
     console.log(JSON.stringify({ code, values: [...y.data] }));`);
 }
 
-test('a model or plan with one of the rarer operators brings those along, and no tools', async (t) => {
+test('a model or plan with an extended operator loads the operators, and no tools', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-tools-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const rare = await parseModel(text);
@@ -198,7 +198,7 @@ test('layers that write floats have kernels without either', async (t) => {
   model.dispose();
 });
 
-test('the rarer operators, and older forms of pairs, run without the tools', async (t) => {
+test('extended operators, and older forms of pairs, run without the tools', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'requant-operators-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const texts = {

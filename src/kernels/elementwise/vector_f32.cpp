@@ -89,7 +89,7 @@ RQ_INLINE v128_t LoadStep(const float* p, size_t i, int32_t step) {
   return step != 0 ? wasm_v128_load(p + i) : wasm_v128_load32_splat(p);
 }
 
-/// Walks operands with any steps, for operations that are rarer: the loop tests the steps, which
+/// Walks operands with any steps, for less frequent operations: the loop tests the steps, which
 /// takes a fifth of the code.
 template <typename Op>
 RQ_INLINE void BinaryAnyStep(const BinaryF32Params* p) {
