@@ -10,8 +10,8 @@
 #   all kernels, the same    --share_memory.mjs--> dist/kernels-<variant>-threads.wasm
 #   the others, too          --share_memory.mjs--> dist/requant-tools-threads.wasm, ...
 #
-# Why not em++ alone: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the core need
-# not be compiled twice. The merged module has one memory and direct calls into the kernels.
+# em++ alone does not suffice: the Binaryen of Debian's Emscripten cannot read relaxed SIMD, and the
+# core need not be compiled twice. The merged module has one memory and calls the kernels directly.
 
 set(wasm_features --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals
     --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types
@@ -21,7 +21,7 @@ set(scripts ${PROJECT_SOURCE_DIR}/web/scripts)
 set(binaryen ${PROJECT_SOURCE_DIR}/node_modules/binaryen/bin)
 set(dist ${PROJECT_SOURCE_DIR}/dist)
 file(MAKE_DIRECTORY ${dist})
-# wasm-merge and wasm-opt of npm's binaryen are scripts for Node.
+# In npm's binaryen, wasm-merge and wasm-opt are scripts for Node.
 set(wasm_merge ${REQUANT_NODE} ${binaryen}/wasm-merge)
 set(wasm_opt ${REQUANT_NODE} ${binaryen}/wasm-opt)
 
@@ -33,11 +33,12 @@ if(PROTOZERO_INCLUDE)
   file(CREATE_LINK ${PROTOZERO_INCLUDE}/protozero ${private_include}/protozero SYMBOLIC)
 endif()
 
-# What a page waits for is code that has not run yet: engines compile a function when it is first
-# called. So accessors of a few instructions belong into their callers, also where that copies them (a
-# quarter less time until a model is ready; of 6 instructions instead of 4 the module has 1.7 kB more),
-# and what is large stays a function of its own, that may never be called.
-# What functions do to memory and globals is found out first, so that more calls and loads turn out to be of no use.
+# A page waits for code that has not run yet, because engines compile a function at its first call.
+# So accessors of a few instructions are inlined, even if that copies them (a quarter less time
+# until a model is ready; a limit of 6 instead of 4 instructions adds 1.7 kB), and large functions,
+# which may never be called, are not.
+# The effects of functions on memory and globals are analyzed first, so that more calls and loads
+# turn out to be useless.
 set(module_options --generate-global-effects -Os --converge --dae-optimizing --always-inline-max-function-size 4
     --one-caller-inline-max-function-size 30
     --strip-producers --strip-target-features)
@@ -51,8 +52,9 @@ endif()
 
 add_executable(core ${core_sources})
 
-# Options for some of the core's sources: optimize_sources(<files> OPTIONS <options>). CMake itself says
-# nothing about properties of a file that no target has, so a source that moved would lose its options.
+# Sets options for some of the core's sources: optimize_sources(<files> OPTIONS <options>). CMake
+# accepts properties of files that no target has, so a source that moved would silently lose its
+# options.
 function(optimize_sources)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "" OPTIONS)
   if(NOT arg_UNPARSED_ARGUMENTS OR NOT arg_OPTIONS)
@@ -65,14 +67,14 @@ function(optimize_sources)
                           "Name the file where it is now, or take it off the list.")
     endif()
   endforeach()
-  # A precompiled header is of the options that it was compiled with.
+  # A precompiled header depends on the options that it was compiled with.
   set_source_files_properties(${arg_UNPARSED_ARGUMENTS} PROPERTIES COMPILE_OPTIONS "${arg_OPTIONS}"
                               SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# em++ is a Python script that calls clang with more options; starting it takes as long as compiling a
-# small source. This asks it once what it calls for `options` and lets CMake call the same. em++
-# compiles where its answer is not understood.
+# em++ is a Python script that calls clang with more options; starting it takes as long as compiling
+# a small source. This asks em++ once which command it calls for `options`, and lets CMake call that
+# command. If the answer is not understood, em++ compiles.
 function(compile_without_wrapper)
   set(empty ${PROJECT_BINARY_DIR}/empty.cpp)
   set(made ${PROJECT_BINARY_DIR}/empty.o)
@@ -105,24 +107,24 @@ function(compile_without_wrapper)
       "${clang} ${before} <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>" PARENT_SCOPE)
 endfunction()
 
-# The parts of the core that compute for seconds: observers, and matrices of second moments; and
-# products of few rows, which have no kernel of their own.
+# The parts of the core that compute for seconds: observers, matrices of second moments, and
+# products of few rows, which have no kernel.
 set(recover src/quant/recover)
 set(observers src/quant/observers)
 optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
                  ${recover}/round_weights.cpp src/plan/lower/few_rows.cpp OPTIONS -O3)
-# Because of the -Oz em++ forbids inlining, of std::min as well, and without it no loop becomes vectors.
+# -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
-# Operators that have no kernel of their own, but loops over floats.
+# Operators without a kernel, which loop over floats.
 set(ops src/ops)
 optimize_sources(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.cpp
                  ${ops}/normalize_groups.cpp
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
-# And what walks over every weight while a model is loaded.
+# Code that walks over every weight while a model is loaded.
 optimize_sources(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
                  src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3_dot8.cpp
                  src/kernels/conv/pack_winograd_narrow.cpp
@@ -130,22 +132,25 @@ optimize_sources(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
-# No assertions: their texts are paths of the build machine, and errors are checked without them.
+# Assertions are off: their texts contain paths of the build machine, and errors are checked without
+# them.
 set(core_options -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions -fno-rtti
     -DEMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0 -Xclang -fno-pch-timestamp)
 target_compile_options(core PRIVATE ${core_options})
 compile_without_wrapper(${core_options})
-# Most sources include most of these; read once, they take a quarter off the time of compiling.
+# Most sources include most of these headers; precompiling them saves a quarter of the compile time.
 target_precompile_headers(core PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <limits>
   <map> <memory> <optional> <set> <span> <string> <string_view> <utility> <vector>)
-# Every byte of the core is downloaded and none of it is hot: the kernels are, and they are compiled
-# and optimized for speed on their own before the merge.
+# Every byte of the core is downloaded, and none of it is hot. The hot kernels are compiled and
+# optimized for speed on their own before the merge.
 # -O1: at higher levels the link would minify the names of the kernel imports.
-# --profiling-funcs, --no-demangle: split_core.mjs knows functions by the names they have in objects.
-# ENVIRONMENT: the loader of the package hands the bytes over, so the same glue runs in Node as well,
-# without Emscripten's Node branch, which wants require() and installs process-wide error handlers.
-# HEAPU8: newer versions keep the views of the memory to themselves unless asked. The stack's size went
-# by another name before 3.1.25, which newer ones may stop to know.
+# --profiling-funcs, --no-demangle: split_core.mjs identifies functions by their names in the
+# objects.
+# ENVIRONMENT: the loader of the package passes the bytes, so the same glue code runs in Node as
+# well, without Emscripten's Node branch, which needs require() and installs process-wide error
+# handlers.
+# HEAPU8: newer versions export the views of the memory only on request. The option for the stack's
+# size had another name before 3.1.25, which newer versions may drop.
 set(stack_option -sSTACK_SIZE=1048576)
 if(REQUANT_EM_VERSION VERSION_LESS 3.1.25)
   set(stack_option -sTOTAL_STACK=1048576)
@@ -175,8 +180,8 @@ set(core_objects ${PROJECT_BINARY_DIR}/core_objects.txt)
 set(divided ${main} ${PROJECT_BINARY_DIR}/operators.wasm ${PROJECT_BINARY_DIR}/tools.wasm)
 file(GENERATE OUTPUT ${core_objects}
      CONTENT "$<JOIN:$<FILTER:$<TARGET_OBJECTS:core>,EXCLUDE,[.]pch$>,\n>\n")
-# Accessors are inlined first, since later every module would have to call those of another. What the
-# modules share is counted when main is optimized.
+# Accessors are inlined first, since otherwise modules would have to call those of another module.
+# Shared functions are counted when main is optimized.
 add_custom_command(
   OUTPUT ${divided}
   COMMAND ${wasm_opt} ${wasm_features} -g --inlining --always-inline-max-function-size 3
@@ -213,7 +218,7 @@ list(APPEND outputs ${operators} ${tools} ${dist}/requant-operators-threads.wasm
      ${dist}/requant-tools-threads.wasm)
 
 # --- The micro-kernels ---------------------------------------------------------------------------
-# Half of the cores for kernels: the others work on the core and its parts, which take longer.
+# Kernels get half of the cores: the others work on the core and its parts, which take longer.
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR kernel_jobs "(${cores} + 1) / 2")
 set_property(GLOBAL PROPERTY JOB_POOLS kernels=${kernel_jobs})
@@ -256,7 +261,8 @@ foreach(variant simd128 relaxed)
   foreach(source IN LISTS kernel_sources)
     file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR}/src/kernels ${source})
     string(REPLACE "/" "_" object ${relative})
-    # What the compiler unrolls beyond RQ_UNROLL is a fifth of all kernels and pays in few, as measured.
+    # Unrolling by the compiler beyond RQ_UNROLL adds a fifth to all kernels and makes only few
+    # faster, as measured.
     set(optimize -O2 -fno-unroll-loops)
     if(relative MATCHES "^requantize/|_dot8|_gather")
       set(optimize -O3)
@@ -284,10 +290,12 @@ foreach(variant simd128 relaxed)
       VERBATIM)
   endforeach()
 
-  # Functions stay as the sources have them: an engine compiles and replaces whole functions, and never
-  # one that is running, so that a first run of a kernel in one piece stays in unoptimized code.
-  # Three modules of the same objects: what is merged into the core, what is loaded on demand (with
-  # what that calls of the others), and everything, for threads.
+  # Functions stay as the sources define them. An engine compiles and replaces whole functions, and
+  # never one that is running, so that the first run of a kernel in one function would stay in
+  # unoptimized code.
+  # Three modules are made of the same objects: the kernels that are merged into the core, those
+  # that are loaded on demand (with the functions they call in the others), and all kernels, for
+  # threads.
   set(kernels ${PROJECT_BINARY_DIR}/kernels-${variant}.wasm)
   set(low_bits ${dist}/requant-lowbits-${variant}.wasm)
   set(all_kernels ${PROJECT_BINARY_DIR}/all-kernels-${variant}.wasm)
@@ -299,9 +307,9 @@ foreach(variant simd128 relaxed)
     foreach(module ${kernels} ${low_bits} ${all_kernels})
       get_filename_component(name ${module} NAME_WE)
       set(linked ${PROJECT_BINARY_DIR}/${name})
-      # At -O3 wasm-opt puts vector constants, masks for instance, where they are used, and engines make
-      # them anew at every use: products with 4-bit blocks took 1.3 times as long. For the others it is
-      # a percent faster.
+      # At -O3, wasm-opt moves vector constants such as masks to their uses, and engines build them
+      # again at every use: products with 4-bit blocks took 1.3 times as long. Other kernels gain a
+      # percent.
       set(level -O3)
       if(NOT module STREQUAL ${kernels})
         set(level -O2)
@@ -327,7 +335,7 @@ foreach(variant simd128 relaxed)
     set(kernels)
     set(merge COMMAND ${CMAKE_COMMAND} -E copy ${main} ${result}.merged)
   endif()
-  # The merged file's temporaries stay out of dist: the package ships that folder.
+  # Temporary files of the merge stay out of dist, which the package ships.
   string(REPLACE "${dist}/" "${PROJECT_BINARY_DIR}/" merge "${merge}")
   set(merged ${PROJECT_BINARY_DIR}/requant-${variant}.wasm.merged)
   set(optimized ${PROJECT_BINARY_DIR}/requant-${variant}.wasm)
@@ -339,7 +347,7 @@ foreach(variant simd128 relaxed)
     DEPENDS ${main} ${kernels} ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
     COMMENT "Core and kernels in one module (${variant})"
     VERBATIM)
-  # While the operators and the tools are optimized, this one can be, too; it names what they became.
+  # The core can be optimized together with the operators and the tools; it names the results.
   add_custom_command(
     OUTPUT ${result}
     COMMAND ${CMAKE_COMMAND} -E copy ${optimized} ${result}
@@ -361,7 +369,8 @@ foreach(variant simd128 relaxed)
   list(APPEND outputs ${result} ${low_bits} ${threads} ${thread_kernels} ${thread_low_bits})
 endforeach()
 
-# A target of their own: `cmake --build --preset wasm --target kernels` checks the kernels alone.
+# A target of its own, so that `cmake --build --preset wasm --target kernels` checks the kernels
+# alone.
 add_custom_target(kernels DEPENDS ${kernel_modules})
 add_custom_target(modules ALL DEPENDS ${outputs})
 add_dependencies(modules kernels)

@@ -1,10 +1,10 @@
 #!/bin/bash
-# What the build and the tests need on Debian 12 or newer: installs what is missing, or says how.
+# Installs the packages that the build and the tests need on Debian 12 or newer, or says how.
 #
-#   setup.sh build    what the build and the demo need
-#   setup.sh          the tests, the formatter and the linter as well
-#   setup.sh arm      what tests/arm needs: an emulator, and what Node for ARM links
-#   setup.sh fuzz     what web/scripts/fuzz.mjs needs; "fuzz clang": a compiler with libFuzzer too
+#   setup.sh build    for the build and the demo
+#   setup.sh          for the tests, the formatter and the linter as well
+#   setup.sh arm      for tests/arm: an emulator, and the libraries of Node for ARM
+#   setup.sh fuzz     for web/scripts/fuzz.mjs; "fuzz clang": a compiler with libFuzzer, too
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -28,7 +28,7 @@ if [ "$node" = none ] || [ "${node%%.*}" -lt 20 ]; then
   exit 1
 fi
 
-# What people may have from elsewhere, such as a newer emsdk or another browser package.
+# Tools that may come from elsewhere, such as a newer emsdk or another browser package.
 provided() {
   case "$1" in
     emscripten) command -v em++ ;;
@@ -45,8 +45,8 @@ provided() {
   esac >/dev/null 2>&1
 }
 
-# An em++ whose own LLVM knows relaxed SIMD compiles the kernels too (bindings/cmake/wasm_toolchain.cmake
-# asks the same). Debian 12's does not; of one still to be installed the version tells.
+# An em++ whose own LLVM knows relaxed SIMD compiles the kernels, too (bindings/cmake/wasm_toolchain.cmake
+# asks the same). Debian 12's does not; for one that is not installed yet, the version decides.
 brings_compilers() {
   local major candidate
   if provided emscripten; then
