@@ -1,4 +1,5 @@
-// Any bytes as an ONNX file: read, typed, optimized and written back, or refused with an Error.
+// Treats any bytes as an ONNX file: it is read, typed, optimized and written back, or rejected with
+// an Error.
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -1,4 +1,4 @@
-// What the programs that run models share; each includes it once.
+// Code that the programs which run models share; each includes it once.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline bool IsSmall(const Graph& graph) {
   return true;
 }
 
-/// Bytes that repeat the file's: also NaN, infinities and integers without bounds.
+/// Feeds made of the file's bytes, repeated, with NaN, infinities and integers without bounds.
 inline TensorMap BytesAsFeeds(const Graph& graph, const std::vector<uint8_t>& bytes) {
   TensorMap feeds;
   size_t at = 0;
@@ -55,8 +55,8 @@ inline void ExpectSame(const std::vector<Tensor>& got, const std::vector<Tensor>
 
 }  // namespace requant::fuzz
 
-// A size that data asks for may be any. More than this is no memory, as there is an end to it in a
-// page: AddressSanitizer's own operator new would end the program instead of throwing.
+// Data may ask for any amount of memory. Allocations above this limit fail, as they do in a page;
+// AddressSanitizer's own operator new would end the program instead of throwing.
 inline constexpr size_t kMostBytes = size_t{256} << 20;
 
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)

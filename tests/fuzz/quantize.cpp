@@ -1,6 +1,6 @@
-// Any bytes as an ONNX file that is quantized, in a way that the bytes choose, run, exported and
-// trained, or refused with an Error. Exports of what was quantized by plain numbers give the same
-// bits.
+// Treats any bytes as an ONNX file that is quantized (with options that the bytes choose), run,
+// exported and trained, or rejected with an Error. If the model has ordinary numbers, its exports
+// give the same bits.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@ using namespace requant;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// Numbers as networks have them: beyond, biases leave int32.
+/// Whether the numbers are ordinary: with larger ones biases do not fit int32.
 bool IsPlain(const Graph& graph) {
   for (const auto& value : graph.values()) {
     if (!value->is_constant() || value->type.dtype != DType::kFloat32) continue;
@@ -26,7 +26,7 @@ bool IsPlain(const Graph& graph) {
   return true;
 }
 
-/// Numbers as samples have them, and as they should not be.
+/// A sample with ordinary numbers, or with invalid ones if `any`.
 TensorMap SampleOf(const Graph& graph, const std::vector<uint8_t>& bytes, bool any) {
   TensorMap feeds = fuzz::BytesAsFeeds(graph, bytes);
   for (auto& [name, tensor] : feeds) {
@@ -60,7 +60,7 @@ std::vector<Tensor> Exported(const Graph& graph, const TensorMap& feeds) {
   return Session(PrepareForRun(ReadOnnx({file, *file})), {}).Run(feeds);
 }
 
-/// Two batches of one sample; what comes out runs.
+/// Trains with two batches of one sample; the result must run.
 void Train(const QuantizedModel& model, const TensorMap& feeds) {
   Trainer trainer(model, {});
   for (int batch = 0; batch < 2; ++batch) {

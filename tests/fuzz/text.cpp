@@ -1,4 +1,5 @@
-// Any bytes as the text form of a graph: parsed and printed back, or refused with an Error.
+// Treats any bytes as the text form of a graph: it is parsed and printed back, or rejected with an
+// Error.
 #include <cstdint>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Attentions that are masked in one of many ways, through the optimizer and the quantizer.
+// Attentions with masks of many forms, through the optimizer and the quantizer.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,8 +10,8 @@
 namespace requant {
 namespace {
 
-/// Some become one operator and some do not: the scores keep their scale in both. 34 dB is what the
-/// layers alone leave.
+/// Some attentions are fused and some are not; in both cases the scores keep their scale.
+/// Quantizing the layers alone gives 34 dB.
 TEST(MasksOptimized, EveryMaskLeavesTheScoresTheirScale) {
   int fused = 0;
   int parts = 0;

@@ -1,4 +1,4 @@
-// Normalizations written out in parts, through the optimizer, the quantizer and the planner.
+// Decomposed normalizations, through the optimizer, the quantizer and the planner.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,8 +11,8 @@
 namespace requant {
 namespace {
 
-/// Whether the operator computes the same: an epsilon behind the root or a bound above 0 does not,
-/// and there is none along the batch.
+/// Whether a normalization operator computes the same: not with an epsilon outside of the root or a
+/// bound above 0, and none exists along the batch.
 bool IsOperator(const Spelling& s) {
   if (s.layout == Spelling::kBatch) return false;
   if (s.epsilon == Spelling::kNone) return true;
@@ -57,7 +57,7 @@ TEST(Normalizations, EverySpellingOfTheOperatorBecomesIt) {
     if (normal > 0) {
       EXPECT_EQ(parts, 0) << spelling.Name();
     }
-    // Of a difference the operator's variance is the better one.
+    // For a difference of moments, the operator's variance is the more exact one.
     const double bound = spelling.moment == Spelling::kDifference ? 1e-3 : 4e-6;
     EXPECT_LT(LargestError(graph, optimized), bound) << spelling.Name();
     fused += normal;

@@ -1,5 +1,5 @@
-// Every tests/passes/*.txt: the passes it names turn the graph of `--- before` into that of
-// `--- after` (or leave it alone: `--- unchanged`), and both compute the same on random inputs.
+// Runs every tests/passes/*.txt: the passes that it names turn the graph of `--- before` into that
+// of `--- after` (or leave it alone: `--- unchanged`), and both compute the same on random inputs.
 //
 //   pass: SimplifyExpr          one or more names, separated by commas
 //   --- before
@@ -8,8 +8,8 @@
 //   graph "" opset 13 ...
 //
 // Graphs are compared by structure: names of inner values, nodes and constants do not count. Types
-// count in InferType's cases only, bytes in use in AnnotateUsedMemory's. Every pass that is listed
-// must have a case for it and one against it.
+// count in InferType's cases only, bytes in use in AnnotateUsedMemory's. Every pass of the table
+// must have a case in which it applies and one in which it does not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace {
 struct Case {
   std::vector<std::string> passes;
   std::string before;
-  std::string after;  // empty: unchanged
+  std::string after;  // empty if unchanged
 };
 
 Case ReadCase(const std::filesystem::path& path) {
@@ -65,8 +65,8 @@ Case ReadCase(const std::filesystem::path& path) {
   return out;
 }
 
-/// The computation as text: lines in the order in which the outputs need them, inner values
-/// numbered, constants written out where they are used.
+/// The computation as text: one line per node in the order in which the outputs need them, inner
+/// values numbered, constants written at their use.
 class Canonical {
  public:
   static std::string Of(const Graph& graph) {
@@ -122,7 +122,7 @@ class Canonical {
   std::unordered_map<const Value*, std::string> names_;
 };
 
-/// The declared types by name, of values that have names in both graphs.
+/// The declared types, by name, of the values that have the same name in both graphs.
 std::string TypesOf(const Graph& graph, const Graph& other) {
   std::map<std::string, std::string> types;
   for (const auto& value : graph.values()) {
@@ -177,7 +177,8 @@ void ExpectSameResults(const Graph& before, const Graph& after, double bound) {
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_EQ(a[i].dtype(), b[i].dtype());
       ASSERT_EQ(a[i].shape(), b[i].shape());
-      double largest = bound > 1e-4 ? 1 : 1e-3;  // as Pass::bound says, and stricter for the exact
+      // at most Pass::bound, and stricter for exact passes
+      double largest = bound > 1e-4 ? 1 : 1e-3;
       for (int64_t j = 0; j < a[i].count(); ++j) {
         largest = std::max(largest, std::fabs(a[i].AsDouble(j)));
       }

@@ -1,5 +1,5 @@
-// Random graphs divided among random backends: every node is in one part, and the parts one after
-// another compute what the whole does.
+// Random graphs divided among random backends: every node is in exactly one part, and the parts in
+// order compute what the whole graph computes.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace requant {
 namespace {
 
-/// The parts one after another, by the interpreter.
+/// Runs the parts in order by the interpreter.
 TensorMap RunParts(const std::vector<Part>& parts, TensorMap values) {
   for (const Part& part : parts) {
     TensorMap feeds;

@@ -1,10 +1,11 @@
 // Random graphs with layers that are hard to quantize, in random ways: any grids, observers and
-// recovery methods, any operators in float; then trained, exported, read again and trained as well.
-// Everything that comes out runs in a session of its own, with numbers that are some.
+// recovery methods, any operators in float; then trained, exported, read again and trained again.
+// Every result runs in a session of its own and gives finite numbers.
 //
-//   REQUANT_QUANTIZE_SEED=17 test_api --gtest_filter='RandomQuantization.*'  one seed, with its
-//   graph REQUANT_QUANTIZE_SEEDS=5000                                             so many, from 0
-//   on
+//   REQUANT_QUANTIZE_SEED=17 test_api --gtest_filter='RandomQuantization.*'
+//       one seed, with its graph printed
+//   REQUANT_QUANTIZE_SEEDS=5000 ...
+//       the first 5000 seeds
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 #include "quant/recover/recovery.h"
 #include "support/random_graphs/random_graph.h"
 
-/// Of the sanitizers, where there are any: called before a report ends the program.
+/// A function of the sanitizers, if there are any: it sets a callback that runs before a report
+/// ends the program.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace requant {
@@ -96,7 +98,7 @@ QuantizeOptions AnyOptions(const Graph& optimized, bool plain, Dice& dice) {
   return out;
 }
 
-/// The given feeds, louder or softer, all the same number, or of other numbers.
+/// The given feeds, scaled, all set to the same number, or replaced by other numbers.
 TensorMap AnySample(const TensorMap& feeds, Dice& dice) {
   const int64_t kind = dice.In(0, 5);
   TensorMap out;
@@ -123,7 +125,7 @@ bool IsFinite(const std::vector<Tensor>& tensors) {
   });
 }
 
-/// Whether a value comes from an operator that jumps: half a step before it may be all of its
+/// Whether a value comes from an operator with jumps: half a step before it may become its whole
 /// range.
 bool ComesFromAJump(const Value* value) {
   static const std::set<std::string> kJumps = {"Ceil", "Floor", "Round", "Sign"};
@@ -140,7 +142,8 @@ struct Found {
 
 class RandomQuantization : public ::testing::Test {
  protected:
-  /// Of a graph and options that are fine; false for those that are refused for a reason.
+  /// Checks the graph and the options of one seed. Returns early if they are rejected for a good
+  /// reason.
   void Check(uint64_t seed, bool print) {
     Dice dice(seed * 2 + 1);
     const RandomGraph random = GraphMaker(seed + 1'000'000, false, true).Make();
@@ -165,7 +168,7 @@ class RandomQuantization : public ::testing::Test {
     if (dice.Chance(40)) Export(*model, dice);
   }
 
-  /// Samples that the float network cannot take are left out; false if it takes none.
+  /// Leaves out samples that the float network cannot take; false if none is left.
   bool RunInFloat(const Graph& graph) {
     Session session(PrepareForRun(graph), {});
     std::erase_if(samples_, [&](const TensorMap& feeds) {
@@ -193,7 +196,7 @@ class RandomQuantization : public ::testing::Test {
         for (const TensorMap& feeds : samples_) calibrator->Add(pass, feeds);
       }
     } catch (const Error& error) {
-      // Values per channel of an axis that they do not have, NaN on the way.
+      // Valid reasons: values per channel of a missing axis, NaN in a value.
       Refused(error, {ErrorCode::kInvalidArgument, ErrorCode::kInvalidQuantization,
                       ErrorCode::kShapeMismatch, ErrorCode::kUnsupported});
       return std::nullopt;
@@ -228,7 +231,8 @@ class RandomQuantization : public ::testing::Test {
     }
   }
 
-  /// By sample and output together: of eight bits. `raised`: the same in the quantizer's opset.
+  /// Compares outputs with those of float, each as a sum over the samples, for eight bits. `raised`
+  /// is the same graph in the quantizer's opset.
   void ExpectNear(const Graph& graph, const Graph& raised, const Graph& integer) {
     Session session(PrepareForRun(integer), {});
     Session floats(PrepareForRun(raised), {});
@@ -250,10 +254,10 @@ class RandomQuantization : public ::testing::Test {
       }
     }
     for (size_t i = 0; i < graph.outputs().size(); ++i) {
-      // What is small beside what it was made of may be lost.
+      // An output that is much smaller than the values it comes from may be lost.
       if (std::sqrt(signal[i]) < kLeastShare * magnitude) continue;
       if (ComesFromAJump(graph.outputs()[i])) continue;
-      // Squares of 1e-30 are 0 in float32, not in the reference's doubles.
+      // Squares of 1e-30 are 0 in float32, but not in the reference's doubles.
       if (!(float_noise[i] < 1e-4 * signal[i])) continue;
       EXPECT_GT(10 * std::log10(signal[i] / (noise[i] + 1e-300)), kLeastDecibels)
           << graph.outputs()[i]->name;
@@ -335,7 +339,7 @@ TEST_F(RandomQuantization, RunsInASessionOfItsOwn) {
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }
-    if (HasFailure()) break;  // one is enough to look at
+    if (HasFailure()) break;  // the first failure is enough
   }
   for (const auto& [what, times] : refusals_) std::printf("%6d %s\n", times, what.c_str());
   std::printf("quantized %d, trained %d, exported %d\n", static_cast<int>(found_.quantized),

@@ -47,7 +47,7 @@ TEST(Move, FindsTheAxesOfPermutationsAndSlices) {
                                       moved.values<int32_t>().end());
     const std::vector<Axis> axes = AxesOf(wanted);
     if (axes.empty()) {
-      // A guess may be wrong; then the numbers are listed.
+      // The guess of the axes may be wrong; then the numbers are listed.
       continue;
     }
     EXPECT_EQ(Walk(axes, wanted[0]), wanted);

@@ -1,5 +1,5 @@
-// ONNX's own conformance data (libonnx-testdata): every model that the engine accepts computes the
-// recorded outputs, by the interpreter as it is in the file, and again after all graph passes.
+// ONNX's own conformance data (libonnx-testdata): the interpreter gives the recorded outputs of
+// every model that the engine accepts, before and after all graph passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ SharedBytes ReadFile(const fs::path& path) {
 
 constexpr const char* kBfloat16 = "recorded as uint16, truncated instead of rounded";
 
-/// Models that are accepted but compute something else, with the reason.
+/// Accepted models with other results, and the reason.
 const std::map<std::string, std::string> kKnown = {
     {"test_cast_BFLOAT16_to_FLOAT", kBfloat16},
     {"test_cast_FLOAT_to_BFLOAT16", kBfloat16},
@@ -44,8 +44,8 @@ const std::map<std::string, std::string> kKnown = {
     {"test_castlike_FLOAT_to_BFLOAT16_expanded", kBfloat16},
 };
 
-/// numpy.testing.assert_allclose with the tolerances of onnx.backend.test.runner: rtol 1e-3,
-/// atol 1e-7; integers exactly. Empty when it holds.
+/// numpy.testing.assert_allclose with the tolerances of onnx.backend.test.runner: rtol 1e-3, atol
+/// 1e-7; integers exactly. Empty if it holds.
 std::string Compare(const Tensor& got, const Tensor& wanted) {
   if (got.dtype() != wanted.dtype() || got.shape() != wanted.shape()) {
     return StrCat("is ", DTypeName(got.dtype()), ShapeToString(got.shape()), ", not ",
@@ -150,7 +150,7 @@ class Runner {
   std::map<std::string, int> refused_;
   std::map<std::string, std::string> failed_;
   std::set<std::string> used_;
-  std::set<std::string> known_;  // of kKnown, those that did differ
+  std::set<std::string> known_;  // the models of kKnown that did differ
 };
 
 TEST(Conformance, EveryAcceptedModelComputesTheRecordedOutputs) {

@@ -1,6 +1,6 @@
-// The node tests of the ONNX project (backend/test/data/node): each is a model of one operator with
-// inputs and the outputs its reference implementation gives. Every test must pass or say that it is
-// unsupported; an operator that we claim to have may not be.
+// The node tests of the ONNX project (backend/test/data/node): each is a model of one operator,
+// with inputs and the outputs of its reference implementation. Every test must pass or throw
+// kUnsupported, which operators of the table may not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Unsupported on purpose although the table has the operator, by a part of the test's name.
+/// Tests of operators of the table that are unsupported on purpose, by a part of their name.
 bool MayBeUnsupported(const std::string& name) {
-  // float16, strings and sequences are outside of what the engine runs.
+  // The engine does not run float16, strings and sequences.
   for (const char* part : {"FLOAT16", "float16", "STRING", "string", "strnormalizer", "sequence",
                            "training", "optional", "_opt", "_seq"}) {
     if (name.find(part) != std::string::npos) return true;
@@ -28,9 +28,9 @@ bool MayBeUnsupported(const std::string& name) {
   return false;
 }
 
-/// Tests whose recorded result we do not follow.
+/// Tests whose recorded result is not followed.
 bool DiffersOnPurpose(const std::string& name) {
-  // Recorded as uint16 files of other shapes than declared, truncated instead of rounded.
+  // Their files hold uint16 of other shapes than declared, truncated instead of rounded.
   return name.find("BFLOAT16") != std::string::npos;
 }
 
@@ -75,7 +75,7 @@ std::string CheckInference(const Graph& graph, const std::vector<Tensor>& want) 
   return "";
 }
 
-/// "" when the test passes. Throws Error.
+/// Returns "" if the test passes. Throws Error.
 std::string RunCase(const fs::path& folder) {
   const Graph graph = testing::ReadModelFile((folder / "model.onnx").string());
   for (int set = 0;; ++set) {

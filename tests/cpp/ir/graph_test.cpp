@@ -1,5 +1,5 @@
-// The graph's own bookkeeping: names, places, order, copies, and which types have to be inferred
-// anew.
+// The graph's bookkeeping: names, positions, order, copies, and the types that have to be inferred
+// again.
 #include "ir/graph.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 TEST(NameIndex, DoesWhatAMapDoes) {
   std::mt19937 random(5);
-  std::map<std::string, int*> expected;  // its keys stay where they are
+  std::map<std::string, int*> expected;  // its keys stay valid
   std::vector<int> items(4000);
   NameIndex index;
   EXPECT_EQ(index.Find("nothing"), nullptr);

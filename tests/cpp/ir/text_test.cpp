@@ -1,4 +1,4 @@
-// The text form: prints what was written by hand, and comes back bit for bit.
+// The text form: hand-written text is printed unchanged, and graphs come back bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ Value* AddRaw(Graph& graph, const std::string& name, DType dtype, Shape shape,
   return graph.AddConstant(name, tensor);
 }
 
-/// Structure, names, types, attributes and constants, bit for bit.
+/// Compares structure, names, types, attributes and constants, bit for bit.
 void ExpectSame(const Graph& a, const Graph& b) {
   EXPECT_EQ(PrintGraph(a), PrintGraph(b));
   for (const auto& value : a.values()) {
@@ -177,7 +177,7 @@ TEST(ParseGraph, ErrorsNameLineAndColumn) {
   ExpectError("graph \"\" input %x: float32[1] input %x: float32[1]", "line 1", "twice");
   ExpectError("graph \"\" input %x: float32[1]\n%y = Relu(%x) {a = 1, a = 2}", "line 2", "twice");
   ExpectError("graph \"\" input %x: float32[1]\n%y = Relu(%x) {a = }", "line 2", "number");
-  // Every prefix of a good text is refused or parsed, never a crash.
+  // Every prefix of a valid text is either rejected or parsed, without a crash.
   const std::string good =
       "graph \"g\" opset 13, a.b 2\nmetadata \"k\" = \"v\"\ninput %x: float32[N, ?, 3]\n"
       "const %\"c d\": float16[2] = {1.5, nan(0x7e01)}\n"

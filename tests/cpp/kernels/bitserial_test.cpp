@@ -48,7 +48,7 @@ std::vector<ConvGeometry> Geometries(std::mt19937& random) {
   all.push_back(Geometry(4, 4, 460, 9, 3, 3, 1, 1));    // several segments
   all.push_back(Geometry(5, 31, 1300, 20, 1, 1, 1, 0));
   all.push_back(Geometry(17, 17, 2, 3, 15, 15, 1, 7));  // 225 taps
-  all.push_back(Geometry(12, 11, 17, 3, 9, 9, 1, 4));   // 81, which two planes may have
+  all.push_back(Geometry(12, 11, 17, 3, 9, 9, 1, 4));   // 81 taps, which two planes may have
   for (int i = 0; i < 60; ++i) {
     const auto pick = [&](int32_t lo, int32_t hi) {
       return lo + static_cast<int32_t>(random() % static_cast<uint32_t>(hi - lo + 1));
@@ -62,7 +62,7 @@ std::vector<ConvGeometry> Geometries(std::mt19937& random) {
   return all;
 }
 
-/// Codes of a range times weights of a few values.
+/// A range of codes, and the values of the weights.
 struct Codes {
   int32_t lo, hi, zero_point;
   std::vector<int32_t> weights;
@@ -77,7 +77,7 @@ struct Case {
   std::vector<int32_t> bias;
   ConvQ8Weights view;
 
-  /// extreme: 1 lowest codes, 2 highest ones, else random.
+  /// `extreme`: 1 for the lowest codes, 2 for the highest ones, else random.
   Case(std::mt19937& random, const ConvGeometry& geometry, const Codes& which, int extreme)
       : g(geometry), codes(which) {
     g.input_stride += extreme % 3;
@@ -164,7 +164,8 @@ TEST(ConvLookup, AccumulatorsMatchTheScalarRow) {
 }
 
 TEST(ConvLookup, LevelsThatAChannelCannotHaveAreNoneOfItsCodes) {
-  // -128, 0 and 128 with zero points 0 and -128: as bytes the fourth level would be the second.
+  // Weights -128, 0 and 128 with zero points 0 and -128: as bytes, the fourth level would equal the
+  // second.
   std::mt19937 random(12);
   Case test(random, Geometry(1, 5, 20, 16, 1, 1, 1, 0), {0, 3, 0, {-128, 0}}, 0);
   std::vector<int32_t> zero_points;
@@ -201,8 +202,8 @@ TEST(ConvLookup, RequantizedOutputsMatchTheScalarRow) {
   }
 }
 
-/// Where lookups fit bytes, of some windows or all, and where they do not; thresholds within their
-/// range and at both ends; all weights that have a form in bytes, and others.
+/// Lookup sums that fit bytes in some windows or all, and sums that do not; thresholds within their
+/// range and at both ends; weights that all have a form in bytes, and others.
 TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
   std::mt19937 random(35);
   const auto of = [&random](int32_t n) {
@@ -213,10 +214,10 @@ TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
                                           {0, 100}, {-1, 2}, {7}};
   int32_t seen[2] = {0, 0};
   for (int variant = 0; variant < 1000; ++variant) {
-    // Of one code, any number of channels.
+    // Some cases have a single code and any number of channels.
     const bool one = variant % 41 == 40;
     const int32_t range = one ? 0 : 1 + variant % 3, groups = variant % 9 == 8 ? 2 : 1;
-    // 254 of one bit fill a byte; up to 400 are tried.
+    // 254 channels of one bit fill a byte; up to 400 are tried.
     const int32_t in_c = one                ? 1 + of(2000)
                          : variant % 5 == 4 ? 225 + of(200)
                                             : 1 + of(254 / range + 10);
@@ -227,7 +228,7 @@ TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
     const int32_t lo = variant % 6 == 5 ? -1 : of(3) * 100;
     const Codes codes = {lo, lo + range, lo + of(range + 1), weights[of(variant % 8 < 3 ? 3 : 7)]};
     Case test(random, geometry, codes, variant % 8 < 3 ? variant % 8 : 0);
-    // Two channels of three have the highest or the lowest weights only.
+    // Two channels of three have only the highest or only the lowest weights.
     for (size_t i = 0; i < test.weights.size(); ++i) {
       const size_t channel = i / static_cast<size_t>(in_c) % 3;
       test.weights[i] =
@@ -235,7 +236,7 @@ TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
                               : channel == 1 ? codes.weights.back()
                                              : codes.weights[random() % codes.weights.size()]);
     }
-    // Of half of the channels, biases among the sums; of others, such as leave one code.
+    // Half of the biases are in the range of the sums; some of the others leave only one code.
     for (int32_t& bias : test.bias) {
       bias = of(2) ? of(2 * in_c + 1) - in_c : of(4) ? bias : of(2) ? 30000 + of(9000) : -30000;
     }
@@ -264,7 +265,7 @@ TEST(ConvLookup, OutputsOfTwoCodesMatchTheScalarRow) {
       if (code == static_cast<uint8_t>(lower + 1)) ++seen[1];
     }
   }
-  // Neither code is rare.
+  // Both codes occur often.
   EXPECT_GT(seen[0], seen[1] / 4);
   EXPECT_GT(seen[1], seen[0] / 4);
 }
@@ -288,7 +289,8 @@ TEST(ConvLookup, BitsArePackedAsSuch) {
   std::mt19937 random(34);
   const ConvGeometry g = Geometry(7, 7, 512, 512, 3, 3, 1, 1);
   const ConvQ8Kernel& lookup = Row("conv_q8_lookup");
-  // Beside them a bias and a sum for each channel, 16 bytes for each block, and the header.
+  // The packed weights also hold a bias and a sum for each channel, 16 bytes for each block, and
+  // the header.
   const size_t weights = size_t{512} * 512 * 9, biases = 512 * 8 + 512 / 8 * 16 + 128;
   EXPECT_LE(lookup.packed_size(Case(random, g, {0, 1, 0, {-1, 1}}, 0).view), weights / 8 + biases);
   EXPECT_LE(lookup.packed_size(Case(random, g, {0, 3, 0, {-1, 0, 1}}, 0).view),

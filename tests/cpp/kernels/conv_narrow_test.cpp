@@ -40,7 +40,8 @@ TEST(ConvNarrow, EveryPairOfWidthsMatchesTheDefinition) {
                                 {6, 6},
                                 {2, 4}}) {
       ++variant;
-      // The whole product of shapes and widths takes long: large ones with a part of the widths.
+      // All combinations of shapes and widths would take too long: large shapes use some of the
+      // widths.
       if (WeightCount(geometry) * ConvRows(geometry) > 200000 && (variant / 3) % 4 != 0) continue;
       const Q8Case test = NarrowCase(random, geometry, variant, widths.inputs, widths.weights);
       const ConvGeometry& g = test.g;
@@ -86,7 +87,7 @@ TEST(ConvNarrow, RequantizedLikeTheReference) {
   }
 }
 
-/// Steps that add up in int16, of the first block.
+/// The number of steps that the first block adds up in int16.
 int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
   std::vector<uint8_t> packed(row.packed_size(weights));
   row.pack_weights(weights, packed.data());
@@ -95,13 +96,13 @@ int32_t Segment(const ConvQ8Kernel& row, const ConvQ8Weights& weights) {
   return segment;
 }
 
-/// Behind them are those of CodeForm::kFillsInt16.
+/// The variants from 480 on have CodeForm::kFillsInt16.
 constexpr int kUsualVariants = 480, kVariants = 640;
 
-/// What a tile makes of its accumulators, of variant `variant`.
+/// The codes that a tile makes of its accumulators in one variant.
 struct OutputCodes {
   bool is_signed, wide;
-  bool fill;  ///< sixteen around the zero point: all of int16
+  bool fill;  ///< sixteen codes around the zero point fill int16
   int32_t count, lo;
 };
 
@@ -129,7 +130,7 @@ PreparedRequantize MakeRequantize(std::mt19937& random, const std::vector<int64_
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
   std::vector<double> multipliers;
   for (const int64_t bound : bounds) {
-    // All codes for a half to a thirtieth of what accumulators can be.
+    // The codes span a half to a thirtieth of the accumulators' range.
     const double multiplier = codes.count * (1.0 + of(30)) / (static_cast<double>(bound) + 1);
     const double steps = std::clamp(std::round(multiplier * kSimpleUnits), 1.0, 32768.0);
     multipliers.push_back(codes.wide ? steps / kSimpleUnits : multiplier);
@@ -141,8 +142,8 @@ PreparedRequantize MakeRequantize(std::mt19937& random, const std::vector<int64_
                            codes.lo + codes.count - 1 - fewer);
 }
 
-/// Gives the convolution a residual, whose bytes are returned, and the addition of both. Counts
-/// those that have a form in 16 bits.
+/// Adds a residual to the convolution, whose bytes are returned, and the addition. Counts the
+/// additions that have a form in 16 bits.
 std::vector<uint8_t> AddResidual(std::mt19937& random, int variant, const OutputCodes& codes,
                                  ConvQ8Params& p, int32_t& sums) {
   const auto of = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
@@ -150,7 +151,7 @@ std::vector<uint8_t> AddResidual(std::mt19937& random, int variant, const Output
   add.a_step = add.b_step = 1;
   p.residual_first = of(2);
   const bool other_signed = of(2) != 0;
-  // All codes, with factors that few bits hold, have another form, which saturates.
+  // Operands of all codes have another form if few bits hold the factors; it saturates.
   const bool simple = variant % 8 == 1;
   const int32_t other_count = simple ? 256 : 16;
   const int32_t other_lo = simple ? (other_signed ? -128 : 0) : other_signed ? -8 : of(3) * 120;
@@ -192,7 +193,7 @@ std::vector<uint8_t> AddResidual(std::mt19937& random, int variant, const Output
   return residual;
 }
 
-/// Whole bytes are those of the second half of every 64 variants.
+/// The second half of every 64 variants has codes of 8 bits.
 bool HasWholeBytes(int variant) { return variant % 64 >= 32; }
 
 Q8Case MakeTileCase(std::mt19937& random, int variant) {
@@ -209,7 +210,7 @@ Q8Case MakeTileCase(std::mt19937& random, int variant) {
   return NarrowCase(random, geometry, variant, 1 + of(4), whole_bytes ? 8 : 1 + of(4));
 }
 
-/// All outputs of the row, whose weights are packed for it.
+/// Runs the row with weights packed for it, and returns all outputs.
 std::vector<uint8_t> RunRow(const ConvQ8Kernel& row, const Q8Case& test, ConvQ8Params p,
                             const std::vector<int32_t>& cuts) {
   std::vector<uint8_t> packed(row.packed_size(test.view));
@@ -221,17 +222,16 @@ std::vector<uint8_t> RunRow(const ConvQ8Kernel& row, const Q8Case& test, ConvQ8P
   return output;
 }
 
-/// Whether products of the row are widened before the end of a sum.
+/// Whether the row widens products before the end of a sum.
 bool IsSegmented(const ConvQ8Kernel& row, const Q8Case& test) {
   const ConvGeometry& g = test.g;
   return g.out_c / g.groups % 8 == 0 && row.supports(test.view, g) &&
          Segment(row, test.view) * conv::kDot7Group < g.in_c / g.groups * g.kernel_h * g.kernel_w;
 }
 
-/// Codes of a few bits whose forms in 16 bits and in float32 are known to the kernel, with and
-/// without a residual of few codes, unsigned or signed; and codes of eight bits by simple
-/// multipliers. Products, which all fit int16 or, those of weights of eight bits, do not, and
-/// lookups.
+/// Codes of a few bits, with forms in 16 bits and in float32, with and without a residual of few
+/// codes, unsigned or signed; and codes of eight bits with simple multipliers. Kernels are products
+/// whose sums fit int16, products by weights of eight bits whose sums do not, and lookups.
 TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
   std::mt19937 random(35);
   const ConvQ8Kernel rows[] = {Row("conv_q8_narrow_x"), Row("conv_q8_lookup")};
@@ -281,8 +281,8 @@ TEST(ConvNarrow, CodesMadeInTheTileAreThoseOfTheReference) {
   EXPECT_GT(runs[1], 100);
   EXPECT_GT(segmented[0], 20);
   EXPECT_GT(segmented[1], 20);
-  // Both forms: every channel has that in float32, almost every one of few bits that in 16 bits.
-  // With the multiplier's own slope only, 0.5 and 1.6 of 100 channels have none.
+  // Every channel has a form in float32, and almost every channel of few bits one in 16 bits. With
+  // the slope of the multiplier alone, 0.5 % and 1.6 % of the channels would have none.
   EXPECT_EQ(found.in_float, channels);
   EXPECT_GT(found.in_16_bits, channels * 0.99);
   EXPECT_LT(found.in_16_bits, channels);
@@ -295,7 +295,7 @@ TEST(ConvNarrow, SegmentsAreAsLongAsTheOperandsAllow) {
   const ConvQ8Kernel& inputs = Row("conv_q8_narrow_x");
   const ConvQ8Kernel& weights = Row("conv_q8_narrow_w");
   const int32_t depth = 4096;
-  // All weights at one end, all inputs at the other: a lane takes two products a step.
+  // All weights are at one end and all inputs at the other; a lane adds two products per step.
   const auto longest = [](int32_t largest) { return 32768 / (2 * largest); };
   for (const Widths widths : {Widths{4, 4}, {4, 8}, {4, 2}, {6, 2}, {8, 4}, {8, 2}}) {
     Q8Case test =
@@ -320,7 +320,7 @@ TEST(ConvNarrow, SegmentsAreAsLongAsTheOperandsAllow) {
     test.Run(row, ConvQ8Output::kInt32, {}, {0, 9}, got.data());
     for (int32_t at = 0; at < 72; ++at) ASSERT_EQ(got[at], test.Accumulator(at / 8, at % 8));
   }
-  // Weights that cancel out need no widening before the end.
+  // Weights whose sum is 0 need no widening before the end.
   Q8Case test = NarrowCase(random, Geometry(1, 9, 256, 8, 1, 1, 1, 0), 0, 4, 4);
   test.view.input_lo = 0;
   test.view.input_hi = 15;
@@ -339,7 +339,7 @@ TEST(ConvNarrow, RefusesWhatDoesNotFit) {
   test.weights[1] = 7;
   EXPECT_TRUE(inputs.supports(test.view, test.g));
   EXPECT_TRUE(weights.supports(test.view, test.g));
-  test.view.input_lo = -128;  // the defaults: a type that is not known
+  test.view.input_lo = -128;  // the defaults: the type is not known
   test.view.input_hi = 255;
   EXPECT_FALSE(inputs.supports(test.view, test.g));
   EXPECT_FALSE(weights.supports(test.view, test.g));

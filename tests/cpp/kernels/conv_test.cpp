@@ -32,8 +32,8 @@ bool WrappingLinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geo
   return conv::Dot8Takes(weights, 2) && conv::Dot8LinesSupports(weights, geometry);
 }
 
-/// The rows of the table, and those on whole bytes as they run where the instruction takes signed
-/// ones, with pairs that do not wrap and that do.
+/// The rows of the table, and the forms of the rows on whole bytes for an instruction that takes
+/// signed bytes, with pairs that wrap and pairs that do not.
 std::vector<ConvQ8Kernel> KernelsInEveryForm() {
   std::vector<ConvQ8Kernel> all(ConvQ8Kernels().begin(), ConvQ8Kernels().end());
   for (const ConvQ8Kernel& kernel : ConvQ8Kernels()) {

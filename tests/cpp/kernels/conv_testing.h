@@ -1,5 +1,5 @@
 #pragma once
-// Random convolutions of 8-bit values and what they are by the definition.
+// Random convolutions of 8-bit values, and their results by the definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,9 @@ inline std::vector<ConvGeometry> Geometries() {
   all.push_back(Geometry(21, 23, 8, 11, 1, 1, 1, 0, 1, 1, 2));  // several panels
   all.push_back(Geometry(24, 21, 9, 8, 3, 3, 1, 1));
   all.push_back(Geometry(4, 4, 260, 9, 3, 3, 1, 1));    // deep
-  all.push_back(Geometry(9, 9, 1027, 12, 1, 1, 1, 0));  // of many rows
-  // Lines of more channels: runs that are no multiple of a step, several strips, strides, batches.
+  all.push_back(Geometry(9, 9, 1027, 12, 1, 1, 1, 0));  // many rows of a matrix
+  // Lines with more channels: runs that are no multiple of a step, several strips, strides,
+  // batches.
   all.push_back(Geometry(5, 19, 13, 20, 3, 3, 1, 1));
   all.push_back(Geometry(3, 70, 11, 9, 2, 4, 1, 2));
   all.push_back(Geometry(6, 37, 17, 32, 3, 3, 2, 1, 1, 1, 2));
@@ -55,7 +56,7 @@ inline std::string Describe(const ConvGeometry& g) {
          std::to_string(g.groups);
 }
 
-/// Sums f(input index, weight index in OIHW) over the taps inside the image.
+/// Calls f(input index, weight index in OIHW) for the taps inside of the image.
 template <typename F>
 void ForEachTap(const ConvGeometry& g, int32_t row, int32_t o, F f) {
   const int32_t in_c = g.in_c / g.groups, group = o / (g.out_c / g.groups);
@@ -134,7 +135,7 @@ struct Q8Case {
     return sum;
   }
 
-  /// Runs a row over [0, rows) in the given pieces.
+  /// Runs a row of the table on [0, rows), divided at the cuts.
   void Run(const ConvQ8Kernel& kernel, ConvQ8Output type, const RequantizeParams& requantize,
            const std::vector<int32_t>& cuts, void* output, const FloatSums& sums = {}) const {
     std::vector<uint8_t> packed(kernel.packed_size(view));
@@ -153,7 +154,7 @@ struct Q8Case {
   }
 };
 
-/// Codes in [lo, hi]; extreme: only the ends, `ends` says which.
+/// Limits codes to [lo, hi]. `ends`: use only the ends of the range, and which of them.
 enum class Ends { kNone, kBoth, kLow, kHigh };
 inline void Limit(std::mt19937& random, std::vector<uint8_t>& codes, int32_t lo, int32_t hi,
                   Ends ends) {
@@ -166,13 +167,13 @@ inline void Limit(std::mt19937& random, std::vector<uint8_t>& codes, int32_t lo,
   }
 }
 
-/// A case whose inputs have `input_bits` and whose weights `weight_bits` bits.
+/// A case with inputs of `input_bits` and weights of `weight_bits` bits.
 inline Q8Case NarrowCase(std::mt19937& random, const ConvGeometry& geometry, int variant,
                          int32_t input_bits, int32_t weight_bits) {
   Q8Case test(random, geometry, variant, true);
   const bool is_signed = test.input_signed;
   const int32_t count = 1 << input_bits;
-  // Not all ranges begin where their type does.
+  // Some ranges do not begin where their type does.
   const int32_t lo = is_signed ? -(count / 2) : variant % 7 == 0 ? std::min(100, 256 - count) : 0;
   const int32_t hi = lo + count - 1;
   constexpr Ends kEnds[] = {Ends::kNone, Ends::kBoth, Ends::kHigh, Ends::kLow, Ends::kNone};
@@ -182,7 +183,7 @@ inline Q8Case NarrowCase(std::mt19937& random, const ConvGeometry& geometry, int
                                              : lo + static_cast<int32_t>(random() % count);
   const int32_t half = 1 << (weight_bits - 1);
   Limit(random, test.weights, -half, half - 1, kEnds[variant / 2 % 5]);
-  if (variant % 6 == 5 && weight_bits < 8) {  // all codes moved, and moved back
+  if (variant % 6 == 5 && weight_bits < 8) {  // all codes are shifted, and shifted back
     const int32_t zero = static_cast<int32_t>(random() % 100) - 50;
     for (uint8_t& weight : test.weights) weight = static_cast<uint8_t>(weight + zero);
     test.weight_zero_points.assign(static_cast<size_t>(test.g.out_c), zero);
@@ -199,7 +200,7 @@ struct Widths {
   int32_t inputs, weights;
 };
 
-/// Accumulators of all outputs, by the definition; what lies between pixels is 0x5A5A5A5A.
+/// The accumulators of all outputs, by the definition; gaps between pixels hold 0x5A5A5A5A.
 inline std::vector<int32_t> Definition(const Q8Case& test) {
   const ConvGeometry& g = test.g;
   const int32_t pixels = ConvRows(g);

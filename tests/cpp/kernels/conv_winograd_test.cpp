@@ -1,4 +1,4 @@
-// 3x3 windows with fewer products: the definition's integers.
+// Winograd convolutions of 3x3 windows give the definition's integers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ ConvGeometry RandomGeometry(std::mt19937& random, int i, int32_t stride = 1) {
   const int32_t pad = i % 5 == 4 ? 3 : of(3);
   ConvGeometry g = Geometry(3 + of(12), 3 + of(15), 16 * (1 + of(9)), 1 + of(70), 3, 3, stride, pad,
                             1, 1, 1 + i % 3);
-  // Only the top and the left are said: more of them move what is left at the other sides.
+  // Only the pads at the top and the left are set: larger ones shift the remainders at the other
+  // sides.
   if (i % 4 == 3) g.pad_top = of(2), g.pad_left = of(3);
   return g;
 }
@@ -60,10 +61,11 @@ TEST(ConvWinograd, TwoBitsMatchTheDefinition) {
   constexpr std::array<int32_t, 2> kRanges[] = {{-2, 1}, {-1, 1}, {-1, 2}, {0, 1}};
   for (int i = 0; i < 80; ++i) {
     ConvGeometry geometry = RandomGeometry(random, i);
-    // Six tiles, which are multiplied in registers; more steps than are transformed at once.
+    // Six tiles are multiplied in registers, and more steps are needed than are transformed at
+    // once.
     if (i % 8 == 5) geometry = Geometry(7 + i % 2, 9, 16 * (1 + i % 13), 9, 3, 3, 1, 1);
     Q8Case test = NarrowCase(random, geometry, i, 2, 2);
-    // Five codes at most, and any two bits of weights.
+    // At most five codes, and weights of any two bits.
     if (i % 3 == 2) test.view.input_hi = test.view.input_lo + 4;
     Limit(random, test.input, test.view.input_lo, test.view.input_hi, kEnds[i / 2 % 4]);
     const auto [lo, hi] = kRanges[i % 4];
@@ -129,13 +131,13 @@ TEST(ConvWinograd, WritesTheRowsThatItIsAskedFor) {
 
 TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
   std::mt19937 random(42);
-  // Several panels that cut lines of tiles, more steps than are transformed at once, few tiles.
+  // Several panels that cut lines of tiles; more steps than are transformed at once; few tiles.
   const ConvGeometry geometries[] = {
       Geometry(33, 47, 16, 9, 3, 3, 1, 1),           Geometry(9, 150, 32, 8, 3, 3, 1, 1),
       Geometry(4, 4, 512, 16, 3, 3, 1, 1),           Geometry(3, 3, 2048, 8, 3, 3, 1, 1),
       Geometry(12, 12, 256, 8, 3, 3, 1, 0, 1, 1, 4), Geometry(65, 90, 16, 9, 3, 3, 2, 1),
       Geometry(8, 8, 512, 16, 3, 3, 2, 1),           Geometry(23, 24, 256, 8, 3, 3, 2, 0, 1, 1, 4)};
-  // Codes and weights of so many bits, for these rows.
+  // The bits of codes and weights for these rows.
   struct Form {
     int32_t inputs, weights;
     std::vector<const char*> rows;
@@ -156,7 +158,7 @@ TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
         test.weight_zero_points.clear();
         const std::vector<int32_t> expected = Definition(test);
         for (const char* name : form.rows) {
-          // Sums of 8-bit extremes over many channels are for other rows.
+          // The row does not support sums of 8-bit extremes over many channels.
           if (!Row(name).supports(test.view, test.g)) continue;
           ++runs;
           std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
@@ -169,7 +171,7 @@ TEST(ConvWinograd, ManyPanelsAndDeepWindows) {
   EXPECT_GT(runs, 80);
 }
 
-/// Steps that the row adds up in int16, of the first block.
+/// The number of steps that the row adds up in int16 in the first block.
 int32_t Segment(const char* name, const ConvQ8Weights& weights) {
   const ConvQ8Kernel& row = Row(name);
   std::vector<uint8_t> packed(row.packed_size(weights));
@@ -194,7 +196,8 @@ TEST(ConvWinograd, SegmentsAreAsLongAsTheOperandsAllow) {
     Limit(random, test.weights, weight, weight, Ends::kLow);
     EXPECT_EQ(Segment(kRows[0], test.view), segment) << weight << " " << range;
   }
-  // Two products of a weight by four ranges, of two weights by two, or of four by one.
+  // A lane adds two products per step: of a weight by four ranges, of two weights by two, or of
+  // four weights by one.
   for (const auto& [weight, range, segment] : {std::array{15, 31, 8},  // 3720 a step
                                                std::array{-8, 15, 32}}) {
     test.view.input_hi = range;
@@ -229,7 +232,7 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
   g = good;
   g.in_c = 24;
   EXPECT_FALSE(supports(test, g));
-  // Codes and weights that leave a byte once they are transformed.
+  // Codes and weights that exceed a byte after the transform.
   test.view.input_lo = 0;
   test.view.input_hi = 32;
   EXPECT_FALSE(supports(test, good));
@@ -241,7 +244,7 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(supports(test, good));
   Limit(random, test.weights, -8, 8, Ends::kBoth);
   EXPECT_FALSE(supports(test, good));
-  // With a stride of 2 weights grow by four at most, so that four bits are all that counts.
+  // With a stride of 2 the transform multiplies weights by at most four, so that four bits suffice.
   g = good;
   g.stride_h = g.stride_w = 2;
   g.out_h = g.out_w = 3;
@@ -254,7 +257,7 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
     Limit(random, test.weights, -8, 8, Ends::kBoth);
     EXPECT_FALSE(strided.supports(test.view, g));
   }
-  // Two bits: up to five codes, and weights of up to 2.
+  // Two bits: up to five codes, and weights with magnitudes up to 2.
   const ConvQ8Kernel& two = Row(k4x3);
   Limit(random, test.weights, -2, 1, Ends::kBoth);
   test.view.input_hi = 4;
@@ -273,20 +276,20 @@ TEST(ConvWinograd, RefusesWhatDoesNotFit) {
   test.view.bias = nullptr;
   Limit(random, test.weights, -8, 8, Ends::kBoth);
   test.view.input_hi = 31;
-  // Eight bits: any of them, but for zero points that need more.
+  // Eight bits: any codes and weights, except for zero points that need more bits.
   const ConvQ8Kernel& pairs = Row("conv_q8_winograd_pairs");
   EXPECT_TRUE(pairs.supports(test.view, good));
   g = good;
   g.in_c = 12;
   EXPECT_FALSE(pairs.supports(test.view, g));
-  g.in_c = 2000;  // four times an output
+  g.in_c = 2000;  // four times the accumulator of an output
   EXPECT_FALSE(pairs.supports(test.view, g));
   const std::vector<int32_t> zero_points(8, -120);
   test.view.zero_points = zero_points.data();
   Limit(random, test.weights, 0, 8, Ends::kBoth);
   EXPECT_FALSE(pairs.supports(test.view, good));
   test.view.zero_points = nullptr;
-  // A bias of which four times does not fit int32.
+  // Four times the bias does not fit int32.
   Limit(random, test.weights, -8, 7, Ends::kNone);
   const std::vector<int32_t> bias(8, -(1 << 29));
   test.view.bias = bias.data();

@@ -1,5 +1,5 @@
 #pragma once
-// i32x4.relaxed_dot_i8x16_i7x16_add_s as processors may compute it, one struct for each.
+// i32x4.relaxed_dot_i8x16_i7x16_add_s as processors may compute it; one struct for each form.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -8,7 +8,7 @@
 
 namespace requant::dot8_forms {
 
-/// The bytes one by one; Lane(w, x, acc) gets four of each.
+/// Computes the instruction lane by lane; Lane(w, x, acc) gets four bytes of each operand.
 template <typename Lane>
 struct ByLanes {
   static v128_t Add(v128_t w, v128_t x, v128_t acc) {
@@ -69,7 +69,7 @@ struct SaturatingSignedPairsLane {
     return Wrap(acc);
   }
 };
-struct SevenBitsLane {  // the top bit of the second operand ignored
+struct SevenBitsLane {  // the top bit of the second operand is ignored
   static int32_t Sum(const int8_t* w, const uint8_t* x, int64_t acc) {
     for (int i = 0; i < 4; ++i) acc += w[i] * (x[i] & 127);
     return Wrap(acc);
@@ -80,7 +80,7 @@ using Unsigned = ByLanes<UnsignedLane>;
 using Signed = ByLanes<SignedLane>;
 using WrappingPairs = ByLanes<WrappingPairsLane>;
 
-/// Right in the low half, saturating in the high one.
+/// Correct in the low half, saturating in the high half.
 struct HalfSaturating {
   static v128_t Add(v128_t w, v128_t x, v128_t acc) {
     return wasm_i8x16_shuffle(Unsigned::Add(w, x, acc),

@@ -1,4 +1,4 @@
-// Depthwise kernels against the general convolution's reference row with groups == channels.
+// Depthwise kernels against the general convolution's scalar row with groups == channels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,8 +83,8 @@ void WrappingDot8(const DwConvQ8Params* params) {
 }
 bool WrappingSupports(const DwConvQ8Weights& weights) { return dwconv::Dot8Takes(weights, 2); }
 
-/// The rows of the table, and the one on whole bytes where the instruction takes signed ones, with
-/// pairs that do not wrap and that do.
+/// The rows of the table, and the forms of the row on whole bytes for an instruction that takes
+/// signed bytes, with pairs that wrap and pairs that do not.
 std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
   std::vector<DwConvQ8Kernel> all(DwConvQ8Kernels().begin(), DwConvQ8Kernels().end());
   for (const DwConvQ8Kernel& kernel : DwConvQ8Kernels()) {
@@ -100,7 +100,7 @@ std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
   return all;
 }
 
-/// The output by the scalar row of the general convolution.
+/// Computes the output by the scalar row of the general convolution.
 void RunReference(const ConvGeometry& g, const ConvQ8Weights& weights, const uint8_t* input,
                   bool input_signed, int32_t zero_point, const PreparedRequantize& prepared,
                   ConvQ8Output type, uint8_t* output) {
@@ -202,8 +202,8 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
   EXPECT_GT(wrapping, 0);
 }
 
-/// Sums of few bits: every geometry, codes of 1 to 8 bits by weights of 1 to 8, against the general
-/// reference.
+/// Sums of few bits: every geometry, codes of 1 to 8 bits by weights of 1 to 8 bits, against the
+/// general reference.
 TEST(DwConvQ8, NarrowMatchesTheGeneralConvolution) {
   std::mt19937 random(37);
   const auto rows = DwConvQ8Kernels();
@@ -270,7 +270,7 @@ TEST(DwConvQ8, NarrowMatchesTheGeneralConvolution) {
       RunRanges(narrow, p, Cuts(random, rows_of));
       ASSERT_EQ(got, expected) << Describe(g) << " " << bits << " by " << weight_bits << " bits";
 
-      // Two codes as bits.
+      // Outputs of two codes as bits.
       if (g.out_c % 8 != 0 || g.output_stride != g.out_c) continue;
       PreparedRequantize two_codes = PrepareRequantize(
           RequantizeMode::kUpward, std::vector<double>(g.out_c, 4.0 / (taps * span * half)), bounds,

@@ -1,4 +1,4 @@
-// How the operands of an elementwise kernel can lie, for its tests.
+// The memory layouts of an elementwise kernel's operands, for its tests.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace requant::testing {
 
-/// The broadcasting forms of a run.
+/// A way in which the operands of a run broadcast.
 struct Form {
   const char* name;
   int a_step, b_step;
@@ -30,7 +30,7 @@ struct Run {
   Params params;
 };
 
-/// Strides with gaps, sizes 1..70.
+/// A run with gaps in its strides and sizes 1..70.
 template <typename Params>
 Run<Params> MakeRun(Random& random, const Form& form) {
   Run<Params> run{};
@@ -46,7 +46,7 @@ Run<Params> MakeRun(Random& random, const Form& form) {
   p.a_row_stride = stride(form.a_step, form.a_repeats);
   p.b_row_stride = stride(form.b_step, form.b_repeats);
   p.out_row_stride = p.cols + static_cast<size_t>(random.Int(0, 3));
-  // Exactly as much as the run touches: the sanitizer sees any read beyond.
+  // Buffers have exactly the size that the run touches, so that the sanitizer sees any read beyond.
   run.a_size = (p.rows - 1) * p.a_row_stride + (form.a_step ? p.cols : 1);
   run.b_size = (p.rows - 1) * p.b_row_stride + (form.b_step ? p.cols : 1);
   run.out_size = p.rows * p.out_row_stride + 16;

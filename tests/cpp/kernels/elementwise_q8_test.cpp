@@ -21,7 +21,7 @@ using testing::MakeRun;
 using testing::Random;
 using testing::Run;
 
-/// Zero points and clamps at their extremes, signedness at random.
+/// Sets zero points and clamps at their extremes, and random signedness.
 template <typename Params>
 void FillBytes(Random& random, Params& p) {
   const auto zero = [&](int32_t is_signed) {
@@ -49,7 +49,7 @@ std::vector<uint8_t> CodesIn(Random& random, size_t count, QAddRange range) {
   return codes;
 }
 
-/// On codes of all bytes, or of these ranges.
+/// Checks a row against the oracle on codes of whole bytes, or of the given ranges.
 template <typename Params, typename Kernel, typename Judge>
 void ExpectByteRows(const Kernel& kernel, Random& random, Run<Params>& run, Judge&& judge,
                     QAddRange a_codes = {0, 255}, QAddRange b_codes = {0, 255}) {
@@ -106,7 +106,7 @@ TEST(QAdd, EveryRowGivesTheNormativeIntegers) {
         p.a_scale = std::exp(random.Float(-8, 3));
         p.b_scale = std::exp(random.Float(-8, 3)) * (round % 4 == 0 ? -1.0f : 1.0f);
         p.out_scale = std::exp(random.Float(-8, 3));
-        if (round % 5 == 0) p.a_scale = p.out_scale = std::fabs(p.b_scale);  // ties abound
+        if (round % 5 == 0) p.a_scale = p.out_scale = std::fabs(p.b_scale);  // ties are frequent
         if (round % 10 == 0) p.out_scale *= 2;
         const auto m = MakeQAddMultipliers(static_cast<double>(p.a_scale) / p.out_scale,
                                            static_cast<double>(p.b_scale) / p.out_scale);
@@ -120,7 +120,7 @@ TEST(QAdd, EveryRowGivesTheNormativeIntegers) {
       });
 }
 
-// Sums of multipliers around the bound below which vector kernels multiply 16-bit pairs.
+// Sums of multipliers close to the bound below which vector kernels multiply 16-bit pairs.
 TEST(QAdd, FactorsAtTheBoundOfPairs) {
   constexpr int32_t kMost = (1 << 21) - 1;
   Random random(12);
@@ -167,7 +167,8 @@ TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
       [&](const QAddKernel& kernel, requant::Run<QAddParams>& run, int round) {
         if (kernel.mode != QBinaryMode::kFixed) return;
         QAddParams& p = run.params;
-        // 2 to 32 codes each, anywhere in a byte, and zero points among them or not.
+        // 2 to 32 codes for each operand, anywhere in a byte, with zero points inside of the range
+        // or outside.
         const auto codes = [&](int32_t is_signed) {
           const int32_t least = is_signed ? -128 : 0, count = 1 << random.Int(1, 5);
           const int32_t lo = least + random.Int(0, 256 - count);
@@ -189,7 +190,7 @@ TEST(QAdd, FewCodesAreAddedIn16BitsWithTheSameIntegers) {
   EXPECT_GT(found, tried / 2);
 }
 
-/// QAddNarrow as its definition says, for codes without their zero points.
+/// QAddNarrow by its definition, for codes without their zero points.
 int32_t NarrowSum(const QAddNarrow& narrow, int32_t a, int32_t b, int32_t lo, int32_t hi) {
   const int32_t sum = std::clamp(a * narrow.a + b * narrow.b + narrow.bias, -32768, 32767);
   const int32_t rounded = (sum + (1 << (narrow.shift - 1))) >> narrow.shift;
@@ -258,7 +259,7 @@ TEST(QAdd, WhatHasNoExactFormIn16BitsHasNone) {
   EXPECT_NE(form(1.0, 1.0, {-8, 7}), 0);
   EXPECT_NE(form(0.731, 0.402, {-8, 7}), 0);
   EXPECT_EQ(form(0.731, 0.402, {-128, 127}), 0);  // too many pairs
-  EXPECT_EQ(form(0.731, 0.402, {7, -8}), 0);      // no value at all
+  EXPECT_EQ(form(0.731, 0.402, {7, -8}), 0);      // an empty range
   EXPECT_EQ(form(40000.0, 0.402, {-8, 7}), 0);    // beyond 16 bits
 }
 
@@ -269,8 +270,8 @@ TEST(QMul, EveryRowGivesTheNormativeIntegers) {
                            QMulParams& p = run.params;
                            double factor = std::exp2(random.Float(-20, 2));
                            if (round % 5 == 0)
-                             factor = std::ldexp(1.0, random.Int(-10, 0));  // ties abound
-                           if (round % 30 == 0) factor = 1e6;  // beyond the vector form
+                             factor = std::ldexp(1.0, random.Int(-10, 0));  // ties are frequent
+                           if (round % 30 == 0) factor = 1e6;  // outside of the vector form
                            p.multiplier = MakeFixedMultiplier(factor);
                            p.scale = static_cast<float>(factor);
                            ExpectByteRows(kernel, random, run, [&](int32_t a, int32_t b) {
@@ -283,7 +284,7 @@ TEST(QMul, EveryRowGivesTheNormativeIntegers) {
 }
 
 TEST(QAdd, HandValuesAndTies) {
-  // Halves: (a + b) / 2 with ties going up, below zero as well.
+  // Halves: (a + b) / 2 with ties rounded up, below zero as well.
   const QAddMultipliers half = MakeQAddMultipliers(0.5, 0.5);
   EXPECT_EQ(QAddFixed(1, 2, half, 0, -128, 127), 2);     // 1.5
   EXPECT_EQ(QAddFixed(-1, -2, half, 0, -128, 127), -1);  // -1.5
@@ -291,7 +292,7 @@ TEST(QAdd, HandValuesAndTies) {
   EXPECT_EQ(QAddFixed(0, -1, half, 10, 0, 255), 10);     // -0.5 + 10
   EXPECT_EQ(QAddFixed(255, 255, MakeQAddMultipliers(1, 1), 0, 0, 255), 255);
   EXPECT_EQ(QAddFixed(-255, 10, MakeQAddMultipliers(1, 1), 0, -128, 127), -128);
-  // Half to even AFTER the zero point: 0.5 + 10 -> 10, 0.5 + 11 -> 12.
+  // Half to even AFTER adding the zero point: 0.5 + 10 -> 10, 0.5 + 11 -> 12.
   EXPECT_EQ(QAddFloat(0, 1, 0.5f, 0.5f, 1.0f, 10, 0, 255), 10);
   EXPECT_EQ(QAddFloat(0, 1, 0.5f, 0.5f, 1.0f, 11, 0, 255), 12);
   EXPECT_EQ(QAddFloat(5, 3, 1.0f, -1.0f, 1.0f, 0, -128, 127), 2);  // subtraction
@@ -313,7 +314,7 @@ TEST(QAdd, MultipliersKeepTheirBounds) {
     EXPECT_LT(std::abs(m.b), 1 << 21);
     EXPECT_GE(m.shift, 1);
     EXPECT_LE(m.shift, 30);
-    // As fine as the bound allows.
+    // The shift is as large as the bound allows.
     EXPECT_TRUE(m.shift == 30 || m.a >= 1 << 19 || m.b >= 1 << 19);
     EXPECT_LE(std::fabs(std::ldexp(m.a, -m.shift) - a), std::ldexp(0.5, -m.shift));
     EXPECT_LE(std::fabs(std::ldexp(m.b, -m.shift) - b), std::ldexp(0.5, -m.shift));

@@ -97,9 +97,8 @@ TEST(ElementwiseF32, RowsMatchDoubleArithmeticAndEachOther) {
         kernel.run(&p);
         for (size_t r = 0; r < p.rows; ++r) {
           for (size_t c = 0; c < p.cols; ++c) {
-            // One operation in double, rounded once more to float, is the float operation itself
-            // (double has more than twice the bits: Figueroa, "When is double rounding
-            // innocuous?").
+            // The exact operation in double, rounded to float, equals the float operation (double
+            // has more than twice the bits: Figueroa, "When is double rounding innocuous?").
             float value = static_cast<float>(Apply(kernel.op, a[r * p.a_row_stride + c * p.a_step],
                                                    b[r * p.b_row_stride + c * p.b_step]));
             if (value < p.lo) value = p.lo;
@@ -167,7 +166,8 @@ TEST(ElementwiseF32, FastFunctionsKeepTheirBounds) {
   const struct {
     UnaryF32Op op;
     double (*exact)(double);
-    double error;  // of the result, or of 1 where that is larger: what the pass FastMath states
+    // relative to the result, or to 1 if that is larger: the bound of the pass FastMath
+    double error;
   } functions[] = {
       {UnaryF32Op::kFastExp, [](double x) { return std::exp(x); }, 4e-6},
       {UnaryF32Op::kFastTanh, [](double x) { return std::tanh(x); }, 1e-4},

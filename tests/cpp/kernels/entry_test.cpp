@@ -1,5 +1,5 @@
-// What threads can run: every vector kernel that computes a range, by the name it is exported
-// under.
+// The kernels that threads can run: every vector kernel that computes a range, by the name it is
+// exported under.
 #include "kernels/entry.h"
 
 #include <gtest/gtest.h>

@@ -71,7 +71,7 @@ TEST(StridedCopy, PermutesSlicesBroadcastsAndReverses) {
       StridedCopyParams p{};
       p.element_size = size;
       p.rank = random.Int(0, kMaxCopyRank);
-      // A dense output with its dimensions in random order of the input's strides.
+      // A dense output whose dimensions follow the input's strides in random order.
       size_t elements = 1;
       for (int i = 0; i < p.rank; ++i) {
         p.dims[i] = static_cast<size_t>(random.Int(1, 4));

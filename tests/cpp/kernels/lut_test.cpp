@@ -45,7 +45,7 @@ TEST(Lut, WorksInPlace) {
 }
 
 TEST(ByteTable, RescaleRoundsHalfToEvenAndSaturates) {
-  // Real values q / 2 into steps of 1: 0.5 -> 0, 1.5 -> 2, 2.5 -> 2.
+  // Rescales real values q / 2 to steps of 1: 0.5 -> 0, 1.5 -> 2, 2.5 -> 2.
   const ByteTable table = MakeRescaleTable({0.5f, 0, true}, {1.0f, 0, false});
   EXPECT_EQ(table[1], 0);
   EXPECT_EQ(table[3], 2);

@@ -1,4 +1,5 @@
-// The rows for 4-bit weights in blocks: integer rows bit for bit, all against sums in double.
+// Rows for 4-bit weights in blocks: integer rows bit for bit among each other, all rows against
+// sums in double.
 #include "kernels/matmul_nbits/table.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ double Weight(const Case& c, const Data& d, int32_t n, int32_t k) {
   return (code - zero) * static_cast<double>(d.scales[block]);
 }
 
-/// In parts of `groups` groups of columns.
+/// Runs the kernel in parts of `groups` groups of columns.
 std::vector<float> Multiply(const MatMulNBitsKernel& kernel, const Case& c, const Data& d,
                             int32_t groups) {
   const MatMulNBitsWeights weights{
@@ -116,7 +117,7 @@ TEST(MatMulNBits, RowsAreTheFormula) {
         for (int32_t n = 0; n < c.n; ++n) {
           double sum = 0, most = 0, rounding = 0;
           for (int32_t first = 0; first < c.k; first += std::min(c.block, 32)) {
-            // A value is brought to half a step of its chunk.
+            // Rounding a value changes it by at most half a step of its chunk.
             double largest = 0, weights = 0;
             for (int32_t k = first; k < std::min(c.k, first + std::min(c.block, 32)); ++k) {
               const double a = d.a[static_cast<size_t>(m) * c.k + k], w = Weight(c, d, n, k);

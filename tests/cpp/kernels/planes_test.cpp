@@ -1,4 +1,4 @@
-// Lookup convolutions on planes of bits: inputs, residuals and outputs, against the scalar row on
+// Lookup convolutions on planes of bits (inputs, residuals and outputs) against the scalar row on
 // bytes.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using namespace window_testing;
 
-/// A convolution of two codes by weights of two values, to two codes.
+/// A convolution of codes of two values by weights of two values, with outputs of two codes.
 class PlanesCase {
  public:
   PlanesCase(std::mt19937& random, int variant) : random_(random) {
@@ -38,7 +38,7 @@ class PlanesCase {
     weights_.resize(static_cast<size_t>(out_c) * static_cast<size_t>(depth));
     for (int8_t& w : weights_) w = two[static_cast<size_t>(Of(2))];
     for (int32_t o = 0; o < out_c; ++o) {
-      // Sums of some variants do not fit int16: they have no thresholds.
+      // In some variants the sums do not fit int16: they have no thresholds.
       const int32_t far = variant % 10 == 8 ? 50000 : 20000;
       bias_.push_back(Of(8) == 0 ? far - Of(2 * far) : Of(depth + 1) - depth / 2);
     }
@@ -62,7 +62,7 @@ class PlanesCase {
     p_.requantize = prepared_.Params();
   }
 
-  /// A residual of two codes, whose sums with the outputs are two codes, any of them.
+  /// Adds a residual of two codes, so that its sums with the outputs have any two codes.
   void AddResidual(int variant) {
     QAddParams& add = p_.addition;
     add.a_step = add.b_step = 1;
@@ -94,7 +94,7 @@ class PlanesCase {
     return Run(kernel, false, false, false);
   }
 
-  /// The same on planes of what is asked for, as bytes or, of the output, a plane.
+  /// The output of the row if the given operands are planes of bits.
   std::vector<uint8_t> Run(const ConvQ8Kernel& kernel, bool input, bool residual, bool output) {
     std::vector<uint8_t> packed(kernel.packed_size(view_));
     kernel.pack_weights(view_, packed.data());
@@ -168,7 +168,7 @@ TEST(ConvPlanes, LookupsGiveTheBitsOfTheScalarRow) {
     for (const bool input : {false, true}) {
       ASSERT_EQ(test.Run(lookup, input, false, false), expected) << variant;
       without += test.compares() ? 0 : 1;
-      if (adds && !test.compares()) continue;  // the planner does not ask for it
+      if (adds && !test.compares()) continue;  // the planner does not request this form
       ASSERT_EQ(test.Run(lookup, input, false, true), plane) << variant;
       if (!adds) continue;
       ++sums;

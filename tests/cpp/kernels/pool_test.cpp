@@ -52,8 +52,8 @@ Case MakeCase(Random& random) {
   return test;
 }
 
-/// The window's input elements for an output element, and the divisor, straight from the formulas:
-/// every tap is tried, none computed.
+/// The window's input elements of an output element, and the divisor, by the definition: it tests
+/// every tap instead of computing ranges.
 struct Naive {
   std::vector<size_t> taps;
   int count = 0;
@@ -107,7 +107,7 @@ TEST(MaxPool, Float32) {
     p.input = in.data();
     std::vector<float> expected(test.out_size, kCanaryF32);
     ForEachOutput(test, p.row_begin, p.row_end, [&](const Naive& naive, size_t at) {
-      // A window that holds padding only has the least number, as in ONNX Runtime.
+      // A window of nothing but padding gives the least number, as in ONNX Runtime.
       float most = naive.taps.empty() ? std::numeric_limits<float>::lowest()
                                       : -std::numeric_limits<float>::infinity();
       bool nan = false;
@@ -123,7 +123,7 @@ TEST(MaxPool, Float32) {
       p.output = out.data();
       kernel.run(&p);
       for (size_t i = 0; i < out.size(); ++i) {
-        // Equal as numbers: which zero wins a tie of -0 and +0 is open.
+        // Compare as numbers: a maximum of -0 and +0 may be either.
         ASSERT_TRUE(out[i] == expected[i] || (std::isnan(out[i]) && std::isnan(expected[i])))
             << i << ": " << out[i] << " instead of " << expected[i];
       }
@@ -164,7 +164,7 @@ TEST(MaxPool, Bytes) {
   }
 }
 
-/// Few codes, of which maxima are as well, or all: planes instead of bytes.
+/// Pools on planes of bits instead of bytes, for few codes or all; the maxima have as few codes.
 TEST(MaxPool, PlanesOfBits) {
   Random random(4);
   int runs[9] = {};
@@ -272,7 +272,7 @@ TEST(AvgPool, BytesGiveTheNormativeIntegers) {
     if (round % 4 == 0) p.hi = random.Int(p.lo, p.hi);
     p.input_scale = round % 5 == 0 ? 0.5f : std::exp(random.Float(-6, 2));
     p.output_scale = round % 5 == 0 ? 0.5f : std::exp(random.Float(-6, 2));
-    if (round % 50 == 0) p.input_scale = 1e7f * p.output_scale;  // beyond the vector form
+    if (round % 50 == 0) p.input_scale = 1e7f * p.output_scale;  // outside of the vector form
     const auto multipliers =
         AvgPoolMultipliers(p.input_scale, p.output_scale, 1, g.kernel_h * g.kernel_w);
     p.multipliers = multipliers.data();
@@ -302,7 +302,7 @@ TEST(AvgPool, BytesGiveTheNormativeIntegers) {
 }
 
 TEST(AvgPool, GlobalOverMoreTapsThanOneAccumulatorHolds) {
-  // 31 x 31 = 961 taps of an extreme value: the 16-bit sums are moved three times.
+  // 31 x 31 = 961 taps of an extreme value: the 16-bit sums are widened three times.
   for (int is_signed = 0; is_signed < 2; ++is_signed) {
     for (int extreme : {0, 255}) {
       AvgPoolQ8Params p;
@@ -331,8 +331,8 @@ TEST(AvgPool, GlobalOverMoreTapsThanOneAccumulatorHolds) {
 }
 
 TEST(AvgPool, TiesByHand) {
-  // 1 and 2 average to 1.5: up to 2 in fixed point, to the even 2 in float; -1 and -2 to -1 and -2;
-  // 2 and 3 to 3 and 2.
+  // 1 and 2 average to 1.5: 2 in fixed point (up) and 2 in float (to even); -1 and -2 give -1 and
+  // -2; 2 and 3 give 3 and 2.
   const std::vector<int8_t> in = {1, -1, 2, 2, -2, 3};
   for (const AvgPoolQ8Kernel& kernel : AvgPoolQ8Kernels()) {
     AvgPoolQ8Params p;

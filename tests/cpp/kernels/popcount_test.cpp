@@ -1,5 +1,5 @@
-// Convolutions by counting bits: every pair of 1 to 8 by 1 to 8 bits, both forms, against the
-// scalar row. REQUANT_LONG: more shapes of each.
+// Convolutions by counting bits: every pair of 1 to 8 bits by 1 to 8 bits, in both forms, against
+// the scalar row. REQUANT_LONG: more shapes of each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,14 +33,14 @@ ConvGeometry RandomGeometry(std::mt19937& random) {
                   kw, Pick(random, 1, 3), Pick(random, 0, 3), dilation, groups, Pick(random, 1, 2));
 }
 
-/// How codes and weights of so many bits are meant.
+/// The signs of codes and weights: all from 0 on, both around 0, or one of each.
 enum class Polarity { kUnipolar, kBipolar, kMixed };
 
-/// Codes of `bits` bits from `lo` on, weights of `weight_bits`.
+/// Codes of `bits` bits from `lo` on, and weights of `weight_bits` bits.
 struct BitCase {
   Q8Case base;
 
-  /// extreme: 1 all lowest, 2 all highest, else random.
+  /// `extreme`: 1 for all lowest, 2 for all highest, else random.
   BitCase(std::mt19937& random, const ConvGeometry& geometry, int bits, int weight_bits,
           Polarity polarity, int extreme)
       : base(random, geometry, 0, false) {
@@ -55,7 +55,8 @@ struct BitCase {
       return extreme == 1 ? 0 : extreme == 2 ? most : Pick(random, 0, most);
     };
     for (uint8_t& code : c.input) code = static_cast<uint8_t>(lo + choose(span));
-    // Unipolar and mixed: 0 .. 2^b - 1 and less a middle; bipolar: odd numbers around 0.
+    // Unipolar and mixed weights are 0 .. 2^b - 1, shifted by a middle if mixed; bipolar weights
+    // are odd numbers around 0.
     c.weight_signed = true;
     c.weights.resize(WeightCount(c.g));
     for (uint8_t& w : c.weights) {

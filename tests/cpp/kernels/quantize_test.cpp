@@ -15,7 +15,7 @@ using testing::kCanary;
 using testing::kCanaryF32;
 using testing::Random;
 
-/// Multiples of half a step (ties), wild values and ordinary ones.
+/// Multiples of half a step (ties), special values and ordinary ones.
 std::vector<float> Inputs(Random& random, size_t n, float scale) {
   std::vector<float> values = random.WildFloats(n);
   for (float& value : values) {

@@ -1,5 +1,6 @@
 #pragma once
-// Random operands for kernel tests, and outputs with guard bytes around what a kernel may write.
+// Random operands for kernel tests, and outputs with guard bytes around the memory that a kernel
+// may write.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,10 +15,10 @@ namespace requant::testing {
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
-  /// Uniform in [lo, hi].
+  /// A uniform integer in [lo, hi].
   int Int(int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(engine_); }
   float Float(float lo, float hi) { return std::uniform_real_distribution<float>(lo, hi)(engine_); }
-  /// Bytes with the extremes much more often than chance has them.
+  /// Bytes with more extreme values than chance would give.
   std::vector<uint8_t> Bytes(size_t n) {
     static constexpr uint8_t kExtremes[] = {0, 1, 127, 128, 129, 254, 255};
     std::vector<uint8_t> bytes(n);
@@ -31,7 +32,7 @@ class Random {
     for (float& value : values) value = Float(lo, hi);
     return values;
   }
-  /// Floats among which are NaN, infinities, signed zeros and denormals.
+  /// Floats with NaN, infinities, signed zeros and denormals among them.
   std::vector<float> WildFloats(size_t n) {
     using Limits = std::numeric_limits<float>;
     const float special[] = {
@@ -46,7 +47,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-/// The bits of a float; every NaN alike, because its payload is nobody's promise.
+/// The bits of a float; all NaNs are equal, because payloads are not specified.
 inline uint32_t BitsOf(float value) {
   if (value != value) return 0x7fc00000u;
   uint32_t bits;
@@ -62,11 +63,11 @@ inline void ExpectSameBits(const std::vector<float>& expected, const std::vector
   }
 }
 
-/// What an output buffer holds before the kernel runs: whatever differs afterwards was written.
+/// The content of an output buffer before the kernel runs: a difference shows a write.
 inline constexpr uint8_t kCanary = 0xA5;
 inline constexpr float kCanaryF32 = -12345.5f;
 
-/// Distance in units in the last place of the float nearest to `expected`.
+/// The distance in units in the last place of the float nearest to `expected`.
 inline double UlpError(double expected, float actual) {
   const float nearest = static_cast<float>(expected);
   const float next = std::nextafter(std::fabs(nearest), std::numeric_limits<float>::infinity());

@@ -34,7 +34,7 @@ void ExpectSameAsScalar(const RequantizeParams& p, const std::vector<int32_t>& a
   }
 }
 
-/// Accumulators within the bound: extremes, small values (where the ties are), random ones.
+/// Accumulators within the bound: extremes, small values (which can be ties), random ones.
 std::vector<int32_t> Accumulators(std::mt19937& random, int64_t bound) {
   std::vector<int32_t> acc(kRows * kStride, 0);
   for (int32_t& a : acc) {
@@ -68,7 +68,7 @@ TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
     for (int round = 0; round < 24; ++round) {
       std::vector<double> multipliers(kChannels);
       for (double& m : multipliers) {
-        // Powers of two give exact ties; the rest is random; some channels are dead.
+        // Powers of two give exact ties; other multipliers are random; some channels are dead.
         const double fraction = round % 3 == 0 ? 0.5 : 0.5 + random() / 8589934592.0;
         const double wanted = 200.0 / static_cast<double>(bound);
         m = std::ldexp(fraction, std::ilogb(wanted) + static_cast<int>(random() % 3) - 1);
@@ -76,7 +76,7 @@ TEST(RequantizeRows, EveryPathAndModeMatchesTheScalar) {
         if (random() % 9 == 0) m *= round % 2 == 0 ? 1e-7 : 1e-4;
         if (random() % 17 == 0) m = 0;
         if (round % 8 == 3 && random() % 5 == 0) m = std::ldexp(fraction, 20 + random() % 40);
-        if (round % 8 >= 6) m = std::round(m * 65536) / 65536;  // simple ones
+        if (round % 8 >= 6) m = std::round(m * 65536) / 65536;  // simple multipliers
       }
       const bool is_signed = round % 2 == 1;
       const int32_t zero_points[] = {0, 255, 128, 3, 0, -128, 127, -3};

@@ -1,5 +1,5 @@
-// Layer normalization and linear resizing: the vector rows have the scalar rows' bits. That the
-// results are right is held against the references in tests/cpp/session.
+// Layer normalization and linear resizing: the vector rows have the bits of the scalar rows.
+// tests/cpp/session compares them with the references.
 #include <gtest/gtest.h>
 
 #include "kernels/layer_norm/table.h"
@@ -12,7 +12,7 @@ namespace {
 using testing::kCanaryF32;
 using testing::Random;
 
-/// Runs every row of a family on outputs of `size` floats and guard floats behind them.
+/// Runs every row of a family on outputs of `size` floats, followed by guard floats.
 template <typename Kernels, typename Params>
 void ExpectEqualRows(const Kernels& kernels, Params params, float* Params::*output, size_t size) {
   std::vector<float> first;

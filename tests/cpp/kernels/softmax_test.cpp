@@ -65,8 +65,8 @@ TEST(Softmax, RowsMatchTheDoubleReferenceAndEachOther) {
         if (log) {
           EXPECT_NEAR(out[i], x - std::log(sum), 4e-6);
         } else {
-          // x - max is rounded to float first: half an ulp of x, relative in the result.
-          // (numeric/fast_math.h: 3e-6 for each of two exponentials, if those are fast.)
+          // Rounding x - max to float adds an error of half an ulp of x, relative in the result.
+          // (Each of two fast exponentials adds 3e-6; see numeric/fast_math.h.)
           const double approximation = kernel.op == SoftmaxOp::kFastSoftmax ? 7e-6 : 4e-7;
           const double relative = approximation - 1.2e-7 * x;
           EXPECT_NEAR(out[i], std::exp(x) / sum, relative * std::exp(x) / sum);

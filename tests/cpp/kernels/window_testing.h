@@ -1,6 +1,6 @@
 #pragma once
-// Random operands for the convolution tests. Buffers have exactly the size the contract names, so
-// that the address sanitizer sees every step outside.
+// Random operands for convolution tests. Buffers have exactly the size of the contract, so that the
+// address sanitizer sees every access outside.
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -31,12 +31,12 @@ inline ConvGeometry Geometry(int32_t h, int32_t w, int32_t in_c, int32_t out_c, 
   return g;
 }
 
-/// Elements of a tensor of `pixels` pixels, the last of which ends with its last channel.
+/// The elements of a tensor of `pixels` pixels; it ends with the last channel of the last pixel.
 inline size_t Elements(int32_t pixels, int32_t stride, int32_t channels) {
   return static_cast<size_t>(pixels - 1) * stride + channels;
 }
 
-/// Codes from `lo` on of so many channels, a multiple of 8, as one plane of bits.
+/// Packs codes from `lo` on as one plane of bits; the number of channels is a multiple of 8.
 inline std::vector<uint8_t> PlaneOf(const std::vector<uint8_t>& codes, int32_t pixels,
                                     int32_t stride, int32_t channels, int32_t lo) {
   std::vector<uint8_t> bits(static_cast<size_t>(pixels) * channels / 8);

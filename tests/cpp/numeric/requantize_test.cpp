@@ -83,7 +83,7 @@ TEST(Requantize, Saturates) {
   EXPECT_EQ(RequantizeUpward(kMax, large), kMax);
   EXPECT_EQ(RequantizeUpward(kMin, large), kMin);
   EXPECT_EQ(RequantizeToNearest(kMin, large), kMin);
-  // 1000 = 1000/1024 * 2^10: the left shift saturates, then comes the multiply.
+  // 1000 = 1000/1024 * 2^10: the left shift saturates before the multiplication.
   EXPECT_EQ(RequantizeGemmlowp(kMax, large), 2097151999);
   EXPECT_EQ(RequantizeGemmlowp(kMin, large), -2097152000);
   EXPECT_EQ(RequantizeFloat(kMax, 1000.0f), kMax);
@@ -127,11 +127,12 @@ TEST(PrepareRequantize, PicksTheFastestExactPath) {
   };
   EXPECT_EQ(path({0.001}, {1 << 20}).path, RequantizePath::kDouble);
   EXPECT_EQ(path({0.001}, {1 << 23}).path, RequantizePath::kShift);
-  // Only round multipliers meet ties: acc * 2^-10, but not acc * 0.001 with acc below 2^20.
+  // Only multipliers with few bits meet ties: acc * 2^-10 does, acc * 0.001 with acc below 2^20
+  // does not.
   EXPECT_EQ(path({0.001}, {1 << 20}).exact_tie, nullptr);
   EXPECT_NE(path({0.001, 1.0 / 1024}, {1 << 20}).exact_tie, nullptr);
   EXPECT_EQ(path({0.001}, {int64_t{1} << 31}).path, RequantizePath::kScalar);
-  // A dead channel gives 0 whatever comes; near zero is another matter.
+  // A dead channel gives 0 for every accumulator; a multiplier near zero does not.
   const std::vector<double> multipliers = {0.001, 1e-9, 0.0, 1e-7};
   const PreparedRequantize prepared =
       PrepareRequantize(RequantizeMode::kUpward, multipliers, {1 << 24}, 0, -128, 127);
@@ -143,7 +144,7 @@ TEST(PrepareRequantize, PicksTheFastestExactPath) {
   EXPECT_EQ(p.headroom[0], 6);  // 2^24 * 2^6 < 2^31
 }
 
-/// What the two forms of NarrowRequantize give.
+/// The codes that the two forms of NarrowRequantize give.
 int32_t In16Bits(int32_t acc, const RequantizeParams& p, int32_t c) {
   const NarrowRequantize& n = p.narrow;
   const auto saturated = [](int64_t value) {
@@ -166,7 +167,7 @@ TEST(SimpleMultiplier, WholeShares) {
   EXPECT_EQ(SimpleMultiplier(0.5), 0.5);
   EXPECT_EQ(SimpleMultiplier(1.0 / 65536), 1.0 / 65536);
   EXPECT_EQ(SimpleMultiplier(97.0 / 65536), 97.0 / 65536);
-  // Within what three float32 scales can say, and beyond it.
+  // Within the precision of three float32 scales, and beyond it.
   EXPECT_EQ(SimpleMultiplier(97.0 / 65536 * (1 + std::ldexp(1, -24))), 97.0 / 65536);
   EXPECT_EQ(SimpleMultiplier(97.0 / 65536 * (1 - std::ldexp(1, -24))), 97.0 / 65536);
   EXPECT_EQ(SimpleMultiplier(97.0 / 65536 * (1 + std::ldexp(1, -22))), 0);
@@ -177,8 +178,8 @@ TEST(SimpleMultiplier, WholeShares) {
   EXPECT_EQ(SimpleMultiplier(std::numeric_limits<double>::infinity()), 0);
 }
 
-/// Every accumulator that has a code within the clamp or next to it, all ties among them, and those
-/// far outside: fused and not the same code as the integers.
+/// Every accumulator with a code within the clamp or next to it, all ties among them, and
+/// accumulators far outside: the fused and the separate product give the code of the integers.
 TEST(SimpleMultiplier, CodesInFloat32AreExact) {
   std::mt19937 random(11);
   for (int round = 0; round < 400; ++round) {
@@ -202,7 +203,7 @@ TEST(SimpleMultiplier, CodesInFloat32AreExact) {
       ASSERT_EQ(InFloat(acc, p, 0, false), expected) << acc << " * " << k;
       ASSERT_EQ(InFloat(acc, p, 0, true), expected) << acc << " * " << k;
     };
-    // The least accumulator of a code and its neighbours, for all codes and some beyond.
+    // The smallest accumulator of a code and its neighbors, for all codes and some beyond.
     for (int32_t code = lo - 300; code <= hi + 300; ++code) {
       const int64_t at =
           static_cast<int64_t>(std::ceil((static_cast<double>(code - zero) - 0.5) * 65536 / k));
@@ -243,7 +244,8 @@ TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
     std::vector<double> multipliers;
     std::vector<int64_t> bounds;
     for (int c = 0; c < 9; ++c) {
-      // From channels that always give one code to those whose steps are a few units apart; ties.
+      // Channels range from those with a single code to those with steps a few units apart; some
+      // have ties.
       const double m = std::ldexp(1 + random() / 4294967296.0, -static_cast<int>(random() % 16));
       multipliers.push_back(c == 7 ? std::ldexp(1, -static_cast<int>(random() % 12)) : m);
       bounds.push_back(1 + static_cast<int64_t>(random() % 9000));
@@ -274,13 +276,13 @@ TEST(NarrowRequantize, BothFormsGiveEveryCodeOfEveryAccumulator) {
     ASSERT_EQ(p.narrow.last_low != nullptr, hi == lo + 1);
   }
   EXPECT_GT(found.in_16_bits, channels * 3 / 4);
-  EXPECT_GT(found.in_float, channels * 4 / 5);  // not what is rounded twice
+  EXPECT_GT(found.in_float, channels * 4 / 5);  // products that are rounded twice have fewer
 }
 
 TEST(NarrowRequantize, OneStepAnywhereIsRightForAccumulatorsOfInt16) {
   std::mt19937 random(8);
   for (int round = 0; round < 400; ++round) {
-    // Steps from far below int16 to far above it.
+    // Steps range from far below int16's limit to far above it.
     const double m = std::ldexp(1 + random() / 4294967296.0, -static_cast<int>(random() % 20));
     const int32_t zero = static_cast<int32_t>(random() % 2001) - 1000;
     const int32_t lo = zero + (round % 2 == 0 ? 1 : -1) * static_cast<int32_t>(random() % 40);
@@ -308,8 +310,8 @@ TEST(NarrowRequantize, WhatHasNoneHasNone) {
   EXPECT_EQ(forms(0.01, 9000, 16), Found(0, 0));              // too many codes
   EXPECT_EQ(forms(0.01, int64_t{1} << 31, 15), Found(0, 0));  // unknown accumulators
   EXPECT_EQ(forms(1e-5, 1 << 24, 15), Found(0, 1));           // steps beyond 16 bits
-  EXPECT_EQ(forms(1e-7, INT32_MAX, 15), Found(0, 0));         // and beyond a float's integers
-  EXPECT_EQ(forms(1e8, 1 << 20, 15), Found(0, 0));            // products beyond int32
+  EXPECT_EQ(forms(1e-7, INT32_MAX, 15), Found(0, 0));  // and beyond the integers that a float holds
+  EXPECT_EQ(forms(1e8, 1 << 20, 15), Found(0, 0));     // products beyond int32
 }
 
 /// A multiplier of 2^30 and more takes every accumulator but 0 beyond all codes.

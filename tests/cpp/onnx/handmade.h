@@ -1,4 +1,4 @@
-// ONNX files made field by field. The field numbers are those of onnx.proto.
+// Builds ONNX files field by field. The field numbers are those of onnx.proto.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline SharedBytes Share(const std::string& bytes) {
   return {copy, {copy->data(), copy->size()}};
 }
 
-/// A length-delimited message made by `fill`.
+/// A length-delimited message that `fill` writes.
 template <typename Fill>
 std::string Make(Fill fill) {
   std::string out;
@@ -75,7 +75,7 @@ inline std::string NodeMessage(const std::string& op, std::vector<std::string> i
   });
 }
 
-/// x -> node -> y with whatever `extra` adds to the graph.
+/// x -> node -> y, with the fields that `extra` adds to the graph.
 template <typename Extra>
 std::string SmallGraph(const std::string& node, Extra extra) {
   return Make([&](pbf_writer& w) {

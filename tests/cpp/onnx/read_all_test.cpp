@@ -1,4 +1,4 @@
-// Every model of ONNX's own test data: parsed and sound, or refused with a typed error.
+// Every model of ONNX's own test data is parsed and valid, or rejected with a typed error.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -34,7 +34,7 @@ TEST(ReadOnnx, EveryTestModelIsReadOrRefused) {
       const Graph graph = ReadOnnx(ReadFile(entry.path()));
       VerifyGraph(graph);
       ++accepted;
-      // Text and file form come back as the same graph.
+      // Text form and file form come back as the same graph.
       const std::string text = PrintGraph(graph);
       EXPECT_EQ(PrintGraph(ParseGraph(text)), text);
       auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(graph));

@@ -1,4 +1,4 @@
-// Reading hand-made and hostile files: attributes, bodies of control flow among them.
+// Reading hand-made and hostile files: attributes, including bodies of control flow.
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
@@ -20,7 +20,7 @@ TEST(ReadOnnx, ReadsAttributesOfEveryKind) {
         .nodes()[0]
         ->attributes;
   };
-  // The type field is missing in the oldest files; then the only present field decides.
+  // The oldest files lack the type field; the only present field decides then.
   EXPECT_EQ(with([](pbf_writer& w) { w.add_int64(3, -7); }).Int("a", 0), -7);
   EXPECT_EQ(with([](pbf_writer& w) { w.add_int32(20, 2); }).Int("a", 5), 0);  // proto3 drops zeros
   EXPECT_EQ(with([](pbf_writer& w) { w.add_float(2, 0.5F); }).Float("a", 0), 0.5F);
@@ -91,7 +91,7 @@ TEST(ReadOnnx, RefusesOtherAttributes) {
   ExpectError(with([](pbf_writer& w) { w.add_int64(3, 1); }), kInvalid, "no name", "branch");
 }
 
-/// If(c) over two branches; the first captures x and has a constant of its own.
+/// If(c) with two branches; the first captures x and has a constant of its own.
 std::string ControlFlow() {
   const auto branch = [](const std::string& node) {
     return Make([&](pbf_writer& w) {
@@ -134,7 +134,7 @@ TEST(ReadOnnx, SubgraphsCaptureWhatIsAroundThem) {
   EXPECT_EQ(taken.captured, 1U);
   EXPECT_EQ(taken.inputs()[0]->name, "x");
   EXPECT_EQ(node.attributes.GraphValue("else_branch")->captured, 0U);
-  // The text form and the file say the same again; a renamed outer value is renamed inside.
+  // The text form and the file form preserve the graph; renaming an outer value renames it inside.
   const std::string text = PrintGraph(graph);
   EXPECT_EQ(PrintGraph(ParseGraph(text)), text);
   const std::vector<uint8_t> again = WriteOnnx(graph);

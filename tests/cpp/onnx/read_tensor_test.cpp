@@ -1,4 +1,4 @@
-// Reading hand-made and hostile files: constants, in the file and beside it.
+// Reading hand-made and hostile files: constants, inside of the file and in external data.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -101,7 +101,7 @@ TEST(ReadOnnx, ReadsExternalData) {
   ExpectError(External("elsewhere", "", ""), ErrorCode::kInvalidArgument, "'elsewhere'", "", "w");
 }
 
-/// Of an initializer in the branch of a branch.
+/// External data of an initializer in a nested branch.
 TEST(ReadOnnx, FindsExternalDataInBodies) {
   const auto body = [](const auto& fill) {
     return Make([&](pbf_writer& node) {

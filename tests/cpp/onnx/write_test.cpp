@@ -1,4 +1,4 @@
-// What is written is read again.
+// Files that the writer makes are read back unchanged.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-// The reader and the writer against Google's protobuf classes and ONNX's own checker: over every
-// model of ONNX's test data, and over damaged copies of them.
+// The reader and the writer against Google's protobuf classes and ONNX's own checker: on every
+// model of ONNX's test data, and on damaged copies of them.
 #define ONNX_ML 1
 #define ONNX_NAMESPACE onnx
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ const std::vector<fs::path>& Models() {
   return models;
 }
 
-/// A copy of an element of raw_data or of a typed field, as a double.
+/// Copies the elements of raw_data or of a typed field as doubles.
 std::vector<double> Elements(const onnx::TensorProto& tensor) {
   std::vector<double> out;
   const auto raw = [&](auto tag) {
@@ -115,15 +115,15 @@ std::vector<std::string> Names(const std::vector<Value*>& values) {
   return out;
 }
 
-/// Without the values that subgraphs capture, which a file does not list.
+/// Names of the inputs without the values that subgraphs capture, which files do not list.
 std::vector<std::string> FormalNames(const Node& node) {
   std::vector<std::string> names = Names(node.inputs);
   names.resize(node.formal_inputs());
   return Trimmed(names);
 }
 
-/// What the reader made of a file that Google's classes read as `model`. Opset 6 is compared by its
-/// numbers only: the reader upgrades it.
+/// Compares the reader's graph with Google's `model` of the same file. Opsets below 7 are compared
+/// by numbers only, as the reader upgrades them.
 void ExpectSameModel(const onnx::ModelProto& model, const Graph& graph) {
   const onnx::GraphProto& theirs = model.graph();
   ASSERT_EQ(static_cast<int>(graph.nodes().size()), theirs.node_size());
@@ -132,7 +132,7 @@ void ExpectSameModel(const onnx::ModelProto& model, const Graph& graph) {
         return opset.version() == 6 && (opset.domain().empty() || opset.domain() == "ai.onnx");
       });
   if (upgraded) return;
-  // Nodes by their outputs: the reader sorts them.
+  // Match nodes by their outputs, as the reader sorts them.
   for (const onnx::NodeProto& node : theirs.node()) {
     const std::vector<std::string> outputs = Trimmed(node.output());
     const Node* ours = nullptr;
@@ -145,7 +145,7 @@ void ExpectSameModel(const onnx::ModelProto& model, const Graph& graph) {
     ASSERT_NE(ours, nullptr) << node.DebugString();
     EXPECT_EQ(ours->domain, node.domain() == "ai.onnx" ? "" : node.domain());
     EXPECT_EQ(static_cast<int>(ours->attributes.entries().size()), node.attribute_size());
-    if (outputs.empty()) continue;  // twins are possible
+    if (outputs.empty()) continue;  // nodes without outputs may be equal
     for (const auto& attribute : node.attribute()) ExpectSameAttribute(attribute, ours->attributes);
   }
   std::set<std::string> initializers;
@@ -166,7 +166,7 @@ void ExpectSameModel(const onnx::ModelProto& model, const Graph& graph) {
   EXPECT_EQ(Names(graph.outputs()), outputs);
 }
 
-/// nullopt when the reader refuses; fails the test for anything but an Error.
+/// Reads the bytes; nullopt if the reader rejects them. Fails the test for anything but an Error.
 std::optional<Graph> TryRead(const std::vector<uint8_t>& bytes) {
   try {
     return ReadOnnx(testing::Share(bytes));
@@ -176,7 +176,7 @@ std::optional<Graph> TryRead(const std::vector<uint8_t>& bytes) {
   }
 }
 
-/// Whatever the reader accepts, Google's classes read the same way.
+/// If the reader accepts a file, Google's classes must read the same.
 bool CheckOne(const std::vector<uint8_t>& bytes) {
   const std::optional<Graph> graph = TryRead(bytes);
   if (!graph) return false;
@@ -248,7 +248,7 @@ TEST(OnnxProtobuf, DamagedModelsReadTheSameOrAreRefused) {
     const size_t flips = below(4);
     for (size_t i = 0; i < flips; ++i) {
       const size_t at = below(bytes.size());
-      // A flipped bit, a random byte, or a byte that protobuf likes.
+      // A flipped bit, a random byte, or a byte with a meaning in protobuf.
       const uint8_t kinds[] = {static_cast<uint8_t>(bytes[at] ^ (1U << below(8))),
                                static_cast<uint8_t>(below(256)),
                                0,
@@ -263,7 +263,7 @@ TEST(OnnxProtobuf, DamagedModelsReadTheSameOrAreRefused) {
     accepted += CheckOne(bytes);
     if (HasFailure()) return;
   }
-  // Both kinds of result must really occur.
+  // Both results must occur.
   EXPECT_GT(accepted, kRuns / 20);
   EXPECT_LT(accepted, kRuns);
 }

@@ -1,5 +1,5 @@
-// BitPack against TVM's definition, written down once more from the side of the output: for every
-// word, the elements k = 0, 1, ... are shifted in from the right (topi.nn.bitpack, _bitpack).
+// BitPack against TVM's definition, written from the side of the output: for every word, the
+// elements k = 0, 1, ... are shifted in from the right (topi.nn.bitpack, _bitpack).
 #include <gtest/gtest.h>
 
 #include <random>

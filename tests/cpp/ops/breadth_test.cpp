@@ -89,7 +89,7 @@ TEST(Recurrent, ShapesFollowFromTheWeights) {
 
 TEST(GridSample, ReflectionAndBorder) {
   const Tensor x = Floats({0, 1, 2, 3}, {1, 1, 1, 4});
-  // With aligned corners -1 and 1 are the first and the last pixel; 5/3 lies one pixel behind.
+  // With aligned corners -1 and 1 are the first and the last pixel; 5/3 lies one pixel further.
   const Tensor grid = Floats({5.0F / 3, 0}, {1, 1, 1, 2});
   const auto at = [&](const char* padding) {
     return RunOp({.op = "GridSample", .opset = 16}, {x, grid},
@@ -223,11 +223,11 @@ TEST(Qonnx, BipolarAndTrunc) {
                      {Floats({-2, 0, 3}), Tensor::Scalar(0.5F)}),
                {3}, {-0.5, 0.5, 0.5});
   const auto scalar = [](float value) { return Tensor::Scalar(value); };
-  // 8 to 4 bits: the last 4 go.
+  // From 8 to 4 bits: the lowest 4 are dropped.
   ExpectTensor(RunOp({.op = "Trunc", .opset = 1, .domain = "qonnx.custom_op.general"},
                      {Floats({100, 15, -1}), scalar(1), scalar(0), scalar(8), scalar(4)}),
                {3}, {6, 0, -1});
-  // With an output scale: clamped to the output's range.
+  // With an output scale the result is clamped to the output's range.
   ExpectTensor(
       RunOp({.op = "Trunc", .opset = 2, .domain = "qonnx.custom_op.general"},
             {Floats({100, 15, -1}), scalar(1), scalar(0), scalar(8), scalar(16), scalar(3)},
@@ -237,7 +237,7 @@ TEST(Qonnx, BipolarAndTrunc) {
 
 // --- functions
 
-/// The function's body on constants against its own formula.
+/// The function's body on constants against the formula.
 TEST(Functions, MatMulNBitsUnpacksBlocks) {
   // K 4, N 2, blocks of 2: codes 0..15 in nibbles, zero point 8 unless given.
   const Tensor b = Tensor::FromVector<uint8_t>({0x98, 0x0f, 0x88, 0x17}, {2, 2, 1});

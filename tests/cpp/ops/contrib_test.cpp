@@ -1,5 +1,5 @@
-// Operators of com.microsoft that other files do not have: known answers, types, and what can never
-// run.
+// Operators of com.microsoft without a test file of their own: known answers, types, and invalid
+// uses.
 #include <limits>
 
 #include "run_op.h"

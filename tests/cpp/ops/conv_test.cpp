@@ -6,8 +6,8 @@ namespace {
 const OpCase kConv{"Conv", 11};
 const OpCase kTranspose{"ConvTranspose", 11};
 
-/// Convolution the other way round than the reference does it: for every output element, every
-/// weight, with a test of each coordinate.
+/// Convolution in another order than the reference: for every output element and every weight, with
+/// a test of each coordinate.
 std::vector<double> NaiveConv2d(const Tensor& x, const Tensor& w, const Tensor& b, int64_t group,
                                 int64_t stride, int64_t dilation, int64_t pad_top, int64_t pad_left,
                                 int64_t out_h, int64_t out_w) {
@@ -90,7 +90,8 @@ TEST(Conv, RefusesTheImpossible) {
   EXPECT_EQ(code(x, {2, 4, 3}, {}), ErrorCode::kShapeMismatch);     // rank
   EXPECT_EQ(code(x, {3, 2, 3, 3}, {{"group", Int(2)}}), ErrorCode::kShapeMismatch);
   EXPECT_EQ(code(x, {2, 4, 3, 3}, {{"group", Int(0)}}), ErrorCode::kInvalidModel);
-  EXPECT_EQ(code(x, {2, 4, 6, 3}, {}), ErrorCode::kShapeMismatch);  // does not fit
+  // the window is larger than the image
+  EXPECT_EQ(code(x, {2, 4, 6, 3}, {}), ErrorCode::kShapeMismatch);
   EXPECT_EQ(code(x, {2, 4, 3, 3}, {{"strides", Ints({0, 1})}}), ErrorCode::kInvalidModel);
   EXPECT_EQ(code(x, {2, 4, 3, 3}, {{"strides", Ints({1})}}), ErrorCode::kInvalidModel);
   EXPECT_EQ(code(x, {2, 4, 3, 3}, {{"pads", Ints({-1, 0, 0, 0})}}), ErrorCode::kInvalidModel);
@@ -134,7 +135,7 @@ TEST(ConvTranspose, IsTheGradientOfConv) {
 TEST(ConvTranspose, OutputShapeDecidesThePads) {
   const Tensor x = Floats({1, 1}, {1, 1, 2});
   const Tensor w = Floats({1, 2, 3}, {1, 1, 3});
-  // Full: 1 2 4 2 3; one element must go: in front, or with SAME_UPPER at the end.
+  // The full result is 1 2 4 2 3; one element is cropped: the first, or with SAME_UPPER the last.
   ExpectTensor(RunOp(kTranspose, {x, w}, {{"strides", Ints({2})}, {"output_shape", Ints({4})}}),
                {1, 1, 4}, {2, 4, 2, 3});
   ExpectTensor(

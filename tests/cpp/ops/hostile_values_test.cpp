@@ -1,5 +1,5 @@
-// Numbers at the ends of their types, NaN and empty tensors, in attributes and in data: an answer
-// or a typed error, nothing outside of a tensor (the sanitizers look on).
+// Numbers at the ends of their types, NaN and empty tensors, in attributes and in data give a
+// result or a typed error, and no access outside of a tensor (which the sanitizers check).
 #include "run_op.h"
 
 namespace requant {
@@ -57,7 +57,7 @@ TEST(HostileValues, UniqueOfNothingNanAndLargeIntegers) {
       RunOutputs({.op = "Unique", .outputs = 4}, {Floats({}, {2, 0})}, {{"axis", Int(0)}});
   EXPECT_EQ(none[0].shape(), (Shape{1, 0}));
   ExpectTensor(none[3], {1}, {2});
-  const int64_t wide = int64_t{1} << 53;  // a double does not tell it from the next
+  const int64_t wide = int64_t{1} << 53;  // a double cannot distinguish it from its successor
   const Tensor sorted = RunOp({.op = "Unique"}, {Tensor::Vector<int64_t>({wide + 1, wide, wide})});
   EXPECT_EQ(sorted.ToInts(), (std::vector<int64_t>{wide, wide + 1}));
   ExpectTensor(RunOp({.op = "Unique"}, {Floats({kNan, 2, kNan, 1})}), {3}, {1, 2, kNan});

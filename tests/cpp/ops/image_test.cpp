@@ -1,4 +1,4 @@
-// CenterCropPad, Col2Im, AffineGrid and DeformConv: known answers, types, and what can never run.
+// CenterCropPad, Col2Im, AffineGrid and DeformConv: known answers, types, and invalid uses.
 #include <limits>
 
 #include "run_op.h"
@@ -41,7 +41,7 @@ TEST(CenterCropPad, Types) {
 const OpCase kColumns{.op = "Col2Im", .opset = 18};
 
 TEST(Col2Im, WindowsThatOverlapAreSummed) {
-  // Windows of two at 0, 1, 2; of each column the first tap, then the second.
+  // Windows of two elements at 0, 1, 2; each column holds the first tap, then the second.
   ExpectTensor(RunOp(kColumns, {Floats({1, 2, 3, 10, 20, 30}, {1, 2, 3}), Sizes({4}), Sizes({2})}),
                {1, 1, 4}, {1, 12, 23, 30});
   // A tap in the padding is dropped.
@@ -120,7 +120,7 @@ TEST(DeformConv, OffsetsMoveTapsBetweenPixels) {
     return RunOp(kDeform, {x, one, Floats(std::move(offsets), {1, 2, 2, 2}), Floats({10}),
                            Floats(std::move(mask), {1, 1, 2, 2})});
   };
-  // First how far down each tap lies, then how far to the right.
+  // The offsets of each tap: first down, then to the right.
   ExpectTensor(run({0.5F, 0, 0, -9, 0.25F, -0.5F, 0, 0}), {1, 1, 2, 2},
                {10 + 2 * 2.25, 10 + 2 * 1.5, 10 + 2 * 3, 10});
   const float nan = std::numeric_limits<float>::quiet_NaN();

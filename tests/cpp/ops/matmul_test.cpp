@@ -27,7 +27,7 @@ TEST(MatMul, IntegersWrap) {
 }
 
 TEST(MatMul, SumsAreKeptInDouble) {
-  // In float the 1 is lost beside 2^30.
+  // In float32, 1 would be lost beside 2^30.
   const float big = 1073741824.0F;
   ExpectTensor(RunOp(kMatMul, {Floats({big, 1, -big}, {1, 3}), Floats({1, 1, 1}, {3, 1})}), {1, 1},
                {1});

@@ -93,7 +93,7 @@ TEST(Pad, Modes) {
   using V = std::vector<double>;
   EXPECT_EQ(pad("constant", 1, 2), (V{0, 0, 1, 2, 0, 0}));
   EXPECT_EQ(pad("reflect", 2, 2), (V{2, 1, 0, 1, 2, 1, 0}));
-  EXPECT_EQ(pad("reflect", 5, 0), (V{1, 0, 1, 2, 1, 0, 1, 2}));  // as numpy goes on
+  EXPECT_EQ(pad("reflect", 5, 0), (V{1, 0, 1, 2, 1, 0, 1, 2}));  // numpy continues like this
   EXPECT_EQ(pad("edge", 2, 1), (V{0, 0, 0, 1, 2, 2}));
   EXPECT_EQ(pad("wrap", 2, 4), (V{1, 2, 0, 1, 2, 0, 1, 2, 0}));
   EXPECT_EQ(pad("constant", -1, 1), (V{1, 2, 0}));

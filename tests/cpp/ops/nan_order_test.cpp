@@ -1,5 +1,5 @@
-// ArgMax, ArgMin and TopK order NaN as NumPy does: argmax and argmin find the first NaN, sorting
-// puts NaN above every number.
+// ArgMax, ArgMin and TopK order NaN as NumPy does: argmax and argmin find the first NaN, and
+// sorting puts NaN above every number.
 #include <cmath>
 
 #include "ops/run_op.h"
@@ -30,7 +30,7 @@ TEST(NanOrder, ArgMaxAndArgMin) {
     for (const bool last : {false, true}) {
       EXPECT_EQ(at("ArgMax", Floats(c.x), 0, last).AsInt64(0), last ? c.last_most : c.most);
       EXPECT_EQ(at("ArgMin", Floats(c.x), 0, last).AsInt64(0), last ? c.last_least : c.least);
-      // Lines beside each other, more than are looked at together, and in double.
+      // Neighboring lines, more than are processed at once, and in double.
       constexpr int64_t kLines = 70;
       Tensor columns(DType::kFloat32, {size, kLines});
       Tensor doubles(DType::kFloat64, {kLines, size});

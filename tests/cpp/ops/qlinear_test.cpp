@@ -1,5 +1,5 @@
-// Integer operators: hand values that lie on ties, so that the two requantize modes differ, and
-// agreement with dequantize -> float operator -> quantize within one step.
+// Integer operators: hand-computed values that lie on ties, so that the two requantize modes
+// differ, and agreement with dequantize -> float operator -> quantize within one step.
 #include "ops/run_op.h"
 
 namespace requant {
@@ -125,7 +125,7 @@ TEST(QGemm, BiasTransposeAndFloatOutput) {
              {2, -4}, transposed);
   ExpectTensor(RunOp({"QGemm", 1, kMs}, {a, F(0.5F), U8(0), b, F(1), I8(0), c}, transposed), {1, 2},
                {2.5, -4.5});
-  // A negative alpha turns the sums: multipliers have no sign.
+  // A negative alpha negates the sums, as multipliers have no sign.
   const std::vector<AttributeMap::Entry> turned = {{"transB", Int(1)}, {"alpha", -1.0F}};
   ExpectTensor(RunOp({"QGemm", 1, kMs}, {a, F(0.5F), U8(0), b, F(1), I8(0), c}, turned), {1, 2},
                {-2.5, 4.5});

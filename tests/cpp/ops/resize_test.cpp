@@ -1,5 +1,5 @@
-// Expected values: the examples of Resize in onnx docs/Operators.md (opset 19) where the numbers
-// are fractions, hand values otherwise.
+// Expected values: the examples of Resize in onnx docs/Operators.md (opset 19) if the numbers are
+// fractions, hand-computed values otherwise.
 #include "ops/run_op.h"
 
 namespace requant {
@@ -141,7 +141,7 @@ TEST(Resize, Antialias) {
       run("cubic", kNone, sizes), {1, 1, 3, 3},
       {1.7750092, 3.1200073, 4.4650054, 7.1550016, 8.5, 9.844998, 12.534994, 13.8799925, 15.224991},
       1e-5);
-  // Along an axis that grows it changes nothing.
+  // antialias has no effect along an axis that grows.
   ExpectTensor(RunOp({"Resize", 18}, {Row({1, 2}), kNone, Floats({1, 1, 1, 2})},
                      {{"mode", Text("linear")}, {"antialias", Int(1)}}),
                {1, 1, 1, 4}, {1, 1.25, 1.75, 2});

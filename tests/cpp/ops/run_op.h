@@ -1,5 +1,5 @@
 // Runs one operator on constants through the table: inference first, then the reference, whose
-// outputs must have the types that inference promised.
+// outputs must have the inferred types.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ inline Tensor Floats(std::vector<float> values, Shape shape) {
 }
 inline Tensor Floats(std::vector<float> values) { return Tensor::Vector<float>(values); }
 
-/// An empty Tensor among the inputs is an optional input left out.
+/// Runs the operator. An empty Tensor among the inputs is an omitted optional input.
 inline std::vector<Tensor> RunOutputs(const OpCase& op, const std::vector<Tensor>& inputs,
                                       std::vector<AttributeMap::Entry> attributes = {}) {
   Graph graph;
@@ -74,7 +74,7 @@ inline Tensor RunOp(const OpCase& op, const std::vector<Tensor>& inputs,
   return RunOutputs(op, inputs, std::move(attributes))[0];
 }
 
-/// What inference says when only the types of the inputs are known.
+/// The inferred types as text if only the types of the inputs are known.
 inline std::string Infer(const OpCase& op, const std::vector<ValueType>& inputs,
                          std::vector<AttributeMap::Entry> attributes = {}) {
   Graph graph;
@@ -89,7 +89,7 @@ inline std::string Infer(const OpCase& op, const std::vector<ValueType>& inputs,
 inline ValueType FloatType(SymbolicShape shape) { return {DType::kFloat32, std::move(shape)}; }
 inline Dim Named(const char* name) { return Dim(std::string(name)); }
 
-/// The code of the Error that running (or inferring) throws.
+/// The code of the Error that `function` throws; nothing if it does not throw.
 template <typename Function>
 std::optional<ErrorCode> CodeOf(Function&& function) {
   try {
@@ -115,7 +115,7 @@ inline void ExpectTensor(const Tensor& got, const Shape& shape, const std::vecto
   }
 }
 
-/// Repeatable values in [-1, 1) of no particular pattern.
+/// Repeatable pseudo-random values in [-1, 1).
 inline Tensor Noise(Shape shape, uint32_t seed) {
   Tensor out(DType::kFloat32, std::move(shape));
   for (int64_t i = 0; i < out.count(); ++i) {

@@ -40,7 +40,7 @@ TEST(Reshape, KeepsTheBatchSymbol) {
   EXPECT_EQ(InferWith({"Reshape"}, x, {-1, 256}), "float32[N, 256]");
   EXPECT_EQ(InferWith({"Reshape"}, x, {-1, 128}), "float32[?, 128]");
   EXPECT_EQ(InferWith({"Reshape"}, x, {0, 4, -1, 2}), "float32[N, 4, 32, 2]");
-  // An anonymous dimension cancels too.
+  // An anonymous dimension cancels, too.
   EXPECT_EQ(InferWith({"Reshape"}, FloatType({Dim(), 6}), {0, 3, -1}), "float32[?, 3, 2]");
   EXPECT_EQ(Infer({"Reshape"}, {x, {DType::kInt64, SymbolicShape{3}}}), "float32[?, ?, ?]");
 }

@@ -21,7 +21,7 @@ Backend WithPatterns(const Graph& graph, std::vector<std::vector<std::string>> p
   return out;
 }
 
-/// "Conv Relu | Softmax@0", the parts in order, those of backends with their number.
+/// The parts in order as text, with the number of their backend: "Conv Relu | Softmax@0".
 std::string Text(const std::vector<Part>& parts) {
   std::string out;
   for (const Part& part : parts) {
@@ -43,7 +43,8 @@ input %x: float32[1, 4]
 %d = Abs(%c)
 output %d)";
 
-/// Two ways from a to d: one of them through what the backend does not take.
+/// A graph with two paths from a to d, one of them through an operator that the backend does not
+/// take.
 constexpr const char* kDiamond = R"(graph "g" opset 13
 input %x: float32[1, 4]
 %a = Relu(%x)
@@ -61,7 +62,7 @@ TEST(Partition, JoinsNeighboursOfOneBackend) {
 
 TEST(Partition, WhatLiesBetweenKeepsPartsApart) {
   const Graph graph = ParseGraph(kDiamond);
-  // Relu, Relu and Add would need Exp, which needs the first Relu.
+  // A part of Relu, Relu and Add would need Exp, which needs the first Relu.
   EXPECT_EQ(Text(PartitionGraph(graph, {Taking(graph, {"Relu", "Add"})})),
             "Relu Relu@0 | Exp | Add@0");
   EXPECT_EQ(Text(PartitionGraph(graph, {Taking(graph, {"Add"})})), "Relu Exp Relu | Add@0");
@@ -84,7 +85,7 @@ TEST(Partition, PatternsAreTakenWhole) {
             "Relu Exp Relu Abs");
   EXPECT_EQ(Text(PartitionGraph(graph, {WithPatterns(graph, {{"Relu", "Exp", "Relu"}, {"Relu"}})})),
             "Relu Exp Relu@0 | Abs");
-  // a is read twice.
+  // a has two readers.
   const Graph diamond = ParseGraph(kDiamond);
   EXPECT_EQ(Text(PartitionGraph(diamond, {WithPatterns(diamond, {{"Relu", "Exp"}})})),
             "Relu Exp Relu Add");
@@ -117,7 +118,7 @@ output %d)");
   EXPECT_EQ(parts[1].macs, 4);
   backend.min_macs = 25;
   EXPECT_EQ(Text(PartitionGraph(graph, {backend})), "MatMul Exp MatMul Relu");
-  // What is too small for one goes to the next.
+  // Parts that are too small for one backend go to the next.
   backend.min_macs = 9;
   EXPECT_EQ(Text(PartitionGraph(graph, {backend, Taking(graph, {"MatMul"})})),
             "MatMul@0 | Exp | MatMul@1 | Relu");

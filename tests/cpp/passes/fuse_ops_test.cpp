@@ -1,4 +1,4 @@
-// Which groups FuseOps finds; tests/passes/fuse_ops_*.txt has a case for every rule.
+// The groups that FuseOps finds; tests/passes/fuse_ops_*.txt has a case for every rule.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct FusionGroup {
   }
 };
 
-/// The groups that the pass notes, in the order of their first node.
+/// The groups that the pass records, in the order of their first node.
 std::vector<FusionGroup> GroupsOf(Graph& graph) {
   PassContext context;
   FuseOps(graph, context);
@@ -80,7 +80,7 @@ TEST(FuseOps, KnowsIntegerOperators) {
   EXPECT_EQ(groups[0].Pattern(), "QLinearConv#0: QLinearConv+QLinearAdd+Relu");
 }
 
-/// What a group is, whatever the graph: see fuse_ops.h and the conditions of the pass.
+/// Checks the properties of every group (see fuse_ops.h and the conditions of the pass).
 void CheckGroup(const Graph& graph, const FusionGroup& group) {
   const std::set<const Node*> inside(group.nodes.begin(), group.nodes.end());
   std::set<const Node*> leaving;
@@ -97,15 +97,15 @@ void CheckGroup(const Graph& graph, const FusionGroup& group) {
       readers += output->consumers.size();
       for (const Node* reader : output->consumers) leaves = leaves || !inside.contains(reader);
     }
-    leaves = leaves || readers == 0;  // what nobody needs
+    leaves = leaves || readers == 0;  // a result that nobody reads
     if (leaves) leaving.insert(node);
     EXPECT_TRUE(rule != FusionRule::kReduction || leaves)
         << node->name << " does not end the group";
   }
   EXPECT_LE(layers, 1);
   EXPECT_EQ(leaving.size(), 1U) << "a group has one way out";
-  // Nothing outside stands between two members.
-  std::set<const Node*> behind;  // outside, and reached from the group
+  // No path between two members leaves the group.
+  std::set<const Node*> behind;  // nodes outside that the group reaches
   for (const auto& node : graph.nodes()) {
     bool reached = false;
     for (const Value* input : node->inputs) {

@@ -1,5 +1,5 @@
-// The judge of all passes: random graphs, computed by the interpreter before and after every pass
-// alone, a random sequence of passes and the default pipeline.
+// The oracle of all passes: the interpreter computes random graphs before and after every single
+// pass, a random sequence of passes and the default pipeline.
 //
 // A pass with bound 0 must keep every bit (zeros may change their sign); for the others, the bound
 // is the largest error of any output relative to the largest magnitude among all values that the
@@ -24,7 +24,7 @@
 namespace requant {
 namespace {
 
-/// Why the outputs differ by more than the bound; empty when they do not.
+/// The reason why the outputs differ by more than the bound; empty if they do not.
 std::string Difference(const std::vector<Tensor>& before, const std::vector<Tensor>& after,
                        double tolerance) {
   if (before.size() != after.size()) return "another number of outputs";
@@ -65,7 +65,7 @@ class Judge {
 
   const Graph& graph() const { return random_.graph; }
 
-  /// Runs the passes one after another; each until it finds nothing more to do.
+  /// Runs the passes in order, each until it finds nothing more to do.
   void Run(const std::vector<const Pass*>& passes) {
     Graph after = random_.graph.Clone();
     std::string names;
@@ -82,8 +82,8 @@ class Judge {
           VerifyGraph(after);
         }
         if (changed) return Report(names, after, "finds something to do again and again");
-        // Errors of replaced functions grow on their way to the outputs: here only shapes and
-        // types are judged, the values in Functions.KeepTheirBound.
+        // Errors of approximated functions grow on their way to the outputs, so only shapes and
+        // types are compared here; Functions.KeepTheirBound checks the values.
         bound += pass->bound > 1e-4 ? 1e9 : pass->bound;
       }
       if (any) Check(names, after, bound);
@@ -93,7 +93,7 @@ class Judge {
     if (any && passes.size() == 1) ++changed_[passes[0]->name];
   }
 
-  /// The default pipeline, twice: it must end, and do the same.
+  /// Runs the default pipeline twice: it must terminate, and give the same result.
   void RunPipeline() {
     Graph after = random_.graph.Clone();
     try {
@@ -139,7 +139,8 @@ class Judge {
 std::map<std::string, int> Judge::changed_;
 
 void RunSeed(uint64_t seed) {
-  // Every third graph has operators whose results jump: only passes that keep every bit see those.
+  // Every third graph has operators whose results jump: only passes that keep every bit run on
+  // these.
   const bool smooth = seed % 3 != 0;
   Judge judge(seed, smooth);
   Dice dice(seed + 1);
@@ -173,10 +174,10 @@ TEST(RandomGraphs, KeepTheirResults) {
   for (uint64_t seed = 0; seed < count; ++seed) {
     nodes += GraphMaker(seed, seed % 3 != 0).Make().graph.nodes().size();
     RunSeed(seed);
-    if (::testing::Test::HasFailure()) break;  // one is enough to look at
+    if (::testing::Test::HasFailure()) break;  // the first failure is enough
   }
   EXPECT_GE(nodes, 5 * count) << "the graphs have become too small to find anything";
-  // A judge who is never asked finds nothing.
+  // Every pass must have changed some graph: otherwise it was not tested.
   for (const Pass& pass : PassTable()) {
     const auto changed = static_cast<uint64_t>(Judge::Changed()[pass.name]);
     std::printf("%-28s changed %6d of %d graphs\n", pass.name, static_cast<int>(changed),

@@ -1,4 +1,5 @@
-// The pipeline as a whole: options, reports, errors; InferTypes' contradictions; fusion groups.
+// The pipeline as a whole: options, reports, errors; contradictions found by InferTypes; fusion
+// groups.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ TEST(RunPasses, ReducesAnExportedClassifierToItsLayers) {
             (std::vector<std::string>{"Conv", "Relu", "GlobalAveragePool", "Reshape", "Gemm"}));
   EXPECT_EQ(TypeToString(graph.outputs()[0]->type), "float32[N, 3]");
   EXPECT_LE(report.rounds, 4);
-  // It ends as soon as every pass has found nothing to do since the last change.
+  // The pipeline ends as soon as every pass has found nothing to do since the last change.
   const auto in_pipeline = std::count_if(PassTable().begin(), PassTable().end(),
                                          [](const Pass& pass) { return !pass.optional(); });
   ASSERT_GE(report.passes.size(), static_cast<size_t>(in_pipeline));
@@ -176,7 +177,7 @@ TEST(InferTypes, RefusesContradictions) {
                       ErrorCode::kUnsupported, "Nope");
 }
 
-/// The value of a branch that was inlined has no shape until types are inferred again.
+/// The value of an inlined branch has no shape until types are inferred again.
 TEST(Runner, NormalizationsOfInlinedBranches) {
   Graph graph = ParseGraph(R"(graph "inlined" opset 17
     input %x: float32[2, 6]

@@ -50,7 +50,7 @@ TEST(OutputParts, Elements) {
   const std::vector<float> values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   EXPECT_EQ(PartOf(values, {2, 3, 2}, parts, 0), (std::vector<float>{0, 1, 6, 7}));
   EXPECT_EQ(PartOf(values, {2, 3, 2}, parts, 1), (std::vector<float>{2, 3, 4, 5, 8, 9, 10, 11}));
-  // Sizes that are not those of the tensor.
+  // The sizes do not match the tensor.
   parts.parts = {{"a", 1}, {"b", 1}};
   EXPECT_TRUE(PartOf(values, {2, 3, 2}, parts, 0).empty());
   parts.parts = {{"a", -1}, {"b", -1}};

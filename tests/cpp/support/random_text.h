@@ -1,4 +1,4 @@
-// Random numbers, and lists of them as the text form of a graph has them.
+// Random numbers, and lists of them in the text form of graphs.
 #pragma once
 
 #include <random>
@@ -9,19 +9,19 @@
 
 namespace requant::testing {
 
-/// In [lo, hi].
+/// A random integer in [lo, hi].
 inline int Pick(std::mt19937& random, int lo, int hi) {
   return lo + static_cast<int>(random() % static_cast<uint32_t>(hi - lo + 1));
 }
 
-/// "{1, -2, 3}", each in [lo, hi].
+/// A list like "{1, -2, 3}" with numbers in [lo, hi].
 inline std::string Numbers(std::mt19937& random, int count, int lo, int hi) {
   std::string text = "{";
   for (int i = 0; i < count; ++i) text += StrCat(i == 0 ? "" : ", ", Pick(random, lo, hi));
   return text + "}";
 }
 
-/// "[2, 3]".
+/// A list like "[2, 3]".
 inline std::string Dims(const std::vector<int>& dims) {
   std::string text;
   for (const int dim : dims) text += StrCat(text.empty() ? "" : ", ", dim);

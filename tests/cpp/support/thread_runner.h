@@ -1,4 +1,4 @@
-// Threads of the machine as a ParallelRunner.
+// A ParallelRunner with threads of the machine.
 #pragma once
 
 #include <condition_variable>

@@ -36,7 +36,7 @@ TEST(BatchNorm, Moments) {
   }
 }
 
-/// A layer that computes what the float one does is not changed, and its bias says the same.
+/// A layer that computes what the float layer does is not changed, and neither is its bias.
 TEST(BatchNorm, StartsAsTheFloatLayer) {
   const std::vector<Tensor> batch = Batch(2);
   BatchNorm norm(MeasureChannels(batch));
@@ -45,18 +45,19 @@ TEST(BatchNorm, StartsAsTheFloatLayer) {
     for (int64_t i = 0; i < y[sample].count(); ++i) {
       const auto channel = static_cast<size_t>(i / 35);
       EXPECT_NEAR(y[sample].AsDouble(i), batch[sample].AsDouble(i), 1e-4);
-      // Running variances are those of a sample of more: n / (n - 1).
+      // The running variances are unbiased: times n / (n - 1).
       EXPECT_NEAR(static_cast<double>(norm.Factor(channel)), 1, 0.005);
       EXPECT_NEAR(static_cast<double>(norm.Bias(channel)), 0, 0.005);
     }
   }
 }
 
-/// W' and b' give, from the running statistics, gamma * (u - mu) / sigma + beta.
+/// W' and b' of the running statistics give gamma * (u - mu) / sigma + beta.
 TEST(BatchNorm, FoldsAsItNormalizes) {
   BatchNorm norm(MeasureChannels(Batch(3)));
-  // What quantization made of the outputs: the same in every batch, so that the running statistics
-  // become those of the batch. The batch is of the folded layer, which follows them.
+  // The effect of quantization on the outputs is the same in every batch, so that the running
+  // statistics become those of the batch. The batch comes from the folded layer, which follows
+  // them.
   const std::vector<Tensor> plain = Batch(4);
   norm.SetMeasuring(false);
   std::vector<Tensor> y;

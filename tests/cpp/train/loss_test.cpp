@@ -20,10 +20,10 @@ TEST(Loss, CrossEntropyByHand) {
   EXPECT_NEAR(gradient.AsDouble(0), 0.5, 1e-6);
   EXPECT_NEAR(gradient.AsDouble(1), -0.5, 1e-6);
   EXPECT_EQ(parts.labelled, 1);
-  EXPECT_EQ(parts.correct, 0);  // the first of equals
+  EXPECT_EQ(parts.correct, 0);  // the first of equal scores
 }
 
-/// Without labels the float network's own scores have no loss.
+/// Without labels, the float network's own scores have no loss.
 TEST(Loss, NothingToLearnFromTheSame) {
   Noise noise(1);
   const Tensor scores = noise.Make({3, 7});

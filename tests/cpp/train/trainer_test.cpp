@@ -34,7 +34,7 @@ TrainProgress Learn(Trainer& trainer, const Graph& graph, uint32_t seed, int sam
   }
 }
 
-/// Grouped transposed convolution, concat, squeeze and excitation, an average, rows of a MatMul.
+/// A grouped transposed convolution, concat, squeeze and excitation, an average, rows of a MatMul.
 Graph BranchedNetwork() {
   Builder b;
   Noise noise(9);
@@ -68,8 +68,9 @@ Graph BranchedNetwork() {
   return std::move(b.graph);
 }
 
-/// The whole network, with grids so fine that differences see the true slope. The weights of the
-/// graph are moved; normalization makes most of that vanish, so that both ways are tried.
+/// Checks the gradients of the whole network, with grids so fine that difference quotients show the
+/// true slope. Differences move the weights of the graph; normalization cancels most of their
+/// effect, so both cases are checked.
 void CheckGradients(const Graph& graph, size_t layers) {
   const QuantizedModel model = QuantizeGraph(graph, Bits(24, 24));
   const Value* output = model.float_graph.outputs()[0];
@@ -134,7 +135,7 @@ TEST(TrainNetwork, GradientsAgainstDifferences) {
   CheckGradients(BranchedNetwork(), 5);
 }
 
-/// Every form of training makes the loss smaller, and what is deployed is what was trained.
+/// Every form of training reduces the loss, and the deployed network is the trained one.
 TEST(Trainer, LearnsAndDeploys) {
   const Graph graph = SmallNetwork();
   struct Case {
@@ -174,7 +175,7 @@ TEST(Trainer, LearnsAndDeploys) {
     EXPECT_LT(last, 0.8 * first) << c.what;
     const Graph integer = LowerToInteger(trained);
     VerifyGraph(integer);
-    // Integers give what the last batches saw: the same error, up to rounding at ties.
+    // The integer network has the error of the last batches, up to rounding at ties.
     const double after = Snr(graph, integer);
     EXPECT_GT(after, before + 1) << c.what;
     EXPECT_NEAR(after, -10 * std::log10(last), 4) << c.what;
@@ -188,9 +189,9 @@ TEST(Trainer, LearnsAndDeploys) {
       EXPECT_NEAR((config.range_max - config.range_min) / static_cast<double>(config.scale[0]),
                   codes,
                   0.03 * codes)
-          << c.what << " " << config.value;  // sums have simple factors, up to 2 %
+          << c.what << " " << config.value;  // scales of sums get simple factors, up to 2 %
     }
-    // Weights are the float graph's on their grid.
+    // The integers are the float graph's weights on their grid.
     for (const auto& node : trained.float_graph.nodes()) {
       const OperatorQuantization& op = trained.record.operators.at(node->name);
       if (op.rule != QuantRule::kConv) continue;
@@ -199,15 +200,15 @@ TEST(Trainer, LearnsAndDeploys) {
           << c.what;
       EXPECT_EQ(config.bits, 3);
     }
-    // The exports say the same.
+    // The exports agree.
     const std::optional<QuantizedModel> read = FromQdq(ToQdq(trained));
     ASSERT_TRUE(read.has_value()) << c.what;
     EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0) << c.what;
   }
 }
 
-/// Frozen from the start: means and deviations are put right by what is measured, and that is
-/// deployed.
+/// Freezing at the start corrects means and deviations by the measured ones, and deploys the
+/// result.
 TEST(Trainer, FreezesAtOnce) {
   const Graph graph = SmallNetwork();
   const QuantizedModel model = QuantizeGraph(graph, Bits(8, 3));
@@ -221,7 +222,7 @@ TEST(Trainer, FreezesAtOnce) {
   trainer.Clear();
 }
 
-/// A model that was read from a file with Q/DQ goes on learning.
+/// A model that was read from a file with Q/DQ can be trained further.
 TEST(Trainer, LearnsWhatAFileSays) {
   const Graph graph = SmallNetwork();
   const QuantizedModel model = QuantizeGraph(graph, Bits(8, 4));
@@ -263,7 +264,7 @@ TEST(Trainer, ObservedScalesFollowTheirFormula) {
   }
 }
 
-/// Operators of other networks learn and deploy as well.
+/// Operators of other networks are trained and deployed as well.
 TEST(Trainer, LearnsBranches) {
   const Graph graph = BranchedNetwork();
   const QuantizedModel model = QuantizeGraph(graph, Bits(6, 4));
@@ -324,7 +325,7 @@ TEST(Trainer, RefusesWhatMakesNoSense) {
   trainer.Add(RandomFeeds(graph, 1), -1);
   trainer.Advance(1e-3);
   ExpectError(bad, "between", [&] { trainer.Add(RandomFeeds(graph, 1), -1); });
-  // A rate that makes the weights of a layer without a grid leave all bounds.
+  // A rate at which the weights of a layer without a grid exceed all bounds.
   QuantizeOptions with_floats;
   with_floats.by_type["Gemm"].quantize = false;
   Trainer wild(QuantizeGraph(graph, with_floats), {.batch_norm = false});
@@ -333,7 +334,7 @@ TEST(Trainer, RefusesWhatMakesNoSense) {
   });
 }
 
-/// Behind an operator without gradient nothing learns, and the record says so.
+/// Behind an operator without gradient nothing learns, and the record reports it.
 TEST(Trainer, LayersOutOfReach) {
   Builder b;
   Noise noise(1);

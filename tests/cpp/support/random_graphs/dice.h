@@ -5,7 +5,7 @@
 
 namespace requant {
 
-/// splitmix64: the distributions of <random> differ between libraries.
+/// The generator splitmix64: the distributions of <random> differ between libraries.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
@@ -16,12 +16,12 @@ class Dice {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
   }
-  /// first .. last.
+  /// A random integer in [first, last].
   int64_t In(int64_t first, int64_t last) {
     return first + static_cast<int64_t>(Next() % static_cast<uint64_t>(last - first + 1));
   }
   bool Chance(int percent) { return In(1, 100) <= percent; }
-  /// [-1, 1) in steps of 2^-10.
+  /// A random multiple of 2^-10 in [-1, 1).
   float Unit() { return static_cast<float>(In(-1024, 1023)) / 1024; }
   template <typename T>
   T Of(std::initializer_list<T> items) {

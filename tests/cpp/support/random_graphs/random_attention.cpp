@@ -5,14 +5,14 @@
 
 namespace requant {
 
-/// [B, S, columns] of a rank-3 value, as layers are exported.
+/// Projects a value of rank 3 to [B, S, columns], as exported layers do.
 Value* GraphMaker::Projection(Value* x, int64_t columns) {
   Value* y = Add("MatMul", {x, Floats({ShapeOf(x)[2], columns}, -0.5F, 0.5F)});
   if (y && dice_.Chance(70)) y = Add("Add", {y, Floats({columns})});
   return y;
 }
 
-/// Attention written out, and sometimes nearly.
+/// Decomposed attention, or sometimes something similar.
 Value* GraphMaker::Attention() {
   Value* x = Pick(3);
   if (x == nullptr) return nullptr;
@@ -129,7 +129,7 @@ Value* GraphMaker::Einsum() {
       if (size == 0) size = dice_.In(1, 3);
       shape.push_back(size);
     }
-    // Where it fits, a computed operand.
+    // Use a computed operand if its shape fits.
     inputs.push_back(shape == ShapeOf(x) && dice_.Chance(70) ? x : Floats(shape));
   }
   return Add("Einsum", inputs, With({{"equation", equation}}));
@@ -144,7 +144,7 @@ Value* GraphMaker::BlockedWeights() {
   const int64_t block = dice_.Chance(80) ? 16 : 8;
   const int64_t k = block * dice_.In(1, 2);
   const int64_t n = dice_.In(1, 3);
-  // Something as wide as the blocks are.
+  // A value as wide as the blocks.
   Value* wide = Add("MatMul", {x, Floats({from, k}, -0.5F, 0.5F)});
   if (wide == nullptr) return nullptr;
   const DType dtype = dice_.Chance(50) ? DType::kInt4 : DType::kUint4;

@@ -16,7 +16,7 @@ Value* GraphMaker::Binary() {
     case 0:
       other = Scalar(op == "Div" ? 2 : dice_.Unit());
       break;
-    case 1: {  // one for each channel
+    case 1: {  // one number for each channel
       Shape channels(shape.size() > 1 ? shape.size() - 1 : 1, 1);
       channels[0] = shape.empty() ? 1 : shape[shape.size() > 1 ? 1 : 0];
       other = Floats(channels, op == "Div" ? 0.5F : -1.0F, 1.5F);
@@ -57,7 +57,7 @@ Value* GraphMaker::Clamp() {
 
 /// Any function of the operator table.
 Value* GraphMaker::Unary() {
-  // Where values jump, or grow without bound, or lose digits near a point.
+  // Functions that jump, are unbounded, or lose digits near a point.
   static const std::vector<std::string> kRough = {
       "Round", "Floor", "Ceil", "Sign", "Sqrt", "Log",    "Reciprocal",     "Tan", "Acosh", "Acos",
       "Asin",  "Atanh", "Exp",  "Cosh", "Sinh", "Shrink", "ThresholdedRelu"};

@@ -1,4 +1,5 @@
-// What all fragments of random graphs are made with: values, nodes, the choice among fragments.
+// The parts that all fragments of random graphs share: values, nodes, and the choice among
+// fragments.
 #include "support/random_graphs/random_graph.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ RandomGraph GraphMaker::Make() {
 
 void GraphMaker::Input(const Shape& shape) {
   SymbolicShape type = ToSymbolic(shape);
-  // The first dimension is shared by all inputs: sometimes a symbol.
+  // All inputs share the first dimension, which is a symbol in some graphs.
   if (symbolic_ < 0) symbolic_ = dice_.Chance(50) ? 1 : 0;
   if (symbolic_ == 1) type[0] = Dim("N");
   if (symbolic_ == 1 && shape.size() == 4 && dice_.Chance(20)) type[3] = Dim("W");
@@ -76,7 +77,7 @@ Value* GraphMaker::Scalar(float value) {
   return Constant(dice_.Chance(70) ? Tensor::Scalar(value) : Tensor::Vector<float>({value}));
 }
 
-/// A float value of the graph, mostly a recent one; nullptr when none has that rank.
+/// Picks a float value of the graph, mostly a recent one; nullptr if none has that rank.
 Value* GraphMaker::Pick(int64_t rank) {
   std::vector<Value*> fits;
   for (Value* value : pool_) {
@@ -93,7 +94,7 @@ AttributeMap GraphMaker::With(std::vector<AttributeMap::Entry> entries) {
   return map;
 }
 
-/// Adds the node if it is valid and its values are small enough to be judged.
+/// Adds the node if it is valid and its values are small enough to be compared.
 Value* GraphMaker::Add(const std::string& op, const std::vector<Value*>& inputs,
                        AttributeMap attributes, size_t outputs, const std::string& domain) {
   if (std::any_of(inputs.begin(), inputs.end(),
@@ -201,7 +202,7 @@ void GraphMaker::Finish() {
     graph().AddOutput(value);
   }
   graph().RemoveUnusedValues();
-  // As many files come: without the types of inner values.
+  // Many files come without the types of inner values.
   if (!dice_.Chance(20)) return;
   for (const auto& value : graph().values()) {
     if (value->producer) value->type = {};

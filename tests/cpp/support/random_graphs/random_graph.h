@@ -1,8 +1,8 @@
-// Small random graphs for passes and sessions: valid by construction (every node is inferred
-// and evaluated as it is added), the same for the same seed on every machine.
+// Small random graphs for passes and sessions. They are valid by construction (every node is
+// inferred and evaluated when it is added), and depend on nothing but the seed.
 //
-// A fragment is a member function that adds a few nodes and returns their result, or nullptr when
-// it could not; random_graph.cpp lists them with their weights, the other random_*.cpp hold them.
+// A fragment is a member function that adds a few nodes and returns their result, or nullptr if it
+// could not; random_graph.cpp lists them with their weights, the other random_*.cpp define them.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@
 
 namespace requant {
 
-/// A graph with types inferred, and feeds that fit it.
+/// A graph with inferred types, and feeds that fit it.
 struct RandomGraph {
   Graph graph;
   TensorMap feeds;
 };
 
-/// What the interpreter computes, and the largest finite number on the way: sums cancel.
+/// The interpreter's outputs, and the largest finite intermediate number (terms of sums may
+/// cancel).
 struct Expected {
   std::vector<Tensor> outputs;
   double magnitude = 1;
@@ -33,8 +34,8 @@ Expected Compute(const Graph& graph, const TensorMap& feeds,
 class GraphMaker {
  public:
   /// `smooth`: without operators whose result jumps (rounding, casts to integers, Q/DQ), for passes
-  /// that may round differently.
-  /// `odd`: every other fragment is one of random_odd_layers.cpp, and none quantizes.
+  /// that may round differently. `odd`: every other fragment is one of random_odd_layers.cpp, and
+  /// none quantizes.
   GraphMaker(uint64_t seed, bool smooth, bool odd = false)
       : dice_(seed), smooth_(smooth), odd_(odd) {}
 
@@ -51,10 +52,10 @@ class GraphMaker {
   Value* Constant(Tensor tensor);
   Value* Floats(const Shape& shape, float low = -1, float high = 1);
   Value* Scalar(float value);
-  /// A float value of the graph, mostly a recent one; nullptr when none has that rank.
+  /// Picks a float value of the graph, mostly a recent one; nullptr if none has that rank.
   Value* Pick(int64_t rank = -1);
   static AttributeMap With(std::vector<AttributeMap::Entry> entries);
-  /// Adds the node if it is valid and its values are small enough to be judged.
+  /// Adds the node if it is valid and its values are small enough to be compared.
   Value* Add(const std::string& op, const std::vector<Value*>& inputs, AttributeMap attributes = {},
              size_t outputs = 1, const std::string& domain = "");
   static bool IsGood(const Tensor& tensor);
@@ -68,7 +69,7 @@ class GraphMaker {
   Value* Conv();
   Value* ConvTranspose();
   Value* Dense();
-  /// Two computed operands.
+  /// A product of two computed operands.
   Value* Product();
   Value* Normalization();
   Value* Pool();
@@ -86,7 +87,7 @@ class GraphMaker {
 
   Value* Transpose();
   Value* Reshape();
-  /// The target computed as exporters do: Shape -> Gather / Slice -> Concat.
+  /// A Reshape whose target is computed as exporters do: Shape -> Gather / Slice -> Concat.
   Value* ReshapeByShape(Value* x);
   Value* UnsqueezeOf(Value* x, const std::vector<int64_t>& axes);
   Value* SqueezeOrUnsqueeze();
@@ -99,7 +100,7 @@ class GraphMaker {
   Value* Stretch();
   Value* Gather();
 
-  // --- functions written out
+  // --- decomposed functions
 
   Value* LayerNorm();
   Value* Projection(Value* x, int64_t columns);
@@ -107,27 +108,27 @@ class GraphMaker {
   Value* RmsNorm();
   Value* Einsum();
   Value* BlockedWeights();
-  /// A dilated convolution spelled by moving pixels to the batch, and sometimes nearly one.
+  /// A dilated convolution expressed by moving pixels to the batch, or sometimes something similar.
   Value* Atrous();
   Value* GroupNorm();
-  /// A factor in front of a layer or behind it, with operators between.
+  /// A factor before a layer or after it, with operators in between.
   Value* ScaledLayer();
   Value* ExpandByShape();
-  /// Activations as exporters write them out.
+  /// Activations as exporters decompose them.
   Value* Decomposed();
 
-  // --- what does nothing, and quantization
+  // --- operators without effect, and quantization
 
   Value* Neutral();
   Value* Cast();
   Value* QuantizePair();
-  /// The same computation a second time.
+  /// The computation of an existing node again.
   Value* Repeat();
   Value* ConstantNode();
   Subgraph BranchBody(const Value* captured);
   Value* Branch();
 
-  // --- what quantizing finds hard
+  // --- layers that are hard to quantize
 
   Value* OddWeights(const Shape& shape);
   Value* ScalarOf(Value* x);

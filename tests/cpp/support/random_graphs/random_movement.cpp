@@ -1,4 +1,4 @@
-// Fragments of random graphs: what moves or selects elements.
+// Fragments of random graphs: operators that move or select elements.
 #include "support/random_graphs/random_graph.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ Value* GraphMaker::Reshape() {
   return Add("Reshape", {x, Ints(target)});
 }
 
-/// The target computed as exporters do: Shape -> Gather / Slice -> Concat.
+/// A Reshape whose target is computed as exporters do: Shape -> Gather / Slice -> Concat.
 Value* GraphMaker::ReshapeByShape(Value* x) {
   if (ShapeOf(x).size() < 2) return nullptr;
   Value* shape = Add("Shape", {x});
@@ -161,7 +161,8 @@ Value* GraphMaker::Pad() {
   AttributeMap attributes;
   if (dice_.Chance(10)) attributes.Set("mode", std::string("edge"));
   Value* padded = nullptr;
-  // Judged before the pool, a window filled with the lowest float would be thrown away.
+  // A window filled with the lowest float would be rejected, as the size of values is checked
+  // before the pool.
   if (value < -1 && rank == 4) return nullptr;
   if (opset_ < 11) {
     attributes.Set("pads", pads);

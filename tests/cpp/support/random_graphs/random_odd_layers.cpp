@@ -1,5 +1,5 @@
-// Fragments of random graphs that quantizing finds hard: layers whose weights are no matrix, or
-// computed, dead or shared; layers of constants; ranges that nothing uses.
+// Fragments of random graphs that are hard to quantize: layers whose weights are no matrix, or are
+// computed, dead or shared; layers of constants; ranges without use.
 #include "support/random_graphs/random_graph.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace requant {
 
-/// Numbers of a layer: ordinary ones, with rows of zeros, all zeros, tiny ones, one large.
+/// Weights of a layer: ordinary ones, with rows of zeros, all zeros, tiny ones, or one large.
 Value* GraphMaker::OddWeights(const Shape& shape) {
   Value* value = Floats(shape);
   auto* data = value->constant.data<float>();
@@ -27,7 +27,7 @@ Value* GraphMaker::OddWeights(const Shape& shape) {
   return value;
 }
 
-/// A vector on either side.
+/// A product with a vector on either side.
 Value* GraphMaker::VectorProduct() {
   Value* x = Pick(dice_.In(1, 4));
   if (x == nullptr) return nullptr;
@@ -40,7 +40,7 @@ Value* GraphMaker::VectorProduct() {
   return Add("MatMul", {OddWeights({shape[shape.size() - 2]}), x});
 }
 
-/// Weights that are a batch of matrices, one for all or one for each.
+/// Weights that are a batch of matrices, one for all inputs or one for each.
 Value* GraphMaker::BatchedWeights() {
   Value* x = Pick(dice_.In(1, 4));
   if (x == nullptr) return nullptr;
@@ -52,7 +52,7 @@ Value* GraphMaker::BatchedWeights() {
   return y && dice_.Chance(30) ? Add("Add", {y, Floats({weights.back()})}) : y;
 }
 
-/// Everything that Gemm can be told.
+/// A Gemm with any attributes.
 Value* GraphMaker::AnyGemm() {
   Value* x = Pick(2);
   if (x == nullptr) return nullptr;
@@ -75,7 +75,7 @@ Value* GraphMaker::AnyGemm() {
   return inputs[1] ? Add("Gemm", inputs, attributes) : nullptr;
 }
 
-/// One number that depends on the value.
+/// A single number that depends on the value.
 Value* GraphMaker::ScalarOf(Value* x) {
   const int64_t rank = Known(x).rank();
   if (rank == 0) return x;
@@ -87,7 +87,8 @@ Value* GraphMaker::ScalarOf(Value* x) {
   return Add("ReduceMean", {x}, attributes);
 }
 
-/// Convolutions of one to three dimensions, either way, in groups, with computed or shared weights.
+/// Convolutions or transposed ones of one to three dimensions, in groups, with computed or shared
+/// weights.
 Value* GraphMaker::AnyConv() {
   Value* x = Pick(dice_.In(3, 4));
   if (x == nullptr) return nullptr;
@@ -128,7 +129,7 @@ Value* GraphMaker::AnyConv() {
   return y;
 }
 
-/// A layer of constants alone, which something may read, or an output.
+/// A layer of constants alone, which another operator may read, or which is an output.
 Value* GraphMaker::ConstantLayer() {
   Value* y = nullptr;
   switch (dice_.In(0, 4)) {
@@ -155,7 +156,8 @@ Value* GraphMaker::ConstantLayer() {
   return sum;
 }
 
-/// A range far from what comes: a clamp that cuts off everything, a value that is always the same.
+/// A range far from the values: a clamp that cuts off everything, or a value that is always the
+/// same.
 Value* GraphMaker::OddRange() {
   Value* x = Pick();
   if (x == nullptr) return nullptr;

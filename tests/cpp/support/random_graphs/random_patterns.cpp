@@ -1,4 +1,4 @@
-// Fragments of random graphs: functions as exporters write them out in several operators.
+// Fragments of random graphs: functions that exporters decompose into several operators.
 #include "support/random_graphs/random_graph.h"
 
 namespace requant {
@@ -32,7 +32,7 @@ Value* GraphMaker::LayerNorm() {
   return normal;
 }
 
-/// Activations as exporters write them out.
+/// Activations as exporters decompose them.
 Value* GraphMaker::Decomposed() {
   Value* x = Pick();
   const auto mul = [&](Value* a, Value* b) {
@@ -77,7 +77,7 @@ Value* GraphMaker::Decomposed() {
 Value* GraphMaker::Atrous() {
   Value* x = Pick(4);
   if (x == nullptr) return nullptr;
-  // Sizes that are multiples of the block, cut off behind the convolution.
+  // Sizes are multiples of the block, and the excess is cropped after the convolution.
   const int64_t batch = ShapeOf(x)[0];
   const int64_t channels = ShapeOf(x)[1];
   std::vector<int64_t> pads(8, 0);
@@ -90,7 +90,7 @@ Value* GraphMaker::Atrous() {
   const int64_t w = ShapeOf(x)[3] / 2;
   const std::vector<int64_t> swap = {1, 0, 2, 3};
   const bool depth = dice_.Chance(50);
-  const bool right = dice_.Chance(85);  // else something that is no atrous convolution
+  const bool right = dice_.Chance(85);  // else a pattern that is no atrous convolution
   Value* small = nullptr;
   if (depth) {
     Value* turned = Add("Transpose", {x}, With({{"perm", swap}}));
@@ -191,7 +191,7 @@ Value* GraphMaker::ScaledLayer() {
 }
 
 Value* GraphMaker::ExpandByShape() {
-  // As PyTorch exports expand(-1, n): -1 stands for what is there.
+  // PyTorch exports expand(-1, n) like this: -1 stands for the existing size.
   Value* x = Pick();
   if (ShapeOf(x).size() < 2) return nullptr;
   Value* shape = Add("Shape", {x});

@@ -1,4 +1,4 @@
-// Fragments of random graphs: what does nothing, and quantization.
+// Fragments of random graphs: operators without effect, and quantization.
 #include "support/random_graphs/random_graph.h"
 
 namespace requant {
@@ -41,7 +41,7 @@ Value* GraphMaker::QuantizePair() {
   return y;
 }
 
-/// The same computation a second time.
+/// The computation of an existing node again.
 Value* GraphMaker::Repeat() {
   if (graph().nodes().empty()) return nullptr;
   const Node& node = *graph().nodes()[static_cast<size_t>(
@@ -50,7 +50,7 @@ Value* GraphMaker::Repeat() {
   return Add(node.op_type, inputs, node.attributes, node.outputs.size());
 }
 
-/// A branch of an If: one operator on what it captures and a constant.
+/// A branch of an If: one operator on the captured value and a constant.
 Subgraph GraphMaker::BranchBody(const Value* captured) {
   auto body = std::make_shared<Graph>();
   body->opsets = graph().opsets;
@@ -73,7 +73,7 @@ Value* GraphMaker::Branch() {
     Value* x = Pick();
     Value* first = x ? Add("ReduceMax", {x}, With({{"keepdims", int64_t{0}}})) : nullptr;
     if (first == nullptr) return nullptr;
-    // A branch is a jump, too: in smooth graphs no value comes near the border.
+    // A branch is a jump, too: in smooth graphs no value comes close to the border.
     const float border = dice_.Unit();
     condition = Add("Greater", {first, Scalar(smooth_ ? 1000 * border : border)});
   }
