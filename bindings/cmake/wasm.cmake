@@ -1,7 +1,7 @@
 # The wasm modules. For each variant {simd128, relaxed}:
 #
 #   src/**, bindings/**      --em++-->           core.wasm + core.js     (Embind, one core for both)
-#   src/kernels/*/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked),
+#   src/kernels/**/vector*.cpp --clang, wasm-ld--> kernels-<variant>.wasm  (freestanding, checked),
 #                                      dist/requant-lowbits-<variant>.wasm (low_bits_sources.txt)
 #   core.wasm                --wasm-split--> main.wasm + dist/requant-operators.wasm (operators_sources.txt)
 #                                                      + dist/requant-tools.wasm (tools_sources.txt)
@@ -125,9 +125,9 @@ optimize_sources(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.
                  ${ops}/normalize_groups.cpp
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Code that walks over every weight while a model is loaded.
-optimize_sources(src/kernels/conv/pack.cpp src/kernels/conv/pack_narrow.cpp
-                 src/kernels/conv/pack_winograd.cpp src/kernels/conv/pack_winograd_4x3_dot8.cpp
-                 src/kernels/conv/pack_winograd_narrow.cpp
+set(conv src/kernels/conv)
+optimize_sources(${conv}/pack.cpp ${conv}/narrow/pack_narrow.cpp ${conv}/winograd/pack_winograd.cpp
+                 ${conv}/winograd/pack_winograd_4x3_dot8.cpp ${conv}/winograd/pack_winograd_narrow.cpp
                  src/kernels/dwconv/pack.cpp OPTIONS -O2)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)

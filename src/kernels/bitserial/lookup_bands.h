@@ -5,7 +5,7 @@
 #include "kernels/bitserial/lookup_output.h"
 #include "kernels/bitserial/lookup_tables.h"
 #include "kernels/bitserial/lookup_tile.h"
-#include "kernels/conv/narrow_codes.h"
+#include "kernels/conv/narrow/narrow_codes.h"
 
 namespace requant::bitserial {
 

@@ -3,7 +3,7 @@
 // where everything an output adds up fits int16. Vector code, freestanding.
 #include "base/simd.h"
 #include "kernels/bitserial/lookup.h"
-#include "kernels/conv/narrow_codes.h"
+#include "kernels/conv/narrow/narrow_codes.h"
 
 namespace requant::bitserial {
 

@@ -2,7 +2,7 @@
 // Decides how convolution by table lookup makes its outputs. The vector kernel and the planner must
 // agree on it. Freestanding.
 #include "kernels/bitserial/lookup.h"
-#include "kernels/conv/can_make_codes.h"
+#include "kernels/conv/narrow/can_make_codes.h"
 
 namespace requant::bitserial {
 

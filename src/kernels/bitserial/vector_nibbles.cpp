@@ -1,7 +1,7 @@
 // Kernels that read and write tensors of two codes to a byte (nibbles.h).
 #include "kernels/bitserial/nibbles_simd.h"
-#include "kernels/conv/gather.h"
-#include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/gather/gather.h"
+#include "kernels/conv/gather/gather_bytes.h"
 #include "kernels/elementwise/kernel.h"
 #include "kernels/requantize/kernel.h"
 

@@ -23,7 +23,7 @@
 // time first go through bit adders, and only every eighth is counted.
 #include "kernels/bitserial/nibbles_simd.h"
 #include "kernels/bitserial/popcount.h"
-#include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/gather/gather_bytes.h"
 
 namespace requant {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "kernels/conv/table.h"
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 
 namespace requant::conv {
 

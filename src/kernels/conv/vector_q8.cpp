@@ -6,7 +6,7 @@
 // pairs of four channels and adds neighbours, so one instruction computes eight exact products.
 // Since the zero points are subtracted first, there are no correction terms.
 #include "kernels/conv/finish.h"
-#include "kernels/conv/gather.h"
+#include "kernels/conv/gather/gather.h"
 #include "kernels/conv/product.h"
 
 namespace requant {

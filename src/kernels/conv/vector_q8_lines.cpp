@@ -1,6 +1,6 @@
 // 8-bit convolution of few input channels (an image's first layer), vector form: the arithmetic of
 // vector_q8.cpp on lines (lines.h) of int16 with the zero point subtracted.
-#include "kernels/conv/gather.h"
+#include "kernels/conv/gather/gather.h"
 #include "kernels/conv/lines.h"
 
 namespace requant {

@@ -1,6 +1,6 @@
 // The float row. A group's weights become floats once for a panel of rows and then go through a
-// register tile as in kernels/conv/tile_f32.h. For a few rows, codes go straight into the sums,
-// since storing floats would be most of the work.
+// register tile as in kernels/conv/float/tile_f32.h. For a few rows, codes go straight into the
+// sums, since storing floats would be most of the work.
 #include "base/simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"

@@ -95,7 +95,7 @@ std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const Con
 void PackMatrix(const ConvF32Kernel& kernel, const ComputedMatrix& matrix, const float* data,
                 void* packed) {
   if (kernel.name != kBlocked) return kernel.pack_weights(WeightsOf(matrix, data), packed);
-  // Blocks of 8 columns: 8 biases, then k rows (kernels/conv/tile_f32.h).
+  // Blocks of 8 columns: 8 biases, then k rows (kernels/conv/float/tile_f32.h).
   auto* out = static_cast<float*>(packed);
   const int64_t block = kBlock * (matrix.k + 1);
   const int64_t whole = matrix.n / kBlock;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "kernels/conv/dot8.h"
+#include "kernels/conv/dot8/dot8.h"
 #include "kernels/conv/pack.h"
 #include "kernels/conv/table.h"
 #include "kernels/conv_testing.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 #include "kernels/conv_testing.h"
 #include "numeric/requantize_prepare.h"
 

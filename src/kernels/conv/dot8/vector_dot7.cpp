@@ -12,7 +12,7 @@
 // Weights are [K / 4][8 channels][4] behind 8 biases and 8 sums. Windows are gathered, or read in
 // place on a ring of lines (ring.h), whose x' are summed by line.
 #include "kernels/conv/finish.h"
-#include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/gather/gather_bytes.h"
 #include "kernels/conv/ring.h"
 #include "kernels/dot8.h"
 

@@ -31,7 +31,7 @@
 //   adds, starts), where `adds` was added to the inputs of points. Point (1, 1) counts alike in all
 //   outputs.
 #include "kernels/conv/finish.h"
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 
 namespace requant::conv {
 

@@ -1,9 +1,9 @@
 // float32 convolution that reads its windows in place, as lines.h does for integers, vector form.
 // Registers sum a whole window here, one line after the other in the order of vector_f32.cpp, so
 // the results are the same bits.
-#include "kernels/conv/gather.h"
+#include "kernels/conv/float/tile_f32.h"
+#include "kernels/conv/gather/gather.h"
 #include "kernels/conv/ring.h"
-#include "kernels/conv/tile_f32.h"
 
 void rq_conv_f32_lines(const requant::ConvF32Params* p) {
   using namespace requant;

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "kernels/conv/pack.h"
-#include "kernels/conv/pack_winograd.h"
+#include "kernels/conv/winograd/pack_winograd.h"
 
 namespace requant::conv {
 namespace {

@@ -19,7 +19,7 @@
 //          0  0  0  1  0          0  1  0
 //
 // Nothing has to be divided: sums are the outputs. The last two points have equal weights.
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 
 namespace requant::conv {
 

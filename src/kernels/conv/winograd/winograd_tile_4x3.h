@@ -21,7 +21,7 @@
 // G's denominators are taken out of it, 24 and 6, and as much of what they leave in A as bytes can
 // hold is back in G: inputs grow by at most 30 in either direction, weights by 63, and sums are 144
 // times the outputs.
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 
 namespace requant::conv {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/conv/pack_walk.h"
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 
 namespace requant::conv {
 

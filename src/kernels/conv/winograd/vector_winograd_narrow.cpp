@@ -6,10 +6,10 @@
 // that they are bytes in [0, 127]. Weights of at most four bits become signed bytes of at most 9 *
 // 14. With a stride of 2 inputs are differences in no, one or both directions, and weights grow by
 // a factor of at most four.
-#include "kernels/conv/narrow_rows.h"
-#include "kernels/conv/winograd_bytes.h"
-#include "kernels/conv/winograd_tile_2x2.h"
-#include "kernels/conv/winograd_tile_strided.h"
+#include "kernels/conv/narrow/narrow_rows.h"
+#include "kernels/conv/winograd/winograd_bytes.h"
+#include "kernels/conv/winograd/winograd_tile_2x2.h"
+#include "kernels/conv/winograd/winograd_tile_strided.h"
 
 namespace requant {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/conv/narrow_rows.h"
+#include "kernels/conv/narrow/narrow_rows.h"
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"

@@ -1,5 +1,5 @@
 // 8-bit convolution by one instruction for 16 products, on machines that have it (dot8.h).
-#include "kernels/conv/dot8.h"
+#include "kernels/conv/dot8/dot8.h"
 
 #if defined(__wasm__) && !defined(REQUANT_RELAXED)
 // rq_dot8() is 0 in this variant, so no plan has these kernels.

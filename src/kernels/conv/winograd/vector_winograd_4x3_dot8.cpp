@@ -3,8 +3,8 @@
 //
 // Codes less the least one are at most 4 and become bytes in [-120, 120]; weights in [-2, 2] become
 // at most 126.
-#include "kernels/conv/winograd_bytes.h"
-#include "kernels/conv/winograd_tile_4x3.h"
+#include "kernels/conv/winograd/winograd_bytes.h"
+#include "kernels/conv/winograd/winograd_tile_4x3.h"
 #include "kernels/dot8.h"
 
 #if defined(__wasm__) && !defined(REQUANT_RELAXED)

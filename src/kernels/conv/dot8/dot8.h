@@ -12,7 +12,7 @@
 // where sum(w) is packed with the weights: [K / 4][8 channels][4] behind 8 biases and 8 sums. A 1x1
 // window over bytes of the right type is read in place.
 #include "kernels/conv/finish.h"
-#include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/gather/gather_bytes.h"
 #include "kernels/conv/lines.h"
 #include "kernels/conv/product.h"
 #include "kernels/dot8.h"

@@ -3,7 +3,7 @@
 // tiles and of lookups (kernels/bitserial/lookup_codes.h) where all products of an output fit
 // int16. Vector code, freestanding.
 #include "base/simd.h"
-#include "kernels/conv/can_make_codes.h"
+#include "kernels/conv/narrow/can_make_codes.h"
 #include "kernels/requantize/codes_f32.h"
 
 namespace requant::conv {

@@ -2,12 +2,12 @@
 // vector_q8.cpp. Transformed inputs less their zero point are at most 4 * 255 and weights at most 9
 // * 128 with tiles of 2 x 2 outputs, 100 * 255 and 144 * 128 with tiles of 4 x 4. With a stride of
 // 2 both grow by a factor of at most four.
-#include "kernels/conv/gather.h"
+#include "kernels/conv/gather/gather.h"
 #include "kernels/conv/product.h"
-#include "kernels/conv/winograd_tile_2x2.h"
-#include "kernels/conv/winograd_tile_4x4.h"
-#include "kernels/conv/winograd_tile_strided.h"
-#include "kernels/conv/winograd_tiles.h"
+#include "kernels/conv/winograd/winograd_tile_2x2.h"
+#include "kernels/conv/winograd/winograd_tile_4x4.h"
+#include "kernels/conv/winograd/winograd_tile_strided.h"
+#include "kernels/conv/winograd/winograd_tiles.h"
 
 namespace requant {
 namespace {

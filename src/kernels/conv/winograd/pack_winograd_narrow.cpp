@@ -6,7 +6,7 @@
 
 #include "kernels/bitserial/pack.h"
 #include "kernels/conv/pack.h"
-#include "kernels/conv/pack_winograd.h"
+#include "kernels/conv/winograd/pack_winograd.h"
 
 namespace requant::conv {
 namespace {

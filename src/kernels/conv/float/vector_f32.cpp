@@ -3,8 +3,8 @@
 // Output is [rows, channels] = inputs [rows, K] x weights [K, channels] with K = kernel_h *
 // kernel_w * input channels of the group. A 1x1 convolution reads its input in place; any other one
 // first gathers a panel of rows into the workspace.
-#include "kernels/conv/gather.h"
-#include "kernels/conv/tile_f32.h"
+#include "kernels/conv/float/tile_f32.h"
+#include "kernels/conv/gather/gather.h"
 
 namespace requant::conv {
 namespace {

@@ -3,7 +3,7 @@
 // transformed codes. All transforms are modulo 256, so the signedness of codes and weights does not
 // matter before they are multiplied. Freestanding.
 #include "kernels/bitserial/nibbles_simd.h"
-#include "kernels/conv/winograd_tiles.h"
+#include "kernels/conv/winograd/winograd_tiles.h"
 #include "kernels/dot8.h"
 
 namespace requant::conv {

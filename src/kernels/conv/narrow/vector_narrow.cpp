@@ -11,9 +11,9 @@
 // 12 channels 134. Multiplications and additions alone, without loads, reach 149: two of each in
 // 2.4 cycles.
 #include "kernels/bitserial/nibbles_simd.h"
-#include "kernels/conv/gather_bytes.h"
-#include "kernels/conv/narrow_codes.h"
-#include "kernels/conv/narrow_rows.h"
+#include "kernels/conv/gather/gather_bytes.h"
+#include "kernels/conv/narrow/narrow_codes.h"
+#include "kernels/conv/narrow/narrow_rows.h"
 
 namespace requant {
 namespace {

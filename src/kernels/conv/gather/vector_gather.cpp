@@ -1,5 +1,5 @@
-#include "kernels/conv/gather.h"
-#include "kernels/conv/gather_bytes.h"
+#include "kernels/conv/gather/gather.h"
+#include "kernels/conv/gather/gather_bytes.h"
 
 namespace requant::conv {
 namespace {

@@ -8,7 +8,7 @@
 //   B^T =  0  1  1  0     2 G =  1  1  1    A^T =   0  1 -1 -1
 //          0 -1  1  0            1 -1  1
 //          0  1  0 -1            0  0  2
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 
 namespace requant::conv {
 

@@ -13,7 +13,7 @@
 //
 // G's denominator 24 is taken out of it, and as much of what that leaves in A as int16 can hold is
 // back in G: inputs grow by at most 100, weights by 144, and sums are 576 times the outputs.
-#include "kernels/conv/winograd_tile_4x3.h"
+#include "kernels/conv/winograd/winograd_tile_4x3.h"
 
 namespace requant::conv {
 

@@ -6,7 +6,7 @@
 
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
-#include "kernels/conv/winograd.h"
+#include "kernels/conv/winograd/winograd.h"
 #include "kernels/geometry_check.h"
 #include "kernels/variant/missing.h"
 
