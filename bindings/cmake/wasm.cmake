@@ -126,9 +126,9 @@ optimize_sources(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Code that walks over every weight while a model is loaded.
 set(conv src/kernels/conv)
-optimize_sources(${conv}/pack.cpp ${conv}/narrow/pack_narrow.cpp ${conv}/winograd/pack_winograd.cpp
-                 ${conv}/winograd/pack_winograd_4x3_dot8.cpp ${conv}/winograd/pack_winograd_narrow.cpp
-                 src/kernels/dwconv/pack.cpp OPTIONS -O2)
+optimize_sources(${conv}/pack.cpp ${conv}/dot8/pack_bytes.cpp ${conv}/narrow/pack_narrow.cpp
+                 ${conv}/winograd/pack_winograd.cpp ${conv}/winograd/pack_winograd_4x3_dot8.cpp
+                 ${conv}/winograd/pack_winograd_narrow.cpp src/kernels/dwconv/pack.cpp OPTIONS -O2)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})

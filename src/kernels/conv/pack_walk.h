@@ -66,4 +66,12 @@ struct WeightRange {
 };
 WeightRange RangeOf(const ConvQ8Weights& weights, int32_t enough);  // pack.cpp
 
+/// Whether some weights, less their zero points, are no int8.
+bool NeedsWide(const ConvQ8Weights& weights);  // pack.cpp
+
+/// Weights of one line of the window.
+inline size_t LineRun(const ConvWeightsLayout& l) {
+  return CheckedMul(static_cast<size_t>(l.kernel_w), static_cast<size_t>(l.in_c_per_group));
+}
+
 }  // namespace requant::conv

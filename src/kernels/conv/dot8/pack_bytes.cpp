@@ -1,0 +1,130 @@
+// Weights as bytes, for the rows that multiply bytes: 7 bits of them, or all 8.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "kernels/conv/blocking.h"
+#include "kernels/conv/pack.h"
+#include "kernels/conv/pack_walk.h"
+#include "kernels/geometry_check.h"
+#include "kernels/variant/missing.h"
+
+namespace requant::conv {
+namespace {
+
+/// The amount added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
+constexpr int32_t kDot7Offset = 64;
+
+/// Bytes of one block in both layouts on bytes: biases, sums, and runs padded to whole groups.
+size_t BytesBlock(const ConvWeightsLayout& l, size_t run) {
+  const size_t deep = CheckedMul(Depth(l) / run, CheckedAlign(run, kDot8Group));
+  return CheckedAdd(kChannelBlock * 8, CheckedMul(deep, kChannelBlock));
+}
+
+size_t BytesPackedSize(const ConvQ8Weights& w, size_t run) {
+  return CheckedMul(Blocks(w.layout), BytesBlock(w.layout, run));
+}
+
+/// Packs the weights of the kernels on bytes and adds `code` to each.
+void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, void* packed) {
+  // k past a run get the code of weight 0; lanes past the last channel are never stored.
+  const size_t block_bytes = BytesBlock(w.layout, run);
+  std::memset(packed, code, BytesPackedSize(w, run));
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    uint8_t* out = static_cast<uint8_t*>(packed) + block * block_bytes;
+    int32_t sum = 0;
+    uint8_t* group = out + (kChannelBlock * 2 + static_cast<size_t>(lane)) * kDot8Group;
+    size_t in_run = 0;
+    if (ArePlain(w) && w.layout.kernel_h == 1 && w.layout.kernel_w == 1 && code == 0) {
+      const int8_t* plain = PlainWeights(w, o);
+      // The weights of a 1x1 convolution are in the packed order already, so whole groups are
+      // copied.
+      const size_t depth = Depth(w.layout);
+      for (size_t k = 0; k < depth; ++k) sum += plain[k];
+      for (size_t k = 0; k < depth; k += kDot8Group, group += kChannelBlock * kDot8Group) {
+        std::memcpy(group, plain + k, std::min<size_t>(kDot8Group, depth - k));
+      }
+    } else {
+      ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+        const int32_t value = WeightAt(w, o, offset);
+        sum += value;
+        group[in_run % kDot8Group] = static_cast<uint8_t>(value + code);
+        if (++in_run == run) in_run = 0;
+        if (in_run % kDot8Group == 0) group += kChannelBlock * kDot8Group;
+      });
+    }
+    const int32_t bias = w.bias == nullptr ? 0 : w.bias[o];
+    std::memcpy(out + lane * 4, &bias, 4);
+    std::memcpy(out + (kChannelBlock + lane) * 4, &sum, 4);
+  });
+}
+}  // namespace
+
+bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
+  const WeightRange range = RangeOf(w, 127);
+  return range.lo >= -kDot7Offset && range.hi <= 127 - kDot7Offset;
+}
+
+size_t BytesPackedSize(const ConvQ8Weights& w) { return BytesPackedSize(w, Depth(w.layout)); }
+void Dot7Pack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, Depth(w.layout), kDot7Offset, packed);
+}
+
+bool Dot8Takes(const ConvQ8Weights& w, int32_t form) {
+  return !NeedsWide(w) &&
+         (LeastDot8Weight(form) == -128 || RangeOf(w, 255).lo >= LeastDot8Weight(form));
+}
+bool Dot8Supports(const ConvQ8Weights& w, const ConvGeometry&) { return Dot8Takes(w, Dot8Form()); }
+void Dot8Pack(const ConvQ8Weights& w, void* packed) { BytesPack(w, Depth(w.layout), 0, packed); }
+
+bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return Dot8Supports(w, g) && LinesFit(g);
+}
+bool Dot8LinesPays(const ConvQ8Weights&, const ConvGeometry& g) {
+  return LinesPay(g, kFewForBytes);
+}
+size_t BytesLinesPackedSize(const ConvQ8Weights& w) {
+  return BytesPackedSize(w, LineRun(w.layout));
+}
+void Dot8LinesPack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, LineRun(w.layout), 0, packed);
+}
+
+bool Dot7LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return LinesFit(g) && Dot7Supports(w, g);
+}
+bool Dot7LinesPays(const ConvQ8Weights&, const ConvGeometry& g) {
+  // For short runs pairs are faster: 44 against 39 GOPS for three channels.
+  return !IsShortRun(g) && LinesPay(g, kFewForDot7);
+}
+void Dot7LinesPack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, LineRun(w.layout), kDot7Offset, packed);
+}
+size_t Dot7LinesWorkspace(const ConvGeometry& g) {
+  // A term for every pixel of the ring comes on top.
+  const size_t terms = CheckedMul(static_cast<size_t>(g.out_w), static_cast<size_t>(g.kernel_h));
+  return CheckedAdd(Dot8LinesWorkspace(g), CheckedMul(terms, sizeof(int32_t)));
+}
+
+size_t Dot7Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  const size_t row_bytes =
+      CheckedAdd(CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot7Group), sizeof(int32_t));
+  return CheckedAdd(
+      kEpilogueBytes + kChannelBlock * 4,
+      CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
+}
+
+size_t Dot8Workspace(const ConvGeometry& g) {
+  CheckConvGeometry(g);
+  const size_t row_bytes = CheckedAlign(static_cast<size_t>(conv::Depth(g)), kDot8Group);
+  const size_t rows = static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes)));
+  return CheckedAdd(kEpilogueBytes + kChannelBlock * 4, CheckedMul(rows, row_bytes));
+}
+
+size_t Dot8LinesWorkspace(const ConvGeometry& g) {
+  // Bytes take half of that, and the bases of a block come on top.
+  return CheckedAdd(LinesWorkspace(g), kChannelBlock * 4);
+}
+
+}  // namespace requant::conv
