@@ -28,88 +28,44 @@ struct Caller<kKernel> {
 }  // namespace
 
 // clang-format off
-#define ENTRY(kernel) {#kernel, Caller<kernel>::Call, reinterpret_cast<void (*)()>(kernel)}
+#define ENTRY_SCALAR(kernel)
+#define ENTRY_VECTOR(kernel) {#kernel, Caller<kernel>::Call, reinterpret_cast<void (*)()>(kernel)},
+#define ENTRY_LOW_BITS(kernel) ENTRY_VECTOR(kernel)
+#define ENTRY_ONE_THREAD(kernel)
+#define ENTRY_AGAIN(kernel)
+#define ROW(linkage, run, ...) ENTRY_##linkage(run)
 // clang-format on
 
 std::span<const KernelEntry> KernelEntries() {
   static const KernelEntry kEntries[] = {
-      ENTRY(rq_conv_f32),
-      ENTRY(rq_conv_f32_lines),
-      ENTRY(rq_conv_q8),
-      ENTRY(rq_conv_q8_lines),
-      ENTRY(rq_conv_q8_dot7),
-      ENTRY(rq_conv_q8_dot7_lines),
-      ENTRY(rq_conv_q8_narrow),
-      ENTRY(rq_conv_q8_winograd_pairs),
-      ENTRY(rq_conv_q8_winograd_4x4_pairs),
-      ENTRY(rq_conv_q8_winograd_strided_pairs),
-      ENTRY(rq_conv_q8_winograd_narrow),
-      ENTRY(rq_conv_q8_winograd_strided_narrow),
-      ENTRY(rq_conv_q8_winograd_4x3_dot8),
-      ENTRY(rq_conv_q8_dot8),
-      ENTRY(rq_conv_q8_dot8_lines),
-      ENTRY(rq_conv_q8_lookup),
-      ENTRY(rq_conv_q8_popcount),
-      ENTRY(rq_conv_q8_carry_save),
-      ENTRY(rq_dwconv_f32),
-      ENTRY(rq_dwconv_q8),
-      ENTRY(rq_dwconv_q8_narrow),
-      ENTRY(rq_dwconv_q8_dot8),
-      ENTRY(rq_maxpool_f32),
-      ENTRY(rq_maxpool_q8),
-      ENTRY(rq_avgpool_f32),
-      ENTRY(rq_avgpool_q8_fixed),
-      ENTRY(rq_avgpool_q8_float),
-      ENTRY(rq_add_f32),
-      ENTRY(rq_sub_f32),
-      ENTRY(rq_mul_f32),
-      ENTRY(rq_div_f32),
-      ENTRY(rq_max_f32),
-      ENTRY(rq_min_f32),
-      ENTRY(rq_prelu_f32),
-      ENTRY(rq_compare_f32),
-      ENTRY(rq_clamp_f32),
-      ENTRY(rq_leaky_relu_f32),
-      ENTRY(rq_hard_sigmoid_f32),
-      ENTRY(rq_hard_swish_f32),
-      ENTRY(rq_abs_f32),
-      ENTRY(rq_neg_f32),
-      ENTRY(rq_sqrt_f32),
-      ENTRY(rq_sigmoid_f32),
-      ENTRY(rq_tanh_f32),
-      ENTRY(rq_erf_f32),
-      ENTRY(rq_gelu_f32),
-      ENTRY(rq_gelu_tanh_f32),
-      ENTRY(rq_quick_gelu_f32),
-      ENTRY(rq_fast_exp_f32),
-      ENTRY(rq_fast_tanh_f32),
-      ENTRY(rq_fast_sigmoid_f32),
-      ENTRY(rq_fast_erf_f32),
-      ENTRY(rq_fast_gelu_f32),
-      ENTRY(rq_qadd_fixed),
-      ENTRY(rq_qadd_float),
-      ENTRY(rq_qadd_nibbles),
-      ENTRY(rq_qmul_fixed),
-      ENTRY(rq_qmul_float),
-      ENTRY(rq_lut),
-      ENTRY(rq_quantize),
-      ENTRY(rq_quantize_planes),
-      ENTRY(rq_dequantize),
-      ENTRY(rq_softmax_f32),
-      ENTRY(rq_fast_softmax_f32),
-      ENTRY(rq_log_softmax_f32),
-      ENTRY(rq_layer_norm_f32),
-      ENTRY(rq_reduce_f32),
-      ENTRY(rq_matmul_nbits_f32),
-      ENTRY(rq_matmul_nbits_q8),
-      ENTRY(rq_matmul_nbits_dot8),
-      ENTRY(rq_resize_linear_f32),
-      ENTRY(rq_transpose_x8),
-      ENTRY(rq_transpose_x32),
+#include "kernels/conv/conv_f32.inc"
+#include "kernels/conv/conv_q8.inc"
+#include "kernels/dwconv/dwconv_f32.inc"
+#include "kernels/dwconv/dwconv_q8.inc"
+#include "kernels/elementwise/binary_f32.inc"
+#include "kernels/elementwise/qadd.inc"
+#include "kernels/elementwise/qadd_nibbles.inc"
+#include "kernels/elementwise/qmul.inc"
+#include "kernels/elementwise/unary_f32.inc"
+#include "kernels/layer_norm/layer_norm_f32.inc"
+#include "kernels/layout/copy_rows.inc"
+#include "kernels/layout/transpose.inc"
+#include "kernels/lut/lut.inc"
+#include "kernels/matmul_nbits/matmul_nbits.inc"
+#include "kernels/pool/avgpool_f32.inc"
+#include "kernels/pool/avgpool_q8.inc"
+#include "kernels/pool/maxpool_f32.inc"
+#include "kernels/pool/maxpool_q8.inc"
+#include "kernels/quantize/dequantize.inc"
+#include "kernels/quantize/quantize.inc"
+#include "kernels/quantize/quantize_planes.inc"
+#include "kernels/reduce/reduce_f32.inc"
+#include "kernels/resize/resize_linear_f32.inc"
+#include "kernels/softmax/softmax_f32.inc"
   };
   return kEntries;
 }
-#undef ENTRY
+#undef ROW
 
 int KernelEntryOf(void (*function)()) {
   int index = 0;

@@ -4,8 +4,8 @@
 // The vector kernels are compiled on their own, freestanding, by a newer compiler than the rest of
 // the core, and merged into the core's wasm afterwards. For the core they are therefore imports of
 // a module called "kernels"; inside that module they are exports; in a native build they are plain
-// C functions. Usage, in a kernel.h: RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const ConvF32Params*);
-
+// C functions. Rows of tables are declared from lists (kernels/rows.h), other functions by hand:
+// RQ_KERNEL(rq_conv_sum_rows) void rq_conv_sum_rows(...).
 //
 // Kernels for few bits are in a module of their own, which is fetched for the first model that
 // needs them (bindings/cmake/low_bits_sources.txt). Their declarations say RQ_LOW_BITS_KERNEL, and

@@ -8,6 +8,7 @@
 #include "kernels/elementwise/kernel.h"
 #include "kernels/geometry.h"
 #include "kernels/import.h"
+#include "kernels/rows.h"
 #include "numeric/requantize.h"
 
 namespace requant {
@@ -93,32 +94,11 @@ RQ_KERNEL(rq_conv_write_sums)
 void rq_conv_write_sums(const requant::ConvQ8Params* params, const int32_t* acc, int32_t row,
                         int32_t count, int32_t channel, int32_t channels);
 
-RQ_KERNEL(rq_conv_f32) void rq_conv_f32(const requant::ConvF32Params* params);
-RQ_KERNEL(rq_conv_f32_lines) void rq_conv_f32_lines(const requant::ConvF32Params* params);
-RQ_KERNEL(rq_conv_q8) void rq_conv_q8(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_lines) void rq_conv_q8_lines(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_dot7) void rq_conv_q8_dot7(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_dot7_lines) void rq_conv_q8_dot7_lines(const requant::ConvQ8Params* params);
-RQ_LOW_BITS_KERNEL(rq_conv_q8_narrow) void rq_conv_q8_narrow(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_winograd_pairs)
-void rq_conv_q8_winograd_pairs(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_winograd_4x4_pairs)
-void rq_conv_q8_winograd_4x4_pairs(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_winograd_strided_pairs)
-void rq_conv_q8_winograd_strided_pairs(const requant::ConvQ8Params* params);
-RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_narrow)
-void rq_conv_q8_winograd_narrow(const requant::ConvQ8Params* params);
-RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_strided_narrow)
-void rq_conv_q8_winograd_strided_narrow(const requant::ConvQ8Params* params);
-// Requires that rq_dot8() is not 0.
-RQ_LOW_BITS_KERNEL(rq_conv_q8_winograd_4x3_dot8)
-void rq_conv_q8_winograd_4x3_dot8(const requant::ConvQ8Params* params);
-// kernels/bitserial defines these kernels.
-RQ_LOW_BITS_KERNEL(rq_conv_q8_lookup) void rq_conv_q8_lookup(const requant::ConvQ8Params* params);
-RQ_LOW_BITS_KERNEL(rq_conv_q8_popcount)
-void rq_conv_q8_popcount(const requant::ConvQ8Params* params);
-RQ_LOW_BITS_KERNEL(rq_conv_q8_carry_save)
-void rq_conv_q8_carry_save(const requant::ConvQ8Params* params);
-// Require that rq_dot8() is not 0.
-RQ_KERNEL(rq_conv_q8_dot8) void rq_conv_q8_dot8(const requant::ConvQ8Params* params);
-RQ_KERNEL(rq_conv_q8_dot8_lines) void rq_conv_q8_dot8_lines(const requant::ConvQ8Params* params);
+// Rows that are MissingDot8 need a rq_dot8() that is not 0. kernels/bitserial defines the lookups
+// and the kernels that count bits.
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, ConvF32Params)
+#include "kernels/conv/conv_f32.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, ConvQ8Params)
+#include "kernels/conv/conv_q8.inc"
+#undef ROW

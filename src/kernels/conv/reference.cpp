@@ -1,5 +1,5 @@
 // The normative convolutions: plain loops in the order of the definition.
-#include "kernels/conv/reference.h"
+#include "kernels/conv/kernel.h"
 
 #include <cstddef>
 

@@ -6,6 +6,7 @@
 
 #include "kernels/geometry.h"
 #include "kernels/import.h"
+#include "kernels/rows.h"
 #include "numeric/requantize.h"
 
 namespace requant {
@@ -43,9 +44,9 @@ struct DwConvQ8Params {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_dwconv_f32) void rq_dwconv_f32(const requant::DwConvF32Params* params);
-RQ_KERNEL(rq_dwconv_q8) void rq_dwconv_q8(const requant::DwConvQ8Params* params);
-RQ_LOW_BITS_KERNEL(rq_dwconv_q8_narrow)
-void rq_dwconv_q8_narrow(const requant::DwConvQ8Params* params);
-/// Requires that rq_dot8() is not 0.
-RQ_KERNEL(rq_dwconv_q8_dot8) void rq_dwconv_q8_dot8(const requant::DwConvQ8Params* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, DwConvF32Params)
+#include "kernels/dwconv/dwconv_f32.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, DwConvQ8Params)
+#include "kernels/dwconv/dwconv_q8.inc"
+#undef ROW

@@ -1,5 +1,5 @@
 // The normative depthwise convolutions: plain loops in the order of the definition.
-#include "kernels/dwconv/reference.h"
+#include "kernels/dwconv/kernel.h"
 
 #include <cstddef>
 

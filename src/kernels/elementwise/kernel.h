@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 #include "numeric/qadd.h"
 #include "numeric/requantize.h"
 
@@ -114,35 +115,18 @@ struct QMulParams {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_add_f32) void rq_add_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_sub_f32) void rq_sub_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_mul_f32) void rq_mul_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_div_f32) void rq_div_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_max_f32) void rq_max_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_min_f32) void rq_min_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_prelu_f32) void rq_prelu_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_compare_f32) void rq_compare_f32(const requant::BinaryF32Params* params);
-RQ_KERNEL(rq_clamp_f32) void rq_clamp_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_leaky_relu_f32) void rq_leaky_relu_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_hard_sigmoid_f32) void rq_hard_sigmoid_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_hard_swish_f32) void rq_hard_swish_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_abs_f32) void rq_abs_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_neg_f32) void rq_neg_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_sqrt_f32) void rq_sqrt_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_sigmoid_f32) void rq_sigmoid_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_tanh_f32) void rq_tanh_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_erf_f32) void rq_erf_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_gelu_f32) void rq_gelu_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_gelu_tanh_f32) void rq_gelu_tanh_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_quick_gelu_f32) void rq_quick_gelu_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_fast_exp_f32) void rq_fast_exp_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_fast_tanh_f32) void rq_fast_tanh_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_fast_sigmoid_f32) void rq_fast_sigmoid_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_fast_erf_f32) void rq_fast_erf_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_fast_gelu_f32) void rq_fast_gelu_f32(const requant::UnaryF32Params* params);
-RQ_KERNEL(rq_qadd_fixed) void rq_qadd_fixed(const requant::QAddParams* params);
-RQ_KERNEL(rq_qadd_float) void rq_qadd_float(const requant::QAddParams* params);
-// kernels/bitserial defines this kernel.
-RQ_LOW_BITS_KERNEL(rq_qadd_nibbles) void rq_qadd_nibbles(const requant::QAddNibblesParams* params);
-RQ_KERNEL(rq_qmul_fixed) void rq_qmul_fixed(const requant::QMulParams* params);
-RQ_KERNEL(rq_qmul_float) void rq_qmul_float(const requant::QMulParams* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, BinaryF32Params)
+#include "kernels/elementwise/binary_f32.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, UnaryF32Params)
+#include "kernels/elementwise/unary_f32.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, QAddParams)
+#include "kernels/elementwise/qadd.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, QMulParams)
+#include "kernels/elementwise/qmul.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, QAddNibblesParams)
+#include "kernels/elementwise/qadd_nibbles.inc"
+#undef ROW

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -26,4 +27,6 @@ struct LayerNormF32Params {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_layer_norm_f32) void rq_layer_norm_f32(const requant::LayerNormF32Params* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, LayerNormF32Params)
+#include "kernels/layer_norm/layer_norm_f32.inc"
+#undef ROW

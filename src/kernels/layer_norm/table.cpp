@@ -4,8 +4,9 @@ namespace requant {
 namespace {
 
 constexpr LayerNormF32Kernel kLayerNormF32[] = {
-    {"layer_norm_f32_scalar", "scalar", LayerNormF32Reference},
-    {"layer_norm_f32_simd128", "simd128", rq_layer_norm_f32},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/layer_norm/layer_norm_f32.inc"
+#undef ROW
 };
 
 }  // namespace

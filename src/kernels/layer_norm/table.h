@@ -14,7 +14,4 @@ struct LayerNormF32Kernel {
 
 std::span<const LayerNormF32Kernel> LayerNormF32Kernels();
 
-// The scalar row (reference.cpp).
-void LayerNormF32Reference(const LayerNormF32Params* p);
-
 }  // namespace requant

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -50,6 +51,9 @@ struct StridedCopyParams {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_transpose_x8) void rq_transpose_x8(const requant::TransposeParams* params);
-RQ_KERNEL(rq_transpose_x32) void rq_transpose_x32(const requant::TransposeParams* params);
-RQ_KERNEL(rq_copy_rows) void rq_copy_rows(const requant::CopyRowsParams* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, TransposeParams)
+#include "kernels/layout/transpose.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, CopyRowsParams)
+#include "kernels/layout/copy_rows.inc"
+#undef ROW

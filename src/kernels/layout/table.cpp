@@ -4,14 +4,14 @@ namespace requant {
 namespace {
 
 constexpr TransposeKernel kTranspose[] = {
-    {"transpose_x8_scalar", 1, "scalar", TransposeX8Reference},
-    {"transpose_x8_simd128", 1, "simd128", rq_transpose_x8},
-    {"transpose_x32_scalar", 4, "scalar", TransposeX32Reference},
-    {"transpose_x32_simd128", 4, "simd128", rq_transpose_x32},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/layout/transpose.inc"
+#undef ROW
 };
 constexpr CopyRowsKernel kCopyRows[] = {
-    {"copy_rows_scalar", "scalar", CopyRowsReference},
-    {"copy_rows_simd128", "simd128", rq_copy_rows},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/layout/copy_rows.inc"
+#undef ROW
 };
 
 }  // namespace

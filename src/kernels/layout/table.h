@@ -9,8 +9,8 @@ namespace requant {
 
 struct TransposeKernel {
   const char* name;      ///< unique among the rows
-  int32_t element_size;  ///< bytes: 1 or 4
   const char* isa;       ///< "scalar" or "simd128"
+  int32_t element_size;  ///< bytes: 1 or 4
   void (*run)(const TransposeParams* params);
 };
 struct CopyRowsKernel {
@@ -21,11 +21,6 @@ struct CopyRowsKernel {
 
 std::span<const TransposeKernel> TransposeKernels();
 std::span<const CopyRowsKernel> CopyRowsKernels();
-
-// The scalar rows (reference.cpp).
-void TransposeX8Reference(const TransposeParams* p);
-void TransposeX32Reference(const TransposeParams* p);
-void CopyRowsReference(const CopyRowsParams* p);
 
 /// Copies with any strides. It first merges dimensions that are contiguous on both sides, so that a
 /// plain copy stays one memcpy. There is only a scalar form, since memory limits its speed.

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -22,4 +23,6 @@ struct LutParams {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_lut) void rq_lut(const requant::LutParams* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, LutParams)
+#include "kernels/lut/lut.inc"
+#undef ROW

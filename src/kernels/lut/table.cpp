@@ -4,8 +4,9 @@ namespace requant {
 namespace {
 
 constexpr LutKernel kLut[] = {
-    {"lut_scalar", "scalar", LutReference},
-    {"lut_unrolled", "simd128", rq_lut},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/lut/lut.inc"
+#undef ROW
 };
 
 }  // namespace

@@ -14,7 +14,4 @@ struct LutKernel {
 
 std::span<const LutKernel> LutKernels();
 
-// The scalar row (reference.cpp).
-void LutReference(const LutParams* p);
-
 }  // namespace requant

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -31,9 +32,6 @@ struct MatMulNBitsParams {
 
 }  // namespace requant
 
-RQ_LOW_BITS_KERNEL(rq_matmul_nbits_f32)
-void rq_matmul_nbits_f32(const requant::MatMulNBitsParams* params);
-RQ_LOW_BITS_KERNEL(rq_matmul_nbits_q8)
-void rq_matmul_nbits_q8(const requant::MatMulNBitsParams* params);
-RQ_LOW_BITS_KERNEL(rq_matmul_nbits_dot8)
-void rq_matmul_nbits_dot8(const requant::MatMulNBitsParams* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, MatMulNBitsParams)
+#include "kernels/matmul_nbits/matmul_nbits.inc"
+#undef ROW

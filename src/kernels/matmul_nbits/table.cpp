@@ -7,16 +7,9 @@ namespace requant {
 namespace {
 
 constexpr MatMulNBitsKernel kRows[] = {
-    {"matmul_nbits_f32_scalar", "scalar", nullptr, false, nbits::PackedSize, nbits::Pack,
-     nbits::NoWorkspace, MatMulNBitsF32Reference},
-    {"matmul_nbits_f32_vector", "simd128", MissingLowBits, false, nbits::PackedSize, nbits::Pack,
-     nbits::F32Workspace, rq_matmul_nbits_f32},
-    {"matmul_nbits_q8_scalar", "scalar", nullptr, true, nbits::PackedSize, nbits::Pack,
-     nbits::Q8ReferenceWorkspace, MatMulNBitsQ8Reference},
-    {"matmul_nbits_q8_vector", "simd128", MissingLowBits, true, nbits::PackedSize, nbits::Pack,
-     nbits::Q8Workspace, rq_matmul_nbits_q8},
-    {"matmul_nbits_q8_dot8", "relaxed", MissingLowBitsDot8, true, nbits::PackedSize, nbits::Pack,
-     nbits::Q8Workspace, rq_matmul_nbits_dot8},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/matmul_nbits/matmul_nbits.inc"
+#undef ROW
 };
 
 }  // namespace

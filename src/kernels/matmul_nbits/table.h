@@ -35,8 +35,4 @@ struct MatMulNBitsKernel {
 /// Lists float rows and integer rows; the integer rows of one kind agree bit for bit.
 std::span<const MatMulNBitsKernel> MatMulNBitsKernels();
 
-// The scalar rows (reference.cpp).
-void MatMulNBitsF32Reference(const MatMulNBitsParams* p);
-void MatMulNBitsQ8Reference(const MatMulNBitsParams* p);
-
 }  // namespace requant

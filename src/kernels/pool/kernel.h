@@ -6,6 +6,7 @@
 
 #include "kernels/geometry.h"
 #include "kernels/import.h"
+#include "kernels/rows.h"
 #include "numeric/requantize.h"
 
 namespace requant {
@@ -79,8 +80,15 @@ struct AvgPoolQ8Params {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_maxpool_f32) void rq_maxpool_f32(const requant::MaxPoolF32Params* params);
-RQ_KERNEL(rq_maxpool_q8) void rq_maxpool_q8(const requant::MaxPoolQ8Params* params);
-RQ_KERNEL(rq_avgpool_f32) void rq_avgpool_f32(const requant::AvgPoolF32Params* params);
-RQ_KERNEL(rq_avgpool_q8_fixed) void rq_avgpool_q8_fixed(const requant::AvgPoolQ8Params* params);
-RQ_KERNEL(rq_avgpool_q8_float) void rq_avgpool_q8_float(const requant::AvgPoolQ8Params* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, MaxPoolF32Params)
+#include "kernels/pool/maxpool_f32.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, MaxPoolQ8Params)
+#include "kernels/pool/maxpool_q8.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, AvgPoolF32Params)
+#include "kernels/pool/avgpool_f32.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, AvgPoolQ8Params)
+#include "kernels/pool/avgpool_q8.inc"
+#undef ROW

@@ -7,22 +7,24 @@ namespace requant {
 namespace {
 
 constexpr MaxPoolF32Kernel kMaxPoolF32[] = {
-    {"maxpool_f32_scalar", "scalar", MaxPoolF32Reference},
-    {"maxpool_f32_simd128", "simd128", rq_maxpool_f32},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/pool/maxpool_f32.inc"
+#undef ROW
 };
 constexpr MaxPoolQ8Kernel kMaxPoolQ8[] = {
-    {"maxpool_q8_scalar", "scalar", MaxPoolQ8Reference},
-    {"maxpool_q8_simd128", "simd128", rq_maxpool_q8},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/pool/maxpool_q8.inc"
+#undef ROW
 };
 constexpr AvgPoolF32Kernel kAvgPoolF32[] = {
-    {"avgpool_f32_scalar", "scalar", AvgPoolF32Reference},
-    {"avgpool_f32_simd128", "simd128", rq_avgpool_f32},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/pool/avgpool_f32.inc"
+#undef ROW
 };
 constexpr AvgPoolQ8Kernel kAvgPoolQ8[] = {
-    {"avgpool_q8_fixed_scalar", RequantizeMode::kUpward, "scalar", AvgPoolQ8FixedReference},
-    {"avgpool_q8_fixed_simd128", RequantizeMode::kUpward, "simd128", rq_avgpool_q8_fixed},
-    {"avgpool_q8_float_scalar", RequantizeMode::kFloat, "scalar", AvgPoolQ8FloatReference},
-    {"avgpool_q8_float_simd128", RequantizeMode::kFloat, "simd128", rq_avgpool_q8_float},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/pool/avgpool_q8.inc"
+#undef ROW
 };
 
 }  // namespace

@@ -25,8 +25,8 @@ struct AvgPoolF32Kernel {
 };
 struct AvgPoolQ8Kernel {
   const char* name;
-  RequantizeMode mode;  ///< kUpward or kFloat
   const char* isa;
+  RequantizeMode mode;  ///< kUpward or kFloat
   void (*run)(const AvgPoolQ8Params* params);
 };
 
@@ -41,12 +41,5 @@ std::span<const AvgPoolQ8Kernel> AvgPoolQ8Kernels();
 /// refuses.
 std::vector<FixedMultiplier> AvgPoolMultipliers(float input_scale, float output_scale,
                                                 int32_t first_count, int32_t last_count);
-
-// The scalar rows (reference.cpp).
-void MaxPoolF32Reference(const MaxPoolF32Params* p);
-void MaxPoolQ8Reference(const MaxPoolQ8Params* p);
-void AvgPoolF32Reference(const AvgPoolF32Params* p);
-void AvgPoolQ8FixedReference(const AvgPoolQ8Params* p);
-void AvgPoolQ8FloatReference(const AvgPoolQ8Params* p);
 
 }  // namespace requant

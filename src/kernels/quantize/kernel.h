@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -61,6 +62,12 @@ struct QuantizePlanesParams {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_quantize) void rq_quantize(const requant::QuantizeParams* params);
-RQ_KERNEL(rq_dequantize) void rq_dequantize(const requant::DequantizeParams* params);
-RQ_KERNEL(rq_quantize_planes) void rq_quantize_planes(const requant::QuantizePlanesParams* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, QuantizeParams)
+#include "kernels/quantize/quantize.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, DequantizeParams)
+#include "kernels/quantize/dequantize.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, QuantizePlanesParams)
+#include "kernels/quantize/quantize_planes.inc"
+#undef ROW

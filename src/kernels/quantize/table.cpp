@@ -4,16 +4,19 @@ namespace requant {
 namespace {
 
 constexpr QuantizeKernel kQuantize[] = {
-    {"quantize_scalar", "scalar", QuantizeReference},
-    {"quantize_simd128", "simd128", rq_quantize},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/quantize/quantize.inc"
+#undef ROW
 };
 constexpr DequantizeKernel kDequantize[] = {
-    {"dequantize_scalar", "scalar", DequantizeReference},
-    {"dequantize_simd128", "simd128", rq_dequantize},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/quantize/dequantize.inc"
+#undef ROW
 };
 constexpr QuantizePlanesKernel kQuantizePlanes[] = {
-    {"quantize_planes_scalar", "scalar", QuantizePlanesReference},
-    {"quantize_planes_simd128", "simd128", rq_quantize_planes},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/quantize/quantize_planes.inc"
+#undef ROW
 };
 
 }  // namespace

@@ -26,9 +26,4 @@ std::span<const QuantizeKernel> QuantizeKernels();
 std::span<const DequantizeKernel> DequantizeKernels();
 std::span<const QuantizePlanesKernel> QuantizePlanesKernels();
 
-// The scalar rows (reference.cpp).
-void QuantizeReference(const QuantizeParams* p);
-void DequantizeReference(const DequantizeParams* p);
-void QuantizePlanesReference(const QuantizePlanesParams* p);
-
 }  // namespace requant

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -24,4 +25,6 @@ struct ReduceF32Params {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_reduce_f32) void rq_reduce_f32(const requant::ReduceF32Params* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, ReduceF32Params)
+#include "kernels/reduce/reduce_f32.inc"
+#undef ROW

@@ -4,8 +4,9 @@ namespace requant {
 namespace {
 
 constexpr ReduceF32Kernel kReduceF32[] = {
-    {"reduce_f32_scalar", "scalar", ReduceF32Reference},
-    {"reduce_f32_simd128", "simd128", rq_reduce_f32},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/reduce/reduce_f32.inc"
+#undef ROW
 };
 
 }  // namespace

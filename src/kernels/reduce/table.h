@@ -14,7 +14,4 @@ struct ReduceF32Kernel {
 
 std::span<const ReduceF32Kernel> ReduceF32Kernels();
 
-// The scalar row (reference.cpp).
-void ReduceF32Reference(const ReduceF32Params* p);
-
 }  // namespace requant

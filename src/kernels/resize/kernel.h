@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -40,5 +41,6 @@ struct ResizeNearestParams {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_resize_linear_f32)
-void rq_resize_linear_f32(const requant::ResizeLinearF32Params* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, ResizeLinearF32Params)
+#include "kernels/resize/resize_linear_f32.inc"
+#undef ROW

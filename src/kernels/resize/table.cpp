@@ -4,8 +4,9 @@ namespace requant {
 namespace {
 
 constexpr ResizeLinearF32Kernel kResizeLinearF32[] = {
-    {"resize_linear_f32_scalar", "scalar", ResizeLinearF32Reference},
-    {"resize_linear_f32_simd128", "simd128", rq_resize_linear_f32},
+#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#include "kernels/resize/resize_linear_f32.inc"
+#undef ROW
 };
 
 }  // namespace

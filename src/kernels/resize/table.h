@@ -17,7 +17,4 @@ std::span<const ResizeLinearF32Kernel> ResizeLinearF32Kernels();
 /// Resizes by copying pixels. It has no vector row, since it only copies.
 void ResizeNearest(const ResizeNearestParams* p);
 
-// The scalar row (reference.cpp).
-void ResizeLinearF32Reference(const ResizeLinearF32Params* p);
-
 }  // namespace requant

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "kernels/import.h"
+#include "kernels/rows.h"
 
 namespace requant {
 
@@ -26,6 +27,6 @@ struct SoftmaxF32Params {
 
 }  // namespace requant
 
-RQ_KERNEL(rq_softmax_f32) void rq_softmax_f32(const requant::SoftmaxF32Params* params);
-RQ_KERNEL(rq_fast_softmax_f32) void rq_fast_softmax_f32(const requant::SoftmaxF32Params* params);
-RQ_KERNEL(rq_log_softmax_f32) void rq_log_softmax_f32(const requant::SoftmaxF32Params* params);
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, SoftmaxF32Params)
+#include "kernels/softmax/softmax_f32.inc"
+#undef ROW

@@ -11,16 +11,11 @@ enum class SoftmaxOp : uint8_t { kSoftmax, kLogSoftmax, kFastSoftmax };
 
 struct SoftmaxF32Kernel {
   const char* name;  ///< unique among the rows
+  const char* isa;   ///< "scalar" or "simd128"
   SoftmaxOp op;
-  const char* isa;  ///< "scalar" or "simd128"
   void (*run)(const SoftmaxF32Params* params);
 };
 
 std::span<const SoftmaxF32Kernel> SoftmaxF32Kernels();
-
-// The scalar rows (reference.cpp).
-void SoftmaxF32Reference(const SoftmaxF32Params* p);
-void FastSoftmaxF32Reference(const SoftmaxF32Params* p);
-void LogSoftmaxF32Reference(const SoftmaxF32Params* p);
 
 }  // namespace requant
