@@ -108,11 +108,11 @@ class PlanBuilder {
   const Tuned* TunedFor(const std::string& tuning) const;
   bool IsForced(std::string_view family) const { return Forced(family) != nullptr; }
   /// Chooses a kernel row: the forced one of this family if it fits, else the one tuned for
-  /// `tuning` (Step::tuning of the next step), else the last row that fits and pays (tables list
-  /// rows from slow to fast).
-  template <typename Row, typename Fits, typename Pays>
-  const Row& Choose(const char* family, std::span<const Row> rows, Fits fits, Pays pays,
-                    const std::string& tuning) const {
+  /// `tuning` (Step::tuning of the next step), else the last row that fits and is preferred (tables
+  /// list rows from slow to fast).
+  template <typename Row, typename Fits, typename IsPreferred>
+  const Row& Choose(const char* family, std::span<const Row> rows, Fits fits,
+                    IsPreferred is_preferred, const std::string& tuning) const {
     const std::string* forced = Forced(family);
     if (const Tuned* tuned = TunedFor(tuning); forced == nullptr && tuned) forced = &tuned->kernel;
     const Row* chosen = nullptr;
@@ -122,7 +122,7 @@ class PlanBuilder {
         chosen = &row;
         break;
       }
-      if (pays(row)) chosen = &row;
+      if (is_preferred(row)) chosen = &row;
     }
     if (chosen == nullptr) NoKernel(family);
     NoteChoice(family, chosen->name);

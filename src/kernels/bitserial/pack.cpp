@@ -134,7 +134,7 @@ bool LookupSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 ///                        1x1  96 ->  24           186      174
 ///                        1x1  64 ->  64           352      167
 ///                        1x1/2 64 -> 128          424      172
-bool LookupPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool LookupIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   const int32_t channels = g.in_c / g.groups, outputs = g.out_c / g.groups;
   // Lanes without a channel cost as much as others.
   if (channels < 12 || outputs < 12) return false;

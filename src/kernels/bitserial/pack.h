@@ -10,7 +10,7 @@ namespace requant::bitserial {
 /// Whether convolution by lookup (vector_lookup.cpp) is possible: the input has at most 16
 /// neighbouring codes, the weights at most four evenly spaced values.
 bool LookupSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool LookupPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool LookupIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LookupPackedSize(const ConvQ8Weights& weights);
 void LookupPack(const ConvQ8Weights& weights, void* packed);
 size_t LookupWorkspace(const ConvGeometry& geometry);
@@ -22,7 +22,7 @@ bool LookupCompares(const ConvQ8Params& params);
 /// Whether convolution by counting bits (vector_popcount.cpp) is possible. It takes all codes of at
 /// most eight bits, and weights that are at most 255 steps of their greatest common divisor apart.
 bool PopcountSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool PopcountPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool PopcountIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t PopcountPackedSize(const ConvQ8Weights& weights);
 void PopcountPack(const ConvQ8Weights& weights, void* packed);
 size_t PopcountWorkspace(const ConvGeometry& geometry);

@@ -37,7 +37,7 @@ bool PopcountSupports(const ConvQ8Weights& w, const ConvGeometry&) {
          conv::LevelsOf(w, kAnyNumber);
 }
 
-bool PopcountPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool PopcountIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   // Counting is faster for one bit by one bit and few pixels. GOPS on Zen 5 by lookups and by
   // counting: 512 to 512 channels of one pixel 69 and 80, of four pixels 216 and 208; 512 to 56
   // channels of 196 pixels 369 and 238.

@@ -80,7 +80,7 @@ inline bool IsShortRun(const ConvGeometry& g) { return g.kernel_w * g.in_c <= kS
 /// Whether reading lines in place is faster, as measured: for first layers, whose runs are short,
 /// and for convolutions of few output channels (at most `few`), which use a gathered window too
 /// rarely. Output lines must be long enough to share each load of weights.
-inline bool LinesPay(const ConvGeometry& g, int32_t few) {
+inline bool LinesArePreferred(const ConvGeometry& g, int32_t few) {
   return g.kernel_w > 1 && (IsShortRun(g) || (g.out_w >= 16 && g.out_c <= few));
 }
 /// The limits `few` of the kernels on pairs, 7 bits, bytes and floats. GOPS of 3x3 layers (x86-64):

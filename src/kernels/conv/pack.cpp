@@ -124,7 +124,7 @@ bool LinesAreWide(const ConvQ8Weights& w) { return LineRun(w.layout) <= kShortRu
 
 WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
   WeightRange range;
-  if (w.computed) {
+  if (w.dynamic) {
     const int32_t lo = w.is_signed ? -128 : 0;
     for (int32_t o = 0; o < w.layout.out_c; ++o) {
       const int32_t zero = w.zero_points == nullptr ? 0 : w.zero_points[o];
@@ -231,7 +231,7 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
 }
 
 bool LinesF32Supports(const ConvGeometry& g) { return LinesFit(g); }
-bool LinesF32Pays(const ConvGeometry& g) { return LinesPay(g, kFewForF32); }
+bool LinesF32IsPreferred(const ConvGeometry& g) { return LinesArePreferred(g, kFewForF32); }
 
 size_t LinesF32Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
@@ -240,7 +240,9 @@ size_t LinesF32Workspace(const ConvGeometry& g) {
 }
 
 bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) { return LinesFit(g); }
-bool LinesPays(const ConvQ8Weights&, const ConvGeometry& g) { return LinesPay(g, kFewForPairs); }
+bool LinesIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
+  return LinesArePreferred(g, kFewForPairs);
+}
 
 size_t LinesPackedSize(const ConvQ8Weights& w) {
   return Q8PackedSize(w, LineRun(w.layout), LinesAreWide(w));

@@ -25,12 +25,12 @@ size_t VectorQ8Workspace(const ConvGeometry& geometry);
 
 // The float row that reads lines in place (vector_f32_lines.cpp), packed as vector_f32.cpp says.
 bool LinesF32Supports(const ConvGeometry& geometry);
-bool LinesF32Pays(const ConvGeometry& geometry);
+bool LinesF32IsPreferred(const ConvGeometry& geometry);
 size_t LinesF32Workspace(const ConvGeometry& geometry);
 
 // The 8-bit row for few input channels (vector_q8_lines.cpp): one group, no dilation.
 bool LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool LinesPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool LinesIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LinesPackedSize(const ConvQ8Weights& weights);
 void LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t LinesWorkspace(const ConvGeometry& geometry);
@@ -41,7 +41,7 @@ size_t BytesPackedSize(const ConvQ8Weights& weights);
 void Dot7Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7Workspace(const ConvGeometry& geometry);
 bool Dot7LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool Dot7LinesPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Dot7LinesIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t BytesLinesPackedSize(const ConvQ8Weights& weights);
 void Dot7LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot7LinesWorkspace(const ConvGeometry& geometry);
@@ -53,12 +53,12 @@ bool Dot8Takes(const ConvQ8Weights& weights, int32_t form);
 void Dot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);
 bool Dot8LinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool Dot8LinesPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Dot8LinesIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 void Dot8LinesPack(const ConvQ8Weights& weights, void* packed);
 size_t Dot8LinesWorkspace(const ConvGeometry& geometry);
 
 // The rows of fewer bits (vector_narrow.cpp), packed by pack_narrow.cpp.
-bool NarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool NarrowIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool NarrowInputsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t NarrowInputsPackedSize(const ConvQ8Weights& weights);
 void NarrowInputsPack(const ConvQ8Weights& weights, void* packed);
@@ -84,34 +84,34 @@ bool WinogradFills(const WinogradShape& shape, const ConvGeometry& geometry, int
                    int32_t percent);
 size_t WinogradWorkspaceOf(const WinogradShape& shape, const ConvGeometry& geometry);
 bool WinogradPairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradPairsIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t WinogradPairsPackedSize(const ConvQ8Weights& weights);
 void WinogradPairsPack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradPairsWorkspace(const ConvGeometry& geometry);
 // The pairs row with a stride of 2, packed as the one without.
 bool WinogradStridedPairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradStridedPairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradStridedPairsIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t WinogradStridedPairsWorkspace(const ConvGeometry& geometry);
 // The pairs row of 4 x 4 outputs, packed as the one of 2 x 2.
 bool Winograd4x4PairsSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool Winograd4x4PairsPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Winograd4x4PairsIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t Winograd4x4PairsWorkspace(const ConvGeometry& geometry);
 bool WinogradNarrowSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradNarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradNarrowIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradDot8IsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t WinogradNarrowPackedSize(const ConvQ8Weights& weights);
 void WinogradNarrowPack(const ConvQ8Weights& weights, void* packed);
 void WinogradDot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradNarrowWorkspace(const ConvGeometry& geometry);
 // The rows of few bits with a stride of 2, whose packed size is that of the rows without.
 bool WinogradStridedNarrowSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradStridedNarrowPays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool WinogradStridedDot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradStridedNarrowIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool WinogradStridedDot8IsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 void WinogradStridedNarrowPack(const ConvQ8Weights& weights, void* packed);
 void WinogradStridedDot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t WinogradStridedNarrowWorkspace(const ConvGeometry& geometry);
 bool Winograd4x3Dot8Supports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-bool Winograd4x3Dot8Pays(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+bool Winograd4x3Dot8IsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t Winograd4x3Dot8PackedSize(const ConvQ8Weights& weights);
 void Winograd4x3Dot8Pack(const ConvQ8Weights& weights, void* packed);
 size_t Winograd4x3Dot8Workspace(const ConvGeometry& geometry);

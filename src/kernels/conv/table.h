@@ -34,7 +34,7 @@ struct ConvQ8Weights {
   const int32_t* bias = nullptr;         ///< out_c values or null
   /// The codes that the input can hold, including its zero point (the padding).
   int32_t input_lo = -128, input_hi = 255;
-  bool computed = false;  ///< weights change at run time, so packed values must allow any codes
+  bool dynamic = false;  ///< weights change at run time, so packed values must allow any codes
 };
 
 /// The order in which a row visits the output pixels.
@@ -49,7 +49,7 @@ struct ConvF32Kernel {
   const char* name;
   const char* isa;  ///< "scalar" or "simd128"
   bool (*supports)(const ConvGeometry& geometry);
-  bool (*pays)(const ConvGeometry& geometry);  ///< as in ConvQ8Kernel
+  bool (*is_preferred)(const ConvGeometry& geometry);  ///< as in ConvQ8Kernel
   ConvWalk walk;
   size_t (*packed_size)(const ConvF32Weights& weights);
   void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
@@ -64,10 +64,10 @@ struct ConvQ8Kernel {
   /// names what this machine lacks for the row, or gives null; a null pointer lacks nothing
   const char* (*missing)();
   /// Whether the row supports the weights and geometry and, where it does, whether it is usually
-  /// faster than the rows before it. A supported row that does not pay runs only when it is forced
-  /// or tuned.
+  /// faster than the rows before it. A supported row that is not preferred runs only when it is
+  /// forced or tuned.
   bool (*supports)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
-  bool (*pays)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
+  bool (*is_preferred)(const ConvQ8Weights& weights, const ConvGeometry& geometry);
   ConvWalk walk;
   size_t (*packed_size)(const ConvQ8Weights& weights);
   void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned

@@ -33,7 +33,7 @@ const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometr
   return builder.Choose(
       "conv_f32", ConvF32Kernels(),
       [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); },
-      [&geometry](const ConvF32Kernel& row) { return row.pays(geometry); }, tuning);
+      [&geometry](const ConvF32Kernel& row) { return row.is_preferred(geometry); }, tuning);
 }
 
 const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder) {

@@ -21,11 +21,11 @@ namespace {
 bool HasPackedRow(const ConvQ8Weights& weights, const ConvGeometry& geometry, bool relaxed) {
   const auto rows = ConvQ8Kernels();
   const auto is_general = [](const ConvQ8Kernel& row) { return row.run == rq_conv_q8; };
-  return std::any_of(std::find_if(rows.begin(), rows.end(), is_general), rows.end(),
-                     [&](const ConvQ8Kernel& row) {
-                       return IsLowBits(row.missing) && IsUsable(row, relaxed) &&
-                              row.supports(weights, geometry) && row.pays(weights, geometry);
-                     });
+  return std::any_of(
+      std::find_if(rows.begin(), rows.end(), is_general), rows.end(), [&](const ConvQ8Kernel& row) {
+        return IsLowBits(row.missing) && IsUsable(row, relaxed) &&
+               row.supports(weights, geometry) && row.is_preferred(weights, geometry);
+      });
 }
 
 int32_t LargestInput(CodeRange codes, int32_t zero_point) {
@@ -115,7 +115,7 @@ const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights
         return IsUsable(row, relaxed) && row.supports(weights, geometry) &&
                !(packs && !IsLowBits(row.missing));
       },
-      [&](const ConvQ8Kernel& row) { return row.pays(weights, geometry); }, tuning);
+      [&](const ConvQ8Kernel& row) { return row.is_preferred(weights, geometry); }, tuning);
 }
 
 void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,

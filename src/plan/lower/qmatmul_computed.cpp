@@ -37,7 +37,7 @@ class QMatMulStep : public ConvQ8Step {
     auto* packed = context.Write<uint8_t>(workspace) + packed_at;
     call.weights = packed;
     ConvQ8Weights weights;
-    weights.computed = true;
+    weights.dynamic = true;
     weights.layout = layout;
     weights.is_signed = is_signed != 0;
     weights.zero_points = zero_points.empty() ? nullptr : zero_points.data();
@@ -96,7 +96,7 @@ bool LowerComputedQMatMul(PlanBuilder& builder, const Node& node) {
   }
   const std::vector<int32_t> zeros = NonZero(per_column->zero_points);
   ConvQ8Weights weights;
-  weights.computed = true;
+  weights.dynamic = true;
   weights.layout.out_c = static_cast<int32_t>(n);
   weights.layout.in_c_per_group = static_cast<int32_t>(k);
   weights.layout.stride_o = 1;

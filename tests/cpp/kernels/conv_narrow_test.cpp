@@ -346,8 +346,8 @@ TEST(ConvNarrow, RefusesWhatDoesNotFit) {
   test.view.input_lo = 0;
   EXPECT_FALSE(inputs.supports(test.view, test.g));
   EXPECT_TRUE(weights.supports(test.view, test.g));
-  EXPECT_TRUE(weights.pays(test.view, test.g));
-  EXPECT_FALSE(weights.pays(test.view, Geometry(9, 9, 3, 8, 3, 3, 2, 1)));  // a first layer
+  EXPECT_TRUE(weights.is_preferred(test.view, test.g));
+  EXPECT_FALSE(weights.is_preferred(test.view, Geometry(9, 9, 3, 8, 3, 3, 2, 1)));  // a first layer
   test.weights[0] = static_cast<uint8_t>(-9);
   EXPECT_FALSE(weights.supports(test.view, test.g));
 }

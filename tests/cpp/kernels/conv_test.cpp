@@ -210,15 +210,15 @@ TEST(ConvQ8, LinesAreOneGroupWithoutDilationAndPayForShortRuns) {
     const Q8Case test(random, g, 2, false);
     return lines.supports(test.view, test.g);
   };
-  const auto pays = [&](const ConvGeometry& g) {
+  const auto is_preferred = [&](const ConvGeometry& g) {
     const Q8Case test(random, g, 2, false);
-    return supports(g) && lines.pays(test.view, test.g);
+    return supports(g) && lines.is_preferred(test.view, test.g);
   };
-  EXPECT_TRUE(pays(Geometry(9, 9, 3, 8, 3, 3, 2, 1)));
-  EXPECT_TRUE(pays(Geometry(9, 9, 10, 8, 3, 3, 1, 1)));
-  EXPECT_FALSE(pays(Geometry(9, 9, 11, 8, 3, 3, 1, 1)));
+  EXPECT_TRUE(is_preferred(Geometry(9, 9, 3, 8, 3, 3, 2, 1)));
+  EXPECT_TRUE(is_preferred(Geometry(9, 9, 10, 8, 3, 3, 1, 1)));
+  EXPECT_FALSE(is_preferred(Geometry(9, 9, 11, 8, 3, 3, 1, 1)));
   EXPECT_TRUE(supports(Geometry(9, 9, 11, 8, 3, 3, 1, 1)));
-  EXPECT_FALSE(pays(Geometry(9, 9, 3, 8, 1, 1, 1, 0)));
+  EXPECT_FALSE(is_preferred(Geometry(9, 9, 3, 8, 1, 1, 1, 0)));
   EXPECT_TRUE(supports(Geometry(9, 9, 3, 8, 1, 1, 1, 0)));
   EXPECT_FALSE(supports(Geometry(9, 9, 3, 8, 3, 3, 1, 1, 2)));
   EXPECT_FALSE(supports(Geometry(9, 9, 6, 6, 3, 3, 1, 1, 1, 3)));

@@ -142,7 +142,9 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
 }  // namespace
 
 /// First layers are left to the kernels on lines, since gathering their windows limits this one.
-bool NarrowPays(const ConvQ8Weights&, const ConvGeometry& g) { return !LinesPay(g, 0); }
+bool NarrowIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
+  return !LinesArePreferred(g, 0);
+}
 
 bool NarrowInputsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
   return CodeInputs(w).fits;

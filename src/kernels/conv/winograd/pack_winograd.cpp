@@ -66,7 +66,7 @@ bool WinogradFills(const WinogradShape& shape, const ConvGeometry& g, int32_t ti
 //   5 x 5             1.1           0.9
 //   4 x 4             1.2 to 1.4    1.1 to 1.2
 //   3 x 3, 2 x 2      0.6 to 0.9    0.5 to 0.75
-bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
+bool WinogradPairsIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
   return WinogradFills(kWinogradPairs, g, 4, 134);
 }
 
@@ -79,7 +79,7 @@ bool WinogradPairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
 //   6                 1.04 to 1.17  0.7 to 1.0
 //   4, 7, 9           0.9 to 1.1    0.7 to 1.0
 //   5                 0.8 to 0.9    0.7 to 1.0
-bool WinogradStridedPairsPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool WinogradStridedPairsIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   return Dot7Supports(w, g) ? WinogradFills(kWinogradStridedPairs, g, 16, 110)
                             : WinogradFills(kWinogradStridedPairs, g, 9, 120);
 }
@@ -87,7 +87,7 @@ bool WinogradStridedPairsPays(const ConvQ8Weights& w, const ConvGeometry& g) {
 bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradPairsSupports(w, g)) return false;
   if (WinogradFits(kWinograd4x4Pairs, w, g, 128, 255)) return true;
-  if (w.computed) return false;
+  if (w.dynamic) return false;
   std::vector<int64_t> bounds(static_cast<size_t>(w.layout.out_c));
   ConvQ8AccumulatorBounds(w, 255, bounds.data());
   return *std::max_element(bounds.begin(), bounds.end()) <= kWinograd4x4Pairs.MostOutput();
@@ -108,7 +108,7 @@ bool Winograd4x4PairsSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 //     12, 16 up       0.8 to 1.0    1.0 to 1.15   1.1 to 1.34   1.15 to 1.4
 //     14              0.75          0.9           1.0           1.08
 //     narrower        less
-bool Winograd4x4PairsPays(const ConvQ8Weights&, const ConvGeometry& g) {
+bool Winograd4x4PairsIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 32;
   const int64_t tiles = WinogradTiles(kWinograd4x4Pairs, g);
   if (MissingDot8() == nullptr) {

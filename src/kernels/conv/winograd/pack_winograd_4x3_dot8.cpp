@@ -55,7 +55,7 @@ bool Winograd4x3Dot8Supports(const ConvQ8Weights& w, const ConvGeometry& g) {
 //     smaller         0.9 to 1.4    0.8 to 1.1    0.6 to 1.0    0.6 to 1.0
 //   weights and inputs of one bit, no bit planes
 //     20 and wider    1.39          1.1           0.91 to 0.97  0.96 to 1.02
-bool Winograd4x3Dot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool Winograd4x3Dot8IsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64, kManyChannels = 128;
   if (ConvQ8WeightBits(w) == 1) {
     const bool planes = w.input_hi - w.input_lo == 1 && g.in_c >= kFewChannels;

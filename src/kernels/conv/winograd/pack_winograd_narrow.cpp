@@ -60,15 +60,15 @@ bool WinogradStridedNarrowSupports(const ConvQ8Weights& w, const ConvGeometry& g
 // Against few bits, width 4 is 1.1 to 1.3 times as fast; against lookups of two planes by few bits,
 // 128 channels and more are 1.1 to 1.3 times as fast. Lookups of one plane are always faster (0.4
 // to 0.7).
-bool WinogradDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool WinogradDot8IsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   if (!WinogradFills(kWinogradNarrow, g, 9, 134)) return false;
   if (!bitserial::LookupSupports(w, g)) return true;
   return ConvQ8WeightBits(w) > 1 && WinogradFills(kWinogradNarrow, g, 9, 125);
 }
-bool WinogradNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool WinogradNarrowIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 128;
   if (!bitserial::LookupSupports(w, g)) return WinogradFills(kWinogradNarrow, g, 4, 134);
-  return g.in_c >= kFewChannels && WinogradDot8Pays(w, g);
+  return g.in_c >= kFewChannels && WinogradDot8IsPreferred(w, g);
 }
 
 // Speed against the kernels without tiles, on Zen 5, by the number of channels:
@@ -85,12 +85,12 @@ bool WinogradNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
 //     wider           0.8 to 0.96   0.92 to 1.08  1.01 to 1.23
 //
 // Lookups of two planes are faster (0.9 to 0.97).
-bool WinogradStridedDot8Pays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool WinogradStridedDot8IsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 64;
   return g.in_c >= kFewChannels && WinogradFills(kWinogradStridedNarrow, g, 25, 120) &&
          !bitserial::LookupSupports(w, g);
 }
-bool WinogradStridedNarrowPays(const ConvQ8Weights& w, const ConvGeometry& g) {
+bool WinogradStridedNarrowIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   constexpr int32_t kFewChannels = 128;
   return g.in_c >= kFewChannels && WinogradFills(kWinogradStridedNarrow, g, 16, 120) &&
          !bitserial::LookupSupports(w, g);
