@@ -4,6 +4,7 @@
 
 #include "kernels/list.h"
 #include "kernels/variant/missing.h"
+#include "numeric/few_bits.h"
 
 namespace requant {
 namespace {
@@ -15,7 +16,7 @@ bool HasFewLevels(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.count(); ++i) {
     least = std::min<int>(least, data[i]);
     most = std::max<int>(most, data[i]);
-    if (most - least > 15) return false;
+    if (most - least > kFewBitsRange) return false;
   }
   return true;
 }
@@ -25,7 +26,7 @@ bool IsNarrowClip(const Node& node) {
   const Tensor* low = node.constant(1);
   const Tensor* high = node.constant(2);
   return node.Is("Clip") && low && high && IsInteger(low->dtype()) &&
-         high->AsDouble(0) - low->AsDouble(0) <= 15;
+         high->AsDouble(0) - low->AsDouble(0) <= kFewBitsRange;
 }
 
 /// Whether a constant is weights of few levels, or has a narrow type.

@@ -14,6 +14,7 @@
 #include "kernels/bitserial/popcount.h"
 #include "kernels/dwconv/can_compare.h"
 #include "kernels/variant/missing.h"
+#include "numeric/few_bits.h"
 #include "plan/lower/pool_step.h"
 #include "plan/lower/qbinary_step.h"
 #include "plan/lower/steps.h"
@@ -21,8 +22,6 @@
 
 namespace requant {
 namespace {
-
-constexpr int32_t kMostRange = 15;
 
 ConvQ8Step* AsConv(Step& step) {
   return step.kind() == StepKind::kConvQ8 ? static_cast<ConvQ8Step*>(&step) : nullptr;
@@ -87,7 +86,7 @@ bool CanWrite(Step& step) {
     return false;
   }
   const CodeRange codes = CodesOfStep(step);
-  return codes.hi - codes.lo <= kMostRange;
+  return codes.hi - codes.lo <= kFewBitsRange;
 }
 
 bool CanRead(Step& step, int slot) {

@@ -13,6 +13,7 @@
 
 #include "kernels/conv/blocking.h"
 #include "kernels/geometry.h"
+#include "numeric/few_bits.h"
 
 namespace requant::bitserial {
 
@@ -21,7 +22,7 @@ inline constexpr int32_t kSlice = 16;
 inline constexpr int32_t kSliceBytes = 64;
 /// The largest difference between two codes of the input: four lookups of four codes each then fit
 /// a byte (4 * 4 * 15 = 240).
-inline constexpr int32_t kMostRange = 15;
+inline constexpr int32_t kMostRange = kFewBitsRange;
 /// The largest number of taps, counted three times if weights have two planes: one slice under all
 /// taps then fits 16 bits, 256 * 16 * 15 < 65536.
 inline constexpr int32_t kMostTaps = 256;

@@ -3,6 +3,7 @@
 // agree on it. Freestanding.
 #include "kernels/bitserial/lookup.h"
 #include "kernels/conv/narrow/can_make_codes.h"
+#include "numeric/few_bits.h"
 
 namespace requant::bitserial {
 
@@ -47,7 +48,7 @@ inline BitSource FindBits(const ConvQ8Params* p, const LookupHeader& header, con
     return BitSource::kNone;
   }
   const QAddRange& range = ResidualRange(p);
-  if (p->residual != nullptr && (range.hi < range.lo || range.hi - range.lo > 15)) {
+  if (p->residual != nullptr && (range.hi < range.lo || range.hi - range.lo > kFewBitsRange)) {
     return BitSource::kNone;
   }
   // An output of one code may have any number of channels.

@@ -8,6 +8,7 @@
 
 #include "base/str_cat.h"
 #include "kernels/variant/missing.h"
+#include "numeric/few_bits.h"
 #include "numeric/multiplier.h"
 #include "plan/lower/qelementwise.h"
 #include "plan/lower/rows.h"
@@ -136,7 +137,7 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
     return row.missing == MissingLowBits && IsUsable(row, relaxed) && row.supports(weights);
   };
   // Kernels on whole bytes cannot read or write two codes to a byte (plan/pack_activations.h).
-  const bool compact = builder.options().compact && codes.hi - codes.lo <= 15 &&
+  const bool compact = builder.options().compact && codes.hi - codes.lo <= kFewBitsRange &&
                        std::any_of(rows.begin(), rows.end(), packs);
   std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);
   const DwConvQ8Kernel& kernel = builder.Choose(

@@ -9,6 +9,7 @@
 #include "kernels/conv/pack.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
+#include "numeric/few_bits.h"
 
 namespace requant::conv {
 namespace {
@@ -38,7 +39,7 @@ __attribute__((noinline)) Coding CodeInputs(const ConvQ8Weights& w) {
   if (w.input_lo < 0 || w.input_hi > 127) c.header.input_add = -w.input_lo;
   const WeightRange range = RangeOf(w, 255);
   if (range.lo < -128 || range.hi > 127) return c;
-  c.header.nibbles = range.hi - range.lo <= 15 ? 1 : 0;
+  c.header.nibbles = range.hi - range.lo <= kFewBitsRange ? 1 : 0;
   if (c.header.nibbles != 0) c.header.offset = range.lo;
   c.weight_lo = range.lo;
   c.weight_hi = range.hi;
@@ -51,8 +52,8 @@ __attribute__((noinline)) Coding CodeInputs(const ConvQ8Weights& w) {
 __attribute__((noinline)) Coding CodeWeights(const ConvQ8Weights& w) {
   Coding c{};
   if (w.input_hi - w.input_lo > 255) return c;  // the type of the codes is not known
-  const WeightRange range = RangeOf(w, 15);
-  if (range.hi - range.lo > 15) return c;
+  const WeightRange range = RangeOf(w, kFewBitsRange);
+  if (range.hi - range.lo > kFewBitsRange) return c;
   c.header = {1, 1, range.lo, -((w.input_lo + w.input_hi + 1) >> 1)};
   c.weight_hi = range.hi - range.lo;
   c.zero = -range.lo;

@@ -7,13 +7,14 @@
 #include "kernels/bitserial/pack.h"
 #include "kernels/conv/pack.h"
 #include "kernels/conv/winograd/pack_winograd.h"
+#include "numeric/few_bits.h"
 
 namespace requant::conv {
 namespace {
 
 /// Within these ranges transformed codes are at most 127, and so are transformed weights (with a
 /// stride of 2 all weights of four bits qualify).
-constexpr int32_t kMostInputRange = 31, kMostWeightRange = 15, kMostWeight = 14;
+constexpr int32_t kMostInputRange = 31, kMostWeightRange = kFewBitsRange, kMostWeight = 14;
 
 /// The G of both tiles, as the kernel multiplies weights by it in either direction.
 constexpr size_t kLines = kWinogradNarrow.WeightLines();
