@@ -1,4 +1,4 @@
-// Graph passes. Each is one file with one row in table.cpp and can be run alone, turned off, timed
+// Graph passes. Each is one file with one row in passes.inc and can be run alone, turned off, timed
 // and dumped.
 #pragma once
 
@@ -46,37 +46,15 @@ struct Pass {
 /// All passes in the order of the default pipeline, with the optional ones in their positions.
 std::span<const Pass> PassTable();
 
-bool InferType(Graph& graph, PassContext& context);
-bool LazyGradientInit(Graph& graph, PassContext& context);
-bool FoldConstant(Graph& graph, PassContext& context);
-bool InlineControlFlow(Graph& graph, PassContext& context);
-bool HasEinsum(const Graph& graph);
+#define PASS(name, role, bound, worth, summary) bool name(Graph& graph, PassContext& context);
+#include "passes/passes.inc"
+#undef PASS
+
+// What says whether a pass is worth running (worth.cpp).
 bool HasAtrousTrick(const Graph& graph);
 bool HasBlockedWeights(const Graph& graph);
 bool HasBodies(const Graph& graph);
+bool HasEinsum(const Graph& graph);
 bool HasNormalizationParts(const Graph& graph);
-bool DynamicToStatic(Graph& graph, PassContext& context);
-bool CanonicalizeOps(Graph& graph, PassContext& context);
-bool SimplifyInference(Graph& graph, PassContext& context);
-bool SimplifyExpr(Graph& graph, PassContext& context);
-bool FastMath(Graph& graph, PassContext& context);
-bool FuseNormalization(Graph& graph, PassContext& context);
-bool FuseAttention(Graph& graph, PassContext& context);
-bool PackBlockedWeights(Graph& graph, PassContext& context);
-bool RewriteEinsum(Graph& graph, PassContext& context);
-bool FlattenAtrousConv(Graph& graph, PassContext& context);
-bool MoveQdq(Graph& graph, PassContext& context);
-bool ConvertLayout(Graph& graph, PassContext& context);
-bool FoldScaleAxis(Graph& graph, PassContext& context);
-bool EliminateCommonSubexpr(Graph& graph, PassContext& context);
-bool DeadCodeElimination(Graph& graph, PassContext& context);
-bool FuseOps(Graph& graph, PassContext& context);
-bool CombineParallelConv2D(Graph& graph, PassContext& context);
-bool CombineParallelDense(Graph& graph, PassContext& context);
-bool CombineParallelBatchMatmul(Graph& graph, PassContext& context);
-bool SubstituteSigmoid(Graph& graph, PassContext& context);
-bool SubstituteSiluByRelu6(Graph& graph, PassContext& context);
-bool SubstituteGeluByTanh(Graph& graph, PassContext& context);
-bool SubstituteGelu(Graph& graph, PassContext& context);
 
 }  // namespace requant

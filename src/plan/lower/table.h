@@ -1,5 +1,5 @@
-// The table of operators with fast paths. Adding one takes plan/lower/<op>.cpp and a row in
-// table.cpp. An operator without a row, or whose rows decline, runs by its reference; the plan
+// The table of operators with fast paths. Adding one takes plan/lower/<op>.cpp and a line of
+// lowerings.inc. An operator without a row, or whose rows decline, runs by its reference; the plan
 // shows that as kernel "reference".
 #pragma once
 
