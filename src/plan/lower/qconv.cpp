@@ -51,6 +51,33 @@ void AddNarrow(PreparedRequantize& requantize, const std::vector<int64_t>& bound
   if (MissingLowBits() == nullptr) kAddNarrowRequantize(requantize, bounds);
 }
 
+void AccumulatorBounds(const ConvQ8Weights& weights, int32_t most, int64_t* bounds) {
+  ConvQ8AccumulatorBounds(weights, most, bounds);
+}
+void AccumulatorBounds(const DwConvQ8Weights& weights, int32_t most, int64_t* bounds) {
+  DwConvQ8AccumulatorBounds(weights, most, bounds);
+}
+
+/// Adds the step of a product by this row of a table, with its weights packed and its result
+/// requantized to codes in `own`; the step still has to be Set.
+template <typename ProductStep, typename Row, typename Weights>
+ProductStep& AddQ8Step(PlanBuilder& builder, const Node& node, const Row& row,
+                       const Weights& weights, const ConvGeometry& geometry,
+                       const QProduct& product, CodeRange codes, CodeRange own,
+                       const std::vector<int>& inputs, int output) {
+  uint8_t* packed = builder.Packed(row.packed_size(weights));
+  row.pack_weights(weights, packed);
+  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
+  AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
+  auto& step = builder.Add<ProductStep>(node, row.name, inputs, {output});
+  step.params.weights = packed;
+  step.params.input_signed = node.inputs[0]->type.dtype == DType::kInt8;
+  step.params.input_zero_point = product.input_zero_point;
+  step.requantize = Prepare(builder, product, bounds, own);
+  AddNarrow(step.requantize, bounds);
+  return step;
+}
+
 }  // namespace
 
 std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRange codes,
@@ -147,24 +174,16 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
                !(compact && row.missing == MissingDot8);
       },
       tuning);
-  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
-  kernel.pack_weights(weights, packed);
-  const DType input_type = node.inputs[0]->type.dtype;
-  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
-  DwConvQ8AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
-  auto& step = builder.Add<DepthwiseQ8Step>(node, kernel.name, {input}, {output});
+  const DType output_type = node.outputs[0]->type.dtype;
+  const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
+  auto& step = AddQ8Step<DepthwiseQ8Step>(builder, node, kernel, weights, geometry, product, codes,
+                                          clamp, {input}, output);
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
-  step.params.input_signed = input_type == DType::kInt8;
-  step.params.input_zero_point = product.input_zero_point;
-  const DType output_type = node.outputs[0]->type.dtype;
   step.params.output_signed = output_type == DType::kInt8;
-  const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
-  step.requantize = Prepare(builder, product, bounds, clamp);
-  AddNarrow(step.requantize, bounds);
   // Parts are whole lines, whose windows share inputs.
-  step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
+  step.Set(builder, kernel, geometry, step.params.weights, taps, geometry.out_w, kSlowMacsPerPart);
 }
 
 void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
@@ -184,22 +203,15 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   product.weights.input_hi = codes.hi;
   std::string tuning = QTuningOf("conv_q8", geometry, codes, product.weights);
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, product.weights, geometry, tuning);
-  uint8_t* packed = builder.Packed(kernel.packed_size(product.weights));
-  kernel.pack_weights(product.weights, packed);
-  const DType input_type = node.inputs[0]->type.dtype;
-  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
-  ConvQ8AccumulatorBounds(product.weights, LargestInput(codes, product.input_zero_point),
-                          bounds.data());
-  auto& step = builder.Add<ConvQ8Step>(node, kernel.name, inputs, {output});
+  const DType own_type = node.outputs[0]->type.dtype;
+  const CodeRange own = ClampOf(own_type, epilogue.own);
+  const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue.clamp);
+  auto& step = AddQ8Step<ConvQ8Step>(builder, node, kernel, product.weights, geometry, product,
+                                     codes, own, inputs, output);
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
-  step.params.input_signed = input_type == DType::kInt8;
-  step.params.input_zero_point = product.input_zero_point;
-  const DType own_type = node.outputs[0]->type.dtype;
   step.params.output_type = own_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
-  const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue.clamp);
   builder.SetRange(epilogue.output, clamp);
-  const CodeRange own = ClampOf(own_type, epilogue.own);
   if (epilogue.addition) {
     const RequantizeMode mode = builder.options().requantize;
     const CodeRange other = builder.RangeOf(epilogue.residual);
@@ -213,9 +225,7 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
     step.params.residual_first = first;
     step.params.residual_stride = geometry.out_c;
   }
-  step.requantize = Prepare(builder, product, bounds, own);
-  AddNarrow(step.requantize, bounds);
-  step.Set(builder, kernel, geometry, packed, TapsOf(product.weights.layout),
+  step.Set(builder, kernel, geometry, step.params.weights, TapsOf(product.weights.layout),
            TileOf(kernel.walk, geometry), kMacsPerPart);
 }
 
