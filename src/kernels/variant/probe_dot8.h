@@ -11,6 +11,7 @@
 // V8 on ARM has two meanings: its optimizing compiler emits SDOT, its baseline compiler products of
 // pairs that wrap at 16 bits. Only 2 * (-128 * -128) of signed bytes wraps, so both count as the
 // signed form, and that one sum may be either.
+#include "base/lcg.h"
 #include "base/simd.h"
 
 namespace requant {
@@ -19,7 +20,7 @@ namespace requant {
 template <typename Dot>
 static __attribute__((noinline)) int32_t ProbeDot8() {
   const uint64_t extremes = 0x4001FF00817F80FFu;  // eight bytes: the extreme values of each type
-  uint32_t random = 12345;
+  Lcg random{12345};
   int32_t forms = 3;
   for (int32_t i = 0; i < 512; ++i) {
     const int8_t low = static_cast<int8_t>(extremes >> (8 * (i & 7)));
@@ -31,8 +32,8 @@ static __attribute__((noinline)) int32_t ProbeDot8() {
     v128_t noise[3];
     RQ_UNROLL for (int n = 0; n < 3; ++n) {
       RQ_UNROLL for (int lane = 0; lane < 4; ++lane) {
-        random = random * 1664525u + 1013904223u;  // the generator of Numerical Recipes
-        const int32_t bits = static_cast<int32_t>(random ^ random >> 16);
+        const uint32_t number = random.Next();
+        const int32_t bits = static_cast<int32_t>(number ^ number >> 16);
         noise[n] = lane == 0   ? wasm_i32x4_splat(bits)
                    : lane == 1 ? wasm_i32x4_replace_lane(noise[n], 1, bits)
                    : lane == 2 ? wasm_i32x4_replace_lane(noise[n], 2, bits)

@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/lcg.h"
 #include "base/str_cat.h"
 #include "ops/convolve.h"
 #include "ops/infer_util.h"
@@ -25,27 +26,25 @@ bool IsFull(const WeightMatrix& view) {
   return view.k <= kLargestFullK && view.groups * view.k * view.k <= kLargestFullElements;
 }
 
-/// Numerical Recipes' 32-bit LCG; the high bits are good enough to pick positions.
-class Lcg {
+/// Picks positions by the high bits of random numbers.
+class PositionPicker {
  public:
-  explicit Lcg(uint32_t seed) : state_(seed * 2654435761u + 12345u) {}
+  explicit PositionPicker(uint32_t seed) : random_{seed * 2654435761u + 12345u} {}
   int64_t Below(int64_t bound) {
-    state_ = state_ * 1664525u + 1013904223u;
-    const uint32_t high = state_ >> 8;
-    state_ = state_ * 1664525u + 1013904223u;
-    const uint64_t wide = (static_cast<uint64_t>(high) << 24) | (state_ >> 8);  // 48 bits
+    const uint32_t high = random_.Next() >> 8;
+    const uint64_t wide = (static_cast<uint64_t>(high) << 24) | (random_.Next() >> 8);  // 48 bits
     return static_cast<int64_t>(wide % static_cast<uint64_t>(bound));
   }
 
  private:
-  uint32_t state_;
+  Lcg random_;
 };
 
 /// All of [0, total), or a pseudo-random one of each of `wanted` equal parts.
 std::vector<int64_t> PickPositions(int64_t total, int64_t wanted, uint32_t seed) {
   std::vector<int64_t> positions;
   wanted = std::min(total, wanted);
-  Lcg random(seed);
+  PositionPicker random(seed);
   for (int64_t i = 0; i < wanted; ++i) {
     const int64_t first = total / wanted * i + total % wanted * i / wanted;
     const int64_t end = total / wanted * (i + 1) + total % wanted * (i + 1) / wanted;

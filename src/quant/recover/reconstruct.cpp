@@ -13,6 +13,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/lcg.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
 #include "quant/assign.h"
@@ -271,9 +272,8 @@ class Reconstruction : public RecoveryJob {
     const auto factor = static_cast<float>(2 / (std::max(first_loss_, 1e-30) * batch_));
     tape_.drop = method_.drop;
     for (int i = 0; i < batch_; ++i) {
-      random_ = random_ * 1664525u + 1013904223u;
-      const size_t sample = (random_ >> 8) % learned;
-      tape_.seed = random_;
+      tape_.seed = random_.Next();
+      const size_t sample = (tape_.seed >> 8) % learned;
       Values values = method_.drop ? Mixed(sample) : grid_[sample];
       tape_.Forward(values, block.begin, block.end);
       std::map<const Value*, Tensor> gradients;
@@ -300,10 +300,9 @@ class Reconstruction : public RecoveryJob {
       Tensor mixed = tensor.Clone();
       auto* to = mixed.data<float>();
       const float* from = other->second.data<float>();
-      uint32_t state = random_ ^ 0x9e3779b9u;
+      Lcg mixing{random_.state ^ 0x9e3779b9u};
       for (int64_t i = 0, n = mixed.count(); i < n; ++i) {
-        state = state * 1664525u + 1013904223u;
-        if (state >> 31) to[i] = from[i];
+        if (mixing.Next() >> 31) to[i] = from[i];
       }
       tensor = std::move(mixed);
     }
@@ -426,7 +425,7 @@ class Reconstruction : public RecoveryJob {
   int64_t tried_ = 0, improved_ = 0;
   double first_loss_ = 1, before_ = 0;
   int batch_ = 1;
-  uint32_t random_ = 12345;
+  Lcg random_{12345};
 };
 
 }  // namespace

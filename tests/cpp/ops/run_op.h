@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/lcg.h"
 #include "ir/graph.h"
 #include "ops/op.h"
 
@@ -118,9 +119,9 @@ inline void ExpectTensor(const Tensor& got, const Shape& shape, const std::vecto
 /// Repeatable pseudo-random values in [-1, 1).
 inline Tensor Noise(Shape shape, uint32_t seed) {
   Tensor out(DType::kFloat32, std::move(shape));
+  Lcg random{seed};
   for (int64_t i = 0; i < out.count(); ++i) {
-    seed = seed * 1664525U + 1013904223U;  // Numerical Recipes' generator
-    out.data<float>()[i] = static_cast<float>(seed >> 8) / 8388608.0F - 1.0F;
+    out.data<float>()[i] = static_cast<float>(random.Next() >> 8) / 8388608.0F - 1.0F;
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/lcg.h"
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "quant/quantizer.h"
@@ -15,10 +16,9 @@ namespace requant {
 /// Deterministic noise, roughly normal.
 class Noise {
  public:
-  explicit Noise(uint32_t seed) : state_(seed * 747796405u + 1u) {}
+  explicit Noise(uint32_t seed) : random_{seed * 747796405u + 1u} {}
   float Uniform() {  // [-1, 1)
-    state_ = state_ * 1664525u + 1013904223u;
-    return static_cast<float>(state_ >> 8) / 8388608.0f - 1.0f;
+    return static_cast<float>(random_.Next() >> 8) / 8388608.0f - 1.0f;
   }
   float Normal() { return Uniform() + Uniform() + Uniform(); }
   Tensor Make(Shape shape, float scale = 1, float shift = 0) {
@@ -28,7 +28,7 @@ class Noise {
   }
 
  private:
-  uint32_t state_;
+  Lcg random_;
 };
 
 /// Builds graphs line by line.

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/lcg.h"
 #include "model.h"
 #include "quant/affine.h"
 #include "quant/observers/scan.h"
@@ -46,10 +47,9 @@ Samples RandomSamples(int count, size_t size) {
 TEST(Observer, ScanOfEveryLength) {
   for (size_t count = 0; count < 70; ++count) {
     std::vector<float> values(count);
-    uint32_t state = static_cast<uint32_t>(count);
+    Lcg random{static_cast<uint32_t>(count)};
     for (float& value : values) {
-      state = state * 1664525u + 1013904223u;
-      value = static_cast<float>(static_cast<int32_t>(state)) * 1e-9f;
+      value = static_cast<float>(static_cast<int32_t>(random.Next())) * 1e-9f;
     }
     const Scan scan = ScanValues(values);
     EXPECT_TRUE(scan.finite);

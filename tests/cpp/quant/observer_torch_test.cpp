@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/lcg.h"
 #include "observer_values.h"
 #include "quant/affine.h"
 #include "quant/observers/observer.h"
@@ -14,14 +15,13 @@ namespace {
 constexpr int kSamples = 5, kChannels = 3, kLength = 40;
 
 std::vector<std::vector<float>> Numbers() {
-  uint32_t state = 12345;
+  Lcg random{12345};
   std::vector<std::vector<float>> samples;
   for (int sample = 0; sample < kSamples; ++sample) {
     std::vector<float> out;
     for (int i = 0; i < kChannels * kLength; ++i) {
-      state = state * 1664525u + 1013904223u;
       const double value =
-          (static_cast<double>(state >> 16) - 32768) * std::ldexp(1.0, i / kLength - 13) +
+          (static_cast<double>(random.Next() >> 16) - 32768) * std::ldexp(1.0, i / kLength - 13) +
           (sample - 1) * 0.25;
       out.push_back(static_cast<float>(value));
     }

@@ -1,4 +1,5 @@
 #include "quant/weight_only.h"
+#include "base/lcg.h"
 
 #include <gtest/gtest.h>
 
@@ -64,10 +65,10 @@ TEST(Dynamic, KeepsTheFunction) {
 /// Numbers for a text that look random, as many as the shape has.
 std::string Numbers(uint32_t seed, const Shape& shape) {
   std::string out;
-  uint32_t state = seed * 2654435761U + 1;
+  Lcg random{seed * 2654435761U + 1};
   for (int64_t i = 0; i < NumElements(shape); ++i) {
-    state = state * 1664525U + 1013904223U;
-    out += StrCat(i > 0 ? ", " : "", (static_cast<double>(state >> 8) / (1 << 24) - 0.5) / 2);
+    out +=
+        StrCat(i > 0 ? ", " : "", (static_cast<double>(random.Next() >> 8) / (1 << 24) - 0.5) / 2);
   }
   return out;
 }
