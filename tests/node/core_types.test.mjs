@@ -1,4 +1,5 @@
-// web/core.d.ts against the built core: what Embind registers and what the declarations say, in both directions.
+// Compares web/core.d.ts with the built core: the functions and classes that Embind registers must be those
+// of the declarations, in both directions.
 
 import assert from 'node:assert/strict';
 import path from 'node:path';
@@ -21,7 +22,7 @@ before(async () => {
   await loadTools(core);
 });
 
-/** How many arguments a function takes; a rest parameter of a tuple counts as many as that has. */
+/** The number of arguments of a function; a rest parameter that is a tuple counts with its length. */
 function parametersOf(signature) {
   return signature.parameters.reduce((count, parameter) => {
     const type = checker.getTypeOfSymbol(parameter);
@@ -45,7 +46,7 @@ function declared(name) {
   );
 }
 
-/** The same of an object that Embind made, of its own names. */
+/** The members of an object that Embind made, for the names given. */
 function registered(object, names) {
   return Object.fromEntries(
     names.map((name) => {
@@ -61,7 +62,10 @@ function registered(object, names) {
   );
 }
 
-/** What Embind put into the module: classes have a prototype with names, functions a number of arguments. */
+/**
+ * The classes and functions that Embind put into the module: a class has a prototype with names, a function a
+ * number of arguments.
+ */
 function ofEmbind() {
   const values = Object.entries(core).filter(([, value]) => typeof value === 'function');
   const classes = values.filter(([, value]) => value.prototype?.delete !== undefined);
@@ -73,7 +77,7 @@ test('functions', () => {
   const { classes, functions } = ofEmbind();
   const names = functions.filter((name) => !classes.some(([one]) => one === name));
   const all = declared('Core');
-  // What is not of Embind: the memory, and a function that is called without it.
+  // These are not Embind's: the memory, and a function that is called without it.
   const { HEAPU8, _run_bound, ...rest } = all;
   assert.deepEqual([HEAPU8, _run_bound], ['value', 1]);
   assert.equal(typeof core._run_bound, 'function');
@@ -90,7 +94,7 @@ test('classes and their members', () => {
     const { delete: _, ...rest } = declared(`Core${name}`);
     assert.deepEqual(registered(prototype, members.sort()), rest, name);
   }
-  // Interfaces of objects that are deleted are those of classes.
+  // Interfaces of objects with delete() are those of classes.
   const objects = source.statements
     .filter((statement) => ts.isInterfaceDeclaration(statement) && statement.heritageClauses)
     .map((statement) => statement.name.text);

@@ -62,7 +62,7 @@ const markdownIn = (folder) =>
 /** All documents. */
 export const documentFiles = () => [...markdownIn('.'), ...markdownIn('docs')];
 
-/** What is for developers and for the record: only its links are checked. */
+/** Documents for developers and dated notes: only their links are checked. */
 export const otherFiles = () => [
   ...['src', 'bindings', 'web', 'tests'].map((folder) => `${folder}/README.md`),
   ...markdownIn('docs/notes'),
@@ -170,7 +170,7 @@ function npmProblem(all) {
   return own && args.includes('--') ? scriptProblem([own[1], ...rest]) : undefined;
 }
 
-/** Presets and targets of CMake. */
+/** The problem of a cmake command: an unknown preset or target. */
 function cmakeProblem(args) {
   const preset = args[args.indexOf('--preset') + 1];
   const presets = JSON.parse(readFileSync(path.join(ROOT, 'CMakePresets.json'), 'utf8'));
@@ -179,7 +179,7 @@ function cmakeProblem(args) {
   return target ? testProgramProblem(target) : undefined;
 }
 
-/** A program of tests of C++, by its name. */
+/** The problem of a command that runs a C++ test program, by its name. */
 function testProgramProblem(name) {
   const folder = `tests/cpp/${path.basename(name).replace(/^test_/, '')}`;
   return existsSync(path.join(ROOT, folder)) ? undefined : `there is no ${folder}`;

@@ -1,9 +1,9 @@
-// Flowcharts of Mermaid in the documents: the part of its language that they use, checked as the whole of it would be.
+// Checks Mermaid flowcharts in the documents, in the part of the language that they use.
 
 const NODE = /^(\w+)(\["[^"]+"\]|\(\["[^"]+"\]\)|\{"[^"]+"\})?/;
 const EDGE = /^ (?:-->|-\.->|---)(?:\|"[^"]+"\|)? /;
 
-/** The nodes of a line, `{ name, shown }`, or undefined where it is no chain of nodes and edges. */
+/** The nodes of a line, `{ name, shown }`, or undefined if it is no chain of nodes and edges. */
 function nodesOf(line) {
   const nodes = [];
   for (let rest = line; ;) {
@@ -18,7 +18,10 @@ function nodesOf(line) {
   }
 }
 
-/** What is wrong with a flowchart: a line of another form, a group without an end, a name that no node has. */
+/**
+ * The problem of a flowchart: a line of another form, a group without an end, a name that no node has.
+ * Undefined if there is none.
+ */
 export function flowchartProblem({ code }) {
   const [first, ...lines] = code.trim().split('\n');
   if (!/^flowchart (TD|LR)$/.test(first)) return `"${first}" begins no flowchart`;

@@ -36,7 +36,7 @@ function look(file) {
   return seen.get(file);
 }
 
-/** One digest of a source and everything of ours that it includes, directly or indirectly. */
+/** A digest of a source and of all our files that it includes, directly or indirectly. */
 function contents(source) {
   const reached = new Set([source]);
   for (const file of reached) for (const header of look(file).includes) reached.add(header);
@@ -68,7 +68,7 @@ const MS_PER_DAY = 86_400_000;
 
 let recent;
 
-/** Whether CI checks the file today. */
+/** Whether CI checks the file on this day. */
 function isDue(file) {
   if (!recent) {
     const log = ['log', `-${RECENT_COMMITS}`, '--name-only', '--format='];
@@ -83,7 +83,7 @@ const args = process.argv.slice(2);
 const everything = args.includes('--all');
 const wanted = args.filter((arg) => arg !== '--all').map((name) => path.resolve(name));
 
-// CMake runs every time: a source that was added since would be in nobody's list.
+// CMake runs every time, since the compile commands would lack a source that was added meanwhile.
 execFileSync('cmake', ['--preset', 'native-release'], {
   cwd: ROOT,
   stdio: ['ignore', 'ignore', 'inherit'],

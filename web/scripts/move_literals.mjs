@@ -1,12 +1,11 @@
-// Moves string literals of the core's memory into the modules whose functions alone use them. The linker
-// has put all literals into one run of texts, in which equal ones are one and one may be the end of
-// another.
+// Moves string literals of the core's memory into the module whose functions alone use them. The linker has
+// put all literals into one run of texts, where equal ones are merged and one may be the end of another.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { addLiterals } from './wasm_literals.mjs';
 import { readData, withData } from './wasm_sections.mjs';
 
-/** Texts with the addresses of their beginnings and terminators. */
+/** Texts with the addresses of their first characters and terminators. */
 function readTexts({ offset, bytes }) {
   const texts = [];
   for (let at = 0, end; (end = bytes.indexOf(0, at)) >= 0; at = end + 1) {
@@ -17,8 +16,8 @@ function readTexts({ offset, bytes }) {
 }
 
 /**
- * The longest run of what may be texts: the linker leaves nothing between them. Its ends may belong to
- * what is beside it.
+ * The longest run of possible texts: the linker leaves nothing in between. Its ends may belong to neighboring
+ * data.
  */
 function longestRun(texts, isText) {
   let longest = [];
@@ -30,7 +29,7 @@ function longestRun(texts, isText) {
   return longest.slice(1, -1);
 }
 
-/** Words of data that may be addresses; texts are none. */
+/** Words of data that may be addresses, outside of the texts. */
 function readWords({ offset, bytes }, texts) {
   const start = texts.length > 0 ? texts[0].start - offset : 0;
   const end = texts.length > 0 ? texts.at(-1).end - offset : 0;
@@ -42,8 +41,8 @@ function readWords({ offset, bytes }, texts) {
 }
 
 /**
- * Which text holds a literal, of those that end with it: itself; or the linker, which sorts them by their
- * ends, put it into the last one. `isAddress` says whether it may be another.
+ * The texts that may hold a literal, among those that end with it: the literal itself, or else the last one,
+ * as the linker sorts texts by their ends. `isAddress` says whether another one may be used.
  */
 function holders(literal, texts, isAddress) {
   const itself = texts.filter(({ text }) => text === literal);
@@ -53,10 +52,10 @@ function holders(literal, texts, isAddress) {
 }
 
 /**
- * `files`: modules in the order of loading, the first of which has the data. `placeOf(names)`: which of
- * them is the first to have one of these functions, where undefined stands for data. `constants`: what
- * may be addresses, in functions of the first (or of libraries, whose objects are not among these) and
- * in all.
+ * Moves literals between `files`, the modules in the order of loading, the first of which has the data.
+ * `placeOf(names)` gives the first module that has one of these functions, where undefined stands for data.
+ * `constants` are the constants that may be addresses, in functions of the first module (or of libraries,
+ * whose objects are not in `objects`) and in all functions.
  */
 export function moveLiterals(files, objects, placeOf, constants) {
   const users = new Map();

@@ -1,11 +1,11 @@
-// What split_core.mjs divided, as it is loaded: main's functions that the others call are no exports,
-// whose names a page would have to download, but entries of a table, "shared", and the others import
-// them from there by their numbers. (The tools import those of the operators by numbers, too.) What is
-// loaded later has empty entries in the function table until then.
+// Prepares the modules that split_core.mjs divided for loading. Functions of the main module that others call
+// are not exported, since pages would have to download their names: they are entries of a table, "shared",
+// and the others import them by number. (The tools import those of the operators by number, too.) Until a
+// later module is loaded, its entries in the function table are empty.
 //
 //   node share_functions.mjs main.wasm operators.wasm tools.wasm
 //
-// Main's functions should be optimized by now, so that equal ones are one.
+// Run it after main's functions are optimized, so that equal ones are merged.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import {
@@ -17,7 +17,7 @@ import {
 } from './wasm_sections.mjs';
 import { withEmptyEntries, withTable } from './wasm_tables.mjs';
 
-/** What a module exports that it imports itself: by the name of the export, the import. */
+/** The exports of a module that it imports itself: by the name of the export, the import. */
 function passedOn(bytes) {
   const known = imports(bytes);
   const origin = ({ kind, index }) => known.filter((entry) => entry.kind === kind)[index];
@@ -30,11 +30,11 @@ const whole = readFileSync(main);
 const between = readFileSync(operators);
 
 const shared = exports(whole).filter(({ name, kind }) => kind === 'function' && name[0] === '%');
-// In the order of the code, which compresses best.
+// The order of the code compresses best.
 const functions = [...new Set(shared.map(({ index }) => index))].sort((a, b) => a - b);
 const numbers = new Map(shared.map(({ name, index }) => [name, `${functions.indexOf(index)}`]));
 
-/** The tools would get by way of the operators what they find in the main module. */
+/** Functions of the main module that the tools would otherwise get through the operators. */
 const passed = passedOn(between);
 const own = exports(between).filter(({ name }) => !passed.has(name));
 const ownNumbers = new Map(own.map(({ name }, at) => [name, `${at}`]));

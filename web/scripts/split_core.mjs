@@ -1,18 +1,18 @@
-// Divides the core into the module that runs most models, the rarer operators and the tools, which
-// are loaded on demand.
+// Divides the core into the module that runs most models, the extended operators and the tools. The latter
+// two are loaded on demand.
 //
 //   node split_core.mjs --wasm-split BIN --wasm-dis FILE --nm LLVM_NM --objects LIST
 //                       --operators LIST --tools LIST
 //                       core.wasm inlined.wasm main.wasm operators.wasm tools.wasm
 //
-// The core must have been linked with mangled names. The LISTs hold the sources of the operators and of
-// the tools. Their functions go there, and with them what only they call, and the literals that only they
-// use (move_literals.mjs). The tools are loaded after the operators and may call everything; the main
-// module may call neither by name, and the operators not the tools: they reach what is loaded later
-// through the function table, or through exports that the loader calls.
+// The core must be linked with mangled names. The LISTs hold the sources of the operators and of the tools.
+// The functions of these sources go to their module, together with functions that only they call and literals
+// that only they use (move_literals.mjs). The tools are loaded after the operators and may call everything.
+// The main module may call neither by name, and the operators may not call the tools: they reach later
+// modules through the function table, or through exports that the loader calls.
 //
-// Who calls what is looked up in the core as it was linked; what is divided is inlined.wasm, the same with
-// small functions inlined. share_functions.mjs makes of the three modules what is loaded.
+// The script reads calls from the core as it was linked, and divides inlined.wasm, the same core with small
+// functions inlined. share_functions.mjs then prepares the three modules for loading.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -28,11 +28,14 @@ function parseArguments(args) {
   return { ...options, core, inlined, files: { main, operators, tools } };
 }
 
-/** Which objects define a function, by its name, and which functions several may define (inline ones). */
+/**
+ * The objects that define each function, by its name, and the functions that several may define (inline
+ * ones).
+ */
 function definitions(nm, objects) {
   const found = new Map();
   const inline = new Set();
-  // One call for all: names of files and of symbols on every line.
+  // One call for all objects: every line has the name of a file and of a symbol.
   const text = execFileSync(nm, ['--defined-only', '--print-file-name', ...objects], {
     encoding: 'utf8',
     maxBuffer: 1 << 28,
@@ -49,8 +52,8 @@ function definitions(nm, objects) {
 }
 
 /**
- * Functions with those they call or take the address of and their constants, exports, and the function
- * table.
+ * Reads the functions with the functions that they call or take the address of and with their constants, the
+ * exports, and the function table.
  */
 function readCalls(wasmDis, core) {
   const file = `${core}.wat`;
@@ -106,7 +109,7 @@ const readLines = (file) =>
     .filter((line) => line !== '' && !line.startsWith('#'));
 const objects = readLines(args.objects).map((file) => path.normalize(file));
 
-/** Whether an object is of one of the sources that a list holds. */
+/** Returns a test for whether an object belongs to one of the sources in a list. */
 function ofList(list) {
   const prefixes = readLines(list).map((source) => `core.dir/${source}`);
   for (const prefix of prefixes) {
@@ -119,12 +122,12 @@ function ofList(list) {
 const { found: defined, inline } = definitions(args.nm, objects);
 const { calls, constants, exported, table } = readCalls(args['wasm-dis'], args.core);
 
-// Initializers of globals run at start, and the rows of an operator family (SomeOps()) are in the table
-// of all.
+// Initializers of globals run at start, and the table of all operators holds the rows of an operator family
+// (SomeOps()).
 const stays = /^_GLOBAL__sub_I_|^__cxx_global_var_init|^_ZN7requant\d+\w+OpsEv$/;
 const isTool = ofList(args.tools);
 const isOperator = ofList(args.operators);
-/** Functions that only objects of a kind have: templates are nobody's who shares them. */
+/** Functions that only objects of one kind define; a shared template belongs to no module. */
 const onlyOf = (isOwn) =>
   new Set(
     [...calls.keys()].filter((name) => {
@@ -136,8 +139,8 @@ const toolsOwn = onlyOf(isTool);
 const lateOwn = onlyOf((object) => isTool(object) || isOperator(object));
 
 /**
- * What these functions need, themselves included, beyond `known`. `later` are functions that are
- * loaded after them: ends the build if one is called by name.
+ * The functions that `roots` need, themselves included, beyond `known`. `later` holds functions of modules
+ * that are loaded after them: the build fails if one is called by name.
  */
 function reach(what, roots, later, known = new Set()) {
   const found = new Set();
@@ -149,7 +152,7 @@ function reach(what, roots, later, known = new Set()) {
     found.add(name);
     for (const callee of calls.get(name)) {
       if (known.has(callee)) continue;
-      // Not theirs alone after all.
+      // The function is shared after all.
       if (inline.has(callee)) later.delete(callee);
       if (later.has(callee)) wrong.push(`- ${name} calls ${callee}`);
       else waiting.push(callee);
@@ -175,7 +178,7 @@ const operators = reach(
   main,
 );
 
-/** Names are kept, for the next division. */
+/** Keep names, for the next division. */
 function split(whole, names, namespace, first, second) {
   const list = `${second}.txt`;
   writeFileSync(list, names.join('\n'));
@@ -207,7 +210,7 @@ split(
 );
 rmSync(both);
 
-// Functions that have the same name in several objects are told apart by a number at the end.
+// A number at the end distinguishes functions with the same name in several objects.
 const namesOf = (functions) =>
   new Set([...functions].flatMap((name) => [name, name.replace(/_\d+$/, '')]));
 const constantsOf = (isWanted) =>
@@ -218,7 +221,7 @@ moveLiterals(
   Object.values(files),
   objects,
   (names) => {
-    // What is not there any more was one with another function.
+    // A function that is missing was merged with another one.
     if (names.some((name) => !calls.has(name) || mainNames.has(name))) return 0;
     return names.some((name) => operatorNames.has(name)) ? 1 : 2;
   },

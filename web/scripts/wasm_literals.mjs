@@ -1,5 +1,5 @@
-// String literals in object files (of Clang, for WebAssembly), and who uses them. Source: WebAssembly
-// tool conventions, "WebAssembly Object File Linking".
+// Reads string literals in object files (of Clang, for WebAssembly), and the functions that use them. Source:
+// WebAssembly tool conventions, "WebAssembly Object File Linking".
 
 import { Reader, SECTION, imports, readData, sections } from './wasm_sections.mjs';
 
@@ -9,14 +9,14 @@ const SEGMENT_INFO = 5;
 const FUNCTION = 0;
 const DATA = 1;
 const SECTION_SYMBOL = 3;
-/** Flags: of a segment, that it is a literal; of symbols. */
+/** Flags: STRINGS of a segment (it holds literals), the others of symbols. */
 const STRINGS = 1;
 const UNDEFINED = 0x10;
 const EXPLICIT_NAME = 0x40;
-/** Relocations that have no addend: of functions, types, globals, tags and tables by their numbers. */
+/** Relocations without an addend: functions, types, globals, tags and tables by number. */
 const PLAIN = new Set([0, 1, 2, 6, 7, 10, 12, 13, 18, 19, 20, 24, 26]);
 
-/** { literals: which segments are, symbols: [{ kind, name, index, offset }] }. */
+/** { literals: the segments with literals, symbols: [{ kind, name, index, offset }] }. */
 function readLinking(reader) {
   const found = { literals: [], symbols: [] };
   reader.unsigned(); // its version
@@ -51,7 +51,7 @@ function readLinking(reader) {
   return found;
 }
 
-/** [{ offset, index }]: where in a section, and of which symbol. */
+/** [{ offset, index }]: the position in a section, and the symbol. */
 function readRelocations(reader) {
   reader.unsigned(); // the section's number
   const found = [];
@@ -65,7 +65,7 @@ function readRelocations(reader) {
   return found;
 }
 
-/** Where the bodies of functions end. */
+/** The offsets at which function bodies end. */
 function readCode(body) {
   const reader = new Reader(body);
   return Array.from({ length: reader.unsigned() }, () => {
@@ -75,8 +75,8 @@ function readCode(body) {
 }
 
 /**
- * Adds an object's literals: by what they hold (as latin1), the names of the functions that use them, or
- * undefined for data that does.
+ * Adds the literals of an object to `users`: by content (as latin1), the names of the functions that use
+ * them, or undefined if data does.
  */
 export function addLiterals(object, users) {
   const custom = new Map();

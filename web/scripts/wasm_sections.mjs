@@ -1,6 +1,6 @@
-// Just enough of the WebAssembly binary format to look at a module's imports, exports, globals and
-// data, to drop exports, to take imports from elsewhere and to share the memory; wasm_tables.mjs has
-// what concerns tables. Source: WebAssembly core specification, "Binary Format / Modules".
+// Just enough of the WebAssembly binary format to read a module's imports, exports, globals and data, to drop
+// exports, to redirect imports and to share the memory; wasm_tables.mjs handles tables. Source: WebAssembly
+// core specification, "Binary Format / Modules".
 
 export const SECTION = {
   import: 2,
@@ -25,7 +25,7 @@ export class Reader {
     if (this.at >= this.bytes.length) throw new Error('unexpected end of the wasm module');
     return this.bytes[this.at++];
   }
-  // LEB128; wide values (64-bit limits) do not matter to the callers.
+  // Reads LEB128; callers do not need values of 64 bits.
   unsigned() {
     let value = 0;
     let scale = 1;
@@ -42,7 +42,7 @@ export class Reader {
     this.at += length;
     return text;
   }
-  /** The least size. */
+  /** Reads limits; gives the minimum. */
   limits() {
     const flags = this.byte();
     const least = this.unsigned();
@@ -61,10 +61,10 @@ export function writeUnsigned(value) {
   return out;
 }
 
-/** Signed LEB128 of a number that is not negative. */
+/** Writes signed LEB128 of a number that is not negative. */
 export function writeSigned(value) {
   const out = writeUnsigned(value);
-  // The highest bit of the last byte's seven is the sign.
+  // The highest of the last byte's seven bits is the sign.
   if (out.at(-1) & 0x40) out.push(out.pop() | 0x80, 0);
   return out;
 }
@@ -86,7 +86,7 @@ export function sections(bytes) {
   return result;
 }
 
-/** Puts sections together to a module again. */
+/** Assembles sections to a module. */
 export function assemble(list) {
   const parts = [Uint8Array.of(0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00)];
   for (const { id, body } of list) {
@@ -101,7 +101,7 @@ export function entryCount(bytes, id) {
   return section ? new Reader(section.body).unsigned() : 0;
 }
 
-/** [{module, name, kind, raw, pages}]; pages of memories only. */
+/** The imports, [{module, name, kind, raw, pages}]; only memories have pages. */
 export function imports(bytes) {
   const section = sections(bytes).find((entry) => entry.id === SECTION.import);
   if (!section) return [];
@@ -144,13 +144,13 @@ function exportEntries(body) {
   return result;
 }
 
-/** [{name, kind, index, raw}]; the index counts imports of the kind first. */
+/** The exports, [{name, kind, index, raw}]; the index counts imports of the kind first. */
 export function exports(bytes) {
   const section = sections(bytes).find((entry) => entry.id === SECTION.export);
   return section ? exportEntries(section.body) : [];
 }
 
-/** The module with exports by the names that nameOf({name, kind}) gives, and without those it does not. */
+/** The module with its exports renamed to nameOf({name, kind}), without those for which that is undefined. */
 export function renameExports(bytes, nameOf) {
   const list = sections(bytes).map((section) => {
     if (section.id !== SECTION.export) return section;
@@ -158,7 +158,7 @@ export function renameExports(bytes, nameOf) {
     for (const entry of exportEntries(section.body)) {
       const name = nameOf(entry);
       if (name === undefined) continue;
-      // What an export is follows its name.
+      // The kind and index of an export follow its name.
       const kind = entry.raw.subarray(writeName(entry.name).length);
       kept.push(Uint8Array.from(writeName(name)), kind);
     }
@@ -173,11 +173,11 @@ export function filterExports(bytes, keep) {
   return renameExports(bytes, (entry) => (keep(entry) ? entry.name : undefined));
 }
 
-/** The module with every import from where source({ module, name }) says: { module, name }. */
+/** The module with every import replaced by source({ module, name }), which gives { module, name }. */
 export function redirectImports(bytes, source) {
   const entries = imports(bytes).map((entry) => {
     const { module, name } = source(entry);
-    // What an import is follows its two names.
+    // The kind of an import follows its two names.
     const kind = entry.raw.subarray(writeName(entry.module).length + writeName(entry.name).length);
     return Buffer.concat([Uint8Array.from([...writeName(module), ...writeName(name)]), kind]);
   });
@@ -187,7 +187,7 @@ export function redirectImports(bytes, source) {
   );
 }
 
-/** The module's data, which lies at fixed addresses: [{ offset, bytes }], views of the module. */
+/** The module's data at fixed addresses, [{ offset, bytes }], as views of the module. */
 export function readData(bytes) {
   const section = sections(bytes).find((entry) => entry.id === SECTION.data);
   const reader = new Reader(section?.body ?? [0]);
@@ -203,7 +203,7 @@ export function readData(bytes) {
   });
 }
 
-/** A module that has no data with data, [{ offset, bytes }]. */
+/** Adds data, [{ offset, bytes }], to a module without data. */
 export function withData(bytes, data) {
   const parts = data.map(({ offset, bytes: content }) => {
     const head = [0, I32_CONST, ...writeSigned(offset), END, ...writeUnsigned(content.length)];
@@ -219,7 +219,7 @@ export function withData(bytes, data) {
   ]);
 }
 
-/** Pages that the module's one memory, its own or imported, begins with. */
+/** The initial pages of the module's one memory, its own or imported. */
 export function memoryPages(bytes) {
   const imported = imports(bytes).find((entry) => entry.kind === 'memory');
   if (imported) return imported.pages;

@@ -1,5 +1,5 @@
-// Tables of functions in WebAssembly modules: entries left empty, and a table more, by which a module
-// gives functions to others without names.
+// Tables of functions in WebAssembly modules: makes entries empty, and adds a table by which a module gives
+// functions to others without names.
 
 import {
   END,
@@ -59,7 +59,7 @@ export function withEmptyEntries(bytes, module) {
   return assemble(list);
 }
 
-/** One more entry at the end of a section that begins with their number. */
+/** Appends an entry to a section that begins with the number of its entries. */
 function append(section, entry) {
   const reader = new Reader(section.body);
   const count = reader.unsigned();
@@ -72,7 +72,7 @@ function append(section, entry) {
   return { id: section.id, body };
 }
 
-/** The module with one more table, exported by this name, that holds these functions. */
+/** The module with an additional table, exported by this name, that holds these functions. */
 export function withTable(bytes, name, functions) {
   const tables = new Reader(sections(bytes).find(({ id }) => id === SECTION.table).body).unsigned();
   const size = writeUnsigned(functions.length);
