@@ -3,7 +3,15 @@
 // tests print why.
 
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+} from 'node:fs';
 import { realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -160,6 +168,27 @@ test('every link between the documents leads somewhere, also in the package', ()
     }
   }
   assert.deepEqual(problems, []);
+});
+
+test('every file and folder of the project that a document or a README names is there', () => {
+  const lasting = [...read, ...otherFiles().map((file) => readDocument(file, textOf(file)))].filter(
+    ({ file }) => !file.startsWith('docs/notes/') && file !== 'CHANGELOG.md',
+  );
+  const isPath =
+    /^(src|web|bindings|tests|demos|docs)(\/[\w.-]+)+\/?$|^[\w-]+(\/[\w-]+)+\.(h|cpp|inc|ts|mjs|txt)$/;
+  const named = lasting.flatMap(({ file, spans }) =>
+    spans
+      .filter(({ code }) => isPath.test(code))
+      .map(({ at, code }) => ({ at, code, places: ['', path.dirname(file)] })),
+  );
+  assert.ok(named.length > 50);
+  const missing = named.filter(
+    ({ code, places }) => !places.some((place) => existsSync(path.join(ROOT, place, code))),
+  );
+  assert.deepEqual(
+    missing.map(({ at, code }) => `${at}: ${code}`),
+    [],
+  );
 });
 
 test('the tables of docs/benchmarks.md are those of the last measurement, made by npm run bench', () => {
