@@ -134,6 +134,21 @@ describe('operators of ONNX', () => {
     await both(20, inputs, body, ['y'], { declared });
   });
 
+  cases('MaxRoiPool', async (pick, random) => {
+    const dims = [pick(1, 2), pick(1, 3), pick(1, 9), pick(1, 9)];
+    const regions = list(pick(1, 4), () => [
+      pick(0, dims[0] - 1),
+      ...list(4, () => Math.fround(random() * 40 - 6)),
+    ]);
+    const inputs = {
+      x: shaped('float32', dims),
+      r: [shaped('float32', [regions.length, 5]), regions.flat()],
+    };
+    const pooled = `pooled_shape = [${pick(1, 4)}, ${pick(1, 3)}]`;
+    const scale = `spatial_scale = ${pick(1, 9) / 10}`;
+    await both(13, inputs, [`%y = MaxRoiPool(%x, %r) {${pooled}, ${scale}}`]);
+  });
+
   cases('DeformConv', async (pick, random, round) => {
     const group = pick(1, 2);
     const offsets = pick(1, 2);

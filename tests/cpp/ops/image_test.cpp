@@ -1,4 +1,5 @@
-// CenterCropPad, Col2Im, AffineGrid and DeformConv: known answers, types, and invalid uses.
+// CenterCropPad, Col2Im, AffineGrid, MaxRoiPool and DeformConv: known answers, types, and invalid
+// uses.
 #include <limits>
 
 #include "run_op.h"
@@ -107,6 +108,44 @@ TEST(AffineGrid, Refuses) {
   EXPECT_TRUE(code({2, 2, 3}, {2, 1, kGreatest, kGreatest}).has_value());
   EXPECT_EQ(Infer(kGrid, {FloatType({Named("n"), 2, 3}), {DType::kInt64, SymbolicShape{4}}}),
             "float32[...]");
+}
+
+// --- MaxRoiPool
+
+const OpCase kRoiPool{.op = "MaxRoiPool"};
+
+TEST(MaxRoiPool, BinsShareRowsAndEndAtTheImage) {
+  const Tensor x = Floats({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 1, 3, 3});
+  const std::vector<AttributeMap::Entry> two = {{"pooled_shape", Ints({2, 2})}};
+  // All of the image: bins of one and a half rows share the row in the middle.
+  ExpectTensor(RunOp(kRoiPool, {x, Floats({0, 0, 0, 2, 2}, {1, 5})}, two), {1, 1, 2, 2},
+               {5, 6, 8, 9});
+  // One pixel, then a region half of which lies outside: its bins there are 0.
+  ExpectTensor(RunOp(kRoiPool, {x, Floats({0, 1, 1, 1, 1, 0, 2, 0, 5, 2}, {2, 5})}, two),
+               {2, 1, 2, 2}, {5, 5, 5, 5, 6, 0, 9, 0});
+  ExpectTensor(RunOp(kRoiPool, {x, Floats({0, 0, 0, 4, 4}, {1, 5})},
+                     {{"pooled_shape", Ints({1, 1})}, {"spatial_scale", 0.25F}}),
+               {1, 1, 1, 1}, {5});
+  ExpectTensor(RunOp(kRoiPool, {x, Floats({}, {0, 5})}, two), {0, 1, 2, 2}, {});
+}
+
+TEST(MaxRoiPool, Refuses) {
+  const auto code = [](std::vector<float> roi, std::vector<int64_t> pooled) {
+    return CodeOf([&] {
+      const auto columns = static_cast<int64_t>(roi.size());
+      RunOp(kRoiPool, {Floats({1, 2, 3, 4}, {1, 1, 2, 2}), Floats(std::move(roi), {1, columns})},
+            {{"pooled_shape", Ints(std::move(pooled))}});
+    });
+  };
+  EXPECT_EQ(code({0, 0, 0, 1, 1}, {2, 2}), std::nullopt);
+  EXPECT_EQ(code({0, 1e30F, -1e30F, 1e30F, 1e30F}, {2, 2}), std::nullopt);
+  EXPECT_EQ(code({1, 0, 0, 1, 1}, {2, 2}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({-1, 0, 0, 1, 1}, {2, 2}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({0, 0, INFINITY, 1, 1}, {2, 2}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code({0, 0, 1, 1}, {2, 2}), ErrorCode::kShapeMismatch);
+  EXPECT_EQ(code({0, 0, 0, 1, 1}, {2}), ErrorCode::kInvalidModel);
+  EXPECT_EQ(code({0, 0, 0, 1, 1}, {2, 0}), ErrorCode::kInvalidModel);
+  EXPECT_TRUE(code({0, 0, 0, 1, 1}, {kGreatest, kGreatest}).has_value());
 }
 
 // --- DeformConv
