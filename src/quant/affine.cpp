@@ -11,7 +11,8 @@
 namespace requant {
 namespace {
 
-/// Powers of two if wanted; kept far from the ends of float32, because scales are multiplied.
+/// Rounds the scale to a power of two if the policy asks for it, and keeps it far from the ends of
+/// float32's range, because scales are multiplied.
 double Finish(double scale, const TensorQuantizationConfig& config) {
   const auto usable = static_cast<float>(std::clamp(scale, 1e-18, 1e18));
   return static_cast<double>(config.policy & kPowerOf2 ? PowerOfTwoScale(usable) : usable);
@@ -84,7 +85,7 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
   config.small_float = settings.small_float;
   if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
   const int64_t half = int64_t{1} << (config.bits - 1);
-  // Zero points are int32, which those of 32 unsigned bits would leave.
+  // Zero points are int32, which cannot hold those of unsigned codes of 32 bits.
   if (symmetric || weights || settings.is_signed || config.bits == 32) {
     config.dtype = config.bits > 8 ? DType::kInt32 : DType::kInt8;
     config.quant_max = half - 1;
@@ -191,7 +192,7 @@ ChannelView ViewChannels(const Shape& shape, int axis) {
 
 namespace {
 
-/// The channel of every element in turn, without divisions.
+/// Iterates over the elements of a tensor and yields the channel of each, without divisions.
 class ChannelWalk {
  public:
   ChannelWalk(const Shape& shape, const TensorQuantizationConfig& config)
@@ -218,7 +219,7 @@ class ChannelWalk {
 
 Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config) {
   ChannelWalk channels(values.shape(), config);
-  if (config.exponential()) {  // numbers of the small float itself
+  if (config.exponential()) {  // the codes are numbers of the small float format itself
     Tensor out(DType::kFloat32, values.shape());
     for (int64_t i = 0; i < values.count(); ++i) {
       const auto scale = static_cast<double>(config.scale[channels.Next()]);

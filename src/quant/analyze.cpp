@@ -34,14 +34,14 @@ struct Noise {
   double Decibels() const { return noise > 0 ? -10 * std::log10(Relative()) : HUGE_VAL; }
 };
 
-/// What one value looks like over the samples.
+/// The distribution of one value over the samples.
 struct Look {
   const TensorQuantizationConfig* config = nullptr;
-  double low = 0, high = 0;  // of the histogram
+  double low = 0, high = 0;  // range of the histogram
   double min = 0, max = 0;
   int64_t count = 0, clipped = 0, zeros = 0;
   std::vector<int64_t> bins = std::vector<int64_t>(kBins);
-  std::vector<float> channels;  // largest magnitude of each
+  std::vector<float> channels;  // largest magnitude of each channel
 
   void Add(const Tensor& tensor) {
     const float* data = tensor.data<float>();
@@ -66,7 +66,8 @@ struct Look {
   double scale() const { return static_cast<double>(config->scale[0]); }
 };
 
-/// The largest over the median of the positive ones, and how many are above a third of the largest.
+/// Ratio of the largest to the median of the positive magnitudes, and number of those above a third
+/// of the largest.
 struct Spread {
   double ratio = 1;
   int64_t outliers = 0;
@@ -85,12 +86,13 @@ Spread SpreadOf(std::vector<float> channels) {
 struct Operator {
   const Node* node = nullptr;
   size_t index = 0;
-  std::vector<size_t> members;  // nodes that it computes, itself included, in order
+  // nodes of the fused operator, itself included, in order of execution
+  std::vector<size_t> members;
   const Value* result = nullptr;
   bool weighted = false;
   int64_t weights = 0;
   Noise alone, together;
-  Noise width_noise[3];  // of the outputs, by kWidths
+  Noise width_noise[3];  // at the outputs, indexed like kWidths
   std::vector<float> by_width[3];
   Spread spread;
 };
@@ -202,7 +204,7 @@ class Analysis : public RecoveryJob {
     }
   }
 
-  /// All values in float, and all quantized.
+  /// Computes all values of the sample twice: in float, and quantized.
   void Begin() {
     const TensorMap& feeds = context_.samples[sample_];
     real_ = simulator_.Start(feeds);
@@ -216,7 +218,8 @@ class Analysis : public RecoveryJob {
     for (auto& [value, look] : looks_) look.Add(real_.at(value));
   }
 
-  /// The operator on its grid with exact inputs; then its layer's widths, seen at the outputs.
+  /// Measures the operator alone, quantized with exact inputs, and then the noise that each width
+  /// of its weights makes at the outputs.
   void Measure(Operator& op) {
     Values values = real_;
     for (const size_t member : op.members) {

@@ -106,7 +106,7 @@ class Assigner {
     record_.operators.emplace(node.name, std::move(op));
   }
 
-  /// Whether nothing comes behind the node but operators that move values to the outputs.
+  /// Whether only operators that move values lie between the node and the graph's outputs.
   bool IsLast(const Node& node) const {
     return std::all_of(node.outputs.begin(), node.outputs.end(), [this](const Value* value) {
       return value == nullptr ||
@@ -116,7 +116,8 @@ class Assigner {
     });
   }
 
-  /// Outputs are floats: an operator that cannot write any and makes one would only round it.
+  /// Keeps the last operators float that cannot write floats themselves: graph outputs are floats,
+  /// so quantizing such an operator would only round its result.
   void FindLast() {
     constexpr QuantRule kRules[] = {QuantRule::kPassive, QuantRule::kAveragePool, QuantRule::kAdd,
                                     QuantRule::kMul, QuantRule::kConcat};
@@ -127,13 +128,14 @@ class Assigner {
       if (op.rule == QuantRule::kPassive || op.rule == QuantRule::kShape) movers_.insert(&node);
       const bool listed =
           std::find(std::begin(kRules), std::end(kRules), op.rule) != std::end(kRules) ||
-          node.Is("ConvTranspose");  // which cannot write its accumulators
+          node.Is("ConvTranspose");  // ConvTranspose cannot write its accumulators
       if (op.reason.empty() && listed) op.reason = "it makes an output, which is float";
     }
   }
 
-  /// Layers without an activation of their own that are asked to, or whose readers all want floats.
-  /// Of convolutions only the last ones: large images are better carried in 8 bits.
+  /// Chooses the layers that write floats: layers without an activation of their own that the
+  /// settings name, or whose readers all want floats. Among convolutions only the last ones
+  /// qualify, as large images are cheaper to carry in 8 bits.
   void FindFloatOutputs() {
     for (const auto& node : graph_.nodes()) {
       OperatorQuantization& op = Op(*node);
@@ -160,16 +162,17 @@ class Assigner {
     return value && !value->is_constant() && !soi_.contains(value);
   }
 
-  /// Whether the caller feeds one of two factors: gates of channels or pixels, for one. (What is
-  /// added may be a mask, of which 8 bits leave nothing.)
+  /// Whether one of the two factors comes from a graph input, as gates of channels or pixels do.
+  /// (The addend of an Add does not count: it may be a mask, and 8 bits would destroy its large
+  /// negative values.)
   bool MultipliesInput(const Node& node) const {
     return node.Is("Mul") &&
            std::any_of(node.inputs.begin(), node.inputs.end(),
                        [this](const Value* input) { return graph_.IsInput(input); });
   }
 
-  /// A function of two values, which no integer operator computes: float by itself, which is no
-  /// reason for what follows.
+  /// Whether the operator is float only because it is a function of two values, which no integer
+  /// operator computes. This is no reason for its neighbors to be float, too.
   bool IsAlone(const Node& node) {
     const std::string& reason = Op(node).reason;
     if (reason == kTwoValues) return true;
@@ -187,9 +190,9 @@ class Assigner {
     }
   }
 
-  /// Operators with weights are why one quantizes. The others follow where their operands are in 8
-  /// bits anyway: between float operators they would only cost accuracy (the inside of a decomposed
-  /// LayerNormalization, for one).
+  /// Chooses the operators to quantize. Operators with weights are the purpose of quantization; the
+  /// others follow if their operands are in 8 bits anyway. Between float operators they would only
+  /// cost accuracy, as inside of a decomposed LayerNormalization.
   void ChooseOperators() {
     for (const auto& node : graph_.nodes()) {
       if (Op(*node).reason.empty() && WeightSlot(*node, Op(*node).rule) >= 0) {
@@ -212,7 +215,7 @@ class Assigner {
           ++data;
           in_bytes += bytes_.contains(node->input(slot));
         }
-        // A product of two activations is worth a QuantizeLinear for one of them.
+        // For a product of two activations it pays to quantize one of them just for it.
         const bool product = op.rule == QuantRule::kMatMul || MultipliesInput(*node);
         const bool enough = product || alone ? in_bytes > 0 : in_bytes == data;
         if (data == 0 || !enough) continue;
@@ -225,7 +228,7 @@ class Assigner {
         }
       }
     }
-    // Moving float values is as good in 8 bits when every reader wants 8 bits.
+    // An operator that moves float values runs in 8 bits if every reader wants 8 bits.
     for (auto i = graph_.nodes().rbegin(); i != graph_.nodes().rend(); ++i) {
       const Node& node = **i;
       OperatorQuantization& op = Op(node);
@@ -239,8 +242,9 @@ class Assigner {
     }
   }
 
-  /// Functions of two values (a Div or Max of two layers) that no region makes functions of one. If
-  /// there are any they get a reason, and everything has to be chosen anew.
+  /// Gives a reason to stay float to functions of two values (a Div or Max of two layers) that no
+  /// region turns into a function of one. Returns true if it found any: everything has to be chosen
+  /// anew then.
   bool FindFloatFunctions() {
     FindFusions(graph_, record_);
     bool any = false;
@@ -322,13 +326,14 @@ class Assigner {
     }
   }
 
-  /// Floats that steer a passive operator instead of going through it (Resize's scales).
+  /// Whether the slot holds floats that steer a passive operator instead of passing through it
+  /// (Resize's scales).
   static bool IsParameter(const Node& node, const OperatorQuantization& op, size_t slot) {
     return op.rule == QuantRule::kPassive && slot > 0 && !(node.Is("Pad") && slot == 2);
   }
 
-  /// Constant operands: of Add and Mul they have a scale of their own; bounds, pad values and
-  /// Concat's constants follow the data's.
+  /// The state of a constant operand. Operands of Add and Mul have a scale of their own; bounds,
+  /// pad values and constants of a Concat take that of the data.
   static QuantizationState ConstantState(QuantRule rule) {
     return rule == QuantRule::kAdd || rule == QuantRule::kMul ? QuantizationState::kInitial
                                                               : QuantizationState::kPassiveInit;
@@ -341,7 +346,8 @@ class Assigner {
   std::set<const Node*> statistics_;
   Masks masks_;
   std::set<const Value*> bytes_;  // values that are in 8 bits anyway
-  std::set<const Node*> movers_;  // between the last operators and the outputs
+  // operators that move values, between the last computation and the outputs
+  std::set<const Node*> movers_;
   QuantizationRecord record_;
 };
 

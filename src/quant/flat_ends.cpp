@@ -11,9 +11,9 @@ namespace requant {
 namespace {
 
 constexpr int64_t kPoints = 4096;
-constexpr double kFlat = 0.25;  // of a step of the results
+constexpr double kFlat = 0.25;  // share of a step of the results
 
-/// The last operators of the regions that read the value; none if anything else does.
+/// The operators that end the regions which read the value; none if anything else reads it.
 std::set<const OperatorQuantization*> TablesOf(const Value& value,
                                                const QuantizationRecord& record) {
   std::set<const OperatorQuantization*> ends;
@@ -36,7 +36,7 @@ bool SharesScale(const QuantizationRecord& record, int index) {
   return false;
 }
 
-/// How many of the first results lie within `flat` of the last of them.
+/// The number of leading results that lie within `flat` of the last of them.
 size_t FlatStart(const std::vector<double>& results, double flat) {
   double least = results[0];
   double most = results[0];
@@ -66,7 +66,7 @@ Range WithoutFlatEnds(const Graph& graph, const QuantizationRecord& record, int 
   for (int64_t i = 0; i < kPoints; ++i) {
     points.data<float>()[i] = static_cast<float>(range.min + static_cast<double>(i) * step);
   }
-  auto below = static_cast<size_t>(kPoints);  // points that may go, at either end
+  auto below = static_cast<size_t>(kPoints);  // number of points that may be cut off at either end
   size_t above = below;
   for (const OperatorQuantization* op : tables) {
     const TensorQuantizationConfig& output = record.Root(op->outputs[0]);
@@ -82,8 +82,8 @@ Range WithoutFlatEnds(const Graph& graph, const QuantizationRecord& record, int 
     above = std::min(above, FlatStart(results, flat));
   }
   if (below + above + 2 > static_cast<size_t>(kPoints)) return range;
-  // The last of the flat points stands for the others. Zero points are rounded: the outermost codes
-  // are half a step off, and must be flat as well.
+  // The last of the flat points represents the others. Zero points are rounded, so the outermost
+  // codes may be half a step off, and must lie in the flat part as well.
   Range kept = range;
   if (below > 1) kept.min += static_cast<double>(below - 1) * step;
   if (above > 1) kept.max -= static_cast<double>(above - 1) * step;

@@ -16,8 +16,8 @@ constexpr int64_t kLeastWeights = 64;
 
 constexpr const char* kKept = "the options keep it in float";
 
-/// Whether an operator in a body gets integers. Options by name count for the operator's path and
-/// for the node that holds the body, then those by type.
+/// Whether the options quantize an operator in a body. Options by name, for the operator's path or
+/// for the node that holds the body, take precedence over those by type.
 bool Quantizes(const QuantizeOptions& options, const std::string& path, const Node& node,
                const Node& outermost) {
   for (const std::string& name : {path, outermost.name}) {
@@ -31,7 +31,7 @@ bool Quantizes(const QuantizeOptions& options, const std::string& path, const No
   return options.global.quantize;
 }
 
-/// Quantizes the bodies, and records which operators were in them.
+/// Quantizes the weights in bodies, and records the operators concerned.
 void QuantizeBodies(Graph& graph, const QuantizeOptions& options, QuantizationRecord& record,
                     FloatWeights& weights) {
   std::set<std::string> kept;
@@ -61,7 +61,8 @@ void QuantizeBodies(Graph& graph, const QuantizeOptions& options, QuantizationRe
   }
 }
 
-/// By the options or by a recovery method, which has a line of its own.
+/// Whether the options or a recovery method keep the operator in float, which the report says in a
+/// line of its own.
 bool WasChosen(const std::string& reason) {
   return reason == kKept || reason.ends_with(" keeps it in float");
 }

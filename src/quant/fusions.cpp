@@ -1,5 +1,5 @@
-// Operators that another one computes as well: activations by the saturation or clamp of their
-// producer, chains of elementwise functions by one table.
+// Fuses operators: an activation becomes the saturation or clamp of its producer, and a chain of
+// elementwise functions becomes one table.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ bool Quantized(const QuantizationRecord& record, const Node* node) {
   return op && op->quantized;
 }
 
-/// Relu, or Clip between constants.
+/// Whether the node is a Relu, or a Clip with constant bounds.
 bool IsActivation(const Node& node) {
   if (node.Is("Relu")) return true;
   if (!node.Is("Clip")) return false;
@@ -25,7 +25,7 @@ bool IsActivation(const Node& node) {
   return true;
 }
 
-/// Operators with a requantization that can clamp.
+/// Whether the requantization of the operator can clamp.
 bool CanClamp(const Node& node, QuantRule rule) {
   switch (rule) {
     case QuantRule::kConv:
@@ -59,7 +59,7 @@ class Fusions {
     return found == roots_.end() ? value : found->second;
   }
 
-  /// A Relu or Clip that its producer will compute is where a region's input begins.
+  /// Whether the node is a Relu or Clip that its producer computes. A region begins after it.
   bool BelongsToProducer(const Node& node) {
     if (!IsActivation(node) || barriers_.contains(node.inputs[0])) return false;
     const Node* producer = node.inputs[0]->producer;
@@ -67,7 +67,7 @@ class Fusions {
            !roots_.contains(producer->outputs[0]) && graph_.SoleConsumer(node.inputs[0]) == &node;
   }
 
-  /// roots_[v] = the value that v is a function of, through elementwise operators only.
+  /// Sets roots_[v] to the value of which v is a function through elementwise operators only.
   void FindRoots() {
     for (const auto& node : graph_.nodes()) {
       if (!Quantized(record_, node.get()) || BelongsToProducer(*node)) continue;
@@ -83,7 +83,7 @@ class Fusions {
     }
   }
 
-  /// True when every reader of the value is an operator of the same region.
+  /// Whether every reader of the value is an operator of the same region.
   bool IsInterior(const Value* value) const {
     const auto root = roots_.find(value);
     if (root == roots_.end() || graph_.IsOutput(value) || value->consumers.empty() ||
@@ -97,7 +97,7 @@ class Fusions {
     return true;
   }
 
-  /// The operators between the root and this one, this one last.
+  /// Collects the operators between the root and `node`, with `node` as the last.
   void Collect(const Node& node, std::vector<std::string>& members) {
     for (const Value* input : node.inputs) {
       if (input && roots_.contains(input) && IsInterior(input)) Collect(*input->producer, members);
@@ -108,7 +108,8 @@ class Fusions {
     members.push_back(node.name);
   }
 
-  /// Where one turns out to be no table, what it was made of may be inside others no more.
+  /// Closes regions until nothing changes: if one cannot be a table, its members may no longer lie
+  /// inside of other regions.
   void FindRegions() {
     bool closed = false;
     while (!closed) {
@@ -124,15 +125,15 @@ class Fusions {
     }
   }
 
-  /// The value a closed region is a function of: the nearest materialized one. False if there are
-  /// two: the region cannot be one table, so its operators stand alone.
+  /// Finds the value that a closed region is a function of, the nearest materialized one. Returns
+  /// false if it would need two: then no single table exists, and the operators stand alone.
   bool FindRegion(const Node& node) {
     const Value* output = node.output(0);
     if (!output || !roots_.contains(output) || IsInterior(output)) return true;
     std::vector<std::string> members;
     Collect(node, members);
     if (members.size() < 2) return true;
-    // A materialized value between root and end (it has readers outside) may be the true input.
+    // The input may be a materialized value between root and end, one that has readers outside.
     const Value* input = nullptr;
     bool one = true;
     for (const std::string& name : members) {
@@ -182,7 +183,7 @@ class Fusions {
     activation.absorbed_by = node.name;
   }
 
-  /// Functions that stand alone are tables of one, if they are functions of one value.
+  /// Makes a table of a single operator, if it is a function of one value.
   void CloseSingle(const Node& node) {
     if (!NeedsTable(node, Op(node))) return;
     const Value* data = nullptr;

@@ -53,7 +53,7 @@ Value* GridWriter::Raw(const Value* value) {
   return made;
 }
 
-/// What float operators and graph outputs read.
+/// The value that float operators and graph outputs read.
 Value* GridWriter::ReadFloat(const Value* value) {
   return IsMaterialized(record_, value) ? ReadOnGrid(value, ProducerFormat(value)) : Raw(value);
 }
@@ -85,7 +85,7 @@ Value* GridWriter::ReadSlot(const Node& node, const OperatorQuantization& op, si
   return IsInside(record_, value) ? Raw(value) : ReadOnGrid(value, FormatOfSlot(index));
 }
 
-/// Whether the node is computed by a table, with its constants as floats.
+/// Whether a table computes the node, in which case its constants stay floats.
 bool GridWriter::InTable(const Node& node, const OperatorQuantization& op) const {
   if (!op.table.empty()) return true;
   if (op.absorbed_by.empty()) return false;
@@ -104,7 +104,7 @@ void GridWriter::Write(const Node& node) {
     }
   }
   if (op != nullptr && op->quantized) {
-    // A bias that bias correction has made.
+    // Bias correction may have made a bias that the graph does not have.
     const int bias = BiasSlot(node, op->rule);
     const auto slot = static_cast<size_t>(bias);
     if (bias >= 0 && node.input(slot) == nullptr && slot < op->inputs.size() &&

@@ -10,8 +10,8 @@ TensorQuantizationConfig& At(QuantizationRecord& record, int index) {
   return record.configs[static_cast<size_t>(index)];
 }
 
-/// A slot of values that never exist as integers of their own: whatever the options say for its
-/// operator, the parent decides.
+/// Joins a slot whose values never exist as integers of their own to its parent, which decides for
+/// it whatever the options of its operator say.
 void Absorb(QuantizationRecord& record, int child, int parent) {
   if (child < 0 || parent < 0) return;
   TensorQuantizationConfig& config = At(record, child);
@@ -28,8 +28,8 @@ void Absorb(QuantizationRecord& record, int child, int parent) {
   Join(record, child, parent);
 }
 
-/// Operators whose results never exist as integers of their own: the activation or the end of the
-/// region decides.
+/// Joins the results of operators that never exist as integers of their own to the result of the
+/// activation or of the end of the region.
 void JoinAbsorbed(const Graph& graph, QuantizationRecord& record) {
   for (const auto& node : graph.nodes()) {
     const OperatorQuantization* op = record.Find(node->name);
@@ -48,7 +48,7 @@ void JoinAbsorbed(const Graph& graph, QuantizationRecord& record) {
         const Value* value = member->input(slot);
         if (value && value->producer && members.contains(value->producer->name)) {
           Absorb(record, inner.inputs[slot], op->outputs[0]);
-        } else if (value && value->name == op->table_input) {  // one table reads one format
+        } else if (value && value->name == op->table_input) {  // a table reads one format
           Absorb(record, inner.inputs[slot], op->table_config);
         }
       }
@@ -75,7 +75,7 @@ void JoinValue(const Value& value, QuantizationRecord& record) {
   }
 }
 
-/// True when nobody but `reader` (through passive operators) sees this value as integers.
+/// Whether only `reader`, perhaps through passive operators, sees this value as integers.
 bool ServesOnly(const Graph& graph, const QuantizationRecord& record, const Value* value,
                 const Node* reader) {
   if (graph.SoleConsumer(value) != reader || value->producer == nullptr) return false;
@@ -88,9 +88,10 @@ bool ServesOnly(const Graph& graph, const QuantizationRecord& record, const Valu
   return true;
 }
 
-/// A Pad whose value may be none of its data's: what it writes decides the range of both. Very
-/// large ones stand for the least there is, which the lowest code is to a MaxPool; a range that has
-/// them would have nothing else.
+/// Whether the node is a Pad that may add a number outside of its data's range; the range of what
+/// it writes is decisive for both then. Very large numbers are excluded: they mean the least value
+/// possible, and the lowest code has the same effect on a MaxPool, while a range that includes them
+/// would leave no codes for anything else.
 bool PadsWithAnother(const Node& node) {
   constexpr float kLargest = 1e4;
   if (!node.Is("Pad") || node.attributes.String("mode", "constant") != "constant") return false;

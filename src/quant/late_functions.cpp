@@ -1,4 +1,5 @@
-// A file of its own, so that no compiler sees what is called (api/late_functions.cpp).
+// These functions have a file of their own, so that no compiler sees what they call (see
+// api/late_functions.cpp).
 #include "quant/prepare.h"
 
 namespace requant {

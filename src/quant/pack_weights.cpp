@@ -13,10 +13,10 @@
 namespace requant {
 namespace {
 
-/// Smaller constants are not worth five operators.
+/// Smaller constants do not justify five operators.
 constexpr int64_t kLeastElements = 512;
 
-/// By which values are told apart: -0 is not 0, and a NaN is itself.
+/// The bits that distinguish values: -0 differs from 0, and a NaN equals itself.
 template <typename T>
 auto Pattern(T value) {
   using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, uint32_t>;
@@ -28,7 +28,7 @@ struct TwoValues {
   T low, high;
 };
 
-/// The two values of a tensor, told apart by their bits; nothing when there are more or fewer.
+/// The two values of a tensor, distinguished by their bits; nothing if it has more or fewer.
 template <typename T>
 std::optional<TwoValues<T>> ValuesOf(const Tensor& tensor) {
   const auto* data = tensor.data<T>();
@@ -44,7 +44,8 @@ std::optional<TwoValues<T>> ValuesOf(const Tensor& tensor) {
   return first < second ? TwoValues<T>{first, second} : TwoValues<T>{second, first};
 }
 
-/// A bit for each element, 1 for the higher value, the first element's lowest; [bytes, 1].
+/// One bit per element, 1 for the higher value; the first element takes the lowest bit. Shape
+/// [bytes, 1].
 template <typename T>
 Tensor BitsOf(const Tensor& tensor, T high) {
   const int64_t bytes = (tensor.count() + 7) / 8;
@@ -58,7 +59,7 @@ Tensor BitsOf(const Tensor& tensor, T high) {
   return out;
 }
 
-/// What is the same for all constants of a graph.
+/// Constants that all packed constants of a graph share.
 struct Shared {
   Value* shifts;  // 0 .. 7
   Value* two;
@@ -83,7 +84,7 @@ class Unpacker {
     AttributeMap to;
     to.Set("to", int64_t{6});  // TensorProto.INT32
     x = Add("Cast", {x}, {DType::kInt32, x->type.shape}, std::move(to));
-    // Not Where, which onnxruntime has for few types.
+    // Gather instead of Where, which onnxruntime has for few types.
     Value* table = Constant("table", Tensor::Vector<T>({values->low, values->high}));
     x = Add("Gather", {table, x}, {tensor.dtype(), x->type.shape});
     if (bytes * 8 != count) {

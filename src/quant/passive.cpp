@@ -1,4 +1,4 @@
-// Parameters whose scale is not their own choice.
+// Sets the scales of parameters that follow other scales.
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +56,7 @@ void BakePassive(const Graph& graph, QuantizationRecord& record) {
       const bool waiting = config.state == QuantizationState::kPassiveInit;
       if (!waiting && !(concat && config.state == QuantizationState::kOverlapped)) continue;
       if (!concat && !moved) {
-        // Clip bounds and the scalars of a table are used in float.
+        // Tables use the bounds of a Clip and other scalars in float.
         Transit(config.state,
                 op->op_type == "Clip" ? QuantizationState::kPassive : QuantizationState::kFp32);
         if (op->op_type != "Clip") continue;

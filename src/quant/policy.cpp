@@ -20,7 +20,7 @@ constexpr PolicyName kPolicyNames[] = {
 };
 
 struct Exclusion {
-  QuantizationPolicy bits;  // not all of them together
+  QuantizationPolicy bits;  // flags that exclude one another
   const char* why;
 };
 

@@ -1,10 +1,11 @@
-// Before: s_w as the weights' range asks for, m = s_in * s_w / s_out any number
-// After:  s_w' = k / 2^16 * s_out / s_in, k = ceil(m * 2^16), or one more than a multiple of 4
-// Conditions: no scale grows by more than kMostWidening: m is above some 50 / 2^16, in layers whose
-//   outputs add up few products. Those that add up many hardly wait for their requantization. Of
-//   2^16 accumulators in a row an odd k makes one a tie, an odd multiple of 2^j 2^j of them, and on
-//   ties engines disagree: multiples of 4 are only taken where the next is too far.
-// Why: products by such multipliers are exact in float32 where the code is one of eight bits, so
+// Before: s_w comes from the range of the weights, so that m = s_in * s_w / s_out is any number
+// After: s_w' = k / 2^16 * s_out / s_in, k = ceil(m * 2^16), or one more than a multiple of 4
+// Conditions: no scale grows by more than kMostWidening: m is above some 50 / 2^16, which holds in
+//   layers whose outputs add up few products (those that add up many hardly depend on the speed of
+//   their requantization). Among 2^16 consecutive accumulators an odd k makes one a tie, and an odd
+//   multiple of 2^j makes 2^j of them ties, on which engines disagree: multiples of 4 are taken
+//   only if the next k is too far.
+// Why: products by such multipliers are exact in float32 if codes have eight bits, so
 //   that requantizing takes three instructions for four accumulators instead of seven in float64;
 //   a step 1 % wider is 0.1 dB of the weights' rounding noise.
 #include "quant/simple_multipliers.h"
@@ -18,13 +19,15 @@ namespace requant {
 namespace {
 
 constexpr double kMostWidening = 1.02;
-constexpr int kLeastBits = 5;  // below, outputs have a form of their own (AddNarrowRequantize)
+// outputs of fewer bits have a form of their own (AddNarrowRequantize)
+constexpr int kLeastBits = 5;
 constexpr size_t kBlock = 8;
 
-/// The least multiple of `unit` not below `scale`; 0 where that is too much.
+/// The least multiple of `unit` that is not below `scale`; 0 if it is too much wider.
 float Widened(float scale, double unit) {
   const auto plain = static_cast<double>(scale);
-  const double least = std::ceil(plain / unit * (1 - 1e-6));  // one that is simple already stays
+  // a multiplier that is simple already stays
+  const double least = std::ceil(plain / unit * (1 - 1e-6));
   for (const double k : {NextWithFewTies(least), least}) {
     const auto widened = static_cast<float>(k * unit);
     if (static_cast<double>(widened) <= kMostWidening * plain &&

@@ -1,10 +1,10 @@
-// Before: scales of a, b and c = a + b as their ranges ask for, s_a / s_c any number
-// After:  s_a = A / 2^n * s_c, s_b = B / 2^n * s_c; A, B < 128, n <= 7
-// Conditions: no scale grows by more than kMostWidening. Of sums that share values the first to be
-//   computed decides: the scale of a value is changed once.
-// Formula: steps only grow. With s_c free, s_c' = s_b * 2^n / floor(s_b * 2^n / s_c) if s_b is
-//   decided already, else s_c' = s_c; then s_a' = ceil(s_a * 2^n / s_c') * s_c' / 2^n. Of all n
-//   the one that widens least.
+// Before: the scales of a, b and c = a + b come from their ranges, so that s_a / s_c is any number
+// After: s_a = A / 2^n * s_c, s_b = B / 2^n * s_c; A, B < 128, n <= 7
+// Conditions: no scale grows by more than kMostWidening. Among sums that share values the first to
+//   be computed decides: the scale of a value changes once.
+// Formula: steps only grow. If s_c is free: s_c' = s_b * 2^n / floor(s_b * 2^n / s_c) if s_b is
+//   decided already, else s_c' = s_c; then s_a' = ceil(s_a * 2^n / s_c') * s_c' / 2^n. The n that
+//   widens least is taken.
 // Why: a sum of bytes is one dot product of bytes then, and twice as fast; a step 1 % wider is
 //   0.1 dB of rounding noise.
 #include "quant/simple_sums.h"
@@ -20,22 +20,22 @@ namespace requant {
 namespace {
 
 constexpr double kMostWidening = 1.02;
-constexpr int kLeastBits = 5;  // below, sums of any scales are fast (MakeQAddNarrow)
+constexpr int kLeastBits = 5;  // sums with fewer bits are fast with any scales (MakeQAddNarrow)
 
-/// Scales of two operands and their sum.
+/// The scales of two operands and their sum.
 struct SumScales {
   double a = 0, b = 0, sum = 0;
 };
 
-/// The least k / 2^n of `unit` that is not below `scale`; nothing where k would not fit.
+/// The least k / 2^n of `unit` that is not below `scale`; nothing if k would not fit.
 std::optional<double> RoundUp(double scale, double unit, double power) {
-  // An operand that was decided with this unit must stay exactly what it is.
+  // An operand that was decided with this unit must keep its exact scale.
   const double k = std::ceil(scale * power / unit - 1e-6);
   if (!(k >= 1 && k <= kSimpleFactor)) return std::nullopt;
   return k * unit / power;
 }
 
-/// The least multiple of 1 / k that makes a decided operand k / 2^n of the sum.
+/// The least scale of a sum, at least `sum`, of which a decided operand is k / 2^n.
 std::optional<double> SumFor(double operand, double sum, double power) {
   const double k = std::floor(operand * power / sum + 1e-6);
   if (!(k >= 1 && k <= kSimpleFactor)) return std::nullopt;
@@ -89,7 +89,8 @@ class SumSimplifier {
     return config.state == QuantizationState::kActivated && config.scale.size() == 1 &&
            config.bits >= kLeastBits && !config.exotic_activation() &&
            !(config.policy & kPowerOf2) &&
-           config.formula == ScaleFormula::kOnnx;  // another is meant to the last bit
+           // users of other formulas want their exact scales
+           config.formula == ScaleFormula::kOnnx;
   }
   bool IsDecided(int index) const { return decided_.contains(index) || given_(index); }
   double Scale(int index) const {

@@ -16,7 +16,7 @@ struct StateRow {
   uint32_t next;  // the states that may follow
 };
 
-// The only place that knows which steps are legal. SOI and FP32 are final; a switched-off config
+// The table of legal transitions. SOI and FP32 are final; a config that was switched off
 // (DEACTIVATED, DEQUANTIZED) returns only to a state in which it quantizes.
 constexpr StateRow kStates[] = {
     {S::kInitial, "INITIAL",

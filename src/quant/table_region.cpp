@@ -8,8 +8,8 @@
 
 namespace requant {
 
-/// The points have the rank of the region's input: PRelu's slope may have as many axes, and no more
-/// than its input.
+/// The points get the rank of the region's input, because PRelu's slope may have as many axes as
+/// its input and no more.
 Tensor EvaluateRegion(const Graph& graph, const OperatorQuantization& op, const Tensor& points) {
   const Value* region_input = graph.FindValue(op.table_input);
   Shape shape(region_input->type.shape ? std::max<size_t>(1, region_input->type.shape->size()) : 1,

@@ -1,4 +1,4 @@
-// The float graph with Q/DQ pairs: what other runtimes read.
+// Writes the float graph with Q/DQ pairs, the form that other runtimes read.
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/affine.h"
@@ -16,7 +16,7 @@ class QdqWriter : public GridWriter {
  private:
   void Begin() override { RefuseSimulated(graph_, record_, "Q/DQ"); }
 
-  /// ONNX's type of 4 or 2 bits for these codes; kUndefined when there is none.
+  /// ONNX's type of 4 or 2 bits for these codes; kUndefined if there is none.
   DType Narrow(DType dtype, int64_t low, int64_t high) const {
     const int64_t codes = high - low + 1;
     if ((codes != 16 && codes != 4) || codes < 1 << narrowest_) return DType::kUndefined;
@@ -40,7 +40,7 @@ class QdqWriter : public GridWriter {
     return out;
   }
 
-  /// Fewer codes than the type has, in its own integers.
+  /// Limits integers to a range of codes narrower than the type's.
   Value* Limit(const std::string& name, Value* integers, const Format& format) {
     Value* low = out_.AddConstant(name + "_low", ZeroPoints(format.dtype, {format.low}, {}));
     Value* high = out_.AddConstant(name + "_high", ZeroPoints(format.dtype, {format.high}, {}));
@@ -78,11 +78,11 @@ class QdqWriter : public GridWriter {
                       value->type, {}, name + "_dequantize");
   }
 
-  /// Integers -> DequantizeLinear, whose output has the parameter's name.
+  /// Writes a parameter as integers -> DequantizeLinear, whose output has the parameter's name.
   Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) override {
     const bool spread = config.scale.size() > 1;
     const Shape shape = spread ? Shape{static_cast<int64_t>(config.scale.size())} : Shape{};
-    // Symmetric codes leave the least one out, which the types have none the less.
+    // Symmetric codes omit the lowest one, which the narrow types have nevertheless.
     const DType narrow =
         config.bits <= 4 && config.dtype == DType::kInt8
             ? Narrow(config.dtype, -(1 << (config.bits - 1)), (1 << (config.bits - 1)) - 1)

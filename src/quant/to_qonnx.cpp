@@ -1,5 +1,5 @@
-// The float graph with QONNX's Quant nodes (qonnx, docs/qonnx-custom-ops/quant_op.md), which say
-// any width: y = (clamp(round(x / scale + zero)) - zero) * scale.
+// Writes the float graph with QONNX's Quant nodes (qonnx, docs/qonnx-custom-ops/quant_op.md), which
+// express any width: y = (clamp(round(x / scale + zero)) - zero) * scale.
 #include <algorithm>
 
 #include "base/error.h"
@@ -23,7 +23,7 @@ class QonnxWriter : public GridWriter {
     out_.metadata[kFormKey] = "qonnx";
   }
 
-  /// A Quant node over the codes low..high.
+  /// Adds a Quant node with the codes low..high.
   Value* Quant(const std::string& name, Value* real, Tensor scale, Tensor zero, int64_t low,
                int64_t high, std::string result, const ValueType& type) {
     const bool is_signed = low < 0;
@@ -52,7 +52,7 @@ class QonnxWriter : public GridWriter {
                  std::move(result), value->type);
   }
 
-  /// Weights whose codes are -1 and 1 and never 0.
+  /// Whether the weights have codes -1 and 1 but never 0.
   static bool IsBipolar(const TensorQuantizationConfig& config) {
     if (config.quant_min != -1 || config.quant_max != 1) return false;
     for (int64_t i = 0; i < config.baked.count(); ++i) {
@@ -63,7 +63,7 @@ class QonnxWriter : public GridWriter {
 
   Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) override {
     Tensor numbers = DequantizeParameter(config.baked, config);
-    // A bias is a float here: QONNX's readers add it to accumulators in float.
+    // A bias stays float: QONNX's readers add it to accumulators in float.
     if (config.dtype == DType::kInt32) return out_.AddConstant(name, std::move(numbers));
     const ValueType type{DType::kFloat32, ToSymbolic(numbers.shape())};
     Shape shape;

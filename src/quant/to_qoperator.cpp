@@ -1,5 +1,5 @@
-// The integer graph in operators that ONNX Runtime has. Which codes of their bytes the parameters
-// use is said beside them, as in Q/DQ files.
+// Writes the integer graph in operators that ONNX Runtime has. The file's metadata says which codes
+// of their bytes the parameters use, as in Q/DQ files.
 #include <algorithm>
 
 #include "base/str_cat.h"
@@ -11,8 +11,8 @@
 namespace requant {
 namespace {
 
-/// Operators whose data and result have one type: how many data inputs come first, or from slot 2
-/// on, each followed by its scale and zero point.
+/// Operators whose data and result have one type, with the position of their data inputs: the
+/// first, or from slot 2 on, each followed by its scale and zero point.
 struct OneType {
   const char* op;
   size_t first, inputs;
@@ -25,8 +25,8 @@ constexpr OneType kOneType[] = {
     {"QLinearConcat", 2, kAll}, {"QLinearGlobalAveragePool", 0, 1},
 };
 
-/// x of int8 -> x + 128 of uint8, or the other way round: DequantizeLinear and QuantizeLinear of
-/// the same scale, whose zero points are as far apart.
+/// Converts int8 x to uint8 x + 128 or vice versa, by a DequantizeLinear and a QuantizeLinear of
+/// the same scale whose zero points differ by 128.
 void ReadAs(Graph& graph, Node& node, size_t slot, DType dtype) {
   Value* integers = node.inputs[slot];
   Value* scale = node.inputs[slot + 1];
@@ -49,7 +49,7 @@ void ReadAs(Graph& graph, Node& node, size_t slot, DType dtype) {
   graph.SetInput(&node, slot + 2, shifted);
 }
 
-/// Where the options made the data of an operator int8 and its result uint8.
+/// Converts operands where the options made the data of an operator int8 and its result uint8.
 void UseOneType(Graph& graph) {
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());
@@ -73,7 +73,7 @@ void UseOneType(Graph& graph) {
 Graph ToQOperator(const QuantizedModel& model) {
   RefuseSimulated(model.float_graph, model.record, "integer operators");
   Graph graph = LowerToInteger(model, {.use_lut = false});
-  SpellPairs(graph, "QLinearConvTranspose");  // of our own
+  SpellPairs(graph, "QLinearConvTranspose");  // our own operator
   UseOneType(graph);
   for (const TensorQuantizationConfig& config : model.record.configs) {
     if (config.baked.empty() || !IsByte(config.dtype)) continue;

@@ -14,7 +14,7 @@ bool IsFloatConstant(const Value* value) {
   return value && value->is_constant() && value->constant.dtype() == DType::kFloat32;
 }
 
-/// One number for each row, or one for all.
+/// Whether the bias has one number for each row, or one for all.
 bool IsBiasShape(const Tensor& bias, int64_t rows) {
   if (bias.count() == 1) return bias.rank() <= 2;
   return bias.count() == rows && bias.dim(bias.rank() - 1) == rows;
@@ -62,7 +62,7 @@ WeightMatrix ViewProduct(const Node& node, const Tensor& weights) {
   return view;
 }
 
-/// Of weights whose shape is right.
+/// The matrix of weights whose shape is valid.
 WeightMatrix View(const Node& node, QuantRule rule) {
   const Tensor& weights = node.inputs[1]->constant;
   return rule == QuantRule::kConv ? ViewConvolution(node, weights) : ViewProduct(node, weights);

@@ -16,25 +16,28 @@
 namespace requant {
 namespace {
 
-/// A product with constant weights: column n, row k at n * n_step + k * k_step.
+/// A product with constant weights: the element of column n and row k lies at n * n_step + k *
+/// k_step.
 struct Product {
   Node* node = nullptr;
-  size_t slot = 1;  // of the weights
+  size_t slot = 1;  // slot of the weights
   const Tensor* tensor = nullptr;
   const float* weights = nullptr;
   int64_t k = 0, n = 0, k_step = 0, n_step = 0;
-  int64_t axis = 0;        // of k
-  bool plain = false;      // A * B (+ C)
-  bool recurrent = false;  // of LSTM, GRU or RNN, by the input or by the state: [directions, n, k]
+  int64_t axis = 0;    // axis of k
+  bool plain = false;  // A * B (+ C)
+  // weights of LSTM, GRU or RNN for the input or the state: [directions, n, k]
+  bool recurrent = false;
 
   Value* value() const { return node->inputs[slot]; }
-  /// What the constants that are made of the weights depend on beside the options.
+  /// Suffix in the names of constants derived from the weights: they depend on the order beside the
+  /// options.
   const char* order() const { return axis == 1 ? "_t" : ""; }
 };
 
 bool IsRecurrent(const Node& node) { return node.Is("LSTM") || node.Is("GRU") || node.Is("RNN"); }
 
-/// Both or nothing: a layer has one kind of weights.
+/// Adds both products of a recurrent layer or none: a layer has one kind of weights.
 void AddRecurrent(const BodyScope& scope, Node& node, std::vector<Product>& products) {
   std::vector<Product> made;
   for (const size_t slot : {size_t{1}, size_t{2}}) {
@@ -83,9 +86,10 @@ std::vector<Product> FindProducts(const BodyScope& scope) {
   return products;
 }
 
-/// The scale of least squared error for some weights of one column, codes [-2^(b-1), 2^(b-1) - 1].
+/// The scale of least squared error for some weights of one column, with codes [-2^(b-1), 2^(b-1) -
+/// 1].
 float BlockScale(const Product& p, int64_t column, int64_t begin, int64_t end, int bits) {
-  float extreme = 0;  // the one of the largest magnitude, which takes the lowest code
+  float extreme = 0;  // the weight of the largest magnitude, which gets the lowest code
   for (int64_t k = begin; k < end; ++k) {
     const float w = p.weights[column * p.n_step + k * p.k_step];
     if (std::fabs(w) > std::fabs(extreme)) extreme = w;
@@ -117,7 +121,7 @@ int Code(const Product& p, int64_t column, int64_t k, float scale, int bits) {
   return static_cast<int>(std::clamp(std::nearbyint(w / scale), low, -low - 1));
 }
 
-/// The node's result is now that of `made`.
+/// Replaces the node's result by that of `made`.
 void Replace(Graph& graph, Node* node, Value* made) {
   graph.ReplaceAndKeepName(node->outputs[0], made);
   graph.EraseNode(node);
@@ -129,7 +133,7 @@ Value* AddBias(Graph& graph, const Node& node, Value* product) {
                      node.outputs[0]->type, {}, node.name + "_bias");
 }
 
-/// Codes and scales of a product's blocks, as a blocked DequantizeLinear reads them.
+/// Codes and scales of a product's blocks, in the layout of a blocked DequantizeLinear.
 std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
   const Shape shape = p.tensor->shape();
@@ -159,7 +163,8 @@ std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& 
   return {std::move(codes), std::move(scale)};
 }
 
-/// The two constants that `make` gives for a product's weights, in the graph of these.
+/// The two constants that `make` derives from a product's weights, added to the graph that holds
+/// the weights.
 template <typename Make>
 std::pair<Value*, Value*> DerivePair(BodyScope& scope, const Product& p, const char* codes,
                                      const char* scales, const Make& make) {
@@ -187,7 +192,7 @@ void Blocked(BodyScope& scope, const Product& p, const WeightOnlyOptions& option
   graph.SetInput(p.node, p.slot, made);
 }
 
-/// The same as MatMulNBits reads them.
+/// Codes and scales of a product's blocks, in the layout of MatMulNBits.
 std::pair<Tensor, Tensor> NBitsCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
   const int64_t blob = options.block * options.bits / 8;
@@ -232,9 +237,9 @@ void NBits(BodyScope& scope, const Product& p, const WeightOnlyOptions& options)
   Replace(graph, p.node, AddBias(graph, *p.node, product));
 }
 
-/// 8 bits with a scale for each column, in ONNX's order of a matrix: int8 [parts, k, n], without
-/// parts of an ordinary product, and scales [parts, n]. `parts`: the columns are those of so many
-/// matrices.
+/// Quantizes to 8 bits with one scale per column, in ONNX's order of a matrix: int8 [parts, k, n]
+/// and scales [parts, n]; an ordinary product has no dimension for parts. `parts` is the number of
+/// matrices whose columns are side by side.
 std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
   const int64_t n = p.n / parts;
   const bool one = !p.recurrent;
@@ -255,8 +260,8 @@ std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
   return {std::move(codes), std::move(scales)};
 }
 
-/// LSTM -> com.microsoft::DynamicQuantizeLSTM. GRU and RNN have no such operator: their weights are
-/// 8-bit integers times their scales, which engines compute once.
+/// Replaces an LSTM by com.microsoft::DynamicQuantizeLSTM. GRU and RNN have no such operator: their
+/// weights become 8-bit integers times their scales, which engines multiply once.
 void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
   Graph& graph = scope.graph();
   Node& node = *w.node;
@@ -324,7 +329,8 @@ void QuantizeWeightsIn(BodyScope& scope, const WeightOnlyOptions& options) {
   scope.graph().SortTopologically();
 }
 
-/// A product of integers; `quantized` holds what was made of the graph's activations.
+/// Replaces a product by one of integers; `quantized` holds the integers made of the graph's
+/// activations so far.
 void Dynamic(BodyScope& scope, const Product& p,
              std::map<const Value*, std::vector<Value*>>& quantized) {
   Graph& graph = scope.graph();
@@ -387,7 +393,7 @@ bool HasRecurrent(BodyScope& scope) {
   return found;
 }
 
-/// Why a node's constant weights in this slot stay float; empty for those that do not.
+/// Why the constant weights in this slot of a node stay float; empty if they do not.
 std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, const Tensor& weights,
                      bool plain_only) {
   const bool product = node.Is("MatMul") || node.Is("Gemm");
@@ -413,7 +419,7 @@ std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, cons
   return plain || !plain_only ? "" : "it has transA, alpha or beta";
 }
 
-/// `plain_only`: products with transA, alpha or beta have no form.
+/// `plain_only`: excludes products with transA, alpha or beta, which have no such form.
 void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out,
                const KeepsFloat& keep = nullptr) {
   for (const auto& node : scope.graph().nodes()) {

@@ -28,8 +28,8 @@ double Percentile(std::vector<float>& magnitudes, double percent) {
   return static_cast<double>(magnitudes[index]);
 }
 
-/// The clipping magnitude with the least squared error of quantize-dequantize; `importance`: one
-/// factor per magnitude or empty.
+/// The clipping magnitude with the least squared error of quantize-dequantize. `importance` has one
+/// factor per magnitude, or is empty.
 double LeastError(const std::vector<float>& magnitudes, const std::vector<double>& importance,
                   double largest, const TensorQuantizationConfig& config) {
   double best = largest;
@@ -74,11 +74,11 @@ double Magnitude(std::vector<float>& magnitudes, const std::vector<double>& impo
   return largest;
 }
 
-/// What the integer arithmetic needs of a row (weights.h).
+/// The least scale of a row that the integer arithmetic permits (see weights.h).
 double LeastScale(bool dead, double largest_bias, double input_scale, double output_scale) {
   double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
-  // Accumulators that become floats are not shifted. Any scale fits a row of zeros, but its result
-  // is the bias, which deserves the precision of a float.
+  // Accumulators that become floats are not shifted. A row of zeros permits any scale, but its
+  // result is the bias, which deserves the precision of a float.
   if (!(output_scale > 0)) {
     const double of_bias = largest_bias / (kPreciseBias * input_scale);
     least = !dead ? 0 : largest_bias > 0 ? std::max(of_bias, kLeastOfBias) : 1;

@@ -1,5 +1,5 @@
-// Which codes of their bytes the parameters of a file use: Q/DQ has no word for it, so exports say
-// it in their metadata (ops/qonnx.h).
+// Reads which codes of their bytes the parameters of a file use. Q/DQ cannot express this, so our
+// exports say it in the file's metadata (ops/qonnx.h).
 #include <algorithm>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,6 @@
-// Reads the quantization that a file's Q/DQ nodes spell: file/remove_pairs.cpp takes the nodes out,
-// file/build_record.cpp finds what is integer. What is not gets its pairs and weights back here.
+// Reads the quantization of a file with Q/DQ nodes: file/remove_pairs.cpp removes the nodes,
+// file/build_record.cpp finds the integer operators. Operators that stay float get their pairs and
+// weights back here.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +14,7 @@
 namespace requant {
 namespace {
 
-/// value -> its pair -> `rounded`.
+/// Inserts a pair: value -> Q -> DQ -> `rounded`.
 void WritePair(Graph& graph, Value* value, const TensorQuantizationConfig& config, Value* rounded) {
   const std::string& name = rounded->name;
   const auto byte = [&](const char* what, int64_t number) {
@@ -27,7 +28,7 @@ void WritePair(Graph& graph, Value* value, const TensorQuantizationConfig& confi
   type.dtype = config.dtype;
   Value* integers =
       graph.AddOp("QuantizeLinear", "", {value, scale, zero_point}, name + "_q", type);
-  if (config.quant_max - config.quant_min < 255) {  // four bits are in bytes here
+  if (config.quant_max - config.quant_min < 255) {  // integers of four bits are stored in bytes
     integers = graph.AddOp(
         "Clip", "", {integers, byte("_low", config.quant_min), byte("_high", config.quant_max)},
         name + "_q", type);
@@ -47,9 +48,9 @@ bool ReadsOtherwise(const QuantizationRecord& record, const Node& node, const Va
   return false;
 }
 
-/// Pairs between two float operators (a Softmax and the graph's output) are no operator's integers,
-/// but they round all the same: they go back into the graph. So do those of floats that a second
-/// pair rounds again for their readers.
+/// Puts pairs back into the graph that round values without belonging to an integer operator: pairs
+/// between two float operators (a Softmax and the graph's output), and pairs of floats that a
+/// second pair rounds again for their readers.
 void RestoreFloatPairs(QuantizedModel& model,
                        const std::map<SlotKey, TensorQuantizationConfig>& reads,
                        const std::map<std::string, TensorQuantizationConfig>& writes) {
@@ -85,14 +86,14 @@ void RestoreFloatPairs(QuantizedModel& model,
         if (op.table_input == name) op.table_input = rounded->name;
       }
     } else {
-      // Of a graph input nobody else reads the rounded values.
+      // Only the readers of the rounded values change: a graph input keeps the others.
       const std::vector<Node*> readers = value->consumers;
       for (Node* reader : readers) {
         if (!reads_rounded(reader)) continue;
         for (size_t slot = 0; slot < reader->inputs.size(); ++slot) {
           if (reader->inputs[slot] == value) graph.SetInput(reader, slot, rounded);
         }
-        // All of a table's operators read it alike (IsOneTable, build_record.cpp).
+        // All operators of one table read its input alike (IsOneTable, build_record.cpp).
         for (auto& [node, op] : model.record.operators) {
           const bool member =
               std::find(op.table.begin(), op.table.end(), reader->name) != op.table.end();
@@ -105,10 +106,10 @@ void RestoreFloatPairs(QuantizedModel& model,
   graph.SortTopologically();
 }
 
-/// Only dtype and shape: stands for values that nobody reads.
+/// Whether the tensor has only a dtype and a shape, as those of values that nobody reads.
 bool IsPlaceholder(const Tensor& tensor) { return !tensor.empty() && tensor.raw() == nullptr; }
 
-/// Operators that turned out to stay float need their weights after all.
+/// Loads the weights of the operators that turned out to stay float.
 void RestoreFloatWeights(QuantizedModel& model,
                          const std::map<SlotKey, TensorQuantizationConfig>& reads) {
   for (const auto& node : model.float_graph.nodes()) {
@@ -132,7 +133,7 @@ std::optional<QuantizedModel> FromQdq(const Graph& source, bool keep_weights) {
   if (file.reads.empty() && file.writes.empty()) return std::nullopt;
   graph.SortTopologically();
   QuantizedModel model{PrepareFloatGraph(graph), {}};
-  const auto writes = file.writes;  // of the file's own pairs only
+  const auto writes = file.writes;  // the pairs of the file itself only
   model.record = BuildRecord(model.float_graph, file);
   RestoreFloatWeights(model, file.reads);
   RestoreFloatPairs(model, file.reads, writes);

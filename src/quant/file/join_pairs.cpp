@@ -6,7 +6,7 @@
 namespace requant {
 namespace {
 
-/// A Q or DQ node with one constant scale, of an 8-bit type.
+/// Whether the node is a Q or DQ of an 8-bit type with one constant scale.
 bool IsPlainPair(const Node* node, const char* op_type) {
   if (node == nullptr || !node->Is(op_type) || node->constant(1) == nullptr ||
       node->constant(1)->count() != 1 || node->constant(1)->dtype() != DType::kFloat32 ||
@@ -17,7 +17,7 @@ bool IsPlainPair(const Node* node, const char* op_type) {
   return IsByte(integers->type.dtype);
 }
 
-/// What a ConvTranspose reads its constant from, if that is a DequantizeLinear.
+/// The DequantizeLinear that makes the constant a ConvTranspose reads, or nullptr.
 Node* ConstantPair(const Node& node, size_t slot) {
   const Value* value = node.input(slot);
   Node* pair = value ? value->producer : nullptr;
@@ -27,7 +27,7 @@ Node* ConstantPair(const Node& node, size_t slot) {
   return fits ? pair : nullptr;
 }
 
-/// Whether the scales are one, or one for each output channel (those of a group, or of all).
+/// Whether there is one scale, or one for each output channel (of a group, or of all groups).
 bool FitsChannels(const Node& node, const Node& weights) {
   const int64_t count = weights.constant(1)->count();
   const Tensor& integers = *weights.constant(0);

@@ -1,4 +1,4 @@
-// Removes a file's Q/DQ pairs and remembers what each slot was read or written with.
+// Removes a file's Q/DQ pairs and records the grid with which each slot was read or written.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -13,7 +13,7 @@ bool IsSigned(DType dtype) {
   return dtype == DType::kInt2 || dtype == DType::kInt4 || dtype == DType::kInt8;
 }
 
-/// Several to a byte.
+/// Whether several integers of the type share a byte.
 bool IsPacked(DType dtype) {
   return dtype == DType::kInt4 || dtype == DType::kUint4 || dtype == DType::kInt2 ||
          dtype == DType::kUint2;
@@ -23,7 +23,7 @@ bool IsParameterType(DType dtype) {
   return IsByte(dtype) || IsPacked(dtype) || dtype == DType::kInt32;
 }
 
-/// The 8-bit type that holds a narrower one here.
+/// The 8-bit type that stores the integers of a narrower type here.
 DType Widened(DType dtype) {
   if (!IsPacked(dtype)) return dtype;
   return IsSigned(dtype) ? DType::kInt8 : DType::kUint8;
@@ -37,8 +37,8 @@ Tensor Unpacked(const Tensor& tensor) {
   return out;
 }
 
-/// The constants of a Q or DQ node as a config; false for forms that have no integer operator here
-/// (blocked, other types, computed scales).
+/// Converts the constants of a Q or DQ node to a config. False for forms without an integer
+/// operator here: blocked scales, other types, computed scales.
 bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationConfig& config) {
   const Tensor* scale = node.constant(1);
   const Tensor* zero_point = node.constant(2);
@@ -103,7 +103,7 @@ class PairRemover {
         ReadIntegers(*node);
       }
     }
-    // Names only now: replacing a graph output renames the value that takes its place.
+    // Names are read only now, as replacing a graph output renames the value that takes its place.
     for (const auto& [value, config] : writes_) found_.writes.emplace(value->name, config);
     graph_.RemoveUnusedValues();
     return std::move(found_);
@@ -117,23 +117,23 @@ class PairRemover {
     return wanted == 0 ? DType::kUint8 : static_cast<DType>(wanted);
   }
 
-  /// A constant, or what a pair makes of one.
+  /// Whether the value is a constant, or the result of a pair for one.
   static bool IsParameter(const Value* value) {
     const Node* pair = value->producer;
     return value->is_constant() || (pair && pair->Is("DequantizeLinear") && pair->constant(0) &&
                                     pair->constant(1) && (!pair->input(2) || pair->constant(2)));
   }
 
-  /// The node's result for `data`, or for its own constant.
+  /// The result of the node for `data`, or for its own constant if `data` is empty.
   Tensor Folded(const Node& node, const Tensor& data) const {
     const Tensor& first = data.empty() ? *node.constant(0) : data;
     const std::vector<const Tensor*> inputs = {&first, node.constant(1), node.constant(2)};
     return EvaluateNode(graph_, node, inputs, RequantizeMode::kUpward)[0];
   }
 
-  /// Whether the pair must stay, as somebody reads the value as it was before this pair rounded it,
-  /// another grid among them. Operators behind such a pair read integers that come as such
-  /// (ReadIntegers).
+  /// Whether the pair must stay because a reader needs the value as it was before this pair rounded
+  /// it; a reader with another grid counts. Operators behind such a pair read integers as those of
+  /// graph inputs are read (ReadIntegers).
   bool IsReadUnrounded(const Node& quantize) const {
     const Value* real = quantize.inputs[0];
     if (IsParameter(real)) return false;
@@ -141,9 +141,11 @@ class PairRemover {
     if (!ReadPair(quantize, config)) return true;
     const auto written = writes_.find(real);
     if (written != writes_.end()) {
-      // Without its first pair, each reader reads its own grid: one, behind that of the first.
+      // Each reader's own grid rounds only once. This suffices if the grid that this pair reads is
+      // the first pair's or its own.
       const auto read = found_.reads.find({quantize.name, 0});
-      if (read == found_.reads.end()) return !SameCodes(config, written->second);  // beside it
+      // this pair stands beside the first one
+      if (read == found_.reads.end()) return !SameCodes(config, written->second);
       return !SameCodes(read->second, written->second) && !SameCodes(read->second, config);
     }
     return graph_.IsOutput(real) ||
@@ -155,7 +157,7 @@ class PairRemover {
            });
   }
 
-  /// ReadConfig with the Clip behind the node.
+  /// Like ReadConfig, with the codes of a Clip that follows the node.
   bool ReadPair(const Node& quantize, TensorQuantizationConfig& config) const {
     if (!ReadConfig(quantize, QuantizedType(quantize), 0, config)) return false;
     const Node* limit = graph_.SoleConsumer(quantize.outputs[0]);
@@ -163,7 +165,7 @@ class PairRemover {
     return true;
   }
 
-  /// The grid that the value's readers see, unless a pair between them and it had another.
+  /// Records the grid for all readers of the value, except those behind a pair with another grid.
   void Annotate(const Value* value, const TensorQuantizationConfig& config) {
     for (const Node* consumer : value->consumers) {
       for (size_t slot = 0; slot < consumer->inputs.size(); ++slot) {
@@ -173,7 +175,7 @@ class PairRemover {
     }
   }
 
-  /// Fewer codes than the type has, as to_qdq.cpp spells them.
+  /// Reads a range of codes narrower than the type's, which to_qdq.cpp writes as a Clip.
   static bool ReadLimit(const Node& clip, TensorQuantizationConfig& config) {
     const Tensor* low = clip.constant(1);
     const Tensor* high = clip.constant(2);
@@ -198,14 +200,14 @@ class PairRemover {
                                                : (real->type.shape ? real->type.shape->size() : 0));
     if (!ReadConfig(quantize, QuantizedType(quantize), rank, config)) return;
     if (IsParameter(real)) {
-      // Weights that are quantized inside the graph: their integers are constants, too.
+      // The weights are quantized inside of the graph: their integers become constants.
       const Tensor numbers = real->is_constant() ? real->constant : Folded(*real->producer, {});
       if (numbers.dtype() != DType::kFloat32) return;
       graph_.MakeConstant(integers, Folded(quantize, numbers));
       return;
     }
     if (config.scale.size() != 1 || !IsByte(config.dtype)) return;
-    // Integers that leave the graph: the node stays, as in ReadIntegers.
+    // The integers are a graph output: the node stays, as in ReadIntegers.
     const bool stays = graph_.IsOutput(integers);
     if (stays && (graph_.IsInput(real) || graph_.SoleConsumer(real) != &quantize)) return;
     Node* limit = stays ? nullptr : graph_.SoleConsumer(integers);
@@ -216,7 +218,7 @@ class PairRemover {
       limit = nullptr;
     }
     std::vector<Node*> pairs = integers->consumers;
-    bool named = graph_.IsOutput(real) || graph_.IsInput(real);  // a value has one name
+    bool named = graph_.IsOutput(real) || graph_.IsInput(real);  // a value has only one name
     for (const Node* pair : pairs) {
       TensorQuantizationConfig other;
       if (!pair->Is("DequantizeLinear") ||
@@ -225,7 +227,8 @@ class PairRemover {
         return;
       }
       const Value* result = pair->outputs[0];
-      // Another grid than the producer's is its readers', but an output has none.
+      // A grid other than the producer's is recorded for the readers; a graph output has none that
+      // could keep it.
       const auto written = writes_.find(real);
       const bool other_grid = written != writes_.end() && !SameCodes(written->second, config);
       if (!graph_.IsOutput(result)) continue;
@@ -240,14 +243,15 @@ class PairRemover {
     }
     if (limit) graph_.EraseNode(limit);
     if (!stays) {
-      found_.reads.erase({quantize.name, 0});  // other nodes may get its name
+      found_.reads.erase({quantize.name, 0});  // the name may pass to another node
       graph_.EraseNode(&quantize);
     }
-    writes_.emplace(real, config);  // the first pair is the producer's
+    writes_.emplace(real, config);  // the producer's grid is that of the first pair
   }
 
-  /// Integers that come as such, an 8-bit graph input's: who reads them has them on a grid. The
-  /// node stays; where its result is quantized again, both cancel (SimplifyExpr).
+  /// Reads integers that enter the graph as such (an 8-bit graph input): their readers take them on
+  /// the grid of the DequantizeLinear. The node stays; if a QuantizeLinear follows, SimplifyExpr
+  /// cancels both.
   void ReadIntegers(const Node& node) {
     const Value* integers = node.inputs[0];
     const auto& shape = node.outputs[0]->type.shape;
@@ -273,7 +277,7 @@ class PairRemover {
     config.baked = Unpacked(integers->constant);
     Value* result = node.outputs[0];
     Annotate(result, config);
-    // Operators that stay integer never look at the floats, which are four times as large.
+    // Integer operators never read the float weights, which take four times the memory.
     const auto is_weight = [result](const Node* reader) {
       return reader->input(1) == result && reader->input(0) != result &&
              reader->input(2) != result &&

@@ -1,9 +1,9 @@
-// Before: QLinearConv and its kin, ConvInteger and MatMulInteger whose sums become floats, and
-//   operators that move or clamp the 8-bit integers between them
-// After:  the float operators between DequantizeLinear and QuantizeLinear
+// Before: QLinearConv and its relatives, ConvInteger and MatMulInteger whose sums become floats,
+//   and operators that move or clamp the 8-bit integers between them
+// After: the float operators between DequantizeLinear and QuantizeLinear
 // Conditions: scales and zero points are constants.
-// Formula: the definition of every QLinear operator: quantize(f(dequantize(x)...)). A Clip of few
-//   codes stays on the integers, where remove_pairs.cpp reads it as their width.
+// Formula: the definition of every QLinear operator: quantize(f(dequantize(x)...)). A Clip to a
+//   narrower range of codes stays on the integers, where remove_pairs.cpp reads it as their width.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -26,13 +26,14 @@
 namespace requant {
 namespace {
 
-/// Inputs are triples (integers, scale, zero point), `result` is where the output's scale is.
+/// One kind of QLinear operator. Inputs are triples (integers, scale, zero point); `result` is the
+/// slot of the output's scale.
 struct Row {
   const char* name;
   const char* real;
   int triples;
   int result;
-  int bias;  // -1: none
+  int bias;  // slot, or -1 for none
 };
 
 constexpr Row kRows[] = {
@@ -48,7 +49,7 @@ constexpr Row kRows[] = {
     {"QLinearLeakyRelu", "LeakyRelu", 1, 3, -1},
 };
 
-/// On integers they do what they do on reals.
+/// Operators that have the same effect on integers and on reals.
 constexpr const char* kMovers[] = {
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "MaxPool",      "Slice",  "Gather",
     "Split",   "Expand",  "Tile",    "Concat",    "Identity",  "DepthToSpace", "Resize", "Clip",
@@ -60,7 +61,8 @@ class Speller {
  public:
   explicit Speller(Graph& graph) : graph_(graph) {}
 
-  /// `only`: these operators, with the Clips behind them; all if it is empty.
+  /// Replaces the operators named in `only`, with the Clips behind them; all operators if it is
+  /// empty.
   bool Run(std::string_view only) {
     std::vector<Node*> nodes;
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
@@ -68,7 +70,8 @@ class Speller {
     for (Node* node : nodes) {
       if (erased_.contains(node)) continue;
       if (!only.empty() && node->op_type != only && !(node->Is("Clip") && IsMade(*node))) continue;
-      // One of many scales has an axis, too: integers that move then have no format.
+      // A node with several scales has an axis; integers that move then would lose it, so their
+      // format is not recorded.
       if (node->Is("QuantizeLinear") && !(node->constant(1) && node->constant(1)->count() > 1)) {
         formats_[node->outputs[0]] = {node->input(1), node->input(2)};
       }
@@ -100,7 +103,7 @@ class Speller {
     Value* zero_point;
   };
 
-  /// "x_q" -> "x", as exports of ours name the integers of x.
+  /// "x_q" -> "x": our exports append "_q" to the names of integers.
   std::string RealName(const Value* integers) const {
     const std::string& name = integers->name;
     if (name.size() > 2 && name.ends_with("_q")) {
@@ -110,7 +113,7 @@ class Speller {
     return name + "_dq";
   }
 
-  /// Whether the node reads what an operator spelled before has written.
+  /// Whether the node reads the result of an operator that this pass replaced before.
   bool IsMade(const Node& node) const {
     const Node* maker = node.inputs[0]->producer;
     return maker && maker->Is("QuantizeLinear") && made_.contains(maker->inputs[0]);
@@ -121,8 +124,8 @@ class Speller {
                                                      : integers->type.shape};
   }
 
-  /// A QLinear operator may have one scale and many zero points, or the other way round: a pair has
-  /// as many of both.
+  /// Repeats a constant. A QLinear operator may have one scale with many zero points or vice versa;
+  /// a pair needs equal numbers of both.
   Value* Spread(const Value* one, int64_t count) {
     const Tensor& from = one->constant;
     Tensor out(from.dtype(), {count});
@@ -152,7 +155,7 @@ class Speller {
                         RealType(integers), std::move(attributes));
   }
 
-  /// The float operator instead of `node`, with the output on its grid.
+  /// Replaces `node` by a float operator whose output is rounded to the grid of `format`.
   Value* Replace(Node& node, std::string op_type, std::vector<Value*> inputs, const Format& format,
                  AttributeMap attributes) {
     Value* integers = node.outputs[0];
@@ -169,8 +172,8 @@ class Speller {
     return rounded;
   }
 
-  /// Grids of their own for rows or columns of computed integers have no pair that is read here:
-  /// the operator stays, and says what its integers stand for.
+  /// Whether all operands of the operator can be written as pairs. Computed integers with one grid
+  /// for each row or column cannot: the operator stays, with the formats of its integers recorded.
   bool IsSpelled(const Node& node, const Row& row) {
     for (size_t at = 0; at < static_cast<size_t>(row.triples); ++at) {
       const Value* integers = node.inputs[3 * at];
@@ -197,7 +200,8 @@ class Speller {
       if (scale && scale->is_constant() && std::max(scale->constant.count(), zeros) > 1) {
         const bool rows = row.bias == 8 || node.attributes.Int("transB", 0) != 0;
         axis = rows ? 0 : integers->constant.rank() - 1;
-        // Of a ConvTranspose with groups of one channel each it is the first.
+        // The channel axis of a ConvTranspose's weights is the first one if each group has one
+        // channel.
         const bool transposed = node.op_type == "QLinearConvTranspose";
         if (transposed && integers->constant.dim(1) == std::max(scale->constant.count(), zeros)) {
           axis = 1;
@@ -211,13 +215,13 @@ class Speller {
     const auto result = static_cast<size_t>(row.result);
     AttributeMap attributes = node.attributes;
     attributes.Remove("channels_last");
-    // QGemm's factor is that of the products and of what is added to them.
+    // QGemm's alpha multiplies the products and the addend alike.
     if (bias && attributes.Has("alpha")) attributes.Set("beta", attributes.Float("alpha", 1));
     Replace(node, row.real, std::move(inputs), {node.input(result), node.input(result + 1)},
             std::move(attributes));
   }
 
-  /// int32, with the scale of the products.
+  /// The bias, whose int32 integers have the scale of the products.
   Value* Bias(const Node& node, Value* integers) {
     const Tensor* a = node.constant(1);
     const Tensor* b = node.constant(4);
@@ -236,7 +240,7 @@ class Speller {
     return Dequantized(node, integers, {scale, nullptr}, count > 1 ? 0 : -1);
   }
 
-  /// The zero point of an input, 0 without one; nothing where it is computed.
+  /// The zero point of an input: 0 if it has none, nothing if it is computed.
   static std::optional<int64_t> ZeroPoint(const Node& node, size_t slot) {
     if (node.input(slot) == nullptr) return 0;
     const Tensor* zero = node.constant(slot);
@@ -244,14 +248,16 @@ class Speller {
     return zero->AsInt64(0);
   }
 
-  /// The only consumer of the value, if it is such an operator with a constant as its other input.
+  /// The only consumer of the value, if it is an operator of the given type with a constant as its
+  /// other input.
   Node* Next(const Value* value, const char* op_type) const {
     Node* next = graph_.SoleConsumer(value);
     if (next == nullptr || !next->Is(op_type) || next->inputs.size() != 2) return nullptr;
     return next->inputs[next->inputs[0] == value ? 1 : 0]->is_constant() ? next : nullptr;
   }
 
-  /// A float for all channels or for each: `rank` dimensions of 1 behind them.
+  /// The constant operand, if it holds one float for all channels or one for each, with `rank`
+  /// trailing dimensions of 1.
   static const Tensor* PerChannel(const Node& node, const Value* other, int64_t channels,
                                   int64_t rank) {
     const Tensor& numbers = node.inputs[node.inputs[0] == other ? 1 : 0]->constant;
@@ -261,7 +267,8 @@ class Speller {
     return behind && numbers.count() == channels ? &numbers : nullptr;
   }
 
-  /// The scale whose product with `input` is `product`: the quotient, or a neighbour of it.
+  /// The scale whose product with `input` is exactly `product` in float: the quotient, or a
+  /// neighbor of it.
   static float ScaleOf(float product, float input) {
     const float quotient = product / input;
     for (const float towards : {0.0F, std::numeric_limits<float>::max()}) {
@@ -271,8 +278,8 @@ class Speller {
     return quotient;
   }
 
-  /// ConvInteger or MatMulInteger, Cast, Mul and maybe Add, as layers that write floats are
-  /// exported. False for what reads otherwise: it stays as it is.
+  /// Replaces ConvInteger or MatMulInteger with its Cast, Mul and perhaps Add, the form in which
+  /// layers that write floats are exported. Returns false, changing nothing, for other forms.
   bool Sums(Node& node) {
     const auto known = formats_.find(node.inputs[0]);
     const Tensor* integers = node.constant(1);
@@ -325,7 +332,7 @@ class Speller {
       erased_.insert(old);
       graph_.EraseNode(old);
     }
-    // A MatMul has no bias, a Gemm takes matrices only.
+    // A MatMul has no bias, and a Gemm takes only matrices.
     const auto& shape = inputs[0]->type.shape;
     const bool matrix = shape && shape->size() == 2;
     if (conv || !addends || matrix) {
@@ -368,7 +375,7 @@ class Speller {
     const Format format = known->second;
     const Node* maker = node.inputs[0]->producer;
     if (node.Is("Clip") && maker && maker->Is("QuantizeLinear") && !IsMade(node)) {
-      formats_[node.outputs[0]] = format;  // the file's own pair
+      formats_[node.outputs[0]] = format;  // a pair of the file itself
       return;
     }
     if (node.Is("Clip") && Limit(node, format)) return;
@@ -379,8 +386,8 @@ class Speller {
     Replace(node, node.op_type, std::move(inputs), format, node.attributes);
   }
 
-  /// A Clip of what a layer has just written: its activation, and the codes of fewer bits. False
-  /// for others.
+  /// Replaces a Clip of a layer's output by its activation, or keeps it as the codes of fewer bits.
+  /// Returns false for other Clips.
   bool Limit(Node& clip, const Format& format) {
     Value* integers = clip.inputs[0];
     Node* maker = integers->producer;
@@ -404,7 +411,7 @@ class Speller {
     const std::string name = clip.name;
     if (narrow && (is_signed ? begin == -end || begin == -end - 1 : begin == 0)) {
       formats_[result] = format;
-      // What is quantized has the name of the last of its integers.
+      // The quantized value gets the name of the last of its integers.
       if (result->name.ends_with("_q")) graph_.RenameValue(real, RealName(result));
       return true;
     }
@@ -424,7 +431,7 @@ class Speller {
     graph_.ReplaceAndKeepName(result, last);
     graph_.EraseNode(&clip);
     if (limits) {
-      // Whether the lowest code was in use, a Relu does not tell; by default it is not.
+      // A Relu does not tell whether the lowest code was in use; by default it is not.
       Tensor least(dtype, {});
       *static_cast<uint8_t*>(least.raw()) = static_cast<uint8_t>(is_signed ? -end : 0);
       graph_.AddNode("Clip", "", {integers, graph_.AddConstant("least", std::move(least)), most},
@@ -439,9 +446,9 @@ class Speller {
   }
 
   Graph& graph_;
-  std::map<const Value*, Format> formats_;  // of integers
-  std::set<const Value*> made_;             // the floats behind them
-  std::set<const Node*> erased_;            // that are no more, of those that were to be visited
+  std::map<const Value*, Format> formats_;  // of the values that are integers
+  std::set<const Value*> made_;             // float values that this pass made
+  std::set<const Node*> erased_;            // visited nodes that are removed already
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Add, Sub, Mul and Concat of 8-bit values.
+// Lowers Add, Sub, Mul and Concat of 8-bit values.
 #include "quant/affine.h"
 #include "quant/lower/lowering.h"
 
@@ -18,7 +18,8 @@ Operand ReadOperand(Lowering& lowering, const Node& node, const OperatorQuantiza
   return {lowering.IntegerInput(node, op, slot), format};
 }
 
-/// -x without loss: with q' = lo + hi - q and z' = lo + hi - z, q' - z' = -(q - z) for every code.
+/// Negates the operand exactly: with q' = lo + hi - q and z' = lo + hi - z, q' - z' = -(q - z) for
+/// every code.
 Operand Negated(Lowering& lowering, const Node& node, const Operand& operand) {
   const auto mirror =
       static_cast<int32_t>(StorageMin(operand.format.dtype) + StorageMax(operand.format.dtype));
@@ -61,7 +62,7 @@ void EmitBinary(Lowering& lowering, const Node& node, const OperatorQuantization
 
 }  // namespace
 
-/// Sub is the sum with the negated operand: com.microsoft has no QLinearSub.
+/// Lowers Sub to the sum with the negated operand, as com.microsoft has no QLinearSub.
 void LowerSum(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const Operand a = ReadOperand(lowering, node, op, 0);
   Operand b = ReadOperand(lowering, node, op, 1);

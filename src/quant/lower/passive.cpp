@@ -1,4 +1,4 @@
-// Operators that move or select values work on the integers themselves.
+// Lowers operators that move or select values: they work on the integers themselves.
 #include "quant/lower/lowering.h"
 
 namespace requant {
@@ -16,7 +16,7 @@ void LowerPassive(Lowering& lowering, const Node& node, const OperatorQuantizati
       inputs.push_back(lowering.Float(value));
     }
   }
-  // What pads with zeros must pad with the zero point.
+  // A Pad with zeros becomes one with the zero point.
   if (node.Is("Pad") && node.attributes.String("mode", "constant") == "constant" &&
       node.input(2) == nullptr) {
     if (inputs.size() < 3) inputs.resize(3);
@@ -32,7 +32,7 @@ void LowerPassive(Lowering& lowering, const Node& node, const OperatorQuantizati
     if (value == nullptr) continue;
     const Format wanted = lowering.FormatOfSlot(op.outputs[slot]);
     Value* integers = outputs[slot];
-    // Only a file's own choice can make input and output differ.
+    // Input and output differ only if a file with Q/DQ pairs says so.
     if (!(wanted == format)) integers = lowering.Requantize(value, integers, format, wanted);
     lowering.SetInteger(value, integers, wanted);
   }

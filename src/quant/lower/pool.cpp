@@ -1,4 +1,4 @@
-// AveragePool, GlobalAveragePool and ReduceMean over space -> com.microsoft's QLinear pools.
+// Lowers AveragePool, GlobalAveragePool and ReduceMean over space to com.microsoft's QLinear pools.
 #include "quant/lower/lowering.h"
 
 namespace requant {
@@ -12,7 +12,7 @@ void LowerAverage(Lowering& lowering, const Node& node, const OperatorQuantizati
   AttributeMap attributes;
   if (node.Is("AveragePool")) {
     attributes = node.attributes;
-    attributes.Remove("dilations");  // all 1
+    attributes.Remove("dilations");  // all are 1
     attributes.Set("channels_last", int64_t{0});
     lowering.EmitCompute(node, op, "QLinearAveragePool", kMicrosoftDomain, inputs,
                          std::move(attributes));
@@ -24,7 +24,7 @@ void LowerAverage(Lowering& lowering, const Node& node, const OperatorQuantizati
                          std::move(attributes));
     return;
   }
-  // Without its spatial dimensions: Reshape to [N, C], both copied.
+  // A ReduceMean without keepdims drops the spatial dimensions: a Reshape to [N, C] copies N and C.
   Graph& graph = lowering.graph();
   const SymbolicShape& shape = *node.inputs[0]->type.shape;
   SymbolicShape pooled_shape(shape.size(), Dim(1));

@@ -1,5 +1,5 @@
-// Operators whose grids no integer operator has: computed in float, between FakeQuantize nodes.
-// Only the quantizer makes them, never a file.
+// Lowers operators on grids that no integer operator has: they compute in float, between
+// FakeQuantize nodes. Only the quantizer makes such graphs; no file contains them.
 #include "quant/lower/simulated.h"
 
 #include "numeric/rounding.h"
@@ -27,7 +27,8 @@ Value* Lowering::OnGrid(const std::string& name, Value* real,
                     name + "_grid", real->type, std::move(attributes), name + "_fake_quantize");
 }
 
-/// One float node; inputs on their grids, the output too if it is what the operator writes.
+/// Emits a float node with its inputs on their grids, and with its output on its grid, too, if the
+/// operator writes it.
 void Lowering::EmitSimulated(const Node& node, bool last) {
   const OperatorQuantization& op = *record().Find(node.name);
   std::vector<Value*> inputs;

@@ -1,6 +1,6 @@
-// Functions of one 8-bit value: ai.requant::Lut, or the float operators between DequantizeLinear
-// and QuantizeLinear. Both give the same integers, because the table is filled by exactly those
-// steps.
+// Lowers functions of one 8-bit value: to ai.requant::Lut, or to the float operators between
+// DequantizeLinear and QuantizeLinear. Both give the same integers, because the table is filled by
+// exactly these operators.
 #include <map>
 
 #include "quant/lower/lowering.h"
@@ -9,7 +9,7 @@
 namespace requant {
 namespace {
 
-/// Whether every code becomes itself: a factor that only changes the scale, for one.
+/// Whether the table maps every code to itself, as a factor does that only changes the scale.
 bool IsIdentity(const Tensor& table, const Format& from, const Format& to) {
   if (from.dtype != to.dtype || from.low != to.low || from.high != to.high) return false;
   for (int32_t code = from.low; code <= from.high; ++code) {
@@ -31,7 +31,7 @@ void LowerTable(Lowering& lowering, const Node& node, const OperatorQuantization
     const Tensor values = EvaluateRegion(lowering.source(), op, PatternValues(from));
     Tensor table = TableFrom(values, to);
     Value* result = integers;
-    // An output is a value of its own, whose name nobody else has.
+    // A graph output needs a value of its own, with its own name.
     if (lowering.source().IsOutput(output) || !IsIdentity(table, from, to)) {
       result = lowering.NewInteger(output, to);
       lowering.EmitLut(integers, std::move(table), result, node.name);

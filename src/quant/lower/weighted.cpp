@@ -1,5 +1,5 @@
-// Conv -> QLinearConv; ConvTranspose -> ai.requant::QLinearConvTranspose;
-// Gemm -> com.microsoft::QGemm; MatMul -> QLinearMatMul.
+// Lowers Conv to QLinearConv, ConvTranspose to ai.requant::QLinearConvTranspose, Gemm to
+// com.microsoft::QGemm and MatMul to QLinearMatMul.
 #include "quant/affine.h"
 #include "quant/assign.h"
 #include "quant/lower/lowering.h"
@@ -7,7 +7,7 @@
 namespace requant {
 namespace {
 
-/// Weight integers, their scales and zero points as constants.
+/// Constants of a layer: the integers of the weights, their scales and zero points.
 struct WeightConstants {
   Value* integers;
   Value* scale;
@@ -34,7 +34,7 @@ WeightConstants EmitWeights(Lowering& lowering, const Node& node, const Operator
   return out;
 }
 
-/// nullptr without bias.
+/// Emits the bias; nullptr if the layer has none.
 Value* EmitBias(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   if (op.inputs.size() < 3 || op.inputs[2] < 0) return nullptr;
   const TensorQuantizationConfig& config = lowering.Own(op.inputs[2]);
@@ -55,7 +55,8 @@ Tensor Transposed(const Tensor& bytes) {
 
 }  // namespace
 
-/// Accumulators as floats: ConvInteger or MatMulInteger, times the scales, plus the bias.
+/// Lowers a layer that writes floats: ConvInteger or MatMulInteger, times the scales, plus the
+/// bias.
 void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const bool conv = op.rule == QuantRule::kConv;
   const Format input = lowering.FormatOfSlot(op.inputs[0]);
@@ -63,15 +64,15 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
   WeightConstants weights = EmitWeights(lowering, node, op);
   const TensorQuantizationConfig& config = lowering.Own(op.inputs[1]);
   if (!conv && node.attributes.Int("transB", 0) != 0) {
-    // The name tells readQuantized() whose codes these are.
+    // readQuantized() finds the layer of these codes by the name of the constant.
     const std::string name = weights.integers->name;
     lowering.graph().RenameValue(weights.integers, name + "_rows");
     weights.integers = lowering.Constant(name, Transposed(config.baked));
   }
   std::vector<Value*> inputs = {data, weights.integers, lowering.ZeroPointOf(input)};
-  // Weights are symmetric; a file's may not be.
+  // Our weights are symmetric, those of a file may not be.
   if (!config.symmetric()) inputs.push_back(weights.zero_point);
-  // One number per channel, as broadcasting wants it.
+  // A constant with one number per channel, in a shape that broadcasts.
   const auto spread = [&](const std::vector<float>& numbers) {
     Shape shape = {static_cast<int64_t>(numbers.size())};
     if (conv) shape.resize(static_cast<size_t>(config.baked.rank()) - 1, 1);
@@ -82,7 +83,7 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
   const Value* result = node.outputs[0];
   Graph& graph = lowering.graph();
   const std::string& name = result->name;
-  const std::string inner = name + "_sums";  // of all values between; made unique
+  const std::string inner = name + "_sums";  // prefix of all values in between; made unique
   const ValueType type{DType::kInt32, result->type.shape};
   Value* sums = graph.AddOp(conv ? "ConvInteger" : "MatMulInteger", "", std::move(inputs), inner,
                             type, conv ? node.attributes : AttributeMap(), node.name);

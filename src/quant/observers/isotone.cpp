@@ -1,7 +1,7 @@
-// For the outputs of classifiers: what matters is that the largest value of a row stays the largest
-// (PPQ's isotone observer). Watches the two largest values of every row and proposes the range that
-// keeps most of these pairs apart after quantization; of several such ranges the one with the
-// smallest squared error on them. The pairs of the first 4096 rows are kept.
+// Observes outputs of classifiers, where the largest value of a row has to stay the largest (PPQ's
+// isotone observer). It collects the two largest values of each of the first 4096 rows, and
+// proposes the range that keeps most of these pairs apart after quantization; among several such
+// ranges, the one with the least squared error on the pairs.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -80,7 +80,8 @@ class IsotoneObserver : public Observer {
     if (pairs_.size() < kPairs) pairs_.push_back(pair);
   }
 
-  /// Pairs that become equal count 1 each; the squared error, in ranges, breaks ties.
+  /// The cost of a range: the number of pairs that become equal, plus their squared error relative
+  /// to the range to break ties.
   double Cost(const Range& range) const {
     TensorQuantizationConfig trial = config_;
     const Affine affine = AffineFromRange(range.min, range.max, trial);

@@ -1,11 +1,12 @@
-// The threshold T for |x| whose quantized histogram has the least Kullback-Leibler divergence from
-// the clipped one (Migacz 2017, "8-bit Inference with TensorRT"), in the form of PPQ
-// (ppq/quantization/observer/range.py, hist_to_scale_offset): 4096 bins of |x|, the first 0.2 % of
-// them emptied, thresholds at multiples of the number of levels, zeros stay zeros in the quantized
-// distribution. Levels: 2^(bits-1), or 2^bits for unsigned integers of values that are never
-// negative. The range is [max(min, -T), min(max, T)]. A divergence of distributions needs
-// distributions: with fewer than 10 values for each bin (class scores of some samples) the range
-// stays whole, where PPQ would cut it at random.
+// Proposes the threshold T for |x| whose quantized histogram has the least Kullback-Leibler
+// divergence from the clipped one (Migacz 2017, "8-bit Inference with TensorRT"), in the form of
+// PPQ (ppq/quantization/observer/range.py, hist_to_scale_offset): 4096 bins of |x|, of which the
+// first 0.2 % are emptied; thresholds at multiples of the number of levels; zeros of the histogram
+// stay zeros in the quantized distribution. The number of levels is 2^(bits-1), or 2^bits for
+// unsigned integers of values that are never negative. The range is [max(min, -T), min(max, T)].
+//
+// A divergence is meaningless for a few values: with fewer than 10 for each bin (class scores of
+// some samples) the range stays whole, where PPQ would cut it at random.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -44,7 +45,7 @@ class KlObserver : public HistogramObserver {
  private:
   double Largest() const { return std::max(std::fabs(min_), std::fabs(max_)); }
 
-  /// In bins.
+  /// The threshold with the least divergence, in bins.
   int Threshold() const {
     const int width = bits_ - (is_unsigned_ && min_ >= 0 ? 0 : 1);
     if (width >= 12) return kBins;
@@ -72,7 +73,7 @@ class KlObserver : public HistogramObserver {
 
   static constexpr double kEpsilon = 1e-30;
 
-  /// sum p log10(p / q); p has all outliers in its last bin.
+  /// The divergence sum p log10(p / q), where the last bin of p holds all outliers.
   static double Divergence(const std::vector<double>& histogram, int range, int merged,
                            double outside, double total) {
     const double inside = total - outside;
@@ -88,7 +89,7 @@ class KlObserver : public HistogramObserver {
         const double count = histogram[static_cast<size_t>(i)];
         const double p = (count + (i == range - 1 ? outside : 0)) / total;
         if (!(p > 0)) continue;
-        // Outliers that fall into an empty bin are what the quantized distribution denies.
+        // The last bin of p may hold outliers where q is 0, if the bin itself is empty.
         const double q = count > 0 ? sum / filled / inside : 0;
         loss += p * (std::log10(p + kEpsilon) - std::log10(q + kEpsilon));
       }

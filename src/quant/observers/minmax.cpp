@@ -8,7 +8,8 @@ namespace {
 
 class MinMaxObserver : public Observer {
  public:
-  /// Only OneFlow's google formula wants to know that 0 is not in the range.
+  /// `with_zero`: start with the range [0, 0]. Only OneFlow's google formula needs ranges without
+  /// 0.
   explicit MinMaxObserver(bool with_zero) : seen_(with_zero) {}
 
   const char* kind() const override { return "minmax"; }

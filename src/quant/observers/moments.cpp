@@ -16,10 +16,11 @@ namespace {
 
 constexpr int64_t kLargestFullK = 1200;
 constexpr int64_t kLargestFullElements = int64_t{1} << 22;
-/// Of the first samples more is looked at, so that few samples suffice.
+/// The first samples contribute more patches, so that few samples suffice.
 constexpr uint32_t kFirstSamples = 32;
-/// Steps up to the largest value of the first sample: few enough for many products in 32 bits, and
-/// their rounding is far below what makes matrices positive definite (round_weights.cpp).
+/// The largest value of the first sample has 2^12 units: few enough to add up many products in 32
+/// bits, while rounding to a unit is far below what is added to make matrices positive definite
+/// (round_weights.cpp).
 constexpr int kUnitBits = 12;
 
 bool IsFull(const WeightMatrix& view) {
@@ -40,7 +41,7 @@ class PositionPicker {
   Lcg random_;
 };
 
-/// All of [0, total), or a pseudo-random one of each of `wanted` equal parts.
+/// All of [0, total), or one pseudo-random position in each of `wanted` equal parts.
 std::vector<int64_t> PickPositions(int64_t total, int64_t wanted, uint32_t seed) {
   std::vector<int64_t> positions;
   wanted = std::min(total, wanted);
@@ -53,10 +54,10 @@ std::vector<int64_t> PickPositions(int64_t total, int64_t wanted, uint32_t seed)
   return positions;
 }
 
-/// Where one column of four patches is, channel by channel.
+/// One column of four patches: the address of its elements, channel by channel.
 struct Column {
   std::array<const float*, 4> at;
-  std::array<int64_t, 4> step;  // 0 for what is padding
+  std::array<int64_t, 4> step;  // 0 for padding
 };
 
 constexpr float kPadding = 0;
@@ -72,8 +73,9 @@ InputMoments::InputMoments(const Node& node, QuantRule rule)
       quad_(CheckedMul(CheckedMul(static_cast<size_t>(view_.groups), static_cast<size_t>(view_.k)),
                        4)) {}
 
-/// Multiples of four: products take patches * k^2, gathering patches * k, so that small matrices
-/// get more patches for the same time. Those of groups are small but many.
+/// The number of patches to take from the sample, a multiple of four. Products cost patches * k^2
+/// and gathering costs patches * k, so that small matrices get more patches for the same time. The
+/// matrices of groups are small, but many.
 int64_t InputMoments::PatchesOf(uint32_t sample) const {
   const int64_t k = view_.k;
   const int64_t most = view_.groups > 1 ? 16
@@ -100,7 +102,7 @@ void InputMoments::Probe(const Tensor& input) {
   for (const float x : input.values<float>()) largest = std::max(largest, std::fabs(x));
   int exponent = 0;
   if (largest > 0) std::frexp(largest, &exponent);
-  // Its inverse must be a float as well.
+  // The reciprocal must be a float as well.
   unit_ = std::ldexp(1.0, std::max(exponent - kUnitBits, -120));
 }
 
@@ -143,9 +145,9 @@ void InputMoments::Gather(const Tensor& input, uint32_t sample) {
   }
 }
 
-/// Along one spatial dimension of a layer: output o and tap k read the input at
-/// (o * stride + k * dilation - begin) / divisor, if that is whole and inside; of a ConvTranspose
-/// the dilation is negative.
+/// One spatial dimension of a layer: output o and tap k read the input at (o * stride + k *
+/// dilation - begin) / divisor, if that is an integer and inside. The dilation of a ConvTranspose
+/// is negative.
 struct InputMoments::Axis {
   int64_t input, output, kernel, stride, dilation, begin, divisor;
 };
@@ -197,7 +199,7 @@ void InputMoments::GatherConv(const Tensor& input, uint32_t sample, bool channel
     strides[axis - 1] = strides[axis] * input.dim(static_cast<int64_t>(axis) + 2);
   }
   const auto taps = static_cast<size_t>(view_.taps);
-  const int64_t pixel = channels_last ? channels : 1;  // from one to the next
+  const int64_t pixel = channels_last ? channels : 1;  // distance of neighboring pixels
   const int64_t channel_step = channels_last ? 1 : plane;
   const std::vector<int64_t> picked = PickPositions(positions, PatchesOf(sample), sample);
   std::vector<int64_t> corner(spatial);

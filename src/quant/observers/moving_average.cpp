@@ -1,11 +1,11 @@
-// Exponential moving average of every sample's minimum and maximum: e_1 = x_1,
-// e_i = m * e_(i-1) + (1 - m) * x_i (OneFlow's moving average observer, PyTorch's
-// MovingAverageMinMaxObserver); frozen after stop_after samples (OneFlow's
+// Exponential moving average of the minimum and maximum of each sample: e_1 = x_1, e_i = m *
+// e_(i-1) + (1 - m) * x_i (OneFlow's moving average observer, PyTorch's
+// MovingAverageMinMaxObserver). It is frozen after stop_after samples (OneFlow's
 // stop_update_after_iters).
 //
-// Sums of floats depend on their order, so a merge of two averages would not be the average to the
-// last bit. The samples' ranges themselves are kept instead: the last n of them, where m^n < 2^-64,
-// because older ones have no weight that a double could show. The average is taken when asked for.
+// Sums of floats depend on their order, so merging two averages would not give the exact average.
+// The observer keeps the ranges of the last n samples instead, where m^n < 2^-64: older ones have a
+// weight that no double can show. The average is computed on demand.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -57,7 +57,8 @@ class MovingAverageObserver : public Observer {
  protected:
   void MergeSame(const Observer& later, int) override {
     const auto& other = static_cast<const MovingAverageObserver&>(later);
-    // What the other one has dropped counts, too: with a stop those are its latest samples.
+    // The samples that the other observer has dropped count, too: if it stopped, they are its
+    // latest.
     for (const Range& range : other.recent_) Append(range);
   }
 
@@ -66,7 +67,7 @@ class MovingAverageObserver : public Observer {
     if (stop_after_ > 0 && count_ >= stop_after_) return;
     ++count_;
     recent_.push_back(range);
-    // With a stop everything before it may be the end of the window after a merge.
+    // With a stop, all samples before it may be the end of the window after a merge.
     const size_t limit =
         stop_after_ > 0 ? std::max(window_, static_cast<size_t>(stop_after_)) : window_;
     if (recent_.size() > limit) recent_.erase(recent_.begin());

@@ -1,6 +1,6 @@
-// The range with the least expected squared error of quantize-dequantize, rounding and clipping
-// together, over the histogram (the idea of PPQ's MSE observer). Both ends shrink independently: a
-// coarse sweep of each end in turn, then finer ones around the best.
+// Proposes the range with the least expected squared error of quantize-dequantize, rounding and
+// clipping together, over the histogram (the idea of PPQ's MSE observer). Both ends shrink
+// independently: a coarse sweep of each end in turn, then finer sweeps around the best range.
 #include <algorithm>
 #include <cmath>
 
@@ -71,7 +71,8 @@ Range LeastSquaresRange(double min, double max, std::span<const uint64_t> counts
           if (end == 1 || together) {
             trial.min = std::clamp(around.min + i * step * full.min, full.min, 0.0);
           }
-          if (!(trial.max > trial.min)) continue;  // its scale would be 1, whatever the values are
+          // an empty range has scale 1, whatever the values are
+          if (!(trial.max > trial.min)) continue;
           const double trial_error = SquaredError(trial, min, width, counts, config);
           if (trial_error < error) {
             error = trial_error;

@@ -1,6 +1,6 @@
-// The range that holds the given percentage of all values; what is outside is shared equally by
-// both tails, as in onnxruntime/python/tools/quantization/calibrate.py (compute_percentile). Within
-// a bin the values count as evenly spread.
+// Proposes the range that holds the given percentage of all values, with equal shares outside at
+// both tails, as in onnxruntime/python/tools/quantization/calibrate.py (compute_percentile). The
+// values of one bin count as evenly spread.
 #include <algorithm>
 
 #include "quant/observers/histogram.h"

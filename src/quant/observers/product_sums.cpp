@@ -1,6 +1,6 @@
-// A symmetric rank-k update in 16-bit integers: vectors wait in pairs, side by side, until there
-// are enough of them that adding the tile of 32-bit sums to the doubles costs little. Integers
-// below 2^53 add up exactly in doubles.
+// A symmetric rank-k update in 16-bit integers. Vectors are collected in interleaved pairs, until
+// there are enough that adding a tile's 32-bit sums to doubles costs little. Doubles add integers
+// exactly while the sum stays below 2^53.
 #include "quant/observers/product_sums.h"
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace requant {
 namespace {
 
 constexpr size_t kPanel = 4;
-constexpr size_t kPairs = 64;  // that wait at most
-/// The same for depthwise layers and other groups of few panels: there are many of them, and what
-/// waits should stay in the cache.
+constexpr size_t kPairs = 64;  // pairs that are collected at most
+/// Depthwise layers and other groups of few panels collect fewer pairs: there are many groups, and
+/// the collected vectors should stay in the cache.
 constexpr size_t kPairsOfFewPanels = 16, kFewPanels = 8;
 constexpr float kLargestShort = 32767;
-constexpr float kLargestExact = 2097152;  // 2^21: 2^11 products of 2^42 are exact
+constexpr float kLargestExact = 2097152;  // 2^21: doubles add 2^11 products of 2^42 exactly
 
 v128_t Load(const int16_t* at, size_t pair) { return wasm_v128_load(at + pair * 2 * kPanel); }
 
-/// to[0..3] += four int32.
+/// Adds four int32: to[0..3] += ints.
 void AddInts(double* to, v128_t ints) {
   const v128_t high = wasm_i32x4_shuffle(ints, ints, 2, 3, 2, 3);
   wasm_v128_store(to, wasm_f64x2_add(wasm_v128_load(to), wasm_f64x2_convert_low_i32x4(ints)));
@@ -31,7 +31,8 @@ void AddInts(double* to, v128_t ints) {
                   wasm_f64x2_add(wasm_v128_load(to + 2), wasm_f64x2_convert_low_i32x4(high)));
 }
 
-/// Rows of one panel by columns of kColumns (1 or 2) neighbouring ones, whose tiles are neighbours.
+/// Computes the tiles of one panel of rows and kColumns (1 or 2) neighboring panels of columns. The
+/// tiles lie side by side.
 template <size_t kColumns>
 void Tiles(const int16_t* rows, const int16_t* columns, size_t column_step, size_t pairs,
            double* to) {
@@ -69,7 +70,7 @@ ProductSums::ProductSums(int64_t groups, int64_t k, bool products)
   block_.resize(CheckedMul(sums_.size(), 2 * capacity_));
 }
 
-/// Of the triangle of panels, row by row.
+/// The offset of a tile. The upper triangle of tiles is stored row by row.
 size_t ProductSums::TileAt(size_t row_panel, size_t column_panel) const {
   const size_t before = row_panel * panels_ - row_panel * (row_panel + 1) / 2;
   return (before + column_panel) * kPanel * kPanel;
@@ -117,7 +118,7 @@ void ProductSums::Add(std::span<float> quad, int count, float per_unit) {
   if (waiting_ == capacity_) Settle();
 }
 
-/// What 16 bits do not hold: rare, and not fast.
+/// Adds a vector with numbers that 16 bits cannot hold. This is rare, and not optimized.
 void ProductSums::AddLarge(std::span<const float> quad, size_t lane) {
   for (size_t group = 0; group < groups_; ++group) {
     const float* x = quad.data() + group * k_ * 4 + lane;
@@ -136,7 +137,7 @@ void ProductSums::AddLarge(std::span<const float> quad, size_t lane) {
 
 void ProductSums::Settle() const {
   if (waiting_ == 0) return;
-  // So many pairs of products fit 32 bits.
+  // The largest number of pairs whose products fit 32 bits.
   const double pair = 2 * static_cast<double>(largest_) * static_cast<double>(largest_);
   const size_t most =
       pair > 0 ? static_cast<size_t>(std::min(2147483647.0 / pair, 1e6)) : capacity_;

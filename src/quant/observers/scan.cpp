@@ -1,4 +1,5 @@
-// Calibration reads every activation of every sample at least once: here, in vectors.
+// Finds the range of values, in vectors: calibration reads every activation of every sample at
+// least once.
 #include "quant/observers/scan.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace requant {
 namespace {
 
 constexpr size_t kLanes = 4;
-constexpr size_t kAtOnce = 4;  // vectors that do not wait for each other
+constexpr size_t kAtOnce = 4;  // independent vectors: none waits for another
 
 }  // namespace
 
@@ -20,7 +21,7 @@ Scan ScanValues(std::span<const float> values) {
   const float* at = values.data();
   const float* end = at + values.size();
   Scan scan{*at, *at, true};
-  // x * 0 is 0 for finite values only.
+  // The sum of x * 0 is 0 if all values are finite.
   float rest = 0;
   if (values.size() >= kLanes * kAtOnce) {
     Float4 low[kAtOnce], high[kAtOnce], zero[kAtOnce];

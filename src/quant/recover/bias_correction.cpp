@@ -17,7 +17,7 @@ std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
       const int64_t row = group * view.rows_per_group() + i;
       const double scale = config.ScaleOfRow(row);
       double sum = 0;
-      double output = 0;  // its mean
+      double output = 0;  // mean of the output
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = view.At(row, column);
         const auto k = static_cast<size_t>(column);

@@ -53,7 +53,7 @@ std::vector<Block> FindBlocks(Simulator& simulator, bool by_layer) {
       if (found != last.end() && found->second == i) live.erase(input);
     }
     if (current.layers.empty()) continue;
-    // Never between a layer and the clamp that it computes.
+    // A cut never separates a layer from the clamp that it computes.
     const bool pending = op && !op->activation.empty();
     if (pending) continue;
     const bool cut = live.size() <= 1 && current.layers.size() >= 2;

@@ -1,7 +1,7 @@
-// Outlier channel splitting (Zhao et al. 2019, arXiv 1901.09504): the input channels of a layer
-// with the largest weights are there twice, with half the weights each, which halves the outliers
-// and keeps the function exactly: the layer before makes those channels twice. About 2 % of the
-// channels; layers without groups.
+// Outlier channel splitting (Zhao et al. 2019, arXiv 1901.09504). The input channels of a layer
+// with the largest weights are duplicated, with half the weights each: the outliers are halved and
+// the function stays exactly the same. The layer before computes these channels twice. The method
+// splits about 2 % of the channels of layers without groups.
 #include <algorithm>
 #include <numeric>
 
@@ -14,7 +14,7 @@
 namespace requant {
 namespace {
 
-/// Copies of slices along an axis, appended; `factor` scales copies and originals.
+/// Appends copies of slices along an axis; `factor` scales both the copies and the originals.
 Tensor Repeat(const Tensor& from, int64_t axis, const std::vector<int64_t>& which, float factor) {
   Shape shape = from.shape();
   const auto at = static_cast<size_t>(axis);

@@ -1,14 +1,16 @@
-// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, x with channels of different ranges
-// After:  channel c of the maker times f_c, weights of the readers that meet channel c over f_c
-// Conditions: scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
-//   some room, so that the clip cuts what calibration has never seen and nothing else.
-// Formula: f_c = w_c^(1 - a) / m_c^a, m_c the largest magnitude of channel c and w_c of the weights
-//   that meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a clip
-//   f_c = (max m / m_c)^a. The exponent a is found for every group by trying (as AWQ does, Lin et
-//   al. 2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on
-//   their grids, and what gives the least error is kept; "as it is" is one of the choices.
-//   No m_c is less than a quarter of the median channel's: that takes 15/16 of the noise already,
-//   and a channel which hardly spoke in calibration may speak later.
+// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, where the channels of x have different
+//   ranges
+// After: channel c of the maker is multiplied by f_c, the weights of the readers that meet channel
+//   c are divided by f_c
+// Conditions: see scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
+//   some margin, so that the clip cuts only values that calibration has never seen.
+// Formula: f_c = w_c^(1 - a) / m_c^a, where m_c is the largest magnitude of channel c and w_c that
+//   of the weights which meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a
+//   clip f_c = (max m / m_c)^a. Every group tries several exponents a (as AWQ does, Lin et al.
+//   2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on their
+//   grids, and the choice with the least error is kept; no change at all is one of the choices. m_c
+//   counts as at least a quarter of the median channel's: that removes 15/16 of the noise already,
+//   and a channel that is quiet in calibration may be loud later.
 #include "quant/recover/equalize_activations.h"
 
 #include <algorithm>
@@ -27,12 +29,12 @@ namespace requant {
 namespace {
 
 constexpr double kExponents[] = {0, 0.25, 0.5, 0.75, 1};
-constexpr size_t kChoices = std::size(kExponents);  // the first: as it is
+constexpr size_t kChoices = std::size(kExponents);  // the first exponent changes nothing
 constexpr int64_t kTrialSamples = 8;
-constexpr double kRoom = 1.1;         // between the largest value seen and a clip
-constexpr double kLeastShare = 0.25;  // of the median channel's magnitude
+constexpr double kRoom = 1.1;         // margin between the largest value seen and a clip
+constexpr double kLeastShare = 0.25;  // share of the median channel's magnitude
 constexpr double kMostGain = 1024;
-/// A choice has to be clearly better than none: it was made on few samples.
+/// A choice must be clearly better than none, as it is made on few samples.
 constexpr double kMargin = 0.95;
 
 struct Errors {
@@ -49,9 +51,10 @@ struct ActivationEqualizer::Group {
   std::vector<const Value*> watched;
   std::vector<float> low, high;  // by channel
   std::vector<Errors> errors;
-  std::vector<std::vector<float>> factors;  // by choice; made when ranges are complete
+  std::vector<std::vector<float>> factors;  // by choice; computed when ranges are complete
   struct Reader {
-    std::vector<std::vector<float>> weights;  // by choice, on their grid and divided
+    // by choice, rounded to their grid and divided by the factors
+    std::vector<std::vector<float>> weights;
   };
   std::map<const Node*, Reader> readers;
 
@@ -65,7 +68,8 @@ struct ActivationEqualizer::Group {
 
 namespace {
 
-/// Layers and their grids decide; per channel an activation needs no equalization.
+/// Whether equalization can help the group: its layers and their grids decide. Activations with one
+/// scale per channel need none.
 bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
   return std::all_of(group.readers.begin(), group.readers.end(), [&](const Node* node) {
     const OperatorQuantization* op = record.Find(node->name);
@@ -75,7 +79,7 @@ bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
   });
 }
 
-/// Values that exist by themselves: not those between a layer and its activation.
+/// Whether the value exists by itself, which those between a layer and its activation do not.
 bool IsWatched(const Value& value) {
   return std::none_of(value.consumers.begin(), value.consumers.end(),
                       [](const Node* node) { return node->Is("Relu") || node->Is("Clip"); });
@@ -141,7 +145,7 @@ void ActivationEqualizer::Group::FindFactors() {
   }
 }
 
-/// Weights on the grid that they will have: the least that holds them, by row or for all.
+/// Rounds the weights to the grid they will have: the finest that holds them, by row or for all.
 void ActivationEqualizer::Group::PrepareReader(const QuantizationRecord& record, const Node& node) {
   if (readers.contains(&node)) return;
   const OperatorQuantization& op = record.operators.at(node.name);
@@ -316,7 +320,7 @@ ActivationEqualizer::Result ActivationEqualizer::Apply() {
   int64_t layers = 0;
   double before = 0;
   double after = 0;
-  // Before any weights change: groups may share a layer.
+  // All factors are found before any weights change, as groups may share a layer.
   for (Group& group : groups_) group.FindFactors();
   for (Group& group : groups_) {
     const size_t readers = group.scaling.readers.size();

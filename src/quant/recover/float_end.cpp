@@ -1,13 +1,13 @@
-// The last operators stay in float where they are next to nothing: behind the last mean over an
-// image, a small classifier reads a few numbers, and rounding these costs as much as rounding a
-// whole layer before.
+// Keeps the last operators in float if they cost next to nothing: behind the last mean over an
+// image, a small classifier reads a few numbers, and rounding these adds as much noise as rounding
+// a whole layer before.
 //
 // Before: QLinearConv -> QLinearGlobalAveragePool -> QGemm
-// After:  QLinearConv -> DequantizeLinear -> GlobalAveragePool -> Gemm
-// Conditions: what is computed together is not divided; at most kMostProducts of the network's
-//   products and kMostWeights of its weights, which would take four times the bytes, become float.
-// Formula: the last n operators with the largest signal to noise of the outputs in dB, over some
-//   samples (float_trials.h).
+// After: QLinearConv -> DequantizeLinear -> GlobalAveragePool -> Gemm
+// Conditions: fused operators are not divided; at most kMostProducts of the network's products
+//   become float, and at most kMostWeights of its weights, as these take four times the bytes.
+// Formula: the last n operators with the largest signal to noise ratio of the outputs in dB, over
+//   some samples (float_trials.h).
 #include "base/str_cat.h"
 #include "quant/recover/float_trials.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMostProducts = 0.01;
 constexpr double kMostWeights = 0.02;
-constexpr double kLeastGain = 0.1;  // dB: they cost nothing
+constexpr double kLeastGain = 0.1;  // dB; small, as they cost nothing
 
 void OfferEnds(FloatTrials& trials) {
   FloatChoice choice;

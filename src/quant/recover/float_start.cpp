@@ -1,14 +1,14 @@
-// The first operators stay in float where the noise of 8 bits comes from them. Behind an image,
-// channels are a small signal on a large mean (a range of 0..6, of which most pixels use a
-// twentieth), and narrow layers multiply what rounding them costs: in MobileNets more than half of
-// the noise of the outputs comes from the first three values. Their layers are few, and with three
-// input channels integers are hardly faster there.
+// Keeps the first operators in float if most of the noise of 8 bits comes from them. Close to an
+// image, channels are a small signal on a large mean (in a range of 0..6 most pixels use a
+// twentieth), and narrow layers amplify the noise of rounding them: in MobileNets more than half of
+// the noise of the outputs comes from the first three values. These layers are few, and with three
+// input channels integers are hardly faster than floats.
 //
-// Before: every operator on its grids
-// After:  the first n operators in float, their result is quantized where the others read it
-// Conditions: what is computed together is not divided; at most kMostShare of the network's
-//   products become float.
-// Formula: n has the largest (signal to noise of the outputs in dB) - kPrice * (share of the
+// Before: every operator is quantized
+// After: the first n operators are in float, and their result is quantized where the others read it
+// Conditions: fused operators are not divided; at most kMostShare of the network's products become
+//   float.
+// Formula: n has the largest (signal to noise ratio of the outputs in dB) - kPrice * (share of the
 //   products in float), over some samples (float_trials.h).
 #include "quant/recover/float_trials.h"
 

@@ -1,18 +1,19 @@
-// The sums of residual networks stay in float. What goes from block to block is rounded again and
-// again otherwise: as the result of a layer, then as a sum, and every later sum carries all of it.
-// In float it is rounded only where a layer reads it, on that layer's grid, and what is added up is
-// exact. These values are few next to the products: blocks are wide inside and narrow between.
+// Keeps the sums of residual networks in float. Otherwise the value that goes from block to block
+// is rounded again and again, as the result of a layer and then as a sum, and every later sum
+// carries all of this noise. In float it is rounded only where a layer reads it, to that layer's
+// grid, and the sums are exact. There are few such values compared with the products: blocks are
+// wide inside and narrow in between.
 //
 // Before: QLinearConv -> QLinearAdd -> QLinearConv
 // After:  layer with its accumulators as floats -> Add -> QuantizeLinear -> QLinearConv
 //                                                     `-> the next Add
-// Conditions: sums of two computed values, with the activation that they compute as well; of the
-//   layers whose results they add those without an activation. Sums that share a value (a chain,
-//   usually all blocks of one width) are float together.
-// Formula: of the last n chains, as images grow smaller and values fewer, the n with the largest
-//   (signal to noise of the outputs in dB) - kPrice * kProducts * (values in float) / (products of
-//   the network), over some samples (float_trials.h); for quick choices answers of 100 instead of
-//   dB, less kQuickPrice.
+// Conditions: the sums add two computed values, and may include the activation that they compute;
+//   the layers whose results they add have no activation. Sums that share a value (a chain, usually
+//   all blocks of one width) become float together.
+// Formula: among the last n chains, as images get smaller and values fewer, the n with the largest
+//   (signal to noise ratio of the outputs in dB) - kPrice * kProducts * (values in float) /
+//   (products of the network), over some samples (float_trials.h); quick choices count answers of
+//   100 instead of dB, less kQuickPrice.
 #include <algorithm>
 #include <set>
 
@@ -24,13 +25,14 @@ namespace requant {
 namespace {
 
 constexpr double kPrice = 5;       // dB for the time of all products
-constexpr double kQuickPrice = 3;  // answers of 100 for it
-constexpr double kProducts = 18;   // for one value more in float (measured: 10 to 16 as long)
+constexpr double kQuickPrice = 3;  // answers of 100 for the time of all products
+// products that take the time of one more value in float (measured: 10 to 16)
+constexpr double kProducts = 18;
 
 struct Chain {
   std::vector<std::string> sums;
-  std::set<std::string> layers;   // whose results they add
-  std::set<const Value*> values;  // what they read and write
+  std::set<std::string> layers;   // layers whose results the chain adds
+  std::set<const Value*> values;  // values that the sums read and write
 };
 
 class Chains {
@@ -69,7 +71,8 @@ class Chains {
   }
 
  private:
-  /// What the quantizer decided for a node that computes integers, itself.
+  /// The quantization of a node that computes integers by itself, neither in a table nor simulated;
+  /// nullptr for other nodes.
   const OperatorQuantization* Alone(const Node* node) const {
     const OperatorQuantization* op = node ? trials_.context().record.Find(node->name) : nullptr;
     const bool alone = op && op->quantized && !op->simulated && !op->float_output &&
@@ -97,7 +100,7 @@ class Chains {
     Join(std::move(chain));
   }
 
-  /// One chain of it and those that share a value with it.
+  /// Merges the chain with all chains that share a value with it.
   void Join(Chain chain) {
     for (auto other = chains_.begin(); other != chains_.end();) {
       if (std::none_of(chain.values.begin(), chain.values.end(),
@@ -121,7 +124,8 @@ class Chains {
 }  // namespace
 
 std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context) {
-  // Integers alone are worth more than decibels that change no answer, where choices are quick.
+  // Quick choices count answers: decibels that change no answer are worth less than the speed of
+  // integers.
   const FloatGain gain = context.options.quick_choices ? FloatGain::kAnswers : FloatGain::kDecibels;
   auto trials = std::make_unique<FloatTrials>(context, "float_sums", gain);
   Chains(*trials).Offer();

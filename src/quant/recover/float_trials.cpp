@@ -10,18 +10,20 @@ namespace requant {
 namespace {
 
 constexpr int64_t kSamples = 64;
-/// Of quick choices: samples with so many products together are enough, but for the least number.
+/// Quick choices use as many samples as have this number of products together, but not fewer than
+/// kLeastQuickSamples.
 constexpr double kQuickProducts = 3e8;
 constexpr size_t kLeastQuickSamples = 4;
-/// All values of one sample are held three times: more than that is no trial worth its memory.
+/// A trial holds all values of one sample three times; networks that would need more memory are not
+/// tried.
 constexpr double kMostBytes = 256e6;
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// What the answer is read from: the one output, or of probabilities what they are made of.
-/// nullptr for other networks.
+/// The value that answers are read from: the only output, or the input of the softmax that makes it
+/// probabilities. nullptr for other networks.
 const Value* ScoresOf(const Graph& graph) {
   if (graph.outputs().size() != 1) return nullptr;
   const Value* scores = graph.outputs()[0];
@@ -72,7 +74,7 @@ FloatTrials::FloatTrials(const RecoveryContext& context, const char* method, Flo
 void FloatTrials::FindCuts() {
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < nodes().size(); ++i) index[nodes()[i]->name] = i;
-  size_t together = 0;  // the last node that is computed with one of those before i
+  size_t together = 0;  // the last node that is fused with one of those before i
   for (size_t i = 0; i < nodes().size(); ++i) {
     whole_.push_back(i == 0 || i > together);
     const OperatorQuantization* op = context_.record.Find(nodes()[i]->name);
@@ -123,8 +125,9 @@ FinishProgress FloatTrials::Step() {
   return {"", static_cast<int64_t>(done), static_cast<int64_t>(all), finished};
 }
 
-/// Decibels: all trials together. Answers: first without a choice, and with the dearest one, which
-/// is the last that was offered.
+/// Selects the trials of the next pass. If decibels count, one pass runs all of them. If answers
+/// count, the first pass runs without a choice, and with the most expensive one, which is the last
+/// that was offered.
 void FloatTrials::BeginPass() {
   pass_.end = trials_.size();
   if (scores_ == nullptr) return;
@@ -132,7 +135,8 @@ void FloatTrials::BeginPass() {
   pass_.end = 2;
 }
 
-/// What costs more than even the dearest gains needs no trial.
+/// Ends a pass; true after the last. Choices whose price exceeds the gain of the most expensive one
+/// are dropped without a trial.
 bool FloatTrials::EndPass() {
   if (pass_.end < trials_.size()) {
     const double most = Gain(trials_[1]) - Gain(trials_[0]) - least_gain_;
@@ -149,7 +153,7 @@ bool FloatTrials::EndPass() {
   return true;
 }
 
-/// How many of the first nodes compute with the choice what they do in that mode without it.
+/// The number of leading nodes that compute the same with the choice as without it in that mode.
 size_t FloatTrials::Shared(const FloatChoice& choice, SimMode mode) const {
   size_t at = 0;
   for (; at < nodes().size(); ++at) {
@@ -205,7 +209,7 @@ void OfferStarts(FloatTrials& trials, double most, double price, double apart) {
   std::vector<std::string> names;
   double sum = 0;
   double gained = 0;  // products that become float
-  double last = 0;    // share of them in the offer before
+  double last = 0;    // their share in the offer before
   for (size_t i = 0; i + 1 < trials.works().size(); ++i) {
     sum += trials.works()[i].products;
     if (sum > most * all) break;

@@ -1,4 +1,5 @@
-// Rounding, steps and biases learned on the reconstruction of layers or blocks, without labels:
+// Learns the rounding of weights, the steps of activations and biases from the reconstruction of
+// layers or blocks, without labels:
 //   adaround              Nagel et al. 2020, arXiv 2004.10568: every weight rounds down or up
 //                         (soft_rounding.h)
 //   block_reconstruction  BRECQ, Li et al. 2021, arXiv 2102.05426, with the dropped quantization of
@@ -6,8 +7,8 @@
 //   learned_steps         only the activations' steps and the biases
 //   empirical_bias        only the biases, by the measured mean error (Nagel et al. 2019, arXiv
 //                         1906.04721, appendix D)
-// Blocks go in order; a block's inputs are those of the quantized blocks before it, its targets
-// those of the float network. What does not lower the error on samples kept out of the learning is
+// Blocks are learned in order. The inputs of a block come from the quantized blocks before it, its
+// targets from the float network. Changes that do not lower the error on held-out samples are
 // undone.
 #include <algorithm>
 #include <cmath>
@@ -31,8 +32,8 @@ constexpr size_t kMemory = size_t{384} << 20;
 struct Method {
   bool by_layer, rounding, steps, drop, mean_only;
   int64_t iterations;
-  int64_t pixels;  // of outputs that a step should see: fewer samples of larger images
-  int most;        // samples of a step
+  int64_t pixels;  // output pixels per step; larger images take fewer samples
+  int most;        // most samples per step
 };
 
 constexpr Method kAdaRound = {true, true, false, false, false, 400, 1024, 8};
@@ -102,7 +103,8 @@ class Reconstruction : public RecoveryJob {
             static_cast<int64_t>(blocks_.size()) * each, finished};
   }
 
-  /// Both forms of all live values of all samples are held.
+  /// Limits the samples to the memory: all live values of all samples are held, in float and
+  /// quantized.
   void LimitSamples() {
     if (context_.samples.empty()) {
       context_.record.warnings.push_back("recovery had no samples to learn from: skipped");
@@ -130,7 +132,7 @@ class Reconstruction : public RecoveryJob {
     targets_.resize(count_);
   }
 
-  /// The float network's results for the block.
+  /// Computes the results of the float network for the block.
   void Prepare(const Block& block) {
     for (int i = 0; i < 8 && prepared_ < count_; ++i, ++prepared_) {
       Values values = real_[prepared_];
@@ -153,7 +155,7 @@ class Reconstruction : public RecoveryJob {
       }
       tape.Forward(values, at, at + 1);
       const Tensor& wanted = real.at(node->outputs[0]);
-      // What its range cuts off is no error of the mean.
+      // Clipping by the range is no error of the mean.
       const Tensor& got = tape.LastRaw();
       std::vector<double>& sums = means_[node];
       const int64_t rows = simulator_.Layer(node)->math->view().rows;
@@ -242,7 +244,8 @@ class Reconstruction : public RecoveryJob {
     learner.rounding.Weights(hard, tape_.layers.at(learner.node).weights);
   }
 
-  /// Mean squared error of the block's outputs, relative to their power, over some samples.
+  /// Mean squared error of the block's outputs relative to their power, over the samples [begin,
+  /// end).
   double Loss(const Block& block, size_t begin, size_t end) {
     double total = 0;
     tape_.drop = false;
@@ -291,7 +294,7 @@ class Reconstruction : public RecoveryJob {
     Update(at);
   }
 
-  /// Half of every input element of the block comes from the float network.
+  /// Takes half of the elements of every block input from the float network, at random.
   Values Mixed(size_t sample) {
     Values values = grid_[sample];
     for (auto& [value, tensor] : values) {
@@ -310,7 +313,7 @@ class Reconstruction : public RecoveryJob {
   }
 
   void Update(double at) {
-    // The loss starts at 1; a weight's share of it is about 1 / weights.
+    // The loss starts at 1; the share of one weight is about 1 / weights.
     size_t weights = 1;
     for (const Learner& learner : learners_) weights += learner.rounding.count();
     const double warm = 0.2;
@@ -323,7 +326,7 @@ class Reconstruction : public RecoveryJob {
       if (!learner.rounding.empty()) learner.rounding.Update(own.weight_gradient, push, beta);
       if (learner.bias.empty()) continue;
       if (learner.bias_rate == 0) {
-        // A tenth of a per cent of what a typical bias or output is.
+        // A thousandth of a typical bias or output.
         double sum = 1e-12;
         for (const float b : learner.bias) sum += static_cast<double>(b * b);
         learner.bias_rate =
@@ -390,13 +393,13 @@ class Reconstruction : public RecoveryJob {
     means_.clear();
   }
 
-  /// The values after the block, in both forms.
+  /// Computes the values after the block, in float and quantized.
   void Advance(const Block& block) {
     for (size_t sample = 0; sample < count_; ++sample) {
       simulator_.Run(grid_[sample], SimMode::kQuantized, block.begin, block.end);
       real_[sample] = std::move(next_[sample]);
     }
-    // A step that a later block shares is settled.
+    // A step that a later block shares is final.
     for (size_t at = block.begin; at < block.end; ++at) {
       const Node& node = *simulator_.nodes()[at];
       for (size_t slot = 0; slot < node.outputs.size(); ++slot) {

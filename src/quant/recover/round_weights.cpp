@@ -1,17 +1,18 @@
-// Rounding as a lattice problem. With C = R R^T, R upper triangular, the error of a row is
+// Rounds weights as a lattice problem. With C = R R^T, R upper triangular, the error of a row is
 //   d^T C d = |R^T d|^2 = sum_k ( R_kk d_k + sum_{j<k} R_jk d_j )^2.
 // Deciding the weights one after the other, each term can be made small by choosing
 //   q_k = round( (w_k - t_k) / s ),  t_k = sum_{j<k} R_jk d_j / R_kk :
-// every weight makes up for the errors of those before it. This is GPTQ (Frantar et al. 2022, arXiv
+// every weight compensates the errors of those before it. This is GPTQ (Frantar et al. 2022, arXiv
 // 2210.17323) without its matrix inverse: GPTQ's Cholesky factor of the inverse is R^-1, and its
-// error feedback is Babai's nearest plane (Chen et al. 2025, arXiv 2507.18553). That rounding to
-// nearest is not optimal for the output is Nagel et al. 2020 (AdaRound, arXiv 2004.10568).
+// error feedback is Babai's nearest plane (Chen et al. 2025, arXiv 2507.18553). Nagel et al. 2020
+// (AdaRound, arXiv 2004.10568) show that rounding to nearest is not optimal for the output.
 //
-// Weights are decided in order of falling variance: the last ones have the fewest left to make up
-// for them. A row keeps nearest rounding where the feedback does not help it.
+// Weights are decided in order of decreasing variance, because the last ones have the fewest
+// weights left to compensate them. A row keeps rounding to nearest if the feedback does not help
+// it.
 //
-// Rows of few weights also choose their scale that way (RefineScales): how well some numbers fit an
-// evenly spaced grid is chance, and slightly wider steps are another chance.
+// Rows of few weights also choose their scale that way (RefineScales): how well a few numbers fit
+// an evenly spaced grid is chance, and slightly wider steps are another chance.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -24,11 +25,12 @@
 namespace requant {
 namespace {
 
-constexpr double kMostWidening = 0.15;                   // of a step, by RefineScales
-constexpr size_t kMostChoices = 48, kChoiceWork = 2048;  // scales for a row; times its weights
+constexpr double kMostWidening = 0.15;  // relative to a step; by RefineScales
+// scales for a row, and their number times its weights
+constexpr size_t kMostChoices = 48, kChoiceWork = 2048;
 
-/// Four sums at once: one would wait for every addition (floating-point sums have a fixed order, so
-/// no compiler may do this on its own).
+/// Adds four sums at once: a single one would wait for every addition. (The order of floating-point
+/// additions is fixed, so no compiler may do this by itself.)
 double Dot(const double* a, const double* b, size_t count) {
   double sums[4] = {0, 0, 0, 0};
   size_t i = 0;
@@ -39,8 +41,8 @@ double Dot(const double* a, const double* b, size_t count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/// Overwrites a symmetric positive definite matrix with R, upper triangular, A = R R^T. False when
-/// it is not positive definite.
+/// Overwrites a symmetric positive definite matrix A with the upper triangular R, A = R R^T.
+/// Returns false if A is not positive definite.
 bool UpperFactor(std::vector<double>& a, size_t k) {
   for (size_t row = k; row-- > 0;) {
     double* tail = a.data() + row * k;
@@ -57,9 +59,10 @@ bool UpperFactor(std::vector<double>& a, size_t k) {
   return true;
 }
 
-/// C of one group, permuted to `order` and made positive definite: few patches leave directions
-/// unseen, so the matrix shrinks towards its diagonal the more, the fewer there were (in the spirit
-/// of Ledoit and Wolf 2004), and a little of the mean variance is added everywhere.
+/// The matrix C of one group, permuted to `order` and made positive definite. Few patches leave
+/// some directions unseen, so the matrix shrinks towards its diagonal, the more the fewer patches
+/// there were (in the spirit of Ledoit and Wolf 2004), and a small share of the mean variance is
+/// added to the diagonal.
 std::vector<double> Regularized(const InputMoments& moments, int64_t group, bool centered,
                                 const std::vector<size_t>& order) {
   const size_t k = order.size();
@@ -79,13 +82,13 @@ std::vector<double> Regularized(const InputMoments& moments, int64_t group, bool
   return out;
 }
 
-/// What decides the weights of a group, and in which order.
+/// The order and the factor by which the weights of a group are decided.
 struct Lattice {
   std::vector<size_t> order;
   std::vector<double> factor;  // R, upper triangular
 };
 
-/// No factor: constant inputs, nothing to gain.
+/// Without a factor, inputs are constant and there is nothing to gain.
 Lattice MakeLattice(const InputMoments& moments, int64_t group, bool centered) {
   Lattice lattice;
   const auto k = static_cast<size_t>(moments.view().k);
@@ -98,14 +101,14 @@ Lattice MakeLattice(const InputMoments& moments, int64_t group, bool centered) {
   return lattice;
 }
 
-/// The row being rounded, in the order of decision.
+/// The row that is rounded, in the order of decision.
 struct Row {
   std::vector<double> wanted;   // w / s
   std::vector<double> nearest;  // errors of rounding to nearest, in steps
-  std::vector<double> chosen;   // errors of error feedback, in steps
+  std::vector<double> chosen;   // errors with error feedback, in steps
   double nearest_cost = 0;
   double chosen_cost = 0;
-  double power = 0;  // of the output
+  double power = 0;  // power of the output
 };
 
 void StoreInteger(Tensor& integers, int64_t at, double value) {
@@ -171,8 +174,9 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   }
 }
 
-/// Too many inputs for a matrix: only the mean error is worth steering, C = diag(v) + m m^T. Each
-/// weight takes the neighbour that keeps v_k d_k^2 + (running mean error)^2 smaller.
+/// Rounds weights with too many inputs for a matrix. Only the mean error can be controlled: C =
+/// diag(v) + m m^T. Each weight takes the neighbor that keeps v_k d_k^2 + (running mean error)^2
+/// smaller.
 void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t group,
                  const TensorQuantizationConfig& config, Tensor& integers, LayerNoise& noise) {
   const WeightMatrix& view = moments.view();
@@ -185,7 +189,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
     const double unit = 1 / (inverse * inverse);
     double running = 0;
     double nearest_running = 0;
-    double output = 0;  // its mean
+    double output = 0;  // mean of the output
     for (int64_t column = 0; column < view.k; ++column) {
       const auto at = static_cast<size_t>(column);
       const int64_t offset = view.At(row, column);
@@ -218,7 +222,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
   }
 }
 
-/// A step that is wider by this share; about so much, as a multiple of `unit`, if it was one.
+/// A step that is wider by about `share`; it stays a multiple of `unit` if it was one.
 float Widened(float start, double share, double unit) {
   const auto plain = static_cast<double>(start);
   const double steps = unit > 0 ? std::round(plain / unit) : 0;

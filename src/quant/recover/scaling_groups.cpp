@@ -46,7 +46,7 @@ bool SameShapes(const Node& node) {
   });
 }
 
-/// [N, C, 1, 1] -> [N, C].
+/// Whether the operator converts [N, C, 1, 1] to [N, C].
 bool IsFlattenedPixel(const Node& node) {
   if (!node.Is("Flatten") && !node.Is("Reshape") && !node.Is("Squeeze")) return false;
   const auto& from = node.inputs[0]->type.shape;
@@ -70,7 +70,7 @@ class Explorer {
         continue;
       group_ = {};
       good_ = true;
-      done_.clear();  // what an earlier group failed at must fail this one as well
+      done_.clear();  // the reason why an earlier group failed applies to this one as well
       const Value* output = node->outputs[0];
       Visit(output, node->Is("Conv") ? 1 : static_cast<int>(RankOf(*output)) - 1);
       if (good_ && !group_.readers.empty() && SameChannels()) groups.push_back(group_);
@@ -107,7 +107,7 @@ class Explorer {
     }
   }
 
-  /// Visits all data of an operator that lets factors through.
+  /// Visits all data of an operator that commutes with factors.
   void Through(Node& node) {
     if (!done_.insert(&node).second) return;
     const Value* output = node.outputs[0];

@@ -6,10 +6,10 @@
 namespace requant {
 namespace {
 
-constexpr float kStretch = 1.2f, kShift = -0.1f;  // of the rectified sigmoid
+constexpr float kStretch = 1.2f, kShift = -0.1f;  // stretch and shift of the rectified sigmoid
 constexpr float kRate = 0.02f;
 
-/// h of v, given 1 + exp(-v).
+/// The function h of v, given 1 + exp(-v).
 float Opened(float denominator) { return std::clamp(kStretch / denominator + kShift, 0.0f, 1.0f); }
 float Denominator(float v) { return 1 + std::exp(-v); }
 
@@ -57,7 +57,7 @@ void SoftRounding::Update(const std::vector<float>& weight_gradient, float push,
     const float slope = open > 0 && open < 1 ? kStretch * sigmoid * (1 - sigmoid) : 0;
     float wanted = slopes[i] * scale[i];
     if (push > 0 && slope > 0) {
-      // d/dh (1 - |2h - 1|^beta)
+      // Derivative d/dh of 1 - |2h - 1|^beta.
       const float off = 2 * open - 1;
       const auto power = static_cast<float>(std::pow(std::fabs(off), beta - 1));
       wanted -= push * static_cast<float>(2 * beta) * power * (off < 0 ? -1.0f : 1.0f);

@@ -5,7 +5,7 @@ namespace {
 
 using States = std::vector<std::pair<int, QuantizationState>>;
 
-/// These slots go to `to`; `before` (nullptr: for good) learns where they were.
+/// Moves the slots to state `to`. `before`, if not nullptr, receives their previous states.
 void SwitchSlots(QuantizationRecord& record, const std::vector<int>& slots, QuantizationState to,
                  States* before) {
   for (const int index : slots) {

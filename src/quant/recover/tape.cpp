@@ -35,7 +35,7 @@ Tensor Tape::GridBackward(const Tensor& x, const Tensor& dy, const TensorQuantiz
                           uint32_t mix) {
   Tensor dx(DType::kFloat32, x.shape());
   const float* gradient = dy.data<float>();
-  if (config.scale.size() != 1 || config.exponential()) {  // straight through
+  if (config.scale.size() != 1 || config.exponential()) {  // the gradient passes straight through
     std::copy_n(gradient, dx.count(), dx.data<float>());
     return dx;
   }

@@ -10,7 +10,7 @@
 namespace requant {
 
 double LayerNoise::Decibels(double noise) const {
-  // None at all counts as 150 dB.
+  // No noise at all counts as 150 dB.
   return 10 * std::log10(signal / std::max(noise, signal * 1e-15));
 }
 

@@ -7,9 +7,9 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kNext = 16;  // classes further behind hardly ever win
-constexpr int kPoints = 50;    // of the first score's noise, on either side
-constexpr double kStep = 0.1;  // standard deviations between them
+constexpr int64_t kNext = 16;  // scores of classes further behind hardly ever win
+constexpr int kPoints = 50;    // points on either side of the density of the first score's noise
+constexpr double kStep = 0.1;  // standard deviations between two points
 
 double NormalShareBelow(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
@@ -30,8 +30,8 @@ void AnswerOdds::Add(const Tensor& scores) {
   }
 }
 
-/// The first score with noise t stays first when each other's noise is below its gap and t:
-/// the integral of density(t) * product over j of share_below(gap_j / sigma + t).
+/// The first score with noise t stays first if the noise of every other score is below its gap plus
+/// t: the integral of density(t) * product over j of share_below(gap_j / sigma + t).
 double AnswerOdds::Kept(double variance) const {
   if (gaps_.empty() || !(variance > 0)) return 100;
   const double sigma = std::sqrt(variance);

@@ -21,7 +21,7 @@ struct Call {
   const std::vector<bool>& wanted;
 };
 
-/// MaxPool and AveragePool: every output's gradient to the inputs it came from.
+/// Gradient of MaxPool and AveragePool: adds that of every output to the inputs it came from.
 Tensor PoolBackward(const Node& node, const Tensor& x, const Tensor& dy) {
   Tensor dx(DType::kFloat32, x.shape());
   const bool is_max = node.Is("MaxPool");
@@ -49,7 +49,7 @@ Tensor PoolBackward(const Node& node, const Tensor& x, const Tensor& dy) {
       const int64_t at[3] = {o / (out[1] * out[2]), o / out[2] % out[1], o % out[2]};
       int64_t best = -1;
       int64_t count = 0;
-      for (int step = is_max ? 1 : 0; step < 2; ++step) {  // averages count first
+      for (int step = is_max ? 1 : 0; step < 2; ++step) {  // averages need the count first
         for (int64_t k = 0; k < kernel[0] * kernel[1] * kernel[2]; ++k) {
           const int64_t tap[3] = {k / (kernel[1] * kernel[2]), k / kernel[2] % kernel[1],
                                   k % kernel[2]};
@@ -78,7 +78,7 @@ Tensor PoolBackward(const Node& node, const Tensor& x, const Tensor& dy) {
   return dx;
 }
 
-/// Add, Sub, Mul, Div, with broadcasting.
+/// Gradients of Add, Sub, Mul and Div, with broadcasting.
 std::vector<Tensor> BinaryBackward(const Call& call) {
   const auto& [node, inputs, outputs, dy, wanted] = call;
   std::vector<Tensor> out(inputs.size());
@@ -138,7 +138,8 @@ std::vector<Tensor> ConcatBackward(const Call& call) {
   return out;
 }
 
-/// What has one operand that gradients go to, and writes them into `to`, which is 0.
+/// Computes the gradient of an operator with a single differentiable operand, and writes it to
+/// `to`, which is filled with 0.
 using Single = void (*)(const Call& call, const float* dy, float* to);
 
 void GlobalAverageBackward(const Call& call, const float* dy, float* to) {
@@ -203,7 +204,7 @@ constexpr SingleRow kSingles[] = {
     {"Softmax", &SoftmaxBackward},  {"GlobalAveragePool", &GlobalAverageBackward},
 };
 
-/// Each of their outputs' elements is one of the first input's, or a constant.
+/// Operators each of whose output elements is an element of the first input, or a constant.
 constexpr const char* kMoves[] = {"Transpose", "Slice",  "Split",        "Pad",
                                   "Gather",    "Expand", "DepthToSpace", "SpaceToDepth"};
 
@@ -225,8 +226,8 @@ bool IsBinary(const Node& node) {
 
 bool IsPool(const Node& node) { return node.Is("MaxPool") || node.Is("AveragePool"); }
 
-/// Any elementwise function of its first input: its slope by central differences, or by those of
-/// one side at the end of where it has values.
+/// The gradient of an elementwise function of its first input: the slope by central differences, or
+/// by one-sided ones at the border of its domain.
 Tensor SlopeTimes(const Graph& graph, const Call& call) {
   std::vector<const Tensor*> inputs;
   for (size_t slot = 0; slot < call.inputs.size(); ++slot) {
@@ -259,7 +260,7 @@ Tensor SlopeTimes(const Graph& graph, const Call& call) {
   return out;
 }
 
-/// At a pole a gradient is no number, which would make all of them none: it says nothing.
+/// Replaces gradients that are no number (at a pole) by 0: they would spread to all others.
 void DropWhatIsNoNumber(std::vector<Tensor>& gradients) {
   for (Tensor& gradient : gradients) {
     if (gradient.empty()) continue;
@@ -277,7 +278,8 @@ bool HasGradient(const Node& node) {
          node.Is("Concat") || RuleOf(node) == QuantRule::kUnary;
 }
 
-/// By running the operator on the numbers of its input's elements.
+/// Finds the source of each output element by running the operator on the numbers of its input's
+/// elements.
 const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
                                                        const std::vector<Tensor>& inputs,
                                                        size_t output) {
@@ -292,7 +294,7 @@ const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
   std::iota(numbers.data<int32_t>(), numbers.data<int32_t>() + numbers.count(), 1);
   std::vector<const Tensor*> read;
   for (size_t slot = 0; slot < inputs.size(); ++slot) {
-    // Without the value that Pad pads with, it is 0.
+    // Without the operand, Pad pads with 0.
     const bool constant = node.Is("Pad") && slot == 2;
     read.push_back(node.inputs[slot] && !constant ? &inputs[slot] : nullptr);
   }

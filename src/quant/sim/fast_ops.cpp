@@ -40,10 +40,11 @@ Tensor Add(const Tensor& x, const Tensor& y) {
   return out;
 }
 
-/// Where a tap of a window along one dimension reads, for every output it is inside of.
+/// The outputs along one dimension for which a tap of a window lies inside of the input, and the
+/// positions that it reads.
 struct TapLine {
   Range outputs;
-  int64_t offset;  // what it reads for output o: o * stride + offset
+  int64_t offset;  // output o reads position o * stride + offset
 };
 
 TapLine TapAt(const Geometry& g, size_t axis, int64_t tap) {
@@ -51,7 +52,7 @@ TapLine TapAt(const Geometry& g, size_t axis, int64_t tap) {
   return {InsideOutputs(g.input[axis], g.output[axis], g.stride[axis], offset), offset};
 }
 
-/// The larger of each output and what a tap reads for it; NaN stays and wins.
+/// Replaces each output by the larger of itself and the element that a tap reads; NaN wins.
 void TakeLarger(const float* from, int64_t stride, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const float value = from[i * stride];
@@ -59,7 +60,7 @@ void TakeLarger(const float* from, int64_t stride, float* to, int64_t count) {
   }
 }
 
-/// Tap by tap, for a line of outputs each.
+/// Computes a MaxPool tap by tap, for a line of outputs each.
 void MaxPoolPlane(const Geometry& g, const float* x, float* y) {
   std::fill(y, y + g.output_size(), std::numeric_limits<float>::lowest());
   for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {

@@ -10,9 +10,10 @@ namespace {
 
 constexpr int64_t kRows = 4;
 constexpr int64_t kColumns = 8;
-constexpr int64_t kDepth = 256;  // of a panel of b: 8 kB
+constexpr int64_t kDepth = 256;  // depth of a panel of b: 8 kB
 
-/// kRows x kColumns products over one panel. `a` is packed [depth][kRows], `b` [depth][kColumns].
+/// Computes kRows x kColumns products over one panel. `a` is packed as [depth][kRows], `b` as
+/// [depth][kColumns].
 void Tile(const float* a, const float* b, int64_t depth, float* out) {
   Float4 c00{}, c01{}, c10{}, c11{}, c20{}, c21{}, c30{}, c31{};
   for (int64_t k = 0; k < depth; ++k) {
@@ -35,7 +36,7 @@ void Tile(const float* a, const float* b, int64_t depth, float* out) {
   Store4(out + 24, c30), Store4(out + 28, c31);
 }
 
-/// Four vectors as the columns of four.
+/// Transposes a 4 x 4 matrix of four vectors.
 void Transpose(const Float4* in, float* out, int64_t out_step) {
   const Float4 ab0 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
   const Float4 ab1 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
@@ -47,8 +48,9 @@ void Transpose(const Float4* in, float* out, int64_t out_step) {
   Store4(out + 3 * out_step, __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7));
 }
 
-/// A strip of `filled` rows or columns of a matrix as [depth][kWide], zeros behind the last one.
-/// Steps: from one row or column of the strip to the next, and along the depth.
+/// Packs a strip of `filled` rows or columns of a matrix as [depth][kWide], with zeros behind the
+/// last one. `step` leads from one row or column of the strip to the next, `deep_step` along the
+/// depth.
 template <int64_t kWide>
 void Pack(const float* from, int64_t step, int64_t deep_step, int64_t filled, int64_t depth,
           float* to) {

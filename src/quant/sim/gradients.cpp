@@ -5,9 +5,10 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kPart = 256;  // elements at a time: loops of a known shape become vectors
+constexpr int64_t kPart = 256;  // elements at a time: compilers vectorize loops of a known length
 
-/// 0 or all ones: the same for the same element and `mix`.
+/// A pseudo-random mask, 0 or all ones; it depends on nothing but `mix` and the index of the
+/// element.
 uint32_t Dropped(uint32_t mix, uint32_t i) {
   uint32_t x = mix + i * 2654435761u;
   x ^= x >> 15;
@@ -41,8 +42,8 @@ double GridGradient(const float* x, const float* dy, int64_t count, const GridRa
       const float above = v < low ? low : v;
       const float clamped = above > high ? high : above;
       const float q = (clamped + kMagic) - kMagic;
-      // What rounds to a code is inside, as in PyTorch: a range's own ends may lie behind the last
-      // one.
+      // Values that round to a code count as inside, as in PyTorch: the range itself may end behind
+      // the last code.
       const bool inside = v >= low - 0.5f && v <= high + 0.5f;
       const bool passed = (Dropped(seed, first + static_cast<uint32_t>(i)) & drops) != 0;
       const float gradient = gradients[i];

@@ -189,8 +189,8 @@ void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_
   }
 }
 
-/// y = W^T x for every pixel of x, folded into the image. A group's weights are the matrix
-/// [channels][outputs * taps].
+/// Computes y = W^T x for every pixel of x, folded into the image. The weights of a group are the
+/// matrix [channels][outputs * taps].
 void LayerMath::ForwardTransposed(const Windows& windows, const float* x, const float* weights,
                                   const std::vector<float>& bias, float* y) {
   const int64_t pixels = windows.pixels();

@@ -9,7 +9,7 @@
 namespace requant {
 namespace {
 
-/// A matrix of a batch, transposed or not: where an element of it is.
+/// Layout of a matrix of a batch, transposed or not.
 struct Layout {
   int64_t rows, columns;
   int64_t row_step, column_step;
@@ -20,7 +20,7 @@ struct Layout {
 
 Layout Plain(int64_t rows, int64_t columns) { return {rows, columns, columns, 1}; }
 
-/// to += a * b. `to` has one of its steps 1.
+/// Computes to += a * b. One of the steps of `to` is 1.
 void AddProduct(const Layout& a, const float* a_data, const Layout& b, const float* b_data,
                 const Layout& to, float* to_data) {
   if (to.column_step == 1) {
@@ -43,7 +43,7 @@ void Scale(float factor, Tensor& tensor) {
   for (int64_t i = 0; i < tensor.count(); ++i) data[i] *= factor;
 }
 
-/// Of Gemm's C, which is broadcast.
+/// Gradient of Gemm's C, which is broadcast.
 Tensor AddendBackward(const Tensor& c, const Tensor& dy, float beta) {
   Tensor out(DType::kFloat32, c.shape());
   auto* to = out.data<float>();

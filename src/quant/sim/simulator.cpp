@@ -29,7 +29,7 @@ Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& confi
   const float scale = config.scale[0];
   const auto low = static_cast<float>(config.quant_min - config.offset[0]);
   const auto high = static_cast<float>(config.quant_max - config.offset[0]);
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds half to even
+  constexpr float kMagic = 12582912.0f;  // adding 1.5 * 2^23 rounds half to even
   for (int64_t i = 0; i < x.count(); ++i) {
     const float clamped = std::min(std::max(from[i] / scale, low), high);
     to[i] = ((clamped + kMagic) - kMagic) * scale;
@@ -109,7 +109,7 @@ const TensorQuantizationConfig* Simulator::ReadConfig(const Node& node, size_t s
   }
   const int index = op->inputs[slot];
   if (!IsQuantizing(record_.configs[static_cast<size_t>(index)].state)) return nullptr;
-  // A value between the operators that one table or clamp computes is never on a grid of its own.
+  // A value inside of a table's region or before a clamp is never on a grid of its own.
   if (IsInside(record_, value)) return nullptr;
   const TensorQuantizationConfig& root = record_.Root(index);
   if (root.scale.empty()) return nullptr;

@@ -7,8 +7,8 @@
 namespace requant {
 namespace {
 
-// Lines of an image, most of them short: calls of memcpy take longer, and of loops that a compiler
-// makes vectors it would have to prove that the lines do not overlap.
+// Lines of an image are short: memcpy takes longer, and to vectorize a plain loop a compiler would
+// have to prove that the lines do not overlap.
 
 /// to += factor * from
 void AddLine(const float* from, float factor, int64_t count, float* to) {
@@ -38,9 +38,9 @@ float DotLines(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-/// The lines of one tap after the other through one channel: visit(tap, line of outputs, line of
-/// inputs, first, last). The outputs first..last - 1 of the line read the input line at their place
-/// times the stride; the others are outside of the image.
+/// Visits the lines of one tap after the other through one channel: visit(tap, line of outputs,
+/// line of inputs, first, last). Output i in [first, last) of the line reads position i * stride of
+/// the input line; other outputs read outside of the image.
 template <typename Visit>
 void WalkLines(const Windows& p, const Visit& visit) {
   int64_t tap = 0;
