@@ -1,4 +1,4 @@
-// ConvTranspose in the quantizer: integers, exports and their way back, recovery.
+// ConvTranspose in the quantizer: integers, exports and reading them back, recovery.
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
@@ -24,7 +24,7 @@ Value* Transposed(Builder& b, Value* x, const std::string& name, const Shape& we
   return b.Op("ConvTranspose", {x, w, bias}, name, std::move(attributes));
 }
 
-/// conv-relu, upsampled twice: with a Relu, and with groups (of one channel, if `depthwise`).
+/// conv-relu, upsampled twice: with a Relu, and with groups (of one channel if `depthwise`).
 Graph Decoder(bool depthwise) {
   Builder b;
   Noise noise(11);
@@ -46,7 +46,7 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
     EXPECT_EQ(CountOps(integer, "QLinearConvTranspose"), 2);
     EXPECT_EQ(CountOps(integer, "ConvTranspose") + CountOps(integer, "Relu"), 0);
     EXPECT_GT(Snr(graph, integer), 30);
-    // A scale for each output channel where the weights have an axis of them.
+    // There is a scale for each output channel if one axis of the weights holds them.
     const auto scales = [&model](const char* node) {
       const int slot = model.record.operators.at(node).inputs[1];
       return model.record.configs[static_cast<size_t>(slot)].scale.size();
@@ -68,7 +68,7 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
     const double step = static_cast<double>(OutputScale(model, "y_node"));
     EXPECT_LE(LargestDifference(qdq, qoperator), 1.01 * step);
     EXPECT_LE(LargestDifference(integer, qoperator), 2.01 * step);
-    // Read back, it is integers again.
+    // Read back, the operator is integer again.
     EXPECT_TRUE(JoinPairs(qoperator));
     VerifyGraph(qoperator);
     EXPECT_EQ(CountOps(qoperator, "QLinearConvTranspose"), 2);
@@ -78,7 +78,7 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
   }
 }
 
-/// An output in float is not put on a grid first.
+/// A float output is not rounded to a grid before.
 TEST(QuantizedConvTranspose, LastOneStaysFloat) {
   Builder b;
   Noise noise(12);

@@ -1,4 +1,5 @@
-// What the simulator computes itself. Judge: the evaluators of src/ops, to the last bit.
+// The operators that the simulator computes itself. The oracle is the evaluators of src/ops, to the
+// last bit.
 #include "quant/sim/fast_ops.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ TEST(FastOps, MaxPoolIsTheEvaluators) {
   };
   const std::vector<Form> forms = {
       {{2, 3, 9, 7}, {3, 3}, {2, 2}, {0, 0, 0, 0}, {1, 1}},
-      {{1, 5, 9, 8}, {3, 3}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 1},  // the last window hangs over
+      // the last window reaches beyond the image
+      {{1, 5, 9, 8}, {3, 3}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 1},
       {{1, 2, 6, 6}, {3, 2}, {1, 1}, {2, 1, 1, 0}, {1, 1}},
       {{1, 2, 11, 12}, {2, 3}, {3, 1}, {1, 0, 0, 2}, {2, 3}},
       {{3, 1, 17}, {4}, {3}, {2, 1}, {2}},

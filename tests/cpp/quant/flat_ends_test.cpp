@@ -1,4 +1,4 @@
-// What only a flat end of a table reads takes no codes.
+// A range does not cover values that only the flat end of a table reads.
 #include "quant/flat_ends.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace requant {
 namespace {
 
-/// One value x, read by the functions of that name, each an output.
+/// A graph whose value x is read by the functions of that name; each is an output.
 Graph Functions(const std::vector<std::string>& types) {
   Builder b;
   Noise noise(3);
@@ -29,7 +29,7 @@ QuantizedModel Quantized(const Graph& graph, const QuantizeOptions& options = {}
   return quantizer.Finish();
 }
 
-/// As Functions, with the results of the layer so large.
+/// Like Functions, with the results of the layer scaled by `factor`.
 QuantizedModel Scaled(const std::vector<std::string>& types, float factor,
                       const QuantizeOptions& options = {}) {
   Graph graph = Functions(types);
@@ -89,7 +89,7 @@ TEST(FlatEnds, ANarrowRangeStays) {
   EXPECT_EQ(again.max, range.max);
 }
 
-/// Whatever observer chooses the range, and for few bits as well.
+/// This holds for all observers, and for few bits as well.
 TEST(FlatEnds, AllObservers) {
   for (const char* observer : {"minmax", "moving_average", "percentile", "kl", "mse", "auto"}) {
     QuantizeOptions options;

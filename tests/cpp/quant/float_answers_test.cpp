@@ -1,4 +1,5 @@
-// Operators that stay in float because answers depend on them, and what says how many do.
+// Operators that stay in float because answers depend on them, and the estimate of how many answers
+// do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// Counts what AnswerOdds integrates.
+/// Measures by drawing noise what AnswerOdds integrates.
 double CountedOdds(const Tensor& scores, double sigma) {
   std::mt19937 bits(3);
   std::normal_distribution<double> normal(0, sigma);
@@ -45,7 +46,7 @@ TEST(AnswerOdds, AreWhatCountingGives) {
     AnswerOdds odds;
     odds.Add(scores);
     for (const double sigma : {0.02, 0.1, 0.3, 1.0}) {
-      // 48,000 draws: a share of one half is known to 0.7 of 100 (three deviations).
+      // 48,000 draws: a share of one half is accurate to 0.7 of 100 (three deviations).
       EXPECT_NEAR(odds.Kept(sigma * sigma), CountedOdds(scores, sigma), sigma < 0.5 ? 0.8 : 1.6)
           << classes << " classes, " << sigma;
     }
@@ -56,17 +57,17 @@ TEST(AnswerOdds, WithoutNoiseOrScores) {
   AnswerOdds odds;
   EXPECT_TRUE(odds.empty());
   EXPECT_EQ(odds.Kept(1), 100);
-  odds.Add(Tensor::FromVector<float>({1, 2, 3}, {3}));       // no rows
-  odds.Add(Tensor::FromVector<float>({1, 2, 3}, {3, 1}));    // one class
-  odds.Add(Tensor::FromVector<int32_t>({1, 2, 3}, {1, 3}));  // no floats
+  odds.Add(Tensor::FromVector<float>({1, 2, 3}, {3}));       // rank 1: no rows
+  odds.Add(Tensor::FromVector<float>({1, 2, 3}, {3, 1}));    // a single class
+  odds.Add(Tensor::FromVector<int32_t>({1, 2, 3}, {1, 3}));  // integers
   EXPECT_TRUE(odds.empty());
   odds.Add(Tensor::FromVector<float>({2, 2, 1}, {1, 3}));
   EXPECT_EQ(odds.Kept(0), 100);
-  EXPECT_NEAR(odds.Kept(1e-8), 50, 1e-6);  // two that are equal
+  EXPECT_NEAR(odds.Kept(1e-8), 50, 1e-6);  // two equal scores
 }
 
-/// The first layer makes a small signal on a large mean, which the second looks at: eight bits
-/// leave little of it, and 20 classes are told apart by that.
+/// The first layer makes a small signal on a large mean, and the second reads the signal. Eight
+/// bits preserve little of it, and 20 classes differ only by it.
 Graph CloseClasses(bool softmax) {
   Builder b;
   Noise noise(11);
@@ -94,7 +95,7 @@ Graph CloseClasses(bool softmax) {
   Value* bias = b.Const("b", Tensor(DType::kFloat32, {20}));
   Value* y = b.Op("Gemm", {rows, b.Const("w", noise.Make({20, 256})), bias}, "y", gemm);
   b.graph.AddOutput(softmax ? b.Op("Softmax", {y}, "p") : y);
-  // What all inputs have in common decides nothing.
+  // The part that all inputs have in common decides nothing.
   InterpretOptions options;
   options.observe = [&](const Value& value, const Tensor& tensor) {
     for (int64_t i = 0; value.name == "y" && i < 20; ++i) {
@@ -142,7 +143,7 @@ TEST(FloatAnswers, KeepsWhatAnswersDependOn) {
   EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 1);
 }
 
-/// Probabilities are judged by what they are made of.
+/// Probabilities count by the scores they come from.
 TEST(FloatAnswers, LooksBehindSoftmax) {
   EXPECT_EQ(FloatLayers(Quantized(CloseClasses(true), {"float_answers"})),
             FloatLayers(Quantized(CloseClasses(false), {"float_answers"})));

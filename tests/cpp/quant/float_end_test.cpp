@@ -1,4 +1,4 @@
-// The last operators stay in float where they are next to nothing.
+// The last operators stay in float if they cost next to nothing.
 #include <gtest/gtest.h>
 
 #include "ir/verify.h"
@@ -7,7 +7,7 @@
 namespace requant {
 namespace {
 
-/// Two layers and a classifier of `classes` by the means of 64 channels.
+/// Two layers and a classifier with `classes` outputs that reads the means of 64 channels.
 Graph Classifier(int64_t classes) {
   Builder b;
   Noise noise(21);
@@ -59,7 +59,7 @@ TEST(FloatEnd, ASmallClassifierIsFloat) {
   }
 }
 
-/// Weights of 8 bits would take four times the bytes.
+/// Its float weights would take four times the bytes.
 TEST(FloatEnd, ALargeClassifierIsNot) {
   const QuantizedModel model = Quantized(Classifier(20), {"float_end"});
   EXPECT_EQ(model.record.recovery[0].detail, "everything stays quantized");

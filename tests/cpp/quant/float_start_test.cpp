@@ -1,4 +1,4 @@
-// Operators that stop being quantized: for a while (DEACTIVATED) and for good (DEQUANTIZED).
+// Operators that stop being quantized: temporarily (DEACTIVATED) and for good (DEQUANTIZED).
 #include <gtest/gtest.h>
 
 #include "ir/verify.h"
@@ -10,8 +10,9 @@
 namespace requant {
 namespace {
 
-/// A first layer whose channels are a small signal on a large mean, and a second one that looks at
-/// the signal: eight bits for 0..6 leave little of it. Twenty times as many products follow.
+/// A first layer whose channels are a small signal on a large mean, and a second layer that reads
+/// the signal: eight bits for 0..6 preserve little of it. The layers that follow have twenty times
+/// as many products.
 Graph SmallSignalOnLargeMean() {
   Builder b;
   Noise noise(3);
@@ -63,7 +64,7 @@ TEST(FloatStart, LeavesWhatCostsMostInFloat) {
   const QuantizedModel model = Start(graph, {"float_start"});
   ASSERT_EQ(model.record.recovery.size(), 1u);
   EXPECT_GT(model.record.recovery[0].after_db, model.record.recovery[0].before_db + 10);
-  // As far as it pays: the other layers are quantized.
+  // The method goes as far as it pays: the other layers are quantized.
   for (const char* name : {"c1_node", "r1_node", "c2_node"}) {
     EXPECT_FALSE(model.record.operators.at(name).quantized) << name;
     EXPECT_EQ(model.record.operators.at(name).reason, "float_start keeps it in float");
@@ -81,7 +82,7 @@ TEST(FloatStart, LeavesWhatCostsMostInFloat) {
   VerifyGraph(integer);
   EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 10);
   EXPECT_NE(RecordToJson(model.record).find("\"state\":\"DEQUANTIZED\""), std::string::npos);
-  // Every export says the same.
+  // Every export agrees.
   for (const Graph& file : {ToQdq(model), ToQOperator(model), ToQonnx(model)}) {
     VerifyGraph(file);
     EXPECT_EQ(file.FindValue("c1_w")->constant.dtype(), DType::kFloat32);
@@ -92,7 +93,7 @@ TEST(FloatStart, ChangesNothingWhereItDoesNotPay) {
   const Graph graph = SmallNetwork();
   const QuantizedModel plain = Start(graph, {});
   const QuantizedModel model = Start(graph, {"float_start"});
-  // The first layer has a third of the products here: more than may be given away.
+  // The first layer has a third of the products here, which is more than the method may spend.
   EXPECT_EQ(model.record.recovery[0].detail, "everything stays quantized");
   EXPECT_EQ(StatesOf(model.record), StatesOf(plain.record));
   EXPECT_EQ(LargestDifference(LowerToInteger(plain), LowerToInteger(model)), 0);
@@ -127,11 +128,11 @@ TEST(SwitchedOff, IsFloatAndComesBack) {
   EXPECT_NE(rounded.ToFloats(), wanted.ToFloats());
 }
 
-/// A method after which the outputs are worse leaves no trace but its line in the record.
+/// A method that makes the outputs worse is undone and leaves nothing but its line in the record.
 TEST(Undo, GivesBackWhatWasBefore) {
   int undone = 0;
   int kept = 0;
-  // Whether a network has a method undone is chance: until there is one.
+  // Whether a method is undone for a network is chance, so networks are tried until one is.
   for (uint32_t seed = 1; seed <= 12 || (undone == 0 && seed <= 60); ++seed) {
     const Graph graph = SmallNetwork(seed);
     const QuantizedModel plain = Start(graph, {});

@@ -11,8 +11,8 @@
 namespace requant {
 namespace {
 
-/// Blocks that are wide inside add to a narrow trunk: of 4 channels, then, after a stride, of 6.
-/// What every block adds is a fraction of the trunk, and rounding the trunk costs all of them.
+/// Blocks that are wide inside add to a narrow trunk of 4 channels, and after a stride of 6. Every
+/// block adds a fraction of the trunk, so that rounding the trunk costs all of them.
 Graph TwoChains() {
   Builder b;
   Noise noise(5);
@@ -56,7 +56,7 @@ TEST(FloatSums, WhatIsAddedUpIsFloat) {
   const RecoveryStep& step = model.record.recovery[0];
   EXPECT_EQ(step.detail,
             "5 sums, from 'p_node' on, and what 7 layers add to them stay in float: 2272 values");
-  EXPECT_GT(step.after_db, step.before_db + 0.5);  // on six samples; on others see below
+  EXPECT_GT(step.after_db, step.before_db + 0.5);  // on six samples; others are checked below
   for (const char* name : {"p", "q", "s", "t", "u"}) {
     EXPECT_FALSE(Op(model, name).quantized) << name;
     EXPECT_EQ(Op(model, name).reason, "float_sums keeps it in float");
@@ -66,7 +66,7 @@ TEST(FloatSums, WhatIsAddedUpIsFloat) {
     EXPECT_TRUE(Op(model, name).quantized && Op(model, name).float_output) << name;
     EXPECT_EQ(ResultState(model, name), QuantizationState::kDequantized);
   }
-  // Who reads a sum does so on the grid that the sum had.
+  // The readers of a sum round it to the grid that the sum had.
   for (const char* name : {"pa", "qa", "sa", "ta", "ua", "v", "y"}) {
     EXPECT_TRUE(Op(model, name).quantized && !Op(model, name).float_output) << name;
   }
@@ -77,12 +77,12 @@ TEST(FloatSums, WhatIsAddedUpIsFloat) {
   EXPECT_EQ(CountOps(integer, "QLinearAdd"), 0);
   EXPECT_EQ(CountOps(integer, "ConvInteger"), 7);
   EXPECT_EQ(CountOps(integer, "QLinearConv"), 7);
-  EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1 + 7);  // the input, and who reads the trunk
+  EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1 + 7);  // the input, and the readers of the trunk
   EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 1);
   EXPECT_NE(RecordToJson(model.record).find("\"floatOutput\":true"), std::string::npos);
 }
 
-/// Sums of large images next to few products cost more than they are worth: only later ones are
+/// Sums of large images next to few products cost more than they gain: only later ones become
 /// float.
 TEST(FloatSums, AsFarAsItPays) {
   Builder b;
@@ -103,7 +103,8 @@ TEST(FloatSums, AsFarAsItPays) {
   EXPECT_FALSE(Op(model, "t").quantized || Op(model, "w").quantized);
 }
 
-/// The engine computes what was measured: codes may be apart where a sum rounds differently.
+/// The engine computes what the simulator measured; codes may differ where a sum rounds
+/// differently.
 TEST(FloatSums, SimulatorIsTheIntegerNetwork) {
   const Graph graph = TwoChains();
   const QuantizedModel model = Quantized(graph, {"float_sums"});
@@ -150,13 +151,14 @@ TEST(FloatSums, ExportsSayTheSame) {
   EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
 }
 
-/// A layer can be told to write floats, without a method that finds out.
+/// An option makes a layer write floats without any method.
 TEST(FloatSums, ByName) {
   const Graph graph = TwoChains();
   QuantizeOptions options;
   options.recover = {};
   options.by_name["down_node"].float_output = true;
-  options.by_name["pa_node"].float_output = true;  // computes its Relu as well: stays as it is
+  // the layer computes its Relu as well, so it stays as it is
+  options.by_name["pa_node"].float_output = true;
   const QuantizedModel model = QuantizeGraph(graph, options);
   EXPECT_TRUE(Op(model, "down").float_output);
   EXPECT_EQ(ResultState(model, "down"), QuantizationState::kFp32);

@@ -1,5 +1,6 @@
-// The quantizer's own convolutions. Judges: the interpreter's convolution for the outputs; for
-// gradients that a layer is linear, <dy, A x> = <A^T dy, x> by its input and by its weights.
+// The quantizer's own convolutions. The oracle for outputs is the interpreter's convolution; for
+// gradients it is the linearity of a layer, <dy, A x> = <A^T dy, x> by its input and by its
+// weights.
 #include "quant/sim/layer.h"
 
 #include <gtest/gtest.h>
@@ -29,13 +30,14 @@ TEST(LayerMath, AgainstTheInterpreter) {
       {{1, 6, 11, 10}, {6, 1, 3, 3}, 6, {1, 1}, {1, 1, 1, 1}, {1, 1}},  // depthwise
       {{1, 6, 11, 10}, {6, 1, 3, 3}, 6, {2, 2}, {0, 1, 2, 0}, {1, 1}},  // with a stride
       {{2, 5, 13, 12}, {5, 1, 5, 3}, 5, {3, 2}, {4, 2, 4, 3}, {2, 3}},  // and a dilation
-      {{1, 4, 3, 2}, {4, 1, 5, 5}, 4, {1, 1}, {2, 2, 2, 2}, {1, 1}},    // windows hang over
-      {{1, 2, 4, 1}, {2, 1, 1, 4}, 2, {1, 2}, {0, 3, 0, 4}, {1, 1}},    // of one column
-      {{1, 6, 8, 8}, {12, 1, 3, 3}, 6, {2, 1}, {1, 0, 1, 0}, {1, 1}},   // two for a channel
-      {{1, 8, 6, 6}, {1, 8, 3, 3}, 1, {1, 1}, {1, 1, 1, 1}, {1, 1}},    // one output
-      {{1, 8, 6, 6}, {2, 4, 3, 1}, 2, {2, 2}, {1, 0, 0, 1}, {2, 1}},    // one for a group
-      {{1, 8, 5, 7}, {6, 8, 1, 1}, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}},    // pointwise
-      {{2, 4, 21}, {4, 1, 4}, 4, {3}, {2, 1}, {2}},                     // one dimension
+      // windows reach beyond the image
+      {{1, 4, 3, 2}, {4, 1, 5, 5}, 4, {1, 1}, {2, 2, 2, 2}, {1, 1}},
+      {{1, 2, 4, 1}, {2, 1, 1, 4}, 2, {1, 2}, {0, 3, 0, 4}, {1, 1}},   // one column
+      {{1, 6, 8, 8}, {12, 1, 3, 3}, 6, {2, 1}, {1, 0, 1, 0}, {1, 1}},  // two outputs per channel
+      {{1, 8, 6, 6}, {1, 8, 3, 3}, 1, {1, 1}, {1, 1, 1, 1}, {1, 1}},   // one output
+      {{1, 8, 6, 6}, {2, 4, 3, 1}, 2, {2, 2}, {1, 0, 0, 1}, {2, 1}},   // one output per group
+      {{1, 8, 5, 7}, {6, 8, 1, 1}, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}},   // pointwise
+      {{2, 4, 21}, {4, 1, 4}, 4, {3}, {2, 1}, {2}},                    // one dimension
       {{1, 2, 5, 4, 6}, {2, 1, 2, 3, 3}, 2, {1, 2, 1}, {1, 0, 1, 0, 1, 1}, {1, 1, 2}},
       {{1, 6, 5, 4}, {6, 1, 3, 3}, 6, {2, 2}, {1, 0, 1, 1}, {1, 1}, true},
       {{1, 6, 5, 4}, {6, 2, 3, 4}, 3, {2, 3}, {0, 1, 1, 0}, {2, 1}, true},
@@ -75,7 +77,8 @@ TEST(LayerMath, AgainstTheInterpreter) {
     const double close = 1e-5 * std::sqrt(Product(dy, dy) * Product(wanted, wanted)) + 1e-5;
     EXPECT_NEAR(Product(dx, input), value, close) << what;
     EXPECT_NEAR(Product(dw, weights), value, close) << what;
-    // Other inputs and weights than those of the pass: all elements of the gradients count.
+    // Use other inputs and weights than the forward pass, so that all elements of the gradients
+    // count.
     const Tensor moved = noise.Make(form.input), other = noise.Make(form.weights);
     const std::vector<const Tensor*> with_input = {&moved, &weights}, with_other = {&input, &other};
     const auto run = [&](const std::vector<const Tensor*>& with) {

@@ -1,4 +1,4 @@
-// Every recovery method alone, scales from elsewhere, and data that nobody wishes for.
+// Every recovery method alone, given scales, and difficult data.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -38,7 +38,7 @@ TEST(Learning, EveryMethodAloneGains) {
       const Graph integer = LowerToInteger(model);
       VerifyGraph(integer);
       const double got = Snr(graph, integer, 32);
-      // Steps of activations are hardly what limits 8 bits.
+      // The steps of activations hardly limit the accuracy of 8 bits.
       const double least = row.stage >= RecoveryStage::kChoose ? -0.3 : -0.5;
       EXPECT_GT(got, plain + least) << row.name << " " << weights << " " << activations;
       if (row.stage == RecoveryStage::kMeasure) continue;
@@ -137,7 +137,7 @@ TEST(Rewriting, KeepsTheFunction) {
   ASSERT_EQ(split.record.recovery.size(), 1u);
   EXPECT_NE(split.record.recovery[0].detail.find("1 channels split"), std::string::npos);
   EXPECT_GT(split.record.recovery[0].after_db, split.record.recovery[0].before_db + 0.3);
-  // A ReLU6 becomes a Relu, and the record says so.
+  // A ReLU6 becomes a Relu, and the record reports it.
   Graph clipped = SmallNetwork();
   QuantizeOptions options;
   options.recover = {"equalize"};

@@ -1,4 +1,4 @@
-// Attentions that are masked in one of many ways.
+// Networks of attention with masks of many forms.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr int64_t kTokens = 6;
 inline constexpr int64_t kWidth = 8;
 inline constexpr int64_t kHeads = 2;
 
-/// One way to mask an attention.
+/// One form of masking an attention.
 struct Masking {
   enum Source {
     kConstant,
@@ -31,10 +31,10 @@ struct Masking {
     kSources
   } source;
   enum Way { kAdd, kSub, kWhere, kWhereFlipped, kMax, kWays } way;
-  enum Place { kBefore, kBehind, kInQuery, kPlaces } place;  // of the scale
+  enum Place { kBefore, kBehind, kInQuery, kPlaces } place;  // position of the scale
   enum Between { kNothing, kClamp, kReshape, kSecond, kBias, kBetweens } between;
   enum Reader { kSoftmax, kLogSoftmax, kParts, kReaders } reader;
-  bool heads;  // two of them, as exporters write them
+  bool heads;  // two heads, as exporters write them
   bool causal;
   float value;
 
@@ -95,7 +95,8 @@ class MaskedNetwork {
     return std::move(b_.graph);
   }
 
-  /// What is to be seen: later places for causal masks, else the last two of every row.
+  /// Whether a position is hidden: later positions for causal masks, else the last two of every
+  /// row.
   static bool Hidden(bool causal, int64_t row, int64_t column) {
     return causal ? column > row : column >= kTokens - 2;
   }
@@ -133,7 +134,7 @@ class MaskedNetwork {
   }
   Tensor Causal(float value) { return Make(value, true); }
 
-  /// True where something is hidden.
+  /// A condition that is true for hidden positions.
   Value* Condition() {
     if (m_.source == Masking::kBoolInput) return Input("mask", DType::kBool, {kTokens, kTokens});
     std::vector<int64_t> columns;
@@ -146,7 +147,7 @@ class MaskedNetwork {
     return Op("Greater", {b_.Const("columns", Tensor::Vector(columns)), lengths});
   }
 
-  /// 0 and the mask's value.
+  /// A mask with 0 for visible positions and the mask's value for hidden ones.
   Value* Additive() {
     const float value = m_.way == Masking::kSub ? -m_.value : m_.value;
     const bool finite = std::isfinite(value);
@@ -196,7 +197,7 @@ class MaskedNetwork {
         return Op("Where", {Op("Not", {Condition()}), s, Number(m_.value)});
       case Masking::kSub:
         return Op("Sub", {s, Additive()});
-      case Masking::kMax: {  // at least -8, and then what is hidden
+      case Masking::kMax: {  // at least -8, and then the hidden positions
         return Op("Add", {b_.Const("mask", Make(m_.value, m_.causal)), Op("Max", {s, Number(-8)})});
       }
       default:
@@ -241,7 +242,7 @@ inline TensorMap MaskFeeds(const Masking& masking, const Graph& graph, uint32_t 
                                                                : masking.value;
       } else if (dtype == DType::kBool) {
         mask.data<bool>()[i] = hidden;
-      } else if (shape[1] == 1) {  // the last place that is seen
+      } else if (shape[1] == 1) {  // the last visible position
         mask.data<int64_t>()[i] = masking.causal ? i : kTokens - 3;
       } else {
         mask.data<int64_t>()[i] = !hidden;
@@ -252,7 +253,7 @@ inline TensorMap MaskFeeds(const Masking& masking, const Graph& graph, uint32_t 
   return feeds;
 }
 
-/// Every `stride`-th of the valid ones.
+/// Every `stride`-th of the valid forms.
 inline std::vector<Masking> Maskings(size_t stride) {
   const float values[] = {-100,
                           -10000,

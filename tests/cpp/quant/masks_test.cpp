@@ -15,8 +15,8 @@
 namespace requant {
 namespace {
 
-/// The scores keep their scale, and what is hidden has no part in the answer: the layers alone in
-/// integers are hardly better.
+/// The scores keep their scale, and hidden positions do not affect the answer: quantizing the
+/// layers alone is hardly better.
 TEST(Masks, EveryMaskLeavesTheScoresTheirScale) {
   const std::vector<Masking> maskings = Maskings(std::getenv("REQUANT_LONG") ? 23 : 59);
   EXPECT_GT(maskings.size(), 100U);
@@ -41,8 +41,8 @@ TEST(Masks, EveryMaskLeavesTheScoresTheirScale) {
   }
 }
 
-/// Masked places do not count for the ranges of integers behind them, where they are the least
-/// code.
+/// Hidden positions do not count for the ranges of integers after the mask, where they get the
+/// lowest code.
 TEST(Masks, IntegersBehindAMaskKeepTheirScale) {
   for (const char* value : {"-inf", "-3.40282347e+38", "-10000.0"}) {
     const Graph graph = PrepareFloatGraph(ParseGraph(StrCat(R"(graph "" opset 13

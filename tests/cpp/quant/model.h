@@ -128,7 +128,7 @@ inline QuantizedModel QuantizeGraph(const Graph& graph, QuantizeOptions options 
   return quantizer.Finish();
 }
 
-/// Signal to noise in dB over some samples that calibration has not seen.
+/// Signal to noise ratio in dB on some samples that calibration has not seen.
 inline double Snr(const Graph& wanted, const Graph& got, int samples = 8) {
   double signal = 0;
   double noise = 0;

@@ -1,4 +1,4 @@
-// Networks of a layer, a normalization written out in one of many ways, and another layer.
+// Networks of a layer, a normalization that is decomposed in one of many forms, and another layer.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace requant {
 
-/// One way to write a normalization. Every choice is an index into a list of names in Name().
+/// One form of a normalization. Every choice is an index into a list of names in Name().
 struct Spelling {
   enum Layout { kRows, kChannels, kPlane, kImage, kBatch, kGroups, kLayouts } layout = kRows;
   enum Centre { kCentred, kPlain, kCentres } centre = kCentred;
@@ -38,11 +38,11 @@ struct Spelling {
   } root = kSqrtDiv;
   enum Epsilon { kInside, kOutside, kMax, kClip, kNone, kEpsilons } epsilon = kInside;
   enum Affine { kBare, kScaleBias, kShifted, kScaledFirst, kAffines } affine = kBare;
-  /// Dimensions dropped by reductions and put back; axes as inputs; Identity and Cast in between;
-  /// n - 1 instead of n.
+  /// Reductions drop dimensions that are restored later; axes are inputs; Identity and Cast lie in
+  /// between; the divisor is n - 1 instead of n.
   bool dropped = false, axes_input = false, detour = false, corrected = false;
 
-  /// Whether there is such a thing.
+  /// Whether the combination exists.
   bool Valid() const {
     if (moment == kPool && layout != kPlane) return false;
     if (moment == kDifference && centre == kPlain) return false;
@@ -67,7 +67,7 @@ struct Spelling {
   }
 };
 
-/// Every `stride`-th of the valid ones, and of each choice each value at least.
+/// Every `stride`-th of the valid forms; every value of each choice occurs.
 inline std::vector<Spelling> Spellings(size_t stride) {
   std::vector<Spelling> out;
   size_t index = 0;
@@ -168,7 +168,7 @@ class SpellingWriter {
     if (input) inputs.push_back(Ints(Axes()));
     return Op(type, std::move(inputs), std::move(attributes));
   }
-  /// Behind statistics without the dimensions.
+  /// Restores the dimensions that the statistics dropped.
   Value* Kept(Value* value) {
     return s_.dropped && s_.moment != Spelling::kOnes ? Op("Unsqueeze", {value, Ints(Axes())})
                                                       : value;
@@ -222,7 +222,7 @@ class SpellingWriter {
 
   Value* Inverse(Value* scale) { return divides_ ? Op("Reciprocal", {scale}) : scale; }
 
-  /// The standard deviation to divide by (divides_), or what to multiply by.
+  /// The standard deviation to divide by (if divides_), or the factor to multiply by.
   Value* Scale(Value* h, Value* c, Value* mean) {
     const float n = Count();
     const auto squares = [this](Value* value) { return Op("Mul", {value, value}); };
@@ -292,7 +292,7 @@ class SpellingWriter {
   bool divides_ = true;
 };
 
-/// Rows, images and pixels of unlike magnitudes.
+/// Feeds whose rows, images and pixels have unlike magnitudes.
 inline TensorMap UnevenFeeds(const Graph& graph, uint32_t seed) {
   Noise noise(seed);
   TensorMap feeds;
@@ -309,7 +309,7 @@ inline TensorMap UnevenFeeds(const Graph& graph, uint32_t seed) {
   return feeds;
 }
 
-/// Shows the quantizer samples of a graph, made by `feeds_of(graph, seed)`.
+/// Quantizes with samples of a graph that `feeds_of(graph, seed)` makes.
 template <typename Feeds>
 QuantizedModel QuantizeOn(const Graph& graph, const QuantizeOptions& options, const Feeds& feeds_of,
                           int samples = 8) {
@@ -331,7 +331,7 @@ QuantizedModel QuantizeOn(const Graph& graph, const QuantizeOptions& options, co
   return quantizer.Finish();
 }
 
-/// Signal to noise in dB on samples that calibration has not seen.
+/// Signal to noise ratio in dB on samples that calibration has not seen.
 template <typename Feeds>
 double SnrOn(const Graph& wanted, const Graph& got, const Feeds& feeds_of, int samples = 8) {
   double signal = 0;

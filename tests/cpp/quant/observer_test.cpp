@@ -64,7 +64,7 @@ TEST(Observer, ScanOfEveryLength) {
       }
     }
   }
-  const std::vector<float> large(17, 3e38f);  // their sum is infinite, none of them is
+  const std::vector<float> large(17, 3e38f);  // their sum is infinite, each of them is finite
   EXPECT_TRUE(ScanValues(large).finite);
 }
 
@@ -96,7 +96,7 @@ TEST(Observer, PercentileAgainstSorting) {
     const Range range = Show(*observer, samples);
     const double tail = static_cast<double>(sorted.size()) * (100 - percentile) / 200;
     const auto index = static_cast<size_t>(tail);
-    // Between the two sorted neighbours of the cut, give or take a bin.
+    // The cut lies between its two sorted neighbors, within a bin.
     EXPECT_GE(range.min, static_cast<double>(sorted[index - 1]) - 2 * bin);
     EXPECT_LE(range.min, static_cast<double>(sorted[index]) + 2 * bin);
     EXPECT_LE(range.max, static_cast<double>(sorted[sorted.size() - index]) + 2 * bin);
@@ -128,7 +128,7 @@ TEST(Observer, MseIgnoresALonelyOutlier) {
   EXPECT_LT(error(range), error({-3, 300}));
 }
 
-/// Shards that travel as bytes between the passes.
+/// Shards are transferred as bytes between the passes.
 TEST(Observer, FourShardsAreOnePassToTheLastBit) {
   const Samples samples = RandomSamples(11, 500);
   const size_t bounds[] = {0, 2, 3, 8, 11};
@@ -260,7 +260,7 @@ TEST(Observer, KlAgainstPpqsLoops) {
 }
 
 TEST(Observer, IsotoneKeepsTheOrderOfTheLargestTwo) {
-  // Rows whose two largest values are close to each other, one wild value below.
+  // Rows whose two largest values are close to each other, with one outlier below.
   Samples samples;
   Noise noise(3);
   for (int i = 0; i < 50; ++i) {
@@ -285,7 +285,7 @@ TEST(Observer, IsotoneKeepsTheOrderOfTheLargestTwo) {
   EXPECT_LT(lost(range), 5);
 }
 
-/// Against hand computations from the sources named in affine.h.
+/// Compared with hand computations from the sources named in affine.h.
 TEST(Formula, ByHand) {
   const auto affine = [](const TensorSettings& settings, double min, double max) {
     TensorQuantizationConfig config;
@@ -293,7 +293,8 @@ TEST(Formula, ByHand) {
     return AffineFromRange(min, max, config);
   };
   using F = ScaleFormula;
-  // google: max|x| / 127; (max - min) / 255 with z = -round(min / s), 0 not forced in.
+  // google: max|x| / 127; (max - min) / 255 with z = -round(min / s), and the range need not
+  // include 0.
   EXPECT_EQ(affine({.symmetric = true, .formula = F::kGoogle}, -2.5, 1).scale, 2.5f / 127);
   const Affine google = affine({.formula = F::kGoogle}, 1, 3.55);
   EXPECT_EQ(google.scale, static_cast<float>(2.55 / 255));
@@ -304,7 +305,7 @@ TEST(Formula, ByHand) {
   EXPECT_EQ(affine({.symmetric = true, .formula = F::kCambricon}, -5, 3).scale, 0x1p-4f);
   EXPECT_EQ(affine({.symmetric = true, .formula = F::kCambricon}, -8, 3).scale, 0x1p-3f);
   EXPECT_EQ(affine({.bits = 4, .symmetric = true, .formula = F::kCambricon}, 0, 1).scale, 0.25f);
-  // PPQ: 2 * max / (qmax - qmin) on [-128, 127]; asymmetric as ONNX.
+  // PPQ: 2 * max / (qmax - qmin) on [-128, 127]; asymmetric like ONNX.
   EXPECT_EQ(affine({.symmetric = true, .formula = F::kPpq}, -2.55, 1).scale,
             static_cast<float>(2 * 2.55 / 255));
   EXPECT_EQ(affine({.formula = F::kPpq}, -1, 1.55).offset, 100);
@@ -327,7 +328,7 @@ TEST(Formula, SmallFloats) {
   EXPECT_EQ(RoundToSmallFloat(0.0015, e4m3), 0x1p-9);
   EXPECT_EQ(RoundToSmallFloat(1.1, e5m2), 1.0);
   EXPECT_EQ(RoundToSmallFloat(1.2, e5m2), 1.25);
-  // Every code is a fixed point: 2 * 126 finite magnitudes of e4m3 and 0.
+  // Rounding keeps every number of the format: 2 * 126 finite magnitudes of e4m3 and 0.
   int fixed = 0;
   for (int exponent = 0; exponent < 16; ++exponent) {
     for (int mantissa = 0; mantissa < 8; ++mantissa) {

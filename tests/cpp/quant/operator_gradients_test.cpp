@@ -1,4 +1,4 @@
-// Gradients of operators without weights against differences in double steps.
+// Gradients of operators without weights against difference quotients.
 #include <gtest/gtest.h>
 
 #include "base/str_cat.h"
@@ -14,8 +14,7 @@ struct Case {
   const char* graph;
 };
 
-// Values lie apart, so that no difference of a step of 2^-8 crosses the corner of a MaxPool or
-// Relu.
+// Values lie apart, so that no difference of 2^-8 crosses the corner of a MaxPool or Relu.
 constexpr Case kCases[] = {
     {"Add", "%y = Add(%a, %b)"},
     {"Sub", "%y = Sub(%a, %b)"},
@@ -63,7 +62,7 @@ Graph GraphOf(const Case& c) {
              c.graph, "\noutput %y\n"));
 }
 
-/// Every element a different multiple of 1/16, of either sign, in a shuffled order.
+/// Every element is a different multiple of 1/16, with either sign, in a shuffled order.
 Tensor Spread(const Shape& shape, int64_t step) {
   Tensor out(DType::kFloat32, shape);
   for (int64_t i = 0; i < out.count(); ++i) {
@@ -74,7 +73,7 @@ Tensor Spread(const Shape& shape, int64_t step) {
   return out;
 }
 
-/// The last node's gradients, for inputs %a, %b and so on.
+/// Checks the gradients of the last node with inputs %a, %b and so on.
 void ExpectDifferences(const std::string& what, const Graph& graph) {
   const Node& node = *graph.nodes().back();
   ASSERT_TRUE(HasGradient(node)) << what;
@@ -134,7 +133,7 @@ TEST(OperatorGradients, AgainstDifferences) {
 }
 
 struct Product {
-  const char *a, *b, *c;  // shapes; no C: nullptr
+  const char *a, *b, *c;  // shapes; nullptr without C
   const char* node;
 };
 
@@ -156,7 +155,7 @@ constexpr Product kProducts[] = {
     {"4, 3", "2, 4", nullptr, "Gemm(%a, %b) {transA = 1, transB = 1}"},
 };
 
-/// With two computed operands, of which none need be a matrix.
+/// Both operands are computed, and need not be matrices.
 TEST(OperatorGradients, OfProductsAgainstDifferences) {
   for (const Product& product : kProducts) {
     std::string text = StrCat("graph \"\" opset 14\ninput %a: float32[", product.a,
@@ -167,7 +166,7 @@ TEST(OperatorGradients, OfProductsAgainstDifferences) {
   }
 }
 
-/// What says where elements go may be another in the next sample.
+/// Computed indices may differ from sample to sample.
 TEST(OperatorGradients, FollowComputedIndices) {
   const Graph graph = ParseGraph(
       "graph \"\" opset 14\n"
@@ -196,7 +195,7 @@ TEST(OperatorGradients, FollowComputedIndices) {
   }
 }
 
-/// What has no gradient says so.
+/// Operators without a gradient are reported as such.
 TEST(OperatorGradients, NoneForOthers) {
   const Graph graph = GraphOf({"ArgMax", "%y = ArgMax(%a)"});
   EXPECT_FALSE(HasGradient(*graph.nodes().back()));

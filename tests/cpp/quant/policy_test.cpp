@@ -45,7 +45,7 @@ TEST(Policy, ContradictionsAreNamed) {
 
 TEST(State, TheTable) {
   using S = QuantizationState;
-  // Every legal step, written down a second time.
+  // Every legal transition, written down a second time.
   const std::vector<std::pair<S, std::vector<S>>> legal = {
       {S::kInitial, {S::kActivated, S::kOverlapped, S::kPassiveInit, S::kSoi, S::kFp32}},
       {S::kBaked, {S::kActivated, S::kDeactivated, S::kDequantized}},

@@ -24,13 +24,13 @@ TEST(Joint, SharesWhatBelongsTogether) {
     const OperatorQuantization& op = record.operators.at(node);
     return record.RootIndex(output ? op.outputs[slot] : op.inputs[slot]);
   };
-  // Conv's output is decided by the Relu behind it, and so are the readers of that.
+  // The Relu decides the config of the Conv before it and of its own readers.
   EXPECT_EQ(root("conv1_node", true), root("relu1_node", true));
   EXPECT_EQ(root("conv2_node", false), root("relu1_node", true));
   EXPECT_EQ(root("add_node", false), root("relu1_node", true));
   EXPECT_EQ(root("conv2_node", true), root("clip2_node", true));
   EXPECT_EQ(root("add_node", true), root("relu3_node", true));
-  // Passive operators keep their input's; an average has its own.
+  // Passive operators keep the config of their input; an average has its own.
   EXPECT_EQ(root("pool_node", true), root("relu3_node", true));
   EXPECT_NE(root("mean_node", true), root("pool_node", true));
   EXPECT_EQ(root("flat_node", true), root("mean_node", true));
@@ -85,7 +85,7 @@ TEST(Quantizer, SmallNetworkStaysCloseToFloat) {
     EXPECT_NE(integer.FindValue("relu1_q"), nullptr);
     EXPECT_EQ(integer.outputs()[0]->name, "y");
   }
-  // Every state is one in which a finished record may be.
+  // Every state is one that a finished record may have.
   for (const TensorQuantizationConfig& config : model.record.configs) {
     EXPECT_NE(config.state, QuantizationState::kInitial) << config.node;
     EXPECT_NE(config.state, QuantizationState::kPassiveInit) << config.node;
@@ -118,7 +118,7 @@ TEST(Quantizer, OutputsAreFloats) {
   const auto& output = floats.record.operators.at("y_node").outputs[0];
   EXPECT_EQ(floats.record.configs[static_cast<size_t>(output)].state, QuantizationState::kFp32);
   EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(bytes)));
-  // The exports compute the same up to the rounding of float sums: Q/DQ multiplies dequantized
+  // The exports give the same up to the rounding of float sums, as Q/DQ multiplies dequantized
   // numbers.
   const double step = static_cast<double>(OutputScale(bytes, "y_node"));
   EXPECT_LE(LargestDifference(integer, ToQOperator(floats)), 0);
@@ -126,7 +126,7 @@ TEST(Quantizer, OutputsAreFloats) {
   EXPECT_NE(LargestDifference(ToQOperator(floats), ToQOperator(bytes)), 0);
 }
 
-/// A channel without weights is its bias, as precise as floats are.
+/// A channel without weights equals its bias, with the precision of floats.
 TEST(Quantizer, BiasOfADeadChannelWithFloatOutputs) {
   for (const bool whole : {false, true}) {
     Builder b;
@@ -147,7 +147,7 @@ TEST(Quantizer, BiasOfADeadChannelWithFloatOutputs) {
   }
 }
 
-/// A last convolution, and behind it operators that only move or average.
+/// A last convolution, followed by operators that only move or average.
 TEST(Quantizer, LastOperatorsStayFloat) {
   for (const bool pool : {false, true}) {
     Builder b(13);
@@ -252,7 +252,7 @@ TEST(Quantizer, MixedNetwork) {
   ExpectSameAfterRoundTrip(graph, model);
 }
 
-/// One head of attention, LayerNormalization spelled out, Gelu by Erf.
+/// One head of attention, a decomposed LayerNormalization, Gelu by Erf.
 Graph Transformer() {
   Builder b;
   Noise noise(21);
@@ -305,7 +305,7 @@ TEST(Quantizer, Transformer) {
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "MatMul"), 0);
   EXPECT_EQ(CountOps(integer, "QLinearMatMul"), 8);
-  EXPECT_EQ(CountOps(integer, "Lut"), 1);  // a factor that only changes the scale is none
+  EXPECT_EQ(CountOps(integer, "Lut"), 1);  // a factor that only changes the scale needs none
   EXPECT_GT(Snr(graph, integer), 22);
   EXPECT_EQ(LargestDifference(integer, ToQOperator(model)), 0);
   ExpectSameAfterRoundTrip(graph, model);
@@ -316,7 +316,7 @@ TEST(Quantizer, PreActivationAndConflictsOfBits) {
   Noise noise(6);
   Value* x = b.Input("x", {1, 4, 5, 5});
   Value* a = b.Conv(x, "a", {4, 4, 1, 1}, 0, noise);
-  Value* relu = b.Op("Relu", {a}, "relu");  // not the only reader: stands alone
+  Value* relu = b.Op("Relu", {a}, "relu");  // the value has other readers, so the Relu stands alone
   Value* c = b.Conv(relu, "c", {4, 4, 1, 1}, 0, noise);
   b.graph.AddOutput(b.Op("Add", {a, c}, "y"));
   QuantizeOptions options;
@@ -325,7 +325,7 @@ TEST(Quantizer, PreActivationAndConflictsOfBits) {
   const Graph integer = LowerToInteger(model);
   VerifyGraph(integer);
   EXPECT_GT(Snr(b.graph, integer), 25);
-  // One table for the Relu, one that brings its 8 bits to 6; one back to 8 for the sum.
+  // One table for the Relu, one that converts its 8 bits to 6, and one back to 8 for the sum.
   EXPECT_EQ(CountOps(integer, "Lut"), 3);
   EXPECT_EQ(LargestDifference(integer, ToQOperator(model)), 0);
 }
@@ -460,7 +460,7 @@ TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
   EXPECT_EQ(LowerToInteger(plain).FindNode("y_node")->inputs.size(), 8u);
 }
 
-/// Scales that are widened for simple multipliers would be no longer those of the formula.
+/// Widening scales for simple multipliers would violate other formulas.
 TEST(Quantizer, FormulasAreKeptToTheLastBit) {
   const Graph graph = SmallNetwork();
   for (const ScaleFormula formula :

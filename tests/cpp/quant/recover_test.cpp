@@ -12,7 +12,7 @@
 namespace requant {
 namespace {
 
-/// A layer with correlated, non-centered inputs, as real ones are.
+/// A layer with correlated inputs that are not centered, like real ones.
 struct Layer {
   Builder builder;
   Node* node = nullptr;
@@ -36,7 +36,7 @@ struct Layer {
       const Shape shape = {rows, channels / group, kernel, kernel};
       node = builder.Conv(x, "conv", shape, kernel / 2, noise, group)->producer;
     }
-    // Patches of a ConvTranspose differ from phase to phase, so that it takes more of them.
+    // The patches of a ConvTranspose differ between phases, so more samples are needed.
     for (int i = 0; i < (upsampling > 0 ? 300 : 30); ++i) {
       Tensor input = noise.Make({1, channels, 8, 8}, 0.5f, 0.3f);
       const Tensor common = noise.Make({8, 8});
@@ -53,7 +53,7 @@ struct Layer {
   }
 };
 
-/// The judge: outputs by the interpreter's convolution of the weight error.
+/// The oracle: the interpreter's convolution of the weight error.
 double MeasuredError(Layer& layer, const Tensor& integers, std::vector<double>* mean = nullptr) {
   const Tensor& weights = layer.node->inputs[1]->constant;
   Tensor error = DequantizeParameter(integers, layer.config);
@@ -86,8 +86,8 @@ double MeasuredError(Layer& layer, const Tensor& integers, std::vector<double>* 
   return sum;
 }
 
-/// What the moments say of the rows' output error together: E[(d^T x)^2], or its variance when
-/// centered. By the full matrix when there is one, else by its diagonal (and the mean).
+/// The total output error of all rows that the moments predict: E[(d^T x)^2], or its variance if
+/// centered; by the full matrix if there is one, else by its diagonal (and the mean).
 double PredictedError(const Tensor& weights, const Tensor& integers, const InputMoments& moments,
                       const TensorQuantizationConfig& config, bool centered) {
   const WeightMatrix& view = moments.view();
@@ -140,10 +140,10 @@ TEST(Recover, RoundingLowersTheMeasuredError) {
       std::vector<double> mean;
       const double before = MeasuredError(layer, nearest, centered ? &mean : nullptr);
       const double after = MeasuredError(layer, rounded, centered ? &mean : nullptr);
-      // The taps of one channel are hardly correlated here: little to gain for a depthwise layer.
+      // The taps of one channel are hardly correlated here, so that a depthwise layer gains little.
       EXPECT_LT(after, (c.group == c.channels ? 1.0 : 0.9) * before)
           << c.channels << " " << c.kernel << " " << centered << " " << c.upsampling;
-      // What the moments predict is what the layer does.
+      // The prediction of the moments equals the error of the layer.
       EXPECT_NEAR(PredictedError(weights, rounded, moments, layer.config, centered), after,
                   0.1 * after)
           << c.channels << " " << c.group << " " << c.upsampling;
@@ -157,7 +157,7 @@ TEST(Recover, RoundingLowersTheMeasuredError) {
 TEST(Recover, WiderStepsLowerTheMeasuredError) {
   struct Case {
     int64_t channels, rows, kernel, group, upsampling;
-    double most;  // of the error before
+    double most;  // relative to the error before
   };
   for (const Case& c : {Case{12, 12, 3, 12, 0, 0.75}, Case{16, 8, 1, 1, 0, 0.75},
                         Case{32, 16, 1, 1, 0, 0.85}, Case{8, 8, 3, 1, 2, 0.9}}) {
@@ -170,7 +170,7 @@ TEST(Recover, WiderStepsLowerTheMeasuredError) {
     ScaleWeights(weights, moments.view(), 0.01, 0.02, {}, layer.config);
     const std::vector<float> start = layer.config.scale;
     const double before = MeasuredError(layer, RoundWeights(weights, moments, layer.config, false));
-    // Any steps, and multiples of a unit, of which there are fewer.
+    // With any steps, and with multiples of a unit, of which there are fewer.
     for (const double unit : {0.0, 0.004 * static_cast<double>(start[0])}) {
       layer.config.scale = start;
       if (unit > 0) {
@@ -244,7 +244,7 @@ TEST(Recover, ProductsAreExact) {
     int64_t count = 0;
     std::vector<float> quad(static_cast<size_t>(length * 4));
     for (int turn = 0; turn < 90; ++turn) {
-      // Most fit 16 bits, some do not, and two are too large to be exact.
+      // Most values fit 16 bits, some do not, and two are too large to be exact.
       const float size = turn % 20 == 7 ? 100000.0f
                          : turn == 33   ? 5e6f
                          : turn % 3     ? 4000.0f

@@ -1,4 +1,4 @@
-// Operands of a Concat whose ranges are unlike keep what they would have alone.
+// Operands of a Concat with unlike ranges get the steps that they would have alone.
 #include "quant/separate_concats.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ AttributeMap Axis(int64_t axis) {
   return attributes;
 }
 
-/// Two layers of one input: the first one's results go up to some hundred, the second one's are
+/// Two layers of one input: the results of the first reach several hundred, those of the second lie
 /// between 0 and 1.
 struct Unlike {
   Builder b;
@@ -36,7 +36,7 @@ struct Unlike {
     small = b.Op("Sigmoid", {b.Conv(x, "narrow", {5, 6, 3, 3}, 1, noise)}, "small");
   }
 
-  /// A layer that gives both the same weight.
+  /// A layer that gives both operands the same weight.
   Value* Reader(Value* joined, const std::string& name, float factor = 600) {
     Value* y = b.Conv(joined, name, {6, 9, 1, 1}, 0, noise);
     Tensor& weights = y->producer->inputs[1]->constant;
@@ -47,7 +47,7 @@ struct Unlike {
   }
 };
 
-/// The least signal to noise of an output, in dB.
+/// The least signal to noise ratio of an output, in dB.
 double LeastSnr(const Graph& graph, const Graph& integer) {
   double least = 1e9;
   for (size_t output = 0; output < graph.outputs().size(); ++output) {
@@ -92,7 +92,7 @@ TEST(SeparateConcats, FactorsGoIntoTheLayersBehind) {
     const Graph integer = LowerToInteger(model);
     VerifyGraph(integer);
     EXPECT_GT(LeastSnr(u.b.graph, integer), 30) << one.name;
-    // Nothing but the names of scales has changed.
+    // Only the names of scales have changed.
     EXPECT_EQ(CountOps(integer, "QLinearConcat"), 0) << one.name;
     EXPECT_EQ(CountOps(integer, "Lut"), 1) << one.name;  // the Sigmoid
     EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1) << one.name;
@@ -102,7 +102,7 @@ TEST(SeparateConcats, FactorsGoIntoTheLayersBehind) {
   }
 }
 
-/// An average of many values has a much smaller range than they have.
+/// An average of many values has a much smaller range than the values.
 TEST(SeparateConcats, AveragesHaveRangesOfTheirOwn) {
   Unlike u;
   Value* centered = u.b.Op("Tanh", {u.b.Conv(u.small, "even", {5, 5, 1, 1}, 0, u.noise)}, "tanh");
@@ -135,7 +135,8 @@ TEST(SeparateConcats, RowsOfMatrixProducts) {
   EXPECT_GT(LeastSnr(b.graph, LowerToInteger(model)), 28);
 }
 
-/// Readers that cannot take factors: everything between stays in float, and says why.
+/// With readers that cannot take factors, everything in between stays in float and names the
+/// reason.
 TEST(SeparateConcats, OthersStayInFloat) {
   struct Case {
     const char* name;
@@ -178,7 +179,7 @@ TEST(SeparateConcats, OthersStayInFloat) {
     EXPECT_FALSE(concat.quantized) << one.name;
     EXPECT_NE(concat.reason.find("unlike"), std::string::npos) << one.name;
     EXPECT_GT(LeastSnr(u.b.graph, integer), 30) << one.name;
-    // The scores that arrive are those of their own grid.
+    // The scores arrive on their own grid.
     const TensorMap feeds = RandomFeeds(u.b.graph, 77);
     if (one.name != std::string("an output")) continue;
     const Tensor wanted = Interpret(u.b.graph, feeds)[0];
@@ -189,7 +190,7 @@ TEST(SeparateConcats, OthersStayInFloat) {
   }
 }
 
-/// Along another axis the parts cannot have factors: a layer that reads both stays in float.
+/// Parts joined along another axis cannot have factors: a layer that reads both stays in float.
 TEST(SeparateConcats, OtherAxes) {
   Unlike u;
   Value* taller = u.b.Conv(u.small, "same", {4, 5, 1, 1}, 0, u.noise);
@@ -204,7 +205,7 @@ TEST(SeparateConcats, OtherAxes) {
   double signal = 0;
   double noise = 0;
   for (int64_t channel = 0; channel < 3; ++channel) {
-    for (int64_t i = 64; i < 128; ++i) {  // the lower half: made of small values
+    for (int64_t i = 64; i < 128; ++i) {  // the lower half comes from small values
       const double x = wanted.AsDouble(channel * 128 + i);
       signal += x * x;
       noise += std::pow(x - got.AsDouble(channel * 128 + i), 2);
@@ -226,7 +227,7 @@ TEST(SeparateConcats, AlikeStaysOneScale) {
   EXPECT_EQ(OutputScale(model, "joined_node"), OutputScale(model, "small_node"));
 }
 
-/// A Concat of Concats: the inner one's result is joined again.
+/// A Concat of Concats: the result of the inner one is joined again.
 TEST(SeparateConcats, Nested) {
   Unlike u;
   Value* inner = u.b.Op("Concat", {u.large, u.small}, "inner", Axis(1));
@@ -241,7 +242,7 @@ TEST(SeparateConcats, Nested) {
   EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(model)), 30);
 }
 
-/// Shards, observers with two passes and scales of the user.
+/// Shards, observers with two passes, and scales given by the user.
 TEST(SeparateConcats, OtherWaysToRanges) {
   for (const char* observer : {"mse", "percentile", "auto"}) {
     Unlike u;

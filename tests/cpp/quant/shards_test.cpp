@@ -1,4 +1,4 @@
-// A calibration divided among shards is the one that saw everything, to the last bit.
+// A calibration divided among shards equals an undivided one, to the last bit.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Multipliers that are whole shares of 2^16.
+// Multipliers that are multiples of 2^-16.
 #include "quant/simple_multipliers.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// A chain of layers of few and of many products.
+/// A chain of layers with few and with many products.
 Graph Chain(uint32_t seed) {
   Builder b;
   Noise noise(seed);
@@ -51,7 +51,7 @@ Layer LayerOf(const QuantizedModel& model, const std::string& node) {
   return {record.Root(op.inputs[0]), record.Root(op.inputs[1]), record.Root(op.outputs[0])};
 }
 
-/// How much wider a channel's step is than what its weights ask for.
+/// The ratio of a channel's step to the one that its weights need.
 double Widening(const QuantizedModel& model, const std::string& node, const Layer& layer,
                 size_t channel) {
   const Tensor& weights = *model.float_graph.FindNode(node)->constant(1);
@@ -90,7 +90,7 @@ TEST(SimpleMultipliers, EightChannelsOrNone) {
   output.bits = weights.bits = 8;
   output.scale = {1.0f};
   weights.scale.assign(20, 0.00301f);
-  weights.scale[9] = 1e-5f;  // less than one share: 2 % are not enough
+  weights.scale[9] = 1e-5f;  // less than one unit: 2 % do not suffice
   const std::vector<float> before = weights.scale;
   SimplifyMultipliers(0.5, output, weights);
   for (size_t c = 0; c < 20; ++c) {
@@ -98,7 +98,7 @@ TEST(SimpleMultipliers, EightChannelsOrNone) {
     EXPECT_EQ(weights.scale[c] == before[c], stays) << c;
     EXPECT_EQ(SimpleMultiplier(0.5 * static_cast<double>(weights.scale[c])) > 0, !stays) << c;
   }
-  // What is simple stays what it is.
+  // Simple multipliers stay as they are.
   const std::vector<float> once = weights.scale;
   SimplifyMultipliers(0.5, output, weights);
   EXPECT_EQ(weights.scale, once);

@@ -13,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// A trunk to which `blocks` layers add, one after the other; every second one is a Sub.
+/// A trunk to which `blocks` layers add in order; every second addition is a Sub.
 Graph Trunk(int blocks, uint32_t seed) {
   Builder b;
   Noise noise(seed);
@@ -48,7 +48,7 @@ Sum SumOf(const QuantizedModel& model, const std::string& node) {
           model.record.Root(op.outputs[0])};
 }
 
-/// How much wider the step is than what the range asks for.
+/// The ratio of the step to the one that the range needs.
 double Widening(const TensorQuantizationConfig& config) {
   const Affine plain = AffineFromRange(config.range_min, config.range_max, config);
   EXPECT_EQ(config.offset[0], plain.offset);
@@ -69,7 +69,7 @@ TEST(SimpleSums, ChainsBecomeSimpleByLittle) {
       }
     }
   }
-  EXPECT_GE(simple, 36);  // of 40: an operand may be too small next to the sum
+  EXPECT_GE(simple, 36);  // of 40: an operand may be too small compared with the sum
 }
 
 TEST(SimpleSums, GivenScalesAndOtherGridsStay) {

@@ -35,7 +35,7 @@ TEST(Gemm, AgainstSums) {
   }
 }
 
-/// A number added to a row of class scores changes no answer; of other outputs it is an error.
+/// A number added to all class scores of a row changes no answer; for other outputs it is an error.
 TEST(SnrMeter, ScoresAndOtherOutputs) {
   for (const bool scores : {true, false}) {
     const std::vector<int64_t> shape =
@@ -63,7 +63,7 @@ TEST(Simulator, FloatIsTheInterpreter) {
   }
 }
 
-/// Integers run what the simulator says, up to a step where a sum rounds differently.
+/// The integer network agrees with the simulator, up to a step where a sum rounds differently.
 TEST(Simulator, QuantizedIsTheIntegerNetwork) {
   const Graph graph = SmallNetwork();
   for (const int bits : {4, 8}) {
@@ -101,7 +101,7 @@ TEST(Simulator, QuantizedIsTheIntegerNetwork) {
   }
 }
 
-/// Grids so fine that differences see the true slope.
+/// Grids so fine that difference quotients show the true slope.
 TEST(Tape, GradientsAgainstDifferences) {
   const Graph graph = SmallNetwork();
   QuantizeOptions options;
@@ -172,7 +172,7 @@ TEST(Tape, GradientsAgainstDifferences) {
   }
 }
 
-/// What no integer operator computes runs in float on its grid.
+/// Grids without an integer operator run in float.
 TEST(Simulated, ExoticGridsRun) {
   const Graph graph = SmallNetwork();
   struct Case {
@@ -206,7 +206,7 @@ TEST(Simulated, ExoticGridsRun) {
     EXPECT_GT(Snr(graph, lowered), c.least_db) << c.what;
     EXPECT_EQ(lowered.outputs()[0]->name, "y");
   }
-  // One layer alone leaves the others integer.
+  // If one layer has such a grid, the others stay integer.
   QuantizeOptions options;
   options.by_name["conv3_node"].activations.bits = 16;
   const QuantizedModel model = QuantizeGraph(graph, options);
@@ -232,7 +232,7 @@ TEST(LowBits, StayInsideTheirCodes) {
       InterpretOptions watch;
       watch.observe = [&](const Value& value, const Tensor& tensor) {
         if (!IsByte(tensor.dtype())) return;
-        // The unclamped results of an operator that a Clip follows are its own business.
+        // The results of an operator before its Clip may differ.
         for (const Node* reader : value.consumers) {
           if (reader->Is("Clip")) return;
         }
@@ -242,7 +242,7 @@ TEST(LowBits, StayInsideTheirCodes) {
         }
       };
       Interpret(integer, RandomFeeds(graph, 3), watch);
-      // Files say the same.
+      // Exported files give the same.
       const double step = static_cast<double>(OutputScale(model, "y_node"));
       EXPECT_LE(LargestDifference(ToQdq(model), integer), 1.01 * step);
       EXPECT_EQ(LargestDifference(ToQOperator(model), integer), 0);

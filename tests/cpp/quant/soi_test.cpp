@@ -1,4 +1,5 @@
-// Which floats are shapes and indices, and which are data that came of integers.
+// Distinguishes floats that are shapes and indices from floats that are data, even if they come
+// from integers.
 #include "quant/soi.h"
 
 #include <gtest/gtest.h>
@@ -53,8 +54,7 @@ output %f
   for (const char* name : {"c", "d", "e", "f"}) EXPECT_TRUE(IsSoi(graph, name)) << name;
 }
 
-/// Operators that would have to quantize what is a shape or a constant stay float, and the model
-/// runs.
+/// Operators that would have to quantize a shape or a constant stay float, and the model runs.
 TEST(ShapeOrIndex, JoinsWithDataStayFloat) {
   const Graph graph = ParseGraph(R"(graph "" opset 13
 input %x: float32[1, 3, 4]
@@ -78,7 +78,7 @@ output %y
   EXPECT_FALSE(model.record.operators.at("join").quantized);
   EXPECT_FALSE(model.record.operators.at("turn").quantized);
   EXPECT_TRUE(model.record.operators.at("last").quantized);
-  EXPECT_GT(Snr(graph, LowerToInteger(model)), 18);  // 20: two layers of four channels
+  EXPECT_GT(Snr(graph, LowerToInteger(model)), 18);  // 20 dB: two layers of four channels
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Normalizations that are written out in parts.
+// Decomposed normalizations.
 #include "quant/statistics.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::set<std::string> StatisticsOf(const std::string& text) {
   return names;
 }
 
-/// Whatever the spelling, quantizing loses no more than it does with all but the layers in float.
+/// In every form, quantizing loses no more than quantizing nothing but the layers.
 TEST(Statistics, EverySpellingKeepsItsNormalizationInFloat) {
   const bool all = std::getenv("REQUANT_LONG") != nullptr;
   const std::vector<Spelling> spellings = Spellings(all ? 43 : 101);
@@ -48,11 +48,12 @@ TEST(Statistics, EverySpellingKeepsItsNormalizationInFloat) {
 struct Form {
   const char* name;
   const char* text;
-  const char* found;  // names of the operators, in order of the alphabet
+  const char* found;  // names of the operators, sorted
 };
 
-/// Forms that the spellings do not have, and what is no normalization. What reads one of these
-/// operators and another value needs not be found: its operands are not both integers.
+/// Forms that the spellings do not cover, and operators that are no normalization. An operator that
+/// reads one of these operators and another value need not be found: its operands are not both
+/// integers.
 TEST(Statistics, Forms) {
   const std::string head = R"(graph "" opset 13
 input %x: float32[2, 4, 6, 6]

@@ -1,5 +1,5 @@
-// Operators of two values: a product with what the caller feeds is one of integers, and a function
-// of two values is float alone.
+// Operators of two values: a product with a graph input is computed in integers, and a function of
+// two values is float without making its neighbors float.
 #include <gtest/gtest.h>
 
 #include "ir/verify.h"
@@ -16,7 +16,7 @@ struct Gated {
     Value* gate = b.Input("gate", gate_shape);
     Value* first = b.Op("Relu", {b.Conv(x, "first", {8, 3, 3, 3}, 1, noise)}, "relu");
     Value* other = gate;
-    if (divide) {  // by what is not near 0
+    if (divide) {  // the divisor is not close to 0
       other = b.Op("Exp", {b.Conv(x, "log", {8, 3, 3, 3}, 1, noise)}, "positive");
     }
     Value* joined = b.Op(type, {first, other}, "joined");

@@ -16,7 +16,7 @@
 namespace requant {
 namespace {
 
-/// MatMul, Gemm of both orders; K is no multiple of the block.
+/// MatMul, and Gemm in both orders; K is no multiple of the block.
 Graph Products() {
   Builder b;
   Noise noise(2);
@@ -62,7 +62,7 @@ TEST(Dynamic, KeepsTheFunction) {
   EXPECT_GT(Snr(graph, dynamic), 35);
 }
 
-/// Numbers for a text that look random, as many as the shape has.
+/// Pseudo-random numbers for a text, as many as the shape has elements.
 std::string Numbers(uint32_t seed, const Shape& shape) {
   std::string out;
   Lcg random{seed * 2654435761U + 1};
@@ -73,7 +73,7 @@ std::string Numbers(uint32_t seed, const Shape& shape) {
   return out;
 }
 
-/// Both branches share a weight of the graph around them; one has a weight of its own and a loop.
+/// Both branches share a weight of the outer graph; one has a weight of its own and a loop.
 Graph Branches() {
   return ParseGraph(StrCat(R"(graph "" opset 17
 input %x: float32[3, 32]
@@ -173,7 +173,8 @@ TEST(WeightOnly, InBodies) {
       std::map<std::string, int> counts;
       CountIn(quantized, counts);
       EXPECT_EQ(counts[nbits ? "MatMulNBits" : "DequantizeLinear"], 6);
-      // The weight with a second order of its blocks is there twice, whatever reads it.
+      // The weight whose blocks are needed in a second order is stored twice, for any number of
+      // readers.
       ExpectBranches(quantized, bits == 8 ? 30 : 8, bits == 8 ? 0.45 : 0.28);
     }
   }
