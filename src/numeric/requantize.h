@@ -125,7 +125,7 @@ struct RequantizeParams {
   /// can make a tie.
   const double* exact_scale = nullptr;
   const double* exact_tie = nullptr;
-  /// The same codes in float32, whether the product is rounded by itself or not:
+  /// A form with equal codes in float32, whether the product is rounded by itself or not:
   ///   output = clamp(truncated(float(acc) * float_scale + float_bias) + lo, lo, hi);
   /// float_scale is negative for channels without such a form. Null if no channel has one.
   const float* float_scale = nullptr;

@@ -230,7 +230,7 @@ std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
   return step;
 }
 
-/// What is known of a slot before anything is packed.
+/// Facts about a slot before anything is packed.
 struct Use {
   bool own = false;  // whether it is bytes in memory that nothing else uses
   Step* writer = nullptr;

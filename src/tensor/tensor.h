@@ -80,7 +80,7 @@ class Tensor {
   std::vector<int64_t> ToInts() const;
   std::vector<float> ToFloats() const;
 
-  /// The same bytes in another shape with the same count. Throws kShapeMismatch.
+  /// A tensor of these bytes in another shape with the same count. Throws kShapeMismatch.
   Tensor Reshaped(Shape shape) const;
   /// A deep copy.
   Tensor Clone() const;

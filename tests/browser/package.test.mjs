@@ -165,7 +165,7 @@ async function tuning() {
   };
 }
 
-// The same training on the page and in a Worker, with both modules; and a page that aborts it.
+// Trains on the page and in a Worker, with both modules, with equal results; and a page aborts training.
 async function training() {
   const file = await bytes('model.onnx');
   const read = async (name) => imageSamples(await readIdxImages(await bytes(name)), { input: 'image' });
@@ -301,7 +301,7 @@ test('float and 8 bits, both modules, page and Worker', { timeout: 900_000 }, as
     assert.ok(same >= 48, `${name}: float and 8 bits agree on ${same} of 50`);
     assert.deepEqual(float.top1, reference.float.top1, name);
   }
-  // The same module gives the same bits on the page and in a Worker.
+  // A module gives the same bits on the page and in a Worker.
   for (const simd of ['simd128', 'relaxed']) assert.deepEqual(runs[simd], runs[`${simd} worker`]);
 });
 

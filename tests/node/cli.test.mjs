@@ -244,7 +244,7 @@ test('quantize, run, compare', () => {
 
 test('what is not good enough: exit code 1 behind the whole result', async () => {
   const other = at('other.onnx');
-  // The same shapes with other weights.
+  // A model of equal shapes with other weights.
   const model = await parseModel(`graph "other" opset 13
 input %image: float32[1, 1, 28, 28]
 const %shape: int64[2] = {1, 784}

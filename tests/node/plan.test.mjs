@@ -192,7 +192,7 @@ test('float steps of every kind, references among them', async () => {
   const session = await InferenceSession.create(graph);
   const kernels = session.plan().steps.map(({ kernel }) => kernel);
   assert.ok(kernels.filter((kernel) => kernel === 'reference').length >= 2, String(kernels));
-  // The same graph in 8 bits.
+  // This graph in 8 bits.
   const eight = await quantize(graph, { calibration: feeds });
   for (const requantize of ['fixed', 'float']) await checkRoundTrip(eight, { requantize }, feeds);
   for (const one of [session, eight, graph]) one.dispose();

@@ -459,7 +459,7 @@ test('latencies: every layer at every width, for a budget in milliseconds', asyn
     assert.deepEqual(Object.keys(latencies[name]).sort(), ['2', '32', '4', '8']);
     for (const ms of Object.values(latencies[name])) assert.ok(ms >= 0 && ms < 1000);
   }
-  // The same latencies give the same bits; a budget that the whole network meets changes nothing.
+  // Equal latencies give equal bits; a budget that the whole network meets changes nothing.
   const maxMs = layers.reduce((sum, name) => sum + Math.max(...Object.values(latencies[name])), 0);
   const one = mixedPrecision(analysis, { maxMs, latencies });
   assert.deepEqual(mixedPrecision(analysis, { maxMs, latencies }), one);

@@ -63,7 +63,7 @@ describe('train', () => {
       onProgress: (step) => steps.push(step),
     });
     const now = await rightAnswers(trained);
-    // Of 500: 467 in float, about 350 with these bits, about 440 after training.
+    // Right of 500: 467 in float, about 350 with these bits, about 440 after training.
     assert.ok(before < float - 20, `${before} of ${float}: there must be something to win back`);
     assert.ok(now > before + (float - before) / 3, `${before} -> ${now} of ${float}`);
     assert.deepEqual(quantized.toOnnx(), bytes, 'the model that was given is as it was');

@@ -33,7 +33,7 @@ describe('worker', () => {
     assert.deepEqual(session.inputNames, ['image']);
     const { logits } = await session.run(images[0]);
     assert.ok(logits instanceof Tensor);
-    // The same engine gives the same bits.
+    // Both engines give the same bits.
     assert.deepEqual(logits.data, (await pageSession.run(images[0])).logits.data);
     assert.equal(images[0].image.data.length, 784);
     assert.ok((await session.plan()).steps.length > 10);

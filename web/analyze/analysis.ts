@@ -7,7 +7,7 @@ import type { OperatorConfig } from '../quantize/config.js';
 import type { Analysis, OperatorAnalysis, ValueAnalysis } from '../quantize/record.js';
 import { leastNoise } from './knapsack.js';
 
-/** What is wrong with an operator, and what may help. */
+/** A problem of an operator, and possible remedies. */
 export interface Diagnosis {
   operator: string;
   aloneSnr: number | null;

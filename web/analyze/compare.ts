@@ -25,7 +25,7 @@ export interface CompareSample {
   label?: number;
 }
 
-/** What both models answered for one sample. */
+/** The answers of both models for one sample. */
 export interface SampleResult {
   /** Index of the largest element of the first output. */
   floatTop1: number;

@@ -59,7 +59,7 @@ type ValueOf<R> =
           ? boolean
           : number;
 
-/** What a table of options accepts: every option may be left out. */
+/** The options that a table accepts; each may be left out. */
 export type ConfigOf<S> = { -readonly [K in keyof S]?: ValueOf<S[K]> };
 
 /** @internal A row for true or false. */

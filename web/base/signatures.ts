@@ -21,7 +21,7 @@ export interface Signature {
   /** The name of the kind, with its article. */
   readonly name: string;
   readonly matches: (head: Head) => boolean;
-  /** What to do where a model was expected. */
+  /** The remedy if a model was expected. */
   readonly remedy: string;
   /**
    * The remedy also serves where another kind was expected: it is about how files get here, not about their

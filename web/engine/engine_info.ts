@@ -1,4 +1,4 @@
-// What the engine consists of.
+// The parts of the engine.
 
 import { call } from './heap.js';
 import { type Variant, loadCore, threadsOf, variantOf } from './load_core.js';

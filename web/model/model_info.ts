@@ -1,4 +1,4 @@
-// What a model consists of, as JSON.
+// The parts of a model, as JSON.
 
 import { invalidArgument, show } from '../base/errors.js';
 import { suggest } from '../base/options.js';

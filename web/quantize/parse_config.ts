@@ -92,7 +92,7 @@ export function parseConfig(
   operatorNames?: readonly string[],
 ): ParsedConfig {
   checkSchema(config, quantizeOptions, 'config');
-  // What is left over goes to the core as it is.
+  // The remaining options go to the core unchanged.
   const {
     target,
     activations,

@@ -1,4 +1,4 @@
-// What a session says about its plan, as JSON.
+// The description of a session's plan, as JSON.
 
 import type { TensorType } from '../base/tensor.js';
 

@@ -1,4 +1,4 @@
-// What a worker is sent: sources, options and settings, in a form that messages can hold.
+// Sources, options and settings for a worker, in a form that messages can hold.
 
 import { checkKind, withoutUndefined } from '../base/options.js';
 import { type Source, isNode, isResponse, readSource, ready } from '../base/source.js';

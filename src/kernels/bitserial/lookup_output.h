@@ -7,8 +7,8 @@
 
 namespace requant::bitserial {
 
-/// What the kernel compares with a threshold to make outputs of two codes (lookup_bits.h): int16
-/// sums, bytes, or nothing.
+/// The numbers that the kernel compares with a threshold to make outputs of two codes
+/// (lookup_bits.h): int16 sums, bytes, or nothing.
 enum class BitSource : int32_t { kNone, kSums, kBytes };
 
 /// Whether the sums of all segments together may exceed 16 bits.
@@ -41,7 +41,7 @@ inline int32_t ResidualZero(const ConvQ8Params* p) {
   return p->residual_first != 0 ? p->addition.a_zero : p->addition.b_zero;
 }
 
-/// What the kernel compares if all channels have thresholds.
+/// The numbers that the kernel compares if all channels have thresholds.
 inline BitSource FindBits(const ConvQ8Params* p, const LookupHeader& header, const LookupShape& s) {
   if (HasWideSums(header, s) || !conv::CanMakeCodes(p) ||
       p->requantize.narrow.last_low == nullptr) {

@@ -42,7 +42,7 @@ RQ_INLINE bool JoinsPlanes(const LookupHeader& header, const LookupShape& s) {
   return kHasDot && header.planes == 2 && s.taps <= kSegmentSlices;
 }
 
-/// What tables hold less than the sums.
+/// The amount by which table entries are below the sums.
 RQ_INLINE int32_t TableBias(const LookupHeader& header, const LookupShape& s) {
   return JoinsPlanes(header, s) ? 2 * header.input_range : 0;
 }

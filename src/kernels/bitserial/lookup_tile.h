@@ -113,8 +113,8 @@ struct JoinedInMemory {
   RQ_MEMBER void Finish(bool, bool, int16_t*) const {}
 };
 
-/// What the sums of a tile start from: their present value, their first lookup, or their first
-/// lookup plus `start`.
+/// The start value of a tile's sums: their present value, their first lookup, or their first lookup
+/// plus `start`.
 enum class Begin { kThere, kFirst, kStart };
 
 /// Looks up the four tables of a pixel's slice for kBlocks blocks.

@@ -100,8 +100,8 @@ RQ_INLINE uint8_t* ThresholdsOf(const Lookups& l, int32_t group, BitSource bits)
   return l.thresholds + (of_bytes + group) * ThresholdBytes(g.out_c / g.groups);
 }
 
-/// What outputs are compared with, after setting the thresholds of all groups; `weights` is the
-/// first group's.
+/// Sets the thresholds of all groups, if outputs have two codes, and returns the numbers that are
+/// compared with them; `weights` are the first group's.
 RQ_INLINE BitSource SetBits(const ConvQ8Params* p, const Lookups& l, const uint8_t* weights) {
   const ConvGeometry& g = l.shape.g;
   const BitSource bits = FindBits(p, l.header, l.shape);

@@ -1,5 +1,5 @@
 #pragma once
-// What the rows of several tables require of the machine. Hosted C++.
+// The features of the machine that rows of several tables require. Hosted C++.
 #include "base/operators.h"
 #include "kernels/variant/kernel.h"
 

@@ -133,7 +133,7 @@ CodeRange InputCodes(const PlanBuilder& builder, const Value* value, int32_t zer
 
 const ConvQ8Kernel& ChooseConvQ8(const PlanBuilder& builder, const ConvQ8Weights& weights,
                                  const ConvGeometry& geometry, const std::string& tuning) {
-  // Of two exact rows the later one is faster, if this machine has its instructions or it is
+  // The later one of two exact rows is faster, if this machine has its instructions or it is
   // forced.
   const bool relaxed = rq_variant() != 0 || builder.IsForced("conv_q8");
   const bool packs = builder.options().compact && HasPackedRow(weights, geometry, relaxed);

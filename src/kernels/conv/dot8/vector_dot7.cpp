@@ -27,7 +27,7 @@ using conv::kEpilogueRows;
 /// against 121 GOPS on x86-64); passing over the rows as product.h does gives 107.
 constexpr int32_t kTile = 4;
 
-/// What a weight is less its code.
+/// The difference of a weight and its code.
 constexpr int32_t kOffset = -64;
 
 /// Bytes of a block's biases and sums.
