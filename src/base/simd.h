@@ -129,7 +129,7 @@ RQ_INLINE v128_t DotI8I7(v128_t a, v128_t b) {
 #endif
 }
 
-/// acc + the sums of four neighbouring products as four i32; operands as in DotI8I7.
+/// acc + the sums of four neighboring products as four i32; operands as in DotI8I7.
 RQ_INLINE v128_t DotI8I7Add(v128_t a, v128_t b, v128_t acc) {
 #if defined(REQUANT_RELAXED) && defined(__wasm_relaxed_simd__)
   return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(a, b, acc);
@@ -138,7 +138,7 @@ RQ_INLINE v128_t DotI8I7Add(v128_t a, v128_t b, v128_t acc) {
 #endif
 }
 
-/// The sums of four neighbouring products of signed w and x, unsigned or signed, as four i32. Exact
+/// The sums of four neighboring products of signed w and x, unsigned or signed, as four i32. Exact
 /// on every machine, but slow.
 template <bool kUnsigned>
 RQ_INLINE v128_t ExactDot8(v128_t w, v128_t x) {
@@ -150,7 +150,7 @@ RQ_INLINE v128_t ExactDot8(v128_t w, v128_t x) {
                         wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
 }
 
-/// acc + the sums of four neighbouring products of signed bytes w and bytes x as four i32, with all
+/// acc + the sums of four neighboring products of signed bytes w and bytes x as four i32, with all
 /// eight bits: the meaning of i32x4.relaxed_dot_i8x16_i7x16_add_s on machines where rq_dot8() is
 /// not 0 (VPDPBUSD with AVX-VNNI: x unsigned; SDOT on ARM, VPDPBSSD: x signed). Wrong on other
 /// machines.

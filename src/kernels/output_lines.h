@@ -1,5 +1,5 @@
 #pragma once
-// The walk over lines of output pixels, shared by kernels whose neighbouring windows overlap.
+// The walk over lines of output pixels, shared by kernels whose neighboring windows overlap.
 // Freestanding.
 #include "base/simd.h"
 #include "kernels/geometry.h"

@@ -1,4 +1,4 @@
-// BitPack: the bit planes of small unsigned codes, bits of neighbours along one axis packed into
+// BitPack: the bit planes of small unsigned codes, bits of neighbors along one axis packed into
 // words, as TVM's topi.nn.bitpack defines it (python/tvm/topi/nn/bitserial_util.py): plane b holds
 // bit b, and the first of a word's elements is its most significant bit. Unlike there, an axis that
 // is no multiple of the word is padded with zeros.
@@ -89,7 +89,7 @@ uint64_t PlaneOf(uint64_t codes, int64_t plane) {
   return ((codes >> plane & 0x0101010101010101) * 0x8040201008040201) >> 56;
 }
 
-/// Distances in the output between neighbours along each dimension of the input, and between
+/// Distances in the output between neighbors along each dimension of the input, and between
 /// planes.
 struct Steps {
   std::vector<int64_t> along;

@@ -1,5 +1,5 @@
 // Conv. The reference keeps one channel's sums in double and walks along rows, so that the
-// innermost loop is one multiplication and addition on neighbouring elements.
+// innermost loop is one multiplication and addition on neighboring elements.
 #include <algorithm>
 #include <vector>
 

@@ -114,7 +114,7 @@ void InferRoiAlign(InferContext& context) {
   SetOutput(context, 0, context.inputs[0].dtype, shape);
 }
 
-/// Four neighbours and their weights, as in the original code of Mask R-CNN.
+/// Four neighbors and their weights, as in the original code of Mask R-CNN.
 struct Bilinear {
   int64_t at[4];
   double weight[4];

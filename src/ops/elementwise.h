@@ -14,7 +14,7 @@ namespace requant {
 
 inline constexpr size_t kMaxRowInputs = 3;
 
-/// One innermost run of an output: `length` neighbouring elements from `output` on. Input i starts
+/// One innermost run of an output: `length` neighboring elements from `output` on. Input i starts
 /// at input[i] and moves by step[i] (0 where it is stretched).
 struct RowStep {
   int64_t output;
@@ -23,7 +23,7 @@ struct RowStep {
   std::array<int64_t, kMaxRowInputs> step;
 };
 
-/// How to walk an output shape. Neighbouring dimensions that every input walks alike are merged, so
+/// How to walk an output shape. Neighboring dimensions that every input walks alike are merged, so
 /// that equal shapes are one run.
 struct RowPlan {
   struct Axis {

@@ -1,5 +1,5 @@
 // com.microsoft::GatherBlockQuantized: gathers slices of a table of few bits, which stays packed;
-// only what is gathered becomes floats (onnxruntime docs/ContribOperators.md). Neighbours along the
+// only what is gathered becomes floats (onnxruntime docs/ContribOperators.md). Neighbors along the
 // quantized axis share a scale and a zero point, block by block.
 #include <bit>
 #include <vector>

@@ -35,7 +35,7 @@ struct PickedRow {
   const uint8_t* from;
   uint8_t* to;
   int64_t length;
-  int64_t step;    // distance between neighbours' elements, besides their indices' part
+  int64_t step;    // distance between neighbors' elements, besides their indices' part
   int64_t stride;  // stride of the axis in the input
   int64_t dim;     // size of the axis
   size_t element;

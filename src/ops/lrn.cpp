@@ -1,4 +1,4 @@
-// LRN: divides each element by a power of the sum of squares in its neighbourhood of channels (onnx
+// LRN: divides each element by a power of the sum of squares in its neighborhood of channels (onnx
 // docs/Operators.md).
 #include <algorithm>
 #include <cmath>

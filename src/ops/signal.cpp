@@ -113,7 +113,7 @@ void EvaluateDft(EvalContext& context) {
   shape[axis] = half ? n / 2 + 1 : n;
   shape.back() = 2;
   Tensor out(x.dtype(), shape);
-  int64_t inner = 1;  // elements between neighbours along the axis, without the parts
+  int64_t inner = 1;  // elements between neighbors along the axis, without the parts
   for (size_t i = axis + 1; i + 1 < shape.size(); ++i) inner *= shape[i];
   const int64_t lines = given > 0 ? x.count() / parts / given : 0;
   const Circle circle(n);

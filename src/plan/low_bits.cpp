@@ -21,7 +21,7 @@ bool HasFewLevels(const Tensor& tensor) {
   return true;
 }
 
-/// Whether the node clamps codes to at most 16 neighbours.
+/// Whether the node clamps codes to at most 16 neighbors.
 bool IsNarrowClip(const Node& node) {
   const Tensor* low = node.constant(1);
   const Tensor* high = node.constant(2);

@@ -18,7 +18,7 @@ namespace requant {
 ///   After       it has half a byte for each
 ///   Conditions  `compact` is set; the step that computes it and all that read it are
 ///               convolutions, depthwise ones too, or additions whose kernels can pack and unpack;
-///               it has at most 16 neighbouring codes; its channels (of a group) are a multiple
+///               it has at most 16 neighboring codes; its channels (of a group) are a multiple
 ///               of 8; nothing else shares its memory.
 ///
 /// The integers stay the same. Planes save time and memory; half bytes cost a few percent of time.

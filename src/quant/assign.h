@@ -30,7 +30,7 @@ int WeightAxis(const Node& node, QuantRule rule);
 /// Whether an operator with weights can write its accumulators as floats.
 bool HasFloatForm(const Node& node, QuantRule rule);
 /// nullptr when integer operators can express the node, else the reason why they cannot; considers
-/// the node alone, without its neighbours.
+/// the node alone, without its neighbors.
 const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
                      const std::set<const Value*>& soi);
 inline constexpr const char* kNoIntegerOperator = "it has no integer operator";

@@ -32,7 +32,7 @@ const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
  * Text for a terminal: names in files may hold control characters, which would move the cursor or change
- * colours. Line feeds, tabs and the beginning of a {@link Progress} line stay, and JSON stays JSON.
+ * colors. Line feeds, tabs and the beginning of a {@link Progress} line stay, and JSON stays JSON.
  */
 export function printable(text: string): string {
   if (text.startsWith(CLEAR_LINE)) return CLEAR_LINE + printable(text.slice(CLEAR_LINE.length));

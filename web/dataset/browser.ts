@@ -10,7 +10,7 @@ export async function decodeImage(blob: Blob, channels: 1 | 3 = 3): Promise<Imag
   }
   let bitmap: ImageBitmap;
   try {
-    // Colours and alpha stay as in the file, since networks are trained on decoded files.
+    // Colors and alpha stay as in the file, since networks are trained on decoded files.
     bitmap = await createImageBitmap(blob, {
       colorSpaceConversion: 'none',
       premultiplyAlpha: 'none',

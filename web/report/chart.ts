@@ -1,5 +1,5 @@
 // Helpers that charts share. Charts are HTML and SVG text that fills its container at any width: positions
-// are percentages, so that text never shrinks with the drawing. Colours come from the CSS variables of
+// are percentages, so that text never shrinks with the drawing. Colors come from the CSS variables of
 // chartStyle, so that one drawing serves light and dark pages. Charts load nothing and run no script.
 
 /** Text that is safe inside elements and attributes of HTML and SVG. */

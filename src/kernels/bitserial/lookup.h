@@ -78,7 +78,7 @@ struct LookupShape {
   int32_t slices;   ///< slices of one group's channels
   int32_t taps;     ///< taps of a window
   int32_t segment;  ///< slices under each tap that are summed in 16 bits
-  int32_t runs;     ///< runs of neighbouring slices in a segment of a window
+  int32_t runs;     ///< runs of neighboring slices in a segment of a window
   int32_t run_taps;     ///< taps of a run
   int32_t columns;      ///< columns of an input line, padding included
   int32_t pixel_bytes;  ///< bytes of a pixel's tables

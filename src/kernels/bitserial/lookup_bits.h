@@ -231,7 +231,7 @@ __attribute__((noinline)) inline void BitRows(const int16_t* sums, const int16_t
   }
 }
 
-/// Writes codes or bits by byte comparisons, for kPixels neighbouring windows of a line and kBlocks
+/// Writes codes or bits by byte comparisons, for kPixels neighboring windows of a line and kBlocks
 /// blocks. row_sums are the sums of the windows' codes; the last block has `last` channels, 8 or
 /// 16.
 template <typename Tables, int kPixels, int kBlocks, bool kToBits>

@@ -25,7 +25,7 @@ inline int32_t HalvesOf(const LookupHeader& header) {
   return 3;
 }
 
-/// BitMiddle centres the left side of lookup_bits.h within +-127 while a window's codes sum to at
+/// BitMiddle centers the left side of lookup_bits.h within +-127 while a window's codes sum to at
 /// most kMostBits. Up to kTriedBits codes of one bit are worth trying, since half of them are set
 /// on average.
 inline int32_t BitMiddle(int32_t halves) { return 127 * (halves - 1); }

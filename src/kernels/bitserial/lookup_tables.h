@@ -1,5 +1,5 @@
 #pragma once
-// Builds the tables of vector_lookup.cpp: for every four neighbouring codes of a pixel, the sixteen
+// Builds the tables of vector_lookup.cpp: for every four neighboring codes of a pixel, the sixteen
 // sums of their subsets. Vector code, freestanding.
 //
 //   index   0   1    2    3       4    5       ...  15

@@ -166,7 +166,7 @@ RQ_INLINE void LookUpPlaces(int32_t count, const uint8_t* in, ptrdiff_t step, co
   }
 }
 
-/// The sums of one segment for `count` neighbouring windows of a line, `step` bytes apart, and
+/// The sums of one segment for `count` neighboring windows of a line, `step` bytes apart, and
 /// kBlocks blocks. Runs of `slices` are at in + offsets[run].
 template <typename Tables, template <int> typename Sums, int kBlocks>
 __attribute__((noinline)) void Pixels(const int32_t* offsets, int32_t runs, int32_t slices,

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of at most 16 neighbouring codes, two to a byte. Freestanding.
+// Tensors of at most 16 neighboring codes, two to a byte. Freestanding.
 //
 // The channels of an NHWC pixel lie in blocks of 8, four bytes each. A code is stored less the
 // least code:

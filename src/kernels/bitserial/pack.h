@@ -8,7 +8,7 @@
 namespace requant::bitserial {
 
 /// Whether convolution by lookup (vector_lookup.cpp) is possible: the input has at most 16
-/// neighbouring codes, the weights at most four evenly spaced values.
+/// neighboring codes, the weights at most four evenly spaced values.
 bool LookupSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 bool LookupIsPreferred(const ConvQ8Weights& weights, const ConvGeometry& geometry);
 size_t LookupPackedSize(const ConvQ8Weights& weights);

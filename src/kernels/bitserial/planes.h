@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of few neighbouring codes as bit planes. A convolution on bits or a max pool writes them,
+// Tensors of few neighboring codes as bit planes. A convolution on bits or a max pool writes them,
 // the next convolution reads them: any number of planes if it counts bits, one if it looks up
 // tables. A residual may be one plane, too. Freestanding.
 //

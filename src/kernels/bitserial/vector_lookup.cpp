@@ -6,7 +6,7 @@
 //
 //   sum((code - z) * w) = (input_lo - z) * sum(w) + offset * sum(x) + scale * sum_p(2^p sum(x u_p))
 //
-// The last sums need no products. Four neighbouring x have a table of their 16 subset sums, the
+// The last sums need no products. Four neighboring x have a table of their 16 subset sums, the
 // four bits u_p of an output are an index into it, and one byte shuffle looks up 16 outputs, which
 // is 64 multiply-accumulates:
 //

@@ -33,7 +33,7 @@ inline int32_t WeightAt(const ConvQ8Weights& w, int32_t o, int64_t offset) {
   return w.zero_points == nullptr ? value : value - w.zero_points[o];
 }
 
-/// Whether the weights of an output channel are int8 without zero points and neighbours in memory,
+/// Whether the weights of an output channel are int8 without zero points and neighbors in memory,
 /// in any order.
 bool ArePlain(const ConvQ8Weights& weights);  // pack.cpp
 /// The weights of output channel o, if ArePlain.

@@ -2,7 +2,7 @@
 // The walk of convolutions that read their windows in place. Freestanding.
 //
 // Each input line is brought into the kernel's form once, with its padding, and kept in a ring of
-// kernel_h lines that neighbouring output lines share. Line y, counted from the top padding, is in
+// kernel_h lines that neighboring output lines share. Line y, counted from the top padding, is in
 // slot y % kernel_h:
 //
 //   kernel_h = 3          slot 0   slot 1   slot 2

@@ -3,7 +3,7 @@
 // The kernel multiplies pairs of k. The panel holds (input - zero point) as int16, the packed
 // weights (weight - zero point) as int8 when all of them fit and as int16 otherwise, laid out [K /
 // 2][8 channels][2] behind 8 biases. i32x4.dot_i16x8 multiplies a pair of inputs, splatted, by the
-// pairs of four channels and adds neighbours, so one instruction computes eight exact products.
+// pairs of four channels and adds neighbors, so one instruction computes eight exact products.
 // Since the zero points are subtracted first, there are no correction terms.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/gather/gather.h"

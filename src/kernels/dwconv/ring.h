@@ -3,7 +3,7 @@
 // Freestanding.
 //
 // Block q of an image is its rows kRows * q and following, counted from the top padding.
-// Neighbouring output lines share converted blocks, which live in a ring of slots; with vertical
+// Neighboring output lines share converted blocks, which live in a ring of slots; with vertical
 // dilation every output line converts its own. One group of channels goes through the whole image
 // before the next, so that the ring stays small.
 #include "kernels/dwconv/blocking.h"

@@ -1,6 +1,6 @@
 // float32 depthwise convolution, vector form: four channels at a time along an output row.
 //
-// Where the whole window lies inside the image horizontally, four neighbouring pixels are computed
+// Where the whole window lies inside the image horizontally, four neighboring pixels are computed
 // together; one vector of zeros, which is never stepped over, replaces rows above or below the
 // image. Pixels at the left and right border are computed one at a time and skip the taps outside.
 // On every path each output starts at the bias and sums its taps in the order (ky, kx).
@@ -38,7 +38,7 @@ RQ_INLINE void Pixel(const DwConvF32Params* p, const float* image, const float* 
   simd::StorePartial(out, simd::ClampF32(acc, lo, hi), n);
 }
 
-/// Computes four neighbouring interior pixels of a 3x3 window without dilation; column c of row r
+/// Computes four neighboring interior pixels of a 3x3 window without dilation; column c of row r
 /// is at row_r + c * step_r.
 template <int kStride>
 RQ_INLINE void Four3x3(const float* row0, ptrdiff_t step0, const float* row1, ptrdiff_t step1,

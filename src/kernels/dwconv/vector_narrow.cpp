@@ -2,7 +2,7 @@
 // vector_q8.cpp does, but of bytes, eight channels to a vector, and adds them in int16.
 //
 // i16x8.relaxed_dot_i8x16_i7x16 multiplies signed bytes, the weights, by bytes in [0, 127], the
-// inputs plus `input_add`, and adds neighbours. With padding as the zero point z', which includes
+// inputs plus `input_add`, and adds neighbors. With padding as the zero point z', which includes
 // input_add, sum((x' - z') * w) = sum(x' * w) - z' * sum(w). The sum of all taps has to fit int16,
 // which pack_narrow.cpp checks; additions on the way may wrap.
 #include "kernels/bitserial/nibbles_simd.h"

@@ -10,7 +10,7 @@
 //   first is even  (w0, w1)        (w2, 0)
 //   first is odd   (0, w0)         (w1, w2)          (kernel of height 3)
 //
-// Neighbouring output rows share the converted pairs, which live in a ring in the workspace
+// Neighboring output rows share the converted pairs, which live in a ring in the workspace
 // (ring.h).
 #include "base/simd.h"
 #include "kernels/dwconv/blocking.h"
@@ -117,7 +117,7 @@ RQ_INLINE v128_t Dot(v128_t acc, const int16_t* x, v128_t w) {
 
 /// Multiplies `count` pixels of four channels under a 3x3 window without horizontal dilation, which
 /// is two pairs of rows. The six weight vectors and four accumulators stay in registers;
-/// neighbouring pixels share columns.
+/// neighboring pixels share columns.
 template <int kStride>
 __attribute__((noinline)) void Quad3x3(const int16_t* row0, const int16_t* row1, ptrdiff_t column,
                                        const int32_t* bias_at, const int16_t* weights,

@@ -115,7 +115,7 @@ RQ_INLINE v128_t End(v128_t acc, v128_t zero, const int32_t* sum) {
   return wasm_i32x4_add(Op::Sum(acc), Correction<kZeros>(zero, sum));
 }
 
-/// Multiplies one row by neighbouring groups of columns. Two groups share the row's bytes and are
+/// Multiplies one row by neighboring groups of columns. Two groups share the row's bytes and are
 /// two streams of weights for the processor to prefetch: Quads are 1.06 times as fast with two
 /// groups, Pairs 0.93 (Zen 5).
 template <typename Op, bool kZeros, int kGroups>

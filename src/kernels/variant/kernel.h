@@ -12,6 +12,6 @@ RQ_KERNEL(rq_variant) int32_t rq_variant();
 /// the fastest instruction for 8 bits:
 /// - 0: it does not;
 /// - 1: signed by unsigned;
-/// - 2: signed by signed. Two neighbouring products of -128 by -128 may then be 2^16 too little
+/// - 2: signed by signed. Two neighboring products of -128 by -128 may then be 2^16 too little
 ///   (probe_dot8.h), so weights of this form have no -128.
 RQ_KERNEL(rq_dot8) int32_t rq_dot8();

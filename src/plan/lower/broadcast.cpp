@@ -80,7 +80,7 @@ std::optional<BinaryWalk> PlanBlocks(const Value* a, const Value* b, const Value
   RowPlan plan = PlanRows(out->type.StaticShape(), {&shape_a, &shape_b});
   if (plan.count == 0) return std::nullopt;
   BinaryWalk walk;
-  // The kernel walks two axes. The elements of the innermost one are neighbours, or one element
+  // The kernel walks two axes. The elements of the innermost one are neighbors, or one element
   // that is stretched.
   const RowPlan::Axis cols = plan.axes.back();
   plan.axes.pop_back();

@@ -122,7 +122,7 @@ RQ_INLINE void GatherRows(const ConvGeometry& g, const typename Op::In* input,
     op.Copy(At<Op>(input, static_cast<ptrdiff_t>(row) * channels), count * channels, panel);
     return;
   }
-  // Taps that are neighbours in memory are copied as one run.
+  // Taps that are neighbors in memory are copied as one run.
   const bool dense = channels == g.input_stride && g.dilation_w == 1;
   int32_t ox = row % g.out_w;
   int32_t oy = (row / g.out_w) % g.out_h;

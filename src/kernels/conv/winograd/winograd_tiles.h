@@ -8,7 +8,7 @@
 //
 //   inputs d            points (16)        outputs
 //   . . . .             p p p p
-//   . . . .   B^T d B   p p p p   A^T A    y y       neighbouring tiles
+//   . . . .   B^T d B   p p p p   A^T A    y y       neighboring tiles
 //   . . . .  -------->  p p p p  ------->  y y       share 2 lines or columns
 //   . . . .             p p p p                      of inputs
 //
@@ -46,7 +46,7 @@ RQ_INLINE int32_t AddOf(const WinogradAdds& adds, bool line_alike, bool column_a
   return line_alike ? adds.both : adds.none;
 }
 
-/// `count` neighbouring tiles of one line of tiles; the first has index `at` in the panel.
+/// `count` neighboring tiles of one line of tiles; the first has index `at` in the panel.
 struct TileStrip {
   int32_t image, line, column, count, at;
 };
