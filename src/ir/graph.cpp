@@ -100,8 +100,7 @@ Node* Graph::AddNode(std::string op_type, std::string domain, std::vector<Value*
   auto node = std::make_unique<Node>();
   node->name = UniqueNodeName(std::move(node_name), op_type);
   node->position = nodes_.size();
-  node->op_type = std::move(op_type);
-  node->domain = std::move(domain);
+  node->Retype(std::move(op_type), std::move(domain));
   node->attributes = std::move(attributes);
   node->inputs = std::move(inputs);
   node->outputs = std::move(outputs);
@@ -334,6 +333,7 @@ Graph Graph::Clone() const {
     auto made = std::make_unique<Node>();
     made->op_type = node->op_type;
     made->domain = node->domain;
+    made->op = node->op;
     made->name = node->name;
     made->group = node->group;
     made->used_bytes = node->used_bytes;

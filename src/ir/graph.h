@@ -7,18 +7,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/attribute.h"
 #include "ir/name_index.h"
+#include "ir/op_id.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 namespace requant {
-
-/// The domain of operators that only this engine has ("Lut", ...). The ONNX domain is "".
-inline constexpr const char* kRequantDomain = "ai.requant";
-inline constexpr const char* kMicrosoftDomain = "com.microsoft";
 
 struct Node;
 
@@ -37,9 +35,10 @@ struct Value {
 };
 
 struct Node {
-  std::string op_type;
-  std::string domain;  // "" for ONNX
-  std::string name;    // may be empty in a file; Graph::AddNode makes it unique and not empty
+  std::string op_type;  // only Retype() changes it, domain and op
+  std::string domain;   // "" for ONNX
+  Op op = Op::kOther;   // the identity of op_type and domain
+  std::string name;     // may be empty in a file; Graph::AddNode makes it unique and not empty
   /// Set by FuseOps: the name of the operator whose group this node belongs to. In a plan's graph,
   /// the name of the operator whose step runs it. Empty: it runs alone.
   std::string group;
@@ -54,10 +53,17 @@ struct Node {
   bool typed = false;
   size_t position = 0;  // index in Graph::nodes(), or higher; Graph::Renumber makes it exact
 
-  bool Is(std::string_view op) const { return op_type == op && domain.empty(); }
-  bool Is(std::string_view op, std::string_view in_domain) const {
-    return op_type == op && domain == in_domain;
+  bool Is(Op wanted) const { return op == wanted; }
+  bool Is(std::string_view wanted, std::string_view in_domain = "") const {
+    return op_type == wanted && domain == in_domain;
   }
+  /// Makes the node another operator.
+  void Retype(std::string new_type, std::string new_domain) {
+    op_type = std::move(new_type);
+    domain = std::move(new_domain);
+    op = OpId(op_type, domain);
+  }
+  void Retype(Op wanted) { Retype(OpName(wanted), OpDomain(wanted)); }
   /// The input in that slot; nullptr when the slot is beyond the list or left out.
   Value* input(size_t slot) const { return slot < inputs.size() ? inputs[slot] : nullptr; }
   Value* output(size_t slot = 0) const { return slot < outputs.size() ? outputs[slot] : nullptr; }

@@ -90,6 +90,9 @@ class Verifier {
     std::set<std::string_view> names;
     for (const auto& node : graph_.nodes()) {
       if (node->op_type.empty()) Broken("a node has no operator", node->name, "");
+      if (node->op != OpId(node->op_type, node->domain)) {
+        Broken("a node has the identity of another operator", node->name, "");
+      }
       if (node->name.empty() || !names.insert(node->name).second) {
         Broken(StrCat("node name '", node->name, "' is not unique"), node->name, "");
       }

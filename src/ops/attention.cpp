@@ -238,7 +238,8 @@ void EvaluateAttention(EvalContext& context) {
 
 std::span<const OpDef> AttentionOps() {
   static constexpr OpDef kRows[] = {
-      {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat},
+      Expensive(
+          {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat}),
       // Without key and value the query is all three; the past may be missing, too.
       {"GroupQueryAttention", kMicrosoftDomain, 1, 1, 14, 4, InferAttention, EvaluateAttention,
        QuantRule::kFloat},

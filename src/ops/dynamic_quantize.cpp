@@ -45,8 +45,8 @@ void EvaluateDynamicQuantizeLinear(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"DynamicQuantizeLinear", "", 11, 1, 1, 3, InferDynamicQuantizeLinear,
-     EvaluateDynamicQuantizeLinear, QuantRule::kFloat},
+    OnIntegers({"DynamicQuantizeLinear", "", 11, 1, 1, 3, InferDynamicQuantizeLinear,
+                EvaluateDynamicQuantizeLinear, QuantRule::kFloat}),
 };
 
 }  // namespace

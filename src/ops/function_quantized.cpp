@@ -73,9 +73,10 @@ void InferNhwcMaxPool(InferContext& context) {
 
 constexpr OpDef kRows[] = {
     FunctionOp<WriteNhwcMaxPool>("NhwcMaxPool", kMicrosoftDomain, 1, 1, 1, 1, InferNhwcMaxPool),
-    FunctionOp<WriteQLinearReduceMean>("QLinearReduceMean", kMicrosoftDomain, 1, 4, 5, 1,
-                                       InferQLinearReduceMean),
-    FunctionOp<WriteQLinearWhere>("QLinearWhere", kMicrosoftDomain, 1, 9, 9, 1, InferQLinearWhere),
+    OnIntegers(FunctionOp<WriteQLinearReduceMean>("QLinearReduceMean", kMicrosoftDomain, 1, 4, 5, 1,
+                                                  InferQLinearReduceMean)),
+    OnIntegers(FunctionOp<WriteQLinearWhere>("QLinearWhere", kMicrosoftDomain, 1, 9, 9, 1,
+                                             InferQLinearWhere)),
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ void InferFrom(InferContext& context, const std::unique_ptr<Graph>& body) {
 
 void InferByBody(InferContext& context) {
   const Node& node = context.node;
-  InferFrom(context, FindOp(node.op_type, node.domain)->expand(context.graph, node));
+  InferFrom(context, FindOp(node)->expand(context.graph, node));
 }
 
 void EvaluateByBody(EvalContext& context) {
@@ -91,8 +91,8 @@ void EvaluateByBody(EvalContext& context) {
   }
   const Node* twin = around.AddNode(context.node.op_type, context.node.domain, std::move(inputs),
                                     std::move(outputs), context.node.attributes);
-  std::vector<Tensor> results = EvaluateGraph(
-      *FindOp(twin->op_type, twin->domain)->expand(around, *twin), given, context.requantize);
+  std::vector<Tensor> results =
+      EvaluateGraph(*FindOp(*twin)->expand(around, *twin), given, context.requantize);
   results.resize(context.outputs.size());
   context.outputs = std::move(results);
 }

@@ -1,5 +1,6 @@
 #include "ops/op.h"
 
+#include <array>
 #include <new>
 #include <stdexcept>
 
@@ -25,7 +26,7 @@ namespace {
 std::string OtherUnknownOps(const Graph& graph, const Node& first) {
   std::string out;
   for (const auto& node : graph.nodes()) {
-    if (node->Is(first.op_type, first.domain) || FindOp(node->op_type, node->domain)) continue;
+    if (node->Is(first.op_type, first.domain) || FindOp(*node)) continue;
     const std::string name =
         node->domain.empty() ? node->op_type : StrCat(node->domain, "::", node->op_type);
     if (out.find(name) == std::string::npos) out += StrCat(out.empty() ? " (nor is " : ", ", name);
@@ -46,7 +47,6 @@ const Tensor& EvalContext::input(size_t slot) const {
 const OpDef* FindOp(std::string_view name, std::string_view domain) {
   if (domain == "ai.onnx") domain = "";
   for (const OpDef* row : OpTable()) {
-    // Looked up for every node by every pass: the first letter decides most of the time.
     if (!name.empty() && name[0] == row->name[0] && name == row->name && domain == row->domain) {
       return row;
     }
@@ -54,8 +54,21 @@ const OpDef* FindOp(std::string_view name, std::string_view domain) {
   return nullptr;
 }
 
+const OpDef* FindOp(const Node& node) {
+  using Rows = std::array<const OpDef*, static_cast<size_t>(Op::kCount)>;
+  static const Rows rows = [] {
+    Rows made = {};
+    for (size_t i = 1; i < made.size(); ++i) {
+      made[i] = FindOp(OpName(static_cast<Op>(i)), OpDomain(static_cast<Op>(i)));
+    }
+    return made;
+  }();
+  return node.op == Op::kOther ? FindOp(node.op_type, node.domain)
+                               : rows[static_cast<size_t>(node.op)];
+}
+
 const OpDef& OpOf(const Graph& graph, const Node& node) {
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   const auto full = [&node] {
     return node.domain.empty() ? node.op_type : StrCat(node.domain, "::", node.op_type);
   };

@@ -121,13 +121,28 @@ struct OpDef {
   /// Rewrites a graph with such nodes, before any pass, to be run (not to be shown, quantized or
   /// exported). Returns whether anything changed.
   bool (*rewrite)(Graph&) = nullptr;
+  /// It computes on codes: a graph with such a node is quantized already.
+  bool on_integers = false;
+  /// Its reference is so slow that a node deserves a plan, even one for shapes of a single run.
+  bool expensive = false;
 };
+
+constexpr OpDef OnIntegers(OpDef row) {
+  row.on_integers = true;
+  row.expensive = true;
+  return row;
+}
+constexpr OpDef Expensive(OpDef row) {
+  row.expensive = true;
+  return row;
+}
 
 /// All rows, by family.
 std::span<const OpDef* const> OpTable();
 
 /// The row of an operator, or nullptr when this engine does not know it.
 const OpDef* FindOp(std::string_view name, std::string_view domain);
+const OpDef* FindOp(const Node& node);
 /// The row of a node's operator. Throws kUnsupported (with the operator's name) for an unknown
 /// operator, and kInvalidModel when the model does not import the node's domain or for a wrong
 /// number of inputs.

@@ -98,10 +98,10 @@ void EvaluateQLinearMul(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"QLinearAdd", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearAdd,
-     QuantRule::kFloat, FusionRule::kBroadcast},
-    {"QLinearMul", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearMul,
-     QuantRule::kFloat, FusionRule::kBroadcast},
+    OnIntegers({"QLinearAdd", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearAdd,
+                QuantRule::kFloat, FusionRule::kBroadcast}),
+    OnIntegers({"QLinearMul", kMicrosoftDomain, 1, 7, 8, 1, InferQLinearBinary, EvaluateQLinearMul,
+                QuantRule::kFloat, FusionRule::kBroadcast}),
 };
 
 }  // namespace

@@ -154,10 +154,10 @@ void EvaluateQLinearConv(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"ConvInteger", "", 10, 2, 4, 1, InferConvInteger, EvaluateConvInteger, QuantRule::kFloat,
-     FusionRule::kOutFusable},
-    {"QLinearConv", "", 10, 8, 9, 1, InferQLinearConv, EvaluateQLinearConv, QuantRule::kFloat,
-     FusionRule::kOutFusable},
+    OnIntegers({"ConvInteger", "", 10, 2, 4, 1, InferConvInteger, EvaluateConvInteger,
+                QuantRule::kFloat, FusionRule::kOutFusable}),
+    OnIntegers({"QLinearConv", "", 10, 8, 9, 1, InferQLinearConv, EvaluateQLinearConv,
+                QuantRule::kFloat, FusionRule::kOutFusable}),
 };
 
 }  // namespace

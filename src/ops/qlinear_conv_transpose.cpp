@@ -87,8 +87,8 @@ void EvaluateTransposed(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"QLinearConvTranspose", kRequantDomain, 1, 8, 9, 1, InferTransposed, EvaluateTransposed,
-     QuantRule::kFloat, FusionRule::kOutFusable},
+    OnIntegers({"QLinearConvTranspose", kRequantDomain, 1, 8, 9, 1, InferTransposed,
+                EvaluateTransposed, QuantRule::kFloat, FusionRule::kOutFusable}),
 };
 
 }  // namespace

@@ -97,12 +97,12 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
 
 // The zero point of X, in front of the scale of Y, may be left out.
 constexpr OpDef kRows[] = {
-    {"QLinearSigmoid", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary, EvaluateQLinearSigmoid,
-     QuantRule::kFloat, FusionRule::kBroadcast},
-    {"QLinearLeakyRelu", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary, EvaluateQLinearLeakyRelu,
-     QuantRule::kFloat, FusionRule::kBroadcast},
-    {"QLinearSoftmax", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearSoftmax, EvaluateQLinearSoftmax,
-     QuantRule::kFloat, FusionRule::kOutFusable},
+    OnIntegers({"QLinearSigmoid", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary,
+                EvaluateQLinearSigmoid, QuantRule::kFloat, FusionRule::kBroadcast}),
+    OnIntegers({"QLinearLeakyRelu", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary,
+                EvaluateQLinearLeakyRelu, QuantRule::kFloat, FusionRule::kBroadcast}),
+    OnIntegers({"QLinearSoftmax", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearSoftmax,
+                EvaluateQLinearSoftmax, QuantRule::kFloat, FusionRule::kOutFusable}),
 };
 
 }  // namespace

@@ -255,12 +255,12 @@ void EvaluateQGemm(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"MatMulInteger", "", 10, 2, 4, 1, InferMatMulInteger, EvaluateMatMulInteger, QuantRule::kFloat,
-     FusionRule::kOutFusable},
-    {"QLinearMatMul", "", 10, 8, 8, 1, InferQLinearMatMul, EvaluateQLinearMatMul, QuantRule::kFloat,
-     FusionRule::kOutFusable},
-    {"QGemm", kMicrosoftDomain, 1, 6, 9, 1, InferQGemm, EvaluateQGemm, QuantRule::kFloat,
-     FusionRule::kOutFusable},
+    OnIntegers({"MatMulInteger", "", 10, 2, 4, 1, InferMatMulInteger, EvaluateMatMulInteger,
+                QuantRule::kFloat, FusionRule::kOutFusable}),
+    OnIntegers({"QLinearMatMul", "", 10, 8, 8, 1, InferQLinearMatMul, EvaluateQLinearMatMul,
+                QuantRule::kFloat, FusionRule::kOutFusable}),
+    OnIntegers({"QGemm", kMicrosoftDomain, 1, 6, 9, 1, InferQGemm, EvaluateQGemm, QuantRule::kFloat,
+                FusionRule::kOutFusable}),
 };
 
 }  // namespace

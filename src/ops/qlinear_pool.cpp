@@ -149,10 +149,11 @@ void EvaluateQLinearGlobalAveragePool(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"QLinearAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearAveragePool,
-     EvaluateQLinearAveragePool, QuantRule::kFloat, FusionRule::kOutFusable},
-    {"QLinearGlobalAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearGlobalAveragePool,
-     EvaluateQLinearGlobalAveragePool, QuantRule::kFloat, FusionRule::kOutFusable},
+    OnIntegers({"QLinearAveragePool", kMicrosoftDomain, 1, 4, 5, 1, InferQLinearAveragePool,
+                EvaluateQLinearAveragePool, QuantRule::kFloat, FusionRule::kOutFusable}),
+    OnIntegers({"QLinearGlobalAveragePool", kMicrosoftDomain, 1, 4, 5, 1,
+                InferQLinearGlobalAveragePool, EvaluateQLinearGlobalAveragePool, QuantRule::kFloat,
+                FusionRule::kOutFusable}),
 };
 
 }  // namespace

@@ -97,10 +97,10 @@ void EvaluateLut(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"QLinearConcat", kMicrosoftDomain, 1, 5, kVariadic, 1, InferQLinearConcat,
-     EvaluateQLinearConcat, QuantRule::kFloat, FusionRule::kInjective},
-    {"Lut", kRequantDomain, 1, 2, 2, 1, InferLut, EvaluateLut, QuantRule::kFloat,
-     FusionRule::kBroadcast},
+    OnIntegers({"QLinearConcat", kMicrosoftDomain, 1, 5, kVariadic, 1, InferQLinearConcat,
+                EvaluateQLinearConcat, QuantRule::kFloat, FusionRule::kInjective}),
+    OnIntegers({"Lut", kRequantDomain, 1, 2, 2, 1, InferLut, EvaluateLut, QuantRule::kFloat,
+                FusionRule::kBroadcast}),
 };
 
 }  // namespace

@@ -196,8 +196,8 @@ void EvaluateDequantizeLinear(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"QuantizeLinear", "", 10, 2, 3, 1, InferQuantizeLinear, EvaluateQuantizeLinear,
-     QuantRule::kFloat, FusionRule::kBroadcast},
+    Expensive({"QuantizeLinear", "", 10, 2, 3, 1, InferQuantizeLinear, EvaluateQuantizeLinear,
+               QuantRule::kFloat, FusionRule::kBroadcast}),
     {"DequantizeLinear", "", 10, 2, 3, 1, InferDequantizeLinear, EvaluateDequantizeLinear,
      QuantRule::kFloat, FusionRule::kBroadcast},
     {"QuantizeLinear", kMicrosoftDomain, 1, 2, 3, 1, InferQuantizeLinear, EvaluateQuantizeLinear,

@@ -371,9 +371,9 @@ void EvaluateRecurrent(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"GRU", "", 7, 3, 6, 2, InferRecurrent, EvaluateRecurrent, QuantRule::kFloat},
-    {"LSTM", "", 7, 3, 8, 3, InferRecurrent, EvaluateRecurrent, QuantRule::kFloat},
-    {"RNN", "", 7, 3, 6, 2, InferRecurrent, EvaluateRecurrent, QuantRule::kFloat},
+    Expensive({"GRU", "", 7, 3, 6, 2, InferRecurrent, EvaluateRecurrent, QuantRule::kFloat}),
+    Expensive({"LSTM", "", 7, 3, 8, 3, InferRecurrent, EvaluateRecurrent, QuantRule::kFloat}),
+    Expensive({"RNN", "", 7, 3, 6, 2, InferRecurrent, EvaluateRecurrent, QuantRule::kFloat}),
 };
 
 }  // namespace

@@ -369,8 +369,8 @@ void EvaluateResize(EvalContext& context) {
 
 constexpr OpDef kRows[] = {
     // The quantizer treats nearest as passive and looks at the mode itself.
-    {"Resize", "", 10, 1, 4, 1, InferResize, EvaluateResize, QuantRule::kPassive,
-     FusionRule::kOutFusable},
+    Expensive({"Resize", "", 10, 1, 4, 1, InferResize, EvaluateResize, QuantRule::kPassive,
+               FusionRule::kOutFusable}),
     {"Upsample", "", 7, 1, 2, 1, InferResize, EvaluateResize, QuantRule::kPassive,
      FusionRule::kOutFusable},
 };

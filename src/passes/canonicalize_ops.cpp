@@ -52,7 +52,7 @@ bool SplitVariadic(Graph& graph, Node* node) {
   if (!complete || (!sum && !mean && count == 2)) return false;
   const std::vector<Value*> rest(node->inputs.begin() + 2, node->inputs.end());
   TruncateInputs(graph, node, 2);
-  if (sum || mean) node->op_type = "Add";
+  if (sum || mean) node->Retype(Op::kAdd);
   const DType dtype = node->outputs[0]->type.dtype;
   Node* last = node;
   for (Value* input : rest) last = AppendOp(graph, last, node->op_type, {input}, {dtype, {}});
@@ -87,7 +87,7 @@ bool MeanToGlobalPool(Graph& graph, Node* node) {
   const bool keep = node->attributes.Int("keepdims", 1) != 0;
   const SymbolicShape& x = *node->input(0)->type.shape;
   const ValueType pooled{DType::kFloat32, SymbolicShape{x[0], x[1], 1, 1}};
-  node->op_type = "GlobalAveragePool";
+  node->Retype(Op::kGlobalAveragePool);
   node->attributes = {};
   TruncateInputs(graph, node, 1);
   if (!keep) {
@@ -117,7 +117,7 @@ bool WholeImagePool(Graph&, Node* node) {
       (auto_pad != "NOTSET" && auto_pad != "VALID" && !auto_pad.empty())) {
     return false;
   }
-  node->op_type = "GlobalAveragePool";
+  node->Retype(Op::kGlobalAveragePool);
   node->attributes = {};
   return true;
 }

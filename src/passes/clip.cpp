@@ -68,7 +68,7 @@ void MakeClip(Graph& graph, Node* node, const ClipRange& range) {
   graph.SetInput(node, 0, range.x);
   TruncateInputs(graph, node, 1);
   node->attributes = {};
-  node->op_type = relu ? "Relu" : "Clip";
+  node->Retype(relu ? Op::kRelu : Op::kClip);
   if (relu) return;
   const bool has_low = range.low != -kInf;
   const bool has_high = range.high != kInf;

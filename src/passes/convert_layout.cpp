@@ -25,7 +25,7 @@ bool IsElementwise(const Node& node) {
   constexpr std::string_view kMore[] = {"Add", "Sub",  "Mul",   "Div",  "Min", "Max",
                                         "Pow", "Relu", "PRelu", "Clip", "Cast"};
   if (std::find(std::begin(kMore), std::end(kMore), node.op_type) != std::end(kMore)) return true;
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   return op && op->quant == QuantRule::kUnary;
 }
 

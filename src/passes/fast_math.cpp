@@ -36,8 +36,7 @@ bool Replace(Graph& graph, Node* node) {
     if (!node->Is(row.op, row.domain)) continue;
     if (node->Is("Softmax") && !IsLastSoftmax(graph, *node)) return false;
     if (node->attributes.String("approximate", "none") != "none") return false;
-    node->op_type = row.fast;
-    node->domain = kRequantDomain;
+    node->Retype(row.fast, kRequantDomain);
     node->attributes = {};
     graph.opsets.try_emplace(kRequantDomain, 1);
     return true;

@@ -22,13 +22,13 @@ namespace {
 /// Folding these would lose the quantization that the file asks for.
 bool CarriesQuantization(const Node& node) {
   if (!node.domain.empty()) return true;
-  if (node.op_type == "QuantizeLinear") {
+  if (node.Is(Op::kQuantizeLinear)) {
     const auto& readers = node.outputs[0]->consumers;
     return std::any_of(readers.begin(), readers.end(),
                        [](const Node* reader) { return reader->Is("DequantizeLinear"); });
   }
-  return node.op_type == "DequantizeLinear" || node.op_type == "DynamicQuantizeLinear" ||
-         node.op_type.starts_with("QLinear") || node.op_type.ends_with("Integer");
+  const OpDef* op = FindOp(node);
+  return node.Is(Op::kDequantizeLinear) || (op && op->on_integers);
 }
 
 bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {

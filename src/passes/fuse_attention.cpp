@@ -453,8 +453,7 @@ class Rewriter {
     while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
     TruncateInputs(graph_, last, 0);
     for (size_t i = 0; i < inputs.size(); ++i) graph_.SetInput(last, i, inputs[i]);
-    last->op_type = op;
-    last->domain = domain;
+    last->Retype(op, domain);
     last->attributes = std::move(attributes);
     return true;
   }

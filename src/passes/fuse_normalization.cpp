@@ -545,7 +545,7 @@ class Rewriter {
   void Replace(const char* op, const std::vector<Value*>& inputs, AttributeMap attributes) {
     for (size_t i = 0; i < inputs.size(); ++i) graph_.SetInput(node_, i, inputs[i]);
     TruncateInputs(graph_, node_, inputs.size());
-    node_->op_type = op;
+    node_->Retype(op, "");
     node_->attributes = std::move(attributes);
   }
 

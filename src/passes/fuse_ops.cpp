@@ -25,7 +25,7 @@ class Grouper {
     graph.Renumber();
     for (int i = Count(); i-- > 0;) {
       State& state = At(i);
-      const OpDef* op = FindOp(NodeAt(i).op_type, NodeAt(i).domain);
+      const OpDef* op = FindOp(NodeAt(i));
       if (op) state.rule = op->fusion;
       state.leader = i;
       if (state.rule == FusionRule::kOutFusable) state.layer = i;

@@ -87,7 +87,7 @@ bool InlineFunction(Graph& graph, Node* node) {
     TruncateInputs(graph, node, 1);
     return true;
   }
-  const OpDef* op = FindOp(node->op_type, node->domain);
+  const OpDef* op = FindOp(*node);
   if (op == nullptr || op->expand == nullptr) return false;
   const std::unique_ptr<Graph> body = op->expand(graph, *node);
   if (!body) return false;

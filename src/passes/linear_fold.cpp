@@ -89,7 +89,7 @@ bool FoldIntoLinear(Graph& graph, Node* node, const std::vector<double>& scale,
   const bool has_shift = !std::all_of(shift.begin(), shift.end(), is(0));
   if (node->Is("MatMul") && has_shift) {
     if (RankOf(node->input(0)) != 2) return false;
-    node->op_type = "Gemm";
+    node->Retype(Op::kGemm);
   }
   const std::vector<double> bias = *BiasOf(*node, channels);
   if (!std::all_of(scale.begin(), scale.end(), is(1))) {

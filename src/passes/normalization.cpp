@@ -76,7 +76,7 @@ bool GroupsToLayers(Graph& graph, Node* node) {
                           std::move(attributes));
   Value* whole = AddNear(graph, node, "Reshape", {normal, constant(Tensor::Vector(back))}, x->type);
   TruncateInputs(graph, node, 0);
-  node->op_type = "Mul";
+  node->Retype(Op::kMul);
   node->attributes = {};
   graph.SetInput(node, 0, whole);
   graph.SetInput(node, 1, constant(*scale));
@@ -106,7 +106,7 @@ bool L2ToProducts(Graph& graph, Node* node) {
   Value* bounded =
       AddNear(graph, node, "Clip", {sum, AddNear(graph, node, Tensor::Scalar(1e-36F))}, sums);
   Value* norm = AddNear(graph, node, "Sqrt", {bounded}, sums);
-  node->op_type = "Div";
+  node->Retype(Op::kDiv);
   node->attributes = {};
   graph.SetInput(node, 1, norm);
   return true;

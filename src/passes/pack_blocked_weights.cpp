@@ -119,8 +119,7 @@ bool Pack(Graph& graph, Node* node) {
   }
   TruncateInputs(graph, node, 0);
   for (size_t i = 0; i < inputs.size(); ++i) graph.SetInput(node, i, inputs[i]);
-  node->op_type = "MatMulNBits";
-  node->domain = kMicrosoftDomain;
+  node->Retype(Op::kMatMulNBits);
   node->attributes = std::move(attributes);
   graph.opsets.try_emplace(kMicrosoftDomain, 1);
   return true;

@@ -220,7 +220,9 @@ class Builder {
     const std::vector<Value*> inputs = Inputs(term);
     TruncateInputs(graph_, root_, 0);
     for (size_t i = 0; i < inputs.size(); ++i) graph_.SetInput(root_, i, inputs[i]);
-    root_->op_type = Name(term, root_->domain, root_->attributes);
+    std::string domain = root_->domain;
+    std::string name = Name(term, domain, root_->attributes);
+    root_->Retype(std::move(name), std::move(domain));
   }
 
  private:

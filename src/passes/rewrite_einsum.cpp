@@ -276,7 +276,7 @@ class Rewriter {
     // A graph output that is a graph input or constant.
     TruncateInputs(graph_, node_, 0);
     graph_.SetInput(node_, 0, result.value);
-    node_->op_type = "Identity";
+    node_->Retype(Op::kIdentity);
     node_->attributes = {};
     return true;
   }

@@ -85,7 +85,7 @@ bool MergeReshapes(Graph& graph, Node* node) {
         std::count(target.begin(), target.end(), 0) > 0) {
       return false;
     }
-    node->op_type = "Reshape";
+    node->Retype(Op::kReshape);
     node->attributes = {};
     graph.SetInput(node, 1, graph.AddConstant(node->name + "_shape", Tensor::Vector(target)));
   }

@@ -102,7 +102,7 @@ bool FoldBatchNormalization(Graph& graph, Node* node) {
   }
   node->outputs.resize(1);
   TruncateInputs(graph, node, 1);
-  node->op_type = "Mul";
+  node->Retype(Op::kMul);
   node->attributes = {};
   graph.SetInput(node, 1,
                  graph.AddConstant(node->name + "_scale", ChannelConstant(map->scale, rank)));

@@ -10,7 +10,7 @@ bool HasBodies(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
     if (node->has_subgraph()) return true;
     if (node->op_type == "FastGelu" && node->input(1)) return true;
-    const OpDef* op = FindOp(node->op_type, node->domain);
+    const OpDef* op = FindOp(*node);
     return op && op->expand;
   });
 }

@@ -34,7 +34,7 @@ bool Joins(const Node& node) {
 }
 
 bool Moves(const Node& node) {
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   return op && op->fusion == FusionRule::kInjective && node.outputs.size() == 1;
 }
 
@@ -185,7 +185,7 @@ class Finder {
       spread = spread ||
                (node.inputs[slot] && !IsData(node.inputs[slot]) && !IsScalar(node.inputs[slot]));
     }
-    const OpDef* op = FindOp(node.op_type, node.domain);
+    const OpDef* op = FindOp(node);
     const bool scales = data == 1 && !spread && (node.Is("Mul") || node.Is("Div"));
     const bool passes = joins || scales || Moves(node) || node.Is("Clip") || node.Is("Cast") ||
                         node.Is("Identity") || node.Is("Dropout");

@@ -32,14 +32,14 @@ void SpellGlobalMaxPool(Node& node) {
     if (!(*shape)[i].known()) return;
     kernel.push_back((*shape)[i].value);
   }
-  node.op_type = "MaxPool";
+  node.Retype(Op::kMaxPool);
   node.attributes = {};
   node.attributes.Set("kernel_shape", std::move(kernel));
 }
 
 /// Dropout is float only; Identity takes bytes.
 void SpellIdentity(Graph& graph, Node& node) {
-  node.op_type = "Identity";
+  node.Retype(Op::kIdentity);
   node.attributes = {};
   while (node.inputs.size() > 1) graph.RemoveNodeInput(&node, 1);
   node.outputs.resize(1);

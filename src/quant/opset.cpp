@@ -72,7 +72,7 @@ void RaiseResize(Graph& graph, Node& node, int from) {
                                  Tensor::Vector(node.attributes.Floats("scales")));
       node.attributes.Remove("scales");
     }
-    node.op_type = "Resize";
+    node.Retype(Op::kResize);
   }
   if (scales == nullptr) {
     Fail(ErrorCode::kInvalidModel, "Upsample without scales", {.node = node.name});

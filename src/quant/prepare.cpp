@@ -7,7 +7,7 @@ namespace requant {
 void RefreshTypes(Graph& graph) {
   for (const auto& node : graph.nodes()) {
     // Unknown operators make islands whose types stay as the file gave them.
-    if (node->typed || FindOp(node->op_type, node->domain) == nullptr) continue;
+    if (node->typed || FindOp(*node) == nullptr) continue;
     const std::vector<ValueType> types = InferNode(graph, *node);
     for (size_t i = 0; i < node->outputs.size(); ++i) {
       Value* value = node->outputs[i];

@@ -65,7 +65,7 @@ const char* WhyFloatPassive(const Node& node) {
 }  // namespace
 
 QuantRule RuleOf(const Node& node) {
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   if (op == nullptr) return QuantRule::kFloat;
   if (node.Is("Relu") || node.Is("Clip")) return QuantRule::kUnary;
   return op->quant;

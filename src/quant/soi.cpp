@@ -27,7 +27,7 @@ std::set<const Value*> ShapeOrIndexValues(const Graph& graph) {
     if (value->type.dtype != DType::kFloat32) soi.insert(value.get());
   }
   for (const auto& node : graph.nodes()) {
-    const OpDef* op = FindOp(node->op_type, node->domain);
+    const OpDef* op = FindOp(*node);
     bool from_shapes = op != nullptr && op->quant == QuantRule::kShape;
     if (MakesData(*node)) continue;
     if (!from_shapes) {

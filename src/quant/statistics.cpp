@@ -50,7 +50,7 @@ bool IsReduction(const Node& node) {
 
 /// A function of every element by itself, or an operator that moves elements.
 bool IsSimple(const Node& node) {
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   return op && (op->fusion == FusionRule::kBroadcast || op->fusion == FusionRule::kInjective) &&
          node.outputs.size() == 1;
 }

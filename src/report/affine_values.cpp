@@ -50,7 +50,7 @@ std::optional<ValueAffine> ReadAffine(const Node& node, size_t scale_slot, size_
 }
 
 bool IsPassive(const Node& node) {
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   return op && (op->quant == QuantRule::kPassive || op->quant == QuantRule::kConcat) &&
          !node.inputs.empty();
 }

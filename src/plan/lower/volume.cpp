@@ -137,7 +137,7 @@ Value* LowerPlanes(PlanBuilder& builder, const Volume& volume, const Unfolding& 
   Value* planes =
       builder.NewValue(node.name, node.outputs[0]->type.dtype, {images, out[1], out[3], out[4]});
   Node plane;
-  plane.op_type = node.op_type;
+  plane.Retype(node.op_type, node.domain);
   plane.name = node.name;
   plane.position = node.position;
   plane.inputs = node.inputs;

@@ -44,7 +44,7 @@ class RecordBuilder {
  private:
   /// What the file rounds is data, integers that were cast among it, and what is computed from it.
   void TakeFromShapes(const Node& node) {
-    const OpDef* op = FindOp(node.op_type, node.domain);
+    const OpDef* op = FindOp(node);
     const bool of_data =
         (op == nullptr || op->quant != QuantRule::kShape) &&
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* input) {

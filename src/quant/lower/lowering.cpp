@@ -228,7 +228,7 @@ void Lowering::CopyNode(const Node& node, std::vector<Value*> inputs, std::vecto
 
 void Lowering::LowerFloat(const Node& node) {
   std::vector<Value*> inputs, outputs;
-  const OpDef* op = FindOp(node.op_type, node.domain);
+  const OpDef* op = FindOp(node);
   const bool shape_only = op != nullptr && op->quant == QuantRule::kShape;
   for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
     const Value* value = node.inputs[slot];

@@ -60,7 +60,7 @@ Rewritten Equalize(Graph& graph, bool through_clips) {
     if (editor != editors.end()) editor->second.Store();
   }
   for (Node* clip : clips) {
-    clip->op_type = "Relu";
+    clip->Retype(Op::kRelu);
     clip->inputs.resize(1);
   }
   if (!clips.empty()) {
