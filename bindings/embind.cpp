@@ -253,10 +253,11 @@ val ExternalFilesOf(double pointer, double size) {
 val CreateSession(ModelHandle& model, const val& options) {
   return Guard([&] {
     const bindings::SessionRequest request = bindings::ReadSessionOptions(options);
-    std::shared_ptr<const Graph> graph = request.consume ? model.Take() : model.graph();
-    if (request.optimize) graph = PrepareForRun(std::move(graph));
-    if (!request.taps.empty()) graph = WithTaps(*graph, request.taps);
-    auto session = std::make_unique<Session>(std::move(graph), request.options);
+    Graph graph = request.consume ? model.Take() : model.graph()->Clone();
+    PreparedModel prepared =
+        request.optimize ? PrepareForRun(std::move(graph)) : PreparedModel::AsIs(std::move(graph));
+    if (!request.taps.empty()) prepared = WithTaps(prepared, request.taps);
+    auto session = std::make_unique<Session>(std::move(prepared), request.options);
     session->Prepare();
     return val(std::make_shared<SessionHandle>(std::move(session)));
   });

@@ -19,7 +19,7 @@ val GeneratedCode(const ModelHandle& model, const val& names, const val& dims, c
     CKernels texts;
     const auto list = emscripten::vecFromJSArray<std::string>(kernels);
     for (size_t i = 0; i + 1 < list.size(); i += 2) texts[list[i]] = list[i + 1];
-    const GeneratedC made = GenerateCode(model.graph(), shapes, read, texts);
+    const GeneratedC made = GenerateCode(*model.graph(), shapes, read, texts);
     val out = val::object();
     out.set("source", made.source);
     out.set("header", made.header);

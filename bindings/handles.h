@@ -51,11 +51,14 @@ class Blob {
 
 class ModelHandle {
  public:
-  explicit ModelHandle(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
+  explicit ModelHandle(std::shared_ptr<Graph> graph) : graph_(std::move(graph)) {}
 
   std::shared_ptr<const Graph> graph() const { return graph_; }
-  /// The graph of a model that nobody uses any more.
-  std::shared_ptr<const Graph> Take() { return std::move(graph_); }
+  /// The graph of a model that nobody uses any more, or a copy if copies of the handle share it.
+  Graph Take() {
+    const std::shared_ptr<Graph> graph = std::move(graph_);
+    return graph.use_count() == 1 ? std::move(*graph) : graph->Clone();
+  }
   emscripten::val Info() const {
     return Guard([this] { return emscripten::val(ModelInfoJson(*graph_)); });
   }
@@ -89,7 +92,7 @@ class ModelHandle {
   }
 
  private:
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<Graph> graph_;  // copies of the handle share it, and nobody changes it
 };
 
 inline emscripten::val WrapModel(Graph graph) {

@@ -87,8 +87,7 @@ class CalibratorHandle {
 
 class ComparerHandle {
  public:
-  ComparerHandle(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
-                 const CompareOptions& options)
+  ComparerHandle(Graph reference, Graph candidate, const CompareOptions& options)
       : comparer_(PrepareForRun(std::move(reference)), PrepareForRun(std::move(candidate)),
                   options) {}
 
@@ -148,7 +147,7 @@ val ReadQuantizedFile(const ModelHandle& model) {
 }
 
 val Packed(const ModelHandle& model) {
-  return Guard([&] { return WrapModel(PackWeights(model.graph())); });
+  return Guard([&] { return WrapModel(PackWeights(*model.graph())); });
 }
 
 val CreateCalibrator(const ModelHandle& model, const val& options) {
@@ -160,7 +159,8 @@ val CreateCalibrator(const ModelHandle& model, const val& options) {
 
 val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, const val& options) {
   return Guard([&] {
-    return val(std::make_shared<ComparerHandle>(reference.graph(), candidate.graph(),
+    return val(std::make_shared<ComparerHandle>(reference.graph()->Clone(),
+                                                candidate.graph()->Clone(),
                                                 bindings::ReadCompareOptions(options)));
   });
 }

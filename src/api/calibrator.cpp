@@ -1,4 +1,6 @@
-#include "api/requant.h"
+#include "api/calibrator.h"
+#include "api/prepare.h"
+#include "session/taps.h"
 
 #include <algorithm>
 

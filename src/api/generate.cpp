@@ -1,6 +1,10 @@
-#include "api/requant.h"
+#include "api/generate.h"
+#include "api/prepare.h"
+#include "base/error.h"
 #include "base/str_cat.h"
+#include "interpret/interpreter.h"
 #include "passes/infer_type.h"
+#include "plan/stages.h"
 
 namespace requant {
 namespace {
@@ -23,25 +27,24 @@ std::optional<std::vector<Shape>> InputShapes(const Graph& graph,
 
 }  // namespace
 
-GeneratedC GenerateCode(const std::shared_ptr<const Graph>& graph,
-                        const std::map<std::string, Shape>& shapes, const GenerateCOptions& options,
-                        const CKernels& kernels) {
-  std::shared_ptr<const Graph> prepared = PrepareForRun(graph);
-  const auto known = InputShapes(*prepared, shapes);
+GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
+                        const GenerateCOptions& options, const CKernels& kernels) {
+  PreparedModel prepared = PrepareForRun(graph);
+  const auto known = InputShapes(prepared.graph(), shapes);
   if (!known) {
     Fail(ErrorCode::kUnsupported, "the shape of an input is open",
          {.hint = "Give options.shapes: memory is laid out ahead of time."});
   }
-  return GenerateC(*SpecializeGraph(std::move(prepared), *known), options, kernels);
+  return GenerateC(Specialize(std::move(prepared), *known).graph(), options, kernels);
 }
 
 Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes) {
-  auto copy = std::make_shared<Graph>(graph.Clone());
-  if (const auto known = InputShapes(*copy, shapes)) {
-    return std::move(*SpecializeGraph(std::move(copy), *known));
+  Graph copy = graph.Clone();
+  if (const auto known = InputShapes(copy, shapes)) {
+    return Specialize(PreparedModel::AsIs(std::move(copy)), *known).Release();
   }
-  InferTypes(*copy);
-  return std::move(*copy);
+  InferTypes(copy);
+  return copy;
 }
 
 }  // namespace requant

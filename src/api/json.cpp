@@ -1,9 +1,13 @@
 // Descriptions of models, plans and tables as JSON (bindings/README.md).
 #include <algorithm>
 
-#include "api/requant.h"
+#include "api/json.h"
+#include "api/passes.h"
+#include "api/prepare.h"
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "ir/text.h"
+#include "kernels/list.h"
 #include "passes/infer_type.h"
 #include "passes/pass.h"
 

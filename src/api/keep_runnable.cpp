@@ -3,9 +3,13 @@
 // Add, in float, and a warning that says why.
 #include <new>
 
-#include "api/requant.h"
+#include "api/keep_runnable.h"
+#include "api/prepare.h"
+#include "base/error.h"
 #include "base/str_cat.h"
+#include "quant/lower/lower.h"
 #include "quant/recover/switch_off.h"
+#include "session/session.h"
 
 namespace requant {
 namespace {
@@ -14,7 +18,7 @@ namespace {
 void PlanOnce(const QuantizedModel& model, const std::vector<FeedType>& feeds, bool fuse) {
   SessionOptions options;
   options.plan.fuse = fuse;
-  Session session(PrepareForRun(std::make_shared<Graph>(LowerToInteger(model))), options);
+  Session session(PrepareForRun(LowerToInteger(model)), options);
   if (feeds.empty()) {
     session.Prepare();
     return;

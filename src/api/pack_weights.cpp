@@ -1,17 +1,19 @@
 #include <algorithm>
 
-#include "api/requant.h"
+#include "api/prepare.h"
+#include "api/read_quantized.h"
 #include "ops/op.h"
+#include "quant/pack_weights.h"
 
 namespace requant {
 
-Graph PackWeights(const std::shared_ptr<const Graph>& graph) {
+Graph PackWeights(const Graph& graph) {
   const bool rewrites =
-      std::any_of(graph->nodes().begin(), graph->nodes().end(), [](const auto& node) {
-        const OpDef* op = node->domain.empty() ? nullptr : FindOp(node->op_type, node->domain);
+      std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+        const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
         return op != nullptr && op->rewrite != nullptr;
       });
-  return PackTwoValues(rewrites ? *PrepareForRun(graph) : *graph);
+  return rewrites ? PackTwoValues(PrepareForRun(graph).graph()) : PackTwoValues(graph);
 }
 
 }  // namespace requant

@@ -1,13 +1,18 @@
 #include "api/prepare.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "api/late_functions.h"
-#include "api/requant.h"
+#include "api/passes.h"
+#include "base/operators.h"
+#include "passes/runner.h"
 
 namespace requant {
 
 void Prepare(Graph& graph) {
   for (const auto& node : graph.nodes()) {
-    const OpDef* op = node->domain.empty() ? nullptr : FindOp(node->op_type, node->domain);
+    const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
     if (op == nullptr || op->rewrite == nullptr) continue;
     op->rewrite(graph);
     break;
@@ -22,13 +27,29 @@ void Prepare(Graph& graph) {
   if (OperatorsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
 }
 
-std::shared_ptr<const Graph> PrepareForRun(std::shared_ptr<const Graph> graph) {
-  // A graph with no other owner is prepared in place. (Graphs are never made const.)
-  auto ready = graph.use_count() == 1 ? std::const_pointer_cast<Graph>(graph)
-                                      : std::make_shared<Graph>(graph->Clone());
-  graph.reset();
-  Prepare(*ready);
-  return ready;
+PreparedModel PrepareForRun(Graph&& graph) {
+  Prepare(graph);
+  return PreparedModel::Settled(std::move(graph));
+}
+
+std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
+  std::vector<const OpDef*> operators;
+  const auto add = [&operators](const OpDef* op) {
+    const bool known = std::find(operators.begin(), operators.end(), op) != operators.end();
+    if (op != nullptr && !known) operators.push_back(op);
+  };
+  for (const auto& node : graph.nodes()) add(FindOp(*node));
+  return operators;
+}
+
+RaiseFunction OpsetRaising(const Graph& graph) {
+  return graph.opset() < 13 && HasQdq(graph) ? kRaiseOpset : nullptr;
+}
+
+Graph OptimizedFloat(const Graph& graph) {
+  Graph copy = graph.Clone();
+  RunPasses(copy, {});
+  return copy;
 }
 
 }  // namespace requant

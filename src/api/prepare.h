@@ -1,8 +1,36 @@
+// From a graph to the form that sessions run, and what the main module asks of a graph before.
 #pragma once
 
+#include <vector>
+
 #include "ir/graph.h"
+#include "ops/op.h"
+#include "plan/stages.h"
+#include "quant/prepare.h"
 
 namespace requant {
+
+/// Whether the graph has DequantizeLinear nodes.
+bool HasQdq(const Graph& graph);
+/// Whether the graph has Q/DQ nodes or integer operators.
+bool IsQuantized(const Graph& graph);
+
+/// The table rows of the operators in a graph, each once. PrepareForRun turns an operator into
+/// extended operators only if it is one itself.
+std::vector<const OpDef*> OperatorsOf(const Graph& graph);
+
+/// The function that raises a graph quantized in the forms of an older opset, else nullptr. It is
+/// among the extended operators, which these graphs load (bindings/README.md).
+RaiseFunction OpsetRaising(const Graph& graph);
+
+/// The graph in the form that sessions run: a float graph is optimized, Q/DQ nodes become integer
+/// operators, and a QOperator graph is optimized as it is. Memory of a graph that is moved here is
+/// freed early.
+PreparedModel PrepareForRun(Graph&& graph);
+inline PreparedModel PrepareForRun(const Graph& graph) { return PrepareForRun(graph.Clone()); }
+
+/// The optimized float form of a graph, which the quantizer takes.
+Graph OptimizedFloat(const Graph& graph);
 
 /// Does in place what PrepareForRun does: rewrites, passes, integer operators, and the bodies of
 /// control flow.

@@ -2,9 +2,10 @@
 #include <optional>
 #include <utility>
 
-#include "api/requant.h"
+#include "api/read_quantized.h"
 #include "base/error.h"
 #include "ops/qonnx.h"
+#include "passes/runner.h"
 #include "quant/file/spell_pairs.h"
 
 namespace requant {

@@ -11,7 +11,8 @@
 //   bound, as it does for every network of the tests.
 #include <algorithm>
 
-#include "api/requant.h"
+#include "api/passes.h"
+#include "plan/plan.h"
 
 namespace requant {
 
@@ -22,10 +23,10 @@ bool AnnotateUsedMemory(Graph& graph, PassContext&) {
     if (!input->type.IsStatic()) return false;
     shapes.push_back(input->type.StaticShape());
   }
-  std::unique_ptr<Graph> ready = SpecializeGraph(std::make_shared<Graph>(graph.Clone()), shapes);
-  if (!IsStatic(*ready)) return false;
-  for (const auto& node : ready->nodes()) node->used_bytes = -1;
-  const std::shared_ptr<const Plan> plan = CompilePlan(std::move(*ready), {});
+  SpecializedModel ready = Specialize(PreparedModel::AsIs(graph.Clone()), shapes);
+  if (!ready.is_static()) return false;
+  for (const auto& node : ready.graph().nodes()) node->used_bytes = -1;
+  const std::shared_ptr<const Plan> plan = CompilePlan(std::move(ready), {});
   for (size_t i = 0; i < plan->steps.size(); ++i) {
     Node* node = plan->graph->FindNode(plan->steps[i]->name);
     if (node)

@@ -4,8 +4,8 @@
 
 namespace requant {
 
-/// The 32-bit linear congruential generator of Numerical Recipes: the same numbers on every machine.
-/// The high bits are the random ones.
+/// The 32-bit linear congruential generator of Numerical Recipes: the same numbers on every
+/// machine. The high bits are the random ones.
 struct Lcg {
   uint32_t state;
 

@@ -5,7 +5,6 @@
 #include "base/str_cat.h"
 #include "kernels/variant/missing.h"
 #include "ops/op.h"
-#include "passes/runner.h"
 #include "plan/arena.h"
 #include "plan/builder.h"
 #include "plan/lower/table.h"
@@ -24,61 +23,6 @@ bool LowerByTable(PlanBuilder& builder, const Node& node) {
   }
   return false;
 }
-
-}  // namespace
-
-bool IsPlannable(const Node& node) {
-  if (node.has_subgraph()) return false;
-  return std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
-    return output == nullptr ||
-           (output->type.IsStatic() && output->type.dtype != DType::kUndefined);
-  });
-}
-
-bool IsStatic(const Graph& graph) {
-  return std::all_of(graph.nodes().begin(), graph.nodes().end(),
-                     [](const auto& node) { return IsPlannable(*node); });
-}
-
-std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
-                                       const std::vector<Shape>& input_shapes) {
-  size_t next = 0;
-  bool known = true;  // whether the graph was made for these shapes
-  for (const Value* input : graph->inputs()) {
-    if (!input->is_constant())
-      known = known && input->type.shape == ToSymbolic(input_shapes.at(next++));
-  }
-  known = known && IsStatic(*graph);
-  // The only owner hands the graph over: it becomes the plan's without a copy. (Graphs are never
-  // made const.)
-  auto copy = known && graph.use_count() == 1
-                  ? std::make_unique<Graph>(std::move(*std::const_pointer_cast<Graph>(graph)))
-                  : std::make_unique<Graph>(graph->Clone());
-  graph.reset();
-  if (!known) {
-    next = 0;
-    for (Value* input : copy->inputs()) {
-      if (!input->is_constant()) input->type.shape = ToSymbolic(input_shapes[next++]);
-    }
-    // Declared types of the other values may have symbols whose numbers are known now.
-    for (const auto& value : copy->values()) {
-      if (value->producer) value->type.shape.reset();
-    }
-    for (const auto& node : copy->nodes()) node->typed = false;
-  }
-  PipelineOptions options;
-  // A branch that is taken brings nodes that no pass has seen.
-  const bool branches = std::any_of(copy->nodes().begin(), copy->nodes().end(),
-                                    [](const auto& node) { return node->has_subgraph(); });
-  if (branches) RunPasses(*copy);
-  options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination", "FuseOps"};
-  // Numbers of heads, and masks, that depended on open lengths are known now.
-  if (!known) options.only.emplace_back("FuseAttention");
-  RunPasses(*copy, options);
-  return copy;
-}
-
-namespace {
 
 /// Computes the nodes that no pass may fold because they say how a file is quantized (weights
 /// behind DequantizeLinear, Quant, packed bits). A plan is only run, so they can be folded here.
@@ -116,9 +60,9 @@ void FoldForRun(Graph& graph) {
 
 }  // namespace
 
-std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options) {
+std::shared_ptr<const Plan> CompilePlan(SpecializedModel model, const PlanOptions& options) {
   auto plan = std::make_shared<Plan>();
-  plan->graph = std::make_unique<Graph>(std::move(graph));
+  plan->graph = std::make_unique<Graph>(std::move(model).Release());
   FoldForRun(*plan->graph);
   plan->threads = std::max(options.threads, 1);
   PlanBuilder builder(*plan, options);

@@ -15,6 +15,7 @@
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "plan/parts.h"
+#include "plan/stages.h"
 
 namespace requant {
 
@@ -171,21 +172,8 @@ struct Plan {
   std::vector<std::span<const uint8_t>> file_weights;
 };
 
-/// Plans a graph whose types are all static (SpecializeGraph). Throws kUnsupported, or
-/// kInvalidArgument for an unknown forced kernel.
-std::shared_ptr<const Plan> CompilePlan(Graph graph, const PlanOptions& options);
-
-/// Whether a plan can have this node: it has no control flow, and every output has a dtype and a
-/// static shape.
-bool IsPlannable(const Node& node);
-/// Whether every node is plannable, as CompilePlan requires.
-bool IsStatic(const Graph& graph);
-
-/// The graph for these input shapes, with all types inferred, shape arithmetic folded, known
-/// branches taken and fusions found. It may still not be IsStatic (control flow, data-dependent
-/// shapes). Returns a copy, unless the graph is made for these shapes already and its only owner
-/// hands it over.
-std::unique_ptr<Graph> SpecializeGraph(std::shared_ptr<const Graph> graph,
-                                       const std::vector<Shape>& input_shapes);
+/// Plans a model that is_static(). Throws kUnsupported, or kInvalidArgument for an unknown forced
+/// kernel.
+std::shared_ptr<const Plan> CompilePlan(SpecializedModel model, const PlanOptions& options);
 
 }  // namespace requant

@@ -48,12 +48,11 @@ void WriteMemory(JsonWriter& json, const char* key, const Session& session) {
 
 }  // namespace
 
-Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
-                   CompareOptions options)
+Comparer::Comparer(PreparedModel reference, PreparedModel candidate, CompareOptions options)
     : options_(options), reference_(std::move(reference)), candidate_(std::move(candidate)) {
-  for (const Value* output : reference_->outputs()) {
-    const Value* other = candidate_->FindValue(output->name);
-    if (other == nullptr || !candidate_->IsOutput(other)) {
+  for (const Value* output : reference_.graph().outputs()) {
+    const Value* other = candidate_.graph().FindValue(output->name);
+    if (other == nullptr || !candidate_.graph().IsOutput(other)) {
       Fail(ErrorCode::kInvalidArgument,
            StrCat("the quantized model has no output '", output->name, "'"),
            {.value = output->name, .hint = "compare a model with its own quantized form"});
@@ -65,10 +64,10 @@ Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const
   SessionOptions plain;
   plain.plan.requantize = options_.requantize;
   plain.runner = options_.runner;
-  float_session_ = std::make_unique<Session>(reference_, plain);
-  candidate_session_ = std::make_unique<Session>(candidate_, plain);
+  float_session_ = std::make_unique<Session>(reference_.Clone(), plain);
+  candidate_session_ = std::make_unique<Session>(candidate_.Clone(), plain);
   if (!options_.layerwise) return;
-  affine_ = FindAffineValues(*candidate_);
+  affine_ = FindAffineValues(candidate_.graph());
   FindLayers();
   std::vector<std::string> float_taps;
   std::vector<std::string> candidate_taps;
@@ -77,19 +76,19 @@ Comparer::Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const
     float_taps.push_back(layer.value);
     candidate_taps.push_back(layer.candidate_value);
   }
-  float_tapped_ = std::make_unique<Session>(WithTaps(*reference_, float_taps), plain);
-  candidate_tapped_ = std::make_unique<Session>(WithTaps(*candidate_, candidate_taps), plain);
+  float_tapped_ = std::make_unique<Session>(WithTaps(reference_, float_taps), plain);
+  candidate_tapped_ = std::make_unique<Session>(WithTaps(candidate_, candidate_taps), plain);
 }
 
 Comparer::~Comparer() = default;
 
 void Comparer::FindLayers() {
-  for (const auto& node : candidate_->nodes()) {
+  for (const auto& node : candidate_.graph().nodes()) {
     if (node->Is("QuantizeLinear") || node->Is("DequantizeLinear")) continue;
     for (const Value* output : node->outputs) {
       if (output == nullptr) continue;
       const std::string name = FloatNameOf(output->name);
-      const Value* reference = reference_->FindValue(name);
+      const Value* reference = reference_.graph().FindValue(name);
       const bool comparable =
           output->type.dtype == DType::kFloat32 || affine_.find(output->name) != affine_.end();
       if (reference == nullptr || reference->is_constant() || !comparable ||
@@ -111,9 +110,9 @@ SampleResult Comparer::Add(const TensorMap& feeds, int64_t label) {
   const auto clock = [this] { return options_.now ? options_.now() : 0; };
   SampleResult result;
   const double start = clock();
-  const TensorMap reference = Named(*reference_, float_session_->Run(feeds));
+  const TensorMap reference = Named(reference_.graph(), float_session_->Run(feeds));
   const double middle = clock();
-  const TensorMap candidate = Named(*candidate_, candidate_session_->Run(feeds));
+  const TensorMap candidate = Named(candidate_.graph(), candidate_session_->Run(feeds));
   const double end = clock();
   result.float_ms = middle - start;
   result.candidate_ms = end - middle;
@@ -183,7 +182,7 @@ void Comparer::CompareLayers(const TensorMap& feeds, bool alone) {
     layer.graphwise.Add(Wanted(layer, expected->second).values<float>(), real.values<float>());
     // A float operator has an error of its own where it replaces another operator of the float
     // model.
-    const Value* value = reference_->FindValue(layer.value);
+    const Value* value = reference_.graph().FindValue(layer.value);
     const Node* original = value ? value->producer : nullptr;
     const bool replaced =
         original && !original->Is(layer.node->op_type, layer.node->domain) && layer.node->output();
@@ -214,7 +213,7 @@ void Comparer::MeasureAlone(Layer& layer, const TensorMap& taps) {
     inputs.push_back(&made.back());
   }
   const std::vector<Tensor> results =
-      EvaluateNode(*candidate_, *layer.node, inputs, options_.requantize);
+      EvaluateNode(candidate_.graph(), *layer.node, inputs, options_.requantize);
   const Tensor& expected = taps.at(layer.value);
   if (results[0].count() != expected.count()) return;
   const auto affine = affine_.find(layer.candidate_value);

@@ -40,8 +40,7 @@ class Comparer {
  public:
   /// Takes both graphs ready to run (optimized, lowered), with inputs and outputs of the same
   /// names. Throws kInvalidArgument when the outputs differ.
-  Comparer(std::shared_ptr<const Graph> reference, std::shared_ptr<const Graph> candidate,
-           CompareOptions options);
+  Comparer(PreparedModel reference, PreparedModel candidate, CompareOptions options);
   ~Comparer();
 
   /// Runs both on one sample. label < 0: unknown. Latency is that of untapped sessions.
@@ -73,7 +72,7 @@ class Comparer {
   Tensor Wanted(const Layer& layer, const Tensor& expected) const;
 
   CompareOptions options_;
-  std::shared_ptr<const Graph> reference_, candidate_;
+  PreparedModel reference_, candidate_;
   std::map<std::string, ValueAffine> affine_;
   std::unique_ptr<Session> float_session_, candidate_session_;  // untapped, for timing
   std::unique_ptr<Session> float_tapped_, candidate_tapped_;

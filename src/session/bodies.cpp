@@ -38,8 +38,7 @@ std::vector<Tensor> Bodies::Run(const Graph& body, std::span<const Tensor* const
       // The shapes that a body declares for its inputs need not hold for every iteration.
       std::vector<ValueType> types;
       for (const Tensor* input : inputs) types.push_back({input->dtype(), std::nullopt});
-      session =
-          std::make_unique<Session>(std::make_shared<Graph>(BodyOfTypes(body, types)), options_);
+      session = std::make_unique<Session>(PreparedModel::AsIs(BodyOfTypes(body, types)), options_);
     }
     found = sessions_.emplace(&body, std::move(session)).first;
   }

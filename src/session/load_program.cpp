@@ -29,7 +29,7 @@ std::shared_ptr<Program> Program::Load(SavedFile file, const SessionOptions& opt
     if (stage->planned) {
       stage->session = std::make_unique<Session>(bytes, program->options_);
     } else {
-      stage->graph = std::make_shared<Graph>(ReadOnnx(bytes));
+      stage->model = PreparedModel::AsIs(ReadOnnx(bytes));
     }
   }
   program->Complete();

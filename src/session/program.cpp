@@ -1,8 +1,11 @@
 #include "session/program.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "ir/extract.h"
 #include "kernels/variant/missing.h"
 #include "plan/low_bits.h"
@@ -25,11 +28,8 @@ const Tensor& Known(const TensorMap& values, const Value* value) {
 }  // namespace
 
 bool IsExpensive(const Graph& graph, const Node& node) {
-  constexpr std::string_view kNames[] = {
-      "LSTM", "GRU", "RNN", "ConvTranspose", "Attention", "MatMulInteger", "ConvInteger", "Resize"};
-  const QuantRule rule = OpOf(graph, node).quant;
-  return rule == QuantRule::kConv || rule == QuantRule::kMatMul || node.op_type.starts_with("Q") ||
-         std::find(std::begin(kNames), std::end(kNames), node.op_type) != std::end(kNames);
+  const OpDef& op = OpOf(graph, node);
+  return op.expensive || op.quant == QuantRule::kConv || op.quant == QuantRule::kMatMul;
 }
 
 std::shared_ptr<Program> (*const kLoadProgram)(SavedFile, const SessionOptions&) = Program::Load;
@@ -97,16 +97,20 @@ Program::Program(const Graph& graph, const SessionOptions& options) : options_(o
 Program::~Program() = default;
 Bodies::~Bodies() = default;
 
-const Graph* Program::Stage::Interface() const { return session ? &session->graph() : graph.get(); }
+const Graph* Program::Stage::Interface() const {
+  if (session) return &session->graph();
+  return model ? &model->graph() : nullptr;
+}
 
 void Program::MakeStage(Stage& stage, Graph graph) {
   if (graph.nodes().empty()) return;
   stage.planned = std::all_of(graph.inputs().begin(), graph.inputs().end(), [](const Value* input) {
     return input->type.IsStatic() && input->type.dtype != DType::kUndefined;
   });
-  stage.graph = std::make_shared<Graph>(std::move(graph));
+  stage.model = PreparedModel::AsIs(std::move(graph));
   if (!stage.planned) return;
-  stage.session = std::make_unique<Session>(std::move(stage.graph), options_);
+  stage.session = std::make_unique<Session>(std::move(*stage.model), options_);
+  stage.model.reset();
   stage.session->Prepare();
 }
 
@@ -121,10 +125,10 @@ void Program::RunStage(Stage& stage, TensorMap& values) {
   if (stage.Interface() == nullptr) return;
   if (stage.session == nullptr) {
     // Some dtypes are known only now.
-    auto graph = std::make_shared<Graph>(stage.graph->Clone());
-    for (Value* input : graph->inputs()) input->type.dtype = Known(values, input).dtype();
-    stage.session = std::make_unique<Session>(std::move(graph), options_);
-    stage.graph.reset();
+    Graph graph = stage.model->graph().Clone();
+    for (Value* input : graph.inputs()) input->type.dtype = Known(values, input).dtype();
+    stage.session = std::make_unique<Session>(PreparedModel::AsIs(std::move(graph)), options_);
+    stage.model.reset();
   }
   const Graph& graph = stage.session->graph();
   TensorMap feeds;
@@ -135,8 +139,35 @@ void Program::RunStage(Stage& stage, TensorMap& values) {
   }
 }
 
-std::vector<Tensor> Program::Run(const TensorMap& feeds) {
-  TensorMap values = feeds;
+void Program::Run(const TensorMap& feeds, std::span<const void* const>,
+                  std::vector<Tensor>& results) {
+  std::vector<Tensor> made = Results(feeds);
+  if (results.empty()) {
+    results = std::move(made);
+    return;
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (made[i].shape() != results[i].shape() || made[i].dtype() != results[i].dtype()) {
+      Fail(ErrorCode::kShapeMismatch, "an output has not the shape that its operators say");
+    }
+    if (made[i].bytes() > 0) std::memcpy(results[i].raw(), made[i].raw(), made[i].bytes());
+  }
+}
+
+std::vector<Tensor> Program::MakeResults() const {
+  std::vector<Tensor> results;
+  for (const Value* output : interface_.outputs()) {
+    if (!output->type.IsStatic()) {
+      Fail(ErrorCode::kUnsupported,
+           StrCat("the shape of '", output->name, "' depends on data, so it cannot be bound"),
+           {.value = output->name, .hint = "use run()"});
+    }
+    results.emplace_back(output->type.dtype, output->type.StaticShape());
+  }
+  return results;
+}
+
+std::vector<Tensor> Program::Results(TensorMap values) {
   RunStage(head_, values);
   const bool timed = options_.profile && options_.now != nullptr;
   StepProfile* line = profile_.data();
@@ -194,7 +225,7 @@ SessionMemory Program::memory() const {
 
 bool Program::LacksLowBits() const {
   if (MissingLowBits() == nullptr) return false;
-  bool lacks = MayUseLowBits(middle_) || (tail_.graph && MayUseLowBits(*tail_.graph));
+  bool lacks = MayUseLowBits(middle_) || (tail_.model && MayUseLowBits(tail_.model->graph()));
   ForEachSession([&lacks](const Session& session) { lacks = lacks || session.LacksLowBits(); });
   return lacks;
 }

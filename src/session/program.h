@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "plan/file.h"
+#include "plan/stages.h"
+#include "session/execution.h"
 #include "session/options.h"
 
 namespace requant {
@@ -28,36 +31,37 @@ class Session;
 /// Program in turn.
 ///
 /// Plans are kept: only shapes that were not used lately are planned again.
-class Program {
+class Program : public Execution {
  public:
   /// `graph` is specialized for the shapes and has at least one node that is not IsPlannable.
   Program(const Graph& graph, const SessionOptions& options);
-  ~Program();
+  ~Program() override;
 
-  /// Saves the plans of the parts whose shapes are known, and the rest as a graph that is optimized
-  /// already.
-  std::vector<uint8_t> Save() const;
   /// Loads a saved program; ignores options.plan. Throws as LoadPlan does.
   static std::shared_ptr<Program> Load(SavedFile file, const SessionOptions& options);
 
-  /// Runs the program and returns the outputs in graph order, in memory of their own. The feeds
-  /// must have been checked.
-  std::vector<Tensor> Run(const TensorMap& feeds);
-
-  /// A graph of inputs and outputs only.
-  const Graph& graph() const { return interface_; }
-  /// The profile of all sessions inside and of the operators between them.
-  std::vector<StepProfile> Profile() const;
+  void Enter() override {}
+  /// The feeds must have been checked.
+  void Run(const TensorMap& feeds, std::span<const void* const> inputs,
+           std::vector<Tensor>& results) override;
+  std::vector<Tensor> MakeResults() const override;
+  /// Saves the plans of the parts whose shapes are known, and the rest as a graph that is optimized
+  /// already.
+  std::vector<uint8_t> Save(const Graph& graph, const std::vector<Shape>& shapes) const override;
+  const Plan* plan() const override { return nullptr; }
+  const Graph& interface() const override { return interface_; }
   /// The sum over all sessions inside.
-  SessionMemory memory() const;
-  /// Whether the program uses, or may choose, kernels for few bits that are not loaded yet.
-  bool LacksLowBits() const;
+  SessionMemory memory() const override;
+  /// Also true if the program may choose such kernels when it plans a part.
+  bool LacksLowBits() const override;
+  /// The profile of all sessions inside and of the operators between them.
+  std::vector<StepProfile> Profile() const override;
 
  private:
   /// One session over part of the graph.
   struct Stage {
-    /// The graph of a stage that is planned when it runs, until it has a session.
-    std::shared_ptr<const Graph> graph;
+    /// What a stage that is planned when it runs is made of, until it has a session.
+    std::optional<PreparedModel> model;
     std::unique_ptr<Session> session;
     bool planned = false;  // by its session, which then keeps no graph
 
@@ -68,6 +72,7 @@ class Program {
   void MakeStage(Stage& stage, Graph graph);
   /// Completes the program once all parts exist.
   void Complete();
+  std::vector<Tensor> Results(TensorMap values);
   /// Runs a stage; `values` has everything known so far, by name.
   void RunStage(Stage& stage, TensorMap& values);
   template <typename Visit>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "plan/archive.h"
 #include "session/bodies.h"
 
 namespace requant {
@@ -32,7 +33,7 @@ std::vector<uint8_t> PlanAhead(const Graph& graph, const Node& node, const Graph
     for (const ValueType& type : types) {
       if (!type.IsStatic() || type.dtype == DType::kUndefined) return {};
     }
-    Session session(std::make_shared<Graph>(BodyOfTypes(body, types)), options);
+    Session session(PreparedModel::AsIs(BodyOfTypes(body, types)), options);
     session.Prepare();
     return session.Save();
   } catch (const Error&) {
@@ -44,28 +45,30 @@ std::vector<uint8_t> PlanAhead(const Graph& graph, const Node& node, const Graph
 
 std::vector<std::vector<uint8_t>> Session::SavePlans() const {
   std::vector<std::vector<uint8_t>> out;
-  for (const Entry& entry : entries_) out.push_back(Save(entry));
+  for (const Entry& entry : entries_) {
+    out.push_back(entry.execution->Save(graph(), entry.shapes));
+  }
   return out;
 }
 
 Session::Session(const Graph& body, std::span<const SharedBytes> saved_plans,
                  SessionOptions options)
-    : Session(nullptr, std::move(options)) {
+    : Session(std::move(options)) {
   const auto open = std::count_if(body.inputs().begin(), body.inputs().end(),
                                   [](const Value* input) { return !input->is_constant(); });
   for (const SharedBytes& bytes : saved_plans) {
-    const std::shared_ptr<const Graph> interface = Load(bytes);
+    const Graph& interface = Load(bytes).execution->interface();
     std::vector<ValueType> types;
-    for (const Value* input : interface->inputs()) {
+    for (const Value* input : interface.inputs()) {
       types.push_back({input->type.dtype, std::nullopt});
     }
     bool same = types.size() == static_cast<size_t>(open) &&
-                interface->outputs().size() == body.outputs().size();
-    if (same) graph_ = std::make_shared<Graph>(BodyOfTypes(body, types));
+                interface.outputs().size() == body.outputs().size();
+    if (same) model_ = PreparedModel::AsIs(BodyOfTypes(body, types));
     size_t next = 0;
-    for (const Value* input : same ? graph_->inputs() : std::vector<Value*>()) {
+    for (const Value* input : same ? model_->graph().inputs() : std::vector<Value*>()) {
       if (input->is_constant()) continue;
-      same = same && interface->inputs()[next++]->name == input->name;
+      same = same && interface.inputs()[next++]->name == input->name;
     }
     if (!same) DamagedPlan("its parts do not fit together");
   }

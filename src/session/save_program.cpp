@@ -25,7 +25,7 @@ void OptionFields(PlanArchive& archive, PlanOptions& options) {
   }
 }
 
-std::vector<uint8_t> Program::Save() const {
+std::vector<uint8_t> Program::Save(const Graph&, const std::vector<Shape>&) const {
   const auto bytes_of = [](const Stage& stage) -> std::vector<uint8_t> {
     const Graph* graph = stage.Interface();
     if (graph == nullptr) return {};

@@ -1,13 +1,13 @@
 #include "session/session.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/operators.h"
 #include "base/str_cat.h"
-#include "plan/low_bits.h"
 #include "plan/save.h"
+#include "session/program.h"
 
 namespace requant {
 namespace {
@@ -16,34 +16,38 @@ constexpr size_t kKeptPlans = 4;
 
 }  // namespace
 
-Session::Session(std::shared_ptr<const Graph> graph, SessionOptions options)
-    : graph_(std::move(graph)), options_(std::move(options)) {
+Session::Session(PreparedModel model, SessionOptions options) : Session(std::move(options)) {
+  model_ = std::move(model);
+}
+
+Session::Session(SessionOptions options) : options_(std::move(options)) {
   const int most = options_.runner ? options_.runner->threads() : 1;
   int& threads = options_.plan.threads;
   threads = threads > 0 ? std::min(threads, most) : most;
 }
 
 Session::Session(const SharedBytes& saved_plan, SessionOptions options)
-    : Session(nullptr, std::move(options)) {
-  graph_ = Load(saved_plan);
-  Enter(entries_.front());
+    : Session(std::move(options)) {
+  Entry& entry = Load(saved_plan);
+  only_ = entry.execution;
+  Enter(entry);
 }
 
-std::shared_ptr<const Graph> Session::Load(const SharedBytes& saved_plan) {
+Session::Entry& Session::Load(const SharedBytes& saved_plan) {
   SavedFile file = OpenSaved(saved_plan, options_.plan.threads);
-  Entry& entry = entries_.emplace_back();
-  std::shared_ptr<const Graph> interface;
+  Entry entry;
   if (file.kind == SavedKind::kProgram) {
     if (!file.operators || !OperatorsLoaded()) DamagedPlan("its header does not fit");
-    entry.program = kLoadProgram(std::move(file), options_);
-    interface = {entry.program, &entry.program->graph()};
+    entry.execution = kLoadProgram(std::move(file), options_);
   } else {
     LoadedPlan loaded = LoadPlan(std::move(file));
-    interface = std::move(loaded.graph);
-    entry.plan = std::move(loaded.plan);
+    entry.execution = std::make_shared<PlanExecution>(std::move(loaded.plan),
+                                                      std::move(loaded.graph), options_, arena_);
   }
-  for (const Value* input : interface->inputs()) entry.shapes.push_back(input->type.StaticShape());
-  return interface;
+  for (const Value* input : entry.execution->interface().inputs()) {
+    entry.shapes.push_back(input->type.StaticShape());
+  }
+  return entries_.emplace_back(std::move(entry));
 }
 
 std::vector<uint8_t> Session::Save() const {
@@ -51,46 +55,26 @@ std::vector<uint8_t> Session::Save() const {
     Fail(ErrorCode::kUnsupported, "there is no plan to save",
          {.hint = "run the session once, so that the shapes are known"});
   }
-  return Save(*current_);
-}
-
-std::vector<uint8_t> Session::Save(const Entry& entry) const {
-  if (entry.program) return entry.program->Save();
-  const Plan& plan = *entry.plan;
-  // The plan's shapes replace those that the graph leaves open.
-  Graph interface;
-  size_t next = 0;
-  for (const Value* input : graph_->inputs()) {
-    if (input->is_constant()) continue;
-    interface.AddInput(
-        interface.AddValue(input->name, {input->type.dtype, ToSymbolic(entry.shapes[next++])}));
-  }
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const Slot& slot = plan.slots[static_cast<size_t>(plan.outputs[i])];
-    const std::string& name = graph_->outputs()[i]->name;
-    Value* value = interface.FindValue(name);
-    if (value == nullptr) value = interface.AddValue(name, {slot.dtype, ToSymbolic(slot.shape)});
-    interface.AddOutput(value);
-  }
-  return SavePlan(plan, interface);
+  return current_->execution->Save(graph(), current_->shapes);
 }
 
 void Session::Enter(Entry& entry) {
   current_ = nullptr;  // while there is no memory for it
-  if (entry.plan) {
-    if (entry.profile.empty()) {
-      std::vector<StepProfile> profile;
-      for (const auto& step : entry.plan->steps) {
-        profile.push_back({step->name, step->op, step->kernel, 0, step->macs, 0});
-      }
-      entry.profile = std::move(profile);
-    }
-    if (arena_.size() < entry.plan->arena_bytes) {
-      arena_ = AlignedBuffer();  // frees the old arena first, since both need not fit together
-      arena_ = AlignedBuffer(entry.plan->arena_bytes);
-    }
-  }
+  entry.execution->Enter();
   current_ = &entry;
+}
+
+std::shared_ptr<Execution> Session::MakeExecution(PreparedModel model,
+                                                  const std::vector<Shape>& shapes) {
+  SpecializedModel specialized = Specialize(std::move(model), shapes);
+  if (specialized.is_static()) {
+    std::shared_ptr<const Plan> plan = CompilePlan(std::move(specialized), options_.plan);
+    std::shared_ptr<const Graph> interface = {plan, plan->graph.get()};
+    return std::make_shared<PlanExecution>(std::move(plan), std::move(interface), options_, arena_);
+  }
+  SessionOptions options = options_;
+  options.plan.visit = false;  // a part's outputs are visited when all parts have run
+  return std::make_shared<Program>(specialized.graph(), options);
 }
 
 Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
@@ -99,21 +83,13 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
+    // With a single plan the session keeps no model beside it.
+    PreparedModel source = only ? std::move(*model_) : model_->Clone();
+    if (only) model_.reset();
     Entry entry;
-    // With a single plan the session keeps no graph beside it.
-    std::shared_ptr<const Graph> source = graph_;
-    if (only && IsStatic(*graph_)) graph_.reset();
-    std::unique_ptr<Graph> specialized = SpecializeGraph(std::move(source), shapes);
-    if (IsStatic(*specialized)) {
-      if (only) graph_.reset();
-      entry.plan = CompilePlan(std::move(*specialized), options_.plan);
-    } else {
-      SessionOptions options = options_;
-      options.plan.visit = false;  // a part's outputs are visited when all parts have run
-      entry.program = std::make_shared<Program>(*specialized, options);
-      if (only) graph_ = {entry.program, &entry.program->graph()};
-    }
+    entry.execution = MakeExecution(std::move(source), shapes);
     entry.shapes = std::move(shapes);
+    if (only) only_ = entry.execution;
     entries_.push_front(std::move(entry));
     if (entries_.size() > kKeptPlans) entries_.pop_back();
   }
@@ -123,21 +99,19 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
 
 bool Session::Prepare() {
   std::vector<Shape> shapes;
-  for (const Value* input : graph_->inputs()) {
+  for (const Value* input : graph().inputs()) {
     if (input->is_constant()) continue;
     if (!input->type.IsStatic()) return false;
     shapes.push_back(input->type.StaticShape());
   }
-  const std::shared_ptr<const Plan> plan = EntryFor(std::move(shapes), true).plan;
-  if (plan) graph_ = {plan, plan->graph.get()};
-  return plan != nullptr;
+  return EntryFor(std::move(shapes), true).execution->plan() != nullptr;
 }
 
 Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& inputs) {
   std::vector<Shape> shapes;
   std::map<std::string, int64_t> symbols;
-  if (!graph_) Fail(ErrorCode::kInternal, "the session could not be planned");
-  for (const Value* input : graph_->inputs()) {
+  if (!model_ && !only_) Fail(ErrorCode::kInternal, "the session could not be planned");
+  for (const Value* input : graph().inputs()) {
     if (input->is_constant()) continue;
     const auto feed = feeds.find(input->name);
     if (feed == feeds.end()) {
@@ -150,8 +124,8 @@ Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& 
   }
   if (feeds.size() != inputs.size()) {
     for (const auto& [name, tensor] : feeds) {
-      const Value* value = graph_->FindValue(name);
-      if (value == nullptr || !graph_->IsInput(value) || value->is_constant()) {
+      const Value* value = graph().FindValue(name);
+      if (value == nullptr || !graph().IsInput(value) || value->is_constant()) {
         Fail(ErrorCode::kInvalidArgument, StrCat("the model has no input '", name, "'"),
              {.value = name, .hint = "see inputNames"});
       }
@@ -162,9 +136,8 @@ Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& 
 
 std::vector<Tensor> Session::Run(const TensorMap& feeds) {
   std::vector<const void*> inputs;
-  if (Entry& entry = Find(feeds, inputs); entry.program) return entry.program->Run(feeds);
   std::vector<Tensor> results;
-  Execute(inputs, results);
+  Find(feeds, inputs).execution->Run(feeds, inputs, results);
   return results;
 }
 
@@ -172,79 +145,27 @@ BoundRun Session::Bind(const TensorMap& feeds) {
   BoundRun bound;
   bound.feeds = feeds;
   const Entry& entry = Find(feeds, bound.inputs);
-  bound.plan = entry.plan;
-  if (entry.program) {
-    for (const Value* output : entry.program->graph().outputs()) {
-      if (!output->type.IsStatic()) {
-        Fail(ErrorCode::kUnsupported,
-             StrCat("the shape of '", output->name, "' depends on data, so it cannot be bound"),
-             {.value = output->name, .hint = "use run()"});
-      }
-      bound.outputs.emplace_back(output->type.dtype, output->type.StaticShape());
-    }
-    bound.program = entry.program;
-    return bound;
-  }
-  for (const int slot : bound.plan->outputs) {
-    const Slot& place = bound.plan->slots[static_cast<size_t>(slot)];
-    bound.outputs.emplace_back(place.dtype, place.shape);
-  }
+  bound.execution = entry.execution;
+  bound.shapes = entry.shapes;
+  bound.outputs = entry.execution->MakeResults();
   return bound;
 }
 
 void Session::Run(const BoundRun& bound) {
-  if (bound.program) {
-    const std::vector<Tensor> results = bound.program->Run(bound.feeds);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const Tensor& to = bound.outputs[i];
-      if (results[i].shape() != to.shape() || results[i].dtype() != to.dtype()) {
-        Fail(ErrorCode::kShapeMismatch, "an output has not the shape that its operators say");
-      }
-      if (to.bytes() > 0) std::memcpy(const_cast<void*>(to.raw()), results[i].raw(), to.bytes());
-    }
-    return;
-  }
-  if (current_ == nullptr || current_->plan != bound.plan) {
-    const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const Entry& entry) { return entry.plan == bound.plan; });
+  if (current_ == nullptr || current_->execution != bound.execution) {
+    const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.execution == bound.execution;
+    });
     if (found != entries_.end()) {
       entries_.splice(entries_.begin(), entries_, found);
     } else {
-      // The bound plan's entry has been evicted by other shapes, so it gets a new one.
-      Entry& entry = entries_.emplace_front();
-      entry.plan = bound.plan;
-      const Plan& plan = *bound.plan;
-      entry.shapes.resize(bound.inputs.size());
-      for (const Slot& slot : plan.slots) {
-        if (slot.home == Slot::Home::kInput && slot.input >= 0) {
-          entry.shapes[static_cast<size_t>(slot.input)] = slot.shape;
-        }
-      }
+      // Other shapes have evicted the bound execution's entry, so it gets a new one.
+      entries_.push_front({bound.shapes, bound.execution, {}});
       if (entries_.size() > kKeptPlans) entries_.pop_back();
     }
     Enter(entries_.front());
   }
-  Execute(bound.inputs, const_cast<std::vector<Tensor>&>(bound.outputs));
-}
-
-void Session::Execute(std::span<const void* const> inputs, std::vector<Tensor>& results) {
-  const Plan& plan = *current_->plan;
-  const RunContext context(plan.slots, arena_.data(), inputs, options_.runner);
-  const bool timed = options_.profile && options_.now != nullptr;
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const double start = timed ? options_.now() : 0;
-    plan.steps[i]->Run(context);
-    if (timed) {
-      current_->profile[i].milliseconds += options_.now() - start;
-      ++current_->profile[i].runs;
-    }
-  }
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const int slot = plan.outputs[i];
-    const Slot& place = context.slot(slot);
-    if (i == results.size()) results.emplace_back(place.dtype, place.shape);
-    if (place.bytes > 0) std::memcpy(results[i].raw(), context.Read(slot), place.bytes);
-  }
+  current_->execution->Run(bound.feeds, bound.inputs, bound.outputs);
 }
 
 void Session::PrepareFor(const TensorMap& feeds) {
@@ -252,22 +173,14 @@ void Session::PrepareFor(const TensorMap& feeds) {
   Find(feeds, inputs);
 }
 
-bool Session::LacksLowBits() const {
-  if (current_ == nullptr) return false;
-  return current_->program ? current_->program->LacksLowBits()
-                           : requant::LacksLowBits(*current_->plan);
-}
+bool Session::LacksLowBits() const { return current_ && current_->execution->LacksLowBits(); }
 
 SessionMemory Session::memory() const {
-  const Plan* current = plan();
-  if (current_ && current_->program) return current_->program->memory();
-  if (current == nullptr) return {};
-  return {current->arena_bytes, current->arena_lower_bound, current->packed_bytes};
+  return current_ ? current_->execution->memory() : SessionMemory();
 }
 
 std::vector<StepProfile> Session::Profile() const {
-  if (current_ == nullptr) return {};
-  return current_->program ? current_->program->Profile() : current_->profile;
+  return current_ ? current_->execution->Profile() : std::vector<StepProfile>();
 }
 
 }  // namespace requant

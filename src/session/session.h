@@ -4,32 +4,41 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "onnx/tensor_proto.h"
 #include "plan/plan.h"
-#include "session/program.h"
+#include "plan/stages.h"
+#include "session/execution.h"
+#include "session/options.h"
 
 namespace requant {
 
 /// Inputs and outputs that stay in the same memory from run to run; Session::Bind makes it.
 struct BoundRun {
-  std::shared_ptr<const Plan> plan;  // the plan or the program, whichever the graph needs
-  std::shared_ptr<Program> program;
-  TensorMap feeds;                  // share memory with the bound tensors
-  std::vector<const void*> inputs;  // memory of the inputs, in graph order
-  std::vector<Tensor> outputs;      // in graph order, filled by every run
+  std::shared_ptr<Execution> execution;
+  std::vector<Shape> shapes;            // of the inputs
+  TensorMap feeds;                      // share memory with the bound tensors
+  std::vector<const void*> inputs;      // memory of the inputs, in graph order
+  mutable std::vector<Tensor> outputs;  // in graph order, filled by every run
 };
 
 /// Runs a graph: plans it for the shapes of the feeds (and keeps the last few plans), then executes
 /// the plan in an arena. A graph with control flow or data-dependent shapes runs as a Program.
 class Session {
  public:
-  Session(std::shared_ptr<const Graph> graph, SessionOptions options);
+  Session(PreparedModel model, SessionOptions options);
+  Session(const Session&) = delete;  // executions refer to its options and arena
+  Session& operator=(const Session&) = delete;
+  /// Runs a copy of the graph as it is.
+  Session(const Graph& graph, SessionOptions options)
+      : Session(PreparedModel::AsIs(graph.Clone()), std::move(options)) {}
 
   /// Runs a saved plan; ignores options.plan. Throws as LoadPlan does.
   Session(const SharedBytes& saved_plan, SessionOptions options);
@@ -65,7 +74,7 @@ class Session {
   void Run(const BoundRun& bound);
 
   /// The graph with its inputs and outputs; its constants may be gone once they are packed.
-  const Graph& graph() const { return *graph_; }
+  const Graph& graph() const { return model_ ? model_->graph() : only_->interface(); }
   /// Plans ahead of the first run and returns true when all input shapes are known. The session
   /// then has only one plan and releases the graph it was given, so weights are held once, packed.
   /// After an error the session cannot run.
@@ -73,33 +82,34 @@ class Session {
   /// Plans ahead of a run with feeds of these shapes; ignores their data.
   void PrepareFor(const TensorMap& feeds);
   /// The plan that ran last (or was prepared); nullptr before that, or for a Program.
-  const Plan* plan() const { return current_ ? current_->plan.get() : nullptr; }
+  const Plan* plan() const { return current_ ? current_->execution->plan() : nullptr; }
   SessionMemory memory() const;
   /// Whether the plans, made or loaded, need kernels for few bits that are not loaded yet.
   bool LacksLowBits() const;
   std::vector<StepProfile> Profile() const;
 
  private:
+  explicit Session(SessionOptions options);
+
   struct Entry {
     std::vector<Shape> shapes;
-    std::shared_ptr<const Plan> plan;  // the plan or the program, whichever the graph needs
-    std::shared_ptr<Program> program;
-    std::vector<StepProfile> profile;
+    std::shared_ptr<Execution> execution;
     std::vector<std::vector<size_t>> visits;  // for each step, the outputs that exist before it
   };
 
-  std::vector<uint8_t> Save(const Entry& entry) const;
-  /// Appends a saved plan to the entries and returns its inputs and outputs.
-  std::shared_ptr<const Graph> Load(const SharedBytes& saved_plan);
+  /// Appends a saved plan to the entries.
+  Entry& Load(const SharedBytes& saved_plan);
   void Enter(Entry& entry);
   /// Checks the feeds and finds the plan for them; sets `inputs` to their memory.
   Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);
-  /// Runs the current entry's plan.
-  void Execute(std::span<const void* const> inputs, std::vector<Tensor>& results);
   /// Finds or makes the entry for these shapes. `only` promises that no other shapes follow.
   Entry& EntryFor(std::vector<Shape> shapes, bool only = false);
+  std::shared_ptr<Execution> MakeExecution(PreparedModel model, const std::vector<Shape>& shapes);
 
-  std::shared_ptr<const Graph> graph_;
+  /// What plans are made of; empty for a session that needs no other plan.
+  std::optional<PreparedModel> model_;
+  /// The only execution of a session without a model.
+  std::shared_ptr<const Execution> only_;
   SessionOptions options_;
   std::list<Entry> entries_;  // most recently used first
   Entry* current_ = nullptr;

@@ -24,12 +24,14 @@ size_t StepsBefore(const Plan& plan, int slot) {
 
 void Session::Visit(const TensorMap& feeds, const Visitor& visit) {
   std::vector<const void*> inputs;
-  if (Entry& entry = Find(feeds, inputs); entry.program) {
-    const std::vector<Tensor> results = entry.program->Run(feeds);
+  Execution& execution = *Find(feeds, inputs).execution;
+  if (execution.plan() == nullptr) {
+    std::vector<Tensor> results;
+    execution.Run(feeds, inputs, results);
     for (size_t i = 0; i < results.size(); ++i) visit(i, results[i], false);
     return;
   }
-  const Plan& plan = *current_->plan;
+  const Plan& plan = *execution.plan();
   if (current_->visits.empty()) {
     current_->visits.resize(plan.steps.size() + 1);
     for (size_t i = 0; i < plan.outputs.size(); ++i) {

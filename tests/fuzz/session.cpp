@@ -61,11 +61,11 @@ void ExpectPartsGiveTheSame(const Graph& graph, const TensorMap& feeds) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(data, data + size);
   try {
-    const auto graph = std::make_shared<Graph>(ReadOnnx({bytes, *bytes}));
-    if (!fuzz::IsSmall(*graph)) return 0;
-    Prepare(*graph);
-    if (!fuzz::IsSmall(*graph)) return 0;
-    const TensorMap feeds = fuzz::BytesAsFeeds(*graph, *bytes);
+    const Graph graph(ReadOnnx({bytes, *bytes}));
+    if (!fuzz::IsSmall(graph)) return 0;
+    Prepare(graph);
+    if (!fuzz::IsSmall(graph)) return 0;
+    const TensorMap feeds = fuzz::BytesAsFeeds(graph, *bytes);
     Session session(graph, {});
     const std::vector<Tensor> outputs = session.Run(feeds);
 
@@ -73,9 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Session loaded(SharedBytes{saved, *saved}, {});
     fuzz::ExpectSame(loaded.Run(feeds), outputs);
 
-    ExpectPartsGiveTheSame(*graph, feeds);
+    ExpectPartsGiveTheSame(graph, feeds);
 
-    if (!IsAllInteger(*graph)) return 0;
+    if (!IsAllInteger(graph)) return 0;
     SessionOptions compact;
     compact.plan.compact = true;
     SessionOptions unfused;

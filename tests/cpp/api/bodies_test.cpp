@@ -42,8 +42,8 @@ output %y
 
 TEST(PrepareForRun, Bodies) {
   const Graph graph = ParseGraph(kText);
-  const std::shared_ptr<const Graph> ready = PrepareForRun(graph);
-  const Node* branch = ready->FindNode("branch");
+  const PreparedModel ready = PrepareForRun(graph);
+  const Node* branch = ready.graph().FindNode("branch");
   ASSERT_NE(branch, nullptr);
   const auto operators = [branch](const char* name) {
     std::vector<std::string> list;
@@ -57,7 +57,7 @@ TEST(PrepareForRun, Bodies) {
   EXPECT_EQ(operators("else_branch"), std::vector<std::string>{"Concat"});
   SessionOptions options;
   options.plan.requantize = RequantizeMode::kFloat;
-  Session session(ready, options);
+  Session session(ready.Clone(), options);
   // A batch other than the one that the bodies declare.
   Tensor x(DType::kFloat32, {3, 2, 4, 4});
   for (int64_t i = 0; i < x.count(); ++i)

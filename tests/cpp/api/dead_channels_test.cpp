@@ -120,7 +120,7 @@ Tensor Compute(const std::string& text, const Tensor& x, RequantizeMode mode, bo
   if (optimize) RunPasses(graph, {});
   SessionOptions options;
   options.plan.requantize = mode;
-  Session session(std::make_shared<Graph>(std::move(graph)), options);
+  Session session(PreparedModel::AsIs(std::move(graph)), options);
   return session.Run({{"x", x}})[0];
 }
 
@@ -213,7 +213,7 @@ TEST(DeadChannels, InQdqFiles) {
         const Tensor wanted = Interpret(ParseGraph(text), {{"x", x}})[0];
         Graph optimized = ParseGraph(text);
         RunPasses(optimized, {});
-        Session session(PrepareForRun(std::make_shared<Graph>(std::move(optimized))), {});
+        Session session(PrepareForRun(std::move(optimized)), {});
         const Tensor y = session.Run({{"x", x}})[0];
         ASSERT_EQ(y.shape(), wanted.shape());
         for (int64_t k = 0; k < y.count(); ++k) {

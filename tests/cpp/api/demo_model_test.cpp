@@ -23,7 +23,7 @@ class DemoModel : public ::testing::Test {
       for (const Tensor& image : images) calibrator.Add(pass, {{"image", image}});
     }
     model_ = new QuantizedModel(calibrator.Finish());
-    integer_ = new std::shared_ptr<const Graph>(PrepareForRun(LowerToInteger(*model_)));
+    integer_ = new PreparedModel(PrepareForRun(LowerToInteger(*model_)));
     images_ =
         new std::vector<Tensor>(testing::ReadIdxImages(kDemos + "data/test-images-idx3-ubyte", 3));
   }
@@ -36,12 +36,12 @@ class DemoModel : public ::testing::Test {
 
   static Graph* float_graph_;
   static QuantizedModel* model_;
-  static std::shared_ptr<const Graph>* integer_;
+  static PreparedModel* integer_;
   static std::vector<Tensor>* images_;
 };
 Graph* DemoModel::float_graph_ = nullptr;
 QuantizedModel* DemoModel::model_ = nullptr;
-std::shared_ptr<const Graph>* DemoModel::integer_ = nullptr;
+PreparedModel* DemoModel::integer_ = nullptr;
 std::vector<Tensor>* DemoModel::images_ = nullptr;
 
 TEST_F(DemoModel, EveryForcedKernelEqualsTheInterpreter) {
@@ -52,7 +52,7 @@ TEST_F(DemoModel, EveryForcedKernelEqualsTheInterpreter) {
     std::set<std::string> families;  // those that this network uses
     SessionOptions plain;
     plain.plan.requantize = mode;
-    Session session(*integer_, plain);
+    Session session(integer_->Clone(), plain);
     EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected[0])) << "mode " << static_cast<int>(mode);
     std::set<std::string> used;
     for (const auto& step : session.plan()->steps) used.insert(step->kernel);
@@ -70,7 +70,7 @@ TEST_F(DemoModel, EveryForcedKernelEqualsTheInterpreter) {
       if (!families.contains(kernel.family)) continue;
       SessionOptions forced = plain;
       forced.plan.force_kernels = {{kernel.family, kernel.name}};
-      Session other(*integer_, forced);
+      Session other(integer_->Clone(), forced);
       EXPECT_TRUE(other.Run(feeds)[0].SameBits(expected[0]))
           << kernel.name << ", mode " << static_cast<int>(mode);
       const auto& steps = other.plan()->steps;
@@ -92,15 +92,15 @@ TEST_F(DemoModel, UnfusedPlansComputeTheSame) {
   for (const Tensor& image : *images_) {
     SessionOptions unfused;
     unfused.plan.fuse = false;
-    Session plain(*integer_, {});
-    Session separate(*integer_, unfused);
+    Session plain(integer_->Clone(), {});
+    Session separate(integer_->Clone(), unfused);
     EXPECT_TRUE(plain.Run({{"image", image}})[0].SameBits(separate.Run({{"image", image}})[0]));
   }
 }
 
 TEST_F(DemoModel, FloatSessionEqualsInterpreter) {
-  const std::shared_ptr<const Graph> ready = PrepareForRun(*float_graph_);
-  Session session(ready, {});
+  const PreparedModel ready = PrepareForRun(*float_graph_);
+  Session session(ready.Clone(), {});
   for (const Tensor& image : *images_) {
     const Tensor fast = session.Run({{"image", image}})[0];
     const Tensor exact = Interpret(*float_graph_, {{"image", image}})[0];
@@ -111,7 +111,7 @@ TEST_F(DemoModel, FloatSessionEqualsInterpreter) {
 }
 
 TEST_F(DemoModel, BatchesEqualSingleImages) {
-  Session session(*integer_, {});
+  Session session(integer_->Clone(), {});
   const int64_t pixels = images_->front().count();
   Tensor batch(DType::kFloat32, {3, 1, 28, 28});
   for (size_t i = 0; i < 3; ++i) {
@@ -129,7 +129,7 @@ TEST_F(DemoModel, BatchesEqualSingleImages) {
 
 TEST_F(DemoModel, ExportsComputeTheSameIntegers) {
   const TensorMap feeds{{"image", (*images_)[1]}};
-  const Tensor expected = Session(*integer_, {}).Run(feeds)[0];
+  const Tensor expected = Session(integer_->Clone(), {}).Run(feeds)[0];
   const Graph qoperator = ReadOnnx(testing::Share(WriteOnnx(ToQOperator(*model_))));
   const Graph qdq = ReadOnnx(testing::Share(WriteOnnx(ToQdq(*model_))));
   EXPECT_TRUE(Session(PrepareForRun(qoperator), {}).Run(feeds)[0].SameBits(expected));
@@ -137,8 +137,8 @@ TEST_F(DemoModel, ExportsComputeTheSameIntegers) {
 }
 
 TEST_F(DemoModel, ArenaIsNearItsLowerBound) {
-  for (const auto& graph : {PrepareForRun(*float_graph_), *integer_}) {
-    Session session(graph, {});
+  for (const bool integer : {false, true}) {
+    Session session(integer ? integer_->Clone() : PrepareForRun(*float_graph_), {});
     session.Run({{"image", images_->front()}});
     const SessionMemory memory = session.memory();
     EXPECT_GT(memory.arena, 0U);
@@ -150,7 +150,7 @@ TEST_F(DemoModel, ArenaIsNearItsLowerBound) {
 TEST_F(DemoModel, ReportIsConsistent) {
   CompareOptions options;
   options.alone_samples = 1;
-  Comparer comparer(PrepareForRun(*float_graph_), *integer_, options);
+  Comparer comparer(PrepareForRun(*float_graph_), integer_->Clone(), options);
   for (const Tensor& image : *images_) comparer.Add({{"image", image}}, -1);
   const std::string report = comparer.Report();
   EXPECT_NE(report.find("\"samples\":3"), std::string::npos);

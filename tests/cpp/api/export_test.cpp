@@ -195,7 +195,7 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
     ASSERT_TRUE(read.has_value());
     ExpectSameConfigs(model, *read);
     EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
-    EXPECT_EQ(LargestDifference(integer, *PrepareForRun(qonnx)), 0);
+    EXPECT_EQ(LargestDifference(integer, PrepareForRun(qonnx).graph()), 0);
   }
 }
 
@@ -216,7 +216,7 @@ TEST(Exports, BipolarAndForeignQonnx) {
   Graph qonnx = ToQonnx(model);
   EXPECT_EQ(CountOps(qonnx, "BipolarQuant"), 1);
   const Graph integer = LowerToInteger(model);
-  EXPECT_EQ(LargestDifference(integer, *PrepareForRun(qonnx)), 0);
+  EXPECT_EQ(LargestDifference(integer, PrepareForRun(qonnx).graph()), 0);
   Graph again = qonnx.Clone();
   ASSERT_TRUE(SpellQdq(again));
   const std::optional<QuantizedModel> read = Read(again);

@@ -110,13 +110,12 @@ std::vector<Tensor> RunC(const Graph& graph, const GeneratedC& code, const Tenso
   return outputs;
 }
 
-std::unique_ptr<Graph> Specialized(const std::shared_ptr<const Graph>& graph,
-                                   const TensorMap& feeds) {
+Graph Specialized(const Graph& graph, const TensorMap& feeds) {
   std::vector<Shape> shapes;
-  for (const Value* input : graph->inputs()) {
+  for (const Value* input : graph.inputs()) {
     if (!input->is_constant()) shapes.push_back(feeds.at(input->name).shape());
   }
-  return SpecializeGraph(graph, shapes);
+  return Specialize(PreparedModel::AsIs(graph.Clone()), shapes).Release();
 }
 
 /// Integers and what is looked up are the same bits, sums of floats the same numbers.
@@ -145,15 +144,15 @@ TEST(GeneratedC, NetworksOfIntegersAreTheInterpretersBits) {
     SCOPED_TRACE(seed);
     Dice dice(seed + 1'000'000);
     const auto [integer, feeds] = RandomIntegers(seed, dice);
-    if (!IsAllInteger(*integer)) continue;
+    if (!IsAllInteger(integer.graph())) continue;
     ++checked;
-    const std::unique_ptr<Graph> graph = Specialized(integer, feeds);
+    const Graph graph = Specialized(integer.graph(), feeds);
     const auto mode =
         dice.Of({RequantizeMode::kUpward, RequantizeMode::kUpward, RequantizeMode::kFloat,
                  RequantizeMode::kToNearest, RequantizeMode::kGemmlowp});
-    const GeneratedC code = GenerateC(*graph, {.requantize = mode}, Kernels());
-    ExpectSame(*graph, Interpret(*graph, feeds, {mode, {}}), RunC(*graph, code, feeds), true);
-    if (HasFailure()) FAIL() << PrintGraph(*graph, {.max_constant_elements = 4});
+    const GeneratedC code = GenerateC(graph, {.requantize = mode}, Kernels());
+    ExpectSame(graph, Interpret(graph, feeds, {mode, {}}), RunC(graph, code, feeds), true);
+    if (HasFailure()) FAIL() << PrintGraph(graph, {.max_constant_elements = 4});
   }
   EXPECT_GT(checked, count / 2);
 }
@@ -179,13 +178,13 @@ TEST(GeneratedC, OperatorsOfAnyGraphAreTheInterpretersValues) {
   for (uint64_t seed = 0; seed < count; ++seed) {
     SCOPED_TRACE(seed);
     RandomGraph made = GraphMaker(seed, false).Make();
-    const auto whole = std::make_shared<Graph>(std::move(made.graph));
-    const std::unique_ptr<Graph> graph = Specialized(whole, made.feeds);
+    const Graph whole(std::move(made.graph));
+    const Graph graph = Specialized(whole, made.feeds);
     TensorMap values = made.feeds;
-    Interpret(*graph, made.feeds,
+    Interpret(graph, made.feeds,
               {RequantizeMode::kFloat,
                [&](const Value& value, const Tensor& is) { values[value.name] = is; }});
-    const Graph part = WhatHasC(*graph, RequantizeMode::kFloat, ops);
+    const Graph part = WhatHasC(graph, RequantizeMode::kFloat, ops);
     if (part.nodes().empty()) continue;
     TensorMap feeds;
     for (const Value* input : part.inputs()) feeds[input->name] = values.at(input->name);
@@ -286,11 +285,10 @@ TEST(GeneratedC, ProductsOfIntegersInEveryForm) {
     }
     Value* y = one.graph.AddOp(op, "", inputs, "y", {}, attributes);
     one.graph.AddOutput(y);
-    const std::unique_ptr<Graph> graph =
-        Specialized(std::make_shared<Graph>(std::move(one.graph)), one.feeds);
-    const GeneratedC code = GenerateC(*graph, {}, Kernels());
-    ExpectSame(*graph, Interpret(*graph, one.feeds, {}), RunC(*graph, code, one.feeds), true);
-    if (HasFailure()) FAIL() << PrintGraph(*graph, {.max_constant_elements = 4});
+    const Graph graph = Specialized(one.graph, one.feeds);
+    const GeneratedC code = GenerateC(graph, {}, Kernels());
+    ExpectSame(graph, Interpret(graph, one.feeds, {}), RunC(graph, code, one.feeds), true);
+    if (HasFailure()) FAIL() << PrintGraph(graph, {.max_constant_elements = 4});
   }
 }
 
@@ -298,7 +296,7 @@ TEST(GeneratedC, NamesTheOperatorThatHasNoC) {
   Builder b;
   Value* x = b.Input("x", {1, 4});
   b.graph.AddOutput(b.Op("Erf", {x}, "bell"));
-  const auto graph = std::make_shared<Graph>(std::move(b.graph));
+  const Graph graph(std::move(b.graph));
   try {
     GenerateCode(graph, {}, {}, Kernels());
     FAIL();
@@ -315,7 +313,7 @@ TEST(GeneratedC, AnOpenShapeMustBeGiven) {
   Value* x = b.Input("x", {1, 4});
   x->type.shape->at(0) = Dim("N");
   b.graph.AddOutput(b.Op("Relu", {x}, "y"));
-  const auto graph = std::make_shared<Graph>(std::move(b.graph));
+  const Graph graph(std::move(b.graph));
   EXPECT_THROW(GenerateCode(graph, {}, {}, Kernels()), Error);
   const GeneratedC code = GenerateCode(graph, {{"x", {2, 4}}}, {}, Kernels());
   EXPECT_NE(code.header.find("in_x: float[2][4]"), std::string::npos);
@@ -326,8 +324,8 @@ TEST(GeneratedC, TheSameGraphGivesTheSameFiles) {
   Dice first(7), second(7);
   const auto [a, feeds] = RandomIntegers(3001, first);
   const auto b = RandomIntegers(3001, second).first;
-  EXPECT_EQ(GenerateC(*Specialized(a, feeds), {}, Kernels()).source,
-            GenerateC(*Specialized(b, feeds), {}, Kernels()).source);
+  EXPECT_EQ(GenerateC(Specialized(a.graph(), feeds), {}, Kernels()).source,
+            GenerateC(Specialized(b.graph(), feeds), {}, Kernels()).source);
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ void ExpectAttention(const std::string& opsets, const std::string& body, const T
       SessionOptions options;
       options.plan.threads = threads;
       if (threads > 1) options.runner = &runner;
-      Session session(std::make_shared<Graph>(std::move(graph)), options);
+      Session session(PreparedModel::AsIs(std::move(graph)), options);
       ExpectNear(session.Run(feeds)[0], wanted,
                  StrCat(optimize ? "optimized " : "", threads, " threads ", text), tolerance);
     }
@@ -362,7 +362,7 @@ TEST(MaskedAttention, Fused) {
   ASSERT_EQ(graph.nodes().size(), 1U) << PrintGraph(graph);
   const Tensor wanted = Wanted(f, in, Hidden);
   ExpectNear(Interpret(graph, feeds)[0], wanted, "interpreted");
-  Session session(std::make_shared<Graph>(std::move(graph)), {});
+  Session session(PreparedModel::AsIs(std::move(graph)), {});
   ExpectNear(session.Run(feeds)[0], wanted, "fused");
 }
 

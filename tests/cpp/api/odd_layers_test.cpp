@@ -110,7 +110,7 @@ Graph Network(const OddLayer& layer) {
 /// On the samples of Quantized().
 double SessionSnr(const Graph& graph, const Graph& candidate) {
   const auto prepared = PrepareForRun(candidate);
-  Session session(prepared, {});
+  Session session(prepared.Clone(), {});
   double signal = 0, noise = 0;
   for (uint32_t seed = 0; seed < 8; ++seed) {
     const TensorMap feeds = RandomFeeds(graph, 100 + seed);

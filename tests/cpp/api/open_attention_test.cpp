@@ -13,7 +13,7 @@ void ExpectSame(const std::string& known, const std::string& open, const TensorM
   for (const bool optimize : {true, false}) {
     Graph graph = ParseGraph(open);
     if (optimize) RunPasses(graph, {});
-    Session session(std::make_shared<Graph>(std::move(graph)), {});
+    Session session(PreparedModel::AsIs(std::move(graph)), {});
     const std::vector<Tensor> got = session.Run(feeds);
     ASSERT_EQ(got[0].shape(), wanted[0].shape());
     for (int64_t i = 0; i < got[0].count(); ++i) {

@@ -34,8 +34,8 @@ Tensor Noise(std::mt19937& random, const Value& input) {
 /// The same before, after, and after a file and the optimizer; the constants of the packed graph.
 size_t Check(const std::string& text, size_t most_bytes) {
   std::mt19937 random(3);
-  const auto source = std::make_shared<Graph>(ParseGraph(text));
-  const Graph& graph = *source;
+  const Graph source(ParseGraph(text));
+  const Graph& graph = source;
   TensorMap feeds;
   for (const Value* input : graph.inputs()) feeds[input->name] = Noise(random, *input);
   const std::vector<Tensor> expected = Interpret(graph, feeds);
@@ -50,7 +50,7 @@ size_t Check(const std::string& text, size_t most_bytes) {
   }
   EXPECT_LE(bytes, most_bytes);
   const auto run = [&](const Graph& source) {
-    auto clone = std::make_shared<Graph>(source.Clone());
+    const Graph clone(source.Clone());
     Session session(PrepareForRun(std::move(clone)), {});
     return session.Run(feeds)[0];
   };

@@ -40,9 +40,9 @@ std::vector<Tensor> Runs(const std::string& text, const Tensor& x) {
   std::vector<Tensor> out = {Interpret(ParseGraph(text), {{"x", x}})[0]};
   for (const bool optimize : {false, true}) {
     for (const bool prepare : {false, true}) {
-      auto graph = std::make_shared<Graph>(ParseGraph(text));
+      const Graph graph = ParseGraph(text);
       if (optimize) RunPasses(*graph, {});
-      Session session(prepare ? PrepareForRun(graph) : graph, {});
+      Session session(prepare ? PrepareForRun(graph) : PreparedModel::AsIs(graph.Clone()), {});
       out.push_back(session.Run({{"x", x}})[0]);
     }
   }

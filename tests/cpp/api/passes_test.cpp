@@ -63,7 +63,7 @@ TEST(AnnotateUsedMemory, PeakIsTheArena) {
     }
     EXPECT_TRUE(RunOnly(graph, "AnnotateUsedMemory").passes[0].changed);
     for (const auto& node : graph.nodes()) EXPECT_GT(node->used_bytes, 0) << node->name;
-    Session session(std::make_shared<Graph>(graph.Clone()), {});
+    Session session(graph.Clone(), {});
     ASSERT_TRUE(session.Prepare());
     EXPECT_EQ(static_cast<size_t>(Peak(graph)), session.plan()->arena_bytes);
     EXPECT_EQ(session.plan()->arena_bytes, session.plan()->arena_lower_bound);

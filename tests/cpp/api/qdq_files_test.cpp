@@ -39,7 +39,7 @@ std::string Difference(const std::string& text, const TensorMap& feeds) {
   options.requantize = RequantizeMode::kFloat;
   const std::vector<Tensor> wanted = Interpret(graph, feeds, options);
   try {
-    const std::shared_ptr<const Graph> ready = PrepareForRun(graph);
+    const PreparedModel ready = PrepareForRun(graph);
     VerifyGraph(*ready);
     std::string wrong = Compare(wanted, Interpret(*ready, feeds, options));
     if (!wrong.empty()) return "session: " + wrong;
@@ -232,11 +232,11 @@ TEST(QdqFiles, BiasesThatFitNoInteger) {
     for (const char* scale : {"1e-10", "100.0", "10.0"}) {
       const std::string text = File(BiasFile(scale, bias, true));
       EXPECT_EQ(Difference(text, Feeds()), "") << scale << " " << bias;
-      EXPECT_EQ(Count(*PrepareForRun(ParseGraph(text)), "QLinearConv"), 0);
+      EXPECT_EQ(Count(PrepareForRun(ParseGraph(text)).graph(), "QLinearConv"), 0);
     }
     const std::string text = File(BiasFile("0.0078125", bias, true));
     EXPECT_EQ(Difference(text, Feeds()), "") << bias;
-    EXPECT_EQ(Count(*PrepareForRun(ParseGraph(text)), "QLinearConv"), 1);
+    EXPECT_EQ(Count(PrepareForRun(ParseGraph(text)).graph(), "QLinearConv"), 1);
   }
 }
 
@@ -245,7 +245,7 @@ TEST(QdqFiles, BiasesOfFloatSums) {
   for (const char* scale : {"1e-10", "128.0", "10.0"}) {
     const std::string text = File(BiasFile(scale, "%bias = Identity(%fl)\n", false));
     EXPECT_EQ(Difference(text, Feeds()), "") << scale;
-    EXPECT_EQ(Count(*PrepareForRun(ParseGraph(text)), "ConvInteger"), 1);
+    EXPECT_EQ(Count(PrepareForRun(ParseGraph(text)).graph(), "ConvInteger"), 1);
   }
 }
 

@@ -44,7 +44,7 @@ std::string Floats(std::mt19937& random, int64_t count, bool positive = false) {
 double Difference(const std::string& text, const Tensor& x, std::set<std::string>& kernels) {
   const Graph graph = ParseGraph(kHead + text);
   const Tensor expected = Interpret(graph, {{"x", x}})[0];
-  Session session(PrepareForRun(std::make_shared<Graph>(graph.Clone())), {});
+  Session session(PrepareForRun(graph), {});
   const Tensor got = session.Run({{"x", x}})[0];
   for (const auto& step : session.plan()->steps) kernels.insert(step->kernel);
   EXPECT_EQ(got.shape(), expected.shape());

@@ -258,8 +258,7 @@ inline bool IsAllInteger(const Graph& graph) {
 }
 
 /// A network of integers, ready to run, and feeds of it.
-inline std::pair<std::shared_ptr<const Graph>, TensorMap> RandomIntegers(uint64_t seed,
-                                                                         Dice& dice) {
+inline std::pair<PreparedModel, TensorMap> RandomIntegers(uint64_t seed, Dice& dice) {
   const Graph graph = NetworkMaker(seed).Make();
   TensorMap feeds = RandomFeeds(graph, static_cast<uint32_t>(seed));
   Calibrator calibrator(graph, RandomWidths(Calibrator(graph, {}).graph(), dice));

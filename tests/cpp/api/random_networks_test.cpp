@@ -38,7 +38,7 @@ std::vector<ForcedKernel> AnyRows(Dice& dice, const std::set<std::string>& seen)
 
 class RandomNetworks : public ::testing::Test {
  protected:
-  void Check(const std::shared_ptr<const Graph>& integer, const TensorMap& feeds, Dice& dice) {
+  void Check(const PreparedModel& integer, const TensorMap& feeds, Dice& dice) {
     SessionOptions options;
     options.plan.requantize = dice.Chance(70) ? RequantizeMode::kUpward : RequantizeMode::kFloat;
     const std::vector<Tensor> expected = Interpret(*integer, feeds, {options.plan.requantize, {}});
@@ -47,7 +47,7 @@ class RandomNetworks : public ::testing::Test {
       options.plan.fuse = round == 0 || dice.Chance(70);
       options.plan.compact = round == 1 || (round > 1 && dice.Chance(30));
       options.runner = round >= 4 ? &runner_ : nullptr;
-      Session session(integer, options);
+      Session session(integer.Clone(), options);
       for (int run = 0; run < 2; ++run) {  // what the first leaves in the arena must not matter
         const std::vector<Tensor> outputs = session.Run(feeds);
         for (size_t i = 0; i < outputs.size(); ++i) {

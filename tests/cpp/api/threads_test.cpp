@@ -56,17 +56,17 @@ Graph Network(uint32_t seed) {
   return std::move(b.graph);
 }
 
-void ExpectSameBits(const std::shared_ptr<const Graph>& graph, const TensorMap& feeds,
-                    RequantizeMode mode, std::set<std::string>* divided) {
+void ExpectSameBits(const PreparedModel& graph, const TensorMap& feeds, RequantizeMode mode,
+                    std::set<std::string>* divided) {
   SessionOptions options;
   options.plan.requantize = mode;
-  Session alone(graph, options);
+  Session alone(graph.Clone(), options);
   const std::vector<Tensor> expected = alone.Run(feeds);
   for (const auto& step : alone.plan()->steps) EXPECT_EQ(step->parts.count, 1);
   for (const int threads : {2, 3, 7}) {
     testing::ThreadRunner runner(threads);
     options.runner = &runner;
-    Session session(graph, options);
+    Session session(graph.Clone(), options);
     for (int run = 0; run < 3; ++run) {
       const std::vector<Tensor> outputs = session.Run(feeds);
       for (size_t i = 0; i < expected.size(); ++i) {
@@ -162,7 +162,7 @@ TEST(Threads, SessionsThatWantFewerGetFewer) {
   options.runner = &runner;
   for (const int wanted : {0, 1, 2, 3, 50}) {
     options.plan.threads = wanted;
-    Session session(graph, options);
+    Session session(graph.Clone(), options);
     session.Run(feeds);
     int most = 0;
     for (const auto& step : session.plan()->steps) most = std::max(most, step->parts.count);

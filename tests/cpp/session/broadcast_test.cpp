@@ -67,8 +67,7 @@ TensorMap Feeds(std::mt19937& random, const Graph& graph) {
 }
 
 /// What a session gives, and the same saved; one step, which is not the reference.
-Tensor RunOnce(const std::shared_ptr<Graph>& graph, const TensorMap& feeds,
-               const SessionOptions& options) {
+Tensor RunOnce(const Graph& graph, const TensorMap& feeds, const SessionOptions& options) {
   Session session(graph, options);
   const Tensor result = session.Run(feeds)[0];
   EXPECT_EQ(session.plan()->steps.size(), 1u);
@@ -96,10 +95,10 @@ TEST(Broadcast, QuantizedGivesTheReferencesBits) {
         Pick(random, 10, 99), "}\nconst %yz: ", y, "[] = {", zero(y),
         "}\n%y = com.microsoft::QLinear", op, "(%a, %s, %az, %b, %t, %bz, %t, %yz)\noutput %y\n");
     SCOPED_TRACE(text);
-    const auto graph = std::make_shared<Graph>(ParseGraph(text));
-    const TensorMap feeds = Feeds(random, *graph);
+    const Graph graph(ParseGraph(text));
+    const TensorMap feeds = Feeds(random, graph);
     for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
-      const Tensor expected = Interpret(*graph, feeds, {mode, {}})[0];
+      const Tensor expected = Interpret(graph, feeds, {mode, {}})[0];
       SessionOptions options;
       options.plan.requantize = mode;
       if (i % 3 == 1) options.runner = &threads;
@@ -121,12 +120,12 @@ TEST(Broadcast, ComparisonsGiveTheReferencesBits) {
     const std::string text =
         StrCat(Inputs(random, "float32", "float32"), "%y = ", kOps[i % 5], "(%a, %b)\noutput %y\n");
     SCOPED_TRACE(text);
-    const auto graph = std::make_shared<Graph>(ParseGraph(text));
-    const TensorMap feeds = Feeds(random, *graph);
+    const Graph graph(ParseGraph(text));
+    const TensorMap feeds = Feeds(random, graph);
     SessionOptions options;
     if (i % 3 == 1) options.runner = &threads;
     if (i % 3 == 2) options.plan.force_kernels = {{"binary_f32", "compare_f32_scalar"}};
-    ASSERT_TRUE(RunOnce(graph, feeds, options).SameBits(Interpret(*graph, feeds)[0]));
+    ASSERT_TRUE(RunOnce(graph, feeds, options).SameBits(Interpret(graph, feeds)[0]));
   }
 }
 

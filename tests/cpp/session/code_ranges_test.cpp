@@ -59,9 +59,9 @@ TEST(CodeRanges, DecideWhichKernelsMayRun) {
         "\nconst %w: int8[9, 12, 3, 3] = " + Numbers(random, 972, -8, 7) +
         "\n%c = QuantizeLinear(%f, %s, %z)\n%q = Clip(%c, %lo, %hi)\n" + test.steps +
         "%y = QLinearConv(%x, %s, %xz, %w, %ws, %wz, %s, %z) {pads = [1, 1, 1, 1]}\noutput %y\n";
-    auto graph = std::make_shared<Graph>(ParseGraph(text));
+    const Graph graph(ParseGraph(text));
     TensorMap feeds;
-    for (const Value* input : graph->inputs()) {
+    for (const Value* input : graph.inputs()) {
       Tensor tensor(input->type.dtype, input->type.StaticShape());
       for (int64_t i = 0; i < tensor.count(); ++i) {
         if (input->type.dtype == DType::kFloat32) {
@@ -72,7 +72,7 @@ TEST(CodeRanges, DecideWhichKernelsMayRun) {
       }
       feeds[input->name] = std::move(tensor);
     }
-    const std::vector<Tensor> expected = Interpret(*graph, feeds);
+    const std::vector<Tensor> expected = Interpret(graph, feeds);
     SessionOptions options;
     options.plan.force_kernels = {{"conv_q8", kNarrow}};
     Session session(graph, options);

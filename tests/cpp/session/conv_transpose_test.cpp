@@ -132,10 +132,10 @@ TEST(QLinearConvTranspose, SameBitsAsTheReference) {
     std::mt19937 random(seed);
     const Form form = RandomForm(random);
     const std::string text = TextOf(form, random);
-    auto graph = std::make_shared<Graph>(ParseGraph(text));
-    const TensorMap feeds{{"x", RandomBytes(graph->inputs()[0]->type, random)}};
+    const Graph graph(ParseGraph(text));
+    const TensorMap feeds{{"x", RandomBytes(graph.inputs()[0]->type, random)}};
     for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
-      const Tensor wanted = Interpret(*graph, feeds, {mode, {}})[0];
+      const Tensor wanted = Interpret(graph, feeds, {mode, {}})[0];
       std::vector<SessionOptions> all(2);
       all[1].runner = &threads;
       const auto force = [&all](const char* family, const char* kernel) {
@@ -184,13 +184,13 @@ TEST(ConvTranspose, FloatsAsTheReference) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const Form form = RandomForm(random);
-    const auto graph = std::make_shared<Graph>(ParseGraph(FloatTextOf(form, random)));
-    Tensor x(DType::kFloat32, graph->inputs()[0]->type.StaticShape());
+    const Graph graph(ParseGraph(FloatTextOf(form, random)));
+    Tensor x(DType::kFloat32, graph.inputs()[0]->type.StaticShape());
     for (int64_t i = 0; i < x.count(); ++i) {
       x.data<float>()[i] = std::uniform_real_distribution<float>(-1, 1)(random);
     }
     const TensorMap feeds{{"x", x}};
-    const Tensor wanted = Interpret(*graph, feeds)[0];
+    const Tensor wanted = Interpret(graph, feeds)[0];
     SessionOptions options;
     Session session(graph, options);
     const Tensor got = session.Run(feeds)[0];

@@ -12,7 +12,7 @@ namespace {
 /// not.
 void ExpectShapeIsChecked(const char* text, const std::vector<int64_t>& right,
                           const std::vector<int64_t>& wrong) {
-  Session session(std::make_shared<Graph>(ParseGraph(text)), {});
+  Session session(ParseGraph(text), {});
   const auto run = [&](const std::vector<int64_t>& numbers) {
     TensorMap feeds{{"n", Tensor::Vector(numbers)}};
     for (const Value* input : session.graph().inputs()) {

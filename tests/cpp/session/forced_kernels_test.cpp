@@ -10,7 +10,7 @@ namespace {
 std::vector<std::string> WarningsOf(const char* text, std::vector<ForcedKernel> forced) {
   SessionOptions options;
   options.plan.force_kernels = std::move(forced);
-  Session session(Parse(text), options);
+  Session session(ParseGraph(text), options);
   session.Prepare();
   return session.plan()->warnings;
 }

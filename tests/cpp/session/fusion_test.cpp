@@ -16,7 +16,7 @@ std::vector<std::string> StepsOf(const Session& session) {
 }
 
 TEST(Fusion, AStepTakesWhatItsKernelCan) {
-  auto graph = std::make_shared<Graph>(ParseGraph(R"(graph "" opset 13
+  const Graph graph(ParseGraph(R"(graph "" opset 13
     input %x: float32[1, 2, 5, 5]
     const %w: float32[2, 2, 1, 1] = {1.0, 2.0, 3.0, 4.0}
     %a = Conv(%x, %w) "conv"
@@ -40,7 +40,7 @@ TEST(Fusion, AStepTakesWhatItsKernelCan) {
 }
 
 TEST(Fusion, BytesGoThroughOneTable) {
-  auto graph = std::make_shared<Graph>(ParseGraph(R"(graph "" opset 13, com.microsoft 1
+  const Graph graph(ParseGraph(R"(graph "" opset 13, com.microsoft 1
     input %x: uint8[256]
     const %s: float32[] = {0.05}
     const %t: float32[] = {0.004}
@@ -65,14 +65,14 @@ TEST(Fusion, BytesGoThroughOneTable) {
 
 TEST(Fusion, AProductReadsWhatIsTurned) {
   const auto run = [](const char* more) {
-    auto graph = std::make_shared<Graph>(ParseGraph(StrCat(R"(graph "" opset 13
+    const Graph graph(ParseGraph(StrCat(R"(graph "" opset 13
       input %q: float32[2, 3, 5, 8]
       input %k: float32[2, 3, 7, 8]
       %t = Transpose(%k) {perm = [0, 1, 3, 2]}
       %y = MatMul(%q, %t)
       output %y
       )",
-                                                           more)));
+                                        more)));
     TensorMap feeds = {{"q", Tensor(DType::kFloat32, {2, 3, 5, 8})},
                        {"k", Tensor(DType::kFloat32, {2, 3, 7, 8})}};
     for (auto& [name, tensor] : feeds) {
@@ -81,7 +81,7 @@ TEST(Fusion, AProductReadsWhatIsTurned) {
       }
     }
     Session session(graph, {});
-    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds)[0]));
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(graph, feeds)[0]));
     return StepsOf(session);
   };
   EXPECT_EQ(run(""), (std::vector<std::string>{"Transpose+MatMul"}));

@@ -87,9 +87,9 @@ TEST(IntegerSums, BecomeFloatsInTheProductsOwnStep) {
   for (int i = 0; i < 150; ++i) {
     const Case made = RandomCase(random);
     SCOPED_TRACE(made.text);
-    auto graph = std::make_shared<Graph>(ParseGraph(made.text));
+    const Graph graph(ParseGraph(made.text));
     TensorMap feeds;
-    for (const Value* input : graph->inputs()) {
+    for (const Value* input : graph.inputs()) {
       Tensor tensor(input->type.dtype, input->type.StaticShape());
       for (int64_t at = 0; at < tensor.count(); ++at) {
         if (input->type.dtype == DType::kFloat32) {
@@ -100,7 +100,7 @@ TEST(IntegerSums, BecomeFloatsInTheProductsOwnStep) {
       }
       feeds[input->name] = std::move(tensor);
     }
-    const Tensor expected = Interpret(*graph, feeds)[0];
+    const Tensor expected = Interpret(graph, feeds)[0];
     SessionOptions options;
     if (i % 2 == 1) options.runner = &threads;
     const char* kernel = kKernels[i % std::size(kKernels)];

@@ -7,7 +7,7 @@ namespace requant {
 namespace {
 
 TEST(Loops, WithChangingShapes) {
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %n: int64[]
 input %x: float32[A, 3]
 const %go: bool[] = {1}
@@ -35,7 +35,7 @@ output %each
   Session session(graph, {});
   for (const int64_t rows : {2, 4, 2}) {
     for (const int64_t trips : {3, 0, 5, 3}) {
-      ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({rows, 3})}});
+      ExpectSame(session, graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({rows, 3})}});
     }
   }
 }
@@ -61,16 +61,16 @@ TEST(Loops, ThatHandShapesDownAChain) {
           "%longer = Concat(%v0, %v8) {axis = 0}\n%c2 = Identity(%c)\noutput %c2\n" + results +
           "}}\n";
   for (int i = 0; i < kCarried; ++i) text += "output %o" + std::to_string(i) + "\n";
-  const auto graph = Parse(text.c_str());
+  const auto graph = ParseGraph(text.c_str());
   Session session(graph, {});
   for (const int64_t trips : {1, 12, 4}) {
-    ExpectSame(session, *graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({2})}});
+    ExpectSame(session, graph, {{"n", Tensor::Scalar(trips)}, {"x", Ramp({2})}});
   }
 }
 
 /// Without a number of trips nothing says how much they stack.
 TEST(Loops, UntilTheConditionFailsAndStacksMuch) {
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %x: float32[2000]
 const %go: bool[] = {1}
 const %limit: float32[] = {100.0}
@@ -91,11 +91,11 @@ output %last
 output %all
 )");
   Session session(graph, {});
-  ExpectSame(session, *graph, {{"x", Ramp({2000})}});
+  ExpectSame(session, graph, {{"x", Ramp({2000})}});
 }
 
 TEST(Loops, UntilTheConditionFails) {
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %x: float32[]
 const %limit: float32[] = {100.0}
 const %go: bool[] = {1}
@@ -119,7 +119,7 @@ output %last
 /// What no iteration gives has the sizes that one would give, and nothing is said of them in the
 /// file.
 TEST(Loops, OfNoTripsKeepTheSizesOfTheirBodies) {
-  const auto loop = Parse(R"(graph "" opset 13
+  const auto loop = ParseGraph(R"(graph "" opset 13
 input %n: int64[]
 input %x: float32[A, 3]
 input %go: bool[]
@@ -152,7 +152,7 @@ output %ints
       const TensorMap feeds{{"n", Tensor::Scalar(int64_t{go ? 0 : 3})},
                             {"x", Ramp({rows, 3})},
                             {"go", Tensor::Scalar(go)}};
-      ExpectSame(session, *loop, feeds);
+      ExpectSame(session, loop, feeds);
       const std::vector<Tensor> got = session.Run(feeds);
       EXPECT_EQ(got[0].shape(), (Shape{0, rows, 5}));
       EXPECT_EQ(got[1].shape(), (Shape{0, 1, rows * 5}));
@@ -160,7 +160,7 @@ output %ints
       EXPECT_EQ(got[2].dtype(), DType::kInt64);
     }
   }
-  const auto scan = Parse(R"(graph "" opset 13
+  const auto scan = ParseGraph(R"(graph "" opset 13
 input %s: float32[4]
 input %x: float32[2, T]
 %last, %sums, %doubled = Scan(%s, %x) {body = { graph "" opset 13
@@ -180,7 +180,7 @@ output %doubled
   Session scans(scan, {});
   for (const int64_t steps : {0, 3, 0}) {
     const TensorMap feeds{{"s", Ramp({4})}, {"x", Ramp({2, steps})}};
-    ExpectSame(scans, *scan, feeds);
+    ExpectSame(scans, scan, feeds);
     const std::vector<Tensor> got = scans.Run(feeds);
     EXPECT_EQ(got[1].shape(), (Shape{steps, 6}));
     EXPECT_EQ(got[2].shape(), (Shape{2, steps}));

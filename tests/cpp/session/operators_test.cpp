@@ -54,10 +54,10 @@ struct Case {
 void Check(const Case& test) {
   SCOPED_TRACE(test.name);
   std::mt19937 random(5);
-  auto graph = std::make_shared<Graph>(ParseGraph(WithWeights(test.text, random)));
+  const Graph graph(ParseGraph(WithWeights(test.text, random)));
   TensorMap feeds;
-  for (const Value* input : graph->inputs()) feeds[input->name] = RandomTensor(random, input->type);
-  const std::vector<Tensor> expected = Interpret(*graph, feeds);
+  for (const Value* input : graph.inputs()) feeds[input->name] = RandomTensor(random, input->type);
+  const std::vector<Tensor> expected = Interpret(graph, feeds);
   Session session(graph, {});
   const std::vector<Tensor> results = session.Run(feeds);
   ASSERT_NE(session.plan(), nullptr);
@@ -86,7 +86,7 @@ void Check(const Case& test) {
 TEST(Operators, PlanesOfOneChannelAreJoinedAlongEveryAxis) {
   std::mt19937 random(3);
   for (const int axis : {0, 1, 2, 3}) {
-    const auto graph = std::make_shared<Graph>(ParseGraph(WithWeights(
+    const Graph graph(ParseGraph(WithWeights(
         R"(graph "" opset 13
 input %x: float32[2, 1, 4, 3]
 const %w: float32[1, 1, 3, 3] = random
@@ -95,8 +95,8 @@ const %w: float32[1, 1, 3, 3] = random
 %y = Concat(%p, %x, %c) {axis = )" +
             std::to_string(axis) + "}\noutput %y\n",
         random)));
-    const TensorMap feeds{{"x", RandomTensor(random, graph->inputs()[0]->type)}};
-    const Tensor wanted = Interpret(*graph, feeds)[0];
+    const TensorMap feeds{{"x", RandomTensor(random, graph.inputs()[0]->type)}};
+    const Tensor wanted = Interpret(graph, feeds)[0];
     const Tensor got = Session(graph, {}).Run(feeds)[0];
     ASSERT_EQ(got.shape(), wanted.shape());
     for (int64_t i = 0; i < got.count(); ++i) {
@@ -313,15 +313,13 @@ TEST(SessionOperators, GroupQueryAttentionOfPackedOperands) {
          {"conv_f32"}});
   Check({"no past", packed + more + "%x, _, _, _, _, %s, %t) " + tail, 1e-5, {"conv_f32"}});
   // The same as its columns apart.
-  const auto whole =
-      std::make_shared<Graph>(ParseGraph(packed + more + "%x, _, _, _, _, %s, %t) " + tail));
-  const auto apart =
-      std::make_shared<Graph>(ParseGraph(head +
-                                         "input %q: float32[1, 3, 16]\ninput %k: float32[1, 3, 8]\n"
-                                         "input %v: float32[1, 3, 8]\n" +
-                                         more + "%q, %k, %v, _, _, %s, %t) " + tail));
+  const Graph whole(ParseGraph(packed + more + "%x, _, _, _, _, %s, %t) " + tail));
+  const Graph apart(ParseGraph(head +
+                               "input %q: float32[1, 3, 16]\ninput %k: float32[1, 3, 8]\n"
+                               "input %v: float32[1, 3, 8]\n" +
+                               more + "%q, %k, %v, _, _, %s, %t) " + tail));
   std::mt19937 random(7);
-  const Tensor x = RandomTensor(random, whole->inputs()[0]->type);
+  const Tensor x = RandomTensor(random, whole.inputs()[0]->type);
   TensorMap columns;
   for (const auto& [name, from, width] :
        {std::tuple<std::string, int64_t, int64_t>{"q", 0, 16}, {"k", 16, 8}, {"v", 24, 8}}) {
@@ -374,9 +372,9 @@ TEST(SessionOperators, ComputedProductsAmongThreads) {
         std::string("%y = Attention(%q, %k, %k) {q_num_heads = 3, kv_num_heads = 3, "
                     "is_causal = 1, softcap = 2.0}\n")}) {
     std::mt19937 random(9);
-    const auto graph = std::make_shared<Graph>(ParseGraph(head + body + "output %y\n"));
+    const Graph graph(ParseGraph(head + body + "output %y\n"));
     TensorMap feeds;
-    for (const Value* input : graph->inputs()) {
+    for (const Value* input : graph.inputs()) {
       feeds[input->name] = RandomTensor(random, input->type);
     }
     Session alone(graph, {});

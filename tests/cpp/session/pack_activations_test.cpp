@@ -90,15 +90,15 @@ TEST(PackActivations, GivesTheInterpretersResults) {
     const int channels = groups * Pick(random, 1, 5) * block;
     const bool pool = i % 10 == 3;
     SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
-    auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form, channels, groups, pool)));
-    const Value* x = graph->inputs()[0];
+    const Graph graph(ParseGraph(Text(random, form, channels, groups, pool)));
+    const Value* x = graph.inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
       static_cast<uint8_t*>(input.raw())[at] =
           static_cast<uint8_t>(form.low + Pick(random, 0, form.codes - 1));
     }
     const TensorMap feeds = {{"x", input}};
-    const std::vector<Tensor> expected = Interpret(*graph, feeds);
+    const std::vector<Tensor> expected = Interpret(graph, feeds);
     SessionOptions options;
     options.plan.force_kernels = {{"conv_q8", form.kernel}};
     options.plan.compact = true;
@@ -125,7 +125,7 @@ TEST(PackActivations, GivesTheInterpretersResults) {
 
 TEST(PackActivations, CompactSessionsKeepWeightsPackedWhereBytesAreFaster) {
   std::mt19937 random(66);
-  auto graph = std::make_shared<Graph>(ParseGraph(
+  const Graph graph(ParseGraph(
       StrCat("graph \"\" opset 13\ninput %x: uint8[1, 32, 16, 16]\nconst %s: float32[] = {1.0}\n",
              "const %ys: float32[] = {300.0}\nconst %z: uint8[] = {128}\nconst %wz: int8[] = {0}\n",
              "const %w: int8[32, 32, 3, 3] = ", Numbers(random, 32 * 32 * 9, -8, 7),
@@ -139,7 +139,7 @@ TEST(PackActivations, CompactSessionsKeepWeightsPackedWhereBytesAreFaster) {
     SessionOptions options;
     options.plan.compact = compact;
     Session session(graph, options);
-    EXPECT_TRUE(session.Run({{"x", input}})[0].SameBits(Interpret(*graph, {{"x", input}})[0]));
+    EXPECT_TRUE(session.Run({{"x", input}})[0].SameBits(Interpret(graph, {{"x", input}})[0]));
     for (const auto& step : session.plan()->steps) {
       const std::string kernel = step->kernel;
       if (kernel.starts_with("conv_q8")) return kernel;
@@ -191,15 +191,15 @@ TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
     const int bits = i % 8 + 1, groups = Pick(random, 1, 2), inner_groups = Pick(random, 1, 2);
     const int channels = i % 5 == 4 ? 24 : groups * inner_groups * 32 * Pick(random, 1, 2);
     SCOPED_TRACE(StrCat("case ", i, ", ", bits, " bits, ", channels, " channels"));
-    auto graph = std::make_shared<Graph>(
+    const Graph graph(
         ParseGraph(Chain(random, bits, channels, groups, inner_groups, i / 8 % 2 == 1)));
-    const Value* x = graph->inputs()[0];
+    const Value* x = graph.inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
       static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(random());
     }
     const TensorMap feeds = {{"x", input}};
-    const std::vector<Tensor> expected = Interpret(*graph, feeds);
+    const std::vector<Tensor> expected = Interpret(graph, feeds);
     testing::ThreadRunner threads(2);
     SessionOptions options;
     options.plan.force_kernels = {
@@ -246,10 +246,9 @@ TEST(PackActivations, SumsOfAStepAndItsResidual) {
     const int channels = 8 * Pick(random, 2, 6);
     const bool packed_residual = i % 3 != 0;
     SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
-    auto graph =
-        std::make_shared<Graph>(ParseGraph(Residual(random, form, channels, packed_residual)));
+    const Graph graph(ParseGraph(Residual(random, form, channels, packed_residual)));
     TensorMap feeds;
-    for (const Value* x : graph->inputs()) {
+    for (const Value* x : graph.inputs()) {
       Tensor input(x->type.dtype, x->type.StaticShape());
       for (int64_t at = 0; at < input.count(); ++at) {
         static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(random());
@@ -265,7 +264,7 @@ TEST(PackActivations, SumsOfAStepAndItsResidual) {
     InterpretOptions interpret;
     interpret.requantize = options.plan.requantize;
     Session session(graph, options);
-    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds, interpret)[0]));
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(graph, feeds, interpret)[0]));
     for (const Slot& slot : session.plan()->slots) {
       EXPECT_NE(slot.name, "w");
       if (slot.name != "t" && slot.name != "v") continue;
@@ -313,8 +312,8 @@ TEST(PackActivations, OfDepthwiseConvolutions) {
     const Form& form = kForms[i % 5];
     const int channels = i % 6 == 0 ? Pick(random, 1, 70) : 8 * Pick(random, 1, 18);
     SCOPED_TRACE(StrCat(form.kernel, ", ", channels, " channels, case ", i));
-    auto graph = std::make_shared<Graph>(ParseGraph(Depthwise(random, form, channels)));
-    const Value* x = graph->inputs()[0];
+    const Graph graph(ParseGraph(Depthwise(random, form, channels)));
+    const Value* x = graph.inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
       static_cast<uint8_t*>(input.raw())[at] =
@@ -328,7 +327,7 @@ TEST(PackActivations, OfDepthwiseConvolutions) {
     if (i % 2 == 1) options.runner = &threads;
     InterpretOptions interpret;
     interpret.requantize = options.plan.requantize;
-    const Tensor expected = Interpret(*graph, feeds, interpret)[0];
+    const Tensor expected = Interpret(graph, feeds, interpret)[0];
     Session session(graph, options);
     EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected));
     int packed = 0;
@@ -358,7 +357,7 @@ TEST(PackActivations, OfMatrixProducts) {
       return StrCat("const %", name, ": int8[", k, ", ", n,
                     "] = ", Numbers(random, k * n, form.weight_lo, form.weight_hi), "\n");
     };
-    auto graph = std::make_shared<Graph>(ParseGraph(StrCat(
+    const Graph graph(ParseGraph(StrCat(
         "graph \"\" opset 13, com.microsoft 1\ninput %x: ", t, "[", rows, ", ", inner,
         "]\nconst %s: float32[] = {1.0}\nconst %ys: float32[] = {", inner, ".0}\nconst %z: ", t,
         "[] = {", form.low + form.codes / 3, "}\nconst %wz: int8[] = {0}\nconst %low: ", t,
@@ -370,13 +369,13 @@ TEST(PackActivations, OfMatrixProducts) {
         "%t_ = com.microsoft::QLinearAdd(%w, %s, %z, %v, %s, %z, %s, %z)\n"
         "%t = Clip(%t_, %low, %high)\n"
         "%y = QLinearMatMul(%t, %s, %z, %b, %s, %wz, %ys, %z)\noutput %y\n")));
-    const Value* x = graph->inputs()[0];
+    const Value* x = graph.inputs()[0];
     Tensor input(x->type.dtype, x->type.StaticShape());
     for (int64_t at = 0; at < input.count(); ++at) {
       static_cast<uint8_t*>(input.raw())[at] = static_cast<uint8_t>(random());
     }
     const TensorMap feeds = {{"x", input}};
-    const Tensor expected = Interpret(*graph, feeds)[0];
+    const Tensor expected = Interpret(graph, feeds)[0];
     SessionOptions options;
     options.plan.force_kernels = {{"conv_q8", form.kernel}};
     options.plan.compact = true;

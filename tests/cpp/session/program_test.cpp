@@ -33,11 +33,11 @@ output %out
 )";
 
 TEST(Program, BranchesOnData) {
-  const auto graph = Parse(kBranches);
+  const auto graph = ParseGraph(kBranches);
   Session session(graph, {});
   for (const int64_t height : {3, 4, 3, 7}) {
     for (const bool taken : {true, false}) {
-      ExpectSame(session, *graph, {{"c", Tensor::Scalar(taken)}, {"x", Ramp({2, 2, height, 5})}});
+      ExpectSame(session, graph, {{"c", Tensor::Scalar(taken)}, {"x", Ramp({2, 2, height, 5})}});
       EXPECT_EQ(session.plan(), nullptr);
     }
   }
@@ -48,14 +48,14 @@ TEST(Program, BranchesOnData) {
 TEST(Program, AKnownConditionIsPlanned) {
   std::string text = kBranches;
   text.replace(text.find("input %c: bool[]\n"), 17, "const %c: bool[] = {1}\n");
-  const auto graph = Parse(text.c_str());
+  const auto graph = ParseGraph(text.c_str());
   Session session(graph, {});
-  ExpectSame(session, *graph, {{"x", Ramp({1, 2, 3, 5})}});
+  ExpectSame(session, graph, {{"x", Ramp({1, 2, 3, 5})}});
   ASSERT_NE(session.plan(), nullptr);
 }
 
 TEST(Program, ShapesThatDependOnData) {
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %x: float32[N, 4]
 const %zero: float32[] = {0.0}
 const %axis: int64[1] = {1}
@@ -74,12 +74,12 @@ output %nonzero
 )");
   Session session(graph, {});
   for (const float start : {-1.0F, -3.0F, 0.5F}) {
-    ExpectSame(session, *graph, {{"x", Ramp({5, 4}, start)}});
+    ExpectSame(session, graph, {{"x", Ramp({5, 4}, start)}});
   }
 }
 
 TEST(Program, ResultsOutliveTheFeeds) {
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %x: float32[2, 3]
 input %s: int64[2]
 %y = Reshape(%x, %s)
@@ -127,7 +127,7 @@ output %row
 )";
 
 TEST(Program, IsSavedBeforeItRuns) {
-  const auto graph = Parse(kParts);
+  const auto graph = ParseGraph(kParts);
   for (const bool taken : {true, false}) {
     const TensorMap feeds = {{"c", Tensor::Scalar(taken)}, {"x", Ramp({2, 4})}};
     Session session(graph, {});
@@ -137,7 +137,7 @@ TEST(Program, IsSavedBeforeItRuns) {
     Session loaded(SharedBytes{bytes, *bytes}, {});
     const std::vector<Tensor> got = loaded.Run(feeds);
     for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].SameBits(wanted[i])) << i;
-    ExpectSame(session, *graph, feeds);
+    ExpectSame(session, graph, feeds);
     EXPECT_EQ(loaded.memory().arena, session.memory().arena);
     EXPECT_THROW(loaded.Run({{"c", Tensor::Scalar(taken)}, {"x", Ramp({3, 4})}}), Error);
   }
@@ -148,7 +148,7 @@ TEST(Program, KeepsWhatItWasPlannedWith) {
   options.plan.fuse = false;
   options.plan.requantize = RequantizeMode::kFloat;
   options.plan.force_kernels = {{"unary_f32", "no such kernel"}};
-  const auto graph = Parse(kParts);
+  const auto graph = ParseGraph(kParts);
   Session wrong(graph, options);
   const TensorMap feeds = {{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 4})}};
   EXPECT_THROW(wrong.Run(feeds), Error);
@@ -184,7 +184,7 @@ TEST(Program, KeepsEverySettingThatWasTuned) {
 }
 
 TEST(Program, DamageIsFound) {
-  const auto graph = Parse(kParts);
+  const auto graph = ParseGraph(kParts);
   Session session(graph, {});
   session.Run({{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 4})}});
   const std::vector<uint8_t> bytes = session.Save();
@@ -256,7 +256,7 @@ output %y
 )";
 
 TEST(Program, BodiesArePlannedInTheFile) {
-  const auto graph = Parse(kTwoProducts);
+  const auto graph = ParseGraph(kTwoProducts);
   Session session(graph, {});
   session.Prepare();
   SavedProgram saved(session.Save());  // nothing has run, but the shapes are known
@@ -276,7 +276,7 @@ TEST(Program, BodiesArePlannedInTheFile) {
 
 TEST(Program, BodiesOfOtherShapesArePlannedWhenTheyRun) {
   // The list grows by two rows in every round: what was seen is saved, and at most four plans.
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %n: int64[]
 input %x: float32[2, 3]
 const %go: bool[] = {1}
@@ -320,7 +320,7 @@ output %grown
 }
 
 TEST(Program, WrongPlansOfBodiesAreRefused) {
-  const auto graph = Parse(kTwoProducts);
+  const auto graph = ParseGraph(kTwoProducts);
   Session session(graph, {});
   session.Prepare();
   const std::vector<uint8_t> bytes = session.Save();
@@ -345,7 +345,7 @@ TEST(Program, WrongPlansOfBodiesAreRefused) {
     EXPECT_TRUE(refused([at](SavedProgram& saved) { saved.parts[3][at] ^= 4; })) << at;
     EXPECT_TRUE(refused([at](SavedProgram& saved) { saved.parts[3].resize(at); })) << at;
   }
-  const auto other = Parse(R"(graph "" opset 13
+  const auto other = ParseGraph(R"(graph "" opset 13
 input %a: float32[2, 2]
 input %b: float32[2, 2]
 %z = MatMul(%a, %b)
@@ -357,7 +357,7 @@ output %z
 }
 
 TEST(Program, ProfilesEveryPart) {
-  const auto graph = Parse(kBranches);
+  const auto graph = ParseGraph(kBranches);
   SessionOptions options;
   options.profile = true;
   options.now = [] { return 0.0; };
@@ -373,7 +373,7 @@ TEST(Program, ProfilesEveryPart) {
 }
 
 TEST(Program, BadBodiesAreRefused) {
-  const auto graph = Parse(R"(graph "" opset 13
+  const auto graph = ParseGraph(R"(graph "" opset 13
 input %c: bool[]
 input %x: float32[2]
 %y = If(%c, %x) {then_branch = { graph "" opset 13

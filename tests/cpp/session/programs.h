@@ -53,8 +53,4 @@ inline void ExpectSame(Session& session, const Graph& graph, const TensorMap& fe
   }
 }
 
-inline std::shared_ptr<const Graph> Parse(const char* text) {
-  return std::make_shared<Graph>(ParseGraph(text));
-}
-
 }  // namespace requant

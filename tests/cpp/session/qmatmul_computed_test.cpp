@@ -73,9 +73,9 @@ TEST(ComputedQMatMul, GivesTheReferencesBits) {
   for (int i = 0; i < 120; ++i) {
     const Case test = Make(random);
     SCOPED_TRACE(test.text);
-    const auto graph = std::make_shared<Graph>(ParseGraph(test.text));
+    const Graph graph(ParseGraph(test.text));
     for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
-      const Tensor expected = Interpret(*graph, test.feeds, {mode, {}})[0];
+      const Tensor expected = Interpret(graph, test.feeds, {mode, {}})[0];
       SessionOptions options;
       options.plan.requantize = mode;
       const std::string& row = rows[static_cast<size_t>(i) % rows.size()];
@@ -95,7 +95,7 @@ TEST(ComputedQMatMul, GivesTheReferencesBits) {
 
 /// Several products that a Concat has written in their places.
 TEST(ComputedQMatMul, WritesIntoAConcat) {
-  const auto graph = std::make_shared<Graph>(ParseGraph(R"(graph "" opset 21
+  const Graph graph(ParseGraph(R"(graph "" opset 21
 input %a: uint8[3, 5, 8]
 input %b: uint8[3, 8, 4]
 input %c: uint8[3, 8, 6]
@@ -109,7 +109,7 @@ output %y
 )"));
   std::mt19937 random(3);
   TensorMap feeds;
-  for (const Value* input : graph->inputs()) {
+  for (const Value* input : graph.inputs()) {
     Tensor tensor(DType::kUint8, input->type.StaticShape());
     for (int64_t i = 0; i < tensor.count(); ++i) {
       tensor.data<uint8_t>()[i] = static_cast<uint8_t>(random());
@@ -117,7 +117,7 @@ output %y
     feeds[input->name] = tensor;
   }
   Session session(graph, {});
-  EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds)[0]));
+  EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(graph, feeds)[0]));
   EXPECT_EQ(session.plan()->steps.size(), 2u);
 }
 

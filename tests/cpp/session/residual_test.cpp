@@ -104,8 +104,8 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
   int forced = 0, forced_with_clip = 0;
   for (int i = 0; i < 200; ++i) {
     const Form& form = kForms[static_cast<size_t>(i) % std::size(kForms)];
-    auto graph = std::make_shared<Graph>(ParseGraph(Text(random, form)));
-    const TensorMap feeds = Feeds(random, *graph);
+    const Graph graph(ParseGraph(Text(random, form)));
+    const TensorMap feeds = Feeds(random, graph);
     SessionOptions options;
     options.plan.force_kernels = {{"conv_q8", form.kernel}};
     options.plan.requantize = i % 3 == 0 ? RequantizeMode::kFloat : RequantizeMode::kUpward;
@@ -113,7 +113,7 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
     InterpretOptions interpret;
     interpret.requantize = options.plan.requantize;
     SCOPED_TRACE(StrCat(form.kernel, ", case ", i));
-    const std::vector<Tensor> expected = Interpret(*graph, feeds, interpret);
+    const std::vector<Tensor> expected = Interpret(graph, feeds, interpret);
     Session session(graph, options);
     const std::vector<Tensor> results = session.Run(feeds);
     EXPECT_TRUE(results[0].SameBits(expected[0]));
@@ -127,15 +127,15 @@ TEST(Residual, IsAddedByTheConvolutionsOwnStep) {
 
 TEST(Residual, IsAddedByAStepOfItsOwnWhereItHasTo) {
   std::mt19937 random(72);
-  auto graph = std::make_shared<Graph>(ParseGraph(Text(random, kForms[0])));
-  const TensorMap feeds = Feeds(random, *graph);
+  const Graph graph(ParseGraph(Text(random, kForms[0])));
+  const TensorMap feeds = Feeds(random, graph);
   const auto steps = [&](const PlanOptions& plan) {
     SessionOptions options;
     options.plan = plan;
     Session session(graph, options);
     InterpretOptions interpret;
     interpret.requantize = plan.requantize;
-    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(*graph, feeds, interpret)[0]));
+    EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(graph, feeds, interpret)[0]));
     return std::count_if(session.plan()->steps.begin(), session.plan()->steps.end(),
                          [](const auto& step) { return step->op.starts_with("QLinearAdd"); });
   };

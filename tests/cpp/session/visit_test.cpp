@@ -77,7 +77,7 @@ TEST(Visit, SeesWhatARunReturns) {
   for (const std::string& name : names) choices.push_back({name});
   bool turned = false;
   for (const std::vector<std::string>& taps : choices) {
-    const std::shared_ptr<const Graph> tapped = WithTaps(graph, taps);
+    const Graph tapped = WithTaps(graph, taps);
     Session run(tapped, {});
     const std::vector<Tensor> wanted = run.Run(feeds);
     SessionOptions options;
@@ -89,9 +89,9 @@ TEST(Visit, SeesWhatARunReturns) {
         EXPECT_TRUE(seen.insert(output).second);
         turned = turned || channels_last;
         EXPECT_TRUE(Plain(tensor, channels_last).SameBits(wanted[output]))
-            << tapped->outputs()[output]->name;
+            << tapped.outputs()[output]->name;
       });
-      EXPECT_EQ(seen.size(), tapped->outputs().size());
+      EXPECT_EQ(seen.size(), tapped.outputs().size());
     }
     if (taps.size() == names.size()) {
       EXPECT_LT(visiting.memory().arena, run.memory().arena);
@@ -113,7 +113,7 @@ TEST(Visit, SeesWhatTheProgramReturns) {
     if (value->producer && value->type.dtype == DType::kFloat32) names.push_back(value->name);
   }
   ASSERT_GT(names.size(), 8u);
-  const std::shared_ptr<const Graph> tapped = WithTaps(graph, names);
+  const Graph tapped = WithTaps(graph, names);
   const std::vector<Tensor> expected = Session(tapped, {}).Run(feeds);
   SessionOptions options;
   options.plan.visit = true;

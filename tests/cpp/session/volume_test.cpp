@@ -91,11 +91,11 @@ TensorMap Feeds(std::mt19937& random, const Graph& graph) {
 bool Check(std::mt19937& random, const std::string& text, double tolerance) {
   static testing::ThreadRunner threads(3);
   SCOPED_TRACE(text);
-  const auto graph = std::make_shared<Graph>(ParseGraph(text));
-  const TensorMap feeds = Feeds(random, *graph);
+  const Graph graph(ParseGraph(text));
+  const TensorMap feeds = Feeds(random, graph);
   bool fast = true;
   for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
-    const Tensor want = Interpret(*graph, feeds, {mode, {}})[0];
+    const Tensor want = Interpret(graph, feeds, {mode, {}})[0];
     SessionOptions options;
     options.plan.requantize = mode;
     options.plan.compact = Pick(random, 0, 1) == 1;
@@ -224,9 +224,9 @@ TEST(Volume, NetworksNeedNoConversions) {
       "%m = MaxPool(%e) {kernel_shape = [2, 2, 2], strides = [2, 2, 2]}\n"
       "%y = GlobalAveragePool(%m)\noutput %y\n");
   EXPECT_TRUE(Check(random, text, 1e-5));
-  const auto graph = std::make_shared<Graph>(ParseGraph(text));
+  const Graph graph(ParseGraph(text));
   Session session(graph, {});
-  session.Run(Feeds(random, *graph));
+  session.Run(Feeds(random, graph));
   int conversions = 0;
   for (const auto& step : session.plan()->steps) conversions += step->op.starts_with("ToChannels");
   EXPECT_EQ(conversions, 1);

@@ -1,8 +1,12 @@
-#include "api/requant.h"
-
 #include <algorithm>
+#include <optional>
 
 #include "api/late_functions.h"
+#include "api/passes.h"
+#include "api/prepare.h"
+#include "base/operators.h"
+#include "quant/lower/lower.h"
+#include "quant/quantizer.h"
 
 // Legalize
 // Before: Conv and other operators between DequantizeLinear and QuantizeLinear
@@ -18,24 +22,20 @@
 namespace requant {
 namespace {
 
-constexpr const char* kIntegerOps[] = {"QLinearConv", "QLinearMatMul", "ConvInteger",
-                                       "MatMulInteger", "DynamicQuantizeLinear"};
-
-bool HasQdq(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                     [](const auto& node) { return node->op_type == "DequantizeLinear"; });
-}
-
 bool HasIntegerOps(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
-    const auto is = [&node](const char* name) { return node->op_type == name; };
-    return node->Is("Lut", kRequantDomain) || node->op_type.starts_with("QLinear") ||
-           node->op_type == "QGemm" ||
-           std::any_of(std::begin(kIntegerOps), std::end(kIntegerOps), is);
+    const OpDef* op = FindOp(*node);
+    return op && op->on_integers;
   });
 }
 
 }  // namespace
+
+bool HasQdq(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->Is(Op::kDequantizeLinear) || node->Is("DequantizeLinear", kMicrosoftDomain);
+  });
+}
 
 bool Legalize(Graph& graph, PassContext&) {
   if (!HasQdq(graph)) return false;
@@ -47,26 +47,6 @@ bool Legalize(Graph& graph, PassContext&) {
   return true;
 }
 
-std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
-  std::vector<const OpDef*> operators;
-  const auto add = [&operators](const OpDef* op) {
-    const bool known = std::find(operators.begin(), operators.end(), op) != operators.end();
-    if (op != nullptr && !known) operators.push_back(op);
-  };
-  for (const auto& node : graph.nodes()) add(FindOp(node->op_type, node->domain));
-  return operators;
-}
-
-RaiseFunction OpsetRaising(const Graph& graph) {
-  return graph.opset() < 13 && HasQdq(graph) ? kRaiseOpset : nullptr;
-}
-
 bool IsQuantized(const Graph& graph) { return HasQdq(graph) || HasIntegerOps(graph); }
-
-Graph OptimizedFloat(const Graph& graph) {
-  Graph copy = graph.Clone();
-  RunPasses(copy, {});
-  return copy;
-}
 
 }  // namespace requant

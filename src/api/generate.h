@@ -1,0 +1,22 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "codegen/codegen.h"
+#include "ir/graph.h"
+
+namespace requant {
+
+/// Runs GenerateC on any model, float or quantized, prepared as for a run on inputs of these
+/// shapes, by name (shapes that the model knows may be missing). Throws what GenerateC throws, and
+/// kUnsupported for an open shape.
+GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
+                        const GenerateCOptions& options, const CKernels& kernels);
+
+/// A copy of the graph with the types of all values, as far as they follow from inputs of these
+/// shapes, by name (shapes that the model knows may be missing). If all are known, values that
+/// follow from shapes are computed as well.
+Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes);
+
+}  // namespace requant

@@ -1,0 +1,69 @@
+#include "plan/stages.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "passes/runner.h"
+
+namespace requant {
+namespace {
+
+/// Whether the graph's inputs are declared with these shapes.
+bool IsMadeFor(const Graph& graph, const std::vector<Shape>& input_shapes) {
+  size_t next = 0;
+  return std::all_of(graph.inputs().begin(), graph.inputs().end(), [&](const Value* input) {
+    return input->is_constant() || input->type.shape == ToSymbolic(input_shapes.at(next++));
+  });
+}
+
+void SetInputShapes(Graph& graph, const std::vector<Shape>& input_shapes) {
+  size_t next = 0;
+  for (Value* input : graph.inputs()) {
+    if (!input->is_constant()) input->type.shape = ToSymbolic(input_shapes.at(next++));
+  }
+  // Declared types of the other values may have symbols whose numbers are known now.
+  for (const auto& value : graph.values()) {
+    if (value->producer) value->type.shape.reset();
+  }
+  for (const auto& node : graph.nodes()) node->typed = false;
+}
+
+bool IsStatic(const Graph& graph) {
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return IsPlannable(*node); });
+}
+
+}  // namespace
+
+bool IsPlannable(const Node& node) {
+  if (node.has_subgraph()) return false;
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
+    return output == nullptr ||
+           (output->type.IsStatic() && output->type.dtype != DType::kUndefined);
+  });
+}
+
+bool SpecializedModel::is_static() const { return IsStatic(graph_); }
+
+SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input_shapes) {
+  const bool settled = model.settled();
+  Graph graph = std::move(model).Release();
+  const bool known = IsMadeFor(graph, input_shapes) && IsStatic(graph);
+  if (!known) SetInputShapes(graph, input_shapes);
+  // A branch that is taken brings nodes that no pass has seen.
+  const bool branches = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                    [](const auto& node) { return node->has_subgraph(); });
+  if (branches) RunPasses(graph);
+  PipelineOptions options;
+  options.only = {"FuseOps"};
+  if (!known || !settled) {
+    options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination",
+                    "FuseOps"};
+  }
+  // Numbers of heads, and masks, that depended on open lengths are known now.
+  if (!known) options.only.emplace_back("FuseAttention");
+  RunPasses(graph, options);
+  return SpecializedModel(std::move(graph));
+}
+
+}  // namespace requant
