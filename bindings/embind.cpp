@@ -1,4 +1,5 @@
-// Translation between JavaScript and the core, nothing more. The contract is bindings/README.md.
+// Translates between JavaScript and the core, and does nothing else. bindings/README.md is the
+// contract.
 #include <emscripten/bind.h>
 #include <emscripten/emscripten.h>
 #include <malloc.h>
@@ -104,7 +105,8 @@ val Allocate(double bytes) {
     if (!(bytes >= 0) || bytes > 4294967295.0) {
       Fail(ErrorCode::kOutOfMemory, "more bytes than wasm memory can hold");
     }
-    const auto size = static_cast<uint64_t>(bytes) / 64 * 64 + 64;  // never zero, a whole multiple
+    // never zero, and a multiple of 64
+    const auto size = static_cast<uint64_t>(bytes) / 64 * 64 + 64;
     void* pointer = size > SIZE_MAX ? nullptr : std::aligned_alloc(64, static_cast<size_t>(size));
     if (pointer == nullptr) throw std::bad_alloc();
     return val(Address(pointer));
@@ -135,7 +137,7 @@ val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
   return out;
 }
 
-/// A run that is repeated: what run_bound knows by its address.
+/// A run that is repeated, which run_bound finds by its address.
 struct Bound {
   Session* session;
   BoundRun run;
@@ -155,7 +157,8 @@ class SessionHandle {
       return ResultsToJs(session_->graph(), results_);
     });
   }
-  /// { id, inputs, results }: where every run of this id reads its feeds and leaves its outputs.
+  /// Returns { id, inputs, results }: where every run of this id reads its feeds and leaves its
+  /// outputs.
   val Bind(const val& names, const val& types, const val& dims) {
     return Guard([&] {
       const TensorMap feeds = ReadFeeds(names, types, dims, val::undefined());
@@ -172,7 +175,7 @@ class SessionHandle {
       return out;
     });
   }
-  /// The same as run_bound, but tells what is wrong.
+  /// Does what run_bound does, and reports errors.
   val RunBound(double id) {
     return Guard([&] {
       session_->Run(reinterpret_cast<Bound*>(Pointer(id))->run);
@@ -188,11 +191,11 @@ class SessionHandle {
   val Profile() const {
     return Guard([this] { return val(ProfileJson(session_->Profile())); });
   }
-  /// Of the operators that the plan runs by their references, and one of the scalar kernels if it
-  /// was made to use them.
+  /// The functions of the operators that the plan runs by their references, and of one scalar
+  /// kernel if the session may use these.
   val Functions() const {
     return Guard([this] {
-      // Who runs several plans has the rarer operators (src/plan/file.h).
+      // A session of several plans has loaded the extended operators (src/plan/file.h).
       if (session_->plan() == nullptr) return val::array();
       const Plan& plan = *session_->plan();
       val functions = OperatorFunctions(*plan.graph);
@@ -271,7 +274,7 @@ val LoadSession(double pointer, double size, const val& options) {
   });
 }
 
-double LiveBytes() {  // mallinfo counts in int, which more than 2 GiB overflow
+double LiveBytes() {  // mallinfo counts in int, which overflows above 2 GiB
   return static_cast<double>(static_cast<uint32_t>(mallinfo().uordblks));
 }
 
@@ -323,7 +326,7 @@ EMSCRIPTEN_BINDINGS(requant) {
 }  // namespace
 }  // namespace requant
 
-/// A plain export: calls through Embind make garbage. 0, or 1 when the run failed.
+/// A plain export, since calls through Embind make garbage. Returns 0, or 1 when the run failed.
 extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::Bound* bound) {
   try {
     bound->session->Run(bound->run);
@@ -333,5 +336,5 @@ extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::Bound* bound) {
   }
 }
 
-/// What the loader calls then.
+/// The loader calls this once it has loaded the extended operators.
 extern "C" EMSCRIPTEN_KEEPALIVE void operators_loaded() { requant::SetOperatorsLoaded(); }

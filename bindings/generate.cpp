@@ -1,4 +1,4 @@
-// Models written in other forms than ONNX, a part of the tools (tools.cpp binds it).
+// Writes models in forms other than ONNX. A part of the tools, which tools.cpp binds.
 #include <map>
 #include <string>
 
@@ -10,7 +10,7 @@ namespace {
 
 using emscripten::val;
 
-/// `kernels`: names and texts in turns.
+/// `kernels` alternates names and texts.
 val GeneratedCode(const ModelHandle& model, const val& names, const val& dims, const val& options,
                   const val& kernels) {
   return Guard([&] {

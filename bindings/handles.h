@@ -1,4 +1,5 @@
-// What the JavaScript objects of the core stand for, and how calls, feeds and results cross over.
+// The objects of the core that JavaScript holds, and how calls, feeds and results cross between
+// them.
 #pragma once
 
 #include <emscripten/bind.h>
@@ -12,7 +13,7 @@
 
 namespace requant::bindings {
 
-/// Runs `body(self)` and turns whatever it throws into the error object of bindings/README.md.
+/// Runs `body(self)` and turns its exceptions into the error object of bindings/README.md.
 emscripten::val GuardCall(emscripten::val (*body)(const void* self), const void* self);
 
 template <typename Body>
@@ -28,16 +29,16 @@ inline double Address(const void* pointer) {
   return static_cast<double>(reinterpret_cast<uintptr_t>(pointer));
 }
 
-/// Feeds as parallel arrays: tensors over memory that JavaScript has filled, or with memory of
-/// their own where `pointers` is undefined.
+/// Reads feeds from parallel arrays: tensors over memory that JavaScript has filled, or with memory
+/// of their own where `pointers` is undefined.
 TensorMap ReadFeeds(const emscripten::val& names, const emscripten::val& types,
                     const emscripten::val& dims, const emscripten::val& pointers);
 
-/// Entries of the function table that the graph's operators may need: JavaScript sees from them
-/// whether the rarer operators must be loaded.
+/// The entries of the function table that the graph's operators may need, by which JavaScript sees
+/// whether it must load the extended operators.
 emscripten::val OperatorFunctions(const Graph& graph);
 
-/// Bytes for JavaScript to copy out.
+/// Bytes for JavaScript to copy.
 class Blob {
  public:
   explicit Blob(std::vector<uint8_t> bytes) : bytes_(std::move(bytes)) {}

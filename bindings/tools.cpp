@@ -1,5 +1,5 @@
-// The part of the bindings that only quantizes and compares: it goes into the module that is loaded
-// on demand (bindings/cmake/tools_sources.txt).
+// Binds what only quantizes and compares, in the module that is loaded on demand
+// (bindings/cmake/tools_sources.txt).
 #include <emscripten/bind.h>
 #include <emscripten/emscripten.h>
 
@@ -115,7 +115,7 @@ val ParseText(const std::string& text) {
   return Guard([&] { return WrapModel(ParseGraph(text)); });
 }
 
-/// { model, left: JSON }
+/// Returns { model, left: JSON }.
 val WithLeft(Graph graph, const FloatWeights& left) {
   val out = val::object();
   out.set("model", WrapModel(std::move(graph)));
@@ -168,7 +168,7 @@ val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, c
 }  // namespace
 }  // namespace requant
 
-/// Not EMSCRIPTEN_BINDINGS, which would run before the tools are there: the loader calls it.
+/// The loader calls this; EMSCRIPTEN_BINDINGS would run before the tools are loaded.
 extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   using namespace requant;
   using emscripten::class_;

@@ -189,7 +189,7 @@ void Graph::RenameValue(Value* value, std::string value_name) {
 
 namespace {
 
-/// Where an item is: at its position or in front of it, because items move to the front only.
+/// The index of an item: its position or below, because items move only towards the front.
 template <typename Item>
 size_t PlaceOf(const std::vector<std::unique_ptr<Item>>& items, const Item* item) {
   size_t at = std::min(item->position + 1, items.size());

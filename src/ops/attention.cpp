@@ -15,7 +15,7 @@
 namespace requant {
 namespace {
 
-/// The slots of keys' past and of what is not float32.
+/// The slots of the keys' past and of inputs that are not float32.
 struct Slots {
   size_t past, integers[3];
 };
@@ -25,13 +25,13 @@ Slots SlotsOf(const Node& node) {
                                                          : Slots{3, {5, 6, 9}};
 }
 
-/// How many keys there are with those of the past; -1: not known yet.
+/// The number of keys with those of the past; -1: not known yet.
 int64_t TotalOf(const Node& node, const Tensor* given) {
   if (!node.Is("GroupQueryAttention", kMicrosoftDomain)) return 0;
   return given && given->count() == 1 ? given->AsInt64(0) : -1;
 }
 
-/// Whatever of the result's shape follows from dimensions that are not all numbers.
+/// Infers the parts of the result's shape that follow from dimensions of which some are no numbers.
 void InferOpen(InferContext& context) {
   const Node& node = context.node;
   const DType dtype = context.inputs[0].dtype;
@@ -130,13 +130,13 @@ void InferAttention(InferContext& context) {
   SetOutput(context, 3, dtype, SymbolicShape{form.batch, form.heads, form.queries, form.keys});
 }
 
-/// One head: the scores of every stage that the fourth output may show.
+/// Which stage of the scores the fourth output shows.
 struct Stages {
   int64_t shown;  // qk_matmul_output_mode: 0 scores, 1 after softcap, 2 with the mask, 3 softmax
-  float* out;     // nullptr: nobody looks
+  float* out;     // nullptr: nobody reads it
 };
 
-/// `sink`: the score of one more key without a value, or nullptr.
+/// Evaluates one head. `sink` is the score of one more key without a value, or nullptr.
 void EvaluateHead(const AttentionForm& form, const float* q, const float* k, const float* v,
                   const float* mask, const float* sink, const Stages& stages, float* y) {
   std::vector<double> scores(static_cast<size_t>(form.keys));
@@ -168,7 +168,7 @@ void EvaluateHead(const AttentionForm& form, const float* q, const float* k, con
     double largest = sink ? double{*sink} : -std::numeric_limits<double>::infinity();
     for (const double score : scores) largest = std::max(largest, score);
     double sum = sink ? std::exp(double{*sink} - largest) : 0;
-    // Of a query that sees nothing the formula's softmax is NaN, that of the operators is 0.
+    // For a query that sees nothing, the formula's softmax is NaN but the operators' weights are 0.
     constexpr double kUnseen = -std::numeric_limits<double>::infinity();
     const auto is_unseen = [](double score) { return score == kUnseen; };
     if (largest == kUnseen && std::all_of(scores.begin(), scores.end(), is_unseen)) {

@@ -1,5 +1,5 @@
-// com.microsoft::QLinearWhere, QLinearReduceMean and NhwcMaxPool, spelled out in operators of ONNX
-// on the same numbers (onnxruntime docs/ContribOperators.md).
+// Bodies of com.microsoft::QLinearWhere, QLinearReduceMean and NhwcMaxPool in operators of ONNX on
+// the same numbers (onnxruntime docs/ContribOperators.md).
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/function_text.h"
@@ -9,9 +9,10 @@
 namespace requant {
 namespace {
 
-/// Condition, X, its scale and zero point, Y, its scale and zero point, those of the result.
+/// Inputs: condition, X, its scale and zero point, Y, its scale and zero point, scale and zero
+/// point of the result.
 void WriteQLinearWhere(FunctionText& text) {
-  // Where of floats, as ONNX Runtime has none of int8.
+  // Where selects floats, since ONNX Runtime has none for int8.
   text.Line(
       "%x = DequantizeLinear(%i1, %i2, %i3)\n"
       "%y = DequantizeLinear(%i4, %i5, %i6)\n"
@@ -29,7 +30,7 @@ void InferQLinearWhere(InferContext& context) {
   InferByBody(context);
 }
 
-/// Data, scale, zero point, scale and zero point of the result; the axes are an attribute.
+/// Inputs: data, scale, zero point, scale and zero point of the result; the axes are an attribute.
 void WriteQLinearReduceMean(FunctionText& text) {
   const std::vector<int64_t> axes = text.node().attributes.Ints("axes");
   if (axes.empty()) Fail(ErrorCode::kInvalidModel, "QLinearReduceMean without axes");
@@ -57,7 +58,7 @@ void WriteNhwcMaxPool(FunctionText& text) {
     Fail(ErrorCode::kInvalidModel,
          StrCat("kernel_shape of NhwcMaxPool has ", spatial, " sizes, not one to three"));
   }
-  // (A file has MaxPool of bytes from opset 12 on.)
+  // ONNX has MaxPool of bytes from opset 12 on.
   text.Line(
       "%x = Transpose(%i0) {perm = [$0]}\n"
       "%m = MaxPool(%x) $2\n"

@@ -76,7 +76,7 @@ void InferByBody(InferContext& context) {
 }
 
 void EvaluateByBody(EvalContext& context) {
-  // The body may depend on the ranks of the inputs, which are known now.
+  // The body may depend on the ranks of the inputs, which an evaluation knows.
   Graph around;
   around.opsets = {{"", context.onnx_opset}, {kMicrosoftDomain, 1}};
   std::vector<Value*> inputs;

@@ -12,7 +12,7 @@ namespace requant {
 
 namespace {
 
-/// What the standard containers throw for sizes that the model asks for becomes our Error.
+/// Turns what standard containers throw for sizes from the model into our Error.
 [[noreturn]] void NoMemory(const Node& node) {
   Fail(ErrorCode::kOutOfMemory, StrCat(node.op_type, " needs more memory than there is"),
        {.node = node.name});
@@ -22,7 +22,7 @@ namespace {
 
 namespace {
 
-/// What else a model has that this engine does not know: " (nor is B, C)", or "".
+/// The other operators of a model that this engine does not know: " (nor is B, C)", or "".
 std::string OtherUnknownOps(const Graph& graph, const Node& first) {
   std::string out;
   for (const auto& node : graph.nodes()) {
@@ -77,7 +77,7 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
          StrCat("operator ", full(), " is not supported", OtherUnknownOps(graph, node)),
          {.node = node.name, .hint = "replace the operator or split the model before it"});
   }
-  // The exporters of QONNX leave the import out.
+  // The exporters of QONNX leave out the import.
   const bool needs_import = node.domain.empty() || node.domain == kMicrosoftDomain;
   if (needs_import && !graph.opsets.contains(node.domain)) {
     Fail(ErrorCode::kInvalidModel, StrCat("the model does not import the domain of ", full()),

@@ -51,7 +51,7 @@ Operands ReadOperands(const EvalContext& context) {
           dtype};
 }
 
-/// combine(a - zero, b - zero) -> the output's integer.
+/// Computes combine(a - zero, b - zero), the output's integer, for all elements.
 template <typename Combine>
 Tensor Broadcast(const Operands& in, Combine&& combine) {
   const std::vector<int32_t> a = CenteredValues(in.a, in.qa.zeros[0]);
@@ -78,7 +78,7 @@ void EvaluateQLinearAdd(EvalContext& context) {
     });
     return;
   }
-  // Every fixed mode: the tie rules of products do not apply to a sum of two.
+  // All fixed modes compute this: the tie rules of products do not apply to a sum of two.
   const QAddMultipliers multipliers = MakeQAddMultipliers(static_cast<double>(scale_a) / scale_c,
                                                           static_cast<double>(scale_b) / scale_c);
   context.outputs[0] = Broadcast(

@@ -1,5 +1,5 @@
 // ConvInteger and QLinearConv (onnx docs/Operators.md). Padding counts as the input's zero point,
-// that is as 0 after the zero point is subtracted.
+// so it is 0 once the zero point is subtracted.
 #include <vector>
 
 #include "base/error.h"

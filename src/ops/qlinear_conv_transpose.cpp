@@ -12,7 +12,8 @@
 namespace requant {
 namespace {
 
-/// x, scale, zero, w, scale, zero, y scale, zero, bias (int32, at scale x * w)
+/// Inputs: x, scale, zero point, w, scale, zero point, y scale, zero point, bias (int32, at scale x
+/// * w).
 void InferTransposed(InferContext& context) {
   for (const size_t slot : {0, 3, 7}) RequireDType(context, slot, {DType::kInt8, DType::kUint8});
   RequireDType(context, 8, {DType::kInt32});
@@ -65,7 +66,8 @@ void EvaluateTransposed(EvalContext& context) {
       const int64_t plane = static_cast<int64_t>(i) / g.kernel_size();
       weights[i] -= qw.ZeroAt(entry(plane / width / depth * width + plane % width));
     }
-    std::vector<double> sums(static_cast<size_t>(g.output_size()));  // of integers: exact
+    // exact, since these are sums of integers
+    std::vector<double> sums(static_cast<size_t>(g.output_size()));
     int64_t index = 0;
     for (int64_t n = 0; n < x.dim(0); ++n) {
       for (int64_t m = 0; m < channels; ++m) {

@@ -63,7 +63,8 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
   const ByteScale to = ToByteScale(ReadOperand(context, dtype, kYScale, kYZero), dtype);
   const auto axis =
       static_cast<size_t>(NormalizeAxis(context.attributes().Int("axis", -1), x.rank()));
-  // Softmax before opset 13 runs over everything from the axis on; attribute `opset` says which.
+  // Before opset 13 Softmax runs over everything from the axis on; the attribute `opset` tells the
+  // version.
   const bool flat = context.attributes().Int("opset", 13) < 13;
   const auto from = x.shape().begin() + static_cast<std::ptrdiff_t>(axis);
   const int64_t length = flat ? NumElements(Shape(from, x.shape().end())) : *from;
@@ -71,7 +72,7 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
   Tensor out(dtype, x.shape());
   const std::vector<int32_t> values = CenteredValues(x, 0);
   const int64_t rows = x.count() > 0 ? x.count() / length : 0;
-  // ONNX Runtime multiplies by the whole number that fits into 1 / scale (qlinear_softmax.cc).
+  // ONNX Runtime multiplies by the integer part of 1 / scale (qlinear_softmax.cc).
   const bool whole = context.requantize == RequantizeMode::kFloat;
   const float factor = std::floor(1.0F / to.scale);
   std::vector<float> terms(static_cast<size_t>(length));
@@ -95,7 +96,7 @@ void EvaluateQLinearSoftmax(EvalContext& context) {
   context.outputs[0] = out;
 }
 
-// The zero point of X, in front of the scale of Y, may be left out.
+// The zero point of X, which precedes the scale of Y, may be left out.
 constexpr OpDef kRows[] = {
     OnIntegers({"QLinearSigmoid", kMicrosoftDomain, 1, 2, 5, 1, InferQLinearUnary,
                 EvaluateQLinearSigmoid, QuantRule::kFloat, FusionRule::kBroadcast}),

@@ -20,7 +20,7 @@ namespace {
 struct Product {
   Shape shape;  // of the output
   int64_t rows, inner, columns;
-  RowPlan plan;  // walks the batches: input 0 and 1 are matrix indices of a and b
+  RowPlan plan;  // walks the batches: inputs 0 and 1 are matrix indices of a and b
 };
 
 Product PlanProduct(const Shape& a, const Shape& b) {
@@ -36,7 +36,8 @@ Product PlanProduct(const Shape& a, const Shape& b) {
   return out;
 }
 
-/// Zero points of a: one, one per row, or one per row of every matrix. Of b: per column likewise.
+/// The zero point of a line. a has one, one per row, or one per row of every matrix; b likewise per
+/// column.
 int32_t PickZero(const std::vector<int32_t>& zeros, int64_t matrix, int64_t line, int64_t lines) {
   if (zeros.size() == 1) return zeros[0];
   if (static_cast<int64_t>(zeros.size()) == lines) return zeros[static_cast<size_t>(line)];
@@ -205,7 +206,7 @@ void EvaluateQGemm(EvalContext& context) {
       ReadOperand(context, b.dtype(), 4, 5, columns, ScaleRule::kPositiveOrZero);
   const QuantOperand qy = quantized ? ReadOperand(context, dtype, 7, 8) : QuantOperand{{1}, {0}};
   // ONNX Runtime's order (contrib_ops/cpu/quantization/quant_gemm.cc): alpha * a_scale * b_scale,
-  // then divided by y_scale. Multipliers have no sign, so that of alpha is the sums'.
+  // then divided by y_scale. Multipliers have no sign, so the sign of alpha goes to the sums.
   const float alpha = context.attributes().Float("alpha", 1);
   const float scale_a = std::fabs(alpha) * qa.scales[0];
   std::vector<double> multipliers;

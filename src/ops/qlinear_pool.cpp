@@ -116,7 +116,7 @@ void EvaluateQLinearAveragePool(EvalContext& context) {
         int64_t sum = 0;
         ForEachTap(g, taps, start, [&](int64_t offset) { sum += from[offset]; });
         const auto count = static_cast<int64_t>(AverageDivisor(g, taps, start, include_pad));
-        // A window that holds nothing is a real 0, as in the float pool.
+        // A window without elements gives a real 0, as in the float pool.
         StoreByte(out.raw(), plane * g.output_size() + index,
                   averager.Average(sum, count > 0 ? count : 1));
       });

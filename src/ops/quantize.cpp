@@ -1,5 +1,5 @@
-// QuantizeLinear, DequantizeLinear (per tensor, per axis, blocked), and the
-// com.microsoft spellings of the first two. Formulas: onnx docs/Operators.md, numeric/affine.h.
+// QuantizeLinear, DequantizeLinear (per tensor, per axis, blocked), and the two of com.microsoft
+// (onnx docs/Operators.md, numeric/affine.h).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace requant {
 namespace {
 
-/// Which scale belongs to which element.
+/// Maps elements to their scales.
 class ScaleMap {
  public:
   /// Throws kShapeMismatch when the scales fit neither the tensor, its axis nor its blocks.
@@ -24,7 +24,7 @@ class ScaleMap {
     const int64_t count = NumElements(scale);
     const auto rank = static_cast<int64_t>(shape.size());
     if (count == 1 && scale.size() <= 1) return;
-    // Without dimensions there is no axis; the per-tensor case is the only one.
+    // A tensor without dimensions has no axis, so only the per-tensor case remains.
     const auto axis = static_cast<size_t>(NormalizeAxis(attributes.Int("axis", 1), rank));
     dim_ = shape[axis];
     inner_ = NumElements(Shape(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end()));
@@ -63,12 +63,12 @@ class ScaleMap {
   int64_t inner_ = 1;
 };
 
-/// Nothing is divided by the scale of a DequantizeLinear.
+/// DequantizeLinear does not divide by its scale, which may therefore be 0.
 ScaleRule RuleOf(const Node& node) {
   return node.op_type == "DequantizeLinear" ? ScaleRule::kPositiveOrZero : ScaleRule::kPositive;
 }
 
-/// A 1-D list of scales must have the size of the axis; other forms are checked when all is known.
+/// Checks that a 1-D list of scales has the size of the axis; other forms are checked at run time.
 void CheckScaleShape(const InferContext& context) {
   const SymbolicShape* input = context.shape(0);
   const SymbolicShape* scale = context.shape(1);

@@ -56,8 +56,8 @@ constexpr ActivationRow kActivations[] = {
      0, 0, 0},
 };
 
-/// Those of all directions, three (LSTM), two or one for each. Parameters are handed out in order
-/// to the functions that take some.
+/// Reads the activations of all directions, three (LSTM), two or one for each. Parameters go in
+/// order to the functions that take any.
 std::vector<Activation> ReadActivations(const Node& node, Cell cell, int64_t directions) {
   std::vector<std::string> names;
   if (const Attribute* given = node.attributes.Find("activations")) {
@@ -102,7 +102,7 @@ std::vector<Activation> ReadActivations(const Node& node, Cell cell, int64_t dir
 struct Form {
   Cell cell;
   int64_t directions;
-  bool reverse;      // the only direction, or the second one
+  bool reverse;      // whether the only direction is reversed; a second one always is
   bool batch_first;  // layout 1
 };
 
@@ -164,7 +164,7 @@ template <typename T>
 void AddProduct(const T* matrix, const T* vector, int64_t rows, int64_t columns, T* sums) {
   for (int64_t row = 0; row < rows; ++row) {
     const T* line = matrix + row * columns;
-    // Four sums that do not wait for each other.
+    // Four partial sums do not wait for each other.
     T part[4] = {};
     int64_t i = 0;
     for (; i + 4 <= columns; i += 4) {
@@ -196,7 +196,7 @@ class Recurrence {
         sums_(static_cast<size_t>(GatesOf(form.cell) * hidden)),
         scratch_(static_cast<size_t>(hidden)) {}
 
-  /// One step: h (and c) become the next state.
+  /// Runs one time step: h (and c) become the next state.
   void Step(const Weights<T>& weights, size_t direction, const T* x, T* h, T* c) {
     const Activation* f = activations_.data() +
                           direction * (activations_.size() / static_cast<size_t>(form_.directions));
@@ -226,7 +226,7 @@ class Recurrence {
           coupled_ ? 1 - in : Apply(f[0], s[2 * n + i] + (p ? p[2 * n + i] * before : T{0}));
       c[i] = forget * before + in * Apply(f[1], s[3 * n + i]);
       const T out = Apply(f[0], s[n + i] + (p ? p[n + i] * c[i] : T{0}));
-      // The last activation sees the state itself: clipping is for the gates.
+      // The last activation gets the unclipped state, since clipping applies to the gates.
       h[i] = out * static_cast<T>(f[2].apply(c[i], f[2].a, f[2].b));
     }
   }

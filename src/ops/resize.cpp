@@ -29,7 +29,7 @@ struct ResizeInputs {
   const Tensor* sizes = nullptr;
 };
 
-/// What happens along one axis.
+/// The plan for one axis.
 struct ResizeAxis {
   Dim output;
   float scale = 1;
@@ -91,7 +91,7 @@ std::vector<float> ScalesOf(const ResizeInputs& inputs, const AttributeMap& attr
   return scales;
 }
 
-/// Half up, as Resize-18 says of round_int.
+/// Rounds half up, as Resize-18 specifies round_int.
 int64_t RoundInt(double value) {
   if (!(value < 9e15)) Fail(ErrorCode::kInvalidModel, "Resize to a dimension that is too large");
   return static_cast<int64_t>(std::floor(value + 0.5));
@@ -225,7 +225,8 @@ int64_t Nearest(float at, const std::string& mode, bool down) {
   return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
 
-/// One output index: up to four taps (more where a filter is stretched), none when it lies outside.
+/// The taps of one output index: up to four (more where a filter is stretched), none when it lies
+/// outside.
 using Taps = std::vector<ResizeTap>;
 
 /// Keys' cubic kernel with coefficient a, at distance |d| < 2.
@@ -236,8 +237,8 @@ double CubicWeight(double d, double a) {
   return 0;
 }
 
-/// `shrink` below 1: the filter is 1 / shrink as wide, so that it takes in all that falls to one
-/// output (antialias).
+/// Makes the taps at a coordinate. Below 1, `shrink` widens the filter to 1 / shrink of its width,
+/// so that it covers all inputs of one output (antialias).
 Taps MakeTaps(float at, int64_t in, bool cubic, double a, bool exclude_outside, double shrink) {
   Taps out;
   const bool stretched = shrink < 1;
@@ -412,11 +413,11 @@ ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
     const int64_t out = walk.shape[a];
     ResizeAxisWalk& along = walk.axes.emplace_back();
     along.picked = Sequence(out);
-    // Along an axis that keeps its size and its coordinates there is nothing to do.
+    // An axis that keeps its size and coordinates is copied.
     along.same =
         !axis.named || (axis.scale == 1 && out == in && coordinates != "tf_crop_and_resize");
     if (!axis.named) continue;
-    // Only a crop of more than the image can have outputs at such a scale.
+    // Only a crop larger than an image allows can have outputs at such a scale.
     if (antialias && 1 / axis.scale > 4 * static_cast<float>(in) + 16) {
       Fail(ErrorCode::kUnsupported, StrCat("Resize with antialias and a scale of ", axis.scale));
     }
@@ -425,7 +426,7 @@ ResizeWalk WalkResize(const Node& node, int opset, const Shape& input,
     for (size_t i = 0; i < along.picked.size(); ++i) {
       bool outside = false;
       float at = Coordinate(static_cast<int64_t>(i), in, out, axis, coordinates, &outside);
-      // Far outside everything is the border; keeps the conversions to integers defined.
+      // Far outside, everything is the border; the clamp keeps conversions to integers defined.
       const float far = 4 / shrink;
       at = std::max(-far, std::min(at, static_cast<float>(in) + far));
       along.picked[i] =

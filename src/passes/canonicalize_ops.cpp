@@ -1,5 +1,5 @@
-// CanonicalizeOps: several spellings of one thing made one. Each function is one rewrite and says
-// Before / After / Conditions.
+// CanonicalizeOps: rewrites several spellings of an operation to one. Each function is one rewrite
+// and says Before / After / Conditions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -239,11 +239,11 @@ bool NormalizeClip(Graph& graph, Node* node) {
 // --- activations and normalizations written out: Gelu in two forms, QuickGelu, SiLU, HardSwish,
 // HardSigmoid, Mish, LayerNormalization, RMSNormalization
 //
-// Conditions: float32; operators that came late only where the model's opset has them. Gelu of
-// com.microsoft is there for older ones; LayerNormalization is an operator of ONNX from opset 17
-// on, but onnxruntime has it in the same domain since opset 1, and writes it there. Formulas:
-// onnx/docs/Operators.md; Hendrycks & Gimpel, "Gaussian Error Linear Units", 2016. Before opset 23
-// onnxruntime's SimplifiedLayerNormalization stands for RMSNormalization, in the same domain.
+// Conditions: float32; newer operators only where the model's opset has them. Older opsets get Gelu
+//   of com.microsoft. ONNX has LayerNormalization from opset 17 on, but onnxruntime has had it in
+//   the same domain since opset 1, and writes it there. Before opset 23 onnxruntime's
+//   SimplifiedLayerNormalization, in the same domain, stands for RMSNormalization. Formulas:
+//   onnx/docs/Operators.md; Hendrycks & Gimpel, "Gaussian Error Linear Units", 2016.
 
 constexpr char kTanhGelu[] = "Mul(0.5,x,Add(1,Tanh(Mul(0.7978845608,Add(x,Mul(0.044715,x,x,x))))))";
 constexpr char kTanhGelu2[] =
@@ -253,7 +253,7 @@ constexpr char kRms[] = "Mul(g,Div(x,Sqrt(Add(e,Mean(Mul(x,x))))))";
 constexpr char kRmsOneOver[] = "Mul(g,x,Div(1,Sqrt(Add(e,Mean(Mul(x,x))))))";
 constexpr char kRmsReciprocal[] = "Mul(g,x,Reciprocal(Sqrt(Add(e,Mean(Mul(x,x))))))";
 constexpr char kRmsPow[] = "Mul(g,x,Pow(Add(e,Mean(Mul(x,x))),-0.5))";
-// What LayerNormalization normalizes, whose bias comes later.
+// The centred value that LayerNormalization divides; its bias is merged later.
 constexpr char kCentered[] = "Sub(x,Mean(x))";
 
 constexpr PatternRule kSpellings[] = {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// Clip's defaults are the ends of float32 (onnx/docs/Operators.md): no bounds at all.
+/// Clip's defaults, the ends of float32 (onnx/docs/Operators.md), are no bounds at all.
 double OpenLow(double low) {
   return low <= -double{std::numeric_limits<float>::max()} ? -kInf : low;
 }
@@ -20,7 +20,7 @@ double OpenHigh(double high) {
 
 std::optional<ClipRange> MatchClipOp(const Node& node) {
   ClipRange range{node.input(0), -kInf, kInf};
-  // Attributes before opset 11, inputs from then on; files that mix them up exist.
+  // Bounds are attributes before opset 11 and inputs from then on; some files mix them up.
   if (node.attributes.Has("min")) range.low = double{node.attributes.Float("min", 0)};
   if (node.attributes.Has("max")) range.high = double{node.attributes.Float("max", 0)};
   for (const size_t slot : {size_t{1}, size_t{2}}) {
@@ -32,7 +32,7 @@ std::optional<ClipRange> MatchClipOp(const Node& node) {
   return range;
 }
 
-/// Max(x, c) and Min(x, c), either way round.
+/// Matches Max(x, c) and Min(x, c), with operands in either order.
 std::optional<ClipRange> MatchMinMax(const Node& node) {
   if (node.inputs.size() != 2) return {};
   for (const size_t slot : {size_t{0}, size_t{1}}) {

@@ -3,10 +3,10 @@
 //   Concat(Transpose(x, p), Transpose(y, p), axis a); ReduceMean(Transpose(x, p), axes a)
 // After:  Transpose(Relu(x), p); ...; c transposed by the inverse of p; axis p[a]. A reduction that
 //   drops its axes needs no Transpose when the others keep their order.
-// Conditions: elementwise operators, Concat and reductions; every operand that is no constant is a
-//   Transpose by the same p that nobody else reads, so there are never more of them afterwards;
-//   reduced axes keep their order, so that sums add up in the same order. What meets its inverse is
-//   cancelled by SimplifyExpr.
+// Conditions: elementwise operators, Concat and reductions. Every operand that is not constant is a
+//   Transpose by the same p that nobody else reads, so their number never grows. Reduced axes keep
+//   their order, so that sums add up in the same order. SimplifyExpr cancels transposes that meet
+//   their inverse.
 // Formula: f(T x) = T f(x) for every f of one element; Concat(T x, T y, a) = T Concat(x, y, p[a]);
 //   a sum over axes a of T x is a sum over axes p[a] of x.
 #include <algorithm>
@@ -29,7 +29,7 @@ bool IsElementwise(const Node& node) {
   return op && op->quant == QuantRule::kUnary;
 }
 
-/// x when `value` is Transpose(x, perm) for nobody but `node`; learns the perm when it is empty.
+/// x if `value` is Transpose(x, perm) that only `node` reads; sets perm when it is empty.
 Value* Untransposed(const Graph& graph, const Node* node, const Value* value, Perm& perm) {
   const Node* producer = value->producer;
   if (producer == nullptr || !producer->Is("Transpose") || graph.IsOutput(value) ||
@@ -42,7 +42,7 @@ Value* Untransposed(const Graph& graph, const Node* node, const Value* value, Pe
   return found.empty() || found != perm ? nullptr : producer->input(0);
 }
 
-/// The axes of a reduction in the order of x; nothing when they would change their order.
+/// The axes of a reduction in the order of x; nullopt when they would change their order.
 std::optional<Perm> MovedAxes(const Node& node, const Perm& perm) {
   Perm axes = node.attributes.Ints("axes");
   if (node.constant(1)) axes = node.constant(1)->ToInts();
@@ -71,7 +71,7 @@ bool SinkTranspose(Graph& graph, Node* node) {
       !(concat || reduce || IsElementwise(*node))) {
     return false;
   }
-  // Bounds and axes are no operands.
+  // Operands exclude bounds and axes.
   const size_t operands = reduce || node->Is("Clip") ? 1 : node->inputs.size();
   Perm perm;
   std::vector<Value*> inputs;

@@ -3,10 +3,10 @@
 // After:  ai.requant::FastExp, FastTanh, FastSigmoid, FastErf, FastErfGelu, FastSoftmax
 // Bound:  |difference| <= 1e-4 for tanh, 5e-5 for sigmoid, 2e-6 for erf and gelu; 4e-6 of the
 //   result for exp (0 below e^-87.3, e^88.3 at most) and for the elements of a softmax.
-//   Formulas: numeric/fast_math.h.
-// Conditions: float32; Gelu without `approximate`. Optional: it changes results, and other engines
-//   do not have these operators. Quantized sessions read such functions from tables of 256 entries
-//   and gain nothing.
+//   numeric/fast_math.h has the formulas.
+// Conditions: float32; Gelu without `approximate`. The pass is optional: it changes results, and
+//   other engines do not have these operators. Quantized sessions read such functions from tables
+//   of 256 entries and gain nothing.
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 

@@ -1,9 +1,9 @@
 // FoldConstant
 // Before: a node whose inputs are all constant; shape arithmetic (Shape -> Gather -> Concat ...)
-//   whose elements are known although the whole shape is not.
-// After:  a constant.
+//   whose elements are known although the whole shape is not
+// After:  a constant
 // Conditions: results of at most PassContext::max_constant_bytes that do not grow their operands
-//   beyond max_constant_growth times; no graph output (an output stays computed); and nothing that
+//   beyond max_constant_growth times; no graph output (an output stays computed); and no node that
 //   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators.
 // Formula: the operator's own reference (OpDef::evaluate), on constants or on the symbols of
 //   shapes.
@@ -43,14 +43,14 @@ bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
   constexpr size_t kAlwaysFine = 1 << 20;
   const size_t limit = std::min(context.max_constant_bytes,
                                 std::max(kAlwaysFine, input_bytes * context.max_constant_growth));
-  // The graph's types may be older than the operands: this walk has folded some of them.
+  // The graph's types may be outdated, since this walk has folded some operands.
   const std::vector<ValueType> types = InferNode(graph, node);
   for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
     if (node.outputs[slot] == nullptr) continue;
     if (graph.IsOutput(node.outputs[slot])) return false;
     const ValueType& type = types[slot];
-    // A result of unknown size (NonZero, ...) is a selection of its operand, of 8 bytes at most for
-    // each of its.
+    // A result of unknown size (NonZero, ...) selects from its operand, and has at most 8 bytes for
+    // each element of it.
     const bool fits =
         type.IsStatic()
             ? DTypeBytes(type.dtype, static_cast<size_t>(NumElements(type.StaticShape()))) <= limit
@@ -68,7 +68,7 @@ bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
     if (!MayFold(graph, *node, context)) return false;
     results = EvaluateNode(graph, *node, inputs, RequantizeMode::kUpward);
   } catch (const Error& error) {
-    // What the references cannot do is reported when it has to run.
+    // An operator that the references lack is reported when it has to run.
     if (error.code() == ErrorCode::kUnsupported) return false;
     throw;
   }
@@ -82,7 +82,7 @@ bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
   return !used.empty();
 }
 
-/// Values of shape arithmetic that turned out to be fully known.
+/// Makes constants of shape arithmetic whose elements are all known.
 bool FoldShapeValues(Graph& graph) {
   bool changed = false;
   for (auto& [value, entries] : FindShapeValues(graph)) {
@@ -100,7 +100,7 @@ bool FoldShapeValues(Graph& graph) {
 
 bool FoldConstant(Graph& graph, PassContext& context) {
   bool changed = FoldShapeValues(graph);
-  // In topological order one walk folds whole chains; folding erases the node at `i`.
+  // In topological order one walk folds whole chains. Folding erases the node at `i`.
   for (size_t i = 0; i < graph.nodes().size();) {
     const size_t before = graph.nodes().size();
     const bool folded = FoldNode(graph, graph.nodes()[i].get(), context);

@@ -34,14 +34,14 @@ namespace {
 
 constexpr double kFarBelow = -1e35;
 
-/// The operator that computes a value as its first output, if nobody else reads it.
+/// The operator that computes a value as its first output, if only one node reads it.
 Node* Lone(const Graph& graph, const Value* value, const char* op) {
   Node* node = value ? value->producer : nullptr;
   return node && node->Is(op) && node->output() == value && graph.SoleConsumer(value) ? node
                                                                                       : nullptr;
 }
 
-/// The same, whoever else reads it.
+/// The operator that computes a value as its first output, whatever else reads it.
 Node* ProducerOf(const Value* value, const char* op) {
   Node* node = value ? value->producer : nullptr;
   return node && node->Is(op) && node->output() == value ? node : nullptr;
@@ -53,7 +53,8 @@ bool HasPerm(const Node& node, const std::vector<int64_t>& perm) {
 
 const Dim& DimOf(const Value* value, size_t axis) { return (*value->type.shape)[axis]; }
 
-/// x * c, c * x or x / c with one positive number c: x, with `scale` multiplied by that.
+/// x of x * c, c * x or x / c with one positive number c, by which `scale` is multiplied; else the
+/// value itself.
 Value* PeelScale(Value* value, double& scale) {
   Node* node = value->producer;
   if (node == nullptr || node->output() != value || (!node->Is("Mul") && !node->Is("Div"))) {
@@ -70,20 +71,20 @@ Value* PeelScale(Value* value, double& scale) {
   return nullptr;
 }
 
-/// One operand's heads. Of three dimensions (tokens first, one image) [B, ...] is missing.
+/// The heads of one operand. Values of three dimensions (tokens first, one image) lack [B, ...].
 struct Heads {
   Value* flat = nullptr;     // [B, T, H * D], or nullptr
-  Value* source = nullptr;   // what has to be reshaped to that, if it is nullptr
-  Tensor target;             // by this
-  int64_t slice = -1;        // of three slices of the columns of `flat`
-  Value* by_head = nullptr;  // [B, H, T, D], if there is such a value
-  Value* turned = nullptr;   // [B, T, H, D], of which that is a transpose
+  Value* source = nullptr;   // the value to reshape to `flat`, where that is nullptr
+  Tensor target;             // the target shape of that
+  int64_t slice = -1;        // which of three slices of the columns of `flat`
+  Value* by_head = nullptr;  // [B, H, T, D], if the graph has that value
+  Value* turned = nullptr;   // [B, T, H, D], of which by_head is a transpose
   int64_t heads = 0, width = 0;
 
   bool is_flat() const { return flat || source; }
 };
 
-/// [B, T, H, D] or [T, H, D] made of columns: fills flat or source.
+/// Reads [B, T, H, D] or [T, H, D] made of columns; sets flat or source.
 void ReadColumns(Value* parts, Heads& out) {
   Node* reshape = ProducerOf(parts, "Reshape");
   if (reshape == nullptr || reshape->attributes.Int("allowzero", 0) != 0) return;
@@ -109,7 +110,7 @@ void ReadColumns(Value* parts, Heads& out) {
   out.target = Tensor::Vector<int64_t>({sizes[0], sizes[1], out.heads * out.width});
 }
 
-/// [B, H, T, D] out of a packed projection of q, k and v.
+/// Reads [B, H, T, D] out of a packed projection of q, k and v.
 bool ReadPacked(Value* value, Heads& out) {
   Value* all = nullptr;
   int64_t index = -1;
@@ -148,21 +149,21 @@ bool ReadPacked(Value* value, Heads& out) {
   return true;
 }
 
-/// The permutations of four and of three dimensions that matter.
+/// The permutations that attention uses, for four and for three dimensions.
 struct Perms {
-  std::vector<int64_t> heads;   // of tokens and heads
-  std::vector<int64_t> both;    // and with the last two changed over behind that
-  std::vector<int64_t> matrix;  // of the last two alone
+  std::vector<int64_t> heads;   // exchanges tokens and heads
+  std::vector<int64_t> both;    // exchanges tokens and heads, then the last two axes
+  std::vector<int64_t> matrix;  // exchanges the last two axes
 };
 Perms PermsOf(int64_t rank) {
   if (rank == 3) return {{1, 0, 2}, {1, 2, 0}, {0, 2, 1}};
   return {{0, 2, 1, 3}, {0, 2, 3, 1}, {0, 1, 3, 2}};
 }
 
-/// q or v as [B, H, T, D], or k as [B, H, D, T]; scales on the way are taken along.
+/// Reads q or v as [B, H, T, D], or k as [B, H, D, T], and collects scales on the way.
 std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, double* scale) {
   const Perms perms = PermsOf(rank);
-  std::optional<bool> turned;  // [B, T, H, D] seen, not [B, H, T, D]
+  std::optional<bool> turned;  // whether [B, T, H, D] was seen instead of [B, H, T, D]
   bool across = transposed;
   Heads out;
   for (;;) {
@@ -180,7 +181,7 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
       continue;
     }
     if (turn && HasPerm(*turn, across ? perms.both : perms.heads)) {
-      // With a scale further on the value is not what is wanted.
+      // Behind a scale the value is not the operand itself.
       if (scale == nullptr) out.by_head = value;
       across = false;
       turned = true;
@@ -206,13 +207,14 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
   return out;
 }
 
-/// The scores with what is added to them.
+/// The scores, and the masks that are added to them.
 struct Scores {
   Node* product = nullptr;
   double scale = 1;
   struct Mask {
     Value* value;
-    Value* condition;  // Where(condition, scores, value) or, `inverted`, the other way round
+    // for Where(condition, scores, value) or, `inverted`, Where(condition, value, scores)
+    Value* condition;
     bool inverted;
   };
   std::vector<Mask> masks;
@@ -236,7 +238,7 @@ std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
     }
     Node* sum = Lone(graph, value, "Add");
     if (sum == nullptr) break;
-    // The scores are the side that a product leads to; the mask may have any number of dimensions.
+    // The side that leads to a product is the scores; the mask may have any number of dimensions.
     bool found = false;
     for (const size_t slot : {size_t{0}, size_t{1}}) {
       Value* side = sum->inputs[slot];
@@ -264,7 +266,7 @@ std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
   return out;
 }
 
-/// A mask must be as wide as there are keys and no larger than the scores.
+/// Whether a mask is as wide as the keys and no larger than the scores.
 bool MaskFits(const Value* mask, const Value* scores) {
   const int64_t rank = RankOf(mask);
   const int64_t most = RankOf(scores);
@@ -305,7 +307,7 @@ class Rewriter {
       if ((!cut_out_ && !MaskFits(shape, plain)) || !IsFloat32(mask.value)) return false;
       if (onnx && RankOf(shape) < 2) return false;
     }
-    // [B, S, H, Dv], reshaped to columns.
+    // The result [B, S, H, Dv] is reshaped to columns.
     Node* back = graph_.SoleConsumer(mix_->output());
     Node* join = back && back->Is("Transpose") && HasPerm(*back, PermsOf(rank).heads)
                      ? graph_.SoleConsumer(back->output())
@@ -322,7 +324,7 @@ class Rewriter {
       return Emit("Attention", "", {ByHead(*q), ByHead(*k), ByHead(*v), mask}, mix_,
                   std::move(attributes));
     }
-    // Only MultiHeadAttention mixes both forms.
+    // Only MultiHeadAttention takes columns and heads together.
     const bool columns = k->is_flat() && v->is_flat();
     std::vector<Value*> inputs = {Columns(*q), columns ? Columns(*k) : ByHead(*k),
                                   columns ? Columns(*v) : ByHead(*v)};
@@ -351,7 +353,7 @@ class Rewriter {
   }
 
  private:
-  /// Whether the target of a Reshape says nothing of dimensions that are others now.
+  /// Whether the target of a Reshape copies no dimension that has changed.
   static bool CopiesNothing(const Node& join, int64_t rank) {
     const std::vector<int64_t> sizes = join.constant(1)->ToInts();
     const size_t same = rank == 3 ? 0 : std::min<size_t>(2, sizes.size());
@@ -359,8 +361,8 @@ class Rewriter {
            sizes.end();
   }
 
-  /// Reshape(x [B, S, H, Dv], target) gives the same for [B, S, H * Dv], or that of [S, H, Dv] for
-  /// [1, S, H * Dv]; with another target, if need be, where its shape is known.
+  /// Whether Reshape(x [B, S, H, Dv], target) gives the same for [B, S, H * Dv], or one of [S, H,
+  /// Dv] for [1, S, H * Dv]; where the shape is known, the target may be replaced.
   static bool JoinsHeads(const Node& join, const Heads& v) {
     const Tensor* target = join.constant(1);
     if (!join.Is("Reshape") || target == nullptr || join.attributes.Int("allowzero", 0) != 0) {
@@ -399,7 +401,7 @@ class Rewriter {
                    std::move(attributes));
   }
 
-  /// The sum of all masks, or nullptr.
+  /// Makes the sum of all masks; nullptr without any.
   Value* MakeMask(const Scores& scores, const Value* plain, bool onnx) {
     Value* sum = nullptr;
     for (const Scores::Mask& mask : scores.masks) {
@@ -416,7 +418,8 @@ class Rewriter {
     return sum ? Stretched(sum, plain, onnx ? 2 : 4) : nullptr;
   }
 
-  /// onnxruntime wants a row for every query, and four dimensions for MultiHeadAttention.
+  /// Widens a mask: onnxruntime needs a row for every query, and four dimensions for
+  /// MultiHeadAttention.
   Value* Stretched(Value* mask, const Value* scores, int64_t least_rank) {
     const int64_t rank = RankOf(mask);
     const auto row = static_cast<size_t>(RankOf(scores)) - 2;
@@ -431,7 +434,7 @@ class Rewriter {
       Value* shape = AddNear(graph_, near_, Tensor::Vector<int64_t>({1, 1, queries.value, 1}));
       return AddNear(graph_, near_, "Expand", {mask, shape}, type);
     }
-    // [1, 1, queries, 1] from the shape of q.
+    // Makes [1, 1, queries, 1] from the shape of q.
     const auto ints = [&](const std::vector<int64_t>& values) {
       return AddNear(graph_, near_, Tensor::Vector(values));
     };
@@ -447,7 +450,7 @@ class Rewriter {
     return AddNear(graph_, near_, "Expand", {mask, shape}, type);
   }
 
-  /// The node `last` becomes the operator.
+  /// Turns the node `last` into the operator.
   bool Emit(const char* op, const char* domain, std::vector<Value*> inputs, Node* last,
             AttributeMap attributes) {
     while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
@@ -461,7 +464,7 @@ class Rewriter {
   Graph& graph_;
   Node* near_;
   Node* mix_ = nullptr;
-  bool cut_out_ = false;  // the last mask, for open lengths
+  bool cut_out_ = false;  // whether the last mask was cut out for open lengths
 };
 
 bool IsLastSoftmax(const Graph& graph, const Node& node) {

@@ -32,9 +32,9 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kMostElements = 1 << 18;  // of a constant that is all one number
-constexpr double kSame = 1e-5;              // relative, of factors that are rounded constants
-constexpr int kMostSteps = 24;              // from a reduction to what applies it
+constexpr int64_t kMostElements = 1 << 18;  // of a constant whose elements are all equal
+constexpr double kSame = 1e-5;  // relative tolerance for factors that are rounded constants
+constexpr int kMostSteps = 24;  // most nodes from a reduction to the node that applies it
 
 using Axes = std::vector<int64_t>;
 
@@ -44,7 +44,7 @@ bool Near(double a, double b) { return std::fabs(a - b) <= kSame * std::fabs(b);
 struct Statistic {
   Value* x = nullptr;
   Axes axes;
-  bool kept = true;  // the dimensions, as 1
+  bool kept = true;  // whether reduced dimensions remain, with size 1
   bool is_mean = false;
   double factor = 1, square = 0, mean = 0, constant = 0, power = 1;
   Value* gain = nullptr;
@@ -52,7 +52,7 @@ struct Statistic {
   bool plain() const { return !is_mean && power == 1 && gain == nullptr; }
 };
 
-/// What a node reduces: factor * E[x] or, of squares, (factor E[x^2])^power.
+/// The reduction that a node computes: factor * E[x] or, of squares, (factor E[x^2])^power.
 struct Reduction {
   Value* x;
   Axes axes;
@@ -60,7 +60,7 @@ struct Reduction {
   double factor = 1, power = 1;
 };
 
-/// In front of what does nothing.
+/// Skips operators that do nothing.
 Value* Peel(Value* value) {
   for (;;) {
     const Node* node = value ? value->producer : nullptr;
@@ -75,7 +75,7 @@ const Dim& DimOf(const Value* value, int64_t axis) {
   return (*value->type.shape)[static_cast<size_t>(axis)];
 }
 
-/// How many elements there are along the axes; 0: not known.
+/// The number of elements along the axes; 0: unknown.
 int64_t CountOf(const Value* value, const Axes& axes) {
   int64_t count = 1;
   for (const int64_t axis : axes) {
@@ -101,7 +101,7 @@ std::optional<Axes> AxesOf(const Node& node, const Value* axes_input, int64_t ra
   return axes;
 }
 
-/// A positive number that all elements of a constant are.
+/// The positive number that all elements of a constant equal.
 std::optional<double> Uniform(const Tensor& tensor) {
   if (tensor.dtype() != DType::kFloat32 || tensor.count() == 0) return {};
   const auto values = tensor.values<float>();
@@ -119,7 +119,7 @@ std::optional<Reduction> ReductionOf(const Node& node) {
     for (int64_t axis = 2; axis < rank; ++axis) out.axes.push_back(axis);
     return out;
   }
-  if (node.Is("MatMul")) {  // with a column of ones
+  if (node.Is("MatMul")) {  // multiplied by a column of ones
     const Tensor* weights = node.constant(1);
     const auto each =
         weights && weights->rank() == 2 && weights->dim(1) == 1 ? Uniform(*weights) : std::nullopt;
@@ -164,7 +164,7 @@ class Reader {
     return made;
   }
 
-  /// x of x - E[x] along these axes.
+  /// x, if the value is x - E[x] along these axes.
   Value* CentredOf(Value* value, const Axes& axes) {
     value = Peel(value);
     const Node* node = value ? value->producer : nullptr;
@@ -185,7 +185,7 @@ class Reader {
            std::isfinite(s.mean) && std::isfinite(s.constant) && std::isfinite(s.power);
   }
 
-  /// w of w * w.
+  /// w, if the value is w * w.
   static Value* SquareOf(Value* value) {
     const Node* node = value ? value->producer : nullptr;
     if (node == nullptr) return nullptr;
@@ -221,7 +221,7 @@ class Reader {
     Value* squared = reduction.squares ? in : SquareOf(in);
     Value* x = squared ? CentredOf(squared, out.axes) : nullptr;
     out.x = x ? x : squared ? squared : in;
-    // Of what was just inlined from a body, shapes are not known yet.
+    // Shapes of nodes that were just inlined from a body are not known yet.
     if (RankOf(out.x) != RankOf(reduction.x)) return {};
     if (squared == nullptr) {
       out.is_mean = true;
@@ -234,7 +234,7 @@ class Reader {
     return out;
   }
 
-  /// The inside of a sum with the factor multiplied in.
+  /// Multiplies the factor into the sum inside.
   static Statistic Inside(Statistic s) {
     s.square *= s.factor;
     s.mean *= s.factor;
@@ -315,7 +315,7 @@ class Reader {
     return read;
   }
 
-  /// Dimensions put back, or stretched.
+  /// Reads a node that restores dimensions or stretches them.
   std::optional<Statistic> Shaped(const Node& node) {
     auto read = Read(node.inputs[0]);
     if (!read || read->gain) return {};
@@ -337,7 +337,7 @@ class Reader {
     return read;
   }
 
-  /// Dimensions dropped.
+  /// Reads a node that drops dimensions.
   std::optional<Statistic> Dropped(const Node& node) {
     auto read = Read(node.inputs[0]);
     if (!read || read->gain || !read->kept) return {};
@@ -352,7 +352,7 @@ class Reader {
     return read;
   }
 
-  /// At least 0, which no sum of squares is below.
+  /// Reads a lower bound of at most 0, which no sum of squares is below.
   std::optional<Statistic> Bounded(const Node& node) {
     const auto range = MatchClip(graph_, node);
     if (!range || range->low > 0 || !std::isinf(range->high)) return {};
@@ -368,7 +368,7 @@ class Reader {
   std::map<const Value*, std::optional<Statistic>> read_;
 };
 
-/// What an inverse deviation normalizes: x * scale / sqrt(E[...] + epsilon).
+/// The normalization that an inverse deviation performs: x * scale / sqrt(E[...] + epsilon).
 struct Normal {
   Value* x = nullptr;
   Axes axes;
@@ -376,7 +376,7 @@ struct Normal {
   double scale = 1, epsilon = 0;
 };
 
-/// The inverse deviation that a product has or, divided by, a quotient.
+/// The inverse deviation that multiplies a product, or whose inverse divides a quotient.
 std::optional<Normal> NormalOf(const Statistic& statistic, bool quotient) {
   const double sign = quotient ? -1 : 1;
   if (statistic.is_mean || !statistic.kept || !Near(sign * statistic.power, -0.5) ||
@@ -408,7 +408,7 @@ class Rewriter {
   }
 
  private:
-  /// (x - E[x]) * r or / s, perhaps with a constant in the first operand.
+  /// Rewrites (x - E[x]) * r or / s, perhaps with a constant in the first operand.
   bool Apply() {
     const bool quotient = node_->Is("Div");
     for (const size_t slot : {size_t{1}, size_t{0}}) {
@@ -439,7 +439,7 @@ class Rewriter {
                           : Peel(data) == normal.x;
   }
 
-  /// x * r + (b - E[x] * r), x * r - E[x] * r.
+  /// Rewrites x * r + (b - E[x] * r) and x * r - E[x] * r.
   bool ApplyShifted() {
     for (const size_t slot : {size_t{0}, size_t{1}}) {
       if (slot == 1 && node_->Is("Sub")) break;
@@ -477,7 +477,7 @@ class Rewriter {
     return false;
   }
 
-  /// Whether the axes are the last ones, or the second alone.
+  /// Whether the axes are the last ones, or only the second.
   static bool Fits(const Normal& normal) {
     const int64_t rank = RankOf(normal.x);
     const auto count = static_cast<int64_t>(normal.axes.size());
@@ -488,7 +488,7 @@ class Rewriter {
     return normal.axes == Axes{1} && RankOf(normal.x) > 2;
   }
 
-  /// The node becomes the normalization, times `gain` and plus `shift` if there are any.
+  /// Turns the node into the normalization, times `gain` and plus `shift` if given.
   void Become(const Normal& normal, Value* gain, Value* shift) {
     Value* made = nullptr;
     const bool alone = gain == nullptr && shift == nullptr;
@@ -549,8 +549,8 @@ class Rewriter {
     node_->attributes = std::move(attributes);
   }
 
-  /// A constant behind a normalization, through the Transpose that puts it back, into its scale and
-  /// bias.
+  /// Merges a constant behind a normalization, and behind the Transpose that restores its order,
+  /// into scale and bias.
   bool FoldIntoNormalization() {
     const bool constant_first = node_->inputs[0]->is_constant();
     Value* value = node_->inputs[constant_first ? 1 : 0];
@@ -576,7 +576,7 @@ class Rewriter {
     if (scale == nullptr || scale->dtype() != DType::kFloat32 || (normal->input(2) && !bias)) {
       return false;
     }
-    // Of the normalized axes where they are in the constant.
+    // The positions of the normalized axes in the constant.
     const int64_t rank = RankOf(value);
     int64_t axis = normal->attributes.Int("axis", -1);
     if (axis < 0) axis += rank;
@@ -615,14 +615,14 @@ class Rewriter {
     return Bypass(graph_, node_, value);
   }
 
-  /// Where a transpose puts an axis.
+  /// The position to which a transpose moves an axis.
   static int64_t PlaceOf(const Node& transpose, int64_t axis, int64_t rank) {
     const std::vector<int64_t> perm = transpose.attributes.Ints("perm");
     if (perm.empty()) return rank - 1 - axis;
     return std::find(perm.begin(), perm.end(), axis) - perm.begin();
   }
 
-  /// The elements of a constant along these places of a value of that rank, if it has no others.
+  /// The elements of a constant along these axes of a value of that rank, if it has no others.
   static std::optional<std::vector<double>> Along(const Tensor& constant, int64_t rank,
                                                   const Axes& places, const Shape& shape) {
     std::vector<int64_t> strides(static_cast<size_t>(rank), 0);

@@ -7,7 +7,7 @@
 namespace requant {
 namespace {
 
-/// Whether the node's result has the same shape as the other's, as far as shapes are known.
+/// Whether the node's result has the shape of the other's, as far as shapes are known.
 bool SameShape(const Node& node, const Node& other) {
   if (!node.output() || !other.output()) return false;
   const auto& a = node.output()->type.shape;
@@ -15,10 +15,17 @@ bool SameShape(const Node& node, const Node& other) {
   return !a || !b || *a == *b;
 }
 
-// Nodes are their positions. A node joins its immediate post-dominator, the first node that
-// everything which leaves it comes to, together with all nodes on the way: nothing that they
-// compute is read outside of the group then, and no path leaves a group and comes back. (The idea
-// is that of FuseOps in TVM: T. Chen et al., OSDI 2018, section 3.)
+// Groups nodes, named by their positions. A node joins its immediate post-dominator, the first node
+// that all paths from it reach, together with all nodes on these paths. Nothing that they compute
+// is then read outside the group, and no path leaves a group and returns:
+//
+//       a            b post-dominates a:
+//     /   \          a joins b with c and d
+//    c     d
+//     \   /
+//       b
+//
+// FuseOps in TVM has the same idea (T. Chen et al., OSDI 2018, section 3).
 class Grouper {
  public:
   explicit Grouper(const Graph& graph) : graph_(graph), states_(graph.nodes().size()) {
@@ -36,22 +43,23 @@ class Grouper {
 
   void Run() {
     using enum FusionRule;
-    // Layers first, and of them the last first: a sum of two layers goes to the one that runs last.
+    // Layers come first, the last one before the others: a sum of two layers joins the one that
+    // runs last.
     for (int i = Count(); i-- > 0;) {
       if (At(i).rule != kOutFusable) continue;
       for (int at = i; Join(at, kBroadcast, kBroadcast, true);) at = At(at).dominator;
     }
-    // Then functions with functions and the reduction they end in.
+    // Then functions join functions and the reduction that they end in.
     for (int i = 0; i < Count(); ++i) {
       if (At(i).rule == kBroadcast) Join(i, kBroadcast, kReduction, false);
     }
-    // What moves elements last, so that it cannot come between a layer and its functions.
+    // Operators that move elements come last, so that none gets between a layer and its functions.
     for (int i = 0; i < Count(); ++i) {
       if (At(i).rule <= kInjective) Join(i, kInjective, kReduction, false);
     }
   }
 
-  /// The layer of the node's group, or its first node; nullptr when it is alone.
+  /// The layer of the node's group, or the group's first node; nullptr when the node is alone.
   const Node* Anchor(int node) {
     const State& group = At(Leader(node));
     return group.size > 1 ? &NodeAt(group.layer == kNone ? group.first : group.layer) : nullptr;
@@ -61,22 +69,22 @@ class Grouper {
  private:
   static constexpr int kNone = -1;
   struct State {
-    int dominator = kNone;  // kNone: the outputs
-    int depth = 0;          // in the tree of post-dominators
-    int leader = kNone;     // of the group, by way of others
-    int visited = 0;        // the last call of Join that came by
-    // Of leaders:
+    int dominator = kNone;  // kNone: the graph's outputs
+    int depth = 0;          // depth in the tree of post-dominators
+    int leader = kNone;     // leader of the group, perhaps by way of other nodes
+    int visited = 0;        // the last call of Join that reached the node
+    // Valid for leaders:
     int layer = kNone;
     int first = kNone;
     int size = 1;
-    FusionRule rule = FusionRule::kOpaque;  // of the node
-    bool closed = false;                    // ends in a reduction
+    FusionRule rule = FusionRule::kOpaque;  // rule of the node
+    bool closed = false;                    // whether the group ends in a reduction
   };
 
   const Node& NodeAt(int node) const { return *graph_.nodes()[static_cast<size_t>(node)]; }
   State& At(int node) { return states_[static_cast<size_t>(node)]; }
 
-  /// All consumers of a node's outputs, one after the other.
+  /// Visits all consumers of a node's outputs.
   template <typename Visit>
   void ForEachReader(int node, Visit&& visit) const {
     for (const Value* output : NodeAt(node).outputs) {
@@ -101,7 +109,7 @@ class Grouper {
     if (common != kNone) own.depth = At(common).depth + 1;
   }
 
-  /// The first post-dominator of both. A node is as deep as it is far from the outputs.
+  /// The first post-dominator that both have. A node's depth is its distance from the outputs.
   int Common(int a, int b) {
     while (a != b && a != kNone && b != kNone) {
       int& deeper = At(a).depth >= At(b).depth ? a : b;
@@ -118,15 +126,16 @@ class Grouper {
     return node;
   }
 
-  /// Puts the node, its post-dominator and what is between them into one group. `between` is the
-  /// highest rule of nodes on the way, `end` that of the post-dominator; `epilogue`: all of them
-  /// compute on what a layer stores, so none changes its shape.
+  /// Joins the node, its post-dominator and everything between them to one group. `between` is the
+  /// highest rule allowed on the way, `end` that of the post-dominator. `epilogue` says that all of
+  /// them compute on what a layer stores, so none changes its shape.
   bool Join(int node, FusionRule between, FusionRule end, bool epilogue) {
     const int sink = At(node).dominator;
     const int leader = Leader(node);
     if (sink == kNone || At(sink).rule > end || Leader(sink) == leader) return false;
     State& own = At(leader);
-    // What a reduction gives, and what a layer stores elsewhere, is for the next group.
+    // The result of a reduction, and a layer's result that is stored elsewhere, start another
+    // group.
     if (own.closed || (own.layer != kNone && !epilogue)) return false;
     std::vector<int> members = {node};
     At(sink).visited = ++calls_;
@@ -146,7 +155,8 @@ class Grouper {
       const int other = At(Leader(member)).layer;
       if (epilogue && !SameShape(NodeAt(node), NodeAt(member))) return false;
       if (other == kNone || other == layer) continue;
-      // A function may be an operand of a layer's sum; what moves elements does not join a layer.
+      // A function may be an operand of a layer's sum; an operator that moves elements does not
+      // join a layer.
       if (layer != kNone || between != FusionRule::kBroadcast) return false;
       layer = other;
     }

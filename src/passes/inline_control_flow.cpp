@@ -1,8 +1,9 @@
 // InlineControlFlow
 // Before: If(constant, ...); bodies of If, Loop and Scan that capture constants; operators that are
-//   others written shorter (OpDef::expand: com.microsoft::BiasGelu, MatMulIntegerToFloat, ...).
-// After:  the nodes of the branch taken; bodies that own those constants; the operators meant.
-// Conditions: a condition with one element; ranks known where the spelling depends on them.
+//   defined by others (OpDef::expand: com.microsoft::BiasGelu, MatMulIntegerToFloat, ...)
+// After:  the nodes of the branch taken; bodies that own those constants; the nodes of the
+//   definition
+// Conditions: a condition with one element; known ranks where the definition depends on them.
 // Formula: If(true, a, b) = a; a captured value is the value itself; f(x) is its definition.
 #include <map>
 
@@ -15,8 +16,8 @@
 namespace requant {
 namespace {
 
-/// Copies the body's nodes behind the last node; returns what its outputs are now. The nodes are
-/// called by their operator below `owner`, or keep their names without one.
+/// Copies the body's nodes behind the last node and returns the values that its outputs have
+/// become. The nodes are named by their operator below `owner`, or keep their names without one.
 std::vector<Value*> CopyBody(Graph& graph, const Graph& body, std::span<Value* const> captured,
                              const std::string& owner) {
   std::map<const Value*, Value*> twin;
@@ -43,7 +44,7 @@ std::vector<Value*> CopyBody(Graph& graph, const Graph& body, std::span<Value* c
   return translate(body.outputs());
 }
 
-/// Everybody reads the results instead of the node's outputs; the node goes.
+/// Makes everybody read the results instead of the node's outputs and erases the node.
 void Replace(Graph& graph, Node* node, const std::vector<Value*>& results) {
   for (size_t i = 0; i < node->outputs.size(); ++i) {
     Value* output = node->outputs[i];

@@ -18,7 +18,7 @@ bool IsConvolution(const Node& node) {
   return node.Is("Conv") || (node.Is("ConvTranspose") && node.attributes.Int("group", 1) == 1);
 }
 
-/// Weights as [outer, axis, inner] around the axis that is scaled.
+/// Weights as [outer, size, inner] around the axis that is scaled.
 struct Around {
   int64_t outer;
   int64_t size;
@@ -53,7 +53,7 @@ size_t OutputAxis(const Node& node) {
   return IsGemm(node) && node.attributes.Int("transB", 0) != 0 ? 0 : 1;
 }
 
-/// The Gemm's C as one number per column, beta included; zeros when there is none.
+/// The Gemm's C as one number per column, beta included; zeros without a C.
 std::optional<std::vector<double>> BiasOf(const Node& node, int64_t channels) {
   if (node.input(2) == nullptr) return std::vector<double>(static_cast<size_t>(channels), 0.0);
   const Tensor* bias = FloatConstant(node, 2);
@@ -124,8 +124,8 @@ bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& sc
   const int64_t channels = FoldableInputChannels(*node);
   if (channels == 0 || static_cast<int64_t>(scale.size()) != channels) return false;
   const Tensor& weights = *node->constant(1);
-  // W is [M, C / group, kernel...], row m belonging to group m / (M / group); or a matrix, maybe
-  // with its rows and columns changed over.
+  // W is [M, C / group, kernel...], where row m belongs to group m / (M / group), or a matrix,
+  // maybe transposed.
   const bool conv = node->Is("Conv");
   const bool rows_last = OutputAxis(*node) == 1;
   const int64_t rows = weights.dim(rows_last ? 1 : 0);

@@ -22,7 +22,7 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kMostOnes = 1 << 18;  // elements of a constant that holds ones only
+constexpr int64_t kMostOnes = 1 << 18;  // most elements of a constant that has only ones
 
 Tensor Ones(const Shape& shape) {
   Tensor out(DType::kFloat32, shape);

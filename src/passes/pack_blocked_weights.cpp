@@ -17,7 +17,7 @@
 namespace requant {
 namespace {
 
-/// What a dequantization says, by row k and column n of the matrix.
+/// The operands of a dequantization of a matrix with rows k and columns n.
 struct Blocked {
   const Tensor* codes;
   const Tensor* scales;
@@ -67,7 +67,7 @@ std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {
   const int64_t blocks = out.k / out.block;
   const Shape expected = gemm ? Shape{out.n, blocks} : Shape{blocks, out.n};
   if (out.scales->shape() != expected || (out.zeros && out.zeros->shape() != expected)) return {};
-  // Others are an error, which DequantizeLinear reports.
+  // DequantizeLinear reports other scales as an error.
   const auto values = out.scales->values<float>();
   const bool right = std::all_of(values.begin(), values.end(),
                                  [](float scale) { return scale > 0 && std::isfinite(scale); });
@@ -114,7 +114,7 @@ bool Pack(Graph& graph, Node* node) {
   if (!plain) inputs.push_back(AddNear(graph, node, std::move(zeros)));
   if (bias) {
     inputs.resize(5, nullptr);
-    // One number for each column, whatever its dimensions were.
+    // The bias has one number for each column, whatever its dimensions are.
     inputs.push_back(AddNear(graph, node, biases->Reshaped({n})));
   }
   TruncateInputs(graph, node, 0);

@@ -12,11 +12,11 @@
 namespace requant {
 namespace {
 
-constexpr int kMaxSteps = 200;  // of one search: expressions are small, graphs are not
+constexpr int kMaxSteps = 200;  // bounds one search: expressions are small, graphs are not
 
 bool IsNumber(char c) { return c == '-' || (c >= '0' && c <= '9'); }
 
-/// Digits with a dot and a sign; the library's function is larger than all patterns together.
+/// Reads digits with a dot and a sign; the library's function is larger than all patterns together.
 double NumberAt(const char* c) {
   const bool negative = *c == '-';
   double digits = 0;
@@ -126,7 +126,8 @@ class Matcher {
 
   using Leaves = std::vector<Value*>;
 
-  /// Opens the operator that computes `leaf`: its operands join the leaves, its number `scalar`.
+  /// Replaces `leaf` by the operands of the operator that computes it; its number multiplies or
+  /// adds to `scalar`.
   static bool Open(const Value* leaf, bool product, Leaves& leaves, double& scalar) {
     if (leaf->producer == nullptr) return false;
     const Node& node = *leaf->producer;
@@ -188,13 +189,13 @@ class Matcher {
     return false;
   }
 
-  /// Some order of the leaves from `first` on fits the terms.
+  /// Whether some order of the leaves from `first` on matches the terms.
   bool Assign(Leaves& leaves, const std::vector<const char*>& terms, size_t first) {
     if (first == terms.size()) return true;
     for (size_t i = first; i < leaves.size(); ++i) {
       const Bindings saved = bound;
       std::swap(leaves[first], leaves[i]);
-      // A leaf that is a whole product itself is opened by MatchFlat instead.
+      // MatchFlat opens a leaf that is a whole product itself.
       if (Match(leaves[first], terms[first]) && Assign(leaves, terms, first + 1)) return true;
       std::swap(leaves[first], leaves[i]);
       bound = saved;
@@ -211,7 +212,7 @@ class Builder {
   Builder(Graph& graph, Node* root, const Bindings& bound)
       : graph_(graph), root_(root), bound_(bound) {}
 
-  /// Makes the root what the term says; values named in front of it (q=Mul(x,x);...) first.
+  /// Turns the root into what the term says, after the values named in front (q=Mul(x,x);...).
   void Root(const char* term) {
     for (; term[1] == '='; term = std::strchr(term, ';') + 1) {
       Value* value = Make(term + 2);
@@ -236,7 +237,7 @@ class Builder {
     if (*term == 'x') return bound_.x;
     if (*term == 'g') return bound_.g;
     if (*term == 'b') return bound_.b;
-    // The same text is the same value.
+    // Equal text makes the same value.
     std::string text(NameAt(term));
     if ((*term >= 'A' && *term <= 'Z') || *term == '@') {
       int depth = 0;
@@ -296,7 +297,7 @@ class Builder {
   std::vector<std::pair<std::string, Value*>> made_;
 };
 
-/// Whether the rule can start at an operator of that name: quick, most nodes are no root.
+/// Whether the rule can start at an operator of that name; rejects most nodes quickly.
 bool MayStart(const PatternRule& rule, const Node& node) {
   if (rule.before[0] != '@' && rule.before[0] != node.op_type[0] &&
       !(rule.before[0] == 'M' && node.op_type[0] == 'D')) {
@@ -316,7 +317,7 @@ bool ApplyPatterns(Graph& graph, Node* node, std::span<const PatternRule> rules)
     if (!matcher.Match(node->output(), rule.before)) continue;
     const Bindings& bound = matcher.bound;
     if (!IsFloat32(bound.x) || bound.x->is_constant()) continue;
-    // Constants along the last axis are as long as it is.
+    // Constants along the last axis must be as long as it is.
     const auto spans = [&](const Value* constant) {
       return constant == nullptr || (RankOf(bound.x) > 0 && bound.x->type.shape->back() ==
                                                                 Dim(constant->constant.count()));

@@ -31,7 +31,7 @@ EinsumTerm Joined(std::initializer_list<const EinsumTerm*> terms) {
   return out;
 }
 
-/// A value whose dimensions are called by subscripts.
+/// A value whose dimensions are named by subscripts.
 struct Labelled {
   Value* value;
   EinsumTerm term;
@@ -39,11 +39,11 @@ struct Labelled {
   const Dim& dim(size_t axis) const { return (*value->type.shape)[axis]; }
 };
 
-/// Sizes of a Reshape: numbers, 0 for "as it is at this place" and -1 for what is left.
+/// Sizes of a Reshape: numbers, 0 for "as in the input" and -1 for the rest.
 class Target {
  public:
-  /// The next size: the product of dimensions, whose first one is at place `from` of the input if
-  /// it stays alone (-1: it does not).
+  /// Appends a size: the product of `dims`. `from` is the position of the first one in the input if
+  /// it stays alone, else -1.
   void Add(const std::vector<Dim>& dims, int64_t from) {
     int64_t known = 1;
     bool open = false;
@@ -111,7 +111,7 @@ class Rewriter {
     return false;
   }
 
-  /// Whether a subscript has one size wherever it stands.
+  /// Whether every subscript has one size.
   static bool Agree(const std::vector<Labelled>& operands) {
     if (operands.size() < 2) return true;
     for (size_t i = 0; i < operands[0].term.size(); ++i) {
@@ -146,7 +146,7 @@ class Rewriter {
     return out;
   }
 
-  /// The dimensions in the order of `term`, which has the same subscripts.
+  /// Arranges the dimensions in the order of `term`, which has the same subscripts.
   Labelled Arranged(const Labelled& from, const EinsumTerm& term) {
     if (from.term == term) return from;
     std::vector<int64_t> perm;
@@ -185,7 +185,7 @@ class Rewriter {
     const std::vector<Dim> lefts = Dims(x, batch.size(), left.size());
     const std::vector<Dim> sums = Dims(y, batch.size(), summed.size());
     const std::vector<Dim> rights = Dims(y, batch.size() + summed.size(), right.size());
-    // Without a batch the left operand keeps its dimensions: MatMul takes any number of them.
+    // Without a batch the left operand keeps its dimensions, since MatMul takes any number.
     const bool kept = batch.empty();
     Target x_target, y_target, target;
     for (size_t i = 0; i < batch.size(); ++i) {
@@ -239,7 +239,7 @@ class Rewriter {
     return AddNear(graph_, node_, "Reshape", {value, Ints(target.sizes())}, target.type());
   }
 
-  /// A product without a sum.
+  /// Rewrites a product without a sum.
   bool Scale(const Labelled& a, const Labelled& b, const EinsumTerm& result) {
     std::vector<Value*> inputs;
     for (const Labelled& operand : {a, b}) {
@@ -270,10 +270,10 @@ class Rewriter {
     return AddNear(graph_, node_, Tensor::Vector(values));
   }
 
-  /// The value stands for the node's result.
+  /// Makes the value replace the node's result.
   bool Finish(const Labelled& result) {
     if (Bypass(graph_, node_, result.value)) return true;
-    // A graph output that is a graph input or constant.
+    // A graph output that is a graph input or constant needs an Identity.
     TruncateInputs(graph_, node_, 0);
     graph_.SetInput(node_, 0, result.value);
     node_->Retype(Op::kIdentity);

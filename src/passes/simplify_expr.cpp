@@ -1,7 +1,7 @@
-// SimplifyExpr: local rewrites that remove work. Each function is one rewrite and says
-// Before / After / Conditions.
-// Formula: what is equal element for element: p(q(x)) = (p q)(x) for moves, x + 0 = x * 1 = x,
-//   clamps and casts that hold one within the other, Q(DQ(q)) = q of one scale.
+// SimplifyExpr: local rewrites that remove work. Each function is one rewrite and says Before /
+// After / Conditions.
+// Formula: all rewrites are equal element for element: p(q(x)) = (p q)(x) for moves, x + 0 = x * 1
+//   = x, clamps and casts that contain one another, Q(DQ(q)) = q of one scale.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -115,7 +115,7 @@ std::optional<std::vector<int64_t>> ListOf(const Node& node, const char* attribu
   return {};
 }
 
-/// Slice with step 1 and the same shape before and after takes everything.
+/// Whether a Slice takes everything: step 1, and the same shape before and after.
 bool IsWholeSlice(const Node& node) {
   if (!SameShape(node.input(0), node.outputs[0])) return false;
   if (node.input(4) == nullptr) return true;
@@ -264,7 +264,8 @@ bool MergeClips(Graph& graph, Node* node) {
   if (!inner) return false;
   ClipRange merged{inner->x, std::max(inner->low, outer->low), std::min(inner->high, outer->high)};
   if (merged.low > merged.high) return false;
-  // With other readers the inner one stays: nothing is won unless the outer one was idle.
+  // If others read the inner clamp it stays, so merging gains nothing unless the outer one does
+  // nothing.
   const bool idle = merged.low == inner->low && merged.high == inner->high;
   if (idle) return Bypass(graph, node, outer->x);
   if (graph.SoleConsumer(outer->x) != node) return false;

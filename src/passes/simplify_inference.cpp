@@ -89,7 +89,7 @@ bool FoldBatchNormalization(Graph& graph, Node* node) {
   Value* x = node->input(0);
   if (x == nullptr || node->outputs[0] == nullptr) return false;
   Node* linear = x->producer;
-  // A MatMul of higher rank has its channels last, BatchNormalization second.
+  // A MatMul of higher rank has its channels last, BatchNormalization has them second.
   const bool channels_match = linear && (!linear->Is("MatMul") || RankOf(x) == 2);
   if (channels_match && graph.SoleConsumer(x) == node &&
       FoldIntoLinear(graph, linear, map->scale, map->shift)) {

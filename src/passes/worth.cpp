@@ -1,4 +1,4 @@
-// What says, for passes among the rarer operators, whether they are worth running (Pass::worth).
+// Decides, for passes among the extended operators, whether a graph needs them (Pass::worth).
 #include <algorithm>
 
 #include "ops/op.h"

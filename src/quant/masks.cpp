@@ -11,14 +11,15 @@
 namespace requant {
 namespace {
 
-constexpr float kFar = 9000;    // of masks, from -9999 to -infinity
-constexpr float kNear = 1000;   // of what stands beside it
-constexpr float kLeast = 0.5F;  // of a fill, with data added to it
+constexpr float kFar = 9000;  // least magnitude of a mask, which ranges from -9999 to -infinity
+constexpr float kNear =
+    1000;  // other numbers of a mask are smaller, and fills of masked data larger
+constexpr float kLeast = 0.5F;  // share of a fill that counts as masked, as data may be added to it
 
-/// Where numbers far from all others are.
+/// A value some of whose numbers are far from all others.
 struct Far {
   bool everywhere;
-  float magnitude;  // the least one
+  float magnitude;  // the least magnitude of the far numbers
 };
 
 bool IsScalar(const Value* value) {
@@ -26,7 +27,7 @@ bool IsScalar(const Value* value) {
          value->type.dtype == DType::kFloat32;
 }
 
-/// Sums, differences and selections: what a mask may come in by.
+/// Whether the operator can apply a mask: a sum, a difference or a selection.
 bool Joins(const Node& node) {
   constexpr std::string_view kOps[] = {"Add", "Sub", "Where", "Min", "Max"};
   return std::any_of(std::begin(kOps), std::end(kOps),
@@ -38,7 +39,7 @@ bool Moves(const Node& node) {
   return op && op->fusion == FusionRule::kInjective && node.outputs.size() == 1;
 }
 
-/// Whether the node reads that slot as what a softmax is taken of.
+/// Whether the slot is the input of a softmax, or of an operator like it.
 bool IsSoftmaxInput(const Node& node, size_t slot) {
   if (node.Is("Softmax") || node.Is("LogSoftmax") || node.Is("Hardmax") ||
       node.Is("ReduceLogSumExp")) {
@@ -93,7 +94,7 @@ class Finder {
     if (far > 0) far_[&value] = {far == value.constant.count(), least};
   }
 
-  /// Masks that are computed: of constants and of what is no data.
+  /// Finds masks that are computed from constants and from values that are not data.
   void FindFar(const Node& node) {
     const Value* output = node.output();
     if (output == nullptr || output->type.dtype != DType::kFloat32) return;
@@ -105,13 +106,13 @@ class Finder {
       }
       return;
     }
-    if (node.Is("Log") && !IsData(node.input(0))) {  // of a mask of zeros and ones
+    if (node.Is("Log") && !IsData(node.input(0))) {  // logarithm of a mask of zeros and ones
       far_[output] = {false, std::numeric_limits<float>::infinity()};
       return;
     }
     const bool data = std::any_of(node.inputs.begin(), node.inputs.end(),
                                   [this](const Value* input) { return IsData(input); });
-    // A mask goes on as one where a value is masked that is none itself: FindFilled has that.
+    // Data remains a mask only if the operator moves it; masked data is FindFilled's.
     if (data && !Moves(node)) return;
     std::optional<Far> made;
     for (const Value* input : node.inputs) {
@@ -132,7 +133,8 @@ class Finder {
     if (kept) far_[output] = *made;
   }
 
-  /// A mask on data, and data that is masked already, behind what keeps its numbers.
+  /// Finds operators that apply a mask to data, and masked data behind operators that keep its
+  /// numbers.
   void FindFilled(const Node& node) {
     const Value* output = node.output();
     if (output == nullptr || !IsData(output)) return;
@@ -149,7 +151,8 @@ class Finder {
       } else if (IsData(input)) {
         data = true;
       } else if (const auto far = FarOf(input); far && Joins(node)) {
-        // Of bounds and shifts everything is far; a selection takes some of it.
+        // If every element is far, the operand is a bound or a shift; only a Where selects some of
+        // them.
         if (far->everywhere && !node.Is("Where")) continue;
         any = masks = true;
         fill = std::min(fill, far->magnitude);
@@ -170,7 +173,7 @@ class Finder {
     if (fill * factor >= kNear) masks_.filled[output] = fill * factor;
   }
 
-  /// Operators that a mask comes in by and whose results only softmaxes read.
+  /// Finds operators that apply a mask and whose results only softmaxes read.
   void FindSoftmaxed(const Node& node) {
     const Value* output = node.output();
     if (output == nullptr || node.outputs.size() != 1 || !IsData(output) ||
@@ -179,7 +182,7 @@ class Finder {
     }
     const bool joins = Joins(node);
     int data = 0;
-    bool spread = false;  // an operand that is no single number
+    bool spread = false;  // an operand with more than one element
     for (size_t slot = node.Is("Where") ? 1 : 0; slot < node.inputs.size(); ++slot) {
       data += IsData(node.inputs[slot]);
       spread = spread ||
@@ -201,7 +204,7 @@ class Finder {
 
   bool ReadsForSoftmax(const Node& reader, size_t slot) const {
     if (IsSoftmaxInput(reader, slot) || softmaxed_.contains(&reader)) return true;
-    // Written out: Exp(x - max of x) / its sum.
+    // A softmax that is decomposed: Exp(x - max of x) / its sum.
     if (!statistics_.contains(&reader)) return false;
     if (reader.Is("ReduceMax") || reader.Is("Exp")) return true;
     const Node* next = reader.Is("Sub") ? graph_.SoleConsumer(reader.output()) : nullptr;

@@ -3,8 +3,8 @@
 namespace requant {
 namespace {
 
-/// y = alpha * A * B + beta * C: alpha into B, beta into C, where they are constants. Without C
-/// beta means nothing.
+/// Folds the factors of y = alpha * A * B + beta * C into constants: alpha into B, beta into C.
+/// Without C, beta has no effect.
 void FoldGemmFactors(Graph& graph, Node& node) {
   const auto scaled = [](const Tensor& tensor, float factor) {
     Tensor out = tensor.Clone();
@@ -23,7 +23,7 @@ void FoldGemmFactors(Graph& graph, Node& node) {
   }
 }
 
-/// ONNX's GlobalMaxPool is float only; MaxPool takes bytes.
+/// Replaces GlobalMaxPool, which ONNX defines for floats only, by MaxPool, which takes bytes.
 void SpellGlobalMaxPool(Node& node) {
   const auto& shape = node.inputs[0]->type.shape;
   if (!shape || shape->size() < 3) return;
@@ -37,7 +37,7 @@ void SpellGlobalMaxPool(Node& node) {
   node.attributes.Set("kernel_shape", std::move(kernel));
 }
 
-/// Dropout is float only; Identity takes bytes.
+/// Replaces Dropout, which ONNX defines for floats only, by Identity, which takes bytes.
 void SpellIdentity(Graph& graph, Node& node) {
   node.Retype(Op::kIdentity);
   node.attributes = {};

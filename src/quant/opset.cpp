@@ -1,5 +1,6 @@
-// Opset 7 and newer -> 13, 21 or 25. One row for each change of an operator's form in between (onnx
-// docs/Changelog.md); all others mean the same in both.
+// Raises a graph of opset 7 or newer to opset 13, 21 or 25. A table has one row for each change of
+// an operator's form in between (onnx docs/Changelog.md); all other operators mean the same in
+// both.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@ void AppendConstant(Graph& graph, Node& node, size_t slot, const char* what, Ten
   graph.SetInput(&node, slot, graph.AddConstant(StrCat(node.name, "_", what), std::move(tensor)));
 }
 
-/// An attribute with a list of integers becomes the input `slot`.
+/// Converts an attribute with a list of integers to the input `slot`.
 void ListToInput(Graph& graph, Node& node, const char* attribute, size_t slot) {
   if (!node.attributes.Has(attribute)) return;
   const std::vector<int64_t> values = node.attributes.Ints(attribute);
@@ -62,7 +63,8 @@ void RaisePad(Graph& graph, Node& node, int from) {
   if (value != 0) AppendConstant(graph, node, 2, "value", Tensor::Scalar(value));
 }
 
-/// Upsample and Resize-10 repeat pixel floor(i / scale): Resize-11 calls that asymmetric and floor.
+/// Upsample and Resize-10 repeat pixel floor(i / scale), which Resize-11 calls asymmetric and
+/// floor.
 void RaiseResize(Graph& graph, Node& node, int from) {
   if (from >= 11) return;
   Value* scales = node.input(1);
@@ -85,14 +87,15 @@ void RaiseResize(Graph& graph, Node& node, int from) {
 
 void RaiseDropout(Graph&, Node& node, int) { node.attributes.Remove("ratio"); }
 
-/// Whether everything after the axis is of size 1, so that the matrix of old is the axis itself.
+/// Whether all dimensions after the axis are 1, so that the axis alone is the matrix's second
+/// dimension before opset 13.
 bool IsSingleAxis(const SymbolicShape& shape, int64_t axis) {
   return std::all_of(shape.begin() + axis + 1, shape.end(),
                      [](const Dim& dim) { return dim.known() && dim.value == 1; });
 }
 
-/// The shape as Reshape's operand, 0 copying what stands before the axis; nothing when a size after
-/// that is unknown.
+/// The shape as the operand of a Reshape, with 0 to copy the dimensions before the axis; nothing if
+/// a later dimension is unknown.
 std::optional<std::vector<int64_t>> ShapeBack(const SymbolicShape& shape, int64_t axis) {
   std::vector<int64_t> back(static_cast<size_t>(axis), 0);
   for (size_t i = back.size(); i < shape.size(); ++i) {
@@ -102,8 +105,8 @@ std::optional<std::vector<int64_t>> ShapeBack(const SymbolicShape& shape, int64_
   return back;
 }
 
-/// Before opset 13 these worked on the matrix [dims before axis, all others]; since then on the one
-/// axis. They agree when every dimension after the axis is 1.
+/// Before opset 13, Softmax and its relatives worked on the matrix [dims before axis, all others];
+/// since then they work along the axis alone. Both agree if all dimensions after the axis are 1.
 void RaiseSoftmax(Graph& graph, Node& node, int) {
   Value* input = node.inputs[0];
   const ValueType flat_type{input->type.dtype, std::nullopt};
@@ -135,14 +138,14 @@ void RaiseSoftmax(Graph& graph, Node& node, int) {
   graph.AddNode("Reshape", "", {result, shape}, {output}, {}, node.name + "_unflatten");
 }
 
-/// Equal parts have to be counted from opset 18 on.
+/// From opset 18 on, a Split into equal parts names their number.
 void RaiseEqualSplit(Graph&, Node& node, int) {
   if (node.input(1) == nullptr) {
     node.attributes.Set("num_outputs", static_cast<int64_t>(node.outputs.size()));
   }
 }
 
-/// The modes have other names.
+/// Opset 20 renamed the modes.
 void RaiseGridSample(Graph&, Node& node, int) {
   const std::string mode = node.attributes.String("mode", "bilinear");
   if (mode == "bilinear") node.attributes.Set("mode", std::string("linear"));
@@ -156,7 +159,7 @@ void RaiseDft(Graph& graph, Node& node, int) {
   AppendConstant(graph, node, 2, "axis", Tensor::Scalar(axis));
 }
 
-/// Scale and bias were numbers of groups, and are numbers of channels.
+/// Before opset 21, scale and bias had one number per group; since then they have one per channel.
 void RaiseGroupNormalization(Graph& graph, Node& node, int) {
   const auto& shape = node.inputs[0]->type.shape;
   const int64_t groups = node.attributes.Int("num_groups", 1);
@@ -176,7 +179,8 @@ void RaiseGroupNormalization(Graph& graph, Node& node, int) {
   }
 }
 
-/// Applies to nodes of an opset before `until` that are raised to that or a newer one.
+/// A change that concerns nodes of an opset before `until` when they are raised to `until` or
+/// newer.
 struct RaiseRow {
   const char* op;
   int until;
@@ -213,8 +217,8 @@ constexpr RaiseRow kRaises[] = {
     {"GroupNormalization", 21, RaiseGroupNormalization},
 };
 
-/// A body alone, with the types of what it captures. What it says of its other shapes need not hold
-/// in every iteration.
+/// Raises a body by itself, with the types of the captured values. Its other shapes are reset,
+/// because they need not hold in every iteration.
 void RaiseBody(Graph& body, std::span<Value* const> captured, int wanted) {
   for (const auto& value : body.values()) {
     if (!value->is_constant()) value->type.shape.reset();
@@ -229,7 +233,8 @@ void RaiseBody(Graph& body, std::span<Value* const> captured, int wanted) {
 }
 
 void RaiseBodies(Node& node, int from, int wanted) {
-  if (node.op_type == "Scan" && from < 9) {  // with lengths and batches, which Scan-9 has not
+  // Scan-8 has sequence lengths and batches, Scan-9 has not
+  if (node.op_type == "Scan" && from < 9) {
     Fail(ErrorCode::kUnsupported, "Scan of opset 8 cannot be raised to a newer one",
          {.node = node.name, .hint = "export the model with opset 9 or newer"});
   }

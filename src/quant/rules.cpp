@@ -1,4 +1,4 @@
-// What integer operators can express, node by node.
+// Decides, node by node, whether an integer operator can express it.
 #include <algorithm>
 #include <string_view>
 
@@ -14,7 +14,7 @@ const char* WhyFloatWeighted(const Node& node, QuantRule rule) {
   return node.inputs[0]->is_constant() ? "all its operands are constant" : nullptr;
 }
 
-/// A mean over exactly the spatial dimensions.
+/// Whether the node is a mean over exactly the spatial dimensions.
 bool IsGlobalMean(const Node& node) {
   const auto& shape = node.inputs[0]->type.shape;
   if (!shape || shape->size() < 3) return false;
@@ -54,7 +54,7 @@ const char* WhyFloatPassive(const Node& node) {
   }
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
     const Value* value = node.input(slot);
-    // Pad's value is quantized into the data's scale; Resize's scales are not data.
+    // The value of a Pad gets the scale of its data; Resize's scales are not data.
     if (value && value->type.dtype == DType::kFloat32 && !value->is_constant()) {
       return "one of its parameters is computed";
     }
@@ -84,7 +84,8 @@ int BiasSlot(const Node& node, QuantRule rule) {
 
 int WeightAxis(const Node& node, QuantRule rule) {
   if (node.Is("ConvTranspose")) {
-    // [in, out / group, ...]: of groups of one channel each the first, else they share the second.
+    // The output axis of a ConvTranspose's weights [in, out / group, ...]: the first if groups have
+    // one channel each, else the second, which the groups share.
     const int64_t group = node.attributes.Int("group", 1);
     const Tensor& weights = node.inputs[1]->constant;
     if (group == 1 || weights.dim(1) > 1) return 1;

@@ -5,9 +5,9 @@
 namespace requant {
 namespace {
 
-/// Whether floats come of integers as data: rows of a table (embeddings), samples of up to 16 bits
-/// (images, sound). Other integers count or number something, and so do the floats they are cast to
-/// (positions, masks).
+/// Whether the operator makes data from integers: rows of a table (embeddings), or samples of up to
+/// 16 bits (images, sound). Other integers count or number something, and so do the floats they are
+/// cast to (positions, masks).
 bool MakesData(const Node& node) {
   if (node.Is("DequantizeLinear")) return true;
   if (node.Is("Gather") || node.Is("GatherND") || node.Is("GatherElements")) {
@@ -31,7 +31,8 @@ std::set<const Value*> ShapeOrIndexValues(const Graph& graph) {
     bool from_shapes = op != nullptr && op->quant == QuantRule::kShape;
     if (MakesData(*node)) continue;
     if (!from_shapes) {
-      // A float that has only shapes and constants behind it; a Cast of indices counts, too.
+      // A float that depends on shapes and constants only is no data; neither is one that is cast
+      // from indices.
       bool any = false;
       bool all = true;
       for (const Value* input : node->inputs) {

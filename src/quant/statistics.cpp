@@ -1,13 +1,13 @@
 // FindStatistics
 //
-// A statistic is what a reduction makes of data, and what functions make of statistics alone. An
-// operator applies one if it divides by it, or multiplies by one that a root, a reciprocal or a
-// power went through: a gate (x * Sigmoid(mean of x)) does not. From there the search goes back
-// through functions, reductions and operators that move values, along both operands, the latest
-// value first, until they meet: there is the value that is normalized. What lies between belongs
-// to the normalization if there is a reduction among it, and so does what centres that value
-// (x - mean of x) in front of it. Roots of sums of squares are the same without what is divided
-// (pooling of standard deviations).
+// A statistic is the result of a reduction of data, or a function of statistics alone. An operator
+// applies a statistic if it divides by it, or multiplies by one that passed a root, a reciprocal or
+// a power; a gate (x * Sigmoid(mean of x)) does not. From there the search goes back through
+// functions, reductions and operators that move values, along both operands, the latest value
+// first, until the two paths meet at the value that is normalized. The operators in between belong
+// to the normalization if one of them is a reduction, and so do those that center that value (x -
+// mean of x) before it. A root of a sum of squares counts as a normalization even without a
+// division (pooling of standard deviations).
 #include "quant/statistics.h"
 
 #include <algorithm>
@@ -22,10 +22,11 @@
 namespace requant {
 namespace {
 
-/// How a value was reached from the operator that applies a statistic.
+/// The operands of the applying operator from which the search reached a value.
 enum Side : unsigned { kData = 1, kStatistic = 2 };
 
-/// Weights that add up, as exporters write sums and box filters: none is negative.
+/// Whether the weights compute sums, as exporters write sums and box filters: none of them is
+/// negative.
 bool AddsUp(const Tensor* weights) {
   if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->count() == 0) {
     return false;
@@ -48,7 +49,7 @@ bool IsReduction(const Node& node) {
   return node.op_type.starts_with("Reduce");
 }
 
-/// A function of every element by itself, or an operator that moves elements.
+/// Whether the operator is an elementwise function, or moves elements.
 bool IsSimple(const Node& node) {
   const OpDef* op = FindOp(node);
   return op && (op->fusion == FusionRule::kBroadcast || op->fusion == FusionRule::kInjective) &&
@@ -72,7 +73,7 @@ class Finder {
     for (const auto& node : graph_.nodes()) {
       std::vector<const Value*> sources = Apply(*node);
       if (sources.empty()) sources = Deviation(*node);
-      for (size_t i = 0; i < sources.size(); ++i) {  // which grows
+      for (size_t i = 0; i < sources.size(); ++i) {  // the list grows
         const std::vector<const Value*> more = Centre(sources[i]);
         sources.insert(sources.end(), more.begin(), more.end());
       }
@@ -96,13 +97,13 @@ class Finder {
   }
 
   bool IsStatistic(const Value* value) const { return statistics_.contains(value); }
-  /// Whether a root, a reciprocal or a power made a scale of the statistic.
+  /// Whether the statistic passed a root, a reciprocal or a power, so that it is a scale.
   bool IsScale(const Value* value) const {
     const auto found = statistics_.find(value);
     return found != statistics_.end() && found->second;
   }
 
-  /// Operators that make a scale of a statistic.
+  /// Whether the operator turns a statistic into a scale.
   bool MakesScale(const Node& node) const {
     if (node.Is("Sqrt") || node.Is("Reciprocal")) return true;
     if (node.Is("Div")) return IsStatistic(node.input(1));
@@ -129,7 +130,8 @@ class Finder {
     statistics_[node.output()] = scale;
   }
 
-  /// Takes in the normalization that ends with the node, if one does; what it normalizes.
+  /// If a normalization ends with the node, adds it to the result; returns the values that it
+  /// normalizes.
   std::vector<const Value*> Apply(const Node& node) {
     const bool quotient = node.Is("Div");
     if ((!quotient && !node.Is("Mul")) || node.inputs.size() != 2) return {};
@@ -137,7 +139,7 @@ class Finder {
       const Value* statistic = node.inputs[slot];
       const Value* data = node.inputs[1 - slot];
       if (!IsData(data) || (quotient && slot == 0)) continue;
-      // The product of two statistics is one as well.
+      // The product of two statistics is a statistic itself.
       if (!(quotient ? IsStatistic(statistic) : IsScale(statistic) && !IsStatistic(data))) continue;
       std::vector<const Value*> sources = Meet(node, data, statistic);
       if (!sources.empty()) return sources;
@@ -145,7 +147,7 @@ class Finder {
     return {};
   }
 
-  /// The root of a statistic that squares went into, for itself.
+  /// Adds the root of a statistic of squares, which counts by itself.
   std::vector<const Value*> Deviation(const Node& node) {
     const bool root = node.Is("Sqrt") || (node.Is("Pow") && MakesScale(node)) || node.Is("Log");
     if (!root || !IsStatistic(node.output()) || IsScale(node.input(0))) return {};
@@ -175,8 +177,8 @@ class Finder {
     return {sources.begin(), sources.end()};
   }
 
-  /// The same for what is subtracted from a value or added to it, in front of one that a
-  /// normalization reads: behind functions, as in Exp(x - max of x) / its sum.
+  /// Adds an operator that subtracts a statistic from a value or adds one to it before a
+  /// normalization reads the value, perhaps through functions, as in Exp(x - max of x) / its sum.
   std::vector<const Value*> Centre(const Value* value) {
     Region between;
     while (value->producer && IsSimple(*value->producer)) {
@@ -199,7 +201,7 @@ class Finder {
     return {};
   }
 
-  /// Where the two operands come from one value: takes in what is between and returns the values.
+  /// Finds the values from which both operands are computed, and adds the operators in between.
   std::vector<const Value*> Meet(const Node& last, const Value* data, const Value* statistic) {
     const auto later = [](const Value* a, const Value* b) {
       const size_t x = a->producer ? a->producer->position + 1 : 0;
@@ -216,7 +218,7 @@ class Finder {
       open.erase(open.begin());
       const Node* node = value->producer;
       const bool known = node && (IsReduction(*node) || IsSimple(*node));
-      // A mean that both sides have comes of what they meet at.
+      // A mean that both operands use is computed from the values at which they meet.
       const bool shared = known && IsStatistic(value) && !open.empty();
       if (sides == (kData | kStatistic) && !shared) {
         sources.insert(value);
@@ -232,7 +234,8 @@ class Finder {
       for (const Value* input : DataOf(*node)) open[input] |= sides;
     }
     if (sources.empty()) return {};
-    // What does not come of these values (a factor that another layer makes) has its own way.
+    // Operators that do not depend on these values (a factor that another layer makes) are not part
+    // of the normalization.
     Region own;
     bool reduces = false;
     std::set<const Value*> made(sources.begin(), sources.end());

@@ -1,6 +1,6 @@
-// Any bytes as an ONNX file that is prepared, planned and run, or refused with an Error. What was
-// saved gives the same bits, and scalar rows, less memory and steps of their own give the same
-// integers. What has C is a part of its own, and the parts give the same values.
+// Treats any bytes as an ONNX file that is prepared, planned and run, or rejected with an Error.
+// The saved session gives the same bits; scalar rows, less memory and separate steps give the same
+// integers. The operators that have C form a part, and the parts give the same values.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ using namespace requant;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// Floats in between may differ in their last bit, and what is rounded from them by one.
+/// Intermediate floats may differ in their last bit, and the integers rounded from them by one.
 bool IsAllInteger(const Graph& graph) {
   return std::all_of(graph.values().begin(), graph.values().end(), [](const auto& value) {
     return value->is_constant() || !IsFloat(value->type.dtype);
@@ -36,7 +36,7 @@ SessionOptions Scalar() {
   return options;
 }
 
-/// By the references, as the outputs of the whole are.
+/// Runs the parts by the references, as the outputs of the whole graph are computed.
 void ExpectPartsGiveTheSame(const Graph& graph, const TensorMap& feeds) {
   Backend c;
   for (const auto& node : graph.nodes()) {

@@ -1,4 +1,5 @@
-// Finds the operators that a file's Q/DQ pairs make integer on all sides.
+// Finds the operators of a file whose operands and results all have Q/DQ pairs: they become integer
+// operators.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -42,7 +43,8 @@ class RecordBuilder {
   }
 
  private:
-  /// What the file rounds is data, integers that were cast among it, and what is computed from it.
+  /// Removes data from the shape values (soi_): the rounded values of the file, even if they were
+  /// cast from integers, and everything computed from them.
   void TakeFromShapes(const Node& node) {
     const OpDef* op = FindOp(node);
     const bool of_data =
@@ -63,7 +65,8 @@ class RecordBuilder {
     return found == file_.reads.end() ? nullptr : &found->second;
   }
 
-  /// A passive operator between DQ and float keeps the integers: its output has the same format.
+  /// Gives the output of a passive operator its input's format, if a DequantizeLinear precedes it
+  /// and floats follow: the integers just pass through.
   void Passthrough(const Node& node) {
     const TensorQuantizationConfig* input = Read(node, 0);
     const QuantRule rule = RuleOf(node);
@@ -84,8 +87,8 @@ class RecordBuilder {
     }
   }
 
-  /// What a Pad adds is among the integers of its data: it must be 0, which is on every grid,
-  /// unless all that the Pad writes is rounded to that of its data.
+  /// Whether a Pad adds a number that its data's integers can represent. This is 0, which lies on
+  /// every grid, or any number if everything the Pad writes is rounded to the grid of its data.
   bool PadsOnGrid(const Node& node) const {
     const Tensor* value = node.Is("Pad") ? node.constant(2) : nullptr;
     const TensorQuantizationConfig* data = Read(node, 0);
@@ -100,8 +103,9 @@ class RecordBuilder {
     return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule);
   }
 
-  /// Half of int32 is left for the products: tools saturate the biases of channels whose weights
-  /// are next to nothing. Where weights are coarse, so are the integers that biases become.
+  /// Whether the bias leaves half of int32's range to the products. Tools saturate the biases of
+  /// channels whose weights are close to 0; and where the scale of the weights is coarse, the
+  /// integers of the bias are coarse, too.
   bool IsGoodBias(const Node& node, const OperatorQuantization& op) const {
     const std::vector<double> bias = BiasOf(node, op);
     if (bias.empty()) return true;
@@ -132,7 +136,7 @@ class RecordBuilder {
     return ReadBias(node.constant(static_cast<size_t>(slot)), ViewWeights(node, op.rule).rows);
   }
 
-  /// The bias in int32 of the scales of the products.
+  /// The config of the bias in int32, with the scales of the products.
   TensorQuantizationConfig BiasInProducts(const Node& node, const OperatorQuantization& op) const {
     const TensorQuantizationConfig* file = Read(node, static_cast<size_t>(BiasSlot(node, op.rule)));
     const std::vector<double> bias = BiasOf(node, op);
@@ -147,13 +151,13 @@ class RecordBuilder {
     BakeBias(bias, Read(node, 0)->scale, *Read(node, 1), config);
     if (file && file->dtype == DType::kInt32 && !config.baked.empty() &&
         file->baked.count() == rows && SameScales(file->scale, config.scale)) {
-      config.baked = file->baked.Reshaped({rows});  // exact, where floats are not
+      config.baked = file->baked.Reshaped({rows});  // doubles are exact where floats are not
     }
     return config;
   }
 
-  /// Accumulators that become floats need no integers to be added to them: scales that are powers
-  /// of two hold every float as it is.
+  /// Stores the bias in scales that are powers of two, which represent every float exactly. This is
+  /// possible where the accumulators become floats, as no integers are added to them.
   static void KeepFloats(const std::vector<double>& bias, TensorQuantizationConfig& config) {
     if (config.baked.empty()) return;
     const std::vector<double> now = DequantizeParameter(config.baked, config).ToDoubles();
@@ -163,9 +167,10 @@ class RecordBuilder {
     }
     if (exact) return;
     config.scale.clear();
-    config.baked = Tensor(DType::kInt32, {static_cast<int64_t>(bias.size())});  // not the file's
+    // our own integers instead of the file's
+    config.baked = Tensor(DType::kInt32, {static_cast<int64_t>(bias.size())});
     for (size_t row = 0; row < bias.size(); ++row) {
-      constexpr int kDigits = 24;  // of a float
+      constexpr int kDigits = 24;  // digits of a float's significand
       int exponent = 0;
       std::frexp(bias[row], &exponent);
       exponent = std::max(exponent - kDigits, -126);
@@ -182,7 +187,7 @@ class RecordBuilder {
     return !op.absorbed_by.empty() && record_.Find(op.absorbed_by)->activation != node.name;
   }
 
-  /// Whether all that a table is made of reads its input on one grid.
+  /// Whether all operators that one table replaces read its input on one grid.
   bool IsOneTable(const OperatorQuantization& op) const {
     const TensorQuantizationConfig* first = nullptr;
     for (const std::string& name : op.table) {
@@ -210,7 +215,7 @@ class RecordBuilder {
       const Value* value = node.inputs[slot];
       const auto index = static_cast<int>(slot);
       if (value == nullptr || index == weight) continue;
-      // Floats that are cast from indices are data of no grid.
+      // Floats that are cast from indices are data without a grid.
       const bool is_data = value->type.dtype == DType::kFloat32;
       if (soi_.contains(value) && !is_data) continue;
       if (weight >= 0 && index == BiasSlot(node, op.rule)) continue;
@@ -234,7 +239,7 @@ class RecordBuilder {
     return any_data;
   }
 
-  /// Finds fusions among the operators that are left; true when some had to go.
+  /// Finds the fusions of the operators that remain; true if it had to remove some.
   bool Settle() {
     for (auto& [name, op] : record_.operators) op.float_output = false;
     FindFusions(graph_, record_, barriers_);
@@ -347,7 +352,7 @@ class RecordBuilder {
                      QuantizationState::kPassiveBaked);
   }
 
-  /// Dominators of the slots that only exist inside of a fused operator.
+  /// Sets the dominators of the slots that lie inside of a fused operator.
   void Link(const Node& node) {
     OperatorQuantization& op = Op(node);
     if (!op.quantized) return;

@@ -27,7 +27,7 @@ Tensor IntegerScalar(DType dtype, int64_t value) {
   }
 }
 
-/// What Relu or Clip (with constant bounds) lets through.
+/// The bounds of a Relu, or of a Clip with constant bounds.
 std::pair<float, float> ActivationBounds(const Node& node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (node.Is("Relu")) return {0.0f, kInfinity};
@@ -48,7 +48,7 @@ Format FormatOf(const TensorQuantizationConfig& config) {
   Format format{config.dtype, config.scale[0], config.offset[0],
                 static_cast<int32_t>(StorageMin(config.dtype)),
                 static_cast<int32_t>(StorageMax(config.dtype))};
-  // [-127, 127] is a choice of the scale; -128 does no harm.
+  // Codes of 8 bits keep -128 although the scale was chosen for [-127, 127]: it does no harm.
   if (config.bits < 8) {
     format.low = static_cast<int32_t>(config.quant_min);
     format.high = static_cast<int32_t>(config.quant_max);
@@ -204,7 +204,7 @@ void Lowering::EmitCompute(const Node& node, const OperatorQuantization& op, std
   const Value* final_value = activation->outputs[0];
   const QuantizedRange range{format.low, format.high};
   const auto [low, high] = ActivationBounds(*activation);
-  // Zero scale is excluded, so infinities saturate.
+  // A scale of 0 is excluded, so infinities saturate.
   const int32_t lo = QuantizeLinear(low, format.scale, format.offset, range);
   const int32_t hi = QuantizeLinear(high, format.scale, format.offset, range);
   const bool saturation_is_enough = lo <= range.min && hi >= range.max && !format.narrow();
@@ -267,7 +267,7 @@ Graph Lowering::Run() {
   if (options_.use_lut) out_.opsets[kRequantDomain] = 1;
   for (const Value* input : source().inputs()) {
     Value* made = out_.AddValue(input->name, input->type);
-    made->constant = input->constant;  // an input with a default
+    made->constant = input->constant;  // an input with a default value
     out_.AddInput(made);
     SetFloat(input, made);
   }

@@ -1,12 +1,12 @@
 // Cross-layer equalization (Nagel et al. 2019, arXiv 1906.04721): channel i of a first layer is
-// divided by s_i = sqrt(r1_i * r2_i) / r2_i and what reads it is multiplied by s_i, so that both
-// have the range sqrt(r1_i * r2_i); repeated over all pairs until nothing moves. Depthwise layers
-// are second of one pair and first of the next.
+// divided by s_i = sqrt(r1_i * r2_i) / r2_i, and the weights that read it are multiplied by s_i, so
+// that both have the range sqrt(r1_i * r2_i). This is repeated over all pairs until nothing
+// changes. Depthwise layers are second of one pair and first of the next.
 //
-// Relu lets factors through. A ReLU6 does not: "equalize" leaves such pairs alone, and
-// "equalize_relu6" makes it a Relu, as in the paper. That changes the float network, a little where
-// clipping is rare and much where a network was trained to rely on it; the result's detail says how
-// many did.
+// Relu commutes with factors. ReLU6 does not: "equalize" leaves such pairs alone, and
+// "equalize_relu6" replaces it by Relu, as in the paper. That changes the float network: a little
+// if clipping is rare, much if the network was trained to rely on it. The result's detail gives the
+// number of replacements.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -32,7 +32,7 @@ Rewritten Equalize(Graph& graph, bool through_clips) {
     editors.try_emplace(pair.first, graph, pair.first);
     editors.try_emplace(pair.second, graph, pair.second);
     WeightEditor& first = editors.at(pair.first);
-    // One number for all channels cannot be scaled channel by channel.
+    // A bias of one number for all channels cannot be scaled channel by channel.
     if (!first.bias.empty() && first.bias.count() != pair.channels) continue;
     if (pair.activation && pair.activation->Is("Clip")) clips.insert(pair.activation);
     ++equalized;
@@ -55,7 +55,8 @@ Rewritten Equalize(Graph& graph, bool through_clips) {
     }
     if (moved < 1e-3) break;
   }
-  for (const auto& node : graph.nodes()) {  // not in the order of addresses: names would vary
+  // in the order of nodes, not of addresses, so that names do not vary
+  for (const auto& node : graph.nodes()) {
     const auto editor = editors.find(node.get());
     if (editor != editors.end()) editor->second.Store();
   }
@@ -64,7 +65,7 @@ Rewritten Equalize(Graph& graph, bool through_clips) {
     clip->inputs.resize(1);
   }
   if (!clips.empty()) {
-    // Links of the bounds that are no longer read.
+    // Drop the links of bounds that are no longer read.
     for (const auto& value : graph.values()) {
       std::erase_if(value->consumers, [&](const Node* consumer) {
         return clips.contains(const_cast<Node*>(consumer)) && consumer->inputs[0] != value.get();

@@ -1,5 +1,5 @@
-// The bodies of control flow are prepared as every graph is: optimized, and integers where they say
-// so.
+// Bodies of control flow are prepared like every graph: optimized, and computed in integers where
+// they contain Q/DQ pairs.
 #include <gtest/gtest.h>
 
 #include "api/requant.h"

@@ -1,5 +1,5 @@
-// Channels whose weights are all 0 are their biases, whatever scale a file gives them: 0, a
-// denormal or a huge one. Their neighbours are what they are without them.
+// The outputs of channels whose weights are all 0 are their biases, whatever scale a file gives
+// these channels: 0, a denormal or a huge one. Neighboring channels are not affected.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,8 @@ Tensor Codes(Shape shape, int seed) {
   return out;
 }
 
-/// Weights whose channels lie along `axis`; those in `dead` are their zero point of 3.
+/// Weights whose channels lie along `axis`. The weights of channels in `dead` equal their zero
+/// point of 3.
 Tensor Weights(Shape shape, int64_t axis, const std::vector<bool>& dead) {
   Tensor out(DType::kInt8, std::move(shape));
   int64_t inner = 1;
@@ -50,11 +51,11 @@ std::string Sizes(const Shape& shape) {
   return out;
 }
 
-/// One of the operators with `channels` outputs, the constants in the order of its inputs.
+/// An operator with `channels` outputs; its constants are in the order of its inputs.
 struct Operator {
   const char* name;
   Shape x, w;
-  int64_t axis;  // of the weights' channels
+  int64_t axis;  // channel axis of the weights
   int64_t out_axis;
   const char* line;  // %y = ...
 };
@@ -161,7 +162,7 @@ TEST(DeadChannels, AreTheirBiases) {
   }
 }
 
-/// One scale for weights that are all 0.
+/// All weights are 0 and have one scale.
 TEST(DeadChannels, AllOfThem) {
   const std::vector<bool> dead(kChannels, true);
   for (const Operator& op : Operators()) {
@@ -175,8 +176,8 @@ TEST(DeadChannels, AllOfThem) {
   }
 }
 
-/// The same between QuantizeLinear and DequantizeLinear, with a bias in float and one in integers
-/// of an ordinary scale.
+/// The operators between QuantizeLinear and DequantizeLinear, with a bias in float and one in
+/// integers of an ordinary scale.
 TEST(DeadChannels, InQdqFiles) {
   const char* body[] = {"%c = Conv(%xr, %wr, %br) {pads = [1, 1, 1, 1]}",
                         "%c = Conv(%xr, %wr, %br) {group = 4}",

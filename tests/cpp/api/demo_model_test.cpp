@@ -1,5 +1,5 @@
-// The shipped model through the whole engine: quantized, lowered, and every kernel that can be
-// forced computes the interpreter's bits.
+// The shipped model in the whole engine: quantized and lowered, it gives the interpreter's bits
+// with every kernel that can be forced.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ TEST_F(DemoModel, EveryForcedKernelEqualsTheInterpreter) {
                                     RequantizeMode::kToNearest, RequantizeMode::kGemmlowp}) {
     const TensorMap feeds{{"image", images_->front()}};
     const std::vector<Tensor> expected = Interpret(**integer_, feeds, {mode, {}});
-    std::set<std::string> families;  // those that this network uses
+    std::set<std::string> families;  // the families that this network uses
     SessionOptions plain;
     plain.plan.requantize = mode;
     Session session(integer_->Clone(), plain);
@@ -76,7 +76,8 @@ TEST_F(DemoModel, EveryForcedKernelEqualsTheInterpreter) {
       const auto& steps = other.plan()->steps;
       const bool ran = std::any_of(steps.begin(), steps.end(),
                                    [&](const auto& step) { return step->kernel == kernel.name; });
-      // Rows for another mode, element size or narrower weights cannot serve this network.
+      // Skip rows for another mode or element size, or for narrower weights: this network cannot
+      // use them.
       const std::string name = kernel.name;
       const std::string stem = name.substr(0, name.rfind('_'));
       const bool usable =

@@ -1,4 +1,4 @@
-// Exports come back as what they were: the same integers, and the same configs.
+// An exported model that is read again has the same integers and the same configs.
 #include <gtest/gtest.h>
 
 #include "api/requant.h"
@@ -10,14 +10,14 @@
 namespace requant {
 namespace {
 
-/// Everything that decides what a slot computes.
+/// The part of a slot's config that determines the results, as text.
 std::string Decision(const QuantizationRecord& record, int index) {
   if (index < 0) return "none";
   const TensorQuantizationConfig& own = record.configs[static_cast<size_t>(index)];
   const TensorQuantizationConfig& config = record.Root(index);
   std::string out = StateName(own.state);
   if (!IsQuantizing(own.state)) return out;
-  // [-127, 127] of activations is a choice of the scale; their operators saturate at -128.
+  // The scale is chosen for [-127, 127], but operators on activations saturate at -128.
   const bool wide = config.quant_min == -127 && config.baked.empty();
   out = StrCat(config.bits, " bits ", wide ? -128 : config.quant_min, "..", config.quant_max, " ",
                DTypeName(config.dtype), " ", PolicyToString(config.policy), " axis ",
@@ -84,25 +84,26 @@ TEST(Exports, QdqComesBackWithItsConfigs) {
       ASSERT_TRUE(read.has_value());
       ExpectSameConfigs(model, *read);
       ExpectSameConfigs(model, ReadQuantized(ToQdq(model, narrowest)));
-      if (narrowest < 8) continue;  // of a newer opset
+      if (narrowest < 8) continue;  // its graph has a newer opset
       EXPECT_EQ(PrintGraph(LowerToInteger(model)), PrintGraph(LowerToInteger(*read)));
     }
   }
 }
 
-/// Every decision of the model's layers and operators in what was read from its QOperator file.
+/// Compares the decisions for all layers and operators with those read from the model's QOperator
+/// file.
 void ExpectDecisions(const QuantizedModel& model, const QuantizedModel& read, size_t least) {
   size_t compared = 0;
   for (const auto& [name, got] : read.record.operators) {
     const OperatorQuantization* wanted = model.record.Find(name);
-    // Activations that layers compute by their clamps are no operators of the file any more.
+    // Activations that layers compute by their clamps are missing in the file.
     if (wanted == nullptr || wanted->op_type != got.op_type || !wanted->activation.empty()) {
       continue;
     }
     EXPECT_EQ(wanted->quantized, got.quantized) << name;
     for (size_t slot = 0; slot < wanted->inputs.size(); ++slot) {
       if (wanted->op_type == "Clip" && slot > 0) continue;
-      // Weights of layers that write floats: SumsThatBecomeFloatsComeBack.
+      // SumsThatBecomeFloatsComeBack checks the weights of layers that write floats.
       if (wanted->float_output && slot > 0) continue;
       EXPECT_EQ(Decision(model.record, wanted->inputs[slot]),
                 Decision(read.record, got.inputs[slot]))
@@ -156,7 +157,7 @@ TEST(Exports, SumsThatBecomeFloatsComeBack) {
         EXPECT_TRUE(got.quantized) << name;
         EXPECT_TRUE(got.float_output) << name;
         EXPECT_EQ(Decision(model.record, wanted.inputs[0]), Decision(read.record, got.inputs[0]));
-        // The file has the product of both scales: more than one factor gives it.
+        // The file contains the product of both scales, which several pairs of factors give.
         const TensorQuantizationConfig& a = model.record.Root(wanted.inputs[1]);
         const TensorQuantizationConfig& c = read.record.Root(got.inputs[1]);
         ASSERT_EQ(a.scale.size(), c.scale.size());
@@ -168,7 +169,7 @@ TEST(Exports, SumsThatBecomeFloatsComeBack) {
 
 TEST(Exports, WhatSaysNothingIsNotRead) {
   EXPECT_THROW(ReadQuantized(SmallNetwork()), Error);
-  // Integers from nowhere.
+  // A graph input of integers without any scale.
   Graph graph = SmallNetwork();
   Value* x = graph.AddValue("bytes", {DType::kUint8, SymbolicShape{Dim(1), Dim(4)}});
   graph.AddInput(x);
@@ -184,10 +185,10 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
     const Graph qonnx = ToQonnx(model);
     VerifyGraph(qonnx);
     EXPECT_EQ(CountOps(qonnx, "QuantizeLinear") + CountOps(qonnx, "DequantizeLinear"), 0);
-    // Its nodes, computed one by one, are the judge: what they say is what we run.
+    // The oracle is the interpreter on the exported nodes.
     const Graph integer = LowerToInteger(model);
     EXPECT_GT(Snr(qonnx, integer), 35);
-    // Through a file, as sessions read it.
+    // Write a file and read it as sessions do.
     const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(qonnx));
     Graph file = ReadOnnx({bytes, *bytes});
     ASSERT_TRUE(SpellQdq(file));
@@ -199,7 +200,7 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
   }
 }
 
-/// Weights of two codes are BipolarQuant; foreign files are none of ours.
+/// Weights of two codes become BipolarQuant; files of other tools are recognized as such.
 TEST(Exports, BipolarAndForeignQonnx) {
   Builder b;
   Noise noise(3);
@@ -227,7 +228,7 @@ TEST(Exports, BipolarAndForeignQonnx) {
   EXPECT_FALSE(SpellQdq(qonnx));
 }
 
-/// What is written beside the integers is not believed where they say otherwise.
+/// Metadata that contradicts the integers is ignored.
 TEST(Exports, WrongCodesChangeNothing) {
   const Graph graph = SmallNetwork();
   const QuantizedModel model = QuantizeAt(graph, {8, 8, false, true});

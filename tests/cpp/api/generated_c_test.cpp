@@ -1,4 +1,4 @@
-// C made of graphs, compiled and run: the interpreter's integers, bit for bit.
+// C generated from graphs, compiled and run: it gives the interpreter's integers, bit for bit.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace requant {
 namespace {
 
-/// A folder that is gone afterwards.
+/// A folder that the destructor removes.
 class Folder {
  public:
   Folder() {
@@ -32,7 +32,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// What the package has in a module of JavaScript.
+/// The kernel sources, which the package has in a JavaScript module.
 const CKernels& Kernels() {
   static const CKernels kKernels = [] {
     CKernels out;
@@ -46,7 +46,7 @@ const CKernels& Kernels() {
   return kKernels;
 }
 
-/// What calls model_run by arrays of addresses.
+/// A C function that calls model_run with arrays of addresses.
 std::string Caller(const Graph& graph) {
   std::string text = "void call(void **values, void *workspace) {\n  model_run(";
   size_t count = 0;
@@ -57,7 +57,8 @@ std::string Caller(const Graph& graph) {
   return text + "workspace);\n}\n";
 }
 
-/// Outputs of the compiled code. The memory around what it may write is looked at.
+/// Runs the compiled code and returns its outputs. Checks the guard bytes around the memory that it
+/// may write.
 std::vector<Tensor> RunC(const Graph& graph, const GeneratedC& code, const TensorMap& feeds) {
   const Folder folder;
   std::ofstream(folder / "model.h") << code.header;
@@ -118,7 +119,7 @@ Graph Specialized(const Graph& graph, const TensorMap& feeds) {
   return Specialize(PreparedModel::AsIs(graph.Clone()), shapes).Release();
 }
 
-/// Integers and what is looked up are the same bits, sums of floats the same numbers.
+/// Integers and values from tables must be the same bits; sums of floats only need to be close.
 void ExpectSame(const Graph& graph, const std::vector<Tensor>& expected,
                 const std::vector<Tensor>& outputs, bool exact) {
   ASSERT_EQ(outputs.size(), expected.size());
@@ -157,7 +158,7 @@ TEST(GeneratedC, NetworksOfIntegersAreTheInterpretersBits) {
   EXPECT_GT(checked, count / 2);
 }
 
-/// The nodes of a graph that have a form in C, as a graph whose outputs are all of theirs.
+/// The subgraph of the nodes that have a form in C; all of their results are outputs.
 Graph WhatHasC(const Graph& graph, RequantizeMode mode, std::map<std::string, int>& ops) {
   std::vector<const Node*> nodes;
   std::vector<const Value*> outputs;
@@ -193,7 +194,7 @@ TEST(GeneratedC, OperatorsOfAnyGraphAreTheInterpretersValues) {
                false);
     if (HasFailure()) FAIL() << PrintGraph(part, {.max_constant_elements = 4}) << code.source;
   }
-  // The maker has none of the others.
+  // The generator of random graphs makes none of the other operators.
   for (const char* op : {"Transpose", "Slice", "Concat", "Pad", "QuantizeLinear",
                          "DequantizeLinear", "Conv", "MatMul", "Gemm", "Relu", "Softmax", "Add"}) {
     EXPECT_GT(ops[op], 0) << op;
@@ -213,7 +214,7 @@ Tensor AnyIntegers(DType dtype, const Shape& shape, Dice& dice) {
   return out;
 }
 
-/// A graph in the making, and its feeds.
+/// A graph of one operator, and its feeds.
 struct OneOperator {
   Graph graph;
   TensorMap feeds;

@@ -1,6 +1,6 @@
-// Queries that a mask leaves nothing to see: their y is 0 in every attention operator and in what
-// FuseAttention makes of the written out form, by fast kernels and by references, and the other
-// rows are those of a softmax over what they see.
+// Queries whose keys are all masked give y = 0 in every attention operator, and in the operator
+// that FuseAttention makes of the decomposed form, with fast kernels and with references. All other
+// rows are softmaxes over the visible keys.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-/// Sizes of an attention, and what is added to the score of a query and a key.
+/// The sizes of an attention. (The score of a query and a key gets an addend from the caller.)
 struct Form {
   int64_t batch = 2, heads = 4, kv_heads = 4, queries = 3, keys = 5, width = 4;
   double softcap = 0;
@@ -40,7 +40,7 @@ Operands OperandsOf(const Form& f) {
           Numbers({f.batch, f.kv_heads, f.keys, f.width}, 3)};
 }
 
-/// [batch, tokens, heads * width] of [batch, heads, tokens, width].
+/// Converts [batch, heads, tokens, width] to [batch, tokens, heads * width].
 Tensor Flat(const Tensor& x) {
   const int64_t heads = x.dim(1), tokens = x.dim(2), width = x.dim(3);
   Tensor out(DType::kFloat32, {x.dim(0), tokens, heads * width});
@@ -57,8 +57,8 @@ Tensor Flat(const Tensor& x) {
   return out;
 }
 
-/// y [batch, heads, queries, width] in double; `added(b, h, i, j)` is -infinity where key j is
-/// hidden from query i.
+/// y [batch, heads, queries, width] in double; `added(b, h, i, j)` is -infinity if key j is hidden
+/// from query i.
 template <typename Added>
 Tensor Wanted(const Form& f, const Operands& in, const Added& added) {
   Tensor y(DType::kFloat32, {f.batch, f.heads, f.queries, f.width});
@@ -130,7 +130,7 @@ void ExpectNear(const Tensor& got, const Tensor& wanted, const std::string& what
   }
 }
 
-/// The interpreter, and sessions of the graph as it is and of what the passes make of it.
+/// Compares the interpreter and sessions, of the graph as it is and after the passes.
 void ExpectAttention(const std::string& opsets, const std::string& body, const TensorMap& feeds,
                      const Tensor& wanted, double tolerance = 2e-5) {
   const std::string text =
@@ -151,12 +151,12 @@ void ExpectAttention(const std::string& opsets, const std::string& body, const T
   }
 }
 
-/// Sizes that take the rows for few queries, packed operands, and several panels.
+/// Sizes for which the kernels for few queries, packed operands and several panels are chosen.
 std::vector<Form> Forms() {
   return {{}, {1, 2, 2, 1, 7}, {1, 4, 4, 20, 33, 8}, {1, 1, 1, 70, 1500, 4}};
 }
 
-/// Every third query sees nothing, the others every key but some.
+/// Every third query sees no key; the others see all keys but some.
 bool IsSeen(int64_t b, int64_t h, int64_t i, int64_t j) {
   return (b + h + i) % 3 != 0 && (i + j) % 4 != 1;
 }
@@ -164,7 +164,7 @@ double Hidden(int64_t b, int64_t h, int64_t i, int64_t j) {
   return IsSeen(b, h, i, j) ? 0 : -HUGE_VAL;
 }
 
-/// The mask of all heads.
+/// One mask for all heads.
 Tensor MaskOf(const Form& f, bool boolean) {
   Tensor mask(boolean ? DType::kBool : DType::kFloat32, {f.batch, f.heads, f.queries, f.keys});
   int64_t at = 0;
@@ -205,7 +205,7 @@ TEST(MaskedAttention, OfOnnx) {
   }
 }
 
-/// What a mask lacks is hidden; with causality nothing is left of the first queries.
+/// Keys beyond the end of a mask are hidden; with causality the first queries see nothing.
 TEST(MaskedAttention, ShortMasksAndCausality) {
   const Form f;
   const Operands in = OperandsOf(f);
@@ -240,7 +240,7 @@ TEST(MaskedAttention, LengthsShorterThanTheQueries) {
 TEST(MaskedAttention, APast) {
   const Form f;
   const Operands in = OperandsOf(f);
-  // The first two keys are kept, the others come with the queries.
+  // The first two keys come from the cache, the others with the queries.
   const auto part = [&](const Tensor& all, int64_t from, int64_t to) {
     Tensor out(DType::kFloat32, {f.batch, f.kv_heads, to - from, f.width});
     for (int64_t h = 0; h < f.batch * f.kv_heads; ++h) {
@@ -278,8 +278,8 @@ TEST(MaskedAttention, MultiHead) {
   }
 }
 
-/// A filter of -infinity hides; ONNX Runtime's own of -10000 is a number like others, and moves all
-/// scores of a row alike.
+/// A filter of -infinity hides keys; ONNX Runtime's value of -10000 is an ordinary number, which
+/// shifts all scores of a row alike.
 TEST(MaskedAttention, KeyPadding) {
   const Form f;
   const Operands in = OperandsOf(f);
@@ -296,11 +296,11 @@ TEST(MaskedAttention, KeyPadding) {
                       const bool seen = b == 0 ? j == 1 || j == 3 : !infinite;
                       return seen ? 0 : -HUGE_VAL;
                     })),
-        infinite ? 2e-5 : 2e-3);  // of what float32 has at 10,000
+        infinite ? 2e-5 : 2e-3);  // the error of float32 at 10,000
   }
 }
 
-/// The packed projection is the identity of q, k and v beside each other.
+/// The packed projection is the identity, so that q, k and v lie side by side.
 TEST(MaskedAttention, PackedProjections) {
   Form f;
   f.queries = f.keys;
@@ -321,7 +321,7 @@ TEST(MaskedAttention, PackedProjections) {
                   {{"x", x}, {"w", w}, {"m", MaskOf(f, false)}}, Flat(Wanted(f, in, Hidden)));
 }
 
-/// The keys behind a query stay hidden where a bias hides all before it.
+/// Keys after a query stay hidden even if a bias hides all keys before it.
 TEST(MaskedAttention, GroupQuery) {
   Form f;
   f.kv_heads = 2;
@@ -342,8 +342,8 @@ TEST(MaskedAttention, GroupQuery) {
                   })));
 }
 
-/// Written out the weights of a query that sees nothing are NaN unless the graph says otherwise;
-/// as one operator they are 0 in any case.
+/// In the decomposed form the weights of a query that sees nothing are NaN unless the graph
+/// replaces them; in one operator they are always 0.
 TEST(MaskedAttention, Fused) {
   const Form f;
   const Operands in = OperandsOf(f);

@@ -1,6 +1,6 @@
-// Layers whose weights are no matrix, layers of constants alone and ranges that nothing uses: what
-// quantize() leaves in float no method and no training reads as what it is not, and what it returns
-// runs.
+// Layers whose weights are no matrix, layers of constants alone, and ranges without use. Recovery
+// methods and training must leave the layers alone that quantize() keeps in float, and the results
+// must run.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// A layer that is quantized, and one behind it that may not be; its result is the output.
+/// A layer that is quantized, followed by one that may not be; its result is the output.
 struct OddLayer {
   const char* name;
   bool quantized;
@@ -102,12 +102,12 @@ Graph Network(const OddLayer& layer) {
   Value* dense = b.Op("MatMul", {x, b.Const("first", noise.Make({5, 6}))}, "dense");
   Value* y = layer.add(b, b.Op("Relu", {dense}, "relu"), noise);
   b.graph.AddOutput(y);
-  // Something behind it that learns.
+  // A layer follows that learns.
   b.graph.AddOutput(b.Op("Sigmoid", {y}, "squashed"));
   return std::move(b.graph);
 }
 
-/// On the samples of Quantized().
+/// Signal to noise ratio on the samples of Quantized().
 double SessionSnr(const Graph& graph, const Graph& candidate) {
   const auto prepared = PrepareForRun(candidate);
   Session session(prepared.Clone(), {});
@@ -179,7 +179,8 @@ TEST(OddLayers, GoThroughEveryMethodAndTraining) {
   }
 }
 
-/// All that there is: what stays in float learns if it is a matrix, else nothing does.
+/// A model with nothing else: a float layer learns if its weights are a matrix; otherwise training
+/// has nothing to learn.
 TEST(OddLayers, TrainingSaysWhatCannotLearn) {
   Builder b;
   Noise noise(5);
@@ -214,7 +215,7 @@ TEST(OddLayers, LayersThatStayInFloatLearn) {
   EXPECT_FALSE(node->inputs[1]->constant.SameBits(b.graph.FindValue("v")->constant));
 }
 
-/// Learned queries, anchors: a layer of constants alone, as an output or read by others.
+/// Learned queries or anchors: a layer of constants alone, whose result is an output or an operand.
 TEST(OddLayers, OfConstantsAlone) {
   const auto layers = {std::pair{"Gemm", Shape{4, 6}},
                        {"MatMul", {4, 6}},
@@ -246,8 +247,8 @@ TEST(OddLayers, OfConstantsAlone) {
   }
 }
 
-/// A clamp far below what it cuts off. Products and means saturate, which is exactly right; of sums
-/// that is not so.
+/// A clamp far below most of the values. Products and means saturate, which is exactly right; sums
+/// do not have this property.
 TEST(OddLayers, BehindARangeFarAbove) {
   struct Case {
     const char* op;
@@ -282,7 +283,8 @@ TEST(OddLayers, BehindARangeFarAbove) {
             << model.record.warnings[0];
         EXPECT_NE(op.reason.find("out of range"), std::string::npos) << op.reason;
       }
-      // What is left is 0 or `high`; where the mean of an image is near 0 it may be the other.
+      // The results are 0 or `high`; if the mean of an image is close to 0, rounding may choose the
+      // other one.
       EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model)), 6);
       EXPECT_GT(SessionSnr(b.graph, ToQdq(model)), 6);
     }

@@ -1,5 +1,5 @@
-// Attention of com.microsoft whose form depends on sizes that are not known when it is spelled out:
-// optimized for open shapes, run for numbers, against the interpreter for numbers.
+// Attention of com.microsoft whose form depends on sizes that are unknown when it is decomposed. It
+// is optimized for open shapes, runs with actual sizes and is compared with the interpreter.
 #include <gtest/gtest.h>
 
 #include "api/requant.h"
@@ -38,14 +38,14 @@ TEST(OpenAttention, MultiHeadAttentionAddsItsBias) {
   ExpectSame(known, text("B, S, 4", "B, T, 4", "B, T, 6"), feeds);
   ExpectSame(known, text("B, S, H", "B, T, 4", "B, T, 6"), feeds);
   ExpectSame(known, text("B, S, H", "B, T, H", "B, T, V"), feeds);
-  // The bias is what makes the difference.
+  // The bias makes the difference.
   Graph without = ParseGraph(known);
   TensorMap zero = feeds;
   zero["b"] = Tensor(DType::kFloat32, {14});
   EXPECT_FALSE(Interpret(without, zero)[0].SameBits(Interpret(without, feeds)[0]));
 }
 
-/// Masks of ends [B], of ends and starts [2 B], of ends and cumulated lengths [3 B + 2].
+/// Masks that hold ends [B], ends and starts [2 B], or ends and cumulative lengths [3 B + 2].
 TEST(OpenAttention, FlatMasks) {
   const auto text = [](const std::string& x, const std::string& mask) {
     return "graph \"\" opset 17, com.microsoft 1\ninput %x: float32[" + x +

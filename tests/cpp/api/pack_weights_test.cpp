@@ -1,4 +1,5 @@
-// Weights of two values in a bit each: the same results, an eighth of the bytes.
+// Weights of two values are packed to one bit each: the results stay the same, with an eighth of
+// the bytes.
 #include "quant/pack_weights.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ Tensor Noise(std::mt19937& random, const Value& input) {
   return tensor;
 }
 
-/// The same before, after, and after a file and the optimizer; the constants of the packed graph.
+/// Compares the results before and after packing, and after a file and the optimizer. Returns the
+/// bytes of the packed graph's constants.
 size_t Check(const std::string& text, size_t most_bytes) {
   std::mt19937 random(3);
   const Graph source(ParseGraph(text));

@@ -1,5 +1,5 @@
-// MaxPool whose dilated windows may hold padding only: the least float, which is the lowest code of
-// the output's grid, whatever the passes make of the file.
+// MaxPool with dilated windows that may contain nothing but padding: such a window gives the least
+// float, that is, the lowest code of the output's grid, whatever passes do to the file.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -15,7 +15,7 @@ struct Pool {
   const char* attributes;
 };
 
-/// Of every output some windows, or all, lie around the image.
+/// In these pools some windows of an output, or all, lie outside of the image.
 constexpr Pool kPools[] = {
     {"1, 2, 4", "{kernel_shape = [2], pads = [1, 1], dilations = [5]}"},
     {"1, 2, 4", "{kernel_shape = [2], pads = [1, 2], dilations = [5]}"},
@@ -23,7 +23,7 @@ constexpr Pool kPools[] = {
     {"1, 20, 4, 4", "{kernel_shape = [2, 2], pads = [1, 1, 1, 1], dilations = [5, 5]}"},
     {"1, 2, 3, 3, 4",
      "{kernel_shape = [2, 2, 2], pads = [1, 1, 1, 1, 1, 1], dilations = [4, 1, 1]}"},
-    // And none.
+    // In these pools none does.
     {"1, 2, 9", "{kernel_shape = [3], pads = [2, 2], dilations = [2]}"},
     {"1, 2, 6, 6", "{kernel_shape = [3, 3], pads = [1, 1, 1, 1], dilations = [2, 2]}"},
 };

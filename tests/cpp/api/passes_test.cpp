@@ -1,4 +1,4 @@
-// The passes that need the planner or the quantizer, on the shipped model.
+// The passes that depend on the planner or the quantizer, on the shipped model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Graph DemoQdq() {
   return ToQdq(calibrator.Finish());
 }
 
-/// The graph for one image, as far as AnnotateUsedMemory wants it.
+/// The graph for one image: AnnotateUsedMemory needs known sizes.
 Graph OfOneImage(Graph graph) {
   for (Value* input : graph.inputs()) (*input->type.shape)[0] = 1;
   for (const auto& value : graph.values()) {
@@ -67,7 +67,7 @@ TEST(AnnotateUsedMemory, PeakIsTheArena) {
     ASSERT_TRUE(session.Prepare());
     EXPECT_EQ(static_cast<size_t>(Peak(graph)), session.plan()->arena_bytes);
     EXPECT_EQ(session.plan()->arena_bytes, session.plan()->arena_lower_bound);
-    // The text form keeps the notes.
+    // The text form keeps the annotations.
     const Graph again = ParseGraph(PrintGraph(graph));
     EXPECT_EQ(Peak(again), Peak(graph));
     EXPECT_NE(GraphToDot(graph).find("bytes in use"), std::string::npos);
@@ -121,7 +121,7 @@ TEST(Legalize, MakesIntegerOperators) {
     }
     EXPECT_LE(worst, ApiPasses()[0].bound * largest);
   }
-  // Once they are there, nothing is left to do.
+  // Once the pairs are legalized, nothing is left to do.
   EXPECT_FALSE(RunOnly(graph, "Legalize").passes[0].changed);
 }
 

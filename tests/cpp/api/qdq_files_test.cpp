@@ -1,5 +1,5 @@
-// Files that round in unusual places: a session computes what the file's own nodes say, to the
-// bit, as all scales are powers of two and all sums are exact.
+// Files that round in unusual positions: a session computes exactly what the file's nodes define,
+// as all scales are powers of two and all sums are exact.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string Compare(const std::vector<Tensor>& wanted, const std::vector<Tensor>
   return "";
 }
 
-/// What is wrong with the session's graph of this file; empty if nothing is.
+/// The difference between the session and the nodes of this file; empty if there is none.
 std::string Difference(const std::string& text, const TensorMap& feeds) {
   const Graph graph = ParseGraph(text);
   InterpretOptions options;
@@ -109,7 +109,7 @@ const %en: int64[1] = {3}
 const %ax: int64[1] = {1}
 )";
 
-/// %name = from on a grid.
+/// The text of a pair: `name` = `from` on a grid.
 std::string Pair(const std::string& from, const std::string& name, int grid) {
   const std::string axis = grid == 6 ? " {axis = 1}" : "";
   return StrCat("%", name, "q = QuantizeLinear(%", from, ", %s", grid, ", %z", grid, ")", axis,
@@ -128,7 +128,7 @@ int64_t Count(const Graph& graph, std::string_view op) {
                        [op](const auto& node) { return node->op_type == op; });
 }
 
-/// A value that nothing quantized writes, and the same one after another pair.
+/// A float value, and the same value after another pair.
 TEST(QdqFiles, DirectReadersSeeTheFirstPair) {
   const std::string firsts[] = {
       Pair("x", "a", 5),
@@ -145,7 +145,7 @@ TEST(QdqFiles, DirectReadersSeeTheFirstPair) {
                          Pair("o", "y", 2), "output %y"));
     }
   }
-  // Of two pairs side by side the operators behind the other one see nothing.
+  // Two pairs read one value side by side; operators behind one are not affected by the other.
   ExpectRight(StrCat("%r = Relu(%x)\n", Pair("r", "a", 3), Pair("r", "b", 5), "%o = Mul(%a, %b)\n",
                      Pair("o", "y", 2), "output %y"));
 }
@@ -164,7 +164,7 @@ TEST(QdqFiles, ThreePairsInARow) {
   }
 }
 
-/// Nodes that are made in place of pairs may get the names of these.
+/// Nodes that replace pairs may get the names of these pairs.
 TEST(QdqFiles, FourPairsInARow) {
   ExpectRight(StrCat(Pair("x", "a", 4), Pair("a", "b", 1),
                      "%v = DequantizeLinear(%w, %ws, %wz)\n%o = Conv(%b, %v)\n", Pair("o", "c", 0),
@@ -213,7 +213,7 @@ TEST(QdqFiles, IntegersThatAreCastAreData) {
   for (const char* op : {"Concat(%a, %b) {axis = 1}", "Add(%a, %b)", "Transpose(%a)", "Relu(%a)"}) {
     ExpectRight(StrCat(cast, Pair("f", "a", 2), "%o = ", op, "\n", Pair("o", "y", 2), "output %y"));
   }
-  // Without a pair they have no grid.
+  // Without a pair the values have no grid.
   ExpectRight(StrCat(cast, "%o = Concat(%f, %b) {axis = 1}\n", Pair("o", "y", 2), "output %y"));
 }
 
@@ -240,7 +240,7 @@ TEST(QdqFiles, BiasesThatFitNoInteger) {
   }
 }
 
-/// Floats are added to accumulators that become floats.
+/// A bias is added in float if the accumulators become floats.
 TEST(QdqFiles, BiasesOfFloatSums) {
   for (const char* scale : {"1e-10", "128.0", "10.0"}) {
     const std::string text = File(BiasFile(scale, "%bias = Identity(%fl)\n", false));
@@ -287,7 +287,7 @@ output %y)");
   EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(read, {{"x", x}})), "");
 }
 
-/// Scales of channels and one zero point for all of them, or the other way round.
+/// Scales per channel with one zero point for all, or vice versa.
 TEST(QdqFiles, ZeroPointsOfChannelsAreRead) {
   for (const char* weights : {"%two, %wz", "%s, %zeros", "%two, %zeros"}) {
     const Graph graph = ParseGraph(StrCat(R"(graph "" opset 21
@@ -318,7 +318,7 @@ output %y)"));
   }
 }
 
-/// Operators and pairs in any order on any of the values before.
+/// Operators and pairs in any order, on any of the previous values.
 std::string RandomFile(uint32_t seed) {
   using testing::Pick;
   std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// QONNX networks run on integers and compute what their operators' references do.
+// QONNX networks run in integers and compute what the references of their operators compute.
 #include <gtest/gtest.h>
 #include <algorithm>
 
@@ -20,7 +20,7 @@ constexpr const char* kHead = "graph \"q\" opset 13, qonnx.custom_op.general 1\n
 Tensor Random(std::mt19937& random, Shape shape) {
   Tensor tensor(DType::kFloat32, std::move(shape));
   for (int64_t i = 0; i < tensor.count(); ++i) {
-    // Negative zero, zero and the least numbers are what a sign hangs on.
+    // Include the numbers at which a sign changes: negative zero, zero and the smallest numbers.
     const uint32_t kind = random() % 16;
     tensor.data<float>()[i] = kind == 0   ? -0.0F
                               : kind == 1 ? 0.0F
@@ -39,8 +39,8 @@ std::string Floats(std::mt19937& random, int64_t count, bool positive = false) {
   return text;
 }
 
-/// Runs the text as a session and by the references; the largest difference against the largest
-/// magnitude. `kernels`: what the session used.
+/// Runs the text in a session and with the references; returns the largest difference relative to
+/// the largest magnitude. `kernels` receives the names of the session's kernels.
 double Difference(const std::string& text, const Tensor& x, std::set<std::string>& kernels) {
   const Graph graph = ParseGraph(kHead + text);
   const Tensor expected = Interpret(graph, {{"x", x}})[0];
@@ -57,7 +57,8 @@ double Difference(const std::string& text, const Tensor& x, std::set<std::string
   return difference / largest;
 }
 
-/// Whichever row is the fastest for so few bits here.
+/// Whether any of the integer rows was used: which one is fastest for so few bits depends on the
+/// machine.
 bool HasIntegerProduct(const std::set<std::string>& kernels) {
   return std::any_of(kernels.begin(), kernels.end(),
                      [](const std::string& name) { return name.starts_with("conv_q8_"); });

@@ -1,5 +1,5 @@
-// Random graphs run as the interpreter has them: as floats, quantized, saved and loaded, in less
-// memory.
+// Random graphs give the interpreter's results: as floats, quantized, saved and loaded, and with
+// less memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace requant {
 namespace {
 
-/// The largest difference, of the largest number on the way; infinity where shapes, types or NaNs
-/// differ.
+/// The largest difference relative to the largest intermediate number; infinity if shapes, types or
+/// NaNs differ.
 double Difference(const std::vector<Tensor>& got, const Expected& expected) {
   constexpr double kNoValue = std::numeric_limits<double>::infinity();
   const std::vector<Tensor>& wanted = expected.outputs;
@@ -32,7 +32,7 @@ double Difference(const std::vector<Tensor>& got, const Expected& expected) {
   return worst;
 }
 
-/// Far less than a step of eight bits where an output is as large as what led to it.
+/// Far less than a step of eight bits, if an output is as large as the values it comes from.
 constexpr double kRounding = 2e-5;
 
 void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
@@ -42,7 +42,8 @@ void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
   for (size_t i = 0; i < outputs.size(); ++i) EXPECT_TRUE(again[i].SameBits(outputs[i])) << i;
 }
 
-/// `smooth`: as of GraphMaker; of others a float that rounds differently may become anything.
+/// `smooth`: as in GraphMaker. In other graphs a float that rounds differently may change results
+/// arbitrarily.
 bool RunsAsFloats(const RandomGraph& random, bool smooth) {
   const Expected wanted = Compute(random.graph, random.feeds);
   try {

@@ -1,5 +1,5 @@
-// Random networks of integers, as wide as kernels want them: layers of mixed widths between joins,
-// windows and movement.
+// Random networks of integers, with as many channels as kernels need: layers of mixed widths
+// between joins, windows and movement.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace requant {
 
 using Ints = std::vector<int64_t>;
 
-/// Images [N, C, H, W] through up to a dozen fragments, each of which adds a value to choose from.
+/// Builds a network of images [N, C, H, W] from up to a dozen fragments. Each adds a value that
+/// later ones can read.
 class NetworkMaker {
  public:
   explicit NetworkMaker(uint64_t seed) : b_(14), noise_(static_cast<uint32_t>(seed)), dice_(seed) {}
@@ -63,7 +64,7 @@ class NetworkMaker {
     if (dice_.Chance(60)) return pool_.back();
     return pool_[static_cast<size_t>(dice_.In(0, static_cast<int64_t>(pool_.size()) - 1))];
   }
-  /// A value with the sizes of `like` in every dimension but `axis` (4: in all).
+  /// A value with the sizes of `like` in all dimensions but `axis` (4: in all).
   Value* PickLike(const Value* like, size_t axis) {
     std::vector<Value*> fits;
     for (Value* value : pool_) {
@@ -230,7 +231,7 @@ class NetworkMaker {
   std::vector<Value*> pool_;
 };
 
-/// Every layer with widths of its own, or all with the same.
+/// Gives every layer widths of its own, or all layers the same.
 inline QuantizeOptions RandomWidths(const Graph& graph, Dice& dice) {
   const auto any = [&dice] {
     OperatorSettings settings;
@@ -247,7 +248,8 @@ inline QuantizeOptions RandomWidths(const Graph& graph, Dice& dice) {
   return options;
 }
 
-/// Steps on floats between integers are left out: their last bits are the kernels' own.
+/// Whether the graph has no float operators between integers: the last bits of floats depend on the
+/// kernel.
 inline bool IsAllInteger(const Graph& graph) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
     if (node->Is("QuantizeLinear") || node->Is("DequantizeLinear")) return true;

@@ -1,6 +1,5 @@
-// Random networks of integers, as wide as kernels want them: layers of mixed widths between joins,
-// windows and movement. Whatever rows of the kernel tables run them, packed or not, fused or not,
-// by one thread or three, they give the interpreter's bits.
+// Random networks of integers (random_network.h) give the interpreter's bits with any rows of the
+// kernel tables, packed or not, fused or not, with one thread or three.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +16,8 @@
 namespace requant {
 namespace {
 
-/// A row of every family, those of few bits as likely as the others; half of the time one that has
-/// not run yet, if there is any.
+/// Picks a row of every family, rows for few bits as likely as others; in half of the cases a row
+/// that has not run yet, if there is one.
 std::vector<ForcedKernel> AnyRows(Dice& dice, const std::set<std::string>& seen) {
   std::map<std::string, std::vector<std::string>> rows, fresh;
   for (const KernelInfo& row : ListKernels()) {

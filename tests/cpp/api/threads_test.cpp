@@ -1,5 +1,5 @@
-// Any number of threads computes the bits of one: networks of random sizes, float and in integers,
-// and the shipped network.
+// Any number of threads computes the bits of one thread: networks of random sizes, in float and in
+// integers, and the shipped network.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -23,7 +23,7 @@ AttributeMap Window(int64_t kernel, int64_t stride, int64_t pad) {
   return window;
 }
 
-/// Every kind of step that can be divided, large enough that it is.
+/// A network with every kind of step that can be divided, large enough to be divided.
 Graph Network(uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&random](int64_t lo, int64_t hi) {

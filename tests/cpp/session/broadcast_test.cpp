@@ -1,5 +1,5 @@
-// Operators of two tensors whose shapes differ, by every row, by threads, saved: the reference's
-// bits.
+// Operators of two tensors with different shapes give the reference's bits: with every row, with
+// threads, and saved.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -19,7 +19,8 @@ namespace {
 
 using testing::Dims, testing::Pick;
 
-/// Inputs %a and %b of up to five dimensions, each of which one may have as 1, or lack in front.
+/// Declares %a and %b with up to five dimensions, each of which may be 1 or (in front) missing in
+/// one of them.
 std::string Inputs(std::mt19937& random, const std::string& a_type, const std::string& b_type) {
   const int rank = Pick(random, 1, 5);
   const int longest = Pick(random, 0, rank - 1);
@@ -129,7 +130,7 @@ TEST(Broadcast, ComparisonsGiveTheReferencesBits) {
   }
 }
 
-/// In units in the last place of the exact value.
+/// The error in units in the last place of the exact value.
 double ErrorOf(float got, double exact) {
   const auto rounded = static_cast<float>(exact);
   if (std::isnan(got) || std::isnan(rounded)) {

@@ -1,5 +1,5 @@
-// Which codes an 8-bit value can hold, as its kernel shows: conv_q8_narrow_x is only for inputs of
-// few codes. Results are those of the references in any case.
+// The range of codes that the planner derives for an 8-bit value. The kernel reveals it, as
+// conv_q8_narrow_x only takes inputs of few codes. The results always equal the references'.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -17,7 +17,8 @@ constexpr const char* kNarrow = "conv_q8_narrow_x";
 
 struct Case {
   const char* name;
-  /// From %q, uint8[1, 12, 6, 6] with codes of [0, 15], or %any, the same with any codes, to %x.
+  /// Operators that lead to %x from %q, uint8[1, 12, 6, 6] with codes of [0, 15], or from %any, the
+  /// same type with any codes.
   const char* steps;
   bool narrow;
   int zero_point = 3;

@@ -1,6 +1,6 @@
-// ConvTranspose and QLinearConvTranspose of random forms in a session, whose convolutions by phases
-// must give what the reference gives (of 8-bit values: the same bits), whatever kernels and threads
-// compute them; and the reference against sums in double.
+// ConvTranspose and QLinearConvTranspose of random forms. A session computes them as convolutions
+// by phases, which must give what the reference gives (for 8-bit values: the same bits), with any
+// kernels and threads. The reference itself is compared with sums in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace requant {
 namespace {
 
-/// Of two spatial dimensions, or one where `height` is 0.
+/// A form with two spatial dimensions, or with one if `height` is 0.
 struct Form {
   int64_t batch, groups, depth, width, height, length;
   int64_t kernel[2], stride[2], dilation[2], begin[2], end[2], extra[2];
@@ -210,7 +210,7 @@ TEST(ConvTranspose, FloatsAsTheReference) {
   EXPECT_GT(depthwise, 20);
 }
 
-/// The definition, one product after the other.
+/// The oracle is the definition, one product at a time.
 TEST(QLinearConvTranspose, ReferenceAgainstSumsInDouble) {
   int64_t count = 0;
   int64_t different = 0;

@@ -1,4 +1,4 @@
-// Shapes that depend on data, of which the file says something.
+// Shapes that depend on data, but that the file declares.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -8,8 +8,8 @@
 namespace requant {
 namespace {
 
-/// Runs it with these integers, for which the file's shape of %y holds, and with those, for which
-/// not.
+/// Runs the graph with integers for which the declared shape of %y holds, and with integers for
+/// which it does not.
 void ExpectShapeIsChecked(const char* text, const std::vector<int64_t>& right,
                           const std::vector<int64_t>& wrong) {
   Session session(ParseGraph(text), {});
@@ -47,7 +47,7 @@ input %n: int64[2]
 output %y
 )",
                        {4, 6}, {6, 4});
-  // More elements than there are: nothing is read behind them.
+  // The shape has more elements than exist; nothing is read beyond them.
   EXPECT_THROW(ExpectShapeIsChecked(R"(graph "" opset 13
 input %x: float32[2, 3, 4]
 input %n: int64[1]

@@ -1,4 +1,4 @@
-// What a plan says of forced kernels that its steps do not take.
+// The report of a plan on forced kernels that its steps cannot use.
 #include <string>
 
 #include "kernels/elementwise/table.h"

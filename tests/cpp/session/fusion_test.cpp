@@ -1,4 +1,4 @@
-// What plans make of the groups that FuseOps notes.
+// The steps that plans make of the groups recorded by FuseOps.
 #include <gtest/gtest.h>
 
 #include "base/str_cat.h"
@@ -30,7 +30,7 @@ TEST(Fusion, AStepTakesWhatItsKernelCan) {
   ASSERT_TRUE(session.Prepare());
   EXPECT_EQ(StepsOf(session), (std::vector<std::string>{"ToChannelsLast", "Conv+Add+Relu",
                                                         "Mul+Relu", "Tanh", "ToChannelsFirst"}));
-  // The plan's graph says what came of the groups.
+  // The plan's graph records which groups were used.
   std::vector<std::string> groups;
   for (const auto& node : session.plan()->graph->nodes()) {
     groups.push_back(StrCat(node->name, ":", node->group));

@@ -1,4 +1,5 @@
-// What makes floats of an integer product's sums is part of its step: the references' bits.
+// The operators that turn the sums of an integer product into floats are part of its step, which
+// gives the references' bits.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -18,7 +19,7 @@ namespace {
 using testing::Numbers;
 using testing::Pick;
 
-/// One that does not fit a case gives way to what is chosen for it.
+/// The kernels to force. If one does not fit a case, the planner chooses another.
 constexpr const char* kKernels[] = {"",
                                     "conv_q8_scalar",
                                     "conv_q8_vector",
@@ -29,7 +30,7 @@ constexpr const char* kKernels[] = {"",
 
 struct Case {
   std::string text;
-  std::string op;  // of the step, up to what follows the constants
+  std::string op;  // operators of the step, up to what follows the constants
 };
 
 /// [Relu](float(product) [* scale] [+ bias] [+ residual]), the product of an image or of rows.

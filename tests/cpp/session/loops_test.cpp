@@ -1,4 +1,4 @@
-// Loops in sessions: shapes that change or are handed down, iterations that nothing counts.
+// Loops in sessions: shapes that change or are carried, iterations without a count.
 #include <string>
 
 #include "programs.h"
@@ -40,8 +40,7 @@ output %each
   }
 }
 
-/// What iterations hand down a chain of values takes as many rounds to be known as the chain is
-/// long.
+/// The shapes of a chain of carried values are known after as many rounds as the chain is long.
 TEST(Loops, ThatHandShapesDownAChain) {
   constexpr int kCarried = 9;
   std::string text =
@@ -68,7 +67,7 @@ TEST(Loops, ThatHandShapesDownAChain) {
   }
 }
 
-/// Without a number of trips nothing says how much they stack.
+/// Without a trip count the number of stacked values is unknown.
 TEST(Loops, UntilTheConditionFailsAndStacksMuch) {
   const auto graph = ParseGraph(R"(graph "" opset 13
 input %x: float32[2000]
@@ -116,8 +115,8 @@ output %last
   EXPECT_EQ(results[0].data<float>()[0], 192.0F);
 }
 
-/// What no iteration gives has the sizes that one would give, and nothing is said of them in the
-/// file.
+/// If a loop has no iterations, its outputs have the sizes that an iteration would give, even if
+/// the file does not declare them.
 TEST(Loops, OfNoTripsKeepTheSizesOfTheirBodies) {
   const auto loop = ParseGraph(R"(graph "" opset 13
 input %n: int64[]

@@ -24,7 +24,7 @@ Tensor RandomTensor(std::mt19937& random, const ValueType& type) {
   return tensor;
 }
 
-/// The text with numbers for every `const %name: float32[2, 3] = random`.
+/// Replaces every `const %name: float32[2, 3] = random` in the text by numbers.
 std::string WithWeights(std::string text, std::mt19937& random) {
   const std::string word = "= random";
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) {
@@ -48,7 +48,7 @@ struct Case {
   std::string name;
   std::string text;
   double tolerance;                  // 0: bit for bit
-  std::vector<std::string> kernels;  // of the plan's steps, by the beginning of their names
+  std::vector<std::string> kernels;  // beginnings of the names of the steps' kernels
 };
 
 void Check(const Case& test) {
@@ -82,7 +82,7 @@ void Check(const Case& test) {
   }
 }
 
-/// A row of what is joined is more than one of its pixels, though both have a channel each.
+/// A row of joined values is more than one of its pixels, even if both have one channel each.
 TEST(Operators, PlanesOfOneChannelAreJoinedAlongEveryAxis) {
   std::mt19937 random(3);
   for (const int axis : {0, 1, 2, 3}) {
@@ -105,7 +105,7 @@ const %w: float32[1, 1, 3, 3] = random
   }
 }
 
-/// Windows and pads that 32 bits do not hold are the references'.
+/// References compute windows and pads that 32 bits cannot hold.
 TEST(SessionOperators, HugeWindows) {
   Check({.name = "max pool",
          .text = R"(graph "" opset 13
@@ -361,7 +361,7 @@ TEST(SessionOperators, Recurrent) {
   }
 }
 
-/// The same bits for any number of threads.
+/// Any number of threads gives the same bits.
 TEST(SessionOperators, ComputedProductsAmongThreads) {
   const std::string head =
       "graph \"\" opset 23\ninput %q: float32[2, 70, 48]\n"
@@ -390,7 +390,8 @@ TEST(SessionOperators, ComputedProductsAmongThreads) {
   }
 }
 
-/// As tools quantize dynamically: depthwise sums are computed in floats, and the same integers.
+/// The form in which tools quantize dynamically: depthwise sums are computed in floats and give the
+/// same integers.
 TEST(SessionOperators, DepthwiseConvInteger) {
   const auto text = [](const std::string& attributes, bool zeros, bool cast) {
     std::string numbers, offsets;
@@ -442,7 +443,7 @@ TEST(SessionOperators, Reductions) {
              tolerance,
              {"reduce_f32"}});
     }
-    // Channels side by side, and pixels of such.
+    // Channels side by side, and pixels of such channels.
     for (const char* axes : {"1", "-1, -2"}) {
       Check({op + " of an image",
              "graph \"\" opset 18\ninput %x: float32[2, 3, 4, 5]\n"
@@ -490,7 +491,7 @@ TEST(SessionOperators, ConcatIsWrittenInPlace) {
          head + "%y = Concat(%a, %b, %m) {axis = 1}\noutput %y\n",
          1e-5,
          {"transpose", "conv_f32", "conv_f32", "maxpool_f32", "transpose"}});
-  // What is read elsewhere too, or joined twice, is copied.
+  // A value that is read elsewhere as well, or joined twice, is copied.
   Check({"shared",
          head + "%y = Concat(%a, %b, %a) {axis = 1}\n%z = Relu(%m)\noutput %y\noutput %z\n",
          1e-5,

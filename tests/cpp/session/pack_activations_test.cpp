@@ -1,4 +1,5 @@
-// Values of 16 codes, two to a byte: what is packed, and the interpreter's results all the same.
+// Values of 16 codes are packed, two to a byte: the tests check which values are packed, and that
+// the results stay the interpreter's.
 #include "plan/pack_activations.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ using testing::Pick;
 struct Form {
   const char* kernel;
   const char* type;
-  int low;  ///< of the codes
+  int low;  ///< lowest code
   int weight_lo, weight_hi;
   int codes = 16;
 };
@@ -44,7 +45,7 @@ bool Is(const Form& form, const char* what) {
 }
 bool IsWinograd(const Form& form) { return Is(form, "winograd"); }
 
-/// Two convolutions, an addition of both results and a convolution of each: w is packed, and so is
+/// Two convolutions, an addition of both results, and a convolution of each: w is packed, and so is
 /// v unless a pool reads it.
 std::string Text(std::mt19937& random, const Form& form, int channels, int groups, bool pool) {
   const bool winograd = IsWinograd(form);
@@ -115,7 +116,7 @@ TEST(PackActivations, GivesTheInterpretersResults) {
     const bool blocked = channels % 8 == 0;
     EXPECT_EQ(is_packed("w"), blocked);
     EXPECT_EQ(is_packed("t"), blocked);
-    // Narrow windows of few channels are for a row that cannot pack.
+    // Narrow windows of few channels use a row that cannot pack.
     if (channels >= 32) {
       EXPECT_EQ(is_packed("v"), !pool && channels / groups % 8 == 0);
     }
@@ -217,7 +218,7 @@ TEST(PackActivations, PlanesOfBitsGoFromOneCountToTheNext) {
   }
 }
 
-/// v = clip(conv(u)); t = clip(conv(v) + r), r being v or a graph's input; y = conv(t).
+/// v = clip(conv(u)); t = clip(conv(v) + r), where r is v or a graph's input; y = conv(t).
 std::string Residual(std::mt19937& random, const Form& form, int channels, bool packed_residual) {
   const std::string t = form.type;
   const int height = Pick(random, 1, 9), width = Pick(random, 1, 20);
@@ -273,7 +274,7 @@ TEST(PackActivations, SumsOfAStepAndItsResidual) {
   }
 }
 
-/// A convolution of one pixel, three depthwise ones of any windows, and a convolution.
+/// A pointwise convolution, three depthwise ones with any windows, and a convolution.
 std::string Depthwise(std::mt19937& random, const Form& form, int channels) {
   const std::string t = form.type;
   const auto depthwise = [&](const char* to, const char* from, const char* weights, int size) {
@@ -332,12 +333,13 @@ TEST(PackActivations, OfDepthwiseConvolutions) {
     EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected));
     int packed = 0;
     for (const Slot& slot : session.plan()->slots) packed += slot.packed ? 1 : 0;
-    // Between depthwise ones always; around them where the other row is one for few bits.
+    // Values between depthwise layers are always packed; others are if the other layer uses a row
+    // for few bits.
     EXPECT_TRUE(channels % 8 == 0 ? packed == 2 || packed == 4 : packed == 0) << packed;
     if (channels % 8 == 0 && channels >= 32) {
       EXPECT_EQ(packed, 4);
     }
-    // By default, where a machine multiplies whole bytes as well.
+    // By default, values are packed if the machine multiplies whole bytes as well.
     options.plan.force_kernels.clear();
     Session usual(graph, options);
     EXPECT_TRUE(usual.Run(feeds)[0].SameBits(expected));

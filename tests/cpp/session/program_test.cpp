@@ -1,4 +1,4 @@
-// Control flow and data-dependent shapes: sessions against the interpreter, for shapes that change
+// Control flow and data-dependent shapes: sessions against the interpreter, with shapes that change
 // from run to run.
 #include <gtest/gtest.h>
 
@@ -208,12 +208,12 @@ TEST(Program, DamageIsFound) {
   }
 }
 
-/// What was saved of a program, to be altered and written with a checksum that is right.
+/// The parts of a saved program, which a test can alter and write with a valid checksum.
 struct SavedProgram {
   Graph interface;
   PlanOptions options;
   bool planned = false;
-  std::vector<uint32_t> plans;              // of each body
+  std::vector<uint32_t> plans;              // numbers of plans of each body
   std::vector<std::vector<uint8_t>> parts;  // the middle, head, tail, the bodies' plans
 
   explicit SavedProgram(const std::vector<uint8_t>& bytes) {
@@ -237,7 +237,7 @@ struct SavedProgram {
   }
 };
 
-/// Both branches are products, of different weights.
+/// Both branches are products with different weights.
 constexpr const char* kTwoProducts = R"(graph "" opset 13
 input %c: bool[]
 input %x: float32[2, 2]
@@ -265,7 +265,7 @@ TEST(Program, BodiesArePlannedInTheFile) {
   const TensorMap feeds = {{"c", Tensor::Scalar(true)}, {"x", Ramp({2, 2})}};
   const TensorMap others = {{"c", Tensor::Scalar(false)}, {"x", Ramp({2, 2})}};
   const Tensor yes = session.Run(feeds)[0], no = session.Run(others)[0];
-  // That they are what runs is seen when they change places.
+  // Swapping the branches' parts shows that they are what runs.
   for (const bool swapped : {false, true}) {
     if (swapped) std::swap(saved.parts[3], saved.parts[4]);
     Session loaded(saved.Bytes(), {});
@@ -340,7 +340,7 @@ TEST(Program, WrongPlansOfBodiesAreRefused) {
        {std::vector<uint32_t>{}, {1}, {2}, {2, 1}, {1, 0}, {0, 0}, {1, 1, 0}, {0xffffffff, 2}}) {
     EXPECT_TRUE(refused([&plans](SavedProgram& saved) { saved.plans = plans; }));
   }
-  // No plan, a damaged one, that of something else.
+  // A missing plan, a damaged one, and that of another program.
   for (size_t at = 0; at < SavedProgram(bytes).parts[3].size(); at += at < 64 ? 1 : 29) {
     EXPECT_TRUE(refused([at](SavedProgram& saved) { saved.parts[3][at] ^= 4; })) << at;
     EXPECT_TRUE(refused([at](SavedProgram& saved) { saved.parts[3].resize(at); })) << at;

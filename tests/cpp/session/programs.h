@@ -1,4 +1,4 @@
-// Sessions of several plans against the interpreter, and saved.
+// Compares sessions of several plans with the interpreter, saved ones as well.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@ inline Tensor Ramp(Shape shape, float start = -1) {
   return out;
 }
 
-/// What was saved runs as before, to the last bit, and can be saved again.
+/// A saved session gives the same bits as before, and can be saved again.
 inline void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
                                 const std::vector<Tensor>& wanted) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(session.Save());
   for (int round = 0; round < 2; ++round) {
     Session loaded(SharedBytes{bytes, *bytes}, {});
-    // Before a run, when what is planned on arrival is still to come, and after it.
+    // Save it before a run, when some plans are still missing, and after it.
     const auto early = std::make_shared<std::vector<uint8_t>>(loaded.Save());
     for (int run = 0; run < 2; ++run) {
       const std::vector<Tensor> got = loaded.Run(feeds);

@@ -1,4 +1,5 @@
-// QLinearMatMul of two computed operands, by every row, by threads, saved: the reference's bits.
+// QLinearMatMul of two computed operands gives the reference's bits: with every row, with threads,
+// and saved.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -21,8 +22,8 @@ struct Case {
   TensorMap feeds;
 };
 
-/// Broadcast batches, one matrix for all, rows of one; types and zero points at random, codes often
-/// at their ends.
+/// Broadcast batches, one matrix for all, rows of one batch; random types and zero points, codes
+/// often at their ends.
 Case Make(std::mt19937& random) {
   const int k = Pick(random, 1, 70), n = Pick(random, 1, 40), rows = Pick(random, 1, 40);
   std::vector<int> a = {rows, k}, b = {k, n};
@@ -93,7 +94,7 @@ TEST(ComputedQMatMul, GivesTheReferencesBits) {
   }
 }
 
-/// Several products that a Concat has written in their places.
+/// Several products that write directly into the result of a Concat.
 TEST(ComputedQMatMul, WritesIntoAConcat) {
   const Graph graph(ParseGraph(R"(graph "" opset 21
 input %a: uint8[3, 5, 8]

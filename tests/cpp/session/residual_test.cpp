@@ -1,4 +1,5 @@
-// A convolution or matrix product and the addition behind it as one step: the references' integers.
+// A convolution or matrix product and the addition that follows are one step, which gives the
+// references' integers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using testing::Pick;
 
 struct Form {
   const char* kernel;
-  int codes;  ///< of the input, from 0
+  int codes;  ///< codes of the input, from 0
   int weight_lo, weight_hi;
 };
 
@@ -141,7 +142,7 @@ TEST(Residual, IsAddedByAStepOfItsOwnWhereItHasTo) {
   };
   PlanOptions options;
   EXPECT_EQ(steps(options), 0);
-  options.requantize = RequantizeMode::kToNearest;  // which additions have no kernel for
+  options.requantize = RequantizeMode::kToNearest;  // additions have no kernel for this mode
   EXPECT_EQ(steps(options), 1);
   options = {};
   options.force_kernels = {{"qadd", "qadd_fixed_scalar"}};

@@ -1,4 +1,5 @@
-// Values looked at while a graph runs are those that it returns.
+// Values that a visitor sees while a graph runs equal those that a graph with these outputs
+// returns.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -19,7 +20,8 @@ Tensor Filled(Shape shape, uint32_t seed) {
   return out;
 }
 
-/// Layouts change, outputs share memory with others, are written in place and into a Concat.
+/// A network in which layouts change and outputs share memory with other values, are written in
+/// place and into a Concat.
 Graph Network() {
   Graph graph;
   graph.opsets[""] = 17;
@@ -72,7 +74,7 @@ TEST(Visit, SeesWhatARunReturns) {
   for (const auto& value : graph.values()) {
     if (value->producer) names.push_back(value->name);
   }
-  // All values, and each alone, so that the others are fused or overwritten.
+  // Visit all values together, and each alone, so that the others are fused or overwritten.
   std::vector<std::vector<std::string>> choices = {names};
   for (const std::string& name : names) choices.push_back({name});
   bool turned = false;
@@ -100,8 +102,8 @@ TEST(Visit, SeesWhatARunReturns) {
   EXPECT_TRUE(turned);
 }
 
-/// Parts that end where a shape depends on data: what one step gives must be there when all have
-/// run.
+/// Parts end where a shape depends on data; the values of one part must still exist when all parts
+/// have run.
 TEST(Visit, SeesWhatTheProgramReturns) {
   Graph graph = Network();
   Value* last = graph.outputs()[0];

@@ -1,4 +1,4 @@
-// Convolutions and pools over three spatial dimensions against the reference: integers bit for bit.
+// Convolutions and pools over three spatial dimensions against the reference, integers bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,8 +86,8 @@ TensorMap Feeds(std::mt19937& random, const Graph& graph) {
   return feeds;
 }
 
-/// Runs the graph by three threads or none and saved, in both modes; whether no step was a
-/// reference.
+/// Runs the graph with three threads or none, and saved, in both modes; returns whether no step was
+/// a reference.
 bool Check(std::mt19937& random, const std::string& text, double tolerance) {
   static testing::ThreadRunner threads(3);
   SCOPED_TRACE(text);
@@ -129,7 +129,7 @@ TEST(Volume, ConvolutionsOfFloats) {
     const int outputs = groups * (Pick(random, 0, 2) == 0 ? 1 : Pick(random, 1, 9));
     const Size size = AnySize(random, groups * depth);
     const int taps = size.kernel[0] * size.kernel[1] * size.kernel[2];
-    // Wholes, whose sums are exact.
+    // Integers, whose float sums are exact.
     const std::string text =
         StrCat("graph \"\" opset 17\ninput %x: float32", size.Dims(), "\nconst %w: float32[",
                outputs, ", ", depth, ", ", List(size.kernel), "] = {",
@@ -189,7 +189,7 @@ TEST(Volume, Pools) {
     if (i % 2 == 0) {
       text += StrCat("%y = MaxPool(%x) ", attributes, "}\noutput %y\n");
     } else {
-      // Dilations came late to averages, and never to ONNX Runtime's.
+      // Dilations of averages are new in opset 19, and ONNX Runtime's averages never have them.
       if (const size_t at = attributes.find(", dilations"); at != std::string::npos) {
         attributes.erase(at, attributes.find(']', at) + 1 - at);
       }
@@ -211,7 +211,7 @@ TEST(Volume, Pools) {
   EXPECT_GE(fast, 180);
 }
 
-/// Everything between stays where channels lie side by side.
+/// Everything in between keeps the layout with channels side by side.
 TEST(Volume, NetworksNeedNoConversions) {
   std::mt19937 random(4);
   const std::string text = StrCat(
