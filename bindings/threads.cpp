@@ -1,5 +1,5 @@
-// Threads are workers of JavaScript that run kernels on the same memory; web/engine/mailbox.ts
-// hands parts over to them. Its two functions are imports of the module (the loader gives them).
+// Threads are JavaScript workers that run kernels on the same memory; web/engine/mailbox.ts hands
+// parts to them. The loader supplies two functions of it as imports of the module.
 #include "threads.h"
 
 #define RQ_THREADS(name) extern "C" __attribute__((import_module("threads"), import_name(#name)))

@@ -1,4 +1,4 @@
-// A check of what quantize() made, before anybody gets it.
+// Checks the model that quantize() made before it is returned.
 #pragma once
 
 #include <string>

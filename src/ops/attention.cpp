@@ -240,7 +240,7 @@ std::span<const OpDef> AttentionOps() {
   static constexpr OpDef kRows[] = {
       Expensive(
           {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat}),
-      // Without key and value the query is all three; the past may be missing, too.
+      // Without key and value the query holds all three; the past may be missing, too.
       {"GroupQueryAttention", kMicrosoftDomain, 1, 1, 14, 4, InferAttention, EvaluateAttention,
        QuantRule::kFloat},
       {"MultiHeadAttention", kMicrosoftDomain, 1, 1, 10, 4, InferAttention, EvaluateAttention,

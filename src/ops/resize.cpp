@@ -369,7 +369,7 @@ void EvaluateResize(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    // The quantizer treats nearest as passive and looks at the mode itself.
+    // The quantizer treats Resize as passive and checks the mode itself for nearest.
     Expensive({"Resize", "", 10, 1, 4, 1, InferResize, EvaluateResize, QuantRule::kPassive,
                FusionRule::kOutFusable}),
     {"Upsample", "", 7, 1, 2, 1, InferResize, EvaluateResize, QuantRule::kPassive,

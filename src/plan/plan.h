@@ -93,9 +93,10 @@ class Step {
   /// Makes the step leave so many elements between the pixels of its (channels-last) output;
   /// returns false when it cannot.
   virtual bool WriteWithStride(size_t /*elements*/) { return false; }
-  /// Windows that the step gathers at a time, where that was tuned; else 0.
+  /// The number of windows that the step gathers at a time if it was tuned, else 0.
   virtual int panel() const { return 0; }
-  /// What saved plans need (plan/archive.h): the kind of step, and its fields besides those below.
+  /// Members for saving plans (plan/archive.h): the kind of step, and its fields besides those
+  /// below.
   virtual StepKind kind() const = 0;
   virtual void Fields(PlanArchive& archive) = 0;
 

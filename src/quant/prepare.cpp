@@ -6,7 +6,7 @@ namespace requant {
 
 void RefreshTypes(Graph& graph) {
   for (const auto& node : graph.nodes()) {
-    // Unknown operators make islands whose types stay as the file gave them.
+    // An unknown operator keeps the types of the file.
     if (node->typed || FindOp(*node) == nullptr) continue;
     const std::vector<ValueType> types = InferNode(graph, *node);
     for (size_t i = 0; i < node->outputs.size(); ++i) {

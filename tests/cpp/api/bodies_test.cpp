@@ -58,7 +58,7 @@ TEST(PrepareForRun, Bodies) {
   SessionOptions options;
   options.plan.requantize = RequantizeMode::kFloat;
   Session session(ready.Clone(), options);
-  // A batch other than the one that the bodies declare.
+  // A batch size other than the one that the bodies declare.
   Tensor x(DType::kFloat32, {3, 2, 4, 4});
   for (int64_t i = 0; i < x.count(); ++i)
     x.data<float>()[i] = static_cast<float>(i % 23) * 0.25F - 2;

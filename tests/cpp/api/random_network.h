@@ -259,7 +259,7 @@ inline bool IsAllInteger(const Graph& graph) {
   });
 }
 
-/// A network of integers, ready to run, and feeds of it.
+/// A network of integers, ready to run, and its feeds.
 inline std::pair<PreparedModel, TensorMap> RandomIntegers(uint64_t seed, Dice& dice) {
   const Graph graph = NetworkMaker(seed).Make();
   TensorMap feeds = RandomFeeds(graph, static_cast<uint32_t>(seed));

@@ -47,7 +47,7 @@ class RandomNetworks : public ::testing::Test {
       options.plan.compact = round == 1 || (round > 1 && dice.Chance(30));
       options.runner = round >= 4 ? &runner_ : nullptr;
       Session session(integer.Clone(), options);
-      for (int run = 0; run < 2; ++run) {  // what the first leaves in the arena must not matter
+      for (int run = 0; run < 2; ++run) {  // what the first run leaves in the arena must not matter
         const std::vector<Tensor> outputs = session.Run(feeds);
         for (size_t i = 0; i < outputs.size(); ++i) {
           if (outputs[i].SameBits(expected[i])) continue;

@@ -67,7 +67,7 @@ TensorMap Feeds(std::mt19937& random, const Graph& graph) {
   return feeds;
 }
 
-/// What a session gives, and the same saved; one step, which is not the reference.
+/// Runs a session, and the same one saved; checks that it has one step, which is not the reference.
 Tensor RunOnce(const Graph& graph, const TensorMap& feeds, const SessionOptions& options) {
   Session session(graph, options);
   const Tensor result = session.Run(feeds)[0];

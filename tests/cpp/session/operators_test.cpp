@@ -312,7 +312,7 @@ TEST(SessionOperators, GroupQueryAttentionOfPackedOperands) {
          1e-5,
          {"conv_f32"}});
   Check({"no past", packed + more + "%x, _, _, _, _, %s, %t) " + tail, 1e-5, {"conv_f32"}});
-  // The same as its columns apart.
+  // The result must equal the product of the separate columns.
   const Graph whole(ParseGraph(packed + more + "%x, _, _, _, _, %s, %t) " + tail));
   const Graph apart(ParseGraph(head +
                                "input %q: float32[1, 3, 16]\ninput %k: float32[1, 3, 8]\n"
