@@ -30,43 +30,58 @@ void ForEachProperty(const val& object, Function function) {
   }
 }
 
+[[noreturn]] void Refuse(const char* key, const std::string& name) {
+  Fail(ErrorCode::kInvalidArgument, std::string(key) + " '" + name + "' is not known");
+}
+
+// How an option of a row of quant/options.inc is read, by the type of its field.
+template <typename T>
+T Convert(const val& value, const char* /*key*/, const T* /*type*/) {
+  return value.as<T>();
+}
+
+int64_t Convert(const val& value, const char* /*key*/, const int64_t* /*type*/) {
+  return static_cast<int64_t>(value.as<double>());
+}
+
+RoundingPolicy Convert(const val& value, const char* key, const RoundingPolicy* /*type*/) {
+  const auto name = value.as<std::string>();
+  RoundingPolicy policy;
+  if (!ParseRoundingPolicy(name, &policy)) Refuse(key, name);
+  return policy;
+}
+
+ScaleFormula Convert(const val& value, const char* key, const ScaleFormula* /*type*/) {
+  const auto name = value.as<std::string>();
+  ScaleFormula formula;
+  if (!ParseFormula(name, &formula)) Refuse(key, name);
+  return formula;
+}
+
+SmallFloat Convert(const val& value, const char* key, const SmallFloat* /*type*/) {
+  const auto name = value.as<std::string>();
+  if (name == "e4m3") return {4, 3};
+  if (name == "e5m2") return {5, 2};
+  if (name != "int") Refuse(key, name);
+  return {0, 0};
+}
+
+/// Sets the field of a row unless the option is missing.
+template <typename T>
+void ReadRow(const val& object, const char* key, T& field) {
+  if (Has(object, key)) field = Convert(object[key], key, &field);
+}
+
 void ReadTensorSettings(const val& object, TensorSettings& settings) {
-  Read(object, "bits", settings.bits);
-  Read(object, "symmetric", settings.symmetric);
-  Read(object, "perChannel", settings.per_channel);
-  Read(object, "observer", settings.observer);
-  Read(object, "percentile", settings.percentile);
-  Read(object, "momentum", settings.momentum);
-  Read(object, "powerOf2", settings.power_of_2);
-  Read(object, "axis", settings.axis);
-  Read(object, "fullRange", settings.full_range);
-  Read(object, "signed", settings.is_signed);
-  double stop_after = 0;
-  Read(object, "stopUpdateAfter", stop_after);
-  if (stop_after > 0) settings.stop_after = static_cast<int64_t>(stop_after);
-  const auto refuse = [](const char* what, const std::string& name) {
-    Fail(ErrorCode::kInvalidArgument, std::string(what) + " '" + name + "' is not known");
-  };
-  if (Has(object, "rounding")) {
-    const auto name = object["rounding"].as<std::string>();
-    if (!ParseRoundingPolicy(name, &settings.rounding)) refuse("rounding", name);
-  }
-  if (Has(object, "formula")) {
-    const auto name = object["formula"].as<std::string>();
-    if (!ParseFormula(name, &settings.formula)) refuse("formula", name);
-  }
-  if (Has(object, "format")) {
-    const auto name = object["format"].as<std::string>();
-    if (name != "int" && name != "e4m3" && name != "e5m2") refuse("format", name);
-    settings.small_float = name == "e4m3"   ? SmallFloat{4, 3}
-                           : name == "e5m2" ? SmallFloat{5, 2}
-                                            : SmallFloat{0, 0};
-  }
+#define REQUANT_TENSOR_OPTION(type, field, name, standard) ReadRow(object, name, settings.field);
+#define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
+#include "quant/options.inc"
 }
 
 OperatorSettings ReadOperatorSettings(const val& object, OperatorSettings settings) {
   Read(object, "quantize", settings.quantize);
-  Read(object, "floatOutput", settings.float_output);
+#define REQUANT_OPERATOR_OPTION(type, field, name, standard) ReadRow(object, name, settings.field);
+#include "quant/options.inc"
   if (Has(object, "activations")) ReadTensorSettings(object["activations"], settings.activations);
   if (Has(object, "weights")) ReadTensorSettings(object["weights"], settings.weights);
   return settings;
@@ -148,16 +163,11 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
       }
     });
   }
-  Read(options, "floatOutputs", out.float_outputs);
   Read(options, "quickChoices", out.quick_choices);
   Read(options, "recoverNamed", out.recover_named);
   Read(options, "analyze", out.analyze);
-  double number = 0;
-  Read(options, "recoverSamples", number);
-  if (number > 0) out.recover_samples = static_cast<int64_t>(number);
-  number = 0;
-  Read(options, "recoverSteps", number);
-  out.recover_steps = static_cast<int64_t>(number);
+#define REQUANT_QUANTIZE_OPTION(type, field, name, standard) ReadRow(options, name, out.field);
+#include "quant/options.inc"
   if (Has(options, "recover")) out.recover = ReadStrings(options, "recover");
   return out;
 }

@@ -76,10 +76,8 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
   config.policy =
       (exponential ? kExponential : kLinear) | (settings.per_channel ? kPerChannel : kPerTensor) |
       (symmetric ? kSymmetrical : kAsymmetrical) | (settings.power_of_2 ? kPowerOf2 : 0u);
-  config.observer = settings.observer;
-  config.percentile = settings.percentile;
-  config.momentum = settings.momentum;
-  config.stop_after = settings.stop_after;
+#define REQUANT_OBSERVER_OPTION(type, field, name, standard) config.field = settings.field;
+#include "quant/options.inc"
   config.rounding = settings.rounding;
   config.formula = settings.formula;
   config.small_float = settings.small_float;

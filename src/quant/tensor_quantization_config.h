@@ -44,13 +44,11 @@ struct TensorQuantizationConfig {
   std::vector<int32_t> offset;  // of the same length as scale
   /// The calibrated range from which the scale was derived; not set for parameters.
   double range_min = 0, range_max = 0;
-  std::string observer = "minmax";
   /// For observer "auto": the number of ranges that were tried, if the best is not the first one,
   /// and its error in percent of the first one's.
   int32_t ranges_tried = 0, error_percent = 0;
-  double percentile = 99.99;
-  double momentum = 0.95;
-  int64_t stop_after = 0;  // samples that the moving average follows; 0: all
+#define REQUANT_OBSERVER_OPTION(type, field, name, standard) type field = standard;
+#include "quant/options.inc"
   QuantizationState state = QuantizationState::kInitial;
   /// Index (in the record) of the config that decides for this one; -1: this one decides.
   int dominator = -1;

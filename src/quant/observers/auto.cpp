@@ -33,8 +33,6 @@ AutoObserver::AutoObserver(const TensorQuantizationConfig& config) {
     TensorQuantizationConfig own = ObservedSettings(config);
     own.observer = candidate.observer;
     own.percentile = candidate.percentile;
-    own.momentum = config.momentum;
-    own.stop_after = config.stop_after;
     parts_.push_back(MakeObserver(own));
   }
 }

@@ -80,7 +80,8 @@ TensorQuantizationConfig ObservedSettings(const TensorQuantizationConfig& config
   out.formula = config.formula;
   out.small_float = config.small_float;
   out.rounding = config.rounding;
-  out.percentile = config.percentile;
+#define REQUANT_OBSERVER_OPTION(type, field, name, standard) out.field = config.field;
+#include "quant/options.inc"
   return out;
 }
 
