@@ -120,17 +120,8 @@ export interface CoreCalibrator extends CoreObject {
   finish(): CoreQuantized | Failure;
 }
 
-export interface CoreTrainOptions {
-  optimizer?: string;
-  momentum?: number;
-  weightDecay?: number;
-  scales?: string;
-  scaleRate?: number;
-  batchNorm?: boolean;
-  loss?: string;
-  labelShare?: number;
-  measuredBatches?: number;
-}
+/** Options of web/train/train_options.ts, which has checked them, and how many batches only measure. */
+export type CoreTrainOptions = Readonly<Record<string, unknown>> & { measuredBatches: number };
 
 export interface CoreTrainer extends CoreObject {
   add(

@@ -35,15 +35,15 @@ export interface Choices<T extends string> {
   readonly of: readonly T[];
 }
 
-/** An object of this type, which its reader checks. */
-export interface Structure<T> {
-  readonly kind: 'object';
+/** A value of this type, whose reader checks more than its kind. */
+export interface Other<T> {
+  readonly kind: 'any' | 'function' | 'object' | 'signal';
   /** Only a type: there is no such member. */
   readonly type?: T;
 }
 
 /** One option of a table. */
-export type Row = Flag | Integer | Range | Choice<string> | Choices<string> | Structure<unknown>;
+export type Row = Flag | Integer | Range | Choice<string> | Choices<string> | Other<unknown>;
 
 /** Options by name. */
 export type Schema = Readonly<Record<string, Row>>;
@@ -53,7 +53,7 @@ type ValueOf<R> =
     ? T
     : R extends Choices<infer T>
       ? readonly T[]
-      : R extends Structure<infer T>
+      : R extends Other<infer T>
         ? T
         : R extends Flag
           ? boolean
@@ -84,8 +84,17 @@ export const choices = <const T extends string>(...of: T[]): Choices<T> => ({
   of,
 });
 
-/** @internal A row for an object that its reader checks. */
-export const structure = <T>(): Structure<T> => ({ kind: 'object' });
+/** @internal A row for a value whose reader checks more than its kind. */
+export const other = <T>(kind: Other<T>['kind'] = 'object'): Other<T> => ({ kind });
+
+/** @internal The options of a table, without others. */
+export function pick<T extends object, S extends Schema>(
+  options: T,
+  schema: S,
+): Pick<T, keyof T & keyof S> {
+  const known = Object.entries(options).filter(([key]) => Object.hasOwn(schema, key));
+  return Object.fromEntries(known) as Pick<T, keyof T & keyof S>;
+}
 
 /** Throws INVALID_ARGUMENT for a value outside a row; whether it is of the row's kind is known. */
 function checkValue(value: unknown, row: Row, name: string): void {

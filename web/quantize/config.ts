@@ -1,12 +1,12 @@
 // The quantization config of the public API.
 
-import { type ConfigOf, choice, choices, flag, integer, structure } from '../base/schema.js';
+import { type ConfigOf, choice, choices, flag, integer, other } from '../base/schema.js';
 import type { TensorConfig } from './tensor_options.js';
 
 /** @internal The options of an operator, with their meaning. */
 export const operatorOptions = {
-  activations: structure<TensorConfig>(),
-  weights: structure<TensorConfig>(),
+  activations: other<TensorConfig>(),
+  weights: other<TensorConfig>(),
   /**
    * In operatorTypes and operators: layers write their accumulators as floats, whoever reads them, except
    * layers that compute their activation as well. Default false.
@@ -37,17 +37,17 @@ export const quantizeOptions = {
     'reduce-range',
   ),
   /** How activations are quantized: see the table below. */
-  activations: structure<TensorConfig>(),
+  activations: other<TensorConfig>(),
   /** How weights are quantized: see the table below. */
-  weights: structure<TensorConfig>(),
+  weights: other<TensorConfig>(),
   /** Settings by operator type, `{ Conv: { weights: ... }, Softmax: null }`; null keeps the type in float. */
-  operatorTypes: structure<Readonly<Record<string, OperatorConfig | null>>>(),
+  operatorTypes: other<Readonly<Record<string, OperatorConfig | null>>>(),
   /**
    * Settings by operator name, a regular expression that must match the whole name; null keeps the operator
    * in float. They override operatorTypes, key by key; of several that match, later ones win. `floatOutput:
    * true` beside `activations` and `weights`: the layer writes floats.
    */
-  operators: structure<Readonly<Record<string, OperatorConfig | null>>>(),
+  operators: other<Readonly<Record<string, OperatorConfig | null>>>(),
   /**
    * Recovery methods; [] for none. Default 'round_weights' and 'bias_correction', and with 7 bits or more and
    * float outputs 'float_sums' and 'float_answers', on 4 to 8 samples; where `activations.observer` is 'auto'
@@ -86,7 +86,7 @@ export const quantizeOptions = {
    * Scales by value name, `{ valueName: { scale, zero_point } }`, which are not calibrated then: from another
    * tool, or from a record of ours by {@link scalesOf}.
    */
-  scales: structure<Readonly<Record<string, GivenScale>>>(),
+  scales: other<Readonly<Record<string, GivenScale>>>(),
 };
 
 /** How a model is quantized. Every setting has a default. */

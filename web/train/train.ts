@@ -4,13 +4,19 @@ import { type CompareSample, checkLabel, ofSample } from '../analyze/compare.js'
 import { Breather, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
 import { checkOptions, withoutUndefined } from '../base/options.js';
+import { pick } from '../base/schema.js';
 import { shuffled } from '../base/shuffle.js';
-import type { Core, CoreQuantized, CoreTrainOptions, CoreTrainer } from '../core.js';
+import type { Core, CoreQuantized, CoreTrainer } from '../core.js';
 import { Handle, call, withFeeds } from '../engine/heap.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { Epochs, numbered } from './epochs.js';
 import { Judged, better } from './judged.js';
-import { type TrainOptions, checkTrainOptions, schedules } from './train_options.js';
+import {
+  type TrainOptions,
+  checkTrainOptions,
+  schedules,
+  trainerOptions,
+} from './train_options.js';
 
 /** The core's trainer and its progress. */
 class Training {
@@ -67,15 +73,11 @@ class Training {
   }
 
   #start(labelled: boolean): Handle<CoreTrainer> {
-    const { optimizer = 'adam', loss = labelled ? 'scores' : 'values' } = this.#options;
-    const { momentum, weightDecay, scales, scaleRate, batchNorm, labelShare } = this.#options;
     // An eighth of the batches, 1 where their number is unknown.
     const batches = ((this.#source.length ?? 0) / this.#batchSize) * this.#epochs;
     const measuredBatches = Math.max(1, Math.min(16, Math.round(batches / 8)));
-    const options = withoutUndefined({
-      ...{ optimizer, loss, momentum, weightDecay, scales, scaleRate, batchNorm, labelShare },
-      measuredBatches,
-    }) as CoreTrainOptions;
+    const given = withoutUndefined(pick(this.#options, trainerOptions));
+    const options = { loss: labelled ? 'scores' : 'values', ...given, measuredBatches };
     const create = () => this.#core.createTrainer(this.#object, options);
     return new Handle(this.#core, call(this.#core, create), 'trainer');
   }
