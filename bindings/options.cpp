@@ -75,13 +75,13 @@ void ReadRow(const val& object, const char* key, T& field) {
 void ReadTensorSettings(const val& object, TensorSettings& settings) {
 #define REQUANT_TENSOR_OPTION(type, field, name, standard) ReadRow(object, name, settings.field);
 #define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
-#include "quant/options.inc"
+#include "api/quant_options.inc"
 }
 
 OperatorSettings ReadOperatorSettings(const val& object, OperatorSettings settings) {
   Read(object, "quantize", settings.quantize);
 #define REQUANT_OPERATOR_OPTION(type, field, name, standard) ReadRow(object, name, settings.field);
-#include "quant/options.inc"
+#include "api/quant_options.inc"
   if (Has(object, "activations")) ReadTensorSettings(object["activations"], settings.activations);
   if (Has(object, "weights")) ReadTensorSettings(object["weights"], settings.weights);
   return settings;
@@ -167,7 +167,7 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
   Read(options, "recoverNamed", out.recover_named);
   Read(options, "analyze", out.analyze);
 #define REQUANT_QUANTIZE_OPTION(type, field, name, standard) ReadRow(options, name, out.field);
-#include "quant/options.inc"
+#include "api/quant_options.inc"
   if (Has(options, "recover")) out.recover = ReadStrings(options, "recover");
   return out;
 }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "handles.h"
-#include "quant/body_scope.h"
 #include "quantized_handle.h"
 #include "threads.h"
 

@@ -24,6 +24,7 @@
 #include "passes/runner.h"
 #include "plan/low_bits.h"
 #include "plan/lower/table.h"
+#include "quant/body_scope.h"
 #include "quant/pack_weights.h"
 #include "quant/prepare.h"
 #include "quant/quantizer.h"
