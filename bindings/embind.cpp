@@ -195,7 +195,7 @@ class SessionHandle {
   /// kernel if the session may use these.
   val Functions() const {
     return Guard([this] {
-      // A session of several plans has loaded the extended operators (src/plan/file.h).
+      // A session of several plans has loaded the extended operators (src/plan/saved/file.h).
       if (session_->plan() == nullptr) return val::array();
       const Plan& plan = *session_->plan();
       val functions = OperatorFunctions(*plan.graph);

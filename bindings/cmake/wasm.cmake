@@ -112,7 +112,7 @@ endfunction()
 set(recover src/quant/recover)
 set(observers src/quant/observers)
 optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
-                 ${recover}/round_weights.cpp src/plan/lower/few_rows.cpp OPTIONS -O3)
+                 ${recover}/round_weights.cpp src/plan/lower/product/few_rows.cpp OPTIONS -O3)
 # -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/soft_rounding.cpp
@@ -121,8 +121,8 @@ optimize_sources(${simulator_sources} ${recover}/soft_rounding.cpp
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
-optimize_sources(${ops}/activation.cpp ${ops}/float_loops.cpp ${ops}/float_sine.cpp
-                 ${ops}/normalize_groups.cpp
+optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp
+                 ${ops}/elementwise/float_sine.cpp ${ops}/normalization/normalize_groups.cpp
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Code that walks over every weight while a model is loaded.
 set(conv src/kernels/conv)

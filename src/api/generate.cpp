@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "interpret/interpreter.h"
-#include "passes/infer_type.h"
+#include "passes/shape/infer_type.h"
 #include "plan/stages.h"
 
 namespace requant {

@@ -8,8 +8,8 @@
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "kernels/list.h"
-#include "passes/infer_type.h"
 #include "passes/pass.h"
+#include "passes/shape/infer_type.h"
 
 namespace requant {
 namespace {

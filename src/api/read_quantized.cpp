@@ -4,7 +4,7 @@
 
 #include "api/read_quantized.h"
 #include "base/error.h"
-#include "ops/qonnx.h"
+#include "ops/quantized/qonnx.h"
 #include "passes/runner.h"
 #include "quant/file/spell_pairs.h"
 

@@ -18,6 +18,12 @@ std::string ForArithmetic(std::string_view kernel, RequantizeMode mode) {
   return std::string(kernel);
 }
 
+/// The kernel of a file such as "conv/window.c": its name without folder and ending.
+std::string_view KernelOfFile(std::string_view file) {
+  file = file.substr(0, file.find('.'));
+  return file.substr(file.rfind('/') + 1);
+}
+
 /// Calls each(line) for every line of a text, without its end.
 template <typename Each>
 void ForEachLine(std::string_view text, Each each) {
@@ -47,7 +53,7 @@ void CFile::Use(const std::string& kernel) {
     constexpr std::string_view kInclude = "#include \"";
     if (line.starts_with(kInclude)) {
       line.remove_prefix(kInclude.size());
-      Use(ForArithmetic(line.substr(0, line.find('.')), requantize_));
+      Use(ForArithmetic(KernelOfFile(line.substr(0, line.find('"'))), requantize_));
     } else if (!line.starts_with("#")) {
       own += StrCat(line, "\n");
     }

@@ -1,7 +1,7 @@
 // Convolutions: integers in rows of sums, floats pixel by pixel.
 #include "codegen/emit.h"
 #include "numeric/multiplier.h"
-#include "ops/convolve.h"
+#include "ops/convolution/convolve.h"
 
 namespace requant {
 namespace {

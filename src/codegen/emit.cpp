@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "ops/elementwise.h"
-#include "ops/select.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/shape/select.h"
 
 namespace requant {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "codegen/c_file.h"
-#include "ops/qlinear.h"
+#include "ops/quantized/qlinear.h"
 #include "ops/shape_rules.h"
 
 namespace requant {

@@ -10,7 +10,7 @@
 #include "codegen/emit.h"
 #include "numeric/lut.h"
 #include "ops/op.h"
-#include "ops/select.h"
+#include "ops/shape/select.h"
 
 namespace requant {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/control/subgraph.h"
 #include "ops/op.h"
-#include "ops/subgraph.h"
 
 namespace requant {
 

@@ -1,6 +1,6 @@
 // Defines the pointer in a file of its own, so that no compiler sees its value
 // (api/late_functions.cpp).
-#include "passes/normalization.h"
+#include "passes/match/normalization.h"
 
 namespace requant {
 

@@ -1,4 +1,4 @@
-#include "ops/products.h"
+#include "ops/matrix/products.h"
 #include "passes/pass.h"
 
 namespace requant {

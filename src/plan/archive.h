@@ -1,6 +1,6 @@
 // The fields of a plan, written and read by the same functions: a class with state lists its fields
-// once. Only the engine that wrote a plan reads it (plan/save.h checks that), so plain structs are
-// stored as their bytes; only pointers and kernels need functions of their own.
+// once. Only the engine that wrote a plan reads it (plan/saved/save.h checks that), so plain
+// structs are stored as their bytes; only pointers and kernels need functions of their own.
 #pragma once
 
 #include <cstdint>

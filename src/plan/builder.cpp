@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "kernels/list.h"
-#include "plan/lower/layout.h"
+#include "plan/lower/move/layout.h"
 
 namespace requant {
 namespace {

@@ -15,10 +15,10 @@
 #include "kernels/dwconv/can_compare.h"
 #include "kernels/variant/missing.h"
 #include "numeric/few_bits.h"
-#include "plan/lower/pool_step.h"
-#include "plan/lower/qbinary_step.h"
+#include "plan/lower/convolution/window_step.h"
+#include "plan/lower/elementwise/qbinary_step.h"
+#include "plan/lower/reduction/pool_step.h"
 #include "plan/lower/steps.h"
-#include "plan/lower/window_step.h"
 
 namespace requant {
 namespace {

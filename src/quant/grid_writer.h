@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/qonnx.h"
+#include "ops/quantized/qonnx.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {

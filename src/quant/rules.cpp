@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ops/pool_windows.h"
+#include "ops/pooling/pool_windows.h"
 #include "quant/assign.h"
 #include "quant/weight_matrix.h"
 

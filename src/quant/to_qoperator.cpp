@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
-#include "ops/qonnx.h"
+#include "ops/quantized/qonnx.h"
 #include "quant/file/spell_pairs.h"
 #include "quant/grid_writer.h"
 #include "quant/quantizer.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
-#include "ops/subgraph.h"
+#include "ops/control/subgraph.h"
 
 namespace requant {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "plan/low_bits.h"
-#include "plan/save.h"
+#include "plan/saved/save.h"
 
 namespace requant {
 

@@ -11,7 +11,7 @@
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "ops/op.h"
-#include "plan/file.h"
+#include "plan/saved/file.h"
 #include "plan/stages.h"
 #include "session/execution.h"
 #include "session/options.h"

@@ -1,5 +1,5 @@
 // Saves a program; load_program.cpp reads it. The blobs are the middle and an open tail as ONNX,
-// planned stages as files of their own (plan/save.h, or a program), then the bodies' plans as
+// planned stages as files of their own (plan/saved/save.h, or a program), then the bodies' plans as
 // files.
 #include "base/operators.h"
 #include "onnx/write.h"

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/operators.h"
 #include "base/str_cat.h"
-#include "plan/save.h"
+#include "plan/saved/save.h"
 #include "session/program.h"
 
 namespace requant {

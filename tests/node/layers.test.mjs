@@ -114,6 +114,23 @@ test('folders within a layer see each other in one direction', () => {
   assert.deepEqual([...cycles].sort(), CYCLES.map((cycle) => cycle.join(', ')).sort());
 });
 
+// A folder that holds more has rooms to be divided into.
+const MOST_FILES = 25;
+const STILL_CROWDED = ['quant', 'quant/recover'];
+
+test('no folder of src has more files than a reader can keep in view', () => {
+  const counts = {};
+  for (const entry of readdirSync(SOURCES, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const folder = path.relative(SOURCES, entry.parentPath ?? entry.path);
+    counts[folder] = (counts[folder] ?? 0) + 1;
+  }
+  const crowded = Object.entries(counts).filter(
+    ([folder, count]) => count > MOST_FILES && !STILL_CROWDED.includes(folder),
+  );
+  assert.deepEqual(crowded, []);
+});
+
 test('bindings include api only', () => {
   const problems = [];
   for (const file of sourceFiles(path.join(ROOT, 'bindings'))) {

@@ -1,4 +1,4 @@
-// The header of saved plans (Header of src/plan/file.cpp), as far as the loader reads it before the core does.
+// The header of saved plans (Header of src/plan/saved/file.cpp), as far as the loader reads it before the core does.
 
 const MAGIC = '\x93RQPLAN\n';
 

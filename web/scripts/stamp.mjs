@@ -1,4 +1,4 @@
-// Gives a wasm module its build id (src/plan/build_id.h): a hash of the module itself and of what it
+// Gives a wasm module its build id (src/plan/saved/build_id.h): a hash of the module itself and of what it
 // is used with.
 //
 //   node web/scripts/stamp.mjs MODULE [OTHER...]

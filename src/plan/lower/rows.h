@@ -5,8 +5,8 @@
 
 #include "kernels/conv/table.h"
 #include "plan/builder.h"
-#include "plan/lower/epilogue.h"
-#include "plan/lower/window.h"
+#include "plan/lower/convolution/window.h"
+#include "plan/lower/elementwise/epilogue.h"
 
 namespace requant {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ops/products.h"
-#include "plan/lower/qconv.h"
-#include "plan/lower/qelementwise.h"
+#include "ops/matrix/products.h"
+#include "plan/lower/convolution/qconv.h"
+#include "plan/lower/elementwise/qelementwise.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 

@@ -1,11 +1,11 @@
 // Reads which codes of their bytes the parameters of a file use. Q/DQ cannot express this, so our
-// exports say it in the file's metadata (ops/qonnx.h).
+// exports say it in the file's metadata (ops/quantized/qonnx.h).
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
-#include "ops/qonnx.h"
+#include "ops/quantized/qonnx.h"
 #include "quant/affine.h"
 #include "quant/quantizer.h"
 

@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "ops/qonnx.h"
+#include "ops/quantized/qonnx.h"
 #include "quant/affine.h"
 #include "quant/file/spell_pairs.h"
 #include "tensor/tensor.h"

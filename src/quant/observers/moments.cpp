@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/lcg.h"
 #include "base/str_cat.h"
-#include "ops/convolve.h"
+#include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
 
 namespace requant {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "ops/convolve.h"
+#include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
 #include "quant/sim/gemm.h"
 #include "quant/sim/windows.h"

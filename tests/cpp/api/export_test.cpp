@@ -4,7 +4,7 @@
 #include "api/requant.h"
 #include "base/str_cat.h"
 #include "ir/verify.h"
-#include "ops/qonnx.h"
+#include "ops/quantized/qonnx.h"
 #include "quant/model.h"
 
 namespace requant {

@@ -37,7 +37,8 @@ const CKernels& Kernels() {
   static const CKernels kKernels = [] {
     CKernels out;
     const std::string folder = REQUANT_SOURCE_DIR "/src/codegen/c";
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path());
       out[entry.path().stem()] = std::string(std::istreambuf_iterator<char>(file), {});
     }

@@ -25,7 +25,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ir/verify.h"
-#include "passes/infer_type.h"
+#include "passes/shape/infer_type.h"
 
 namespace requant {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "ops/select.h"
+#include "ops/shape/select.h"
 #include "support/random_graphs/dice.h"
 #include "tensor/tensor.h"
 

@@ -15,8 +15,8 @@
 #include "interpret/interpreter.h"
 #include "onnx/read.h"
 #include "ops/table.h"
-#include "passes/infer_type.h"
 #include "passes/runner.h"
+#include "passes/shape/infer_type.h"
 
 namespace requant {
 namespace {

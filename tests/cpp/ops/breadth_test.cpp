@@ -1,7 +1,7 @@
 // Operators of ops/recurrent, detection, einsum, signal, unique, bitwise, tf_idf, loss, qonnx and
 // function: cases with known answers beyond ONNX's own test data.
 #include "ir/text.h"
-#include "ops/subgraph.h"
+#include "ops/control/subgraph.h"
 #include "run_op.h"
 
 namespace requant {

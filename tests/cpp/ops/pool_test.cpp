@@ -1,4 +1,4 @@
-#include "ops/pool_windows.h"
+#include "ops/pooling/pool_windows.h"
 #include "ops/run_op.h"
 
 namespace requant {

@@ -7,8 +7,8 @@
 #include "base/str_cat.h"
 #include "ir/text.h"
 #include "ops/op.h"
-#include "passes/infer_type.h"
 #include "passes/pass.h"
+#include "passes/shape/infer_type.h"
 #include "support/random_graphs/random_graph.h"
 
 namespace requant {

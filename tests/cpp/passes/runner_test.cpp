@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "interpret/interpreter.h"
 #include "ir/text.h"
-#include "passes/infer_type.h"
 #include "passes/pass.h"
 #include "passes/runner.h"
+#include "passes/shape/infer_type.h"
 
 namespace requant {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "passes/infer_type.h"
+#include "passes/shape/infer_type.h"
 
 namespace requant {
 namespace {

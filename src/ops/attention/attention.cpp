@@ -1,0 +1,252 @@
+// Attention of ONNX (opset 23), MultiHeadAttention and GroupQueryAttention of com.microsoft: types
+// and reference. Sums are taken in double.
+#include "ops/attention/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/function/function_text.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+/// The slots of the keys' past and of inputs that are not float32.
+struct Slots {
+  size_t past, integers[3];
+};
+Slots SlotsOf(const Node& node) {
+  if (node.Is("Attention")) return {4, {6, 6, 6}};
+  return node.Is("MultiHeadAttention", kMicrosoftDomain) ? Slots{6, {4, 8, 9}}
+                                                         : Slots{3, {5, 6, 9}};
+}
+
+/// The number of keys with those of the past; -1: not known yet.
+int64_t TotalOf(const Node& node, const Tensor* given) {
+  if (!node.Is("GroupQueryAttention", kMicrosoftDomain)) return 0;
+  return given && given->count() == 1 ? given->AsInt64(0) : -1;
+}
+
+/// Infers the parts of the result's shape that follow from dimensions of which some are no numbers.
+void InferOpen(InferContext& context) {
+  const Node& node = context.node;
+  const DType dtype = context.inputs[0].dtype;
+  const SymbolicShape* q = context.shape(0);
+  const SymbolicShape* k = context.shape(1);
+  const SymbolicShape* v = context.shape(2);
+  const bool grouped = node.Is("GroupQueryAttention", kMicrosoftDomain);
+  const int64_t heads = node.attributes.Int(node.Is("Attention") ? "q_num_heads" : "num_heads", 0);
+  const int64_t kv_heads = node.Is("MultiHeadAttention", kMicrosoftDomain)
+                               ? heads
+                               : node.attributes.Int("kv_num_heads", 0);
+  std::optional<SymbolicShape> y;
+  if (q && q->size() == 4 && node.Is("Attention")) {
+    y = SymbolicShape{(*q)[0], (*q)[1], (*q)[2], v && v->size() == 4 ? (*v)[3] : Dim()};
+  } else if (q && q->size() >= 3) {
+    Dim columns;
+    if (grouped) {
+      columns = (*q)[2];
+      if (!context.has(1)) {
+        columns = Dim();
+        const int64_t rows = heads + 2 * kv_heads;
+        if ((*q)[2].known() && rows > 0) columns = (*q)[2].value / rows * heads;
+      }
+    } else if (q->size() == 5) {
+      columns = MultiplyDims((*q)[2], (*q)[4]);
+    } else if (v && v->size() == 3) {
+      columns = (*v)[2];
+      if (kv_heads > 0 && heads != kv_heads) {
+        columns = columns.known() ? Dim(columns.value / kv_heads * heads) : Dim();
+      }
+    } else if (v && v->size() == 4) {
+      columns = MultiplyDims((*v)[1], (*v)[3]);
+    }
+    y = SymbolicShape{(*q)[0], (*q)[1], columns};
+  }
+  SetOutput(context, 0, dtype, std::move(y));
+  const size_t past = SlotsOf(node).past;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const SymbolicShape* operand = i == 0 ? k : v;
+    const SymbolicShape* kept = context.shape(past + i);
+    std::optional<SymbolicShape> present;
+    if (kept && kept->size() == 4) {
+      present = SymbolicShape{(*kept)[0], (*kept)[1], Dim(), (*kept)[3]};
+    } else if (operand && operand->size() == 4) {
+      present = *operand;
+    } else if (operand && operand->size() == 3 && kv_heads > 0 && !grouped) {
+      const Dim& columns = (*operand)[2];
+      present = SymbolicShape{(*operand)[0], kv_heads, context.has(past) ? Dim() : (*operand)[1],
+                              columns.known() ? Dim(columns.value / kv_heads) : Dim()};
+    }
+    SetOutput(context, 1 + i, dtype, std::move(present));
+  }
+  SetOutput(context, 3, dtype, std::nullopt);
+}
+
+void InferAttention(InferContext& context) {
+  const Slots slots = SlotsOf(context.node);
+  for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
+    if (!context.has(slot)) continue;
+    if (std::find(std::begin(slots.integers), std::end(slots.integers), slot) !=
+        std::end(slots.integers)) {
+      RequireDType(context, slot, {DType::kInt32, DType::kInt64});
+    } else if (slot == 3 && context.node.Is("Attention")) {
+      RequireDType(context, slot, {DType::kFloat32, DType::kBool});
+    } else {
+      RequireDType(context, slot, {DType::kFloat32});
+    }
+  }
+  if (context.node.Is("GroupQueryAttention", kMicrosoftDomain)) {
+    RequireInput(context, 5);
+    RequireInput(context, 6);
+  }
+  std::vector<Shape> known;
+  known.reserve(context.inputs.size());
+  std::vector<const Shape*> shapes;
+  for (size_t slot = 0; slot < context.inputs.size(); ++slot) {
+    if (!context.has(slot)) {
+      shapes.push_back(nullptr);
+      continue;
+    }
+    if (!context.inputs[slot].IsStatic()) return InferOpen(context);
+    known.push_back(context.inputs[slot].StaticShape());
+    shapes.push_back(&known.back());
+  }
+  const int64_t total = TotalOf(context.node, context.constant(6));
+  if (total < 0) return InferOpen(context);
+  const AttentionForm form = AttentionFormOf(context.node, shapes, total);
+  const DType dtype = DType::kFloat32;
+  SetOutput(context, 0, dtype,
+            context.shape(0)->size() == 4
+                ? SymbolicShape{form.batch, form.heads, form.queries, form.value_width}
+                : SymbolicShape{form.batch, form.queries, form.heads * form.value_width});
+  SetOutput(context, 1, dtype, SymbolicShape{form.batch, form.kv_heads, form.keys, form.width});
+  SetOutput(context, 2, dtype,
+            SymbolicShape{form.batch, form.kv_heads, form.keys, form.value_width});
+  SetOutput(context, 3, dtype, SymbolicShape{form.batch, form.heads, form.queries, form.keys});
+}
+
+/// Which stage of the scores the fourth output shows.
+struct Stages {
+  int64_t shown;  // qk_matmul_output_mode: 0 scores, 1 after softcap, 2 with the mask, 3 softmax
+  float* out;     // nullptr: nobody reads it
+};
+
+/// Evaluates one head. `sink` is the score of one more key without a value, or nullptr.
+void EvaluateHead(const AttentionForm& form, const float* q, const float* k, const float* v,
+                  const float* mask, const float* sink, const Stages& stages, float* y) {
+  std::vector<double> scores(static_cast<size_t>(form.keys));
+  for (int64_t i = 0; i < form.queries; ++i) {
+    const auto show = [&](int64_t stage) {
+      if (stages.out == nullptr || stages.shown != stage) return;
+      for (int64_t j = 0; j < form.keys; ++j) {
+        stages.out[i * form.keys + j] = static_cast<float>(scores[static_cast<size_t>(j)]);
+      }
+    };
+    for (int64_t j = 0; j < form.keys; ++j) {
+      double sum = 0;
+      for (int64_t c = 0; c < form.width; ++c) {
+        sum += double{q[i * form.width + c]} * double{k[j * form.width + c]};
+      }
+      scores[static_cast<size_t>(j)] = sum * double{form.scale};
+    }
+    show(0);
+    if (form.softcap > 0) {
+      for (double& score : scores) score = form.softcap * std::tanh(score / form.softcap);
+    }
+    show(1);
+    if (mask) {
+      for (int64_t j = 0; j < form.keys; ++j) {
+        scores[static_cast<size_t>(j)] += mask[i * form.keys + j];
+      }
+    }
+    show(2);
+    double largest = sink ? double{*sink} : -std::numeric_limits<double>::infinity();
+    for (const double score : scores) largest = std::max(largest, score);
+    double sum = sink ? std::exp(double{*sink} - largest) : 0;
+    // For a query that sees nothing, the formula's softmax is NaN but the operators' weights are 0.
+    constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+    const auto is_unseen = [](double score) { return score == kUnseen; };
+    if (largest == kUnseen && std::all_of(scores.begin(), scores.end(), is_unseen)) {
+      std::fill(scores.begin(), scores.end(), 0.0);
+    } else {
+      for (double& score : scores) sum += score = std::exp(score - largest);
+      for (double& score : scores) score /= sum;
+    }
+    show(3);
+    for (int64_t c = 0; c < form.value_width; ++c) {
+      double mixed = 0;
+      for (int64_t j = 0; j < form.keys; ++j) {
+        mixed += scores[static_cast<size_t>(j)] * double{v[j * form.value_width + c]};
+      }
+      y[i * form.y.token + c] = static_cast<float>(mixed);
+    }
+  }
+}
+
+void EvaluateAttention(EvalContext& context) {
+  if (HasAttentionBias(context.node)) return EvaluateByBody(context);
+  std::vector<const Shape*> shapes;
+  for (const Tensor* input : context.inputs) shapes.push_back(input ? &input->shape() : nullptr);
+  const int64_t total = TotalOf(context.node, context.has(6) ? &context.input(6) : nullptr);
+  const AttentionForm form = AttentionFormOf(context.node, shapes, total);
+  const AttentionInputs inputs(form, context.inputs);
+  Tensor y(DType::kFloat32, context.input(0).rank() == 4
+                                ? Shape{form.batch, form.heads, form.queries, form.value_width}
+                                : Shape{form.batch, form.queries, form.heads * form.value_width});
+  Tensor present_k(DType::kFloat32, {form.batch, form.kv_heads, form.keys, form.width});
+  Tensor present_v(DType::kFloat32, {form.batch, form.kv_heads, form.keys, form.value_width});
+  Tensor stage;
+  if (context.node.output(3)) {
+    stage = Tensor(DType::kFloat32, {form.batch, form.heads, form.queries, form.keys});
+  }
+  const float none = 0;
+  const float* sinks = form.sink_slot >= 0 ? inputs.data(form.sink_slot) : nullptr;
+  const int64_t shown = context.attributes().Int("qk_matmul_output_mode", 0);
+  std::vector<float> bias(static_cast<size_t>(form.masks() ? form.queries * form.keys : 0));
+  std::vector<float> q(static_cast<size_t>(form.queries * form.width));
+  for (int64_t b = 0; b < form.batch; ++b) {
+    float* k = present_k.data<float>() + b * form.kv_heads * form.keys * form.width;
+    float* v = present_v.data<float>() + b * form.kv_heads * form.keys * form.value_width;
+    inputs.Keys(b, k);
+    inputs.Values(b, v);
+    for (int64_t h = 0; h < form.heads; ++h) {
+      if (!bias.empty() && (h == 0 || inputs.mask_per_head())) inputs.Mask(b, h, bias.data());
+      inputs.Queries(b, h, 0, form.queries, q.data());
+      const int64_t shared = h / form.group();
+      const Stages stages{
+          shown, stage.empty()
+                     ? nullptr
+                     : stage.data<float>() + (b * form.heads + h) * form.queries * form.keys};
+      EvaluateHead(form, q.data(), k + shared * form.keys * form.width,
+                   v + shared * form.keys * form.value_width, bias.empty() ? nullptr : bias.data(),
+                   sinks ? sinks + h : (form.smooth ? &none : nullptr), stages,
+                   y.data<float>() + form.y.At(b, h));
+    }
+  }
+  context.outputs[0] = std::move(y);
+  if (context.outputs.size() > 1) context.outputs[1] = std::move(present_k);
+  if (context.outputs.size() > 2) context.outputs[2] = std::move(present_v);
+  if (context.outputs.size() > 3) context.outputs[3] = std::move(stage);
+}
+
+}  // namespace
+
+std::span<const OpDef> AttentionOps() {
+  static constexpr OpDef kRows[] = {
+      Expensive(
+          {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat}),
+      // Without key and value the query holds all three; the past may be missing, too.
+      {"GroupQueryAttention", kMicrosoftDomain, 1, 1, 14, 4, InferAttention, EvaluateAttention,
+       QuantRule::kFloat},
+      {"MultiHeadAttention", kMicrosoftDomain, 1, 1, 10, 4, InferAttention, EvaluateAttention,
+       QuantRule::kFloat, FusionRule::kOpaque, ExpandMultiHeadAttention},
+  };
+  return kRows;
+}
+
+}  // namespace requant

@@ -1,0 +1,147 @@
+// Cast, CastLike (onnx docs/Operators.md). Floats beyond an integer's range, which ONNX leaves
+// undefined, saturate, so that no result depends on the compiler.
+#include "ops/elementwise/cast.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+/// One of three types represents every source value exactly, so each target has three loops instead
+/// of one for each source.
+enum class Carrier : uint8_t { kDouble, kSigned, kUnsigned };
+
+Carrier CarrierOf(DType dtype) {
+  if (IsFloat(dtype)) return Carrier::kDouble;
+  return dtype == DType::kUint64 ? Carrier::kUnsigned : Carrier::kSigned;
+}
+
+template <typename To, typename From>
+To Saturate(From value, To lowest, To highest) {
+  if constexpr (std::is_floating_point_v<From>) {
+    if (std::isnan(value)) return 0;
+    // 2^64 and 2^63 are not below the limits as doubles, hence the >=.
+    if (value <= static_cast<From>(lowest)) return lowest;
+    if (value >= static_cast<From>(highest)) return highest;
+  }
+  return static_cast<To>(value);
+}
+
+uint16_t ToBfloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+template <typename From>
+void Store(Tensor& out, int64_t index, From value) {
+  void* raw = out.raw();
+  auto* bytes = static_cast<uint8_t*>(raw);
+  switch (out.dtype()) {
+    case DType::kBool:
+      bytes[index] = value != From{0};
+      return;
+    case DType::kFloat16:
+      static_cast<uint16_t*>(raw)[index] = FloatToHalf(static_cast<float>(value));
+      return;
+    case DType::kBfloat16:
+      static_cast<uint16_t*>(raw)[index] = ToBfloat16(static_cast<float>(value));
+      return;
+    case DType::kInt4:
+    case DType::kUint4:
+    case DType::kInt2:
+    case DType::kUint2: {
+      const bool is_signed = out.dtype() == DType::kInt4 || out.dtype() == DType::kInt2;
+      const int bits = DTypeBits(out.dtype());
+      const int64_t values = int64_t{1} << bits;
+      const auto field = Saturate<int64_t>(value, is_signed ? -values / 2 : 0,
+                                           (is_signed ? values / 2 : values) - 1) &
+                         (values - 1);
+      const int64_t per_byte = 8 / bits;
+      bytes[index / per_byte] |= static_cast<uint8_t>(field << (index % per_byte * bits));
+      return;
+    }
+    default:
+      break;
+  }
+  VisitDType(out.dtype(), [&](auto tag) {
+    using To = decltype(tag);
+    auto* to = static_cast<To*>(raw);
+    if constexpr (std::is_floating_point_v<To>) {
+      to[index] = static_cast<To>(value);
+    } else {
+      to[index] =
+          Saturate<To>(value, std::numeric_limits<To>::min(), std::numeric_limits<To>::max());
+    }
+  });
+}
+
+DType TargetOf(const AttributeMap& attributes) {
+  const int64_t to = attributes.Int("to", 0);
+  const DType dtype = to > 0 && to < 256 ? static_cast<DType>(to) : DType::kUndefined;
+  if (DTypeBits(dtype) == 0) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("Cast to data type number ", to, " (", DTypeName(dtype), ") is not supported"));
+  }
+  return dtype;
+}
+
+void InferCast(InferContext& context) {
+  SetOutput(context, 0, TargetOf(context.attributes()), context.inputs[0].shape);
+}
+
+void EvaluateCast(EvalContext& context) {
+  context.outputs[0] = CastTensor(context.input(0), TargetOf(context.attributes()));
+}
+
+void InferCastLike(InferContext& context) {
+  SetOutput(context, 0, context.inputs[1].dtype, context.inputs[0].shape);
+}
+
+void EvaluateCastLike(EvalContext& context) {
+  context.outputs[0] = CastTensor(context.input(0), context.input(1).dtype());
+}
+
+constexpr OpDef kRows[] = {
+    {"Cast", "", 6, 1, 1, 1, InferCast, EvaluateCast, QuantRule::kFloat, FusionRule::kBroadcast},
+    {"CastLike", "", 15, 2, 2, 1, InferCastLike, EvaluateCastLike, QuantRule::kFloat,
+     FusionRule::kBroadcast},
+};
+
+}  // namespace
+
+Tensor CastTensor(const Tensor& input, DType to) {
+  if (DTypeBits(input.dtype()) == 0 || DTypeBits(to) == 0) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("cannot cast ", DTypeName(input.dtype()), " to ", DTypeName(to)));
+  }
+  if (input.dtype() == to) return input;
+  Tensor out(to, input.shape());
+  for (int64_t i = 0; i < input.count(); ++i) {
+    switch (CarrierOf(input.dtype())) {
+      case Carrier::kDouble:
+        Store(out, i, input.AsDouble(i));
+        break;
+      case Carrier::kSigned:
+        Store(out, i, input.AsInt64(i));
+        break;
+      case Carrier::kUnsigned:
+        Store(out, i, input.data<uint64_t>()[i]);
+        break;
+    }
+  }
+  return out;
+}
+
+std::span<const OpDef> CastOps() { return kRows; }
+
+}  // namespace requant

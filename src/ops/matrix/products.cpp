@@ -1,0 +1,44 @@
+#include "ops/matrix/products.h"
+
+#include <algorithm>
+#include <set>
+
+namespace requant {
+
+namespace {
+
+/// The slot of the right-hand side, -1 for other operators.
+int RightOf(const Node& node) {
+  if (node.Is("QLinearMatMul")) return 3;
+  return node.Is("MatMul") || node.Is("Gemm") ? 1 : -1;
+}
+
+}  // namespace
+
+bool IsComputedProduct(const Node& node) {
+  const int slot = RightOf(node);
+  if (slot < 0) return false;
+  const Tensor* right = node.constant(static_cast<size_t>(slot));
+  return right == nullptr || right->rank() != 2;
+}
+
+bool HasComputedProducts(const Graph& graph) {
+  // Values that follow from inputs. Nodes come in an order in which inputs precede their readers.
+  std::set<const Value*> computed;
+  for (const Value* input : graph.inputs()) {
+    if (!input->is_constant()) computed.insert(input);
+  }
+  const auto is_computed = [&computed](const Value* value) { return computed.contains(value); };
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) {
+    if (IsComputedProduct(*node)) {
+      const auto slot = static_cast<size_t>(RightOf(*node));
+      if (node->constant(slot) || is_computed(node->input(slot))) return true;
+    }
+    if (std::any_of(node->inputs.begin(), node->inputs.end(), is_computed)) {
+      computed.insert(node->outputs.begin(), node->outputs.end());
+    }
+    return false;
+  });
+}
+
+}  // namespace requant

@@ -1,0 +1,485 @@
+// FuseAttention
+//
+// Scaled dot product attention as exporters write it out (PyTorch and Hugging Face, with softmax
+// or scaled_dot_product_attention; timm's packed projection; tf2onnx):
+//   Before: y = Reshape(Transpose(MatMul(Softmax(MatMul(q, k) * s + m), v), 0 2 1 3), [B, S, H Dv])
+//           q = Transpose(Reshape(x, [B, S, H, D]), 0 2 1 3)
+//           k = Transpose(Reshape(z, [B, T, H, D]), 0 2 3 1)
+//           v = Transpose(Reshape(w, [B, T, H, Dv]), 0 2 1 3)
+//   After:  y = com.microsoft::MultiHeadAttention(x, z, w, _, _, m) {num_heads = H, scale = s}, or
+//           from opset 23 on Attention(x, z, w, m) of ONNX
+//   - k and v may be [B, H, T, D] themselves (a past that was joined).
+//   - Packed projections: q, k, v = Gather(Transpose(Reshape(x, [B, S, 3, H, D]), 2 0 3 1 4), 0..2)
+//     (or Squeeze of a Split) become slices of the columns of x.
+//   - PyTorch's nn.MultiheadAttention has the tokens first, and three dimensions [B H, S, D]: with
+//     q = Transpose(Reshape(x, [S, B H, D]), 1 0 2) it is an attention of one image and B H heads.
+//   - From opset 23 on, where the heads of q stay apart: y [B, H, S, Dv] = Attention(q, k, v, m).
+//
+// Conditions: float32; ranks and numbers of heads known; Softmax along the last axis; nobody else
+//   reads the scores. s: any products and quotients with positive constants, of q, k or the scores,
+//   in front of the mask. m: sums, which are added up, and Where(c, scores, f) with f at most
+//   -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide as there
+//   are keys, which a mask cut out for open lengths is (attention_mask.h).
+// Formula: softmax(s * q k^T + m) v   (Vaswani et al., "Attention is all you need", 2017)
+//   A query whose scores are all -infinity gives 0 as the operator and NaN written out.
+#include <algorithm>
+#include <cmath>
+
+#include "passes/match/attention_mask.h"
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+
+namespace requant {
+namespace {
+
+constexpr double kFarBelow = -1e35;
+
+/// The operator that computes a value as its first output, if only one node reads it.
+Node* Lone(const Graph& graph, const Value* value, const char* op) {
+  Node* node = value ? value->producer : nullptr;
+  return node && node->Is(op) && node->output() == value && graph.SoleConsumer(value) ? node
+                                                                                      : nullptr;
+}
+
+/// The operator that computes a value as its first output, whatever else reads it.
+Node* ProducerOf(const Value* value, const char* op) {
+  Node* node = value ? value->producer : nullptr;
+  return node && node->Is(op) && node->output() == value ? node : nullptr;
+}
+
+bool HasPerm(const Node& node, const std::vector<int64_t>& perm) {
+  return node.attributes.Ints("perm") == perm;
+}
+
+const Dim& DimOf(const Value* value, size_t axis) { return (*value->type.shape)[axis]; }
+
+/// x of x * c, c * x or x / c with one positive number c, by which `scale` is multiplied; else the
+/// value itself.
+Value* PeelScale(Value* value, double& scale) {
+  Node* node = value->producer;
+  if (node == nullptr || node->output() != value || (!node->Is("Mul") && !node->Is("Div"))) {
+    return nullptr;
+  }
+  for (const size_t slot : {size_t{1}, size_t{0}}) {
+    Value* x = node->input(1 - slot);
+    const std::optional<double> number = ScalarOperand(node->input(slot), x);
+    if (!number || !(*number > 0) || !std::isfinite(*number)) continue;
+    if (slot == 0 && node->Is("Div")) continue;
+    scale *= node->Is("Div") ? 1 / *number : *number;
+    return x;
+  }
+  return nullptr;
+}
+
+/// The heads of one operand. Values of three dimensions (tokens first, one image) lack [B, ...].
+struct Heads {
+  Value* flat = nullptr;     // [B, T, H * D], or nullptr
+  Value* source = nullptr;   // the value to reshape to `flat`, where that is nullptr
+  Tensor target;             // the target shape of that
+  int64_t slice = -1;        // which of three slices of the columns of `flat`
+  Value* by_head = nullptr;  // [B, H, T, D], if the graph has that value
+  Value* turned = nullptr;   // [B, T, H, D], of which by_head is a transpose
+  int64_t heads = 0, width = 0;
+
+  bool is_flat() const { return flat || source; }
+};
+
+/// Reads [B, T, H, D] or [T, H, D] made of columns; sets flat or source.
+void ReadColumns(Value* parts, Heads& out) {
+  Node* reshape = ProducerOf(parts, "Reshape");
+  if (reshape == nullptr || reshape->attributes.Int("allowzero", 0) != 0) return;
+  const Tensor* target = reshape->constant(1);
+  Value* x = reshape->input(0);
+  if (RankOf(parts) == 3) {
+    out.source = x;
+    out.target = Tensor::Vector<int64_t>({1, -1, out.heads * out.width});
+    return;
+  }
+  if (RankOf(x) == 3 && DimOf(x, 0) == DimOf(parts, 0) && DimOf(x, 1) == DimOf(parts, 1)) {
+    out.flat = x;
+    return;
+  }
+  if (target == nullptr || target->count() != 4) return;
+  const std::vector<int64_t> sizes = target->ToInts();
+  if (RankOf(x) == 3 && sizes[0] == 0 && sizes[1] == 0) {
+    out.flat = x;
+    return;
+  }
+  if (sizes[0] == 0 || sizes[1] == 0) return;
+  out.source = x;
+  out.target = Tensor::Vector<int64_t>({sizes[0], sizes[1], out.heads * out.width});
+}
+
+/// Reads [B, H, T, D] out of a packed projection of q, k and v.
+bool ReadPacked(Value* value, Heads& out) {
+  Value* all = nullptr;
+  int64_t index = -1;
+  if (const Node* pick = ProducerOf(value, "Gather")) {
+    const Tensor* place = pick->constant(1);
+    if (pick->attributes.Int("axis", 0) != 0 || place == nullptr || place->rank() != 0)
+      return false;
+    index = place->AsInt64(0);
+    all = pick->input(0);
+  } else if (const Node* squeeze = ProducerOf(value, "Squeeze")) {
+    const Value* part = squeeze->input(0);
+    const Node* split = part ? part->producer : nullptr;
+    if (split == nullptr || !split->Is("Split") || split->attributes.Int("axis", 0) != 0 ||
+        split->outputs.size() != 3 || RankOf(part) != 5 || DimOf(part, 0) != Dim(1)) {
+      return false;
+    }
+    std::vector<int64_t> axes = squeeze->attributes.Ints("axes");
+    if (squeeze->constant(1)) axes = squeeze->constant(1)->ToInts();
+    if (axes != std::vector<int64_t>{0}) return false;
+    index = std::find(split->outputs.begin(), split->outputs.end(), part) - split->outputs.begin();
+    all = split->input(0);
+  }
+  Node* turn = ProducerOf(all, "Transpose");
+  if (turn == nullptr || !HasPerm(*turn, {2, 0, 3, 1, 4}) || index < 0 || index > 2) return false;
+  Value* parts = turn->input(0);
+  Node* reshape = ProducerOf(parts, "Reshape");
+  if (reshape == nullptr || RankOf(parts) != 5 || DimOf(parts, 2) != Dim(3)) return false;
+  Value* x = reshape->input(0);
+  const Tensor* target = reshape->constant(1);
+  const bool same =
+      RankOf(x) == 3 && DimOf(x, 0) == DimOf(parts, 0) && DimOf(x, 1) == DimOf(parts, 1);
+  const bool kept = RankOf(x) == 3 && target && target->AsInt64(0) == 0 && target->AsInt64(1) == 0;
+  if (!same && !kept) return false;
+  out.flat = x;
+  out.slice = index;
+  return true;
+}
+
+/// The permutations that attention uses, for four and for three dimensions.
+struct Perms {
+  std::vector<int64_t> heads;   // exchanges tokens and heads
+  std::vector<int64_t> both;    // exchanges tokens and heads, then the last two axes
+  std::vector<int64_t> matrix;  // exchanges the last two axes
+};
+Perms PermsOf(int64_t rank) {
+  if (rank == 3) return {{1, 0, 2}, {1, 2, 0}, {0, 2, 1}};
+  return {{0, 2, 1, 3}, {0, 2, 3, 1}, {0, 1, 3, 2}};
+}
+
+/// Reads q or v as [B, H, T, D], or k as [B, H, D, T], and collects scales on the way.
+std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, double* scale) {
+  const Perms perms = PermsOf(rank);
+  std::optional<bool> turned;  // whether [B, T, H, D] was seen instead of [B, H, T, D]
+  bool across = transposed;
+  Heads out;
+  for (;;) {
+    if (value == nullptr || RankOf(value) != rank || !IsFloat32(value)) return {};
+    if (scale) {
+      if (Value* x = PeelScale(value, *scale)) {
+        value = x;
+        continue;
+      }
+    }
+    Node* turn = turned.has_value() ? nullptr : ProducerOf(value, "Transpose");
+    if (turn && across && HasPerm(*turn, perms.matrix)) {
+      across = false;
+      value = turn->input(0);
+      continue;
+    }
+    if (turn && HasPerm(*turn, across ? perms.both : perms.heads)) {
+      // Behind a scale the value is not the operand itself.
+      if (scale == nullptr) out.by_head = value;
+      across = false;
+      turned = true;
+      value = turn->input(0);
+      continue;
+    }
+    break;
+  }
+  if (across) return {};
+  const auto last = static_cast<size_t>(rank) - 1;
+  const Dim& heads = DimOf(value, turned ? last - 1 : last - 2);
+  const Dim& width = DimOf(value, last);
+  if (!heads.known() || !width.known() || heads.value < 1 || width.value < 1) return {};
+  out.heads = heads.value;
+  out.width = width.value;
+  if (turned) {
+    out.turned = value;
+    ReadColumns(value, out);
+  } else {
+    out.by_head = value;
+    if (rank == 4) ReadPacked(value, out);
+  }
+  return out;
+}
+
+/// The scores, and the masks that are added to them.
+struct Scores {
+  Node* product = nullptr;
+  double scale = 1;
+  struct Mask {
+    Value* value;
+    // for Where(condition, scores, value) or, `inverted`, Where(condition, value, scores)
+    Value* condition;
+    bool inverted;
+  };
+  std::vector<Mask> masks;
+};
+
+std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
+  Scores out;
+  for (int steps = 0; steps < 8; ++steps) {
+    if (Node* where = Lone(graph, value, "Where")) {
+      bool found = false;
+      for (const size_t slot : {size_t{2}, size_t{1}}) {
+        const std::optional<double> far = ScalarOf(where->input(slot));
+        if (!far || !(*far <= kFarBelow)) continue;
+        out.masks.push_back({where->inputs[slot], where->inputs[0], slot == 1});
+        value = where->inputs[3 - slot];
+        found = true;
+        break;
+      }
+      if (!found) return {};
+      continue;
+    }
+    Node* sum = Lone(graph, value, "Add");
+    if (sum == nullptr) break;
+    // The side that leads to a product is the scores; the mask may have any number of dimensions.
+    bool found = false;
+    for (const size_t slot : {size_t{0}, size_t{1}}) {
+      Value* side = sum->inputs[slot];
+      const Node* producer = side ? side->producer : nullptr;
+      if (producer == nullptr || side->is_constant() || RankOf(side) != RankOf(value)) continue;
+      if (!producer->Is("MatMul") && !producer->Is("Mul") && !producer->Is("Div") &&
+          !producer->Is("Add") && !producer->Is("Where")) {
+        continue;
+      }
+      if (!ReadScores(graph, side)) continue;
+      out.masks.push_back({sum->inputs[1 - slot], nullptr, false});
+      value = side;
+      found = true;
+      break;
+    }
+    if (!found) return {};
+  }
+  while (value && graph.SoleConsumer(value)) {
+    Value* x = PeelScale(value, out.scale);
+    if (x == nullptr) break;
+    value = x;
+  }
+  out.product = Lone(graph, value, "MatMul");
+  if (out.product == nullptr || !IsFloat32(value)) return {};
+  return out;
+}
+
+/// Whether a mask is as wide as the keys and no larger than the scores.
+bool MaskFits(const Value* mask, const Value* scores) {
+  const int64_t rank = RankOf(mask);
+  const int64_t most = RankOf(scores);
+  if (rank < 1 || rank > most) return false;
+  for (int64_t i = 1; i <= rank; ++i) {
+    const Dim& size = DimOf(mask, static_cast<size_t>(rank - i));
+    if (!(size == DimOf(scores, static_cast<size_t>(most - i))) && (i == 1 || size != Dim(1))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class Rewriter {
+ public:
+  Rewriter(Graph& graph, Node* softmax) : graph_(graph), near_(softmax) {}
+
+  bool Run() {
+    Value* weights = near_->output();
+    mix_ = graph_.SoleConsumer(weights);
+    if (mix_ == nullptr || !mix_->Is("MatMul") || mix_->input(0) != weights) return false;
+    const auto scores = ReadScores(graph_, near_->input(0));
+    if (!scores) return false;
+    double scale = scores->scale;
+    const int64_t rank = RankOf(near_->input(0));
+    if (RankOf(scores->product->output()) != rank) return false;
+    const auto q = ReadHeads(scores->product->input(0), rank, false, &scale);
+    const auto k = ReadHeads(scores->product->input(1), rank, true, &scale);
+    const auto v = ReadHeads(mix_->input(1), rank, false, nullptr);
+    if (!q || !k || !v || q->heads != k->heads || q->heads != v->heads || q->width != k->width) {
+      return false;
+    }
+    Value* plain = scores->product->output();
+    const bool onnx = graph_.opset() >= 23;
+    for (const Scores::Mask& mask : scores->masks) {
+      const Value* shape = mask.condition ? mask.condition : mask.value;
+      cut_out_ = mask.condition && IsCutOutFor(shape, plain);
+      if ((!cut_out_ && !MaskFits(shape, plain)) || !IsFloat32(mask.value)) return false;
+      if (onnx && RankOf(shape) < 2) return false;
+    }
+    // The result [B, S, H, Dv] is reshaped to columns.
+    Node* back = graph_.SoleConsumer(mix_->output());
+    Node* join = back && back->Is("Transpose") && HasPerm(*back, PermsOf(rank).heads)
+                     ? graph_.SoleConsumer(back->output())
+                     : nullptr;
+    const bool flat =
+        q->is_flat() && join && JoinsHeads(*join, *v) && ((k->is_flat() && v->is_flat()) || !onnx);
+    if (!flat && (!onnx || rank == 3)) return false;
+    if (rank == 3 && (!k->is_flat() || !v->is_flat())) return false;
+    Value* mask = MakeMask(*scores, plain, onnx);
+    AttributeMap attributes;
+    attributes.Set("scale", static_cast<float>(scale));
+    if (!flat) {
+      if (mix_->output()->type.shape == std::nullopt) return false;
+      return Emit("Attention", "", {ByHead(*q), ByHead(*k), ByHead(*v), mask}, mix_,
+                  std::move(attributes));
+    }
+    // Only MultiHeadAttention takes columns and heads together.
+    const bool columns = k->is_flat() && v->is_flat();
+    std::vector<Value*> inputs = {Columns(*q), columns ? Columns(*k) : ByHead(*k),
+                                  columns ? Columns(*v) : ByHead(*v)};
+    if (onnx) {
+      attributes.Set("q_num_heads", q->heads);
+      attributes.Set("kv_num_heads", k->heads);
+      if (mask) inputs.push_back(mask);
+    } else {
+      attributes.Set("num_heads", q->heads);
+      if (mask) inputs.insert(inputs.end(), {nullptr, nullptr, mask});
+      graph_.opsets.try_emplace(kMicrosoftDomain, 1);
+    }
+    const size_t tokens = static_cast<size_t>(rank) - 2;
+    const ValueType type{DType::kFloat32,
+                         SymbolicShape{rank == 4 ? DimOf(mix_->output(), 0) : Dim(1),
+                                       DimOf(mix_->output(), tokens), v->heads * v->width}};
+    Value* y =
+        graph_.AddOp(onnx ? "Attention" : "MultiHeadAttention", onnx ? "" : kMicrosoftDomain,
+                     std::move(inputs), near_->name + "_attention", type, std::move(attributes));
+    graph_.SetInput(join, 0, y);
+    if (!CopiesNothing(*join, rank)) {
+      const std::vector<int64_t> shape = join->output()->type.StaticShape();
+      graph_.SetInput(join, 1, AddNear(graph_, near_, Tensor::Vector<int64_t>(shape)));
+    }
+    return true;
+  }
+
+ private:
+  /// Whether the target of a Reshape copies no dimension that has changed.
+  static bool CopiesNothing(const Node& join, int64_t rank) {
+    const std::vector<int64_t> sizes = join.constant(1)->ToInts();
+    const size_t same = rank == 3 ? 0 : std::min<size_t>(2, sizes.size());
+    return std::find(sizes.begin() + static_cast<std::ptrdiff_t>(same), sizes.end(), 0) ==
+           sizes.end();
+  }
+
+  /// Whether Reshape(x [B, S, H, Dv], target) gives the same for [B, S, H * Dv], or one of [S, H,
+  /// Dv] for [1, S, H * Dv]; where the shape is known, the target may be replaced.
+  static bool JoinsHeads(const Node& join, const Heads& v) {
+    const Tensor* target = join.constant(1);
+    if (!join.Is("Reshape") || target == nullptr || join.attributes.Int("allowzero", 0) != 0) {
+      return false;
+    }
+    const ValueType& type = join.output()->type;
+    return CopiesNothing(join, v.turned ? RankOf(v.turned) : 4) ||
+           (type.IsStatic() && NumElements(type.StaticShape()) > 0);
+  }
+
+  Value* Columns(const Heads& heads) {
+    if (heads.flat == nullptr) {
+      const ValueType type{DType::kFloat32, SymbolicShape{Dim(), Dim(), heads.heads * heads.width}};
+      return AddNear(graph_, near_, "Reshape", {heads.source, AddNear(graph_, near_, heads.target)},
+                     type);
+    }
+    if (heads.slice < 0) return heads.flat;
+    const int64_t width = heads.heads * heads.width;
+    ValueType type = heads.flat->type;
+    type.shape->back() = width;
+    const auto one = [&](int64_t value) {
+      return AddNear(graph_, near_, Tensor::Vector<int64_t>({value}));
+    };
+    return AddNear(graph_, near_, "Slice",
+                   {heads.flat, one(heads.slice * width), one((heads.slice + 1) * width), one(2)},
+                   type);
+  }
+
+  Value* ByHead(const Heads& heads) {
+    if (heads.by_head) return heads.by_head;
+    const SymbolicShape& from = *heads.turned->type.shape;
+    AttributeMap attributes;
+    attributes.Set("perm", std::vector<int64_t>{0, 2, 1, 3});
+    return AddNear(graph_, near_, "Transpose", {heads.turned},
+                   {DType::kFloat32, SymbolicShape{from[0], from[2], from[1], from[3]}},
+                   std::move(attributes));
+  }
+
+  /// Makes the sum of all masks; nullptr without any.
+  Value* MakeMask(const Scores& scores, const Value* plain, bool onnx) {
+    Value* sum = nullptr;
+    for (const Scores::Mask& mask : scores.masks) {
+      Value* value = mask.value;
+      if (mask.condition) {
+        Value* zero = AddNear(graph_, near_, Tensor::Scalar(0.0F));
+        value = AddNear(
+            graph_, near_, "Where",
+            {mask.condition, mask.inverted ? mask.value : zero, mask.inverted ? zero : mask.value},
+            {DType::kFloat32, mask.condition->type.shape});
+      }
+      sum = sum ? AddNear(graph_, near_, "Add", {sum, value}, {DType::kFloat32, {}}) : value;
+    }
+    return sum ? Stretched(sum, plain, onnx ? 2 : 4) : nullptr;
+  }
+
+  /// Widens a mask: onnxruntime needs a row for every query, and four dimensions for
+  /// MultiHeadAttention.
+  Value* Stretched(Value* mask, const Value* scores, int64_t least_rank) {
+    const int64_t rank = RankOf(mask);
+    const auto row = static_cast<size_t>(RankOf(scores)) - 2;
+    const Dim& queries = DimOf(scores, row);
+    if (rank >= least_rank && (DimOf(mask, static_cast<size_t>(rank) - 2) == queries ||
+                               (cut_out_ && mask->producer->Is("Where")))) {
+      return mask;
+    }
+    const ValueType type{DType::kFloat32,
+                         SymbolicShape{Dim(), Dim(), queries, DimOf(scores, row + 1)}};
+    if (queries.known()) {
+      Value* shape = AddNear(graph_, near_, Tensor::Vector<int64_t>({1, 1, queries.value, 1}));
+      return AddNear(graph_, near_, "Expand", {mask, shape}, type);
+    }
+    // Makes [1, 1, queries, 1] from the shape of q.
+    const auto ints = [&](const std::vector<int64_t>& values) {
+      return AddNear(graph_, near_, Tensor::Vector(values));
+    };
+    const auto list = [](int64_t count) { return ValueType{DType::kInt64, SymbolicShape{count}}; };
+    Value* whole =
+        AddNear(graph_, near_, "Shape", {scores->producer->input(0)}, list(RankOf(scores)));
+    Value* rows =
+        AddNear(graph_, near_, "Gather", {whole, ints({static_cast<int64_t>(row)})}, list(1));
+    AttributeMap axis;
+    axis.Set("axis", int64_t{0});
+    Value* shape =
+        AddNear(graph_, near_, "Concat", {ints({1, 1}), rows, ints({1})}, list(4), std::move(axis));
+    return AddNear(graph_, near_, "Expand", {mask, shape}, type);
+  }
+
+  /// Turns the node `last` into the operator.
+  bool Emit(const char* op, const char* domain, std::vector<Value*> inputs, Node* last,
+            AttributeMap attributes) {
+    while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+    TruncateInputs(graph_, last, 0);
+    for (size_t i = 0; i < inputs.size(); ++i) graph_.SetInput(last, i, inputs[i]);
+    last->Retype(op, domain);
+    last->attributes = std::move(attributes);
+    return true;
+  }
+
+  Graph& graph_;
+  Node* near_;
+  Node* mix_ = nullptr;
+  bool cut_out_ = false;  // whether the last mask was cut out for open lengths
+};
+
+bool IsLastSoftmax(const Graph& graph, const Node& node) {
+  const int64_t rank = RankOf(node.input(0));
+  if (!node.Is("Softmax") || (rank != 3 && rank != 4) || !IsFloat32(node.input(0))) return false;
+  const int64_t axis = node.attributes.Int("axis", graph.opset() < 13 ? 1 : -1);
+  return axis == -1 || axis == rank - 1;
+}
+
+}  // namespace
+
+bool FuseAttention(Graph& graph, PassContext&) {
+  return RewriteNodes(graph, [](Graph& g, Node* node) {
+    return IsLastSoftmax(g, *node) && Rewriter(g, node).Run();
+  });
+}
+
+}  // namespace requant

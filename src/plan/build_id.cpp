@@ -1,7 +1,0 @@
-#include "plan/build_id.h"
-
-namespace requant {
-
-const char kBuildId[33] = "requant-build-id-not-stamped-yet";
-
-}  // namespace requant

@@ -1,0 +1,105 @@
+// Lowers float Conv as a depthwise convolution or an implicit matrix product, with bias, residual
+// and activation fused.
+#include <string>
+#include <utility>
+
+#include "plan/lower/convolution/window_step.h"
+#include "plan/lower/elementwise/epilogue.h"
+#include "plan/lower/rows.h"
+
+namespace requant {
+void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                         const float* weights, const float* bias, int input, int output,
+                         const Epilogue& epilogue) {
+  const DwConvF32Kernel& kernel = builder.Choose("dwconv_f32", DwConvF32Kernels());
+  const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
+  const DwConvF32Weights source{
+      {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
+      weights,
+      bias};
+  uint8_t* packed = builder.Packed(kernel.packed_size(source));
+  kernel.pack_weights(source, packed);
+  auto& step = builder.Add<DepthwiseF32Step>(node, kernel.name, {input}, {output});
+  step.op = epilogue.op;
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
+  step.params.portable = builder.options().portable ? 1 : 0;
+  // Parts are whole lines, whose windows share inputs.
+  step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
+}
+
+const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
+                                   const std::string& tuning) {
+  return builder.Choose(
+      "conv_f32", ConvF32Kernels(),
+      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); },
+      [&geometry](const ConvF32Kernel& row) { return row.is_preferred(geometry); }, tuning);
+}
+
+const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder) {
+  return builder.Choose("conv_f32", ConvF32Kernels(),
+                        [](const ConvF32Kernel& row) { return row.run != rq_conv_f32_lines; });
+}
+
+void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                    const ConvF32Weights& weights, Layout layout, int input) {
+  const Epilogue epilogue = TakeEpilogue(builder, node, true);
+  std::vector<int> inputs{input};
+  if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
+  const int output = builder.Out(epilogue.output, layout);
+  AddConvF32Step(builder, node, geometry, weights, inputs, output, epilogue);
+}
+
+void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
+                    const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
+                    const Epilogue& epilogue) {
+  std::string tuning = TuningOf("conv_f32", geometry);
+  const ConvF32Kernel& kernel = ChooseConvF32(builder, geometry, tuning);
+  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
+  kernel.pack_weights(weights, packed);
+  auto& step = builder.Add<ConvF32Step>(node, kernel.name, inputs, {output});
+  step.op = epilogue.op;
+  step.tuning = std::move(tuning);
+  step.params.residual_stride = geometry.out_c;
+  step.params.lo = static_cast<float>(epilogue.clamp.lo);
+  step.params.hi = static_cast<float>(epilogue.clamp.hi);
+  step.params.portable = builder.options().portable ? 1 : 0;
+  step.Set(builder, kernel, geometry, packed, TapsOf(weights.layout), TileOf(kernel.walk, geometry),
+           kMacsPerPart);
+}
+
+bool LowerConv(PlanBuilder& builder, const Node& node) {
+  const Tensor* weights = node.constant(1);
+  const Tensor* bias = node.constant(2);
+  if (weights == nullptr || weights->dtype() != DType::kFloat32 || (node.input(2) && !bias)) {
+    return false;
+  }
+  const Shape& w = weights->shape();
+  const auto geometry =
+      GeometryOf(node, node.inputs[0]->type.StaticShape(), node.outputs[0]->type.StaticShape(),
+                 Shape(w.begin() + 2, w.end()));
+  if (!geometry) return false;
+  const float* bias_data = bias ? bias->data<float>() : nullptr;
+  if (IsDepthwise(*geometry)) {
+    const Epilogue epilogue = TakeEpilogue(builder, node, false);
+    const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
+    const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
+    AddDepthwiseF32Step(builder, node, *geometry, weights->data<float>(), bias_data, input, output,
+                        epilogue);
+    return true;
+  }
+  const ConvF32Weights source{OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,
+                                         geometry->kernel_h, geometry->kernel_w, geometry->groups),
+                              weights->data<float>(), bias_data};
+  AddConvF32Step(builder, node, *geometry, source, Layout::kChannelsLast,
+                 builder.In(node.inputs[0], Layout::kChannelsLast));
+  return true;
+}
+
+std::unique_ptr<Step> NewConvStep(StepKind kind) {
+  if (kind == StepKind::kConvF32) return std::make_unique<ConvF32Step>();
+  if (kind == StepKind::kDepthwiseF32) return std::make_unique<DepthwiseF32Step>();
+  return nullptr;
+}
+
+}  // namespace requant

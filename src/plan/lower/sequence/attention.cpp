@@ -1,0 +1,385 @@
+// Lowers the attention operators (ops/attention/attention.h). Every head takes two products by the
+// float kernels of convolutions and a softmax between them. Queries go in panels, so that their
+// scores stay in a cache; as many heads run at a time as there are threads.
+#include "ops/attention/attention.h"
+
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "kernels/elementwise/table.h"
+#include "kernels/softmax/table.h"
+#include "plan/lower/product/computed.h"
+#include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
+
+namespace requant {
+namespace {
+
+/// Scores of a panel, which fill a quarter of a second-level cache.
+constexpr int64_t kPanelScores = 1 << 16;
+
+/// Byte offsets in the workspace.
+struct Places {
+  size_t queries = 0, scores = 0, keys = 0, values = 0, mask = 0;  // within each lane
+  size_t lane = 0;                                                 // bytes of a lane
+  size_t joined_keys = 0, joined_values = 0;  // for one image, behind the lanes
+};
+
+/// The operands and memory of one lane's head.
+struct Lane {
+  int64_t head = 0;
+  uint8_t* memory = nullptr;
+  const float* keys = nullptr;
+  const float* values = nullptr;
+  const float* mask = nullptr;
+  int64_t mask_stride = 0;
+};
+
+class AttentionStep : public Step {
+ public:
+  StepKind kind() const override { return StepKind::kAttention; }
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(form, scores, mix, places, panel, lanes, mask_in_place, slots, present);
+    archive.Kernel(ConvF32Kernels(), kernel, run);
+  }
+
+  void Run(const RunContext& context) const override {
+    std::vector<Tensor> tensors;
+    tensors.reserve(slots.size());
+    std::vector<const Tensor*> pointers;
+    for (const int slot : slots) {
+      pointers.push_back(nullptr);
+      if (slot < 0) continue;
+      const Slot& place = context.slot(slot);
+      tensors.push_back(Tensor::Unowned(place.dtype, place.shape, context.Write(slot)));
+      pointers.back() = &tensors.back();
+    }
+    const AttentionInputs source(form, pointers);
+    for (int64_t b = 0; b < form.batch; ++b) RunImage(context, source, b);
+  }
+
+  AttentionForm form;
+  ComputedProduct scores, mix;  // the two products of a panel
+  Places places;
+  int64_t panel = 0;  // queries of a panel
+  int lanes = 1;
+  /// Whether the mask is added from its own memory: it has numbers for all keys, and nothing else
+  /// hides any.
+  bool mask_in_place = false;
+  std::vector<int> slots;     // indexed by input slot of the node; -1 where left out
+  int present[2] = {-1, -1};  // slots of the outputs; -1 where nothing reads them
+  void (*run)(const ConvF32Params*) = nullptr;
+
+ private:
+  /// k or v as [heads][tokens], with the distances between heads and tokens.
+  struct Operand {
+    const float* data;
+    int64_t head, token;
+  };
+
+  /// The operand of image b in its own memory, or joined with its past: in the output if there is
+  /// one.
+  Operand OperandOf(const RunContext& context, const AttentionInputs& source, int64_t b,
+                    bool keys) const {
+    const HeadLayout& layout = keys ? form.k : form.v;
+    const int64_t width = keys ? form.width : form.value_width;
+    const int output = present[keys ? 0 : 1];
+    if (!form.joins() && output < 0) {
+      return {source.data(keys ? form.k_slot : form.v_slot) + layout.At(b, 0), layout.head,
+              layout.token};
+    }
+    const int64_t size = form.kv_heads * form.keys * width;
+    float* to = output >= 0
+                    ? context.Write<float>(output) + b * size
+                    : reinterpret_cast<float*>(context.Write<uint8_t>(workspace) +
+                                               (keys ? places.joined_keys : places.joined_values));
+    std::memset(to, 0, static_cast<size_t>(size) * sizeof(float));
+    if (keys) {
+      source.Keys(b, to);
+    } else {
+      source.Values(b, to);
+    }
+    return {to, form.keys * width, width};
+  }
+
+  void RunImage(const RunContext& context, const AttentionInputs& source, int64_t b) const {
+    const Operand k = OperandOf(context, source, b, true);
+    const Operand v = OperandOf(context, source, b, false);
+    const ConvF32Kernel& row = ConvF32KernelOf(kernel);
+    auto* memory = context.Write<uint8_t>(workspace);
+    const int many = LanesOf(context, lanes);
+    Lane lane[kMaxThreads];
+    for (int64_t first = 0; first < form.heads; first += many) {
+      const int used = static_cast<int>(std::min<int64_t>(many, form.heads - first));
+      for (int i = 0; i < used; ++i) {
+        Lane& own = lane[i];
+        own.head = first + i;
+        own.memory = memory + places.lane * static_cast<size_t>(i);
+        const int64_t shared = own.head / form.group();
+        // With one lane, heads that share keys follow each other, so their keys are packed once.
+        own.keys = k.data + shared * k.head;
+        own.values = v.data + shared * v.head;
+        if (form.queries >= kFewRows && (many > 1 || own.head % form.group() == 0)) {
+          PackMatrix(row, scores.matrix, k.data + shared * k.head, own.memory + places.keys);
+          PackMatrix(row, mix.matrix, v.data + shared * v.head, own.memory + places.values);
+        }
+        SetMask(context, source, b, memory, own);
+      }
+      for (int64_t query = 0; query < form.queries; query += panel) {
+        RunPanel(context, source, b, query, {lane, static_cast<size_t>(used)});
+      }
+    }
+  }
+
+  void SetMask(const RunContext& context, const AttentionInputs& source, int64_t b, uint8_t* memory,
+               Lane& lane) const {
+    if (!form.masks()) return;
+    lane.mask_stride = form.keys;
+    if (mask_in_place) {
+      const int slot = slots[static_cast<size_t>(form.mask_slot)];
+      const Shape& shape = context.slot(slot).shape;
+      const size_t rank = shape.size();
+      const int64_t rows = rank > 1 ? shape[rank - 2] : 1;
+      const int64_t heads = rank > 2 ? shape[rank - 3] : 1;
+      const int64_t images = rank > 3 ? shape[0] : 1;
+      const int64_t plane = (images > 1 ? b * heads : 0) + (heads > 1 ? lane.head : 0);
+      lane.mask = context.Read<float>(slot) + plane * rows * form.keys;
+      lane.mask_stride = rows > 1 ? form.keys : 0;
+      return;
+    }
+    // The mask is filled once for an image, or for every head.
+    const bool own = source.mask_per_head();
+    auto* to = reinterpret_cast<float*>((own ? lane.memory : memory) + places.mask);
+    if (own || lane.head == 0) source.Mask(b, lane.head, to);
+    lane.mask = to;
+  }
+
+  /// Computes queries [query, query + panel) of the lanes' heads.
+  void RunPanel(const RunContext& context, const AttentionInputs& source, int64_t b, int64_t query,
+                std::span<const Lane> used) const {
+    const int64_t count = std::min(panel, form.queries - query);
+    ConvF32Params products[kMaxThreads];
+    SoftmaxF32Params rows[kMaxThreads];
+    const int total = static_cast<int>(used.size());
+    for (int i = 0; i < total; ++i) {
+      const Lane& lane = used[static_cast<size_t>(i)];
+      auto* q = reinterpret_cast<float*>(lane.memory + places.queries);
+      Scale(source, b, lane.head, query, count, q);
+      ConvF32Params& call = products[i];
+      call = scores.params;
+      call.row_end = static_cast<int32_t>(count);
+      call.input = q;
+      call.weights = lane.memory + places.keys;
+      call.output = reinterpret_cast<float*>(lane.memory + places.scores);
+      if (lane.mask && form.softcap == 0) {
+        call.residual = lane.mask + query * lane.mask_stride;
+        call.residual_stride = static_cast<int32_t>(lane.mask_stride);
+      }
+      SoftmaxF32Params& softmax = rows[i];
+      softmax.in = softmax.out = call.output;
+      softmax.rows = static_cast<size_t>(count);
+      softmax.cols = softmax.in_row_stride = softmax.out_row_stride =
+          static_cast<size_t>(form.keys);
+      softmax.masked_to_zero = 1;
+    }
+    Multiply(context, scores.matrix, products, used, true);
+    if (form.softcap != 0) {
+      for (int i = 0; i < total; ++i) {
+        const Lane& lane = used[static_cast<size_t>(i)];
+        Cap(products[i].output, count, lane.mask ? lane.mask + query * lane.mask_stride : nullptr,
+            lane.mask_stride);
+      }
+    }
+    RunLanes(context, SoftmaxRow(), rows, total);
+    for (int i = 0; i < total; ++i) {
+      const Lane& lane = used[static_cast<size_t>(i)];
+      const float* from = products[i].output;
+      ConvF32Params& call = products[i];
+      call = mix.params;
+      call.row_end = static_cast<int32_t>(count);
+      call.input = from;
+      call.weights = lane.memory + places.values;
+      call.output = context.Write<float>(outputs[0]) + form.y.At(b, lane.head, query);
+    }
+    Multiply(context, mix.matrix, products, used, false);
+  }
+
+  /// Computes the lanes' products; few queries do without packed weights.
+  void Multiply(const RunContext& context, const ComputedMatrix& matrix,
+                const ConvF32Params* products, std::span<const Lane> used, bool keys) const {
+    if (form.queries >= kFewRows) {
+      return RunLanes(context, run, products, static_cast<int>(used.size()));
+    }
+    for (const Lane& lane : used) {
+      const ConvF32Params& call = *products++;
+      const FewRows few{matrix, call.row_end, call.geometry.input_stride, call.residual_stride,
+                        call.geometry.output_stride};
+      MultiplyFew(few, call.input, keys ? lane.keys : lane.values, call.residual, call.output);
+    }
+  }
+
+  static auto SoftmaxRow() -> void (*)(const SoftmaxF32Params*) {
+    void (*best)(const SoftmaxF32Params*) = nullptr;
+    for (const SoftmaxF32Kernel& row : SoftmaxF32Kernels()) {
+      if (row.op == SoftmaxOp::kSoftmax) best = row.run;
+    }
+    return best;
+  }
+
+  static auto BinaryRow(BinaryF32Op op) -> void (*)(const BinaryF32Params*) {
+    void (*best)(const BinaryF32Params*) = nullptr;
+    for (const BinaryF32Kernel& row : BinaryF32Kernels()) {
+      if (row.op == op) best = row.run;
+    }
+    return best;
+  }
+
+  /// out[count][width] = scale * q
+  void Scale(const AttentionInputs& source, int64_t b, int64_t h, int64_t query, int64_t count,
+             float* out) const {
+    const bool turned = form.cos_slot >= 0;
+    if (turned) source.Queries(b, h, query, count, out);
+    BinaryF32Params call{};
+    call.a = turned ? out : source.data(0) + form.q.At(b, h, query);
+    call.b = &form.scale;
+    call.out = out;
+    call.rows = static_cast<size_t>(count);
+    call.cols = call.out_row_stride = static_cast<size_t>(form.width);
+    call.a_row_stride = static_cast<size_t>(turned ? form.width : form.q.token);
+    call.a_step = 1;
+    call.lo = -std::numeric_limits<float>::infinity();
+    call.hi = std::numeric_limits<float>::infinity();
+    BinaryRow(BinaryF32Op::kMul)(&call);
+  }
+
+  /// cap * tanh(score / cap) + mask
+  void Cap(float* scores_at, int64_t count, const float* mask, int64_t mask_stride) const {
+    const float inverse = 1 / form.softcap;
+    BinaryF32Params call{};
+    call.a = scores_at;
+    call.b = &inverse;
+    call.out = scores_at;
+    call.rows = static_cast<size_t>(count);
+    call.cols = call.out_row_stride = call.a_row_stride = static_cast<size_t>(form.keys);
+    call.a_step = 1;
+    call.lo = -std::numeric_limits<float>::infinity();
+    call.hi = std::numeric_limits<float>::infinity();
+    BinaryRow(BinaryF32Op::kMul)(&call);
+    UnaryF32Params tanh{};
+    tanh.in = tanh.out = scores_at;
+    tanh.n = call.rows * call.cols;
+    for (const UnaryF32Kernel& row : UnaryF32Kernels()) {
+      if (row.op == UnaryF32Op::kTanh && row.isa != std::string_view("scalar")) row.run(&tanh);
+    }
+    call.b = &form.softcap;
+    BinaryRow(BinaryF32Op::kMul)(&call);
+    if (mask == nullptr) return;
+    call.b = mask;
+    call.b_step = 1;
+    call.b_row_stride = static_cast<size_t>(mask_stride);
+    BinaryRow(BinaryF32Op::kAdd)(&call);
+  }
+};
+
+/// Reserves room for so many floats and returns its offset.
+size_t Take(size_t& end, int64_t rows, int64_t columns) {
+  const size_t at = end;
+  const size_t count = CheckedMul(static_cast<size_t>(rows), static_cast<size_t>(columns));
+  end = CheckedAdd(end, Padded(CheckedMul(count, sizeof(float))));
+  return at;
+}
+
+}  // namespace
+
+bool LowerAttention(PlanBuilder& builder, const Node& node) {
+  std::vector<Shape> shapes;
+  shapes.reserve(node.inputs.size());
+  std::vector<const Shape*> given;
+  for (const Value* input : node.inputs) {
+    given.push_back(nullptr);
+    if (input == nullptr) continue;
+    shapes.push_back(input->type.StaticShape());
+    given.back() = &shapes.back();
+  }
+  // The pass that moves a bias in front of the products has not run on this node, so the reference
+  // does.
+  if (node.output(3) || HasAttentionBias(node)) return false;
+  const Tensor* total = node.constant(6);
+  const bool grouped = node.op_type == "GroupQueryAttention";
+  if (grouped && (total == nullptr || total->count() != 1)) return false;
+  const AttentionForm form = AttentionFormOf(node, given, grouped ? total->AsInt64(0) : 0);
+  if (form.batch == 0 || form.queries == 0 || form.keys == 0 || form.width == 0 ||
+      form.value_width == 0 || form.sinks()) {
+    return false;
+  }
+  const ConvF32Kernel& kernel = ChooseProductF32(builder);
+  // A panel is whole register tiles.
+  const int64_t panel =
+      std::min(form.queries, std::max<int64_t>(16, kPanelScores / form.keys / 4 * 4));
+  const bool joins = form.joins() || node.output(1) || node.output(2);
+  const int64_t k_token = form.joins() || node.output(1) ? form.width : form.k.token;
+  const int64_t v_token = form.joins() || node.output(2) ? form.value_width : form.v.token;
+  const auto scores = PlanProduct(builder, kernel, {form.width, form.keys, 1, k_token}, panel,
+                                  form.width, form.keys);
+  const auto mix = PlanProduct(builder, kernel, {form.keys, form.value_width, v_token, 1}, panel,
+                               form.keys, form.y.token);
+  if (!scores || !mix) return false;
+
+  std::vector<int> slots;
+  std::vector<int> inputs;
+  for (const Value* input : node.inputs) {
+    slots.push_back(input ? builder.In(input) : -1);
+    if (input) inputs.push_back(slots.back());
+  }
+  std::vector<int> outputs;
+  int present[2] = {-1, -1};
+  for (size_t i = 0; i < 3; ++i) {
+    if (node.output(i) == nullptr) continue;
+    outputs.push_back(builder.Out(node.outputs[i]));
+    if (i > 0) present[i - 1] = outputs.back();
+  }
+  auto& step = builder.Add<AttentionStep>(node, kernel.name, inputs, outputs);
+  step.run = kernel.run;
+  step.form = form;
+  step.scores = *scores;
+  step.mix = *mix;
+  step.panel = panel;
+  step.slots = std::move(slots);
+  step.present[0] = present[0];
+  step.present[1] = present[1];
+  const int64_t each = form.queries * form.keys * (form.width + form.value_width);
+  step.macs = form.batch * form.heads * each;
+  const int64_t threads = std::clamp(builder.options().threads, 1, kMaxThreads);
+  step.lanes = static_cast<int>(
+      std::clamp<int64_t>(std::min(step.macs / kMacsPerPart, form.heads), 1, threads));
+  Places& places = step.places;
+  size_t end = 0;
+  places.queries = Take(end, panel, form.width);
+  places.scores = Take(end, panel, form.keys);
+  places.keys = end;
+  end = CheckedAdd(end, Padded(scores->packed_bytes));
+  places.values = end;
+  end = CheckedAdd(end, Padded(mix->packed_bytes));
+  if (form.mask_slot >= 0) {
+    const Value* mask = node.inputs[static_cast<size_t>(form.mask_slot)];
+    step.mask_in_place = mask->type.dtype == DType::kFloat32 && form.padding_slot < 0 &&
+                         form.lengths_slot < 0 && !form.causal && form.window < 0 &&
+                         mask->type.StaticShape().back() == form.keys;
+  }
+  if (form.masks() && !step.mask_in_place) places.mask = Take(end, form.queries, form.keys);
+  places.lane = end;
+  end = CheckedMul(end, static_cast<size_t>(step.lanes));
+  if (joins) {
+    places.joined_keys = Take(end, form.kv_heads * form.keys, form.width);
+    places.joined_values = Take(end, form.kv_heads * form.keys, form.value_width);
+  }
+  step.workspace = builder.Workspace(end);
+  return true;
+}
+
+std::unique_ptr<Step> NewAttentionStep(StepKind kind) {
+  if (kind == StepKind::kAttention) return std::make_unique<AttentionStep>();
+  return nullptr;
+}
+
+}  // namespace requant
