@@ -1,4 +1,4 @@
-// Metadata of our own QONNX and Q/DQ files.
+// Metadata of our own QONNX and Q/DQ files, and how QONNX's nodes are rewritten.
 #pragma once
 
 #include "ir/graph.h"
@@ -15,5 +15,9 @@ inline constexpr const char* kFormKey = "requant.form";
 /// Turns a QONNX export of ours into Q/DQ nodes (qonnx_pairs.cpp). Returns false and does nothing
 /// for other graphs.
 bool SpellQdq(Graph& graph);
+
+/// Turns products of quantized values by quantized constants into products of their codes
+/// (qonnx_integers.cpp). Returns whether there were any.
+bool RewriteToIntegers(Graph& graph);
 
 }  // namespace requant
