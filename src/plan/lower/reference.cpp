@@ -14,9 +14,8 @@ namespace {
 constexpr const char* kMovers[] = {"Split",        "Gather", "DepthToSpace",
                                    "SpaceToDepth", "Expand", "Tile"};
 
-class ReferenceStep : public Step {
+class ReferenceStep : public StepOf<StepKind::kReference> {
  public:
-  StepKind kind() const override { return StepKind::kReference; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(requantize, slots);
     if (!archive.reading()) return;
@@ -105,9 +104,6 @@ void LowerByReference(PlanBuilder& builder, const Node& node) {
   step.slots = std::move(slots);
 }
 
-std::unique_ptr<Step> NewReferenceStep(StepKind kind) {
-  if (kind == StepKind::kReference) return std::make_unique<ReferenceStep>();
-  return nullptr;
-}
+RQ_STEP(Reference, ReferenceStep)
 
 }  // namespace requant

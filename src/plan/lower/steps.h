@@ -1,7 +1,9 @@
-// The kinds of steps, for saved plans. A step class takes its file, an entry here, and a case in
-// its file's New...Step.
+// The classes of steps, for saved plans: steps.inc lists them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 
 #include "plan/archive.h"
@@ -10,77 +12,38 @@
 namespace requant {
 
 enum class StepKind : uint8_t {
-  kConvF32,
-  kDepthwiseF32,
-  kConvQ8,
-  kDepthwiseQ8,
-  kBinary,
-  kUnary,
-  kQAdd,
-  kQMul,
-  kTranspose,
-  kCopy,
-  kConcat,
-  kBoxCopy,
-  kLut,
-  kMaxPoolF32,
-  kMaxPoolQ8,
-  kAvgPoolF32,
-  kAvgPoolQ8,
-  kQuantize,
-  kQuantizePlanes,
-  kDequantize,
-  kSoftmax,
-  kLayerNorm,
-  kReduce,
-  kNearest,
-  kLinear,
-  kReference,
-  kCast,
-  kMatMulNBits,
-  kQAddNibbles,
-  kIntegerProduct,
-  // The code of these steps is among the extended operators (bindings/README.md).
-  kMatMul,
-  kQMatMul,
-  kAttention,
-  kRecurrent,
-  kDynamicQuantize,
-  kWiden,
-  kInterleave,
-  kUnfold,
+#define STEP(name, late) k##name,
+#include "plan/lower/steps.inc"
+#undef STEP
 };
-inline constexpr StepKind kFirstLateStep = StepKind::kMatMul;
-inline constexpr StepKind kLastStep = StepKind::kUnfold;
 
-/// Makes an empty step of that kind; nullptr for a kind that does not exist.
+/// By kind: whether its code is among the rarer operators.
+inline constexpr bool kStepIsLate[] = {
+#define STEP(name, late) late,
+#include "plan/lower/steps.inc"
+#undef STEP
+};
+
+inline bool IsLate(StepKind kind) { return kStepIsLate[static_cast<size_t>(kind)]; }
+inline bool IsStepKind(StepKind kind) { return static_cast<size_t>(kind) < std::size(kStepIsLate); }
+
+/// An empty step of that kind, whose code must be loaded.
 std::unique_ptr<Step> NewStep(StepKind kind);  // table.cpp
 
-/// Each makes an empty step of the kinds of one file; nullptr for other kinds.
-std::unique_ptr<Step> NewConvStep(StepKind kind);             // conv.cpp
-std::unique_ptr<Step> NewQConvStep(StepKind kind);            // qconv.cpp
-std::unique_ptr<Step> NewElementwiseStep(StepKind kind);      // elementwise.cpp
-std::unique_ptr<Step> NewQBinaryStep(StepKind kind);          // qelementwise.cpp
-std::unique_ptr<Step> NewLayoutStep(StepKind kind);           // layout.cpp
-std::unique_ptr<Step> NewConcatStep(StepKind kind);           // concat.cpp
-std::unique_ptr<Step> NewLayerNormStep(StepKind kind);        // layer_norm.cpp
-std::unique_ptr<Step> NewReduceStep(StepKind kind);           // reduce.cpp
-std::unique_ptr<Step> NewResizeStep(StepKind kind);           // resize.cpp
-std::unique_ptr<Step> NewBoxCopyStep(StepKind kind);          // slice.cpp
-std::unique_ptr<Step> NewLutStep(StepKind kind);              // lut.cpp
-std::unique_ptr<Step> NewPoolStep(StepKind kind);             // pool.cpp
-std::unique_ptr<Step> NewQuantizeStep(StepKind kind);         // quantize.cpp
-std::unique_ptr<Step> NewSoftmaxStep(StepKind kind);          // softmax.cpp
-std::unique_ptr<Step> NewReferenceStep(StepKind kind);        // reference.cpp
-std::unique_ptr<Step> NewCastStep(StepKind kind);             // cast.cpp
-std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind);      // matmul_nbits_step.cpp
-std::unique_ptr<Step> NewComputedStep(StepKind kind);         // matmul_computed.cpp
-std::unique_ptr<Step> NewQMatMulStep(StepKind kind);          // qmatmul_computed.cpp
-std::unique_ptr<Step> NewAttentionStep(StepKind kind);        // attention.cpp
-std::unique_ptr<Step> NewRecurrentStep(StepKind kind);        // recurrent.cpp
-std::unique_ptr<Step> NewIntegerProductStep(StepKind kind);   // integer_product.cpp
-std::unique_ptr<Step> NewDynamicQuantizeStep(StepKind kind);  // dynamic_quantize.cpp
-std::unique_ptr<Step> NewInterleaveStep(StepKind kind);       // transposition.cpp
-std::unique_ptr<Step> NewUnfoldStep(StepKind kind);           // volume.cpp
+// One function for each kind, in the file of its class.
+#define STEP(name, late) std::unique_ptr<Step> New##name##Step();
+#include "plan/lower/steps.inc"
+#undef STEP
+
+/// Defines what makes empty steps of a kind.
+#define RQ_STEP(name, ...) \
+  std::unique_ptr<Step> New##name##Step() { return std::make_unique<__VA_ARGS__>(); }
+
+/// The base of the class of a kind.
+template <StepKind kKind>
+class StepOf : public Step {
+ public:
+  StepKind kind() const override { return kKind; }
+};
 
 }  // namespace requant

@@ -38,36 +38,12 @@ LowerFunction VolumeLowering(const Graph& graph) {
 }
 
 std::unique_ptr<Step> NewStep(StepKind kind) {
-  // The files are asked in turn. Extended operators come last and are loaded if the kind is theirs.
-  constexpr std::unique_ptr<Step> (*kFiles[])(StepKind) = {NewConvStep,
-                                                           NewQConvStep,
-                                                           NewElementwiseStep,
-                                                           NewQBinaryStep,
-                                                           NewLayoutStep,
-                                                           NewBoxCopyStep,
-                                                           NewLutStep,
-                                                           NewPoolStep,
-                                                           NewQuantizeStep,
-                                                           NewSoftmaxStep,
-                                                           NewReferenceStep,
-                                                           NewCastStep,
-                                                           NewConcatStep,
-                                                           NewLayerNormStep,
-                                                           NewReduceStep,
-                                                           NewResizeStep,
-                                                           NewMatMulNBitsStep,
-                                                           NewIntegerProductStep,
-                                                           NewComputedStep,
-                                                           NewAttentionStep,
-                                                           NewRecurrentStep,
-                                                           NewQMatMulStep,
-                                                           NewDynamicQuantizeStep,
-                                                           NewInterleaveStep,
-                                                           NewUnfoldStep};
-  for (const auto& make : kFiles) {
-    if (auto step = make(kind)) return step;
-  }
-  return nullptr;
+  constexpr std::unique_ptr<Step> (*kMakers[])() = {
+#define STEP(name, late) New##name##Step,
+#include "plan/lower/steps.inc"
+#undef STEP
+  };
+  return kMakers[static_cast<size_t>(kind)]();
 }
 
 }  // namespace requant

@@ -39,9 +39,9 @@ void StepFields(PlanArchive& archive, std::unique_ptr<Step>& step) {
   archive.Fields(kind);
   if (archive.reading()) {
     // Where the header does not announce extended operators, they may not be loaded.
-    const bool known = kind <= kLastStep && (archive.operators || kind < kFirstLateStep);
-    if (known) step = NewStep(kind);
-    if (step == nullptr) DamagedPlan("a step is of no known kind");
+    const bool known = IsStepKind(kind) && (archive.operators || !IsLate(kind));
+    if (!known) DamagedPlan("a step is of no known kind");
+    step = NewStep(kind);
   }
   archive.Fields(step->name, step->op, step->kernel, step->tuning, step->inputs, step->outputs,
                  step->workspace, step->may_overwrite, step->macs, step->parts);
@@ -120,7 +120,7 @@ void CheckPlan(const Plan& plan, const Graph& graph) {
 
 bool NeedsOperators(const Plan& plan) {
   return std::any_of(plan.steps.begin(), plan.steps.end(),
-                     [](const auto& step) { return step->kind() >= kFirstLateStep; });
+                     [](const auto& step) { return IsLate(step->kind()); });
 }
 
 }  // namespace

@@ -96,10 +96,7 @@ bool LowerConv(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewConvStep(StepKind kind) {
-  if (kind == StepKind::kConvF32) return std::make_unique<ConvF32Step>();
-  if (kind == StepKind::kDepthwiseF32) return std::make_unique<DepthwiseF32Step>();
-  return nullptr;
-}
+RQ_STEP(ConvF32, ConvF32Step)
+RQ_STEP(DepthwiseF32, DepthwiseF32Step)
 
 }  // namespace requant

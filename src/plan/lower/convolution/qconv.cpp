@@ -274,10 +274,7 @@ bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewQConvStep(StepKind kind) {
-  if (kind == StepKind::kConvQ8) return std::make_unique<ConvQ8Step>();
-  if (kind == StepKind::kDepthwiseQ8) return std::make_unique<DepthwiseQ8Step>();
-  return nullptr;
-}
+RQ_STEP(ConvQ8, ConvQ8Step)
+RQ_STEP(DepthwiseQ8, DepthwiseQ8Step)
 
 }  // namespace requant

@@ -23,9 +23,8 @@ struct Transposition::Move {
 };
 
 /// Moves the pixels of convolutions to their positions in the output.
-class Transposition::InterleaveStep : public Step {
+class Transposition::InterleaveStep : public StepOf<StepKind::kInterleave> {
  public:
-  StepKind kind() const override { return StepKind::kInterleave; }
   void Fields(PlanArchive& archive) override { archive.Fields(moves); }
   void Run(const RunContext& context) const override {
     auto* out = context.Write<uint8_t>(outputs[0]);
@@ -229,9 +228,6 @@ void Transposition::AddMoves(size_t row_group, size_t column_group, size_t eleme
   }
 }
 
-std::unique_ptr<Step> NewInterleaveStep(StepKind kind) {
-  if (kind == StepKind::kInterleave) return std::make_unique<Transposition::InterleaveStep>();
-  return nullptr;
-}
+RQ_STEP(Interleave, Transposition::InterleaveStep)
 
 }  // namespace requant

@@ -75,7 +75,7 @@ class Transposition {
   };
   struct Move;
   class InterleaveStep;
-  friend std::unique_ptr<Step> NewInterleaveStep(StepKind kind);
+  friend std::unique_ptr<Step> NewInterleaveStep();
 
   int32_t width() const { return g_.out_c / g_.groups; }
   /// The geometry of one convolution. Its channels are those of each phase, for each group of the

@@ -29,9 +29,8 @@ struct Unfolding {
   bool IsIdentity() const { return taps == 1 && stride == 1 && pad == 0 && depth == out_depth; }
 };
 
-class UnfoldStep : public Step {
+class UnfoldStep : public StepOf<StepKind::kUnfold> {
  public:
-  StepKind kind() const override { return StepKind::kUnfold; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(form);
     archive.Blob(padding);
@@ -288,9 +287,6 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewUnfoldStep(StepKind kind) {
-  if (kind == StepKind::kUnfold) return std::make_unique<UnfoldStep>();
-  return nullptr;
-}
+RQ_STEP(Unfold, UnfoldStep)
 
 }  // namespace requant

@@ -7,9 +7,8 @@
 namespace requant {
 namespace {
 
-class CastStep : public Step {
+class CastStep : public StepOf<StepKind::kCast> {
  public:
-  StepKind kind() const override { return StepKind::kCast; }
   void Fields(PlanArchive& archive) override { archive.Fields(count); }
   void Run(const RunContext& context) const override {
     const auto* from = context.Read<int32_t>(inputs[0]);
@@ -38,8 +37,6 @@ bool LowerCast(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewCastStep(StepKind kind) {
-  return kind == StepKind::kCast ? std::make_unique<CastStep>() : nullptr;
-}
+RQ_STEP(Cast, CastStep)
 
 }  // namespace requant

@@ -160,10 +160,7 @@ bool LowerUnary(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewElementwiseStep(StepKind kind) {
-  if (kind == StepKind::kBinary) return std::make_unique<BinaryStep>();
-  if (kind == StepKind::kUnary) return std::make_unique<UnaryStep>();
-  return nullptr;
-}
+RQ_STEP(Binary, BinaryStep)
+RQ_STEP(Unary, UnaryStep)
 
 }  // namespace requant

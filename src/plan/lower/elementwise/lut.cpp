@@ -14,9 +14,8 @@
 namespace requant {
 namespace {
 
-class LutStep : public Step {
+class LutStep : public StepOf<StepKind::kLut> {
  public:
-  StepKind kind() const override { return StepKind::kLut; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(table, count);
     archive.Kernel(LutKernels(), kernel, run);
@@ -119,9 +118,6 @@ bool LowerByteUnary(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewLutStep(StepKind kind) {
-  if (kind == StepKind::kLut) return std::make_unique<LutStep>();
-  return nullptr;
-}
+RQ_STEP(Lut, LutStep)
 
 }  // namespace requant

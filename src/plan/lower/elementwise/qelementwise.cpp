@@ -146,11 +146,8 @@ bool LowerQLinearBinary(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewQBinaryStep(StepKind kind) {
-  if (kind == StepKind::kQAdd) return std::make_unique<QBinaryStep<QAddParams>>();
-  if (kind == StepKind::kQMul) return std::make_unique<QBinaryStep<QMulParams>>();
-  if (kind == StepKind::kQAddNibbles) return std::make_unique<QBinaryStep<QAddNibblesParams>>();
-  return nullptr;
-}
+RQ_STEP(QAdd, QBinaryStep<QAddParams>)
+RQ_STEP(QMul, QBinaryStep<QMulParams>)
+RQ_STEP(QAddNibbles, QBinaryStep<QAddNibblesParams>)
 
 }  // namespace requant

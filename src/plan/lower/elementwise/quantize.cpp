@@ -13,9 +13,8 @@ namespace {
 
 using QuantizeStep = UnaryKernelStep<StepKind::kQuantize, QuantizeKernels, QuantizeParams>;
 
-class QuantizePlanesStep : public Step {
+class QuantizePlanesStep : public StepOf<StepKind::kQuantizePlanes> {
  public:
-  StepKind kind() const override { return StepKind::kQuantizePlanes; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(params, batch);
     archive.Kernel(QuantizePlanesKernels(), kernel, run);
@@ -115,11 +114,8 @@ bool LowerDequantize(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewQuantizeStep(StepKind kind) {
-  if (kind == StepKind::kQuantize) return std::make_unique<QuantizeStep>();
-  if (kind == StepKind::kQuantizePlanes) return std::make_unique<QuantizePlanesStep>();
-  if (kind == StepKind::kDequantize) return std::make_unique<DequantizeStep>();
-  return nullptr;
-}
+RQ_STEP(Quantize, QuantizeStep)
+RQ_STEP(QuantizePlanes, QuantizePlanesStep)
+RQ_STEP(Dequantize, DequantizeStep)
 
 }  // namespace requant

@@ -56,9 +56,8 @@ std::optional<ConcatRows> RowsOf(const PlanBuilder& builder, const Node& node,
 }
 
 /// Copies rows to their part of the output, through a table when there is one.
-class ConcatStep : public Step {
+class ConcatStep : public StepOf<StepKind::kConcat> {
  public:
-  StepKind kind() const override { return StepKind::kConcat; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(rows, total, parts, look_up_kernel);
     archive.Kernel(CopyRowsKernels(), kernel, copy);
@@ -190,9 +189,6 @@ bool LowerQLinearConcat(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewConcatStep(StepKind kind) {
-  if (kind == StepKind::kConcat) return std::make_unique<ConcatStep>();
-  return nullptr;
-}
+RQ_STEP(Concat, ConcatStep)
 
 }  // namespace requant

@@ -14,9 +14,8 @@ namespace {
 
 using TransposeStep = UnaryKernelStep<StepKind::kTranspose, TransposeKernels, TransposeParams>;
 
-class CopyStep : public Step {
+class CopyStep : public StepOf<StepKind::kCopy> {
  public:
-  StepKind kind() const override { return StepKind::kCopy; }
   void Fields(PlanArchive& archive) override { archive.Fields(params); }
   void Run(const RunContext& context) const override {
     StridedCopyParams call = params;
@@ -120,10 +119,7 @@ bool LowerTranspose(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewLayoutStep(StepKind kind) {
-  if (kind == StepKind::kTranspose) return std::make_unique<TransposeStep>();
-  if (kind == StepKind::kCopy) return std::make_unique<CopyStep>();
-  return nullptr;
-}
+RQ_STEP(Transpose, TransposeStep)
+RQ_STEP(Copy, CopyStep)
 
 }  // namespace requant

@@ -11,9 +11,8 @@
 namespace requant {
 namespace {
 
-class NearestStep : public Step {
+class NearestStep : public StepOf<StepKind::kNearest> {
  public:
-  StepKind kind() const override { return StepKind::kNearest; }
   void Fields(PlanArchive& archive) override { archive.Fields(params, ys, xs); }
   void Run(const RunContext& context) const override {
     ResizeNearestParams call = params;
@@ -27,9 +26,8 @@ class NearestStep : public Step {
   std::vector<int32_t> ys, xs;
 };
 
-class LinearStep : public Step {
+class LinearStep : public StepOf<StepKind::kLinear> {
  public:
-  StepKind kind() const override { return StepKind::kLinear; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(params, ys, xs);
     archive.Kernel(ResizeLinearF32Kernels(), kernel, run);
@@ -143,10 +141,7 @@ bool LowerResize(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewResizeStep(StepKind kind) {
-  if (kind == StepKind::kNearest) return std::make_unique<NearestStep>();
-  if (kind == StepKind::kLinear) return std::make_unique<LinearStep>();
-  return nullptr;
-}
+RQ_STEP(Nearest, NearestStep)
+RQ_STEP(Linear, LinearStep)
 
 }  // namespace requant

@@ -13,9 +13,8 @@ namespace requant {
 namespace {
 
 /// Copies a box of the input to a box of the output; the rest of the output is filled with `fill`.
-class BoxCopyStep : public Step {
+class BoxCopyStep : public StepOf<StepKind::kBoxCopy> {
  public:
-  StepKind kind() const override { return StepKind::kBoxCopy; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(params, in_offset, out_offset, filled, fill);
   }
@@ -143,9 +142,6 @@ bool LowerPad(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewBoxCopyStep(StepKind kind) {
-  if (kind == StepKind::kBoxCopy) return std::make_unique<BoxCopyStep>();
-  return nullptr;
-}
+RQ_STEP(BoxCopy, BoxCopyStep)
 
 }  // namespace requant

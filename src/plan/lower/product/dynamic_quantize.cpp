@@ -146,10 +146,7 @@ bool LowerDynamicQuantize(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewDynamicQuantizeStep(StepKind kind) {
-  if (kind == StepKind::kWiden) return std::make_unique<WidenStep>();
-  if (kind == StepKind::kDynamicQuantize) return std::make_unique<DynamicQuantizeStep>();
-  return nullptr;
-}
+RQ_STEP(Widen, WidenStep)
+RQ_STEP(DynamicQuantize, DynamicQuantizeStep)
 
 }  // namespace requant

@@ -181,9 +181,6 @@ bool LowerMatMulInteger(PlanBuilder& builder, const Node& node) {
   return AddIntegerProduct(builder, node, geometry, layout, Layout::kPlain, a.size() - 1);
 }
 
-std::unique_ptr<Step> NewIntegerProductStep(StepKind kind) {
-  if (kind == StepKind::kIntegerProduct) return std::make_unique<IntegerProductStep>();
-  return nullptr;
-}
+RQ_STEP(IntegerProduct, IntegerProductStep)
 
 }  // namespace requant

@@ -9,9 +9,8 @@
 namespace requant {
 namespace {
 
-class MatMulStep : public Step {
+class MatMulStep : public StepOf<StepKind::kMatMul> {
  public:
-  StepKind kind() const override { return StepKind::kMatMul; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(product, lanes, bias_stride, a_at, b_at);
     archive.Kernel(ConvF32Kernels(), kernel, run);
@@ -193,9 +192,6 @@ bool LowerComputedGemm(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewComputedStep(StepKind kind) {
-  if (kind == StepKind::kMatMul) return std::make_unique<MatMulStep>();
-  return nullptr;
-}
+RQ_STEP(MatMul, MatMulStep)
 
 }  // namespace requant

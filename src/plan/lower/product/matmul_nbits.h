@@ -6,9 +6,8 @@
 
 namespace requant {
 
-class MatMulNBitsStep : public Step {
+class MatMulNBitsStep : public StepOf<StepKind::kMatMulNBits> {
  public:
-  StepKind kind() const override { return StepKind::kMatMulNBits; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(params);
     archive.Blob(params.weights);

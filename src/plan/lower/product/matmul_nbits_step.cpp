@@ -4,9 +4,6 @@
 
 namespace requant {
 
-std::unique_ptr<Step> NewMatMulNBitsStep(StepKind kind) {
-  if (kind == StepKind::kMatMulNBits) return std::make_unique<MatMulNBitsStep>();
-  return nullptr;
-}
+RQ_STEP(MatMulNBits, MatMulNBitsStep)
 
 }  // namespace requant

@@ -137,9 +137,6 @@ bool LowerComputedQMatMul(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewQMatMulStep(StepKind kind) {
-  if (kind == StepKind::kQMatMul) return std::make_unique<QMatMulStep>();
-  return nullptr;
-}
+RQ_STEP(QMatMul, QMatMulStep)
 
 }  // namespace requant

@@ -61,9 +61,6 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewLayerNormStep(StepKind kind) {
-  if (kind == StepKind::kLayerNorm) return std::make_unique<LayerNormStep>();
-  return nullptr;
-}
+RQ_STEP(LayerNorm, LayerNormStep)
 
 }  // namespace requant

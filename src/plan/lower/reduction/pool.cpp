@@ -169,12 +169,9 @@ bool LowerQLinearPool(PlanBuilder& builder, const Node& node) {
   return geometry && AddAverageQ8(builder, node, *geometry, CountOf(node, input, kernel_shape));
 }
 
-std::unique_ptr<Step> NewPoolStep(StepKind kind) {
-  if (kind == StepKind::kMaxPoolF32) return std::make_unique<PoolStep<MaxPoolF32Params>>();
-  if (kind == StepKind::kMaxPoolQ8) return std::make_unique<PoolStep<MaxPoolQ8Params>>();
-  if (kind == StepKind::kAvgPoolF32) return std::make_unique<PoolStep<AvgPoolF32Params>>();
-  if (kind == StepKind::kAvgPoolQ8) return std::make_unique<PoolStep<AvgPoolQ8Params>>();
-  return nullptr;
-}
+RQ_STEP(MaxPoolF32, PoolStep<MaxPoolF32Params>)
+RQ_STEP(MaxPoolQ8, PoolStep<MaxPoolQ8Params>)
+RQ_STEP(AvgPoolF32, PoolStep<AvgPoolF32Params>)
+RQ_STEP(AvgPoolQ8, PoolStep<AvgPoolQ8Params>)
 
 }  // namespace requant

@@ -93,9 +93,6 @@ bool LowerReduce(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewReduceStep(StepKind kind) {
-  if (kind == StepKind::kReduce) return std::make_unique<ReduceStep>();
-  return nullptr;
-}
+RQ_STEP(Reduce, ReduceStep)
 
 }  // namespace requant

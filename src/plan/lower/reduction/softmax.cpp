@@ -50,9 +50,6 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewSoftmaxStep(StepKind kind) {
-  if (kind == StepKind::kSoftmax) return std::make_unique<SoftmaxStep>();
-  return nullptr;
-}
+RQ_STEP(Softmax, SoftmaxStep)
 
 }  // namespace requant

@@ -35,9 +35,8 @@ struct Lane {
   int64_t mask_stride = 0;
 };
 
-class AttentionStep : public Step {
+class AttentionStep : public StepOf<StepKind::kAttention> {
  public:
-  StepKind kind() const override { return StepKind::kAttention; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(form, scores, mix, places, panel, lanes, mask_in_place, slots, present);
     archive.Kernel(ConvF32Kernels(), kernel, run);
@@ -377,9 +376,6 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewAttentionStep(StepKind kind) {
-  if (kind == StepKind::kAttention) return std::make_unique<AttentionStep>();
-  return nullptr;
-}
+RQ_STEP(Attention, AttentionStep)
 
 }  // namespace requant

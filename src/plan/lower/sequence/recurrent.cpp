@@ -45,9 +45,8 @@ void Activate(UnaryF32Op op, float* x, int64_t count) {
   BestRow(UnaryF32Kernels(), op)(&call);
 }
 
-class RecurrentStep : public Step {
+class RecurrentStep : public StepOf<StepKind::kRecurrent> {
  public:
-  StepKind kind() const override { return StepKind::kRecurrent; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(form, products, places, state_slots, results, lanes);
     for (Products& direction : products) {
@@ -353,9 +352,6 @@ bool LowerRecurrent(PlanBuilder& builder, const Node& node) {
   return true;
 }
 
-std::unique_ptr<Step> NewRecurrentStep(StepKind kind) {
-  if (kind == StepKind::kRecurrent) return std::make_unique<RecurrentStep>();
-  return nullptr;
-}
+RQ_STEP(Recurrent, RecurrentStep)
 
 }  // namespace requant
