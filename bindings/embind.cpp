@@ -86,7 +86,7 @@ val OperatorFunctions(const Graph& graph) {
     functions.call<void>("push", Address(reinterpret_cast<const void*>(raise)));
   }
   for (const Pass& pass : PassTable()) {
-    if (pass.worth && pass.worth(graph)) {
+    if (pass.may_apply && pass.may_apply(graph)) {
       functions.call<void>("push", Address(reinterpret_cast<const void*>(pass.run)));
     }
   }

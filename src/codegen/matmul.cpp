@@ -111,12 +111,12 @@ void EmitQLinearMatMul(EmitContext& context) {
     return;
   }
   RequireOne(context, b);
-  context.file.Use("matmul_computed");
+  context.file.Use("matmul_dynamic");
   const ByteReading right = ReadingOf(context.InputType(3), b.zeros[0]);
   const Fields text = MatMulFields(p, p.inner, 1, reading, right, {}, output);
-  context.file.Call("rq_matmul_computed", Fields() << context.In(0) << context.In(3) << p.b_batch
-                                                   << context.Out()
-                                                   << context.file.Struct("rq_matmul", text));
+  context.file.Call("rq_matmul_dynamic", Fields() << context.In(0) << context.In(3) << p.b_batch
+                                                  << context.Out()
+                                                  << context.file.Struct("rq_matmul", text));
 }
 
 void EmitMatMulInteger(EmitContext& context) {

@@ -38,7 +38,7 @@ struct Pass {
   /// Whether the pass may find anything in a graph; nullptr: run it to see. Passes whose code is
   /// among the extended operators must have one, by which the loader decides to load them
   /// (bindings/README.md); while they are not loaded the pass does not run.
-  bool (*worth)(const Graph& graph) = nullptr;
+  bool (*may_apply)(const Graph& graph) = nullptr;
 
   bool optional() const { return role == PassRole::kByName; }
 };
@@ -46,11 +46,11 @@ struct Pass {
 /// All passes in the order of the default pipeline, with the optional ones in their positions.
 std::span<const Pass> PassTable();
 
-#define PASS(name, role, bound, worth, summary) bool name(Graph& graph, PassContext& context);
+#define PASS(name, role, bound, may_apply, summary) bool name(Graph& graph, PassContext& context);
 #include "passes/passes.inc"
 #undef PASS
 
-// What says whether a pass is worth running (worth.cpp).
+// What says whether a pass may apply (may_apply.cpp).
 bool HasAtrousTrick(const Graph& graph);
 bool HasBlockedWeights(const Graph& graph);
 bool HasBodies(const Graph& graph);

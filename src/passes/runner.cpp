@@ -68,8 +68,9 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
       entry.round = report.rounds + 1;
       entry.nodes_before = graph.nodes().size();
       const double start = options.now ? options.now() : 0;
-      const bool worth = pass->worth == nullptr || (OperatorsLoaded() && pass->worth(graph));
-      entry.changed = worth && pass->run(graph, context);
+      const bool applies =
+          pass->may_apply == nullptr || (OperatorsLoaded() && pass->may_apply(graph));
+      entry.changed = applies && pass->run(graph, context);
       entry.milliseconds = options.now ? options.now() - start : 0;
       entry.nodes_after = graph.nodes().size();
       // Annotations give no other pass anything to do.

@@ -12,7 +12,7 @@ constexpr double kRounds = 4e-6;
 using enum PassRole;
 
 constexpr Pass kPasses[] = {
-#define PASS(name, role, bound, worth, summary) {#name, summary, bound, role, name, worth},
+#define PASS(name, role, bound, may_apply, summary) {#name, summary, bound, role, name, may_apply},
 #include "passes/passes.inc"
 #undef PASS
 };

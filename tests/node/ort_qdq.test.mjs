@@ -178,7 +178,7 @@ const operators = {
       integer: true,
     };
   },
-  'MatMul of two computed operands'(random) {
+  'MatMul of two dynamic operands'(random) {
     const [m, k, n] = integers(random, 3, 1, 24);
     return {
       inputs: [

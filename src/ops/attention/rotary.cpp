@@ -56,8 +56,8 @@ void EvaluateRotary(EvalContext& context) {
     heads = x.dim(1);
   } else if (heads <= 0) {
     // Without a number of heads, com.microsoft rotates heads as wide as the caches.
-    const int64_t turned = context.attributes().Int("rotary_embedding_dim", 0);
-    if (context.node.domain.empty() || turned > 0 || half == 0) {
+    const int64_t rotated = context.attributes().Int("rotary_embedding_dim", 0);
+    if (context.node.domain.empty() || rotated > 0 || half == 0) {
       Fail(ErrorCode::kInvalidModel, "RotaryEmbedding needs the attribute num_heads");
     }
     heads = x.dim(2) / (2 * half);

@@ -15,9 +15,9 @@ inline void RotateRow(float* x, const float* cos, const float* sin, int64_t half
   for (int64_t i = 0; i < half; ++i) {
     float& a = x[i * step];
     float& b = x[i * step + apart];
-    const float turned = a * cos[i] - b * sin[i];
+    const float rotated = a * cos[i] - b * sin[i];
     b = a * sin[i] + b * cos[i];
-    a = turned;
+    a = rotated;
   }
 }
 

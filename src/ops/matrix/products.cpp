@@ -15,27 +15,27 @@ int RightOf(const Node& node) {
 
 }  // namespace
 
-bool IsComputedProduct(const Node& node) {
+bool IsDynamicProduct(const Node& node) {
   const int slot = RightOf(node);
   if (slot < 0) return false;
   const Tensor* right = node.constant(static_cast<size_t>(slot));
   return right == nullptr || right->rank() != 2;
 }
 
-bool HasComputedProducts(const Graph& graph) {
+bool HasDynamicProducts(const Graph& graph) {
   // Values that follow from inputs. Nodes come in an order in which inputs precede their readers.
-  std::set<const Value*> computed;
+  std::set<const Value*> dynamic;
   for (const Value* input : graph.inputs()) {
-    if (!input->is_constant()) computed.insert(input);
+    if (!input->is_constant()) dynamic.insert(input);
   }
-  const auto is_computed = [&computed](const Value* value) { return computed.contains(value); };
+  const auto is_dynamic = [&dynamic](const Value* value) { return dynamic.contains(value); };
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) {
-    if (IsComputedProduct(*node)) {
+    if (IsDynamicProduct(*node)) {
       const auto slot = static_cast<size_t>(RightOf(*node));
-      if (node->constant(slot) || is_computed(node->input(slot))) return true;
+      if (node->constant(slot) || is_dynamic(node->input(slot))) return true;
     }
-    if (std::any_of(node->inputs.begin(), node->inputs.end(), is_computed)) {
-      computed.insert(node->outputs.begin(), node->outputs.end());
+    if (std::any_of(node->inputs.begin(), node->inputs.end(), is_dynamic)) {
+      dynamic.insert(node->outputs.begin(), node->outputs.end());
     }
     return false;
   });

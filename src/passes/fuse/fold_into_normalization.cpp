@@ -58,8 +58,8 @@ bool FoldIntoNormalization(Graph& graph, Node* node) {
   if (graph.SoleConsumer(value) != node || RankOf(constant) > RankOf(value)) return false;
   Node* last = value->producer;
   Node* normal = last;
-  const bool turned = last && last->Is("Transpose");
-  if (turned) {
+  const bool transposed = last && last->Is("Transpose");
+  if (transposed) {
     normal = last->inputs[0]->producer;
     if (graph.SoleConsumer(last->inputs[0]) != last) return false;
   }
@@ -81,7 +81,7 @@ bool FoldIntoNormalization(Graph& graph, Node* node) {
   if (scale->rank() != rank - axis || (bias && bias->shape() != scale->shape())) return false;
   Axes places;
   for (int64_t i = axis; i < rank; ++i) {
-    places.push_back(turned ? PlaceOf(*last, i, rank) : i);
+    places.push_back(transposed ? PlaceOf(*last, i, rank) : i);
   }
   const auto numbers = Along(constant->constant, rank, places, scale->shape());
   if (!numbers) return false;

@@ -135,7 +135,7 @@ class Rewriter {
       return false;
     }
     const ValueType& type = join.output()->type;
-    return CopiesNothing(join, v.turned ? RankOf(v.turned) : 4) ||
+    return CopiesNothing(join, v.by_token ? RankOf(v.by_token) : 4) ||
            (type.IsStatic() && NumElements(type.StaticShape()) > 0);
   }
 
@@ -159,10 +159,10 @@ class Rewriter {
 
   Value* ByHead(const Heads& heads) {
     if (heads.by_head) return heads.by_head;
-    const SymbolicShape& from = *heads.turned->type.shape;
+    const SymbolicShape& from = *heads.by_token->type.shape;
     AttributeMap attributes;
     attributes.Set("perm", std::vector<int64_t>{0, 2, 1, 3});
-    return AddNear(graph_, near_, "Transpose", {heads.turned},
+    return AddNear(graph_, near_, "Transpose", {heads.by_token},
                    {DType::kFloat32, SymbolicShape{from[0], from[2], from[1], from[3]}},
                    std::move(attributes));
   }

@@ -169,8 +169,8 @@ class Rewriter {
       type.shape->push_back(DimOf(normal.x, 1));
       AttributeMap perm;
       perm.Set("perm", to);
-      Value* turned = AddNear(graph_, node_, "Transpose", {normal.x}, type, perm);
-      made = AddNear(graph_, node_, NameOf(normal), {turned, Scale(normal)}, type,
+      Value* transposed = AddNear(graph_, node_, "Transpose", {normal.x}, type, perm);
+      made = AddNear(graph_, node_, NameOf(normal), {transposed, Scale(normal)}, type,
                      AttributesOf(normal, -1));
       perm.Set("perm", back);
       if (alone) return Replace("Transpose", {made}, perm);

@@ -115,7 +115,7 @@ Perms PermsOf(int64_t rank) {
 
 std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, double* scale) {
   const Perms perms = PermsOf(rank);
-  std::optional<bool> turned;  // whether [B, T, H, D] was seen instead of [B, H, T, D]
+  std::optional<bool> tokens_first;  // whether [B, T, H, D] was seen instead of [B, H, T, D]
   bool across = transposed;
   Heads out;
   for (;;) {
@@ -126,7 +126,7 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
         continue;
       }
     }
-    Node* turn = turned.has_value() ? nullptr : ProducerOf(value, "Transpose");
+    Node* turn = tokens_first.has_value() ? nullptr : ProducerOf(value, "Transpose");
     if (turn && across && HasPerm(*turn, perms.matrix)) {
       across = false;
       value = turn->input(0);
@@ -136,7 +136,7 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
       // Behind a scale the value is not the operand itself.
       if (scale == nullptr) out.by_head = value;
       across = false;
-      turned = true;
+      tokens_first = true;
       value = turn->input(0);
       continue;
     }
@@ -144,13 +144,13 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
   }
   if (across) return {};
   const auto last = static_cast<size_t>(rank) - 1;
-  const Dim& heads = DimOf(value, turned ? last - 1 : last - 2);
+  const Dim& heads = DimOf(value, tokens_first ? last - 1 : last - 2);
   const Dim& width = DimOf(value, last);
   if (!heads.known() || !width.known() || heads.value < 1 || width.value < 1) return {};
   out.heads = heads.value;
   out.width = width.value;
-  if (turned) {
-    out.turned = value;
+  if (tokens_first) {
+    out.by_token = value;
     ReadColumns(value, out);
   } else {
     out.by_head = value;

@@ -18,12 +18,12 @@ inline const Dim& DimOf(const Value* value, size_t axis) { return (*value->type.
 
 /// The heads of one operand. Values of three dimensions (tokens first, one image) lack [B, ...].
 struct Heads {
-  Value* flat = nullptr;     // [B, T, H * D], or nullptr
-  Value* source = nullptr;   // the value to reshape to `flat`, where that is nullptr
-  Tensor target;             // the target shape of that
-  int64_t slice = -1;        // which of three slices of the columns of `flat`
-  Value* by_head = nullptr;  // [B, H, T, D], if the graph has that value
-  Value* turned = nullptr;   // [B, T, H, D], of which by_head is a transpose
+  Value* flat = nullptr;      // [B, T, H * D], or nullptr
+  Value* source = nullptr;    // the value to reshape to `flat`, where that is nullptr
+  Tensor target;              // the target shape of that
+  int64_t slice = -1;         // which of three slices of the columns of `flat`
+  Value* by_head = nullptr;   // [B, H, T, D], if the graph has that value
+  Value* by_token = nullptr;  // [B, T, H, D], of which by_head is a transpose
   int64_t heads = 0, width = 0;
 
   bool is_flat() const { return flat || source; }

@@ -16,7 +16,7 @@ namespace requant {
 
 /// A Transpose of the last two dimensions that only a MatMul of dynamic operands reads, as its
 /// right-hand side.
-bool IsTurnedOperand(const Node& node);
+bool IsTransposedOperand(const Node& node);
 
 /// Whether this machine has a row's instructions and runs them fast.
 template <typename Row>

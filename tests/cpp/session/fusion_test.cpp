@@ -63,7 +63,7 @@ TEST(Fusion, BytesGoThroughOneTable) {
   EXPECT_EQ(apart.plan()->steps.size(), 3U);
 }
 
-TEST(Fusion, AProductReadsWhatIsTurned) {
+TEST(Fusion, AProductReadsATransposedOperand) {
   const auto run = [](const char* more) {
     const Graph graph(ParseGraph(StrCat(R"(graph "" opset 13
       input %q: float32[2, 3, 5, 8]

@@ -198,7 +198,7 @@ TEST(SessionOperators, RmsNormalization) {
   }
 }
 
-TEST(SessionOperators, ComputedProducts) {
+TEST(SessionOperators, DynamicProducts) {
   const auto text = [](const std::string& a, const std::string& b) {
     return "graph \"\" opset 13\ninput %a: float32[" + a + "]\ninput %b: float32[" + b +
            "]\n%y = MatMul(%a, %b)\noutput %y\n";
@@ -362,7 +362,7 @@ TEST(SessionOperators, Recurrent) {
 }
 
 /// Any number of threads gives the same bits.
-TEST(SessionOperators, ComputedProductsAmongThreads) {
+TEST(SessionOperators, DynamicProductsAmongThreads) {
   const std::string head =
       "graph \"\" opset 23\ninput %q: float32[2, 70, 48]\n"
       "input %k: float32[2, 90, 48]\n";

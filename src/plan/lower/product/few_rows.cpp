@@ -2,7 +2,7 @@
 // compilers make vector instructions of the loops over lanes.
 #include <algorithm>
 
-#include "plan/lower/product/computed.h"
+#include "plan/lower/product/dynamic.h"
 
 namespace requant {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/checked_math.h"
 #include "kernels/elementwise/table.h"
 #include "kernels/softmax/table.h"
-#include "plan/lower/product/computed.h"
+#include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -58,7 +58,7 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
   }
 
   AttentionForm form;
-  ComputedProduct scores, mix;  // the two products of a panel
+  DynamicProduct scores, mix;  // the two products of a panel
   Places places;
   int64_t panel = 0;  // queries of a panel
   int lanes = 1;
@@ -204,7 +204,7 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
   }
 
   /// Computes the lanes' products; few queries do without packed weights.
-  void Multiply(const RunContext& context, const ComputedMatrix& matrix,
+  void Multiply(const RunContext& context, const DynamicMatrix& matrix,
                 const ConvF32Params* products, std::span<const Lane> used, bool keys) const {
     if (form.queries >= kFewRows) {
       return RunLanes(context, run, products, static_cast<int>(used.size()));
@@ -236,15 +236,15 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
   /// out[count][width] = scale * q
   void Scale(const AttentionInputs& source, int64_t b, int64_t h, int64_t query, int64_t count,
              float* out) const {
-    const bool turned = form.cos_slot >= 0;
-    if (turned) source.Queries(b, h, query, count, out);
+    const bool rotated = form.cos_slot >= 0;
+    if (rotated) source.Queries(b, h, query, count, out);
     BinaryF32Params call{};
-    call.a = turned ? out : source.data(0) + form.q.At(b, h, query);
+    call.a = rotated ? out : source.data(0) + form.q.At(b, h, query);
     call.b = &form.scale;
     call.out = out;
     call.rows = static_cast<size_t>(count);
     call.cols = call.out_row_stride = static_cast<size_t>(form.width);
-    call.a_row_stride = static_cast<size_t>(turned ? form.width : form.q.token);
+    call.a_row_stride = static_cast<size_t>(rotated ? form.width : form.q.token);
     call.a_step = 1;
     call.lo = -std::numeric_limits<float>::infinity();
     call.hi = std::numeric_limits<float>::infinity();

@@ -6,7 +6,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/elementwise/table.h"
-#include "plan/lower/product/computed.h"
+#include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 

@@ -129,7 +129,7 @@ Value* GraphMaker::Einsum() {
       if (size == 0) size = dice_.In(1, 3);
       shape.push_back(size);
     }
-    // Use a computed operand if its shape fits.
+    // Use a dynamic operand if its shape fits.
     inputs.push_back(shape == ShapeOf(x) && dice_.Chance(70) ? x : Floats(shape));
   }
   return Add("Einsum", inputs, With({{"equation", equation}}));

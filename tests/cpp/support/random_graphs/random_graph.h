@@ -69,7 +69,7 @@ class GraphMaker {
   Value* Conv();
   Value* ConvTranspose();
   Value* Dense();
-  /// A product of two computed operands.
+  /// A product of two dynamic operands.
   Value* Product();
   Value* Normalization();
   Value* Pool();

@@ -87,7 +87,7 @@ Value* GraphMaker::Dense() {
   return last;
 }
 
-/// A product of two computed operands.
+/// A product of two dynamic operands.
 Value* GraphMaker::Product() {
   Value* a = Pick(dice_.In(2, 4));
   if (a == nullptr) return nullptr;

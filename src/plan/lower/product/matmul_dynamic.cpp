@@ -1,7 +1,7 @@
 // Lowers MatMul and Gemm of two dynamic operands: the step packs every right-hand matrix when it
 // runs.
 #include "base/checked_math.h"
-#include "plan/lower/product/computed.h"
+#include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 #include "plan/lower/table.h"
@@ -63,7 +63,7 @@ class MatMulStep : public StepOf<StepKind::kMatMul> {
     }
   }
 
-  ComputedProduct product;
+  DynamicProduct product;
   int lanes = 1;
   int32_t bias_stride = 0;
   std::vector<int64_t> a_at, b_at;  // where the matrices of each product begin
@@ -71,7 +71,7 @@ class MatMulStep : public StepOf<StepKind::kMatMul> {
 };
 
 /// Adds the step; nullptr when the sizes exceed what the kernels take.
-MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix& matrix,
+MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const DynamicMatrix& matrix,
                     int64_t rows, int64_t products, const std::vector<const Value*>& operands) {
   const ConvF32Kernel& kernel = ChooseProductF32(builder);
   const auto product = PlanProduct(builder, kernel, matrix, rows, matrix.k, matrix.n);
@@ -94,7 +94,7 @@ MatMulStep* AddStep(PlanBuilder& builder, const Node& node, const ComputedMatrix
 
 }  // namespace
 
-bool IsTurnedOperand(const Node& node) {
+bool IsTransposedOperand(const Node& node) {
   const Value* out = node.outputs[0];
   const std::vector<int64_t> perm = node.attributes.Ints("perm");
   const size_t rank = perm.size();
@@ -108,7 +108,7 @@ bool IsTurnedOperand(const Node& node) {
          out->type.dtype == DType::kFloat32 && NumElements(out->type.StaticShape()) > 0;
 }
 
-bool LowerTurnedOperand(PlanBuilder& builder, const Node& node) {
+bool LowerTransposedOperand(PlanBuilder& builder, const Node& node) {
   // The product reads the untransposed operand, and plans this operator itself if it cannot.
   return builder.options().fuse && builder.graph().SoleConsumer(node.outputs[0]) != nullptr;
 }
@@ -132,7 +132,7 @@ bool LowerProducts(PlanBuilder& builder, const Node& node) {
   const bool one = NumElements(b) == b_size;
   if (one) rows = NumElements(a) / k;
   const int64_t products = NumElements(node.outputs[0]->type.StaticShape()) / (rows * n);
-  const ComputedMatrix matrix = turn ? ComputedMatrix{k, n, 1, k} : ComputedMatrix{k, n, n, 1};
+  const DynamicMatrix matrix = turn ? DynamicMatrix{k, n, 1, k} : DynamicMatrix{k, n, n, 1};
   MatMulStep* step =
       AddStep(builder, node, matrix, rows, products, {left, turn ? turn->inputs[0] : right});
   if (step == nullptr) return false;
@@ -150,7 +150,7 @@ bool LowerProducts(PlanBuilder& builder, const Node& node) {
 
 }  // namespace
 
-bool LowerComputedMatMul(PlanBuilder& builder, const Node& node) {
+bool LowerDynamicMatMul(PlanBuilder& builder, const Node& node) {
   if (LowerProducts(builder, node)) return true;
   const Value* right = node.inputs[1];
   if (!builder.Has(right) && !LowerTranspose(builder, *right->producer)) {
@@ -159,7 +159,7 @@ bool LowerComputedMatMul(PlanBuilder& builder, const Node& node) {
   return false;
 }
 
-bool LowerComputedGemm(PlanBuilder& builder, const Node& node) {
+bool LowerDynamicGemm(PlanBuilder& builder, const Node& node) {
   const AttributeMap& attributes = node.attributes;
   const Value* left = node.inputs[0];
   const Value* right = node.inputs[1];
@@ -181,8 +181,8 @@ bool LowerComputedGemm(PlanBuilder& builder, const Node& node) {
     bias_stride = whole ? static_cast<int32_t>(out[1]) : 0;
   }
   const bool transposed = attributes.Int("transB", 0) != 0;
-  const ComputedMatrix matrix =
-      transposed ? ComputedMatrix{k, out[1], 1, k} : ComputedMatrix{k, out[1], out[1], 1};
+  const DynamicMatrix matrix =
+      transposed ? DynamicMatrix{k, out[1], 1, k} : DynamicMatrix{k, out[1], out[1], 1};
   std::vector<const Value*> operands = {left, right};
   if (bias) operands.push_back(bias);
   MatMulStep* step = AddStep(builder, node, matrix, out[0], 1, operands);

@@ -1,4 +1,4 @@
-#include "plan/lower/product/computed.h"
+#include "plan/lower/product/dynamic.h"
 
 #include <cstring>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kBlocked = "conv_f32_vector";
 constexpr int64_t kBlock = conv::kChannelBlock;
 
-ConvF32Weights WeightsOf(const ComputedMatrix& matrix, const float* data) {
+ConvF32Weights WeightsOf(const DynamicMatrix& matrix, const float* data) {
   ConvWeightsLayout layout;
   layout.out_c = static_cast<int32_t>(matrix.n);
   layout.in_c_per_group = static_cast<int32_t>(matrix.k);
@@ -26,7 +26,7 @@ ConvF32Weights WeightsOf(const ComputedMatrix& matrix, const float* data) {
 }
 
 /// Packs columns [first, first + count) into one block: k rows of kBlock.
-void PackRows(const ComputedMatrix& matrix, const float* data, int64_t first, int64_t count,
+void PackRows(const DynamicMatrix& matrix, const float* data, int64_t first, int64_t count,
               float* block) {
   CopyRowsParams copy{};
   copy.in = data + first;
@@ -39,7 +39,7 @@ void PackRows(const ComputedMatrix& matrix, const float* data, int64_t first, in
 }
 
 /// Packs columns of a transposed matrix into `blocks` blocks, one behind the other.
-void PackColumns(const ComputedMatrix& matrix, const float* data, int64_t first, int64_t count,
+void PackColumns(const DynamicMatrix& matrix, const float* data, int64_t first, int64_t count,
                  int64_t blocks, float* block) {
   TransposeParams turn{};
   turn.in = data + first * matrix.stride_n;
@@ -71,15 +71,15 @@ const ConvF32Kernel& ConvF32KernelOf(const std::string& name) {
   return found == rows.end() ? rows.front() : *found;
 }
 
-std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
-                                           const ComputedMatrix& matrix, int64_t rows,
-                                           int64_t input_stride, int64_t output_stride) {
+std::optional<DynamicProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
+                                          const DynamicMatrix& matrix, int64_t rows,
+                                          int64_t input_stride, int64_t output_stride) {
   constexpr int64_t kMost = INT32_MAX / 8;
   for (const int64_t size :
        {matrix.k, matrix.n, rows, input_stride, output_stride, matrix.stride_k, matrix.stride_n}) {
     if (size < 1 || size > kMost) return std::nullopt;
   }
-  ComputedProduct out;
+  DynamicProduct out;
   out.matrix = matrix;
   ConvGeometry& geometry = out.params.geometry;
   geometry = MatMulGeometry(rows, matrix.k, matrix.n);
@@ -92,7 +92,7 @@ std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const Con
   return out;
 }
 
-void PackMatrix(const ConvF32Kernel& kernel, const ComputedMatrix& matrix, const float* data,
+void PackMatrix(const ConvF32Kernel& kernel, const DynamicMatrix& matrix, const float* data,
                 void* packed) {
   if (kernel.name != kBlocked) return kernel.pack_weights(WeightsOf(matrix, data), packed);
   // Blocks of 8 columns: 8 biases, then k rows (kernels/conv/float/tile_f32.h).

@@ -8,7 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "plan/lower/convolution/qconv.h"
 #include "plan/lower/convolution/window_step.h"
-#include "plan/lower/product/computed.h"
+#include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -65,7 +65,7 @@ bool FitsAccumulators(int64_t k) { return k <= std::numeric_limits<int32_t>::max
 
 }  // namespace
 
-bool LowerComputedQMatMul(PlanBuilder& builder, const Node& node) {
+bool LowerDynamicQMatMul(PlanBuilder& builder, const Node& node) {
   const Value* left = node.inputs[0];
   const Value* right = node.inputs[3];
   const auto a_quant = ReadQuant(node, 1, 2);

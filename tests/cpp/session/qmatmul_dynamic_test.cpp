@@ -1,4 +1,4 @@
-// QLinearMatMul of two computed operands gives the reference's bits: with every row, with threads,
+// QLinearMatMul of two dynamic operands gives the reference's bits: with every row, with threads,
 // and saved.
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ Case Make(std::mt19937& random) {
   return out;
 }
 
-TEST(ComputedQMatMul, GivesTheReferencesBits) {
+TEST(DynamicQMatMul, GivesTheReferencesBits) {
   std::mt19937 random(26);
   testing::ThreadRunner threads(3);
   std::vector<std::string> rows = {""};
@@ -95,7 +95,7 @@ TEST(ComputedQMatMul, GivesTheReferencesBits) {
 }
 
 /// Several products that write directly into the result of a Concat.
-TEST(ComputedQMatMul, WritesIntoAConcat) {
+TEST(DynamicQMatMul, WritesIntoAConcat) {
   const Graph graph(ParseGraph(R"(graph "" opset 21
 input %a: uint8[3, 5, 8]
 input %b: uint8[3, 8, 4]

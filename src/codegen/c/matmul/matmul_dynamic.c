@@ -1,9 +1,9 @@
 #pragma once
 #include "matmul/matmul.c"
 
-/* Multiplies by another computed operand, [inner][columns]. */
-static void rq_matmul_computed(const uint8_t* a, const uint8_t* b, int32_t b_batch, uint8_t* y,
-                               const rq_matmul* p) {
+/* Multiplies by another dynamic operand, [inner][columns]. */
+static void rq_matmul_dynamic(const uint8_t* a, const uint8_t* b, int32_t b_batch, uint8_t* y,
+                              const rq_matmul* p) {
   for (int32_t n = 0; n < p->batches; ++n) {
     for (int32_t r = 0; r < p->rows; ++r) {
       const uint8_t* row = a + (ptrdiff_t)n * p->a_batch + (ptrdiff_t)r * p->a_row;

@@ -13,26 +13,26 @@
 namespace requant {
 
 /// A right-hand side [k, n]: element (i, j) is at i * stride_k + j * stride_n, one of which is 1.
-struct ComputedMatrix {
+struct DynamicMatrix {
   int64_t k = 0, n = 0;
   int64_t stride_k = 0, stride_n = 0;
 };
 
 /// A product [rows, k] x [k, n]; rows are input_stride and output_stride elements apart.
-struct ComputedProduct {
-  ComputedMatrix matrix;
+struct DynamicProduct {
+  DynamicMatrix matrix;
   ConvF32Params params;  // for all rows, without pointers
   size_t packed_bytes = 0;
 };
 
 /// Plans a product; nullopt when the sizes exceed what the kernels take (then only the reference
 /// remains).
-std::optional<ComputedProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
-                                           const ComputedMatrix& matrix, int64_t rows,
-                                           int64_t input_stride, int64_t output_stride);
+std::optional<DynamicProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
+                                          const DynamicMatrix& matrix, int64_t rows,
+                                          int64_t input_stride, int64_t output_stride);
 
 /// Packs a matrix into packed_bytes bytes at `packed`, 16-byte aligned.
-void PackMatrix(const ConvF32Kernel& kernel, const ComputedMatrix& matrix, const float* data,
+void PackMatrix(const ConvF32Kernel& kernel, const DynamicMatrix& matrix, const float* data,
                 void* packed);
 
 /// Below this many rows a product is faster without packing (MultiplyFew).
@@ -41,7 +41,7 @@ inline constexpr int64_t kFewRows = 4;
 /// out[rows][n] = a[rows][k] x matrix (+ bias, whose rows are bias_stride apart), one row at a
 /// time.
 struct FewRows {
-  ComputedMatrix matrix;
+  DynamicMatrix matrix;
   int64_t rows = 0, a_stride = 0, bias_stride = 0, out_stride = 0;
 };
 void MultiplyFew(const FewRows& form, const float* a, const float* matrix, const float* bias,

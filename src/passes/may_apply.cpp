@@ -1,4 +1,4 @@
-// Decides, for passes among the extended operators, whether a graph needs them (Pass::worth).
+// Decides, for passes among the extended operators, whether a graph needs them (Pass::may_apply).
 #include <algorithm>
 
 #include "ops/op.h"
