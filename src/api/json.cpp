@@ -5,7 +5,6 @@
 #include "api/passes.h"
 #include "api/prepare.h"
 #include "base/json.h"
-#include "base/str_cat.h"
 #include "ir/text.h"
 #include "kernels/list.h"
 #include "passes/pass.h"
@@ -130,11 +129,9 @@ std::string PlanJson(const Plan* plan) {
         json.Key("output").BeginObject();
         json.Key("name").String(slot.name);
         json.Key("type").String(DTypeName(slot.dtype));
-        const char* packed = slot.packed        ? ", two to a byte"
-                             : slot.planes != 0 ? ", planes of bits"
-                                                : "";
-        const char* layout = slot.layout == Layout::kPlain ? "plain" : "channels-last";
-        json.Key("layout").String(StrCat(layout, packed));
+        json.Key("layout").String(slot.layout == Layout::kPlain ? "plain" : "channels-last");
+        if (slot.packed) json.Key("packing").String("nibbles");
+        if (slot.planes != 0) json.Key("packing").String("planes");
         json.Key("dims").BeginArray();
         for (const int64_t dim : slot.shape) json.Int(dim);
         json.EndArray().EndObject();

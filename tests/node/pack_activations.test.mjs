@@ -75,7 +75,7 @@ afterEach(() => {
 
 async function run(source, feeds, options) {
   const { steps, ...rest } = await runOnce(source, feeds, options);
-  const packed = steps.filter(({ output }) => output.layout.includes('two to a byte')).length;
+  const packed = steps.filter(({ output }) => output.packing === 'nibbles').length;
   return { ...rest, packed };
 }
 

@@ -201,8 +201,8 @@ output %y
     const { y } = await session.run({ x });
     const { steps } = session.plan();
     session.dispose();
-    const layouts = steps.map(({ output }) => output.layout);
-    return { y: [...y.data], packed: layouts.includes('channels-last, two to a byte'), steps };
+    const packings = steps.map(({ output }) => output.packing);
+    return { y: [...y.data], packed: packings.includes('nibbles'), steps };
   };
   const { tuning } = await tune(few, { feeds: { x }, budget: 50 });
   const [device] = Object.keys(tuning.devices);

@@ -31,7 +31,9 @@ export interface PlanStep {
   output?: {
     name: string;
     type: TensorType;
-    layout: `${'plain' | 'channels-last'}${'' | ', two to a byte' | ', planes of bits'}`;
+    layout: 'plain' | 'channels-last';
+    /** How codes of few bits lie: two to a byte, or as planes of bits. Left out where elements are whole. */
+    packing?: 'nibbles' | 'planes';
     dims: number[];
   };
 }

@@ -240,7 +240,7 @@ class Tuner {
     await usual.run(this.#task.feeds);
     await tried.run(this.#task.feeds);
     const layouts = ({ steps }: Measured): string =>
-      steps.map((step) => step.output?.layout).join();
+      steps.map(({ output: value }) => `${value?.layout} ${value?.packing}`).join();
     const rules = this.#rules(`outputs ${output}`);
     if (layouts(usual) !== layouts(tried)) {
       const faster = await compareWhole(usual, tried, rules);
