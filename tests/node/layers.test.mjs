@@ -131,6 +131,21 @@ test('no folder of src has more files than a reader can keep in view', () => {
   assert.deepEqual(crowded, []);
 });
 
+// A longer file is about more than one thing; lists (.inc) may have any length.
+const MOST_LINES = 400;
+const STILL_LONG = ['quant'];
+
+test('no file of src is longer than a reader can keep in mind', () => {
+  const long = sourceFiles(SOURCES)
+    .filter((file) => !file.endsWith('.inc'))
+    .map((file) => [
+      path.relative(SOURCES, file),
+      readFileSync(file, 'utf8').split('\n').length - 1,
+    ])
+    .filter(([file, lines]) => lines > MOST_LINES && !STILL_LONG.includes(file.split(path.sep)[0]));
+  assert.deepEqual(long, []);
+});
+
 test('bindings include api only', () => {
   const problems = [];
   for (const file of sourceFiles(path.join(ROOT, 'bindings'))) {
