@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/lcg.h"
 #include "passes/runner.h"
 #include "session/session.h"
 #include "session/taps.h"
@@ -13,9 +14,9 @@ namespace {
 
 Tensor Filled(Shape shape, uint32_t seed) {
   Tensor out(DType::kFloat32, std::move(shape));
+  Lcg random{seed};
   for (int64_t i = 0; i < out.count(); ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    out.data<float>()[i] = static_cast<float>(seed >> 8) / 8388608.0f - 1.0f;
+    out.data<float>()[i] = static_cast<float>(random.Next() >> 8) / 8388608.0f - 1.0f;
   }
   return out;
 }
