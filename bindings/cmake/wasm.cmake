@@ -112,10 +112,10 @@ endfunction()
 set(recover src/quant/recover)
 set(observers src/quant/observers)
 optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
-                 ${recover}/round_weights.cpp src/plan/lower/product/few_rows.cpp OPTIONS -O3)
+                 ${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp OPTIONS -O3)
 # -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
-optimize_sources(${simulator_sources} ${recover}/soft_rounding.cpp
+optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp
   OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)

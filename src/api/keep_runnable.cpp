@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/lower/lower.h"
-#include "quant/recover/switch_off.h"
+#include "quant/recover/choose_float/switch_off.h"
 #include "session/session.h"
+#include "quant/recover/choose_float/switch_off.h"
 
 namespace requant {
 namespace {

@@ -3,7 +3,7 @@
 #include "api/prepare.h"
 #include "api/read_quantized.h"
 #include "ops/op.h"
-#include "quant/pack_weights.h"
+#include "quant/weights/pack_weights.h"
 
 namespace requant {
 

@@ -6,7 +6,7 @@
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "plan/stages.h"
-#include "quant/prepare.h"
+#include "quant/graph/prepare.h"
 
 namespace requant {
 

@@ -65,7 +65,7 @@ struct QAddNarrow {
 /// factors are at most kSimpleFactor and `shift` is at most kSimpleShift: codes in [-128, 127]
 /// times two such factors stay inside int16, and a sum that saturates with its zero points is 256
 /// steps off, beyond every clamp. The quantizer chooses scales of sums as such fractions
-/// (quant/simple_sums.h).
+/// (quant/grid/simple_sums.h).
 QAddNarrow MakeQAddSimple(const QAddMultipliers& multipliers, int32_t out_zero);
 inline constexpr int32_t kSimpleFactor = 127, kSimpleShift = 7;
 

@@ -15,7 +15,7 @@ struct PassContext {
   /// Passes make no constant larger than this.
   size_t max_constant_bytes = size_t{64} << 20;
   /// Passes make no constant more than this many times as large as its operands, except small ones.
-  size_t max_constant_growth = 8;  // as when a byte becomes its bits (quant/pack_weights.h)
+  size_t max_constant_growth = 8;  // as when a byte becomes its bits (quant/weights/pack_weights.h)
 };
 
 enum class PassRole : uint8_t {

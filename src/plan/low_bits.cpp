@@ -56,7 +56,7 @@ bool MayUseLowBits(const Graph& graph) {
       if (body && MayUseLowBits(**body)) return true;
     }
     const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // QONNX
-    const bool unpacks = node->Is("BitShift") && node->constant(0);  // quant/pack_weights.h
+    const bool unpacks = node->Is("BitShift") && node->constant(0);  // quant/weights/pack_weights.h
     if (quantizes || unpacks || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) {
       return true;
     }

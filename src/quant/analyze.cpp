@@ -5,10 +5,10 @@
 
 #include "base/json.h"
 #include "base/str_cat.h"
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
 #include "quant/sim/simulator.h"
-#include "quant/weights.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 namespace {

@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/analyze.h"
-#include "quant/assign.h"
-#include "quant/float_weights.h"
-#include "quant/joint.h"
-#include "quant/prepare.h"
+#include "quant/assign/assign.h"
+#include "quant/assign/joint.h"
+#include "quant/graph/prepare.h"
 #include "quant/quantizer_impl.h"
-#include "quant/recover/float_trials.h"
+#include "quant/recover/choose_float/float_trials.h"
 #include "quant/recover/recover.h"
 #include "quant/unheeded_options.h"
+#include "quant/weights/float_weights.h"
 
 namespace requant {
 namespace {

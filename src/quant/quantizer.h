@@ -10,10 +10,10 @@
 
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
+#include "quant/config/record.h"
+#include "quant/config/settings.h"
 #include "quant/lower/lower.h"
-#include "quant/record.h"
 #include "quant/recover/recovery.h"
-#include "quant/settings.h"
 #include "tensor/tensor.h"
 
 namespace requant {

@@ -1,4 +1,5 @@
-// What quantizer.cpp, calibrate.cpp and scales.cpp share; nobody else includes it.
+// What quantizer.cpp, observe.cpp, settle_concats.cpp and scales.cpp share; no other file
+// includes it.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/calibrate/separate_concats.h"
 #include "quant/lower/simulated.h"
 #include "quant/observers/moments.h"
 #include "quant/observers/observer.h"
 #include "quant/observers/scan.h"
 #include "quant/observers/state_bytes.h"
 #include "quant/quantizer.h"
-#include "quant/recover/equalize_activations.h"
+#include "quant/recover/equalize/equalize_activations.h"
 #include "quant/recover/recover.h"
-#include "quant/separate_concats.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {
@@ -70,7 +71,7 @@ struct Quantizer::Impl {
   std::map<std::string, std::unique_ptr<InputMoments>> moments;  // by node
   std::map<std::string, std::vector<InputMoments*>> moments_of;  // by value
   std::vector<int64_t> samples;                                  // by pass
-  std::map<std::string, float> filled;                           // quant/masks.h
+  std::map<std::string, float> filled;                           // quant/graph/masks.h
   int64_t first_sample = 0;
   bool probing = false;
   std::unique_ptr<ActivationEqualizer> equalizer;
@@ -111,7 +112,7 @@ struct Quantizer::Impl {
   void WarnOfIdle(const char* method);
   void EndJob(const RecoveryRow& row);
   FinishProgress Analyze();
-  // calibrate.cpp
+  // observe.cpp
   void CheckPass(int pass) const;
   bool Equalizing(int pass) const { return pass < first_pass; }
   void Equalize();

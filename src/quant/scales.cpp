@@ -4,15 +4,15 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "quant/affine.h"
-#include "quant/assign.h"
-#include "quant/flat_ends.h"
+#include "quant/assign/assign.h"
+#include "quant/calibrate/flat_ends.h"
+#include "quant/grid/affine.h"
+#include "quant/grid/simple_multipliers.h"
+#include "quant/grid/simple_sums.h"
 #include "quant/observers/auto.h"
 #include "quant/quantizer_impl.h"
 #include "quant/recover/recover.h"
-#include "quant/simple_multipliers.h"
-#include "quant/simple_sums.h"
-#include "quant/weights.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 

@@ -1,8 +1,8 @@
 // Between calibration and scales: which Concats have one scale, now that ranges are known.
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "quant/assign.h"
-#include "quant/joint.h"
+#include "quant/assign/assign.h"
+#include "quant/assign/joint.h"
 #include "quant/quantizer_impl.h"
 
 namespace requant {

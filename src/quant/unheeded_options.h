@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ir/graph.h"
-#include "quant/record.h"
-#include "quant/settings.h"
+#include "quant/config/record.h"
+#include "quant/config/settings.h"
 
 namespace requant {
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "quant/affine.h"
-#include "quant/assign.h"
-#include "quant/simple_multipliers.h"
-#include "quant/simple_sums.h"
-#include "quant/weights.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
+#include "quant/grid/simple_multipliers.h"
+#include "quant/grid/simple_sums.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 namespace {

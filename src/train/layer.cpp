@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
 #include "quant/sim/gradients.h"
-#include "quant/weights.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "quant/record.h"
+#include "quant/config/record.h"
 #include "quant/sim/layer.h"
 #include "train/batch_norm.h"
 #include "train/optimizer.h"

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/graph/soi.h"
+#include "quant/graph/statistics.h"
+#include "quant/grid/affine.h"
 #include "quant/sim/gradients.h"
-#include "quant/soi.h"
-#include "quant/statistics.h"
 
 namespace requant {
 namespace {

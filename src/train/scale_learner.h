@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "quant/config/tensor_quantization_config.h"
 #include "quant/sim/adam.h"
-#include "quant/tensor_quantization_config.h"
 
 namespace requant {
 

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "quant/assign.h"
-#include "quant/weight_matrix.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/weight_matrix.h"
 #include "train/deploy.h"
 #include "train/loss.h"
 #include "train/network.h"

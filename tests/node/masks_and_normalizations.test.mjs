@@ -1,5 +1,5 @@
 // Decomposed masks and normalizations, through optimize(), quantize(), compare() and the arithmetic of both
-// engines: a few of the hundreds of cases of tests/cpp/quant/masks_test.cpp and statistics_test.cpp, in the
+// engines: a few of the hundreds of cases of tests/cpp/quant/graph/masks_test.cpp and statistics_test.cpp, in the
 // package.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

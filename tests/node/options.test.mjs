@@ -48,7 +48,7 @@ test('names are those of the core', () => {
     assert.deepEqual([...names].sort(), namesIn(file, table).sort(), table);
   same(tensorOptions.observer.of, 'src/quant/observers/table.cpp', 'kObservers');
   same(quantizeOptions.recover.of, 'src/quant/recover/table.cpp', 'kRecoveries');
-  same(tensorOptions.formula.of, 'src/quant/affine.cpp', 'kFormulas');
+  same(tensorOptions.formula.of, 'src/quant/grid/affine.cpp', 'kFormulas');
   assert.deepEqual([...quantizeOptions.target.of].sort(), Object.keys(targets).sort());
 });
 

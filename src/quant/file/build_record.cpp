@@ -5,11 +5,11 @@
 #include <set>
 #include <utility>
 
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
 #include "quant/file/file_quantization.h"
-#include "quant/soi.h"
-#include "quant/weights.h"
+#include "quant/graph/soi.h"
+#include "quant/grid/affine.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 namespace {

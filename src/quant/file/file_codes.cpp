@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "ops/quantized/qonnx.h"
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
+#include "ops/qonnx.h"
+#include "quant/grid/affine.h"
 #include "quant/quantizer.h"
 
 namespace requant {

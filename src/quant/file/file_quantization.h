@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ir/graph.h"
-#include "quant/record.h"
+#include "quant/config/record.h"
 
 namespace requant {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "quant/affine.h"
 #include "quant/file/file_quantization.h"
-#include "quant/prepare.h"
+#include "quant/graph/prepare.h"
+#include "quant/grid/affine.h"
 #include "quant/quantizer.h"
 
 namespace requant {

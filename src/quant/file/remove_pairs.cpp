@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "quant/affine.h"
 #include "quant/file/file_quantization.h"
+#include "quant/grid/affine.h"
 
 namespace requant {
 namespace {

@@ -19,8 +19,10 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
+#include "ops/qonnx.h"
 #include "quant/file/spell_pairs.h"
+#include "quant/grid/affine.h"
 #include "tensor/tensor.h"
 
 namespace requant {

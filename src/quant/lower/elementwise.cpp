@@ -1,5 +1,6 @@
 // Lowers Add, Sub, Mul and Concat of 8-bit values.
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
+#include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "numeric/affine.h"
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
 
 namespace requant {
 namespace {

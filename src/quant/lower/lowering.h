@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "quant/config/record.h"
 #include "quant/lower/lower.h"
-#include "quant/record.h"
 
 namespace requant {
 

@@ -3,8 +3,8 @@
 #include "quant/lower/simulated.h"
 
 #include "numeric/rounding.h"
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {

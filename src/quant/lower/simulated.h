@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ir/graph.h"
-#include "quant/record.h"
+#include "quant/config/record.h"
 
 namespace requant {
 

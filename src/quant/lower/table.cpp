@@ -3,8 +3,8 @@
 // exactly these operators.
 #include <map>
 
+#include "quant/assign/table_region.h"
 #include "quant/lower/lowering.h"
-#include "quant/table_region.h"
 
 namespace requant {
 namespace {

@@ -1,7 +1,9 @@
 // Lowers Conv to QLinearConv, ConvTranspose to ai.requant::QLinearConvTranspose, Gemm to
 // com.microsoft::QGemm and MatMul to QLinearMatMul.
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {

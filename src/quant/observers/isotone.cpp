@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
 #include "quant/observers/histogram.h"
 
 namespace requant {

@@ -7,9 +7,9 @@
 
 #include "ir/graph.h"
 #include "ops/op.h"
+#include "quant/grid/weight_matrix.h"
 #include "quant/observers/product_sums.h"
 #include "quant/observers/state_bytes.h"
-#include "quant/weight_matrix.h"
 
 namespace requant {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
 #include "quant/observers/histogram.h"
 
 namespace requant {

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "quant/config/tensor_quantization_config.h"
 #include "quant/observers/state_bytes.h"
-#include "quant/tensor_quantization_config.h"
 
 namespace requant {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
 #include "quant/recover/recovery.h"
 #include "quant/sim/simulator.h"
 

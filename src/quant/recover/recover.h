@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "quant/config/tensor_quantization_config.h"
 #include "quant/observers/moments.h"
 #include "quant/recover/recovery.h"
-#include "quant/tensor_quantization_config.h"
 
 namespace requant {
 

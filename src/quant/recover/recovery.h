@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "interpret/interpreter.h"
+#include "quant/config/record.h"
+#include "quant/config/settings.h"
 #include "quant/observers/observer.h"
-#include "quant/record.h"
-#include "quant/settings.h"
 
 namespace requant {
 

@@ -6,7 +6,7 @@
 
 #include "interpret/interpreter.h"
 #include "ops/infer_util.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
 #include "quant/sim/gradients.h"
 #include "quant/sim/product_backward.h"
 

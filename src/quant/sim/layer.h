@@ -7,7 +7,7 @@
 
 #include "ops/op.h"
 #include "quant/sim/windows.h"
-#include "quant/weights.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quant/affine.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
 #include "quant/sim/backward.h"
 #include "quant/sim/fast_ops.h"
-#include "quant/weights.h"
+#include "quant/weights/weights.h"
 
 namespace requant {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "interpret/interpreter.h"
-#include "quant/record.h"
+#include "quant/config/record.h"
 #include "quant/sim/layer.h"
 
 namespace requant {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "passes/runner.h"
-#include "quant/mask_networks.h"
-#include "quant/prepare.h"
+#include "quant/graph/mask_networks.h"
+#include "quant/graph/prepare.h"
 
 namespace requant {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "api/requant.h"
 #include "passes/runner.h"
-#include "quant/normalization_spellings.h"
-#include "quant/prepare.h"
+#include "quant/graph/normalization_spellings.h"
+#include "quant/graph/prepare.h"
 
 namespace requant {
 namespace {

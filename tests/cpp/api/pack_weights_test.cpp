@@ -1,6 +1,6 @@
 // Weights of two values are packed to one bit each: the results stay the same, with an eighth of
 // the bytes.
-#include "quant/pack_weights.h"
+#include "quant/weights/pack_weights.h"
 
 #include <gtest/gtest.h>
 

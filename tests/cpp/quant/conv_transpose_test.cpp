@@ -3,9 +3,9 @@
 
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "model.h"
-#include "quant/assign.h"
+#include "quant/assign/assign.h"
 #include "quant/file/spell_pairs.h"
+#include "quant/model.h"
 #include "quant/sim/layer.h"
 
 namespace requant {

@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "model.h"
-#include "quant/affine.h"
-#include "quant/assign.h"
-#include "quant/joint.h"
-#include "quant/prepare.h"
+#include "quant/assign/assign.h"
+#include "quant/assign/joint.h"
+#include "quant/graph/prepare.h"
+#include "quant/grid/affine.h"
+#include "quant/model.h"
 
 namespace requant {
 namespace {

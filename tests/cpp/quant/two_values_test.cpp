@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/verify.h"
-#include "model.h"
+#include "quant/model.h"
 
 namespace requant {
 namespace {

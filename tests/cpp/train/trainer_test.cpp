@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "quant/affine.h"
+#include "quant/grid/affine.h"
 #include "quant/model.h"
 #include "quant/sim/simulator.h"
 #include "train/network.h"

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "quant/config/tensor_quantization_config.h"
+
+namespace requant {
+
+/// How one kind of tensor is quantized.
+struct TensorSettings {
+#define REQUANT_TENSOR_OPTION(type, field, name, standard) type field = standard;
+#define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
+#include "quant/options.inc"
+};
+
+struct OperatorSettings {
+  bool quantize = true;
+#define REQUANT_OPERATOR_OPTION(type, field, name, standard) type field = standard;
+#include "quant/options.inc"
+  /// Default: asymmetric uint8 per tensor; symmetric means int8 with zero point 0.
+  TensorSettings activations = {};
+  /// Default: symmetric int8 per output channel, [-127, 127] for 8 bits and [-63, 63] for 7.
+  TensorSettings weights = {.symmetric = true, .per_channel = true};
+};
+
+/// A scale that was chosen elsewhere.
+struct FixedScale {
+  std::vector<float> scale;
+  std::vector<int32_t> offset;  // empty: all 0
+};
+
+struct QuantizeOptions {
+  OperatorSettings global = {};
+  std::map<std::string, OperatorSettings> by_type = {};  // indexed by op type
+  // indexed by exact node name; wins over by_type
+  std::map<std::string, OperatorSettings> by_name = {};
+  /// Scales by value name, in place of calibration. Unknown names become warnings.
+  std::map<std::string, FixedScale> scales = {};
+  /// Names of RecoveryTable(), in any order; may be empty.
+  std::vector<std::string> recover = {"round_weights", "bias_correction"};
+  /// The user named these methods, so one that finds nothing to work on is a warning.
+  bool recover_named = false;
+  /// Methods that choose what stays in float measure on few samples and fewer choices, for
+  /// defaults, which should take seconds.
+  bool quick_choices = false;
+#define REQUANT_QUANTIZE_OPTION(type, field, name, standard) type field = standard;
+#include "quant/options.inc"
+  bool analyze = false;  // set QuantizationRecord::analysis
+};
+
+}  // namespace requant

@@ -1,0 +1,120 @@
+// Writes the float graph with Q/DQ pairs, the form that other runtimes read.
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "quant/file/grid_writer.h"
+#include "quant/graph/prepare.h"
+#include "quant/grid/affine.h"
+
+namespace requant {
+namespace {
+
+class QdqWriter : public GridWriter {
+ public:
+  QdqWriter(const QuantizedModel& model, int narrowest)
+      : GridWriter(model), narrowest_(narrowest) {}
+
+ private:
+  void Begin() override { RefuseSimulated(graph_, record_, "Q/DQ"); }
+
+  /// ONNX's type of 4 or 2 bits for these codes; kUndefined if there is none.
+  DType Narrow(DType dtype, int64_t low, int64_t high) const {
+    const int64_t codes = high - low + 1;
+    if ((codes != 16 && codes != 4) || codes < 1 << narrowest_) return DType::kUndefined;
+    if (dtype == DType::kUint8 && low == 0) return codes == 4 ? DType::kUint2 : DType::kUint4;
+    const bool is_signed = dtype == DType::kInt8 && low == -codes / 2;
+    if (!is_signed) return DType::kUndefined;
+    return codes == 4 ? DType::kInt2 : DType::kInt4;
+  }
+
+  static Tensor Packed(const Tensor& bytes, DType dtype) {
+    Tensor out(dtype, bytes.shape());
+    auto* to = static_cast<uint8_t*>(out.raw());
+    const int bits = DTypeBits(dtype);
+    const int64_t in_byte = 8 / bits;
+    for (int64_t i = 0; i < bytes.count(); ++i) {
+      const auto code = static_cast<uint32_t>(bytes.AsInt64(i)) & ((1U << bits) - 1);
+      const auto shift = static_cast<uint32_t>(i % in_byte) * static_cast<uint32_t>(bits);
+      const uint32_t before = i % in_byte == 0 ? 0 : to[i / in_byte];
+      to[i / in_byte] = static_cast<uint8_t>(before | code << shift);
+    }
+    return out;
+  }
+
+  /// Limits integers to a range of codes narrower than the type's.
+  Value* Limit(const std::string& name, Value* integers, const Format& format) {
+    Value* low = out_.AddConstant(name + "_low", ZeroPoints(format.dtype, {format.low}, {}));
+    Value* high = out_.AddConstant(name + "_high", ZeroPoints(format.dtype, {format.high}, {}));
+    return out_.AddOp("Clip", "", {integers, low, high}, name + "_q", integers->type, {},
+                      name + "_limit");
+  }
+
+  static Tensor ZeroPoints(DType dtype, const std::vector<int32_t>& offsets, Shape shape) {
+    Tensor out(dtype, std::move(shape));
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      if (dtype == DType::kInt32) {
+        out.data<int32_t>()[i] = offsets[i];
+      } else {
+        static_cast<uint8_t*>(out.raw())[i] = static_cast<uint8_t>(offsets[i]);
+      }
+    }
+    return out;
+  }
+
+  Value* Grid(const Value* value, Value* real, const Format& format, std::string result) override {
+    const std::string& name = value->name;
+    Value* scale = out_.AddConstant(name + "_scale", Tensor::Scalar(format.scale));
+    const DType narrow = Narrow(format.dtype, format.low, format.high);
+    const bool small = narrow != DType::kUndefined;
+    Tensor offset = ZeroPoints(format.dtype, {format.offset}, {});
+    Value* zero_point =
+        out_.AddConstant(name + "_zero_point", small ? Packed(offset, narrow) : std::move(offset));
+    Value* integers =
+        out_.AddOp("QuantizeLinear", "", {real, scale, zero_point}, name + "_q",
+                   {small ? narrow : format.dtype, value->type.shape}, {}, name + "_quantize");
+    if (format.narrow() && !small) {
+      integers = Limit(name, integers, format);
+    }
+    return out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point}, std::move(result),
+                      value->type, {}, name + "_dequantize");
+  }
+
+  /// Writes a parameter as integers -> DequantizeLinear, whose output has the parameter's name.
+  Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) override {
+    const bool spread = config.scale.size() > 1;
+    const Shape shape = spread ? Shape{static_cast<int64_t>(config.scale.size())} : Shape{};
+    // Symmetric codes omit the lowest one, which the narrow types have nevertheless.
+    const DType narrow =
+        config.bits <= 4 && config.dtype == DType::kInt8
+            ? Narrow(config.dtype, -(1 << (config.bits - 1)), (1 << (config.bits - 1)) - 1)
+            : DType::kUndefined;
+    const bool small = narrow != DType::kUndefined;
+    Value* integers =
+        out_.AddConstant(name + "_q", small ? Packed(config.baked, narrow) : config.baked);
+    Value* scale = out_.AddConstant(name + "_scale", Tensor::FromVector(config.scale, shape));
+    Tensor offsets = ZeroPoints(config.dtype, config.offset, shape);
+    Value* zero_point = out_.AddConstant(name + "_zero_point",
+                                         small ? Packed(offsets, narrow) : std::move(offsets));
+    AttributeMap attributes;
+    if (spread) attributes.Set("axis", int64_t{config.axis});
+    Value* made = out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point}, name,
+                             {DType::kFloat32, ToSymbolic(config.baked.shape())},
+                             std::move(attributes), name + "_dequantize");
+    if (IsByte(config.dtype)) {
+      out_.metadata[kCodesKey] +=
+          StrCat(made->name, " ", config.quant_min, " ", config.quant_max, "\n");
+    }
+    return made;
+  }
+
+  int narrowest_;
+};
+
+}  // namespace
+
+Graph ToQdq(const QuantizedModel& model, int narrowest) {
+  Graph graph = QdqWriter(model, narrowest).Run();
+  if (narrowest <= 4) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
+  return graph;
+}
+
+}  // namespace requant

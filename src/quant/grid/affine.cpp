@@ -1,0 +1,270 @@
+#include "quant/grid/affine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "numeric/affine.h"
+
+namespace requant {
+namespace {
+
+/// Rounds the scale to a power of two if the policy asks for it, and keeps it far from the ends of
+/// float32's range, because scales are multiplied.
+double Finish(double scale, const TensorQuantizationConfig& config) {
+  const auto usable = static_cast<float>(std::clamp(scale, 1e-18, 1e18));
+  return static_cast<double>(config.policy & kPowerOf2 ? PowerOfTwoScale(usable) : usable);
+}
+
+}  // namespace
+
+double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) {
+  if (!(magnitude > 0)) return 1;
+  if (config.exponential()) return Finish(magnitude / config.small_float.largest(), config);
+  switch (config.formula) {
+    case ScaleFormula::kPpq:
+      return Finish(2 * magnitude / static_cast<double>(config.quant_max - config.quant_min),
+                    config);
+    case ScaleFormula::kGoogle:
+      return Finish(magnitude / (std::ldexp(1, config.bits - 1) - 1), config);
+    case ScaleFormula::kCambricon:
+      return Finish(static_cast<double>(CambriconScale(magnitude, config.bits)), config);
+    default:
+      return Finish(magnitude / static_cast<double>(config.quant_max), config);
+  }
+}
+
+Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config) {
+  if (config.symmetric()) {
+    return {static_cast<float>(SymmetricScale(std::max(std::fabs(min), std::fabs(max)), config)),
+            0};
+  }
+  const bool nudge = config.formula != ScaleFormula::kGoogle;
+  if (nudge) {
+    min = std::min(min, 0.0);
+    max = std::max(max, 0.0);
+  }
+  const auto lowest = static_cast<double>(config.quant_min);
+  if (!(max > min)) return {1, static_cast<int32_t>(config.quant_min)};
+  Affine affine;
+  affine.scale = static_cast<float>(
+      Finish((max - min) / static_cast<double>(config.quant_max - config.quant_min), config));
+  double offset = lowest - std::nearbyint(min / static_cast<double>(affine.scale));
+  const double top = nudge ? static_cast<double>(config.quant_max) : 2147483647.0;
+  const double bottom = nudge ? lowest : -2147483648.0;
+  affine.offset = static_cast<int32_t>(std::clamp(offset, bottom, top));
+  return affine;
+}
+
+Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig& config) {
+  const Affine affine = AffineFromRange(min, max, config);
+  const bool outside = affine.offset < config.quant_min || affine.offset > config.quant_max;
+  if (config.formula != ScaleFormula::kGoogle || config.exotic_activation() || !outside) {
+    return affine;
+  }
+  return AffineFromRange(std::min(min, 0.0), std::max(max, 0.0), config);
+}
+
+void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config) {
+  const bool exponential = settings.small_float.exponent_bits > 0;
+  config.bits = exponential
+                    ? 1 + settings.small_float.exponent_bits + settings.small_float.mantissa_bits
+                    : settings.bits;
+  const bool symmetric = settings.symmetric || exponential;
+  config.policy =
+      (exponential ? kExponential : kLinear) | (settings.per_channel ? kPerChannel : kPerTensor) |
+      (symmetric ? kSymmetrical : kAsymmetrical) | (settings.power_of_2 ? kPowerOf2 : 0u);
+#define REQUANT_OBSERVER_OPTION(type, field, name, standard) config.field = settings.field;
+#include "quant/options.inc"
+  config.rounding = settings.rounding;
+  config.formula = settings.formula;
+  config.small_float = settings.small_float;
+  if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
+  const int64_t half = int64_t{1} << (config.bits - 1);
+  // Zero points are int32, which cannot hold those of unsigned codes of 32 bits.
+  if (symmetric || weights || settings.is_signed || config.bits == 32) {
+    config.dtype = config.bits > 8 ? DType::kInt32 : DType::kInt8;
+    config.quant_max = half - 1;
+    const bool whole = !symmetric || settings.full_range ||
+                       settings.formula == ScaleFormula::kPpq ||
+                       settings.formula == ScaleFormula::kCambricon;
+    config.quant_min = whole ? -half : -config.quant_max;
+  } else {
+    config.dtype = config.bits > 8 ? DType::kInt32 : DType::kUint8;
+    config.quant_min = 0;
+    config.quant_max = 2 * half - 1;
+  }
+}
+
+void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where) {
+  const auto refuse = [&](const std::string& what, const char* option, const char* hint) {
+    Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where),
+         {.value = StrCat(weights ? "weights." : "activations.", option), .hint = hint});
+  };
+  if (settings.bits < 2 || settings.bits > 32) {
+    refuse(StrCat(settings.bits, " bits are not possible"), "bits", "use 2 to 32 bits");
+  }
+  if (!(settings.percentile > 0 && settings.percentile <= 100)) {
+    refuse("the percentile is out of range", "percentile",
+           "use a percentage in (0, 100], such as 99.99");
+  }
+  if (!(settings.momentum >= 0 && settings.momentum < 1)) {
+    refuse("the momentum is out of range", "momentum", "use a number in [0, 1), such as 0.95");
+  }
+  const SmallFloat& format = settings.small_float;
+  if (format.exponent_bits != 0 && (format.exponent_bits < 2 || format.exponent_bits > 8 ||
+                                    format.mantissa_bits < 0 || format.mantissa_bits > 10)) {
+    refuse("the small float is not possible", "smallFloat", "use e4m3 or e5m2");
+  }
+  if (settings.formula == ScaleFormula::kCambricon && !settings.symmetric) {
+    refuse("the cambricon formula is symmetric", "symmetric", "set symmetric: true");
+  }
+  if (weights && !settings.symmetric && format.exponent_bits == 0) {
+    refuse("weights must be symmetric", "symmetric", "set symmetric: true for weights");
+  }
+  TensorQuantizationConfig probe;
+  ApplySettings(settings, weights, probe);
+  CheckPolicy(probe.policy, where);
+}
+
+float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel) {
+  const float scale = config.scale[channel];
+  const auto scaled = static_cast<double>(value / scale);
+  if (config.exponential()) {
+    return static_cast<float>(RoundToSmallFloat(scaled, config.small_float) *
+                              static_cast<double>(scale));
+  }
+  const auto offset = static_cast<double>(config.offset[channel]);
+  const double q =
+      std::clamp(RoundTo(scaled, config.rounding) + offset, static_cast<double>(config.quant_min),
+                 static_cast<double>(config.quant_max));
+  return static_cast<float>((q - offset) * static_cast<double>(scale));
+}
+
+namespace {
+
+constexpr const char* kFormulas[] = {"onnx", "ppq", "google", "cambricon"};
+
+}  // namespace
+
+bool ParseFormula(std::string_view name, ScaleFormula* formula) {
+  for (size_t i = 0; i < std::size(kFormulas); ++i) {
+    if (name != kFormulas[i]) continue;
+    *formula = static_cast<ScaleFormula>(i);
+    return true;
+  }
+  return false;
+}
+
+int64_t StorageMin(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return -128;
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::min();
+    default:
+      return 0;
+  }
+}
+
+int64_t StorageMax(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return 127;
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::max();
+    default:
+      return 255;
+  }
+}
+
+ChannelView ViewChannels(const Shape& shape, int axis) {
+  ChannelView view;
+  if (axis < 0 || axis >= static_cast<int>(shape.size())) return view;
+  view.channels = shape[static_cast<size_t>(axis)];
+  for (size_t i = static_cast<size_t>(axis) + 1; i < shape.size(); ++i) view.inner *= shape[i];
+  return view;
+}
+
+namespace {
+
+/// Iterates over the elements of a tensor and yields the channel of each, without divisions.
+class ChannelWalk {
+ public:
+  ChannelWalk(const Shape& shape, const TensorQuantizationConfig& config)
+      : view_(ViewChannels(shape, config.scale.size() > 1 ? config.axis : -1)),
+        spread_(config.scale.size() > 1),
+        left_(view_.inner) {}
+  size_t Next() {
+    const size_t now = channel_;
+    if (spread_ && --left_ == 0) {
+      left_ = view_.inner;
+      if (static_cast<int64_t>(++channel_) == view_.channels) channel_ = 0;
+    }
+    return now;
+  }
+
+ private:
+  ChannelView view_;
+  bool spread_;
+  int64_t left_;
+  size_t channel_ = 0;
+};
+
+}  // namespace
+
+Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config) {
+  ChannelWalk channels(values.shape(), config);
+  if (config.exponential()) {  // the codes are numbers of the small float format itself
+    Tensor out(DType::kFloat32, values.shape());
+    for (int64_t i = 0; i < values.count(); ++i) {
+      const auto scale = static_cast<double>(config.scale[channels.Next()]);
+      const auto x = static_cast<double>(values.data<float>()[i]);
+      out.data<float>()[i] = static_cast<float>(RoundToSmallFloat(x / scale, config.small_float));
+    }
+    return out;
+  }
+  Tensor out(config.dtype, values.shape());
+  void* to = out.raw();
+  const float* from = values.data<float>();
+  for (int64_t i = 0; i < values.count(); ++i) {
+    const size_t channel = channels.Next();
+    const double scaled = static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
+    const double shifted = RoundTo(scaled, config.rounding) + config.offset[channel];
+    const auto integer = static_cast<int32_t>(std::clamp(
+        shifted, static_cast<double>(config.quant_min), static_cast<double>(config.quant_max)));
+    if (config.dtype == DType::kUint8) {
+      static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(integer);
+    } else if (config.dtype == DType::kInt8) {
+      static_cast<int8_t*>(to)[i] = static_cast<int8_t>(integer);
+    } else {
+      static_cast<int32_t*>(to)[i] = integer;
+    }
+  }
+  return out;
+}
+
+Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config) {
+  ChannelWalk channels(integers.shape(), config);
+  Tensor out(DType::kFloat32, integers.shape());
+  auto* to = out.data<float>();
+  const void* from = integers.raw();
+  if (integers.dtype() == DType::kFloat32) {
+    for (int64_t i = 0; i < integers.count(); ++i) {
+      to[i] = static_cast<const float*>(from)[i] * config.scale[channels.Next()];
+    }
+    return out;
+  }
+  for (int64_t i = 0; i < integers.count(); ++i) {
+    const size_t channel = channels.Next();
+    const int64_t value = integers.dtype() == DType::kInt8    ? static_cast<const int8_t*>(from)[i]
+                          : integers.dtype() == DType::kUint8 ? static_cast<const uint8_t*>(from)[i]
+                                                              : integers.AsInt64(i);
+    to[i] = static_cast<float>(value - config.offset[channel]) * config.scale[channel];
+  }
+  return out;
+}
+
+}  // namespace requant

@@ -1,0 +1,63 @@
+// Derives scales from ranges, and integers from floats.
+#pragma once
+
+#include <cstdint>
+
+#include "quant/config/settings.h"
+#include "quant/config/tensor_quantization_config.h"
+
+namespace requant {
+
+struct Affine {
+  float scale = 1;
+  int32_t offset = 0;
+};
+
+/// Scale and offset of a range for the config's integers; an empty range gives scale 1. By
+/// config.formula:
+///   onnx       0 is forced into the range; asymmetric: s = (max - min) / (qmax - qmin),
+///              z = qmin - round(min / s); symmetric: s = max|x| / qmax, z = 0
+///              (Jacob et al. 2018, arXiv 1712.05877; ONNX DynamicQuantizeLinear)
+///   ppq        symmetric: s = 2 * max|x| / (qmax - qmin), else as onnx (ppq observer/range.py;
+///              with MegEngine's observers)
+///   google     symmetric: s = max|x| / (2^(b-1) - 1); asymmetric: s = (max - min) / (2^b - 1),
+///              z = -round(min / s) for unsigned integers, 0 NOT forced into the range
+///              (OneFlow min_max_observer_kernel.cpp)
+///   cambricon  symmetric: s = 2^(floor(log2 max|x|) - (b - 2)) (OneFlow quantization_kernel.cpp)
+/// POWER_OF_2: s = 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
+Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
+
+/// Scale and offset of an activation's range, which contains 0 where integer operators need it.
+Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig& config);
+
+/// The symmetric scale for a largest magnitude; 1 for 0.
+double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
+
+/// Sets bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
+/// Weights are signed; symmetric integers leave out the lowest code: [-127, 127].
+void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
+
+/// Throws kInvalidArgument, naming `where`, for settings out of their ranges.
+void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where);
+
+/// Quantizes and dequantizes one number by the config; `channel` is as in config.scale.
+float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel = 0);
+
+/// The smallest and the largest integer of a storage type (int8, uint8, int32).
+int64_t StorageMin(DType dtype);
+int64_t StorageMax(DType dtype);
+
+/// Quantizes a float parameter by its config (per tensor, or per channel along config.axis), with
+/// the config's rounding, clamped to [quant_min, quant_max], stored as config.dtype.
+Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& config);
+/// Dequantizes a parameter's integers to float32.
+Tensor DequantizeParameter(const Tensor& integers, const TensorQuantizationConfig& config);
+
+/// A tensor with a channel axis: element i belongs to channel (i / inner) % channels.
+struct ChannelView {
+  int64_t channels = 1;
+  int64_t inner = 1;
+};
+ChannelView ViewChannels(const Shape& shape, int axis);
+
+}  // namespace requant

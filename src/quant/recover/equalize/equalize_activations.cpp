@@ -1,0 +1,394 @@
+// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, where the channels of x have different
+//   ranges
+// After: channel c of the maker is multiplied by f_c, the weights of the readers that meet channel
+//   c are divided by f_c
+// Conditions: see scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
+//   some margin, so that the clip cuts only values that calibration has never seen.
+// Formula: f_c = w_c^(1 - a) / m_c^a, where m_c is the largest magnitude of channel c and w_c that
+//   of the weights which meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a
+//   clip f_c = (max m / m_c)^a. Every group tries several exponents a (as AWQ does, Lin et al.
+//   2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on their
+//   grids, and the choice with the least error is kept; no change at all is one of the choices. m_c
+//   counts as at least a quarter of the median channel's: that removes 15/16 of the noise already,
+//   and a channel that is quiet in calibration may be loud later.
+#include "quant/recover/equalize/equalize_activations.h"
+#include "quant/recover/equalize/equalize_activations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "quant/assign/assign.h"
+#include "quant/grid/affine.h"
+#include "quant/recover/equalize/chains.h"
+#include "quant/sim/layer.h"
+#include "quant/sim/simulator.h"
+#include "quant/weights/weights.h"
+
+namespace requant {
+namespace {
+
+constexpr double kExponents[] = {0, 0.25, 0.5, 0.75, 1};
+constexpr size_t kChoices = std::size(kExponents);  // the first exponent changes nothing
+constexpr int64_t kTrialSamples = 8;
+constexpr double kRoom = 1.1;         // margin between the largest value seen and a clip
+constexpr double kLeastShare = 0.25;  // share of the median channel's magnitude
+constexpr double kMostGain = 1024;
+/// A choice must be clearly better than none, as it is made on few samples.
+constexpr double kMargin = 0.95;
+
+struct Errors {
+  int64_t sample = 0;
+  uint64_t reader = 0;
+  double power = 0;
+  double noise[kChoices] = {};
+};
+
+}  // namespace
+
+struct ActivationEqualizer::Group {
+  ScalingGroup scaling;
+  std::vector<const Value*> watched;
+  std::vector<float> low, high;  // by channel
+  std::vector<Errors> errors;
+  std::vector<std::vector<float>> factors;  // by choice; computed when ranges are complete
+  struct Reader {
+    // by choice, rounded to their grid and divided by the factors
+    std::vector<std::vector<float>> weights;
+  };
+  std::map<const Node*, Reader> readers;
+
+  const TensorQuantizationConfig& InputOf(const QuantizationRecord& record,
+                                          const Node& node) const {
+    return record.Root(record.operators.at(node.name).inputs[0]);
+  }
+  void FindFactors();
+  void PrepareReader(const QuantizationRecord& record, const Node& node);
+};
+
+namespace {
+
+/// Whether equalization can help the group: its layers and their grids decide. Activations with one
+/// scale per channel need none.
+bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
+  return std::all_of(group.readers.begin(), group.readers.end(), [&](const Node* node) {
+    const OperatorQuantization* op = record.Find(node->name);
+    if (op == nullptr || !op->quantized || WeightSlot(*node, op->rule) < 0) return false;
+    const TensorQuantizationConfig& input = record.Root(op->inputs[0]);
+    return !input.per_channel() && !input.exponential();
+  });
+}
+
+/// Whether the value exists by itself, which those between a layer and its activation do not.
+bool IsWatched(const Value& value) {
+  return std::none_of(value.consumers.begin(), value.consumers.end(),
+                      [](const Node* node) { return node->Is("Relu") || node->Is("Clip"); });
+}
+
+/// Calls body(index of the element, channel) for every weight that meets an input channel.
+template <typename Body>
+void ForWeights(const Node& node, int64_t channels, Body body) {
+  const Tensor& weights = *node.constant(1);
+  if (node.Is("Conv")) {
+    const int64_t per_group = weights.dim(1);
+    const int64_t groups = std::max<int64_t>(1, node.attributes.Int("group", 1));
+    const int64_t rows = weights.dim(0) / groups;
+    const int64_t taps = weights.count() / std::max<int64_t>(1, weights.dim(0) * per_group);
+    for (int64_t i = 0; i < weights.count(); ++i) {
+      const int64_t row = i / (per_group * taps);
+      body(i, row / rows * per_group + i / taps % per_group);
+    }
+    return;
+  }
+  const bool transposed = node.attributes.Int("transB", 0) != 0;
+  const int64_t inner = transposed ? 1 : weights.dim(1);
+  for (int64_t i = 0; i < weights.count(); ++i) body(i, i / inner % channels);
+}
+
+}  // namespace
+
+void ActivationEqualizer::Group::FindFactors() {
+  if (!factors.empty()) return;
+  const auto channels = static_cast<size_t>(scaling.channels);
+  std::vector<double> magnitude(channels);
+  std::vector<double> weight(channels);
+  std::vector<double> sorted;
+  for (size_t c = 0; c < channels; ++c) {
+    magnitude[c] = static_cast<double>(std::max(-low[c], high[c]));
+    if (magnitude[c] > 0) sorted.push_back(magnitude[c]);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  const double largest = sorted.empty() ? 0 : sorted.back();
+  const double least = sorted.empty() ? 0 : kLeastShare * sorted[sorted.size() / 2];
+  for (const Node* node : scaling.readers) {
+    const float* data = node->constant(1)->data<float>();
+    ForWeights(*node, scaling.channels, [&](int64_t at, int64_t channel) {
+      double& most = weight[static_cast<size_t>(channel)];
+      most = std::max(most, std::fabs(static_cast<double>(data[at])));
+    });
+  }
+  const double heaviest = *std::max_element(weight.begin(), weight.end());
+  for (const double exponent : kExponents) {
+    std::vector<float> made(channels, 1);
+    for (size_t c = 0; c < channels; ++c) {
+      if (exponent == 0 || !(magnitude[c] > 0) || !(weight[c] > 0)) continue;
+      const double reach = std::max(magnitude[c], least);
+      double factor = std::pow(largest / reach, exponent);
+      if (scaling.bound == 0) {
+        factor *= std::pow(weight[c] / heaviest, 1 - exponent);
+      } else {
+        factor = std::clamp(factor, 1.0, std::max(1.0, scaling.bound / (kRoom * magnitude[c])));
+      }
+      made[c] = static_cast<float>(std::clamp(factor, 1 / kMostGain, kMostGain));
+    }
+    factors.push_back(std::move(made));
+  }
+}
+
+/// Rounds the weights to the grid they will have: the finest that holds them, by row or for all.
+void ActivationEqualizer::Group::PrepareReader(const QuantizationRecord& record, const Node& node) {
+  if (readers.contains(&node)) return;
+  const OperatorQuantization& op = record.operators.at(node.name);
+  TensorQuantizationConfig config =
+      record
+          .configs[static_cast<size_t>(op.inputs[static_cast<size_t>(WeightSlot(node, op.rule))])];
+  const WeightMatrix view = ViewWeights(node, op.rule);
+  const Tensor& weights = *node.constant(1);
+  Reader& reader = readers[&node];
+  for (const std::vector<float>& factor : factors) {
+    Tensor scaled = weights.Clone();
+    float* data = scaled.data<float>();
+    ForWeights(node, scaling.channels, [&](int64_t at, int64_t channel) {
+      data[at] /= factor[static_cast<size_t>(channel)];
+    });
+    config.scale.clear();
+    TensorQuantizationConfig plain = config;
+    plain.observer = "minmax";
+    ScaleWeights(scaled, view, 1, 0, {}, plain);
+    const Tensor rounded = DequantizeParameter(QuantizeParameter(scaled, plain), plain);
+    reader.weights.push_back(rounded.ToFloats());
+  }
+}
+
+ActivationEqualizer::ActivationEqualizer(Graph& graph, const QuantizationRecord& record)
+    : record_(record) {
+  for (ScalingGroup& scaling : FindScalingGroups(graph)) {
+    if (!IsUseful(scaling, record)) continue;
+    Group group;
+    group.low.assign(static_cast<size_t>(scaling.channels), 0);
+    group.high = group.low;
+    for (const auto& [value, axis] : scaling.axes) {
+      if (IsWatched(*value)) group.watched.push_back(value);
+    }
+    group.scaling = std::move(scaling);
+    groups_.push_back(std::move(group));
+  }
+}
+
+ActivationEqualizer::~ActivationEqualizer() = default;
+
+std::vector<std::string> ActivationEqualizer::Values(int pass) const {
+  std::vector<std::string> names;
+  for (const Group& group : groups_) {
+    if (pass == 0) {
+      for (const Value* value : group.watched) names.push_back(value->name);
+      continue;
+    }
+    for (const Node* reader : group.scaling.readers) {
+      const std::string& name = reader->inputs[0]->name;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+bool ActivationEqualizer::Wants(int pass, int64_t sample) {
+  return pass == 0 || sample < kTrialSamples;
+}
+
+void ActivationEqualizer::Observe(int pass, int64_t sample, const std::string& value,
+                                  const Tensor& tensor) {
+  for (Group& group : groups_) {
+    for (const auto& [own, axis] : group.scaling.axes) {
+      if (own->name != value) continue;
+      if (pass == 0) {
+        ShowRanges(group, own, tensor);
+        return;
+      }
+      for (const Node* reader : group.scaling.readers) {
+        if (reader->inputs[0] == own) Try(group, *reader, tensor, sample);
+      }
+      return;
+    }
+  }
+}
+
+void ActivationEqualizer::ShowRanges(Group& group, const Value* value, const Tensor& tensor) {
+  const ChannelView view = ViewChannels(tensor.shape(), group.scaling.axes.at(value));
+  if (view.channels != group.scaling.channels) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("value '", value->name, "' has ", view.channels, " channels, not ",
+                group.scaling.channels),
+         {.value = value->name});
+  }
+  const float* data = tensor.data<float>();
+  for (int64_t at = 0; at < tensor.count(); at += view.inner) {
+    const auto c = static_cast<size_t>(at / view.inner % view.channels);
+    const auto [least, most] = std::minmax_element(data + at, data + at + view.inner);
+    group.low[c] = std::min(group.low[c], *least);
+    group.high[c] = std::max(group.high[c], *most);
+  }
+}
+
+void ActivationEqualizer::Try(Group& group, const Node& reader, const Tensor& tensor,
+                              int64_t sample) {
+  group.FindFactors();
+  group.PrepareReader(record_, reader);
+  LayerMath math(reader, record_.operators.at(reader.name).rule);
+  const Tensor wanted = math.Forward(tensor, reader.constant(1)->data<float>(), {});
+  Errors errors;
+  errors.sample = sample;
+  errors.reader = static_cast<uint64_t>(
+      std::find(group.scaling.readers.begin(), group.scaling.readers.end(), &reader) -
+      group.scaling.readers.begin());
+  const float* right = wanted.data<float>();
+  for (int64_t i = 0, n = wanted.count(); i < n; ++i) {
+    errors.power += static_cast<double>(right[i]) * static_cast<double>(right[i]);
+  }
+  TensorQuantizationConfig config = group.InputOf(record_, reader);
+  const ChannelView view = ViewChannels(tensor.shape(), group.scaling.axes.at(reader.inputs[0]));
+  for (size_t choice = 0; choice < kChoices; ++choice) {
+    const std::vector<float>& factors = group.factors[choice];
+    double low = 0;
+    double high = 0;
+    for (size_t c = 0; c < factors.size(); ++c) {
+      low = std::min(low, static_cast<double>(group.low[c] * factors[c]));
+      high = std::max(high, static_cast<double>(group.high[c] * factors[c]));
+    }
+    const Affine affine = AffineFromRange(low, high, config);
+    config.scale = {affine.scale};
+    config.offset = {affine.offset};
+    Tensor scaled(DType::kFloat32, tensor.shape());
+    const float* from = tensor.data<float>();
+    auto* to = scaled.data<float>();
+    for (int64_t begin = 0; begin < tensor.count(); begin += view.inner) {
+      const float factor = factors[static_cast<size_t>(begin / view.inner % view.channels)];
+      for (int64_t i = begin; i < begin + view.inner; ++i) to[i] = from[i] * factor;
+    }
+    const Tensor got = math.Forward(FakeQuantizeTensor(scaled, config),
+                                    group.readers.at(&reader).weights[choice].data(), {});
+    const float* made = got.data<float>();
+    double noise = 0;
+    for (int64_t i = 0, n = wanted.count(); i < n; ++i) {
+      const double error = static_cast<double>(right[i]) - static_cast<double>(made[i]);
+      noise += error * error;
+    }
+    errors.noise[choice] += noise;
+  }
+  group.errors.push_back(errors);
+}
+
+void ActivationEqualizer::Fields(StateBytes& state, int pass) {
+  for (Group& group : groups_) {
+    const size_t channels = group.low.size();
+    state.List(group.low);
+    state.List(group.high);
+    if (pass > 0) state.List(group.errors);
+    if (group.low.size() != channels || group.high.size() != channels) {
+      Fail(ErrorCode::kInvalidArgument, "the calibration state is that of another network");
+    }
+  }
+}
+
+void ActivationEqualizer::Merge(const ActivationEqualizer& later, int pass) {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    const Group& other = later.groups_[i];
+    if (pass == 1) {
+      group.errors.insert(group.errors.end(), other.errors.begin(), other.errors.end());
+      continue;
+    }
+    for (size_t c = 0; c < group.low.size(); ++c) {
+      group.low[c] = std::min(group.low[c], other.low[c]);
+      group.high[c] = std::max(group.high[c], other.high[c]);
+    }
+  }
+}
+
+ActivationEqualizer::Result ActivationEqualizer::Apply() {
+  int64_t changed = 0;
+  int64_t layers = 0;
+  double before = 0;
+  double after = 0;
+  // All factors are found before any weights change, as groups may share a layer.
+  for (Group& group : groups_) group.FindFactors();
+  for (Group& group : groups_) {
+    const size_t readers = group.scaling.readers.size();
+    std::vector<double> power(readers);
+    std::vector<double> noise[kChoices];
+    for (std::vector<double>& one : noise) one.resize(readers);
+    std::stable_sort(group.errors.begin(), group.errors.end(),
+                     [](const Errors& a, const Errors& b) {
+                       return a.sample != b.sample ? a.sample < b.sample : a.reader < b.reader;
+                     });
+    for (const Errors& errors : group.errors) {
+      if (errors.reader >= readers) continue;
+      power[errors.reader] += errors.power;
+      for (size_t choice = 0; choice < kChoices; ++choice) {
+        noise[choice][errors.reader] += errors.noise[choice];
+      }
+    }
+    const auto relative = [&](size_t choice) {
+      double sum = 0;
+      for (size_t i = 0; i < readers; ++i) sum += noise[choice][i] / (power[i] + 1e-30);
+      return sum;
+    };
+    size_t best = 0;
+    for (size_t choice = 1; choice < kChoices; ++choice) {
+      if (relative(choice) < (best == 0 ? kMargin : 1) * relative(best)) best = choice;
+    }
+    before += relative(0);
+    after += relative(best);
+    layers += static_cast<int64_t>(readers);
+    if (best == 0) continue;
+    ++changed;
+    const std::vector<float>& factors = group.factors[best];
+    const auto edit = [](Node& node, size_t slot, auto&& body) {
+      Value* value = node.inputs[slot];
+      value->constant = value->constant.Clone();
+      body(value->constant.data<float>(), value->constant.count());
+    };
+    for (Node* node : group.scaling.makers) {
+      const bool conv = node->Is("Conv");
+      const bool rows = conv || node->attributes.Int("transB", 0) != 0;
+      const auto channels = static_cast<int64_t>(factors.size());
+      edit(*node, 1, [&](float* data, int64_t count) {
+        const int64_t inner = rows ? count / channels : 1;
+        for (int64_t i = 0; i < count; ++i) {
+          data[i] *= factors[static_cast<size_t>(i / inner % channels)];
+        }
+      });
+      if (node->input(2) == nullptr) continue;
+      edit(*node, 2, [&](float* data, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) data[i] *= factors[static_cast<size_t>(i)];
+      });
+    }
+    for (Node* node : group.scaling.readers) {
+      edit(*node, 1, [&](float* data, int64_t) {
+        ForWeights(*node, group.scaling.channels, [&](int64_t at, int64_t channel) {
+          data[at] /= factors[static_cast<size_t>(channel)];
+        });
+      });
+    }
+  }
+  Result result;
+  const double count = std::max<double>(1, static_cast<double>(layers));
+  result.before_db = -10 * std::log10(before / count + 1e-30);
+  result.after_db = -10 * std::log10(after / count + 1e-30);
+  result.idle = groups_.empty();
+  result.detail = StrCat(changed, " of ", groups_.size(), " groups of channels equalized");
+  return result;
+}
+
+}  // namespace requant

@@ -1,0 +1,70 @@
+#include "quant/recover/learn/soft_rounding.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace requant {
+namespace {
+
+constexpr float kStretch = 1.2f, kShift = -0.1f;  // stretch and shift of the rectified sigmoid
+constexpr float kRate = 0.02f;
+
+/// The function h of v, given 1 + exp(-v).
+float Opened(float denominator) { return std::clamp(kStretch / denominator + kShift, 0.0f, 1.0f); }
+float Denominator(float v) { return 1 + std::exp(-v); }
+
+}  // namespace
+
+SoftRounding::SoftRounding(size_t count, int64_t quant_min, int64_t quant_max)
+    : base_(count),
+      v_(count),
+      scale_(count),
+      low_(static_cast<float>(quant_min)),
+      high_(static_cast<float>(quant_max)) {}
+
+void SoftRounding::Start(size_t i, float wanted, float now, float scale) {
+  float base = std::floor(wanted);
+  if (now < base || now > base + 1) base = now < base ? now : now - 1;
+  const float part = std::clamp(wanted - base, 0.0f, 1.0f);
+  const float open = std::clamp(0.5f * part + 0.5f * (now - base), 0.02f, 0.98f);
+  const float sigmoid = (open - kShift) / kStretch;
+  base_[i] = base;
+  v_[i] = std::log(sigmoid / (1 - sigmoid));
+  scale_[i] = scale;
+}
+
+float SoftRounding::Integer(size_t i) const {
+  const float up = Opened(Denominator(v_[i])) >= 0.5f ? 1.0f : 0.0f;
+  return std::clamp(base_[i] + up, low_, high_);
+}
+
+void SoftRounding::Weights(bool hard, std::vector<float>& weights) const {
+  for (size_t i = 0; i < v_.size(); ++i) {
+    const float q =
+        hard ? Integer(i) : std::clamp(base_[i] + Opened(Denominator(v_[i])), low_, high_);
+    weights[i] = q * scale_[i];
+  }
+}
+
+void SoftRounding::Update(const std::vector<float>& weight_gradient, float push, double beta) {
+  gradient_.resize(v_.size());
+  const float *v = v_.data(), *scale = scale_.data(), *slopes = weight_gradient.data();
+  float* to = gradient_.data();
+  for (size_t i = 0, n = v_.size(); i < n; ++i) {
+    const float denominator = Denominator(v[i]);
+    const float sigmoid = 1 / denominator;
+    const float open = Opened(denominator);
+    const float slope = open > 0 && open < 1 ? kStretch * sigmoid * (1 - sigmoid) : 0;
+    float wanted = slopes[i] * scale[i];
+    if (push > 0 && slope > 0) {
+      // Derivative d/dh of 1 - |2h - 1|^beta.
+      const float off = 2 * open - 1;
+      const auto power = static_cast<float>(std::pow(std::fabs(off), beta - 1));
+      wanted -= push * static_cast<float>(2 * beta) * power * (off < 0 ? -1.0f : 1.0f);
+    }
+    to[i] = wanted * slope;
+  }
+  adam_.Update(v_, gradient_, kRate);
+}
+
+}  // namespace requant

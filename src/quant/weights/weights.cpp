@@ -1,0 +1,152 @@
+#include "quant/weights/weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "numeric/affine.h"
+#include "quant/grid/affine.h"
+#include "quant/observers/moments.h"
+#include "quant/observers/observer.h"
+
+namespace requant {
+namespace {
+
+constexpr double kDeadRow = 1e-8;
+// 2^-13.5 and 2^-20.5.
+constexpr double kLeastDeadMultiplier = 8.6316745750310938e-05;
+constexpr double kLeastMultiplier = 6.7434957617430420e-07;
+constexpr double kLargestBias = 1073741824.0;  // 2^30
+constexpr double kPreciseBias = 16777216.0;    // 2^24
+constexpr double kLeastOfBias = 1e-18;         // scales are multiplied, and must stay far from 0
+
+/// The magnitude that `percent` of the values do not exceed.
+double Percentile(std::vector<float>& magnitudes, double percent) {
+  const double last = static_cast<double>(magnitudes.size() - 1);
+  const auto index = static_cast<size_t>(std::ceil(last * percent / 100));
+  std::nth_element(magnitudes.begin(), magnitudes.begin() + static_cast<std::ptrdiff_t>(index),
+                   magnitudes.end());
+  return static_cast<double>(magnitudes[index]);
+}
+
+/// The clipping magnitude with the least squared error of quantize-dequantize. `importance` has one
+/// factor per magnitude, or is empty.
+double LeastError(const std::vector<float>& magnitudes, const std::vector<double>& importance,
+                  double largest, const TensorQuantizationConfig& config) {
+  double best = largest;
+  double best_error = HUGE_VAL;
+  const int steps = config.bits <= 4 ? 80 : 30;
+  for (int step = 0; step <= steps; ++step) {
+    const double candidate = largest * (1 - 0.6 * step / steps);
+    const double scale = SymmetricScale(candidate, config);
+    double error = 0;
+    for (size_t i = 0; i < magnitudes.size(); ++i) {
+      const double x = static_cast<double>(magnitudes[i]);
+      const double q = config.exponential() ? RoundToSmallFloat(x / scale, config.small_float)
+                                            : std::min(std::nearbyint(x / scale),
+                                                       static_cast<double>(config.quant_max));
+      const double d = x - q * scale;
+      error += d * d * (importance.empty() ? 1 : importance[i]);
+    }
+    if (error < best_error) {
+      best_error = error;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+double KlMagnitude(const std::vector<float>& magnitudes, const TensorQuantizationConfig& config) {
+  const auto observer = MakeKl(config);
+  for (int pass = 0; pass < observer->passes(); ++pass) observer->Observe(pass, magnitudes);
+  return observer->Get().max;
+}
+
+double Magnitude(std::vector<float>& magnitudes, const std::vector<double>& importance,
+                 const TensorQuantizationConfig& config) {
+  if (magnitudes.empty()) return 0;
+  const double largest =
+      static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
+  if (!(largest > 0)) return 0;
+  if (config.observer == "percentile") return Percentile(magnitudes, config.percentile);
+  if (config.observer == "kl") return KlMagnitude(magnitudes, config);
+  if (config.observer == "mse") return LeastError(magnitudes, {}, largest, config);
+  if (config.observer == "auto") return LeastError(magnitudes, importance, largest, config);
+  return largest;
+}
+
+/// The least scale of a row that the integer arithmetic permits (see weights.h).
+double LeastScale(bool dead, double largest_bias, double input_scale, double output_scale) {
+  double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
+  // Accumulators that become floats are not shifted. A row of zeros permits any scale, but its
+  // result is the bias, which deserves the precision of a float.
+  if (!(output_scale > 0)) {
+    const double of_bias = largest_bias / (kPreciseBias * input_scale);
+    least = !dead ? 0 : largest_bias > 0 ? std::max(of_bias, kLeastOfBias) : 1;
+  }
+  return std::max(least, largest_bias / (kLargestBias * input_scale));
+}
+
+}  // namespace
+
+std::vector<double> ReadBias(const Tensor* bias, int64_t rows) {
+  if (bias == nullptr) return {};
+  std::vector<double> out = bias->ToDoubles();
+  if (out.size() == 1) out.resize(static_cast<size_t>(rows), out[0]);
+  return out;
+}
+
+void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_scale,
+                  double output_scale, const std::vector<double>& bias,
+                  TensorQuantizationConfig& config, const InputMoments* inputs) {
+  const float* data = weights.data<float>();
+  float layer_largest = 0;
+  for (int64_t i = 0; i < weights.count(); ++i) {
+    layer_largest = std::max(layer_largest, std::fabs(data[i]));
+  }
+  const int64_t channels = config.per_channel() ? view.scales : 1;
+  config.scale.clear();
+  std::vector<float> magnitudes;
+  std::vector<double> importance;
+  const bool weighed = config.observer == "auto" && inputs && inputs->count() > 0;
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    magnitudes.clear();
+    importance.clear();
+    double largest_bias = 0;
+    for (int64_t row = channel; row < view.rows; row += channels) {
+      if (weighed) {
+        const std::vector<double> squares = inputs->Diagonal(row / view.rows_per_group(), false);
+        importance.insert(importance.end(), squares.begin(), squares.end());
+      }
+      for (int64_t column = 0; column < view.k; ++column) {
+        magnitudes.push_back(std::fabs(data[view.At(row, column)]));
+      }
+      if (!bias.empty()) {
+        largest_bias = std::max(largest_bias, std::fabs(bias[static_cast<size_t>(row)]));
+      }
+    }
+    const double magnitude = Magnitude(magnitudes, importance, config);
+    const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
+    const double least = LeastScale(dead, largest_bias, input_scale, output_scale);
+    const double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);
+    auto rounded = static_cast<float>(scale);
+    if (config.policy & kPowerOf2) rounded = PowerOfTwoScale(rounded);
+    config.scale.push_back(rounded);
+  }
+  config.offset.assign(config.scale.size(), 0);
+}
+
+void RaiseScales(const WeightMatrix& view, double input_scale, double output_scale,
+                 const std::vector<double>& bias, TensorQuantizationConfig& config) {
+  for (size_t channel = 0; channel < config.scale.size(); ++channel) {
+    double largest_bias = 0;
+    for (auto row = channel; row < static_cast<size_t>(view.rows); row += config.scale.size()) {
+      if (row < bias.size()) largest_bias = std::max(largest_bias, std::fabs(bias[row]));
+    }
+    const auto least =
+        static_cast<float>(LeastScale(false, largest_bias, input_scale, output_scale));
+    if (config.scale[channel] >= least) continue;
+    config.scale[channel] = (config.policy & kPowerOf2) ? PowerOfTwoScale(least) : least;
+  }
+}
+
+}  // namespace requant
