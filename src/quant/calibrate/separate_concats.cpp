@@ -1,16 +1,15 @@
-// Before: Concat(a, b) -> layer, where the range of a is 100 times that of b
-// After: Concat(f_a * a, f_b * b) -> layer whose weights are divided by f_a and f_b, channel by
-//   channel. All operands have the same range, so that one scale suits them all; in integers the
-//   factors change nothing but the names of the scales.
+// Before: Concat(a, b) -> layer, the range of a 100 times that of b
+// After:  Concat(f_a * a, f_b * b) -> layer whose weights are divided by f_a and f_b, channel by
+//         channel. All operands have the same range, so that one scale suits them all; in integers
+//         the factors change nothing but the names of the scales.
 // Conditions: everything behind the Concat is a layer that reads it along the joined axis, perhaps
 //   through operators for which g(f * x) = f * g(x), such as Relu, pools and Transpose.
 // Formula: f_i = (largest step) / step_i, where step_i is the scale that operand i would have
-//   alone.
+// alone.
 //
-// If the conditions do not hold, the Concat and the operators that move or select its values stay
-// in float. Layers that read it along the joined axis take the factors from a Mul before them,
-// layers that read a selection have the range of that selection, and other layers stay in float.
-#include "quant/calibrate/separate_concats.h"
+// Elsewhere the Concat, and what moves or selects its values, stays in float; of the layers that
+// read it those along the joined axis take the factors from a Mul before them, those that read a
+// selection have its range, and the others stay in float as well.
 #include "quant/calibrate/separate_concats.h"
 
 #include <algorithm>
@@ -19,183 +18,18 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "quant/assign/assign.h"
+#include "quant/calibrate/concat_reach.h"
 #include "quant/grid/affine.h"
 #include "quant/recover/equalize/chains.h"
 
 namespace requant {
 namespace {
 
-// The largest ratio of an operand's step in the Concat to the step it would have alone, above which
-// factors (which cost nothing at run time) or floats (which do) pay.
+// How many times its own step an operand may get. Factors cost nothing at run time, floats do.
 constexpr double kMostStep = 1.5;       // 3.5 dB
 constexpr double kMostFloatStep = 3.0;  // 9.5 dB
-/// Grids with more bits are finer: every bit allows another factor of two.
+/// Grids with more bits have room: every bit is a factor of two.
 constexpr int kPlainBits = 8;
-
-size_t RankOf(const Value& value) { return value.type.shape ? value.type.shape->size() : 0; }
-
-bool IsAverage(const Node& node) { return node.Is("AveragePool") || node.Is("GlobalAveragePool"); }
-
-bool IsPool(const Node& node) {
-  return IsAverage(node) || node.Is("GlobalMaxPool") ||
-         (node.Is("MaxPool") && node.output(1) == nullptr);
-}
-
-/// Whether g(f * x) = f * g(x) for f > 0, element by element or for every channel.
-bool IsHomogeneous(const Node& node) {
-  return node.Is("Relu") || node.Is("LeakyRelu") || node.Is("Identity") || IsPool(node) ||
-         ((node.Is("Resize") || node.Is("Upsample")) &&
-          node.attributes.String("coordinate_transformation_mode", "") != "tf_crop_and_resize");
-}
-
-/// Whether the result of the operator depends on some elements only.
-bool Selects(const Node& node) {
-  return node.Is("Slice") || node.Is("Split") || node.Is("Gather") || node.Is("GatherND") ||
-         node.Is("GatherElements");
-}
-
-const OperatorQuantization* Quantized(const QuantizationRecord& record, const Node* node) {
-  const OperatorQuantization* op = node ? record.Find(node->name) : nullptr;
-  return op && op->quantized ? op : nullptr;
-}
-
-bool IsProduct(const QuantizationRecord& record, const Node& node) {
-  const OperatorQuantization* op = record.Find(node.name);
-  return op && (op->rule == QuantRule::kConv || op->rule == QuantRule::kMatMul);
-}
-
-/// Whether the operator converts [N, C, 1, 1] to [N, C].
-bool DropsPixels(const Node& node) {
-  if (!node.Is("Flatten") && !node.Is("Reshape") && !node.Is("Squeeze")) return false;
-  const auto& from = node.inputs[0]->type.shape;
-  const auto& to = node.outputs[0]->type.shape;
-  if (!from || !to || from->size() < 3 || to->size() != 2 || !((*from)[1] == (*to)[1])) {
-    return false;
-  }
-  return std::all_of(from->begin() + 2, from->end(),
-                     [](const Dim& dim) { return dim.known() && dim.value == 1; });
-}
-
-/// The position of the joined axis in the result of an operator that commutes with factors; -1 for
-/// other operators.
-int AxisBehind(const Node& node, int axis) {
-  const Value* output = node.output(0);
-  if (output == nullptr || RankOf(*output) == 0) return -1;
-  if (node.Is("Transpose")) {
-    const std::vector<int64_t> order = node.attributes.Ints("perm");
-    const auto rank = static_cast<int>(RankOf(*output));
-    for (int i = 0; i < rank; ++i) {
-      const int64_t from = order.empty() ? rank - 1 - i : order[static_cast<size_t>(i)];
-      if (from == axis) return i;
-    }
-    return -1;
-  }
-  if (DropsPixels(node)) return axis == 1 ? 1 : -1;
-  if (IsPool(node) || node.Is("Resize") || node.Is("Upsample")) {
-    return axis == 1 && IsHomogeneous(node) ? 1 : -1;
-  }
-  return IsHomogeneous(node) ? axis : -1;
-}
-
-bool JoinsFloats(const Node& node) {
-  if (!node.Is("Concat") || node.inputs.size() < 2 || node.output(0) == nullptr) return false;
-  const Value& result = *node.outputs[0];
-  return result.type.dtype == DType::kFloat32 && RankOf(result) > 0 &&
-         std::find(node.inputs.begin(), node.inputs.end(), nullptr) == node.inputs.end();
-}
-
-int64_t AxisOf(const Node& concat) {
-  const int64_t axis = concat.attributes.Int("axis", 0);
-  return axis < 0 ? axis + static_cast<int64_t>(RankOf(*concat.outputs[0])) : axis;
-}
-
-/// The part of the graph that depends on a Concat's result.
-struct Reach {
-  struct Layer {
-    Node* node;
-    const Value* input;
-    int axis;  // axis of its input along which the operands are joined
-  };
-  std::vector<Layer> layers;   // layers that can take factors
-  std::vector<Value*> values;  // values between the Concat and these layers, its own result first
-  std::map<const Value*, int> averages;  // the averages among the values, and their joined axis
-  std::set<const Node*> movers;          // passive operators that read the result
-  std::vector<const Value*> selected;    // values that such operators select from it
-  std::vector<Node*> products;           // layers that read all of it and cannot take factors
-  bool whole = true;  // only layers and operators that commute with factors read it
-};
-
-class Explorer {
- public:
-  Explorer(const Graph& graph, const QuantizationRecord& record) : graph_(graph), record_(record) {}
-
-  Reach Run(const Node& concat) {
-    Value* result = concat.outputs[0];
-    Follow(result, static_cast<int>(AxisOf(concat)), false);
-    Move(result, false);
-    for (Node* node : products_) {
-      const bool taken =
-          std::any_of(reach_.layers.begin(), reach_.layers.end(),
-                      [node](const Reach::Layer& layer) { return layer.node == node; });
-      if (!taken) reach_.products.push_back(node);
-    }
-    return std::move(reach_);
-  }
-
- private:
-  /// Follows operators that commute with factors.
-  void Follow(Value* value, int axis, bool averaged) {
-    if (!seen_.insert(value).second) return;
-    reach_.values.push_back(value);
-    if (averaged) reach_.averages[value] = axis;
-    if (graph_.IsOutput(value) || RankOf(*value) == 0) reach_.whole = false;
-    for (Node* reader : value->consumers) {
-      if (TakesFactors(*reader, *value, axis)) {
-        reach_.layers.push_back({reader, value, axis});
-        continue;
-      }
-      const int next = reader->input(0) == value ? AxisBehind(*reader, axis) : -1;
-      if (next < 0) {
-        reach_.whole = false;
-      } else {
-        Follow(reader->outputs[0], next, averaged || IsAverage(*reader));
-      }
-    }
-  }
-
-  bool TakesFactors(const Node& node, const Value& value, int axis) const {
-    const OperatorQuantization* op = Quantized(record_, &node);
-    if (op == nullptr || node.Is("ConvTranspose") || node.input(0) != &value ||
-        node.input(1) == &value || WeightSlot(node, op->rule) != 1) {
-      return false;
-    }
-    return axis == (op->rule == QuantRule::kConv ? 1 : static_cast<int>(RankOf(value)) - 1);
-  }
-
-  /// Follows operators that move or select values.
-  void Move(const Value* value, bool selected) {
-    for (Node* reader : value->consumers) {
-      if (IsProduct(record_, *reader) && !selected) products_.push_back(reader);
-      const OperatorQuantization* op = record_.Find(reader->name);
-      if (op == nullptr || op->rule != QuantRule::kPassive || reader->input(0) != value ||
-          !reach_.movers.insert(reader).second) {
-        continue;
-      }
-      for (const Value* output : reader->outputs) {
-        if (output == nullptr) continue;
-        reach_.selected.push_back(output);
-        Move(output, selected || Selects(*reader));
-      }
-    }
-  }
-
-  const Graph& graph_;
-  const QuantizationRecord& record_;
-  std::set<const Value*> seen_;
-  std::vector<Node*> products_;
-  Reach reach_;
-};
 
 Range RangeOfConstant(const Tensor& tensor) {
   Range range;
@@ -227,7 +61,7 @@ class Separator {
     for (const auto& node : graph_.nodes()) {
       if (JoinsFloats(*node)) concats.push_back(node.get());
     }
-    std::reverse(concats.begin(), concats.end());  // outer Concats before those that they join
+    std::reverse(concats.begin(), concats.end());  // outer ones before what they join
     for (Node* concat : concats) Visit(*concat);
     if (scaled_ + floats_ > 0) {
       made_.detail = StrCat("operands of ", scaled_, " Concats were given one range by factors in ",
@@ -239,7 +73,7 @@ class Separator {
   }
 
  private:
-  /// The grid on which the joined values would lie; nullptr if nothing quantizes them.
+  /// The grid on which the joined values would lie; nullptr where nobody quantizes them.
   const TensorQuantizationConfig* GridOf(const Node& concat, const Reach& reach) const {
     if (const OperatorQuantization* op = Quantized(record_, &concat)) {
       return &record_.Root(op->outputs[0]);
@@ -248,7 +82,7 @@ class Separator {
     return &record_.Root(record_.operators.at(reach.layers[0].node->name).inputs[0]);
   }
 
-  /// Collects the operands. A Concat along the same axis counts as the operands that it joins.
+  /// Operands that are Concats along the same axis count as what they join.
   void FindOperands(const Node& concat, int64_t axis) {
     for (Value* input : concat.inputs) {
       const Node* inner = input->producer;
@@ -278,8 +112,7 @@ class Separator {
     return true;
   }
 
-  /// Sets the factor of each operand, 1 for one without values. Returns the largest ratio of the
-  /// step they would share to an operand's own.
+  /// By operand, 1 for one without values; the factors of one step for all.
   double FindFactors(const TensorQuantizationConfig& grid) {
     const auto step = [&grid](const Range& range) {
       return static_cast<double>(AffineOfActivation(range.min, range.max, grid).scale);
@@ -301,7 +134,7 @@ class Separator {
   }
 
   void Visit(Node& concat) {
-    const Reach reach = Explorer(graph_, record_).Run(concat);
+    const Reach reach = FindReach(graph_, record_, concat);
     const TensorQuantizationConfig* grid = GridOf(concat, reach);
     if (grid == nullptr || grid->per_channel() || grid->exponential() || !FindRanges(concat))
       return;
@@ -316,7 +149,7 @@ class Separator {
     }
   }
 
-  /// Sets the factors by channel; false if the sizes of the operands are not known.
+  /// Factors by channel; false where the operands' sizes are not known.
   bool FindChannels(const Node& concat) {
     channels_.clear();
     const auto axis = static_cast<size_t>(AxisOf(concat));
@@ -360,7 +193,7 @@ class Separator {
       Value* operand = operands_[slot];
       Value* scaled = operand;
       if (factor == 1) {
-        // An operand with factor 1 stays as it is.
+        // It stays as it is.
       } else if (operand->is_constant()) {
         Tensor values = operand->constant.Clone();
         auto* data = values.data<float>();
@@ -378,7 +211,7 @@ class Separator {
       graph_.SetInput(&concat, slot, scaled);
     }
     const Range joined = Hull(ranges_);
-    // The scaled values are no values of the float network any more.
+    // What they hold is no value of the float network any more.
     for (Value* value : reach.values) {
       const Range range = ScaledRange(*value, reach, joined);
       graph_.RenameValue(value, StrCat(value->name, "_scaled"));
@@ -387,8 +220,7 @@ class Separator {
     for (const Reach::Layer& layer : reach.layers) DivideWeights(layer);
   }
 
-  /// The range of a value behind a Concat whose operands have factors and therefore the range
-  /// `joined`.
+  /// Of a value behind a Concat whose operands have factors and then the range `joined`.
   Range ScaledRange(const Value& value, const Reach& reach, const Range& joined) const {
     if (reach.averages.contains(&value)) {
       const ChannelRanges* channels = seen_.by_channel(value);
@@ -419,7 +251,7 @@ class Separator {
     for (const Node* product : reach.products) made_.reasons[product->name] = reason;
   }
 
-  /// Multiplies the layer's input by the factor of each channel.
+  /// The layer's input times the factor of each channel.
   Value* ScaleBefore(const Reach::Layer& layer, const Reach& reach) {
     Shape shape(RankOf(*layer.input), 1);
     shape[static_cast<size_t>(layer.axis)] = static_cast<int64_t>(channels_.size());
@@ -441,10 +273,10 @@ class Separator {
   Graph& graph_;
   const QuantizationRecord& record_;
   const SeenRanges& seen_;
-  std::vector<Value*> operands_;  // operands of the Concat that is visited
+  std::vector<Value*> operands_;  // of the Concat that is visited
   std::vector<Range> ranges_;     // of the operands
   std::vector<double> factors_;   // of the operands
-  std::vector<double> channels_;  // by channel
+  std::vector<double> channels_;  // the factor of every channel
   int scaled_ = 0, floats_ = 0;
   SeparatedConcats made_;
 };
@@ -487,7 +319,7 @@ ValuesAroundConcats FindValuesAroundConcats(const Graph& graph, const Quantizati
   ValuesAroundConcats found;
   for (const auto& node : graph.nodes()) {
     if (!JoinsFloats(*node)) continue;
-    const Reach reach = Explorer(graph, record).Run(*node);
+    const Reach reach = FindReach(graph, record, *node);
     if (!Quantized(record, node.get()) && reach.layers.empty()) continue;
     for (const Value* input : node->inputs) {
       if (!input->is_constant()) whole.insert(input);

@@ -1,0 +1,65 @@
+// Products with constant weights, and what the two ways to quantize them without samples share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/str_cat.h"
+#include "quant/graph/body_scope.h"
+#include "quant/weights/float_weights.h"
+#include "quant/weights/weight_only.h"
+
+namespace requant {
+
+/// A product with constant weights: column n, row k at n * n_step + k * k_step.
+struct Product {
+  Node* node = nullptr;
+  size_t slot = 1;  // of the weights
+  const Tensor* tensor = nullptr;
+  const float* weights = nullptr;
+  int64_t k = 0, n = 0, k_step = 0, n_step = 0;
+  int64_t axis = 0;        // of k
+  bool plain = false;      // A * B (+ C)
+  bool recurrent = false;  // of LSTM, GRU or RNN, by the input or by the state: [directions, n, k]
+
+  Value* value() const { return node->inputs[slot]; }
+  /// What the constants that are made of the weights depend on beside the options.
+  const char* order() const { return axis == 1 ? "_t" : ""; }
+};
+
+bool IsRecurrent(const Node& node);
+/// Those of the graph of `scope`, without its bodies.
+std::vector<Product> FindProducts(const BodyScope& scope);
+/// Whether some graph, bodies included, has recurrent layers to quantize.
+bool HasRecurrent(BodyScope& scope);
+
+/// The integer of a weight, from -2^(bits - 1) to 2^(bits - 1) - 1.
+int Code(const Product& p, int64_t column, int64_t k, float scale, int bits);
+
+/// Makes the result of `made` the node's.
+void Replace(Graph& graph, Node* node, Value* made);
+/// The product plus the node's bias, if it has one.
+Value* AddBias(Graph& graph, const Node& node, Value* product);
+
+/// The two constants that `make` gives for a product's weights, in the graph of these.
+template <typename Make>
+std::pair<Value*, Value*> DerivePair(BodyScope& scope, const Product& p, const char* codes,
+                                     const char* scales, const Make& make) {
+  std::optional<std::pair<Tensor, Tensor>> made;  // unless another product made them before
+  const auto get = [&]() -> std::pair<Tensor, Tensor>& {
+    if (!made) made = make();
+    return *made;
+  };
+  Value* first = scope.Derive(p.value(), StrCat(codes, p.order()), [&] { return get().first; });
+  Value* second = scope.Derive(p.value(), StrCat(scales, p.order()), [&] { return get().second; });
+  return {first, second};
+}
+
+/// Lists the weights that stay float, those in bodies as well. `plain_only`: products with transA,
+/// alpha or beta have no form. `keep`: operators that the list leaves out.
+void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out,
+               const KeepsFloat& keep = nullptr);
+
+}  // namespace requant
