@@ -1,14 +1,16 @@
 // Several observers at once; which of them is right for this slot is decided after calibration, by
-// the error of the operators that read it (recover/choose_ranges.cpp). By itself it proposes the
+// the error of the operators that read it (bake/choose_ranges.cpp). By itself it proposes the
 // least squared error.
+#include <memory>
 #include <string_view>
 #include <vector>
 
-#include "quant/observers/auto.h"
+#include "quant/observers/histogram.h"
 
 namespace requant {
-
 namespace {
+
+constexpr int64_t kSamples = 64;  // that are kept to choose by
 
 struct Candidate {
   const char* observer;
@@ -26,7 +28,26 @@ bool Watches(const Observer& part, int pass) {
   return pass < part.passes() && std::string_view(part.kind()) != "percentile";
 }
 
-}  // namespace
+/// All candidates of observer "auto", fed together.
+class AutoObserver : public Observer {
+ public:
+  explicit AutoObserver(const TensorQuantizationConfig& config);
+  const char* kind() const override { return "auto"; }
+  int passes() const override { return 2; }
+  void Observe(int pass, std::span<const float> values, int64_t row) override;
+  void EndSample(int pass) override;
+  void Fields(StateBytes& state, int pass) override;
+  /// The first proposal.
+  Range Get() const override { return parts_[0]->Get(); }
+  int64_t wanted_samples() const override { return kSamples; }
+  std::vector<RangeProposal> Proposals() const override;
+
+ protected:
+  void MergeSame(const Observer& later, int pass) override;
+
+ private:
+  std::vector<std::unique_ptr<Observer>> parts_;
+};
 
 AutoObserver::AutoObserver(const TensorQuantizationConfig& config) {
   for (const Candidate& candidate : kCandidates) {
@@ -62,8 +83,8 @@ void AutoObserver::MergeSame(const Observer& later, int pass) {
   }
 }
 
-std::vector<AutoObserver::Proposal> AutoObserver::Proposals() const {
-  std::vector<Proposal> out;
+std::vector<RangeProposal> AutoObserver::Proposals() const {
+  std::vector<RangeProposal> out;
   for (const auto& part : parts_) {
     if (!Watches(*part, 0)) {
       static_cast<HistogramObserver&>(*part).CopyCounts(
@@ -73,6 +94,8 @@ std::vector<AutoObserver::Proposal> AutoObserver::Proposals() const {
   }
   return out;
 }
+
+}  // namespace
 
 std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config) {
   return std::make_unique<AutoObserver>(config);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "quant/config/tensor_quantization_config.h"
 #include "quant/observers/state_bytes.h"
@@ -16,6 +17,11 @@ namespace requant {
 struct Range {
   double min = 0;
   double max = 0;
+};
+
+struct RangeProposal {
+  const char* observer;
+  Range range;
 };
 
 class Observer {
@@ -46,6 +52,10 @@ class Observer {
   virtual void Fields(StateBytes& state, int pass) = 0;
   /// The proposed range; call it only after all passes.
   virtual Range Get() const = 0;
+  /// Of an observer that proposes several ranges: how many samples are kept to choose by.
+  virtual int64_t wanted_samples() const { return 0; }
+  /// Its proposals, the range of Get() first; none of others. Only after all passes.
+  virtual std::vector<RangeProposal> Proposals() const { return {}; }
 
  protected:
   virtual void MergeSame(const Observer& later, int pass) = 0;
@@ -64,13 +74,5 @@ struct ObserverRow {
 std::span<const ObserverRow> ObserverTable();
 /// The row of that name, or nullptr.
 const ObserverRow* FindObserver(std::string_view name);
-
-std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig& config);
-std::unique_ptr<Observer> MakeMovingAverage(const TensorQuantizationConfig& config);
-std::unique_ptr<Observer> MakePercentile(const TensorQuantizationConfig& config);
-std::unique_ptr<Observer> MakeKl(const TensorQuantizationConfig& config);
-std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config);
-std::unique_ptr<Observer> MakeIsotone(const TensorQuantizationConfig& config);
-std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config);
 
 }  // namespace requant

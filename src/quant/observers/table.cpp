@@ -6,6 +6,16 @@
 #include "quant/observers/observer.h"
 
 namespace requant {
+
+// Each in the file of its name.
+std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeMovingAverage(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakePercentile(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeKl(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeIsotone(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config);
+
 namespace {
 
 constexpr ObserverRow kObservers[] = {

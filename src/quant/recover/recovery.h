@@ -1,4 +1,12 @@
 // The methods that recover accuracy: one file and one row of the table each.
+//
+//   stage      when it runs                                      what a method is
+//   kGraph     before calibration                                a function that rewrites the graph
+//   kMeasure   before calibration, in passes of its own          a SampleRewriter
+//   kRound     while a layer's weights become integers           a function on the layer
+//   kCorrect   when the layer has its integers, on its bias      a function on the layer
+//   kChoose    when all layers have integers, on kept samples    a job: what stays in float
+//   kLearn     after that, on kept samples                       a job: what learns
 #pragma once
 
 #include <map>
@@ -11,9 +19,12 @@
 #include "interpret/interpreter.h"
 #include "quant/config/record.h"
 #include "quant/config/settings.h"
-#include "quant/observers/observer.h"
+#include "quant/observers/state_bytes.h"
 
 namespace requant {
+
+struct LayerNoise;    // recover/weights/layer_weights.h
+struct LayerWeights;  // recover/weights/layer_weights.h
 
 /// The progress of finishing.
 struct FinishProgress {
@@ -22,7 +33,40 @@ struct FinishProgress {
   bool finished = false;
 };
 
-/// The data that methods work on after calibration. Activations have scales and weights their
+/// What a method of kGraph changed in the float network.
+struct Rewritten {
+  int64_t changes = 0;
+  std::string detail;  // one line for the record
+};
+
+/// Rewrites the float network by what samples show it. Shards give what one pass over all samples
+/// gives, to the last bit.
+class SampleRewriter {
+ public:
+  struct Result {
+    double before_db = 0, after_db = 0;
+    std::string detail;
+    bool idle = false;  // the network has nothing that the method works on
+  };
+
+  virtual ~SampleRewriter() = default;
+  /// How often it wants to see the samples.
+  virtual int passes() const = 0;
+  /// Whether the sample of that index says anything in that pass.
+  virtual bool Wants(int pass, int64_t sample) const = 0;
+  /// What Observe() should see in that pass.
+  virtual std::vector<std::string> Values(int pass) const = 0;
+  virtual void Observe(int pass, int64_t sample, const std::string& value,
+                       const Tensor& tensor) = 0;
+  /// Writes or reads what is known after that pass; further passes keep it.
+  virtual void Fields(StateBytes& state, int pass) = 0;
+  /// Adds what `later`, made by the same row, saw in that pass.
+  virtual void Merge(const SampleRewriter& later, int pass) = 0;
+  /// Changes the graph's constants. Call it once, after all passes.
+  virtual Result Apply() = 0;
+};
+
+/// The data that jobs work on after calibration. Activations have scales and weights their
 /// integers; biases are still real numbers.
 struct RecoveryContext {
   const Graph& graph;
@@ -45,61 +89,51 @@ class RecoveryJob {
   virtual std::string detail() const { return {}; }
 };
 
-enum class RecoveryStage : uint8_t {
-  kGraph,    // rewrites the float network before calibration
-  kMeasure,  // rewrites it by what samples show in passes of their own (quantizer.cpp)
-  kWeights,  // part of making a layer's integers (quantizer.cpp)
-  kChoose,   // a job after that, on kept samples, that chooses what stays in float
-  kLearn,    // a job after that, on kept samples, that learns
-};
+enum class RecoveryStage : uint8_t { kGraph, kMeasure, kRound, kCorrect, kChoose, kLearn };
 
-/// What a method changed in the float network.
-struct Rewritten {
-  int64_t changes = 0;
-  std::string detail;  // one line for the record
-};
-
+/// One row of the table. It has the function that its stage calls, and no other.
 struct RecoveryRow {
+  using Rewrite = Rewritten (*)(Graph& graph, const QuantizeOptions& options);
+  using Measure = std::unique_ptr<SampleRewriter> (*)(Graph& graph,
+                                                      const QuantizationRecord& record);
+  using Layer = void (*)(LayerWeights& layer, LayerNoise& noise);
+  using Job = std::unique_ptr<RecoveryJob> (*)(const RecoveryContext& context);
+
   const char* name;
   RecoveryStage stage;
-  Rewritten (*rewrite)(Graph& graph, const QuantizeOptions& options);
-  std::unique_ptr<RecoveryJob> (*make)(const RecoveryContext& context);
+  Rewrite rewrite = nullptr;  // kGraph
+  Measure measure = nullptr;  // kMeasure
+  Layer layer = nullptr;      // kRound, kCorrect
+  Job job = nullptr;          // kChoose, kLearn
 };
 
 /// The methods in the order in which they are applied.
 std::span<const RecoveryRow> RecoveryTable();
 const RecoveryRow* FindRecovery(std::string_view name);
 
-/// The signal to noise ratio of an output channel's weights on their grid, in dB, averaged over all
-/// channels of all layers, which rewriting the network is to raise (weights_noise.cpp).
-double WeightsSnr(const Graph& graph, const QuantizeOptions& options);
-
-Rewritten EqualizeLayers(Graph& graph, const QuantizeOptions& options);  // equalize.cpp
-Rewritten EqualizeThroughClips(Graph& graph, const QuantizeOptions& options);
-Rewritten SplitChannels(Graph& graph, const QuantizeOptions& options);  // channel_split.cpp
-std::unique_ptr<RecoveryJob> MakeFloatStart(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeFloatEnd(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeFloatAnswers(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeEmpiricalBias(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeAdaRound(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& context);
-std::unique_ptr<RecoveryJob> MakeLearnedSteps(const RecoveryContext& context);
-
-/// Chooses ranges (choose_ranges.cpp): for each slot with observer "auto", the proposal with the
-/// least error of the operators that read it. Each step runs one sample; the last one sets the
-/// configs' ranges and observers. `proposals` are indexed by config.
-struct RangeProposal {
-  const char* observer;
-  Range range;
-};
-class RangeChooser {
+/// The rows that the options ask for, in the order of the table.
+class RecoveryMethods {
  public:
-  virtual ~RangeChooser() = default;
-  virtual FinishProgress Step() = 0;
+  /// Throws kInvalidArgument for a name that the table does not have, listing those that it has.
+  explicit RecoveryMethods(const QuantizeOptions& options);
+
+  std::vector<const RecoveryRow*> At(RecoveryStage stage) const;
+  bool Any(RecoveryStage stage) const { return !At(stage).empty(); }
+  /// How many samples calibration keeps for them.
+  int64_t samples() const { return samples_; }
+
+ private:
+  std::vector<const RecoveryRow*> rows_;
+  int64_t samples_ = 0;
 };
-std::unique_ptr<RangeChooser> MakeRangeChooser(const Graph& graph, QuantizationRecord& record,
-                                               std::map<int, std::vector<RangeProposal>> proposals,
-                                               std::span<const TensorMap> samples);
+
+/// Warns, when somebody asked for the method by name, that it had nothing to do.
+void WarnOfIdle(const char* method, const QuantizeOptions& options, QuantizationRecord& record);
+
+/// Runs the methods of kGraph; returns their lines for the record, and adds the names of those that
+/// changed nothing to `idle`.
+std::vector<RecoveryStep> RewriteGraph(const RecoveryMethods& methods,
+                                       const QuantizeOptions& options, Graph& graph,
+                                       std::vector<const char*>& idle);
 
 }  // namespace requant

@@ -56,7 +56,7 @@ double LeastError(const std::vector<float>& magnitudes, const std::vector<double
 }
 
 double KlMagnitude(const std::vector<float>& magnitudes, const TensorQuantizationConfig& config) {
-  const auto observer = MakeKl(config);
+  const auto observer = MakeObserver(config);
   for (int pass = 0; pass < observer->passes(); ++pass) observer->Observe(pass, magnitudes);
   return observer->Get().max;
 }

@@ -1,19 +1,14 @@
-// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, where the channels of x have different
-//   ranges
-// After: channel c of the maker is multiplied by f_c, the weights of the readers that meet channel
-//   c are divided by f_c
-// Conditions: see scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
-//   some margin, so that the clip cuts only values that calibration has never seen.
-// Formula: f_c = w_c^(1 - a) / m_c^a, where m_c is the largest magnitude of channel c and w_c that
-//   of the weights which meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a
-//   clip f_c = (max m / m_c)^a. Every group tries several exponents a (as AWQ does, Lin et al.
-//   2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on their
-//   grids, and the choice with the least error is kept; no change at all is one of the choices. m_c
-//   counts as at least a quarter of the median channel's: that removes 15/16 of the noise already,
-//   and a channel that is quiet in calibration may be loud later.
-#include "quant/recover/equalize/equalize_activations.h"
-#include "quant/recover/equalize/equalize_activations.h"
-
+// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, x with channels of different ranges
+// After:  channel c of the maker times f_c, weights of the readers that meet channel c over f_c
+// Conditions: scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
+//   some room, so that the clip cuts what calibration has never seen and nothing else.
+// Formula: f_c = w_c^(1 - a) / m_c^a, m_c the largest magnitude of channel c and w_c of the weights
+//   that meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a clip
+//   f_c = (max m / m_c)^a. The exponent a is found for every group by trying (as AWQ does, Lin et
+//   al. 2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on
+//   their grids, and what gives the least error is kept; "as it is" is one of the choices.
+//   No m_c is less than a quarter of the median channel's: that takes 15/16 of the noise already,
+//   and a channel which hardly spoke in calibration may speak later.
 #include <algorithm>
 #include <cmath>
 
@@ -22,6 +17,8 @@
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
 #include "quant/recover/equalize/chains.h"
+#include "quant/recover/equalize/scaling_trial.h"
+#include "quant/recover/recovery.h"
 #include "quant/sim/layer.h"
 #include "quant/sim/simulator.h"
 #include "quant/weights/weights.h"
@@ -29,48 +26,11 @@
 namespace requant {
 namespace {
 
-constexpr double kExponents[] = {0, 0.25, 0.5, 0.75, 1};
-constexpr size_t kChoices = std::size(kExponents);  // the first exponent changes nothing
 constexpr int64_t kTrialSamples = 8;
-constexpr double kRoom = 1.1;         // margin between the largest value seen and a clip
-constexpr double kLeastShare = 0.25;  // share of the median channel's magnitude
-constexpr double kMostGain = 1024;
-/// A choice must be clearly better than none, as it is made on few samples.
+/// A choice has to be clearly better than none: it was made on few samples.
 constexpr double kMargin = 0.95;
 
-struct Errors {
-  int64_t sample = 0;
-  uint64_t reader = 0;
-  double power = 0;
-  double noise[kChoices] = {};
-};
-
-}  // namespace
-
-struct ActivationEqualizer::Group {
-  ScalingGroup scaling;
-  std::vector<const Value*> watched;
-  std::vector<float> low, high;  // by channel
-  std::vector<Errors> errors;
-  std::vector<std::vector<float>> factors;  // by choice; computed when ranges are complete
-  struct Reader {
-    // by choice, rounded to their grid and divided by the factors
-    std::vector<std::vector<float>> weights;
-  };
-  std::map<const Node*, Reader> readers;
-
-  const TensorQuantizationConfig& InputOf(const QuantizationRecord& record,
-                                          const Node& node) const {
-    return record.Root(record.operators.at(node.name).inputs[0]);
-  }
-  void FindFactors();
-  void PrepareReader(const QuantizationRecord& record, const Node& node);
-};
-
-namespace {
-
-/// Whether equalization can help the group: its layers and their grids decide. Activations with one
-/// scale per channel need none.
+/// Layers and their grids decide; per channel an activation needs no equalization.
 bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
   return std::all_of(group.readers.begin(), group.readers.end(), [&](const Node* node) {
     const OperatorQuantization* op = record.Find(node->name);
@@ -80,102 +40,42 @@ bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
   });
 }
 
-/// Whether the value exists by itself, which those between a layer and its activation do not.
+/// Values that exist by themselves: not those between a layer and its activation.
 bool IsWatched(const Value& value) {
   return std::none_of(value.consumers.begin(), value.consumers.end(),
                       [](const Node* node) { return node->Is("Relu") || node->Is("Clip"); });
 }
 
-/// Calls body(index of the element, channel) for every weight that meets an input channel.
-template <typename Body>
-void ForWeights(const Node& node, int64_t channels, Body body) {
-  const Tensor& weights = *node.constant(1);
-  if (node.Is("Conv")) {
-    const int64_t per_group = weights.dim(1);
-    const int64_t groups = std::max<int64_t>(1, node.attributes.Int("group", 1));
-    const int64_t rows = weights.dim(0) / groups;
-    const int64_t taps = weights.count() / std::max<int64_t>(1, weights.dim(0) * per_group);
-    for (int64_t i = 0; i < weights.count(); ++i) {
-      const int64_t row = i / (per_group * taps);
-      body(i, row / rows * per_group + i / taps % per_group);
-    }
-    return;
-  }
-  const bool transposed = node.attributes.Int("transB", 0) != 0;
-  const int64_t inner = transposed ? 1 : weights.dim(1);
-  for (int64_t i = 0; i < weights.count(); ++i) body(i, i / inner % channels);
-}
+/// Equalizes by two passes over the samples that precede calibration. The first finds the channels'
+/// ranges; the second tries, on the first samples, what each way to equalize does to the layers
+/// that read the values. Shards give what one pass gives, to the last bit: ranges have no order,
+/// and errors are kept by sample.
+class ActivationEqualizer : public SampleRewriter {
+ public:
+  /// Changes the graph's constants in Apply().
+  ActivationEqualizer(Graph& graph, const QuantizationRecord& record);
+  int passes() const override { return 2; }
+  bool Wants(int pass, int64_t sample) const override;
+  std::vector<std::string> Values(int pass) const override;
+  void Observe(int pass, int64_t sample, const std::string& value, const Tensor& tensor) override;
+  void Fields(StateBytes& state, int pass) override;
+  void Merge(const SampleRewriter& later, int pass) override;
+  /// The result's noise is that in the outputs of the layers that read, on average.
+  Result Apply() override;
 
-}  // namespace
+ private:
+  void ShowRanges(ScalingTrial& group, const Value* value, const Tensor& tensor);
+  void Try(ScalingTrial& group, const Node& reader, const Tensor& tensor, int64_t sample);
 
-void ActivationEqualizer::Group::FindFactors() {
-  if (!factors.empty()) return;
-  const auto channels = static_cast<size_t>(scaling.channels);
-  std::vector<double> magnitude(channels);
-  std::vector<double> weight(channels);
-  std::vector<double> sorted;
-  for (size_t c = 0; c < channels; ++c) {
-    magnitude[c] = static_cast<double>(std::max(-low[c], high[c]));
-    if (magnitude[c] > 0) sorted.push_back(magnitude[c]);
-  }
-  std::sort(sorted.begin(), sorted.end());
-  const double largest = sorted.empty() ? 0 : sorted.back();
-  const double least = sorted.empty() ? 0 : kLeastShare * sorted[sorted.size() / 2];
-  for (const Node* node : scaling.readers) {
-    const float* data = node->constant(1)->data<float>();
-    ForWeights(*node, scaling.channels, [&](int64_t at, int64_t channel) {
-      double& most = weight[static_cast<size_t>(channel)];
-      most = std::max(most, std::fabs(static_cast<double>(data[at])));
-    });
-  }
-  const double heaviest = *std::max_element(weight.begin(), weight.end());
-  for (const double exponent : kExponents) {
-    std::vector<float> made(channels, 1);
-    for (size_t c = 0; c < channels; ++c) {
-      if (exponent == 0 || !(magnitude[c] > 0) || !(weight[c] > 0)) continue;
-      const double reach = std::max(magnitude[c], least);
-      double factor = std::pow(largest / reach, exponent);
-      if (scaling.bound == 0) {
-        factor *= std::pow(weight[c] / heaviest, 1 - exponent);
-      } else {
-        factor = std::clamp(factor, 1.0, std::max(1.0, scaling.bound / (kRoom * magnitude[c])));
-      }
-      made[c] = static_cast<float>(std::clamp(factor, 1 / kMostGain, kMostGain));
-    }
-    factors.push_back(std::move(made));
-  }
-}
-
-/// Rounds the weights to the grid they will have: the finest that holds them, by row or for all.
-void ActivationEqualizer::Group::PrepareReader(const QuantizationRecord& record, const Node& node) {
-  if (readers.contains(&node)) return;
-  const OperatorQuantization& op = record.operators.at(node.name);
-  TensorQuantizationConfig config =
-      record
-          .configs[static_cast<size_t>(op.inputs[static_cast<size_t>(WeightSlot(node, op.rule))])];
-  const WeightMatrix view = ViewWeights(node, op.rule);
-  const Tensor& weights = *node.constant(1);
-  Reader& reader = readers[&node];
-  for (const std::vector<float>& factor : factors) {
-    Tensor scaled = weights.Clone();
-    float* data = scaled.data<float>();
-    ForWeights(node, scaling.channels, [&](int64_t at, int64_t channel) {
-      data[at] /= factor[static_cast<size_t>(channel)];
-    });
-    config.scale.clear();
-    TensorQuantizationConfig plain = config;
-    plain.observer = "minmax";
-    ScaleWeights(scaled, view, 1, 0, {}, plain);
-    const Tensor rounded = DequantizeParameter(QuantizeParameter(scaled, plain), plain);
-    reader.weights.push_back(rounded.ToFloats());
-  }
-}
+  const QuantizationRecord& record_;
+  std::vector<ScalingTrial> groups_;
+};
 
 ActivationEqualizer::ActivationEqualizer(Graph& graph, const QuantizationRecord& record)
     : record_(record) {
   for (ScalingGroup& scaling : FindScalingGroups(graph)) {
     if (!IsUseful(scaling, record)) continue;
-    Group group;
+    ScalingTrial group;
     group.low.assign(static_cast<size_t>(scaling.channels), 0);
     group.high = group.low;
     for (const auto& [value, axis] : scaling.axes) {
@@ -186,11 +86,9 @@ ActivationEqualizer::ActivationEqualizer(Graph& graph, const QuantizationRecord&
   }
 }
 
-ActivationEqualizer::~ActivationEqualizer() = default;
-
 std::vector<std::string> ActivationEqualizer::Values(int pass) const {
   std::vector<std::string> names;
-  for (const Group& group : groups_) {
+  for (const ScalingTrial& group : groups_) {
     if (pass == 0) {
       for (const Value* value : group.watched) names.push_back(value->name);
       continue;
@@ -203,13 +101,13 @@ std::vector<std::string> ActivationEqualizer::Values(int pass) const {
   return names;
 }
 
-bool ActivationEqualizer::Wants(int pass, int64_t sample) {
+bool ActivationEqualizer::Wants(int pass, int64_t sample) const {
   return pass == 0 || sample < kTrialSamples;
 }
 
 void ActivationEqualizer::Observe(int pass, int64_t sample, const std::string& value,
                                   const Tensor& tensor) {
-  for (Group& group : groups_) {
+  for (ScalingTrial& group : groups_) {
     for (const auto& [own, axis] : group.scaling.axes) {
       if (own->name != value) continue;
       if (pass == 0) {
@@ -224,7 +122,8 @@ void ActivationEqualizer::Observe(int pass, int64_t sample, const std::string& v
   }
 }
 
-void ActivationEqualizer::ShowRanges(Group& group, const Value* value, const Tensor& tensor) {
+void ActivationEqualizer::ShowRanges(ScalingTrial& group, const Value* value,
+                                     const Tensor& tensor) {
   const ChannelView view = ViewChannels(tensor.shape(), group.scaling.axes.at(value));
   if (view.channels != group.scaling.channels) {
     Fail(ErrorCode::kShapeMismatch,
@@ -241,13 +140,13 @@ void ActivationEqualizer::ShowRanges(Group& group, const Value* value, const Ten
   }
 }
 
-void ActivationEqualizer::Try(Group& group, const Node& reader, const Tensor& tensor,
+void ActivationEqualizer::Try(ScalingTrial& group, const Node& reader, const Tensor& tensor,
                               int64_t sample) {
   group.FindFactors();
   group.PrepareReader(record_, reader);
   LayerMath math(reader, record_.operators.at(reader.name).rule);
   const Tensor wanted = math.Forward(tensor, reader.constant(1)->data<float>(), {});
-  Errors errors;
+  ChoiceErrors errors;
   errors.sample = sample;
   errors.reader = static_cast<uint64_t>(
       std::find(group.scaling.readers.begin(), group.scaling.readers.end(), &reader) -
@@ -290,7 +189,7 @@ void ActivationEqualizer::Try(Group& group, const Node& reader, const Tensor& te
 }
 
 void ActivationEqualizer::Fields(StateBytes& state, int pass) {
-  for (Group& group : groups_) {
+  for (ScalingTrial& group : groups_) {
     const size_t channels = group.low.size();
     state.List(group.low);
     state.List(group.high);
@@ -301,10 +200,11 @@ void ActivationEqualizer::Fields(StateBytes& state, int pass) {
   }
 }
 
-void ActivationEqualizer::Merge(const ActivationEqualizer& later, int pass) {
+void ActivationEqualizer::Merge(const SampleRewriter& later, int pass) {
+  const auto& same = static_cast<const ActivationEqualizer&>(later);
   for (size_t i = 0; i < groups_.size(); ++i) {
-    Group& group = groups_[i];
-    const Group& other = later.groups_[i];
+    ScalingTrial& group = groups_[i];
+    const ScalingTrial& other = same.groups_[i];
     if (pass == 1) {
       group.errors.insert(group.errors.end(), other.errors.begin(), other.errors.end());
       continue;
@@ -316,23 +216,23 @@ void ActivationEqualizer::Merge(const ActivationEqualizer& later, int pass) {
   }
 }
 
-ActivationEqualizer::Result ActivationEqualizer::Apply() {
+SampleRewriter::Result ActivationEqualizer::Apply() {
   int64_t changed = 0;
   int64_t layers = 0;
   double before = 0;
   double after = 0;
-  // All factors are found before any weights change, as groups may share a layer.
-  for (Group& group : groups_) group.FindFactors();
-  for (Group& group : groups_) {
+  // Before any weights change: groups may share a layer.
+  for (ScalingTrial& group : groups_) group.FindFactors();
+  for (ScalingTrial& group : groups_) {
     const size_t readers = group.scaling.readers.size();
     std::vector<double> power(readers);
     std::vector<double> noise[kChoices];
     for (std::vector<double>& one : noise) one.resize(readers);
     std::stable_sort(group.errors.begin(), group.errors.end(),
-                     [](const Errors& a, const Errors& b) {
+                     [](const ChoiceErrors& a, const ChoiceErrors& b) {
                        return a.sample != b.sample ? a.sample < b.sample : a.reader < b.reader;
                      });
-    for (const Errors& errors : group.errors) {
+    for (const ChoiceErrors& errors : group.errors) {
       if (errors.reader >= readers) continue;
       power[errors.reader] += errors.power;
       for (size_t choice = 0; choice < kChoices; ++choice) {
@@ -389,6 +289,13 @@ ActivationEqualizer::Result ActivationEqualizer::Apply() {
   result.idle = groups_.empty();
   result.detail = StrCat(changed, " of ", groups_.size(), " groups of channels equalized");
   return result;
+}
+
+}  // namespace
+
+std::unique_ptr<SampleRewriter> MakeActivationEqualizer(Graph& graph,
+                                                        const QuantizationRecord& record) {
+  return std::make_unique<ActivationEqualizer>(graph, record);
 }
 
 }  // namespace requant

@@ -12,8 +12,6 @@ bool IsFloatValue(const Value* value) {
   return value && !value->is_constant() && value->type.dtype == DType::kFloat32;
 }
 
-}  // namespace
-
 std::vector<Block> FindBlocks(Simulator& simulator, bool by_layer) {
   const std::vector<const Node*>& nodes = simulator.nodes();
   const Graph& graph = simulator.graph();
@@ -75,5 +73,10 @@ std::vector<Block> FindBlocks(Simulator& simulator, bool by_layer) {
   }
   return blocks;
 }
+
+}  // namespace
+
+std::vector<Block> LayersAsBlocks(Simulator& simulator) { return FindBlocks(simulator, true); }
+std::vector<Block> ResidualBlocks(Simulator& simulator) { return FindBlocks(simulator, false); }
 
 }  // namespace requant

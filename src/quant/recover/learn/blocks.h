@@ -1,4 +1,4 @@
-// Divides the network into blocks that are reconstructed one after the other.
+// The network in pieces that are reconstructed one after the other.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,11 @@ struct Block {
   std::vector<const Value*> outputs;  // values that later nodes or the user read
 };
 
-/// Finds the blocks. With by_layer, every layer with weights ends its own block, together with the
-/// clamp it computes. Otherwise blocks end where a single value goes on (the residual blocks of
-/// BRECQ, Li et al. 2021, arXiv 2102.05426) once they have two layers, and before operators without
-/// gradient.
-std::vector<Block> FindBlocks(Simulator& simulator, bool by_layer);
+/// Finds blocks of one layer: every layer with weights ends a block, together with the clamp that
+/// it computes.
+std::vector<Block> LayersAsBlocks(Simulator& simulator);
+/// Finds larger blocks: they end where a single value goes on (the residual blocks of BRECQ, Li et
+/// al. 2021, arXiv 2102.05426) once they have two layers, and before operators without gradient.
+std::vector<Block> ResidualBlocks(Simulator& simulator);
 
 }  // namespace requant

@@ -1,4 +1,4 @@
-#include "quant/recover/recover.h"
+#include "quant/recover/weights/layer_weights.h"
 
 namespace requant {
 
@@ -35,6 +35,13 @@ std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
   }
   noise->before += noise->after;
   return shift;
+}
+
+void CorrectBias(LayerWeights& layer, LayerNoise& noise) {
+  const std::vector<double> shift =
+      MeanShift(layer.weights, layer.config.baked, layer.inputs, layer.config, &noise);
+  layer.bias.resize(shift.size());
+  for (size_t i = 0; i < shift.size(); ++i) layer.bias[i] -= shift[i];
 }
 
 }  // namespace requant

@@ -20,7 +20,7 @@
 #include "base/sort.h"
 #include "quant/grid/affine.h"
 #include "quant/grid/simple_multipliers.h"
-#include "quant/recover/recover.h"
+#include "quant/recover/weights/layer_weights.h"
 
 namespace requant {
 namespace {
@@ -300,6 +300,16 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
     }
   }
   return integers;
+}
+
+void RoundLayer(LayerWeights& layer, LayerNoise& noise) {
+  TensorQuantizationConfig& config = layer.config;
+  if (config.observer == "auto" && config.bits > 5 &&
+      config.scale.size() == static_cast<size_t>(layer.inputs.view().rows) &&
+      !(config.policy & kPowerOf2)) {
+    RefineScales(layer.weights, layer.inputs, layer.centered, layer.unit, config);
+  }
+  config.baked = RoundWeights(layer.weights, layer.inputs, config, layer.centered, &noise);
 }
 
 }  // namespace requant

@@ -3,8 +3,7 @@
 
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
-#include "quant/recover/recover.h"
-#include "quant/recover/recovery.h"
+#include "quant/recover/weights/layer_weights.h"
 #include "quant/weights/weights.h"
 
 namespace requant {

@@ -1,6 +1,6 @@
-// Activation equalization of networks with very different channels. The oracles are the original
-// float network in the interpreter, and a product in double precision.
-#include "quant/recover/equalize/equalize_activations.h"
+// Activation equalization on networks whose channels differ by far. The judge is the float network
+// before it, computed by the interpreter, and a product in double precision.
+#include "quant/recover/equalize/scaling_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace requant {
 namespace {
 
-/// Like Calibrate of model.h, but returns the network as the quantizer has changed it.
+/// As Calibrate of model.h, but with the network that the quantizer has changed meanwhile.
 QuantizedModel Equalized(const Graph& graph, const std::vector<std::string>& recover) {
   QuantizeOptions options;
   options.recover = recover;
@@ -36,9 +36,8 @@ QuantizedModel Equalized(const Graph& graph, const std::vector<std::string>& rec
   return quantizer.Finish();
 }
 
-/// LayerNormalization with three channels that are fifty times larger than the others (as in large
-/// language models, Xiao et al. 2023, figure 1), one head of attention, and an MLP after a second
-/// normalization.
+/// LayerNormalization with three channels that are fifty times the others (as large language models
+/// have them, Xiao et al. 2023, figure 1), one head of attention and an MLP behind a second one.
 Graph OutlierTransformer() {
   Builder b(17);
   Noise noise(4);
@@ -55,7 +54,7 @@ Graph OutlierTransformer() {
   };
   const auto dense = [&](Value* in, const std::string& name, int64_t from, int64_t to) {
     Tensor weights = noise.Make({from, to}, 0.2f);
-    if (from == kWidth) {  // weights of outliers are small; otherwise outliers would dominate
+    if (from == kWidth) {  // what meets an outlier is small, or nothing else would be heard
       for (const int64_t row : {3, 17, 30}) {
         for (int64_t i = 0; i < to; ++i) weights.data<float>()[row * to + i] *= 0.05f;
       }
@@ -84,7 +83,7 @@ TEST(EqualizeActivations, OutlierChannelsOfATransformer) {
   ASSERT_EQ(groups.size(), 2u);  // the two normalizations
   const QuantizedModel plain = Equalized(graph, {});
   const QuantizedModel equal = Equalized(graph, {"equalize_activations"});
-  // The float function stays the same, up to the rounding of its new constants.
+  // The float function stays, up to the rounding of its new constants.
   EXPECT_GT(Snr(graph, equal.float_graph), 100);
   const double before = Snr(graph, LowerToInteger(plain));
   const double after = Snr(graph, LowerToInteger(equal));
@@ -96,8 +95,8 @@ TEST(EqualizeActivations, OutlierChannelsOfATransformer) {
   EXPECT_NE(step.detail.find("of 2 groups"), std::string::npos) << step.detail;
 }
 
-/// One product by hand: with the factors of the constants, x W in double precision is the same, and
-/// its error on the grids of both shrinks.
+/// One product by hand: with the factors that the constants show, x W in double precision is the
+/// same, and its error on the grids of both is the one that shrinks.
 TEST(EqualizeActivations, ProductInDouble) {
   const Graph graph = OutlierTransformer();
   const QuantizedModel equal = Equalized(graph, {"equalize_activations"});
@@ -119,8 +118,8 @@ TEST(EqualizeActivations, ProductInDouble) {
   EXPECT_GT(most / least, 4);
 }
 
-/// Convolutions, a depthwise one between clips, and a residual sum: channels that never reach the
-/// clip grow up to it, and no further.
+/// Convolutions, a depthwise one between clips, and a residual sum: channels that the clip never
+/// touches grow up to it, and no further.
 TEST(EqualizeActivations, ThroughClipsAndSums) {
   Builder b;
   Noise noise(8);
@@ -131,7 +130,7 @@ TEST(EqualizeActivations, ThroughClipsAndSums) {
                  b.Const(name + "_high", Tensor::Scalar(6.0f))},
                 name);
   };
-  const auto shrink = [&](const std::string& name) {  // every other channel is tiny
+  const auto shrink = [&](const std::string& name) {  // every other channel is nearly nothing
     for (const char* part : {"_w", "_b"}) {
       Value* value = b.graph.FindValue(name + part);
       const int64_t each = value->constant.count() / 8;
@@ -148,7 +147,7 @@ TEST(EqualizeActivations, ThroughClipsAndSums) {
   Value* other = b.Conv(x, "other", {8, 3, 1, 1}, 0, noise);
   Value* sum = b.Op("Relu", {b.Op("Add", {project, other}, "sum")}, "relu");
   b.graph.AddOutput(b.Conv(sum, "y", {4, 8, 1, 1}, 0, noise));
-  for (const char* name : {"depthwise", "project"}) {  // the weights that read them compensate
+  for (const char* name : {"depthwise", "project"}) {  // and what reads them makes up for it
     Tensor& weights = b.graph.FindValue(std::string(name) + "_w")->constant;
     for (int64_t i = 0; i < weights.count(); ++i) {
       const int64_t channel = std::string(name) == "depthwise" ? i / 9 : i % 8;
@@ -167,8 +166,7 @@ TEST(EqualizeActivations, ThroughClipsAndSums) {
             CountOps(LowerToInteger(plain), "QLinearConv"));
 }
 
-/// Equalization leaves values alone that are a graph output, or have a constant operand or another
-/// kind of axis.
+/// Values that a graph output, a constant operand or a second kind of axis meets are left alone.
 TEST(EqualizeActivations, WhatStopsIt) {
   for (const char* what : {"nothing", "output", "sigmoid", "bias"}) {
     Builder b;
@@ -186,8 +184,8 @@ TEST(EqualizeActivations, WhatStopsIt) {
   }
 }
 
-/// A sum with an operand that does not commute with factors blocks all sums that follow, from
-/// whichever layer the search starts.
+/// A sum with an operand that lets no factors through spoils all that is added to it later, from
+/// whichever layer one looks.
 TEST(EqualizeActivations, ChainsBehindWhatStopsIt) {
   Builder b;
   Noise noise(3);
@@ -203,8 +201,8 @@ TEST(EqualizeActivations, ChainsBehindWhatStopsIt) {
   EXPECT_GT(Snr(b.graph, equal.float_graph), 100);
 }
 
-/// A channel that is quiet in calibration gets more codes, but not all of them: larger values may
-/// come later.
+/// A channel that hardly speaks in calibration is given more codes, but not all of them: what it
+/// says later would burst them.
 TEST(EqualizeActivations, QuietChannelsKeepRoom) {
   Builder b;
   Noise noise(4);
@@ -225,7 +223,7 @@ TEST(EqualizeActivations, QuietChannelsKeepRoom) {
   const auto factor = [&](int64_t c) { return after.AsDouble(c * 4) / before.AsDouble(c * 4); };
   const double others = std::max({factor(0), factor(1), factor(2)});
   EXPECT_GT(factor(3) / others, 4);
-  EXPECT_LT(factor(3) / others, 500);  // a factor of a thousand would fill the range
+  EXPECT_LT(factor(3) / others, 500);  // a thousand times would fill the range
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "quant/recover/recover.h"
+#include "quant/recover/weights/layer_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -113,7 +113,7 @@ TEST(Tape, GradientsAgainstDifferences) {
   for (const Node* node : simulator.nodes()) {
     if (simulator.Layer(node)) simulator.SetWeights(node, nullptr);
   }
-  const std::vector<Block> blocks = FindBlocks(simulator, false);
+  const std::vector<Block> blocks = ResidualBlocks(simulator);
   ASSERT_FALSE(blocks.empty());
   size_t covered = 0;
   for (const Block& block : blocks) {

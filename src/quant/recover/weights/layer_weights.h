@@ -1,11 +1,12 @@
-// Recovers accuracy without training.
+// A layer's weights on their way to integers, and what methods of kRound and kCorrect do to them.
 #pragma once
 
 #include <vector>
 
+#include "ir/graph.h"
+#include "quant/config/settings.h"
 #include "quant/config/tensor_quantization_config.h"
 #include "quant/observers/moments.h"
-#include "quant/recover/recovery.h"
 
 namespace requant {
 
@@ -14,6 +15,18 @@ namespace requant {
 struct LayerNoise {
   double signal = 0, before = 0, after = 0;
   double Decibels(double noise) const;
+};
+
+struct LayerWeights {
+  const Tensor& weights;
+  const InputMoments& inputs;  // of at least one sample
+  /// Has its scales. A method of kRound leaves the integers in `baked`; one of kCorrect finds them
+  /// there.
+  TensorQuantizationConfig& config;
+  std::vector<double>& bias;  // has one number per row, or none
+  double unit = 0;            // of scales with simple multipliers (SimplifyMultipliers); 0: none
+  /// Whether a method of kCorrect follows, so that the mean of the error does not count.
+  bool centered = false;
 };
 
 /// Chooses integer weights for the scales of `config` that keep the layer's outputs, rather than
@@ -38,5 +51,9 @@ void RefineScales(const Tensor& weights, const InputMoments& moments, bool cente
 std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
                               const InputMoments& moments, const TensorQuantizationConfig& config,
                               LayerNoise* noise = nullptr);
+
+/// The signal to noise ratio of an output channel's weights on their grid, in dB, averaged over all
+/// channels of all layers, which rewriting the network is to raise (weights_noise.cpp).
+double WeightsSnr(const Graph& graph, const QuantizeOptions& options);
 
 }  // namespace requant

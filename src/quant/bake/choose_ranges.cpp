@@ -3,11 +3,12 @@
 // some samples: the slot alone goes through its grid, and the operators that read it (with the
 // clamp they compute) are compared with float, and so is the value itself where the network puts it
 // out. The sum of their relative squared errors decides.
+#include "quant/bake/choose_ranges.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "quant/grid/affine.h"
-#include "quant/recover/recovery.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {

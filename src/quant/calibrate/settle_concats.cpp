@@ -3,7 +3,8 @@
 #include "base/str_cat.h"
 #include "quant/assign/assign.h"
 #include "quant/assign/joint.h"
-#include "quant/quantizer_impl.h"
+#include "quant/calibrate/calibration.h"
+#include "quant/lower/simulated.h"
 
 namespace requant {
 namespace {
@@ -25,67 +26,68 @@ Watch Copy(const Watch& from, const TensorQuantizationConfig& config) {
 }  // namespace
 
 /// Nothing for a value with given scales, and for one that no slot decides for.
-std::optional<Range> Quantizer::Impl::RangeOf(const Value& value) const {
-  if (options.scales.contains(value.name)) return std::nullopt;
-  const auto found = watched.find(value.name);
-  if (found != watched.end()) {
-    const Watch& watch = observers.at(found->second[0]);
+std::optional<Range> Calibration::RangeOf(const Value& value) const {
+  if (options_.scales.contains(value.name)) return std::nullopt;
+  const auto found = watched_.find(value.name);
+  if (found != watched_.end()) {
+    const Watch& watch = seen_.slots.at(found->second[0]);
     if (watch.channels.size() == 1) return watch.channels[0]->Get();
   }
-  const auto alone = around.find(value.name);
-  if (alone == around.end()) return std::nullopt;
+  const auto alone = around_.find(value.name);
+  if (alone == around_.end()) return std::nullopt;
   return alone->second->Get();
 }
 
-void Quantizer::Impl::SettleConcats() {
+void Calibration::SettleConcats() {
   const SeenRanges seen{[this](const Value& value) { return RangeOf(value); },
                         [this](const Value& value) {
-                          const auto found = by_channel.find(value.name);
-                          return found == by_channel.end() ? nullptr : &found->second;
+                          const auto found = by_channel_.find(value.name);
+                          return found == by_channel_.end() ? nullptr : &found->second;
                         }};
-  const SeparatedConcats made = SeparateConcats(graph, record, seen);
+  const SeparatedConcats made = SeparateConcats(graph_, record_, seen);
   if (!made.detail.empty()) {
-    QuantizationRecord before = std::move(record);
-    record = AssignConfigs(graph, options, made.reasons);
-    record.warnings.insert(record.warnings.begin(), before.warnings.begin(), before.warnings.end());
-    record.recovery = std::move(before.recovery);
-    record.recovery.push_back({"separate_concats", NAN, NAN, made.detail});
-    JoinConfigs(graph, record);
-    MarkSimulated(graph, record);
+    QuantizationRecord before = std::move(record_);
+    record_ = AssignConfigs(graph_, options_, made.reasons);
+    record_.warnings.insert(record_.warnings.begin(), before.warnings.begin(),
+                            before.warnings.end());
+    record_.recovery = std::move(before.recovery);
+    record_.recovery.push_back({"separate_concats", NAN, NAN, made.detail});
+    JoinConfigs(graph_, record_);
+    MarkSimulated(graph_, record_);
     for (const auto& [name, factors] : made.factors) {
-      const auto layer = moments.find(name);
-      if (layer != moments.end()) layer->second->ScaleChannels(factors);
+      const auto layer = seen_.moments.find(name);
+      if (layer != seen_.moments.end()) layer->second->ScaleChannels(factors);
     }
-    JoinConcats(graph, record);
+    JoinConcats(graph_, record_);
     WatchAnew(before, made);
   } else {
-    JoinConcats(graph, record);
+    JoinConcats(graph_, record_);
   }
-  std::erase_if(observers, [this](const auto& entry) {
+  std::erase_if(seen_.slots, [this](const auto& entry) {
     return Config(entry.first).state != QuantizationState::kInitial;
   });
 }
 
 /// The slots of the new record get what those of the old one with the same values have seen.
-void Quantizer::Impl::WatchAnew(const QuantizationRecord& before, const SeparatedConcats& made) {
-  const std::map<int, Watch> seen = std::move(observers);
-  observers.clear();
-  for (size_t i = 0; i < record.configs.size(); ++i) {
-    const TensorQuantizationConfig& config = record.configs[i];
-    const Value* value = graph.FindValue(config.value);
+void Calibration::WatchAnew(const QuantizationRecord& before, const SeparatedConcats& made) {
+  const std::map<int, Watch> seen = std::move(seen_.slots);
+  seen_.slots.clear();
+  for (size_t i = 0; i < record_.configs.size(); ++i) {
+    const TensorQuantizationConfig& config = record_.configs[i];
+    const Value* value = graph_.FindValue(config.value);
     if (config.state != QuantizationState::kInitial || value == nullptr || value->is_constant()) {
       continue;
     }
-    Watch& watch = observers[static_cast<int>(i)];
-    if (options.scales.contains(config.value)) continue;
+    Watch& watch = seen_.slots[static_cast<int>(i)];
+    if (options_.scales.contains(config.value)) continue;
     const auto derived = made.ranges.find(config.value);
     if (derived != made.ranges.end()) {
       watch.derived = derived->second;
       continue;
     }
-    const auto slots = watched.find(config.value);
+    const auto slots = watched_.find(config.value);
     const Watch* same = nullptr;
-    for (const int index : slots == watched.end() ? std::vector<int>() : slots->second) {
+    for (const int index : slots == watched_.end() ? std::vector<int>() : slots->second) {
       const TensorQuantizationConfig& other = before.configs[static_cast<size_t>(index)];
       if (other.observer == config.observer && other.per_channel() == config.per_channel()) {
         same = &seen.at(index);
