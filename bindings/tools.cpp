@@ -18,8 +18,14 @@ using namespace bindings;
 
 class CalibratorHandle {
  public:
-  CalibratorHandle(const Graph& graph, const QuantizeOptions& options)
-      : calibrator_(graph, options, bindings::Threads()) {}
+  explicit CalibratorHandle(const Graph& graph) : calibrator_(graph, bindings::Threads()) {}
+
+  val Begin(const val& options) {
+    return Guard([&] {
+      calibrator_.Begin(bindings::ReadQuantizeOptions(options));
+      return val::undefined();
+    });
+  }
 
   val Nodes() const {
     return Guard([this] {
@@ -149,11 +155,8 @@ val Packed(const ModelHandle& model) {
   return Guard([&] { return WrapModel(PackWeights(*model.graph())); });
 }
 
-val CreateCalibrator(const ModelHandle& model, const val& options) {
-  return Guard([&] {
-    return val(
-        std::make_shared<CalibratorHandle>(*model.graph(), bindings::ReadQuantizeOptions(options)));
-  });
+val CreateCalibrator(const ModelHandle& model) {
+  return Guard([&] { return val(std::make_shared<CalibratorHandle>(*model.graph())); });
 }
 
 val CreateComparer(const ModelHandle& reference, const ModelHandle& candidate, const val& options) {
@@ -184,6 +187,7 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   class_<CalibratorHandle>("Calibrator")
       .smart_ptr<std::shared_ptr<CalibratorHandle>>("CalibratorPtr")
       .function("nodes", &CalibratorHandle::Nodes)
+      .function("begin", &CalibratorHandle::Begin)
       .function("passes", &CalibratorHandle::Passes)
       .function("add", &CalibratorHandle::Add)
       .function("probe", &CalibratorHandle::Probe)

@@ -110,7 +110,10 @@ export interface CoreQuantizeOptions {
 }
 
 export interface CoreCalibrator extends CoreObject {
+  /** The operators of the optimized network, before begin() as well. */
   nodes(): { name: string; type: string }[] | Failure;
+  /** Comes once, before everything else but nodes(). */
+  begin(options: CoreQuantizeOptions): Failure | undefined;
   passes(): number | Failure;
   add(pass: number, ...feeds: CoreFeeds): Failure | undefined;
   probe(firstSample: number, ...feeds: CoreFeeds): Failure | undefined;
@@ -258,7 +261,7 @@ export interface Core {
   nodesInC(model: CoreModel, options: { requantize: string }): number[] | Failure;
   partition(model: CoreModel, backends: CoreBackend[]): CorePart[] | Failure;
   packWeights(model: CoreModel): CoreModel | Failure;
-  createCalibrator(model: CoreModel, options: CoreQuantizeOptions): CoreCalibrator | Failure;
+  createCalibrator(model: CoreModel): CoreCalibrator | Failure;
   createTrainer(model: CoreQuantized, options: CoreTrainOptions): CoreTrainer | Failure;
   createComparer(
     float: CoreModel,

@@ -29,20 +29,30 @@ void CheckNotEmpty(const TensorMap& feeds) {
 
 }  // namespace
 
+Calibrator::Calibrator(const Graph& float_graph, ParallelRunner* runner)
+    : optimized_(PrepareFloatGraph(OptimizedFloatOf(float_graph))), runner_(runner) {}
+
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
                        ParallelRunner* runner)
-    : quantizer_(OptimizedFloatOf(float_graph), options), runner_(runner) {}
+    : Calibrator(float_graph, runner) {
+  Begin(options);
+}
+
+void Calibrator::Begin(const QuantizeOptions& options) {
+  quantizer_.emplace(optimized_, options);
+  optimized_ = {};
+}
 
 void Calibrator::Add(int pass, const TensorMap& feeds) {
-  if (pass == 0) quantizer_.Keep(feeds);
+  if (pass == 0) quantizer_->Keep(feeds);
   Show(pass, feeds);
 }
 
 void Calibrator::Probe(const TensorMap& feeds, int64_t first_sample) {
-  quantizer_.SetProbing(true);
+  quantizer_->SetProbing(true);
   Show(0, feeds);
-  quantizer_.SetProbing(false);
-  quantizer_.SetFirstSample(first_sample);
+  quantizer_->SetProbing(false);
+  quantizer_->SetFirstSample(first_sample);
 }
 
 /// No sample comes after the first step, so the float session is dropped: its packed weights make
@@ -50,12 +60,12 @@ void Calibrator::Probe(const TensorMap& feeds, int64_t first_sample) {
 FinishProgress Calibrator::Step() {
   session_.reset();
   session_pass_ = -1;
-  return quantizer_.Step();
+  return quantizer_->Step();
 }
 
 QuantizedModel Calibrator::Finish() {
   session_.reset();
-  QuantizedModel model = quantizer_.Finish();
+  QuantizedModel model = quantizer_->Finish();
   KeepRunnable(model, feeds_);
   return model;
 }
@@ -64,7 +74,7 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
   CheckNotEmpty(feeds);
   if (pass != session_pass_) {
     session_.reset();
-    observed_ = quantizer_.observed_values(pass);
+    observed_ = quantizer_->observed_values(pass);
     std::sort(observed_.begin(), observed_.end());
     SessionOptions options;
     options.runner = runner_;
@@ -73,21 +83,21 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
     session_ = std::make_unique<Session>(WithTaps(graph(), observed_), options);
     session_pass_ = pass;
   }
-  if (!quantizer_.wants_sample(pass)) return quantizer_.EndSample(pass);
+  if (!quantizer_->wants_sample(pass)) return quantizer_->EndSample(pass);
   for (const std::string& name : observed_) {
     const auto feed = feeds.find(name);
     // Other types are left to the session, which reports them.
     if (feed != feeds.end() && feed->second.dtype() == DType::kFloat32) {
-      quantizer_.Observe(pass, name, feed->second);
+      quantizer_->Observe(pass, name, feed->second);
     }
   }
   session_->Visit(feeds, [&](size_t output, const Tensor& tensor, bool channels_last) {
     const std::string& name = session_->graph().outputs()[output]->name;
     if (std::binary_search(observed_.begin(), observed_.end(), name) && !feeds.contains(name)) {
-      quantizer_.Observe(pass, name, tensor, channels_last);
+      quantizer_->Observe(pass, name, tensor, channels_last);
     }
   });
-  quantizer_.EndSample(pass);
+  quantizer_->EndSample(pass);
   feeds_ = TypesOf(feeds);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,21 +15,25 @@ namespace requant {
 /// Shows calibration samples to a Quantizer. It owns the float sessions that tap the values.
 class Calibrator {
  public:
-  /// Makes a quantizer for an optimized copy of the graph. Throws kInvalidArgument for a model that
-  /// is already quantized, and what Quantizer throws. `runner` is as in SessionOptions.
+  /// Optimizes a copy of the graph. Begin() comes before everything but graph(). Throws
+  /// kInvalidArgument for a model that is already quantized. `runner` is as in SessionOptions.
+  explicit Calibrator(const Graph& float_graph, ParallelRunner* runner = nullptr);
+  /// Optimizes and begins.
   Calibrator(const Graph& float_graph, const QuantizeOptions& options,
              ParallelRunner* runner = nullptr);
 
+  /// Makes the quantizer; once. Throws what Quantizer throws.
+  void Begin(const QuantizeOptions& options);
   /// The optimized float graph that samples run through; options and record refer to its node
   /// names.
-  const Graph& graph() const { return quantizer_.graph(); }
-  int passes() const { return quantizer_.passes(); }
+  const Graph& graph() const { return quantizer_ ? quantizer_->graph() : optimized_; }
+  int passes() const { return quantizer_->passes(); }
   void Add(int pass, const TensorMap& feeds);
   /// Shows sample 0 to a shard that begins with a later one (`first_sample`).
   void Probe(const TensorMap& feeds, int64_t first_sample);
-  std::vector<uint8_t> SaveState(int pass) { return quantizer_.SaveState(pass); }
-  void LoadState(int pass, std::span<const uint8_t> bytes) { quantizer_.LoadState(pass, bytes); }
-  void MergeState(int pass, std::span<const uint8_t> bytes) { quantizer_.MergeState(pass, bytes); }
+  std::vector<uint8_t> SaveState(int pass) { return quantizer_->SaveState(pass); }
+  void LoadState(int pass, std::span<const uint8_t> bytes) { quantizer_->LoadState(pass, bytes); }
+  void MergeState(int pass, std::span<const uint8_t> bytes) { quantizer_->MergeState(pass, bytes); }
   FinishProgress Step();
   /// Returns the model, after KeepRunnable() has checked it.
   QuantizedModel Finish();
@@ -36,7 +41,8 @@ class Calibrator {
  private:
   void Show(int pass, const TensorMap& feeds);
 
-  Quantizer quantizer_;
+  Graph optimized_;  // until Begin()
+  std::optional<Quantizer> quantizer_;
   ParallelRunner* runner_;
   int session_pass_ = -1;
   std::vector<std::string> observed_;

@@ -1,7 +1,7 @@
 // The core's calibrator, on which quantize() and Calibration are built.
 
 import type { Breather } from '../base/abort.js';
-import type { Core, CoreCalibrator, CoreQuantized } from '../core.js';
+import type { CoreCalibrator, CoreQuantized } from '../core.js';
 import { Handle, call } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
 import type { QuantizeConfig } from './config.js';
@@ -18,26 +18,25 @@ export function createCalibrator(
     options.config,
     operators.map(({ name }) => name),
   );
-  const create = (coreOptions: Parameters<Core['createCalibrator']>[1]) =>
-    new Handle(
-      core,
-      call(core, () =>
-        core.createCalibrator(object, { ...coreOptions, analyze: options.analyze ?? false }),
-      ),
-      'calibrator',
-    );
-  if (parsed.patterns.length === 0) return create(parsed.options);
-  // The names of operators are known only after optimization, which a first calibrator does.
-  const first = create(parsed.options);
+  const calibrator = new Handle(
+    core,
+    call(core, () => core.createCalibrator(object)),
+    'calibrator',
+  );
   try {
-    return create(
-      resolveOperators(
-        parsed,
-        first.call((calibrator) => calibrator.nodes()),
-      ),
-    );
-  } finally {
-    first.dispose();
+    // The names of operators are known only after optimization.
+    const coreOptions =
+      parsed.patterns.length === 0
+        ? parsed.options
+        : resolveOperators(
+            parsed,
+            calibrator.call((one) => one.nodes()),
+          );
+    calibrator.call((one) => one.begin({ ...coreOptions, analyze: options.analyze ?? false }));
+    return calibrator;
+  } catch (error) {
+    calibrator.dispose();
+    throw error;
   }
 }
 
