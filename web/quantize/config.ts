@@ -95,7 +95,13 @@ export type QuantizeConfig = ConfigOf<typeof quantizeOptions>;
 /** The runtime whose expectations to meet; other settings override it. */
 export type Target = NonNullable<QuantizeConfig['target']>;
 
-/** A method that recovers accuracy; see docs/quantization.md. */
+/**
+ * A method that recovers accuracy; see docs/quantization.md. Other tools call `equalize` cross-layer
+ * equalization, `channel_split` outlier channel splitting, `equalize_activations` SmoothQuant,
+ * `round_weights` GPTQ, `bias_correction` analytic bias correction, `adaround` AdaRound, `learned_steps`
+ * LSQ (of activations), `block_reconstruction` BRECQ with QDrop, and `empirical_bias` empirical bias
+ * correction.
+ */
 export type Recovery = NonNullable<QuantizeConfig['recover']>[number];
 
 /** The presets, as configs that can be read and copied. */
