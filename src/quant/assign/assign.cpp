@@ -66,7 +66,7 @@ class Assigner {
     }
     ApplySettings(settings.weights, true, probe);
     MakeObserver(probe);
-    if (!FindObserver(probe.observer)->for_weights) {
+    if (FindObserver(probe.observer)->of_weights == nullptr) {
       Fail(ErrorCode::kInvalidArgument,
            StrCat("observer '", probe.observer, "' cannot observe weights of ", where),
            {.hint = "weights are seen once: use minmax, percentile, kl, mse or auto"});

@@ -107,4 +107,13 @@ std::unique_ptr<Observer> MakeKl(const TensorQuantizationConfig& config) {
   return std::make_unique<KlObserver>(config);
 }
 
+double KlMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config) {
+  KlObserver observer(config);
+  for (int pass = 0; pass < observer.passes(); ++pass) {
+    const auto values = static_cast<int64_t>(magnitudes.values.size());
+    observer.Observe(pass, magnitudes.values, values);
+  }
+  return observer.Get().max;
+}
+
 }  // namespace requant

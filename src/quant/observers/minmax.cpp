@@ -47,4 +47,8 @@ std::unique_ptr<Observer> MakeMinMax(const TensorQuantizationConfig& config) {
   return std::make_unique<MinMaxObserver>(config.formula != ScaleFormula::kGoogle);
 }
 
+double LargestMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig&) {
+  return static_cast<double>(*std::max_element(magnitudes.values.begin(), magnitudes.values.end()));
+}
+
 }  // namespace requant

@@ -89,4 +89,31 @@ std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config) {
   return std::make_unique<MseObserver>(config);
 }
 
+/// Finds the clipping magnitude with the least squared error of quantize-dequantize.
+double LeastSquaresMagnitude(const Magnitudes& seen, const TensorQuantizationConfig& config) {
+  const auto& [magnitudes, importance] = seen;
+  const auto largest = static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
+  double best = largest;
+  double best_error = HUGE_VAL;
+  const int steps = config.bits <= 4 ? 80 : 30;
+  for (int step = 0; step <= steps; ++step) {
+    const double candidate = largest * (1 - 0.6 * step / steps);
+    const double scale = SymmetricScale(candidate, config);
+    double error = 0;
+    for (size_t i = 0; i < magnitudes.size(); ++i) {
+      const double x = static_cast<double>(magnitudes[i]);
+      const double q = config.exponential() ? RoundToSmallFloat(x / scale, config.small_float)
+                                            : std::min(std::nearbyint(x / scale),
+                                                       static_cast<double>(config.quant_max));
+      const double d = x - q * scale;
+      error += d * d * (importance.empty() ? 1 : importance[i]);
+    }
+    if (error < best_error) {
+      best_error = error;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
 }  // namespace requant

@@ -65,11 +65,22 @@ class Observer {
 /// listing the known ones.
 std::unique_ptr<Observer> MakeObserver(const TensorQuantizationConfig& config);
 
+/// The magnitudes of a channel's weights, not all 0, and one factor for each: how much its error
+/// counts. Without factors all count the same.
+struct Magnitudes {
+  std::vector<float>& values;  // functions may reorder them
+  const std::vector<double>& importance;
+};
+
 /// One row of the table of observers.
 struct ObserverRow {
   const char* name;
-  bool for_weights;
   std::unique_ptr<Observer> (*make)(const TensorQuantizationConfig& config);
+  /// Finds the magnitude that the largest code of a channel's weights gets, which are seen once and
+  /// whole; nullptr for observers of activations only.
+  double (*of_weights)(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
+  /// Whether `of_weights` wants importance, which the layer's inputs tell.
+  bool weighs_inputs = false;
 };
 std::span<const ObserverRow> ObserverTable();
 /// The row of that name, or nullptr.

@@ -2,6 +2,7 @@
 // both tails, as in onnxruntime/python/tools/quantization/calibrate.py (compute_percentile). The
 // values of one bin count as evenly spread.
 #include <algorithm>
+#include <cmath>
 
 #include "quant/observers/histogram.h"
 
@@ -46,6 +47,16 @@ class PercentileObserver : public HistogramObserver {
 
 std::unique_ptr<Observer> MakePercentile(const TensorQuantizationConfig& config) {
   return std::make_unique<PercentileObserver>(config.percentile);
+}
+
+/// The magnitude that the percentage does not exceed.
+double PercentileMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config) {
+  std::vector<float>& values = magnitudes.values;
+  const double last = static_cast<double>(values.size() - 1);
+  const auto index = static_cast<size_t>(std::ceil(last * config.percentile / 100));
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(index),
+                   values.end());
+  return static_cast<double>(values[index]);
 }
 
 }  // namespace requant

@@ -15,17 +15,21 @@ std::unique_ptr<Observer> MakeKl(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeIsotone(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config);
+double LargestMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
+double PercentileMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
+double KlMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
+double LeastSquaresMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 
 namespace {
 
 constexpr ObserverRow kObservers[] = {
-    {"minmax", true, &MakeMinMax},
-    {"moving_average", false, &MakeMovingAverage},
-    {"percentile", true, &MakePercentile},
-    {"kl", true, &MakeKl},
-    {"mse", true, &MakeMse},
-    {"isotone", false, &MakeIsotone},
-    {"auto", true, &MakeAuto},
+    {"minmax", &MakeMinMax, &LargestMagnitude},
+    {"moving_average", &MakeMovingAverage, nullptr},
+    {"percentile", &MakePercentile, &PercentileMagnitude},
+    {"kl", &MakeKl, &KlMagnitude},
+    {"mse", &MakeMse, &LeastSquaresMagnitude},
+    {"isotone", &MakeIsotone, nullptr},
+    {"auto", &MakeAuto, &LeastSquaresMagnitude, true},
 };
 
 }  // namespace

@@ -19,66 +19,11 @@ constexpr double kLargestBias = 1073741824.0;  // 2^30
 constexpr double kPreciseBias = 16777216.0;    // 2^24
 constexpr double kLeastOfBias = 1e-18;         // scales are multiplied, and must stay far from 0
 
-/// The magnitude that `percent` of the values do not exceed.
-double Percentile(std::vector<float>& magnitudes, double percent) {
-  const double last = static_cast<double>(magnitudes.size() - 1);
-  const auto index = static_cast<size_t>(std::ceil(last * percent / 100));
-  std::nth_element(magnitudes.begin(), magnitudes.begin() + static_cast<std::ptrdiff_t>(index),
-                   magnitudes.end());
-  return static_cast<double>(magnitudes[index]);
-}
-
-/// The clipping magnitude with the least squared error of quantize-dequantize. `importance` has one
-/// factor per magnitude, or is empty.
-double LeastError(const std::vector<float>& magnitudes, const std::vector<double>& importance,
-                  double largest, const TensorQuantizationConfig& config) {
-  double best = largest;
-  double best_error = HUGE_VAL;
-  const int steps = config.bits <= 4 ? 80 : 30;
-  for (int step = 0; step <= steps; ++step) {
-    const double candidate = largest * (1 - 0.6 * step / steps);
-    const double scale = SymmetricScale(candidate, config);
-    double error = 0;
-    for (size_t i = 0; i < magnitudes.size(); ++i) {
-      const double x = static_cast<double>(magnitudes[i]);
-      const double q = config.exponential() ? RoundToSmallFloat(x / scale, config.small_float)
-                                            : std::min(std::nearbyint(x / scale),
-                                                       static_cast<double>(config.quant_max));
-      const double d = x - q * scale;
-      error += d * d * (importance.empty() ? 1 : importance[i]);
-    }
-    if (error < best_error) {
-      best_error = error;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-double KlMagnitude(const std::vector<float>& magnitudes, const TensorQuantizationConfig& config) {
-  const auto observer = MakeObserver(config);
-  for (int pass = 0; pass < observer->passes(); ++pass) observer->Observe(pass, magnitudes);
-  return observer->Get().max;
-}
-
-double Magnitude(std::vector<float>& magnitudes, const std::vector<double>& importance,
-                 const TensorQuantizationConfig& config) {
-  if (magnitudes.empty()) return 0;
-  const double largest =
-      static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
-  if (!(largest > 0)) return 0;
-  if (config.observer == "percentile") return Percentile(magnitudes, config.percentile);
-  if (config.observer == "kl") return KlMagnitude(magnitudes, config);
-  if (config.observer == "mse") return LeastError(magnitudes, {}, largest, config);
-  if (config.observer == "auto") return LeastError(magnitudes, importance, largest, config);
-  return largest;
-}
-
-/// The least scale of a row that the integer arithmetic permits (see weights.h).
+/// What the integer arithmetic needs of a row (weights.h).
 double LeastScale(bool dead, double largest_bias, double input_scale, double output_scale) {
   double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
-  // Accumulators that become floats are not shifted. A row of zeros permits any scale, but its
-  // result is the bias, which deserves the precision of a float.
+  // Accumulators that become floats are not shifted. Any scale fits a row of zeros, but its result
+  // is the bias, which deserves the precision of a float.
   if (!(output_scale > 0)) {
     const double of_bias = largest_bias / (kPreciseBias * input_scale);
     least = !dead ? 0 : largest_bias > 0 ? std::max(of_bias, kLeastOfBias) : 1;
@@ -107,7 +52,8 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
   config.scale.clear();
   std::vector<float> magnitudes;
   std::vector<double> importance;
-  const bool weighed = config.observer == "auto" && inputs && inputs->count() > 0;
+  const ObserverRow* observer = FindObserver(config.observer);
+  const bool weighed = observer && observer->weighs_inputs && inputs && inputs->count() > 0;
   for (int64_t channel = 0; channel < channels; ++channel) {
     magnitudes.clear();
     importance.clear();
@@ -124,7 +70,13 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
         largest_bias = std::max(largest_bias, std::fabs(bias[static_cast<size_t>(row)]));
       }
     }
-    const double magnitude = Magnitude(magnitudes, importance, config);
+    double magnitude = 0;
+    if (!magnitudes.empty()) {
+      magnitude = static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
+    }
+    if (magnitude > 0 && observer && observer->of_weights) {
+      magnitude = observer->of_weights({magnitudes, importance}, config);
+    }
     const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
     const double least = LeastScale(dead, largest_bias, input_scale, output_scale);
     const double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);

@@ -59,7 +59,8 @@ TensorSettings AnySettings(bool weights, Dice& dice) {
   const ObserverRow* row = nullptr;
   do {
     row = &AnyOf(ObserverTable(), dice);
-  } while (weights ? !row->for_weights : out.per_channel && std::string_view(row->name) == "auto");
+  } while (weights ? row->of_weights == nullptr
+                   : out.per_channel && std::string_view(row->name) == "auto");
   if (dice.Chance(70)) out.observer = row->name;
   return out;
 }

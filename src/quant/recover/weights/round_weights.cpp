@@ -20,6 +20,7 @@
 #include "base/sort.h"
 #include "quant/grid/affine.h"
 #include "quant/grid/simple_multipliers.h"
+#include "quant/observers/observer.h"
 #include "quant/recover/weights/layer_weights.h"
 
 namespace requant {
@@ -304,7 +305,9 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
 
 void RoundLayer(LayerWeights& layer, LayerNoise& noise) {
   TensorQuantizationConfig& config = layer.config;
-  if (config.observer == "auto" && config.bits > 5 &&
+  const ObserverRow* observer = FindObserver(config.observer);
+  const bool weighs = observer != nullptr && observer->weighs_inputs;
+  if (weighs && config.bits > 5 &&
       config.scale.size() == static_cast<size_t>(layer.inputs.view().rows) &&
       !(config.policy & kPowerOf2)) {
     RefineScales(layer.weights, layer.inputs, layer.centered, layer.unit, config);
