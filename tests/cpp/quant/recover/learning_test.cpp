@@ -5,6 +5,7 @@
 #include "ir/verify.h"
 #include "quant/graph/prepare.h"
 #include "quant/model.h"
+#include "quant/observers/observer.h"
 #include "quant/recover/recovery.h"
 
 namespace requant {
