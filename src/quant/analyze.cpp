@@ -133,7 +133,7 @@ class Analysis : public RecoveryJob {
     for (const Operator& op : operators_) WriteOperator(json, op);
     json.EndArray();
     json.Key("values").BeginArray();
-    for (const auto& [value, look] : looks_) WriteLook(json, *value, look);
+    for (const Value* value : looked_) WriteLook(json, *value, looks_.at(value));
     json.EndArray().EndObject();
     return json.text();
   }
@@ -172,6 +172,7 @@ class Analysis : public RecoveryJob {
     look.low = std::min(config->range_min, 0.0);
     look.high = std::max(config->range_max, look.low + scale);
     looks_[value] = look;
+    looked_.push_back(value);
   }
 
   void Widths(Operator& made, const OperatorQuantization& op) {
@@ -298,6 +299,7 @@ class Analysis : public RecoveryJob {
   Simulator simulator_;
   std::vector<Operator> operators_;
   std::map<const Value*, Look> looks_;
+  std::vector<const Value*> looked_;  // in the order of the operators that read them
   Values real_;
   Noise outputs_;
   size_t samples_ = 0, sample_ = 0, operator_ = 0;
